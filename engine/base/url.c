@@ -1,6 +1,7 @@
 #include "engine/base/url.h"
 
 #include <ctype.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -152,21 +153,24 @@ static const char *end_of_credentials(const char *authority, bool *sure) {
     return last;
 }
 
-/* Where user and password would begin in a word that is no URL but was meant for one: behind "name=" and a scheme with
- * other signs than "://". NULL: nothing in it looks like a password. */
-static const char *find_mistyped(const char *word, const char *at) {
+/* Where user and password would begin in a word that is no URL but was meant for one: behind "name=", a scheme with
+ * other signs than "://", and folders. NULL: nothing in it looks like a password. `has_scheme`: it has such a scheme,
+ * and no folders. */
+static const char *find_mistyped(const char *word, const char *at, bool *has_scheme) {
     const char *colon = memchr(word, ':', (size_t)(at - word)), *key = memchr(word, '=', (size_t)(at - word));
-    const char *from = key && (!colon || key < colon) ? key + 1 : word, *begin = from;
+    const char *begin = key && (!colon || key < colon) ? key + 1 : word;
     size_t scheme = 0;
-    while (is_scheme_char(from[scheme]))
+    while (is_scheme_char(begin[scheme]))
         scheme++;
-    size_t marks = strspn(from + scheme, ":;,/\\");
-    if (memchr(from + scheme, '/', marks) || memchr(from + scheme, '\\', marks))
-        begin = from + scheme + marks;
-    if (begin >= at)
+    size_t marks = strspn(begin + scheme, ":;,/\\");
+    *has_scheme = scheme && marks > 1 && strcspn(begin + scheme, "/\\") < marks;
+    begin += *has_scheme ? scheme + marks : 0;
+    colon = begin < at ? memchr(begin, ':', (size_t)(at - begin)) : NULL;
+    if (!colon || colon + 1 >= at)
         return NULL;
-    colon = memchr(begin, ':', (size_t)(at - begin));
-    return colon && colon + 1 < at ? begin : NULL;
+    for (const char *slash; (slash = memchr(begin, '/', (size_t)(colon - begin))); *has_scheme = false)
+        begin = slash + 1;
+    return begin;
 }
 
 static void remove_part(char *from, const char *to) {
@@ -184,7 +188,8 @@ static char *hide_in_word(char *word) {
             remove_part(authority, at + 1);
         return authority + (next_url(authority, authority + strcspn(authority, ends)) - authority);
     }
-    const char *at = last_at(word, stop), *begin = at ? find_mistyped(word, at) : NULL;
+    bool has_scheme;
+    const char *at = last_at(word, stop), *begin = at ? find_mistyped(word, at, &has_scheme) : NULL;
     if (begin)
         remove_part(word + (begin - word), at + 1);
     return word + strcspn(word, ends);
@@ -207,10 +212,9 @@ mr_url_doubt mr_url_doubt_of(const char *text) {
         end_of_credentials(mark + 3, &sure);
         return sure ? MR_URL_CLEAR : MR_URL_SIGNS;
     }
-    const char *at = last_at(text, end), *begin = at ? find_mistyped(text, at) : NULL;
-    return begin && begin > text && memchr(text, '/', (size_t)(begin - text)) && !memchr(text, ' ', (size_t)(at - text))
-               ? MR_URL_SCHEME
-               : MR_URL_CLEAR;
+    bool has_scheme;
+    const char *at = last_at(text, end), *begin = at ? find_mistyped(text, at, &has_scheme) : NULL;
+    return begin && has_scheme && !memchr(text, ' ', (size_t)(at - text)) ? MR_URL_SCHEME : MR_URL_CLEAR;
 }
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
@@ -225,4 +229,65 @@ bool mr_url_with_user(const char *text, const char *user, const char *password, 
         return false;
     return (size_t)snprintf(whole, bytes, "%.*s://%s:%s@%s", (int)url.scheme.bytes, url.scheme.text, coded_user,
                             coded_password, text + url.scheme.bytes + 3) < bytes;
+}
+
+/* Takes "." and ".." out of a path, up to its query (RFC 3986, 5.2.4). */
+static void remove_dots(char *path) {
+    char *to = path;
+    for (char *from = path; *from == '/';) {
+        const size_t length = 1 + strcspn(from + 1, "/?");
+        const bool up = length == 3 && from[1] == '.' && from[2] == '.', here = length == 2 && from[1] == '.';
+        while (up && to > path && *--to != '/')
+            ;
+        if (!up && !here) {
+            memmove(to, from, length);
+            to += length;
+        }
+        from += length;
+        if ((up || here) && *from != '/')
+            *to++ = '/';
+        if (*from != '/') {
+            memmove(to, from, strlen(from) + 1);
+            return;
+        }
+    }
+}
+
+bool mr_url_resolve(const char *base, const char *reference, char *url, size_t bytes) {
+    size_t scheme = 0, taken = strcspn(reference, "#");
+    while (isalpha((unsigned char)*reference) && is_scheme_char(reference[scheme]))
+        scheme++;
+    if (reference[scheme] == ':')
+        return (size_t)snprintf(url, bytes, "%.*s", (int)taken, reference) < bytes;
+    const char *authority = base + scheme_length(base) + 3, *path = authority + strcspn(authority, "/?#");
+    size_t kept = (size_t)(path - base); /* bytes of `base` that the reference follows */
+    if (strncmp(reference, "//", 2) == 0)
+        kept = scheme_length(base) + 1;
+    else if (!taken)
+        kept += strcspn(path, "#");
+    else if (*reference == '?')
+        kept += strcspn(path, "?#");
+    else
+        for (size_t i = 0; *reference != '/' && !strchr("?#", path[i]); i++)
+            kept = path[i] == '/' ? (size_t)(path - base) + i + 1 : kept;
+    const bool bare = kept == (size_t)(path - base) && taken && !strchr("/?", *reference);
+    if ((size_t)snprintf(url, bytes, "%.*s%s%.*s", (int)kept, base, bare ? "/" : "", (int)taken, reference) >= bytes)
+        return false;
+    char *begin = strstr(url, "://") + 3;
+    remove_dots(begin + strcspn(begin, "/?#"));
+    return true;
+}
+
+bool mr_host_is_allowed(const char *patterns, const char *host) {
+    if (!patterns)
+        return true;
+    for (const char *at = patterns; *at; at += strspn(at, ",")) {
+        char pattern[256];
+        size_t bytes = strcspn(at, ",");
+        snprintf(pattern, sizeof pattern, "%.*s", (int)bytes, at);
+        if (bytes && bytes < sizeof pattern && fnmatch(pattern, host, FNM_CASEFOLD | FNM_NOESCAPE) == 0)
+            return true;
+        at += bytes;
+    }
+    return false;
 }

@@ -30,12 +30,20 @@ bool mr_url_decode(mr_url_part part, char *text, size_t bytes);
 bool mr_url_encode(const char *part, char *text, size_t bytes);
 /* A URL with user and password in it, encoded; both NULL: as it is. False if there is not enough room. */
 bool mr_url_with_user(const char *text, const char *user, const char *password, char *whole, size_t bytes);
+/* The URL that a reference means in a document at `base` (RFC 3986, 5.2), without a fragment. `base` has a scheme and
+ * an authority; a reference with a scheme is taken as it is. False if there is not enough room. */
+bool mr_url_resolve(const char *base, const char *reference, char *url, size_t bytes);
 /* The value of `name` in the query of a URL; text NULL if it has none. */
 mr_url_part mr_url_query(const mr_url *url, const char *name);
 /* Takes user and password out of all URLs of a text, which becomes shorter: also out of those with a mistyped scheme
  * ("htp://u:p@h", "rtsp:/u:p@h", "u:p@h"), and, of a password with an "@", up to the last "@" of the URL. All messages
  * and log lines pass through it. */
 void mr_url_hide(char *text);
+
+/* Whether a host may be connected to (allow_hosts). `patterns`, separated by commas, are names or addresses as URLs
+ * have them, IPv6 without brackets; "*" stands for any signs: "*.example.org", "10.0.*". Names are compared as they are
+ * written, and not resolved. NULL: all are allowed. */
+bool mr_host_is_allowed(const char *patterns, const char *host);
 
 /* Whether a text that was meant for a URL could be read in another way than its author thinks. SIGNS: it has a user,
  * and an "@" after its path has begun, so the password may have a "/", "?" or "#" that is not encoded. SCHEME: it looks

@@ -60,6 +60,24 @@ static bool is_paced(const mr_plan *plan, const mr_plan_vertex *vertex, double *
     return vertex->source_count > 0;
 }
 
+/* The first source of a stage that keeps to a clock, where another does not; NULL: all do, or none. *rate as above, of
+ * those that do. */
+static const mr_plan_vertex *find_paced(const mr_plan *plan, const mr_plan_vertex *vertex, double *rate) {
+    const mr_plan_vertex *first = NULL;
+    bool others = false, known = true;
+    *rate = 0;
+    for (size_t s = 0; s < vertex->source_count; s++) {
+        const mr_plan_vertex *source = &plan->vertices[vertex->sources[s]];
+        const bool paced = source->paced || (source->type && source->type->external);
+        others |= !paced;
+        first = paced && !first ? source : first;
+        known = known && (!paced || (source->paced && source->rate > 0));
+        *rate += paced ? source->rate : 0;
+    }
+    *rate = known ? *rate : 0;
+    return others ? first : NULL;
+}
+
 static int64_t filling_ns(const mr_plan_vertex *vertex, double rate) {
     return (int64_t)((vertex->batch - 1) / rate * 1e9);
 }
@@ -75,17 +93,21 @@ static int64_t batch_wait_ns(const mr_plan *plan, const mr_plan_vertex *vertex) 
     return wait == 0 || fills < wait ? fills : wait;
 }
 
-static void warn_of_waiting(const mr_plan_builder *b, int v, double rate) {
+/* `one`: only some sources keep to a clock, of which it is the first; the others fill the batches while they last. */
+static void warn_of_waiting(const mr_plan_builder *b, int v, double rate, const mr_plan_vertex *one) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
-    char waits[96] = "however long that takes", hint[96], time[32];
+    char waits[96] = "however long that takes", hint[96], time[32], whose[MR_SPEC_ID_BYTES + 8] = "";
+    if (one)
+        snprintf(whose, sizeof whose, " of \"%s\"", one->id);
     if (rate > 0)
         snprintf(waits, sizeof waits, "which takes %s at %.6g a second",
                  mr_lint_print_time(filling_ns(vertex, rate), time, sizeof time), rate);
     snprintf(hint, sizeof hint, "limit how long the first frame may wait: batch: {size: %d, timeout: 50ms}",
              vertex->batch);
     mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, place_of(b, v, "batch"), hint,
-                "stages.%s.batch: frames come in real time, and without a timeout the first waits until %d have come, "
-                "%s", b->vertex[v]->id, vertex->batch, waits);
+                "stages.%s.batch: frames%s come in real time, and without a timeout the first waits until %d "
+                "have come, %s%s", b->vertex[v]->id, whose, vertex->batch, waits,
+                one ? " once the other sources have ended" : "");
 }
 
 /* ---- queues before batches ---------------------------------------------------------------------------------- */
@@ -207,11 +229,16 @@ static int check_queue(const mr_plan_builder *b, int v) {
 
 static void check_batch(const mr_plan_builder *b, int v, int64_t frames) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
+    const mr_plan_vertex *one;
     double rate;
     if (frames < vertex->batch)
         warn_of_few(b, v, frames);
-    else if (vertex->batch_timeout_ns == 0 && is_paced(b->plan, vertex, &rate))
-        warn_of_waiting(b, v, rate);
+    else if (vertex->batch_timeout_ns > 0)
+        return;
+    else if (is_paced(b->plan, vertex, &rate))
+        warn_of_waiting(b, v, rate, NULL);
+    else if ((one = find_paced(b->plan, vertex, &rate)))
+        warn_of_waiting(b, v, rate, one);
 }
 
 int mr_lint_batches(mr_plan_builder *b) {

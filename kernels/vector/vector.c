@@ -2,6 +2,7 @@
 
 #include <cblas.h>
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "kernels/vector/lanes.h"
@@ -61,7 +62,7 @@ static int select_best(const mr_top_k_work *work) {
     int found = 0;
     for (int i = 0; i < work->count; i++) {
         float logit = work->logits[i];
-        if (isnan(logit) || (found == work->most && !(logit > work->score[found - 1])))
+        if (found == work->most && !(logit > work->score[found - 1]))
             continue;
         found = insert(work, found, i, logit);
     }
@@ -71,12 +72,26 @@ static int select_best(const mr_top_k_work *work) {
 static double sum_of_exponentials(const float *logits, int count, float largest) {
     double sum = 0.0;
     for (int i = 0; i < count; i++)
-        if (!isnan(logits[i]))
-            sum += logits[i] == largest ? 1.0 : (double)expf(logits[i] - largest);
+        sum += logits[i] == largest ? 1.0 : (double)expf(logits[i] - largest);
     return sum;
 }
 
+static bool are_scores(const mr_top_k_work *work) {
+    float largest = -INFINITY;
+    bool numbers = true;
+    for (int i = 0; i < work->count; i++) {
+        numbers &= work->logits[i] == work->logits[i];
+        largest = work->logits[i] > largest ? work->logits[i] : largest;
+    }
+    const bool scored = isfinite(largest) || work->activation == MR_ACTIVATION_SIGMOID;
+    return numbers && (scored || work->count <= 0 || work->most <= 0);
+}
+
 void mr_top_k(const mr_top_k_work *work) {
+    if (!are_scores(work)) {
+        *work->found = MR_TOP_K_NOT_FINITE;
+        return;
+    }
     int found = work->most > 0 ? select_best(work) : 0, kept = 0;
     if (found > 0 && work->activation == MR_ACTIVATION_SOFTMAX) {
         float largest = work->score[0];
@@ -95,11 +110,25 @@ void mr_top_k(const mr_top_k_work *work) {
 
 void mr_rectify(const mr_rectify_work *work) {
     for (size_t i = 0; i < work->count; i++)
-        work->dst[i] = work->gate[i] > 0.0f ? work->src[i] : 0.0f;
+        work->dst[i] = work->gate[i] > 0.0f    ? work->src[i]
+                       : isnan(work->gate[i]) ? work->gate[i]
+                                              : 0.0f;
+}
+
+static bool are_finite(const float *values, int count) {
+    bool finite = true;
+    for (int i = 0; i < count; i++)
+        finite &= isfinite(values[i]) != 0;
+    return finite;
 }
 
 void mr_nearest(const mr_nearest_work *work) {
     int32_t *index = (int32_t *)(void *)(work->scratch + work->most), found = 0;
+    if (!are_finite(work->near, work->count)) {
+        for (int j = 0; j < work->class_count; j++)
+            work->shares[j] = NAN;
+        return;
+    }
     mr_top_k(&(mr_top_k_work){.logits = work->near, .count = work->count, .most = work->most,
                               .activation = MR_ACTIVATION_NONE, .threshold = -INFINITY, .index = index,
                               .score = work->scratch, .found = &found});

@@ -49,8 +49,11 @@ int mr_linear_f64_enqueue(mr_stream *stream, const mr_linear_f64_work *work);
 typedef enum mr_activation { MR_ACTIVATION_NONE, MR_ACTIVATION_SOFTMAX, MR_ACTIVATION_SIGMOID } mr_activation;
 
 /* The best `most` of `count` classes, best first; if scores are equal, the lower index first. Classes whose score is
- * below `threshold` are left out, and logits that are not a number never count. *found is their number; index and score
- * have room for `most`. */
+ * below `threshold` are left out. *found is their number; index and score have room for `most`.
+ *
+ * If one logit is not a number, no score is: *found is MR_TOP_K_NOT_FINITE. So it is, except with SIGMOID, if the
+ * largest logit is infinite: softmax gives no number then, and a logit by itself is no score. */
+enum { MR_TOP_K_NOT_FINITE = -1 };
 typedef struct mr_top_k_work {
     const float *logits;
     int count, most;
@@ -63,8 +66,8 @@ typedef struct mr_top_k_work {
 void mr_top_k(const mr_top_k_work *work);
 int mr_top_k_enqueue(mr_stream *stream, const mr_top_k_work *works, int count);
 
-/* dst[i] = src[i] where gate[i] > 0, else 0. With gate and src the same it is a rectified unit, max(0, x), which gives
- * 0 for what is not a number; with the unit's output as the gate, its derivative. May be in place, on either. */
+/* dst[i] = src[i] where gate[i] > 0, gate[i] where that is not a number, else 0. With gate and src the same it is a
+ * rectified unit, max(0, x); with the unit's output as the gate, its derivative. May be in place, on either. */
 typedef struct mr_rectify_work {
     const float *gate, *src;
     float *dst;
@@ -74,9 +77,8 @@ void mr_rectify(const mr_rectify_work *work);
 int mr_rectify_enqueue(mr_stream *stream, const mr_rectify_work *works, int count);
 
 /* shares[c] = the part of the `most` largest of `count` values that belongs to class c, classes[i] being the class of
- * value i. Of equal values those of lower index are taken, and values that are not a number never; if there are fewer
- * than `most` others, all of them. All shares are 0 if there are none. 1 <= most <= count. `scratch`: room for
- * mr_nearest_scratch(count, most) floats. */
+ * value i. Of equal values those of lower index are taken. If one value is not finite all shares are not a number.
+ * 1 <= most <= count. `scratch`: room for mr_nearest_scratch(count, most) floats. */
 typedef struct mr_nearest_work {
     const float *near;
     const int32_t *classes;

@@ -57,6 +57,21 @@ __device__ static candidate next_best(const float *logits, int32_t first, int32_
     return best_of_all(best, room);
 }
 
+/* Whether some of the values first .. end are odd: not a number, or, with `infinite`, not finite. Known to all threads.
+ */
+__device__ static bool has_odd(const float *values, int32_t first, int32_t end, bool infinite, int32_t *odd) {
+    if (threadIdx.x == 0)
+        *odd = 0;
+    __syncthreads();
+    for (int32_t i = first + (int32_t)threadIdx.x; i < end; i += TOP_K_THREADS)
+        if (isnan(values[i]) || (infinite && isinf(values[i])))
+            *odd = 1; /* All that write it write the same. */
+    __syncthreads();
+    const bool found = *odd;
+    __syncthreads();
+    return found;
+}
+
 __device__ static double exponential(float logit, float largest) {
     return logit == largest ? 1.0 : (double)expf(logit - largest);
 }
@@ -66,8 +81,7 @@ __device__ static double sum_of_exponentials(const mr_top_k_work *work, float la
     int32_t thread = (int32_t)threadIdx.x;
     double sum = 0.0;
     for (int32_t i = thread; i < work->count; i += TOP_K_THREADS)
-        if (!isnan(work->logits[i]))
-            sum += exponential(work->logits[i], largest);
+        sum += exponential(work->logits[i], largest);
     room[thread] = sum;
     __syncthreads();
     for (int32_t half = TOP_K_THREADS / 2; half > 0; half /= 2) {
@@ -88,16 +102,21 @@ __device__ static float score_of(mr_activation activation, float logit, float la
 __global__ static void top_k(const __grid_constant__ top_k_works table) {
     __shared__ candidate room[TOP_K_THREADS];
     __shared__ double sums[TOP_K_THREADS];
+    __shared__ int32_t odd;
     const mr_top_k_work *work = &table.work[blockIdx.x];
     candidate best = {INFINITY, -1};
     float largest = 0.0f;
     double sum = 1.0;
-    int32_t kept = 0;
-    for (int32_t found = 0; found < work->most; found++) {
+    int32_t kept = has_odd(work->logits, 0, work->count, false, &odd) ? MR_TOP_K_NOT_FINITE : 0;
+    for (int32_t found = 0; found < work->most && kept >= 0; found++) {
         best = next_best(work->logits, 0, work->count, best, room);
         if (best.index < 0)
             break;
         largest = found == 0 ? best.logit : largest;
+        if (isinf(largest) && work->activation != MR_ACTIVATION_SIGMOID)
+            kept = MR_TOP_K_NOT_FINITE;
+        if (kept < 0)
+            break;
         if (found == 0 && work->activation == MR_ACTIVATION_SOFTMAX)
             sum = sum_of_exponentials(work, largest, sums);
         float score = score_of(work->activation, best.logit, largest, sum);
@@ -135,7 +154,7 @@ __global__ static void rectify(const __grid_constant__ rectify_works table) {
     const mr_rectify_work *work = &table.work[blockIdx.y];
     const size_t step = (size_t)gridDim.x * RECTIFY_THREADS;
     for (size_t i = (size_t)blockIdx.x * RECTIFY_THREADS + threadIdx.x; i < work->count; i += step)
-        work->dst[i] = work->gate[i] > 0.0f ? work->src[i] : 0.0f;
+        work->dst[i] = work->gate[i] > 0.0f ? work->src[i] : isnan(work->gate[i]) ? work->gate[i] : 0.0f;
 }
 
 int mr_rectify_cuda(const mr_rectify_work *works, int count, void *stream) {
@@ -168,17 +187,23 @@ __device__ static int32_t kept_of(const mr_nearest_work *work) {
     return work->most < MR_NEAREST_SLICE ? work->most : (int32_t)MR_NEAREST_SLICE;
 }
 
+/* In place of the candidates of a slice that has values which are not finite. */
+enum { NOT_FINITE = -2 };
+
 /* Block x of row y keeps the best of slice x of work y, best first, behind them candidates that are none. */
 __global__ static void nearest_of_slices(const __grid_constant__ nearest_works table) {
     __shared__ candidate room[TOP_K_THREADS];
+    __shared__ int32_t odd;
     const mr_nearest_work *work = &table.work[blockIdx.y];
     const int32_t slice = (int32_t)blockIdx.x, first = slice * MR_NEAREST_SLICE, kept = kept_of(work);
     const int32_t end = work->count - first < MR_NEAREST_SLICE ? work->count : first + MR_NEAREST_SLICE;
     candidate *to = (candidate *)(void *)work->scratch + (size_t)slice * (size_t)kept, best = {INFINITY, -1};
     if (slice >= slices_of(work))
         return;
+    if (has_odd(work->near, first, end, true, &odd))
+        best.index = NOT_FINITE;
     for (int32_t found = 0; found < kept; found++) {
-        if (found == 0 || best.index >= 0)
+        if (best.index >= 0 || (found == 0 && best.index != NOT_FINITE))
             best = next_best(work->near, first, end, best, room);
         if (threadIdx.x == 0)
             to[found] = best;
@@ -204,12 +229,29 @@ __device__ static int32_t count_votes(const mr_nearest_work *work, candidate *ro
     return work->most;
 }
 
+/* Known to all threads. */
+__device__ static bool are_finite(const mr_nearest_work *work, int32_t *odd) {
+    const candidate *from = (const candidate *)(const void *)work->scratch;
+    if (threadIdx.x == 0)
+        *odd = 0;
+    __syncthreads();
+    for (int32_t i = (int32_t)threadIdx.x; i < slices_of(work); i += TOP_K_THREADS)
+        if (from[(size_t)i * (size_t)kept_of(work)].index == NOT_FINITE)
+            *odd = 1;
+    __syncthreads();
+    return !*odd;
+}
+
 /* One block for each work. */
 __global__ static void votes_of_nearest(const __grid_constant__ nearest_works table) {
     __shared__ candidate room[TOP_K_THREADS];
+    __shared__ int32_t odd;
     const mr_nearest_work *work = &table.work[blockIdx.x];
+    const bool finite = are_finite(work, &odd);
     for (int32_t j = (int32_t)threadIdx.x; j < work->class_count; j += TOP_K_THREADS)
-        work->shares[j] = 0.0f;
+        work->shares[j] = finite ? 0.0f : NAN;
+    if (!finite)
+        return;
     __syncthreads();
     const int32_t found = count_votes(work, room);
     __syncthreads();

@@ -148,7 +148,15 @@ static bool is_out_of_order(mr_decode_state *state, const mr_frame *packet) {
         return false;
     const bool behind = packet->pts_ns < state->latest_pts_ns;
     state->latest_pts_ns = behind ? state->latest_pts_ns : packet->pts_ns;
-    return behind && state->damaged;
+    return behind && state->wrong_to;
+}
+
+/* A key that comes out well ends the damage: from then on times that run back are the stream's own. */
+static void note_recovery(mr_decode_state *state, const mr_frame *packet, int64_t number) {
+    if (packet->flags & MR_FRAME_KEY && number > state->wrong_to) {
+        state->wrong_to = 0;
+        state->latest_pts_ns = packet->pts_ns;
+    }
 }
 
 /* The number of the first packet whose picture comes from another decoder. */
@@ -174,14 +182,15 @@ static mr_decode_verdict judge(mr_stage *self, mr_io *io, const AVFrame *picture
         return MR_VERDICT_AHEAD;
     }
     const bool heard = is_patched(state, picture), patched = heard || picture->decode_error_flags;
-    const bool displaced = is_out_of_order(state, packet);
-    bool damaged = patched || displaced || picture->flags & AV_FRAME_FLAG_CORRUPT ||
+    bool damaged = patched || picture->flags & AV_FRAME_FLAG_CORRUPT ||
                    mr_pending_is_wrong(&state->pending, packet, picture->reordered_opaque);
+    if (!damaged)
+        note_recovery(state, packet, picture->reordered_opaque);
+    damaged |= is_out_of_order(state, packet);
     if (patched)
         mr_decode_spoil(state, picture->reordered_opaque);
     if (patched && !heard)
         mr_decode_taint(state, picture->reordered_opaque);
-    state->damaged |= damaged;
     state->marked = damaged && from->damaged == MR_DAMAGED_MARK;
     state->outsized = false;
     if (picture->interlaced_frame)
@@ -530,6 +539,8 @@ static bool settle_undecoded(mr_stage *self, mr_io *io, const mr_frame *frame) {
         mr_io_absorb(io, frame, "skip");
     if (skipped && from->skip == MR_SKIP_NONREF) /* nothing depends on it */
         mr_gaps_note(&state->gaps, frame);
+    if (skipped && frame->flags & MR_FRAME_SEAM)
+        mr_gaps_taint(&state->gaps);
     return true;
 }
 

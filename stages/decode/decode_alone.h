@@ -21,6 +21,8 @@
 typedef struct mr_alone_packet {
     int64_t number;
     int64_t latest_ns; /* of the times of those before it */
+    int64_t pts_ns;
+    bool follows;      /* by its decoding time none is missing before it */
     bool damaged;
     mr_recovery_place place;
 } mr_alone_packet;
@@ -29,15 +31,27 @@ typedef struct mr_alone_packet {
 typedef struct mr_alone {
     mr_recovery headers;
     int64_t latest_ns;
+    int64_t last_ns, step_ns; /* of the times of packets: the last one; the least distance of two; 0: not known */
+    int64_t last_dts_ns, dts_step_ns; /* the same of decoding times */
+    int64_t group, least_group; /* packets since the last from which on none refers to one before it; the least
+                                   number between two, 0: not known */
     bool begun;
     bool waits;             /* the next packet is to show that its frame_num is `expected` */
     unsigned expected;
+    int64_t near_ns;        /* and that its time is not far from this one; MR_NO_TIME: any is right */
+    bool waits_next;        /* the next packet is to show that none is missing before it */
     mr_alone_packet packet[MR_PENDING_WINDOW]; /* by number modulo the window */
 } mr_alone;
 
 /* The next packet that the decoder gets, with its number. False: it shows that one before it, of which
  * mr_alone_is_sure said that no other picture is made, was a reference picture. */
 bool mr_alone_note(mr_alone *alone, const mr_frame *packet, int64_t number);
+/* The packet of that number, the last one that was noted, is marked: something of it is missing, or something before
+ * it. Whether no other picture depends on that. Of H.264 only if little can be missing:
+ * frame_num must not have come round, and no key may be among it. Of HEVC and MPEG only if all that is missing is a
+ * part of the picture: by their decoding times none is missing between it and the next one. The next packet may prove
+ * it wrong (mr_alone_note). */
+bool mr_alone_spares(mr_alone *alone, const mr_frame *packet, int64_t number);
 /* The packet of that number is damaged: whether no other picture depends on it, by the packets beside it. If the next
  * one was not noted yet, this is asked again then. */
 bool mr_alone_is_sure(mr_alone *alone, const mr_frame *packet, int64_t number);

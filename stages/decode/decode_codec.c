@@ -6,6 +6,7 @@
 
 #include "stages/media/media_codec.h"
 #include "stages/media/media_input.h"
+#include "stages/media/still/libheif.h"
 #include "stages/media/still/still.h"
 
 /* Each still image is a packet of its own: frame threads would only add delay. */
@@ -45,6 +46,8 @@ int mr_decoder_open(AVCodecContext **result, const mr_decoder_params *params, co
         avcodec_free_context(&codec);
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
     }
+    if (parameters->codec_tag == MR_HEIF_TAG) /* the decoder of raw video would take it for a layout */
+        codec->codec_tag = 0;
     codec->pkt_timebase = (AVRational){1, 1000000000};
     codec->thread_count = threads_for(params, media, parameters->codec_id);
     if (params->prompt)
@@ -81,8 +84,7 @@ int mr_decoder_open(AVCodecContext **result, const mr_decoder_params *params, co
 bool mr_decoder_is_used_up(const mr_frame *frame) {
     const mr_plane *plane = &frame->plane[0];
     const AVCodecParameters *stream = frame->media->codec;
-    return frame->media->still && (stream->codec_id == AV_CODEC_ID_RAWVIDEO ||
-                                   mr_still_lacks_tables(stream->codec_id, plane->data, plane->bytes));
+    return frame->media->still && mr_still_lacks_tables(stream->codec_id, plane->data, plane->bytes);
 }
 
 static void announce(AVCodecContext *codec, const mr_frame *frame, int64_t number) {
@@ -194,4 +196,51 @@ bool mr_decoder_reduce(AVCodecContext *codec, mr_jpeg_decoder **jpeg, AVPacket *
         return true;
     av_frame_unref(picture);
     return false;
+}
+
+/* ---- pictures of HEIF -------------------------------------------------------------------------------------------- */
+
+static bool is_heif(const mr_frame *frame) {
+    const AVCodecParameters *stream = frame->media->codec;
+    return frame->media->still && stream->codec_id == AV_CODEC_ID_RAWVIDEO && stream->codec_tag == MR_HEIF_TAG;
+}
+
+/* The pixels for which the decoder's limit stands (mr_av_max_pixels). */
+static int64_t most_pixels(const AVCodecContext *codec) {
+    const int64_t padding = 65536;
+    return codec->max_pixels < INT32_MAX ? (2 * (codec->max_pixels - padding) + 1) / 3 : INT32_MAX;
+}
+
+/* From where the decoder's own pictures come. */
+static int allocate(void *context, AVFrame *picture) {
+    AVCodecContext *codec = context;
+    codec->width = picture->width;
+    codec->height = picture->height;
+    codec->pix_fmt = picture->format;
+    return codec->get_buffer2(codec, picture, 0);
+}
+
+/* An AVERROR on failure; why is in mr_av_complaint. */
+static int decode_heif(AVCodecContext *codec, const mr_frame *frame, int64_t number, AVFrame *picture) {
+    const mr_plane *file = &frame->plane[0];
+    announce(codec, frame, number);
+    int status = mr_libheif_decode(file->data, file->bytes, most_pixels(codec), picture, allocate, codec);
+    if (status) {
+        mr_av_recall(mr_message());
+        return status == MR_ERROR_MEMORY ? AVERROR(ENOMEM) : AVERROR_INVALIDDATA;
+    }
+    picture->reordered_opaque = number;
+    picture->key_frame = 1;
+    picture->pict_type = AV_PICTURE_TYPE_I;
+    picture->pts = picture->best_effort_timestamp = frame->pts_ns == MR_NO_TIME ? AV_NOPTS_VALUE : frame->pts_ns;
+    return 0;
+}
+
+int mr_decoder_decode(AVCodecContext *codec, mr_jpeg_decoder **jpeg, AVPacket *packet, const mr_frame *frame,
+                      int64_t number, AVFrame *picture) {
+    if (is_heif(frame))
+        return decode_heif(codec, frame, number, picture);
+    if (mr_decoder_reduce(codec, jpeg, packet, frame, number, picture))
+        return 0;
+    return mr_decoder_send(codec, packet, frame, number);
 }

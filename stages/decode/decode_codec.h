@@ -27,7 +27,7 @@ typedef struct mr_decoder_params {
 int mr_decoder_open(AVCodecContext **codec, const mr_decoder_params *params, const mr_media *media);
 
 /* Whether a decoder that has decoded other packets does not suit this one: a still picture that relies on tables of a
- * new one, or whose size is that of its stream. */
+ * new one. */
 bool mr_decoder_is_used_up(const mr_frame *frame);
 /* Sends the packet of `frame`, without copying it if it is padded. Times are in nanoseconds. `number` comes back as
  * reordered_opaque of its pictures. `packet` is scratch, empty before and after. An AVERROR on failure. */
@@ -41,5 +41,9 @@ int mr_decoder_receive(AVCodecContext *codec, const mr_pending *pending, AVFrame
  * inside. */
 bool mr_decoder_reduce(AVCodecContext *codec, mr_jpeg_decoder **jpeg, AVPacket *packet, const mr_frame *frame,
                        int64_t number, AVFrame *picture);
+/* As mr_decoder_send, unless the picture can be decoded at once: by mr_decoder_reduce, or, of HEIF, by libheif. Then
+ * *picture has it, and there is nothing to receive. */
+int mr_decoder_decode(AVCodecContext *codec, mr_jpeg_decoder **jpeg, AVPacket *packet, const mr_frame *frame,
+                      int64_t number, AVFrame *picture);
 
 #endif

@@ -68,11 +68,10 @@ void mr_early_decode(mr_early *early, mr_decoder_params *params, const mr_stage 
         return;
     int64_t ticket = draw_ticket();
     early->scale = params->scale;
-    early->sent = early->received = 0;
-    if (!mr_decoder_reduce(codec, &early->jpeg, early->packet, frame, ticket, early->picture)) {
-        early->sent = mr_decoder_send(codec, early->packet, frame, ticket);
+    early->received = 0;
+    early->sent = mr_decoder_decode(codec, &early->jpeg, early->packet, frame, ticket, early->picture);
+    if (!early->picture->buf[0])
         early->received = avcodec_receive_frame(codec, early->picture);
-    }
     early->patched = mr_heard_of(mr_picture_pool_heard(params->pool), ticket);
     snprintf(early->complaint, sizeof early->complaint, "%s", mr_av_complaint());
     early->done = true;

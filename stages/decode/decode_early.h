@@ -35,7 +35,7 @@ void mr_early_close(mr_early *early, int count);
  * mr_reduced_scale says, else whole. */
 void mr_early_decode(mr_early *early, mr_decoder_params *params, const mr_stage *stage, const mr_frame *frame,
                      bool reduces);
-/* Its turn has come, with that number: as mr_decoder_send. */
+/* Its turn has come, with that number: as mr_decoder_decode. */
 int mr_early_begin(mr_early *early, int64_t number);
 /* As mr_decoder_receive. */
 int mr_early_take(mr_early *early, AVFrame *picture);

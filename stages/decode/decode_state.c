@@ -142,7 +142,7 @@ void mr_decode_close_receipt(mr_stage *self, mr_io *io, mr_frame *packet, int64_
         mr_io_absorb(io, packet, "not shown");
     else if (mr_pending_may_be_field(&state->pending, number))
         mr_io_absorb(io, packet, "second field");
-    else if (state->damaged)
+    else if (state->wrong_to)
         mr_decode_drop_corrupt(self, io, packet);
     else if (from->skip != MR_SKIP_NONE)
         mr_io_absorb(io, packet, "skip");
@@ -181,14 +181,18 @@ static int64_t refused_number(mr_decode_state *state) {
     return logged ? logged : oldest + state->draining;
 }
 
+static void note_wrong(mr_decode_state *state, int64_t number) {
+    state->wrong_to = number > state->wrong_to ? number : state->wrong_to;
+}
+
 /* A packet that the decoder refused. Frame threads report late: at the packet that is sent last of as many as they
  * are, or when they are drained. So the packet is only sure once it turns out to have no picture. */
 static void count_error(mr_stage *self, mr_io *io, int error) {
     mr_decode_state *state = self->state;
     state->last_error = error;
-    state->damaged = true;
     bool threads = state->codec->active_thread_type & FF_THREAD_FRAME, late = state->draining || threads;
     const int64_t number = refused_number(state);
+    note_wrong(state, number);
     mr_decode_spoil(state, number);
     mr_decode_taint(state, number);
     mr_frame *packet = late ? NULL : mr_pending_take(&state->pending, number);
@@ -251,7 +255,7 @@ static int start_again(mr_stage *self, mr_io *io, mr_frame *frame, int64_t numbe
     mr_heard_forget(mr_decode_heard(state), number);
     int status = mr_decode_open(self, io, frame, 0);
     if (!status) {
-        *error = mr_decoder_send(state->codec, state->packet, frame, number);
+        *error = mr_decoder_decode(state->codec, &state->jpeg, state->packet, frame, number, state->reduced_picture);
         return MR_OK;
     }
     mr_frame *packet = mr_pending_take(&state->pending, number);
@@ -267,16 +271,23 @@ static void note_build(mr_decode_state *state, const mr_frame *packet) {
     state->x264_build = build ? build : state->x264_build;
 }
 
-/* As mr_decoder_send. */
+/* As mr_decoder_decode. */
 static int decode(mr_decode_state *state, const mr_frame *frame, int64_t number) {
     state->current = number;
     if (frame->flags & MR_FRAME_KEY)
         state->entry = number;
     if (state->present)
         return mr_early_begin(state->present, number);
-    if (mr_decoder_reduce(state->codec, &state->jpeg, state->packet, frame, number, state->reduced_picture))
-        return 0;
-    return mr_decoder_send(state->codec, state->packet, frame, number);
+    return mr_decoder_decode(state->codec, &state->jpeg, state->packet, frame, number, state->reduced_picture);
+}
+
+/* Whether the next packet's picture will be wrong. */
+static bool pass(mr_decode_state *state, const mr_frame *packet, int64_t number) {
+    const bool lacks = packet->flags & (MR_FRAME_SEAM | MR_FRAME_CORRUPT);
+    const bool wrong = mr_gaps_pass(&state->gaps, packet, lacks && mr_alone_spares(&state->alone, packet, number));
+    if (wrong)
+        note_wrong(state, number);
+    return wrong;
 }
 
 int mr_decode_send(mr_stage *self, mr_io *io, mr_frame *frame) {
@@ -292,7 +303,7 @@ int mr_decode_send(mr_stage *self, mr_io *io, mr_frame *frame) {
         return lose_decoder(self, io, frame, status);
     if (!mr_alone_note(&state->alone, frame, state->pending.next))
         mr_gaps_taint(&state->gaps);
-    number = mr_pending_add(&state->pending, frame, mr_gaps_pass(&state->gaps, frame));
+    number = mr_pending_add(&state->pending, frame, pass(state, frame, state->pending.next));
     state->packets++;
     int error = decode(state, frame, number);
     while (!status && error < 0 && mr_decode_device_again(state->device))
@@ -317,7 +328,7 @@ void mr_decode_send_again(mr_stage *self, mr_io *io) {
     if (state->again == state->pending.next)
         state->again = INT64_MAX;
     if (packet)
-        mr_pending_note_wrong(&state->pending, number, mr_gaps_pass(&state->gaps, packet));
+        mr_pending_note_wrong(&state->pending, number, pass(state, packet, number));
     int error = packet ? decode(state, packet, number) : 0;
     if (error < 0)
         count_error(self, io, error);
@@ -367,8 +378,10 @@ mr_heard *mr_decode_heard(const mr_decode_state *state) {
 static void pass_again(mr_decode_state *state, int64_t first, int64_t number) {
     for (int64_t i = first; i <= state->current; i++) {
         const mr_frame *packet = mr_pending_find(&state->pending, i);
-        if (packet && mr_gaps_pass_again(&state->gaps, packet) && i > number)
+        if (packet && mr_gaps_pass_again(&state->gaps, packet) && i > number) {
             mr_pending_note_wrong(&state->pending, i, true);
+            note_wrong(state, i);
+        }
     }
 }
 
@@ -402,6 +415,7 @@ void mr_decode_taint(mr_decode_state *state, int64_t number) {
         (mr_alone_is_sure(&state->alone, packet, number) || taint_leading(state, packet, number)))
         return;
     mr_gaps_taint(&state->gaps);
+    note_wrong(state, number);
     pass_again(state, number + 1, number);
 }
 
@@ -414,7 +428,7 @@ int mr_decode_replace(mr_stage *self, mr_io *io, const mr_frame *packet) {
     mr_decode_state *state = self->state;
     const mr_decode_choices *from = self->options;
     mr_decode_close(state);
-    state->damaged = true;
+    note_wrong(state, state->current);
     mr_heard_forget(mr_decode_heard(state), state->again);
     mr_gaps_restart(&state->gaps);
     int status = mr_decode_open(self, io, packet, 0);

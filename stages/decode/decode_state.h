@@ -57,7 +57,9 @@ typedef struct mr_decode_state {
     bool marked;               /* the picture that is given next is damaged, and says so */
     char trouble[256];         /* why that file, below, is no picture that is read; "": it is damaged */
     mr_media *lost;            /* of the last still picture of a file that was dropped as damaged; NULL: none was */
-    bool damaged, reported;    /* this source has had damage; that a picture was dropped as corrupt */
+    bool reported;             /* that a picture was dropped as corrupt */
+    int64_t wrong_to;          /* number of the last packet known to be damaged, or made of one that is; 0: there was
+                                  none, or a key after it has come out well */
     int64_t spoilt_at;         /* number of the first damaged packet of this decoder; INT64_MAX: none is known */
     int64_t entry;             /* of the last key that it was sent */
     int64_t again;             /* of the first that is sent to another decoder once more; INT64_MAX: none is */
@@ -119,8 +121,8 @@ const AVCodecContext *mr_decode_context(const mr_decode_state *state);
 
 /* Drops a packet as damaged, or too large. The first of a source is logged as a warning, the others as information. */
 void mr_decode_drop_corrupt(mr_stage *self, mr_io *io, const mr_frame *packet);
-/* Closes the receipt of a packet that gave no picture, and drops the reference. Once a stream was damaged, its missing
- * pictures are put down to that: a decoder gives none until the next picture it can start from. */
+/* Closes the receipt of a packet that gave no picture, and drops the reference. From damage up to the next key that
+ * comes out well, missing pictures are put down to the damage: a decoder gives none until it can start anew. */
 void mr_decode_close_receipt(mr_stage *self, mr_io *io, mr_frame *packet, int64_t number);
 
 #endif

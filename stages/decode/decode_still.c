@@ -25,11 +25,11 @@ void mr_still_turn(mr_format *picture, const mr_frame *packet) {
     }
 }
 
-/* Packets of AV1 and raw video are what a reader has made of a file, not the file. */
+/* Packets of AV1 are what a reader has taken out of a file, not the file. */
 bool mr_still_is_foreign(const mr_frame *packet, char *text, size_t room) {
     const enum AVCodecID codec = codec_of(packet);
     text[0] = '\0';
-    return codec && codec != AV_CODEC_ID_AV1 && codec != AV_CODEC_ID_RAWVIDEO &&
+    return codec && codec != AV_CODEC_ID_AV1 &&
            mr_still_trouble(packet->media->is_file ? packet->media->path : NULL, packet->plane[0].data,
                             packet->plane[0].bytes, text, room);
 }

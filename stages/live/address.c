@@ -1,7 +1,6 @@
 #include "stages/live/address.h"
 
 #include <errno.h>
-#include <fnmatch.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdatomic.h>
@@ -159,18 +158,4 @@ bool mr_address_same_host(const mr_address *a, const mr_address *b) {
     unmap(a, &first);
     unmap(b, &second);
     return memcmp(&first, &second, sizeof first) == 0;
-}
-
-bool mr_host_is_allowed(const char *patterns, const char *host) {
-    if (!patterns)
-        return true;
-    for (const char *at = patterns; *at; at += strspn(at, ",")) {
-        char pattern[256];
-        size_t bytes = strcspn(at, ",");
-        snprintf(pattern, sizeof pattern, "%.*s", (int)bytes, at);
-        if (bytes && bytes < sizeof pattern && fnmatch(pattern, host, FNM_CASEFOLD | FNM_NOESCAPE) == 0)
-            return true;
-        at += bytes;
-    }
-    return false;
 }

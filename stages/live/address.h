@@ -1,4 +1,4 @@
-/* Addresses of hosts, hosts that are allowed, and waiting for sockets. Any thread. */
+/* Addresses of hosts, and waiting for sockets. Any thread. */
 #ifndef MILLRACE_STAGES_LIVE_ADDRESS_H
 #define MILLRACE_STAGES_LIVE_ADDRESS_H
 
@@ -27,10 +27,5 @@ int mr_resolve(mr_address addresses[MR_MOST_ADDRESSES], int *count, const char *
                int64_t until_ns);
 /* Whether two addresses are of the same host and, maybe, of other ports. */
 bool mr_address_same_host(const mr_address *a, const mr_address *b);
-
-/* Whether a host may be connected to (allow_hosts). `patterns`, separated by commas, are names or addresses as URLs
- * have them, IPv6 without brackets; "*" stands for any signs: "*.example.org", "10.0.*". Names are compared as they are
- * written, and not resolved. NULL: all are allowed. */
-bool mr_host_is_allowed(const char *patterns, const char *host);
 
 #endif

@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "stages/live/web/hls_place.h"
 #include "stages/media/camera.h"
 #include "stages/media/media_reader.h"
 
@@ -36,6 +37,7 @@ typedef struct mr_connection_params {
     bool digest_only;            /* RTSP: a password is never sent in clear text */
     bool clock_is_unused;        /* clock: arrival: the stream's own times are not given on */
     int wake;                    /* a descriptor that becomes readable if waiting is to end; -1: none */
+    mr_hls_place place;          /* of a playlist: what was read by the connection before */
     mr_camera_wish camera;       /* of cameras of this machine */
     mr_reader_params media;      /* what media of its packets are described by: uri is `url` */
 } mr_connection_params;
@@ -47,6 +49,7 @@ typedef struct mr_connection_counts {
     uint64_t late;           /* came after they were given up: of `lost` */
     double jitter_ns;        /* RFC 3550, 6.4.1; 0: not known */
     mr_transport transport;  /* of RTP, as it was found; AUTO: not RTP, or not known yet */
+    mr_hls_place place;      /* of a playlist: up to where packets were given; not begun: it is none */
 } mr_connection_counts;
 
 typedef struct mr_connection mr_connection;
@@ -77,6 +80,7 @@ typedef struct mr_connection_type {
 struct mr_connection {
     const mr_connection_type *type;
     bool recorded; /* it has an end of its own, as a file has: MR_END is that, and it is not read in real time */
+    int64_t pause_ns; /* packets come at once in so long, each time a segment of a live playlist is there; 0: singly */
 };
 
 int mr_connection_open_rtsp(mr_connection **connection, const mr_connection_params *params);

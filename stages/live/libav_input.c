@@ -8,14 +8,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/base/clock.h"
 #include "engine/base/memory.h"
 #include "engine/base/url.h"
 #include "stages/live/address.h"
 #include "stages/live/rtsp_media.h"
-#include "stages/live/web/sealed.h"
 #include "stages/media/media_codec.h"
 #include "stages/media/media_probe.h"
+#include "stages/media/ts/ts_tap.h"
 
 /* Packets are looked at for so long to find streams and sizes (microseconds, of the stream's time) and so many
  * bytes. */
@@ -23,22 +22,21 @@ static const char analyze_us[] = "500000", probe_bytes[] = "2000000";
 
 static const AVRational nanoseconds = {1, 1000000000};
 
-/* How often libavformat asks whether to stop, without a pause, while an address is being opened. Each is one read of at
- * most 4 KiB of headers. Of RTP, whose bytes are not counted, this many bytes of a picture come between two. */
-enum { MOST_OPENING_CALLS = 8192, RTP_BYTES = 512 };
+/* How often libavformat may ask whether to stop, without a pause, while it opens a connection that is not of HTTP: RTMP
+ * reads pieces of 128 bytes. Of RTP, whose bytes are not counted, RTP_BYTES of a picture come between two of these. */
+enum { MOST_OPENING_CALLS = 65536, RTP_BYTES = 512 };
 static const int64_t pause_ns = 20000000;
 
 /* ---- where a scheme may lead to ---------------------------------------------------------------------------------- */
 
-/* Playlists and manifests come over HTTP alone, and lead to HTTP alone. From https nothing leads to http. */
-#define WEB "hls,mpjpeg,mjpeg,mov,mp4,matroska,webm,mpegts,flv,avi,ogg,asf,h264,hevc,ivf,gif,mpeg,mpegvideo,nut," \
+#define WEB "mpjpeg,mjpeg,mov,mp4,matroska,webm,mpegts,flv,avi,ogg,asf,h264,hevc,ivf,gif,mpeg,mpegvideo,nut," \
             "jpeg_pipe,png_pipe,webp_pipe,aac,webvtt"
 
 static const struct scheme {
     const char *name, *protocols, *formats;
 } schemes[] = {
-    {"http", "http,https,tls,tcp,crypto", WEB},
-    {"https", "https,tls,tcp,crypto", WEB},
+    {"http", "", WEB}, /* web/web.h */
+    {"https", "", WEB},
     {"rtmp", "rtmp,tcp", "flv"},
     {"rtmps", "rtmps,tls,tcp", "flv"},
     {"srt", "srt", "mpegts"},
@@ -53,10 +51,6 @@ static const struct scheme *scheme_of(const char *url) {
         if (mr_url_has_scheme(url, schemes[i].name))
             return &schemes[i];
     return &schemes[count - 1];
-}
-
-static bool is_web(const char *url) {
-    return mr_url_has_scheme(url, "http") || mr_url_has_scheme(url, "https");
 }
 
 /* Their streams end with the connection, and what came of one then may be too little to be understood. */
@@ -118,19 +112,22 @@ static int refuse_flood(mr_libav_input *input, size_t most_bytes) {
     return input->refusal;
 }
 
+static int64_t bytes_read(const mr_libav_input *input) {
+    return input->hls ? mr_hls_bytes(input->hls) : input->io ? input->io->bytes_read : 0;
+}
+
 static void check_flood(mr_libav_input *input) {
     const size_t most = input->params->most_bytes + MR_LIBAV_MORE;
     const int64_t now_ns = mr_live_now_ns();
     if (input->refusal)
         return;
-    if (input->io && input->io->bytes_read - input->read_before > (int64_t)most)
+    if (bytes_read(input) - input->read_before > (int64_t)most)
         refuse_flood(input, most);
     input->calls += input->most_calls && now_ns - input->called_ns < pause_ns;
     input->called_ns = now_ns;
     if (input->most_calls && input->calls > input->most_calls)
-        input->refusal = mr_fail(MR_ERROR_DATA, "%s: %s", input->params->url,
-                                 input->begun || input->format ? "packets come without end, and none ends a picture"
-                                                               : "its headers have no end");
+        input->refusal = mr_fail(MR_ERROR_DATA, "%s: packets come without end, and none ends a picture",
+                                 input->params->url);
 }
 
 static int interrupted(void *context) {
@@ -142,17 +139,11 @@ static int interrupted(void *context) {
 
 /* ---- options ----------------------------------------------------------------------------------------------------- */
 
-static void set_tls(const mr_connection_params *params, AVDictionary **options) {
-    av_dict_set(options, "tls_verify", "1", 0);
-    if (params->ca_file)
-        av_dict_set(options, "ca_file", params->ca_file, 0);
-}
-
 static void set_protocol(const mr_connection_params *params, AVDictionary **options) {
     const char *url = params->url;
     int64_t latency_us = params->latency_ns / 1000;
     mr_url parts;
-    set_tls(params, options);
+    mr_web_set_tls(params->ca_file, options);
     av_dict_set_int(options, "max_delay", latency_us, 0);
     if (mr_url_has_scheme(url, "srt")) {
         if (mr_url_split(url, &parts) && !mr_url_query(&parts, "latency").text)
@@ -160,13 +151,7 @@ static void set_protocol(const mr_connection_params *params, AVDictionary **opti
         av_dict_set_int(options, "connect_timeout", params->open_timeout_ns / 1000000, 0);
         if (params->password)
             av_dict_set(options, "passphrase", params->password, 0);
-    } else if (is_web(url)) {
-        av_dict_set(options, "reconnect", "1", 0);
-        av_dict_set(options, "reconnect_delay_max", "10", 0);
-        /* What a connection that is kept is led to next comes by nobody who could compare it. */
-        if (params->allow_hosts)
-            av_dict_set(options, "http_persistent", "0", 0);
-    } else {
+    } else if (!mr_web_is_address(url)) {
         /* Of UDP: packets that find no room are lost, and the stream goes on. */
         av_dict_set(options, "overrun_nonfatal", "1", 0);
         av_dict_set(options, "buffer_size", "4194304", 0);
@@ -175,162 +160,8 @@ static void set_protocol(const mr_connection_params *params, AVDictionary **opti
 
 /* The URL with user and password, as libavformat takes them. */
 static bool address_of(const mr_connection_params *params, char *text, size_t bytes) {
-    bool plain = mr_url_has_scheme(params->url, "srt");
+    bool plain = mr_url_has_scheme(params->url, "srt") || mr_web_is_address(params->url);
     return mr_url_with_user(params->url, plain ? NULL : params->user, plain ? NULL : params->password, text, bytes);
-}
-
-/* ---- parts, and other places ------------------------------------------------------------------------------------- */
-
-static int refuse_host(mr_libav_input *input, const char *url) {
-    mr_url parts;
-    char host[MR_URL_HOST] = "";
-    if (!input->params->allow_hosts || !mr_url_split(url, &parts))
-        return 0;
-    if (mr_url_decode(parts.host, host, sizeof host) && mr_host_is_allowed(input->params->allow_hosts, host))
-        return 0;
-    input->refusal = mr_fail(MR_ERROR_CONFIG, "%s: it leads to %s, which allow_hosts does not have", input->params->url,
-                             host);
-    return AVERROR(EACCES);
-}
-
-/* The place that HTTP was redirected to. */
-static int check_redirect(mr_libav_input *input, AVIOContext *io) {
-    uint8_t *location = NULL;
-    int error = 0;
-    if (io && av_opt_get(io, "location", AV_OPT_SEARCH_CHILDREN, &location) >= 0 && location)
-        error = refuse_host(input, (const char *)location);
-    av_free(location);
-    return error;
-}
-
-/* Opens it, and follows redirections to hosts that are allowed. */
-static int open_checked(AVFormatContext *format, AVIOContext **io, const char *url, int flags, AVDictionary **options) {
-    mr_libav_input *input = format->opaque;
-    int error = refuse_host(input, url);
-    if (!error)
-        error = input->open_default(format, io, url, flags, options);
-    if (error >= 0 && (error = check_redirect(input, *io)) < 0)
-        avio_closep(io);
-    return error;
-}
-
-static const char *value_of(const AVDictionary *options, const char *name) {
-    const AVDictionaryEntry *entry = av_dict_get(options, name, NULL, 0);
-    return entry ? entry->value : NULL;
-}
-
-/* An encrypted part: libavformat's own way does not tell where it was led to. */
-static int open_sealed(AVFormatContext *format, AVIOContext **io, const char *url, int flags, AVDictionary **options) {
-    AVIOContext *from = NULL;
-    int error = open_checked(format, &from, url, flags, options);
-    if (error >= 0 && (error = mr_sealed_open(io, from, value_of(*options, "key"), value_of(*options, "iv"))) < 0)
-        avio_close(from);
-    return error;
-}
-
-/* ---- manifests of DASH ------------------------------------------------------------------------------------------- */
-
-/* A document that begins as XML does, to be freed by mr_free; NULL: it is something else, which is still to be read, or
- * too long. */
-static char *read_document(AVIOContext *io, size_t *bytes) {
-    uint8_t first[256];
-    const int count = avio_read_partial(io, first, sizeof first);
-    const bool is_one = count > 0 && mr_dash_may_be(first, (size_t)count);
-    if (count > 0)
-        avio_seek(io, 0, SEEK_SET);
-    size_t room = 0;
-    char *text = NULL;
-    for (*bytes = 0; is_one && *bytes == room && room < MR_DASH_MOST_BYTES;) {
-        room = room ? 2 * room : 65536;
-        char *longer = mr_realloc(text, room + 1);
-        text = longer ? longer : text;
-        const int more = longer ? avio_read(io, (uint8_t *)text + *bytes, (int)(room - *bytes)) : AVERROR(ENOMEM);
-        *bytes += more > 0 ? (size_t)more : 0;
-    }
-    return text;
-}
-
-/* What the manifest says as a playlist; NULL: it is not one, or is refused. */
-static char *translate(mr_libav_input *input, AVIOContext *io, const char *url, const char *text, size_t bytes) {
-    const mr_connection_params *from = input->params;
-    uint8_t *location = NULL;
-    char *playlist = NULL;
-    if (av_opt_get(io, "location", AV_OPT_SEARCH_CHILDREN, &location) < 0)
-        location = NULL;
-    const mr_dash_params params = {.url = location ? (const char *)location : url, .name = from->url,
-                                   .date_ns = mr_clock_date_ns(), .max_pixels = from->media.max_pixels,
-                                   .stream = from->media.stream};
-    input->refusal = mr_dash_to_hls(&input->dash, &params, text, bytes, &playlist);
-    av_free(location);
-    return playlist;
-}
-
-/* For libavformat's HLS: it would take a playlist of ours for a connection that can be kept; it gives up after the
- * third look at a live list without a new part, but that is for `stall` to say; and of names of parts it takes those
- * alone that are common in HLS. Which protocols, hosts and formats they lead to is checked as of any playlist. */
-static void set_playlist(AVDictionary **options) {
-    av_dict_set(options, "http_persistent", "0", 0);
-    av_dict_set(options, "max_reload", "1000000", 0);
-    av_dict_set(options, "extension_picky", "0", 0);
-    av_dict_set(options, "allowed_segment_extensions", "ALL", 0);
-}
-
-/* The manifest's place is taken by its playlist, which libavformat takes from a URL of the kind "data:". */
-static int give_playlist(AVFormatContext *format, AVIOContext **io, const char *playlist, AVDictionary **options) {
-    static const char head[] = "data:application/vnd.apple.mpegurl,";
-    const size_t bytes = sizeof head + strlen(playlist);
-    char *whole = mr_alloc(bytes);
-    if (!whole)
-        return AVERROR(ENOMEM);
-    snprintf(whole, bytes, "%s%s", head, playlist);
-    avio_closep(io);
-    int error = avio_open2(io, whole, AVIO_FLAG_READ, NULL, NULL);
-    mr_free(whole);
-    if (!format->iformat) {
-        format->iformat = av_find_input_format("hls");
-        set_playlist(options);
-    }
-    return error;
-}
-
-/* Of the source's own URL, each time that it is read. */
-static int read_manifest(AVFormatContext *format, AVIOContext **io, const char *url, AVDictionary **options) {
-    mr_libav_input *input = format->opaque;
-    size_t bytes;
-    char *text = read_document(*io, &bytes);
-    char *playlist = text ? translate(input, *io, url, text, bytes) : NULL;
-    mr_free(text);
-    input->is_dash |= playlist != NULL;
-    int error = playlist ? give_playlist(format, io, playlist, options) : text ? AVERROR_INVALIDDATA : 0;
-    if (error < 0 && *io)
-        avio_closep(io);
-    mr_free(playlist);
-    return error;
-}
-
-/* ---- all that is opened ------------------------------------------------------------------------------------------ */
-
-/* Playlists and manifests open their parts here. Their demuxers pass neither options of TLS nor hosts on. */
-static int open_part(AVFormatContext *format, AVIOContext **io, const char *url, int flags, AVDictionary **options) {
-    mr_libav_input *input = format->opaque;
-    AVDictionary *own = NULL;
-    const char *inner;
-    if (flags & AVIO_FLAG_WRITE)
-        return AVERROR(EPERM);
-    if (options)
-        av_dict_copy(&own, *options, 0);
-    set_tls(input->params, &own);
-    bool sealed = input->params->allow_hosts && av_strstart(url, "crypto+", &inner);
-    int error = sealed ? open_sealed(format, io, inner, flags, &own) : open_checked(format, io, url, flags, &own);
-    av_dict_free(&own);
-    if (error >= 0 && is_web(url) && strcmp(url, format->url) == 0)
-        error = read_manifest(format, io, url, options);
-    return error;
-}
-
-static int close_part(AVFormatContext *format, AVIOContext *io) {
-    (void)format;
-    return mr_sealed_close(io) ? 0 : avio_close(io);
 }
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
@@ -349,6 +180,10 @@ static int check_ports(const mr_libav_input *input) {
                            (int)strcspn(at, " \r\n/"), at);
     }
     return MR_OK;
+}
+
+static bool is_description(const char *url) {
+    return strcmp(scheme_of(url)->name, "sdp") == 0;
 }
 
 /* A session description is a file here, whose streams come from the network. */
@@ -370,63 +205,90 @@ static int open_bytes(void *context, AVIOContext **io) {
     const AVIOInterruptCB interrupt = {interrupted, input};
     AVDictionary *options = NULL;
     char url[MR_URL_BYTES];
+    input->deadline_ns = mr_live_now_ns() + params->open_timeout_ns;
+    mr_av_forget();
+    if (mr_web_is_address(params->url))
+        return mr_web_open(&input->web, io, params->url, NULL);
     if (!address_of(params, url, sizeof url)) {
         input->refusal = mr_fail(MR_ERROR_CONFIG, "%s: URL, user and password are too long together", params->url);
         return AVERROR(EINVAL);
     }
     set_protocol(params, &options);
     av_dict_set(&options, "protocol_whitelist", scheme_of(params->url)->protocols, 0);
-    input->deadline_ns = mr_live_now_ns() + params->open_timeout_ns;
     input->calls = 0;
     input->most_calls = MOST_OPENING_CALLS;
-    mr_av_forget();
     int error = avio_open2(io, url, AVIO_FLAG_READ, &interrupt, &options);
     input->most_calls = 0;
     av_dict_free(&options);
-    if (error >= 0 && is_web(params->url) && (error = check_redirect(input, *io)) < 0)
-        avio_closep(io);
     return error < 0 ? error : 0;
 }
 
-static void set_format(const mr_connection_params *params, AVDictionary **options) {
+static void set_format(const mr_connection_params *params, bool is_list, AVDictionary **options) {
     const struct scheme *scheme = scheme_of(params->url);
     set_protocol(params, options);
     av_dict_set(options, "protocol_whitelist", scheme->protocols, 0);
-    av_dict_set(options, "format_whitelist", scheme->formats, 0);
+    av_dict_set(options, "format_whitelist", is_list ? "mpegts,mov" : scheme->formats, 0);
     av_dict_set(options, "analyzeduration", analyze_us, 0);
     av_dict_set(options, "probesize", probe_bytes, 0);
     av_dict_set(options, "fpsprobesize", "0", 0);
 }
 
-/* The demuxer of what was opened: of `io`, of a session description, or of RTP, which opens its sockets itself. */
+/* What is read over HTTP may not open anything else. */
+static int open_part(AVFormatContext *format, AVIOContext **io, const char *url, int flags, AVDictionary **options) {
+    (void)format, (void)io, (void)url, (void)flags, (void)options;
+    return AVERROR(EPERM);
+}
+
+/* What begins as a transport stream does is looked at as it is read. */
+static int tap_packets(mr_libav_input *input) {
+    enum { SYNC = 0x47 };
+    AVIOContext *from = input->format->pb;
+    uint8_t first;
+    mr_ts_tap_close(&input->tap);
+    input->marks = (mr_ts_marks){0};
+    if (avio_read(from, &first, 1) != 1)
+        return MR_OK;
+    avio_seek(from, -1, SEEK_CUR);
+    if (first == SYNC && mr_ts_tap_open(&input->tap, from) < 0)
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    input->format->pb = input->tap ? input->tap : from;
+    return MR_OK;
+}
+
+/* What the demuxer reads; `pb` stays NULL if it opens its sockets itself. */
+static int give_bytes(mr_libav_input *input) {
+    if (is_description(input->params->url))
+        return open_description(input);
+    input->format->pb = input->io;
+    int error = input->hls ? mr_hls_begin(input->hls, &input->format->pb) : 0;
+    if (error)
+        return error == AVERROR_EOF ? MR_END : fail(input, error, "it broke off");
+    if (!input->format->pb)
+        return MR_OK;
+    input->format->io_open = open_part;
+    return tap_packets(input);
+}
+
+/* The demuxer of what was opened: of `io`, of a run of segments, of a session description, or of RTP. */
 static int open_format(mr_libav_input *input) {
     const mr_connection_params *params = input->params;
-    bool description = strcmp(scheme_of(params->url)->name, "sdp") == 0;
     char url[MR_URL_BYTES];
     AVDictionary *options = NULL;
     input->format = avformat_alloc_context();
-    input->packet = av_packet_alloc();
+    input->packet = input->packet ? input->packet : av_packet_alloc();
     if (!input->format || !input->packet)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
     if (!address_of(params, url, sizeof url))
         return mr_fail(MR_ERROR_CONFIG, "%s: URL, user and password are too long together", params->url);
     input->format->interrupt_callback = (AVIOInterruptCB){interrupted, input};
-    input->format->opaque = input;
-    input->open_default = input->format->io_open;
-    input->format->io_open = open_part;
-    input->format->io_close2 = close_part;
-    int status = description ? open_description(input) : MR_OK;
+    int status = give_bytes(input);
     if (status)
         return status;
-    if (!input->io)
+    if (!input->io && !input->hls)
         input->most_calls = params->most_bytes / RTP_BYTES;
-    set_format(params, &options);
-    int error = is_web(params->url) ? read_manifest(input->format, &input->io, url, &options) : 0;
-    if (!description)
-        input->format->pb = input->io;
-    if (error >= 0)
-        error = avformat_open_input(&input->format, url, description ? av_find_input_format("sdp")
-                                                                     : input->format->iformat, &options);
+    set_format(params, input->hls, &options);
+    const AVInputFormat *known = is_description(params->url) ? av_find_input_format("sdp") : NULL;
+    int error = avformat_open_input(&input->format, url, known, &options);
     av_dict_free(&options);
     return error < 0 ? fail(input, error, "it cannot be opened") : MR_OK;
 }
@@ -456,7 +318,7 @@ static int find_streams(mr_libav_input *input) {
     int error = avformat_find_stream_info(format, NULL);
     if (error < 0 || input->ran_out || input->refusal || atomic_load(input->cancelled))
         return fail(input, error < 0 ? error : AVERROR(ETIMEDOUT), "looking for its streams");
-    int wanted = input->is_dash ? -1 : input->params->media.stream; /* its playlist has one video */
+    int wanted = input->hls && mr_hls_is_variant(input->hls) ? -1 : input->params->media.stream;
     int best = wanted >= 0 ? wanted : av_find_best_stream(format, AVMEDIA_TYPE_VIDEO, -1, -1, NULL, 0);
     bool there = best >= 0 && (unsigned)best < format->nb_streams &&
                  format->streams[best]->codecpar->codec_type == AVMEDIA_TYPE_VIDEO;
@@ -480,29 +342,41 @@ static int check_size(const mr_connection_params *params, int width, int height)
                    width, height, most);
 }
 
+static bool is_same_codec(const AVCodecParameters *a, const AVCodecParameters *b) {
+    return a->codec_id == b->codec_id && a->codec_tag == b->codec_tag && a->width == b->width &&
+           a->height == b->height && a->extradata_size == b->extradata_size &&
+           (!a->extradata_size || memcmp(a->extradata, b->extradata, (size_t)a->extradata_size) == 0);
+}
+
 static int describe(mr_libav_input *input) {
     AVStream *stream = input->stream;
+    if (input->media && is_same_codec(input->media->codec, stream->codecpar))
+        return MR_OK;
     mr_media *media = mr_reader_describe(&input->params->media, input->params->url, stream->codecpar);
     if (!media)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
     AVRational rate = input->timeless ? (AVRational){0, 1} : av_guess_frame_rate(input->format, stream, NULL);
     media->rate_num = rate.num > 0 && rate.den > 0 ? rate.num : 0;
     media->rate_den = media->rate_num ? rate.den : 0;
+    mr_media_unref(&input->media);
     input->media = media;
     return MR_OK;
 }
 
-/* The demuxer of joined JPEGs counts 25 pictures a second, however they come. The bytes of a playlist or a manifest are
- * not those of what it lists, which may go on. */
+static int64_t to_ns(const mr_libav_input *input, int64_t time) {
+    return time == AV_NOPTS_VALUE || input->timeless ? MR_NO_TIME
+                                                     : av_rescale_q(time, input->stream->time_base, nanoseconds);
+}
+
+/* The demuxer of joined JPEGs counts 25 pictures a second, however they come. */
 static void find_kind(mr_libav_input *input) {
     const AVFormatContext *format = input->format;
     bool joined = av_match_name(format->iformat->name, "mpjpeg,mjpeg");
     bool still = strstr(format->iformat->name, "_pipe") != NULL;
-    bool lists = strcmp(format->iformat->name, "hls") == 0;
-    bool sized = !lists && format->pb && avio_size(format->pb) > 0;
+    bool sized = !input->hls && format->pb && avio_size(format->pb) > 0;
     input->timeless = joined;
-    input->recorded = is_web(input->params->url) &&
-                      (still || sized || (format->duration != AV_NOPTS_VALUE && format->duration > 0));
+    bool ends = still || sized || (format->duration != AV_NOPTS_VALUE && format->duration > 0);
+    input->recorded = input->hls ? mr_hls_is_recorded(input->hls) : ends && mr_web_is_address(input->params->url);
 }
 
 static int open_by_format(mr_libav_input *input) {
@@ -513,6 +387,7 @@ static int open_by_format(mr_libav_input *input) {
         status = check_size(input->params, input->stream->codecpar->width, input->stream->codecpar->height);
     if (!status)
         find_kind(input);
+    mr_seams_begin(&input->seams);
     return status ? status : describe(input);
 }
 
@@ -543,7 +418,8 @@ static int copy_jpeg(const mr_joined_picture *from, mr_packet *packet) {
 /* Describes pictures of another size than before. */
 static int describe_jpeg(mr_libav_input *input, int width, int height) {
     const mr_rtsp_facts facts = {.codec = MR_RTP_JPEG, .unit = input->jpeg.data, .unit_bytes = input->jpeg.bytes,
-                                 .width = width, .height = height};
+                                 .width = width, .height = height,
+                                 .rate = input->params->poll_ns ? 1e9 / (double)input->params->poll_ns : 0};
     mr_media *media;
     if (input->media && width == input->width && height == input->height)
         return MR_OK;
@@ -562,7 +438,8 @@ static int fail_jpeg(mr_libav_input *input, int error) {
     if (error == MR_MJPEG_TOO_MUCH && !input->refusal)
         return refuse_flood(input, input->params->most_bytes);
     if (error == AVERROR_INVALIDDATA && input->params->poll_ns && !*mr_av_complaint())
-        return mr_fail(MR_ERROR_DATA, "%s: the answer has no JPEG, which `poll` reads%s%s", url,
+        return mr_fail(input->begun ? MR_ERROR_IO : MR_ERROR_DATA,
+                       "%s: the answer has no JPEG, which `poll` reads%s%s", url,
                        *type ? "; its type is " : "", type);
     if (error == AVERROR_EOF && !input->begun && !input->refusal)
         return mr_fail(*type && !strstr(type, "jp") ? MR_ERROR_DATA : MR_ERROR_IO,
@@ -612,7 +489,7 @@ static bool take_jpegs(mr_libav_input *input) {
     const mr_mjpeg_params params = {.open = open_bytes, .is_cancelled = is_cancelled, .context = input,
                                     .poll_ns = input->params->poll_ns, .most_bytes = input->params->most_bytes};
     uint8_t *type = NULL;
-    if (!is_web(input->params->url))
+    if (!mr_web_is_address(input->params->url))
         return false;
     if (av_opt_get(input->io, "mime_type", AV_OPT_SEARCH_CHILDREN, &type) < 0)
         type = NULL;
@@ -634,13 +511,37 @@ static bool has_bytes(const char *url) {
     return strcmp(name, "rtp") != 0 && strcmp(name, "sdp") != 0;
 }
 
+static int open_list(mr_libav_input *input) {
+    const mr_connection_params *params = input->params;
+    const mr_hls_params list = {.web = &input->web, .max_pixels = params->media.max_pixels,
+                                .stream = params->media.stream, .place = params->place};
+    int error = mr_hls_open(&input->hls, &list, input->io);
+    avio_closep(&input->io);
+    return error ? fail(input, error, "its playlist cannot be read") : open_by_format(input);
+}
+
+static int open_answer(mr_libav_input *input) {
+    char text[MR_WEB_LOOK];
+    size_t bytes = mr_web_is_address(input->params->url) ? mr_web_look(input->io, text) : 0;
+    if (bytes && mr_web_is_manifest(text))
+        return mr_web_refuse_manifest(input->params->url);
+    if (mr_playlist_may_be(text, bytes))
+        return open_list(input);
+    return input->io && take_jpegs(input) ? read_jpeg(input) : open_by_format(input);
+}
+
 int mr_libav_input_open(mr_libav_input *input, const mr_connection_params *params, const atomic_bool *cancelled) {
     *input = (mr_libav_input){.params = params, .cancelled = cancelled, .file.fd = -1};
+    input->web = (mr_web){.url = params->url, .user = params->user, .password = params->password,
+                          .ca_file = params->ca_file, .allow_hosts = params->allow_hosts,
+                          .interrupt = {interrupted, input}, .refusal = &input->refusal};
     input->deadline_ns = mr_live_now_ns() + params->open_timeout_ns;
     mr_av_forget();
     int error = has_bytes(params->url) ? open_bytes(input, &input->io) : 0;
-    int status = error ? fail(input, error, "it cannot be opened")
-                 : input->io && take_jpegs(input) ? read_jpeg(input) : open_by_format(input);
+    int status = error ? fail(input, error, "it cannot be opened") : open_answer(input);
+    /* A recording begins at 0, as a file does. */
+    if (!status && input->format && input->recorded && input->stream->start_time != AV_NOPTS_VALUE)
+        input->times.shift_ns = -av_rescale_q(input->stream->start_time, input->stream->time_base, nanoseconds);
     input->deadline_ns = 0;
     return status;
 }
@@ -663,6 +564,8 @@ void mr_libav_input_close(mr_libav_input *input) {
     AVIOContext *io = input->io;
     input->io = NULL; /* closing asks whether to stop, too */
     avformat_close_input(&input->format);
+    mr_ts_tap_close(&input->tap);
+    mr_hls_close(&input->hls);
     avio_closep(&io);
     mr_mjpeg_end(&input->mjpeg);
     if (input->has_jpeg)
@@ -670,15 +573,9 @@ void mr_libav_input_close(mr_libav_input *input) {
     mr_input_close(&input->file);
     av_packet_free(&input->packet);
     mr_media_unref(&input->media);
-    mr_dash_fini(&input->dash);
 }
 
 /* ---- packets ----------------------------------------------------------------------------------------------------- */
-
-static int64_t to_ns(const mr_libav_input *input, int64_t time) {
-    return time == AV_NOPTS_VALUE || input->timeless ? MR_NO_TIME
-                                                     : av_rescale_q(time, input->stream->time_base, nanoseconds);
-}
 
 static int next(mr_libav_input *input) {
     for (;;) {
@@ -695,29 +592,53 @@ static int next(mr_libav_input *input) {
             return fail(input, error, "it broke off");
         if (input->packet->stream_index != input->stream->index || input->packet->size <= 0)
             continue;
-        input->read_before = input->io ? input->io->bytes_read : 0;
+        input->read_before = bytes_read(input);
         input->calls = 0;
         input->begun = true;
         return MR_OK;
     }
 }
 
+/* Whether something is missing before the packet, or within it. */
+static bool mark(mr_libav_input *input) {
+    const mr_ts_scan *scan = mr_ts_tap_scan(input->tap);
+    const bool lost = mr_ts_mark(&input->marks, scan, input->stream->id, input->packet) ||
+                      input->gaps != input->noted || input->seam;
+    input->noted = input->gaps;
+    input->seam = false;
+    return lost;
+}
+
+/* Another run of segments follows, and is read by a demuxer of its own. MR_END: there is none. */
+static int begin_run(mr_libav_input *input) {
+    avformat_close_input(&input->format);
+    int status = open_by_format(input);
+    input->times.is_anew = !status && mr_hls_is_anew(input->hls);
+    input->seam = true;
+    return status;
+}
+
 int mr_libav_input_read(mr_libav_input *input, mr_packet *packet) {
     if (!input->format)
         return give_jpeg(input, packet);
     int status = next(input);
+    while (status == MR_END && input->hls && !(status = begin_run(input)))
+        status = next(input);
     if (status)
         return status;
-    const AVPacket *from = input->packet;
+    const bool lost = mark(input);
+    AVPacket *from = input->packet;
+    /* Where recordings were joined their clock begins anew. Playlists say so themselves, and that of a live stream is
+     * live_times.h's. */
+    const bool anew = input->recorded && !input->hls &&
+                      mr_seams_shift(&input->seams, input->format, input->stream, from);
     *packet = (mr_packet){.captured_ns = MR_NO_TIME, .arrived_ns = mr_live_now_ns()};
-    packet->flags = mr_packet_flags(from);
-    if (input->gaps != input->noted || packet->flags & MR_FRAME_CORRUPT)
-        packet->flags |= MR_FRAME_SEAM;
-    input->noted = input->gaps;
-    /* A recording begins at 0, as a file does. */
-    int64_t origin = input->recorded && input->stream->start_time != AV_NOPTS_VALUE ? input->stream->start_time : 0;
-    packet->pts_ns = to_ns(input, from->pts == AV_NOPTS_VALUE ? from->pts : from->pts - origin);
-    packet->dts_ns = to_ns(input, from->dts == AV_NOPTS_VALUE ? from->dts : from->dts - origin);
+    packet->flags = mr_packet_flags(from) | (lost || anew ? MR_FRAME_SEAM : 0);
+    packet->pts_ns = to_ns(input, from->pts);
+    packet->dts_ns = to_ns(input, from->dts);
     packet->duration_ns = input->timeless ? 0 : av_rescale_q(from->duration, input->stream->time_base, nanoseconds);
+    mr_hls_times_pass(&input->times, packet);
+    if (input->hls)
+        mr_hls_note_picture(input->hls);
     return mr_packet_take(packet, input->packet, input->media);
 }

@@ -1,14 +1,10 @@
-/* A stream of the network, opened and read by libavformat: which protocols and hosts it may go to, TLS, limits of the
- * look at it before it begins, and the meaning of its errors. Calls block until their deadline, or until `cancelled`;
- * one thread. A manifest of DASH is given to it as a playlist of HLS (web/dash.h). JPEGs over HTTP are read by our own
- * reader (mjpeg/mjpeg.h), which takes only the bytes from libavformat.
+/* A stream of the network, opened and read by libavformat: which protocols it may use, TLS, limits of the look at it
+ * before it begins, and the meaning of its errors. Calls block until their deadline, or until `cancelled`; one thread.
+ * Over HTTP it gets bytes that were opened by web/web.h, or those of the segments of a playlist (web/hls.h), and opens
+ * nothing itself. JPEGs over HTTP are read by our own reader (mjpeg/mjpeg.h), which takes only the bytes from it.
  *
  * What a peer sends without a picture is bounded: after params->most_bytes and MR_LIBAV_MORE bytes the connection is
- * given up, also while it is being opened. libavformat keeps such bytes in memory without a limit.
- *
- * libavformat follows redirections of HTTP by itself. The host that one leads to is compared with allow_hosts when it
- * has been connected to, before anything of its answer is used; those of playlists and manifests, and of all that they
- * name, are compared before. */
+ * given up, also while it is being opened. libavformat keeps such bytes in memory without a limit. */
 #ifndef MILLRACE_STAGES_LIVE_LIBAV_INPUT_H
 #define MILLRACE_STAGES_LIVE_LIBAV_INPUT_H
 
@@ -17,13 +13,13 @@
 
 #include "stages/live/connection.h"
 #include "stages/live/mjpeg/mjpeg.h"
-#include "stages/live/web/dash.h"
+#include "stages/live/web/hls.h"
+#include "stages/live/web/hls_times.h"
 #include "stages/media/media_input.h"
+#include "stages/media/media_seams.h"
+#include "stages/media/ts/ts_mark.h"
 
 enum { MR_LIBAV_MORE = 64 << 20 };
-
-typedef int mr_io_open_function(AVFormatContext *format, AVIOContext **io, const char *url, int flags,
-                                AVDictionary **options);
 
 typedef struct mr_libav_input {
     const mr_connection_params *params; /* borrowed */
@@ -31,8 +27,8 @@ typedef struct mr_libav_input {
     int64_t deadline_ns;                /* CLOCK_MONOTONIC; 0: none */
     bool ran_out;                       /* a call ended at the deadline */
     mr_input file;                      /* of a session description; fd -1: none */
-    AVIOContext *io;                    /* NULL: RTP, or `mjpeg` has it */
-    int64_t read_before;                /* bytes of `io` up to the last packet */
+    AVIOContext *io;                    /* NULL: RTP, or `mjpeg` or `hls` reads it */
+    int64_t read_before;                /* bytes up to the last packet */
     int64_t called_ns;                  /* when libavformat last asked whether to stop, */
     uint64_t calls, most_calls;         /* and how often without a pause; 0: not counted */
     AVFormatContext *format;            /* NULL: `mjpeg` reads it */
@@ -47,12 +43,16 @@ typedef struct mr_libav_input {
     int width, height;                  /* of `mjpeg` */
     mr_survey survey;                   /* likewise */
     bool begun;                         /* a packet was given */
-    mr_io_open_function *open_default;
-    int refusal;                        /* not MR_OK: a host or a manifest is refused, as mr_message tells */
-    bool is_dash;
-    mr_dash dash;
+    int refusal;                        /* not MR_OK: a host or an answer is refused, as mr_message tells */
+    mr_web web;
+    mr_hls *hls;                        /* NULL: it is no playlist */
+    mr_hls_times times;
+    bool seam;                          /* something is missing before the next packet */
     bool recorded;                      /* it has an end */
     bool timeless;                      /* its packets have no times of their own */
+    AVIOContext *tap;                   /* of a transport stream, in front of `io`; else NULL */
+    mr_ts_marks marks;
+    mr_seams seams;                     /* of a recording */
     uint64_t gaps, noted;               /* packets that libavformat missed; those of them before the last packet */
 } mr_libav_input;
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include "engine/base/url.h"
 #include "stages/live/address.h"
 #include "stages/live/live_open.h"
+#include "stages/live/web/web.h"
 #include "stages/media/notice.h"
 #include "stages/media/coded/picture_times.h"
 #include "stages/media/coded/recovery.h"
@@ -38,11 +40,12 @@ typedef struct live_reader {
     int64_t next_ns;           /* of the next try */
     int64_t delay_ns;          /* before it; 0: none was yet */
     int64_t opened_ns;
-    int64_t due_ns;            /* the next packet: then the connection counts as stalled */
+    int64_t patience_ns;       /* without a packet for so long, */
+    int64_t due_ns;            /* and from then on, the connection counts as stalled */
     bool was_live;             /* in any connection */
     bool recorded;
     bool begun;                /* a packet of this connection was given */
-    mr_recovery recovery;
+    mr_hls_place place;        /* of a playlist: what was given */
     mr_live_times times;
     mr_picture_times pictures;
 } live_reader;
@@ -109,6 +112,12 @@ static int check_host(const mr_connection_params *params, const mr_url *url, boo
                : mr_fail(MR_ERROR_CONFIG, "%s: allow_hosts does not have %s", params->url, host);
 }
 
+/* Of a path: what follows it in the URL is left out. */
+static bool has_ending(mr_url_part rest, const char *ending) {
+    size_t bytes = rest.bytes ? strcspn(rest.text, "?#") : 0, length = strlen(ending);
+    return bytes >= length && strncasecmp(rest.text + bytes - length, ending, length) == 0;
+}
+
 int mr_live_check(const mr_connection_params *params) {
     const char *text = params->url;
     const struct way *way = find_way(text);
@@ -125,6 +134,8 @@ int mr_live_check(const mr_connection_params *params) {
     if (strlen(text) >= MR_URL_BYTES / 2)
         return mr_fail(MR_ERROR_CONFIG, "a URL of %zu bytes is too long; at most %d are taken", strlen(text),
                        MR_URL_BYTES / 2 - 1);
+    if (has_ending(url.rest, ".mpd") && mr_web_is_address(text))
+        return mr_web_refuse_manifest(text);
     return check_host(params, &url, way->hostless);
 }
 
@@ -193,6 +204,7 @@ static void disconnect(live_reader *reader) {
     if (reader->connection) {
         reader->connection->type->count(reader->connection, &counts);
         reader->over_tcp = counts.transport == MR_TRANSPORT_TCP;
+        reader->place = counts.place.begun ? counts.place : reader->place;
         reader->connection->type->close(reader->connection);
     }
     reader->connection = NULL;
@@ -256,14 +268,14 @@ static bool is_single(const live_reader *reader) {
 static int lose(live_reader *reader, int status) {
     const mr_live_params *params = &reader->params;
     bool stalled = status == MR_ERROR_AGAIN;
-    char why[MR_REPORT_WHY], remark[256] = "";
+    char why[MR_REPORT_WHY], remark[MR_REPORT_WHY - 64] = "";
     if (status == MR_END && reader->connection && reader->connection->recorded && is_single(reader))
         reader->recorded = true;
     if (stalled && reader->connection && reader->connection->type->remark)
         reader->connection->type->remark(reader->connection, remark, sizeof remark);
     if (stalled)
         snprintf(why, sizeof why, "%s: no picture came for %.3g s%s", params->connection.url,
-                 (double)params->stall_ns / 1e9, remark);
+                 (double)reader->patience_ns / 1e9, remark);
     else
         snprintf(why, sizeof why, "%s%s", status == MR_END ? params->connection.url : mr_message(),
                  status == MR_END ? ": the server has ended the stream" : "");
@@ -295,9 +307,9 @@ static int connected(live_reader *reader, int status) {
     reader->report.connections++;
     reader->recorded = reader->connection->recorded;
     reader->begun = false;
-    mr_recovery_begin(&reader->recovery);
     reader->opened_ns = mr_live_now_ns();
-    reader->due_ns = reader->opened_ns + reader->params.stall_ns;
+    reader->patience_ns = reader->params.stall_ns + reader->connection->pause_ns;
+    reader->due_ns = reader->opened_ns + reader->patience_ns;
     mr_live_times_begin(&reader->times, reader->params.clock);
     mr_picture_times_begin(&reader->pictures, !reader->recorded);
     return MR_OK;
@@ -305,6 +317,7 @@ static int connected(live_reader *reader, int status) {
 
 static mr_connection_params params_of_try(live_reader *reader) {
     mr_connection_params params = reader->params.connection;
+    params.place = reader->place;
     /* To find out again that nothing comes over UDP would take seconds. */
     if (params.transport == MR_TRANSPORT_AUTO && reader->over_tcp)
         params.transport = MR_TRANSPORT_TCP;
@@ -354,15 +367,6 @@ static int await_connection(live_reader *reader) {
 
 /* ---- packets --------------------------------------------------------------------------------------------------- */
 
-/* Pictures behind a gap are made of those that are missing, until the stream has recovered. */
-static void taint(live_reader *reader, mr_packet *packet) {
-    /* That there was more before the connection is no gap. */
-    if (!reader->begun)
-        packet->flags &= ~(uint32_t)MR_FRAME_SEAM;
-    if (mr_recovery_pass(&reader->recovery, packet))
-        packet->flags |= MR_FRAME_CORRUPT;
-}
-
 static void note_live(live_reader *reader) {
     const mr_stage *stage = reader->params.connection.media.stage;
     if (reader->report.phase != MR_LINK_LIVE) {
@@ -381,7 +385,7 @@ static void note_live(live_reader *reader) {
 static bool take(live_reader *reader, mr_packet *packet) {
     bool waits = reader->params.from_key && !reader->begun &&
                  mr_live_now_ns() - reader->opened_ns < KEY_WAIT * second_ns;
-    reader->due_ns = mr_live_now_ns() + reader->params.stall_ns;
+    reader->due_ns = mr_live_now_ns() + reader->patience_ns;
     if (waits && !reader->recorded && !(packet->flags & MR_FRAME_KEY) && !mr_recovery_begins(packet)) {
         note_live(reader);
         mr_packet_drop(packet);
@@ -393,7 +397,9 @@ static bool take(live_reader *reader, mr_packet *packet) {
     /* Each media is set once, before other threads see it. */
     if (packet->media->live == reader->recorded)
         packet->media->live = !reader->recorded;
-    taint(reader, packet);
+    /* That there was more before the connection is no gap. */
+    if (!reader->begun)
+        packet->flags &= ~(uint32_t)MR_FRAME_SEAM;
     packet->begins_epoch = !reader->begun;
     reader->begun = true;
     mr_notice_hide(&reader->notice, packet);

@@ -12,8 +12,8 @@
  * With MR_AWAY_PICTURE packets of a still picture, which are MR_FRAME_AWAY, are given while it is stalled or away and
  * until the next connection's first packet: an epoch of their own. Connections are opened by another thread then.
  *
- * Packets behind a gap are MR_FRAME_CORRUPT until a decoder can begin anew: pictures before that are made of others
- * that are wrong. One thread, but for mr_live_wake. */
+ * A packet behind a gap is MR_FRAME_SEAM, and one that lacks a part MR_FRAME_CORRUPT: `decode` finds the pictures that
+ * are made of what is missing. One thread, but for mr_live_wake. */
 #ifndef MILLRACE_STAGES_LIVE_LIVE_H
 #define MILLRACE_STAGES_LIVE_LIVE_H
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "engine/base/url.h"
 #include "millrace/stage.h"
 #include "millrace/status.h"
 #include "stages/live/address.h"

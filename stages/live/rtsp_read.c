@@ -9,6 +9,7 @@
 #include "millrace/status.h"
 #include "stages/live/rtsp.h"
 #include "stages/live/rtsp_media.h"
+#include "stages/media/coded/alike.h"
 
 static const int64_t second_ns = 1000000000, millisecond_ns = 1000000;
 /* How long the first unit of a connection waits for the packet after it (mr_depacketizer_is_held). */
@@ -327,6 +328,11 @@ int mr_rtsp_renew_media(mr_rtsp *rtsp, const mr_rtp_unit *unit) {
     const int status = mr_rtsp_describe(&media, &rtsp->survey, &facts, &rtsp->params.media);
     if (status)
         return status;
+    /* A new media begins new files and decoders. */
+    if (rtsp->media && mr_codecs_are_alike(rtsp->media->codec, media->codec)) {
+        mr_media_unref(&media);
+        media = mr_media_ref(rtsp->media);
+    }
     mr_media_unref(&rtsp->media);
     rtsp->media = media;
     rtsp->described = unit || rtsp->survey.mean_pixels > 0;

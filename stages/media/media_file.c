@@ -336,6 +336,7 @@ static void destroy_file(mr_reader *base) {
     file_reader *reader = (file_reader *)base;
     close_container(reader);
     av_packet_free(&reader->packet);
+    mr_seams_fini(&reader->seams);
     mr_media_unref(&reader->media);
     mr_picture_times_fini(&reader->times);
     mr_free(reader);

@@ -33,7 +33,6 @@ typedef struct image_shelf {
 
 typedef struct image_media {
     mr_media media;
-    AVCodecParameters *own; /* of pictures whose format no other has; else NULL */
     image_shelf *shelf;
     struct image_media *next;
 } image_media;
@@ -76,7 +75,6 @@ static void drop_shelf(image_shelf *shelf, image_media *media) {
 
 static void release_media(mr_media *media) {
     image_media *self = (image_media *)media;
-    avcodec_parameters_free(&self->own);
     drop_shelf(self->shelf, self);
 }
 
@@ -103,27 +101,20 @@ static AVCodecParameters *codec_of(image_shelf *shelf, enum AVCodecID id) {
             return shelf->codec[i];
     if (shelf->codecs == MOST_CODECS)
         return NULL;
-    AVCodecParameters *codec = avcodec_parameters_alloc();
-    if (!codec)
-        return NULL;
-    codec->codec_type = AVMEDIA_TYPE_VIDEO;
-    codec->codec_id = id;
-    return shelf->codec[shelf->codecs++] = codec;
+    AVCodecParameters *codec = mr_picture_codec(id);
+    if (codec)
+        shelf->codec[shelf->codecs++] = codec;
+    return codec;
 }
 
-/* Takes kind->own over, also on failure. */
-static mr_media *describe(image_reader *reader, const mr_image_file *file, mr_picture_kind *kind) {
+static mr_media *describe(image_reader *reader, const mr_image_file *file, const mr_picture_kind *kind) {
     image_shelf *shelf = reader->shelf;
     const mr_reader_params *params = &reader->params;
-    AVCodecParameters *codec = kind->own ? kind->own : codec_of(shelf, kind->id);
+    AVCodecParameters *codec = codec_of(shelf, kind->id);
     image_media *media = codec ? take_media(shelf) : NULL;
-    if (!media) {
-        avcodec_parameters_free(&kind->own);
+    if (!media)
         return NULL;
-    }
     media->shelf = shelf;
-    media->own = kind->own;
-    kind->own = NULL;
     media->media = (mr_media){.path = file->path,
                               .is_file = true,
                               .still = true,
@@ -217,16 +208,12 @@ static int read_image(image_reader *reader, mr_packet *packet) {
     const mr_image_file *file = &reader->shelf->list.file[reader->at];
     mr_picture_kind kind = {.id = AV_CODEC_ID_PNG};
     int status = mr_picture_load(file->path, reader->params.stage, SIZE_MAX, packet);
-    if (!status)
-        status = mr_picture_unpack(file->path, reader->params.max_pixels, packet, &kind);
     if (status == MR_ERROR_MEMORY)
         return status;
-    if (status) {
-        mr_buffer_unref(&packet->buffer);
-        packet->bytes = 0;
-        if (reader->params.stage)
-            mr_stage_warn(reader->params.stage, "%s", mr_message());
-    }
+    if (!status)
+        mr_picture_unpack(file->path, packet, &kind);
+    else if (reader->params.stage)
+        mr_stage_warn(reader->params.stage, "%s", mr_message());
     packet->flags = MR_FRAME_KEY | (status ? MR_FRAME_CORRUPT : 0);
     packet->media = describe(reader, file, &kind);
     if (!packet->media) {

@@ -94,36 +94,33 @@ static void keep_part(mr_packet *packet, const uint8_t *part, size_t bytes) {
     packet->bytes = bytes;
 }
 
-static int decode_heif(const char *path, int64_t max_pixels, mr_packet *packet, mr_picture_kind *kind) {
-    mr_heif_pixels pixels;
-    kind->own = avcodec_parameters_alloc();
-    if (!kind->own)
-        return mr_fail(MR_ERROR_MEMORY, "out of memory");
-    int status = mr_libheif_decode(packet->data, packet->bytes, max_pixels, &pixels, kind->own);
-    if (!status)
-        status = put_bytes(packet, pixels.data, pixels.bytes);
-    if (!status)
-        return MR_OK;
-    avcodec_parameters_free(&kind->own);
-    char why[256];
-    snprintf(why, sizeof why, "%s", mr_message());
-    return mr_fail(status, "%s: %s", path, why);
-}
-
-int mr_picture_unpack(const char *path, int64_t max_pixels, mr_packet *packet, mr_picture_kind *kind) {
+void mr_picture_unpack(const char *path, mr_packet *packet, mr_picture_kind *kind) {
     mr_heif heif;
+    *kind = (mr_picture_kind){.id = AV_CODEC_ID_PNG};
     if (!mr_heif_read(packet->data, packet->bytes, &heif)) {
         kind->id = mr_picture_recognise(path, packet->data, packet->bytes);
-        return MR_OK;
-    }
-    if (heif.data) {
+    } else if (heif.parts) {
+        kind->id = AV_CODEC_ID_RAWVIDEO;
+    } else if (heif.data) {
         keep_part(packet, heif.data, heif.bytes);
         kind->id = AV_CODEC_ID_AV1;
         kind->upright = heif.upright;
-    } else if (heif.parts && mr_libheif_check() == MR_OK) {
-        return decode_heif(path, max_pixels, packet, kind);
     }
-    return MR_OK;
+}
+
+AVCodecParameters *mr_picture_codec(enum AVCodecID id) {
+    enum { ANY_SIZE = 16 }; /* of a decoder of raw video that decodes nothing */
+    AVCodecParameters *codec = avcodec_parameters_alloc();
+    if (!codec)
+        return NULL;
+    codec->codec_type = AVMEDIA_TYPE_VIDEO;
+    codec->codec_id = id;
+    if (id == AV_CODEC_ID_RAWVIDEO) {
+        codec->codec_tag = MR_HEIF_TAG;
+        codec->format = AV_PIX_FMT_YUV420P;
+        codec->width = codec->height = ANY_SIZE;
+    }
+    return codec;
 }
 
 /* ---- survey ---------------------------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
-/* Files of still pictures as packets that decode takes: most are their bytes; of HEIF they are the AV1 in it, or
- * samples that libheif has decoded. */
+/* Files of still pictures as packets that decode takes: their bytes, or, of HEIF that libavcodec decodes, the AV1 in
+ * it. */
 #ifndef MILLRACE_STAGES_MEDIA_MEDIA_PICTURE_H
 #define MILLRACE_STAGES_MEDIA_MEDIA_PICTURE_H
 
@@ -11,9 +11,8 @@
 
 /* What decode is told of a picture. */
 typedef struct mr_picture_kind {
-    enum AVCodecID id;
-    AVCodecParameters *own; /* of pictures whose format no other has, else NULL; the caller's */
-    mr_upright upright;     /* of HEIF; that of other formats is found when they are decoded */
+    enum AVCodecID id;  /* RAWVIDEO: libheif decodes it (libheif.h) */
+    mr_upright upright; /* of AV1; that of other formats is found when they are decoded */
 } mr_picture_kind;
 
 /* The codec by the content, else by the name. */
@@ -22,9 +21,10 @@ enum AVCodecID mr_picture_recognise(const char *path, const uint8_t *data, size_
 int mr_picture_load(const char *path, const mr_stage *stage, size_t most, mr_packet *packet);
 /* A copy of a file's bytes in *packet, zero-padded. MR_ERROR_MEMORY. */
 int mr_picture_copy(const uint8_t *data, size_t bytes, mr_packet *packet);
-/* Replaces a whole file in a packet by what decode takes, and fills *kind. If a picture needs libheif and there is
- * none, it keeps the file, which decode refuses, saying why. MR_ERROR_MEMORY, MR_ERROR_DATA. */
-int mr_picture_unpack(const char *path, int64_t max_pixels, mr_packet *packet, mr_picture_kind *kind);
+/* Replaces a whole file in a packet by what decode takes, and tells its kind. */
+void mr_picture_unpack(const char *path, mr_packet *packet, mr_picture_kind *kind);
+/* The parameters of such a kind, which the caller frees; NULL without memory. */
+AVCodecParameters *mr_picture_codec(enum AVCodecID id);
 /* What mr_picture_unpack will give of a picture of HEIF, as it is stored, or, by libheif, turned; false: not known. */
 bool mr_picture_survey_heif(const mr_heif *heif, mr_survey *found);
 

@@ -56,12 +56,15 @@ const mr_classifier_card *mr_classifier_card_of(const mr_classifier *classifier)
 
 /* ---- scores ---------------------------------------------------------------------------------------------------- */
 
-/* The scores of all classes, in the order of the classes and not of the scores. `best`: room for 2 numbers a class. */
+/* The scores of all classes, in the order of the classes and not of the scores; all are not a number if the logits give
+ * none. `best`: room for 2 numbers a class. */
 static void make_scores(const mr_trained *t, float *row, float *best) {
     int32_t *index = (int32_t *)(void *)(best + t->classes), found = 0;
     mr_top_k(&(mr_top_k_work){.logits = row, .count = (int)t->classes, .most = (int)t->classes,
                               .activation = t->activation, .threshold = -INFINITY, .index = index, .score = best,
                               .found = &found});
+    for (int32_t i = 0; i < (int32_t)t->classes && found == MR_TOP_K_NOT_FINITE; i++)
+        row[i] = NAN;
     for (int32_t i = 0; i < found; i++)
         row[index[i]] = best[i];
 }

@@ -1,5 +1,6 @@
 /* classify: a linear layer, scores, and the best classes with their labels; of logits, the last two alone. */
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -28,6 +29,8 @@ typedef struct state {
     mr_trained_copies copies; /* the same of a classifier that takes more than a product */
     mr_vote *vote; /* over the window; NULL: each frame for itself */
     mr_activation activation;
+    const mr_stage *self;
+    _Atomic uint64_t odd; /* frames whose logits were not finite */
 } state;
 
 /* Choices of the option: those of mr_activation, and auto. */
@@ -248,7 +251,7 @@ static void judge_activation(mr_negotiation *n, const options *o, mr_planned_fin
         mr_warn(n, "activation", "remove activation, or write activation: none",
                 "what it classifies comes from %s and is scores already: %s on top makes them nearly equal", operation,
                 activations[o->activation]);
-    else if (automatic && of == MR_PLANNED_UNKNOWN && !has_weights(o) && n->returns)
+    else if (automatic && of == MR_PLANNED_UNKNOWN && n->inputs[0].settled && !has_weights(o) && n->returns)
         mr_warn(n, NULL, "write activation: none if it ends in softmax or sigmoid, else activation: softmax",
                 "the network that it classifies the output of is not on this machine: activation: auto is softmax");
 }
@@ -387,6 +390,7 @@ static int negotiate(mr_negotiation *n) {
 static int open_stage(mr_stage *self) {
     const options *o = self->options;
     state *s = self->state;
+    s->self = self;
     int status = open_head(&s->head, o);
     const mr_matrix_f32 *weights = status ? NULL : &s->head->weights;
     const mr_trained *trained = status ? NULL : beyond_product(s->head);
@@ -453,10 +457,13 @@ static mr_class class_of(const mr_labels *labels, int32_t index, float score) {
  * if the work before it has failed and left anything there: the frame is dropped then, but nothing else may be touched.
  */
 static void publish(const void *context, mr_result *result, uint8_t *best, size_t bytes) {
-    const state *own = context;
+    state *own = (state *)(uintptr_t)context;
     size_t most = most_in(bytes);
     int32_t *found = found_in(best), *index = indices_in(best, most);
     float *score = scores_in(best);
+    if (*found == MR_TOP_K_NOT_FINITE)
+        mr_stage_warn(own->self, "a frame has no classes: its logits are not finite (%llu so far)",
+                      (unsigned long long)atomic_fetch_add(&own->odd, 1) + 1);
     if (*found < 0 || (size_t)*found > most)
         *found = 0;
     if (own->vote)
@@ -635,15 +642,16 @@ const mr_stage_type mr_classify_stage = {
     .name = "classify",
     .summary = "names the most likely classes by a linear layer or a trained classifier, or from logits",
     .help = "With weights or a head the input is a feature vector: logits = weights x vector + bias. Without, it "
-            "holds the logits. On a processor weights are read once for up to 4 frames, if they wait while all "
-            "workers are busy; `batch` waits for frames. A head is the folder of a classifier: `head.json`, its "
-            "card, with the SHA-256 of each other file and the digest of the stages that made its vectors; "
-            "`labels.txt`, a class a line; `weights.npy`, classes x (features + 1), for the kinds softmax, logistic, "
-            "squared-hinge and prototypes; `layer-1.npy`, `layer-2.npy` and so on, units x (inputs + 1), of a "
-            "perceptron; `vectors.npy`, the kept vectors with -|v|^2 / 2 behind each, and `classes.npy`, their "
-            "classes, of neighbors; `head.sig`, the Ed25519 signature of `head.json`, and `head.pub`, the public key, "
-            "if it is signed. All kinds run on all devices. On a processor with `batch: 1` a score is bit for bit "
-            "that of `millrace evaluate`.",
+            "holds the logits. A frame whose logits are not finite (NaN, or an infinity that softmax has no score "
+            "for) has no classes; the log says how many. On a processor weights are read once for up to 4 frames, "
+            "if they wait while all workers are busy; `batch` waits for frames. A head is the folder of a "
+            "classifier: `head.json`, its card, with the SHA-256 of each other file and the digest of the stages "
+            "that made its vectors; `labels.txt`, a class a line; `weights.npy`, classes x (features + 1), for the "
+            "kinds softmax, logistic, squared-hinge and prototypes; `layer-1.npy`, `layer-2.npy` and so on, units x "
+            "(inputs + 1), of a perceptron; `vectors.npy`, the kept vectors with -|v|^2 / 2 behind each, and "
+            "`classes.npy`, their classes, of neighbors; `head.sig`, the Ed25519 signature of `head.json`, and "
+            "`head.pub`, the public key, if it is signed. All kinds run on all devices. On a processor with `batch: "
+            "1` a score is bit for bit that of `millrace evaluate`.",
     .inputs = inputs,
     .outputs = outputs,
     .options = table,

@@ -33,9 +33,6 @@ static const mr_option reconnect_fields[] = {
     MR_OPTIONS_END};
 
 static const mr_option camera_fields[] = {
-    {.name = "auth", .kind = MR_OPTION_ENUM, .offset = FIELD(auth), .fallback = "any", .choices = auths,
-     .help = "how rtsp:// may send a password; digest: never in clear text, so a camera that wants that (Basic) is not "
-             "connected to"},
     {.name = "size", .kind = MR_OPTION_SIZE, .offset = FIELD(camera.size) - FIELD(camera), .fallback = "auto",
      .min = 16, .max = 32768, .unit = "px", .help = "auto: the largest up to 1920x1080 that comes 25 times a second"},
     {.name = "rate", .kind = MR_OPTION_RATE, .offset = FIELD(camera.rate) - FIELD(camera), .fallback = "0", .max = 1000,
@@ -50,7 +47,7 @@ const mr_option mr_media_option_table[] = {
      .help = "a video or image file, a folder or a glob of images or of videos, numbered images such as "
              "frames/%03d.png, a list of images and of ranges of videos (*.csv with a column path, *.jsonl), or lavfi: "
              "and a graph of test patterns; or a stream: rtsp://, rtsps://, rtmp://, rtmps://, srt://, udp://, "
-             "rtp://, http://, https:// (MJPEG, HLS, DASH, files), a session description (*.sdp); or a camera of "
+             "rtp://, http://, https:// (MJPEG, HLS, files), a session description (*.sdp); or a camera of "
              "this machine: /dev/video0"},
     {.name = "labels", .kind = MR_OPTION_BOOL, .offset = FIELD(labels), .fallback = "false",
      .help = "the folder has one folder for each class, and each image has its class; of a list, images have the "
@@ -76,7 +73,8 @@ const mr_option mr_media_option_table[] = {
     {.name = "realtime", .kind = MR_OPTION_BOOL, .offset = FIELD(realtime), .fallback = "false",
      .help = "emit packets in real time, by their times, instead of as fast as possible"},
     {.name = "stream", .kind = MR_OPTION_INT, .offset = FIELD(stream), .fallback = "-1", .min = -1, .max = 1000,
-     .help = "index of the video stream in the file; -1: the best"},
+     .help = "index of the video stream in the file, or of the variant in a playlist of HLS; -1: the best, which has "
+             "the most pixels that max_pixels allows"},
     {.name = "rate", .kind = MR_OPTION_RATE, .offset = FIELD(rate), .fallback = "25", .min = 0.001, .max = 100000,
      .help = "pictures a second of media without times: images, and streams of joined JPEGs"},
     {.name = "framerate", .kind = MR_OPTION_RATE, .offset = FIELD(framerate), .fallback = "0", .max = 100000,
@@ -96,6 +94,9 @@ const mr_option mr_media_option_table[] = {
              "Both are never shown"},
     {.name = "password_file", .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .offset = FIELD(password_file),
      .help = "a file whose first line is the password of the stream; of srt://, its passphrase"},
+    {.name = "auth", .kind = MR_OPTION_ENUM, .offset = FIELD(auth), .fallback = "any", .choices = auths,
+     .help = "how rtsp:// may send a password; digest: never in clear text, so a camera that wants that (Basic) is not "
+             "connected to"},
     {.name = "size", .kind = MR_OPTION_SIZE, .offset = FIELD(size), .fallback = "1920x1080", .min = 16, .max = 32768,
      .unit = "px",
      .help = "of streams: the largest pictures that are planned for, whatever a camera then gives; larger pictures "
@@ -112,7 +113,7 @@ const mr_option mr_media_option_table[] = {
     {.name = "stall", .kind = MR_OPTION_DURATION, .offset = FIELD(stall), .fallback = "5s", .min = 1e8,
      .max = LONGEST_NS,
      .help = "if no picture of a stream has come for so long, a new connection is made, whatever else its server "
-             "sends"},
+             "sends; the pictures of live HLS come by segments, so the duration of one is added"},
     {.name = "poll", .kind = MR_OPTION_DURATION, .offset = FIELD(poll), .fallback = "0s", .min = 0, .max = LONGEST_NS,
      .help = "of http:// and https://: the address gives one JPEG (http://camera/snapshot.jpg), which is requested "
              "this often; `stall` counts from the time when a picture is due. 0: one request for the whole stream"},

@@ -210,7 +210,8 @@ static int begin_next(mr_recording *recording, const mr_cached *key) {
 
 /* A picture is wanted if it is decoded before the end, or shown before one that was written. */
 static bool is_wanted(const mr_recording *recording, const mr_cached *packet) {
-    return packet->time_ns <= recording->end_ns || packet->frame.pts_ns < recording->last_ns;
+    const int64_t pts_ns = packet->frame.pts_ns;
+    return packet->time_ns <= recording->end_ns || (pts_ns != MR_NO_TIME && pts_ns < recording->last_ns);
 }
 
 /* Writes what is wanted and was not written, from that packet on. */

@@ -175,11 +175,12 @@ const mr_stage_type mr_video_stage = {
     .summary = "writes packets to video files or HLS, or sends them to a receiver",
     .help = "Packets are written as they come, of media without decoding or of encode, from the first key frame on; "
             "packets before it are dropped as \"no key frame\". If the process is killed, files can be read up to "
-            "their last second. If the stream changes its codec or size, or starts again, another file is begun. "
+            "their last second. If the stream changes its codec or size, or starts again, another file is begun; "
+            "of a camera that does so all the time, pictures are dropped as \"changes too often\". "
             "While a receiver cannot be reached packets are dropped as \"no receiver\". Still pictures of on_away: "
             "picture are left out (\"away\") if they come from media; from encode they are pictures like others. "
-            "Times in a file count from its first picture; a Matroska file has no index. Messages show only the "
-            "scheme and the host of an address.",
+            "Times in a file count from its first picture. A Matroska file has its length and its index once it is "
+            "finished. Messages show only the scheme and the host of an address.",
     .inputs = inputs,
     .options = options,
     .options_bytes = sizeof(mr_video_options),

@@ -18,6 +18,16 @@ int mr_video_file_make(mr_video_file *file, const mr_file_names *names, uint64_t
     return status;
 }
 
+static int write_patches(const mr_video_file *file, const mr_muxer *muxer) {
+    size_t count;
+    const mr_muxer_patch *patches = mr_muxer_patches(muxer, &count);
+    for (size_t i = 0; i < count; i++)
+        if (pwrite(file->fd, patches[i].data, patches[i].bytes, patches[i].at) != (ssize_t)patches[i].bytes &&
+            errno != ESPIPE)
+            return mr_file_fail("write to", file->path);
+    return MR_OK;
+}
+
 int mr_video_file_write(mr_video_file *file, mr_muxer *muxer, mr_full *full, const mr_stage *self) {
     size_t bytes;
     const uint8_t *data = mr_muxer_bytes(muxer, &bytes);
@@ -32,9 +42,10 @@ int mr_video_file_write(mr_video_file *file, mr_muxer *muxer, mr_full *full, con
     }
     if (bytes)
         mr_full_pass(full, self, file->path);
+    int status = write_patches(file, muxer);
     mr_muxer_forget(muxer);
     file->written = 0;
-    return MR_OK;
+    return status;
 }
 
 int mr_video_file_close(mr_video_file *file) {

@@ -10,6 +10,8 @@
 #include "stages/sink/output.h"
 
 enum { KEPT_BEHIND_PLAYLIST = 3 };
+/* A camera that changes its size all the time may begin a file a second, and so many more in a row. */
+static const int64_t CHANGE_NS = 1000000000, CHANGES_NS = 16000000000;
 /* Of files of HLS, unless given. */
 static const int64_t HLS_NS = 6000000000;
 
@@ -200,6 +202,21 @@ static int write_packet(mr_video_files *files, const mr_frame *frame) {
     return mr_muxer_is_due(files->muxer) ? mr_muxer_cut(files->muxer) : MR_OK;
 }
 
+/* Whether a stream that has changed may have another file. */
+static bool may_follow(mr_video_files *files, const mr_stage *self, const mr_frame *key) {
+    const int64_t now_ns = mr_clock_now_ns(mr_clock_real());
+    if (!files->changed || !key->media->live)
+        return true;
+    if (files->spread_ns > now_ns + CHANGES_NS) {
+        mr_stage_warn(self, "%s: its size or codec changes several times a second: pictures are dropped, so that there "
+                      "is no file for each", self->source_id);
+        return false;
+    }
+    files->spread_ns = (files->spread_ns > now_ns ? files->spread_ns : now_ns) + CHANGE_NS;
+    files->changed = false;
+    return true;
+}
+
 /* A packet that cannot be written is dropped; a stream that no file can hold has failed. */
 static int refuse(mr_video_files *files, mr_io *io, const mr_frame *frame, int status) {
     if (status != MR_ERROR_DATA)
@@ -219,9 +236,13 @@ int mr_video_files_take(mr_video_files *files, mr_stage *self, mr_io *io) {
     while (!(status = put(files, self)) && !files->taken) {
         bool open = files->file.fd > 0;
         if (open && (!suits(files, frame) || is_over(files, frame))) {
-            status = end_file(files, suits(files, frame) ? frame : NULL);
+            files->changed = !suits(files, frame);
+            status = end_file(files, files->changed ? NULL : frame);
         } else if (!open && !is_key(frame)) {
             mr_io_drop(io, frame, "no key frame");
+            return MR_DONE;
+        } else if (!open && !may_follow(files, self, frame)) {
+            mr_io_drop(io, frame, "changes too often");
             return MR_DONE;
         } else {
             status = open ? MR_OK : open_file(files, self, frame);

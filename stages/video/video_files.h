@@ -26,6 +26,8 @@ typedef struct mr_video_files {
     int64_t first_ns, latest_ns; /* presentation times in the open file; MR_NO_TIME: none yet */
     int64_t end_ns;           /* of its pictures; when it is finished, also of the last */
     int64_t pictures;         /* that have a time */
+    bool changed;             /* the last file ended because the stream is another one */
+    int64_t spread_ns;        /* on the monotonic clock: when the changes so far would end, if one took a second */
     bool taken;               /* the input of this call is in the muxer */
     bool broken;              /* the next file does not go on with the one before */
     bool unlisted;            /* the playlist has no room yet */

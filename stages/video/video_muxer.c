@@ -171,13 +171,15 @@ struct mr_muxer {
     int64_t cut_dts;    /* of the last packet before the last cut, in 1/90000 s */
     uint8_t *bytes;
     size_t count, room;
+    int64_t begin, at;  /* positions in the file: of the first of `bytes`, and of the next byte that comes out */
+    mr_muxer_patch *patches; /* of Matroska: bytes before that */
+    size_t patch_count;
     size_t gathered; /* bytes of packets since the last cut */
     bool cut_once, headed;
 };
 
-static int take_bytes(void *opaque, uint8_t *data, int bytes) {
-    mr_muxer *muxer = opaque;
-    size_t needed = muxer->count + (size_t)bytes;
+static int append(mr_muxer *muxer, const uint8_t *data, size_t bytes) {
+    const size_t from = (size_t)(muxer->at - muxer->begin), needed = from + bytes;
     if (needed > muxer->room) {
         size_t room = needed + needed / 2;
         uint8_t *wider = mr_realloc(muxer->bytes, room);
@@ -186,9 +188,47 @@ static int take_bytes(void *opaque, uint8_t *data, int bytes) {
         muxer->bytes = wider;
         muxer->room = room;
     }
-    memcpy(muxer->bytes + muxer->count, data, (size_t)bytes);
-    muxer->count = needed;
-    return bytes;
+    memcpy(muxer->bytes + from, data, bytes);
+    muxer->count = needed > muxer->count ? needed : muxer->count;
+    muxer->at += (int64_t)bytes;
+    return 0;
+}
+
+/* Bytes that belong before those that were taken. */
+static int patch(mr_muxer *muxer, const uint8_t *data, size_t bytes) {
+    mr_muxer_patch *wider = mr_realloc(muxer->patches, (muxer->patch_count + 1) * sizeof *wider);
+    if (!wider)
+        return AVERROR(ENOMEM);
+    muxer->patches = wider;
+    uint8_t *copy = mr_alloc(bytes);
+    if (!copy)
+        return AVERROR(ENOMEM);
+    memcpy(copy, data, bytes);
+    wider[muxer->patch_count++] = (mr_muxer_patch){.at = muxer->at, .bytes = bytes, .data = copy};
+    muxer->at += (int64_t)bytes;
+    return 0;
+}
+
+static int take_bytes(void *opaque, uint8_t *data, int bytes) {
+    mr_muxer *muxer = opaque;
+    const int64_t before = muxer->begin - muxer->at;
+    const size_t early = before <= 0 ? 0 : before < bytes ? (size_t)before : (size_t)bytes;
+    int error = early ? patch(muxer, data, early) : 0;
+    if (error >= 0 && early < (size_t)bytes)
+        error = append(muxer, data + early, (size_t)bytes - early);
+    return error < 0 ? error : bytes;
+}
+
+/* Of AVIOContext. */
+static int64_t seek(void *opaque, int64_t offset, int whence) {
+    mr_muxer *muxer = opaque;
+    const int64_t end = muxer->begin + (int64_t)muxer->count;
+    if (whence & AVSEEK_SIZE)
+        return end;
+    const int64_t at = offset + (whence == SEEK_CUR ? muxer->at : whence == SEEK_END ? end : 0);
+    if (at < 0 || at > end)
+        return AVERROR(EINVAL);
+    return muxer->at = at;
 }
 
 static int fail(const mr_muxer *muxer, int error) {
@@ -201,7 +241,10 @@ static int begin(mr_muxer *muxer, const mr_frame *key) {
     int error = avformat_alloc_output_context2(&muxer->format, NULL, containers[muxer->container].format, NULL);
     muxer->packet = av_packet_alloc();
     muxer->waiting = av_packet_alloc();
-    AVIOContext *avio = buffer ? avio_alloc_context(buffer, AVIO_BYTES, 1, muxer, NULL, take_bytes, NULL) : NULL;
+    /* Matroska has its length and its index when it ends. */
+    const bool seeks = muxer->container == MR_CONTAINER_MKV;
+    AVIOContext *avio =
+        buffer ? avio_alloc_context(buffer, AVIO_BYTES, 1, muxer, NULL, take_bytes, seeks ? seek : NULL) : NULL;
     if (error < 0 || !avio || !muxer->packet || !muxer->waiting) {
         if (avio)
             av_freep(&avio->buffer);
@@ -321,8 +364,21 @@ const uint8_t *mr_muxer_bytes(const mr_muxer *muxer, size_t *bytes) {
     return muxer->bytes;
 }
 
+const mr_muxer_patch *mr_muxer_patches(const mr_muxer *muxer, size_t *count) {
+    *count = muxer->patch_count;
+    return muxer->patches;
+}
+
+static void forget_patches(mr_muxer *muxer) {
+    for (size_t i = 0; i < muxer->patch_count; i++)
+        mr_free(muxer->patches[i].data);
+    muxer->patch_count = 0;
+}
+
 void mr_muxer_forget(mr_muxer *muxer) {
+    muxer->begin += (int64_t)muxer->count;
     muxer->count = 0;
+    forget_patches(muxer);
 }
 
 void mr_muxer_close(mr_muxer **muxer) {
@@ -339,6 +395,8 @@ void mr_muxer_close(mr_muxer **muxer) {
     avformat_free_context(gone->format);
     av_packet_free(&gone->packet);
     av_packet_free(&gone->waiting);
+    forget_patches(gone);
+    mr_free(gone->patches);
     mr_free(gone->bytes);
     mr_free(gone);
 }

@@ -1,8 +1,8 @@
 /* Packets of one stream -> the bytes of a container, by libavformat.
  *
- * All containers are written from their beginning to their end, never back: a file is whole up to the last piece that
- * was taken from here, whatever becomes of the process. mp4 is fragmented; Matroska has neither a duration nor an
- * index. Times count from the first packet that is shown, and are repaired if they are missing or do not rise. Bytes
+ * All containers are written from their beginning to their end: a file is whole up to the last piece that was taken
+ * from here, whatever becomes of the process. mp4 is fragmented; Matroska gets its duration and its index when it
+ * ends. Times count from the first packet that is shown, and are repaired if they are missing or do not rise. Bytes
  * gather in memory until they are taken; so no write ever waits.
  *
  * A fragment of mp4 says how long its last picture lasts, and the next one begins at that end: so a packet waits for
@@ -61,6 +61,13 @@ void mr_muxer_repeat_headers(mr_muxer *muxer);
 int mr_muxer_end(mr_muxer *muxer);
 /* The bytes that have come out since they were last forgotten. */
 const uint8_t *mr_muxer_bytes(const mr_muxer *muxer, size_t *bytes);
+/* And those that take the place of bytes before them, from that place in the file on. */
+typedef struct mr_muxer_patch {
+    int64_t at;
+    size_t bytes;
+    uint8_t *data;
+} mr_muxer_patch;
+const mr_muxer_patch *mr_muxer_patches(const mr_muxer *muxer, size_t *count);
 void mr_muxer_forget(mr_muxer *muxer);
 /* NULL is allowed. */
 void mr_muxer_close(mr_muxer **muxer);

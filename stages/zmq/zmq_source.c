@@ -142,55 +142,40 @@ static int no_memory(void) {
     return mr_fail(MR_ERROR_MEMORY, "no memory for a message");
 }
 
-/* Another stream of images; NULL without memory. */
-static mr_media *begin_media(mr_stage *self, const AVCodecParameters *codec, mr_upright upright) {
+/* The stream that an image belongs to: one for each codec and orientation, as long as they do not change. */
+static mr_media *media_of(mr_stage *self, const mr_picture_kind *kind) {
     mr_zmq_source *at = self->state;
     const mr_zmq_source_options *given = self->options;
+    const AVCodecParameters *known = at->media ? at->media->codec : NULL;
+    if (known && known->codec_id == kind->id && at->media->rotation == kind->upright.rotation &&
+        at->media->flip == kind->upright.flip)
+        return mr_media_ref(at->media);
+    AVCodecParameters *codec = mr_picture_codec(kind->id);
     mr_media_unref(&at->media);
-    at->media = mr_reader_describe(&(mr_reader_params){.every = 1}, given->link.endpoint, codec);
+    if (codec)
+        at->media = mr_reader_describe(&(mr_reader_params){.every = 1}, given->link.endpoint, codec);
+    avcodec_parameters_free(&codec);
     if (!at->media)
         return NULL;
     at->media->still = true;
-    at->media->rotation = upright.rotation;
-    at->media->flip = upright.flip;
+    at->media->rotation = kind->upright.rotation;
+    at->media->flip = kind->upright.flip;
     return mr_media_ref(at->media);
 }
 
-/* The stream that an image belongs to: one for each codec and orientation, as long as they do not change. */
-static mr_media *media_of(mr_stage *self, enum AVCodecID id, mr_upright upright) {
-    const mr_zmq_source *at = self->state;
-    const AVCodecParameters *known = at->media ? at->media->codec : NULL;
-    if (known && known->codec_id == id && at->media->rotation == upright.rotation && at->media->flip == upright.flip)
-        return mr_media_ref(at->media);
-    AVCodecParameters *codec = avcodec_parameters_alloc();
-    mr_media *made = NULL;
-    if (codec) {
-        codec->codec_type = AVMEDIA_TYPE_VIDEO;
-        codec->codec_id = id;
-        made = begin_media(self, codec, upright);
-    }
-    avcodec_parameters_free(&codec);
-    return made;
-}
-
-/* HEIF is unpacked as it is when it is read from a file. */
-static int take_heif(mr_stage *self, const zmq_msg_t *part, mr_frame *frame) {
-    static const int64_t most_pixels = (int64_t)1 << 26;
+/* HEIF is unpacked, from a copy, as it is when it is read from a file. */
+static int take_heif(mr_stage *self, zmq_msg_t *part, mr_frame *frame) {
     mr_packet packet = {0};
-    mr_picture_kind kind = {.id = AV_CODEC_ID_NONE};
-    int status = mr_picture_copy(zmq_msg_data((zmq_msg_t *)(uintptr_t)part), zmq_msg_size(part), &packet);
-    if (!status)
-        status = mr_picture_unpack("the payload", most_pixels, &packet, &kind);
+    mr_picture_kind kind;
     char why[256] = "is a picture of HEIF that is not whole";
-    if (!status && !kind.id && !kind.own) {
-        mr_still_trouble(NULL, packet.data, packet.bytes, why, sizeof why);
-        status = mr_fail(MR_ERROR_DATA, "the payload %s", why);
-    }
-    if (!status) {
-        frame->media = kind.own ? begin_media(self, kind.own, kind.upright) : media_of(self, kind.id, kind.upright);
-        status = frame->media ? MR_OK : no_memory();
-    }
-    avcodec_parameters_free(&kind.own);
+    if (mr_still_trouble(NULL, zmq_msg_data(part), zmq_msg_size(part), why, sizeof why))
+        return mr_fail(MR_ERROR_DATA, "the payload %s", why);
+    if (mr_picture_copy(zmq_msg_data(part), zmq_msg_size(part), &packet))
+        return no_memory();
+    mr_picture_unpack("", &packet, &kind);
+    int status = kind.id == AV_CODEC_ID_PNG ? mr_fail(MR_ERROR_DATA, "the payload %s", why) : MR_OK;
+    if (!status && !(frame->media = media_of(self, &kind)))
+        status = no_memory();
     if (status) {
         mr_buffer_unref(&packet.buffer);
         return status;
@@ -210,7 +195,7 @@ static int take_image(mr_stage *self, message *got, mr_frame *frame) {
     enum AVCodecID id = mr_image_codec_by_content(zmq_msg_data(part), bytes);
     if (!id)
         return mr_fail(MR_ERROR_DATA, "the payload, %zu bytes, is not an image of a known format", bytes);
-    frame->media = media_of(self, id, (mr_upright){0});
+    frame->media = media_of(self, &(mr_picture_kind){.id = id});
     frame->plane[0].buffer = frame->media ? keep_payload(part, 1) : NULL;
     if (!frame->plane[0].buffer)
         return no_memory();
@@ -315,6 +300,8 @@ static int give(mr_stage *self, mr_io *io, message *got, int status) {
         mr_fail(status, "%s", why);
     else
         status = given->format.payload ? take_raw(self, got, frame) : take_image(self, got, frame);
+    if (!status)
+        status = mr_frame_name(frame, got->fields.id);
     if (status)
         return refuse(self, io, frame);
     frame->pts_ns = got->fields.pts_ns;

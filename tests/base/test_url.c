@@ -87,6 +87,7 @@ static void test_hiding(void **state) {
         {"rtsp://admin:p@ss/w#rd@host/a", "rtsp://host/a"},
         {"rtsp://a:b@h/x,rtsp://c:d@i", "rtsp://h/x,rtsp://i"},
         {"ipc://@name [tcp @ 0x1] git@h:x x264@1", "ipc://@name [tcp @ 0x1] git@h:x x264@1"},
+        {"/tmp/x/rtsp:u:p@h/x clips/u:p/q@c", "/tmp/x/h/x clips/c"},
         {"rtsp://h:554/a@1 http://h/@u/x", "rtsp://h:554/a@1 http://h/@u/x"},
     };
     char text[160];
@@ -98,6 +99,46 @@ static void test_hiding(void **state) {
     }
 }
 
+/* RFC 3986, 5.4, as far as it is about URLs with an authority. */
+static void test_references(void **state) {
+    static const char base[] = "http://a/b/c/d;p?q";
+    static const char *const cases[][2] = {
+        {"g:h", "g:h"}, {"g", "http://a/b/c/g"}, {"./g", "http://a/b/c/g"}, {"g/", "http://a/b/c/g/"},
+        {"/g", "http://a/g"}, {"//g", "http://g"}, {"?y", "http://a/b/c/d;p?y"}, {"g?y", "http://a/b/c/g?y"},
+        {"#s", "http://a/b/c/d;p?q"}, {"g#s", "http://a/b/c/g"}, {"g?y#s", "http://a/b/c/g?y"},
+        {";x", "http://a/b/c/;x"}, {"g;x=1/../y", "http://a/b/c/y"}, {"", "http://a/b/c/d;p?q"},
+        {".", "http://a/b/c/"}, {"./", "http://a/b/c/"}, {"..", "http://a/b/"}, {"../", "http://a/b/"},
+        {"../g", "http://a/b/g"}, {"../..", "http://a/"}, {"../../g", "http://a/g"}, {"../../../g", "http://a/g"},
+        {"/./g", "http://a/g"}, {"/../g", "http://a/g"}, {"g.", "http://a/b/c/g."}, {"..g", "http://a/b/c/..g"},
+        {"./../g", "http://a/b/g"}, {"./g/.", "http://a/b/c/g/"}, {"g/./h", "http://a/b/c/g/h"},
+        {"g/../h", "http://a/b/c/h"}, {"g?y/../x", "http://a/b/c/g?y/../x"}, {"https://x/y", "https://x/y"},
+        {"2026:1.ts", "http://a/b/c/2026:1.ts"}, {"a_b:1.ts", "http://a/b/c/a_b:1.ts"},
+    };
+    char url[64];
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_true(mr_url_resolve(base, cases[i][0], url, sizeof url));
+        assert_string_equal(url, cases[i][1]);
+    }
+    assert_true(mr_url_resolve("http://a", "g", url, sizeof url));
+    assert_string_equal(url, "http://a/g");
+    assert_true(mr_url_resolve("http://a?x", "g", url, sizeof url));
+    assert_string_equal(url, "http://a/g");
+    assert_true(mr_url_resolve("http://u:p@a/x/y?z=/1", "g", url, sizeof url));
+    assert_string_equal(url, "http://u:p@a/x/g");
+    assert_false(mr_url_resolve("http://a/b/c", "g", url, 12));
+    assert_false(mr_url_resolve("http://a/b/c", "http://x/y", url, 10));
+}
+
+static void test_hosts(void **state) {
+    (void)state;
+    assert_true(mr_host_is_allowed(NULL, "a"));
+    assert_true(mr_host_is_allowed("10.0.*,*.local", "Cam1.LOCAL"));
+    assert_true(mr_host_is_allowed("10.0.*,*.local", "10.0.3.4"));
+    assert_false(mr_host_is_allowed("10.0.*,*.local", "10.1.3.4"));
+    assert_false(mr_host_is_allowed("", "a"));
+}
+
 static void test_doubt(void **state) {
     static const struct {
         const char *text;
@@ -107,6 +148,8 @@ static void test_doubt(void **state) {
                  {"rtsp://u:p/q@h/a", MR_URL_CLEAR},            {"rtsp://h:554/a@1", MR_URL_CLEAR},
                  {"http://h/@u/x", MR_URL_CLEAR},               {"rtsp:/u:p@h/x", MR_URL_SCHEME},
                  {"rtsp//u:p@h", MR_URL_SCHEME},                {"clip 12:30@home.mp4", MR_URL_CLEAR},
+                 {"/mnt/T10:00/cam@a.mp4", MR_URL_CLEAR},       {"/cam:1@a.mp4", MR_URL_CLEAR},
+                 {"C:/a/b@c.mp4", MR_URL_CLEAR},                {"clips/a:b@c.mp4", MR_URL_CLEAR},
                  {"a:b@c", MR_URL_CLEAR},                       {"lavfi:testsrc", MR_URL_CLEAR},
                  {"ipc://@name", MR_URL_CLEAR},                 {"", MR_URL_CLEAR}};
     (void)state;
@@ -117,6 +160,7 @@ static void test_doubt(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_parts), cmocka_unit_test(test_signs),
                                        cmocka_unit_test(test_query), cmocka_unit_test(test_hiding),
+                                       cmocka_unit_test(test_hosts), cmocka_unit_test(test_references),
                                        cmocka_unit_test(test_doubt)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

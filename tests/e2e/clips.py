@@ -88,6 +88,18 @@ def variable_rate():
                    filters="scale=320:180,select='if(lt(n,30),not(mod(n,3)),1)'", frames=30)
 
 
+OPEN_H264 = ("-c:v", "libx264", "-x264-params", "open-gop=1:keyint=12:bframes=3:scenecut=0:b-adapt=0")
+OPEN_HEVC = ("-c:v", "libx265", "-x265-params", "log-level=none:open-gop=1:keyint=12:bframes=3:scenecut=0:b-adapt=0")
+
+
+def uneven():
+    """25 pictures a second, then 10, then one, in a container whose clock has milliseconds."""
+    when = "if(lt(N,25),N/25,if(lt(N,55),1+(N-25)/10,4+(N-55)))"
+    return made("uneven.mkv", f"uneven {when}", lambda path: ffmpeg(
+        "-f", "lavfi", "-i", "testsrc2=size=160x90:rate=25", "-vf", f"setpts='({when})/TB'", "-vsync", "vfr",
+        "-enc_time_base", "1/1000", "-frames:v", 60, *H264, "-bf", 3, "-g", 300, "-pix_fmt", "yuv420p", path))
+
+
 def transport_stream():
     """Its first time stamp is not zero."""
     return encoded("h264.ts", *H264, "-pix_fmt", "yuv420p")

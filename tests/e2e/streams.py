@@ -4,6 +4,7 @@ import http.server
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -62,6 +63,12 @@ def ffmpeg(case, size, rate, *output, codec=("-c:v", "libx264", "-preset", "ultr
 
 def mjpeg(case, at, size="320x240", rate=20):
     return ffmpeg(case, size, rate, "-f", "mpjpeg", "-listen", 1, f"http://127.0.0.1:{at}/", codec=("-c:v", "mjpeg"))
+
+
+def peak_mib(child):
+    """The most memory that the process has had at a time."""
+    status = pathlib.Path(f"/proc/{child.pid}/status").read_text()
+    return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) >> 10
 
 
 def rtsp(case, *factories, at=0, options=()):

@@ -68,19 +68,39 @@ static void odd_logits(void **state) {
     mr_top_k_work work = {.logits = logits, .count = 2, .most = 4, .activation = MR_ACTIVATION_SOFTMAX,
                           .index = index,
                           .score = score, .found = &found};
-    mr_top_k(&work); /* not a number never counts */
-    assert_int_equal(found, 1);
-    assert_int_equal(index[0], 1);
-    assert_float_equal(score[0], 1.0, 0);
-    work.count = 4;
-    mr_top_k(&work); /* an infinite logit takes it all */
-    assert_int_equal(found, 3);
-    assert_int_equal(index[0], 2);
-    assert_float_equal(score[0], 1.0, 0);
-    assert_float_equal(score[1], 0.0, 0);
+    for (int activation = 0; activation < 3; activation++) {
+        work.activation = (mr_activation)activation;
+        for (work.count = 1; work.count <= 4; work.count++) { /* as scipy.special.softmax: no score is a number */
+            mr_top_k(&work);
+            assert_int_equal(found, MR_TOP_K_NOT_FINITE);
+        }
+    }
+    work.logits = logits + 1; /* 200 */
     work.count = 1;
     mr_top_k(&work);
-    assert_int_equal(found, 0);
+    assert_int_equal(found, 1);
+    /* A largest logit that is infinite: expit has a score for it. */
+    for (work.count = 2; work.count <= 3; work.count++)
+        for (int activation = 0; activation < 3; activation++) {
+            work.activation = (mr_activation)activation;
+            mr_top_k(&work);
+            assert_int_equal(found, activation == MR_ACTIVATION_SIGMOID ? work.count : MR_TOP_K_NOT_FINITE);
+        }
+    assert_int_equal(index[0], 1);
+    assert_float_equal(score[1], 1.0, 0);
+    assert_float_equal(score[2], 0.0, 0);
+    work.activation = MR_ACTIVATION_SOFTMAX;
+    work.logits = logits + 3; /* -inf */
+    work.count = 1;
+    mr_top_k(&work);
+    assert_int_equal(found, MR_TOP_K_NOT_FINITE);
+    work.logits = (const float[]){-INFINITY, 1, -INFINITY, 0}; /* classes that are ruled out */
+    work.count = 4;
+    mr_top_k(&work);
+    assert_int_equal(found, 4);
+    assert_int_equal(index[0], 1);
+    assert_float_equal(score[0], 0.7310586, 1e-6);
+    assert_float_equal(score[3], 0.0, 0);
 }
 
 static int descending(const void *a, const void *b) {
@@ -271,7 +291,7 @@ static float *draw_logits(int count, int kind) {
         if (kind % 2)
             logits[i] = (float)(int)logits[i];
         if (kind % 5 == 4 && i % 7 == 3)
-            logits[i] = i % 2 ? NAN : i % 3 ? INFINITY : -INFINITY;
+            logits[i] = kind % 4 == 0 ? -INFINITY : kind % 4 == 1 ? NAN : kind % 4 == 2 ? INFINITY : logits[i];
     }
     return logits;
 }
@@ -342,7 +362,12 @@ static void rectified_units_on_a_device(void **state) {
     for (int i = 0; i < COUNT; i++) {
         float *got = take(&d, works[i].dst, works[i].count + 1);
         for (size_t k = 0; k < works[i].count; k++)
-            assert_true(got[k] == (gate[i][k] > 0 ? src[i][k] : 0.0f));
+            if (isnan(gate[i][k]))
+                assert_true(isnan(got[k]));
+            else if (isnan(src[i][k]))
+                assert_true(isnan(got[k]) == (gate[i][k] > 0));
+            else
+                assert_true(got[k] == (gate[i][k] > 0 ? src[i][k] : 0.0f));
         assert_true(isnan(got[works[i].count]));
         if (works[i].src != works[i].gate) {
             on_device_free(&d, (void *)(uintptr_t)works[i].src);
@@ -362,13 +387,15 @@ static void count_shares(const float *near, const int32_t *classes, int count, i
         int better = 0;
         for (int j = 0; j < count; j++)
             better += near[j] > near[i] || (near[j] == near[i] && j < i);
-        if (isnan(near[i]) || better >= most)
+        if (!isfinite(near[i]))
+            shares[0] = NAN;
+        if (better >= most)
             continue;
         shares[classes[i]] += 1;
         votes++;
     }
     for (int c = 0; c < 5; c++)
-        shares[c] /= votes ? votes : 1;
+        shares[c] = isnan(shares[0]) ? NAN : shares[c] / votes;
 }
 
 static void check_nearest_on(on_device *d, int count, int most, int kind) {
@@ -394,7 +421,7 @@ static void check_nearest_on(on_device *d, int count, int most, int kind) {
         float *got = take(d, works[i].shares, CLASSES + 1);
         count_shares(near[i], classes, count, most, wanted);
         for (int c = 0; c < CLASSES; c++)
-            assert_true(got[c] == (float)wanted[c]);
+            assert_true(isnan(wanted[c]) ? isnan(got[c]) : got[c] == (float)wanted[c]);
         assert_true(isnan(got[CLASSES]));
         on_device_free(d, (void *)(uintptr_t)works[i].near);
         on_device_free(d, works[i].scratch);

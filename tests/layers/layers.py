@@ -65,11 +65,13 @@ stages/model/export: engine/base kernels/vector stages/model stages/model/onnx
 stages/train: engine/base engine/device engine/device/open engine/transport/zmq kernels kernels/fit kernels/metrics
     kernels/vector stages/model
 stages/media/coded: engine/base
+stages/media/ts: engine/base
 stages/media/still: engine/base
 stages/media: engine/base engine/device engine/device/cuda stages stages/media/coded stages/media/still
+    stages/media/ts
 stages/live/mjpeg: engine/base
-stages/live/web: engine/base
-stages/live: engine/base stages stages/media stages/media/coded stages/live/mjpeg stages/live/web
+stages/live/web: engine/base stages stages/media
+stages/live: engine/base stages stages/media stages/media/coded stages/media/ts stages/live/mjpeg stages/live/web
 stages/source: engine/base stages stages/media stages/live
 stages/decode: engine/base engine/data engine/device engine/device/open engine/device/probe engine/device/cuda
     kernels/jpeg stages stages/media stages/media/coded stages/media/still

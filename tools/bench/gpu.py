@@ -50,7 +50,7 @@ LIBRARIES = {"libavformat": "libavformat-dev", "libavcodec": "libavcodec-dev", "
              "libswscale": "libswscale-dev", "yaml-0.1": "libyaml-dev", "yajl": "libyajl-dev", "libzmq": "libzmq3-dev",
              "libpng": "libpng-dev", "libprotobuf-c": "libprotobuf-c-dev", "liblz4": "liblz4-dev",
              "libzstd": "libzstd-dev", "libxxhash": "libxxhash-dev",
-             "gnutls": "libgnutls28-dev", "libxml-2.0": "libxml2-dev", "libsodium": "libsodium-dev",
+             "gnutls": "libgnutls28-dev", "libsodium": "libsodium-dev",
              "cmocka": "libcmocka-dev"}
 TOOLS = {"cmake": "cmake", "ninja": "ninja-build", "gcc": "gcc", "g++": "g++", "pkg-config": "pkg-config",
          "protoc-c": "protobuf-c-compiler", "nvcc": "the CUDA toolkit, 12.1 or later"}

@@ -229,7 +229,8 @@ static const char *const changes[] = {
     [MR_PEER_REJECTED] = "refused",
 };
 
-static const int64_t ABSENCE_NS = 5000000000;
+/* A service manager that starts nodes one after the other with a new version takes less than the second. */
+static const int64_t ABSENCE_NS = 5000000000, REFUSAL_NS = 30000000000;
 
 mr_cut_reporter mr_cut_reporter_of(const mr_cut *cut) {
     const mr_audit_allowance full = mr_audit_allowance_at(mr_clock_now_ns(mr_clock_real()));
@@ -238,7 +239,13 @@ mr_cut_reporter mr_cut_reporter_of(const mr_cut *cut) {
 
 static void report_never(const mr_cut_reporter *reporter, const char *address) {
     const mr_cut *cut = reporter->cut;
-    if (*reporter->refused)
+    if (*reporter->refused && address)
+        mr_log(MR_LOG_WARNING,
+               "%s: %s and %s do not work together (%s): this node fails in %d s, unless %s is started again with the "
+               "same pipeline and version",
+               cut->name, cut->from_node, cut->to_node, reporter->refused,
+               (int)((REFUSAL_NS - ABSENCE_NS) / 1000000000), cut->from_node);
+    else if (*reporter->refused)
         mr_log(MR_LOG_WARNING,
                "%s: %s and %s do not work together (%s): this node waits until that is fixed and the other node is "
                "restarted, or until this node is stopped (SIGTERM)",
@@ -280,16 +287,28 @@ int64_t mr_cut_report_absence(mr_cut_reporter *reporter, bool waits, const char 
     return INT64_MAX;
 }
 
+bool mr_cut_report_is_hopeless(const mr_cut_reporter *reporter, bool waits, int64_t now_ns, int64_t *wake_ns) {
+    if (!waits || !reporter->refused_ns)
+        return false;
+    *wake_ns = mr_earlier_ns(*wake_ns, reporter->refused_ns + REFUSAL_NS);
+    return now_ns >= reporter->refused_ns + REFUSAL_NS;
+}
+
 /* A peer that was reported as lost is reported as back. */
-static bool note_change(mr_cut_reporter *reporter, const mr_action *action) {
+static bool note_change(mr_cut_reporter *reporter, const mr_action *action, int64_t now_ns) {
     bool missed = reporter->absent_ns == INT64_MAX;
     const char *text = action->of.text ? action->of.text : "";
-    if (action->of.change == MR_PEER_JOINED)
+    if (action->of.change == MR_PEER_JOINED) {
         reporter->came = true;
-    else if (action->of.change == MR_PEER_REJECTED)
+        reporter->refused_ns = 0;
+    } else if (action->of.change == MR_PEER_REJECTED) {
         snprintf(reporter->refused, sizeof reporter->refused, "%s", text);
-    else
+        bool lasts = action->of.reason == MR_REJECT_VERSION || action->of.reason == MR_REJECT_DIGEST ||
+                     action->of.reason == MR_REJECT_CUT || action->of.reason == MR_REJECT_FORMATS;
+        reporter->refused_ns = !lasts ? 0 : reporter->refused_ns ? reporter->refused_ns : now_ns;
+    } else {
         snprintf(reporter->gone, sizeof reporter->gone, "%s%s%s", changes[action->of.change], *text ? ": " : "", text);
+    }
     return missed;
 }
 
@@ -301,7 +320,7 @@ static const char *unnamed(const mr_cut *cut) {
 }
 
 void mr_cut_report_peer(mr_cut_reporter *reporter, const mr_action *action, int64_t now_ns) {
-    bool missed = note_change(reporter, action), stranger = action->of.change == MR_PEER_REJECTED;
+    bool missed = note_change(reporter, action, now_ns), stranger = action->of.change == MR_PEER_REJECTED;
     mr_audit_allowance *allowance = stranger ? &reporter->strangers : &reporter->peers;
     const char *what = changes[action->of.change], *cut = reporter->cut->name;
     bool good = action->of.change == MR_PEER_JOINED || action->of.change == MR_PEER_LEFT;

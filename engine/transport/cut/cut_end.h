@@ -62,11 +62,16 @@ typedef struct mr_cut_reporter {
     bool came;         /* the other end has been there */
     char gone[192];    /* how it was lost, as reported; "": not yet */
     char refused[192]; /* why a peer or a stranger was refused last; "": none was */
+    int64_t refused_ns; /* since when, without one that joined; 0: none was */
 } mr_cut_reporter;
 mr_cut_reporter mr_cut_reporter_of(const mr_cut *cut);
 /* Reports once that this end has waited for some time, the address at which the peer is expected (NULL: it connects
  * here), and what ends the waiting. Returns the time of the next call. */
 int64_t mr_cut_report_absence(mr_cut_reporter *reporter, bool waits, const char *address, int64_t now_ns);
+/* Whether the producer has refused this end for so long that it will not change its mind: another version, or another
+ * pipeline. `waits`: as above. *wake_ns: the time of the next call is not later. Consuming side only: anybody can be
+ * refused by a producer. */
+bool mr_cut_report_is_hopeless(const mr_cut_reporter *reporter, bool waits, int64_t now_ns, int64_t *wake_ns);
 /* A peer came, went or was refused. */
 void mr_cut_report_peer(mr_cut_reporter *reporter, const mr_action *action, int64_t now_ns);
 /* A frame may be the cause of the deaths of processes of the consuming node. */

@@ -43,6 +43,7 @@ typedef struct cut_in {
     uint32_t receiving;          /* from which of them the present message comes */
     mr_cut_importer *importer; /* NULL: nothing is shared */
     mr_cut_reporter reporter;
+    bool hopeless;             /* the run has failed, since the producer refuses this node */
     mr_cut_lanes *lanes;
     uint64_t progress;         /* receipts that have closed */
     int64_t stop_ns, due_ns;   /* how long arriving frames are accepted when stopping; until when, 0: not stopping */
@@ -324,6 +325,13 @@ static void report_absence(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
     bool waits = mr_receiver_waits(in->receiver, &sender) && !mr_cut_lanes_ended(in->lanes);
     const char *address = waits ? in->cut->connect[sender] : NULL;
     *wake_ns = mr_earlier_ns(*wake_ns, mr_cut_report_absence(&in->reporter, waits, address, now_ns));
+    if (in->hopeless || !mr_cut_report_is_hopeless(&in->reporter, waits, now_ns, wake_ns))
+        return;
+    char message[512];
+    in->hopeless = true;
+    snprintf(message, sizeof message, "%s: %s at %s has refused this node for 30 s: %s", in->cut->name,
+             in->cut->from_node, address, in->reporter.refused);
+    mr_graph_fail(in->instance->graph, MR_ERROR_PROTOCOL, message);
 }
 
 /* The first read, which is often all there is. */

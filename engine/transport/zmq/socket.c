@@ -5,6 +5,7 @@
 #include <net/if.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/un.h>
 #include <zmq.h>
 
 #include "engine/base/localhost.h"
@@ -73,6 +74,11 @@ static int check_endpoint(const mr_zmq_params *params, bool *local) {
         if (endpoint[strlen(ipc)] == '@' || !endpoint[strlen(ipc)])
             return mr_fail(MR_ERROR_CONFIG, "%s names no file: anybody on this machine could connect; write "
                                             "ipc://FOLDER/NAME with a folder of your own", endpoint);
+        if (strlen(endpoint + strlen(ipc)) >= sizeof ((struct sockaddr_un *)0)->sun_path)
+            return mr_fail(MR_ERROR_CONFIG, "the path of a socket can have at most %zu bytes, and this has %zu: "
+                                            "\"%s\"; name a shorter one",
+                           sizeof ((struct sockaddr_un *)0)->sun_path - 1, strlen(endpoint + strlen(ipc)),
+                           endpoint + strlen(ipc));
         return MR_OK;
     }
     if (!starts_with(endpoint, tcp) || !take_host(endpoint, host))

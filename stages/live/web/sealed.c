@@ -10,25 +10,13 @@ enum { BLOCK = 16, PIECE = 256 * BLOCK, BUFFER = 32768 };
 
 typedef struct sealed {
     AVIOContext *from;
+    int64_t left;
     struct AVAES *aes;
     uint8_t iv[BLOCK], cipher[PIECE];
     uint8_t plain[BLOCK + PIECE]; /* the last block stays until it is known if another follows */
     int first, count;             /* bytes of it, without that block, which are to be given */
     bool holds;                   /* there is such a block behind them */
 } sealed;
-
-static bool read_hex(uint8_t bytes[BLOCK], const char *text) {
-    static const char digits[] = "0123456789abcdef0123456789ABCDEF";
-    if (!text || strlen(text) != 2 * (size_t)BLOCK)
-        return false;
-    for (int i = 0; i < 2 * BLOCK; i++) {
-        const char *digit = strchr(digits, text[i]);
-        if (!digit)
-            return false;
-        bytes[i / 2] = (uint8_t)(bytes[i / 2] << 4 | (digit - digits) % 16);
-    }
-    return true;
-}
 
 /* The last block: as many bytes of it are padding as each of those says. */
 static int end(sealed *at, int error) {
@@ -43,7 +31,9 @@ static int end(sealed *at, int error) {
 
 /* Decrypts another piece, behind the block that was held back. */
 static int fill(sealed *at) {
-    const int bytes = avio_read(at->from, at->cipher, PIECE);
+    const int most = at->left < PIECE ? (int)at->left : PIECE;
+    const int bytes = most ? avio_read(at->from, at->cipher, most) : AVERROR_EOF;
+    at->left -= bytes > 0 ? bytes : 0;
     if (bytes < 0)
         return end(at, bytes);
     if (bytes < BLOCK)
@@ -77,25 +67,22 @@ static void release(sealed *at) {
     av_free(at);
 }
 
-int mr_sealed_open(AVIOContext **io, AVIOContext *from, const char *key, const char *iv) {
-    uint8_t key_bytes[BLOCK] = {0};
+int mr_sealed_open(AVIOContext **io, AVIOContext *from, int64_t bytes, const uint8_t *key, const uint8_t *iv) {
     sealed *at = av_mallocz(sizeof *at);
     uint8_t *buffer = av_malloc(BUFFER);
-    int error = AVERROR(ENOMEM);
     if (!at || !buffer || !(at->aes = av_aes_alloc()))
         goto fail;
-    error = AVERROR(EINVAL);
-    if (!read_hex(key_bytes, key) || !read_hex(at->iv, iv) || av_aes_init(at->aes, key_bytes, 8 * BLOCK, 1))
-        goto fail;
+    av_aes_init(at->aes, key, 8 * BLOCK, 1);
+    memcpy(at->iv, iv, BLOCK);
     at->from = from;
-    error = AVERROR(ENOMEM);
+    at->left = bytes;
     *io = avio_alloc_context(buffer, BUFFER, 0, at, read_sealed, NULL, NULL);
     if (*io)
         return 0;
 fail:
     av_free(buffer);
     release(at);
-    return error;
+    return AVERROR(ENOMEM);
 }
 
 bool mr_sealed_close(AVIOContext *io) {

@@ -353,6 +353,15 @@ bool mr_recovery_restarts(const mr_packet *packet) {
     return false;
 }
 
+size_t mr_recovery_use_at(mr_nal sequence) {
+    mr_recovery r = {0};
+    note_set(&r, false, sequence);
+    for (size_t i = 0; i < sizeof r.sequences / sizeof *r.sequences; i++)
+        if (r.sequences[i].known)
+            return r.sequences[i].reorder.use_at;
+    return 0;
+}
+
 mr_reorder mr_recovery_reorder(const AVCodecParameters *codec) {
     mr_recovery r = {0};
     mr_reorder found = {0};

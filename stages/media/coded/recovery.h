@@ -67,6 +67,8 @@ bool mr_recovery_pass(mr_recovery *recovery, const mr_packet *packet);
 /* Whether all pictures before the packet's, which is of H.264 or HEVC, are shown before it, and their numbers begin
  * anew. */
 bool mr_recovery_restarts(const mr_packet *packet);
+/* Where a sequence parameter set of H.264 says how its pictures may be used (VUI), in bits; 0: it is malformed. */
+size_t mr_recovery_use_at(mr_nal sequence);
 /* By the parameter sets of the stream's header, of H.264 or HEVC; not sure: there are none. */
 mr_reorder mr_recovery_reorder(const AVCodecParameters *codec);
 

@@ -92,13 +92,15 @@ mr_reorder mr_reorder_read_h264(mr_bits bits, unsigned profile, unsigned constra
     if (mr_bits_read(&bits, 1))
         for (int i = 0; i < 4; i++)
             mr_bits_golomb(&bits);
+    const size_t use_at = bits.short_of ? 0 : bits.at;
     if (order == AS_DECODED || cannot_reorder(profile, constraints))
-        return (mr_reorder){.sure = !bits.short_of};
+        return (mr_reorder){.sure = !bits.short_of, .use_at = use_at};
     const int depth = mr_bits_read(&bits, 1) ? read_usability(&bits) : -1;
     if (depth >= 0)
-        return (mr_reorder){.depth = (uint8_t)depth, .sure = true};
+        return (mr_reorder){.depth = (uint8_t)depth, .sure = true, .use_at = use_at};
     /* One that is shown before others needs two references, or has at least one that is shown after it. */
-    return (mr_reorder){.depth = references > MOST ? MOST : references > 0 ? (uint8_t)(references - 1) : 0};
+    return (mr_reorder){.depth = references > MOST ? MOST : references > 0 ? (uint8_t)(references - 1) : 0,
+                        .use_at = use_at};
 }
 
 /* ---- HEVC -------------------------------------------------------------------------------------------------------- */

@@ -7,6 +7,7 @@
 typedef struct mr_reorder {
     uint8_t depth;
     bool sure;     /* the parameters say so; else it is the most that their reference pictures allow */
+    size_t use_at; /* H.264: position of the bits that say how pictures are used (VUI), not which they are */
 } mr_reorder;
 
 /* H.264, 7.3.2.1.1, from pic_order_cnt_type on; `constraints`: the six flags, first one highest, as in the byte behind

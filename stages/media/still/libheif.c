@@ -1,9 +1,6 @@
 #include "stages/media/still/libheif.h"
 
 #include <dlfcn.h>
-#include <inttypes.h>
-#include <libavcodec/avcodec.h>
-#include <libavutil/imgutils.h>
 #include <libavutil/pixdesc.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -112,65 +109,68 @@ static int channel_of(bool rgb, int plane) {
     return rgb ? order[plane] : HEIF_Y + plane;
 }
 
-/* Copies the planes behind each other; false: one of them is not as large as the layout has it. */
-static bool copy_planes(const heif_image *image, const AVCodecParameters *codec, uint8_t *to) {
-    const AVPixFmtDescriptor *about = av_pix_fmt_desc_get(codec->format);
+/* False: a plane is not as large as the layout has it. */
+static bool copy_planes(const heif_image *image, AVFrame *to) {
+    const AVPixFmtDescriptor *about = av_pix_fmt_desc_get(to->format);
+    const bool rgb = about->flags & AV_PIX_FMT_FLAG_RGB;
     const size_t sample = about->comp[0].depth > 8 ? 2 : 1;
     for (int plane = 0; plane < about->nb_components; plane++) {
         int stride = 0;
-        const int channel = channel_of(about->flags & AV_PIX_FMT_FLAG_RGB, plane);
-        const bool chroma = plane > 0 && !(about->flags & AV_PIX_FMT_FLAG_RGB);
-        const int width = AV_CEIL_RSHIFT(codec->width, chroma ? about->log2_chroma_w : 0);
-        const int height = AV_CEIL_RSHIFT(codec->height, chroma ? about->log2_chroma_h : 0);
+        const int channel = channel_of(rgb, plane), chroma = plane > 0 && !rgb;
+        const int width = AV_CEIL_RSHIFT(to->width, chroma ? about->log2_chroma_w : 0);
+        const int height = AV_CEIL_RSHIFT(to->height, chroma ? about->log2_chroma_h : 0);
         const uint8_t *from = heif.heif_image_get_plane_readonly(image, channel, &stride);
         if (!from || heif.heif_image_get_width(image, channel) < width ||
             heif.heif_image_get_height(image, channel) < height)
             return false;
-        for (int row = 0; row < height; row++, to += (size_t)width * sample)
-            memcpy(to, from + (ptrdiff_t)stride * row, (size_t)width * sample);
+        for (int row = 0; row < height; row++)
+            memcpy(to->data[plane] + (ptrdiff_t)to->linesize[plane] * row, from + (ptrdiff_t)stride * row,
+                   (size_t)width * sample);
     }
     return true;
 }
 
 /* Pictures that say nothing are BT.601 with the full range, as libheif takes them. */
-static void describe_colour(const heif_image_handle *handle, AVCodecParameters *codec) {
+static void describe_colour(const heif_image_handle *handle, AVFrame *picture) {
     enum { UNSPECIFIED = 2 };
     heif_nclx *nclx = NULL;
-    codec->color_range = AVCOL_RANGE_JPEG;
-    codec->color_space = AVCOL_SPC_SMPTE170M;
+    picture->color_range = AVCOL_RANGE_JPEG;
+    picture->colorspace = AVCOL_SPC_SMPTE170M;
     if (heif.heif_image_handle_get_nclx_color_profile(handle, &nclx).code == 0 && nclx) {
-        codec->color_range = nclx->full_range ? AVCOL_RANGE_JPEG : AVCOL_RANGE_MPEG;
+        picture->color_range = nclx->full_range ? AVCOL_RANGE_JPEG : AVCOL_RANGE_MPEG;
         if (nclx->matrix != UNSPECIFIED && nclx->matrix >= 0 && nclx->matrix < AVCOL_SPC_NB)
-            codec->color_space = (enum AVColorSpace)nclx->matrix;
+            picture->colorspace = (enum AVColorSpace)nclx->matrix;
     }
     if (nclx)
         heif.heif_nclx_color_profile_free(nclx);
 }
 
-static int take_pixels(const heif_image_handle *handle, const heif_image *image, mr_heif_pixels *pixels,
-                       AVCodecParameters *codec) {
-    codec->codec_type = AVMEDIA_TYPE_VIDEO;
-    codec->codec_id = AV_CODEC_ID_RAWVIDEO;
-    codec->format = layout_of(image);
-    if (codec->format == AV_PIX_FMT_NONE)
+/* The picture that is decoded into, and how it gets its planes. */
+typedef struct target {
+    AVFrame *picture;
+    mr_heif_allocate *allocate;
+    void *context;
+    int64_t max_pixels;
+} target;
+
+static int take_pixels(const heif_image_handle *handle, const heif_image *image, const target *to) {
+    AVFrame *picture = to->picture;
+    picture->format = layout_of(image);
+    if (picture->format == AV_PIX_FMT_NONE)
         return mr_fail(MR_ERROR_DATA, "libheif gives samples of an unusual depth");
     const int channel = channel_of(heif.heif_image_get_colorspace(image) == HEIF_RGB, 0);
-    codec->width = heif.heif_image_get_width(image, channel);
-    codec->height = heif.heif_image_get_height(image, channel);
-    codec->codec_tag = avcodec_pix_fmt_to_codec_tag(codec->format);
-    describe_colour(handle, codec);
-    const int bytes = av_image_get_buffer_size(codec->format, codec->width, codec->height, 1);
-    pixels->data = bytes > 0 ? av_mallocz((size_t)bytes + AV_INPUT_BUFFER_PADDING_SIZE) : NULL;
-    if (!pixels->data)
+    picture->width = heif.heif_image_get_width(image, channel);
+    picture->height = heif.heif_image_get_height(image, channel);
+    describe_colour(handle, picture);
+    if (to->allocate(to->context, picture) < 0)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
-    pixels->bytes = (size_t)bytes;
-    if (copy_planes(image, codec, pixels->data))
+    if (copy_planes(image, picture))
         return MR_OK;
-    av_freep(&pixels->data);
+    av_frame_unref(picture);
     return mr_fail(MR_ERROR_DATA, "libheif gives planes of different sizes");
 }
 
-static int decode_primary(heif_context *context, int64_t max_pixels, mr_heif_pixels *pixels, AVCodecParameters *codec) {
+static int decode_primary(heif_context *context, const target *to) {
     heif_image_handle *handle = NULL;
     heif_image *image = NULL;
     int status = MR_OK;
@@ -178,12 +178,11 @@ static int decode_primary(heif_context *context, int64_t max_pixels, mr_heif_pix
     if (error.code)
         return fail(error);
     const int width = heif.heif_image_handle_get_width(handle), height = heif.heif_image_handle_get_height(handle);
-    if ((int64_t)width * height > max_pixels)
-        status = mr_fail(MR_ERROR_DATA, "the picture is %dx%d, larger than max_pixels (%" PRId64 ") allows", width,
-                         height, max_pixels);
+    if ((int64_t)width * height > to->max_pixels)
+        status = mr_fail(MR_ERROR_DATA, "Picture size %dx%d exceeds max_pixels", width, height);
     if (!status) {
         error = heif.heif_decode_image(handle, &image, HEIF_UNDEFINED, HEIF_UNDEFINED, NULL);
-        status = error.code || !image ? fail(error) : take_pixels(handle, image, pixels, codec);
+        status = error.code || !image ? fail(error) : take_pixels(handle, image, to);
     }
     if (image)
         heif.heif_image_release(image);
@@ -191,9 +190,9 @@ static int decode_primary(heif_context *context, int64_t max_pixels, mr_heif_pix
     return status;
 }
 
-int mr_libheif_decode(const uint8_t *data, size_t bytes, int64_t max_pixels, mr_heif_pixels *pixels,
-                      AVCodecParameters *codec) {
-    *pixels = (mr_heif_pixels){0};
+int mr_libheif_decode(const uint8_t *data, size_t bytes, int64_t max_pixels, AVFrame *picture,
+                      mr_heif_allocate *allocate, void *allocator) {
+    const target to = {picture, allocate, allocator, max_pixels};
     int status = mr_libheif_check();
     if (status)
         return status;
@@ -203,7 +202,7 @@ int mr_libheif_decode(const uint8_t *data, size_t bytes, int64_t max_pixels, mr_
     /* The tiles of a picture are decoded on this thread: others have pictures of their own. */
     heif.heif_context_set_max_decoding_threads(context, 0);
     const heif_error error = heif.heif_context_read_from_memory_without_copy(context, data, bytes, NULL);
-    status = error.code ? fail(error) : decode_primary(context, max_pixels, pixels, codec);
+    status = error.code ? fail(error) : decode_primary(context, &to);
     heif.heif_context_free(context);
     return status;
 }

@@ -5,6 +5,8 @@ import json
 import random
 import signal
 import socket
+import struct
+import subprocess
 import threading
 
 import streams
@@ -55,7 +57,58 @@ class Relay:
                     self.socket.sendto(packet, ("127.0.0.1", port))
 
 
+def endless_rtp():
+    """A picture whose first fragment no last one follows."""
+    for number in itertools.count():
+        fragment = b"\x7c\x05" if number else b"\x7c\x85"
+        yield struct.pack(">BBHII", 0x80, 96, number & 0xffff, 1234, 5) + fragment + b"\x55" * 1400
+
+
+def endless_stream(stream):
+    """A transport stream, again and again, and then a picture of it without an end."""
+    pieces = [stream[at:at + 1316] for at in range(0, len(stream) - 1316, 1316)]
+    packets = b"".join(bytes([0x47, 0x01, 0x00, 0x10 | i % 16]) + b"\xaa" * 184 for i in range(112))
+    yield from itertools.chain(pieces * 3, itertools.cycle(packets[at:at + 1316]
+                                                           for at in range(0, len(packets), 1316)))
+
+
 class Datagrams(Live):
+    def flood(self, port, datagrams):
+        """Sends them until the test is over."""
+        over = threading.Event()
+
+        def run():
+            with socket.socket(type=socket.SOCK_DGRAM) as sender:
+                for number, datagram in enumerate(datagrams):
+                    sender.sendto(datagram, ("127.0.0.1", port))
+                    if number % 50 == 0 and over.wait(0.001):
+                        break
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(over.set)
+
+    def test_floods(self):
+        """Packets without end, none of which ends a picture: given up, with a bound on memory."""
+        made = subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc2=size=160x120", "-frames:v",
+                               "100", "-pix_fmt", "yuv420p", "-c:v", "libx264", "-g", "10", "-bf", "0", "-f", "mpegts",
+                               "-"], check=True, capture_output=True).stdout
+        rtp, stream = pair(), pair()
+        (self.folder / "rtp.sdp").write_text(
+            f"v=0\no=- 0 0 IN IP4 127.0.0.1\ns=x\nc=IN IP4 127.0.0.1\nt=0 0\nm=video {rtp} RTP/AVP 96\n"
+            "a=rtpmap:96 H264/90000\na=fmtp:96 packetization-mode=1; "
+            "sprop-parameter-sets=Z0LACtoChPlhAAADAAEAAAMAMg8SJqA=,aM4PyA==\n")
+        options = "max_pixels: 1000000, open_timeout: 100s, stall: 100s, reconnect: {most: 600s}"
+        child = self.begin({"rtp": f"uri: rtp.sdp, {options}",
+                            "udp": f"uri: 'udp://127.0.0.1:{stream}', {options}"})
+        self.flood(rtp, endless_rtp())
+        self.flood(stream, endless_stream(made))
+        self.assertIn("none ends a picture", self.await_state(child, "rtp", "away")["why"])
+        self.assertIn("MiB came without a whole picture", self.await_state(child, "udp", "away")["why"])
+        self.assertLess(streams.peak_mib(child), 500)
+        self.finish(child)
+
     def describe(self, name, port):
         """As ffmpeg describes its own, at that port."""
         (self.folder / name).write_text(f"v=0\no=- 0 0 IN IP4 127.0.0.1\ns=x\nc=IN IP4 127.0.0.1\nt=0 0\n"

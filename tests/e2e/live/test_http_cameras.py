@@ -1,7 +1,5 @@
 """Cameras over HTTP whose bytes a test chooses: dialects of MJPEG, snapshots, floods, and servers that break off."""
 import itertools
-import pathlib
-import re
 import socket
 import subprocess
 import threading
@@ -224,8 +222,7 @@ class Cameras(Live):
         for name in floods:
             words = "headers have no end" if name in ("headers", "icy") else "MiB came without a whole picture"
             self.assertIn(words, self.await_state(child, name, "away")["why"], name)
-        status = pathlib.Path(f"/proc/{child.pid}/status").read_text()
-        self.assertLess(int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) >> 10, 700)
+        self.assertLess(streams.peak_mib(child), 700)
         self.finish(child)
         self.assertEqual(len(self.rows("again")), 5)
         self.assertEqual({server.asked.count(name) for name in floods}, {1})

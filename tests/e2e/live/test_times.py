@@ -10,7 +10,7 @@ import sys
 import time
 
 import streams
-from harness import call, main
+from harness import TIMEOUT, call, free_port, main, start
 from streams import Live
 
 sys.path.append(str(pathlib.Path(__file__).parents[2] / "reference"))
@@ -45,14 +45,19 @@ class Stream:
         subprocess.run(["ffmpeg", "-y", "-v", "error", "-f", "lavfi", "-i", f"testsrc2=size=160x120:rate={RATE}",
                         "-frames:v", str(pictures), "-pix_fmt", "yuv420p", "-c:v", encoder, key, params.format(b=b),
                         path], check=True)
-        whole = subprocess.run(["ffmpeg", "-v", "error", "-i", path, "-c", "copy", "-bsf:v",
-                                f"{codec}_mp4toannexb,{codec}_metadata=aud=insert", "-f", codec, "-"], check=True,
-                               capture_output=True).stdout
-        start = b"\0\0\0\1" + delimiter
-        self.packets = [start + packet for packet in whole.split(start)[1:]]
+        self.path, self.delimiter = path, delimiter
+        self.packets = self.cut()
         packets, base = probed(path)
         self.times = [TICKS * time // base for time in from_first([packet["pts"] for packet in packets])]
         assert len(self.packets) == len(self.times) == pictures
+
+
+    def cut(self, metadata=""):
+        whole = subprocess.run(["ffmpeg", "-v", "error", "-i", self.path, "-c", "copy", "-bsf:v",
+                                f"{self.codec}_mp4toannexb,{self.codec}_metadata=aud=insert{metadata}", "-f",
+                                self.codec, "-"], check=True, capture_output=True).stdout
+        start = b"\0\0\0\1" + self.delimiter
+        return [start + packet for packet in whole.split(start)[1:]]
 
 
 class Times(Live):
@@ -135,6 +140,20 @@ stages:
             self.assert_recorded(path, stream, stream.times)
         self.assertTrue(list(self.folder.glob("c-*.mp4")))
 
+    def test_receivers_get_the_times_of_the_camera(self):
+        stream = self.stream(b=2)
+        at, path = free_port(), self.folder / "received.mkv"
+        url = f"rtmp://127.0.0.1:{at}/live/key"
+        receiver = start(["ffmpeg", "-v", "error", "-y", "-listen", "1", "-i", url, "-c", "copy", path],
+                         stderr=subprocess.DEVNULL)
+        self.addCleanup(receiver.wait)
+        self.addCleanup(receiver.kill)
+        listens = pathlib.Path("/proc/net/tcp").read_text
+        self.wait_until(lambda: f":{at:04X} 00000000:0000 0A" in listens())
+        self.watch(stream, stream.times, stages=f'  v: {{{{type: video, input: cam, url: "{url}"}}}}')
+        receiver.wait(TIMEOUT)
+        self.assert_recorded(path, stream, stream.times)
+
     def test_a_clock_that_steps_back(self):
         """By less than a second: rows rise, and catch up with the clock."""
         for b, back in itertools.product((0, 2), (0.05, 0.5, 0.9)):
@@ -189,6 +208,58 @@ stages:
         self.assert_rising(rows)
         self.assertEqual([row["seq"] for row in rows], list(range(100)))
         self.assertAlmostEqual(rows[-1]["pts"] - rows[0]["pts"], 99 / RATE, delta=0.2)
+
+    def test_joined_recordings_over_http(self):
+        """Each with times from the same start: all pictures come, and times go on, as from the file itself."""
+        streams.need("ffmpeg")
+        parts = []
+        for source in ("testsrc2", "testsrc"):
+            parts.append(subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", f"{source}=size=160x120:rate=25",
+                                         "-frames:v", "75", "-pix_fmt", "yuv420p", "-c:v", "libx264", "-bf", "2", "-g",
+                                         "25", "-f", "mpegts", "-"], check=True, capture_output=True).stdout)
+        (self.folder / "joined.ts").write_bytes(b"".join(parts))
+        url, _ = streams.web(self, self.folder)
+        child = self.begin({"web": f"uri: '{url}/joined.ts'", "file": f"uri: '{self.folder}/joined.ts'"})
+        self.summary_of(child)
+        for name in ("file", "web"):
+            self.assertEqual([(row["seq"], round(row["pts"], 6)) for row in self.rows(name)],
+                             [(n, n / 25) for n in range(150)], name)
+
+    def test_parameters_that_change_nothing(self):
+        """A camera whose parameter sets differ in each group of pictures, but not its pictures: one file."""
+        stream = self.stream(b=2)
+        other = stream.cut(":tick_rate=60")
+        self.assertNotEqual(other[0], stream.packets[0])
+        stream.packets = [pair[n // 25 % 2] for n, pair in enumerate(zip(stream.packets, other))]
+        rows = self.watch(stream, stream.times,
+                          stages='  v: {{type: video, input: cam, path: "{path}", name: c.mp4}}')
+        self.assertEqual(len(rows), 100)
+        self.assertEqual([path.name for path in self.folder.glob("c*")], ["c.mp4"])
+        self.assert_recorded(self.folder / "c.mp4", stream, stream.times)
+
+    def test_a_size_that_changes_all_the_time(self):
+        """There is no file for each picture."""
+        def packets(connection):
+            for number in range(100):
+                size = 16 << number % 2
+                packet = rtsp_hostile.jpeg(number, number * STEP, size, 16)
+                connection.sendall(rtsp_hostile.interleaved(packet))
+            connection.close()
+
+        server = rtsp_hostile.Server(packets=packets)
+        self.addCleanup(server.close)
+        run = self.run_pipeline(f"""
+version: 1
+pipeline: sizes
+sources: {{cam: {{uri: "{server.url}", transport: tcp, on_away: end}}}}
+stages:
+  v: {{type: video, input: cam, path: "{self.folder}", name: "c-{{number}}.mkv"}}
+""", rows=False)
+        self.assert_balanced(run)
+        (dropped,) = run.ledger["dropped"]
+        self.assertEqual(dropped["reason"], "changes too often")
+        self.assertIn("changes several times a second", run.err)
+        self.assertLess(len(list(self.folder.glob("c-*"))), 40)
 
     def test_a_rate_near_that_of_the_camera(self):
         """`fps` keeps all pictures of a camera of that rate, though each is off by up to a millisecond."""

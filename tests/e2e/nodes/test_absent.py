@@ -105,7 +105,7 @@ class Absent(Case):
             node.await_line("a->right: ", "refused: node right runs a different pipeline, or another version of it: "
                                           "all nodes")
             node.await_line("a->right: left and right do not work together (node right runs a different pipeline",
-                            "SIGTERM")
+                            "SIGTERM" if node is left else "this node fails in 25 s, unless left is started again")
         left.kill()
         newer = Node(self, new, "left")
         right.await_line("a->right: left: joined")

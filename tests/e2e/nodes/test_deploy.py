@@ -103,7 +103,8 @@ class Deploy(Case):
 
     def test_pods_do_not_share_folders(self):
         told = self.deploy(self.pipeline(), "kubernetes", code=78)
-        self.assertIn("nodes.camera: pods reach each other by name only: write listen: tcp://*:7001", told)
+        self.assertRegex(told, r"nodes.camera \(ipc:[^)]*\), nodes.worker \(ipc:[^)]*\): pods reach each other by name "
+                               r"only: write listen: tcp://\*:7001")
 
     @unittest.skipUnless(shutil.which("systemd-analyze"), "no systemd-analyze")
     def test_one_process_as_a_unit(self):
@@ -151,7 +152,7 @@ stages: {out: {type: jsonl, input: numbers, path: "${OUT}"}}   # $${NOT}, ${UNSE
         # Its nodes listen nowhere: they meet in a folder.
         self.assertIn("#SBATCH --nodes=1\n", text)
         # What the shell makes of the command's words.
-        line = text.splitlines()[-1].replace("exec srun", "printf '%s\\n'", 1)
+        line = self.words_of(text)
         words = call(["bash", "-c", line]).stdout.splitlines()
         self.assertEqual(words[-2:], ["--set", "pipeline=it's $HOME"])
         words = call(["bash", "-c", line, "script", "--json", "a b"]).stdout.splitlines()
@@ -160,6 +161,11 @@ stages: {out: {type: jsonl, input: numbers, path: "${OUT}"}}   # $${NOT}, ${UNSE
         addresses = [f', listen: "tcp://*:700{i}", key: keys/{i}.key' for i in range(2)]
         away = self.deploy(self.pipeline(camera=addresses[0], worker=addresses[1], center=", key: keys/c.key"), "slurm")
         self.assertNotIn("--nodes", away["three-nodes.sbatch"].read_text())
+
+    def words_of(self, script):
+        """A line of shell that prints the words which the script starts, one a line."""
+        (line,) = [line for line in script.splitlines() if line.startswith("srun ")]
+        return line.replace("srun", "printf '%s\\n'", 1).replace(" || status=$?", "")
 
     def test_force_reaches_the_run(self):
         for target in ("slurm", "systemd"):
@@ -173,13 +179,21 @@ stages: {out: {type: jsonl, input: numbers, path: "${OUT}"}}   # $${NOT}, ${UNSE
 
     def test_a_batch_script_that_trains(self):
         written = self.deploy(self.pipeline(replicas=2), "slurm", "--set", "workers=1", *self.TRAINING)
-        line = written["three-nodes.sbatch"].read_text().splitlines()[-1].replace("exec srun", "printf '%s\\n'", 1)
-        words = call(["bash", "-c", line]).stdout.splitlines()
+        script = written["three-nodes.sbatch"].read_text()
+        words = call(["bash", "-c", self.words_of(script)]).stdout.splitlines()
         self.assertEqual(words[words.index("train"):],
                          ["train", str(self.folder / "pipeline.yaml"), "--set", "workers=1", *self.TRAINING[2:]])
-        # Slurm sets this one if it has requeued the job.
-        again = call(["bash", "-c", line], environment={"SLURM_RESTART_COUNT": "1"}).stdout.splitlines()
-        self.assertEqual(again, [*words, "--resume"])
+        # Slurm sets this one if it has requeued the job; a task that a signal has ended goes on, too.
+        task = re.search(r"^task='\n(.*?)^done'", script, re.M | re.S)[1] + "done"
+        mark = self.folder / "mark"
+        kill_once = self.write(f'echo "$@"; test -e {mark} || {{ : >{mark}; kill -9 $$; }}', "once")
+        told = call(["bash", "-c", task, "task", "bash", kill_once, "a b"], environment={"SLURM_PROCID": "0"})
+        self.assertEqual((told.returncode, told.stdout), (0, "a b\na b --resume\n"), told.stderr)
+        self.assertIn("task 0 was ended by signal 9: it is started again", told.stderr)
+        told = call(["bash", "-c", task, "task", "echo", "a"], environment={"SLURM_RESTART_COUNT": "1"})
+        self.assertEqual(told.stdout, "a --resume\n")
+        told = call(["bash", "-c", task, "task", "bash", "-c", "exit 74"])
+        self.assertEqual(told.returncode, 74)
 
     @unittest.skipUnless(kubernetes_validate, "no kubernetes-validate")
     def test_manifests_that_train(self):
@@ -280,9 +294,9 @@ class Words(Case):
         if target == "slurm":
             self.assertEqual(call(["bash", "-n", folder / "words.sbatch"]).returncode, 0)
             environment = {"SLURM_JOB_ID": "7", "PATH": f"{self.folder}/bin:{os.environ['PATH']}"}
-            said = call(["bash", folder / "words.sbatch"], environment=environment)
+            said = call(["bash", folder / "words.sbatch"], environment=environment, cwd=self.folder)
             self.assertEqual(said.returncode, 0, said.stderr)
-            return said.stdout.split("\0")[3:-1]
+            return said.stdout.split("\0")[7:-1]  # behind the words of srun and of the loop
         lines = self.unit("words-first.service", "Command Line: ")
         # It prints them as a shell takes them.
         return variables(call(["bash", "-c", "printf '%s\\0' " + lines[0]]).stdout.split("\0")[1:-1])

@@ -237,6 +237,19 @@ class Nodes(Watched):
                                 code=74)
         self.assertIn(f"cannot write dead letters to {self.folder}/letters", run.err)
 
+    def test_where_nothing_temporary_can_be_written(self):
+        """As in a container with a read-only root: a folder in memory takes its place."""
+        pipeline = self.two()
+        elsewhere = {"TMPDIR": "/proc", "MILLRACE_RUNTIME": "", "XDG_RUNTIME_DIR": ""}
+        done = call([MILLRACE, "run", pipeline, "--quiet"], environment=elsewhere)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        named = {"TMPDIR": "/proc", "MILLRACE_RUNTIME": str(self.folder / "runtime")}
+        self.assertEqual(call([MILLRACE, "run", pipeline, "--quiet"], environment=named).returncode, 0)
+        done = call([MILLRACE, "run", pipeline, "--quiet"], environment={"MILLRACE_RUNTIME": "/proc/none"})
+        self.assertEqual(done.returncode, 74)
+        self.assertIn("cannot make a folder in /proc/none", done.stderr)
+        self.assertIn("name one that can be written by MILLRACE_RUNTIME=/its/path", done.stderr)
+
     def test_a_node_that_there_is_not(self):
         done = call([MILLRACE, "run", self.two(), "--node", "lift"])
         self.assertEqual(done.returncode, 64, done.stderr)

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import tempfile
@@ -125,6 +126,80 @@ class UnderSlurm(Case):
         self.assertRegex(told, r"fit +nodes made \d+% of it, as 2 processes")
         self.assertNotIn("nodes made 0%", told)
         self.assertEqual(*((self.folder / head / "weights.npy").read_bytes() for head in ("alone", "head")))
+
+    def deployed(self, pipeline, *arguments):
+        done = call([MILLRACE, "deploy", pipeline, "--target", "slurm", "--output", self.folder / "jobs", *arguments])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout.strip()
+
+    def submit(self, script, **environment):
+        """The job's number; its output goes to `log`."""
+        done = self.call("sbatch", "--parsable", f"--output={self.folder}/log", script, environment=environment)
+        return done.stdout.strip().split(";")[0]
+
+    def await_rows(self, count):
+        until, output = time.monotonic() + TIMEOUT, self.folder / "out.jsonl"
+        while not output.exists() or output.read_bytes().count(b"\n") < count:
+            self.assertLess(time.monotonic(), until, "no rows")
+            time.sleep(0.02)
+
+    def await_end(self, job):
+        """The state in which the job has ended."""
+        until = time.monotonic() + TIMEOUT
+        while True:
+            told = self.call("scontrol", "show", "job", job).stdout
+            state = re.search(r"JobState=(\w+)", told)[1]
+            if state not in ("PENDING", "RUNNING", "COMPLETING"):
+                return state
+            self.assertLess(time.monotonic(), until, told)
+            time.sleep(0.1)
+
+    def kill_task(self, pipeline, task):
+        """Kills the command of a task, not the shell that watches it."""
+        for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                words = path.read_bytes().decode(errors="replace").split("\0")
+                theirs = f"SLURM_PROCID={task}" in (path.parent / "environ").read_bytes().decode().split("\0")
+            except OSError:
+                continue
+            if words[0] == MILLRACE and words[1:3] == ["run", str(pipeline)] and theirs:
+                os.kill(int(path.parent.name), signal.SIGKILL)
+                return
+        self.fail(f"task {task} does not run")
+
+    def test_a_task_that_is_killed_is_started_again(self):
+        """By the script: Slurm starts no single task again. No record is lost or comes twice."""
+        pipeline = self.pipeline(rate=200)
+        job = self.submit(self.deployed(pipeline))
+        self.await_rows(100)
+        self.kill_task(pipeline, 1)
+        self.assertEqual(self.await_end(job), "COMPLETED", (self.folder / "log").read_text())
+        self.assertIn("task 1 was ended by signal 9: it is started again", (self.folder / "log").read_text())
+        rows = [json.loads(line)["seq"] for line in (self.folder / "out.jsonl").read_text().splitlines()]
+        self.assertEqual(rows, list(range(FRAMES)))
+        self.assertEqual(list(self.folder.glob("*.state")), [])
+
+    def test_a_task_that_fails_ends_the_job(self):
+        """No other task waits for it, with the allocation held."""
+        pipeline = self.pipeline(rate=200)
+        job = self.submit(self.deployed(pipeline, "--set", "stages.out.path=/dev/full", "--set",
+                                        "stages.out.on_full=fail"))
+        self.assertEqual(self.await_end(job), "FAILED")
+        self.assertIn("ExitCode=74:0", self.call("scontrol", "show", "job", job).stdout)
+
+    def test_another_job_goes_on_where_one_was_cancelled(self):
+        pipeline, state = self.pipeline(rate=200), self.folder / "kept"
+        script = self.deployed(pipeline)
+        job = self.submit(script, MILLRACE_STATE=str(state))
+        self.await_rows(100)
+        self.call("scancel", "--signal=KILL", "--full", job)
+        self.assertNotEqual(self.await_end(job), "COMPLETED")
+        self.assertLess((self.folder / "out.jsonl").read_bytes().count(b"\n"), FRAMES)
+        self.assertEqual(self.await_end(self.submit(script, MILLRACE_STATE=str(state))), "COMPLETED",
+                         (self.folder / "log").read_text())
+        rows = [json.loads(line)["seq"] for line in (self.folder / "out.jsonl").read_text().splitlines()]
+        self.assertEqual(rows, list(range(FRAMES)))
+        self.assertFalse(state.exists())
 
     def step(self, pipeline, node):
         """A step of its own for one node."""

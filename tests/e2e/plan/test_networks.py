@@ -1,6 +1,8 @@
 """Networks as exporters write them: what plan knows of their types, shapes, batches and last operators, and that their
 numbers are those of ONNX Runtime."""
 import os
+import pty
+import subprocess
 
 # ONNX Runtime's builds report to their makers unless told not to before they are loaded.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
@@ -10,7 +12,7 @@ import onnx
 import onnxruntime
 from onnx import TensorProto as T, helper, numpy_helper
 
-from harness import MILLRACE, Case, call, main
+from harness import MILLRACE, TIMEOUT, Case, call, main, start
 
 VALUE = helper.make_tensor_value_info
 PICTURES = VALUE("x", T.FLOAT, ["n", 3, 8, 8])
@@ -150,6 +152,40 @@ class Networks(Case):
                 (self.assertIn if name in mixing else self.assertNotIn)(words, told)
                 self.assertNotIn("across", self.plan(self.infer(path).replace("infer", stage)))
 
+    def test_outputs_as_long_as_the_values_say(self):
+        """Lists of at most max_rows, also empty ones, in one process and in two."""
+        def network(name, limit):
+            WEIGHTS["limit"] = np.array(limit, "f4")
+            return self.save(name, [helper.make_node("Greater", ["x", "limit"], ["g"]),
+                                    helper.make_node("NonZero", ["g"], ["at"]),
+                                    helper.make_node("Transpose", ["at"], ["rows"], perm=[1, 0])],
+                             [VALUE("at", T.INT64, [4, "k"]), VALUE("rows", T.INT64, ["k", 4])])
+        nodes = "nodes:\n  a: {stages: [decode, preprocess, last]}\n  b: {stages: results}\n"
+        for name, limit in (("some", 0.6), ("none", 2)):
+            run = self.results(self.infer(network(name, limit)))
+            self.assertEqual(len(run.rows), 8)
+            for row in run.rows:
+                at, rows = row["tensors"]
+                expected = np.nonzero(np.reshape(row["features"], (1, 3, 8, 8)) > WEIGHTS["limit"])
+                count = len(expected[0])
+                self.assertEqual(count > 0, name == "some")
+                self.assertEqual((at["shape"], rows["shape"]), ([4, count], [count, 4]))
+                self.assertEqual(at["data"], np.array(expected).flatten().tolist())
+                self.assertEqual(rows["data"], np.array(expected).T.flatten().tolist())
+            text = (self.folder / "pipeline.yaml").read_text()
+            apart = self.run_pipeline(text + nodes)
+            self.assertEqual([row["tensors"] for row in apart.rows], [row["tensors"] for row in run.rows])
+        path = network("some", 0.6)
+        whole = self.results(self.infer(path, ", outputs: [rows]")).rows
+        short = self.results(self.infer(path, ", outputs: [rows], max_rows: 5"))
+        self.assertIn("8 frames had more rows than max_rows (5), and keep the first of them", short.err)
+        self.assertEqual([row["tensors"][0]["data"] for row in short.rows],
+                         [row["tensors"][0]["data"][:20] for row in whole])
+        self.assertIn("depends on values (NonZero): such outputs are made for one frame at a time; remove batch",
+                      self.plan(self.infer(path, ", batch: 2"), code=78))
+        self.assertIn("only infer on the processors (device: cpu) takes such outputs",
+                      self.plan(self.infer(path, ", device: sim:0"), code=78))
+
     def classified(self, path, more="", before="network"):
         network = self.infer(path).replace("last", "network")
         return network + f"  last: {{type: classify, input: {before}, top_k: 3{more}}}\n"
@@ -186,6 +222,35 @@ class Networks(Case):
                 self.assertIn(f"comes from {scored} and is scores already: softmax on top", twice)
             else:
                 self.assertNotIn("scores already", told + twice)
+
+    def on_terminal(self, pipeline):
+        """What run tells a person at its end."""
+        shown, terminal = pty.openpty()
+        run = start([MILLRACE, "run", self.write(pipeline)], stdout=subprocess.DEVNULL, stderr=terminal)
+        os.close(terminal)
+        told = b""
+        while True:
+            try:
+                told += os.read(shown, 65536)
+            except OSError:  # the terminal has no other end any more
+                break
+        os.close(shown)
+        self.assertEqual(run.wait(timeout=TIMEOUT), 0, told)
+        return told.decode().replace("\r\n", "\n")
+
+    def test_nodes_tell_of_sources_and_classes_as_one_process_does(self):
+        """The network is in one process, classify in another."""
+        path = self.save("softmax", LOGITS + [helper.make_node("Softmax", ["l"], ["y"])],
+                         [VALUE("y", T.FLOAT, ["n", 3])])
+        labels = self.folder / "labels.txt"
+        labels.write_text("tench\ncockatoo\nvelvet\n")
+        whole = f"{HEAD}{self.classified(path, f', labels: {labels}')}  out: {{type: \"null\", input: last}}\n"
+        nodes = "nodes:\n  a: {stages: [decode, preprocess, network]}\n  b: {stages: [last, out]}\n"
+        one, several = self.on_terminal(whole), self.on_terminal(whole + nodes)
+        row = one[one.index("  video: 8 frames, 8 delivered; most frequent classes"):]
+        self.assertRegex(row, r"\n +8 x \w+ \(100% of frames, mean score 0\.\d\d\)\n")
+        self.assertIn(row, several)
+        self.assertNotIn("warning", several)
 
     def test_classes_and_scores_that_can_never_come(self):
         path = self.save("softmax", LOGITS + [helper.make_node("Softmax", ["l"], ["y"])],

@@ -1,5 +1,6 @@
 """encode and video, as ffprobe and ffmpeg read their files: every picture once, its time, the files of a stream that
 changes, segments, retention, HLS, and the file of a process that was killed."""
+import fractions
 import json
 import pathlib
 import shutil
@@ -165,6 +166,31 @@ class Files(Videos):
                 self.assertEqual(stream["avg_frame_rate"], RATE)
                 self.assertEqual("K" in packets[0]["flags"], True)
 
+    def test_times_of_any_rate(self):
+        """Fragments of a second begin at the times of their pictures, whatever the rate is."""
+        clip = clips.uneven()
+        theirs = times(clip)[0]
+        text = MADE.replace('uri: "lavfi:testsrc2=size=320x180:rate=30000/1001:duration={seconds}"', f'uri: "{clip}"')
+        text += '  copy: {{type: video, input: cam, path: "{path}", name: "copy.{ending}"}}\n'
+        for ending in ("mp4", "mkv", "ts"):
+            with self.subTest(ending):
+                shutil.rmtree(self.path, ignore_errors=True)
+                self.run_pipeline(text.format(encode="latency: normal", path=self.path, video=f"name: 'made.{ending}'",
+                                              source="", ending=ending), rows=False)
+                for name in ("made", "copy"):
+                    mine = times(self.path / f"{name}.{ending}")[0]
+                    for a, b in zip(mine, theirs, strict=True):
+                        self.assertAlmostEqual(a - mine[0], b - theirs[0], delta=1.5e-3)
+
+    def test_a_matroska_file_has_its_length_and_index(self):
+        self.made("keyframes: 500ms", "name: '{source}.mkv'", seconds=3)
+        (file,) = self.files()
+        told = probe(file, "-show_entries", "format=duration")
+        self.assertAlmostEqual(float(told["format"]["duration"]), 90 * 1001 / 30000, delta=2e-3)
+        self.assertIn(b"\x1c\x53\xbb\x6b", file.read_bytes())  # Cues
+        later = call(["ffmpeg", "-v", "error", "-ss", "2.2", "-i", file, "-frames:v", "1", "-f", "framemd5", "-"])
+        self.assertEqual(later.stdout.splitlines()[-1].split(",")[-1].strip(), hashes(file)[66])
+
     def test_any_number_of_workers_gives_the_same_file(self):
         contents = set()
         for workers in (1, 2, 16):
@@ -275,6 +301,26 @@ class Segments(Videos):
             self.assertEqual(found[0], 0)
             self.assertIn("K", packets[0]["flags"])
 
+    def test_each_can_be_decoded_alone(self):
+        """Of open groups of pictures, too, whose key frames have no parameter sets in MP4 and Matroska."""
+        for name, codec, container in (("h264", clips.OPEN_H264, "mp4"), ("hevc", clips.OPEN_HEVC, "mkv")):
+            clip = clips.encoded(f"open-{name}.{container}", *codec, "-pix_fmt", "yuv420p", filters="scale=160:90",
+                                 frames=48)
+            for video in ("name: 'cam-{number}.ts', segment: 400ms", "name: cam.m3u8, segment: 400ms",
+                          "name: 'cam-{number}.mp4', segment: 400ms"):
+                with self.subTest(codec=name, video=video):
+                    shutil.rmtree(self.path, ignore_errors=True)
+                    self.copied(clip, video)
+                    files = [file for file in self.files() if file.suffix != ".m3u8"]
+                    self.assertGreaterEqual(len(files), 4)
+                    for file in files:
+                        told = probe(file, *PACKETS, *FRAMES)
+                        shown = [float(packet["pts_time"]) for packet in told["packets"]]
+                        # Pictures that are shown before the key frame may need those of the file before.
+                        whole = sum(at >= shown[0] for at in shown)
+                        self.assertGreaterEqual(whole, 9)
+                        self.assertGreaterEqual(frames_of(told)[0], whole, file.name)
+
     def test_the_oldest_are_removed(self):
         self.path.mkdir()
         stranger = self.path / "camera-000000.mp4"
@@ -310,6 +356,20 @@ class Hls(Videos):
                     self.assertAlmostEqual(at - found[0], number * 1001 / 30000, delta=1e-4)
                 for file in self.files("*.ts"):
                     self.assertEqual(frames(file)[0], 30)
+                self.assertAlmostEqual(sum(self.lengths()), 120 * 1001 / 30000, delta=1e-5)
+
+    def lengths(self):
+        return [float(line[8:-1]) for line in (self.path / "cam.m3u8").read_text().splitlines()
+                if line.startswith("#EXTINF")]
+
+    def test_files_last_up_to_the_next(self):
+        """All together as long as the stream, though packets of a camera do not say how long they last."""
+        clip = clips.encoded("open-h264.mp4", *clips.OPEN_H264, "-pix_fmt", "yuv420p", filters="scale=160:90",
+                             frames=48)
+        self.copied(clip, "name: cam.m3u8, segment: 400ms, playlist: 0")
+        rate = fractions.Fraction(frames(clip)[1]["avg_frame_rate"])
+        self.assertEqual([round(length * rate) for length in self.lengths()], [12] * 4)
+        self.assertAlmostEqual(sum(self.lengths()), 48 / rate, delta=1e-5)
 
     def test_it_has_the_last_files_only(self):
         self.made("keyframes: 500ms", "name: '{source}.m3u8', segment: 500ms, playlist: 2", seconds=5)
@@ -372,7 +432,8 @@ class FullDisk(Videos):
                     self.assertEqual(call(["prlimit", "--pid", run.pid, "--fsize=unlimited:unlimited"]).returncode, 0)
                 self.assertEqual(run.wait(TIMEOUT), code, told.read_text())
                 written = self.files()[0].read_bytes()
-                self.assertEqual(written, whole[:len(written)])
+                clusters = whole.index(b"\x1f\x43\xb6\x75")  # what is before has the length, once it is finished
+                self.assertEqual(written[clusters:], whole[clusters:len(written)])
                 self.assertEqual(written == whole, action == "wait")
                 self.files()[0].unlink()
 

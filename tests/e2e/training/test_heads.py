@@ -95,7 +95,8 @@ class Heads(harness.Case):
         path = self.write(PIPELINE.format(pictures=self.pictures, head=self.head, more=""))
         done = call([MILLRACE, "evaluate", path, "--data", data])
         self.assertEqual(done.returncode, 65, done.stderr)
-        self.assertRegex(done.stderr, r"classify tells no class of .*/0[0369].png: its scores are not numbers")
+        self.assertRegex(done.stderr, r"classify gives no classes for 4 of 12 pictures, since the logits are not "
+                                      r"finite; the first is .*/0[0369].png")
 
     def test_another_pipeline_is_refused_unless_it_is_overruled(self):
         self.save(digest="0" * 64, stages="decode <- source.out at in\nhistogram <- decode.out at in\nhistogram.bins "

@@ -30,7 +30,7 @@ static mr_frame packet_of(uint64_t number, int64_t pts_ns, const char *data, siz
 static bool pass(mr_gaps *gaps, uint64_t number, int64_t pts_ns, const char *data, size_t bytes) {
     const mr_frame packet = packet_of(number, pts_ns, data, bytes);
     mr_gaps_note(gaps, &packet);
-    return mr_gaps_pass(gaps, &packet);
+    return mr_gaps_pass(gaps, &packet, false);
 }
 
 #define PASS(number, pts_ns, data) pass(&gaps, number, pts_ns, data, sizeof data - 1)
@@ -71,7 +71,7 @@ static void test_later(void **state) {
     for (size_t i = 0; i < 4; i++)
         mr_gaps_note(&gaps, &packets[i]);
     for (size_t i = 0; i < 4; i++)
-        assert_int_equal(mr_gaps_pass(&gaps, &packets[i]), i >= 2);
+        assert_int_equal(mr_gaps_pass(&gaps, &packets[i], false), i >= 2);
 }
 
 /* The decoder found the picture of the second packet damaged when it had others. */
@@ -84,7 +84,7 @@ static void test_damaged(void **state) {
                                 packet_of(4, 80, plain, sizeof plain - 1), packet_of(5, 120, plain, sizeof plain - 1)};
     for (size_t i = 0; i < 6; i++) {
         mr_gaps_note(&gaps, &packets[i]);
-        assert_false(mr_gaps_pass(&gaps, &packets[i]));
+        assert_false(mr_gaps_pass(&gaps, &packets[i], false));
     }
     mr_gaps_taint(&gaps);
     assert_true(mr_gaps_pass_again(&gaps, &packets[2]));
@@ -106,7 +106,7 @@ static void test_damaged_behind_a_gap(void **state) {
     const mr_frame entry = packet_of(9, 100, ahead, sizeof ahead - 1);
     assert_false(PASS(0, 0, idr));
     mr_gaps_note(&gaps, &entry);
-    assert_true(mr_gaps_pass(&gaps, &entry));
+    assert_true(mr_gaps_pass(&gaps, &entry, false));
     mr_gaps_taint(&gaps);
     assert_true(mr_gaps_pass_again(&gaps, &entry));
     assert_true(PASS(10, 120, plain));

@@ -83,6 +83,33 @@ static void batches_and_accelerators_change_nothing(void **state) {
     expect("f32 6", logits, "device: 'sim:0', batch: {size: 3, timeout: 1ms}", "scores-softmax", 5, 0);
 }
 
+/* As softmax of NumPy, PyTorch and ONNX Runtime, which gives no score at all then: a frame whose logits are not finite
+ * has no classes, and its neighbours have theirs. */
+static void logits_that_are_not_finite_have_no_classes(void **state) {
+    (void)state;
+    static const float odd[] = {NAN, INFINITY, -INFINITY};
+    static const char *const options[] = {"", ", batch: {size: 4, timeout: 1ms}", ", device: 'sim:0'",
+                                          ", activation: none", ", window: 3"};
+    static float frames[MODELS_FRAMES * CLASSES];
+    static arrived got;
+    for (size_t kind = 0; kind < 3; kind++)
+        for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+            char stages[256];
+            for (size_t k = 0; k < MODELS_FRAMES * CLASSES; k++)
+                frames[k] = (float)(k % CLASSES);
+            for (int c = 0; c < CLASSES; c++)
+                frames[2 * CLASSES + c] = kind == 2 || c == 3 ? odd[kind] : frames[2 * CLASSES + c];
+            snprintf(stages, sizeof stages,
+                     "  classify: {input: in%s}\n  sink: {type: callback, input: classify}\n", options[i]);
+            got = (arrived){.look = look_at_classes};
+            assert_int_equal(models_run("f32 6", frames, stages, &got), MR_OK);
+            assert_int_equal(got.frames, MODELS_FRAMES);
+            for (size_t frame = 0; frame < MODELS_FRAMES; frame++)
+                if (i < 4)
+                    assert_int_equal(got.class_count[frame], frame == 2 ? 0 : 5);
+        }
+}
+
 static void look_at_labels(arrived *seen, const mr_frame *frame) {
     look_at_classes(seen, frame);
     for (size_t i = 0; i < seen->class_count[seen->frames]; i++) {
@@ -224,6 +251,7 @@ static int make(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scores_are_those_of_the_reference),
+        cmocka_unit_test(logits_that_are_not_finite_have_no_classes),
         cmocka_unit_test(batches_and_accelerators_change_nothing),
         cmocka_unit_test(classes_have_labels_and_tensors_of_infer_are_classified),
         cmocka_unit_test(the_window_votes),

@@ -108,6 +108,7 @@ static void a_failed_write_ends_the_run(void **state) {
     signal(SIGXFSZ, handler);
     assert_int_equal(status, MR_ERROR_IO);
     assert_exists("a_b-000000.png", false);
+    assert_exists("a_b-000000.png.part", false);
 }
 
 /* The file's pixels against those of the clip, both in `layout`, by ffmpeg: largest difference of any byte. */

@@ -82,10 +82,37 @@ static void test_strangers_keep_nothing_from_being_told(void **state) {
     unlink(path);
 }
 
+/* A producer of another version does not become one of this version by waiting; one that is full does. */
+static void a_refusal_that_lasts_is_hopeless(void **state) {
+    const mr_cut cut = {.name = "a->b", .node = "b", .from_node = "a", .to_node = "b"};
+    mr_action refused = {.kind = MR_ACTION_PEER}, joined = {.kind = MR_ACTION_PEER};
+    (void)state;
+    refused.of.change = MR_PEER_REJECTED;
+    joined.of.change = MR_PEER_JOINED;
+    mr_log_set_level(MR_LOG_ERROR);
+    for (mr_reject_reason reason = MR_REJECT_UNKNOWN; reason <= MR_REJECT_FULL; reason++) {
+        const bool lasts = reason == MR_REJECT_VERSION || reason == MR_REJECT_DIGEST || reason == MR_REJECT_CUT ||
+                           reason == MR_REJECT_FORMATS;
+        mr_cut_reporter reporter = mr_cut_reporter_of(&cut);
+        int64_t wake_ns = INT64_MAX;
+        refused.of.reason = reason;
+        mr_cut_report_peer(&reporter, &refused, 10 * S);
+        mr_cut_report_peer(&reporter, &refused, 20 * S);
+        assert_false(mr_cut_report_is_hopeless(&reporter, true, 40 * S - 1, &wake_ns));
+        assert_true(wake_ns == (lasts ? 40 * S : INT64_MAX));
+        assert_int_equal(mr_cut_report_is_hopeless(&reporter, true, 40 * S, &wake_ns), lasts);
+        assert_false(mr_cut_report_is_hopeless(&reporter, false, 40 * S, &wake_ns));
+        mr_cut_report_peer(&reporter, &joined, 40 * S);
+        assert_false(mr_cut_report_is_hopeless(&reporter, true, 90 * S, &wake_ns));
+        mr_cut_report_end(&reporter);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_so_many_at_once),
         cmocka_unit_test(test_strangers_keep_nothing_from_being_told),
+        cmocka_unit_test(a_refusal_that_lasts_is_hopeless),
     };
     return cmocka_run_group_tests_name("telling", tests, NULL, NULL);
 }

@@ -43,8 +43,8 @@ int mr_deploy_words(const mr_deployment *of, const char *path, mr_deploy_word *f
 /* The number of different GPUs that stages of a node name. */
 int mr_deploy_gpus(const mr_plan_view *plan, int node);
 
-/* deploy_environment.c: writes NAME.env, which only its owner may read, with what the pipeline and the command take
- * from the environment of `deploy`: variables of the pipeline's text and those of millrace (ONNX Runtime's library).
+/* deploy_environment.c: writes NAME.env, which only its owner may read, with the variables that the
+ * pipeline's text names and those of millrace (ONNX Runtime's library), as the environment of `deploy` sets them.
  * *path, which the caller frees, is absolute; NULL: there is nothing to write. */
 int mr_deploy_environment(const mr_deployment *of, char **path);
 

@@ -1,7 +1,9 @@
-/* A batch script: one step, with a task for each process. Each task determines which one it is (launch.h). */
+/* A batch script: one step, with a task for each process. Each task determines which one it is (launch.h). Slurm starts
+ * no single task again, so each task has a loop that does; a task that would fail again ends the job. */
 
 #include <string.h>
 
+#include "tools/millrace/cli/plan_rows.h"
 #include "tools/millrace/deploy/deploy.h"
 
 /* A word for the shell: in single quotes, in which nothing is expanded. */
@@ -50,6 +52,54 @@ static bool is_on_one_machine(const mr_plan_view *plan) {
     return false;
 }
 
+/* The numbers of the tasks that keep a checkpoint, each between blanks. */
+static void put_resuming_tasks(const mr_plan_view *plan, FILE *file) {
+    int task = 0;
+    fputc(' ', file);
+    for (size_t n = 0; n < plan->node_count; n++)
+        for (int r = 0; r < plan->nodes[n].replicas; r++, task++)
+            if (mr_plan_resumes(plan, (int)n))
+                fprintf(file, "%d ", task);
+}
+
+/* Checkpoints lie in a folder of the job, which a requeued job finds again. It is removed once the run has come to its
+ * end; not if somebody asked it to end before. */
+static void put_state(const mr_deployment *of, FILE *file) {
+    fprintf(file, "state=${MILLRACE_STATE:-$PWD/%s-$SLURM_JOB_ID.state}\n", of->name);
+    fputs("case \" $*\" in\n"
+          "*\" --resume\"*) echo \"each task keeps a checkpoint in $state; MILLRACE_STATE names another folder\" >&2\n"
+          "    exit 64 ;;\n"
+          "esac\n"
+          "mkdir -p \"$state\"\n"
+          "rm -f \"$state/asked\"\n", file);
+}
+
+/* The loop of a task: $0 is the folder of checkpoints, "$@" the command. A signal that Slurm sends goes to the command,
+ * too. */
+static void put_task(const mr_deployment *of, FILE *file) {
+    fputs("task='\n", file);
+    if (of->trains)
+        fputs("more=(${SLURM_RESTART_COUNT:+--resume})\n", file);
+    else {
+        fputs("more=()\ncase \"", file);
+        put_resuming_tasks(of->plan, file);
+        fputs("\" in *\" $SLURM_PROCID \"*) more=(--resume \"$0/$SLURM_PROCID.checkpoint\") ;; esac\n", file);
+    }
+    fputs("asked= tries=0\n"
+          "trap \"asked=yes\" TERM INT\n"
+          "while :; do\n"
+          "    status=0\n"
+          "    \"$@\" \"${more[@]}\" || status=$?\n", file);
+    if (!of->trains)
+        fputs("    [ -z \"$asked\" ] || : >\"$0/asked\"\n", file);
+    fputs("    [ -z \"$asked\" ] && [ $status -gt 128 ] && [ $tries -lt 5 ] || exit $status\n"
+          "    tries=$((tries + 1))\n"
+          "    echo \"task $SLURM_PROCID was ended by signal $((status - 128)): it is started again\" >&2\n", file);
+    if (of->trains)
+        fputs("    more=(--resume)\n", file);
+    fputs("done'\n", file);
+}
+
 int mr_deploy_slurm(const mr_deployment *of) {
     const mr_plan_view *plan = of->plan;
     mr_deploy_file script;
@@ -73,13 +123,20 @@ int mr_deploy_slurm(const mr_deployment *of) {
     fputs("#SBATCH --signal=TERM@60\n"
           "set -eu\n"
           "export MILLRACE_RUN=$(printf '%016x' \"$SLURM_JOB_ID\")\n"
-          "export MILLRACE_RUNTIME=\"${TMPDIR:-/tmp}/millrace-$SLURM_JOB_ID\"\n"
-          "exec srun --kill-on-bad-exit=0 --distribution=block",
+          "export MILLRACE_RUNTIME=\"${TMPDIR:-/tmp}/millrace-$SLURM_JOB_ID\"\n",
           file);
+    if (!of->trains)
+        put_state(of, file);
+    put_task(of, file);
+    fprintf(file, "status=0\nsrun --kill-on-bad-exit=1 --distribution=block bash -c \"$task\" %s",
+            of->trains ? "task" : "\"$state\"");
     put_word(file, of->command);
     status = mr_deploy_words(of, of->path, put_word, file);
-    /* What is given to sbatch behind the script. A training that Slurm requeues goes on. */
-    fputs(of->trains ? " \"$@\" ${SLURM_RESTART_COUNT:+--resume}\n" : " \"$@\"\n", file);
+    /* The words that follow the script on sbatch's command line. */
+    fputs(" \"$@\" || status=$?\n", file);
+    if (!of->trains)
+        fputs("[ $status != 0 ] || [ -e \"$state/asked\" ] || rm -rf \"$state\"\n", file);
+    fputs("exit $status\n", file);
     int closed = mr_deploy_close(&script);
     return status ? status : closed;
 }

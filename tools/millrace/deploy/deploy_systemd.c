@@ -79,7 +79,7 @@ static int put_command(const mr_deployment *of, FILE *file) {
     return status;
 }
 
-/* What units of a pipeline have in common. */
+/* The parts that all units of a pipeline share. */
 typedef struct units {
     const mr_deployment *of;
     char *environment; /* the file of variables; NULL: none */

@@ -6,6 +6,7 @@
 #include "tools/millrace/cli/plan_rows.h"
 #include "tools/millrace/cli/table.h"
 #include "tools/millrace/run/children.h"
+#include "tools/millrace/run/children_sources.h"
 #include "tools/millrace/run/summary.h"
 
 /* Sources of one node that are printed one by one. */
@@ -270,6 +271,7 @@ int mr_children_print(const mr_plan_view *plan, const mr_child *children, size_t
     status = status ? status : print_stages(children, count, width, stream);
     status = status ? status : print_cuts(children, count, width, stream);
     print_ledger(children, count, stream);
+    mr_children_print_sources(children, count, stream);
     const sum_of_truths truths = sum_truths(children, count);
     if (truths.labelled)
         mr_accuracy_print("all sources", truths.labelled, truths.right, truths.listed, truths.longest, stream);

@@ -185,7 +185,7 @@ static void print_connection(const mr_source_report *report, FILE *stream) {
                         stream);
 }
 
-static void print_source(const mr_source_summary *source, const mr_source_stay *stay, FILE *stream) {
+void mr_source_print(const mr_source_summary *source, const mr_source_stay *stay, FILE *stream) {
     char missing[512];
     mr_print(stream, "\n  %s: %llu frames, %llu delivered", *source->id ? source->id : "sources removed earlier",
              (unsigned long long)source->in, (unsigned long long)source->delivered);
@@ -262,7 +262,7 @@ void mr_summary_print(const mr_summary *summary, FILE *stream) {
     size_t left_out = 0;
     for (size_t i = 0; i < summary->source_count; i++) {
         if (i < MOST_SOURCES || summary->sources[i].status)
-            print_source(&summary->sources[i], summary->stays ? &summary->stays[i] : NULL, stream);
+            mr_source_print(&summary->sources[i], summary->stays ? &summary->stays[i] : NULL, stream);
         else
             left_out++;
     }

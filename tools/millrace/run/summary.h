@@ -13,6 +13,9 @@ const char *mr_device_state_name(mr_device_state state);
 /* Tables: stages, ledger, classes. Sources beyond the first 20 are only counted, unless they failed. */
 void mr_summary_print(const mr_summary *summary, FILE *stream);
 
+/* The row of a source: frames, faults, connection, most frequent classes. `stay` may be NULL. */
+void mr_source_print(const mr_source_summary *source, const mr_source_stay *stay, FILE *stream);
+
 /* One line: the number of labelled frames, of a source or of all, that are right, and among the `longest` best. */
 void mr_accuracy_print(const char *of, uint64_t labelled, uint64_t right, uint64_t listed, size_t longest,
                        FILE *stream);

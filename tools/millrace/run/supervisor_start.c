@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "engine/base/print.h"
@@ -121,11 +122,32 @@ int mr_supervisor_start_due(mr_supervisor *s, int64_t now_ns) {
     return MR_OK;
 }
 
+/* The folder that the author names, else one for temporary files; where those cannot be written, as in a container with
+ * a read-only root, one in memory. What lies there is small. */
+static int make_folder(mr_supervisor *s, const char *named) {
+    const char *temporary = getenv("TMPDIR"), *own = getenv("XDG_RUNTIME_DIR");
+    const char *parents[] = {named && *named ? named : temporary && *temporary ? temporary : "/tmp", own, "/dev/shm"};
+    const size_t count = named && *named ? 1 : sizeof parents / sizeof *parents;
+    char first[512] = "";
+    if (named && *named)
+        mkdir(named, 0700); /* if it cannot be made, the folder in it says so */
+    for (size_t i = 0; i < count; i++) {
+        if (!parents[i] || !*parents[i])
+            continue;
+        if (!mr_aside_make(&s->aside, parents[i]))
+            return MR_OK;
+        if (!*first)
+            snprintf(first, sizeof first, "%s", mr_message());
+    }
+    return mr_fail(MR_ERROR_IO, "the nodes need a folder for their sockets: %s; name one that can be written by "
+                                "MILLRACE_RUNTIME=/its/path", first);
+}
+
 /* The environment of all nodes: a folder for their sockets and checkpoints, and for notes of nodes that have ended, and
  * the number of the run. */
 int mr_supervisor_environment(mr_supervisor *s) {
     const char *said = getenv("MILLRACE_RUNTIME");
-    int status = mr_aside_make(&s->aside, NULL);
+    int status = make_folder(s, said);
     if (status)
         return status;
     if (!said || !*said)

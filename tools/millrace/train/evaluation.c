@@ -105,12 +105,20 @@ static int refuse_many(const mr_evaluation *e) {
                    MOST_CLASSES);
 }
 
-/* Classes whose scores are not numbers are not told. */
-static int refuse_none(const mr_evaluation *e, const mr_taken *from) {
-    char text[512];
-    mr_set_print_picture(&e->set, e->wanted[from->file], from->at_ns, text, sizeof text);
-    return mr_fail(MR_ERROR_DATA, "%s tells no class of %s: its scores are not numbers", e->extraction.classify->id,
-                   text);
+/* Remembers a picture without classes: its logits are not finite. */
+static int note_none(mr_evaluation *e, const mr_taken *from) {
+    if (!e->none++)
+        mr_set_print_picture(&e->set, e->wanted[from->file], from->at_ns, e->first_none, sizeof e->first_none);
+    return MR_OK;
+}
+
+/* Figures of the others alone would be too good. */
+static int refuse_none(const mr_evaluation *e) {
+    if (!e->none)
+        return MR_OK;
+    return mr_fail(MR_ERROR_DATA, "%s gives no classes for %zu of %zu pictures, since the logits are not finite; the "
+                                  "first is %s", e->extraction.classify->id, e->none, e->none + e->count,
+                   e->first_none);
 }
 
 /* The classes of the pipeline are those of its first answer, which has all of them. */
@@ -165,8 +173,10 @@ static size_t make_place(mr_evaluation *e, size_t row, int64_t at_ns) {
 
 static int take(void *user, const mr_taken *from, const mr_class *classes, size_t count) {
     mr_evaluation *e = user;
-    int status = count ? MR_OK : refuse_none(e, from);
-    if (!status && !e->class_count)
+    int status = MR_OK;
+    if (!count)
+        return note_none(e, from);
+    if (!e->class_count)
         status = begin_scores(e, classes, count);
     if (!status && count != e->class_count)
         status = mr_fail(MR_ERROR_DATA, "%s gives %zu classes of one picture, and %zu of another",
@@ -197,7 +207,7 @@ static int run(mr_evaluation *e) {
     if (!status)
         status = mr_extraction_run(&e->extraction, &job, &e->told);
     free(file);
-    return status;
+    return status ? status : refuse_none(e);
 }
 
 /* ---- vectors that are there ------------------------------------------------------------------------------------ */
@@ -226,11 +236,11 @@ static int score_vectors(mr_evaluation *e, const mr_classifier *classifier) {
         for (size_t j = 0; j < card->class_count && !status; j++)
             classes[j] = (mr_class){.index = (int32_t)j, .label = card->class_names[j], .score = scores[j]};
         if (!status)
-            status = take(e, &(mr_taken){.file = i}, classes, card->class_count);
+            status = take(e, &(mr_taken){.file = i}, classes, isnan(scores[0]) ? 0 : card->class_count);
     }
     free(scores);
     free(classes);
-    return status;
+    return status ? status : refuse_none(e);
 }
 
 static int ask_head(mr_evaluation *e) {

@@ -30,6 +30,8 @@ typedef struct mr_evaluation {
     int64_t *at_ns;
     size_t count, room;
     size_t class_count; /* of the pipeline; 0: nothing came yet */
+    size_t none;             /* pictures without classes, since their logits are not finite */
+    char first_none[512];    /* the first of them */
     char **names;
     double *scores; /* count x class_count */
     int32_t *truth, *group;

@@ -15,7 +15,9 @@
 
 enum { BYTES = 64, KEPT = 48 };
 
-static const char key[] = "2b7e151628aed2a6abf7158809cf4f3c", iv[] = "000102030405060708090A0B0C0D0E0F";
+static const uint8_t key[] = {0x2b, 0x7e, 0x15, 0x16, 0x28, 0xae, 0xd2, 0xa6, 0xab, 0xf7, 0x15, 0x88,
+                              0x09, 0xcf, 0x4f, 0x3c};
+static const uint8_t iv[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 static const char cipher[] = "7649abac8119b246cee98e9b12e9197d5086cb9b507219ee95db113a917678b2"
                              "73bed6b8e3c1743b7116e69e222295163ff1caa1681fac09120eca307586e1a7";
 static const char plain[] = "6bc1bee22e409f96e93d7e117393172aae2d8a571e03ac9c9eb76fac45af8e51"
@@ -45,7 +47,7 @@ static AVIOContext *open_bytes(size_t count) {
 static int read_all(size_t count, int piece, uint8_t *to) {
     AVIOContext *io = NULL;
     int bytes = 0, got;
-    assert_int_equal(mr_sealed_open(&io, open_bytes(count), key, iv), 0);
+    assert_int_equal(mr_sealed_open(&io, open_bytes(count), INT64_MAX, key, iv), 0);
     while ((got = avio_read(io, to + bytes, piece)) > 0)
         bytes += got;
     assert_int_equal(got, AVERROR_EOF);
@@ -75,15 +77,9 @@ static void a_part_that_is_cut_off(void **state) {
     }
 }
 
-static void keys_that_are_none(void **state) {
+static void a_part_that_is_not_sealed(void **state) {
     (void)state;
-    static const char *const wrong[] = {NULL, "", "2b7e", "2b7e151628aed2a6abf7158809cf4f3g",
-                                        "2b7e151628aed2a6abf7158809cf4f3c00"};
-    AVIOContext *from = open_bytes(BYTES), *io = NULL;
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        assert_int_equal(mr_sealed_open(&io, from, wrong[i], iv), AVERROR(EINVAL));
-        assert_int_equal(mr_sealed_open(&io, from, key, wrong[i]), AVERROR(EINVAL));
-    }
+    AVIOContext *from = open_bytes(BYTES);
     assert_false(mr_sealed_close(from));
     avio_close(from);
 }
@@ -92,7 +88,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_whole_part),
         cmocka_unit_test(a_part_that_is_cut_off),
-        cmocka_unit_test(keys_that_are_none),
+        cmocka_unit_test(a_part_that_is_not_sealed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,469 @@
+#include "stages/live/web/hls.h"
+
+#include <inttypes.h>
+#include <libavutil/mem.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/memory.h"
+#include "engine/base/url.h"
+#include "millrace/status.h"
+#include "stages/live/web/sealed.h"
+#include "stages/media/media_input.h"
+
+enum {
+    BUFFER = 65536,
+    MOST_RELOADS = 3,  /* that fail one after the other */
+    MOST_LOST = 3,     /* segments that cannot be had, one after the other */
+    MOST_BARREN = 100, /* segments without a picture */
+};
+static const int64_t shortest_ns = 250000000, longest_ns = INT64_C(30000000000);
+
+struct mr_hls {
+    mr_web *web;
+    char address[MR_URL_BYTES]; /* of the media playlist, */
+    char base[MR_URL_BYTES];    /* and where it was found */
+    mr_playlist list;
+    int64_t due_ns;             /* of the next look at it */
+    mr_hls_place place;
+    bool recorded, is_variant;
+    unsigned failed_reloads, lost, barren;
+    int64_t failed;             /* number of the segment that could not be had once */
+    /* The next segment, and why it is not of the run before. */
+    bool chosen;                /* segment `index` of the list */
+    size_t index;
+    bool hole, anew, over;      /* segments are missing before it; it has other times; nothing comes */
+    /* The run. */
+    bool begun;                 /* a segment was chosen in this connection */
+    bool filled;                /* bytes of it were given */
+    int error;                  /* that has ended it; AVERROR_EOF: all of it was given */
+    int64_t bytes;              /* of all runs */
+    bool run_is_anew, map_is_due;
+    mr_segment_map map;         /* with a copy of its address; uri NULL: none */
+    char map_uri[MR_PLAYLIST_MOST_ADDRESS + 1];
+    AVIOContext *io, *part;     /* the demuxer's; the segment or header that it gives, */
+    int64_t left;               /* and bytes of that which are not read */
+    char key_url[MR_URL_BYTES]; /* of `key`; "": none was loaded */
+    uint8_t key[MR_PLAYLIST_IV];
+};
+
+static int64_t now_ns(void) {
+    return mr_clock_now_ns(mr_clock_real());
+}
+
+/* ---- playlists --------------------------------------------------------------------------------------------------- */
+
+/* All of an answer, with room for one more byte. */
+static int read_text(mr_web *web, AVIOContext *io, char **text, size_t *bytes) {
+    size_t room = 0;
+    *bytes = 0;
+    *text = NULL;
+    for (;;) {
+        if (*bytes == room) {
+            room = room ? 2 * room : 16384;
+            char *longer = room > 2 * MR_PLAYLIST_MOST_BYTES ? NULL : mr_realloc(*text, room + 1);
+            if (!longer)
+                break;
+            *text = longer;
+        }
+        const int more = avio_read(io, (uint8_t *)*text + *bytes, (int)(room - *bytes));
+        *bytes += more > 0 ? (size_t)more : 0;
+        if (*bytes > MR_PLAYLIST_MOST_BYTES)
+            break;
+        if (more == AVERROR_EOF || more == 0)
+            return 0;
+        if (more < 0) {
+            mr_free(*text);
+            return more;
+        }
+    }
+    mr_free(*text);
+    *web->refusal = *bytes > MR_PLAYLIST_MOST_BYTES
+                       ? mr_fail(MR_ERROR_DATA, "%s: its playlist has more than %d MiB", web->url,
+                                 MR_PLAYLIST_MOST_BYTES >> 20)
+                       : mr_fail(MR_ERROR_MEMORY, "out of memory");
+    return AVERROR_INVALIDDATA;
+}
+
+static int read_list(mr_hls *hls, AVIOContext *io, const char *address, mr_playlist *list) {
+    char *text;
+    size_t bytes;
+    const int error = read_text(hls->web, io, &text, &bytes);
+    if (error)
+        return error;
+    *hls->web->refusal = mr_playlist_parse(list, hls->web->url, text, bytes);
+    if (!*hls->web->refusal && !mr_web_location(io, address, hls->base, sizeof hls->base)) {
+        mr_playlist_fini(list);
+        *hls->web->refusal = mr_fail(MR_ERROR_DATA, "%s: the address of its playlist is too long", hls->web->url);
+    }
+    return *hls->web->refusal ? AVERROR_INVALIDDATA : 0;
+}
+
+/* The address that `uri` means in the playlist. Some servers have spaces in names. */
+static int resolve(mr_hls *hls, const char *uri, char *url, size_t bytes) {
+    char coded[MR_URL_BYTES];
+    size_t length = 0;
+    for (; *uri && length + 4 < sizeof coded; uri++) {
+        const size_t signs = *uri == ' ' ? 3 : 1;
+        memcpy(coded + length, *uri == ' ' ? "%20" : uri, signs);
+        length += signs;
+    }
+    coded[length] = '\0';
+    if (!*uri && mr_url_resolve(hls->base, coded, url, bytes))
+        return 0;
+    *hls->web->refusal = mr_fail(MR_ERROR_DATA, "%s: an address of its playlist is too long", hls->web->url);
+    return AVERROR_INVALIDDATA;
+}
+
+static int fetch_list(mr_hls *hls, mr_playlist *list) {
+    AVIOContext *io;
+    mr_av_forget();
+    int error = mr_web_open(hls->web, &io, hls->address, NULL);
+    if (!error)
+        error = read_list(hls, io, hls->address, list);
+    avio_closep(&io);
+    if (!error && list->variant_count) {
+        mr_playlist_fini(list);
+        *hls->web->refusal = mr_fail(MR_ERROR_DATA, "%s: its variant is a list of variants", hls->web->url);
+        error = AVERROR_INVALIDDATA;
+    }
+    return error;
+}
+
+/* Takes a version of the playlist, and sets when to look for the next one. */
+static void take_list(mr_hls *hls, mr_playlist *list) {
+    const mr_playlist *before = &hls->list;
+    const bool changed = !before->text || list->sequence != before->sequence || list->count != before->count;
+    int64_t pause_ns = list->count ? list->segments[list->count - 1].duration_ns : 0;
+    pause_ns = !changed || !pause_ns || pause_ns > list->target_ns ? list->target_ns : pause_ns;
+    pause_ns = changed ? pause_ns : pause_ns / 2;
+    hls->due_ns = now_ns() + (pause_ns < shortest_ns ? shortest_ns : pause_ns > longest_ns ? longest_ns : pause_ns);
+    mr_playlist_fini(&hls->list);
+    hls->list = *list;
+}
+
+/* Waits until it is time, and reads the playlist again. */
+static int reload(mr_hls *hls) {
+    const struct timespec moment = {.tv_nsec = 20000000};
+    mr_playlist list;
+    while (now_ns() < hls->due_ns) {
+        if (mr_web_interrupted(hls->web))
+            return AVERROR_EXIT;
+        nanosleep(&moment, NULL);
+    }
+    const int error = fetch_list(hls, &list);
+    if (!error) {
+        take_list(hls, &list);
+        hls->failed_reloads = 0;
+        return 0;
+    }
+    /* It was a good one before, so that it may become one again. */
+    if (*hls->web->refusal == MR_ERROR_DATA)
+        *hls->web->refusal = MR_ERROR_IO;
+    hls->due_ns = now_ns() + shortest_ns;
+    const bool fails = *hls->web->refusal || ++hls->failed_reloads >= MOST_RELOADS;
+    return !fails ? 0 : error == AVERROR_EOF ? AVERROR(EIO) : error;
+}
+
+/* ---- segments ---------------------------------------------------------------------------------------------------- */
+
+static int load_key(mr_hls *hls, const char *uri) {
+    char url[MR_URL_BYTES];
+    uint8_t key[MR_PLAYLIST_IV + 1];
+    AVIOContext *io;
+    int error = resolve(hls, uri, url, sizeof url);
+    if (error || strcmp(url, hls->key_url) == 0)
+        return error;
+    error = mr_web_open(hls->web, &io, url, NULL);
+    const int bytes = error ? 0 : avio_read(io, key, sizeof key);
+    avio_closep(&io);
+    if (!error && bytes < 0)
+        error = bytes;
+    if (!error && bytes != MR_PLAYLIST_IV) {
+        *hls->web->refusal = mr_fail(MR_ERROR_DATA, "%s: the key of its segments does not have %d bytes", hls->web->url,
+                                    MR_PLAYLIST_IV);
+        error = AVERROR_INVALIDDATA;
+    }
+    if (!error) {
+        memcpy(hls->key, key, sizeof hls->key);
+        snprintf(hls->key_url, sizeof hls->key_url, "%s", url);
+    }
+    return error;
+}
+
+/* Without one in the playlist, the IV is the segment's number, as a number of 128 bits. */
+static void set_iv(uint8_t iv[MR_PLAYLIST_IV], const mr_segment_key *key, int64_t number) {
+    memcpy(iv, key->iv, MR_PLAYLIST_IV);
+    for (int i = MR_PLAYLIST_IV - 1; !key->has_iv && i >= MR_PLAYLIST_IV - 8; i--, number >>= 8)
+        iv[i] = (uint8_t)number;
+}
+
+/* Opens a segment or a header. `key`: its number, 0: none. */
+static int open_part(mr_hls *hls, const char *uri, const mr_web_range *range, uint32_t key, int64_t number) {
+    char url[MR_URL_BYTES];
+    uint8_t iv[MR_PLAYLIST_IV];
+    AVIOContext *io = NULL;
+    hls->left = range->bytes ? range->bytes : INT64_MAX;
+    mr_av_forget();
+    int error = key ? load_key(hls, hls->list.keys[key - 1].uri) : 0;
+    if (!error)
+        error = resolve(hls, uri, url, sizeof url);
+    if (!error)
+        error = mr_web_open(hls->web, &io, url, range);
+    if (!error && key) {
+        AVIOContext *plain = NULL;
+        set_iv(iv, &hls->list.keys[key - 1], number);
+        error = mr_sealed_open(&plain, io, hls->left, hls->key, iv);
+        if (error)
+            avio_close(io);
+        io = plain;
+    }
+    hls->part = error ? NULL : io;
+    return error;
+}
+
+static void close_part(mr_hls *hls) {
+    if (hls->part && !mr_sealed_close(hls->part))
+        avio_close(hls->part);
+    hls->part = NULL;
+}
+
+/* ---- runs -------------------------------------------------------------------------------------------------------- */
+
+static const mr_segment *next_segment(const mr_hls *hls) {
+    return &hls->list.segments[hls->index];
+}
+
+static bool is_same_map(const mr_hls *hls) {
+    const uint32_t number = next_segment(hls)->map;
+    const mr_segment_map *map = number ? &hls->list.maps[number - 1] : NULL, *now = &hls->map;
+    return map ? now->uri && strcmp(map->uri, now->uri) == 0 && map->first == now->first && map->bytes == now->bytes
+               : !now->uri;
+}
+
+/* The run begins with the segment that was chosen, and with its header. */
+static void begin_here(mr_hls *hls) {
+    const uint32_t number = next_segment(hls)->map;
+    hls->map = number ? hls->list.maps[number - 1] : (mr_segment_map){0};
+    hls->map_is_due = number != 0;
+    if (number) {
+        snprintf(hls->map_uri, sizeof hls->map_uri, "%s", hls->map.uri);
+        hls->map.uri = hls->map_uri;
+    }
+    hls->run_is_anew |= hls->anew;
+    hls->hole = hls->anew = false;
+}
+
+/* Chooses the next segment, which may take waiting for it. AVERROR_EOF: it is not of this run. */
+static int choose(mr_hls *hls) {
+    mr_hls_step step;
+    while ((step = mr_hls_place_next(&hls->place, &hls->list, !hls->begun, &hls->index)) == MR_HLS_WAIT) {
+        const int error = reload(hls);
+        if (error)
+            return error;
+    }
+    hls->over = step == MR_HLS_OVER;
+    if (hls->over)
+        return AVERROR_EOF;
+    hls->begun = hls->chosen = true;
+    hls->hole |= step == MR_HLS_SKIP;
+    hls->anew |= step == MR_HLS_ANEW;
+    if (hls->filled)
+        return hls->hole || hls->anew || !is_same_map(hls) ? AVERROR_EOF : 0;
+    begin_here(hls);
+    return 0;
+}
+
+/* The segment is not to be had. A live stream does without it, if it has not come by the next look at the playlist. A
+ * recording without it would be another one. */
+static int lose(mr_hls *hls, int error) {
+    const int64_t number = hls->list.sequence + (int64_t)hls->index;
+    if (*hls->web->refusal || mr_web_interrupted(hls->web))
+        return error;
+    if (hls->recorded && hls->bytes)
+        *hls->web->refusal = mr_fail(MR_ERROR_IO, "%s: its segment %" PRId64 " cannot be read: %s", hls->web->url,
+                                     number, mr_av_words(error));
+    if (hls->recorded)
+        return error;
+    hls->chosen = false;
+    if (number != hls->failed) {
+        hls->failed = number;
+        return reload(hls);
+    }
+    mr_hls_place_take(&hls->place, &hls->list, hls->index);
+    hls->hole = true;
+    return ++hls->lost >= MOST_LOST ? error : 0;
+}
+
+static int open_segment(mr_hls *hls) {
+    const mr_segment *segment = next_segment(hls);
+    const mr_web_range range = {segment->first, segment->bytes};
+    if (++hls->barren > MOST_BARREN) {
+        *hls->web->refusal = mr_fail(MR_ERROR_DATA, "%s: %d segments one after the other have no picture",
+                                    hls->web->url, MOST_BARREN);
+        return AVERROR_INVALIDDATA;
+    }
+    const int error = segment->gap ? 0 : open_part(hls, segment->uri, &range, segment->key,
+                                                   hls->list.sequence + (int64_t)hls->index);
+    if (error)
+        return lose(hls, error);
+    mr_hls_place_take(&hls->place, &hls->list, hls->index);
+    hls->chosen = false;
+    hls->hole |= segment->gap;
+    hls->lost = segment->gap ? hls->lost : 0;
+    return 0;
+}
+
+static int open_map(mr_hls *hls) {
+    const mr_segment_map *map = &hls->map;
+    const mr_web_range range = {map->first, map->bytes};
+    const int error = open_part(hls, map->uri, &range, map->key, hls->list.sequence + (int64_t)hls->index);
+    hls->map_is_due = error != 0;
+    return error ? lose(hls, error) : 0;
+}
+
+/* Opens the next header or segment, or comes closer to it. */
+static int advance(mr_hls *hls) {
+    if (!hls->chosen)
+        return choose(hls);
+    const int error = hls->map_is_due ? open_map(hls) : open_segment(hls);
+    return error == AVERROR_EOF ? AVERROR(EIO) : error;
+}
+
+/* The demuxer's reading. Demuxers ask again after an end, and take errors for one. */
+static int read_run(void *context, uint8_t *to, int room) {
+    mr_hls *hls = context;
+    while (!hls->error) {
+        hls->error = hls->part ? 0 : advance(hls);
+        if (hls->error)
+            break;
+        const int most = hls->left < room ? (int)hls->left : room;
+        const int bytes = hls->part && most ? avio_read_partial(hls->part, to, most) : 0;
+        hls->filled |= bytes > 0;
+        hls->bytes += bytes > 0 ? bytes : 0;
+        hls->left -= bytes > 0 ? bytes : 0;
+        if (bytes > 0)
+            return bytes;
+        close_part(hls);
+        if (bytes < 0 && bytes != AVERROR_EOF && (hls->recorded || mr_web_interrupted(hls->web)))
+            hls->error = bytes;
+        hls->hole |= bytes < 0 && bytes != AVERROR_EOF; /* the rest of the segment */
+    }
+    return hls->error;
+}
+
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
+
+static int open_lists(mr_hls *hls, const mr_hls_params *params, AVIOContext *io) {
+    mr_playlist list = {0};
+    int error = read_list(hls, io, hls->address, &list);
+    hls->is_variant = !error && list.variant_count;
+    if (hls->is_variant) {
+        const mr_variant *best = mr_playlist_choose(&list, hls->web->url, params->max_pixels, params->stream);
+        *hls->web->refusal = best ? MR_OK : MR_ERROR_DATA;
+        error = best ? resolve(hls, best->uri, hls->address, sizeof hls->address) : AVERROR_INVALIDDATA;
+        mr_playlist_fini(&list);
+        if (!error)
+            error = fetch_list(hls, &list);
+    }
+    if (!error)
+        take_list(hls, &list);
+    return error;
+}
+
+/* A stream that was live stays live, even if its playlist says meanwhile that it has ended. */
+static int find_start(mr_hls *hls) {
+    hls->recorded = hls->list.ended && !hls->place.begun;
+    const mr_hls_step step = mr_hls_place_next(&hls->place, &hls->list, true, &hls->index);
+    if (step != MR_HLS_WAIT && step != MR_HLS_OVER)
+        return 0;
+    *hls->web->refusal = mr_fail(MR_ERROR_IO, "%s: its playlist has no %ssegment", hls->web->url,
+                                hls->place.begun ? "new " : "");
+    return AVERROR(EAGAIN);
+}
+
+int mr_hls_open(mr_hls **result, const mr_hls_params *params, AVIOContext *io) {
+    mr_hls *hls = mr_calloc(1, sizeof *hls);
+    *result = NULL;
+    if (!hls)
+        return AVERROR(ENOMEM);
+    *hls = (mr_hls){.web = params->web, .place = params->place, .failed = -1};
+    snprintf(hls->address, sizeof hls->address, "%s", params->web->url);
+    int error = open_lists(hls, params, io);
+    if (!error)
+        error = find_start(hls);
+    if (error)
+        mr_hls_close(&hls);
+    *result = hls;
+    return error;
+}
+
+static void drop_io(mr_hls *hls) {
+    if (hls->io)
+        av_freep(&hls->io->buffer);
+    avio_context_free(&hls->io);
+}
+
+static int make_io(mr_hls *hls) {
+    uint8_t *buffer = av_malloc(BUFFER);
+    drop_io(hls);
+    hls->io = buffer ? avio_alloc_context(buffer, BUFFER, 0, hls, read_run, NULL, NULL) : NULL;
+    if (!hls->io)
+        av_free(buffer);
+    return hls->io ? 0 : AVERROR(ENOMEM);
+}
+
+int mr_hls_begin(mr_hls *hls, AVIOContext **io) {
+    if (hls->over || (hls->filled && !hls->error))
+        return AVERROR_EOF;
+    if (hls->error && hls->error != AVERROR_EOF)
+        return hls->error;
+    hls->filled = hls->run_is_anew = false;
+    hls->error = 0;
+    if (hls->chosen)
+        begin_here(hls);
+    const int error = make_io(hls);
+    *io = hls->io;
+    return error;
+}
+
+bool mr_hls_is_anew(const mr_hls *hls) {
+    return hls->run_is_anew;
+}
+
+bool mr_hls_is_recorded(const mr_hls *hls) {
+    return hls->recorded;
+}
+
+bool mr_hls_is_variant(const mr_hls *hls) {
+    return hls->is_variant;
+}
+
+int64_t mr_hls_pause_ns(const mr_hls *hls) {
+    return hls->list.target_ns < longest_ns ? hls->list.target_ns : longest_ns;
+}
+
+const mr_hls_place *mr_hls_where(const mr_hls *hls) {
+    return &hls->place;
+}
+
+int64_t mr_hls_bytes(const mr_hls *hls) {
+    return hls->bytes;
+}
+
+void mr_hls_note_picture(mr_hls *hls) {
+    hls->barren = 0;
+}
+
+void mr_hls_close(mr_hls **closed) {
+    mr_hls *hls = *closed;
+    if (!hls)
+        return;
+    close_part(hls);
+    drop_io(hls);
+    mr_playlist_fini(&hls->list);
+    mr_free(hls);
+    *closed = NULL;
+}

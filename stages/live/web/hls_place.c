@@ -1,0 +1,69 @@
+#include "stages/live/web/hls_place.h"
+
+#include <string.h>
+
+/* FNV-1a of the last part of the address, of the range, and of the number of discontinuities before it if the server
+ * counts them. */
+static uint64_t name_of(const mr_playlist *list, size_t index) {
+    const mr_segment *segment = &list->segments[index];
+    const char *end = segment->uri + strcspn(segment->uri, "?#"), *from = end;
+    int64_t numbers[] = {segment->first, list->discontinuities};
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    while (from > segment->uri && from[-1] != '/')
+        from--;
+    for (size_t i = 0; list->discontinuities >= 0 && i <= index; i++)
+        numbers[1] += list->segments[i].discontinuity;
+    for (; from < end; from++)
+        hash = (hash ^ (uint8_t)*from) * UINT64_C(0x100000001b3);
+    for (size_t i = 0; i < sizeof numbers; i++)
+        hash = (hash ^ ((const uint8_t *)numbers)[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+/* Whether the segment was given, as far as is remembered. */
+static bool is_known(const mr_hls_place *place, const mr_playlist *list, size_t index) {
+    const int64_t number = list->sequence + (int64_t)index;
+    return number <= place->number && number > place->number - MR_HLS_RECENT &&
+           place->names[number % MR_HLS_RECENT] == name_of(list, index);
+}
+
+/* Whether the playlist, which is not empty, numbers its segments anew. An older version of it, which some servers give
+ * now and then, does not. */
+static bool is_renumbered(const mr_hls_place *place, const mr_playlist *list) {
+    const int64_t last = list->sequence + (int64_t)list->count - 1;
+    if (last < place->number)
+        return !is_known(place, list, list->count - 1);
+    const bool has_it = list->sequence <= place->number;
+    return has_it && list->sequence < place->first && !is_known(place, list, (size_t)(place->number - list->sequence));
+}
+
+static size_t live_start(const mr_playlist *list) {
+    return list->count > MR_HLS_LIVE ? list->count - MR_HLS_LIVE : 0;
+}
+
+mr_hls_step mr_hls_place_next(const mr_hls_place *place, const mr_playlist *list, bool resumes, size_t *index) {
+    const int64_t next = place->number + 1 - list->sequence;
+    if (!list->count)
+        return list->ended ? MR_HLS_OVER : MR_HLS_WAIT;
+    if (!place->begun || is_renumbered(place, list)) {
+        *index = list->ended && !place->begun ? 0 : live_start(list);
+        return MR_HLS_ANEW;
+    }
+    if (next >= (int64_t)list->count)
+        return list->ended ? MR_HLS_OVER : MR_HLS_WAIT;
+    /* After a pause, a live stream is not caught up with from far behind. */
+    const bool far = resumes && !list->ended && (int64_t)list->count - next > 2 * MR_HLS_LIVE;
+    const bool skips = next < 0 || far;
+    *index = next < 0 && list->ended ? 0 : skips ? live_start(list) : (size_t)next;
+    bool anew = false;
+    for (size_t i = next > 0 ? (size_t)next : 0; i <= *index; i++)
+        anew |= list->segments[i].discontinuity;
+    return anew ? MR_HLS_ANEW : skips ? MR_HLS_SKIP : MR_HLS_NEXT;
+}
+
+void mr_hls_place_take(mr_hls_place *place, const mr_playlist *list, size_t index) {
+    place->begun = true;
+    place->first = list->sequence;
+    place->number = list->sequence + (int64_t)index;
+    place->names[place->number % MR_HLS_RECENT] = name_of(list, index);
+}

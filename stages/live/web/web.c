@@ -1,0 +1,205 @@
+#include "stages/live/web/web.h"
+
+#include <libavutil/opt.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/url.h"
+#include "millrace/status.h"
+#include "stages/media/media_input.h"
+
+/* ---- addresses --------------------------------------------------------------------------------------------------- */
+
+/* Where an address leads to, read as libavformat reads it: its authority ends at the first of "/?#", and its user at
+ * the last "@" of that. Not as mr_url_split does, which is lenient with passwords. */
+typedef struct place {
+    bool secure;
+    mr_url_part user, host, port;
+} place;
+
+static bool find_place(const char *url, place *to) {
+    *to = (place){.secure = strncasecmp(url, "https://", 8) == 0};
+    if (!to->secure && strncasecmp(url, "http://", 7) != 0)
+        return false;
+    const char *from = url + (to->secure ? 8 : 7), *end = from + strcspn(from, "/?#"), *host = end;
+    while (host > from && host[-1] != '@')
+        host--;
+    to->user = (mr_url_part){from, (size_t)(host - from)};
+    const char *close = *host == '[' ? memchr(host, ']', (size_t)(end - host)) : NULL;
+    const char *name = close ? close : host, *colon = memchr(name, ':', (size_t)(end - name));
+    host += close != NULL;
+    to->host = (mr_url_part){host, (size_t)((close ? close : colon ? colon : end) - host)};
+    to->port = colon ? (mr_url_part){colon + 1, (size_t)(end - colon - 1)} : (mr_url_part){to->secure ? "443" : "80",
+                                                                                         to->secure ? 3 : 2};
+    return to->host.bytes > 0;
+}
+
+static bool same(mr_url_part a, mr_url_part b) {
+    return a.bytes == b.bytes && strncasecmp(a.text, b.text, a.bytes) == 0;
+}
+
+/* Whether the user and password of the source are for that address. */
+static bool is_home(const mr_web *web, const char *url) {
+    place home, there;
+    return find_place(web->url, &home) && find_place(url, &there) && !there.user.bytes &&
+           home.secure == there.secure && same(home.host, there.host) && same(home.port, there.port);
+}
+
+bool mr_web_is_address(const char *url) {
+    return mr_url_has_scheme(url, "http") || mr_url_has_scheme(url, "https");
+}
+
+/* Whether an address may be asked, or has answered. */
+static int check_address(mr_web *web, const char *url) {
+    place there;
+    char host[MR_URL_HOST] = "";
+    if (!find_place(url, &there))
+        *web->refusal = mr_fail(MR_ERROR_DATA, "%s: it leads to an address that is not of http or https", web->url);
+    else if (!there.secure && mr_url_has_scheme(web->url, "https"))
+        *web->refusal = mr_fail(MR_ERROR_DATA, "%s: it leads to http, which is not encrypted", web->url);
+    else if (web->allow_hosts && !(mr_url_decode(there.host, host, sizeof host) &&
+                                   mr_host_is_allowed(web->allow_hosts, host)))
+        *web->refusal = mr_fail(MR_ERROR_CONFIG, "%s: it leads to %.*s, which allow_hosts does not have", web->url,
+                               (int)(there.host.bytes < MR_URL_HOST ? there.host.bytes : MR_URL_HOST), there.host.text);
+    return *web->refusal ? AVERROR(EACCES) : 0;
+}
+
+static uint8_t *location_of(AVIOContext *io) {
+    uint8_t *location = NULL;
+    if (av_opt_get(io, "location", AV_OPT_SEARCH_CHILDREN, &location) < 0)
+        location = NULL;
+    return location;
+}
+
+bool mr_web_location(AVIOContext *io, const char *url, char *location, size_t bytes) {
+    uint8_t *led = location_of(io);
+    const char *from = led ? (const char *)led : url;
+    place there;
+    const bool known = find_place(from, &there);
+    const int length = known ? snprintf(location, bytes, "%s://%s", there.secure ? "https" : "http",
+                                        there.user.text + there.user.bytes) : -1;
+    av_free(led);
+    return length > 0 && (size_t)length < bytes;
+}
+
+/* ---- requests ---------------------------------------------------------------------------------------------------- */
+
+/* While an address is opened, each time that libavformat asks is one read of at most 4 KiB of headers, which it joins
+ * at a cost that grows with their square. While it waits, it asks every 100 ms. */
+enum { MOST_ASKED = 2048 };
+static const int64_t pause_ns = 90000000;
+
+int mr_web_interrupted(void *context) {
+    mr_web *web = context;
+    if (web->opening && !*web->refusal) {
+        const int64_t now_ns = mr_clock_now_ns(mr_clock_real());
+        web->asked += now_ns - web->asked_ns < pause_ns;
+        web->asked_ns = now_ns;
+        if (web->asked > MOST_ASKED)
+            *web->refusal = mr_fail(MR_ERROR_DATA, "%s: its headers have no end", web->url);
+    }
+    return web->interrupt.callback(web->interrupt.opaque) || *web->refusal;
+}
+
+void mr_web_set_tls(const char *ca_file, AVDictionary **options) {
+    av_dict_set(options, "tls_verify", "1", 0);
+    if (ca_file)
+        av_dict_set(options, "ca_file", ca_file, 0);
+}
+
+static int open_with(mr_web *web, AVIOContext **io, const char *url, AVDictionary **options) {
+    const AVIOInterruptCB interrupt = {mr_web_interrupted, web};
+    *io = NULL;
+    web->asked = 0;
+    web->opening = true;
+    const int error = avio_open2(io, url, AVIO_FLAG_READ, &interrupt, options);
+    web->opening = false;
+    return error < 0 ? error : 0;
+}
+
+static void set_options(const mr_web *web, const mr_web_range *range, AVDictionary **options) {
+    const bool secure = mr_url_has_scheme(web->url, "https");
+    mr_web_set_tls(web->ca_file, options);
+    av_dict_set(options, "protocol_whitelist", secure ? "https,tls,tcp" : "http,https,tls,tcp", 0);
+    av_dict_set(options, "reconnect", "1", 0);
+    av_dict_set(options, "reconnect_delay_max", "10", 0);
+    if (range && range->bytes) {
+        av_dict_set_int(options, "offset", range->first, 0);
+        av_dict_set_int(options, "end_offset", range->first + range->bytes, 0);
+    }
+}
+
+/* Of hosts that give a playlist some want a cookie of theirs for its segments. */
+static void keep_cookies(mr_web *web, AVIOContext *io, const char *url) {
+    uint8_t *cookies = NULL;
+    place from;
+    if (av_opt_get(io, "cookies", AV_OPT_SEARCH_CHILDREN, &cookies) < 0)
+        cookies = NULL;
+    const size_t bytes = cookies ? strlen((const char *)cookies) : 0;
+    if (bytes && bytes < sizeof web->cookies && find_place(url, &from) && from.host.bytes < sizeof web->cookie_host) {
+        memcpy(web->cookies, cookies, bytes + 1);
+        snprintf(web->cookie_host, sizeof web->cookie_host, "%.*s", (int)from.host.bytes, from.host.text);
+    }
+    av_free(cookies);
+}
+
+static void set_cookies(const mr_web *web, const char *url, AVDictionary **options) {
+    const mr_url_part owner = {web->cookie_host, strlen(web->cookie_host)};
+    place to;
+    if (owner.bytes && find_place(url, &to) && same(to.host, owner))
+        av_dict_set(options, "cookies", web->cookies, 0);
+}
+
+static int request(mr_web *web, AVIOContext **io, const char *url, const mr_web_range *range) {
+    const bool home = is_home(web, url);
+    char whole[MR_URL_BYTES];
+    AVDictionary *options = NULL;
+    if (!mr_url_with_user(url, home ? web->user : NULL, home ? web->password : NULL, whole, sizeof whole)) {
+        *web->refusal = mr_fail(MR_ERROR_CONFIG, "%s: URL, user and password are too long together", web->url);
+        return AVERROR(ENAMETOOLONG);
+    }
+    set_options(web, range, &options);
+    set_cookies(web, url, &options);
+    const int error = open_with(web, io, whole, &options);
+    av_dict_free(&options);
+    return error;
+}
+
+int mr_web_open(mr_web *web, AVIOContext **io, const char *url, const mr_web_range *range) {
+    *io = NULL;
+    int error = check_address(web, url);
+    if (!error)
+        error = request(web, io, url, range);
+    /* libavformat's word for an answer from another byte on. */
+    if (error == AVERROR(EPERM) && range && range->first)
+        *web->refusal = mr_fail(MR_ERROR_UNAVAILABLE, "%s: the server does not give ranges of bytes, of which its "
+                                "playlist is made", web->url);
+    uint8_t *location = error ? NULL : location_of(*io);
+    if (location)
+        error = check_address(web, (const char *)location);
+    if (!error)
+        keep_cookies(web, *io, location ? (const char *)location : url);
+    av_free(location);
+    if (error)
+        avio_closep(io);
+    return error;
+}
+
+size_t mr_web_look(AVIOContext *io, char text[MR_WEB_LOOK]) {
+    const int bytes = avio_read_partial(io, (unsigned char *)text, MR_WEB_LOOK - 1);
+    const size_t length = bytes > 0 ? (size_t)bytes : 0;
+    text[length] = '\0';
+    avio_seek(io, 0, SEEK_SET);
+    return length;
+}
+
+bool mr_web_is_manifest(const char *text) {
+    return text[strspn(text, "\xEF\xBB\xBF \t\r\n")] == '<' && strstr(text, "<MPD");
+}
+
+int mr_web_refuse_manifest(const char *url) {
+    return mr_fail(MR_ERROR_UNAVAILABLE, "%s: is a manifest of DASH, which is not read: give the address of the "
+                   "stream's HLS playlist (.m3u8), or of RTSP", url);
+}

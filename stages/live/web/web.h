@@ -1,0 +1,54 @@
+/* Requests of one source over HTTP: to which hosts and protocols they may go, TLS, user and password, and when they
+ * give up. libavformat makes them.
+ *
+ * An address begins with http:// or https://, and nothing leads from https to http. User and password are sent to
+ * scheme, host and port of the source's own address only. libavformat follows redirections by itself: where one leads
+ * to is compared after libavformat has sent it a request, before anything of its answer is used.
+ *
+ * One thread uses an mr_web, which does not move while something that it has opened is open. */
+#ifndef MILLRACE_STAGES_LIVE_WEB_WEB_H
+#define MILLRACE_STAGES_LIVE_WEB_WEB_H
+
+#include <libavformat/avio.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { MR_WEB_LOOK = 1024, MR_WEB_HOST = 256 };
+
+typedef struct mr_web {
+    const char *url;              /* of the source, without user and password; for messages, too */
+    const char *user, *password;  /* NULL: none */
+    const char *ca_file;          /* certificates that are trusted; NULL: the system's */
+    const char *allow_hosts;      /* mr_host_is_allowed */
+    AVIOInterruptCB interrupt;    /* whether calls are to give up */
+    int *refusal;                 /* set to a status if a host or an answer is refused, as mr_message says */
+    char cookie_host[MR_WEB_HOST]; /* that has sent the cookies below; no other gets them */
+    char cookies[4096];
+    int64_t asked_ns;             /* while an address is opened: when that was asked last, */
+    unsigned asked;               /* and how often without a pause */
+    bool opening;
+} mr_web;
+
+/* `bytes` from `first` on; both 0: all of them. libavformat asks for these, but may also give more. */
+typedef struct mr_web_range {
+    int64_t first, bytes;
+} mr_web_range;
+
+bool mr_web_is_address(const char *url);
+/* Whether calls are to give up. */
+int mr_web_interrupted(void *web);
+/* Adds how certificates are verified. */
+void mr_web_set_tls(const char *ca_file, AVDictionary **options);
+/* Opens an address. 0, or an AVERROR, maybe with a refusal. `range` may be NULL. */
+int mr_web_open(mr_web *web, AVIOContext **io, const char *url, const mr_web_range *range);
+/* The address that answered, without user and password, after redirections; false if it does not fit. */
+bool mr_web_location(AVIOContext *io, const char *url, char *location, size_t bytes);
+
+/* Copies how an answer begins, as text; all of it can still be read. Returns its length. */
+size_t mr_web_look(AVIOContext *io, char text[MR_WEB_LOOK]);
+/* Whether an answer that begins so is a manifest of DASH (MPD). */
+bool mr_web_is_manifest(const char *text);
+/* MR_ERROR_UNAVAILABLE: DASH is not read; the message names the alternatives. */
+int mr_web_refuse_manifest(const char *url);
+
+#endif

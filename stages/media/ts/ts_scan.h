@@ -1,0 +1,47 @@
+/* Lost bytes of transport streams (ISO/IEC 13818-1), found by their packets alone: each stream (PID) numbers its
+ * packets from 0 to 15. Missing packets show, unless sixteen in a row, or a multiple of that, are missing.
+ *
+ * libavformat notices the same, but marks the picture that its parser gives next, which is one before the damaged one,
+ * or loses the mark. Here the place is exact: bytes are fed as libavformat reads them, PES packets are kept with their
+ * offsets, and a picture is looked up by the offset that libavformat gives it, and its size.
+ *
+ * Packets of 188 bytes, with 4 before or 16 behind each, are found by their sync bytes. One thread. */
+#ifndef MILLRACE_STAGES_MEDIA_TS_TS_SCAN_H
+#define MILLRACE_STAGES_MEDIA_TS_TS_SCAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct mr_ts_scan mr_ts_scan;
+
+/* The end of the last picture that was looked up; zeros: none was. */
+typedef struct mr_ts_cursor {
+    bool known;
+    uint64_t pes;    /* counted from the first */
+    uint32_t offset; /* in the bytes of pictures in it */
+} mr_ts_cursor;
+
+typedef struct mr_ts_found {
+    bool known; /* the picture was found */
+    bool lacks; /* bytes are missing in it, or at its end */
+    bool within; /* in it */
+    bool gap;   /* bytes are missing between the picture looked up before and it */
+    bool open;  /* it reaches up to the last byte that was fed: later bytes may show that its end is missing */
+} mr_ts_found;
+
+/* NULL: out of memory. */
+mr_ts_scan *mr_ts_scan_create(void);
+void mr_ts_scan_destroy(mr_ts_scan **scan);
+/* The next bytes, of that offset in the stream. Another offset than that behind the last byte begins anew there. */
+void mr_ts_scan_feed(mr_ts_scan *scan, int64_t offset, const uint8_t *data, size_t bytes);
+/* The offset behind the last byte that was fed; 0: none was. */
+int64_t mr_ts_scan_end(const mr_ts_scan *scan);
+/* Whether the bytes so far were packets of a transport stream. */
+bool mr_ts_scan_is_synced(const mr_ts_scan *scan);
+
+/* Looks up the next picture of stream `pid`: `bytes` long, from the PES packet at `offset`; below 0: from where the one
+ * before ended. Moves the cursor behind it. */
+mr_ts_found mr_ts_scan_find(const mr_ts_scan *scan, mr_ts_cursor *cursor, int pid, int64_t offset, size_t bytes);
+
+#endif

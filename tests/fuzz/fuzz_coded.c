@@ -1,0 +1,86 @@
+/* Any bytes as a stream of H.264 or HEVC: parameter sets of its header, and packets whose times are made, whose damage
+ * is followed, and into which sets are put for a transport stream. Nothing may crash or leak, and times must rise. The
+ * first byte says which codec, and whether it is live; the header and packets stand behind their length in two bytes.
+ *
+ *     cmake -B build/fuzz -G Ninja -DCMAKE_C_COMPILER=clang -DMILLRACE_FUZZ=ON && ninja -C build/fuzz fuzz_coded
+ *
+ *     mkdir -p corpus && build/fuzz/fuzz_coded -max_len=4096 corpus tests/fuzz/corpus/coded */
+#include <libavcodec/avcodec.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stages/media/coded/alike.h"
+#include "stages/media/coded/picture_times.h"
+#include "stages/media/coded/recovery.h"
+#include "stages/video/video_sets.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+enum { HEVC = 1, LIVE = 2, DECODED = 4, PADDING = 64 };
+
+/* The next piece, copied and followed by zeros. */
+static uint8_t *take(const uint8_t **data, size_t *left, size_t *bytes) {
+    size_t wanted = *left < 2 ? 0 : (size_t)((*data)[0] << 8 | (*data)[1]);
+    const size_t head = *left < 2 ? *left : 2;
+    *data += head;
+    *left -= head;
+    *bytes = wanted < *left ? wanted : *left;
+    uint8_t *copy = calloc(1, *bytes + PADDING);
+    if (!copy)
+        abort();
+    memcpy(copy, *data, *bytes);
+    *data += *bytes;
+    *left -= *bytes;
+    return copy;
+}
+
+static void put_sets(mr_packet *from, const AVCodecParameters *codec) {
+    AVPacket *packet = av_packet_alloc();
+    if (!packet || av_new_packet(packet, (int)from->bytes) < 0)
+        abort();
+    memcpy(packet->data, from->data, from->bytes);
+    packet->flags = AV_PKT_FLAG_KEY;
+    const int before = packet->size;
+    if (mr_video_sets_add(packet, codec) || packet->size < before)
+        abort();
+    av_packet_free(&packet);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+    const uint8_t kind = bytes ? data[0] : 0;
+    size_t left = bytes ? bytes - 1 : 0, size;
+    data += bytes ? 1 : 0;
+    AVCodecParameters codec = {.codec_type = AVMEDIA_TYPE_VIDEO,
+                               .codec_id = kind & HEVC ? AV_CODEC_ID_HEVC : AV_CODEC_ID_H264};
+    av_log_set_level(AV_LOG_QUIET);
+    codec.extradata = take(&data, &left, &size);
+    codec.extradata_size = (int)size;
+    mr_media media = {.references = 1, .codec = &codec, .rate_num = 25, .rate_den = 1};
+    mr_picture_times times = {0};
+    mr_recovery recovery;
+    mr_recovery_begin(&recovery);
+    mr_picture_times_begin(&times, kind & LIVE);
+    int64_t decoded_ns = INT64_MIN;
+    for (int64_t n = 0; left > 0 && n < 200; n++) {
+        const int64_t clock_ns = (left > 0 ? (int8_t)data[0] : 0) * INT64_C(40000000) + n * 40000000;
+        mr_packet packet = {.media = &media, .pts_ns = clock_ns, .dts_ns = kind & DECODED ? clock_ns : MR_NO_TIME,
+                            .arrived_ns = n * 40000000, .flags = n % 5 ? 0 : MR_FRAME_KEY};
+        packet.data = take(&data, &left, &packet.bytes);
+        mr_picture_times_pass(&times, &packet);
+        if (kind & LIVE && packet.dts_ns <= decoded_ns)
+            abort();
+        decoded_ns = packet.dts_ns;
+        mr_recovery_pass(&recovery, &packet);
+        put_sets(&packet, &codec);
+        free(packet.data);
+    }
+    AVCodecParameters wider = codec;
+    wider.width++;
+    if (mr_codecs_are_alike(&codec, &wider))
+        abort();
+    (void)mr_codecs_are_alike(&codec, &codec);
+    mr_picture_times_fini(&times);
+    free(codec.extradata);
+    return 0;
+}

@@ -1,0 +1,147 @@
+/* Which segment of a playlist comes next: over its versions, connections and restarts of the encoder. And times over
+ * runs of segments. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/memory.h"
+#include "millrace/status.h"
+#include "stages/live/web/hls_place.h"
+#include "stages/live/web/hls_times.h"
+
+/* A playlist of `count` segments from number `first` on, called NAMEnumber; `more`: further tags. */
+static mr_playlist listed(const char *name, int64_t first, int count, const char *more) {
+    char *text = mr_alloc(4096);
+    mr_playlist list;
+    int bytes = snprintf(text, 4096, "#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXT-X-MEDIA-SEQUENCE:%d\n%s", (int)first,
+                         more);
+    for (int i = 0; i < count; i++)
+        bytes += snprintf(text + bytes, 4096 - (size_t)bytes, "#EXTINF:1,\nx/%s%d.ts?token=%d\n", name, (int)first + i,
+                          bytes);
+    assert_int_equal(mr_playlist_parse(&list, "n", text, (size_t)bytes), MR_OK);
+    return list;
+}
+
+/* Looks at a playlist once: the step, and the number of its segment, which is taken; -1: none. */
+static int64_t look(mr_hls_place *place, mr_playlist list, bool resumes, mr_hls_step wanted) {
+    size_t index = 0;
+    const mr_hls_step step = mr_hls_place_next(place, &list, resumes, &index);
+    int64_t number = -1;
+    assert_int_equal(step, wanted);
+    if (step < MR_HLS_WAIT) {
+        number = list.sequence + (int64_t)index;
+        mr_hls_place_take(place, &list, index);
+    }
+    mr_playlist_fini(&list);
+    return number;
+}
+
+static void recorded(void **state) {
+    (void)state;
+    mr_hls_place place = {0};
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(look(&place, listed("a", 5, 20, "#EXT-X-ENDLIST\n"), !i, i ? MR_HLS_NEXT : MR_HLS_ANEW),
+                         5 + i);
+    look(&place, listed("a", 5, 20, "#EXT-X-ENDLIST\n"), false, MR_HLS_OVER);
+    mr_hls_place empty = {0};
+    look(&empty, listed("a", 5, 0, "#EXT-X-ENDLIST\n"), true, MR_HLS_OVER);
+}
+
+static void live(void **state) {
+    (void)state;
+    mr_hls_place place = {0};
+    look(&place, listed("a", 0, 0, ""), true, MR_HLS_WAIT);
+    assert_int_equal(look(&place, listed("a", 10, 6, ""), true, MR_HLS_ANEW), 13);
+    assert_int_equal(look(&place, listed("a", 10, 6, ""), false, MR_HLS_NEXT), 14);
+    assert_int_equal(look(&place, listed("a", 11, 6, ""), false, MR_HLS_NEXT), 15);
+    assert_int_equal(look(&place, listed("a", 11, 6, ""), false, MR_HLS_NEXT), 16);
+    look(&place, listed("a", 11, 6, ""), false, MR_HLS_WAIT);
+    look(&place, listed("a", 9, 6, ""), false, MR_HLS_WAIT); /* an older version */
+    look(&place, listed("a", 3, 2, ""), false, MR_HLS_ANEW); /* much older: of a restart */
+    place = (mr_hls_place){0};
+    assert_int_equal(look(&place, listed("a", 10, 2, ""), true, MR_HLS_ANEW), 10);
+    assert_int_equal(look(&place, listed("a", 30, 6, ""), false, MR_HLS_SKIP), 33);
+    assert_int_equal(look(&place, listed("a", 30, 6, "#EXT-X-DISCONTINUITY\n"), false, MR_HLS_NEXT), 34);
+    assert_int_equal(look(&place, listed("a", 35, 6, "#EXT-X-DISCONTINUITY\n"), false, MR_HLS_ANEW), 35);
+    assert_int_equal(look(&place, listed("a", 38, 6, "#EXT-X-DISCONTINUITY\n"), false, MR_HLS_ANEW), 41);
+}
+
+static void another_connection(void **state) {
+    (void)state;
+    mr_hls_place place = {0};
+    look(&place, listed("a", 10, 3, ""), true, MR_HLS_ANEW);
+    look(&place, listed("a", 10, 3, ""), false, MR_HLS_NEXT);
+    assert_int_equal(look(&place, listed("a", 10, 3, ""), false, MR_HLS_NEXT), 12);
+    look(&place, listed("a", 10, 3, ""), true, MR_HLS_WAIT); /* the encoder is dead, its playlist is still there */
+    look(&place, listed("a", 10, 3, "#EXT-X-ENDLIST\n"), true, MR_HLS_OVER);
+    mr_hls_place far = place, other = place;
+    assert_int_equal(look(&place, listed("a", 10, 9, ""), true, MR_HLS_NEXT), 13);
+    assert_int_equal(look(&far, listed("a", 10, 10, ""), true, MR_HLS_SKIP), 17);
+    assert_int_equal(look(&other, listed("a", 10, 10, ""), false, MR_HLS_NEXT), 13);
+}
+
+static void restarted(void **state) {
+    (void)state;
+    mr_hls_place begun = {0}, place;
+    for (int i = 0; i < 5; i++)
+        look(&begun, listed("a", 0, i + 1, ""), !i, i ? MR_HLS_NEXT : MR_HLS_ANEW);
+    place = begun; /* other names */
+    assert_int_equal(look(&place, listed("b", 0, 1, ""), false, MR_HLS_ANEW), 0);
+    assert_int_equal(look(&place, listed("b", 0, 2, ""), false, MR_HLS_NEXT), 1);
+    place = begun; /* the same names: they wait until there is one more, unless the server counts discontinuities */
+    look(&place, listed("a", 0, 2, ""), false, MR_HLS_WAIT);
+    look(&place, listed("a", 0, 5, ""), false, MR_HLS_WAIT);
+    assert_int_equal(look(&place, listed("a", 0, 6, ""), false, MR_HLS_NEXT), 5);
+    mr_hls_place counted = {0};
+    for (int i = 0; i < 5; i++)
+        look(&counted, listed("a", 0, i + 1, "#EXT-X-DISCONTINUITY-SEQUENCE:0\n"), !i, i ? MR_HLS_NEXT : MR_HLS_ANEW);
+    look(&counted, listed("a", 0, 2, "#EXT-X-DISCONTINUITY-SEQUENCE:0\n"), false, MR_HLS_WAIT);
+    assert_int_equal(look(&counted, listed("a", 0, 2, "#EXT-X-DISCONTINUITY-SEQUENCE:1\n"), false, MR_HLS_ANEW), 0);
+    place = (mr_hls_place){0}; /* the same names, a while after the first ones */
+    look(&place, listed("a", 4, 1, ""), true, MR_HLS_ANEW);
+    assert_int_equal(look(&place, listed("a", 0, 1, ""), false, MR_HLS_ANEW), 0);
+    place = (mr_hls_place){0}; /* noticed when there are more of the new ones than were given of the old */
+    look(&place, listed("a", 3, 1, ""), true, MR_HLS_ANEW);
+    assert_int_equal(look(&place, listed("b", 0, 9, ""), true, MR_HLS_ANEW), 6);
+}
+
+static void times_of(mr_hls_times *times, int64_t dts, int64_t pts, int64_t duration, int64_t wanted_pts) {
+    mr_packet packet = {.dts_ns = dts, .pts_ns = pts, .duration_ns = duration};
+    mr_hls_times_pass(times, &packet);
+    assert_int_equal(packet.pts_ns, wanted_pts);
+    assert_int_equal(packet.dts_ns, dts == MR_NO_TIME ? MR_NO_TIME : dts + wanted_pts - pts);
+}
+
+static void times_over_runs(void **state) {
+    (void)state;
+    mr_hls_times times = {.shift_ns = -10};
+    times.is_anew = true; /* of the first run there is nothing to continue */
+    times_of(&times, 10, 30, 20, 20);
+    times_of(&times, 30, 50, 20, 40);
+    times.is_anew = true;
+    times_of(&times, 1000, 1020, 20, 60); /* decoded 20 after the last, which was decoded at 20 */
+    times_of(&times, 1020, 1040, 0, 80);
+    times.is_anew = true;
+    times_of(&times, 5, 25, 0, 100);
+    times = (mr_hls_times){0}; /* without durations: the last distance */
+    times_of(&times, MR_NO_TIME, 100, 0, 100);
+    times_of(&times, MR_NO_TIME, 140, 0, 140);
+    times.is_anew = true;
+    times_of(&times, MR_NO_TIME, 7, 0, 180);
+    mr_packet packet = {.dts_ns = MR_NO_TIME, .pts_ns = MR_NO_TIME};
+    mr_hls_times_pass(&times, &packet);
+    assert_int_equal(packet.pts_ns, MR_NO_TIME);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(recorded),  cmocka_unit_test(live),           cmocka_unit_test(another_connection),
+        cmocka_unit_test(restarted), cmocka_unit_test(times_over_runs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
