@@ -10,7 +10,7 @@ import sys
 import time
 
 import streams
-from harness import call, main
+from harness import TIMEOUT, call, free_port, main, start
 from streams import Live
 
 sys.path.append(str(pathlib.Path(__file__).parents[2] / "reference"))
@@ -139,6 +139,20 @@ stages:
         for path in self.folder.glob("c-*.mp4"):
             self.assert_recorded(path, stream, stream.times)
         self.assertTrue(list(self.folder.glob("c-*.mp4")))
+
+    def test_receivers_get_the_times_of_the_camera(self):
+        stream = self.stream(b=2)
+        at, path = free_port(), self.folder / "received.mkv"
+        url = f"rtmp://127.0.0.1:{at}/live/key"
+        receiver = start(["ffmpeg", "-v", "error", "-y", "-listen", "1", "-i", url, "-c", "copy", path],
+                         stderr=subprocess.DEVNULL)
+        self.addCleanup(receiver.wait)
+        self.addCleanup(receiver.kill)
+        listens = pathlib.Path("/proc/net/tcp").read_text
+        self.wait_until(lambda: f":{at:04X} 00000000:0000 0A" in listens())
+        self.watch(stream, stream.times, stages=f'  v: {{{{type: video, input: cam, url: "{url}"}}}}')
+        receiver.wait(TIMEOUT)
+        self.assert_recorded(path, stream, stream.times)
 
     def test_a_clock_that_steps_back(self):
         """By less than a second: rows rise, and catch up with the clock."""
