@@ -16,6 +16,7 @@ static const mr_stage_type *const types[] = {
     &mr_decode_stage,
     &mr_encode_stage,
     &mr_features_stage,
+    &mr_filter_stage,
     &mr_histogram_stage,
     &mr_hog_stage,
     &mr_infer_stage,

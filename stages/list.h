@@ -19,6 +19,7 @@ extern const mr_stage_type mr_csv_stage;
 extern const mr_stage_type mr_decode_stage;
 extern const mr_stage_type mr_encode_stage;
 extern const mr_stage_type mr_features_stage;
+extern const mr_stage_type mr_filter_stage;
 extern const mr_stage_type mr_histogram_stage;
 extern const mr_stage_type mr_hog_stage;
 extern const mr_stage_type mr_infer_stage;

@@ -153,21 +153,24 @@ static const char *end_of_credentials(const char *authority, bool *sure) {
     return last;
 }
 
-/* Where user and password would begin in a word that is no URL but was meant for one: behind "name=" and a scheme with
- * other signs than "://". NULL: nothing in it looks like a password. */
-static const char *find_mistyped(const char *word, const char *at) {
+/* Where user and password would begin in a word that is no URL but was meant for one: behind "name=", a scheme with
+ * other signs than "://", and folders. NULL: nothing in it looks like a password. `has_scheme`: it has such a scheme,
+ * and no folders. */
+static const char *find_mistyped(const char *word, const char *at, bool *has_scheme) {
     const char *colon = memchr(word, ':', (size_t)(at - word)), *key = memchr(word, '=', (size_t)(at - word));
-    const char *from = key && (!colon || key < colon) ? key + 1 : word, *begin = from;
+    const char *begin = key && (!colon || key < colon) ? key + 1 : word;
     size_t scheme = 0;
-    while (is_scheme_char(from[scheme]))
+    while (is_scheme_char(begin[scheme]))
         scheme++;
-    size_t marks = strspn(from + scheme, ":;,/\\");
-    if (memchr(from + scheme, '/', marks) || memchr(from + scheme, '\\', marks))
-        begin = from + scheme + marks;
-    if (begin >= at)
+    size_t marks = strspn(begin + scheme, ":;,/\\");
+    *has_scheme = scheme && marks > 1 && strcspn(begin + scheme, "/\\") < marks;
+    begin += *has_scheme ? scheme + marks : 0;
+    colon = begin < at ? memchr(begin, ':', (size_t)(at - begin)) : NULL;
+    if (!colon || colon + 1 >= at)
         return NULL;
-    colon = memchr(begin, ':', (size_t)(at - begin));
-    return colon && colon + 1 < at ? begin : NULL;
+    for (const char *slash; (slash = memchr(begin, '/', (size_t)(colon - begin))); *has_scheme = false)
+        begin = slash + 1;
+    return begin;
 }
 
 static void remove_part(char *from, const char *to) {
@@ -185,7 +188,8 @@ static char *hide_in_word(char *word) {
             remove_part(authority, at + 1);
         return authority + (next_url(authority, authority + strcspn(authority, ends)) - authority);
     }
-    const char *at = last_at(word, stop), *begin = at ? find_mistyped(word, at) : NULL;
+    bool has_scheme;
+    const char *at = last_at(word, stop), *begin = at ? find_mistyped(word, at, &has_scheme) : NULL;
     if (begin)
         remove_part(word + (begin - word), at + 1);
     return word + strcspn(word, ends);
@@ -208,10 +212,9 @@ mr_url_doubt mr_url_doubt_of(const char *text) {
         end_of_credentials(mark + 3, &sure);
         return sure ? MR_URL_CLEAR : MR_URL_SIGNS;
     }
-    const char *at = last_at(text, end), *begin = at ? find_mistyped(text, at) : NULL;
-    return begin && begin > text && memchr(text, '/', (size_t)(begin - text)) && !memchr(text, ' ', (size_t)(at - text))
-               ? MR_URL_SCHEME
-               : MR_URL_CLEAR;
+    bool has_scheme;
+    const char *at = last_at(text, end), *begin = at ? find_mistyped(text, at, &has_scheme) : NULL;
+    return begin && has_scheme && !memchr(text, ' ', (size_t)(at - text)) ? MR_URL_SCHEME : MR_URL_CLEAR;
 }
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */

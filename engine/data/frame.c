@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/memory.h"
 #include "engine/base/references.h"
 #include "engine/data/receipt.h"
 #include "engine/data/store.h"
@@ -22,6 +23,8 @@ void mr_frame_unref(mr_frame **frame) {
     for (int i = 0; i < MR_MAX_PLANES; i++)
         if (gone->plane[i].buffer)
             mr_buffer_unref(&gone->plane[i].buffer);
+    if (gone->id)
+        mr_buffer_unref(&gone->id);
     if (gone->media)
         mr_media_unref(&gone->media);
     if (gone->results)
@@ -31,6 +34,26 @@ void mr_frame_unref(mr_frame **frame) {
     mr_receipt *receipt = gone->receipt;
     mr_store_take_frame(gone->store, gone);
     mr_receipt_unref(&receipt);
+}
+
+const char *mr_frame_id(const mr_frame *frame) {
+    return frame->id ? (const char *)frame->id->data : "";
+}
+
+int mr_frame_name(mr_frame *frame, const char *id) {
+    size_t length = strlen(id);
+    if (!length)
+        return MR_OK;
+    length = length < MR_FRAME_ID ? length : (size_t)MR_FRAME_ID;
+    char *copy = mr_alloc(length + 1);
+    frame->id = copy ? mr_buffer_wrap(copy, length + 1, mr_free, copy) : NULL;
+    if (!frame->id) {
+        mr_free(copy);
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the name of a frame");
+    }
+    memcpy(copy, id, length);
+    copy[length] = '\0';
+    return MR_OK;
 }
 
 int mr_identity_compare(const mr_identity *a, const mr_identity *b) {

@@ -438,7 +438,8 @@ static int fail_jpeg(mr_libav_input *input, int error) {
     if (error == MR_MJPEG_TOO_MUCH && !input->refusal)
         return refuse_flood(input, input->params->most_bytes);
     if (error == AVERROR_INVALIDDATA && input->params->poll_ns && !*mr_av_complaint())
-        return mr_fail(MR_ERROR_DATA, "%s: the answer has no JPEG, which `poll` reads%s%s", url,
+        return mr_fail(input->begun ? MR_ERROR_IO : MR_ERROR_DATA,
+                       "%s: the answer has no JPEG, which `poll` reads%s%s", url,
                        *type ? "; its type is " : "", type);
     if (error == AVERROR_EOF && !input->begun && !input->refusal)
         return mr_fail(*type && !strstr(type, "jp") ? MR_ERROR_DATA : MR_ERROR_IO,

@@ -195,6 +195,8 @@ static int plan_output(mr_call *call, size_t index) {
     call->output[index] = mr_tensor_format(tensor->dtype, MR_LAYOUT_FLAT, item.rank, item.dims);
     call->output_at[index] = call->output_bytes;
     call->output_bytes += aligned((size_t)call->batch * mr_tensor_bytes(&call->output[index]));
+    if (call->binding.rows_axis[index] >= 0)
+        call->output_bytes += MR_ROWS_BYTES;
     return MR_OK;
 }
 
@@ -316,6 +318,16 @@ int mr_call_run(const mr_call *call, mr_io *io, uint8_t *block) {
     for (size_t i = 0; i < call->binding.output_count; i++)
         outputs[i] = block + call->output_at[i];
     return status ? status : mr_model_enqueue(&call->binding, mr_io_stream(io), inputs, outputs);
+}
+
+int64_t mr_call_rows(const mr_call *call, uint8_t *block, size_t output, mr_format *format, const uint8_t **data) {
+    const int axis = call->binding.rows_axis[output];
+    int64_t rows;
+    memcpy(&rows, block + call->output_at[output], sizeof rows);
+    *format = call->output[output];
+    format->dims[axis] = rows < format->dims[axis] ? rows : format->dims[axis];
+    *data = block + call->output_at[output] + MR_ROWS_BYTES;
+    return rows;
 }
 
 uint8_t *mr_call_item(const mr_call *call, uint8_t *block, size_t output, size_t index) {

@@ -56,6 +56,9 @@ void mr_call_count(const mr_call *call, mr_negotiation *negotiation);
  * frame is not as planned. */
 int mr_call_run(const mr_call *call, mr_io *io, uint8_t *block);
 
+/* Of an output sized by values (mr_binding.rows_axis), once the run is done: the number of rows that there were; its
+ * format, with those that are kept, and their numbers. */
+int64_t mr_call_rows(const mr_call *call, uint8_t *block, size_t output, mr_format *format, const uint8_t **data);
 /* Item `index` of an output in a block. */
 uint8_t *mr_call_item(const mr_call *call, uint8_t *block, size_t output, size_t index);
 

@@ -1,5 +1,9 @@
 /* infer: runs any ONNX model on a frame, or on several joined, and adds its outputs as named tensors. */
 
+#include <stdatomic.h>
+#include <string.h>
+
+#include "engine/device/device.h"
 #include "stages/list.h"
 #include "stages/model/call.h"
 #include "stages/model/device_options.h"
@@ -7,12 +11,14 @@
 typedef struct options {
     const char *model, *external_data;
     mr_strings outputs;
+    int64_t max_rows;
     mr_model_device_options device;
 } options;
 
 typedef struct state {
     mr_model *model;
     mr_call call;
+    atomic_uint_fast64_t cut; /* frames that had more rows than are kept */
 } state;
 
 /* Finds the port of each input: by name if there are several; else the only port is that of the only input. */
@@ -56,13 +62,16 @@ typedef struct choice {
     size_t port[MR_MODEL_MAX_TENSORS], outputs[MR_MODEL_MAX_TENSORS], output_count;
 } choice;
 
-/* `device` NULL: to look at. */
-static int open_model(state *s, const options *o, mr_device *device, const mr_planned_input *inputs, size_t input_count,
-                      int batch, choice *c) {
-    mr_model_params params = {.path = o->model, .external = o->external_data, .brief = !device, .device = device};
+/* `device` NULL: to look at, for the device of the name `planned`. Lists are made on the processors only. */
+static int open_model(state *s, const options *o, mr_device *device, const char *planned,
+                      const mr_planned_input *inputs, size_t input_count, int batch, choice *c) {
+    mr_model_params params = {.path = o->model, .external = o->external_data, .max_rows = o->max_rows,
+                              .brief = !device, .device = device};
     char shapes[MR_MODEL_SHAPES];
     mr_model_set_device_params(&params, &o->device);
     params.shapes = mr_model_shapes(inputs, device ? input_count : 0, batch, shapes);
+    if (strcmp(device ? device->name : planned, "cpu") != 0)
+        params.max_rows = 0;
     if (batch > 1 && input_count > 1)
         return mr_fail(MR_ERROR_CONFIG, "joined inputs cannot be batched; remove batch");
     int status = mr_model_open(&s->model, &params);
@@ -78,6 +87,8 @@ static int promise(mr_negotiation *n, const state *s, const choice *c, bool plan
     for (size_t i = c->output_count; i-- > 0 && !status;) {
         const mr_model_tensor *tensor = &s->model->outputs[c->outputs[i]];
         mr_format_set set = planned ? mr_format_set_of(&s->call.output[i]) : mr_call_item_set(tensor, batched);
+        if (planned && s->call.binding.rows_axis[i] >= 0)
+            set.dims[s->call.binding.rows_axis[i]].min = 1;
         status = mr_promise_tensor(n, 0, tensor->name, &set, tensor->operation);
     }
     return status;
@@ -93,7 +104,7 @@ static int negotiate(mr_negotiation *n) {
     mr_model_plan_device(n, &((const options *)n->options)->device);
     if (n->offline)
         return MR_OK;
-    int status = open_model(&s, n->options, NULL, n->inputs, n->input_count, n->batch, &c);
+    int status = open_model(&s, n->options, NULL, n->device, n->inputs, n->input_count, n->batch, &c);
     if (!status)
         status = mr_call_take(n, s.model, c.port);
     bool planned = !status && mr_call_foresees(n, known);
@@ -115,7 +126,7 @@ static int negotiate(mr_negotiation *n) {
 static int open_stage(mr_stage *self) {
     state *s = self->state;
     choice c;
-    int status = open_model(s, self->options, self->device, self->inputs, self->input_count, self->batch, &c);
+    int status = open_model(s, self->options, self->device, NULL, self->inputs, self->input_count, self->batch, &c);
     return status ? status
                   : mr_call_plan(&s->call, s->model, self->inputs, c.port, self->batch, c.outputs, c.output_count);
 }
@@ -126,10 +137,23 @@ static int check_device(const void *own, const char *device) {
 }
 
 static void close_stage(mr_stage *self) {
-    mr_model_close(&((state *)self->state)->model);
+    state *s = self->state;
+    const unsigned long long cut = (unsigned long long)atomic_load(&s->cut);
+    if (cut)
+        mr_stage_warn(self, "%llu frame%s had more rows than max_rows (%lld), and keep%s the first of them", cut,
+                      cut == 1 ? "" : "s", (long long)((const options *)self->options)->max_rows, cut == 1 ? "s" : "");
+    mr_model_close(&s->model);
 }
 
-static int add_tensors(const state *s, mr_io *io, mr_frame *frame, size_t index, mr_buffer *buffer) {
+/* A list of as many rows as the values gave, at most max_rows. Such models run on the processors, one frame a call, so
+ * it is known by now. */
+static bool add_rows(const state *s, size_t i, mr_buffer *buffer, mr_result *result) {
+    const int64_t rows = mr_call_rows(&s->call, buffer->data, i, &result->format, &result->data);
+    return rows > result->format.dims[s->call.binding.rows_axis[i]];
+}
+
+static int add_tensors(state *s, mr_io *io, mr_frame *frame, size_t index, mr_buffer *buffer) {
+    bool cut = false;
     int status = MR_OK;
     /* Last first: results are a list with the newest in front, so the model's first output ends up in front. */
     for (size_t i = s->call.binding.output_count; i-- > 0 && !status;) {
@@ -140,13 +164,18 @@ static int add_tensors(const state *s, mr_io *io, mr_frame *frame, size_t index,
         result->name = s->model->outputs[s->call.binding.output[i]].name;
         result->format = s->call.output[i];
         result->buffer = mr_buffer_ref(buffer);
-        result->data = mr_call_item(&s->call, buffer->data, i, index);
+        if (s->call.binding.rows_axis[i] >= 0)
+            cut |= add_rows(s, i, buffer, result);
+        else
+            result->data = mr_call_item(&s->call, buffer->data, i, index);
     }
+    if (cut)
+        atomic_fetch_add(&s->cut, 1);
     return status;
 }
 
 static int process(mr_stage *self, mr_io *io) {
-    const state *s = self->state;
+    state *s = self->state;
     mr_buffer *buffer = NULL;
     int status = mr_io_buffer(io, 0, s->call.output_bytes, &buffer);
     if (!status)
@@ -174,6 +203,9 @@ static const mr_option table[] = {
              "is read for the model, whatever it names"},
     {FIELD(outputs), .kind = MR_OPTION_STRINGS, .example = "[boxes, scores]",
      .help = "the outputs to keep, by name; if not given, all"},
+    {FIELD(max_rows), .kind = MR_OPTION_INT, .fallback = "300", .min = 1, .max = 1000000, .unit = "rows",
+     .help = "rows of an output whose size depends on values (NonZero, NonMaxSuppression) that are kept; frames with "
+             "more are counted in a warning"},
     MR_MODEL_DEVICE_OPTIONS(options, device),
     MR_OPTIONS_END};
 #undef FIELD
@@ -194,8 +226,9 @@ const mr_stage_type mr_infer_stage = {
     .help = "A model with several inputs is written with join: {ITS_INPUT: stage, OTHER_INPUT: stage}. The frame's "
             "payload goes on unchanged; classify and jsonl find the tensors among its results. Outputs of f32, u8, i32 "
             "and i64 stay as they are; f16, bf16 and f64 become f32, bool becomes u8, i8, i16 and u16 become i32, u32 "
-            "and u64 become i64. Strings, sequences and maps are refused, as are outputs whose size depends on values "
-            "(NonZero, NonMaxSuppression). An input that declares no shape takes that of the frames, with the batch "
+            "and u64 become i64. Strings, sequences and maps are refused. An output whose size depends on values "
+            "(NonZero, NonMaxSuppression) is a list of at most `max_rows`, which may be empty; it is made on the "
+            "processors, without batch. An input that declares no shape takes that of the frames, with the batch "
             "before it, if the network runs with it. Plan warns of operators that compute across the frames of a "
             "batch.",
     .inputs = inputs,

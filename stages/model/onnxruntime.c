@@ -193,7 +193,7 @@ static int fill_model(ort_model *m, const mr_model_params *params) {
                                     &inside);
     if (!status && !(params->brief && mr_ort_take_declared(m, params->tensor)))
         status = load_and_ask(m, params, inside);
-    if (!status && params->brief)
+    if (!status)
         status = mr_ort_read_graph(m);
     if (m->session)
         forget_bytes(m);
@@ -245,6 +245,31 @@ static int read_value_shapes(const ort_model *m, ort_value *const *values, size_
     return status;
 }
 
+/* Copies the rows for which there is room, and their number. Rows may lie inside other dimensions. */
+static int copy_rows(const ort_model *m, const mr_binding *binding, size_t at, ort_value *value, uint8_t *to) {
+    const mr_shape *room = &binding->output_shape[at];
+    const int axis = binding->rows_axis[at];
+    mr_shape shape = {0};
+    void *from = NULL;
+    int status = read_value_shapes(m, &value, 1, &shape);
+    if (!status)
+        status = mr_ort_check(m->ort, m->ort->api.tensor_data(value, &from), m->base.file);
+    for (int i = 0; i < room->rank && !status; i++)
+        if (shape.rank != room->rank || (i != axis && shape.dims[i] != room->dims[i]))
+            status = mr_fail(MR_ERROR_DATA, "%s gives an output \"%s\" of another shape than planned", m->base.file,
+                             m->base.outputs[binding->output[at]].name);
+    if (status)
+        return status;
+    size_t inner = mr_dtype_bytes(m->base.outputs[binding->output[at]].dtype), outer = 1;
+    for (int i = 0; i < room->rank; i++)
+        *(i < axis ? &outer : &inner) *= i == axis ? 1 : (size_t)room->dims[i];
+    const size_t rows = (size_t)shape.dims[axis], most = (size_t)room->dims[axis], kept = rows < most ? rows : most;
+    memcpy(to, &(int64_t){shape.dims[axis]}, sizeof(int64_t));
+    for (size_t i = 0; i < outer && kept; i++)
+        memcpy(to + MR_ROWS_BYTES + i * kept * inner, (const uint8_t *)from + i * rows * inner, kept * inner);
+    return MR_OK;
+}
+
 /* Loads a model that was only read so far, to try it. */
 static int load_to_try(ort_model *m) {
     int status = mr_ort_open(&m->ort, m->library);
@@ -266,7 +291,7 @@ static int run_model(const mr_binding *binding, void *const *inputs, void *const
         status = mr_ort_wrap(m, m->ort->memory, false, i, &binding->input_shape[i], inputs[i], &in[i]);
     for (size_t i = 0; i < binding->output_count; i++) {
         names[i] = mr_ort_output_name(m, binding->output[i]);
-        if (!status && !measure)
+        if (!status && !measure && binding->rows_axis[i] < 0)
             status = mr_ort_wrap(m, m->ort->memory, true, binding->output[i], &binding->output_shape[i], outputs[i],
                                  &out[i]);
     }
@@ -275,6 +300,9 @@ static int run_model(const mr_binding *binding, void *const *inputs, void *const
                               m->ort->api.run(m->session, NULL, m->input_names, (const ort_value *const *)in,
                                               m->base.input_count, names, binding->output_count, out),
                               m->base.file);
+    for (size_t i = 0; i < binding->output_count && !status && !measure; i++)
+        if (binding->rows_axis[i] >= 0)
+            status = copy_rows(m, binding, i, out[i], outputs[i]);
     if (!status && measure)
         status = read_value_shapes(m, out, binding->output_count, measure);
     for (size_t i = 0; i < MR_MODEL_MAX_TENSORS; i++) {

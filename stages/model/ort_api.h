@@ -67,6 +67,7 @@ enum {
     X(39, ort_status *, create_run_options, (ort_run_options **))                                                    \
     X(49, ort_status *, create_tensor,                                                                               \
       (const ort_memory_info *, void *, size_t, const int64_t *, size_t, int, ort_value **))                         \
+    X(51, ort_status *, tensor_data, (ort_value *, void **))                                                         \
     X(55, ort_status *, tensor_info, (const ort_type_info *, const ort_tensor_info **))                              \
     X(56, ort_status *, kind, (const ort_type_info *, int *))                                                        \
     X(60, ort_status *, element_type, (const ort_tensor_info *, int *))                                              \

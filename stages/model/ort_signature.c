@@ -237,6 +237,7 @@ static void free_tensors(mr_model_tensor *tensors) {
         mr_free((char *)(uintptr_t)tensors[i].name);
         mr_free((char *)(uintptr_t)tensors[i].symbol);
         mr_free((char *)(uintptr_t)tensors[i].operation);
+        mr_free((char *)(uintptr_t)tensors[i].sized_by);
     }
     memset(tensors, 0, MR_MODEL_MAX_TENSORS * sizeof *tensors);
 }
@@ -321,7 +322,8 @@ int mr_ort_read_graph(ort_model *m) {
         const uint8_t *name = (const uint8_t *)m->base.outputs[i].name;
         const mr_pb_span span = {name, name + strlen(m->base.outputs[i].name)};
         m->base.outputs[i].operation = mr_strdup(mr_onnx_finish(&graph, span, operation));
-        if (!m->base.outputs[i].operation)
+        m->base.outputs[i].sized_by = mr_strdup(mr_onnx_sized_by(&graph, span, operation));
+        if (!m->base.outputs[i].operation || !m->base.outputs[i].sized_by)
             status = mr_fail(MR_ERROR_MEMORY, "no memory for the model %s", m->base.path);
     }
     mr_onnx_graph_free(&graph);

@@ -19,6 +19,7 @@ int mr_model_open(mr_model **model, const mr_model_params *params) {
     if (!status) {
         (*model)->cuda_graph = params->cuda_graph;
         (*model)->brief = params->brief;
+        (*model)->max_rows = params->max_rows;
     }
     return status;
 }
@@ -160,12 +161,42 @@ static bool tells_batch(const mr_model *model, const mr_model_tensor *output, in
     return model->inputs[0].shape.dims[0] > 0 ? first == batch : first < 0 && follows_batch(model, output);
 }
 
+static bool is_sized_by_values(const mr_model *model, const mr_model_tensor *output) {
+    return model->max_rows && output->sized_by && *output->sized_by;
+}
+
+/* The dimension of the rows: the only one that is free, or, once it was tried with zeros, the one that is empty. */
+static int find_rows(const mr_shape *declared, const mr_shape *tried) {
+    int free = -1, count = 0, empty = -1;
+    for (int i = 0; i < declared->rank; i++)
+        if (declared->dims[i] < 0) {
+            free = free < 0 ? i : free;
+            count++;
+        }
+    for (int i = 0; tried && i < tried->rank && empty < 0; i++)
+        empty = tried->dims[i] == 0 ? i : -1;
+    return count == 1 ? free : !tried ? -1 : empty >= 0 ? empty : free;
+}
+
+/* Leaves room for `max_rows`. False: its dimension has to be tried. */
+static bool leave_room(mr_binding *binding, size_t at, const mr_shape *tried) {
+    const mr_model_tensor *output = &binding->model->outputs[binding->output[at]];
+    const int axis = find_rows(&output->shape, tried);
+    binding->rows_axis[at] = axis;
+    if (axis >= 0)
+        binding->output_shape[at].dims[axis] = binding->model->max_rows;
+    return axis >= 0;
+}
+
 /* False if the shape, or its meaning, has to be tried. */
 static bool fill_batch(mr_binding *binding, size_t at, int64_t batch) {
     const mr_model *model = binding->model;
     const mr_model_tensor *output = &model->outputs[binding->output[at]];
     mr_shape *shape = &binding->output_shape[at];
     *shape = output->shape;
+    binding->rows_axis[at] = -1;
+    if (is_sized_by_values(model, output))
+        return leave_room(binding, at, NULL);
     binding->per_frame[at] = batch && tells_batch(model, output, batch);
     if (binding->per_frame[at])
         shape->dims[0] = batch;
@@ -240,7 +271,13 @@ static int try_shapes(mr_binding *binding, int64_t batch) {
     for (size_t i = 0; i < binding->output_count && !status; i++)
         status = check_declared(binding, i);
     for (size_t i = 0; i < binding->output_count && !status; i++)
-        binding->per_frame[i] = batch && binding->output_shape[i].rank && binding->output_shape[i].dims[0] == batch;
+        if (is_sized_by_values(model, &model->outputs[binding->output[i]])) {
+            const mr_shape tried = binding->output_shape[i];
+            leave_room(binding, i, &tried);
+        }
+    for (size_t i = 0; i < binding->output_count && !status; i++)
+        binding->per_frame[i] = binding->rows_axis[i] < 0 && batch && binding->output_shape[i].rank &&
+                                binding->output_shape[i].dims[0] == batch;
     return status || batch <= 1 || !free || !model->brief ? status : measure_next(binding, batch);
 }
 
@@ -255,6 +292,12 @@ int mr_model_bind(mr_model *model, mr_binding *binding, const mr_shape *inputs, 
         binding->next_shape[i].rank = -1;
         known &= fill_batch(binding, i, batch);
     }
+    for (size_t i = 0; i < output_count; i++)
+        if (batch > 1 && is_sized_by_values(model, &model->outputs[outputs[i]]))
+            return mr_fail(MR_ERROR_CONFIG,
+                           "the size of the output \"%s\" of %s depends on values (%s): such outputs are made for one "
+                           "frame at a time; remove batch, or choose others with outputs",
+                           model->outputs[outputs[i]].name, model->file, model->outputs[outputs[i]].sized_by);
     if (!known && model->cuda_graph)
         return mr_fail(MR_ERROR_CONFIG,
                        "cuda_graph needs outputs of known size, but %s has outputs of unknown size; remove cuda_graph",
@@ -263,8 +306,8 @@ int mr_model_bind(mr_model *model, mr_binding *binding, const mr_shape *inputs, 
     for (size_t i = 0; i < output_count && !status; i++)
         if (!mr_shape_count(&binding->output_shape[i]))
             status = mr_fail(MR_ERROR_CONFIG,
-                             "the size of the output \"%s\" of %s depends on the values of its inputs; such outputs "
-                             "are not supported, choose others",
+                             "the size of the output \"%s\" of %s depends on the values of its inputs; only infer on "
+                             "the processors (device: cpu) takes such outputs: choose others",
                              model->outputs[outputs[i]].name, model->file);
     return status;
 }

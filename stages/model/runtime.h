@@ -41,8 +41,10 @@ typedef struct mr_model_tensor {
     mr_shape shape;
     bool unshaped;    /* inputs: no shape is declared */
     const char *symbol; /* the model's own name of a free first dimension; "" if it has none */
-    const char *operation; /* outputs, if `brief`: the operator that its numbers come from (mr_onnx_finish); "" or NULL:
-                              not known */
+    const char *operation; /* outputs: the operator that its numbers come from (mr_onnx_finish); "" or NULL: not
+                              known */
+    const char *sized_by;  /* outputs: the operator whose values decide how many rows it has (mr_onnx_sized_by); "" or
+                              NULL: none */
 } mr_model_tensor;
 
 /* The part of a runtime that computes. AUTO: CUDA on CUDA devices, else the processors. */
@@ -60,6 +62,7 @@ typedef struct mr_model_params {
     uint64_t memory_bytes; /* limit of the provider's memory of the device, beside inputs and outputs; 0: none */
     bool cuda_graph;       /* runs of one shape are recorded once and then launched as one */
     const char *engine_cache; /* folder for the provider's engines; see mr_engine_cache_open */
+    int64_t max_rows;      /* of an output that is sized by values; 0: such outputs are refused */
     const char *shapes;    /* inputs as the author and the links describe them, in words; NULL: not described */
 } mr_model_params;
 
@@ -71,7 +74,8 @@ typedef struct mr_model {
     const mr_model_runtime *runtime;
     char *path;
     const char *file; /* the last part of path, for messages */
-    char *prepared;   /* if `brief`: how the input was made of pictures, as the file notes it (onnx_report.h); NULL: it
+    int64_t max_rows; /* as asked for */
+    char *prepared;   /* how the input was made of pictures, as the file notes it (onnx_report.h); NULL: it
                          does not */
     bool brief, cuda_graph; /* as asked for; with cuda_graph all shapes must be known */
     mr_stream *stream; /* runs are enqueued on it; NULL: they are work on the host */
@@ -88,9 +92,15 @@ struct mr_binding {
     size_t output[MR_MODEL_MAX_TENSORS]; /* positions in model->outputs */
     mr_shape input_shape[MR_MODEL_MAX_TENSORS];
     mr_shape output_shape[MR_MODEL_MAX_TENSORS];
+    int rows_axis[MR_MODEL_MAX_TENSORS];      /* outputs sized by values: the dimension of their rows, of which there is
+                                                 room for as many as output_shape has; -1: of known size */
     bool per_frame[MR_MODEL_MAX_TENSORS];     /* with a batch: the first dimension is that of its items */
     mr_shape next_shape[MR_MODEL_MAX_TENSORS]; /* outputs as a batch of one item more gives them; rank -1: not tried */
 };
+
+/* A run writes such an output in two parts: the number of rows that there were (int64_t), and from MR_ROWS_BYTES on as
+ * many of them as there is room for. On the host only. */
+enum { MR_ROWS_BYTES = 64 };
 
 /* One runtime. `open` fills the lists of inputs and outputs in, and calls mr_model_take_device if it computes on
  * params->device itself. `run` reads the inputs and writes the outputs in the caller's memory; if `measure` is set it

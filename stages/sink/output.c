@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "engine/base/file.h"
@@ -17,6 +18,8 @@
 
 /* How long a reader that takes nothing is waited for before asking whether the run is still wanted. */
 enum { PATIENCE_MS = 100 };
+/* How often a FIFO is tried again until it has a reader. */
+enum { OPEN_AGAIN_NS = 20000000 };
 /* How often it is asked whether the run goes on, until that is known. */
 static const int64_t ASK_NS = 20000000;
 
@@ -41,6 +44,11 @@ bool mr_output_streams(const char *path) {
     return is_stdout(path) || mr_output_blocks(path);
 }
 
+static bool is_fifo(const char *path) {
+    struct stat found;
+    return !stat(path, &found) && S_ISFIFO(found.st_mode);
+}
+
 static int take_stdout(mr_output *output) {
     struct stat found;
     output->path = "standard output";
@@ -54,8 +62,11 @@ static int take_stdout(mr_output *output) {
     return MR_OK;
 }
 
+/* A FIFO that has no reader yet is opened by the first write, which may wait. */
 static int take_stream(mr_output *output, const char *path) {
     int status = is_stdout(path) ? take_stdout(output) : mr_file_take(path, &output->fd, &output->regular);
+    output->awaits_reader = status && errno == ENXIO && is_fifo(path);
+    status = output->awaits_reader ? MR_OK : status;
     atomic_store(&output->begun, !status);
     return status;
 }
@@ -186,6 +197,27 @@ static int await_reader(const mr_output *output, const mr_stage *self) {
     return mr_fail(MR_ERROR_CANCELLED, "stopped while the reader of %s took nothing", output->path);
 }
 
+/* Opening a FIFO to write without a reader fails; opening it with O_WRONLY alone would wait, and could not be
+ * cancelled. */
+static int await_open(mr_output *output, const mr_stage *self) {
+    const struct timespec pause = {.tv_nsec = OPEN_AGAIN_NS};
+    for (bool told = false; output->awaits_reader;) {
+        int status = mr_file_take(output->path, &output->fd, &output->regular);
+        if (status && errno != ENXIO)
+            return status;
+        output->awaits_reader = status;
+        if (!status)
+            break;
+        if (mr_stage_gives_up(self))
+            return mr_fail(MR_ERROR_CANCELLED, "stopped while %s had no reader", output->path);
+        if (!told)
+            mr_stage_warn(self, "waits until a program reads %s", output->path);
+        told = true;
+        nanosleep(&pause, NULL);
+    }
+    return MR_OK;
+}
+
 /* The record could not be written whole: removes the part that was written. With errno. */
 static int refuse(mr_output *output, const mr_stage *self, off_t written) {
     int error = errno;
@@ -202,6 +234,9 @@ static int refuse(mr_output *output, const mr_stage *self, off_t written) {
 
 static int write_all(mr_output *output, const mr_stage *self, const char *text, size_t bytes) {
     off_t written = 0;
+    int opened = await_open(output, self);
+    if (opened)
+        return opened;
     while (bytes > 0) {
         int status = output->regular ? MR_OK : await_reader(output, self);
         if (status == MR_ERROR_CANCELLED)

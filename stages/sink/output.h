@@ -26,6 +26,7 @@
 typedef struct mr_output {
     int fd;            /* 0 if it is not open: standard input is never written to */
     bool regular;
+    bool awaits_reader; /* a FIFO that nobody reads yet: the first write opens it, and waits for a reader */
     _Atomic bool begun;
     mr_full full;      /* the action if the disk is full; set by the caller of mr_output_open, else it is a failure */
     int status;        /* of the first write that failed */

@@ -106,6 +106,10 @@ static void put_identity(mr_record *at, const mr_stage *self, const mr_frame *fr
         put_integer(at, "sub", frame->identity.sub);
     put_key(at, "pts");
     put_number(at, text, mr_seconds_text(text, frame->pts_ns));
+    if (frame->id) {
+        put_key(at, "id");
+        put_text(at, mr_frame_id(frame));
+    }
     if (frame->captured_ns) {
         char date[MR_DATE_TEXT];
         put_key(at, "captured");

@@ -1,18 +1,17 @@
 /* record: the packets around events of a source, in files. Its inputs are merged: the packets of the source, which are
  * kept in memory for a while, and frames whose results say that something has happened. */
-#include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "engine/base/file.h"
-#include "engine/base/nearest.h"
 #include "stages/list.h"
 #include "stages/media/media_codec.h"
 #include "stages/media/media_input.h"
 #include "stages/sink/output.h"
 #include "stages/video/recording.h"
 #include "stages/video/video_options.h"
+#include "stages/wanted.h"
 
 typedef struct record_options {
     const char *path, *name;
@@ -64,6 +63,10 @@ static const mr_option options[] = {
 static const mr_port inputs[] = {
     {.name = "in", .help = "packets of the source, and frames with results that may be triggers"}, {0}};
 
+static mr_wanted wanted_of(const record_options *given) {
+    return (mr_wanted){.classes = &given->classes, .score = given->score};
+}
+
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 static int container_of(const record_options *given, mr_container *container) {
@@ -75,78 +78,6 @@ static int container_of(const record_options *given, mr_container *container) {
     if (!status && !mr_file_name_differs(given->name))
         return mr_fail(MR_ERROR_CONFIG, "there is a file for each recording: name needs {time} or {number}");
     return status;
-}
-
-/* False only if planning knows all results. */
-static bool may_carry_classes(const mr_planned_input *input) {
-    const mr_planned_result *one = input->results;
-    while (one && one->kind != MR_RESULT_CLASSES)
-        one = one->next;
-    return one || input->more_results;
-}
-
-/* "did you mean ...?" for a word of one of the labels, which may hold several names: "cockatoo" of "sulphur-crested
- * cockatoo, Kakatoe galerita". *found: it is one of the labels itself. */
-static void look_for(const char *wanted, const mr_planned_classes *classes, mr_nearest *nearest, const char **inside,
-                     bool *found) {
-    for (size_t i = 0; classes->labels && i < classes->count; i++) {
-        const char *label = classes->labels[i];
-        *found |= strcmp(label, wanted) == 0;
-        if (!*inside && strcasestr(label, wanted))
-            *inside = label;
-        mr_nearest_offer(nearest, label);
-    }
-}
-
-/* Whether a classifier has that label. One that gives none has none. */
-static bool has_label(mr_negotiation *n, const char *wanted, char *hint, size_t bytes) {
-    const mr_planned_classes *classes;
-    mr_nearest nearest = {.wanted = wanted};
-    const char *inside = NULL;
-    bool found = false, known;
-    for (size_t i = 0; (classes = mr_planned_classes_at(n, 0, i, &known)); i++)
-        look_for(wanted, classes, &nearest, &inside, &found);
-    hint[0] = 0;
-    if (!nearest.best && inside)
-        snprintf(hint, bytes, "write the whole label: \"%s\"", inside);
-    else
-        mr_nearest_hint(&nearest, hint, bytes, NULL);
-    return found;
-}
-
-/* A class that no classifier before it has starts nothing; if that is true of all, nothing ever would be recorded. */
-static int check_classes(mr_negotiation *n, const record_options *given) {
-    const mr_planned_classes *first;
-    char hint[256];
-    bool known, any = false;
-    first = mr_planned_classes_at(n, 0, 0, &known);
-    if (!known || !first)
-        return MR_OK;
-    for (size_t i = 0; i < given->classes.count; i++)
-        any |= has_label(n, given->classes.item[i], hint, sizeof hint);
-    for (size_t i = 0; i < given->classes.count; i++) {
-        const char *wanted = given->classes.item[i];
-        if (has_label(n, wanted, hint, sizeof hint))
-            continue;
-        if (!any)
-            return mr_refuse(n, "classes", "%s has no label \"%s\", so nothing would ever be recorded%s%s", first->from,
-                             wanted, *hint ? "; " : "", hint);
-        mr_warn(n, "classes", *hint ? hint : NULL, "%s has no label \"%s\", which then starts no recording",
-                first->from, wanted);
-    }
-    return MR_OK;
-}
-
-static int check_score(mr_negotiation *n, const record_options *given) {
-    const mr_planned_classes *classes;
-    double most = -INFINITY;
-    bool known;
-    for (size_t i = 0; (classes = mr_planned_classes_at(n, 0, i, &known)); i++)
-        most = classes->most_score > most ? classes->most_score : most;
-    if (!given->classes.count || !known || most == -INFINITY || given->score <= most)
-        return MR_OK;
-    return mr_refuse(n, "score", "no score is above %g, so nothing would ever be recorded; write score: %g", most,
-                     given->score <= 100 ? given->score / 100 : 0.5);
 }
 
 static int negotiate(mr_negotiation *negotiation) {
@@ -163,10 +94,12 @@ static int negotiate(mr_negotiation *negotiation) {
     if (input->set.payload == MR_PAYLOAD_PICTURE || input->set.payload == MR_PAYLOAD_TENSOR)
         return mr_refuse(negotiation, NULL, "%s gives no packets: its input must name a source of packets, or encode, "
                          "beside the stage that triggers: input: [SOURCE, %s]", input->from, input->from);
-    if (given->classes.count && !may_carry_classes(input))
+    if (given->classes.count && !mr_wanted_may_come(input))
         return mr_refuse(negotiation, "classes", "no frame that comes here has classes, so nothing would start a "
                          "recording: name classify as an input: input: [SOURCE, classify]");
-    if (check_classes(negotiation, given) || check_score(negotiation, given))
+    const mr_wanted wanted = wanted_of(given);
+    if (given->classes.count &&
+        mr_wanted_check(negotiation, &wanted, "nothing would ever be recorded", "starts no recording"))
         return MR_ERROR_CONFIG;
     if (input->set.payload == MR_PAYLOAD_PACKET)
         mr_remark(negotiation, "only packets come here, so only `millrace ctl trigger` starts a recording");
@@ -193,23 +126,16 @@ static int open_record(mr_stage *self) {
     return status ? status : mr_recording_open(recording);
 }
 
-static bool is_wanted(const record_options *given, const mr_class *class) {
-    for (size_t i = 0; class->label && class->score >= (float)given->score && i < given->classes.count; i++)
-        if (strcmp(class->label, given->classes.item[i]) == 0)
-            return true;
-    return false;
-}
-
 static bool find_class(const record_options *given, const mr_frame *frame, mr_trigger *trigger) {
-    for (const mr_result *result = frame->results; result; result = result->next)
-        for (size_t i = 0; result->kind == MR_RESULT_CLASSES && i < result->count; i++)
-            if (is_wanted(given, &result->classes[i])) {
-                trigger->stage = result->stage;
-                trigger->label = result->classes[i].label;
-                trigger->score = result->classes[i].score;
-                return true;
-            }
-    return false;
+    const mr_wanted wanted = wanted_of(given);
+    const mr_result *result;
+    const mr_class *class = mr_wanted_find(&wanted, frame, &result);
+    if (!class)
+        return false;
+    trigger->stage = result->stage;
+    trigger->label = class->label;
+    trigger->score = class->score;
+    return true;
 }
 
 /* The first picture of a stream passes motion whether something moves or not. */

@@ -178,6 +178,7 @@ static void put_frame(mr_zmq_message *at, const mr_frame *frame, record *to) {
         to->pts_ns = frame->pts_ns;
     }
     to->captured_ns = frame->captured_ns;
+    to->id = text_of(at, mr_frame_id(frame));
     to->damaged = mr_frame_is_damaged(frame);
     to->away = frame->flags & MR_FRAME_AWAY;
     if (mr_frame_is_file(frame)) {

@@ -21,7 +21,7 @@ static void take_format(mr_zmq_record *to, const char *text, size_t bytes) {
 
 /* ---- JSON ------------------------------------------------------------------------------------------------------ */
 
-enum { OTHER, PTS, END, FORMAT };
+enum { OTHER, PTS, END, FORMAT, ID };
 
 /* Reads members of the outer object only; inner ones are skipped, down to MOST_DEPTH. */
 typedef struct reader {
@@ -41,10 +41,10 @@ static int leave(void *context) {
 }
 
 static int on_key(void *context, const unsigned char *key, size_t bytes) {
-    static const char *const names[] = {[PTS] = "pts", [END] = "end", [FORMAT] = "format"};
+    static const char *const names[] = {[PTS] = "pts", [END] = "end", [FORMAT] = "format", [ID] = "id"};
     reader *at = context;
     at->field = OTHER;
-    for (int i = PTS; at->depth == 1 && i <= FORMAT; i++)
+    for (int i = PTS; at->depth == 1 && i <= ID; i++)
         if (strlen(names[i]) == bytes && memcmp(key, names[i], bytes) == 0)
             at->field = i;
     return 1;
@@ -69,7 +69,19 @@ static int on_double(void *context, double value) {
     return 1;
 }
 
+static int take_id(mr_zmq_record *to, const char *text, size_t bytes) {
+    if (bytes > MR_FRAME_ID || memchr(text, '\0', bytes))
+        return mr_fail(MR_ERROR_DATA, "id has %zu bytes or a zero: a text of at most %d bytes is taken", bytes,
+                       MR_FRAME_ID);
+    memcpy(to->id, text, bytes);
+    to->id[bytes] = '\0';
+    return MR_OK;
+}
+
 static int on_integer(void *context, long long value) {
+    const reader *at = context;
+    if (at->depth == 1 && at->field == ID)
+        snprintf(at->to->id, sizeof at->to->id, "%lld", value);
     return on_double(context, (double)value);
 }
 
@@ -77,7 +89,9 @@ static int on_text(void *context, const unsigned char *text, size_t bytes) {
     reader *at = context;
     if (at->depth == 1 && at->field == FORMAT)
         take_format(at->to, (const char *)text, bytes);
-    return 1;
+    if (at->depth == 1 && at->field == ID)
+        at->status = take_id(at->to, (const char *)text, bytes);
+    return !at->status;
 }
 
 static int read_json(mr_zmq_record *to, const uint8_t *record, size_t bytes) {
@@ -110,6 +124,7 @@ static int read_protobuf(mr_zmq_record *to, const uint8_t *record, size_t bytes)
     if (one) {
         take_format(to, one->format, strlen(one->format));
         to->end = one->end;
+        status = take_id(to, one->id, strlen(one->id));
         millrace__results__record__free_unpacked(one, NULL);
     }
     return status;

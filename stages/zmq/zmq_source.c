@@ -300,6 +300,8 @@ static int give(mr_stage *self, mr_io *io, message *got, int status) {
         mr_fail(status, "%s", why);
     else
         status = given->format.payload ? take_raw(self, got, frame) : take_image(self, got, frame);
+    if (!status)
+        status = mr_frame_name(frame, got->fields.id);
     if (status)
         return refuse(self, io, frame);
     frame->pts_ns = got->fields.pts_ns;

@@ -1,9 +1,9 @@
 /* The common part of zmq.pull and zmq.sub: messages of other programs become source frames.
  *
  * A message is [topic] record [payload]; the record is JSON or protobuf (proto/results.proto), distinguished by its
- * first byte; its fields pts, format and end are used. The payload is an encoded image, whose codec is recognised by
- * its content, or, if the source has a `format`, a picture or tensor. Any other message is refused: it is counted as a
- * dropped frame, "bad message", and never ends the source. Threads: those of a source, one of its own. */
+ * first byte; its fields id, pts, format and end are used. The payload is an encoded image, whose codec is recognised
+ * by its content, or, if the source has a `format`, a picture or tensor. Any other message is refused: it is counted
+ * as a dropped frame, "bad message", and never ends the source. Threads: those of a source, one of its own. */
 #ifndef MILLRACE_STAGES_ZMQ_ZMQ_SOURCE_H
 #define MILLRACE_STAGES_ZMQ_ZMQ_SOURCE_H
 

@@ -87,6 +87,7 @@ static void test_hiding(void **state) {
         {"rtsp://admin:p@ss/w#rd@host/a", "rtsp://host/a"},
         {"rtsp://a:b@h/x,rtsp://c:d@i", "rtsp://h/x,rtsp://i"},
         {"ipc://@name [tcp @ 0x1] git@h:x x264@1", "ipc://@name [tcp @ 0x1] git@h:x x264@1"},
+        {"/tmp/x/rtsp:u:p@h/x clips/u:p/q@c", "/tmp/x/h/x clips/c"},
         {"rtsp://h:554/a@1 http://h/@u/x", "rtsp://h:554/a@1 http://h/@u/x"},
     };
     char text[160];
@@ -147,6 +148,8 @@ static void test_doubt(void **state) {
                  {"rtsp://u:p/q@h/a", MR_URL_CLEAR},            {"rtsp://h:554/a@1", MR_URL_CLEAR},
                  {"http://h/@u/x", MR_URL_CLEAR},               {"rtsp:/u:p@h/x", MR_URL_SCHEME},
                  {"rtsp//u:p@h", MR_URL_SCHEME},                {"clip 12:30@home.mp4", MR_URL_CLEAR},
+                 {"/mnt/T10:00/cam@a.mp4", MR_URL_CLEAR},       {"/cam:1@a.mp4", MR_URL_CLEAR},
+                 {"C:/a/b@c.mp4", MR_URL_CLEAR},                {"clips/a:b@c.mp4", MR_URL_CLEAR},
                  {"a:b@c", MR_URL_CLEAR},                       {"lavfi:testsrc", MR_URL_CLEAR},
                  {"ipc://@name", MR_URL_CLEAR},                 {"", MR_URL_CLEAR}};
     (void)state;

@@ -204,6 +204,7 @@ typedef struct mr_frame {
                             0: not known */
     int64_t deadline_ns; /* on the same clock: no work is begun on the frame after it; 0: none */
     uint32_t flags;
+    mr_buffer *id;       /* what the program that sent it calls it: a text; NULL: it has no name (mr_frame_id) */
     mr_media *media;     /* may be NULL */
     mr_result *results;  /* newest first; may be NULL */
     mr_event *ready;     /* NULL: payload may be read. Else it may be read once the event is done */
@@ -217,6 +218,13 @@ typedef struct mr_frame {
 MR_API mr_frame *mr_frame_ref(mr_frame *frame);
 /* Drops *frame and sets it to NULL; NULL is allowed. */
 MR_API void mr_frame_unref(mr_frame **frame);
+
+/* The name that the program which sent the frame gave it, and that its records have; "": none. */
+MR_API const char *mr_frame_id(const mr_frame *frame);
+/* Gives a frame without one a name, which all frames that are made of it have, too. "" is none; at most MR_FRAME_ID
+ * bytes of it are kept. MR_ERROR_MEMORY. */
+enum { MR_FRAME_ID = 255 };
+MR_API int mr_frame_name(mr_frame *frame, const char *id);
 
 /* The vector of a frame that `classify` takes: the newest tensor among the results that has the name `tensor`; without
  * a name (NULL) the payload if that is a vector, else the newest tensor that is one. */

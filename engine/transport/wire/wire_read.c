@@ -281,6 +281,14 @@ static int read_classes(const mr_wire_reader *reader, const Millrace__V1__Result
     return MR_OK;
 }
 
+/* A list without rows: some dimension is 0. One whose size overflows is none. */
+static bool is_empty(const mr_format *format) {
+    bool empty = false;
+    for (int32_t i = 0; i < format->rank; i++)
+        empty |= format->dims[i] == 0;
+    return format->payload == MR_PAYLOAD_TENSOR && empty;
+}
+
 static int read_tensor(const mr_wire_reader *reader, const Millrace__V1__Result *from, mr_result *result) {
     mr_buffer *buffer;
     uint8_t *data;
@@ -289,12 +297,15 @@ static int read_tensor(const mr_wire_reader *reader, const Millrace__V1__Result 
         return MR_ERROR_PROTOCOL;
     result->format = *format;
     size_t bytes = mr_tensor_bytes(&result->format);
+    result->kind = MR_RESULT_TENSOR;
+    result->data = (const uint8_t *)result->classes;
+    if (is_empty(&result->format))
+        return MR_OK;
     if (result->format.payload != MR_PAYLOAD_TENSOR || !bytes || from->offset % mr_dtype_bytes(result->format.dtype))
         return refuse("a tensor without a size, or that is not aligned");
     int status = find(reader, from->block, from->offset, bytes, &buffer, &data);
     if (status)
         return status;
-    result->kind = MR_RESULT_TENSOR;
     result->data = data;
     result->buffer = mr_buffer_ref(buffer);
     return MR_OK;
@@ -349,6 +360,11 @@ static int fill_frame(mr_wire_reader *reader, const Millrace__V1__Item *item, mr
     frame->duration_ns = item->duration_ns;
     frame->born_ns = subtract(reader->now_ns, item->age_ns);
     frame->captured_ns = item->captured_ns;
+    if (strlen(item->id) > MR_FRAME_ID)
+        return refuse("a frame with a name of more than 255 bytes");
+    int named = mr_frame_name(frame, item->id);
+    if (named)
+        return named;
     if (item->remaining_ns)
         frame->deadline_ns = subtract(reader->now_ns, subtract(0, item->remaining_ns));
     frame->flags = item->flags & (MR_FRAME_KEY | MR_FRAME_DISPOSABLE | MR_FRAME_CORRUPT | MR_FRAME_HIDDEN |

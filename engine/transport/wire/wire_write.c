@@ -302,6 +302,7 @@ static int write_frame(mr_wire_writer *writer, const mr_frame *frame, Millrace__
     item->duration_ns = frame->duration_ns;
     item->age_ns = writer->now_ns - frame->born_ns;
     item->captured_ns = frame->captured_ns;
+    item->id = (char *)(uintptr_t)mr_frame_id(frame); /* protobuf-c only reads it */
     int64_t remaining_ns = frame->deadline_ns - writer->now_ns;
     if (frame->deadline_ns)
         item->remaining_ns = remaining_ns ? remaining_ns : -1; /* 0 stands for none */

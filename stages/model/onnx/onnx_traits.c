@@ -65,6 +65,32 @@ bool mr_onnx_gives_scores(const char *operation) {
     return is_one_of((mr_pb_span){at, at + strlen(operation)}, to_scores);
 }
 
+/* ---- sizes that values decide ------------------------------------------------------------------------------------ */
+
+static const char *const finding[] = {"NonZero", "NonMaxSuppression", "Unique", "Compress", NULL};
+
+static void mark(bool *needed, const mr_onnx_tensor *tensor) {
+    if (tensor && tensor->producer != MR_ONNX_NONE)
+        needed[tensor->producer] = true;
+}
+
+const char *mr_onnx_sized_by(const mr_onnx_graph *graph, mr_pb_span name, char text[MR_ONNX_OPERATOR_TEXT]) {
+    bool *needed = mr_calloc(graph->node_count + 1, sizeof *needed);
+    text[0] = 0;
+    if (!needed)
+        return text;
+    mark(needed, find_tensor(graph, name));
+    for (size_t n = graph->node_count; n-- > 0 && !*text;) {
+        const mr_onnx_node *node = &graph->nodes[n];
+        if (needed[n] && is_one_of(node->operation, finding))
+            copy_name(node->operation, text, MR_ONNX_OPERATOR_TEXT);
+        for (int i = 0; needed[n] && i < node->input_count; i++)
+            mark(needed, mr_onnx_input(graph, node, i));
+    }
+    mr_free(needed);
+    return text;
+}
+
 /* ---- across a batch ---------------------------------------------------------------------------------------------- */
 
 enum { NO_AXIS = -1, UNKNOWN_AXIS = -2, MODEL_SETS = 8, SET_DOMAIN = 1, SET_VERSION = 2, SOFTMAX_OF_ONE_AXIS = 13 };

@@ -16,6 +16,10 @@ const char *mr_onnx_finish(const mr_onnx_graph *graph, mr_pb_span name, char tex
  * Also of NULL and "". */
 bool mr_onnx_gives_scores(const char *operation);
 
+/* Writes the operator on whose values the size of the tensor `name` depends, such as "NonZero": one that gives as many
+ * rows as it finds. "": there is none among those that compute it. Returns `text`. */
+const char *mr_onnx_sized_by(const mr_onnx_graph *graph, mr_pb_span name, char text[MR_ONNX_OPERATOR_TEXT]);
+
 /* What mr_onnx_find_mixing is asked about. */
 typedef struct mr_onnx_batch {
     const mr_onnx_shape *inputs; /* as for mr_onnx_infer, with the batch as their first size */

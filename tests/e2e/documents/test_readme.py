@@ -69,7 +69,7 @@ class Readme(Case):
         self.build_plugin()
         for document in DOCUMENTS:
             for text in blocks("yaml", document):
-                self.run_pipeline(text, verb="check", rows=False)
+                self.run_pipeline(text, "--plugins", verb="check", rows=False)
 
     def test_the_c_compiles(self):
         count = 0

@@ -103,7 +103,8 @@ class Deploy(Case):
 
     def test_pods_do_not_share_folders(self):
         told = self.deploy(self.pipeline(), "kubernetes", code=78)
-        self.assertIn("nodes.camera: pods reach each other by name only: write listen: tcp://*:7001", told)
+        self.assertRegex(told, r"nodes.camera \(ipc:[^)]*\), nodes.worker \(ipc:[^)]*\): pods reach each other by name "
+                               r"only: write listen: tcp://\*:7001")
 
     @unittest.skipUnless(shutil.which("systemd-analyze"), "no systemd-analyze")
     def test_one_process_as_a_unit(self):
@@ -293,9 +294,9 @@ class Words(Case):
         if target == "slurm":
             self.assertEqual(call(["bash", "-n", folder / "words.sbatch"]).returncode, 0)
             environment = {"SLURM_JOB_ID": "7", "PATH": f"{self.folder}/bin:{os.environ['PATH']}"}
-            said = call(["bash", folder / "words.sbatch"], environment=environment)
+            said = call(["bash", folder / "words.sbatch"], environment=environment, cwd=self.folder)
             self.assertEqual(said.returncode, 0, said.stderr)
-            return said.stdout.split("\0")[3:-1]
+            return said.stdout.split("\0")[7:-1]  # behind the words of srun and of the loop
         lines = self.unit("words-first.service", "Command Line: ")
         # It prints them as a shell takes them.
         return variables(call(["bash", "-c", "printf '%s\\0' " + lines[0]]).stdout.split("\0")[1:-1])

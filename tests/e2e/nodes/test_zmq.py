@@ -446,6 +446,42 @@ stages:
 """, rows=False)
         self.assertEqual(self.end_of(running)[0]["ledger"]["delivered"], 20)
 
+    def test_answers_have_the_id_of_their_question(self):
+        """Through a join, another node and back, in JSON and in protobuf."""
+        text = f"""
+version: 1
+pipeline: asked
+sources:
+  app: {{type: zmq.pull, endpoint: "{self.endpoint}", format: u8 1}}
+stages:
+  left: {{type: "null", input: app}}
+  right: {{type: "null", input: app}}
+  both: {{type: join, join: {{left: left, right: right}}}}
+  results: {{type: jsonl, input: both, path: "{self.folder}/results.jsonl"}}
+  out: {{type: zmq.push, input: both, encoding: protobuf, endpoint: "ipc://{self.folder}/out"}}
+"""
+        asked = ["job-3", "/x/\u00e9 a.jpg", 17, None, "x" * 255, "proto"]
+        wanted = [str(one or "") for one in asked]
+        for nodes in ("", "nodes: {{first: {{stages: [left]}}, last: {{stages: [right, both, results, out]}}}}"):
+            running = self.start(text + nodes.format())
+            socket = self.socket(zmq.PUSH)
+            for one in asked[:-1]:
+                socket.send_multipart([json.dumps({} if one is None else {"id": one}).encode(), b"a"])
+            socket.send_multipart([results_pb2.Record(id="proto").SerializeToString(), b"a"])
+            socket.send_multipart([json.dumps({"id": "y" * 256}).encode(), b"a"])  # too long
+            socket.send_json({"end": True})
+            answers = self.context.socket(zmq.PULL)
+            self.addCleanup(answers.close, 0)
+            answers.setsockopt(zmq.RCVTIMEO, int(TIMEOUT * 1000))
+            answers.connect(f"ipc://{self.folder}/out")
+            got = []
+            while not (record := results_pb2.Record.FromString(answers.recv())).end:
+                got.append(record.id)
+            self.assertEqual(got, wanted)
+            self.assertEqual(self.dropped(self.end_of(running)[0]), {("app", "bad message"): 1})
+            self.assertEqual([row.get("id", "") for row in self.rows(self.folder / "results.jsonl")], wanted)
+            socket.close()
+
     # ---- who may
 
     def test_only_known_keys(self):

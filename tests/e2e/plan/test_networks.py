@@ -152,6 +152,40 @@ class Networks(Case):
                 (self.assertIn if name in mixing else self.assertNotIn)(words, told)
                 self.assertNotIn("across", self.plan(self.infer(path).replace("infer", stage)))
 
+    def test_outputs_as_long_as_the_values_say(self):
+        """Lists of at most max_rows, also empty ones, in one process and in two."""
+        def network(name, limit):
+            WEIGHTS["limit"] = np.array(limit, "f4")
+            return self.save(name, [helper.make_node("Greater", ["x", "limit"], ["g"]),
+                                    helper.make_node("NonZero", ["g"], ["at"]),
+                                    helper.make_node("Transpose", ["at"], ["rows"], perm=[1, 0])],
+                             [VALUE("at", T.INT64, [4, "k"]), VALUE("rows", T.INT64, ["k", 4])])
+        nodes = "nodes:\n  a: {stages: [decode, preprocess, last]}\n  b: {stages: results}\n"
+        for name, limit in (("some", 0.6), ("none", 2)):
+            run = self.results(self.infer(network(name, limit)))
+            self.assertEqual(len(run.rows), 8)
+            for row in run.rows:
+                at, rows = row["tensors"]
+                expected = np.nonzero(np.reshape(row["features"], (1, 3, 8, 8)) > WEIGHTS["limit"])
+                count = len(expected[0])
+                self.assertEqual(count > 0, name == "some")
+                self.assertEqual((at["shape"], rows["shape"]), ([4, count], [count, 4]))
+                self.assertEqual(at["data"], np.array(expected).flatten().tolist())
+                self.assertEqual(rows["data"], np.array(expected).T.flatten().tolist())
+            text = (self.folder / "pipeline.yaml").read_text()
+            apart = self.run_pipeline(text + nodes)
+            self.assertEqual([row["tensors"] for row in apart.rows], [row["tensors"] for row in run.rows])
+        path = network("some", 0.6)
+        whole = self.results(self.infer(path, ", outputs: [rows]")).rows
+        short = self.results(self.infer(path, ", outputs: [rows], max_rows: 5"))
+        self.assertIn("8 frames had more rows than max_rows (5), and keep the first of them", short.err)
+        self.assertEqual([row["tensors"][0]["data"] for row in short.rows],
+                         [row["tensors"][0]["data"][:20] for row in whole])
+        self.assertIn("depends on values (NonZero): such outputs are made for one frame at a time; remove batch",
+                      self.plan(self.infer(path, ", batch: 2"), code=78))
+        self.assertIn("only infer on the processors (device: cpu) takes such outputs",
+                      self.plan(self.infer(path, ", device: sim:0"), code=78))
+
     def classified(self, path, more="", before="network"):
         network = self.infer(path).replace("last", "network")
         return network + f"  last: {{type: classify, input: {before}, top_k: 3{more}}}\n"

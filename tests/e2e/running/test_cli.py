@@ -393,6 +393,16 @@ class Streams(Case):
         self.assertIn(b"Broken pipe", run.stderr.read())
         run.stderr.close()
 
+    def test_a_fifo_without_a_reader_is_waited_for(self):
+        fifo = self.folder / "fifo"
+        os.mkfifo(fifo)
+        run = start([MILLRACE, "run", self.write(SHORT), "--output", fifo], stdout=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE, text=True)
+        self.assertIn("waits until a program reads", run.stderr.readline())
+        self.assertEqual(len(fifo.read_text().splitlines()), 100)
+        self.assertEqual(run.wait(timeout=TIMEOUT), 0)
+        run.stderr.close()
+
     def test_a_terminal_that_cannot_go_back_is_not_asked_to(self):
         pipeline = self.write(ENDLESS)
         nodes = self.write(ENDLESS + "nodes: {a: {stages: [pass]}, b: {stages: [results]}}\n", "nodes.yaml")

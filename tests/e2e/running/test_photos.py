@@ -202,6 +202,21 @@ class Written(Photos):
             self.assertEqual(seen.format, "JPEG")
 
 
+class Avif(Photos):
+    def test_layouts_and_animations(self):
+        gray = drawing().convert("L")
+        drawing().save(self.folder / "animated.avif", save_all=True, append_images=[drawing().rotate(180)])
+        for name, picture, options in (("444.avif", drawing(), {"subsampling": "4:4:4"}), ("animated.avif", None, {}),
+                                       ("422.avif", drawing(), {"subsampling": "4:2:2"}),
+                                       ("gray.avif", gray, {"subsampling": "4:0:0"})):
+            with self.subTest(name):
+                if picture:
+                    picture.save(self.folder / name, quality=95, **options)
+                written, _ = self.images(f"{self.folder}/{name[:-1]}[f]")
+                with Image.open(written[0]) as seen:
+                    self.assertLess(difference(seen, picture or drawing())[0], 4)
+
+
 class Folders(Photos):
     def setUp(self):
         super().setUp()
@@ -387,9 +402,31 @@ class Heic(Photos):
         for name, source in (("a.heic", "a.heic"), ("b.HEIC", "a.heic"), ("c.png", "source.png")):
             shutil.copy(self.folder / source, self.folder / "in" / name)
         drawing(128, 96).save(self.folder / "in/d.avif", quality=95)
-        features = np.array([row["features"] for row in self.rows(self.folder / "in").rows])
+        one = self.rows(self.folder / "in", "--workers", 1).rows
+        features = np.array([row["features"] for row in one])
         self.assertEqual(len(features), 4)
         self.assertLess(np.abs(features - features[2]).mean(), 4)
+        self.assertEqual(self.rows(self.folder / "in", "--workers", 3).rows, one)
+
+    def test_other_kinds(self):
+        """Gray, R'G'B', with a thumbnail, several pictures, and AVIF by the same program."""
+        drawing(128, 96).convert("L").save(self.folder / "gray.png")
+        drawing(128, 96).rotate(180).save(self.folder / "other.png")
+        rgb = ("-L", "-p", "chroma=444", "--matrix_coefficients", "0")
+        for name, source, *options in (("gray.heic", "gray.png"), ("rgb.heic", "source.png", *rgb),
+                                       ("thumb.heic", "source.png", "-t", "16"), ("b.avif", "source.png", "-A")):
+            with self.subTest(name):
+                self.encode(source, name, *options)
+                expected = drawing(128, 96).convert("L") if source == "gray.png" else None
+                self.assert_is_drawing(self.folder / name, expected)
+        self.encode("other.png", "two.heic", self.folder / "source.png")
+        self.assert_is_drawing(self.folder / "two.heic")
+
+    def test_larger_than_allowed(self):
+        text = ROWS.format(uri=self.folder / "a.heic").replace("input: photos}", "input: photos, max_pixels: 12287}")
+        run = self.run_pipeline(text, code=65)
+        self.assertIn("a.heic is 128x96, larger than max_pixels (12287) allows", run.err)
+        self.run_pipeline(text.replace("12287", "12288"))
 
     def test_a_damaged_one(self):
         data = (self.folder / "a.heic").read_bytes()

@@ -126,6 +126,16 @@ class Pipelines(harness.Case):
         self.assert_balanced(run)
         self.assert_same_classes(run.rows, seen)
 
+    def test_alarm(self):
+        """Two appearances of the cockatoo: a row and a whole JPEG each."""
+        pictures = self.folder / "alarms"
+        run = self.rows("alarm", "--set", f"stages.images.path={pictures}")
+        self.assertEqual({row["classes"][0]["index"] for row in run.rows}, {89})
+        self.assertTrue(1 <= len(run.rows) < 10, len(run.rows))
+        self.assertEqual(sorted(path.name for path in pictures.iterdir()),
+                         [f"video-{row['seq']:06}.jpg" for row in run.rows])
+        self.assertTrue(all(path.read_bytes()[-2:] == b"\xff\xd9" for path in pictures.iterdir()))
+
     def test_motion(self):
         run = self.rows("motion", "--set", "sources.street.duration=10s")
         self.assertEqual(run.ledger["in"], 100)

@@ -196,7 +196,8 @@ static void shapes_and_types_that_do_not_fit(void **state) {
             "takes tensor f32 3x8x6 (the input \"images\" of any-batch.onnx), but in gives tensor u8 3x8x6");
     REFUSED(MR_ERROR_CONFIG, "f32 5", "type: infer, model: @/bytes.onnx", "takes tensor u8 5 (the input",
             "gives tensor f32 5");
-    REFUSED(MR_ERROR_CONFIG, "f32 5", "type: infer, model: @/seen.onnx", "\"places\"", "seen.onnx", "depends");
+    REFUSED(MR_ERROR_CONFIG, "f32 5", "type: infer, model: @/seen.onnx, device: sim:0", "\"places\"",
+            "seen.onnx", "depends");
     REFUSED(MR_ERROR_CONFIG, "f32 3x8x6", "type: features, model: @/batch-of-4.onnx, batch: {size: 8}",
             "batches of 4", "8");
 }

@@ -137,8 +137,10 @@ static void outputs_that_cannot_be_opened_are_reported(void **state) {
     snprintf(path, sizeof path, "%s/fifo", folder);
     assert_int_equal(mkfifo(path, 0600), 0);
     assert_true(mr_output_blocks(path));
-    assert_int_equal(mr_output_open(&output, path), MR_ERROR_IO);
-    assert_non_null(strstr(mr_message(), "FIFO"));
+    /* Without a reader it is opened by the first write. */
+    assert_int_equal(mr_output_open(&output, path), MR_OK);
+    assert_true(output.awaits_reader && output.fd == 0);
+    mr_output_close(&output, NULL);
     unlink(path);
     rmdir(folder);
 }

@@ -287,15 +287,20 @@ static int put_job(yajl_gen json, const manifests *m, int n) {
 
 /* ---- all of it ------------------------------------------------------------------------------------------------- */
 
-/* Pods share no folder, and each has an address of its own. */
+/* Pods share no folder, and each has an address of its own. All nodes that do not fit are named at once. */
 static int check(const mr_deployment *of) {
+    char wrong[1024] = "";
+    size_t at = 0;
     for (size_t n = 0; n < of->plan->node_count; n++) {
         const mr_view_node *node = &of->plan->nodes[n];
-        if (node->listen && strncmp(node->listen, "tcp://*:", 8) != 0)
-            return mr_fail(MR_ERROR_CONFIG, "nodes.%s: pods reach each other by name only: write listen: "
-                           "tcp://*:7001, without `address`, and a key, in place of %s", node->id, node->listen);
+        if (node->listen && strncmp(node->listen, "tcp://*:", 8) != 0 && at < sizeof wrong)
+            at += (size_t)snprintf(wrong + at, sizeof wrong - at, "%snodes.%s (%s)", at ? ", " : "", node->id,
+                                   node->listen);
     }
-    return MR_OK;
+    if (!at)
+        return MR_OK;
+    return mr_fail(MR_ERROR_CONFIG, "%s: pods reach each other by name only: write listen: tcp://*:7001, without "
+                                    "`address`, and a key, in each of them", wrong);
 }
 
 static char *read_pipeline(const char *path) {

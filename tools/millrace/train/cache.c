@@ -401,7 +401,7 @@ static int keep_left(mr_cache_writer *writer, bool *placed) {
 
 /* MR_ERROR_AGAIN: another program has it. Where the file system has no locks nobody knows whether one does. */
 static int try_lock(mr_cache_writer *writer) {
-    writer->fd = open(writer->part, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    writer->fd = open(writer->part, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (writer->fd < 0)
         return mr_file_fail("write to", writer->part);
     writer->locked = !flock(writer->fd, LOCK_EX | LOCK_NB);
@@ -475,7 +475,7 @@ static int add_slot(mr_cache_writer *writer, size_t *slot) {
 
 static int begin_list(mr_cache_writer *writer) {
     const header head = header_of(list_magic, writer->width, writer->cache->slots, writer->cache->digest);
-    writer->list_fd = open(writer->list, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    writer->list_fd = open(writer->list, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
     writer->list_bytes = sizeof head;
     return writer->list_fd < 0 ? mr_file_fail("write to", writer->list)
                                : mr_file_write_at(writer->list, writer->list_fd, &head, sizeof head, 0);

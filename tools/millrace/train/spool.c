@@ -75,7 +75,7 @@ static int read_head(mr_spool *spool) {
 int mr_spool_open(mr_spool *spool, const char *folder, size_t files) {
     *spool = (mr_spool){.files = files};
     snprintf(spool->path, sizeof spool->path, "%s/vectors", folder);
-    spool->fd = open(spool->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    spool->fd = open(spool->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
     int status = spool->fd < 0 ? mr_file_fail("write", spool->path) : read_head(spool);
     if (status)
         mr_spool_close(spool);

@@ -1,0 +1,147 @@
+/* filter: lets a frame through if its results name a class that is wanted; or, with `not`, if they name none. */
+#include <stddef.h>
+
+#include "engine/base/memory.h"
+#include "stages/list.h"
+#include "stages/wanted.h"
+
+typedef struct filter_options {
+    mr_strings classes;
+    double score;
+    int64_t for_ns, again_ns;
+    bool not;
+} filter_options;
+
+/* Of one wanted class; with `not`, or without labels, there is one for all. */
+typedef struct sight {
+    int64_t since_ns; /* the first of the frames in a row that have it; MR_NO_TIME: none */
+    int64_t last_ns;  /* the last that it let through; likewise */
+} sight;
+
+/* Of one source. */
+typedef struct filter_state {
+    sight *sights;
+    size_t count;
+    uint32_t epoch;
+    int64_t now_ns; /* of the last frame */
+} filter_state;
+
+#define FIELD(name) offsetof(filter_options, name)
+static const mr_option options[] = {
+    {.name = "classes", .kind = MR_OPTION_STRINGS, .offset = FIELD(classes),
+     .help = "labels that let a frame through if it has one of them; by default every label"},
+    {.name = "score", .kind = MR_OPTION_DOUBLE, .offset = FIELD(score), .fallback = "0.5", .min = -1e9, .max = 1e9,
+     .help = "lowest score of a class that counts"},
+    {.name = "for", .kind = MR_OPTION_DURATION, .offset = FIELD(for_ns), .fallback = "0s", .max = 86400e9,
+     .help = "how long each frame must have had the class before one passes; 0s: the first one passes"},
+    {.name = "again", .kind = MR_OPTION_DURATION, .offset = FIELD(again_ns), .fallback = "0s", .max = 86400e9 * 365,
+     .help = "least time between two frames that the same class lets through; 0s: every frame passes"},
+    {.name = "not", .kind = MR_OPTION_BOOL, .offset = FIELD(not), .fallback = "false",
+     .help = "lets through frames that have none of the classes, for `for`, instead"},
+    MR_OPTIONS_END};
+
+static mr_wanted wanted_of(const filter_options *given) {
+    return (mr_wanted){.classes = &given->classes, .score = given->score};
+}
+
+static int negotiate(mr_negotiation *n) {
+    const filter_options *given = n->options;
+    const mr_wanted wanted = wanted_of(given);
+    if (!mr_wanted_may_come(&n->inputs[0]))
+        return mr_refuse(n, NULL, "no frame that comes here has classes: name a stage after classify as its input");
+    return mr_wanted_check(n, &wanted, given->not ? "every frame would pass" : "no frame would ever pass",
+                           given->not ? "stops no frame" : "lets no frame through");
+}
+
+static int open_stage(mr_stage *self) {
+    const filter_options *given = self->options;
+    filter_state *state = self->state;
+    state->count = given->not || !given->classes.count ? 1 : given->classes.count;
+    state->sights = mr_calloc(state->count, sizeof *state->sights);
+    state->now_ns = MR_NO_TIME;
+    return state->sights ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for %zu classes", state->count);
+}
+
+static void close_stage(mr_stage *self) {
+    filter_state *state = self->state;
+    mr_free(state->sights);
+}
+
+static int64_t time_of(const mr_frame *frame) {
+    return frame->pts_ns == MR_NO_TIME ? frame->born_ns : frame->pts_ns;
+}
+
+/* A connection that begins anew has times of its own. */
+static void keep_up(filter_state *state, const mr_frame *frame) {
+    const int64_t now_ns = time_of(frame);
+    if (state->now_ns == MR_NO_TIME || state->epoch != frame->identity.epoch || now_ns < state->now_ns)
+        for (size_t i = 0; i < state->count; i++)
+            state->sights[i] = (sight){.since_ns = MR_NO_TIME, .last_ns = MR_NO_TIME};
+    state->epoch = frame->identity.epoch;
+    state->now_ns = now_ns;
+}
+
+/* The class is in this frame, or is not; whether it lets the frame through. */
+static bool look(const filter_options *given, sight *of, bool seen, int64_t now_ns) {
+    if (!seen) {
+        of->since_ns = MR_NO_TIME;
+        return false;
+    }
+    if (of->since_ns == MR_NO_TIME)
+        of->since_ns = now_ns;
+    bool due = of->last_ns == MR_NO_TIME || now_ns - of->last_ns >= given->again_ns;
+    if (!due || now_ns - of->since_ns < given->for_ns)
+        return false;
+    of->last_ns = now_ns;
+    return true;
+}
+
+static bool has(const mr_wanted *wanted, const mr_frame *frame, int index) {
+    for (const mr_result *result = frame->results; result; result = result->next)
+        for (size_t i = 0; result->kind == MR_RESULT_CLASSES && i < result->count; i++)
+            if (mr_wanted_index(wanted, &result->classes[i]) == index)
+                return true;
+    return false;
+}
+
+static bool passes(const filter_options *given, filter_state *state, const mr_frame *frame) {
+    const mr_wanted wanted = wanted_of(given);
+    const mr_result *result;
+    bool any = false;
+    keep_up(state, frame);
+    if (given->not)
+        return look(given, state->sights, !mr_wanted_find(&wanted, frame, &result), state->now_ns);
+    for (size_t i = 0; i < state->count; i++)
+        any |= look(given, &state->sights[i], has(&wanted, frame, (int)i), state->now_ns);
+    return any;
+}
+
+static int process(mr_stage *self, mr_io *io) {
+    const mr_frame *frame = mr_io_input(io);
+    /* The picture of a camera that is away shows nothing. */
+    if (!(frame->flags & MR_FRAME_AWAY) && passes(self->options, self->state, frame))
+        return mr_io_forward(io, 0);
+    mr_io_absorb(io, frame, "filtered");
+    return MR_DONE;
+}
+
+static const mr_port inputs[] = {{.name = "in", .help = "frames with classes"}, {0}};
+static const mr_port outputs[] = {{.name = "out", .help = "those of them that pass, unchanged"}, {0}};
+
+const mr_stage_type mr_filter_stage = {
+    .name = "filter",
+    .summary = "lets frames through by their classes; the others are absorbed as \"filtered\"",
+    .help = "For alarms: a row and a picture when a class appears, and not for every frame. A frame passes if it has a "
+            "class of `classes` with at least `score`. The times of `for` and `again` are those of the frames, for "
+            "each source and class.",
+    .inputs = inputs,
+    .outputs = outputs,
+    .options = options,
+    .options_bytes = sizeof(filter_options),
+    .state_bytes = sizeof(filter_state),
+    .entry = MR_ENTRY_PER_SOURCE,
+    .negotiate = negotiate,
+    .open = open_stage,
+    .process = process,
+    .close = close_stage,
+};
