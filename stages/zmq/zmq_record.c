@@ -14,8 +14,8 @@
 static const double MOST_S = 9.2e9;
 
 static void take_format(mr_zmq_record *to, const char *text, size_t bytes) {
-    const size_t room = sizeof to->format_text - 1;
-    snprintf(to->format_text, sizeof to->format_text, "%.*s", (int)mr_utf8_fit(text, bytes < room ? bytes : room), text);
+    const size_t room = sizeof to->format_text - 1, fit = mr_utf8_fit(text, bytes < room ? bytes : room);
+    snprintf(to->format_text, sizeof to->format_text, "%.*s", (int)fit, text);
     if (!mr_value_format(to->format_text, &to->format) ||
         (to->format.payload != MR_PAYLOAD_PICTURE && to->format.payload != MR_PAYLOAD_TENSOR))
         to->format = (mr_format){.payload = MR_PAYLOAD_ANY};

@@ -141,7 +141,8 @@ def rtsp(streams):
     put("rtsp", "sdp", "\7" + SDP)
     put("rtsp", "described", "\6RTSP/1.0 200 OK\r\nCSeq: 2\r\nContent-Base: rtsp://h/x/\r\n"
         f"Content-Length: {len(SDP)}\r\n\r\n{SDP}")
-    put("rtsp", "digest", "\6RTSP/1.0 401 Unauthorized\r\nCSeq: 3\r\n" + DIGEST + 'WWW-Authenticate: Basic realm="x"\r\n\r\n')
+    put("rtsp", "digest", f"\6RTSP/1.0 401 Unauthorized\r\nCSeq: 3\r\n{DIGEST}"
+        'WWW-Authenticate: Basic realm="x"\r\n\r\n')
     put("rtsp", "moved", "\6RTSP/1.0 302 Moved\r\nLocation: rtsp://u:p@other:8554/y\r\nTransport: RTP/AVP;unicast;"
         "server_port=5000-5001;ssrc=1234ABCD\r\n\r\n")
     report = struct.pack(">BBHIIIIII", 0x80, 200, 6, 1, 0xe0000000, 0, 9000, 10, 1000)
@@ -233,10 +234,10 @@ def networks():
     out = helper.make_tensor_value_info("out", TensorProto.FLOAT, ["n", 3])
     nodes = [helper.make_node("Conv", ["in", "w"], ["c"], kernel_shape=[3, 3]), helper.make_node("Relu", ["c"], ["r"]),
              helper.make_node("GlobalAveragePool", ["r"], ["p"]), helper.make_node("Flatten", ["p"], ["f"])]
-    ends = {"plain": [helper.make_node("Identity", ["f"], ["out"])], "softmax": [helper.make_node("Softmax", ["f"], ["out"])],
-            "dense": [helper.make_node("Gemm", ["f", "g"], ["out"])]}
-    made = [graph(nodes + end, [out], weights("w", 3, 3, 3, 3), weights("g", 3, 3)) for end in ends.values()]
-    outside = graph(nodes + ends["plain"], [out], weights("w", 3, 3, 3, 3))
+    ends = [helper.make_node("Identity", ["f"], ["out"]), helper.make_node("Softmax", ["f"], ["out"]),
+            helper.make_node("Gemm", ["f", "g"], ["out"])]
+    made = [graph(nodes + [end], [out], weights("w", 3, 3, 3, 3), weights("g", 3, 3)) for end in ends]
+    outside = graph(nodes + ends[:1], [out], weights("w", 3, 3, 3, 3))
     stored = outside.graph.initializer[0]
     stored.ClearField("raw_data")
     stored.data_location = TensorProto.EXTERNAL
@@ -255,12 +256,13 @@ def networks():
 def heads():
     matrix = io.BytesIO()
     numpy.save(matrix, numpy.arange(1, 9, dtype=numpy.float32).reshape(2, 4))
-    files = {"labels.txt": hashlib.sha256(b"a\nb\n").hexdigest(), "weights.npy": hashlib.sha256(matrix.getvalue()).hexdigest()}
+    files = {"labels.txt": hashlib.sha256(b"a\nb\n").hexdigest(),
+             "weights.npy": hashlib.sha256(matrix.getvalue()).hexdigest()}
     card = {"format": 1, "kind": "softmax", "width": 3, "classes": 2, "files": files, "warnings": ["w"],
             "tried": [{"penalty": 0.1, "steps": 5, "end": "gradient"}], "figures": {"accuracy": 0.5}}
     put("head", "card", "\2" + json.dumps(card))
-    put("head", "signature", b"\1" + b"-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEATNGAQF8nUYLw6IZ9bPEH8CnmrOfoqzAEduj4VI"
-        b"ufER8=\n-----END PUBLIC KEY-----\n")
+    put("head", "signature", b"\1" + b"-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEATNGAQF8nUYLw6IZ9bPEH8Cnmr"
+        b"OfoqzAEduj4VIufER8=\n-----END PUBLIC KEY-----\n")
 
 
 committed()

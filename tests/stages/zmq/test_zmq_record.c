@@ -13,7 +13,7 @@ static int read_text(mr_zmq_record *to, const char *text) {
     return mr_zmq_record_read(to, (const uint8_t *)text, strlen(text));
 }
 
-/* A field of text of a Record: its number behind the kind of length-delimited fields (2), in two bytes if it is long. */
+/* A text in a Record: the field's number and the kind of fields with a length (2), the length, and its bytes. */
 static size_t put_text(uint8_t *to, unsigned field, const char *text) {
     const unsigned key = field << 3 | 2;
     const size_t length = strlen(text);
