@@ -39,8 +39,8 @@ const mr_option mr_decode_options[] = {
      .help = "leave out, before they are decoded, pictures that no other depends on, or all but key frames"},
     {.name = "damaged", .neutral = true, .kind = MR_OPTION_ENUM, .offset = FIELD(damaged), .fallback = "drop",
      .choices = damaged_choices,
-     .help = "drop pictures that the decoder finds damaged or that lack packets, and those behind them or behind missing "
-             "packets up to the next that needs none of them, counted as corrupt, or keep them; mark: keep them, with "
+     .help = "drop pictures that the decoder finds damaged or that lack packets, and those behind them or behind "
+             "missing packets up to the next that needs none of them, counted as corrupt, or keep them; mark: keep them, with "
              "`damaged` in their records. If the stream shows that no other picture depends on a damaged one, it alone "
              "is dropped. Damage that the decoder does not notice (a few bytes of H.264, most of HEVC, VP9 and AV1) "
              "passes. Samples that a still picture lacks are 0"},
