@@ -39,7 +39,7 @@ typedef enum mr_source_phase {
 typedef struct mr_source_state {
     mr_instance *instance;
     _Atomic bool leaving;     /* it is to end, as if the run were stopping */
-    _Atomic uint32_t last_epoch; /* the largest so far, of this place */
+    _Atomic uint32_t last_epoch; /* the largest so far */
     uint32_t first_epoch;     /* what its own epochs are added to; written while no source is there */
     _Atomic int64_t expected; /* frames announced */
     _Atomic uint64_t seams;   /* interruptions that its frames reported */
@@ -54,7 +54,6 @@ typedef struct mr_source_state {
     mr_source_phase phase;
     struct mr_newcomer *next; /* the source that is to have the place next; NULL: none waits */
     mr_spec *spec;            /* holds its options; NULL: they are the plan's */
-    bool used;                /* a source has had the place */
     bool gives_own;           /* the next field holds; else the plan's */
     mr_format_set gives;      /* proven of the source that has the place */
     mr_tally tally;

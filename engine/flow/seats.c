@@ -21,8 +21,7 @@ int mr_seats_create(mr_graph *graph) {
     if (!graph->departed)
         return mr_fail(MR_ERROR_MEMORY, "no memory for sources that come and go");
     for (size_t s = 0; s < graph->plan->source_count; s++) {
-        graph->sources[s].used = !graph->plan->vertices[s].reserved;
-        graph->sources[s].phase = graph->sources[s].used ? MR_SOURCE_HERE : MR_SOURCE_VACANT;
+        graph->sources[s].phase = graph->plan->vertices[s].reserved ? MR_SOURCE_VACANT : MR_SOURCE_HERE;
     }
     return mr_names_create(&graph->ids, MOST_IDS, MOST_ID_BYTES);
 }
@@ -175,21 +174,13 @@ static void rename_instances(mr_graph *graph, uint32_t source) {
             mr_instance_rename(graph->instances[i]);
 }
 
-/* The first epoch of the next source: above those of its place, and of that id. */
-static uint32_t next_epoch(const mr_graph *graph, uint32_t source, const char *id) {
-    const mr_source_state *state = &graph->sources[source];
-    uint32_t least = state->used ? atomic_load_explicit(&state->last_epoch, memory_order_relaxed) + 1 : 0;
-    return mr_departed_epoch(graph->departed, id, least);
-}
-
 /* The place is vacant, and `id` kept. Takes newcomer->with over. With the lock. */
 static void seat(mr_graph *graph, uint32_t place, mr_newcomer *newcomer, const char *id) {
     mr_source_state *state = &graph->sources[place];
     const mr_plan_vertex *source = &newcomer->with->vertices[newcomer->source];
     mr_plan_seat((mr_plan *)(uintptr_t)graph->plan, place, source, id, keep_label(graph, source->note));
-    state->first_epoch = next_epoch(graph, place, id);
+    state->first_epoch = mr_departed_epoch(graph->departed, id);
     atomic_store_explicit(&state->last_epoch, state->first_epoch, memory_order_relaxed);
-    state->used = true;
     state->gives = newcomer->with->vertices[newcomer->source].outputs[0].set;
     state->gives_own = true;
     state->spec = (mr_spec *)(uintptr_t)newcomer->with->spec;
@@ -445,6 +436,15 @@ static const mr_yaml *node_of(const mr_graph *graph, uint32_t place, const char 
         if (strcmp(spec->sources[s].id, id) == 0)
             return spec->sources[s].node;
     return NULL;
+}
+
+bool mr_seat_gives(mr_graph *graph, const char *id) {
+    pthread_mutex_lock(&graph->lock);
+    uint32_t place = mr_seat_find(graph, id);
+    const mr_source_state *state = place == MR_SOURCE_NONE ? NULL : &graph->sources[place];
+    bool gives = state && state->phase == MR_SOURCE_HERE && !state->next;
+    pthread_mutex_unlock(&graph->lock);
+    return gives;
 }
 
 int mr_seat_options(mr_graph *graph, const char *id, mr_arena *arena, mr_yaml **node) {

@@ -34,6 +34,8 @@ int mr_seat_leave(mr_graph *graph, const char *id);
 int mr_seat_await(mr_graph *graph, const char *id, int64_t timeout_ns);
 /* The number of the source of that id: MR_SOURCE_NONE if it is not there. With the lock. */
 uint32_t mr_seat_find(const mr_graph *graph, const char *id);
+/* Whether it is there, has not ended, and is neither leaving nor being replaced. */
+bool mr_seat_gives(mr_graph *graph, const char *id);
 /* Copies the map of its options into the arena, and of its places the file's name. MR_ERROR_USAGE if it is not
  * there. */
 int mr_seat_options(mr_graph *graph, const char *id, mr_arena *arena, mr_yaml **node);

@@ -39,6 +39,7 @@ struct mr_listed {
     int inotify, wake;       /* -1: there is none */
     atomic_bool ending;
     uint64_t seen;           /* state of the files when they were last read */
+    uint64_t here;           /* that of the path and its folder when they were watched */
     size_t count;
     known *sources;
 };
@@ -201,23 +202,42 @@ static uint64_t state_of(const char *path) {
     return sum;
 }
 
+/* Writes the folder of the files. */
+static const char *folder_of(const mr_listed *listed, char folder[PATH_MAX]) {
+    struct stat about;
+    snprintf(folder, PATH_MAX, "%s", listed->path);
+    return !stat(folder, &about) && S_ISDIR(about.st_mode) ? folder : dirname(folder);
+}
+
+/* Differs if the path, its folder, or a link on the way leads to another place by now, which inotify does not say: it
+ * follows the folder that was opened. */
+static uint64_t place_of(const mr_listed *listed) {
+    char folder[PATH_MAX];
+    return mix(mix(0, listed->path), folder_of(listed, folder));
+}
+
 /* The folder of the files: editors, and those who deploy, put a new file in the place of the old one. */
 static void watch(mr_listed *listed) {
     char copy[PATH_MAX];
-    struct stat about;
-    snprintf(copy, sizeof copy, "%s", listed->path);
-    const char *folder = !stat(copy, &about) && S_ISDIR(about.st_mode) ? copy : dirname(copy);
+    const char *folder = folder_of(listed, copy);
+    if (listed->inotify >= 0)
+        close(listed->inotify);
+    listed->here = place_of(listed);
     listed->inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     const uint32_t what = IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_ATTRIB;
     if (listed->inotify < 0 || inotify_add_watch(listed->inotify, folder, what) < 0)
-        mr_log(MR_LOG_WARNING, "%s cannot be watched (%s): it is read again only when the run is asked to", folder,
-               strerror(errno));
+        mr_log_repeating(MR_LOG_WARNING, listed->path,
+                         "%s cannot be watched (%s): changes of its files are seen only when the run is asked to read "
+                         "them", folder, strerror(errno));
 }
 
-static void drain(int fd) {
+/* Whether there was something. */
+static bool drain(int fd) {
     char events[4096];
+    bool any = false;
     while (fd >= 0 && read(fd, events, sizeof events) > 0)
-        ;
+        any = true;
+    return any;
 }
 
 /* Several changes in a row are one. */
@@ -229,19 +249,22 @@ static void settle(const mr_listed *listed) {
 }
 
 static void *follow(void *context) {
+    enum { LOOK_MS = 1000 };
     mr_listed *listed = context;
     listed->seen = state_of(listed->path);
     read_list(listed);
     while (!atomic_load(&listed->ending)) {
         struct pollfd fds[] = {{.fd = listed->wake, .events = POLLIN}, {.fd = listed->inotify, .events = POLLIN}};
-        if (poll(fds, 2, -1) < 0)
+        int events = poll(fds, 2, LOOK_MS);
+        if (events < 0 || (!events && place_of(listed) == listed->here))
             continue;
-        drain(listed->wake);
+        watch(listed);
+        bool asked = drain(listed->wake);
         drain(listed->inotify);
-        if (!fds[0].revents)
+        if (!asked)
             settle(listed);
         uint64_t seen = state_of(listed->path);
-        if (atomic_load(&listed->ending) || (seen == listed->seen && !fds[0].revents))
+        if (atomic_load(&listed->ending) || (seen == listed->seen && !asked))
             continue;
         listed->seen = seen;
         read_list(listed);

@@ -4,6 +4,8 @@
 #include "engine/base/memory.h"
 #include "engine/flow/seats.h"
 #include "engine/pipeline/pipeline.h"
+#include "engine/spec/digest.h"
+#include "engine/spec/spec_id.h"
 #include "millrace/status.h"
 
 /* ---- parameters of later plans ----------------------------------------------------------------------------------- */
@@ -88,14 +90,28 @@ static int room_of(const mr_pipeline *pipeline, const mr_graph **graph) {
     return MR_OK;
 }
 
+static const char unchanged[] = "nothing to change: it has these options";
+
 /* ---- changing ---------------------------------------------------------------------------------------------------- */
 
 typedef int give_place(mr_graph *graph, mr_newcomer *newcomer);
 
+/* The source would be as it is: `added` has its present options as `node`. */
+static bool changes_nothing(const mr_pipeline *pipeline, const mr_spec_added *added, const mr_newcomer *newcomer) {
+    char before[MR_DIGEST_TEXT], after[MR_DIGEST_TEXT];
+    const mr_yaml *node = newcomer->with->spec->sources[newcomer->source].node;
+    return node && mr_seat_gives(pipeline->graph, added->id) && !mr_yaml_digest(added->node, before) &&
+           !mr_yaml_digest(node, after) && strcmp(before, after) == 0;
+}
+
 static int bring(mr_pipeline *pipeline, const mr_spec_added *added, give_place *give, mr_diagnostics *diagnostics) {
     mr_newcomer newcomer = {0};
     int status = prove(pipeline, added, &newcomer, diagnostics);
-    if (!status && (status = give(pipeline->graph, &newcomer)))
+    bool sets = give == mr_seat_replace && added->option_count;
+    bool same = !status && sets && changes_nothing(pipeline, added, &newcomer);
+    if (same)
+        mr_diagnose(diagnostics, MR_SEVERITY_WARNING, MR_OK, (mr_place){0}, NULL, "%s", unchanged);
+    else if (!status && (status = give(pipeline->graph, &newcomer)))
         report(diagnostics, status);
     mr_plan_destroy(&newcomer.with);
     return status;
@@ -116,6 +132,9 @@ int mr_pipeline_add_source(mr_pipeline *pipeline, const char *id, size_t option_
     const mr_graph *graph;
     const mr_spec_added added = {.id = id, .option_count = option_count, .options = options};
     int status = room_of(pipeline, &graph);
+    if (!status && (!mr_spec_source_id_is_plain(id) || strcmp(id, "sources") == 0))
+        status = mr_fail(MR_ERROR_CONFIG, "\"%s\" cannot be the id of a source: use letters, digits, - and _, up to %d "
+                         "bytes", id, MR_SPEC_ID_BYTES);
     if (!status)
         status = mr_seat_is_free(pipeline->graph, id);
     return status ? report(diagnostics, status) : bring(pipeline, &added, mr_seat_take, diagnostics);
@@ -130,6 +149,11 @@ int mr_pipeline_set_source(mr_pipeline *pipeline, const char *id, size_t option_
     if (!status)
         status = mr_seat_options(pipeline->graph, id, &arena, &node);
     const mr_spec_added added = {.id = id, .node = node, .option_count = option_count, .options = options};
+    if (!status && !option_count) {
+        mr_diagnose(diagnostics, MR_SEVERITY_WARNING, MR_OK, (mr_place){0}, NULL, "%s", unchanged);
+        mr_arena_fini(&arena);
+        return MR_OK;
+    }
     status = status ? report(diagnostics, status) : bring(pipeline, &added, mr_seat_replace, diagnostics);
     mr_arena_fini(&arena);
     return status;

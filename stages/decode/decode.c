@@ -83,23 +83,34 @@ static int64_t interval_of(const mr_frame *packet) {
     return av_rescale(1000000000, media->rate_den, media->rate_num);
 }
 
-/* The latest picture that is known to be shown before that of a packet without a time: one that was given, or one that
- * is decoded after it and shown at once, whether it was given or not. */
-static int64_t shown_before(const mr_decode_state *state, int64_t number) {
-    int64_t latest_ns = state->time_ns;
+/* The first picture of a packet behind that number that is shown later than that time, if it is decoded and shown at
+ * once; MR_NO_TIME: none is known. */
+static int64_t shown_next(const mr_decode_state *state, int64_t number, int64_t time_ns) {
+    int64_t first_ns = MR_NO_TIME;
     for (int64_t next = number + 1; next < state->pending.next; next++) {
         const mr_frame *packet = mr_pending_find(&state->pending, next);
         if (packet && (packet->pts_ns == MR_NO_TIME || packet->pts_ns > packet->dts_ns))
             break;
-        if (packet && (latest_ns == MR_NO_TIME || packet->pts_ns > latest_ns))
-            latest_ns = packet->pts_ns;
+        if (packet && (time_ns == MR_NO_TIME || packet->pts_ns > time_ns) &&
+            (first_ns == MR_NO_TIME || packet->pts_ns < first_ns))
+            first_ns = packet->pts_ns;
     }
+    return first_ns;
+}
+
+/* The latest picture that is known to be shown before that of a packet without a time: one that was given, or one that
+ * is decoded after it and shown at once, whether it was given or not. Where one is missing is the picture's place. */
+static int64_t shown_before(const mr_decode_state *state, int64_t number, int64_t interval_ns) {
+    int64_t latest_ns = state->time_ns, next_ns;
+    while ((next_ns = shown_next(state, number, latest_ns)) != MR_NO_TIME &&
+           (latest_ns == MR_NO_TIME || !interval_ns || next_ns - latest_ns < interval_ns + interval_ns / 2))
+        latest_ns = next_ns;
     return latest_ns;
 }
 
 /* Presentation time of a picture whose packet has none; MR_NO_TIME: its stream has neither times nor a rate. */
 static int64_t invent_time(const mr_decode_state *state, const mr_frame *packet, int64_t number) {
-    const int64_t interval_ns = interval_of(packet), before_ns = shown_before(state, number);
+    const int64_t interval_ns = interval_of(packet), before_ns = shown_before(state, number, interval_ns);
     if (before_ns != MR_NO_TIME)
         return interval_ns ? before_ns + interval_ns : MR_NO_TIME;
     if (packet->dts_ns != MR_NO_TIME)

@@ -142,6 +142,8 @@ void mr_decode_close_receipt(mr_stage *self, mr_io *io, mr_frame *packet, int64_
         mr_io_absorb(io, packet, "not shown");
     else if (mr_pending_may_be_field(&state->pending, number))
         mr_io_absorb(io, packet, "second field");
+    else if (packet->media && packet->pts_ns != MR_NO_TIME && packet->pts_ns < packet->media->start_ns)
+        mr_io_absorb(io, packet, "not selected");
     else if (state->wrong_to)
         mr_decode_drop_corrupt(self, io, packet);
     else if (from->skip != MR_SKIP_NONE)

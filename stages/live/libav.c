@@ -31,7 +31,7 @@ typedef struct channel {
     pthread_mutex_t lock;        /* of all that follows */
     pthread_cond_t room;
     int holders;                 /* the reader, and the thread */
-    bool opened, over;
+    bool opened, over, recorded;
     int status;                  /* of opening, and of the end */
     char message[MR_REPORT_WHY];
     mr_survey survey;
@@ -83,6 +83,7 @@ static void note(channel *at, int status, bool over) {
     pthread_mutex_lock(&at->lock);
     at->opened = true;
     at->over = over;
+    at->recorded = at->input.recorded;
     at->status = status;
     snprintf(at->message, sizeof at->message, "%s", status < 0 ? mr_message() : "");
     pthread_mutex_unlock(&at->lock);
@@ -133,13 +134,11 @@ static void *run(void *context) {
     mr_av_log_listen_here(hear);
     int status = mr_libav_input_open(&at->input, &at->params, &at->cancelled);
     if (!status) {
-        at->base.recorded = at->input.recorded;
         at->base.pause_ns = at->input.hls && !at->input.recorded ? mr_hls_pause_ns(at->input.hls) : 0;
         mr_libav_input_survey(&at->input, &at->survey);
         note(at, MR_OK, false);
         status = read_all(at);
     }
-    at->base.recorded = at->input.recorded;
     note(at, status, true);
     mr_libav_input_close(&at->input);
     mr_av_log_listen_here(NULL);
@@ -169,7 +168,7 @@ static int await(const channel *at, int64_t until_ns) {
     return status;
 }
 
-/* True if there is an answer. The lock is held. */
+/* True if there is an answer. The lock is held. Whether a single picture was all is known at the end alone. */
 static bool take(channel *at, mr_packet *packet, int *status) {
     if (at->count) {
         *packet = at->packets[at->first];
@@ -180,6 +179,7 @@ static bool take(channel *at, mr_packet *packet, int *status) {
         *status = MR_OK;
         return true;
     }
+    at->base.recorded = at->recorded;
     *status = at->over && at->status < 0 ? mr_fail(at->status, "%s", at->message) : MR_END;
     return at->over;
 }
@@ -267,6 +267,7 @@ static int await_open(channel *at) {
     for (;;) {
         pthread_mutex_lock(&at->lock);
         bool opened = at->opened;
+        at->base.recorded = at->recorded;
         int status = at->over && at->status < 0 ? mr_fail(at->status, "%s", at->message) : MR_OK;
         pthread_mutex_unlock(&at->lock);
         if (opened) {

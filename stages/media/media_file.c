@@ -11,6 +11,7 @@
 
 #include "engine/base/memory.h"
 #include "stages/media/coded/picture_times.h"
+#include "stages/media/coded/recovery.h"
 #include "stages/media/coded/x264_build.h"
 #include "stages/media/media_codec.h"
 #include "stages/media/media_input.h"
@@ -408,6 +409,26 @@ static int64_t shows_first(file_reader *reader) {
     return time;
 }
 
+/* Whether the first picture that comes out right, if decoding begins at `from`, is shown no later than `at`: at a
+ * recovery point none is until the point is reached. */
+static bool recovers_by(file_reader *reader, int64_t from, int64_t at) {
+    const enum AVCodecID codec = reader->stream->codecpar->codec_id;
+    const AVPacket *packet = reader->packet;
+    mr_recovery recovery;
+    bool right = false, late = false;
+    if (codec != AV_CODEC_ID_H264 && codec != AV_CODEC_ID_HEVC)
+        return true;
+    mr_recovery_begin(&recovery);
+    for (int error = seek(reader, from); error >= 0 && !right && !late && next_packet(reader) == MR_OK;) {
+        const mr_packet seen = {.media = reader->media, .data = packet->data, .bytes = (size_t)packet->size,
+                                .pts_ns = to_ns(reader, packet->pts), .flags = mr_packet_flags(packet)};
+        late = packet->pts != AV_NOPTS_VALUE && packet->pts > at;
+        right = !late && !mr_recovery_pass(&recovery, &seen);
+        av_packet_unref(reader->packet);
+    }
+    return right;
+}
+
 /* Formats without an index find a time, whatever packet is there, and others go by the time of decoding: from further
  * back all pictures from the start on are decoded. Negative if the format cannot seek. */
 static int seek_to_start(file_reader *reader) {
@@ -417,7 +438,7 @@ static int seek_to_start(file_reader *reader) {
     int error = seek(reader, from);
     while (error >= 0) {
         const int64_t first = shows_first(reader);
-        if (first != AV_NOPTS_VALUE && first <= at)
+        if (first != AV_NOPTS_VALUE && first <= at && recovers_by(reader, from, at))
             return seek(reader, from);
         if (from <= reader->origin) {
             close_container(reader);

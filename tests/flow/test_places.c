@@ -222,6 +222,9 @@ static void come_again(const char *text, uint64_t seed, int workers, void *conte
     /* The one that has ended by itself still has its row, and no place that another could not have. */
     assert_int_equal(add(pipeline, "other", "frames", "5", NULL), MR_OK);
     await_end(pipeline, seed, "other");
+    /* Epochs are of ids, not of places. */
+    row_of(pipeline, "other", &stay);
+    assert_int_equal(stay.first_epoch, 0);
     mr_summary *summary = stop(pipeline);
     assert_int_equal(summary->delivered, 4 * 12 + 5 + 7);
     assert_int_equal(collection_count, 4 * 12 + 5 + 7);

@@ -162,14 +162,14 @@ static void batches_that_fill_are_fine(void **state) {
     (void)state;
     expect(HEAD "sources:\n"
                 "  a: {type: 'null', frames: 3, " TENSORS "}\n"
-                "  b: {type: 'null', frames: 5, rate: 25, " TENSORS "}\n"
+                "  b: {type: 'null', frames: 5, " TENSORS "}\n"
                 "  c: {type: 'null', rate: 25, deadline: 300ms, " TENSORS "}\n"
                 "stages:\n"
                 "  exact: {type: features, input: [a, b], model: net.onnx, batch: 8}\n"
                 "  twice: {type: features, input: [a, again], model: net.onnx, batch: 6}\n"
                 "  again: {type: 'null', input: a}\n"
                 "  timed: {type: features, input: c, model: net.onnx, batch: {size: 64, timeout: 40ms}}\n"
-                "  mixed: {type: features, input: [a, c], model: net.onnx, batch: 2}\n"
+                "  mixed: {type: features, input: [a, c], model: net.onnx, batch: {size: 2, timeout: 40ms}}\n"
                 "  out: {type: jsonl, input: [exact, twice, timed, mixed]}\n",
            "");
 }

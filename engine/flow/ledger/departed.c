@@ -70,7 +70,34 @@ static void make_room(mr_departed *departed) {
 
 /* ---- accounts ---------------------------------------------------------------------------------------------------- */
 
+/* ---- epochs ------------------------------------------------------------------------------------------------------ */
+
+typedef struct mr_departed_epochs {
+    const char *id;
+    uint32_t next;
+} mr_departed_epochs;
+
+static void note_epoch(mr_departed *departed, const char *id, uint32_t next) {
+    for (size_t i = 0; i < departed->epoch_count; i++)
+        if (strcmp(departed->epochs[i].id, id) == 0) {
+            departed->epochs[i].next = next;
+            return;
+        }
+    if (departed->epoch_count == departed->epoch_room) {
+        size_t room = 2 * departed->epoch_room + 64;
+        mr_departed_epochs *wider = mr_realloc(departed->epochs, room * sizeof *wider);
+        if (!wider) {
+            departed->forgotten = next > departed->forgotten ? next : departed->forgotten;
+            return;
+        }
+        departed->epochs = wider;
+        departed->epoch_room = room;
+    }
+    departed->epochs[departed->epoch_count++] = (mr_departed_epochs){id, next};
+}
+
 void mr_departed_add(mr_departed *departed, mr_account *account) {
+    note_epoch(departed, account->row.id, account->stay.last_epoch + 1);
     if (departed->count == MR_MOST_DEPARTED)
         make_room(departed);
     departed->accounts[(departed->first + departed->count++) % MR_MOST_DEPARTED] = *account;
@@ -109,18 +136,17 @@ uint64_t mr_departed_unaccounted(const mr_departed *departed) {
     return sum;
 }
 
-uint32_t mr_departed_epoch(const mr_departed *departed, const char *id, uint32_t least) {
-    if (departed->merged && departed->earlier.stay.last_epoch >= least)
-        least = departed->earlier.stay.last_epoch + 1;
-    for (size_t i = 0; i < departed->count; i++)
-        if (at(departed, i)->row.id == id && at(departed, i)->stay.last_epoch >= least)
-            least = at(departed, i)->stay.last_epoch + 1;
-    return least;
+uint32_t mr_departed_epoch(const mr_departed *departed, const char *id) {
+    for (size_t i = 0; i < departed->epoch_count; i++)
+        if (strcmp(departed->epochs[i].id, id) == 0)
+            return departed->epochs[i].next;
+    return departed->forgotten;
 }
 
 void mr_departed_fini(mr_departed *departed) {
     for (size_t i = 0; i < departed->count; i++)
         mr_row_fini(&departed->accounts[(departed->first + i) % MR_MOST_DEPARTED].row);
     mr_row_fini(&departed->earlier.row);
+    mr_free(departed->epochs);
     *departed = (mr_departed){0};
 }

@@ -17,6 +17,9 @@ typedef struct mr_departed {
     mr_account accounts[MR_MOST_DEPARTED];
     bool merged;           /* there is one of all that came before */
     mr_account earlier;    /* with the id "" */
+    struct mr_departed_epochs *epochs; /* of each id that has left; kept however many leave */
+    size_t epoch_count, epoch_room;
+    uint32_t forgotten;    /* without memory for one: above all epochs that are not in the list */
 } mr_departed;
 
 /* Takes the account over. */
@@ -26,8 +29,8 @@ size_t mr_departed_count(const mr_departed *departed);
 bool mr_departed_copy(const mr_departed *departed, size_t index, mr_account *copy);
 /* Frames that were not accounted for. */
 uint64_t mr_departed_unaccounted(const mr_departed *departed);
-/* The first epoch for a source of that id, so that it is above all that id had; `id` is the same pointer as before. */
-uint32_t mr_departed_epoch(const mr_departed *departed, const char *id, uint32_t least);
+/* The first epoch for a source of that id: above all that it had, and 0 if it is new. */
+uint32_t mr_departed_epoch(const mr_departed *departed, const char *id);
 void mr_departed_fini(mr_departed *departed);
 
 /* Releases the lists and the message of a row. */

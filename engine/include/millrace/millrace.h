@@ -215,7 +215,8 @@ MR_API int mr_pipeline_add_source(mr_pipeline *pipeline, const char *id, size_t 
 MR_API int mr_pipeline_remove_source(mr_pipeline *pipeline, const char *id, int64_t timeout_ns);
 /* Changes options of a source, and keeps the others. The new source is proven, then takes the place of the old one, as
  * if that had been removed and another had been added with the same id: it begins anew, in a new epoch, as soon as the
- * last frame of the old one is settled. Does not wait for that. */
+ * last frame of the old one is settled. Does not wait for that. If no option changes nothing happens, which a warning
+ * in `diagnostics` says, unless the source has ended: then it begins anew. */
 MR_API int mr_pipeline_set_source(mr_pipeline *pipeline, const char *id, size_t option_count,
                                   const mr_override *options, mr_diagnostics *diagnostics);
 

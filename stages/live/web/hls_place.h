@@ -13,7 +13,7 @@
 
 enum {
     MR_HLS_LIVE = 3,     /* a live stream begins this many segments before its end */
-    MR_HLS_RECENT = 8,   /* segments that are remembered; more than so many before the last, none is looked for */
+    MR_HLS_RECENT = 4,   /* segments that are remembered; more than so many before the last, none is looked for */
 };
 
 /* A zeroed place: nothing was given. */

@@ -131,6 +131,27 @@ static void set_options(const mr_web *web, const mr_web_range *range, AVDictiona
     }
 }
 
+/* Of hosts that give a playlist some want a cookie of theirs for its segments. */
+static void keep_cookies(mr_web *web, AVIOContext *io, const char *url) {
+    uint8_t *cookies = NULL;
+    place from;
+    if (av_opt_get(io, "cookies", AV_OPT_SEARCH_CHILDREN, &cookies) < 0)
+        cookies = NULL;
+    const size_t bytes = cookies ? strlen((const char *)cookies) : 0;
+    if (bytes && bytes < sizeof web->cookies && find_place(url, &from) && from.host.bytes < sizeof web->cookie_host) {
+        memcpy(web->cookies, cookies, bytes + 1);
+        snprintf(web->cookie_host, sizeof web->cookie_host, "%.*s", (int)from.host.bytes, from.host.text);
+    }
+    av_free(cookies);
+}
+
+static void set_cookies(const mr_web *web, const char *url, AVDictionary **options) {
+    const mr_url_part owner = {web->cookie_host, strlen(web->cookie_host)};
+    place to;
+    if (owner.bytes && find_place(url, &to) && same(to.host, owner))
+        av_dict_set(options, "cookies", web->cookies, 0);
+}
+
 static int request(mr_web *web, AVIOContext **io, const char *url, const mr_web_range *range) {
     const bool home = is_home(web, url);
     char whole[MR_URL_BYTES];
@@ -140,6 +161,7 @@ static int request(mr_web *web, AVIOContext **io, const char *url, const mr_web_
         return AVERROR(ENAMETOOLONG);
     }
     set_options(web, range, &options);
+    set_cookies(web, url, &options);
     const int error = open_with(web, io, whole, &options);
     av_dict_free(&options);
     return error;
@@ -157,6 +179,8 @@ int mr_web_open(mr_web *web, AVIOContext **io, const char *url, const mr_web_ran
     uint8_t *location = error ? NULL : location_of(*io);
     if (location)
         error = check_address(web, (const char *)location);
+    if (!error)
+        keep_cookies(web, *io, location ? (const char *)location : url);
     av_free(location);
     if (error)
         avio_closep(io);

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { MR_WEB_LOOK = 1024 };
+enum { MR_WEB_LOOK = 1024, MR_WEB_HOST = 256 };
 
 typedef struct mr_web {
     const char *url;              /* of the source, without user and password; for messages, too */
@@ -22,6 +22,8 @@ typedef struct mr_web {
     const char *allow_hosts;      /* mr_host_is_allowed */
     AVIOInterruptCB interrupt;    /* whether calls are to give up */
     int *refusal;                 /* set to a status if a host or an answer is refused, as mr_message says */
+    char cookie_host[MR_WEB_HOST]; /* that has sent the cookies below; no other gets them */
+    char cookies[4096];
     int64_t asked_ns;             /* while an address is opened: when that was asked last, */
     unsigned asked;               /* and how often without a pause */
     bool opening;

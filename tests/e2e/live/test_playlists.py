@@ -16,6 +16,10 @@ class Scripted(streams.Web):
     def do_GET(self):
         self.path = urllib.parse.unquote(self.path.partition("?")[0])
         text = self.texts.get(self.path)
+        if self.path == "/sweet.m3u8":
+            return self.answer(200, text.encode(), Set_Cookie="key=1234; Path=/")
+        if self.path == "/sweet.ts" and self.headers.get("Cookie") != "key=1234":
+            return self.answer(403)
         if self.path.endswith("short.ts"):
             self.send_response(200)
             self.send_header("Content-Length", "99999")
@@ -72,20 +76,24 @@ class Playlists(Live):
 
     def test_recordings(self):
         """Joined of two, whose clocks begin anew, as transport streams and as fragments of MP4, of two sizes and with
-        two headers; a range of bytes each; compressed by the server; names with spaces and a query."""
+        two headers; a range of bytes each; compressed by the server; names with spaces and a query; a server that
+        gives a cookie for its segments."""
         fmp4 = ["-hls_segment_type", "fmp4", "-hls_fmp4_init_filename"]
         cut = "#EXT-X-DISCONTINUITY"
         a, b = self.make("a"), self.make("b", size="160x96")
         one = self.make("one", *fmp4, "one.mp4", end="m4s")
         two = self.make("two", *fmp4, "two.mp4", size="160x96", end="m4s")
         self.make("range", "-hls_flags", "single_file")
-        (self.folder / "a b.ts").write_bytes((self.folder / a[0]).read_bytes())
+        for name in ("a b", "sweet"):
+            (self.folder / f"{name}.ts").write_bytes((self.folder / a[0]).read_bytes())
         header = '#EXT-X-MAP:URI="{}.mp4"'
         self.serve(joined=listed([*a, cut, *b], end=True), same=listed([*a, cut, *a, cut, *a], end=True),
                    packed=lambda: gzip.compress(listed(a, end=True).encode()),
                    maps=listed([header.format("one"), *one, cut, header.format("two"), *two], end=True),
-                   named=listed(["a b.ts?x=1#y", *a[1:]], end=True), type=listed(a, head="#EXT-X-PLAYLIST-TYPE:VOD\n"))
-        counts = {"joined": 100, "same": 150, "packed": 50, "maps": 100, "named": 50, "type": 50, "range": 50}
+                   named=listed(["a b.ts?x=1#y", *a[1:]], end=True), type=listed(a, head="#EXT-X-PLAYLIST-TYPE:VOD\n"),
+                   sweet=listed(["sweet.ts", *a[1:]], end=True))
+        counts = {"joined": 100, "same": 150, "packed": 50, "maps": 100, "named": 50, "type": 50, "range": 50,
+                  "sweet": 50}
         sources = self.read(counts, results="}\n  sizes: {type: images, input: decode, path: pictures")
         for name, count in counts.items():
             self.assert_continue(name, count)
@@ -244,10 +252,11 @@ class Playlists(Live):
         (self.folder / "page.ts").write_text("<html>" * 1000)
         self.serve(dying=dying, away=listed([f"file://{self.folder}/a0.ts"], end=True),
                    turn="#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=1\nturn.m3u8\n", page=listed(["page.ts"], end=True),
-                   good=listed(a, end=True))
+                   dash="<?xml version='1.0'?>\n<MPD></MPD>\n", good=listed(a, end=True))
         self.url, self.asked = streams.web(self, self.folder, base=Endless, texts=self.texts)
         wanted = {"dying": "an address that is not of http", "away": "an address that is not of http",
-                  "turn": "its variant is a list of variants", "page": "", "endless": "more than 8 MiB"}
+                  "turn": "its variant is a list of variants", "page": "", "dash": "give the address of",
+                  "endless": "more than 8 MiB"}
         child = self.begin({name: f"uri: '{self.url}/{name}.m3u8', stall: 10s, {SOON}" for name in (*wanted, "good")})
         for name, words in wanted.items():
             self.assertIn(words, self.await_state(child, name, "away", "failed")["why"])

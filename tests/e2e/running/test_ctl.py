@@ -262,7 +262,7 @@ class Control(harness.Controlled):
             self.assertEqual((answer["ok"], answer["exit_code"]), (False, code), (line, answer))
             self.assertTrue(answer["error"])
         # What never ends is not waited for, and nobody is kept waiting by those who say nothing.
-        silent = [socket.socket(socket.AF_UNIX) for _ in range(7)]
+        silent = [socket.socket(socket.AF_UNIX) for _ in range(40)]
         for one in silent:
             one.connect(str(path))
             self.addCleanup(one.close)

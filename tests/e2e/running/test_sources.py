@@ -137,6 +137,9 @@ class Sources(harness.Controlled):
         self.refused("add", "a", f"uri={broken}", code=65)
         self.assertIn("planned for", self.refused("add", "a", "uri=" + PATTERN.format(size="320x240", seconds=1)))
         self.assertIn("cannot be the id", self.refused("add", "a\nb"))
+        told = self.refused("add", "../x", "uri=a.mp4")
+        self.assertIn('"../x" cannot be the id of a source: use letters, digits, - and _, up to 64 bytes', told)
+        self.assertNotIn(";", told)
         self.assertIn("has the id of a source", self.refused("add", "decode"))
         self.assertIn("KEY=VALUE", self.refused("add", "a", "every", code=64))
         self.assertIn("at most 2047", self.refused("add", "a", "uri=rtsp://127.0.0.1/" + 3000 * "a"))
@@ -148,13 +151,16 @@ class Sources(harness.Controlled):
         self.ctl("add", "b")
         self.wait_until(lambda: self.of()["b"]["ended"])
         self.ctl("set", "b", "loop=true", "realtime=true")
+        for nothing in ((), ("realtime=true",)):
+            self.assertEqual(self.ctl("set", "a", *nothing).stdout, "a: nothing to change: it has these options\n")
+        self.assertEqual((self.of()["a"]["first_epoch"], self.of()["a"]["ended"]), (0, False))
         self.assertIn("remove one first", self.refused("add", "c", code=69))
         self.assertIn("every", self.refused("set", "a", "every=none"))
         self.assertFalse(self.of()["a"]["ended"])
         self.end_of(child)
         audit = [json.loads(line) for line in (self.folder / "audit.jsonl").read_text().splitlines()]
         control = [line for line in audit if line["event"] == "control" and line["do"] == "add"]
-        self.assertEqual({line["argument"] for line in control}, {"a", "a\nb", "decode", "b", "c"})
+        self.assertEqual({line["argument"] for line in control}, {"a", "a\nb", "../x", "decode", "b", "c"})
         self.assertNotIn("testsrc", json.dumps(control))
 
     def test_what_does_not_go_with_it(self):
@@ -202,7 +208,7 @@ class Sources(harness.Controlled):
             def state():
                 process = pathlib.Path("/proc", str(child.pid))
                 resident, = re.findall(r"VmRSS:\s+(\d+)", (process / "status").read_text())
-                return (len(list((process / "task").iterdir())), len(list((process / "fd").iterdir()))), int(resident)
+                return (harness.threads_of(child.pid), len(list((process / "fd").iterdir()))), int(resident)
 
             for turn in range(300):
                 ask(do="add", argument=f"g{turn % 5}", options={"uri": str(clip)})
@@ -280,6 +286,26 @@ class Sources(harness.Controlled):
         read = [line for line in audit if line["event"] == "sources read"]
         self.assertEqual([(line["added"], line["changed"], line["removed"], line["refused"]) for line in read[:2]],
                          [(2, 0, 0, 0), (1, 1, 0, 1)])
+
+    def test_a_list_whose_folder_is_replaced(self):
+        """As deployments do it: another folder of the same name, and a link that leads elsewhere."""
+        steady = 'uri: "%s", realtime: true' % PATTERN.format(size="64x64", seconds=1000)
+        for name in ("one", "two", "three"):
+            (self.folder / name).mkdir()
+            (self.folder / name / "list.yaml").write_text(f"{name}: {{{steady}}}\n")
+        (self.folder / "linked").symlink_to("one")
+        child = self.start(PIPELINE.format(most=4, named="") + "sources_from: linked\n")
+
+        def has(id):
+            self.wait_until(lambda: {name for name, row in self.of().items() if not row["removed"]} == {id})
+        has("one")
+        (self.folder / "new").symlink_to("two")
+        (self.folder / "new").rename(self.folder / "linked")
+        has("two")
+        (self.folder / "linked").unlink()
+        (self.folder / "three").rename(self.folder / "linked")
+        has("three")
+        self.end_of(child)
 
     def test_urls_of_a_list(self):
         """Those that cannot be one are refused before anything starts; in a list that is followed, each by itself."""

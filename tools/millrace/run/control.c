@@ -94,7 +94,7 @@ static int listen_at(const char *path) {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     /* The socket inherits the mode of its descriptor, so it is never open to others. */
     if (fd < 0 || fchmod(fd, 0600) || bind(fd, (struct sockaddr *)&address, sizeof address) ||
-        listen(fd, MR_CONTROL_CLIENTS)) {
+        listen(fd, SOMAXCONN)) {
         int status = mr_fail(MR_ERROR_IO, "cannot listen at %s: %s", path, strerror(errno));
         if (fd >= 0)
             close(fd);
@@ -190,20 +190,22 @@ static client *find_place(void) {
     return idle;
 }
 
-static void take_client(int64_t now_ns) {
+/* False: no other one waits. */
+static bool take_client(int64_t now_ns) {
     struct ucred who;
     socklen_t bytes = sizeof who;
     int fd = accept4(control.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM))
         control.accept_ns = now_ns + ACCEPT_NS;
     if (fd < 0)
-        return;
+        return false;
     bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes) == 0 && (who.uid == geteuid() || who.uid == 0);
     client *place = known ? find_place() : NULL;
     if (place)
         *place = (client){.fd = fd, .heard_ns = now_ns};
     else
         close(fd);
+    return true;
 }
 
 /* False if the client must be disconnected. */
@@ -313,6 +315,7 @@ void mr_control_serve(const struct pollfd *fds, size_t count, mr_pipeline *pipel
             if (control.clients[c].fd == fd)
                 serve_client(&control.clients[c], fds[i].revents != 0, pipeline, now_ns);
     }
-    if (count > 0 && fds[0].revents)
-        take_client(now_ns);
+    /* At most half of the places at a time: a client that came just before these is heard before it can be cut. */
+    for (int i = 0; count > 0 && fds[0].revents && i < MR_CONTROL_CLIENTS / 2 && take_client(now_ns); i++)
+        ;
 }

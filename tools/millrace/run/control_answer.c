@@ -96,6 +96,8 @@ static int change(request *asked, change_function *function, const char *done) {
     int status = function(asked->pipeline, asked->argument, asked->option_count, asked->options, &wrong);
     if (status)
         status = fail_with(&wrong, status);
+    else if (wrong.count)
+        asked->text = words("%s: %s\n", asked->argument, wrong.item[0].message);
     else
         asked->text = words("%s %s\n", asked->argument, done);
     mr_diagnostics_fini(&wrong);

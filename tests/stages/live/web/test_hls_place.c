@@ -94,16 +94,16 @@ static void restarted(void **state) {
     assert_int_equal(look(&place, listed("b", 0, 1, ""), false, MR_HLS_ANEW), 0);
     assert_int_equal(look(&place, listed("b", 0, 2, ""), false, MR_HLS_NEXT), 1);
     place = begun; /* the same names: they wait until there is one more, unless the server counts discontinuities */
-    look(&place, listed("a", 0, 1, ""), false, MR_HLS_WAIT);
+    look(&place, listed("a", 0, 2, ""), false, MR_HLS_WAIT);
     look(&place, listed("a", 0, 5, ""), false, MR_HLS_WAIT);
     assert_int_equal(look(&place, listed("a", 0, 6, ""), false, MR_HLS_NEXT), 5);
     mr_hls_place counted = {0};
     for (int i = 0; i < 5; i++)
         look(&counted, listed("a", 0, i + 1, "#EXT-X-DISCONTINUITY-SEQUENCE:0\n"), !i, i ? MR_HLS_NEXT : MR_HLS_ANEW);
-    look(&counted, listed("a", 0, 1, "#EXT-X-DISCONTINUITY-SEQUENCE:0\n"), false, MR_HLS_WAIT);
-    assert_int_equal(look(&counted, listed("a", 0, 1, "#EXT-X-DISCONTINUITY-SEQUENCE:1\n"), false, MR_HLS_ANEW), 0);
-    place = (mr_hls_place){0}; /* the same names, long after the first ones */
-    look(&place, listed("a", 100, 1, ""), true, MR_HLS_ANEW);
+    look(&counted, listed("a", 0, 2, "#EXT-X-DISCONTINUITY-SEQUENCE:0\n"), false, MR_HLS_WAIT);
+    assert_int_equal(look(&counted, listed("a", 0, 2, "#EXT-X-DISCONTINUITY-SEQUENCE:1\n"), false, MR_HLS_ANEW), 0);
+    place = (mr_hls_place){0}; /* the same names, a while after the first ones */
+    look(&place, listed("a", 4, 1, ""), true, MR_HLS_ANEW);
     assert_int_equal(look(&place, listed("a", 0, 1, ""), false, MR_HLS_ANEW), 0);
     place = (mr_hls_place){0}; /* noticed when there are more of the new ones than were given of the old */
     look(&place, listed("a", 3, 1, ""), true, MR_HLS_ANEW);

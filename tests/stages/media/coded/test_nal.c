@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "stages/media/nal.h"
+#include "stages/media/coded/nal.h"
 
 typedef struct noted {
     size_t count, bytes[8];
