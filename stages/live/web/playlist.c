@@ -430,7 +430,8 @@ const mr_variant *mr_playlist_choose(const mr_playlist *list, const char *name, 
                 list->variant_count);
     if (wanted >= 0)
         return (size_t)wanted < list->variant_count ? &list->variants[wanted] : NULL;
-    for (const mr_variant *one = list->variants; one < list->variants + list->variant_count; one++) {
+    for (size_t i = 0; i < list->variant_count; i++) {
+        const mr_variant *one = &list->variants[i];
         const bool fits = one->width * one->height <= max_pixels;
         large |= !fits;
         if (fits && !one->sound_only && is_better(one, best))
