@@ -133,14 +133,17 @@ mr_url_part mr_url_query(const mr_url *url, const char *name) {
 /* Where a URL ends in a text, and what may stand between words. A "'" may stand in a password as it is. */
 static const char ends[] = " \t\r\n\"<>", between[] = " \t\r\n\"<>'";
 
-/* The scheme of the next URL before `stop`, which ends the one that is looked at; else `stop`. */
+/* The scheme of the next URL before `stop`, which ends the one that is looked at; else `stop`. After a ":" it is the
+ * beginning of a password. */
 static const char *next_url(const char *from, const char *stop) {
-    const char *mark = strstr(from, "://");
-    if (!mark || mark >= stop)
-        return stop;
-    while (mark > from && is_scheme_char(mark[-1]))
-        mark--;
-    return mark;
+    for (const char *mark = from; (mark = strstr(mark, "://")) && mark < stop; mark += 3) {
+        const char *scheme = mark;
+        while (scheme > from && is_scheme_char(scheme[-1]))
+            scheme--;
+        if (scheme == from || scheme[-1] != ':')
+            return scheme;
+    }
+    return stop;
 }
 
 /* User and password of a URL whose authority begins there: up to the last "@" if there are any, since a password may

@@ -87,6 +87,7 @@ static void test_hiding(void **state) {
         {"rtsp://admin:p@ss/w#rd@host/a", "rtsp://host/a"},
         {"rtsp://a:b@h/x,rtsp://c:d@i", "rtsp://h/x,rtsp://i"},
         {"rtsp://a:b/c@h/x,rtsp://c:d/e@i", "rtsp://h/x,rtsp://i"},
+        {"htp://u:p://@h/x", "htp://h/x"},
         {"'rtsp://u:it's@h/x' htp://u:it's@h/x rtsp:/u:it's@h", "'rtsp://h/x' htp://h/x rtsp:/h"},
         {"rtsp://u:a\"b@h/x rtsp://u:<a>@h", "rtsp://h/x rtsp://h"},
         {"\"http://h:80\",\"x@y\" <http://h>@x", "\"http://h:80\",\"x@y\" <http://h>@x"},

@@ -74,9 +74,10 @@ static int64_t read_number(const char *text, char **end) {
     int64_t value = 0;
     const char *at = text;
     for (; isdigit((unsigned char)*at); at++) {
-        value = 10 * value + (*at - '0');
-        if (value > MOST_NUMBER)
+        const int digit = *at - '0';
+        if (value > (MOST_NUMBER - digit) / 10)
             return -1;
+        value = 10 * value + digit;
     }
     *end = (char *)at;
     return at > text ? value : -1;
