@@ -225,7 +225,7 @@ static int plant(mr_stage *self, mr_io *io) {
 static const mr_stage_type plant_type = {.name = "plant", .summary = "for tests", .inputs = one_port,
                                          .outputs = one_port, .process = plant};
 
-/* ---- a source of which no frame is any good ----------------------------------------------------------------------- */
+/* ---- a source of which no frame is any good ---------------------------------------------------------------------- */
 
 static int spoil(mr_stage *self, mr_io *io) {
     (void)self;

@@ -228,7 +228,7 @@ class Playlists(Live):
 
     def test_hostile(self):
         """A playlist that libavformat's own reader dies of, one without end, one that leads away from HTTP, one whose
-        variant is itself, segments without pictures, and video of a format that nobody knows: none harms the other source."""
+        variant is itself, segments without pictures, video of an unknown format: none harms the other source."""
         a = self.make("a")
         looks = []
 
