@@ -101,14 +101,14 @@ static int read_list(mr_hls *hls, AVIOContext *io, const char *address, mr_playl
     return *hls->web->refusal ? AVERROR_INVALIDDATA : 0;
 }
 
-/* The address that `uri` means in the playlist. Some servers have spaces in names. */
+/* The address that `uri` means in the playlist. Some servers write names with spaces or letters that are not ASCII,
+ * which requests must not have. */
 static int resolve(mr_hls *hls, const char *uri, char *url, size_t bytes) {
     char coded[MR_URL_BYTES];
     size_t length = 0;
     for (; *uri && length + 4 < sizeof coded; uri++) {
-        const size_t signs = *uri == ' ' ? 3 : 1;
-        memcpy(coded + length, *uri == ' ' ? "%20" : uri, signs);
-        length += signs;
+        const unsigned char sign = (unsigned char)*uri;
+        length += (size_t)snprintf(coded + length, 4, sign <= ' ' || sign > '~' ? "%%%02X" : "%c", sign);
     }
     coded[length] = '\0';
     if (!*uri && mr_url_resolve(hls->base, coded, url, bytes))
