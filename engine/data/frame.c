@@ -4,6 +4,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/base/references.h"
+#include "engine/base/utf8.h"
 #include "engine/data/receipt.h"
 #include "engine/data/store.h"
 #include "engine/device/device.h"
@@ -41,10 +42,9 @@ const char *mr_frame_id(const mr_frame *frame) {
 }
 
 int mr_frame_name(mr_frame *frame, const char *id) {
-    size_t length = strlen(id);
+    const size_t length = mr_utf8_fit(id, MR_FRAME_ID);
     if (!length)
         return MR_OK;
-    length = length < MR_FRAME_ID ? length : (size_t)MR_FRAME_ID;
     char *copy = mr_alloc(length + 1);
     frame->id = copy ? mr_buffer_wrap(copy, length + 1, mr_free, copy) : NULL;
     if (!frame->id) {

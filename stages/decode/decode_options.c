@@ -39,10 +39,11 @@ const mr_option mr_decode_options[] = {
      .help = "leave out, before they are decoded, pictures that no other depends on, or all but key frames"},
     {.name = "damaged", .neutral = true, .kind = MR_OPTION_ENUM, .offset = FIELD(damaged), .fallback = "drop",
      .choices = damaged_choices,
-     .help = "drop pictures that the decoder finds damaged, and those behind them or behind missing packets up to the "
-             "next that needs none of them, counted as corrupt, or keep them; mark: keep them, with `damaged` in their "
-             "records. Damage that the decoder does not notice (a few bytes of H.264, most of HEVC, VP9 and AV1) "
-             "passes. Samples that a still picture lacks are 0"},
+     .help = "drop pictures that the decoder finds damaged or that lack packets, and those behind them or behind "
+             "missing packets up to the next that needs none of them, counted as corrupt, or keep them; mark: keep "
+             "them, with `damaged` in their records. If the stream shows that no other picture depends on a damaged "
+             "one, it alone is dropped. Damage that the decoder does not notice (a few bytes of H.264, most of HEVC, "
+             "VP9 and AV1) passes. Samples that a still picture lacks are 0"},
     {.name = "reduced", .kind = MR_OPTION_ENUM, .offset = FIELD(reduced), .fallback = "off", .choices = reduced_choices,
      .help = "auto: on the processors JPEG is decoded at 1/4 or 1/8 of its size if only preprocess stages read the "
              "pictures, all of them average (bilinear or bicubic with antialias, or area) and make them at least twice "

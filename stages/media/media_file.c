@@ -525,7 +525,7 @@ static void look_into_packets(file_reader *reader, mr_probe *probe) {
 
 /* If nothing was looked into, the order of fields is in the first packet's headers, which decoders do not tell. */
 static void find_field_order(file_reader *reader, AVCodecContext *codec) {
-    AVCodecParserContext *parser = codec->field_order ? NULL : av_parser_init(codec->codec_id);
+    AVCodecParserContext *parser = codec->field_order ? NULL : av_parser_init((int)codec->codec_id);
     uint8_t *out;
     int bytes;
     if (!parser)

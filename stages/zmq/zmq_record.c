@@ -5,6 +5,7 @@
 #include <string.h>
 #include <yajl/yajl_parse.h>
 
+#include "engine/base/utf8.h"
 #include "engine/text/value.h"
 #include "millrace/status.h"
 #include "proto/results.pb-c.h"
@@ -13,7 +14,8 @@
 static const double MOST_S = 9.2e9;
 
 static void take_format(mr_zmq_record *to, const char *text, size_t bytes) {
-    snprintf(to->format_text, sizeof to->format_text, "%.*s", bytes < 64 ? (int)bytes : 64, text);
+    const size_t room = sizeof to->format_text - 1, fit = mr_utf8_fit(text, bytes < room ? bytes : room);
+    snprintf(to->format_text, sizeof to->format_text, "%.*s", (int)fit, text);
     if (!mr_value_format(to->format_text, &to->format) ||
         (to->format.payload != MR_PAYLOAD_PICTURE && to->format.payload != MR_PAYLOAD_TENSOR))
         to->format = (mr_format){.payload = MR_PAYLOAD_ANY};
@@ -73,6 +75,8 @@ static int take_id(mr_zmq_record *to, const char *text, size_t bytes) {
     if (bytes > MR_FRAME_ID || memchr(text, '\0', bytes))
         return mr_fail(MR_ERROR_DATA, "id has %zu bytes or a zero: a text of at most %d bytes is taken", bytes,
                        MR_FRAME_ID);
+    if (mr_utf8_fit(text, bytes) != bytes)
+        return mr_fail(MR_ERROR_DATA, "id is not UTF-8");
     memcpy(to->id, text, bytes);
     to->id[bytes] = '\0';
     return MR_OK;

@@ -139,6 +139,17 @@ def start(command, **options):
     return subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, **options)
 
 
+def threads_of(pid):
+    """How many threads it has, but for the one that sums up lines of the log and ends when there are none."""
+    names = []
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        try:
+            names.append((task / "comm").read_text().strip())
+        except OSError:  # it has ended meanwhile
+            pass
+    return sum(name != "mr-log" for name in names)
+
+
 def sanitizer_of(pid):
     """The sanitizer that this process was built with; None: none."""
     loaded = pathlib.Path(f"/proc/{pid}/maps").read_text()

@@ -199,7 +199,7 @@ class Live(harness.Case):
 
     def held(self, child):
         """How many threads and descriptors it has."""
-        return tuple(len(list(pathlib.Path(f"/proc/{child.pid}/{what}").iterdir())) for what in ("task", "fd"))
+        return harness.threads_of(child.pid), len(list(pathlib.Path(f"/proc/{child.pid}/fd").iterdir()))
 
     def await_state(self, child, source, *states):
         """What ctl tells of the source once it is in one of these states."""

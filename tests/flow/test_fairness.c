@@ -11,7 +11,7 @@
 #include "tests/support/flow_run.h"
 #include "tests/support/worker_counts.h"
 
-enum { MOST_SOURCES = 8, TEXT = 4096, SEEDS = 4 };
+enum { MOST_SOURCES = 8, TEXT = 4096, SEEDS = 2 };
 
 static const char *const policies[] = {"block", "drop-oldest", "drop-newest"};
 

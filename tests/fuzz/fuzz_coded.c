@@ -2,9 +2,7 @@
  * is followed, and into which sets are put for a transport stream. Nothing may crash or leak, and times must rise. The
  * first byte says which codec, and whether it is live; the header and packets stand behind their length in two bytes.
  *
- *     cmake -B build/fuzz -G Ninja -DCMAKE_C_COMPILER=clang -DMILLRACE_FUZZ=ON && ninja -C build/fuzz fuzz_coded
- *
- *     mkdir -p corpus && build/fuzz/fuzz_coded -max_len=4096 corpus tests/fuzz/corpus/coded */
+ *     tests/fuzz/run 60 fuzz_coded */
 #include <libavcodec/avcodec.h>
 #include <stdint.h>
 #include <stdlib.h>

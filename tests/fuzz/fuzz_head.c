@@ -1,8 +1,7 @@
 /* Any bytes as the card of a classifier, as its signature, and as a network that a classifier is joined to. Nothing may
  * crash, what is refused is refused with a reason, and what is joined is an ONNX model. The first byte chooses.
  *
- *     cmake -B build/fuzz -G Ninja -DCMAKE_C_COMPILER=clang -DMILLRACE_FUZZ=ON && ninja -C build/fuzz fuzz_head
- *     mkdir -p corpus && build/fuzz/fuzz_head -max_len=4096 corpus */
+ *     tests/fuzz/run 60 fuzz_head */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

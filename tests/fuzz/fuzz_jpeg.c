@@ -1,5 +1,7 @@
 /* JPEG that is decoded at 1/4 or 1/8: what is not refused is what libavcodec decodes. The first byte chooses the
- * scale. */
+ * scale.
+ *
+ *     tests/fuzz/run 60 fuzz_jpeg */
 #include <stdint.h>
 #include <stdlib.h>
 

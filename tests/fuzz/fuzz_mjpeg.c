@@ -1,10 +1,7 @@
 /* Any bytes as what a camera sends over HTTP, in reads whose lengths follow from the first byte: pictures lie within
  * what was sent, none is larger than allowed, and bytes without a picture are bounded.
  *
- *     cmake -B build/fuzz -G Ninja -DCMAKE_C_COMPILER=clang -DMILLRACE_FUZZ=ON && ninja -C build/fuzz fuzz_mjpeg
- *
- *     mkdir -p corpus && ffmpeg -f lavfi -i testsrc2=size=64x48 -frames:v 3 -f mpjpeg corpus/parts
- *     build/fuzz/fuzz_mjpeg -max_len=12000 corpus */
+ *     tests/fuzz/run 60 fuzz_mjpeg */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

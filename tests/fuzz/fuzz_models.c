@@ -1,8 +1,7 @@
 /* Any bytes as the files of a classifier: a model, weights, labels. Nothing may crash or be read beyond its end, and
  * what is refused is refused with a reason. The first byte chooses the file.
  *
- *     cmake -B build/fuzz -G Ninja -DCMAKE_C_COMPILER=clang -DMILLRACE_FUZZ=ON && ninja -C build/fuzz fuzz_models
- *     mkdir -p corpus && build/fuzz/fuzz_models -max_len=4096 corpus */
+ *     tests/fuzz/run 60 fuzz_models */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,9 +2,7 @@
  * each codec with losses between them, and reports of RTCP. Nothing may crash, leak, or take much memory. The first
  * byte says which; packets stand behind their length in two bytes.
  *
- *     cmake -B build/fuzz -G Ninja -DCMAKE_C_COMPILER=clang -DMILLRACE_FUZZ=ON && ninja -C build/fuzz fuzz_rtsp
- *
- *     mkdir -p corpus && build/fuzz/fuzz_rtsp -max_len=8192 corpus */
+ *     tests/fuzz/run 60 fuzz_rtsp */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

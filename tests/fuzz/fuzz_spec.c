@@ -1,7 +1,6 @@
 /* Any bytes as a pipeline: nothing may crash, leak, or take long, and what is refused is refused with a reason.
  *
- *     cmake -B build/fuzz -G Ninja -DCMAKE_C_COMPILER=clang -DMILLRACE_FUZZ=ON && ninja -C build/fuzz fuzz_spec
- *     mkdir -p corpus && build/fuzz/fuzz_spec -max_len=4096 corpus tests/wrong pipelines */
+ *     tests/fuzz/run 60 fuzz_spec */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>

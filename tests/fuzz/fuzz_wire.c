@@ -2,8 +2,7 @@
  * read again. The input is envelopes and payloads, each behind its length in two bytes; the checksum of the first is
  * made right, so that what lies behind it is reached.
  *
- *     cmake -B build/fuzz -G Ninja -DCMAKE_C_COMPILER=clang -DMILLRACE_FUZZ=ON && ninja -C build/fuzz fuzz_wire
- *     mkdir -p corpus && build/fuzz/fuzz_wire -max_len=4096 corpus */
+ *     tests/fuzz/run 60 fuzz_wire */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -190,6 +190,7 @@ static void begin_to_follow(void) {
     if (log_lines.follows || mr_thread_create(&thread, follow, NULL))
         return;
     log_lines.follows = true;
+    pthread_setname_np(thread, "mr-log");
     pthread_detach(thread);
 }
 

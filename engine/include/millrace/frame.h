@@ -221,8 +221,8 @@ MR_API void mr_frame_unref(mr_frame **frame);
 
 /* The name that the program which sent the frame gave it, and that its records have; "": none. */
 MR_API const char *mr_frame_id(const mr_frame *frame);
-/* Gives a frame without one a name, which all frames that are made of it have, too. "" is none; at most MR_FRAME_ID
- * bytes of it are kept. MR_ERROR_MEMORY. */
+/* Gives a frame without one a name, which all frames that are made of it have, too. "" is none. Characters of UTF-8 are
+ * kept up to the first that is none, or that does not fit in MR_FRAME_ID bytes. MR_ERROR_MEMORY. */
 enum { MR_FRAME_ID = 255 };
 MR_API int mr_frame_name(mr_frame *frame, const char *id);
 

@@ -5,6 +5,7 @@
 #include <zstd.h>
 
 #include "engine/base/memory.h"
+#include "engine/base/utf8.h"
 #include "engine/data/store.h"
 #include "engine/transport/wire/wire_parts.h"
 #include "millrace/status.h"
@@ -360,8 +361,8 @@ static int fill_frame(mr_wire_reader *reader, const Millrace__V1__Item *item, mr
     frame->duration_ns = item->duration_ns;
     frame->born_ns = subtract(reader->now_ns, item->age_ns);
     frame->captured_ns = item->captured_ns;
-    if (strlen(item->id) > MR_FRAME_ID)
-        return refuse("a frame with a name of more than 255 bytes");
+    if (mr_utf8_fit(item->id, MR_FRAME_ID) != strlen(item->id))
+        return refuse("a frame with a name of more than 255 bytes, or that is not UTF-8");
     int named = mr_frame_name(frame, item->id);
     if (named)
         return named;

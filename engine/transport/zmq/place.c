@@ -35,16 +35,22 @@ static int check_owner(const mr_zmq_params *params, const char *folder, const st
     return MR_OK;
 }
 
-static int check_folder(const mr_zmq_params *params, const char *path) {
-    char folder[512];
-    struct stat found;
-    snprintf(folder, sizeof folder, "%s", path);
+static const char *folder_of(const char *path, char folder[512]) {
+    snprintf(folder, 512, "%s", path);
     char *slash = strrchr(folder, '/');
     if (slash)
         slash[slash == folder] = '\0';
-    const char *named = slash ? folder : ".";
-    if (mkdir(named, 0700) && errno != EEXIST)
+    return slash ? folder : ".";
+}
+
+static int check_folder(const mr_zmq_params *params, const char *path, bool *made) {
+    char folder[512];
+    struct stat found;
+    const char *named = folder_of(path, folder);
+    bool makes = !mkdir(named, 0700);
+    if (!makes && errno != EEXIST)
         return mr_file_fail("make the folder", named);
+    *made |= makes;
     if (stat(named, &found))
         return mr_file_fail("look at", named);
     return check_owner(params, named, &found);
@@ -63,11 +69,11 @@ static bool is_taken(const char *path) {
     return taken;
 }
 
-int mr_zmq_place_check(const mr_zmq_params *params) {
+int mr_zmq_place_check(const mr_zmq_params *params, bool *made) {
     if (strncmp(params->endpoint, ipc, strlen(ipc)) != 0)
         return MR_OK;
     const char *path = params->endpoint + strlen(ipc);
-    int status = check_folder(params, path);
+    int status = check_folder(params, path, made);
     if (!status && is_taken(path))
         status = mr_fail(MR_ERROR_UNAVAILABLE,
                          "cannot bind %s: another process listens there, perhaps an earlier run: end it, or name "
@@ -75,9 +81,13 @@ int mr_zmq_place_check(const mr_zmq_params *params) {
     return status;
 }
 
-void mr_zmq_place_leave(const char *endpoint) {
-    if (strncmp(endpoint, ipc, strlen(ipc)) == 0)
-        unlink(endpoint + strlen(ipc));
+void mr_zmq_place_leave(const char *endpoint, bool made) {
+    char folder[512];
+    if (strncmp(endpoint, ipc, strlen(ipc)) != 0)
+        return;
+    unlink(endpoint + strlen(ipc));
+    if (made)
+        rmdir(folder_of(endpoint + strlen(ipc), folder)); /* unless others use it */
 }
 
 /* ---- file descriptors -------------------------------------------------------------------------------------------- */

@@ -7,11 +7,12 @@
 
 /* Checks that a socket at ipc://PATH may be bound: it must be in a folder that only this user may enter (unless keys
  * restrict the peers; created if missing), and no other process may be listening there. A file that a dead process left
- * is ignored. MR_ERROR_PERMISSION, MR_ERROR_UNAVAILABLE, MR_ERROR_IO. Other endpoints: MR_OK. */
-int mr_zmq_place_check(const mr_zmq_params *params);
+ * is ignored. MR_ERROR_PERMISSION, MR_ERROR_UNAVAILABLE, MR_ERROR_IO. Other endpoints: MR_OK. *made becomes true if it
+ * made the folder. */
+int mr_zmq_place_check(const mr_zmq_params *params, bool *made);
 /* Removes the file of an ipc endpoint that this process has bound, before it stops listening: then the path is free for
- * others. Other endpoints: nothing. */
-void mr_zmq_place_leave(const char *endpoint);
+ * others. If it has made the folder, and that is empty now, removes it, too. Other endpoints: nothing. */
+void mr_zmq_place_leave(const char *endpoint, bool made);
 /* Whether so many file descriptors are free as a socket and its peers may take. MR_ERROR_UNAVAILABLE. */
 int mr_zmq_room_check(const mr_zmq_params *params);
 

@@ -24,6 +24,7 @@ struct mr_zmq {
     mr_zmq_params params; /* its strings only until it is attached */
     void *context, *socket;
     mr_zmq_guard *guard; /* NULL if it connects */
+    bool made_folder;    /* of an ipc endpoint */
     char endpoint[ENDPOINT_BYTES];
 };
 
@@ -242,12 +243,16 @@ int mr_zmq_create(mr_zmq **socket, const mr_zmq_params *params) {
 int mr_zmq_attach(mr_zmq *socket) {
     const mr_zmq_params *params = &socket->params;
     char endpoint[ENDPOINT_BYTES];
-    int status = params->bind ? mr_zmq_place_check(params) : MR_OK;
+    int status = params->bind ? mr_zmq_place_check(params, &socket->made_folder) : MR_OK;
     if (status)
         return status;
     const char *port = mr_localhost_port(params->endpoint);
     snprintf(endpoint, sizeof endpoint, "%s%s", port ? "tcp://127.0.0.1:" : "", port ? port : params->endpoint);
-    if (params->bind ? zmq_bind(socket->socket, endpoint) : zmq_connect(socket->socket, endpoint))
+    int failed = params->bind ? zmq_bind(socket->socket, endpoint) : zmq_connect(socket->socket, endpoint);
+    /* The process that had made the folder has just removed it. */
+    if (failed && params->bind && errno == ENOENT && !mr_zmq_place_check(params, &socket->made_folder))
+        failed = zmq_bind(socket->socket, endpoint);
+    if (failed)
         return mr_fail(errno == EINVAL   ? MR_ERROR_CONFIG
                        : errno == EACCES ? MR_ERROR_PERMISSION
                                          : MR_ERROR_UNAVAILABLE,
@@ -291,7 +296,7 @@ void mr_zmq_close(mr_zmq **socket, int linger_ms) {
     if (!gone)
         return;
     if (gone->params.bind)
-        mr_zmq_place_leave(gone->endpoint);
+        mr_zmq_place_leave(gone->endpoint, gone->made_folder);
     if (gone->socket) {
         set(gone->socket, ZMQ_LINGER, linger_ms);
         zmq_close(gone->socket);

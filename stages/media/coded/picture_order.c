@@ -8,6 +8,10 @@ static bool has_counts(enum AVCodecID codec) {
     return codec == AV_CODEC_ID_H264 || codec == AV_CODEC_ID_HEVC;
 }
 
+bool mr_picture_order_is_grouped(const AVCodecParameters *codec) {
+    return codec->codec_id == AV_CODEC_ID_MPEG1VIDEO || codec->codec_id == AV_CODEC_ID_MPEG2VIDEO;
+}
+
 static bool may_reorder(enum AVCodecID codec) {
     const AVCodecDescriptor *about = avcodec_descriptor_get(codec);
     return !about || about->props & AV_CODEC_PROP_REORDER;
@@ -27,6 +31,7 @@ static void open_for(mr_picture_order *order, mr_media *media) {
     order->media = mr_media_ref(media);
     order->codec = media->codec;
     order->as_decoded = !may_reorder(order->codec->codec_id);
+    order->grouped = mr_picture_order_is_grouped(order->codec);
     order->unit = order->codec->codec_id == AV_CODEC_ID_H264 ? 2 : 1;
     if (!has_counts(order->codec->codec_id))
         return;
@@ -55,6 +60,22 @@ static mr_picture_place parse(mr_picture_order *order, const mr_packet *packet) 
                               .restarts = known && packet->flags & MR_FRAME_KEY && mr_recovery_restarts(packet)};
 }
 
+/* ISO/IEC 13818-2, 6.2.2.6 and 6.2.3. */
+static mr_picture_place place_in_group(mr_picture_order *order, const mr_packet *packet) {
+    enum { PICTURE = 0, GROUP = 0xb8 };
+    mr_nals from = {packet->data, packet->data + packet->bytes, 0};
+    for (mr_nal one; mr_nal_next(&from, &one);) {
+        if (one.bytes && one.data[0] == GROUP)
+            order->count = order->next;
+        if (one.bytes < 3 || one.data[0] != PICTURE)
+            continue;
+        const int64_t leading = one.data[1] << 2 | one.data[2] >> 6, number = order->count + leading;
+        order->next = number >= order->next ? number + 1 : order->next;
+        return (mr_picture_place){.known = !(packet->flags & MR_FRAME_CORRUPT), .number = number, .leading = leading};
+    }
+    return (mr_picture_place){0};
+}
+
 mr_picture_place mr_picture_order_next(mr_picture_order *order, const mr_packet *packet) {
     mr_media *media = packet->media;
     if (!media || !media->codec || !packet->data || packet->bytes > INT_MAX)
@@ -63,6 +84,8 @@ mr_picture_place mr_picture_order_next(mr_picture_order *order, const mr_packet 
         open_for(order, media);
     if (order->parser)
         return parse(order, packet);
+    if (order->grouped)
+        return place_in_group(order, packet);
     return (mr_picture_place){.known = order->as_decoded, .number = order->count++};
 }
 

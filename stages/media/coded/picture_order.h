@@ -1,8 +1,8 @@
 /* The order in which pictures are shown, from packets in decode order.
  *
- * Pictures of H.264 and HEVC have a number, the picture order count, which libavcodec's parsers compute. Codecs that
- * cannot reorder pictures show them as they come. Of other codecs (MPEG-2, MPEG-4) the order is not known here. One
- * thread. All zero is closed. */
+ * Pictures of H.264 and HEVC have a number, the picture order count, which libavcodec's parsers compute; those of
+ * MPEG-1 and MPEG-2 have one in their group (temporal_reference). Codecs that cannot reorder pictures show them as they
+ * come. Of others (MPEG-4) the order is not known here. One thread. All zero is closed. */
 #ifndef MILLRACE_STAGES_MEDIA_CODED_PICTURE_ORDER_H
 #define MILLRACE_STAGES_MEDIA_CODED_PICTURE_ORDER_H
 
@@ -16,7 +16,9 @@ typedef struct mr_picture_order {
     AVCodecParserContext *parser;   /* NULL: none is needed, or the order is not known */
     AVCodecContext *about;
     bool as_decoded;                /* pictures are shown in decode order */
-    int64_t count;                  /* of packets */
+    bool grouped;                   /* MPEG-1 and MPEG-2 */
+    int64_t count;                  /* of packets; grouped: of pictures before the group */
+    int64_t next;                   /* grouped: the number behind the highest so far */
     int unit;                       /* between the numbers of two pictures that follow each other */
 } mr_picture_order;
 
@@ -24,8 +26,11 @@ typedef struct mr_picture_place {
     bool known;
     bool restarts;  /* all pictures before the packet's are shown before it; numbers may begin anew */
     int64_t number; /* rises in presentation order between two that restart */
+    int64_t leading; /* grouped: how many pictures of its group are shown before it */
 } mr_picture_place;
 
+/* Whether pictures of that codec are numbered in groups. */
+bool mr_picture_order_is_grouped(const AVCodecParameters *codec);
 /* The place of the next packet's picture. */
 mr_picture_place mr_picture_order_next(mr_picture_order *order, const mr_packet *packet);
 void mr_picture_order_fini(mr_picture_order *order);

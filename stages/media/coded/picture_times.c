@@ -54,18 +54,27 @@ static void forget(mr_picture_times *times, int64_t floor_ns) {
     times->based = false;
 }
 
-/* Of a picture without one, by its number from the picture that restarted, or else the first: frames come at the
- * stream's rate, and packets have their place for a time of decoding. */
+/* The time of the packet in that place, for pictures that are shown as packets follow each other: one that has not come
+ * yet is expected at the stream's rate. */
+static int64_t time_of_place(const mr_picture_times *times, int64_t place, int64_t decoded_ns) {
+    const int64_t ahead = place - times->packets;
+    if (ahead > -MR_TIMES_KEPT && ahead <= 0 && place >= 0)
+        return times->decoded_ns[place % MR_TIMES_KEPT];
+    return decoded_ns + ahead * times->interval_ns;
+}
+
+/* Of a picture without one, by its number from the picture that restarted, or else the first. */
 static void invent(mr_picture_times *times, mr_packet *packet, const mr_picture_place *place) {
-    const int64_t interval_ns = times->interval_ns;
-    const int64_t decoded_ns = packet->dts_ns != MR_NO_TIME ? packet->dts_ns : times->packets * interval_ns;
+    const int64_t decoded_ns = packet->dts_ns != MR_NO_TIME ? packet->dts_ns : times->packets * times->interval_ns;
     if (place->restarts || !times->based || times->order.as_decoded) {
-        times->base_ns = decoded_ns;
-        times->base_number = place->number;
+        times->base_place = times->packets;
+        times->base_number = place->number - place->leading;
     }
     times->based = true;
-    packet->pts_ns = times->base_ns + (place->number - times->base_number) * interval_ns / times->order.unit;
-    packet->dts_ns = decoded_ns - times->depth * interval_ns;
+    times->decoded_ns[times->packets % MR_TIMES_KEPT] = decoded_ns;
+    packet->pts_ns = time_of_place(
+        times, times->base_place + (place->number - times->base_number) / times->order.unit, decoded_ns);
+    packet->dts_ns = MR_NO_TIME; /* it is made, as it was that of presentation */
 }
 
 /* A container that numbers packets begins with the first of them at 0, and libavformat shows those whose order it knows
@@ -141,18 +150,41 @@ static void settle_depth(mr_picture_times *times) {
         times->depth = times->seen;
 }
 
+/* A file whose container gives most presentation times: those that are missing follow from the nearest one. */
+static void complete(mr_picture_times *times, mr_packet *packet, int64_t number) {
+    size_t at = times->shown_count;
+    while (at > 0 && times->shown[at - 1].number > number)
+        at--;
+    if (packet->pts_ns == MR_NO_TIME && times->shown_count > 0) {
+        const struct mr_picture_shown *near = &times->shown[at > 0 ? at - 1 : 0];
+        packet->pts_ns = near->pts_ns + (number - near->number) * times->interval_ns;
+    }
+    if (packet->pts_ns != MR_NO_TIME)
+        insert(times, at, (struct mr_picture_shown){number, packet->pts_ns});
+}
+
+/* The numbers of a group may be wrong where some of a live stream are missing. */
+static bool looks_into(const mr_picture_times *times, const mr_packet *packet) {
+    const bool grouped = packet->media && packet->media->codec && mr_picture_order_is_grouped(packet->media->codec);
+    return times->live ? !grouped : times->lacks || grouped;
+}
+
 static void show(mr_picture_times *times, mr_packet *packet) {
     mr_picture_place place = {0};
-    if (times->live || times->lacks)
+    if (looks_into(times, packet))
         place = mr_picture_order_next(&times->order, packet);
     /* How many pictures are missing is not known. */
     if (packet->flags & MR_FRAME_SEAM)
         forget(times, MR_NO_TIME);
     if (place.restarts)
         forget(times, times->highest_ns);
+    if (place.known && !times->live && !times->lacks) {
+        complete(times, packet, place.number);
+        return;
+    }
     if (times->lacks && times->interval_ns > 0 && !place.known)
         advance(times, packet);
-    else if (place.known && packet->pts_ns == MR_NO_TIME && times->interval_ns > 0)
+    else if (place.known && (times->lacks || packet->pts_ns == MR_NO_TIME) && times->interval_ns > 0)
         invent(times, packet, &place);
     if (packet->pts_ns == MR_NO_TIME)
         return;

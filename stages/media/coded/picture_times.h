@@ -18,7 +18,7 @@ enum { MR_TIMES_KEPT = 32, MR_TIMES_DEPTH = 16 };
 
 typedef struct mr_picture_times {
     bool live;
-    bool lacks;                 /* a file whose container has no presentation times; others are not looked into */
+    bool lacks;                 /* a file whose container has no presentation times */
     bool begun;
     mr_picture_order order;
     struct mr_picture_shown {
@@ -31,8 +31,9 @@ typedef struct mr_picture_times {
     int64_t interval_ns;        /* between two pictures, usually; 0: not known */
     int64_t arrived_ns;         /* of the last packet of a live stream */
     int64_t packets;
-    bool based;                 /* pictures without a time count from a picture of that time and number */
-    int64_t base_ns, base_number;
+    bool based;                 /* pictures without a time count from one of that place among packets, and number */
+    int64_t base_place, base_number;
+    int64_t decoded_ns[MR_TIMES_KEPT]; /* of the last packets, by their place among all */
 
     const void *codec;          /* of which `depth` is */
     int depth;                  /* how many pictures are decoded before one that is shown before them */

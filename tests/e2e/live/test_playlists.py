@@ -252,10 +252,11 @@ class Playlists(Live):
         (self.folder / "page.ts").write_text("<html>" * 1000)
         self.serve(dying=dying, away=listed([f"file://{self.folder}/a0.ts"], end=True),
                    turn="#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=1\nturn.m3u8\n", page=listed(["page.ts"], end=True),
-                   good=listed(a, end=True))
+                   dash="<?xml version='1.0'?>\n<MPD></MPD>\n", good=listed(a, end=True))
         self.url, self.asked = streams.web(self, self.folder, base=Endless, texts=self.texts)
         wanted = {"dying": "an address that is not of http", "away": "an address that is not of http",
-                  "turn": "its variant is a list of variants", "page": "", "endless": "more than 8 MiB"}
+                  "turn": "its variant is a list of variants", "page": "", "dash": "give the address of",
+                  "endless": "more than 8 MiB"}
         child = self.begin({name: f"uri: '{self.url}/{name}.m3u8', stall: 10s, {SOON}" for name in (*wanted, "good")})
         for name, words in wanted.items():
             self.assertIn(words, self.await_state(child, name, "away", "failed")["why"])

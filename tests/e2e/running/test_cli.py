@@ -453,6 +453,21 @@ class Streams(Case):
         self.assertRegex(text, r"ledger: 200 in = 200 delivered \+ 0 dropped \+ 0 absorbed \+ 0 in flight: balanced")
         self.assertIn("p99", text)
 
+    def test_the_summary_is_as_narrow_as_the_terminal(self):
+        """A row of a stage is a line, or each is a paragraph; no word is cut."""
+        named = SHORT.replace("clock", "clock-of-the-long-name-that-a-camera-may-have")
+        for columns in ("80", "60"):
+            leader, follower = self.terminal()
+            run = start([MILLRACE, "run", self.write(named), "--output", self.folder / "out.jsonl"],
+                        stdout=subprocess.DEVNULL, stderr=follower, env={**os.environ, "COLUMNS": columns})
+            os.close(follower)
+            lines = drain(leader).replace("\r", "").splitlines()
+            self.assertEqual(run.wait(timeout=TIMEOUT), 0)
+            of_stages = lines[next(n for n, line in enumerate(lines) if " in " in line and "a second" in line) + 1:]
+            of_stages = of_stages[:next(n for n, line in enumerate(of_stages) if "ledger:" in line)]
+            self.assertGreater(len(of_stages), 5, lines)
+            self.assertEqual([line for line in of_stages if len(line) > int(columns)], [])
+
     def test_quiet_is_quiet_on_a_terminal(self):
         leader, follower = self.terminal()
         run = start([MILLRACE, "run", self.write(SHORT), "--quiet", "--output", self.folder / "out.jsonl"],

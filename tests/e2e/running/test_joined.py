@@ -1,13 +1,16 @@
 """Recordings and pictures that were joined, and numbered pictures: the frames that ffmpeg decodes, by their hashes."""
 import hashlib
+import http.server
 import io
 import json
+import random
 import subprocess
 import sys
 import threading
 
 import clips
 import harness
+import streams
 
 try:
     import zmq
@@ -287,6 +290,29 @@ stages:
                     self.assert_seams(run, 1)
                     if gone != own[0]:
                         self.assertLessEqual(len(set(run.hashes)), len(expected) - 1)
+
+    def test_lost_packets_over_the_network(self):
+        """The pictures that are given are those that the same bytes give as a file, and all of them are right."""
+        for codec in ("h264", "hevc"):
+            packets, expected = packets_of(recording(codec)), set(ffmpeg_hashes("-i", recording(codec)))
+            own = [at for at, packet in enumerate(packets) if stream_of(packet) == 0x100]
+            draw = random.Random(7)
+            for case in range(2):
+                gone = set(draw.sample(own[len(own) // 3:], 2))
+                path = self.joined("lacking.ts", *(each for at, each in enumerate(packets) if at not in gone))
+                streams.Web.folder, streams.Web.asked = self.folder, []
+                with http.server.ThreadingHTTPServer(("127.0.0.1", 0), streams.Web) as server:
+                    thread = threading.Thread(target=server.serve_forever)
+                    thread.start()
+                    try:
+                        with self.subTest(codec, case=case):
+                            over = self.frames(f"http://127.0.0.1:{server.server_port}/{path.name}")
+                            self.assertEqual(over.hashes, self.frames(path).hashes)
+                            self.assertLess(len(over.hashes), len(expected))
+                            self.assertLessEqual(set(over.hashes), expected)
+                    finally:
+                        server.shutdown()
+                        thread.join()
 
     def test_a_stream_that_is_whole_has_no_seam(self):
         run = self.frames(recording("h264"))

@@ -14,7 +14,7 @@ import threading
 import time
 
 import harness
-from harness import MILLRACE, PICTURES, Case, call, free_port, main
+from harness import MILLRACE, PICTURES, Case, call, free_port, main, threads_of
 
 try:
     import cv2
@@ -374,7 +374,7 @@ class Bad(Preview):
         self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
         self.begin()
         self.await_picture("sd")
-        threads = len(list(pathlib.Path(f"/proc/{self.child.pid}/task").iterdir()))
+        threads = threads_of(self.child.pid)
         connections = [self.connect() for _ in range(many)]
         for one in connections:
             one.sendall(b"GET /sd.jpg HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -382,7 +382,7 @@ class Bad(Preview):
             self.assertIn(b" 200 ", one.recv(100))
             one.close()
         files = pathlib.Path(f"/proc/{self.child.pid}/fd")
-        self.assertEqual(len(list(pathlib.Path(f"/proc/{self.child.pid}/task").iterdir())), threads)
+        self.assertEqual(threads_of(self.child.pid), threads)
         self.wait_for(lambda: len(list(files.iterdir())) < 72 + 40)
         self.finish()
 

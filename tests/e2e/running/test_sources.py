@@ -208,7 +208,7 @@ class Sources(harness.Controlled):
             def state():
                 process = pathlib.Path("/proc", str(child.pid))
                 resident, = re.findall(r"VmRSS:\s+(\d+)", (process / "status").read_text())
-                return (len(list((process / "task").iterdir())), len(list((process / "fd").iterdir()))), int(resident)
+                return (harness.threads_of(child.pid), len(list((process / "fd").iterdir()))), int(resident)
 
             for turn in range(300):
                 ask(do="add", argument=f"g{turn % 5}", options={"uri": str(clip)})

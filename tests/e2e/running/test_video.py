@@ -61,9 +61,9 @@ def frames(path):
     return frames_of(probe(path, *FRAMES))
 
 
-def hashes(path):
+def hashes(path, *options):
     """The MD5 of each decoded picture."""
-    done = call(["ffmpeg", "-v", "error", "-i", path, "-map", "0:v:0", "-f", "framemd5", "-"])
+    done = call(["ffmpeg", "-v", "error", "-i", path, "-map", "0:v:0", *options, "-f", "framemd5", "-"])
     assert done.returncode == 0, done.stderr
     return [line.split(",")[-1].strip() for line in done.stdout.splitlines() if not line.startswith("#")]
 
@@ -213,6 +213,24 @@ class Files(Videos):
                     mine = times(self.files()[0])[0]
                     for a, b in zip(mine, theirs, strict=True):
                         self.assertAlmostEqual(a - mine[0], b - theirs[0], delta=1e-3)
+
+    def test_pictures_without_times_are_copied_in_their_order(self):
+        """Of containers that give none, or not all, and whose pictures are decoded in another order."""
+        for name, codec in (("order.avi", clips.H264), ("order.h264", clips.H264), ("order.hevc", clips.HEVC),
+                            ("order.mpg", ("-c:v", "mpeg2video", "-bf", 2)),
+                            ("order.m2v", ("-c:v", "mpeg2video", "-bf", 2))):
+            clip = clips.encoded(name, *codec, "-pix_fmt", "yuv420p", "-r", 25, filters="scale=160:90,setpts=N/25/TB",
+                                 frames=30)
+            pictures = hashes(clip, "-vsync", "passthrough")
+            self.assertEqual(len(pictures), 30)
+            for ending in ("mp4", "mkv"):
+                with self.subTest(clip=name, ending=ending):
+                    shutil.rmtree(self.path, ignore_errors=True)
+                    self.copied(clip, f"name: '{{source}}.{ending}'")
+                    self.assertEqual(hashes(self.files()[0]), pictures)
+                    found = times(self.files()[0])[0]
+                    for number, at in enumerate(found):
+                        self.assertAlmostEqual(at - found[0], number / 25, delta=1e-3)
 
     def test_colour_and_shape_of_pixels_are_carried(self):
         clip = clips.encoded("bt2020.mp4", *clips.H264, "-pix_fmt", "yuv420p", "-colorspace", "bt2020nc",

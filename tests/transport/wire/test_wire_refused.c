@@ -226,6 +226,35 @@ static void test_items_are_counted_before_they_are_made(void **state) {
     wire_close(&f);
 }
 
+/* A name of a frame as another version might send it. */
+static int read_named(wire_fixture *f, char *name) {
+    mr_frame *frame = wire_picture(f, MR_PIXEL_GRAY8, 2, 2);
+    mr_cut_item item = {.kind = MR_CUT_FRAME, .identity = frame->identity, .frame = frame, .position = 1};
+    mr_cut_message came, message = {.kind = MR_MESSAGE_ITEMS, .version = MR_PROTOCOL_NEWEST, .items = {&item, 1}};
+    const mr_wire_part *parts;
+    size_t count;
+    assert_null(frame->id);
+    frame->id = mr_buffer_wrap(name, strlen(name) + 1, NULL, NULL);
+    assert_int_equal(mr_wire_write(f->writer, &message, NOW, &parts, &count), MR_OK);
+    int status = mr_wire_read(f->reader, parts, count, NOW, &came);
+    if (!status) {
+        assert_string_equal(mr_frame_id(came.items.item[0].frame), name);
+        mr_frame_unref(&came.items.item[0].frame);
+    }
+    mr_frame_unref(&frame);
+    return status;
+}
+
+static void test_names_of_frames_are_texts(void **state) {
+    (void)state;
+    wire_fixture f;
+    wire_open(&f, MR_COMPRESSION_NONE, false);
+    assert_int_equal(read_named(&f, "T\xc3\xbcr"), MR_OK);
+    assert_int_equal(read_named(&f, "T\xc3"), MR_ERROR_PROTOCOL);
+    assert_int_equal(read_named(&f, "\xff"), MR_ERROR_PROTOCOL);
+    wire_close(&f);
+}
+
 static void keep_media(mr_media *media) {
     (void)media;
 }
@@ -298,6 +327,7 @@ int main(void) {
         cmocka_unit_test(test_one_process_cannot_use_up_the_words_of_others),
         cmocka_unit_test(test_words_of_strangers_are_not_kept),
         cmocka_unit_test(test_items_are_counted_before_they_are_made),
+        cmocka_unit_test(test_names_of_frames_are_texts),
         cmocka_unit_test(test_descriptions_of_media_are_bounded_in_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

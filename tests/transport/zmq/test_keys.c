@@ -337,6 +337,16 @@ static void others_may_not_enter_the_folder(void **state) {
     assert_int_equal(found.st_mode & 0777, 0700);
     mr_zmq_close(&socket, 0);
     assert_null(socket);
+    /* The folder goes with the one that made it, unless others use it; one that was there stays. */
+    assert_int_equal(access(in->other, F_OK), -1);
+    socket = listen_at(in, in->path, NULL, NULL);
+    put(in, "sockets/b", 0600, "");
+    snprintf(in->path, sizeof in->path, "ipc://%s/sockets/a", in->folder);
+    snprintf(in->other, sizeof in->other, "%s/sockets", in->folder);
+    mr_zmq_close(&socket, 0);
+    assert_int_equal(access(in->other, F_OK), 0);
+    assert_int_equal(attach(in->path), MR_OK);
+    assert_int_equal(access(in->other, F_OK), 0);
     chmod(in->other, 0755);
     const mr_zmq_params params = {.id = "here", .type = ZMQ_PULL, .endpoint = in->path, .bind = true};
     assert_int_equal(mr_zmq_create(&socket, &params), MR_OK);

@@ -1,5 +1,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/print.h"
+#include "tools/millrace/cli/plan_rows.h"
+#include "tools/millrace/cli/table.h"
 #include "tools/millrace/run/loss.h"
 #include "tools/millrace/run/summary.h"
 
@@ -7,15 +9,6 @@
 #include <string.h>
 
 enum { MOST_SOURCES = 20 };
-
-static void print_duration(FILE *stream, int64_t ns) {
-    if (ns < 1000000)
-        fprintf(stream, "%7.1f us", (double)ns * 1e-3);
-    else if (ns < 1000000000)
-        fprintf(stream, "%7.1f ms", (double)ns * 1e-6);
-    else
-        fprintf(stream, "%7.2f s ", (double)ns * 1e-9);
-}
 
 static void print_head(const mr_summary *summary, FILE *stream) {
     uint64_t done = summary->delivered + summary->dropped + summary->absorbed;
@@ -31,16 +24,6 @@ static void print_head(const mr_summary *summary, FILE *stream) {
 
 /* ---- stages ---------------------------------------------------------------------------------------------------- */
 
-static int widest(const mr_summary *summary, bool type) {
-    size_t width = 6;
-    for (size_t i = 0; i < summary->stage_count; i++) {
-        const char *text = type ? summary->stages[i].type : summary->stages[i].id;
-        size_t length = mr_columns(text, strlen(text));
-        width = length > width ? length : width;
-    }
-    return width > 32 ? 32 : (int)width;
-}
-
 const char *mr_device_state_name(mr_device_state state) {
     static const char *const names[] = {[MR_DEVICE_WORKS] = "works",
                                         [MR_DEVICE_RESERVED] = "in reserve",
@@ -52,15 +35,16 @@ const char *mr_device_state_name(mr_device_state state) {
 /* The share of each device, if there are several. */
 static void print_shares(const mr_stage_summary *stage, FILE *stream) {
     double all = 0;
+    char cost[MR_WORDS];
     for (size_t i = 0; i < stage->share_count; i++)
         all += (double)stage->shares[i].frames;
     for (size_t i = 0; i < stage->share_count && stage->share_count > 1; i++) {
         const mr_share_summary *share = &stage->shares[i];
-        mr_print(stream, "    %s: %llu frames, %.0f%%", share->device, (unsigned long long)share->frames,
+        mr_print(stream, "  %s on %s: %llu frames, %.0f%%", stage->id, share->device,
+                 (unsigned long long)share->frames,
                  all > 0 ? 100 * (double)share->frames / all : 0);
         if (share->cost_ns) {
-            fputs(", one in", stream);
-            print_duration(stream, share->cost_ns);
+            fprintf(stream, ", one in %s", mr_words_duration(share->cost_ns, cost));
         }
         if (share->state != MR_DEVICE_WORKS)
             mr_print(stream, ", %s", mr_device_state_name(share->state));
@@ -68,64 +52,81 @@ static void print_shares(const mr_stage_summary *stage, FILE *stream) {
     }
 }
 
-/* A source has no inputs and no queue. */
-static void print_stage(const mr_stage_summary *stage, FILE *stream) {
-    if (stage->is_source)
-        mr_print(stream, "%-8s %10s %10llu ", stage->device, "", (unsigned long long)stage->out);
-    else
-        mr_print(stream, "%-8s %10llu %10llu ", stage->device, (unsigned long long)stage->in,
-                 (unsigned long long)stage->out);
-    print_duration(stream, stage->busy_ns);
-    if (!stage->is_source) {
-        fputc(' ', stream);
-        print_duration(stream, stage->p50_ns);
-        fputc(' ', stream);
-        print_duration(stream, stage->p99_ns);
-    }
-    fputc('\n', stream);
+static void add_duration(mr_table *table, int64_t ns) {
+    char text[MR_WORDS];
+    mr_table_add(table, "%s", mr_words_duration(ns, text));
 }
 
-static void print_stages(const mr_summary *summary, FILE *stream) {
-    int id = widest(summary, false), type = widest(summary, true);
-    mr_print(stream, "\n  %-*s  %-*s  %-8s %10s %10s %10s %10s %10s\n", id, "stage", type, "type", "device", "in",
-             "out", "busy", "p50", "p99");
-    size_t sources = 0;
-    for (size_t i = 0; i < summary->stage_count; i++) {
-        const mr_stage_summary *stage = &summary->stages[i];
-        if (stage->is_source && ++sources > MOST_SOURCES)
-            continue;
-        mr_print(stream, "  %-*s  %-*s  ", id, stage->id, type, stage->type);
-        print_stage(stage, stream);
-        print_shares(stage, stream);
+/* A source has no inputs and no queue. */
+static void add_stage(mr_table *table, const mr_stage_summary *stage) {
+    mr_table_add(table, "%s", stage->id);
+    mr_table_add(table, "%s", stage->type);
+    mr_table_add(table, "%s", stage->device);
+    mr_table_add(table, stage->is_source ? "-" : "%llu", (unsigned long long)stage->in);
+    mr_table_add(table, "%llu", (unsigned long long)stage->out);
+    add_duration(table, stage->busy_ns);
+    for (int i = 0; i < 2 && stage->is_source; i++)
+        mr_table_add(table, "-");
+    if (!stage->is_source) {
+        add_duration(table, stage->p50_ns);
+        add_duration(table, stage->p99_ns);
     }
+}
+
+static bool is_shown(const mr_stage_summary *stage, size_t *sources) {
+    return !stage->is_source || ++*sources <= MOST_SOURCES;
+}
+
+static void print_table(const mr_summary *summary, int width, FILE *stream) {
+    static const mr_column columns[] = {{"stage", .cut = MR_CUT_MIDDLE}, {"type", .cut = MR_CUT_MIDDLE},
+                                        {"device", .cut = MR_CUT_LINES}, {"in", .right = true},
+                                        {"out", .right = true},          {"busy", .right = true},
+                                        {"p50", .right = true},          {"p99", .right = true},
+                                        {0}};
+    mr_table table = {.columns = columns};
+    size_t sources = 0;
+    for (size_t i = 0; i < summary->stage_count; i++)
+        if (is_shown(&summary->stages[i], &sources))
+            add_stage(&table, &summary->stages[i]);
+    fputc('\n', stream);
+    if (mr_table_print(&table, width, stream))
+        fputs("  no memory for the table of stages\n", stream);
     if (sources > MOST_SOURCES)
         fprintf(stream, "  and %zu more sources\n", sources - MOST_SOURCES);
-    fprintf(stream,
-            "  busy: inside the stage, all instances together; p50, p99: from entering its queue to its end\n");
-    if (!summary->delivered)
-        return;
-    fprintf(stream, "  from source to sink: p50 ");
-    print_duration(stream, summary->latency_p50_ns);
-    fprintf(stream, ", p99 ");
-    print_duration(stream, summary->latency_p99_ns);
-    fputc('\n', stream);
+}
+
+static void print_stages(const mr_summary *summary, int width, FILE *stream) {
+    char p50[MR_WORDS], p99[MR_WORDS];
+    print_table(summary, width, stream);
+    for (size_t i = 0; i < summary->stage_count; i++)
+        print_shares(&summary->stages[i], stream);
+    mr_print_wrapped(width, stream, "busy: inside the stage, all instances together; p50, p99: from entering its queue "
+                     "to its end");
+    if (summary->delivered)
+        fprintf(stream, "  from source to sink: p50 %s, p99 %s\n", mr_words_duration(summary->latency_p50_ns, p50),
+                mr_words_duration(summary->latency_p99_ns, p99));
 }
 
 /* ---- cuts ------------------------------------------------------------------------------------------------------ */
 
-static void print_cuts(const mr_summary *summary, FILE *stream) {
-    int id = 3;
-    for (size_t i = 0; i < summary->cut_count; i++)
-        id = (int)strlen(summary->cuts[i].id) > id ? (int)strlen(summary->cuts[i].id) : id;
-    if (summary->cut_count)
-        mr_print(stream, "\n  %-*s  %10s %10s %10s %10s %10s\n", id, "cut", "frames", "again", "set aside", "sessions",
-                 "refused");
+static void print_cuts(const mr_summary *summary, int width, FILE *stream) {
+    static const mr_column columns[] = {{"cut", .cut = MR_CUT_MIDDLE}, {"frames", .right = true},
+                                        {"again", .right = true},      {"set aside", .right = true},
+                                        {"sessions", .right = true},   {"refused", .right = true},
+                                        {0}};
+    mr_table table = {.columns = columns};
     for (size_t i = 0; i < summary->cut_count; i++) {
         const mr_cut_summary *cut = &summary->cuts[i];
-        mr_print(stream, "  %-*s  %10llu %10llu %10llu %10llu %10llu\n", id, cut->id, (unsigned long long)cut->frames,
-                 (unsigned long long)cut->again, (unsigned long long)cut->set_aside, (unsigned long long)cut->sessions,
-                 (unsigned long long)(cut->malformed + cut->rejected + cut->refused));
+        const uint64_t counts[] = {cut->frames, cut->again, cut->set_aside, cut->sessions,
+                                   cut->malformed + cut->rejected + cut->refused};
+        mr_table_add(&table, "%s", cut->id);
+        for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
+            mr_table_add(&table, "%llu", (unsigned long long)counts[c]);
     }
+    if (summary->cut_count)
+        fputc('\n', stream);
+    if (summary->cut_count && mr_table_print(&table, width, stream))
+        fputs("  no memory for the table of cuts\n", stream);
 }
 
 /* ---- ledger ---------------------------------------------------------------------------------------------------- */
@@ -144,14 +145,14 @@ static void print_ledger(const mr_summary *summary, FILE *stream) {
 
 /* ---- sources --------------------------------------------------------------------------------------------------- */
 
-static void print_class(const mr_class_count *class, const mr_source_summary *source, FILE *stream) {
-    fprintf(stream, "    %10llu x ", (unsigned long long)class->frames);
-    if (class->label)
-        mr_print(stream, "%s", class->label);
-    else
-        fprintf(stream, "class %d", class->index);
+static void print_class(const mr_class_count *class, const mr_source_summary *source, int width, FILE *stream) {
+    char first[32], number[32], text[512];
     double share = 100.0 * (double)class->frames / (double)source->classified;
-    fprintf(stream, " (%.0f%% of frames, mean score %.2f)\n", share, class->mean_score);
+    snprintf(first, sizeof first, "    %10llu x ", (unsigned long long)class->frames);
+    snprintf(number, sizeof number, "class %d", class->index);
+    mr_print_into(text, sizeof text, "%s (%.0f%% of frames, mean score %.2f)", class->label ? class->label : number,
+                  share, class->mean_score);
+    mr_print_filled(width, stream, first, text);
 }
 
 void mr_connection_print(const mr_connection_words *words, FILE *stream) {
@@ -207,7 +208,7 @@ void mr_source_print(const mr_source_summary *source, const mr_source_stay *stay
     if (source->report.phase)
         print_connection(&source->report, stream);
     for (size_t i = 0; i < source->class_count; i++)
-        print_class(&source->classes[i], source, stream);
+        print_class(&source->classes[i], source, mr_terminal_width(stream), stream);
 }
 
 /* ---- accuracy --------------------------------------------------------------------------------------------------- */
@@ -255,9 +256,10 @@ static void print_accuracy(const mr_source_summary *source, FILE *stream) {
 }
 
 void mr_summary_print(const mr_summary *summary, FILE *stream) {
+    const int width = mr_terminal_width(stream);
     print_head(summary, stream);
-    print_stages(summary, stream);
-    print_cuts(summary, stream);
+    print_stages(summary, width, stream);
+    print_cuts(summary, width, stream);
     print_ledger(summary, stream);
     size_t left_out = 0;
     for (size_t i = 0; i < summary->source_count; i++) {

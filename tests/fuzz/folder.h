@@ -1,0 +1,12 @@
+/* A folder of a fuzzer's own, for parsers that open a file by its name. It is removed when the fuzzer ends. */
+#ifndef MILLRACE_TESTS_FUZZ_FOLDER_H
+#define MILLRACE_TESTS_FUZZ_FOLDER_H
+
+#include <stddef.h>
+
+/* Its path, in TMPDIR or /dev/shm. The first call makes it. Names begin with no dot and have no slash. */
+const char *fuzz_folder(void);
+/* Writes a file of it. Returns its path, valid until the next call. */
+const char *fuzz_file(const char *name, const void *data, size_t bytes);
+
+#endif

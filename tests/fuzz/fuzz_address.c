@@ -1,0 +1,108 @@
+/* Any text as a URL, as a host, as an address to listen at, and as a value of a pipeline: nothing may crash, parts lie
+ * within the text, and a password that was found in it stands in no text that is shown. What stands behind a zero is a
+ * second text: a reference, or a pattern of hosts.
+ *
+ *     tests/fuzz/run 60 fuzz_address */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/arena.h"
+#include "engine/base/url.h"
+#include "engine/text/yaml.h"
+#include "millrace/diagnostics.h"
+#include "millrace/status.h"
+#include "stages/preview/address.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+static void look_within(const char *text, mr_url_part part) {
+    const size_t length = strlen(text);
+    if (part.text && (part.text < text || part.text + part.bytes > text + length))
+        abort();
+}
+
+static void split(const char *text) {
+    mr_url url;
+    char decoded[MR_URL_BYTES], encoded[MR_URL_BYTES], again[MR_URL_BYTES];
+    if (!mr_url_split(text, &url))
+        return;
+    const mr_url_part parts[] = {url.scheme, url.user, url.password, url.host, url.port, url.rest};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        look_within(text, parts[i]);
+        if (!parts[i].text || !mr_url_decode(parts[i], decoded, sizeof decoded) ||
+            !mr_url_encode(decoded, encoded, sizeof encoded))
+            continue;
+        if (!mr_url_decode((mr_url_part){encoded, strlen(encoded)}, again, sizeof again) || strcmp(again, decoded) != 0)
+            abort();
+    }
+    look_within(text, mr_url_query(&url, "passphrase"));
+}
+
+/* Hiding is done once: what is hidden has nothing more to hide. */
+static void hide(const char *text) {
+    char *shown = strdup(text);
+    if (!shown)
+        abort();
+    mr_url_hide(shown);
+    if (strlen(shown) > strlen(text))
+        abort();
+    mr_url url;
+    if (mr_url_split(text, &url) && url.password.bytes > 8 && !memchr(text, ' ', strlen(text)) &&
+        strlen(text) == strlen(url.scheme.text) && memmem(shown, strlen(shown), url.password.text, url.password.bytes))
+        if (memmem(url.rest.text, url.rest.bytes, url.password.text, url.password.bytes) == NULL &&
+            memmem(url.host.text, url.host.bytes, url.password.text, url.password.bytes) == NULL)
+            abort();
+    free(shown);
+}
+
+static void resolve(const char *base, const char *reference) {
+    char url[MR_URL_BYTES], whole[MR_URL_BYTES];
+    mr_url parts;
+    if (mr_url_resolve("http://host/a/b?c", base, url, sizeof url) && !mr_url_split(url, &parts) &&
+        mr_url_has_scheme(url, "http"))
+        abort();
+    if (mr_url_split(base, &parts))
+        (void)mr_url_resolve(base, reference, url, sizeof url);
+    (void)mr_url_with_user(base, reference, reference, whole, sizeof whole);
+    (void)mr_host_is_allowed(reference, base);
+    (void)mr_url_doubt_of(base);
+}
+
+static void listen_at(const char *text) {
+    mr_address address;
+    int status = mr_address_parse(text, &address);
+    if (status == MR_OK && address.bytes == 0)
+        abort();
+    if (status != MR_OK && !*mr_message())
+        abort();
+    (void)mr_address_host_is_local(text);
+}
+
+static void take_credentials(const char *text) {
+    mr_arena arena = {0};
+    mr_diagnostics wrong = {0};
+    mr_yaml node = {.kind = MR_YAML_SCALAR, .text = text, .quoted = true};
+    int status = mr_yaml_take_credentials(&node, &arena, &wrong);
+    mr_url url;
+    if (status == MR_OK && !node.broken && mr_url_split(node.text, &url) && url.password.text)
+        abort();
+    mr_diagnostics_fini(&wrong);
+    mr_arena_fini(&arena);
+}
+
+/* libFuzzer's own name for what it calls. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+    char *text = calloc(1, bytes + 2);
+    if (!text)
+        abort();
+    memcpy(text, data, bytes);
+    const char *second = text + strlen(text) + (strlen(text) < bytes);
+    split(text);
+    hide(text);
+    resolve(text, second);
+    listen_at(text);
+    take_credentials(text);
+    free(text);
+    return 0;
+}

@@ -1,0 +1,87 @@
+/* Names and formats in records that another program sends: whole texts of UTF-8 or none, as JSON and as protobuf. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "millrace/status.h"
+#include "stages/zmq/zmq_record.h"
+
+static int read_text(mr_zmq_record *to, const char *text) {
+    return mr_zmq_record_read(to, (const uint8_t *)text, strlen(text));
+}
+
+/* A text in a Record: the field's number and the kind of fields with a length (2), the length, and its bytes. */
+static size_t put_text(uint8_t *to, unsigned field, const char *text) {
+    const unsigned key = field << 3 | 2;
+    const size_t length = strlen(text);
+    size_t at = 0;
+    if (key > 127)
+        to[at++] = (uint8_t)(key | 128);
+    to[at++] = (uint8_t)(key > 127 ? key >> 7 : key);
+    to[at++] = (uint8_t)(length | 128);
+    to[at++] = (uint8_t)(length >> 7);
+    memcpy(to + at, text, length);
+    return at + length;
+}
+
+/* As protobuf: `format` is field 12 of Record, `id` field 17. */
+static int read_record(mr_zmq_record *to, const char *id, const char *format) {
+    uint8_t packed[1024];
+    size_t bytes = put_text(packed, 12, format);
+    bytes += put_text(packed + bytes, 17, id);
+    return mr_zmq_record_read(to, packed, bytes);
+}
+
+static void names_are_taken_as_they_are(void **state) {
+    (void)state;
+    mr_zmq_record record;
+    assert_int_equal(read_text(&record, "{\"id\": \"T\\u00fcr \\\"1\\\"\", \"pts\": 1.5}"), MR_OK);
+    assert_string_equal(record.id, "T\xc3\xbcr \"1\"");
+    assert_int_equal(record.pts_ns, 1500000000);
+    assert_int_equal(read_text(&record, "{\"id\": -7}"), MR_OK);
+    assert_string_equal(record.id, "-7");
+    assert_int_equal(read_record(&record, "T\xc3\xbcr", ""), MR_OK);
+    assert_string_equal(record.id, "T\xc3\xbcr");
+}
+
+/* They would stand in records of protobuf, which no strict reader takes. */
+static void names_that_are_no_text_are_refused(void **state) {
+    (void)state;
+    static const char *const wrong[] = {"\xff", "a\xc3", "\xed\xa0\x80", "\xc0\xaf"};
+    mr_zmq_record record;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(read_record(&record, wrong[i], ""), MR_ERROR_DATA);
+        assert_non_null(strstr(mr_message(), "UTF-8"));
+    }
+    char longer[258];
+    memset(longer, 'x', 256);
+    longer[256] = '\0';
+    assert_int_equal(read_record(&record, longer, ""), MR_ERROR_DATA);
+    assert_int_equal(read_text(&record, "{\"id\": \"a\\u0000b\"}"), MR_ERROR_DATA);
+}
+
+/* The text of a format that is not known stands in messages: it ends with a whole character. */
+static void formats_are_cut_between_characters(void **state) {
+    (void)state;
+    char format[128] = "";
+    mr_zmq_record record;
+    for (int i = 0; i < 40; i++)
+        strcat(format, "\xc3\xbc");
+    assert_int_equal(read_record(&record, "", format), MR_OK);
+    assert_int_equal(strlen(record.format_text), 62);
+    assert_int_equal(record.format.payload, MR_PAYLOAD_ANY);
+    assert_int_equal(read_record(&record, "", "a\xff"), MR_OK);
+    assert_string_equal(record.format_text, "a");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_are_taken_as_they_are),
+        cmocka_unit_test(names_that_are_no_text_are_refused),
+        cmocka_unit_test(formats_are_cut_between_characters),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
