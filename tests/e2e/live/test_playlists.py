@@ -76,8 +76,8 @@ class Playlists(Live):
 
     def test_recordings(self):
         """Joined of two, whose clocks begin anew, as transport streams and as fragments of MP4, of two sizes and with
-        two headers; a range of bytes each; compressed by the server; names with a space, an accent and a query; a server
-        that gives a cookie for its segments."""
+        two headers; a range of bytes each; compressed by the server; names with a space, an accent and a query; a
+        server that gives a cookie for its segments."""
         fmp4 = ["-hls_segment_type", "fmp4", "-hls_fmp4_init_filename"]
         cut = "#EXT-X-DISCONTINUITY"
         a, b = self.make("a"), self.make("b", size="160x96")
@@ -204,9 +204,10 @@ class Playlists(Live):
 
     def test_live(self):
         """A live stream over the faults of its server, in one connection: a segment that is missing, a playlist that is
-        missing once, or older than the one before, the sequence that begins anew, segments that were left out."""
+        missing once, empty once, or older than the one before, the sequence that begins anew, segments that were left
+        out."""
         a, b = self.make("a", seconds=9), self.make("b")
-        versions = [listed(a[:2]), listed([*a[:2], "none.ts", a[3]]), None, listed(a[:2]), listed(a[:5]),
+        versions = [listed(a[:2]), listed([*a[:2], "none.ts", a[3]]), None, "", listed(a[:2]), listed(a[:5]),
                     listed(["#EXT-X-GAP", *a[5:7]], 5), listed(b[:2]), listed(b[:3]),
                     listed(["#EXT-X-DISCONTINUITY", *a[:4]], 50)]
         looks = []

@@ -54,8 +54,8 @@ static void segments(void **state) {
     assert_int_equal(list.discontinuities, -1);
     assert_int_equal(list.sequence, 0);
     mr_playlist_fini(&list);
-    assert_int_equal(parse(&list, "\xEF\xBB\xBF\r\n \t\n #EXTM3U\n\n  #EXT-X-TARGETDURATION:6\n\n\t#EXTINF:2\n \ta.ts\t \n"),
-                     MR_OK);
+    assert_int_equal(parse(&list, "\xEF\xBB\xBF\r\n \t\n #EXTM3U\n\n  #EXT-X-TARGETDURATION:6\n\n"
+                                  "\t#EXTINF:2\n \ta.ts\t \n"), MR_OK);
     assert_true(list.count == 1 && list.segments[0].duration_ns == 2000000000);
     assert_string_equal(list.segments[0].uri, "a.ts");
     mr_playlist_fini(&list);
