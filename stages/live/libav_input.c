@@ -327,6 +327,9 @@ static int find_streams(mr_libav_input *input) {
                        format->nb_streams);
     if (!there)
         return mr_fail(MR_ERROR_DATA, "%s: holds no video", input->params->url);
+    status = mr_input_check_codec(format->streams[best]->codecpar, input->params->url);
+    if (status)
+        return status;
     input->stream = format->streams[best];
     for (unsigned i = 0; i < format->nb_streams; i++)
         if (format->streams[i] != input->stream)

@@ -74,9 +74,10 @@ static int64_t read_number(const char *text, char **end) {
     int64_t value = 0;
     const char *at = text;
     for (; isdigit((unsigned char)*at); at++) {
-        value = 10 * value + (*at - '0');
-        if (value > MOST_NUMBER)
+        const int digit = *at - '0';
+        if (value > (MOST_NUMBER - digit) / 10)
             return -1;
+        value = 10 * value + digit;
     }
     *end = (char *)at;
     return at > text ? value : -1;
@@ -449,7 +450,8 @@ const mr_variant *mr_playlist_choose(const mr_playlist *list, const char *name, 
                 list->variant_count);
     if (wanted >= 0)
         return (size_t)wanted < list->variant_count ? &list->variants[wanted] : NULL;
-    for (const mr_variant *one = list->variants; one < list->variants + list->variant_count; one++) {
+    for (size_t i = 0; i < list->variant_count; i++) {
+        const mr_variant *one = &list->variants[i];
         const bool fits = one->width * one->height <= max_pixels;
         large |= !fits;
         if (fits && !one->sound_only && is_better(one, best))

@@ -229,7 +229,7 @@ class Playlists(Live):
 
     def test_hostile(self):
         """A playlist that libavformat's own reader dies of, one without end, one that leads away from HTTP, one whose
-        variant is itself, and segments without pictures: none harms the other source."""
+        variant is itself, segments without pictures, video of an unknown format: none harms the other source."""
         a = self.make("a")
         looks = []
 
@@ -251,13 +251,17 @@ class Playlists(Live):
                     pass  # the client has gone
 
         (self.folder / "page.ts").write_text("<html>" * 1000)
+        strange = self.make("strange", "-hls_segment_type", "fmp4", "-hls_fmp4_init_filename", "strange.mp4", end="m4s")
+        header = self.folder / "strange.mp4"
+        header.write_bytes(header.read_bytes().replace(b"avc1", b"zzzz"))
         self.serve(dying=dying, away=listed([f"file://{self.folder}/a0.ts"], end=True),
                    turn="#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=1\nturn.m3u8\n", page=listed(["page.ts"], end=True),
+                   strange=listed(['#EXT-X-MAP:URI="strange.mp4"', *strange], end=True),
                    dash="<?xml version='1.0'?>\n<MPD></MPD>\n", good=listed(a, end=True))
         self.url, self.asked = streams.web(self, self.folder, base=Endless, texts=self.texts)
         wanted = {"dying": "an address that is not of http", "away": "an address that is not of http",
                   "turn": "its variant is a list of variants", "page": "", "dash": "give the address of",
-                  "endless": "more than 8 MiB"}
+                  "endless": "more than 8 MiB", "strange": "of a format that is not known"}
         child = self.begin({name: f"uri: '{self.url}/{name}.m3u8', stall: 10s, {SOON}" for name in (*wanted, "good")})
         for name, words in wanted.items():
             self.assertIn(words, self.await_state(child, name, "away", "failed")["why"])

@@ -170,6 +170,7 @@ static void refused(void **state) {
          "the IV"},
         {MEDIA "#EXT-X-MEDIA-SEQUENCE:x\na\n", MR_ERROR_DATA, "is not understood"},
         {MEDIA "#EXT-X-MEDIA-SEQUENCE:9999999999999999999\na\n", MR_ERROR_DATA, "is not understood"},
+        {MEDIA "#EXT-X-MEDIA-SEQUENCE:20000000000000000000\na\n", MR_ERROR_DATA, "is not understood"},
         {MEDIA "a\n#EXT-X-MEDIA-SEQUENCE:1\n", MR_ERROR_DATA, "comes after it"},
         {MEDIA "#EXT-X-BYTERANGE:10\na\n", MR_ERROR_DATA, "follows none"},
         {MEDIA "#EXT-X-BYTERANGE:0@1\na\n", MR_ERROR_DATA, "not understood"},
