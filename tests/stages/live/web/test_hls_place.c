@@ -68,7 +68,7 @@ static void without_numbers(void **state) {
     look(&place, unnumbered("b", 0, 2, &place), false, MR_HLS_NEXT);
     look(&place, unnumbered("b", 9, 4, &place), false, MR_HLS_ANEW); /* none that is known */
     look(&place, listed("b", 90, 4, ""), false, MR_HLS_SKIP);
-    look(&place, unnumbered("b", 90, 4, &place), false, MR_HLS_ANEW); /* numbered until now: an encoder that restarted */
+    look(&place, unnumbered("b", 90, 4, &place), false, MR_HLS_ANEW); /* a restart */
     mr_playlist long_list = unnumbered("b", 0, 100, &place);
     assert_int_equal(long_list.sequence, 0);
     mr_playlist_fini(&long_list);
@@ -173,8 +173,8 @@ static void times_over_runs(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(recorded), cmocka_unit_test(without_numbers), cmocka_unit_test(live),           cmocka_unit_test(another_connection),
-        cmocka_unit_test(restarted), cmocka_unit_test(times_over_runs),
+        cmocka_unit_test(recorded),           cmocka_unit_test(live),      cmocka_unit_test(without_numbers),
+        cmocka_unit_test(another_connection), cmocka_unit_test(restarted), cmocka_unit_test(times_over_runs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
