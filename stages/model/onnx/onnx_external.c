@@ -14,7 +14,8 @@ static const size_t most_bytes = INT32_MAX - 65536;
 /* Messages of onnx.proto that tensors lie in. */
 typedef enum kind { NOT_FOLLOWED, MODEL, GRAPH, NODE, ATTRIBUTE, TENSOR, SPARSE, FUNCTION, TRAINING } kind;
 
-enum { TENSOR_DIMS = 1, TENSOR_TYPE = 2, TENSOR_RAW = 9, TENSOR_EXTERNAL = 13, TENSOR_LOCATION = 14, ENTRY_KEY = 1, ENTRY_VALUE = 2, MOST_NAME = 100 };
+enum { TENSOR_DIMS = 1, TENSOR_TYPE = 2, ENTRY_KEY = 1, ENTRY_VALUE = 2, MOST_NAME = 100 };
+enum { TENSOR_RAW = 9, TENSOR_EXTERNAL = 13, TENSOR_LOCATION = 14 };
 
 /* The message that a field holds; its bytes are copied as they are if it is none of these. */
 static kind kind_of(kind outer, uint32_t number) {
