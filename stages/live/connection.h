@@ -50,7 +50,7 @@ typedef struct mr_connection_counts {
     uint64_t late;           /* came after they were given up: of `lost` */
     double jitter_ns;        /* RFC 3550, 6.4.1; 0: not known */
     mr_transport transport;  /* of RTP, as it was found; AUTO: not RTP, or not known yet */
-    bool by_parameter;       /* the next session of RTSP is to be kept alive by GET_PARAMETER, even if it is not named */
+    bool by_parameter;       /* the next session of RTSP is to be kept alive by GET_PARAMETER, named or not */
     mr_hls_place place;      /* of a playlist: up to where packets were given; not begun: it is none */
 } mr_connection_counts;
 
