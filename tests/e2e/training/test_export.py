@@ -255,7 +255,7 @@ class Joined(Exports):
                                           f"preprocess, model: \"{self.folder}/flat.onnx\"}}"))
         network(10)
         words = ("train", pipeline, "--data", self.pictures, "--output", self.head, "--cache", self.folder / "cache",
-                 "--no-look-alikes", "--export", "onnx")
+                 "--no-look-alikes", "--penalty", "0.1", "--export", "onnx")
         done = self.millrace(*words, code=65)
         self.assertIn("flat.onnx is of operator set 10, and can be joined from 11 on", done.stderr)
         self.assertIn("the head is in", done.stderr)

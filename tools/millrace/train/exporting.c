@@ -289,7 +289,7 @@ static int judge(const work *w) {
     if (e->apart > allowed)
         return mr_fail(MR_ERROR_DATA,
                        "%s was not written: of %zu of %zu rows its scores differ from those of classify by up to %.3g, "
-                       "and %.0e is allowed",
+                       "and %.0e is allowed; if that is rounding, a smaller --penalty makes smaller weights",
                        e->output, e->apart, e->rows, e->largest, MR_EXPORT_BOUND);
     return MR_OK;
 }
