@@ -22,7 +22,7 @@ typedef struct turn {
     _Atomic bool asked;   /* of a place: a source is there, and may begin */
 } turn;
 
-/* What a source reaches is listed once: with thousands of sources, a walk over all stages for each would take minutes. */
+/* What a source reaches is listed once: with thousands of sources a walk over all stages for each takes minutes. */
 struct mr_turns {
     mr_graph *graph;
     mr_task task;         /* only this changes the fields below */
