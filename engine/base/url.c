@@ -23,7 +23,9 @@ static const char *last_at(const char *text, const char *end) {
     return end > text ? end - 1 : NULL;
 }
 
-/* Whether what looks like a port is none: the part of a password before a "/", "?" or "#" that was not encoded. */
+static const char blanks[] = " \t\r\n";
+
+/* Whether what looks like a port is none: the part of a password before a sign that was not encoded. */
 static bool is_cut_password(const char *authority, const char *end) {
     const char *colon = memchr(authority, ':', (size_t)(end - authority));
     if (!colon || *authority == '[')
@@ -32,12 +34,11 @@ static bool is_cut_password(const char *authority, const char *end) {
     return colon + 1 + digits != end;
 }
 
-/* The "@" behind user and password; NULL: there are none. */
-static const char *find_credentials(const char *authority, const char *end) {
+/* The "@" after user and password; NULL: there are none. `end`: where the authority seems to end; `stop`: where the
+ * URL does. */
+static const char *find_credentials(const char *authority, const char *end, const char *stop) {
     const char *at = last_at(authority, end);
-    if (!at && is_cut_password(authority, end))
-        at = last_at(authority, authority + strcspn(authority, " \t\r\n\"'"));
-    return at;
+    return at || !is_cut_password(authority, end) ? at : last_at(authority, stop);
 }
 
 static mr_url_part part(const char *from, const char *to) {
@@ -60,7 +61,7 @@ bool mr_url_split(const char *text, mr_url *url) {
     if (!scheme)
         return false;
     const char *authority = text + scheme + 3, *end = authority + strcspn(authority, "/?#");
-    const char *at = find_credentials(authority, end);
+    const char *at = find_credentials(authority, end, authority + strcspn(authority, blanks));
     url->scheme = part(text, text + scheme);
     if (at) {
         const char *colon = memchr(authority, ':', (size_t)(at - authority));
@@ -129,26 +130,30 @@ mr_url_part mr_url_query(const mr_url *url, const char *name) {
 
 /* ---- hiding ------------------------------------------------------------------------------------------------------ */
 
-/* Where a URL ends in a text. */
-static const char ends[] = " \t\r\n\"'<>";
+/* Where a URL ends in a text, and what may stand between words. A "'" may stand in a password as it is. */
+static const char ends[] = " \t\r\n\"<>", between[] = " \t\r\n\"<>'";
 
-/* The scheme of the next URL before `stop`, which ends the one that is looked at; else `stop`. */
+/* The scheme of the next URL before `stop`, which ends the one that is looked at; else `stop`. After a ":" it is the
+ * beginning of a password. */
 static const char *next_url(const char *from, const char *stop) {
-    const char *mark = strstr(from, "://");
-    if (!mark || mark >= stop)
-        return stop;
-    while (mark > from && is_scheme_char(mark[-1]))
-        mark--;
-    return mark;
+    for (const char *mark = from; (mark = strstr(mark, "://")) && mark < stop; mark += 3) {
+        const char *scheme = mark;
+        while (scheme > from && is_scheme_char(scheme[-1]))
+            scheme--;
+        if (scheme == from || scheme[-1] != ':')
+            return scheme;
+    }
+    return stop;
 }
 
 /* User and password of a URL whose authority begins there: up to the last "@" if there are any, since a password may
  * have one that was not encoded. NULL: there are none. `sure`: there is no other way to read it. */
 static const char *end_of_credentials(const char *authority, bool *sure) {
-    const char *stop = next_url(authority, authority + strcspn(authority, ends));
-    const char *end = authority + strcspn(authority, "/?#");
-    const char *at = find_credentials(authority, end < stop ? end : stop);
-    const char *last = at && at < stop ? last_at(at, stop) : NULL;
+    const char *quote = authority + strcspn(authority, ends), *end = authority + strcspn(authority, "/?#");
+    const bool quoted = quote < end && *quote && !strchr(blanks, *quote) && !last_at(authority, quote) &&
+                        (quote[-1] == ':' || is_cut_password(authority, quote));
+    const char *stop = next_url(authority, quoted ? authority + strcspn(authority, blanks) : quote);
+    const char *at = find_credentials(authority, end < stop ? end : stop, stop), *last = at ? last_at(at, stop) : NULL;
     *sure = !last || last == at;
     return last;
 }
@@ -197,7 +202,7 @@ static char *hide_in_word(char *word) {
 
 void mr_url_hide(char *text) {
     if (strchr(text, '@'))
-        for (char *word = text; *word; word += strspn(word, ends))
+        for (char *word = text + strspn(text, between); *word; word += strspn(word, between))
             word = hide_in_word(word);
     for (char *secret = text; (secret = strstr(secret, "passphrase="));) {
         secret += strlen("passphrase=");

@@ -157,7 +157,7 @@ void mr_graph_fail_source(mr_graph *graph, uint32_t source, int status, const ch
     const mr_plan_vertex *vertex = &graph->plan->vertices[source];
     mr_source_state *state = &graph->sources[source];
     if (!graph->quiet_sources)
-        mr_log(MR_LOG_ERROR, "%s: %s: %s", vertex->place, vertex->id, message);
+        mr_log_repeating(MR_LOG_ERROR, vertex->id, "%s: %s: %s", vertex->place, vertex->id, message);
     pthread_mutex_lock(&graph->lock);
     if (!state->status) {
         state->status = status;

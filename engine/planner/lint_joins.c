@@ -250,7 +250,8 @@ static int check_join(joins *j, int v) {
     memset(j->reached, 0, j->b->spec->source_count * sizeof *j->reached);
     for (int p = 0; p < count; p++) {
         fill_port(j, v, p, &ports[p]);
-        if (!ports[p].links)
+        /* The input of a stage before it was refused. */
+        if (!ports[p].sources || !from_of(j, ports[p].link)->source_count)
             return MR_OK;
     }
     if (check_sources(j, v, ports, count)) {

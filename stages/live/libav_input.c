@@ -327,6 +327,9 @@ static int find_streams(mr_libav_input *input) {
                        format->nb_streams);
     if (!there)
         return mr_fail(MR_ERROR_DATA, "%s: holds no video", input->params->url);
+    status = mr_input_check_codec(format->streams[best]->codecpar, input->params->url);
+    if (status)
+        return status;
     input->stream = format->streams[best];
     for (unsigned i = 0; i < format->nb_streams; i++)
         if (format->streams[i] != input->stream)
@@ -484,8 +487,9 @@ static int give_jpeg(mr_libav_input *input, mr_packet *packet) {
     return MR_OK;
 }
 
-/* Whether what was opened is for `mjpeg`, which then has it. */
-static bool take_jpegs(mr_libav_input *input) {
+/* Whether what was opened, which begins with `text`, is for `mjpeg`, which then has it. Parts are a stream, whatever
+ * length the answer claims. */
+static bool take_jpegs(mr_libav_input *input, const char *text, size_t bytes) {
     const mr_mjpeg_params params = {.open = open_bytes, .is_cancelled = is_cancelled, .context = input,
                                     .poll_ns = input->params->poll_ns, .most_bytes = input->params->most_bytes};
     uint8_t *type = NULL;
@@ -493,10 +497,11 @@ static bool take_jpegs(mr_libav_input *input) {
         return false;
     if (av_opt_get(input->io, "mime_type", AV_OPT_SEARCH_CHILDREN, &type) < 0)
         type = NULL;
-    bool taken = params.poll_ns || mr_mjpeg_is(input->io, (const char *)type);
-    input->bare = !type || !av_stristart((const char *)type, "multipart/", NULL);
+    const bool has_length = avio_size(input->io) > 0;
+    input->bare = !mr_mjpeg_has_parts((const char *)type, text);
+    const bool taken = params.poll_ns || !input->bare || (!has_length && mr_mjpeg_is_picture(text, bytes));
     av_free(type);
-    input->recorded = taken && !params.poll_ns && avio_size(input->io) > 0;
+    input->recorded = taken && input->bare && !params.poll_ns && has_length;
     if (!taken || mr_mjpeg_begin(&input->mjpeg, &params, input->io))
         return false;
     input->io = NULL;
@@ -521,13 +526,13 @@ static int open_list(mr_libav_input *input) {
 }
 
 static int open_answer(mr_libav_input *input) {
-    char text[MR_WEB_LOOK];
-    size_t bytes = mr_web_is_address(input->params->url) ? mr_web_look(input->io, text) : 0;
+    char text[MR_WEB_LOOK] = "";
+    const size_t bytes = mr_web_is_address(input->params->url) ? mr_web_look(input->io, text) : 0;
     if (bytes && mr_web_is_manifest(text))
         return mr_web_refuse_manifest(input->params->url);
     if (mr_playlist_may_be(text, bytes))
         return open_list(input);
-    return input->io && take_jpegs(input) ? read_jpeg(input) : open_by_format(input);
+    return input->io && take_jpegs(input, text, bytes) ? read_jpeg(input) : open_by_format(input);
 }
 
 int mr_libav_input_open(mr_libav_input *input, const mr_connection_params *params, const atomic_bool *cancelled) {

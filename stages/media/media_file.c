@@ -213,13 +213,13 @@ static int choose_stream(file_reader *reader) {
     int wanted = reader->params.stream;
     if (wanted < 0) {
         reader->stream = best_stream(format);
-        return reader->stream ? MR_OK : say_no_video(format, path);
+        return reader->stream ? mr_input_check_codec(reader->stream->codecpar, path) : say_no_video(format, path);
     }
     if ((unsigned)wanted >= format->nb_streams || !is_video(format->streams[wanted]))
         return mr_fail(MR_ERROR_DATA, "%s: stream %d is not a video; the file has %u streams", path, wanted,
                        format->nb_streams);
     reader->stream = format->streams[wanted];
-    return MR_OK;
+    return mr_input_check_codec(reader->stream->codecpar, path);
 }
 
 /* Reads packets for facts that the header lacks. The decoders used for that are bound by max_pixels too. */

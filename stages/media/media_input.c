@@ -85,6 +85,11 @@ void mr_av_log_capture(void) {
     pthread_once(&once, capture_log);
 }
 
+int mr_input_check_codec(const AVCodecParameters *codec, const char *path) {
+    return codec->codec_id != AV_CODEC_ID_NONE
+               ? MR_OK : mr_fail(MR_ERROR_DATA, "%s: its video is of a format that is not known", path);
+}
+
 int64_t mr_av_max_pixels(int64_t pixels) {
     int64_t limit = pixels + pixels / 2 + 65536;
     return limit < INT32_MAX ? limit : INT32_MAX;

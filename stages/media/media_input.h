@@ -44,6 +44,9 @@ void mr_input_close(mr_input *input);
  * none. */
 int mr_input_probe(mr_input *input, const char *path, const AVInputFormat **format);
 
+/* MR_ERROR_DATA if libavformat knows no name for the format of a video: nothing can be done with its packets. */
+int mr_input_check_codec(const AVCodecParameters *codec, const char *path);
+
 /* The limit to give a decoder of FFmpeg, which counts padding as well: large enough for pictures of `pixels`, small
  * enough to stop much larger pictures before they are allocated. */
 int64_t mr_av_max_pixels(int64_t pixels);

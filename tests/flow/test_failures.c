@@ -15,6 +15,7 @@
 #include "engine/device/sim/sim.h"
 #include "engine/flow/graph.h"
 #include "engine/pipeline/pipeline.h"
+#include "millrace/log.h"
 #include "tests/support/flow_run.h"
 #include "tests/support/quiet.h"
 #include "tests/support/worker_counts.h"
@@ -224,13 +225,27 @@ static int plant(mr_stage *self, mr_io *io) {
 static const mr_stage_type plant_type = {.name = "plant", .summary = "for tests", .inputs = one_port,
                                          .outputs = one_port, .process = plant};
 
+/* ---- a source of which no frame is any good ---------------------------------------------------------------------- */
+
+static int spoil(mr_stage *self, mr_io *io) {
+    (void)self;
+    const mr_frame *frame = mr_io_input(io);
+    mr_io_fail_source(io, frame->identity.source, mr_fail(MR_ERROR_DATA, "the frame is spoiled"));
+    mr_io_drop(io, frame, "spoiled");
+    return MR_DONE;
+}
+
+static const mr_stage_type spoil_type = {.name = "spoil", .summary = "for tests", .inputs = one_port,
+                                         .outputs = one_port, .process = spoil};
+
 /* ---- running them ------------------------------------------------------------------------------------------------ */
 
-/* A pipeline with a source of 40 frames, run to its end; seen and seen_wrong are of it. */
-static void run_stages(const char *stages) {
-    const mr_stage_type *types[32] = {&stumble_type, &look_type, &falter_type, &read_type, &plant_type};
-    for (size_t i = 0; flow_stage_types()[i] && i < 26; i++)
-        types[i + 5] = flow_stage_types()[i];
+/* A pipeline with a source of 40 frames, run to its end, and its status; seen and seen_wrong are of it. */
+static int run_stages(const char *stages) {
+    const mr_stage_type *types[32] = {&stumble_type, &look_type, &falter_type, &read_type, &plant_type,
+                                      &spoil_type};
+    for (size_t i = 0; flow_stage_types()[i] && i < 25; i++)
+        types[i + 6] = flow_stage_types()[i];
     char text[512];
     snprintf(text, sizeof text, "version: 1\npipeline: p\nsources: {a: {type: count, frames: 40}}\nstages:\n%s",
              stages);
@@ -240,14 +255,30 @@ static void run_stages(const char *stages) {
     seen = seen_wrong = 0;
     assert_int_equal(mr_pipeline_open(&pipeline, &params, &diagnostics), MR_OK);
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
-    assert_int_equal(mr_pipeline_wait(pipeline, -1), MR_OK);
+    const int status = mr_pipeline_wait(pipeline, -1);
     mr_pipeline_destroy(&pipeline);
     mr_diagnostics_fini(&diagnostics);
+    return status;
+}
+
+static void count_spoiled(void *lines, mr_log_level level, const char *text) {
+    *(int *)lines += level == MR_LOG_ERROR && strstr(text, "the frame is spoiled");
+}
+
+/* A camera can send such frames for days: a line, and a count of the others. */
+static void a_source_that_fails_at_each_frame_has_two_lines(void **state) {
+    (void)state;
+    int lines = 0;
+    mr_log_to(count_spoiled, &lines);
+    assert_int_equal(run_stages("  spoil: {input: a}\n  look: {input: spoil}\n"), MR_ERROR_DATA);
+    be_quiet_but_for_misuse(NULL);
+    assert_int_equal(seen, 0);
+    assert_int_equal(lines, 2);
 }
 
 /* Every other frame is dropped, and what arrives of the others is their own. */
 static void expect_the_others(const char *stages) {
-    run_stages(stages);
+    assert_int_equal(run_stages(stages), MR_OK);
     assert_int_equal(seen, 20);
     assert_int_equal(seen_wrong, 0);
     assert_int_equal(mr_sim_misuses(), 0);
@@ -266,10 +297,10 @@ static void what_the_host_must_not_read_is_caught(void **state) {
     (void)state;
     assert_int_equal(mr_device_open(&strange, "sim:1", 1, true), MR_OK);
     assert_int_equal(mr_device_allocate(strange, MR_MEMORY_DEVICE, 64, &strange_memory), MR_OK);
-    run_stages("  scale: {input: a, device: \"sim:0\"}\n"
-               "  plant: {input: scale}\n"
-               "  pass: {input: plant}\n"
-               "  look: {input: pass}\n");
+    assert_int_equal(run_stages("  scale: {input: a, device: \"sim:0\"}\n"
+                                "  plant: {input: scale}\n"
+                                "  pass: {input: plant}\n"
+                                "  look: {input: pass}\n"), MR_OK);
     assert_int_equal(seen, 0);
     assert_int_equal(mr_sim_misuses(), 40);
     mr_device_free(strange, MR_MEMORY_DEVICE, strange_memory);
@@ -281,6 +312,7 @@ int main(void) {
         cmocka_unit_test(each_call_fails_alone),
         cmocka_unit_test(the_device_is_lost_at_each_call),
         cmocka_unit_test(the_device_is_lost_at_each_piece_of_work),
+        cmocka_unit_test(a_source_that_fails_at_each_frame_has_two_lines),
         cmocka_unit_test(late_work_of_a_failed_call_writes_into_nothing_of_others),
         cmocka_unit_test(what_the_host_must_not_read_is_caught),
     };

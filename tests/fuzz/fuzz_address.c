@@ -39,20 +39,17 @@ static void split(const char *text) {
     look_within(text, mr_url_query(&url, "passphrase"));
 }
 
-/* Hiding is done once: what is hidden has nothing more to hide. */
+/* What is shown has no password, and is no longer than the text. In a log line a quote or bracket ends a URL. */
 static void hide(const char *text) {
     char *shown = strdup(text);
+    mr_url url;
     if (!shown)
         abort();
     mr_url_hide(shown);
     if (strlen(shown) > strlen(text))
         abort();
-    mr_url url;
-    if (mr_url_split(text, &url) && url.password.bytes > 8 && !memchr(text, ' ', strlen(text)) &&
-        strlen(text) == strlen(url.scheme.text) && memmem(shown, strlen(shown), url.password.text, url.password.bytes))
-        if (memmem(url.rest.text, url.rest.bytes, url.password.text, url.password.bytes) == NULL &&
-            memmem(url.host.text, url.host.bytes, url.password.text, url.password.bytes) == NULL)
-            abort();
+    if (!strpbrk(text, "\"<>") && mr_url_split(shown, &url) && url.password.bytes)
+        abort();
     free(shown);
 }
 

@@ -12,20 +12,15 @@ static int64_t now_ns(void) {
     return mr_clock_now_ns(mr_clock_real());
 }
 
-bool mr_mjpeg_is(AVIOContext *io, const char *type) {
-    static const char multipart[] = "multipart/";
-    static const uint8_t soi[] = {0xff, 0xd8, 0xff};
-    uint8_t first[sizeof soi];
-    if (type && strncasecmp(type, multipart, sizeof multipart - 1) == 0)
-        return true;
-    if (avio_size(io) > 0)
-        return false;
-    /* One read alone: the bytes of an earlier one could not be read again. */
-    const int count = avio_read_partial(io, first, sizeof first);
-    if (count <= 0)
-        return false;
-    avio_seek(io, -count, SEEK_CUR);
-    return memcmp(first, soi, (size_t)count) == 0;
+bool mr_mjpeg_has_parts(const char *type, const char *text) {
+    static const char multipart[] = "multipart/", dashes[] = "--";
+    return (type && strncasecmp(type, multipart, sizeof multipart - 1) == 0) ||
+           strncmp(text + strspn(text, "\r\n"), dashes, sizeof dashes - 1) == 0;
+}
+
+bool mr_mjpeg_is_picture(const char *text, size_t bytes) {
+    static const char soi[] = "\xff\xd8\xff";
+    return bytes && memcmp(text, soi, bytes < sizeof soi - 1 ? bytes : sizeof soi - 1) == 0;
 }
 
 int mr_mjpeg_begin(mr_mjpeg *mjpeg, const mr_mjpeg_params *params, AVIOContext *io) {

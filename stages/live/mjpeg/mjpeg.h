@@ -38,8 +38,10 @@ int mr_mjpeg_read(mr_mjpeg *mjpeg, mr_joined_picture *picture);
 /* Also for one that is all zero. */
 void mr_mjpeg_end(mr_mjpeg *mjpeg);
 
-/* Whether this reader takes an answer: by its type ("multipart/x-mixed-replace"; NULL: none), or if it begins with a
- * JPEG and has no length. The bytes that it looks at can still be read. */
-bool mr_mjpeg_is(AVIOContext *io, const char *type);
+/* Whether an answer has parts: if its type ("multipart/..."; NULL: none) says so, or if `text`, its first bytes as a
+ * string, begins with a boundary. Some servers send parts under another type. */
+bool mr_mjpeg_has_parts(const char *type, const char *text);
+/* If an answer begins with a JPEG. */
+bool mr_mjpeg_is_picture(const char *text, size_t bytes);
 
 #endif

@@ -101,14 +101,14 @@ static int read_list(mr_hls *hls, AVIOContext *io, const char *address, mr_playl
     return *hls->web->refusal ? AVERROR_INVALIDDATA : 0;
 }
 
-/* The address that `uri` means in the playlist. Some servers have spaces in names. */
+/* The address that `uri` means in the playlist. Some servers write names with spaces or letters that are not ASCII,
+ * which requests must not have. */
 static int resolve(mr_hls *hls, const char *uri, char *url, size_t bytes) {
     char coded[MR_URL_BYTES];
     size_t length = 0;
     for (; *uri && length + 4 < sizeof coded; uri++) {
-        const size_t signs = *uri == ' ' ? 3 : 1;
-        memcpy(coded + length, *uri == ' ' ? "%20" : uri, signs);
-        length += signs;
+        const unsigned char sign = (unsigned char)*uri;
+        length += (size_t)snprintf(coded + length, 4, sign <= ' ' || sign > '~' ? "%%%02X" : "%c", sign);
     }
     coded[length] = '\0';
     if (!*uri && mr_url_resolve(hls->base, coded, url, bytes))
@@ -135,6 +135,7 @@ static int fetch_list(mr_hls *hls, mr_playlist *list) {
 /* Takes a version of the playlist, and sets when to look for the next one. */
 static void take_list(mr_hls *hls, mr_playlist *list) {
     const mr_playlist *before = &hls->list;
+    mr_hls_place_number(&hls->place, list);
     const bool changed = !before->text || list->sequence != before->sequence || list->count != before->count;
     int64_t pause_ns = list->count ? list->segments[list->count - 1].duration_ns : 0;
     pause_ns = !changed || !pause_ns || pause_ns > list->target_ns ? list->target_ns : pause_ns;
@@ -159,11 +160,12 @@ static int reload(mr_hls *hls) {
         hls->failed_reloads = 0;
         return 0;
     }
-    /* It was a good one before, so that it may become one again. */
-    if (*hls->web->refusal == MR_ERROR_DATA)
-        *hls->web->refusal = MR_ERROR_IO;
+    /* It was a good one before, so that it may become one again: some servers give an empty one while they write it. */
+    const bool wrong = *hls->web->refusal == MR_ERROR_DATA, refused = *hls->web->refusal && !wrong;
+    const bool fails = ++hls->failed_reloads >= MOST_RELOADS || refused;
+    if (wrong)
+        *hls->web->refusal = fails ? MR_ERROR_IO : MR_OK;
     hls->due_ns = now_ns() + shortest_ns;
-    const bool fails = *hls->web->refusal || ++hls->failed_reloads >= MOST_RELOADS;
     return !fails ? 0 : error == AVERROR_EOF ? AVERROR(EIO) : error;
 }
 

@@ -37,6 +37,31 @@ static bool is_renumbered(const mr_hls_place *place, const mr_playlist *list) {
     return has_it && list->sequence < place->first && !is_known(place, list, (size_t)(place->number - list->sequence));
 }
 
+/* The index of the newest segment of that name, among the last ones; -1: there is none. */
+static int64_t index_of(const mr_playlist *list, uint64_t name) {
+    const size_t end = list->count > MR_HLS_LOOKED ? list->count - MR_HLS_LOOKED : 0;
+    for (size_t i = list->count; i > end; i--)
+        if (name_of(list, i - 1) == name)
+            return (int64_t)i - 1;
+    return -1;
+}
+
+void mr_hls_place_number(const mr_hls_place *place, mr_playlist *list) {
+    const int64_t last = place->number, oldest = last < MR_HLS_RECENT ? 0 : last - MR_HLS_RECENT + 1;
+    const bool has_last = last < (int64_t)list->count;
+    list->unnumbered = list->sequence == 0;
+    if (!list->unnumbered || !place->unnumbered || !list->count || (has_last && is_known(place, list, (size_t)last)))
+        return;
+    for (int64_t number = last; number >= oldest; number--) {
+        const int64_t index = index_of(list, place->names[number % MR_HLS_RECENT]);
+        if (index >= 0) {
+            list->sequence = index < number ? number - index : 0;
+            return;
+        }
+    }
+    list->sequence = has_last ? last + 2 : 0;
+}
+
 static size_t live_start(const mr_playlist *list) {
     return list->count > MR_HLS_LIVE ? list->count - MR_HLS_LIVE : 0;
 }
@@ -63,6 +88,7 @@ mr_hls_step mr_hls_place_next(const mr_hls_place *place, const mr_playlist *list
 
 void mr_hls_place_take(mr_hls_place *place, const mr_playlist *list, size_t index) {
     place->begun = true;
+    place->unnumbered = list->unnumbered;
     place->first = list->sequence;
     place->number = list->sequence + (int64_t)index;
     place->names[place->number % MR_HLS_RECENT] = name_of(list, index);

@@ -74,9 +74,10 @@ static int64_t read_number(const char *text, char **end) {
     int64_t value = 0;
     const char *at = text;
     for (; isdigit((unsigned char)*at); at++) {
-        value = 10 * value + (*at - '0');
-        if (value > MOST_NUMBER)
+        const int digit = *at - '0';
+        if (value > (MOST_NUMBER - digit) / 10)
             return -1;
+        value = 10 * value + digit;
     }
     *end = (char *)at;
     return at > text ? value : -1;
@@ -255,20 +256,30 @@ static bool is_sound_only(char *value) {
     return true;
 }
 
+/* "WIDTHxHEIGHT". Some servers write 640.0x360.0, or words: those give none. */
+static void read_size(const char *text, mr_variant *variant) {
+    char *end;
+    const int64_t width = read_number(text, &end);
+    if (width < 0)
+        return;
+    end += *end == '.' ? 1 + strspn(end + 1, "0") : 0;
+    const int64_t height = (*end | 32) == 'x' ? read_number(end + 1, &end) : -1;
+    if (width > 0 && height > 0 && width <= INT32_MAX && height <= INT32_MAX)
+        *variant = (mr_variant){.bandwidth = variant->bandwidth, .width = width, .height = height};
+}
+
+/* Size and bandwidth only help to choose: a variant is read without them, too. */
 static int read_variant(parser *at, char *value) {
     size_t bytes;
     char *end;
     const char *bandwidth = attribute(value, "BANDWIDTH", &bytes), *size = attribute(value, "RESOLUTION", &bytes);
-    at->variant = (mr_variant){.bandwidth = bandwidth ? read_number(bandwidth, &end) : 0};
-    if (size) {
-        at->variant.width = read_number(size, &end);
-        at->variant.height = at->variant.width > 0 && *end == 'x' ? read_number(end + 1, &end) : -1;
-    }
+    const int64_t bits = bandwidth ? read_number(bandwidth, &end) : 0;
+    at->variant = (mr_variant){.bandwidth = bits > 0 ? bits : 0};
+    if (size)
+        read_size(size, &at->variant);
     at->variant.sound_only = !size && is_sound_only(value);
     at->awaits = true;
-    const bool wrong = at->variant.bandwidth < 0 || at->variant.height < 0 || at->variant.width > INT32_MAX ||
-                       at->variant.height > INT32_MAX;
-    return wrong ? refuse(at, "the size or bandwidth of a variant is not understood") : MR_OK;
+    return MR_OK;
 }
 
 static int refuse_variables(parser *at, char *value) {
@@ -356,6 +367,7 @@ static int add_segment(parser *at, const char *uri) {
 }
 
 static int read_line(parser *at, char *line) {
+    line += strspn(line, " \t");
     size_t bytes = strlen(line);
     while (bytes && strchr(" \t\r", line[bytes - 1]))
         line[--bytes] = '\0';
@@ -389,10 +401,18 @@ static int check_whole(const parser *at) {
     return MR_OK;
 }
 
+/* The bytes before the first line that says something: some servers have empty lines there. */
+static size_t skip_blanks(const char *text, size_t bytes) {
+    const size_t mark = sizeof byte_order_mark - 1;
+    size_t at = bytes >= mark && memcmp(text, byte_order_mark, mark) == 0 ? mark : 0;
+    while (at < bytes && memchr(" \t\r\n", text[at], 4))
+        at++;
+    return at;
+}
+
 bool mr_playlist_may_be(const char *text, size_t bytes) {
     static const char first[] = "#EXTM3U";
-    const size_t mark = sizeof byte_order_mark - 1, length = sizeof first - 1;
-    const size_t skipped = bytes >= mark && memcmp(text, byte_order_mark, mark) == 0 ? mark : 0;
+    const size_t skipped = skip_blanks(text, bytes), length = sizeof first - 1;
     return bytes >= skipped + length && memcmp(text + skipped, first, length) == 0;
 }
 
@@ -406,7 +426,7 @@ int mr_playlist_parse(mr_playlist *list, const char *name, char *text, size_t by
     else if (strlen(text) != bytes)
         status = mr_fail(MR_ERROR_DATA, "%s: its playlist has bytes that are no text", name);
     if (!status)
-        status = read_lines(&at, text + (*text == '#' ? 0 : sizeof byte_order_mark - 1));
+        status = read_lines(&at, text + (*text == *byte_order_mark ? sizeof byte_order_mark - 1 : 0));
     if (!status)
         status = check_whole(&at);
     for (size_t i = 0; i < list->count && !list->target_ns; i++)
@@ -430,7 +450,8 @@ const mr_variant *mr_playlist_choose(const mr_playlist *list, const char *name, 
                 list->variant_count);
     if (wanted >= 0)
         return (size_t)wanted < list->variant_count ? &list->variants[wanted] : NULL;
-    for (const mr_variant *one = list->variants; one < list->variants + list->variant_count; one++) {
+    for (size_t i = 0; i < list->variant_count; i++) {
+        const mr_variant *one = &list->variants[i];
         const bool fits = one->width * one->height <= max_pixels;
         large |= !fits;
         if (fits && !one->sound_only && is_better(one, best))

@@ -14,7 +14,8 @@ static const size_t most_bytes = INT32_MAX - 65536;
 /* Messages of onnx.proto that tensors lie in. */
 typedef enum kind { NOT_FOLLOWED, MODEL, GRAPH, NODE, ATTRIBUTE, TENSOR, SPARSE, FUNCTION, TRAINING } kind;
 
-enum { TENSOR_RAW = 9, TENSOR_EXTERNAL = 13, TENSOR_LOCATION = 14, ENTRY_KEY = 1, ENTRY_VALUE = 2, MOST_NAME = 100 };
+enum { TENSOR_DIMS = 1, TENSOR_TYPE = 2, ENTRY_KEY = 1, ENTRY_VALUE = 2, MOST_NAME = 100 };
+enum { TENSOR_RAW = 9, TENSOR_EXTERNAL = 13, TENSOR_LOCATION = 14 };
 
 /* The message that a field holds; its bytes are copied as they are if it is none of these. */
 static kind kind_of(kind outer, uint32_t number) {
@@ -34,7 +35,7 @@ static kind kind_of(kind outer, uint32_t number) {
 }
 
 typedef struct merge {
-    const char *name; /* of the file, without its folder */
+    const char *path, *name; /* of the file; the name is without its folder */
     mr_file_bytes from;
     int status;
     uint8_t *to;      /* NULL: bytes are only counted */
@@ -79,6 +80,19 @@ static bool read_number(mr_pb_span text, uint64_t *number) {
     return true;
 }
 
+/* Whether a location names the file: it is the end of its path. Exporters write "./" before it, and on Windows "\\". */
+static bool is_location(const merge *m, mr_pb_span value) {
+    while (value.end - value.at > 2 && value.at[0] == '.' && (value.at[1] == '/' || value.at[1] == '\\'))
+        value.at += 2;
+    const size_t bytes = (size_t)(value.end - value.at), length = strlen(m->path);
+    if (bytes < strlen(m->name) || bytes > length || (bytes < length && m->path[length - bytes - 1] != '/'))
+        return false;
+    for (size_t i = 0; i < bytes; i++)
+        if ((value.at[i] == '\\' ? '/' : value.at[i]) != (uint8_t)m->path[length - bytes + i])
+            return false;
+    return true;
+}
+
 /* One entry of TensorProto.external_data: location, offset, length, or a checksum, which is not looked at. */
 static int read_entry(merge *m, mr_pb_span entry, uint64_t *offset, uint64_t *length) {
     mr_pb_field f;
@@ -88,7 +102,7 @@ static int read_entry(merge *m, mr_pb_span entry, uint64_t *offset, uint64_t *le
         value = f.number == ENTRY_VALUE ? f.bytes : value;
     }
     const bool is_offset = mr_pb_is(key, "offset");
-    if (mr_pb_is(key, "location") && !mr_pb_is(value, m->name))
+    if (mr_pb_is(key, "location") && !is_location(m, value))
         return mr_fail(MR_ERROR_DATA, "keeps weights in \"%.*s\", and external_data names %s; one file is taken",
                        (int)(value.end - value.at < MOST_NAME ? value.end - value.at : MOST_NAME),
                        (const char *)value.at, m->name);
@@ -97,8 +111,36 @@ static int read_entry(merge *m, mr_pb_span entry, uint64_t *offset, uint64_t *le
     return MR_OK;
 }
 
+/* Bits of an element, by TensorProto.DataType; 0: not known here. */
+static unsigned bits_of(uint64_t type) {
+    static const uint8_t bits[] = {[1] = 32,  [2] = 8,   [3] = 8,   [4] = 16, [5] = 16, [6] = 32, [7] = 64,
+                                   [9] = 8,   [10] = 16, [11] = 64, [12] = 32, [13] = 64, [14] = 64, [15] = 128,
+                                   [16] = 16, [17] = 8,  [18] = 8,  [19] = 8, [20] = 8, [21] = 4, [22] = 4,
+                                   [23] = 4,  [24] = 8};
+    return type < sizeof bits ? bits[type] : 0;
+}
+
+/* The bytes of a tensor by its shape and type; `otherwise` if they do not say it. */
+static uint64_t bytes_of_shape(mr_pb_span tensor, uint64_t otherwise) {
+    uint64_t count = 1, type = 0, dim;
+    mr_pb_field f;
+    bool good = true;
+    while (good && tensor.at < tensor.end && mr_pb_next(&tensor, &f)) {
+        if (f.number == TENSOR_TYPE)
+            type = f.value;
+        else if (f.number == TENSOR_DIMS && f.wire == MR_PB_VARINT)
+            good = !__builtin_mul_overflow(count, f.value, &count);
+        while (good && f.number == TENSOR_DIMS && f.wire == MR_PB_BYTES && mr_pb_varint(&f.bytes, &dim))
+            good = !__builtin_mul_overflow(count, dim, &count);
+    }
+    const unsigned bits = bits_of(type);
+    return good && bits && !__builtin_mul_overflow(count, bits, &count) ? count / 8 + (count % 8 != 0) : otherwise;
+}
+
+/* The length may be left out; some exporters write 0. */
 static void put_tensor(merge *m, mr_pb_span tensor) {
-    uint64_t offset = 0, length = UINT64_MAX;
+    const mr_pb_span whole = tensor;
+    uint64_t offset = 0, length = 0;
     mr_pb_field f;
     while (tensor.at < tensor.end && !m->status) {
         const uint8_t *begin = tensor.at;
@@ -112,11 +154,11 @@ static void put_tensor(merge *m, mr_pb_span tensor) {
     if (m->status)
         return;
     const uint64_t size = m->from.bytes, left = offset <= size ? size - offset : 0;
-    length = length == UINT64_MAX ? left : length;
+    length = length ? length : bytes_of_shape(whole, left);
     if (offset > size || length > left) {
         fail(m, mr_fail(MR_ERROR_DATA, "needs bytes %" PRIu64 " to %" PRIu64 " of %s, which has %" PRIu64
                                        ": they do not belong together, or it is truncated",
-                        offset, offset + length, m->name, size));
+                        offset, length <= UINT64_MAX - offset ? offset + length : UINT64_MAX, m->name, size));
         return;
     }
     put_header(m, TENSOR_RAW, (size_t)length);
@@ -145,6 +187,17 @@ static size_t size_of(merge *m, kind of, mr_pb_span message) {
     return counted.bytes;
 }
 
+/* A message in another. While bytes are counted its header is counted after it, so that each is walked once. */
+static void put_inner(merge *m, kind inner, uint32_t number, mr_pb_span message) {
+    const size_t before = m->bytes, bytes = m->to ? size_of(m, inner, message) : 0;
+    if (m->to && !m->status)
+        put_header(m, number, bytes);
+    if (!m->status)
+        put_message(m, inner, message);
+    if (!m->to)
+        put_header(m, number, m->bytes - before);
+}
+
 static void put_message(merge *m, kind of, mr_pb_span message) {
     mr_pb_field f;
     if (of == TENSOR && is_external(message)) {
@@ -158,13 +211,10 @@ static void put_message(merge *m, kind of, mr_pb_span message) {
             return;
         }
         const kind inner = f.wire == MR_PB_BYTES ? kind_of(of, f.number) : NOT_FOLLOWED;
-        const size_t bytes = inner ? size_of(m, inner, f.bytes) : 0;
-        if (inner && !m->status) {
-            put_header(m, f.number, bytes);
-            put_message(m, inner, f.bytes);
-        } else if (!m->status) {
+        if (inner)
+            put_inner(m, inner, f.number, f.bytes);
+        else
             put(m, begin, (size_t)(message.at - begin));
-        }
     }
 }
 
@@ -187,7 +237,7 @@ static int merge_all(merge *m, mr_file_bytes *model, size_t room) {
 
 int mr_onnx_take_external(mr_file_bytes *model, const char *path, size_t room) {
     const char *slash = strrchr(path, '/');
-    merge m = {.name = slash ? slash + 1 : path};
+    merge m = {.path = path, .name = slash ? slash + 1 : path};
     int status = mr_file_read("the weights", path, most_bytes, 0, &m.from);
     if (status)
         return mr_fail(status, "cannot be read whole: %s", mr_message());

@@ -97,6 +97,7 @@ class Cameras(Live):
                      part(p)),
             "thumbnail": (multipart, lambda p: part(comment(p, p[:len(p) - 60000] + p[-2:]), length % (2 * len(p)))),
             "unended": (multipart, lambda p: part(p[:-2], length % (len(p) - 2))),
+            "untyped": (b"HTTP/1.0 200 OK\r\n\r\n", part),
             "bare": (head("image/jpeg"), lambda p: p),
         }
 
@@ -117,7 +118,8 @@ class Cameras(Live):
             self.assertGreater(rows[1]["pts"], 0.01)  # as they came
 
     def test_broken_off(self):
-        """A server that breaks off after pictures is tried again soon, wherever it does so."""
+        """A server that breaks off after pictures is tried again soon, wherever it does so, and whatever length it has
+        announced. A picture of a server that has no type for parts does not wait for the next one."""
         def serve(connection, path, _):
             begin = head("multipart/x-mixed-replace;boundary=x", "Transfer-Encoding: chunked")
             connection.sendall(begin + chunk(b"--x\r\n"))
@@ -130,16 +132,21 @@ class Cameras(Live):
             elif path == "rubbish":
                 connection.sendall(b"no chunk\r\n")
 
-        def serve_one(connection, *_):
-            connection.sendall(head("multipart/x-mixed-replace;boundary=x") + part(self.pictures[0]))
+        def serve_one(connection, path, _):
+            begin = {"one": head("multipart/x-mixed-replace;boundary=x"), "octets": head("application/octet-stream"),
+                     "length": head("multipart/x-mixed-replace;boundary=x", "Content-Length: 2147483647")}
+            connection.sendall(begin[path] + part(self.pictures[0], before=b"\r\n--x\r\n"))
+            if path == "octets":
+                while connection.recv(4096):
+                    pass
 
         server = Server(self, serve)
         names = ("between", "chunk", "picture", "rubbish")
         ones = Server(self, serve_one)
         child = self.begin({**{name: f"uri: '{server.url}/{name}', {LATE}" for name in names},
-                            "one": f"uri: '{ones.url}/one', {LATE}"})
+                            **{name: f"uri: '{ones.url}/{name}', {LATE}" for name in ("one", "length", "octets")}})
         self.wait_until(lambda: all(any(row.get("epoch") == 2 for row in self.rows(name))
-                                    for name in (*names, "one")), child)
+                                    for name in (*names, "one", "length")) and self.rows("octets"), child)
         self.finish(child)
         for name in names:
             self.assertEqual([row["seq"] for row in self.rows(name) if not row.get("epoch")], [0, 1, 2, 3], name)

@@ -76,21 +76,21 @@ class Playlists(Live):
 
     def test_recordings(self):
         """Joined of two, whose clocks begin anew, as transport streams and as fragments of MP4, of two sizes and with
-        two headers; a range of bytes each; compressed by the server; names with spaces and a query; a server that
-        gives a cookie for its segments."""
+        two headers; a range of bytes each; compressed by the server; names with a space, an accent and a query; a
+        server that gives a cookie for its segments."""
         fmp4 = ["-hls_segment_type", "fmp4", "-hls_fmp4_init_filename"]
         cut = "#EXT-X-DISCONTINUITY"
         a, b = self.make("a"), self.make("b", size="160x96")
         one = self.make("one", *fmp4, "one.mp4", end="m4s")
         two = self.make("two", *fmp4, "two.mp4", size="160x96", end="m4s")
         self.make("range", "-hls_flags", "single_file")
-        for name in ("a b", "sweet"):
+        for name in ("a é", "sweet"):
             (self.folder / f"{name}.ts").write_bytes((self.folder / a[0]).read_bytes())
         header = '#EXT-X-MAP:URI="{}.mp4"'
         self.serve(joined=listed([*a, cut, *b], end=True), same=listed([*a, cut, *a, cut, *a], end=True),
                    packed=lambda: gzip.compress(listed(a, end=True).encode()),
                    maps=listed([header.format("one"), *one, cut, header.format("two"), *two], end=True),
-                   named=listed(["a b.ts?x=1#y", *a[1:]], end=True), type=listed(a, head="#EXT-X-PLAYLIST-TYPE:VOD\n"),
+                   named=listed(["a é.ts?x=1#y", *a[1:]], end=True), type=listed(a, head="#EXT-X-PLAYLIST-TYPE:VOD\n"),
                    sweet=listed(["sweet.ts", *a[1:]], end=True))
         counts = {"joined": 100, "same": 150, "packed": 50, "maps": 100, "named": 50, "type": 50, "range": 50,
                   "sweet": 50}
@@ -204,9 +204,10 @@ class Playlists(Live):
 
     def test_live(self):
         """A live stream over the faults of its server, in one connection: a segment that is missing, a playlist that is
-        missing once, or older than the one before, the sequence that begins anew, segments that were left out."""
+        missing once, empty once, or older than the one before, the sequence that begins anew, segments that were left
+        out."""
         a, b = self.make("a", seconds=9), self.make("b")
-        versions = [listed(a[:2]), listed([*a[:2], "none.ts", a[3]]), None, listed(a[:2]), listed(a[:5]),
+        versions = [listed(a[:2]), listed([*a[:2], "none.ts", a[3]]), None, "", listed(a[:2]), listed(a[:5]),
                     listed(["#EXT-X-GAP", *a[5:7]], 5), listed(b[:2]), listed(b[:3]),
                     listed(["#EXT-X-DISCONTINUITY", *a[:4]], 50)]
         looks = []
@@ -228,7 +229,7 @@ class Playlists(Live):
 
     def test_hostile(self):
         """A playlist that libavformat's own reader dies of, one without end, one that leads away from HTTP, one whose
-        variant is itself, and segments without pictures: none harms the other source."""
+        variant is itself, segments without pictures, video of an unknown format: none harms the other source."""
         a = self.make("a")
         looks = []
 
@@ -250,13 +251,17 @@ class Playlists(Live):
                     pass  # the client has gone
 
         (self.folder / "page.ts").write_text("<html>" * 1000)
+        strange = self.make("strange", "-hls_segment_type", "fmp4", "-hls_fmp4_init_filename", "strange.mp4", end="m4s")
+        header = self.folder / "strange.mp4"
+        header.write_bytes(header.read_bytes().replace(b"avc1", b"zzzz"))
         self.serve(dying=dying, away=listed([f"file://{self.folder}/a0.ts"], end=True),
                    turn="#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=1\nturn.m3u8\n", page=listed(["page.ts"], end=True),
+                   strange=listed(['#EXT-X-MAP:URI="strange.mp4"', *strange], end=True),
                    dash="<?xml version='1.0'?>\n<MPD></MPD>\n", good=listed(a, end=True))
         self.url, self.asked = streams.web(self, self.folder, base=Endless, texts=self.texts)
         wanted = {"dying": "an address that is not of http", "away": "an address that is not of http",
                   "turn": "its variant is a list of variants", "page": "", "dash": "give the address of",
-                  "endless": "more than 8 MiB"}
+                  "endless": "more than 8 MiB", "strange": "of a format that is not known"}
         child = self.begin({name: f"uri: '{self.url}/{name}.m3u8', stall: 10s, {SOON}" for name in (*wanted, "good")})
         for name, words in wanted.items():
             self.assertIn(words, self.await_state(child, name, "away", "failed")["why"])

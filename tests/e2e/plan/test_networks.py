@@ -287,6 +287,29 @@ class Networks(Case):
         self.assertIn(words, self.plan(self.infer(path), "--set", "stages.preprocess.normalize=none"))
         self.assertNotIn(words, self.plan(self.infer(path)))
 
+    def assert_dialects(self, path, data, whole):
+        """Lengths that are 0 or left out, other spellings of the location, subgraphs in subgraphs."""
+        model = onnx.load(str(path), load_external_data=False)
+        for length, location in (("0", f"./{data.name}"), (None, data.name), ("0", f".\\{data.name}")):
+            for tensor in model.graph.initializer:
+                kept = {entry.key: entry.value for entry in tensor.external_data}
+                del tensor.external_data[:]
+                kept = {**kept, "location": location, "length": length}
+                for key, value in kept.items():
+                    if value is not None:
+                        tensor.external_data.add(key=key, value=value)
+            other = self.folder / "dialect.onnx"
+            other.write_bytes(model.SerializeToString())
+            self.assertEqual(self.results(self.infer(other, f", external_data: {data}")).rows,
+                             self.results(self.infer(whole)).rows)
+        for _ in range(20):
+            graph = onnx.GraphProto()
+            graph.node.add().attribute.add().g.CopyFrom(model.graph)
+            model.graph.CopyFrom(graph)
+        other.write_bytes(model.SerializeToString())
+        # It took twice as long with each subgraph. Such a graph computes nothing, so that it is refused.
+        call([MILLRACE, "plan", self.write(HEAD + self.infer(other, f", external_data: {data}"))])
+
     def test_weights_beside_the_model(self):
         """They are taken from the file that is named, are part of what a head was trained with, and from no other."""
         whole = self.save("whole", LOGITS, [VALUE("l", T.FLOAT, ["n", 3])])
@@ -306,6 +329,7 @@ class Networks(Case):
                          [row["features"] for row in self.results(self.infer(whole).replace("infer", "features")).rows])
         self.assertIn("keeps all its weights itself; remove external_data",
                       self.plan(self.infer(whole, f", external_data: {data}"), code=65))
+        self.assert_dialects(path, data, whole)
         other = self.folder / "other.data"
         other.write_bytes(data.read_bytes())
         self.assertIn('keeps weights in "parts.onnx.data", and external_data names other.data',

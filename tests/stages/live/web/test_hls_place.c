@@ -41,6 +41,39 @@ static int64_t look(mr_hls_place *place, mr_playlist list, bool resumes, mr_hls_
     return number;
 }
 
+/* As listed(), of a server that gives no number of the first segment, or always 0. */
+static mr_playlist unnumbered(const char *name, int64_t first, int count, const mr_hls_place *place) {
+    mr_playlist list = listed(name, first, count, "");
+    list.sequence = 0;
+    mr_hls_place_number(place, &list);
+    return list;
+}
+
+/* Playlists whose first segments go without a number that says so. */
+static void without_numbers(void **state) {
+    (void)state;
+    mr_hls_place place = {0};
+    assert_int_equal(look(&place, unnumbered("a", 0, 2, &place), true, MR_HLS_ANEW), 0);
+    assert_int_equal(look(&place, unnumbered("a", 0, 2, &place), false, MR_HLS_NEXT), 1);
+    look(&place, unnumbered("a", 0, 2, &place), false, MR_HLS_WAIT);
+    for (int i = 2; i < 40; i++) { /* it grows, then it slides */
+        assert_int_equal(look(&place, unnumbered("a", i < 5 ? 0 : i - 3, i < 5 ? i + 1 : 4, &place), false,
+                              MR_HLS_NEXT), i);
+        look(&place, unnumbered("a", i < 5 ? 0 : i - 3, i < 5 ? i + 1 : 4, &place), i % 2, MR_HLS_WAIT);
+    }
+    look(&place, unnumbered("a", 35, 3, &place), false, MR_HLS_WAIT); /* an older version */
+    assert_int_equal(look(&place, unnumbered("a", 38, 4, &place), true, MR_HLS_NEXT), 40);
+    look(&place, unnumbered("a", 60, 4, &place), false, MR_HLS_ANEW);
+    look(&place, unnumbered("b", 0, 2, &place), false, MR_HLS_SKIP); /* other segments at those numbers */
+    look(&place, unnumbered("b", 0, 2, &place), false, MR_HLS_NEXT);
+    look(&place, unnumbered("b", 9, 4, &place), false, MR_HLS_ANEW); /* none that is known */
+    look(&place, listed("b", 90, 4, ""), false, MR_HLS_SKIP);
+    look(&place, unnumbered("b", 90, 4, &place), false, MR_HLS_ANEW); /* a restart */
+    mr_playlist long_list = unnumbered("b", 0, 100, &place);
+    assert_int_equal(long_list.sequence, 0);
+    mr_playlist_fini(&long_list);
+}
+
 static void recorded(void **state) {
     (void)state;
     mr_hls_place place = {0};
@@ -140,8 +173,8 @@ static void times_over_runs(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(recorded),  cmocka_unit_test(live),           cmocka_unit_test(another_connection),
-        cmocka_unit_test(restarted), cmocka_unit_test(times_over_runs),
+        cmocka_unit_test(recorded),           cmocka_unit_test(live),      cmocka_unit_test(without_numbers),
+        cmocka_unit_test(another_connection), cmocka_unit_test(restarted), cmocka_unit_test(times_over_runs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
