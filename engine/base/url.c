@@ -147,9 +147,10 @@ static const char *next_url(const char *from, const char *stop) {
 }
 
 /* User and password of a URL whose authority begins there: up to the last "@" if there are any, since a password may
- * have one that was not encoded. NULL: there are none. `sure`: there is no other way to read it. */
-static const char *end_of_credentials(const char *authority, bool *sure) {
-    const char *quote = authority + strcspn(authority, ends), *end = authority + strcspn(authority, "/?#");
+ * have one that was not encoded. NULL: there are none. `after`: signs of which one ends the URL. `sure`: there is no
+ * other way to read it. */
+static const char *end_of_credentials(const char *authority, const char *after, bool *sure) {
+    const char *quote = authority + strcspn(authority, after), *end = authority + strcspn(authority, "/?#");
     const bool quoted = quote < end && *quote && !strchr(blanks, *quote) && !last_at(authority, quote) &&
                         (quote[-1] == ':' || is_cut_password(authority, quote));
     const char *stop = next_url(authority, quoted ? authority + strcspn(authority, blanks) : quote);
@@ -188,7 +189,7 @@ static char *hide_in_word(char *word) {
     if (mark && mark < stop) {
         char *authority = mark + 3;
         bool sure;
-        const char *at = end_of_credentials(authority, &sure);
+        const char *at = end_of_credentials(authority, ends, &sure);
         if (at && at > authority)
             remove_part(authority, at + 1);
         return authority + (next_url(authority, authority + strcspn(authority, ends)) - authority);
@@ -214,7 +215,7 @@ mr_url_doubt mr_url_doubt_of(const char *text) {
     const char *mark = strstr(text, "://"), *end = text + strlen(text);
     if (scheme_length(text)) {
         bool sure;
-        end_of_credentials(mark + 3, &sure);
+        end_of_credentials(mark + 3, blanks, &sure);
         return sure ? MR_URL_CLEAR : MR_URL_SIGNS;
     }
     bool has_scheme;

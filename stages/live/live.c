@@ -31,6 +31,7 @@ typedef struct live_reader {
     mr_connection *connection; /* NULL between two */
     mr_live_opening *opening;  /* NULL: none is being opened beside this thread */
     mr_notice notice;          /* of MR_AWAY_PICTURE */
+    bool by_parameter;         /* as the last connection counted */
     bool over_tcp;             /* the last connection had its RTP over TCP */
     int wake;
     unsigned seed;             /* of the random part of delays */
@@ -204,6 +205,7 @@ static void disconnect(live_reader *reader) {
     if (reader->connection) {
         reader->connection->type->count(reader->connection, &counts);
         reader->over_tcp = counts.transport == MR_TRANSPORT_TCP;
+        reader->by_parameter = counts.by_parameter;
         reader->place = counts.place.begun ? counts.place : reader->place;
         reader->connection->type->close(reader->connection);
     }
@@ -318,6 +320,7 @@ static int connected(live_reader *reader, int status) {
 static mr_connection_params params_of_try(live_reader *reader) {
     mr_connection_params params = reader->params.connection;
     params.place = reader->place;
+    params.by_parameter = reader->by_parameter;
     /* To find out again that nothing comes over UDP would take seconds. */
     if (params.transport == MR_TRANSPORT_AUTO && reader->over_tcp)
         params.transport = MR_TRANSPORT_TCP;

@@ -149,6 +149,7 @@ static void test_doubt(void **state) {
         const char *text;
         mr_url_doubt doubt;
     } cases[] = {{"rtsp://admin:p@ss/w#rd@host", MR_URL_SIGNS}, {"rtsp://u:p@h/a@1", MR_URL_SIGNS},
+                 {"rtsp://u:p@s<:x/y@h", MR_URL_SIGNS},
                  {"rtsp://u:p@h/a", MR_URL_CLEAR},              {"rtsp://u:p@q@h/a", MR_URL_CLEAR},
                  {"rtsp://u:p/q@h/a", MR_URL_CLEAR},            {"rtsp://h:554/a@1", MR_URL_CLEAR},
                  {"http://h/@u/x", MR_URL_CLEAR},               {"rtsp:/u:p@h/x", MR_URL_SCHEME},

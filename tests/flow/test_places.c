@@ -8,9 +8,11 @@
 #include <dirent.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/flow/link/link.h"
 #include "tests/support/flow_run.h"
 #include "tests/support/opened.h"
 #include "tests/support/patience.h"
@@ -293,6 +295,41 @@ static void a_fast_one_is_removed(void **state) {
         }
         finish(&pipeline);
     }
+}
+
+/* ---- many -------------------------------------------------------------------------------------------------------- */
+
+/* The linker leads all calls here (tests/CMakeLists.txt). */
+static atomic_int links_begun;
+void __real_mr_link_begin(mr_link *link, uint32_t source);
+void __wrap_mr_link_begin(mr_link *link, uint32_t source);
+
+void __wrap_mr_link_begin(mr_link *link, uint32_t source) {
+    atomic_fetch_add(&links_begun, 1);
+    __real_mr_link_begin(link, source);
+}
+
+/* A walk over all stages for each source would be quadratic: of ten thousand sources a third had begun in 15 s. */
+static void a_source_begins_and_ends_in_its_own_stages(void **state) {
+    (void)state;
+    enum { SOURCES = 300, LINKS_OF_ONE = 3 };
+    char *text = malloc(SOURCES * 64 + 1024);
+    assert_non_null(text);
+    char *end = text + sprintf(text, "version: 1\npipeline: p\nsources:\n  max: %d\n", SOURCES);
+    for (int i = 0; i < SOURCES; i++)
+        end += sprintf(end, "  s%d: {type: count, frames: 1}\n", i);
+    sprintf(end, "stages:\n  one: {type: note, input: sources.*}\n  two: {type: scale, input: one}\n"
+                 "  out: {type: collect, input: two}\n");
+    atomic_store(&links_begun, 0);
+    mr_pipeline *pipeline = open_text(text, 0, 2);
+    free(text);
+    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+    mr_summary *summary = stop(pipeline);
+    assert_int_equal(summary->source_count, SOURCES);
+    assert_int_equal(summary->in_flight, 0);
+    mr_summary_destroy(&summary);
+    mr_pipeline_destroy(&pipeline);
+    assert_int_equal(atomic_load(&links_begun), SOURCES * LINKS_OF_ONE);
 }
 
 /* ---- one that blocks --------------------------------------------------------------------------------------------- */
@@ -746,6 +783,7 @@ int main(void) {
         cmocka_unit_test(an_id_comes_again),
         cmocka_unit_test(one_is_removed),
         cmocka_unit_test(a_fast_one_is_removed),
+        cmocka_unit_test(a_source_begins_and_ends_in_its_own_stages),
         cmocka_unit_test(a_blocked_one_is_removed),
         cmocka_unit_test(a_blocking_one_is_removed_at_once),
         cmocka_unit_test(wrong_ones_are_refused),

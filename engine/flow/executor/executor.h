@@ -101,6 +101,8 @@ void mr_executor_keep_polling(void);
 /* Stops calling `peek`, without a call with `last` even if a worker polls at this moment. Producers may still rely on
  * that call, so the caller handles remaining work itself. The task may be woken once more. */
 void mr_task_unpoll(mr_task *task);
+/* Lets the task's own thread end, if it has one; mr_task_end_thread must follow. */
+void mr_task_ask_thread_to_end(mr_task *task);
 /* Ends and joins the task's own thread, if it has one. The task does not run again, and wakes have no effect. Not from
  * that thread. */
 void mr_task_end_thread(mr_task *task);

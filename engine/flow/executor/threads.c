@@ -11,13 +11,25 @@ void mr_task_wake_thread(mr_task *task) {
     pthread_mutex_unlock(&task->executor->lock);
 }
 
+/* Sleeps until it is woken or due, however long: the thread alone waits on this condition, and glibc loses only signals
+ * for which several threads wait (see mr_condition_wait). Thousands of idle threads that look ten times a second would
+ * take all processors. With the lock. */
+static void sleep_thread(mr_task *task) {
+    const int64_t due_ns = task->timer.due_ns;
+    const struct timespec time = {.tv_sec = due_ns / 1000000000, .tv_nsec = due_ns % 1000000000};
+    if (due_ns == INT64_MAX)
+        pthread_cond_wait(&task->thread->woken, &task->executor->lock);
+    else
+        pthread_cond_timedwait(&task->thread->woken, &task->executor->lock, &time);
+}
+
 static void *run_thread(void *context) {
     mr_task *task = context;
     mr_executor *executor = task->executor;
     for (;;) {
         pthread_mutex_lock(&executor->lock);
         while (!task->thread->ending && atomic_load(&task->state) != MR_TASK_QUEUED) {
-            mr_condition_wait(&task->thread->woken, &executor->lock, task->timer.due_ns);
+            sleep_thread(task);
             if (task->timer.due_ns != INT64_MAX && mr_executor_now_ns(executor) >= task->timer.due_ns) {
                 int state = MR_TASK_IDLE;
                 task->timer.due_ns = INT64_MAX;
@@ -113,7 +125,7 @@ int64_t mr_task_cpu_ns(const mr_task *task) {
     return used;
 }
 
-void mr_task_end_thread(mr_task *task) {
+void mr_task_ask_thread_to_end(mr_task *task) {
     struct mr_task_thread *thread = task->thread;
     if (!thread || thread->joined)
         return;
@@ -121,6 +133,13 @@ void mr_task_end_thread(mr_task *task) {
     thread->ending = true;
     pthread_cond_signal(&thread->woken);
     pthread_mutex_unlock(&task->executor->lock);
+}
+
+void mr_task_end_thread(mr_task *task) {
+    struct mr_task_thread *thread = task->thread;
+    if (!thread || thread->joined)
+        return;
+    mr_task_ask_thread_to_end(task);
     pthread_join(thread->thread, NULL);
     thread->joined = true;
 }

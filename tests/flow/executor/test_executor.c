@@ -28,6 +28,16 @@ static mr_executor *make(int workers, uint64_t seed) {
     return executor;
 }
 
+/* The linker leads all calls here (tests/CMakeLists.txt). */
+static atomic_int unlimited_sleeps;
+int __real_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *lock);
+int __wrap_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *lock);
+
+int __wrap_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *lock) {
+    atomic_fetch_add(&unlimited_sleeps, 1);
+    return __real_pthread_cond_wait(condition, lock);
+}
+
 /* ---- wakes ---- */
 enum { WAKES = 20000 };
 typedef struct counter {
@@ -42,6 +52,28 @@ static void catch_up(void *context) {
         atomic_store(&self->overlapped, true);
     atomic_store(&self->seen, atomic_load(&self->wanted));
     atomic_fetch_sub(&self->inside, 1);
+}
+
+/* Thousands of threads that looked ten times a second took all processors. */
+static void an_idle_thread_sleeps_until_it_is_woken(void **state) {
+    (void)state;
+    mr_executor *executor = make(1, 0);
+    counter self = {0};
+    atomic_store(&unlimited_sleeps, 0);
+    mr_task_init(&self.task, executor, catch_up, &self);
+    assert_int_equal(mr_task_detach(&self.task, "test"), MR_OK);
+    for (int i = 1; i <= 3; i++) {
+        await_count(&unlimited_sleeps, i);
+        atomic_store(&self.wanted, i);
+        mr_task_wake(&self.task);
+        await_count(&self.seen, i);
+    }
+    await_count(&unlimited_sleeps, 4);
+    mr_task_ask_thread_to_end(&self.task);
+    mr_task_end_thread(&self.task);
+    assert_true(mr_task_has_ended(&self.task));
+    mr_task_fini(&self.task);
+    mr_executor_destroy(&executor);
 }
 
 static void *wake_often(void *context) {
@@ -481,6 +513,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(no_wake_is_lost, states[0]),
         cmocka_unit_test_prestate(no_wake_is_lost, states[1]),
+        cmocka_unit_test(an_idle_thread_sleeps_until_it_is_woken),
         cmocka_unit_test(it_is_busy_while_every_worker_runs_a_task),
         cmocka_unit_test(a_worker_that_is_woken_is_not_idle),
         cmocka_unit_test(timers_ring_in_simulated_time_exactly),
