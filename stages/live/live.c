@@ -31,6 +31,7 @@ typedef struct live_reader {
     mr_connection *connection; /* NULL between two */
     mr_live_opening *opening;  /* NULL: none is being opened beside this thread */
     mr_notice notice;          /* of MR_AWAY_PICTURE */
+    bool by_parameter;         /* as the last connection counted */
     bool over_tcp;             /* the last connection had its RTP over TCP */
     int wake;
     unsigned seed;             /* of the random part of delays */
@@ -204,6 +205,7 @@ static void disconnect(live_reader *reader) {
     if (reader->connection) {
         reader->connection->type->count(reader->connection, &counts);
         reader->over_tcp = counts.transport == MR_TRANSPORT_TCP;
+        reader->by_parameter = counts.by_parameter;
         reader->place = counts.place.begun ? counts.place : reader->place;
         reader->connection->type->close(reader->connection);
     }
@@ -213,6 +215,12 @@ static void disconnect(live_reader *reader) {
 static bool has_given_up(const live_reader *reader) {
     int64_t most = reader->params.give_up_ns;
     return most && mr_live_now_ns() - reader->away_ns >= most;
+}
+
+/* The last try is when the time is over after which the source fails. */
+static int64_t next_try(live_reader *reader, int status) {
+    const int64_t next_ns = mr_live_now_ns() + next_delay(reader, status), most = reader->params.give_up_ns;
+    return most && next_ns > reader->away_ns + most ? reader->away_ns + most : next_ns;
 }
 
 static void say_away(const live_reader *reader, mr_link_state phase, const char *why) {
@@ -291,7 +299,7 @@ static int lose(live_reader *reader, int status) {
     reader->away_ns = reader->away_ns ? reader->away_ns : mr_live_now_ns();
     if (has_given_up(reader))
         return fail(reader, status, why);
-    reader->next_ns = mr_live_now_ns() + next_delay(reader, status);
+    reader->next_ns = next_try(reader, status);
     say_away(reader, stalled ? MR_LINK_STALLED : MR_LINK_AWAY, why);
     enter(reader, stalled ? MR_LINK_STALLED : MR_LINK_AWAY, why);
     show_away(reader);
@@ -318,6 +326,7 @@ static int connected(live_reader *reader, int status) {
 static mr_connection_params params_of_try(live_reader *reader) {
     mr_connection_params params = reader->params.connection;
     params.place = reader->place;
+    params.by_parameter = reader->by_parameter;
     /* To find out again that nothing comes over UDP would take seconds. */
     if (params.transport == MR_TRANSPORT_AUTO && reader->over_tcp)
         params.transport = MR_TRANSPORT_TCP;

@@ -111,7 +111,7 @@ static int ask_for_options(mr_rtsp *rtsp) {
         mr_rtsp_talk_close(&rtsp->talk);
         status = open_talk(rtsp);
     }
-    rtsp->has_get_parameter = rtsp->has_no_options ||
+    rtsp->has_get_parameter = rtsp->has_no_options || rtsp->params.by_parameter ||
                               (!status && mr_rtsp_header(&answer, "Public", 0, methods, sizeof methods) &&
                                strstr(methods, "GET_PARAMETER"));
     return status;
@@ -259,6 +259,7 @@ static int begin(mr_rtsp *rtsp) {
         return status;
     open_way(rtsp);
     rtsp->now_ns = mr_live_now_ns();
+    rtsp->begun_ns = rtsp->now_ns;
     rtsp->next_keep_alive_ns = rtsp->now_ns + rtsp->keep_alive_ns;
     rtsp->next_report_ns = rtsp->now_ns + second_ns;
     int64_t until_ns = rtsp->until_ns;

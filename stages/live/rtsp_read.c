@@ -442,9 +442,20 @@ int mr_rtsp_survey(mr_connection *connection, mr_survey *survey) {
     return MR_OK;
 }
 
+/* Some servers take OPTIONS for no sign of life, and do not name GET_PARAMETER though they take that for one. They end
+ * the session when its time is over, or up to as long again after it. */
+static bool wants_parameter(const mr_rtsp *rtsp) {
+    const int64_t timeout_ns = 2 * rtsp->keep_alive_ns, lasted_ns = rtsp->begun_ns ? rtsp->now_ns - rtsp->begun_ns : 0;
+    if (lasted_ns < timeout_ns || lasted_ns == 0)
+        return false;
+    return rtsp->params.by_parameter ? rtsp->has_get_parameter
+                                     : !rtsp->has_get_parameter && lasted_ns < 2 * timeout_ns;
+}
+
 void mr_rtsp_count(const mr_connection *connection, mr_connection_counts *counts) {
     const mr_rtsp *rtsp = (const mr_rtsp *)connection;
     *counts = rtsp->counts;
     counts->jitter_ns = mr_rtcp_jitter_ns(&rtsp->rtcp);
+    counts->by_parameter = wants_parameter(rtsp);
     counts->transport = rtsp->over_udp ? MR_TRANSPORT_UDP : MR_TRANSPORT_TCP;
 }

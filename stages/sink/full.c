@@ -18,14 +18,19 @@ int mr_full_meet(mr_full *full, const mr_stage *self, int error, const char *pat
     if (error != ENOSPC && error != EDQUOT && error != EFBIG)
         return MR_OK;
     if (!full->waits)
-        return mr_fail(MR_ERROR_IO, "cannot write to %s: %s; with on_full: wait the run would wait for room", path,
-                       strerror(error));
+        return mr_fail(MR_ERROR_IO, "cannot write to %s: %s%s", path, strerror(error),
+                       full->over ? "; the run has ended" : "; with on_full: wait the run would wait for room");
     if (mr_stage_gives_up(self))
         return mr_fail(MR_ERROR_CANCELLED, "stopped while there was no room for %s", path);
     if (!full->said)
         mr_stage_warn(self, "cannot write to %s: %s; waiting until there is room", path, strerror(error));
     full->said = full->is = true;
     return MR_ERROR_AGAIN;
+}
+
+void mr_full_end(mr_full *full) {
+    full->over = full->waits;
+    full->waits = false;
 }
 
 void mr_full_pass(mr_full *full, const mr_stage *self, const char *path) {

@@ -22,6 +22,7 @@ extern const char *const mr_on_full_choices[];
 
 typedef struct mr_full {
     bool waits;
+    bool over;     /* it waited; now the run has ended */
     bool said, is; /* that it was full, in the log; it is now */
 } mr_full;
 
@@ -31,6 +32,8 @@ mr_full mr_full_make(const mr_stage *self, int on_full);
  * MR_ERROR_CANCELLED: it was, and no longer is; MR_ERROR_IO: it is full, and that is a failure; MR_OK: it is not
  * full. */
 int mr_full_meet(mr_full *full, const mr_stage *self, int error, const char *path);
+/* The run has ended: nothing is waited for any more. */
+void mr_full_end(mr_full *full);
 /* A write went well. */
 void mr_full_pass(mr_full *full, const mr_stage *self, const char *path);
 /* The return value of process after MR_ERROR_AGAIN. */

@@ -304,7 +304,7 @@ int mr_recording_end(mr_recording *recording) {
 }
 
 void mr_recording_close(mr_recording *recording) {
-    recording->full.waits = false;
+    mr_full_end(&recording->full);
     if (recording->self && recording->muxer && (end_file(recording) || mr_recording_put(recording)))
         mr_stage_warn(recording->self, "%s", mr_message());
     mr_muxer_close(&recording->muxer);

@@ -269,7 +269,7 @@ int mr_video_files_flush(mr_video_files *files, mr_stage *self, mr_io *io) {
 
 /* If the run is stopped at once the file ends where it is. */
 void mr_video_files_close(mr_video_files *files, mr_stage *self) {
-    files->full.waits = false;
+    mr_full_end(&files->full);
     if (files->file.fd && files->muxer) {
         int status = files->file.ending ? MR_OK : end_file(files, NULL);
         if (status || put(files, self))

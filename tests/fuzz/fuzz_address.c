@@ -40,8 +40,14 @@ static void split(const char *text) {
     look_within(text, mr_url_query(&url, "passphrase"));
 }
 
-/* What is shown has no password, and is no longer than the text. In a log line a quote, a bracket
- * and another URL end one. */
+/* Whether there is one way to read a URL: it holds no other one. */
+static bool holds_one(const char *text) {
+    const char *mark = strstr(text, "://");
+    return mark && !strstr(mark + 1, "://");
+}
+
+/* What is shown has no password, and is no longer than the text. In a log line a blank, a quote, a
+ * bracket and another URL end one. */
 static void hide(const char *text) {
     char *shown = strdup(text);
     mr_url url;
@@ -50,9 +56,7 @@ static void hide(const char *text) {
     mr_url_hide(shown);
     if (strlen(shown) > strlen(text))
         abort();
-    const char *mark = strstr(text, "://");
-    const bool one = mark && !strstr(mark + 1, "://") && !strpbrk(text, "\"<>");
-    if (one && mr_url_split(shown, &url) && url.password.bytes)
+    if (holds_one(text) && !strpbrk(text, " \t\r\n\"<>") && mr_url_split(shown, &url) && url.password.bytes)
         abort();
     free(shown);
 }
@@ -86,7 +90,7 @@ static void take_credentials(const char *text) {
     mr_yaml node = {.kind = MR_YAML_SCALAR, .text = text, .quoted = true};
     int status = mr_yaml_take_credentials(&node, &arena, &wrong);
     mr_url url;
-    if (status == MR_OK && !node.broken && mr_url_split(node.text, &url) && url.password.text)
+    if (status == MR_OK && !node.broken && holds_one(text) && mr_url_split(node.text, &url) && url.password.text)
         abort();
     mr_diagnostics_fini(&wrong);
     mr_arena_fini(&arena);

@@ -90,6 +90,32 @@ class Cameras(Live):
         self.finish(child)
         self.assertEqual(asked()[:4], [False, True, True, True])
 
+    def test_sessions_that_options_do_not_keep(self):
+        """A server that ends them, and takes GET_PARAMETER for a sign of life without naming it."""
+        alive = [0]
+
+        def asked(server, _):
+            alive[0] = time.monotonic()
+            return b"RTSP/1.0 200 OK\r\nCSeq: CSEQ\r\n\r\n"
+
+        def packets(connection):
+            begun = time.monotonic()
+            for number in itertools.count():
+                if time.monotonic() - max(begun, alive[0]) > 2.6:
+                    return connection.shutdown(socket.SHUT_RDWR)
+                connection.sendall(rtsp_hostile.interleaved(rtsp_hostile.jpeg(number, number * 3600)))
+                time.sleep(0.04)
+
+        server = rtsp_hostile.Server(timeout=2, packets=packets, GET_PARAMETER=asked, OPTIONS=lambda *_: (
+            b"RTSP/1.0 200 OK\r\nCSeq: CSEQ\r\nPublic: OPTIONS, DESCRIBE, SETUP, PLAY\r\n\r\n"))
+        self.addCleanup(server.close)
+        child = self.begin({"camera": f"uri: '{server.url}', transport: tcp, {SOON}"})
+        self.wait_until(lambda: sum(method == "GET_PARAMETER" for method, *_ in server.requests) > 3, child)
+        last = [method for method, *_ in server.requests]
+        last = last[len(last) - last[::-1].index("PLAY"):]
+        self.finish(child)
+        self.assertEqual(set(last), {"GET_PARAMETER"})
+
     def test_clocks(self):
         """With clock: camera rows have the camera's date, here that of this machine, once it has told it."""
         _, at = streams.rtsp(self, f"/a={streams.pattern()}")

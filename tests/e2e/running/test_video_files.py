@@ -164,6 +164,14 @@ class FullDisk(Videos):
         run = self.started("name: '{source}.m3u8', segment: 500ms, on_full: fail")
         self.assertEqual(run.wait(TIMEOUT), 74)
         self.assertIn("with on_full: wait the run would wait for room", self.told.read_text())
+        shutil.rmtree(self.path)
+        disk.fill()
+        run = self.started("name: '{source}-{number}.mp4', segment: 900ms, on_full: wait")
+        self.until_it_waits(run)
+        run.terminate()
+        self.assertEqual(run.wait(TIMEOUT), 0)
+        self.assertIn("No space left on device; the run has ended", self.told.read_text())
+        self.assertNotIn("would wait", self.told.read_text())
 
     def test_a_file_that_cannot_be_made_is_waited_for(self):
         """A file system that has room, but for no more than a few files."""
