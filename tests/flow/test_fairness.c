@@ -9,9 +9,10 @@
 #include <cmocka.h>
 
 #include "tests/support/flow_run.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/worker_counts.h"
 
-enum { MOST_SOURCES = 8, TEXT = 4096, SEEDS = 2 };
+enum { MOST_SOURCES = 8, TEXT = 4096, SEEDS = UNDER_TSAN(1, 2) };
 
 static const char *const policies[] = {"block", "drop-oldest", "drop-newest"};
 

@@ -12,7 +12,7 @@
 /* Why frames cross inline, with the message of mr_fail, once for each end of a cut. */
 static void report_once(const mr_cut *cut, bool *reported) {
     if (!*reported)
-        mr_log_repeating(MR_LOG_WARNING, cut->name, "%s: frames cross as copies: %s", cut->name, mr_message());
+        mr_log(MR_LOG_WARNING, "%s: frames cross as copies: %s", cut->name, mr_message());
     *reported = true;
 }
 
@@ -165,7 +165,7 @@ bool mr_cut_export_buffer(void *context, mr_buffer *buffer, size_t offset, size_
 /* A full ring is not an error: the consumer is behind, and ZeroMQ queues as much as its credit allows. */
 static void report_crowded(mr_cut_exporter *exporter) {
     if (!exporter->crowded)
-        mr_log_repeating(MR_LOG_INFO, exporter->cut->name, 
+        mr_log_repeating(MR_LOG_INFO, exporter->cut->name,
                          "%s: the ring beside ZeroMQ is full: until it has room messages go through ZeroMQ",
                          exporter->cut->name);
     exporter->crowded = true;
