@@ -217,6 +217,12 @@ static bool has_given_up(const live_reader *reader) {
     return most && mr_live_now_ns() - reader->away_ns >= most;
 }
 
+/* The last try is when the time is over after which the source fails. */
+static int64_t next_try(live_reader *reader, int status) {
+    const int64_t next_ns = mr_live_now_ns() + next_delay(reader, status), most = reader->params.give_up_ns;
+    return most && next_ns > reader->away_ns + most ? reader->away_ns + most : next_ns;
+}
+
 static void say_away(const live_reader *reader, mr_link_state phase, const char *why) {
     const mr_stage *stage = reader->params.connection.media.stage;
     bool known = reader->report.phase != MR_LINK_LIVE && strcmp(reader->report.why, why) == 0;
@@ -293,7 +299,7 @@ static int lose(live_reader *reader, int status) {
     reader->away_ns = reader->away_ns ? reader->away_ns : mr_live_now_ns();
     if (has_given_up(reader))
         return fail(reader, status, why);
-    reader->next_ns = mr_live_now_ns() + next_delay(reader, status);
+    reader->next_ns = next_try(reader, status);
     say_away(reader, stalled ? MR_LINK_STALLED : MR_LINK_AWAY, why);
     enter(reader, stalled ? MR_LINK_STALLED : MR_LINK_AWAY, why);
     show_away(reader);

@@ -10,8 +10,15 @@
 #include "millrace/status.h"
 #include "proto/results.pb-c.h"
 
-/* Times beyond this, 292 years, do not fit. */
-static const double MOST_S = 9.2e9;
+/* The difference of two times up to this, 145 years, fits in 64 bits. */
+static const int64_t MOST_NS = INT64_C(4600000000) * 1000000000;
+
+static int take_time(mr_zmq_record *to, double seconds, int64_t ns) {
+    if (!(fabs(seconds) < (double)MOST_NS * 1e-9))
+        return mr_fail(MR_ERROR_DATA, "pts is not a time in seconds");
+    to->pts_ns = ns;
+    return MR_OK;
+}
 
 static void take_format(mr_zmq_record *to, const char *text, size_t bytes) {
     const size_t room = sizeof to->format_text - 1, fit = mr_utf8_fit(text, bytes < room ? bytes : room);
@@ -63,12 +70,9 @@ static int on_double(void *context, double value) {
     reader *at = context;
     if (at->depth != 1 || at->field != PTS)
         return 1;
-    if (!(fabs(value) < MOST_S)) {
-        at->status = mr_fail(MR_ERROR_DATA, "pts is not a time in seconds");
-        return 0;
-    }
-    at->to->pts_ns = (int64_t)llround(value * 1e9);
-    return 1;
+    const bool fits = fabs(value) < (double)INT64_MAX * 1e-9;
+    at->status = take_time(at->to, value, fits ? (int64_t)llround(value * 1e9) : 0);
+    return at->status == MR_OK;
 }
 
 static int take_id(mr_zmq_record *to, const char *text, size_t bytes) {
@@ -124,11 +128,12 @@ static int read_protobuf(mr_zmq_record *to, const uint8_t *record, size_t bytes)
     Millrace__Results__Record *one = millrace__results__record__unpack(NULL, bytes, record);
     int status = one ? MR_OK : mr_fail(MR_ERROR_DATA, "the record is neither JSON nor message Record of results.proto");
     if (one && one->time_case == MILLRACE__RESULTS__RECORD__TIME_PTS_NS)
-        to->pts_ns = one->pts_ns;
+        status = take_time(to, (double)one->pts_ns * 1e-9, one->pts_ns);
     if (one) {
         take_format(to, one->format, strlen(one->format));
         to->end = one->end;
-        status = take_id(to, one->id, strlen(one->id));
+        if (!status)
+            status = take_id(to, one->id, strlen(one->id));
         millrace__results__record__free_unpacked(one, NULL);
     }
     return status;

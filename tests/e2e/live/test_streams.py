@@ -226,6 +226,11 @@ class Web(Live):
         [source] = json.loads(out)["sources"]
         self.assertEqual(source["connection"]["state"], "failed")
         self.assertIn("refused", source["error"])
+        url, asked = streams.web(self, self.folder)
+        child = self.begin({"cam": f"uri: '{url}/status/404', reconnect: {{give_up: 500ms}}"})
+        out, _ = child.communicate(timeout=60)  # the wait between two tries is shortened
+        self.assertIn("404", json.loads(out)["sources"][0]["error"])
+        self.assertEqual(len(asked), 2)
 
     def test_passwords_are_not_shown(self):
         """Not in the log, the plan, the digest, the summary, the trace, the audit, nor where a server leads."""

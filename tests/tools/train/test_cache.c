@@ -7,11 +7,13 @@
 #include <cmocka.h>
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "millrace/status.h"
@@ -312,6 +314,62 @@ static void nothing_is_taken_from_a_program_that_lives(void **state) {
     assert_int_equal(found_next(), 0x3);
 }
 
+/* ---- files that others make shorter ----------------------------------------------------------------------------- */
+
+static void read_what_was_cut(void) {
+    mr_cache cache;
+    if (mr_cache_open(&cache, temporary_path, "key") || truncate(vectors, 0))
+        _exit(1);
+    _exit(cache.vectors[0] > 0.0f ? 2 : 3);
+}
+
+static void raise_elsewhere(void) {
+    mr_cache cache;
+    if (mr_cache_open(&cache, temporary_path, "key"))
+        _exit(1);
+    mr_cache_close(&cache);
+    raise(SIGBUS);
+    _exit(4);
+}
+
+/* Returns the state of the process; what it has printed is in `printed`. */
+static int run_apart(void (*function)(void), char *printed, size_t room) {
+    int ends[2], how = 0;
+    assert_int_equal(pipe(ends), 0);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        function();
+    }
+    close(ends[1]);
+    size_t length = 0;
+    for (ssize_t got; length < room - 1 && (got = read(ends[0], printed + length, room - 1 - length)) > 0;)
+        length += (size_t)got;
+    printed[length] = 0;
+    close(ends[0]);
+    assert_int_equal(waitpid(child, &how, 0), child);
+    return how;
+}
+
+static void a_file_that_is_cut_is_named(void **state) {
+    char printed[8192];
+    (void)state;
+    make_and_finish(0, 4);
+    int how = run_apart(read_what_was_cut, printed, sizeof printed);
+    if (!WIFEXITED(how) || WEXITSTATUS(how) != 74 || !strstr(printed, vectors) || !strstr(printed, "became shorter"))
+        fail_msg("state %x: %s", (unsigned)how, printed);
+}
+
+static void another_fault_ends_as_before(void **state) {
+    char printed[8192];
+    (void)state;
+    make_and_finish(0, 4);
+    int how = run_apart(raise_elsewhere, printed, sizeof printed);
+    assert_true(WIFSIGNALED(how) && WTERMSIG(how) == SIGBUS);
+    assert_null(strstr(printed, "became shorter"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(vectors_are_kept, make_folder, remove_folder),
@@ -323,6 +381,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_finished_part_is_kept_whole, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(the_old_file_may_be_gone_or_of_another_version, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(what_is_kept_elsewhere_is_not_listed, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(a_file_that_is_cut_is_named, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(another_fault_ends_as_before, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(nothing_is_taken_from_a_program_that_lives, make_folder, remove_folder),
     };
     return cmocka_run_group_tests(tests, be_quiet, NULL);

@@ -13,6 +13,7 @@
 
 #include "engine/base/file.h"
 #include "millrace/log.h"
+#include "tools/millrace/train/mapped.h"
 
 typedef struct header {
     char magic[8];
@@ -154,13 +155,17 @@ static int map(mr_cache *cache, int fd) {
     void *mapped = bytes ? mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
     if (mapped == MAP_FAILED && bytes)
         return mr_file_fail("map", cache->path);
+    if (bytes)
+        mr_mapped_watch(mapped, bytes, *cache->path ? cache->path : "a part of the cache");
     const header *head = mapped;
     if (!bytes || !is_whole(head, bytes, cache->digest)) {
         if (!cache->told_none)
             mr_log(MR_LOG_WARNING, "%s: is not a cache of these vectors; they are made anew", cache->path);
         cache->told_none = true;
-        if (bytes)
+        if (bytes) {
+            mr_mapped_forget(mapped);
             munmap(mapped, bytes);
+        }
         return MR_OK;
     }
     cache->mapped = mapped;
@@ -195,6 +200,7 @@ int mr_cache_open(mr_cache *cache, const char *folder, const char *digest) {
 }
 
 void mr_cache_close(mr_cache *cache) {
+    mr_mapped_forget(cache->mapped);
     if (cache->mapped)
         munmap(cache->mapped, cache->mapped_bytes);
     free(cache->bucket);

@@ -13,6 +13,7 @@
 #include "engine/base/print.h"
 #include "millrace/describe.h"
 #include "tools/millrace/run/progress.h"
+#include "tools/millrace/train/mapped.h"
 #include "tools/millrace/train/stop.h"
 
 enum { MOST_CLASSES = 1000 }; /* of top_k */
@@ -487,6 +488,13 @@ static int write_scores(const mr_evaluation *e) {
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 
+static int open_vectors(mr_evaluation *e) {
+    int status = mr_vector_file_open(&e->vectors, e->params->vectors);
+    if (!status)
+        mr_mapped_watch(e->vectors->data, e->vectors->rows * e->vectors->width * sizeof(float), e->params->vectors);
+    return status;
+}
+
 static int work(mr_evaluation *e) {
     mr_set_params params = {.path = e->params->data, .lonely = true, .stopped = mr_stop_asked};
     int status = e->params->page ? mr_file_can_replace(e->params->page) : MR_OK;
@@ -500,7 +508,7 @@ static int work(mr_evaluation *e) {
         status = MR_OK;
     }
     if (!status && e->params->vectors)
-        status = mr_vector_file_open(&e->vectors, e->params->vectors);
+        status = open_vectors(e);
     params.vectors = e->vectors;
     if (!status)
         status = mr_set_open(&e->set, &params);
@@ -521,6 +529,7 @@ static void fini(mr_evaluation *e) {
     mr_judgement_fini(&e->judgement);
     mr_extraction_fini(&e->extraction);
     mr_set_close(&e->set);
+    mr_mapped_forget(e->vectors ? e->vectors->data : NULL);
     mr_vector_file_close(&e->vectors);
     for (size_t i = 0; i < e->class_count && e->names; i++)
         free(e->names[i]);

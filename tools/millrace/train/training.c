@@ -13,6 +13,7 @@
 #include "millrace/log.h"
 #include "millrace/signature.h"
 #include "tools/millrace/run/progress.h"
+#include "tools/millrace/train/mapped.h"
 #include "tools/millrace/train/stop.h"
 
 enum { NOISY_LISTED = 100, STATE_ROOM = 4096 };
@@ -361,6 +362,8 @@ static int export(mr_training *t) {
 static int open_vectors(mr_training *t) {
     const mr_extraction *extraction = &t->extraction;
     int status = mr_vector_file_open(&t->vectors, t->params->vectors);
+    if (!status)
+        mr_mapped_watch(t->vectors->data, t->vectors->rows * t->vectors->width * sizeof(float), t->params->vectors);
     if (!status && extraction->length && extraction->length != t->vectors->width)
         status = mr_fail(MR_ERROR_DATA, "%s: its vectors have %zu numbers, and those of %s in %s have %zu",
                          t->params->vectors, t->vectors->width, extraction->stages, extraction->plan->file,
@@ -420,6 +423,7 @@ static void fini(mr_training *t) {
     mr_features_fini(&t->features);
     mr_extraction_fini(&t->extraction);
     mr_set_close(&t->set);
+    mr_mapped_forget(t->vectors ? t->vectors->data : NULL);
     mr_vector_file_close(&t->vectors);
     void *const memory[] = {t->classes, t->groups, t->parts, t->noisy, t->scores, t->truth, t->test_group, t->test_row};
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
