@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -167,10 +168,25 @@ static void warn_of_ending(const mr_plan_builder *b, const mr_spec_vertex *verte
                     vertex->id, option->name, vertex->type->name, said->text, meant);
 }
 
+/* "path: out.mp4" of a stage that writes files into a folder. */
+static void warn_of_folder(const mr_plan_builder *b, const mr_spec_vertex *vertex, const mr_option *option) {
+    static const char *const endings[] = {".mp4", ".mkv", ".m3u8", ".jpg", ".jpeg", ".png", ".webp"};
+    const mr_yaml *said = option->file == MR_FILE_FOLDER ? mr_yaml_get(vertex->node, option->name) : NULL;
+    const char *dot = said && said->kind == MR_YAML_SCALAR ? strrchr(said->text, '.') : NULL;
+    for (size_t i = 0; dot && i < sizeof endings / sizeof *endings; i++)
+        if (strcasecmp(dot, endings[i]) == 0)
+            mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, said->place,
+                        "name the folder here, and the files with `name`",
+                        "stages.%s.%s: \"%s\" is a folder that files are written into, though its name ends like "
+                        "that of a file", vertex->id, option->name, said->text);
+}
+
 static void warn_of_endings(const mr_plan_builder *b, const mr_spec_vertex *vertex) {
     const mr_option *table = vertex->type && !vertex->broken ? vertex->type->options : NULL;
-    for (const mr_option *option = table; option && option->name; option++)
+    for (const mr_option *option = table; option && option->name; option++) {
         warn_of_ending(b, vertex, option);
+        warn_of_folder(b, vertex, option);
+    }
 }
 
 static int lint_outputs(mr_plan_builder *b) {

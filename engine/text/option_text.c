@@ -227,11 +227,44 @@ static const char *hint_part(const mr_yaml *found, char *text, size_t bytes) {
     return text;
 }
 
+/* "7d", "2 weeks": hours are the longest unit. False: it is no such text. */
+static bool in_days(const char *said, double *hours) {
+    static const struct {
+        const char *unit;
+        double hours;
+    } units[] = {{"d", 24}, {"day", 24}, {"days", 24}, {"w", 168}, {"week", 168}, {"weeks", 168}};
+    size_t digits = strspn(said, "0123456789."), unit = digits + strspn(said + digits, " ");
+    char number[32];
+    if (digits >= sizeof number)
+        return false;
+    snprintf(number, sizeof number, "%.*s", (int)digits, said);
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (strcmp(said + unit, units[i].unit) == 0 && mr_value_double(number, hours)) {
+            *hours *= units[i].hours;
+            return true;
+        }
+    return false;
+}
+
 static const char *hint_unit(const mr_yaml *found, char *text, size_t bytes) {
     double value;
+    if (found->kind == MR_YAML_SCALAR && in_days(found->text, &value)) {
+        snprintf(text, bytes, "write %.9gh", value);
+        return text;
+    }
     if (found->kind != MR_YAML_SCALAR || !mr_value_double(found->text, &value) || value < 0)
         return NULL; /* No duration is below zero, whatever its unit. */
     snprintf(text, bytes, "write the unit too, as in %sms or %ss", found->text, found->text);
+    return text;
+}
+
+/* "every: 500ms" counts time where frames are counted. */
+static const char *hint_every(const mr_option *option, const mr_yaml *found, char *text, size_t bytes) {
+    int64_t duration;
+    if (strcmp(option->name, "every") != 0 || found->kind != MR_YAML_SCALAR ||
+        !mr_value_duration(found->text, &duration) || duration <= 0)
+        return NULL;
+    snprintf(text, bytes, "write fps: %.6g in its place; every counts frames", 1e9 / (double)duration);
     return text;
 }
 
@@ -244,6 +277,8 @@ const char *mr_option_value_hint(const mr_option *option, const mr_yaml *found, 
         return hint_part(found, text, bytes);
     case MR_OPTION_DURATION:
         return hint_unit(found, text, bytes);
+    case MR_OPTION_INT:
+        return hint_every(option, found, text, bytes);
     default:
         return NULL;
     }

@@ -1,7 +1,9 @@
 #include "engine/text/paths.h"
 
-#include <limits.h>
+#include <arpa/inet.h>
 #include <ctype.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -59,6 +61,23 @@ static const char *hint_for_variable(mr_arena *arena, const char *text) {
                           (int)length, name, name + length);
 }
 
+/* The number of a camera, as OpenCV takes it; "rtsp:/host"; the address of a host alone. */
+static const char *hint_for_camera(mr_arena *arena, const char *text) {
+    struct in_addr address;
+    char host[INET_ADDRSTRLEN];
+    size_t letters = strspn(text, "abcdefghijklmnopqrstuvwxyz"), length = strcspn(text, ":/");
+    if (*text && strlen(text) < 3 && !text[strspn(text, "0123456789")])
+        return mr_arena_print(arena, "write /dev/video%s for a camera of this machine", text);
+    if (letters > 1 && strncmp(text + letters, ":/", 2) == 0 && text[letters + 2] != '/')
+        return mr_arena_print(arena, "write \"%.*s://%s\", with two slashes", (int)letters, text, text + letters + 2);
+    if (length >= sizeof host)
+        return NULL;
+    snprintf(host, sizeof host, "%.*s", (int)length, text);
+    if (inet_pton(AF_INET, host, &address) != 1)
+        return NULL;
+    return mr_arena_print(arena, "write the whole address of the stream, such as \"rtsp://%s/...\"", text);
+}
+
 const char *mr_path_hint(mr_arena *arena, const char *file, const mr_option *option, const mr_yaml *said) {
     char meant[320];
     if (said->kind != MR_YAML_SCALAR)
@@ -72,6 +91,9 @@ const char *mr_path_hint(mr_arena *arena, const char *file, const mr_option *opt
         return "`tools/demo` makes the models that the files in pipelines/ use, in build/models of the source tree; "
                "beside an installed millrace copy that folder and set MODELS to its absolute path. For a model of "
                "yours `millrace inspect MODEL.onnx` prints a pipeline";
+    const char *camera = strcmp(option->name, "uri") == 0 ? hint_for_camera(arena, said->text) : NULL;
+    if (camera)
+        return camera;
     if (!mr_option_is_relative(option, said->text))
         return NULL;
     if (said->text[0] == '~' && (said->text[1] == '/' || !said->text[1]))

@@ -447,6 +447,8 @@ const char *mr_synonym_key(const mr_option *options, const mr_option *known, con
                      strcmp(row->instead, "stages") == 0 ? ", which holds all that is not a source" : "");
         else if (there)
             snprintf(text, bytes, "remove it: `%s` exists already", row->instead);
+        else if (entry->kind == MR_YAML_MAP && entry->first && strcmp(row->instead, "stages") == 0)
+            snprintf(text, bytes, "rename it: `stages` holds all that is not a source");
         else
             write_key(row, option, entry, text, bytes);
         return text;

@@ -24,7 +24,7 @@ static double tolerance_of(const mr_selection *selection, double slot_ns) {
  * half a slot. */
 static bool is_due(mr_selection *selection, double fps, int64_t time_ns) {
     enum { SMOOTH = 8 };
-    const double slot_ns = 1e9 / fps, came_ns = (double)(time_ns - selection->last_ns);
+    const double slot_ns = 1e9 / fps, came_ns = (double)time_ns - (double)selection->last_ns;
     const bool first = selection->last_ns == MR_NO_TIME;
     if (!first)
         selection->distance_ns +=

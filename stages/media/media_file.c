@@ -235,6 +235,9 @@ static int look_into_streams(file_reader *reader) {
     mr_free(options);
     if (error >= 0)
         return MR_OK;
+    if (error == AVERROR_EOF) /* Few bytes of anything look like some format. */
+        return mr_fail(MR_ERROR_DATA, "%s: is not a video or image, or is cut off before its first picture (tried as "
+                                      "%s)", reader->params.uri, format->iformat->name);
     return mr_fail(status_of(reader, error), "%s: %s", reader->params.uri, mr_av_words(error));
 }
 

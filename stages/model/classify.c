@@ -626,7 +626,7 @@ static const mr_option table[] = {
              "the network ends in softmax or sigmoid itself, else softmax"},
     {FIELD(top_k), .kind = MR_OPTION_INT, .fallback = "5", .min = 1, .max = 1000, .unit = "classes",
      .help = "most classes in a result, best first"},
-    {FIELD(threshold), .kind = MR_OPTION_DOUBLE, .fallback = "-1e30", .min = -1e30, .max = 1e30,
+    {FIELD(threshold), .kind = MR_OPTION_DOUBLE, .fallback = "-1e30", .min = -1e30, .max = 1e30, .example = "0.5",
      .help = "classes with a lower score are left out"},
     {FIELD(window), .kind = MR_OPTION_INT, .fallback = "1", .min = 1, .max = MR_VOTE_MAX, .unit = "frames",
      .help = "more than 1: over this many of a source's last frames, the classes that were the best one most often; "

@@ -8,9 +8,10 @@
 #include <cmocka.h>
 
 #include "tests/support/flow_run.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/worker_counts.h"
 
-enum { SEEDS = 200, SOURCES = 6, FRAMES = 24, TEXT = 4096 };
+enum { SEEDS = UNDER_TSAN(40, 200), SOURCES = 6, FRAMES = 24, TEXT = 4096 };
 
 /* `stages`: those before the sink, which takes the frames of "both". */
 static const char *pipeline_of(const char *stages) {

@@ -13,9 +13,10 @@
 #include "tests/support/flow_run.h"
 #include "tests/support/opened.h"
 #include "tests/support/quiet.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/worker_counts.h"
 
-enum { SEEDS = 25 };
+enum { SEEDS = UNDER_TSAN(8, 25) };
 
 typedef struct run {
     int status;        /* of wait */

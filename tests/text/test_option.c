@@ -229,6 +229,11 @@ static void wrong_types_say_what_was_found(void **state) {
             "f:1:7: error: stages.x.flag: expected true or false, found \"yes\"\n    hint: write true\n");
     refuses("wait: 20", "f:1:7: error: stages.x.wait: expected a duration such as 20ms, found \"20\"\n"
                         "    hint: write the unit too, as in 20ms or 20s\n");
+    refuses("wait: 7d", "f:1:7: error: stages.x.wait: expected a duration such as 20ms, found \"7d\"\n"
+                        "    hint: write 168h\n");
+    refuses("wait: 1.5 days", "f:1:7: error: stages.x.wait: expected a duration such as 20ms, found \"1.5 days\"\n"
+                              "    hint: write 36h\n");
+    refuses("wait: d", "f:1:7: error: stages.x.wait: expected a duration such as 20ms, found \"d\"\n");
     refuses("memory: 64 MEGS",
             "f:1:9: error: stages.x.memory: expected a number of bytes such as 64MiB, found \"64 MEGS\"\n");
     refuses("rate: 30/0", "f:1:7: error: stages.x.rate: expected a rate such as 30000/1001, found \"30/0\"\n");

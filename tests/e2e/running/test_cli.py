@@ -120,6 +120,16 @@ class Words(Case):
         self.assertEqual(told.returncode, 66)
         self.assertIn('write "${VIDEO}/a.mp4", with braces', told.stderr)
 
+    def test_addresses_of_cameras_as_people_write_them_at_first(self):
+        """The number that OpenCV takes, one slash, and a host alone."""
+        for said, hint in (("0", "write /dev/video0 for a camera of this machine"),
+                           ("rtsp:/10.0.0.1/stream", 'write "rtsp://10.0.0.1/stream", with two slashes'),
+                           ("10.0.0.1:554", 'such as "rtsp://10.0.0.1:554/..."')):
+            pipeline = self.write(SHORT.replace('{type: "null", frames: 100}', f'{{uri: "{said}"}}'), "camera.yaml")
+            told = call([MILLRACE, "plan", pipeline])
+            self.assertEqual(told.returncode, 66, told.stderr)
+            self.assertIn(hint, told.stderr)
+
     def test_a_type_is_described_on_a_screen(self):
         """The keys of every stage are named, and not explained again for each type."""
         told = call([MILLRACE, "inspect", "phash"]).stdout

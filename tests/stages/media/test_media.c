@@ -81,6 +81,17 @@ static void a_file_that_is_not_media_is_refused(void **state) {
     assert_refused(path, MR_ERROR_DATA, "is not a video or image");
     write_file(path, "empty.mp4", "");
     assert_refused(path, MR_ERROR_DATA, "is empty");
+    write_file(path, "pipeline.yaml",
+               "version: 1\n"
+               "pipeline: own\n"
+               "sources: {p: {uri: photos/IMG_2.jpeg}}\n"
+               "stages:\n"
+               "  decode: {input: p}\n"
+               "  preprocess: {input: decode, normalize: imagenet}\n"
+               "  infer: {input: preprocess, model: ext.onnx}\n"
+               "  classify: {input: infer, labels: l.txt}\n"
+               "  results: {type: jsonl, input: classify}\n");
+    assert_refused(path, MR_ERROR_DATA, "is not a video or image");
     assert_refused("/dev/zero", MR_ERROR_DATA, "device");
     assert_refused("http://127.0.0.1/a.mp4", MR_ERROR_NO_INPUT, "only files");
     assert_refused("-", MR_ERROR_NO_INPUT, "standard input");

@@ -9,7 +9,7 @@
 #include "millrace/status.h"
 #include "tools/millrace/train/judge.h"
 
-enum { ROWS = 40, CLASSES = 3, FIGURES = 4, RESAMPLES = 1000 };
+enum { ROWS = 40, CLASSES = 3, FIGURES = 3 /* those with resamples */, RESAMPLES = 1000 };
 
 static int asked, most;
 
