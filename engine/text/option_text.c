@@ -258,6 +258,16 @@ static const char *hint_unit(const mr_yaml *found, char *text, size_t bytes) {
     return text;
 }
 
+/* "every: 500ms" counts time where frames are counted. */
+static const char *hint_every(const mr_option *option, const mr_yaml *found, char *text, size_t bytes) {
+    int64_t duration;
+    if (strcmp(option->name, "every") != 0 || found->kind != MR_YAML_SCALAR ||
+        !mr_value_duration(found->text, &duration) || duration <= 0)
+        return NULL;
+    snprintf(text, bytes, "write fps: %.6g in its place; every counts frames", 1e9 / (double)duration);
+    return text;
+}
+
 const char *mr_option_value_hint(const mr_option *option, const mr_yaml *found, char *text, size_t bytes) {
     switch (option->kind) {
     case MR_OPTION_SIZE:
@@ -267,6 +277,8 @@ const char *mr_option_value_hint(const mr_option *option, const mr_yaml *found, 
         return hint_part(found, text, bytes);
     case MR_OPTION_DURATION:
         return hint_unit(found, text, bytes);
+    case MR_OPTION_INT:
+        return hint_every(option, found, text, bytes);
     default:
         return NULL;
     }

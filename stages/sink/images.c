@@ -159,8 +159,8 @@ static int negotiate(mr_negotiation *negotiation) {
     const images_options *given = negotiation->options;
     if (check_name(given->name))
         return mr_refuse(negotiation, "name",
-                         "name must hold {seq}, may hold {source}, {epoch} and {sub}, and no slash: \"%s\"",
-                         given->name);
+                         "name must hold {seq}, may hold {source}, {epoch} and {sub}, and no slash, as in "
+                         "\"{source}-{seq}.jpg\", found \"%s\"", given->name);
     int status = check_kind(negotiation);
     if (status)
         return status;

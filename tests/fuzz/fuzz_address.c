@@ -40,10 +40,10 @@ static void split(const char *text) {
     look_within(text, mr_url_query(&url, "passphrase"));
 }
 
-/* Whether there is one way to read a URL: it holds no other one. */
+/* Whether there is one way to read a URL: it holds no other one, and no blanks. */
 static bool holds_one(const char *text) {
     const char *mark = strstr(text, "://");
-    return mark && !strstr(mark + 1, "://");
+    return mark && !strstr(mark + 1, "://") && !strpbrk(text, " \t\r\n");
 }
 
 /* What is shown has no password, and is no longer than the text. In a log line a blank, a quote, a
@@ -56,7 +56,7 @@ static void hide(const char *text) {
     mr_url_hide(shown);
     if (strlen(shown) > strlen(text))
         abort();
-    if (holds_one(text) && !strpbrk(text, " \t\r\n\"<>") && mr_url_split(shown, &url) && url.password.bytes)
+    if (holds_one(text) && !strpbrk(text, "\"<>") && mr_url_split(shown, &url) && url.password.bytes)
         abort();
     free(shown);
 }
