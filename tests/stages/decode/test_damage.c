@@ -18,7 +18,7 @@
 #include "tests/support/sanitized.h"
 #include "tests/support/seeded.h"
 
-enum { FRAMES = 72, GROUP = 12, DAMAGES = UNDER_TSAN(8, 24), MOST_HITS = 3, STEP_NS = 40000000 };
+enum { FRAMES = 72, GROUP = 12, DAMAGES = UNDER_TSAN(4, 24), MOST_HITS = 3, STEP_NS = 40000000 };
 typedef enum fill { ZEROS, NOISE } fill;
 
 #define PICTURES CLIP_PATTERN "-vf noise=alls=12:all_seed=3:allf=t -frames:v 72 "
