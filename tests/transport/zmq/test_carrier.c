@@ -21,7 +21,7 @@
 #include "millrace/status.h"
 
 enum { PATIENCE = 24000, LARGE = 100000, MESSAGES = 1000 };
-static const int64_t UNKNOWN_NS = 1000000000; /* a stranger's time */
+static const int64_t UNKNOWN_NS = 2000000000; /* a stranger's time; a peer has to be known before */
 
 /* ---- libzmq, interrupted by signals ------------------------------------------------------------------------------ */
 
@@ -448,7 +448,9 @@ static void assert_connection_is_known(bool asks) {
     for (int turn = 0; turn < PATIENCE && !mr_io_thread_refused(router.io_thread); turn++)
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
     assert_int_equal(mr_io_thread_refused(router.io_thread), 1);
-    zmq_send(peer, "hello", 5, 0);
+    const int patience_ms = 60000;
+    assert_int_equal(zmq_setsockopt(peer, ZMQ_SNDTIMEO, &patience_ms, sizeof patience_ms), 0);
+    assert_int_equal(zmq_send(peer, "hello", 5, 0), 5);
     await(&router, &router.got, MESSAGES + 1);
     zmq_close(peer);
     zmq_close(stranger);
