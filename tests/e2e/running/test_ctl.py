@@ -112,7 +112,7 @@ class Control(harness.Controlled):
         child = self.start()
         told = self.ctl("status").stdout
         self.assertRegex(told, r"^endless: \d+ frames in ")
-        self.assertRegex(told, r"\n    sim:1: \d+ frames, \d+%")
+        self.assertRegex(told, r"\n  small on sim:1: \d+ frames, \d+%")
         self.assertIn("ledger:", told)
         answer = self.status()
         self.assertEqual((answer["millrace"], answer["ok"], answer["pid"]), (1, True, child.pid))
