@@ -136,6 +136,8 @@ void mr_packet_drop(mr_packet *packet) {
     mr_buffer_unref(&packet->buffer);
     mr_buffer_unref(&packet->side);
     mr_media_unref(&packet->media);
+    packet->data = NULL;
+    packet->bytes = 0;
 }
 
 int mr_reader_read(mr_reader *reader, mr_packet *packet) {

@@ -382,8 +382,8 @@ class Sets(Training):
         self.refused(empty, '2 classes have no pictures: "b", "c": remove their folders')
         (empty / "c").rmdir()
         self.refused(empty / "a", "a: there are no folders in it")
-        (empty / "a" / pathlib.Path(rows[0][0]).name).rename(empty / "b" / "1.heic")
-        self.refused(empty, f"such as {empty}/b/1.heic")
+        (empty / "a" / pathlib.Path(rows[0][0]).name).rename(empty / "b" / "1.cr2")
+        self.refused(empty, f"such as {empty}/b/1.cr2")
 
     def test_the_head_is_no_class(self):
         """It would be one the next time, and its state lies beside it."""
