@@ -383,7 +383,7 @@ class Sets(Training):
         (empty / "c").rmdir()
         self.refused(empty / "a", "a: there are no folders in it")
         (empty / "a" / pathlib.Path(rows[0][0]).name).rename(empty / "b" / "1.cr2")
-        self.refused(empty, f"such as {empty}/b/1.cr2")
+        self.refused(empty, "the folders in it hold no images, but 1 file of another kind (.cr2)")
 
     def test_the_head_is_no_class(self):
         """It would be one the next time, and its state lies beside it."""
