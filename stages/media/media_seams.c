@@ -81,9 +81,16 @@ void mr_seams_fini(mr_seams *seams) {
     mr_ts_scan_destroy(&seams->scan);
 }
 
+void mr_seams_note_change(mr_seams *seams) {
+    seams->marks = (mr_ts_marks){0};
+    seams->changes = true;
+}
+
 bool mr_seams_pass(mr_seams *seams, int fd, const AVFormatContext *format, const AVStream *stream, AVPacket *packet) {
     bool seam = strcmp(format->iformat->name, "mpegts") == 0 && mark(seams, fd, stream, packet);
     seam |= mr_seams_shift(seams, format, stream, packet);
+    seam |= seams->changes;
+    seams->changes = false;
     seams->found += seam;
     return seam;
 }
