@@ -494,7 +494,8 @@ static int seek_to_start(file_reader *reader) {
         back_ns *= 4;
         error = seek(reader, from);
     }
-    return error;
+    /* That time may be in another video of the file. */
+    return reader->tap ? open_again(reader) : error;
 }
 
 /* Nothing that is wanted comes after a packet that is decoded at or after the end. */

@@ -17,6 +17,7 @@ typedef struct mr_seams {
     int64_t found;      /* so many in this turn */
     int64_t shift;      /* to be added to times, in the stream's time base */
     int64_t next_dts;   /* as shifted; AV_NOPTS_VALUE: not known */
+    int64_t next_pts;   /* behind the latest picture, likewise */
     mr_ts_scan *scan;   /* NULL: not needed yet */
     int64_t scanned_from;
     mr_ts_marks marks;

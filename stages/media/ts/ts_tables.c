@@ -115,8 +115,10 @@ static void watch(mr_ts_tables *tables, const mr_ts_entry *video) {
     tables->watched = video ? *video : (mr_ts_entry){0};
 }
 
+/* Tables that came since may give it another type. */
 void mr_ts_tables_watch(mr_ts_tables *tables, int pid) {
-    watch(tables, find(tables, pid));
+    if (!tables->watches || tables->watched.pid != pid)
+        watch(tables, find(tables, pid));
 }
 
 void mr_ts_tables_go_on(mr_ts_tables *tables) {
