@@ -287,6 +287,31 @@ class Sources(harness.Controlled):
         self.assertEqual([(line["added"], line["changed"], line["removed"], line["refused"]) for line in read[:2]],
                          [(2, 0, 0, 0), (1, 1, 0, 1)])
 
+    def test_a_password_that_changes(self):
+        """It is shown nowhere, and is a change all the same, by command and in a list."""
+        camera = f"rtsp://u:%s@127.0.0.1:{harness.free_port()}/"
+        audit, cameras = self.folder / "audit.jsonl", self.folder / "cameras.yaml"
+
+        def changed():
+            lines = [json.loads(line) for line in audit.read_text().splitlines()]
+            return sum(line["changed"] for line in lines if line["event"] == "sources read")
+
+        def listed(password):
+            cameras.write_text(f"one: {{uri: '{camera % password}'}}\n")
+        listed("first")
+        child = self.start(PIPELINE.format(most=2, named="") + "sources_from: cameras.yaml\n", "--audit", audit)
+        self.wait_until(lambda: "one" in self.of())
+        listed("second")
+        self.wait_until(lambda: changed() == 1)
+        third = ("set", "one", "uri=" + camera % "third")
+        self.assertEqual(self.ctl(*third).stdout, "one starts again with these options\n")
+        self.wait_until(lambda: self.of()["one"]["first_epoch"] == 2)
+        self.assertIn("nothing to change", self.ctl(*third).stdout)
+        child.kill()
+        words = audit.read_text() + child.communicate()[1]
+        for password in ("first", "second", "third"):
+            self.assertNotIn(password, words)
+
     def test_a_list_whose_folder_is_replaced(self):
         """As deployments do it: another folder of the same name, and a link that leads elsewhere."""
         steady = 'uri: "%s", realtime: true' % PATTERN.format(size="64x64", seconds=1000)
