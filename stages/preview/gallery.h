@@ -79,7 +79,7 @@ typedef enum mr_look {
  * the looker is not known to the gallery. `stream` and `resume` are set by the caller. */
 mr_look mr_gallery_look(mr_gallery *gallery, const char *id, mr_looker *looker);
 /* The next picture: PICTURE, WAIT or END. A stream is given each once. If its source has stopped, it is given the last
- * one again every few seconds, so that a viewer that is not there any more is noticed. May be called before `resume`. */
+ * one again every few seconds, so that a viewer that is gone is noticed. May be called before `resume`. */
 mr_look mr_gallery_next(mr_gallery *gallery, mr_looker *looker, mr_jpeg **jpeg);
 /* Drops *jpeg and sets it to NULL. */
 void mr_jpeg_drop(mr_jpeg **jpeg);
