@@ -33,8 +33,9 @@ static bool is_same(mr_nal a, mr_nal b, bool hevc) {
 }
 
 static bool look_alike(const AVCodecParameters *a, const AVCodecParameters *b) {
-    return a->codec_id == b->codec_id && a->codec_tag == b->codec_tag && a->width == b->width && a->height == b->height && a->format == b->format &&
-           a->profile == b->profile && a->video_delay == b->video_delay && a->field_order == b->field_order &&
+    return a->codec_id == b->codec_id && a->codec_tag == b->codec_tag && a->width == b->width &&
+           a->height == b->height && a->format == b->format && a->profile == b->profile &&
+           a->video_delay == b->video_delay && a->field_order == b->field_order &&
            a->color_range == b->color_range && a->color_primaries == b->color_primaries &&
            a->color_trc == b->color_trc && a->color_space == b->color_space &&
            a->chroma_location == b->chroma_location &&

@@ -5,8 +5,9 @@
 #include "engine/base/memory.h"
 #include "stages/media/ts/ts_tables.h"
 
-enum { TS_BYTES = MR_TS_BYTES, TS_HEAD = 4, TS_SYNC = 0x47, NULL_PID = 0x1fff, MOST_RAW = MR_TS_RAW, WITH_TIMES = 192, HITS = 3, LEAD_MOST = 16,
-       PES_HEAD = 9, MOST_LANES = 64, MOST_PES = 4096, CARRY = 2 * HITS * MOST_RAW };
+enum { TS_BYTES = MR_TS_BYTES, TS_HEAD = 4, TS_SYNC = 0x47, NULL_PID = 0x1fff, MOST_RAW = MR_TS_RAW,
+       WITH_TIMES = 192, HITS = 3, LEAD_MOST = 16, PES_HEAD = 9, MOST_LANES = 64, MOST_PES = 4096,
+       CARRY = 2 * HITS * MOST_RAW };
 /* Parsers may count the zeros before a start code to either picture. */
 enum { SLACK = 4 };
 static const uint32_t none = UINT32_MAX;

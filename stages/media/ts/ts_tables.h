@@ -1,7 +1,7 @@
-/* The tables of a transport stream that say where its video is: PAT and PMT (ISO/IEC 13818-1, 2.4.4). Here it shows that
- * the video that is read is replaced by one of another number (PID) or codec. libavformat does not follow that.
+/* The tables of a transport stream that say where its video is: PAT and PMT (ISO/IEC 13818-1, 2.4.4). They show if the
+ * video that is read is replaced by one of another number (PID) or codec, which libavformat does not follow.
  *
- * Tables are believed if their checksum is right. One thread. */
+ * A table is read if its checksum is right and if it is in use already. One thread. */
 #ifndef MILLRACE_STAGES_MEDIA_TS_TS_TABLES_H
 #define MILLRACE_STAGES_MEDIA_TS_TS_TABLES_H
 
@@ -46,8 +46,8 @@ typedef struct mr_ts_tables {
     const mr_ts_program *changed; /* which has the video that replaces it; NULL: it was not replaced */
 } mr_ts_tables;
 
-/* Reads the next packet, which begins with its sync byte. True: its table replaces the video; until mr_ts_tables_go_on
- * no other packet is looked at. */
+/* Reads the next packet, which begins with its sync byte. True if its table replaces the video; then no other packet is
+ * looked at until mr_ts_tables_go_on. */
 bool mr_ts_tables_take(mr_ts_tables *tables, const uint8_t *packet);
 /* The video that is read is that one. */
 void mr_ts_tables_watch(mr_ts_tables *tables, int pid);
