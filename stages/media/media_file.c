@@ -492,7 +492,8 @@ static mr_packet see_packet(const file_reader *reader) {
     const AVPacket *packet = reader->packet;
     const bool cover = is_cover(reader->stream);
     return (mr_packet){.media = reader->media, .data = packet->data, .bytes = (size_t)packet->size,
-                       .pts_ns = cover ? 0 : to_ns(reader, packet->pts), .dts_ns = cover ? 0 : to_ns(reader, packet->dts),
+                       .pts_ns = cover ? 0 : to_ns(reader, packet->pts),
+                       .dts_ns = cover ? 0 : to_ns(reader, packet->dts),
                        .duration_ns = av_rescale_q(packet->duration, reader->stream->time_base, nanoseconds),
                        .flags = mr_packet_flags(packet)};
 }
