@@ -155,18 +155,6 @@ static void disconnect(client *one) {
     *one = (client){0};
 }
 
-void mr_control_close(void) {
-    if (!control.fd)
-        return;
-    for (int i = 0; i < MR_CONTROL_CLIENTS; i++)
-        if (control.clients[i].fd)
-            disconnect(&control.clients[i]);
-    mr_control_jobs_close();
-    unlink(control.path);
-    close(control.fd);
-    control.fd = 0;
-}
-
 void mr_control_unlink(void) {
     if (control.fd)
         unlink(control.path);
@@ -318,4 +306,28 @@ void mr_control_serve(const struct pollfd *fds, size_t count, mr_pipeline *pipel
     /* At most half of the places at a time: a client that came just before these is heard before it can be cut. */
     for (int i = 0; count > 0 && fds[0].revents && i < MR_CONTROL_CLIENTS / 2 && take_client(now_ns); i++)
         ;
+}
+
+/* Answers what has been asked before the end; who has not asked yet is disconnected. */
+static void serve_last(void) {
+    struct pollfd fds[MR_CONTROL_FDS];
+    int wait_ms = 0;
+    for (int i = 0; i < MR_CONTROL_CLIENTS; i++) {
+        size_t count = mr_control_fds(fds, &wait_ms);
+        if (poll(fds, count, 0) > 0)
+            mr_control_serve(fds, count, NULL);
+    }
+}
+
+void mr_control_close(void) {
+    if (!control.fd)
+        return;
+    unlink(control.path);
+    serve_last();
+    for (int i = 0; i < MR_CONTROL_CLIENTS; i++)
+        if (control.clients[i].fd)
+            disconnect(&control.clients[i]);
+    mr_control_jobs_close();
+    close(control.fd);
+    control.fd = 0;
 }
