@@ -268,6 +268,13 @@ static const char *hint_every(const mr_option *option, const mr_yaml *found, cha
     return text;
 }
 
+const char *mr_option_only_hint(const mr_option *option, char *text, size_t bytes) {
+    if (option->kind != MR_OPTION_INT || option->min != option->max || option->min == 0)
+        return NULL;
+    snprintf(text, bytes, "write %s: %.0f", option->name, option->min);
+    return text;
+}
+
 const char *mr_option_value_hint(const mr_option *option, const mr_yaml *found, char *text, size_t bytes) {
     switch (option->kind) {
     case MR_OPTION_SIZE:
@@ -278,7 +285,7 @@ const char *mr_option_value_hint(const mr_option *option, const mr_yaml *found, 
     case MR_OPTION_DURATION:
         return hint_unit(found, text, bytes);
     case MR_OPTION_INT:
-        return hint_every(option, found, text, bytes);
+        return mr_option_only_hint(option, text, bytes) ? text : hint_every(option, found, text, bytes);
     default:
         return NULL;
     }
