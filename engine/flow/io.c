@@ -156,8 +156,8 @@ int mr_io_derive(mr_io *io, const mr_frame *from, mr_frame **frame) {
     made->flags = from->flags & (MR_FRAME_CORRUPT | MR_FRAME_AWAY);
     made->deadline_ns = from->deadline_ns;
     made->format.payload = MR_PAYLOAD_RESULTS;
-    if (from->id)
-        made->id = mr_buffer_ref(from->id);
+    if (from->names)
+        made->names = mr_buffer_ref(from->names);
     if (from->media)
         made->media = mr_media_ref(from->media);
     if (from->results)
