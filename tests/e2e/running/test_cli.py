@@ -98,7 +98,8 @@ class Words(Case):
         clip.write_bytes(b"\0\0\0\x20ftypisom" + bytes(100))
         photo.write_bytes(b"\xff\xd8\xff")
         example = "millrace run pipelines/classify-{}.yaml --input {}\n"
-        for path, code, hint in ((clip, 78, example.format("video", clip)), (photo, 78, example.format("images", photo)),
+        for path, code, hint in ((clip, 78, example.format("video", clip)),
+                                 (photo, 78, example.format("images", photo)),
                                  (self.folder, 66, example.format("images", self.folder)),
                                  ("no/*.png", 66, example.format("images", "'no/*.png'")),
                                  ("no.mkv", 66, example.format("video", "no.mkv")),
