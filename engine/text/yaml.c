@@ -276,6 +276,7 @@ static const char *syntax_hint(const char *problem) {
         {"expected node content", "the bracket or brace is not closed, or a value is missing in it"},
         {"unexpected end of stream", "the quote that opens here is not closed"},
         {"unknown escape character", "in double quotes a backslash is written twice, or use single quotes"},
+        {"hexdecimal number", "in double quotes a backslash is written twice, or use single quotes"},
     };
     for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
         if (problem && strstr(problem, hints[i].problem))

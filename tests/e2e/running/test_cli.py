@@ -127,10 +127,14 @@ class Words(Case):
             told = call([MILLRACE, "check", pipeline, "--set", key])
             self.assertEqual(told.returncode, 78)
             self.assertIn(f"hint: {hint}\n", told.stderr)
-        video = self.write(SHORT.replace('{type: "null", frames: 100}', "{uri: $VIDEO/a.mp4}"), "variable.yaml")
-        told = call([MILLRACE, "plan", video])
-        self.assertEqual(told.returncode, 66)
-        self.assertIn('write "${VIDEO}/a.mp4", with braces', told.stderr)
+        for said, hint in (("$VIDEO/a.mp4", 'write "${VIDEO}/a.mp4", with braces'),
+                           ("$(VIDEO)/a.mp4", 'write "${VIDEO}/a.mp4", with braces'),
+                           ("clips/%VIDEO%", 'write "clips/${VIDEO}", with braces'),
+                           ("C:\\clips\\a.mp4", "write / between the folders of a path")):
+            video = self.write(SHORT.replace('{type: "null", frames: 100}', f"{{uri: '{said}'}}"), "variable.yaml")
+            told = call([MILLRACE, "plan", video])
+            self.assertEqual(told.returncode, 66, told.stderr)
+            self.assertIn(f"hint: {hint}\n", told.stderr)
 
     def test_addresses_of_cameras_as_people_write_them_at_first(self):
         """The number that OpenCV takes, one slash, and a host alone."""

@@ -35,10 +35,10 @@ enum { MR_CONTROL_VERSION = 1, MR_CONTROL_CLIENTS = 8, MR_CONTROL_FDS = MR_CONTR
 /* The maximum length of a request and of an answer, in bytes. */
 enum { MR_CONTROL_REQUEST = 4096, MR_CONTROL_ANSWER = 64 << 20 };
 
-/* Listens at `path`. NULL: in the first of mr_control_find_folders that can be used; if none can, a warning says why and
- * the run continues without a socket. "off": nowhere. Creates the folder if it is missing, and replaces the socket of a
- * dead run. MR_ERROR_USAGE, MR_ERROR_UNAVAILABLE (another run listens there), MR_ERROR_PERMISSION (the folder is open
- * to others), MR_ERROR_IO. */
+/* Listens at `path`. NULL: in the first of mr_control_find_folders that can be used; if none can, a warning says why
+ * and the run continues without a socket. "off": nowhere. Creates the folder if it is missing, and replaces the socket
+ * of a dead run. MR_ERROR_USAGE, MR_ERROR_UNAVAILABLE (another run listens there), MR_ERROR_PERMISSION (the folder is
+ * open to others), MR_ERROR_IO. */
 int mr_control_open(const char *path);
 void mr_control_close(void);
 /* Removes the socket's file, before the process exits at once. Any thread. */
