@@ -36,6 +36,7 @@ typedef struct client {
 static struct {
     int fd; /* 0: there is no socket */
     int jobs; /* readable when a job is done */
+    const char *refused; /* why no request is done any more; NULL: they are done */
     int64_t accept_ns; /* clients are accepted from then on */
     char path[MR_CONTROL_PATH];
     client clients[MR_CONTROL_CLIENTS];
@@ -220,7 +221,7 @@ static bool answer(client *one, mr_pipeline *pipeline, int64_t now_ns) {
     if (pipeline && mr_control_takes_long(one->text))
         one->job = mr_control_job_begin(one->text, pipeline);
     if (!one->job)
-        one->answer = mr_control_answer(one->text, pipeline, &one->answer_length);
+        one->answer = mr_control_answer(one->text, pipeline, control.refused, &one->answer_length);
     one->sent = 0;
     one->heard_ns = now_ns;
     one->until_ns = now_ns + ANSWER_NS;
@@ -319,11 +320,13 @@ static void serve_last(void) {
     }
 }
 
-void mr_control_close(void) {
+void mr_control_close(const char *why) {
     if (!control.fd)
         return;
     unlink(control.path);
+    control.refused = why;
     serve_last();
+    control.refused = NULL;
     for (int i = 0; i < MR_CONTROL_CLIENTS; i++)
         if (control.clients[i].fd)
             disconnect(&control.clients[i]);

@@ -40,7 +40,8 @@ enum { MR_CONTROL_REQUEST = 4096, MR_CONTROL_ANSWER = 64 << 20 };
  * of a dead run. MR_ERROR_USAGE, MR_ERROR_UNAVAILABLE (another run listens there), MR_ERROR_PERMISSION (the folder is
  * open to others), MR_ERROR_IO. */
 int mr_control_open(const char *path);
-void mr_control_close(void);
+/* Requests that have come are refused with that reason. */
+void mr_control_close(const char *why);
 /* Removes the socket's file, before the process exits at once. Any thread. */
 void mr_control_unlink(void);
 

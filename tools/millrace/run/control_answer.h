@@ -13,7 +13,8 @@ char *mr_control_request_name(const char *request);
  * options. MR_ERROR_USAGE. Any thread. */
 int mr_control_check(const char *what, const char *argument, bool options);
 /* Does one request, a line. Returns the answer, which ends with a newline and which the caller frees; NULL: no memory.
- * `pipeline` NULL: it does not run yet, or not any more. Any thread. */
-char *mr_control_answer(const char *request, mr_pipeline *pipeline, size_t *length);
+ * `pipeline` NULL: it does not run yet, or not any more; `refused`: why nothing is done any more, NULL else. Any
+ * thread. */
+char *mr_control_answer(const char *request, mr_pipeline *pipeline, const char *refused, size_t *length);
 
 #endif
