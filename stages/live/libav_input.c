@@ -14,7 +14,7 @@
 #include "stages/live/rtsp_media.h"
 #include "stages/media/media_codec.h"
 #include "stages/media/media_probe.h"
-#include "stages/media/media_tap.h"
+#include "stages/media/ts/ts_tap.h"
 
 /* Packets are looked at for so long to find streams and sizes (microseconds, of the stream's time) and so many
  * bytes. */
@@ -80,17 +80,13 @@ static int status_of(const mr_libav_input *input, int error) {
     }
 }
 
-static int refusal_of(const mr_libav_input *input) {
-    return input->refusal ? input->refusal : input->index.status;
-}
-
 /* The words of libavformat, and its first complaint, without user and password. */
 static int fail(mr_libav_input *input, int error, const char *step) {
     char text[768], complaint[300];
     if (atomic_load(input->cancelled))
         return mr_fail(MR_ERROR_CANCELLED, "stopped");
-    if (refusal_of(input))
-        return refusal_of(input);
+    if (input->refusal)
+        return input->refusal;
     if (input->ran_out)
         return mr_fail(MR_ERROR_IO, "%s: it was not open within %.3g s (open_timeout)", input->params->url,
                        (double)input->params->open_timeout_ns / 1e9);
@@ -243,36 +239,19 @@ static int open_part(AVFormatContext *format, AVIOContext **io, const char *url,
     return AVERROR(EPERM);
 }
 
-static void close_tap(mr_libav_input *input) {
-    mr_tap_close(&input->tap);
-    mr_ts_scan_destroy(&input->scan);
-    mr_index_bound_close(&input->index);
-}
-
-static int scan(void *scan, int64_t offset, const uint8_t *data, size_t bytes) {
-    mr_ts_scan_feed(scan, offset, data, bytes);
-    return 0;
-}
-
-/* What is read is looked at: a transport stream for packets that are missing, and others for the index of an MP4. */
+/* What begins as a transport stream does is looked at as it is read. */
 static int tap_packets(mr_libav_input *input) {
     enum { SYNC = 0x47 };
     AVIOContext *from = input->format->pb;
     uint8_t first;
-    close_tap(input);
+    mr_ts_tap_close(&input->tap);
     input->marks = (mr_ts_marks){0};
     if (avio_read(from, &first, 1) != 1)
         return MR_OK;
     avio_seek(from, -1, SEEK_CUR);
-    if (first != SYNC) {
-        int status = mr_index_bound_open(&input->index, from, input->params->url, 0);
-        input->format->pb = input->index.tap;
-        return status;
-    }
-    input->scan = mr_ts_scan_create();
-    if (!input->scan || mr_tap_open(&input->tap, from, scan, input->scan) < 0)
+    if (first == SYNC && mr_ts_tap_open(&input->tap, from) < 0)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
-    input->format->pb = input->tap;
+    input->format->pb = input->tap ? input->tap : from;
     return MR_OK;
 }
 
@@ -337,7 +316,7 @@ static int find_streams(mr_libav_input *input) {
     if (status)
         return status;
     int error = avformat_find_stream_info(format, NULL);
-    if (error < 0 || input->ran_out || refusal_of(input) || atomic_load(input->cancelled))
+    if (error < 0 || input->ran_out || input->refusal || atomic_load(input->cancelled))
         return fail(input, error < 0 ? error : AVERROR(ETIMEDOUT), "looking for its streams");
     int wanted = input->hls && mr_hls_is_variant(input->hls) ? -1 : input->params->media.stream;
     int best = wanted >= 0 ? wanted : av_find_best_stream(format, AVMEDIA_TYPE_VIDEO, -1, -1, NULL, 0);
@@ -590,7 +569,7 @@ void mr_libav_input_close(mr_libav_input *input) {
     AVIOContext *io = input->io;
     input->io = NULL; /* closing asks whether to stop, too */
     avformat_close_input(&input->format);
-    close_tap(input);
+    mr_ts_tap_close(&input->tap);
     mr_hls_close(&input->hls);
     avio_closep(&io);
     mr_mjpeg_end(&input->mjpeg);
@@ -612,7 +591,7 @@ static int next(mr_libav_input *input) {
             return mr_fail(MR_ERROR_CANCELLED, "stopped");
         if (error == AVERROR(EAGAIN))
             continue;
-        if (error == AVERROR_EOF && !refusal_of(input))
+        if (error == AVERROR_EOF && !input->refusal)
             return MR_END;
         if (error < 0)
             return fail(input, error, "it broke off");
@@ -627,7 +606,8 @@ static int next(mr_libav_input *input) {
 
 /* Whether something is missing before the packet, or within it. */
 static bool mark(mr_libav_input *input) {
-    const bool lost = mr_ts_mark(&input->marks, input->scan, input->stream->id, input->packet) ||
+    const mr_ts_scan *scan = mr_ts_tap_scan(input->tap);
+    const bool lost = mr_ts_mark(&input->marks, scan, input->stream->id, input->packet) ||
                       input->gaps != input->noted || input->seam;
     input->noted = input->gaps;
     input->seam = false;

@@ -15,7 +15,6 @@
 #include "stages/live/mjpeg/mjpeg.h"
 #include "stages/live/web/hls.h"
 #include "stages/live/web/hls_times.h"
-#include "stages/media/media_index.h"
 #include "stages/media/media_input.h"
 #include "stages/media/media_seams.h"
 #include "stages/media/ts/ts_mark.h"
@@ -51,9 +50,7 @@ typedef struct mr_libav_input {
     bool seam;                          /* something is missing before the next packet */
     bool recorded;                      /* it has an end */
     bool timeless;                      /* its packets have no times of their own */
-    mr_index_bound index;               /* in front of what the demuxer reads, unless that is a transport stream */
-    AVIOContext *tap;                   /* of a transport stream, likewise; else NULL */
-    mr_ts_scan *scan;                   /* likewise */
+    AVIOContext *tap;                   /* of a transport stream, in front of `io`; else NULL */
     mr_ts_marks marks;
     mr_seams seams;                     /* of a recording */
     uint64_t gaps, noted;               /* packets that libavformat missed; those of them before the last packet */

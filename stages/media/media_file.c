@@ -14,7 +14,6 @@
 #include "stages/media/coded/recovery.h"
 #include "stages/media/coded/x264_build.h"
 #include "stages/media/media_codec.h"
-#include "stages/media/media_index.h"
 #include "stages/media/media_input.h"
 #include "stages/media/media_probe.h"
 #include "stages/media/media_reader.h"
@@ -41,7 +40,6 @@ typedef struct file_reader {
     mr_reader base;
     mr_reader_params params;
     mr_input input;
-    mr_index_bound index; /* of an MP4 */
     AVFormatContext *format;
     AVStream *stream;
     AVPacket *packet;
@@ -127,14 +125,10 @@ static mp4_index find_mp4_index(int fd) {
     return known ? MP4_MISSING : MP4_UNKNOWN;
 }
 
-static const char *const mp4[] = {"mp4"};
-
 /* An error of libavformat while it opens a file. */
 static int fail_open(const file_reader *reader, const AVInputFormat *format, int error) {
-    const char *path = reader->params.uri;
+    const char *path = reader->params.uri, *const mp4[] = {"mp4"};
     mp4_index index = MP4_UNKNOWN;
-    if (reader->index.status)
-        return reader->index.status;
     if (error == AVERROR_INVALIDDATA && named(format, mp4, 1))
         index = find_mp4_index(reader->input.fd);
     if (index == MP4_MISSING || index == MP4_INCOMPLETE)
@@ -155,10 +149,7 @@ static int open_format(file_reader *reader) {
     if (status)
         return status;
     const char *path = reader->params.uri;
-    const bool indexed = named(input_format, mp4, 1);
     AVDictionary *options = NULL;
-    if (indexed && (status = mr_index_bound_open(&reader->index, reader->input.avio, path, reader->input.bytes)))
-        return status;
     reader->format = avformat_alloc_context();
     if (!reader->format || av_dict_set(&options, "protocol_whitelist", "file", 0) < 0 ||
         av_dict_set(&options, "format_whitelist", input_format->name, 0) < 0 ||
@@ -166,7 +157,7 @@ static int open_format(file_reader *reader) {
         av_dict_free(&options);
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
     }
-    reader->format->pb = indexed ? reader->index.tap : reader->input.avio;
+    reader->format->pb = reader->input.avio;
     reader->format->interrupt_callback = (AVIOInterruptCB){mr_input_interrupted, &reader->input};
     /* On failure libavformat frees the context and leaves our AVIOContext alone. */
     int error = avformat_open_input(&reader->format, path, input_format, &options);
@@ -242,8 +233,6 @@ static int look_into_streams(file_reader *reader) {
     for (unsigned i = 0; options && i < count; i++)
         av_dict_free(&options[i]);
     mr_free(options);
-    if (reader->index.status)
-        return reader->index.status;
     if (error >= 0)
         return MR_OK;
     if (error == AVERROR_EOF) /* Few bytes of anything look like some format. */
@@ -319,7 +308,6 @@ static int describe(file_reader *reader) {
 static void close_container(file_reader *reader) {
     reader->ahead = false;
     avformat_close_input(&reader->format);
-    mr_index_bound_close(&reader->index);
     mr_input_close(&reader->input);
     reader->stream = NULL;
 }
@@ -384,8 +372,6 @@ static int read_packet(file_reader *reader) {
 static int next_packet(file_reader *reader) {
     const int error = reader->ahead ? reader->ahead_error : read_packet(reader);
     reader->ahead = false;
-    if (error < 0 && reader->index.status)
-        return reader->index.status;
     if (error == AVERROR_EOF)
         return MR_END;
     if (error < 0)

@@ -12,6 +12,7 @@
 /* Zeros: not open. It does not move while it is open. */
 typedef struct mr_index_bound {
     AVIOContext *tap;   /* what libavformat is to read; NULL: not open */
+    AVIOContext *from;
     mr_mp4_index *index;
     const char *name;   /* of the file or stream, for messages; borrowed */
     int64_t file_bytes; /* on disk; 0: those count that came */

@@ -1,4 +1,4 @@
-#include "stages/media/media_tap.h"
+#include "stages/media/ts/ts_tap.h"
 
 #include <libavutil/error.h>
 #include <libavutil/mem.h>
@@ -7,18 +7,16 @@ enum { BUFFER = 32768 };
 
 typedef struct state {
     AVIOContext *from;
-    mr_tap_look *look;
-    void *context;
-    int refusal; /* an AVERROR; 0: none */
+    mr_ts_scan *scan;
 } state;
 
 static int read_tap(void *context, uint8_t *to, int room) {
     state *at = context;
     const int64_t offset = avio_tell(at->from);
-    const int bytes = at->refusal ? at->refusal : avio_read_partial(at->from, to, room);
+    const int bytes = avio_read_partial(at->from, to, room);
     if (bytes > 0)
-        at->refusal = at->look(at->context, offset, to, (size_t)bytes);
-    return at->refusal ? at->refusal : bytes ? bytes : AVERROR_EOF;
+        mr_ts_scan_feed(at->scan, offset, to, (size_t)bytes);
+    return bytes ? bytes : AVERROR_EOF;
 }
 
 static int64_t seek_tap(void *context, int64_t offset, int whence) {
@@ -26,26 +24,36 @@ static int64_t seek_tap(void *context, int64_t offset, int whence) {
     return whence == AVSEEK_SIZE ? avio_size(at->from) : avio_seek(at->from, offset, whence);
 }
 
-int mr_tap_open(AVIOContext **tap, AVIOContext *from, mr_tap_look *look, void *context) {
+static void release(state *at) {
+    if (at)
+        mr_ts_scan_destroy(&at->scan);
+    av_free(at);
+}
+
+int mr_ts_tap_open(AVIOContext **tap, AVIOContext *from) {
     state *at = av_mallocz(sizeof *at);
     uint8_t *buffer = av_malloc(BUFFER);
     *tap = NULL;
-    if (at && buffer)
+    if (at && buffer && (at->scan = mr_ts_scan_create()))
         *tap = avio_alloc_context(buffer, BUFFER, 0, at, read_tap, NULL, seek_tap);
     if (!*tap) {
         av_free(buffer);
-        av_free(at);
+        release(at);
         return AVERROR(ENOMEM);
     }
-    *at = (state){.from = from, .look = look, .context = context};
+    at->from = from;
     (*tap)->seekable = from->seekable;
     return 0;
 }
 
-void mr_tap_close(AVIOContext **tap) {
+void mr_ts_tap_close(AVIOContext **tap) {
     if (!*tap)
         return;
-    av_freep(&(*tap)->opaque);
+    release((*tap)->opaque);
     av_freep(&(*tap)->buffer);
     avio_context_free(tap);
+}
+
+const mr_ts_scan *mr_ts_tap_scan(const AVIOContext *tap) {
+    return tap ? ((const state *)tap->opaque)->scan : NULL;
 }
