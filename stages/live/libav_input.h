@@ -51,6 +51,7 @@ typedef struct mr_libav_input {
     bool recorded;                      /* it has an end */
     bool timeless;                      /* its packets have no times of their own */
     AVIOContext *tap;                   /* of a transport stream, in front of `io`; else NULL */
+    bool replaced;                      /* the demuxer begins where another video took the place of the one before */
     mr_ts_marks marks;
     mr_seams seams;                     /* of a recording */
     uint64_t gaps, noted;               /* packets that libavformat missed; those of them before the last packet */

@@ -139,6 +139,27 @@ class Control(harness.Controlled):
         self.assertEqual(list((self.runtime / "millrace").iterdir()), [])
         self.assertIn("no run of yours can be reached", self.ctl("status", code=69).stderr)
 
+    def ask_early(self, do):
+        """What a run answers that is asked as soon as it listens, twice; it ends then."""
+        path = self.folder / "own" / "control"
+        child = harness.start([MILLRACE, "run", self.write(ENDLESS), "--output", self.folder / "early.jsonl", "--json",
+                               "--control", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for clean in (child.stderr.close, child.stdout.close, child.wait, child.kill):
+            self.addCleanup(clean)
+        answers, end = [], time.monotonic() + TIMEOUT
+        while not answers and time.monotonic() < end:
+            try:
+                answers = self.talk(path, b'{"millrace": 1, "do": "%s"}\n' % do.encode() * 2)
+            except (FileNotFoundError, ConnectionError):
+                pass  # it does not listen yet
+        self.end_of(child)
+        return [answer.get("text") for answer in answers if answer["ok"]]
+
+    def test_asked_to_end_before_it_has_started(self):
+        for do in ("drain", "stop"):
+            early = 2 * ["the pipeline has not started yet, and ends as soon as it has\n"]
+            self.assertTrue(any(self.ask_early(do) == early for _ in range(20)))
+
     def test_what_a_killed_run_leaves_is_cleaned_up(self):
         path = self.folder / "own" / "control"
         for arguments, sockets in (((), self.runtime / "millrace"), (("--control", path), path.parent)):

@@ -1,5 +1,6 @@
 #include "tools/millrace/run/control_answer.h"
 
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +26,16 @@ typedef struct request {
 
 /* ---- requests -------------------------------------------------------------------------------------------------- */
 
+static char *__attribute__((format(printf, 1, 2))) words(const char *format, ...) {
+    char *text = NULL;
+    va_list arguments;
+    va_start(arguments, format);
+    if (vasprintf(&text, format, arguments) < 0)
+        text = NULL;
+    va_end(arguments);
+    return text;
+}
+
 static int enable(request *asked) {
     return mr_pipeline_enable_device(asked->pipeline, asked->argument, true);
 }
@@ -37,14 +48,27 @@ static int trigger(request *asked) {
     return mr_pipeline_trigger(asked->pipeline, asked->argument);
 }
 
-static int drain(request *asked) {
-    mr_pipeline_stop(asked->pipeline, false);
+/* A run that has not started yet is asked by a signal, which waits for its start (signals.h); by one, since the second
+ * would exit at once. */
+static int end(request *asked, bool at_once) {
+    static bool signalled;
+    if (asked->pipeline) {
+        mr_pipeline_stop(asked->pipeline, at_once);
+        return MR_OK;
+    }
+    if (!signalled)
+        kill(getpid(), SIGTERM);
+    signalled = true;
+    asked->text = words("the pipeline has not started yet, and ends as soon as it has\n");
     return MR_OK;
 }
 
+static int drain(request *asked) {
+    return end(asked, false);
+}
+
 static int stop(request *asked) {
-    mr_pipeline_stop(asked->pipeline, true);
-    return MR_OK;
+    return end(asked, true);
 }
 
 static int set_log(request *asked) {
@@ -56,16 +80,6 @@ static int set_log(request *asked) {
 }
 
 /* ---- sources ----------------------------------------------------------------------------------------------------- */
-
-static char *__attribute__((format(printf, 1, 2))) words(const char *format, ...) {
-    char *text = NULL;
-    va_list arguments;
-    va_start(arguments, format);
-    if (vasprintf(&text, format, arguments) < 0)
-        text = NULL;
-    va_end(arguments);
-    return text;
-}
 
 /* All errors as one message; those of a file with their places. */
 static int fail_with(const mr_diagnostics *wrong, int status) {
@@ -250,10 +264,12 @@ static char *keys_of(const request *asked) {
 /* A request that changes the run is entered into the audit log, also if it is refused. */
 static void enter(const request *asked, int status) {
     mr_summary *summary = NULL;
-    if (!mr_audit_wanted() || strcmp(asked->what, "status") == 0 || mr_pipeline_summarize(asked->pipeline, &summary))
+    if (!mr_audit_wanted() || strcmp(asked->what, "status") == 0 ||
+        (asked->pipeline && mr_pipeline_summarize(asked->pipeline, &summary)))
         return;
     char *keys = keys_of(asked);
-    mr_audit("control", mr_audit_text("pipeline", summary->pipeline), mr_audit_text("do", asked->what),
+    mr_audit("control", mr_audit_text("pipeline", summary ? summary->pipeline : NULL),
+             mr_audit_text("do", asked->what),
              mr_audit_text("argument", asked->argument), mr_audit_text("options", keys),
              mr_audit_text("status", mr_status_words(status)), mr_audit_text("message", status ? mr_message() : NULL));
     free(keys);
@@ -311,7 +327,7 @@ char *mr_control_answer(const char *line, mr_pipeline *pipeline, size_t *length)
     if (!json)
         return NULL;
     int status = parse(&asked, line, &deed);
-    if (!status && !pipeline)
+    if (!status && !pipeline && deed->function != drain && deed->function != stop)
         status = mr_fail(MR_ERROR_UNAVAILABLE, "the pipeline is not running yet, or has ended");
     if (!status) {
         status = deed->function(&asked);
