@@ -5,8 +5,8 @@
 
 #include "engine/base/memory.h"
 
-/* What libavformat keeps (FFmpeg 5.1, 64 bits): AVIndexEntry, MOVCtts, MOVFragmentIndexItem and one
- * MOVFragmentStreamInfo a track, with what malloc adds. */
+/* libavformat's structures (FFmpeg 5.1, 64 bits): AVIndexEntry, MOVCtts, MOVFragmentIndexItem and one
+ * MOVFragmentStreamInfo a track, with malloc's own bytes. */
 enum { ENTRY_BYTES = 24, TIME_BYTES = 8, FRAGMENT_BYTES = 48, FRAGMENT_TRACK_BYTES = 64 };
 
 /* libavformat gives up at eleven boxes in each other. */
@@ -14,7 +14,7 @@ enum { MOST_DEPTH = 12, MOST_GATHERED = 32 };
 
 #define TYPE(a, b, c, d) ((uint32_t)(a) << 24 | (uint32_t)(b) << 16 | (uint32_t)(c) << 8 | (uint32_t)(d))
 
-/* What comes next: the head of a box; the fields of a table; its rows; the handler of a track; the head of a box in a
+/* The next bytes: the head of a box; the fields of a table; its rows; the handler of a track; the head of a box in a
  * "free" one; a place in "meta" where boxes may begin; bytes in which no table is expected; nothing that is known. */
 typedef enum box_part { HEAD, FIELDS, ROWS, HANDLER, FREE, META, BYTES, LOST } box_part;
 
@@ -107,7 +107,7 @@ static bool holds_boxes(uint32_t type) {
 /* A box whose fields are read. libavformat reads them even if the box is shorter. */
 static const struct table {
     uint32_t type;
-    uint8_t fields; /* bytes of version, flags and what follows them */
+    uint8_t fields; /* bytes: version, flags and the fields after them */
     uint8_t head;   /* of these, without rows */
     uint8_t count;  /* where the number of rows stands */
     uint8_t row;    /* bytes of one; of others it depends */
@@ -159,14 +159,14 @@ static uint64_t rows_bytes(const struct table *table, const uint8_t *fields, uin
                                                    : (uint64_t)count * table->row;
 }
 
-/* What nobody writes into the description of a sample. */
+/* Boxes that do not belong into the description of a sample. */
 static bool is_claim(uint32_t type) {
     return type == TYPE('c', 'm', 'o', 'v') || type == TYPE('m', 'o', 'o', 'f') || table_of(type);
 }
 
 /* ---- walking ----------------------------------------------------------------------------------------------------- */
 
-/* The next thing begins at `at`, which may lie within what is gathered. */
+/* The next thing begins at `at`, which may lie within the gathered bytes. */
 static void go_on(box_walk *walk, box_part part, size_t wanted, int64_t at) {
     const int64_t past = at - walk->at;
     if (past >= 0 && past < (int64_t)walk->have) {
