@@ -19,8 +19,8 @@ void mr_mp4_index_destroy(mr_mp4_index **index);
 /* Bytes, and their offset in the file. Those that were fed before, or lie in a box that is not looked into, may be left
  * out. */
 void mr_mp4_index_feed(mr_mp4_index *index, int64_t offset, const uint8_t *data, size_t bytes);
-/* The memory for the boxes so far, at least. UINT64_MAX: they hide it, by an index that is compressed ("cmov"), or by tables
- * in a place where no program writes them. */
+/* The memory for the boxes so far, at least. UINT64_MAX: it is not known, since the index is compressed ("cmov"), or
+ * tables stand in a place where no program writes them. */
 uint64_t mr_mp4_index_bytes(const mr_mp4_index *index);
 
 #endif
