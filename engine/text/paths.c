@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "engine/text/options.h"
-#include "engine/text/synonyms.h"
 
 const char *mr_path_folder(mr_arena *arena, const char *path) {
     const char *slash = strrchr(path, '/');
@@ -85,11 +84,12 @@ static const char *hint_for_camera(mr_arena *arena, const char *text) {
     return mr_arena_print(arena, "write the whole address of the stream, such as \"rtsp://%s/...\"", text);
 }
 
-const char *mr_path_hint(mr_arena *arena, const char *file, const mr_option *option, const mr_yaml *said) {
+const char *mr_path_hint(mr_arena *arena, const mr_synonym *synonyms, const char *file, const mr_option *option,
+                         const mr_yaml *said) {
     char meant[320];
     if (said->kind != MR_YAML_SCALAR)
         return NULL;
-    if (mr_synonym_uri(said->text, meant, sizeof meant))
+    if (mr_synonym_uri(synonyms, said->text, meant, sizeof meant))
         return mr_arena_print(arena, "%s", meant);
     const char *braced = hint_for_variable(arena, said->text);
     if (braced)
