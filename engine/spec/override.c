@@ -51,8 +51,8 @@ static bool vertex_exists(mr_spec_parser *p, const mr_yaml *section, const char 
     return false;
 }
 
-/* Refuses "fps", an option of a source or stage whose place is not named. A slip in a key of the pipeline is left to the
- * reader of these. */
+/* Refuses "fps", an option of a source or stage whose place is not named. A slip in a key of the pipeline is left to
+ * the reader of these. */
 static bool lacks_place(mr_spec_parser *p, const char *key, mr_place place) {
     char hint[256];
     const mr_yaml *sources = mr_yaml_get(p->spec->root, "sources"), *stages = mr_yaml_get(p->spec->root, "stages");

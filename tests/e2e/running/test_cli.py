@@ -120,6 +120,7 @@ class Words(Case):
 
     def test_command_lines_as_people_write_them_at_first(self):
         pipeline = self.write(SHORT)
+        video = self.write(SHORT.replace('"null", frames: 100', "media, uri: a.mp4"), "video.yaml")
         for words, code, hint in ((["a.yaml"], 64, "name what to do with it first: check, plan or run"),
                                   (["-v"], 64, 'did you mean "--version"?'),
                                   (["run", pipeline, "--gpu", "0"], 64,
@@ -132,8 +133,8 @@ class Words(Case):
                                    "name the source or stage: --set sources.clock.fps=..., or stages.pass.fps=..."),
                                   (["run", pipeline, "--set", "worker=2"], 78, 'did you mean "workers"?'),
                                   (["run", pipeline, "--output", "/"], 74, "name a file in it"),
-                                  (["plan", self.write(SHORT.replace('"null", frames: 100', 'media, uri: a.mp4'), "m.yaml"),
-                                    "--input", ""], 78, "it is empty: is a variable of the shell not set?")):
+                                  (["plan", video, "--input", ""], 78,
+                                   "it is empty: is a variable of the shell not set?")):
             told = call([MILLRACE, *words])
             self.assertEqual(told.returncode, code, told.stderr)
             self.assertIn(f"hint: {hint}\n", told.stderr)
