@@ -81,13 +81,17 @@ static int status_of(const mr_libav_input *input, int error) {
     }
 }
 
+static int refusal_of(const mr_libav_input *input) {
+    return input->refusal ? input->refusal : input->index.status;
+}
+
 /* The words of libavformat, and its first complaint, without user and password. */
 static int fail(mr_libav_input *input, int error, const char *step) {
     char text[768], complaint[300];
     if (atomic_load(input->cancelled))
         return mr_fail(MR_ERROR_CANCELLED, "stopped");
-    if (input->refusal)
-        return input->refusal;
+    if (refusal_of(input))
+        return refusal_of(input);
     if (input->ran_out)
         return mr_fail(MR_ERROR_IO, "%s: it was not open within %.3g s (open_timeout)", input->params->url,
                        (double)input->params->open_timeout_ns / 1e9);
@@ -240,20 +244,22 @@ static int open_part(AVFormatContext *format, AVIOContext **io, const char *url,
     return AVERROR(EPERM);
 }
 
-/* What begins as a transport stream does is looked at as it is read. */
+/* What is read is looked at: a transport stream for packets that are missing, and others for the index of an MP4. */
 static int tap_packets(mr_libav_input *input) {
     enum { SYNC = 0x47 };
     AVIOContext *from = input->format->pb;
     uint8_t first;
     mr_ts_tap_close(&input->tap);
+    mr_index_bound_close(&input->index);
     input->marks = (mr_ts_marks){0};
     if (avio_read(from, &first, 1) != 1)
         return MR_OK;
     avio_seek(from, -1, SEEK_CUR);
     if (first == SYNC && mr_ts_tap_open(&input->tap, from) < 0)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
-    input->format->pb = input->tap ? input->tap : from;
-    return MR_OK;
+    int status = first == SYNC ? MR_OK : mr_index_bound_open(&input->index, from, input->params->url, 0);
+    input->format->pb = input->tap ? input->tap : input->index.tap;
+    return status;
 }
 
 /* What the demuxer reads; `pb` stays NULL if it opens its sockets itself. */
@@ -322,7 +328,7 @@ static int find_streams(mr_libav_input *input) {
     if (status)
         return status;
     int error = avformat_find_stream_info(format, NULL);
-    if (error < 0 || input->ran_out || input->refusal || atomic_load(input->cancelled))
+    if (error < 0 || input->ran_out || refusal_of(input) || atomic_load(input->cancelled))
         return fail(input, error < 0 ? error : AVERROR(ETIMEDOUT), "looking for its streams");
     const bool any = input->replaced || (input->hls && mr_hls_is_variant(input->hls));
     int wanted = any ? -1 : input->params->media.stream;
@@ -573,6 +579,7 @@ void mr_libav_input_close(mr_libav_input *input) {
     input->io = NULL; /* closing asks whether to stop, too */
     avformat_close_input(&input->format);
     mr_ts_tap_close(&input->tap);
+    mr_index_bound_close(&input->index);
     mr_hls_close(&input->hls);
     avio_closep(&io);
     mr_mjpeg_end(&input->mjpeg);
@@ -594,7 +601,7 @@ static int next(mr_libav_input *input) {
             return mr_fail(MR_ERROR_CANCELLED, "stopped");
         if (error == AVERROR(EAGAIN))
             continue;
-        if (error == AVERROR_EOF && !input->refusal)
+        if (error == AVERROR_EOF && !refusal_of(input))
             return MR_END;
         if (error < 0)
             return fail(input, error, "it broke off");

@@ -16,6 +16,7 @@
 #include "stages/media/coded/recovery.h"
 #include "stages/media/coded/x264_build.h"
 #include "stages/media/media_codec.h"
+#include "stages/media/media_index.h"
 #include "stages/media/media_input.h"
 #include "stages/media/media_probe.h"
 #include "stages/media/media_reader.h"
@@ -36,6 +37,7 @@ static const char *const readable[] = {
 static const char *const following[] = {
     "hls",        "applehttp", "dash",        "concat",   "sdp",   "rtsp", "imf", "webm_dash_manifest",
     "ffmetadata", "redir",     "vapoursynth", "avisynth", "lavfi", "rtp",  "smil"};
+static const char *const mp4[] = {"mp4"};
 
 static const AVRational nanoseconds = {1, 1000000000};
 
@@ -45,6 +47,7 @@ typedef struct file_reader {
     mr_input input;
     const AVInputFormat *kind;
     AVIOContext *tap; /* of a transport stream, in front of input.avio; else NULL */
+    mr_index_bound index; /* of an MP4, likewise */
     AVFormatContext *format;
     AVStream *stream;
     AVPacket *packet;
@@ -90,7 +93,8 @@ static int choose_format(file_reader *reader) {
     if (!named(kind, readable, sizeof readable / sizeof *readable))
         return mr_fail(MR_ERROR_DATA, "%s: is not a video or image of a supported format (%s)", path,
                        kind->long_name);
-    return MR_OK;
+    return named(kind, mp4, 1) ? mr_index_bound_open(&reader->index, reader->input.avio, path, reader->input.bytes)
+                               : MR_OK;
 }
 
 /* The status for an error of libavformat. Demuxers answer a damaged file with "out of memory" or "input/output
@@ -138,8 +142,10 @@ static mp4_index find_mp4_index(int fd) {
 /* An error of libavformat while it opens a file. */
 static int fail_open(const file_reader *reader, int error) {
     const AVInputFormat *format = reader->kind;
-    const char *path = reader->params.uri, *const mp4[] = {"mp4"};
+    const char *path = reader->params.uri;
     mp4_index index = MP4_UNKNOWN;
+    if (reader->index.status)
+        return reader->index.status;
     if (error == AVERROR_INVALIDDATA && named(format, mp4, 1))
         index = find_mp4_index(reader->input.fd);
     if (index == MP4_MISSING || index == MP4_INCOMPLETE)
@@ -164,7 +170,7 @@ static int open_format(file_reader *reader) {
         av_dict_free(&options);
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
     }
-    reader->format->pb = reader->tap ? reader->tap : reader->input.avio;
+    reader->format->pb = reader->tap ? reader->tap : reader->index.tap ? reader->index.tap : reader->input.avio;
     reader->format->interrupt_callback = (AVIOInterruptCB){mr_input_interrupted, &reader->input};
     /* On failure libavformat frees the context and leaves our AVIOContext alone. */
     int error = avformat_open_input(&reader->format, path, reader->kind, &options);
@@ -241,6 +247,8 @@ static int look_into_streams(file_reader *reader) {
     for (unsigned i = 0; options && i < count; i++)
         av_dict_free(&options[i]);
     mr_free(options);
+    if (reader->index.status)
+        return reader->index.status;
     if (error >= 0)
         return MR_OK;
     if (error == AVERROR_EOF) /* Few bytes of anything look like some format. */
@@ -318,6 +326,7 @@ static void close_container(file_reader *reader) {
     av_bsf_free(&reader->unpack);
     avformat_close_input(&reader->format);
     mr_ts_tap_close(&reader->tap);
+    mr_index_bound_close(&reader->index);
     mr_input_close(&reader->input);
     reader->stream = NULL;
 }
@@ -418,6 +427,8 @@ static int read_packet(file_reader *reader) {
 static int next_packet(file_reader *reader) {
     const int error = reader->ahead ? reader->ahead_error : read_packet(reader);
     reader->ahead = false;
+    if (error < 0 && reader->index.status)
+        return reader->index.status;
     if (error == AVERROR_EOF)
         return MR_END;
     if (error < 0)
