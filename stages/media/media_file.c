@@ -450,7 +450,7 @@ static void find_build(file_reader *reader) {
 
 /* After the demuxer was opened again, which may have found another video. */
 static int describe_again(file_reader *reader) {
-    if (mr_codecs_are_alike(reader->media->codec, reader->stream->codecpar))
+    if (mr_codecs_are_alike(reader->media->codec, reader->stream->codecpar, false))
         return MR_OK;
     mr_media_unref(&reader->media);
     int status = describe(reader);
