@@ -160,34 +160,45 @@ static int look(request *asked) {
     return MR_OK;
 }
 
-static const struct deed {
+static const struct command {
     const char *name, *argument; /* argument: its kind, for messages; NULL: it takes none */
     bool options; /* it takes options */
     int (*function)(request *asked);
-} deeds[] = {
+} commands[] = {
     {"status", NULL, false, look},      {"disable", "device", false, disable}, {"enable", "device", false, enable},
     {"drain", NULL, false, drain},      {"stop", NULL, false, stop},           {"log", "level", false, set_log},
     {"add", "source", true, add},       {"set", "source", true, set},          {"remove", "source", false, take_away},
     {"trigger", "stage or source", false, trigger},
 };
 
-static const struct deed *find(const char *name) {
-    for (size_t i = 0; i < sizeof deeds / sizeof deeds[0]; i++)
-        if (name && strcmp(deeds[i].name, name) == 0)
-            return &deeds[i];
+static const struct command *find(const char *name) {
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
+        if (name && strcmp(commands[i].name, name) == 0)
+            return &commands[i];
     return NULL;
 }
 
 static int unknown(const char *name) {
     mr_nearest nearest = {.wanted = name};
-    char hint[256], all[256] = "it can do";
-    for (size_t i = 0; i < sizeof deeds / sizeof deeds[0]; i++) {
-        mr_nearest_offer(&nearest, deeds[i].name);
+    char hint[256], all[256] = "there are";
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        mr_nearest_offer(&nearest, commands[i].name);
         size_t at = strlen(all);
-        snprintf(all + at, sizeof all - at, "%s %s", i ? "," : "", deeds[i].name);
+        snprintf(all + at, sizeof all - at, "%s %s", i ? "," : "", commands[i].name);
     }
-    return mr_fail(MR_ERROR_USAGE, "this run cannot do \"%s\": %s", name,
+    return mr_fail(MR_ERROR_USAGE, "there is no command \"%s\": %s", name,
                    mr_nearest_hint(&nearest, hint, sizeof hint, all));
+}
+
+int mr_control_check(const char *what, const char *argument, bool options) {
+    const struct command *command = find(what);
+    if (!command)
+        return unknown(what ? what : "");
+    if (command->argument && !argument)
+        return mr_fail(MR_ERROR_USAGE, "%s takes a %s", what, command->argument);
+    if (!command->argument && argument)
+        return mr_fail(MR_ERROR_USAGE, "%s takes no argument: unexpected \"%s\"", what, argument);
+    return options && !command->options ? mr_fail(MR_ERROR_USAGE, "%s takes no options", what) : MR_OK;
 }
 
 /* ---- reading a request ----------------------------------------------------------------------------------------- */
@@ -198,14 +209,11 @@ static const char *text_of(yajl_val tree, const char *key) {
     return value ? YAJL_GET_STRING(value) : NULL;
 }
 
-static int read_options(request *asked, const struct deed *deed) {
-    static const char *const way[] = {"options", NULL};
-    yajl_val options = yajl_tree_get(asked->tree, (const char **)way, yajl_t_any);
+static int read_options(request *asked, yajl_val options) {
     if (!options)
         return MR_OK;
-    if (!deed->options || !YAJL_IS_OBJECT(options))
-        return mr_fail(MR_ERROR_USAGE, deed->options ? "%s takes options as an object" : "%s takes no options",
-                       asked->what);
+    if (!YAJL_IS_OBJECT(options))
+        return mr_fail(MR_ERROR_USAGE, "%s takes options as an object", asked->what);
     size_t count = options->u.object.len;
     asked->options = calloc(count + 1, sizeof *asked->options);
     if (!asked->options)
@@ -229,8 +237,8 @@ char *mr_control_request_name(const char *line) {
     return copy;
 }
 
-static int parse(request *asked, const char *line, const struct deed **deed) {
-    static const char *const version_way[] = {"millrace", NULL};
+static int parse(request *asked, const char *line, const struct command **command) {
+    static const char *const version_way[] = {"millrace", NULL}, *const options_way[] = {"options", NULL};
     char why[256] = "";
     asked->tree = mr_json_parse(line, why, sizeof why);
     if (!YAJL_IS_OBJECT(asked->tree))
@@ -240,13 +248,10 @@ static int parse(request *asked, const char *line, const struct deed **deed) {
         return mr_fail(MR_ERROR_PROTOCOL, "this run speaks version %d of the control protocol", MR_CONTROL_VERSION);
     asked->what = text_of(asked->tree, "do");
     asked->argument = text_of(asked->tree, "argument");
-    *deed = find(asked->what);
-    if (!*deed)
-        return unknown(asked->what ? asked->what : "");
-    if (!(*deed)->argument != !asked->argument)
-        return mr_fail(MR_ERROR_USAGE, "%s takes %s%s", asked->what, (*deed)->argument ? "a " : "no argument",
-                       (*deed)->argument ? (*deed)->argument : "");
-    return read_options(asked, *deed);
+    yajl_val options = yajl_tree_get(asked->tree, (const char **)options_way, yajl_t_any);
+    int status = mr_control_check(asked->what, asked->argument, options);
+    *command = find(asked->what);
+    return status ? status : read_options(asked, options);
 }
 
 /* Values may hold passwords; keys do not. */
@@ -320,17 +325,19 @@ static char *finish(yajl_gen json, size_t *length) {
     return text;
 }
 
-char *mr_control_answer(const char *line, mr_pipeline *pipeline, size_t *length) {
+char *mr_control_answer(const char *line, mr_pipeline *pipeline, const char *refused, size_t *length) {
     request asked = {.pipeline = pipeline};
-    const struct deed *deed = NULL;
+    const struct command *command = NULL;
     yajl_gen json = mr_json_create(false);
     if (!json)
         return NULL;
-    int status = parse(&asked, line, &deed);
-    if (!status && !pipeline && deed->function != drain && deed->function != stop)
+    int status = parse(&asked, line, &command);
+    if (!status && refused)
+        status = mr_fail(MR_ERROR_UNAVAILABLE, "%s", refused);
+    else if (!status && !pipeline && command->function != drain && command->function != stop)
         status = mr_fail(MR_ERROR_UNAVAILABLE, "the pipeline is not running yet, or has ended");
     if (!status) {
-        status = deed->function(&asked);
+        status = command->function(&asked);
         enter(&asked, status);
     }
     mr_json_open_map(json, NULL);
@@ -340,7 +347,7 @@ char *mr_control_answer(const char *line, mr_pipeline *pipeline, size_t *length)
     if (status) {
         mr_json_integer(json, "exit_code", mr_status_exit_code(status));
         mr_json_text(json, "error", *mr_message() ? mr_message() : mr_status_words(status));
-    } else if (deed->function == look) {
+    } else if (command->function == look) {
         put_status(json, &asked);
     } else if (asked.text) {
         mr_json_text(json, "text", asked.text);
