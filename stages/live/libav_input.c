@@ -337,13 +337,9 @@ static int find_streams(mr_libav_input *input) {
     if (status)
         return status;
     int error = avformat_find_stream_info(format, NULL);
-<<<<<<< HEAD
     if (error >= 0)
         error = check_web(input, input->io);
-    if (error < 0 || input->ran_out || input->refusal || atomic_load(input->cancelled))
-=======
     if (error < 0 || input->ran_out || refusal_of(input) || atomic_load(input->cancelled))
->>>>>>> main
         return fail(input, error < 0 ? error : AVERROR(ETIMEDOUT), "looking for its streams");
     const bool any = input->replaced || (input->hls && mr_hls_is_variant(input->hls));
     int wanted = any ? -1 : input->params->media.stream;
@@ -657,11 +653,7 @@ static int begin_run(mr_libav_input *input) {
     if (input->replaced)
         input->marks = (mr_ts_marks){0};
     int status = open_by_format(input);
-<<<<<<< HEAD
-    input->times.is_anew |= !status && mr_hls_is_anew(input->hls);
-=======
-    input->times.is_anew = !status && !input->replaced && mr_hls_is_anew(input->hls);
->>>>>>> main
+    input->times.is_anew |= !status && !input->replaced && mr_hls_is_anew(input->hls);
     input->seam = true;
     return status;
 }
