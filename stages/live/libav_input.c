@@ -510,8 +510,9 @@ static int give_jpeg(mr_libav_input *input, mr_packet *packet) {
 /* Whether what was opened, which begins with `text`, is for `mjpeg`, which then has it. Parts are a stream, whatever
  * length the answer claims. */
 static bool take_jpegs(mr_libav_input *input, const char *text, size_t bytes) {
-    const mr_mjpeg_params params = {.open = open_bytes, .check = check_web, .is_cancelled = is_cancelled, .context = input,
-                                    .poll_ns = input->params->poll_ns, .most_bytes = input->params->most_bytes};
+    const mr_mjpeg_params params = {.open = open_bytes, .check = check_web, .is_cancelled = is_cancelled,
+                                    .context = input, .poll_ns = input->params->poll_ns,
+                                    .most_bytes = input->params->most_bytes};
     uint8_t *type = NULL;
     if (!mr_web_is_address(input->params->url))
         return false;

@@ -171,7 +171,8 @@ class Cameras(Live):
         sent = {}
         kinds = {"sizes": lambda n: jpeg(n, width=(16, 2040)[n % 2], height=(16, 2040)[n % 2]),
                  "small": lambda n: jpeg(n, width=(16, 24)[n % 2]), "cut": lambda n: jpeg(n)[:24 + n % 4],
-                 "types": lambda n: jpeg(n, payload=(26, 97)[n % 2]), "tables": lambda n: jpeg(n, tables=bytes(n % 200)),
+                 "types": lambda n: jpeg(n, payload=(26, 97)[n % 2]),
+                 "tables": lambda n: jpeg(n, tables=bytes(n % 200)),
                  "back": lambda n: jpeg(-n), "jumps": lambda n: jpeg(n * 5000), "leaves": jpeg}
         servers = {name: rtsp_hostile.Server(packets=sender(kind, 1 if name == "leaves" else 3000))
                    for name, kind in kinds.items()}

@@ -147,7 +147,8 @@ class Playlists(Live):
         now = [old]
         header, *parts = self.encrypt(["one.mp4", *one], key, 1, key[::-1].hex())
         given = f"{tag},IV=0x{key[::-1].hex()}"
-        self.serve(plain=text, parts=listed([given, f'#EXT-X-MAP:URI="{header}"', *parts], end=True), live=lambda: now[0], short=text.replace("key.bin", "short.bin"),
+        self.serve(plain=text, parts=listed([given, f'#EXT-X-MAP:URI="{header}"', *parts], end=True),
+                   live=lambda: now[0], short=text.replace("key.bin", "short.bin"),
                    sample=text.replace("AES-128", "SAMPLE-AES"),
                    drm=text.replace("AES-128,", 'AES-128,KEYFORMAT="com.apple.streamingkeydelivery",'))
         self.read(("plain", "iv", "parts"))
