@@ -225,7 +225,8 @@ def transport():
 def indexes():
     """MP4 with its index at the end and in fragments, QuickTime, Matroska and WebM as a live stream."""
     for name, kind, options in (("plain", "mp4", {}), ("fragments", "mp4", {"movflags": "frag_keyframe+empty_moov"}),
-                                ("sidx", "mp4", {"movflags": "dash+frag_keyframe+empty_moov"}), ("quicktime", "mov", {}),
+                                ("sidx", "mp4", {"movflags": "dash+frag_keyframe+empty_moov"}),
+                                ("quicktime", "mov", {}),
                                 ("plain", "matroska", {}), ("live", "matroska", {"live": "1"})):
         data = io.BytesIO()
         with av.open(data, "w", format=kind, options=options) as to:
