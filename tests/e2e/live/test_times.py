@@ -239,8 +239,8 @@ stages:
                              [(n, n / 25) for n in range(150)], name)
 
     def test_parameters_that_change_nothing(self):
-        """A camera whose parameter sets differ in each group of pictures, but not its pictures: one file, whose pictures
-        are those of the camera."""
+        """A camera whose parameter sets differ in each group of pictures, but not its pictures: one file, which has the
+        camera's pictures."""
         def pictures(path):
             done = call(["ffmpeg", "-v", "error", "-i", path, "-vsync", "passthrough", "-f", "framemd5", "-"])
             self.assertEqual(done.stderr, "")
