@@ -372,7 +372,7 @@ static int check_size(const mr_connection_params *params, int width, int height)
 
 static int describe(mr_libav_input *input) {
     AVStream *stream = input->stream;
-    if (input->media && mr_codecs_are_alike(input->media->codec, stream->codecpar))
+    if (input->media && mr_codecs_are_alike(input->media->codec, stream->codecpar, false))
         return MR_OK;
     mr_media *media = mr_reader_describe(&input->params->media, input->params->url, stream->codecpar);
     if (!media)
