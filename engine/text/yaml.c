@@ -471,7 +471,9 @@ mr_yaml *mr_yaml_copy(mr_arena *arena, const mr_yaml *from, const char *file) {
     copy->broken = from->broken;
     copy->place.file = file;
     copy->text = copy_text(arena, from->text);
-    if (from->text && !copy->text)
+    copy->user = copy_text(arena, from->user);
+    copy->password = copy_text(arena, from->password);
+    if ((from->text && !copy->text) || (from->user && !copy->user) || (from->password && !copy->password))
         return NULL;
     for (const mr_yaml *child = from->first; child; child = child->next) {
         mr_yaml *twin = mr_yaml_copy(arena, child, file);

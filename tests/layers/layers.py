@@ -30,6 +30,7 @@ engine/device/cuda: engine/base engine/device engine/device/probe
 engine/device/open: engine/base engine/device engine/device/probe engine/device/sim engine/device/cuda
 engine/data: engine/base engine/device
 engine/observe: engine/base
+engine/serve: engine/base
 engine/spec: engine/base engine/device engine/device/sim engine/device/open engine/text
 engine/plan: engine/base engine/device engine/device/sim engine/text engine/spec
 engine/planner: engine/base engine/device engine/device/sim engine/device/open engine/text engine/spec engine/plan
@@ -78,7 +79,7 @@ stages/decode: engine/base engine/data engine/device engine/device/open engine/d
 stages/encode: engine/base engine/device stages stages/media
 stages/image: engine/base engine/device kernels/preprocess kernels/classical stages
 stages/sink: engine/base engine/data stages stages/media stages/media/still
-stages/preview: engine/base stages stages/media stages/media/still stages/sink
+stages/preview: engine/base engine/serve stages stages/media stages/media/still stages/sink
 stages/video: engine/base stages stages/media stages/media/coded stages/sink
 stages/operations: engine/base engine/device engine/device/open engine/device/probe engine/device/cuda
     engine/device/sim kernels/preprocess kernels/classical kernels/vector kernels/ceiling stages/model stages/model/onnx
