@@ -270,9 +270,11 @@ static int64_t expected_frames(const file_reader *reader, AVRational rate) {
         return stream->nb_frames;
     int64_t span = 0;
     if (stream->duration > 0)
-        span = av_rescale_q(stream->duration, stream->time_base, nanoseconds);
+        span = mr_ticks_ns(stream->duration, 0, stream->time_base);
     else if (reader->format->duration > 0)
-        span = reader->format->duration * 1000;
+        span = mr_ticks_ns(reader->format->duration, 0, AV_TIME_BASE_Q);
+    if (span == MR_NO_TIME)
+        return 0;
     if (params->end_ns > 0 && params->end_ns < span)
         span = params->end_ns;
     span -= params->start_ns;
@@ -295,7 +297,9 @@ static int describe(file_reader *reader) {
     AVRational rate = av_guess_frame_rate(reader->format, stream, NULL);
     media->rate_num = rate.num > 0 && rate.den > 0 ? rate.num : 0;
     media->rate_den = media->rate_num ? rate.den : 0;
-    media->frames = (is_cover(stream) ? 1 : expected_frames(reader, rate)) * reader->params.loops;
+    const int64_t frames = is_cover(stream) ? 1 : expected_frames(reader, rate);
+    if (__builtin_mul_overflow(frames, reader->params.loops, &media->frames))
+        media->frames = 0;
     ((AVCodecParameters *)media->codec)->sample_aspect_ratio =
         av_guess_sample_aspect_ratio(reader->format, stream, NULL);
     read_rotation(stream, media);
@@ -332,7 +336,8 @@ static int open_container(file_reader *reader) {
     for (unsigned i = 0; i < reader->format->nb_streams; i++)
         if (reader->format->streams[i] != reader->stream)
             reader->format->streams[i]->discard = AVDISCARD_ALL;
-    reader->origin = reader->stream->start_time == AV_NOPTS_VALUE ? 0 : reader->stream->start_time;
+    const bool begins = mr_ticks_ns(reader->stream->start_time, 0, reader->stream->time_base) != MR_NO_TIME;
+    reader->origin = begins ? reader->stream->start_time : 0;
     return MR_OK;
 }
 
@@ -349,9 +354,7 @@ static void destroy_file(mr_reader *base) {
 /* ---- packets --------------------------------------------------------------------------------------------------- */
 
 static int64_t to_ns(const file_reader *reader, int64_t time) {
-    if (time == AV_NOPTS_VALUE)
-        return MR_NO_TIME;
-    return av_rescale_q(time - reader->origin, reader->stream->time_base, nanoseconds);
+    return mr_ticks_ns(time, reader->origin, reader->stream->time_base);
 }
 
 /* The next packet of the chosen stream in reader->packet. An AVERROR on failure. */
@@ -365,6 +368,8 @@ static int read_packet(file_reader *reader) {
                         : error == AVERROR(EAGAIN) && !mr_input_interrupted(&reader->input));
     if (error == AVERROR_EOF && reader->input.avio->error < 0)
         error = reader->input.avio->error;
+    if (error >= 0)
+        mr_packet_bound(reader->packet, reader->stream->time_base);
     return error;
 }
 
@@ -488,7 +493,7 @@ static int read_file(mr_reader *base, mr_packet *packet) {
     packet->flags = mr_packet_flags(reader->packet) | (seam ? MR_FRAME_SEAM : 0);
     packet->pts_ns = is_cover(reader->stream) ? 0 : to_ns(reader, reader->packet->pts);
     packet->dts_ns = is_cover(reader->stream) ? 0 : to_ns(reader, reader->packet->dts);
-    packet->duration_ns = av_rescale_q(reader->packet->duration, reader->stream->time_base, nanoseconds);
+    packet->duration_ns = mr_ticks_ns(reader->packet->duration, 0, reader->stream->time_base);
     status = mr_packet_take(packet, reader->packet, reader->media);
     if (status)
         return status;

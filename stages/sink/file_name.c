@@ -40,7 +40,8 @@ static bool runs_together(const char *pattern, const char *number) {
     const char *after = number + strlen(tokens[NUMBER]), *before = number;
     while (before > pattern && isdigit((unsigned char)before[-1]))
         before--;
-    return token_at(after, OF_FILES) < TOKENS || isdigit((unsigned char)*after) || (before > pattern && before[-1] == '}');
+    return token_at(after, OF_FILES) < TOKENS || isdigit((unsigned char)*after) ||
+           (before > pattern && before[-1] == '}');
 }
 
 /* Whether the text has no slash, and each brace belongs to a token of the set. */
