@@ -524,11 +524,10 @@ const char *mr_link_state_name(mr_link_state phase) {
 }
 
 /* The audit log has the changes that matter, and not each try while a source is away. */
-static bool is_news(mr_source_state *state, mr_link_state phase) {
-    bool news = phase != state->audited && phase != MR_LINK_CONNECTING;
-    if (news)
-        state->audited = phase;
-    return news;
+static bool is_news(mr_source_state *state, mr_link_state phase, uint64_t *left_out) {
+    return phase != MR_LINK_CONNECTING &&
+           mr_audit_may_state(&state->audited, mr_clock_now_ns(mr_clock_real()), (int)phase, phase >= MR_LINK_FAILED,
+                              left_out);
 }
 
 void mr_stage_report(const mr_stage *self, const mr_source_report *report) {
@@ -536,14 +535,15 @@ void mr_stage_report(const mr_stage *self, const mr_source_report *report) {
     if (self->source == MR_SOURCE_NONE)
         return;
     pthread_mutex_lock(&graph->report_lock);
-    bool news = is_news(&graph->sources[self->source], report->phase);
+    uint64_t left_out = 0;
+    bool news = is_news(&graph->sources[self->source], report->phase, &left_out);
     graph->sources[self->source].report = *report;
     pthread_mutex_unlock(&graph->report_lock);
     if (news)
         mr_audit("source", mr_audit_text("pipeline", graph->plan->name), mr_audit_text("source", self->source_id),
                  mr_audit_text("state", mr_link_state_name(report->phase)),
                  mr_audit_text("why", *report->why ? report->why : NULL), mr_audit_number("tries", report->tries),
-                 mr_audit_number("connections", report->connections));
+                 mr_audit_number("connections", report->connections), mr_audit_number("left_out", left_out));
 }
 
 static void __attribute__((format(printf, 3, 0))) say(mr_log_level level, const mr_stage *self, const char *format,

@@ -82,7 +82,8 @@ static void refuse_errno(const output *o) {
  * meant. */
 static int refuse_missing(const output *o, const char *folder) {
     mr_arena *arena = o->b->arena;
-    const char *starts = o->said ? mr_path_hint(arena, o->b->spec->file, o->option, o->said) : NULL;
+    const mr_spec *spec = o->b->spec;
+    const char *starts = o->said ? mr_path_hint(arena, spec->synonyms, spec->file, o->option, o->said) : NULL;
     const char *hint = starts ? mr_arena_print(arena, "%s; make the folder, or name another", starts)
                               : "make the folder, or name another";
     const char *what = mr_arena_print(arena, "there is no folder \"%s\"", folder);

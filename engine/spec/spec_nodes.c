@@ -187,7 +187,8 @@ static int read_node(mr_spec_parser *p, const mr_yaml *map) {
     const mr_option_reader reader = {.arena = &p->spec->arena,
                                      .diagnostics = p->diagnostics,
                                      .directory = p->directory,
-                                     .where = mr_arena_print(&p->spec->arena, "nodes.%s", map->key)};
+                                     .where = mr_arena_print(&p->spec->arena, "nodes.%s", map->key),
+                                     .synonyms = p->spec->synonyms};
     size_t before = p->diagnostics->errors;
     /* Its defaults are all in one field: a table that filled the whole struct would clear the fields set above. */
     node.replicas = 1;

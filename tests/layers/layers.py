@@ -59,7 +59,7 @@ kernels/ceiling: engine/device/cuda kernels
 kernels/fit: engine/base engine/device engine/device/cuda kernels kernels/vector
 kernels/jpeg: kernels
 kernels/metrics: engine/base kernels
-stages: engine/base engine/device
+stages: engine/base engine/device engine/text
 stages/model/onnx: engine/base
 stages/model: engine/base engine/device engine/device/cuda kernels/vector stages stages/model/onnx
 stages/model/export: engine/base kernels/vector stages/model stages/model/onnx
@@ -67,9 +67,10 @@ stages/train: engine/base engine/device engine/device/open engine/transport/zmq 
     kernels/vector stages/model
 stages/media/coded: engine/base
 stages/media/ts: engine/base
+stages/media/mp4: engine/base
 stages/media/still: engine/base
-stages/media: engine/base engine/device engine/device/cuda stages stages/media/coded stages/media/still
-    stages/media/ts
+stages/media: engine/base engine/device engine/device/cuda stages stages/media/coded stages/media/mp4
+    stages/media/still stages/media/ts
 stages/live/mjpeg: engine/base
 stages/live/web: engine/base stages stages/media
 stages/live: engine/base stages stages/media stages/media/coded stages/media/ts stages/live/mjpeg stages/live/web

@@ -120,6 +120,8 @@ typedef struct mr_stage_type {
                                           be passed */
     int (*trigger)(mr_stage *self); /* a person, or the program, wants it to act now (mr_pipeline_trigger). Any thread,
                                        while it is open, beside all others: it only notes that. May be NULL */
+    const struct mr_synonym *synonyms;  /* millrace's own types: words of other programs, for hints; one table for all
+                                           types of a list. NULL for all others */
     const struct mr_stage_hooks *hooks; /* the engine's own types (copies, ends of cuts); NULL for all others */
 } mr_stage_type;
 
