@@ -122,7 +122,8 @@ static int check_path(const output *o) {
             return check_folder(o);
         refuse_errno(o);
     } else if (S_ISDIR(about.st_mode) != (o->option->file == MR_FILE_FOLDER)) {
-        refuse(o, MR_ERROR_IO, NULL, S_ISDIR(about.st_mode) ? "it is a folder" : "it is not a folder");
+        refuse(o, MR_ERROR_IO, S_ISDIR(about.st_mode) ? "name a file in it" : "name a folder",
+               S_ISDIR(about.st_mode) ? "it is a folder" : "it is not a folder");
     } else if (access(o->path, S_ISDIR(about.st_mode) ? R_OK | W_OK | X_OK : W_OK)) {
         refuse_errno(o);
     }

@@ -95,9 +95,9 @@ const char *mr_path_hint(mr_arena *arena, const mr_synonym *synonyms, const char
     if (braced)
         return braced;
     if (is_of_demo(said->text))
-        return "`tools/demo` makes the models that the files in pipelines/ use, in build/models of the source tree; "
-               "beside an installed millrace copy that folder and set MODELS to its absolute path. For a model of "
-               "yours `millrace inspect MODEL.onnx` prints a pipeline";
+        return "`tools/demo` makes the models of pipelines/, in build/models of the source tree; elsewhere set MODELS "
+               "to the absolute path of that folder. `millrace inspect MODEL.onnx` prints a pipeline for a model of "
+               "yours";
     const char *camera = strcmp(option->name, "uri") == 0 ? hint_for_camera(arena, said->text) : NULL;
     if (camera)
         return camera;
