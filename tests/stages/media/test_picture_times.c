@@ -92,7 +92,8 @@ static void a_clock_that_steps_back_is_caught_up_with(void **state) {
 
 static void any_numbers_rise(void **state) {
     (void)state;
-    static const int64_t wild[] = {MR_MOST_TIME_NS, -MR_MOST_TIME_NS, 0, MR_MOST_TIME_NS - 1, 1, 2 - MR_MOST_TIME_NS, -1};
+    static const int64_t wild[] = {MR_MOST_TIME_NS, -MR_MOST_TIME_NS, 0, MR_MOST_TIME_NS - 1, 1, 2 - MR_MOST_TIME_NS,
+                                   -1};
     mr_picture_times times = {0};
     for (int has_dts = 0; has_dts < 2; has_dts++) {
         int64_t decoded_ns = INT64_MIN, shown_ns = INT64_MIN;
