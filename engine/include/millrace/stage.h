@@ -157,6 +157,7 @@ typedef struct mr_planned_input {
     mr_format_set set;         /* all formats that may come */
     mr_format format;          /* the values that all of them have in common; zero if they differ */
     bool settled;              /* while planning: false if a choice upstream may still narrow it */
+    bool unseen;               /* a stage that it comes from runs on another machine, and so are its files */
     const mr_planned_result *results; /* results that all frames carry, newest first */
     bool more_results;         /* frames may carry other results that are not known */
     int64_t mean_pixels;       /* of its pictures, or those that its packets decode to, on average; 0: not known */
