@@ -137,6 +137,9 @@ static void check_flood(mr_libav_input *input) {
 static int interrupted(void *context) {
     mr_libav_input *input = context;
     check_flood(input);
+    if (input->io && input->io->bytes_read != input->seen)
+        input->web.asked = 0;
+    input->seen = input->io ? input->io->bytes_read : 0;
     input->ran_out |= input->deadline_ns && mr_live_now_ns() > input->deadline_ns;
     return input->ran_out || input->refusal || atomic_load(input->cancelled);
 }
@@ -321,12 +324,20 @@ static int check_description(const mr_libav_input *input) {
                    : mr_fail(MR_ERROR_DATA, "%s: is not a session description, or has no video", url);
 }
 
+/* Whether what was read may be used. */
+static int check_web(void *context, AVIOContext *io) {
+    mr_libav_input *input = context;
+    return io && mr_web_is_address(input->params->url) ? mr_web_check(&input->web, io) : 0;
+}
+
 static int find_streams(mr_libav_input *input) {
     AVFormatContext *format = input->format;
     int status = check_description(input);
     if (status)
         return status;
     int error = avformat_find_stream_info(format, NULL);
+    if (error >= 0)
+        error = check_web(input, input->io);
     if (error < 0 || input->ran_out || refusal_of(input) || atomic_load(input->cancelled))
         return fail(input, error < 0 ? error : AVERROR(ETIMEDOUT), "looking for its streams");
     const bool any = input->replaced || (input->hls && mr_hls_is_variant(input->hls));
@@ -360,7 +371,7 @@ static int check_size(const mr_connection_params *params, int width, int height)
 
 static int describe(mr_libav_input *input) {
     AVStream *stream = input->stream;
-    if (input->media && mr_codecs_are_alike(input->media->codec, stream->codecpar))
+    if (input->media && mr_codecs_are_alike(input->media->codec, stream->codecpar, false))
         return MR_OK;
     mr_media *media = mr_reader_describe(&input->params->media, input->params->url, stream->codecpar);
     if (!media)
@@ -497,8 +508,9 @@ static int give_jpeg(mr_libav_input *input, mr_packet *packet) {
 /* Whether what was opened, which begins with `text`, is for `mjpeg`, which then has it. Parts are a stream, whatever
  * length the answer claims. */
 static bool take_jpegs(mr_libav_input *input, const char *text, size_t bytes) {
-    const mr_mjpeg_params params = {.open = open_bytes, .is_cancelled = is_cancelled, .context = input,
-                                    .poll_ns = input->params->poll_ns, .most_bytes = input->params->most_bytes};
+    const mr_mjpeg_params params = {.open = open_bytes, .check = check_web, .is_cancelled = is_cancelled,
+                                    .context = input, .poll_ns = input->params->poll_ns,
+                                    .most_bytes = input->params->most_bytes};
     uint8_t *type = NULL;
     if (!mr_web_is_address(input->params->url))
         return false;
@@ -527,8 +539,10 @@ static int open_list(mr_libav_input *input) {
     const mr_connection_params *params = input->params;
     const mr_hls_params list = {.web = &input->web, .max_pixels = params->media.max_pixels,
                                 .stream = params->media.stream, .place = params->place};
-    int error = mr_hls_open(&input->hls, &list, input->io);
-    avio_closep(&input->io);
+    AVIOContext *io = input->io;
+    input->io = NULL; /* closing asks whether to stop, too */
+    int error = mr_hls_open(&input->hls, &list, io);
+    avio_closep(&io);
     return error ? fail(input, error, "its playlist cannot be read") : open_by_format(input);
 }
 
@@ -552,9 +566,8 @@ int mr_libav_input_open(mr_libav_input *input, const mr_connection_params *param
     int error = has_bytes(params->url) ? open_bytes(input, &input->io) : 0;
     int status = error ? fail(input, error, "it cannot be opened") : open_answer(input);
     /* A recording begins at 0, as a file does. */
-    const int64_t begin_ns = !status && input->format && input->recorded ? to_ns(input, input->stream->start_time)
-                                                                         : MR_NO_TIME;
-    input->times.shift_ns = begin_ns == MR_NO_TIME ? 0 : -begin_ns;
+    if (!status && input->format && input->recorded)
+        mr_hls_times_begin(&input->times, to_ns(input, input->stream->start_time));
     input->deadline_ns = 0;
     return status;
 }
@@ -606,6 +619,8 @@ static int next(mr_libav_input *input) {
             return fail(input, error, "it broke off");
         if (input->packet->stream_index != input->stream->index || input->packet->size <= 0)
             continue;
+        if (check_web(input, input->io))
+            return input->refusal;
         input->read_before = bytes_read(input);
         input->calls = 0;
         input->begun = true;
@@ -636,7 +651,7 @@ static int begin_run(mr_libav_input *input) {
     if (input->replaced)
         input->marks = (mr_ts_marks){0};
     int status = open_by_format(input);
-    input->times.is_anew = !status && !input->replaced && mr_hls_is_anew(input->hls);
+    input->times.is_anew |= !status && !input->replaced && mr_hls_is_anew(input->hls);
     input->seam = true;
     return status;
 }

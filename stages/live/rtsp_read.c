@@ -329,7 +329,7 @@ int mr_rtsp_renew_media(mr_rtsp *rtsp, const mr_rtp_unit *unit) {
     if (status)
         return status;
     /* A new media begins new files and decoders. */
-    if (rtsp->media && mr_codecs_are_alike(rtsp->media->codec, media->codec)) {
+    if (rtsp->media && mr_codecs_are_alike(rtsp->media->codec, media->codec, true)) {
         mr_media_unref(&media);
         media = mr_media_ref(rtsp->media);
     }

@@ -5,7 +5,6 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "stages/live/web/hls_times.h"
 #include "stages/media/media_codec.h"
 
 static const int64_t second_ns = 1000000000, day_ns = INT64_C(86400000000000);
@@ -56,22 +55,8 @@ static void times_of_files_are_bounded(void **state) {
     assert_true(plain.pts == 1040 && plain.dts == 1000 && plain.duration == 40);
 }
 
-/* Of segments whose clocks have nothing to do with each other. */
-static void times_of_playlists_are_bounded(void **state) {
-    (void)state;
-    mr_hls_times times = {0};
-    for (int i = 0; i < 2 * WILD * WILD; i++) {
-        mr_packet packet = {.pts_ns = mr_time_bound(wild[i / 2 % WILD]), .dts_ns = mr_time_bound(wild[i / 2 / WILD])};
-        times.is_anew = i % 2;
-        mr_hls_times_pass(&times, &packet);
-        assert_true(packet.pts_ns == mr_time_bound(packet.pts_ns));
-        assert_true(packet.dts_ns == mr_time_bound(packet.dts_ns));
-    }
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(times_are_bounded), cmocka_unit_test(intervals_are_bounded),
-                                       cmocka_unit_test(times_of_files_are_bounded),
-                                       cmocka_unit_test(times_of_playlists_are_bounded)};
+                                       cmocka_unit_test(times_of_files_are_bounded)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

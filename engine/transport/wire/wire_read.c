@@ -525,6 +525,7 @@ static int read_hello(const Millrace__V1__Hello *from, mr_cut_message *message) 
     message->hello.cut = from->cut;
     message->hello.formats = from->formats;
     message->hello.memory = from->memory;
+    message->hello.refused = from->refused;
     return MR_OK;
 }
 

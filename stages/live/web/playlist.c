@@ -126,14 +126,14 @@ static int read_range(const parser *at, const char *text, int64_t *first, int64_
     char *end;
     *bytes = read_number(text, &end);
     *first = *bytes > 0 && *end == '@' ? read_number(end + 1, &end) : -1;
-    return *bytes > 0 && strchr("\" \t", *end) ? MR_OK : refuse(at, "a range of bytes is not understood");
+    return *bytes > 0 && strchr("\", \t", *end) ? MR_OK : refuse(at, "a range of bytes is not understood");
 }
 
 /* ---- tags -------------------------------------------------------------------------------------------------------- */
 
 static int read_sequence(parser *at, char *value) {
     char *end;
-    at->list->sequence = read_number(value, &end);
+    at->list->sequence = at->list->stated = read_number(value, &end);
     at->is_media = true;
     if (at->list->count)
         return refuse(at, "the number of the first segment comes after it");
