@@ -5,6 +5,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <libavutil/avutil.h>
+
 #include "stages/media/media_codec.h"
 
 static const int64_t second_ns = 1000000000, day_ns = INT64_C(86400000000000);
