@@ -95,19 +95,17 @@ static void **take_list(mr_zmq_message *at, size_t count, size_t bytes) {
 
 /* ---- text ------------------------------------------------------------------------------------------------------ */
 
-/* Texts of protobuf are UTF-8; names of files need not be. If one is not UTF-8, its bytes that are not ASCII become
- * question marks, as in JSON. The field is not const, but only read. */
+/* Texts of protobuf are UTF-8; names of files need not be. The field is not const, but only read. */
 static char *text_of(mr_zmq_message *at, const char *text) {
-    const char *next = text ? text : "";
-    size_t length = strlen(next), left = length;
-    for (size_t bytes; left && (bytes = mr_utf8_bytes(next, left)); next += bytes)
-        left -= bytes;
-    if (!left)
+    const size_t length = text ? strlen(text) : 0;
+    if (!length || mr_utf8_fit(text, length) == length)
         return (char *)(uintptr_t)(text ? text : "");
-    char *plain = take(at, length + 1);
-    for (size_t i = 0; plain && i < length; i++)
-        plain[i] = (unsigned char)text[i] < 0x80 ? text[i] : '?';
-    return plain ? plain : (char *)(uintptr_t)"";
+    char *mended = take(at, length + 1);
+    if (!mended)
+        return (char *)(uintptr_t)"";
+    memcpy(mended, text, length);
+    mr_utf8_mend(mended);
+    return mended;
 }
 
 /* ---- the record ------------------------------------------------------------------------------------------------ */
