@@ -72,7 +72,8 @@ class Filter(Case):
         rows = self.run_it().rows
         self.assertEqual(len({one["label"] for row in rows for one in row["classes"]}), 4)
         for classes, (least, again), inverted in itertools.product(
-                ([], ["dog"], ["cat", "fish"]), ((0, 0), (0.2, 0), (0, 1), (0.25, 0.5), (0, "gone"), (0.1, "gone")), (False, True)):
+                ([], ["dog"], ["cat", "fish"]), ((0, 0), (0.2, 0), (0.25, 0.5), (0, "gone"), (0.1, "gone")),
+                (False, True)):
             options = f"classes: [{', '.join(classes)}], score: 0.4, for: {least}s, not: {inverted}"
             options += f", again: {again}" + ("" if again == "gone" else "s")
             with self.subTest(options):
