@@ -58,6 +58,7 @@ typedef struct packed_media {
 
 struct mr_wire_writer {
     mr_wire_writer_params params;
+    mr_kinds kinds;
     wire_arena arena;
     uint8_t *envelope;
     size_t envelope_room;
@@ -114,6 +115,7 @@ typedef struct known_media {
 
 struct mr_wire_reader {
     mr_wire_reader_params params;
+    mr_kinds kinds;
     wire_arena arena;
     known_media *known;
     size_t known_count, known_turn;

@@ -269,15 +269,33 @@ static int read_planes(mr_wire_reader *reader, const Millrace__V1__Item *item, m
 
 /* ---- results ----------------------------------------------------------------------------------------------------- */
 
-static int read_classes(const mr_wire_reader *reader, const Millrace__V1__Result *from, mr_result *result) {
-    result->kind = MR_RESULT_CLASSES;
-    result->count = from->n_indices;
-    for (size_t i = 0; i < result->count; i++) {
-        mr_class *one = &result->classes[i];
-        *one = (mr_class){.index = from->indices[i], .score = from->scores[i]};
-        int status = read_name(reader, from->labels[i], &one->label);
-        if (status)
-            return status;
+static int unpack_value(const mr_wire_reader *reader, mr_field_type type, const uint8_t *from, uint8_t *value) {
+    const char *text = NULL;
+    uint32_t number;
+    int status = MR_OK;
+    if (type == MR_FIELD_TEXT) {
+        memcpy(&number, from, sizeof number);
+        status = read_name(reader, number, &text);
+        memcpy(value, &text, sizeof text);
+    } else if (type == MR_FIELD_BOOL) {
+        *value = *from != 0;
+    } else {
+        memcpy(value, from, mr_field_packed_bytes(type));
+    }
+    return status;
+}
+
+/* `count` of them. */
+static int read_elements(const mr_wire_reader *reader, const uint8_t *from, size_t count, mr_result *result) {
+    for (; result->count < count; result->count++) {
+        uint8_t *element = (uint8_t *)result->data + result->count * result->kind->element_bytes;
+        memset(element, 0, result->kind->element_bytes);
+        for (const mr_field *field = result->kind->fields; field->name; field++) {
+            int status = unpack_value(reader, field->type, from, element + field->offset);
+            if (status)
+                return status;
+            from += mr_field_packed_bytes(field->type);
+        }
     }
     return MR_OK;
 }
@@ -290,7 +308,7 @@ static bool is_empty(const mr_format *format) {
     return format->payload == MR_PAYLOAD_TENSOR && empty;
 }
 
-static int read_tensor(const mr_wire_reader *reader, const Millrace__V1__Result *from, mr_result *result) {
+static int read_array(const mr_wire_reader *reader, const Millrace__V1__Result *from, mr_result *result) {
     mr_buffer *buffer;
     uint8_t *data;
     const mr_format *format = find_format(reader, from->format);
@@ -298,8 +316,6 @@ static int read_tensor(const mr_wire_reader *reader, const Millrace__V1__Result 
         return MR_ERROR_PROTOCOL;
     result->format = *format;
     size_t bytes = mr_tensor_bytes(&result->format);
-    result->kind = MR_RESULT_TENSOR;
-    result->data = (const uint8_t *)result->classes;
     if (is_empty(&result->format))
         return MR_OK;
     if (result->format.payload != MR_PAYLOAD_TENSOR || !bytes || from->offset % mr_dtype_bytes(result->format.dtype))
@@ -313,9 +329,13 @@ static int read_tensor(const mr_wire_reader *reader, const Millrace__V1__Result 
 }
 
 static int read_result(mr_wire_reader *reader, const Millrace__V1__Result *from, mr_result **tail) {
-    if (from->n_indices != from->n_scores || from->n_indices != from->n_labels)
-        return refuse("classes without a score or a label each");
-    int status = mr_store_result(reader->params.store, from->n_indices, tail);
+    const mr_result_kind *kind = mr_kinds_find(&reader->kinds, from->kind);
+    if (!kind)
+        return refuse("a result of an unknown kind");
+    const size_t each = kind->fields ? mr_result_kind_packed_bytes(kind) : 1;
+    if (from->elements.len % each || (!kind->fields && from->elements.len))
+        return refuse("a result whose elements are not those of its kind");
+    int status = mr_store_result(reader->params.store, kind, from->elements.len / each, tail);
     if (status)
         return status;
     mr_result *result = *tail;
@@ -326,7 +346,8 @@ static int read_result(mr_wire_reader *reader, const Millrace__V1__Result *from,
         status = refuse("a result without a stage");
     if (status)
         return status;
-    return from->format ? read_tensor(reader, from, result) : read_classes(reader, from, result);
+    return kind->fields ? read_elements(reader, from->elements.data, from->elements.len / each, result)
+                        : read_array(reader, from, result);
 }
 
 static int read_results(mr_wire_reader *reader, const Millrace__V1__Item *item, mr_frame *frame) {
@@ -469,6 +490,7 @@ int mr_wire_reader_create(mr_wire_reader **reader, const mr_wire_reader_params *
     if (!made)
         return no_memory();
     made->params = *params;
+    made->kinds = params->kinds ? *params->kinds : mr_kinds_built_in();
     if (!made->params.most_envelope_bytes)
         made->params.most_envelope_bytes = MOST_ENVELOPE_BYTES;
     if (!made->params.most_bytes)
@@ -518,6 +540,8 @@ static int read_hello(const Millrace__V1__Hello *from, mr_cut_message *message) 
     message->hello.cut = from->cut;
     message->hello.formats = from->formats;
     message->hello.memory = from->memory;
+    message->hello.kinds = from->kinds;
+    message->hello.kind_count = from->n_kinds;
     return MR_OK;
 }
 

@@ -88,8 +88,8 @@ uint64_t mr_wire_frame_bytes(const mr_frame *frame) {
         else
             bytes += frame->plane[i].bytes;
     for (const mr_result *result = frame->results; result; result = result->next)
-        if (result->kind == MR_RESULT_TENSOR)
-            bytes += mr_tensor_bytes(&result->format);
+        if (!result->kind->fields)
+            bytes += mr_result_bytes(result);
     return bytes;
 }
 
@@ -238,38 +238,62 @@ static int write_planes(mr_wire_writer *writer, const mr_frame *frame, Millrace_
 
 /* ---- results ----------------------------------------------------------------------------------------------------- */
 
-static int write_classes(mr_wire_writer *writer, const mr_result *from, Millrace__V1__Result *result) {
-    result->indices = WIRE_NEW(&writer->arena, int32_t, from->count);
-    result->scores = WIRE_NEW(&writer->arena, float, from->count);
-    result->labels = WIRE_NEW(&writer->arena, uint32_t, from->count);
-    if (!result->indices || !result->scores || !result->labels)
-        return no_memory();
-    result->n_indices = result->n_scores = result->n_labels = from->count;
-    for (size_t i = 0; i < from->count; i++) {
-        result->indices[i] = from->classes[i].index;
-        result->scores[i] = from->classes[i].score;
-        int status = write_name(writer, from->classes[i].label, &result->labels[i]);
-        if (status)
-            return status;
+/* A value in its form on the wire: little-endian, a text as the number of its name. */
+static int pack_value(mr_wire_writer *writer, mr_field_type type, const uint8_t *value, uint8_t *to) {
+    const char *text;
+    uint32_t number;
+    if (type != MR_FIELD_TEXT) {
+        memcpy(to, value, mr_field_packed_bytes(type));
+        return MR_OK;
     }
+    memcpy(&text, value, sizeof text);
+    int status = write_name(writer, text, &number);
+    memcpy(to, &number, sizeof number);
+    return status;
+}
+
+static int write_elements(mr_wire_writer *writer, const mr_result *from, Millrace__V1__Result *result) {
+    const size_t bytes = from->count * mr_result_kind_packed_bytes(from->kind);
+    uint8_t *to = WIRE_NEW(&writer->arena, uint8_t, bytes);
+    if (!to)
+        return no_memory();
+    result->elements = (ProtobufCBinaryData){.len = bytes, .data = to};
+    for (size_t i = 0; i < from->count; i++)
+        for (const mr_field *field = from->kind->fields; field->name; field++) {
+            const uint8_t *element = (const uint8_t *)from->data + i * from->kind->element_bytes;
+            int status = pack_value(writer, field->type, element + field->offset, to);
+            if (status)
+                return status;
+            to += mr_field_packed_bytes(field->type);
+        }
+    return MR_OK;
+}
+
+static int write_array(mr_wire_writer *writer, const mr_result *from, Millrace__V1__Result *result) {
+    wire_spot spot;
+    if (from->buffer && from->buffer->memory == MR_MEMORY_DEVICE)
+        return mr_fail(MR_ERROR_DATA, "a result in a device's memory cannot be sent");
+    int status = number_format(writer, &from->format, &result->format);
+    if (!status)
+        status = mr_wire_put(writer, from->buffer, from->data, mr_tensor_bytes(&from->format), 0, &spot);
+    if (status)
+        return status;
+    result->block = spot.block;
+    result->offset = spot.offset;
     return MR_OK;
 }
 
 static int write_result(mr_wire_writer *writer, const mr_result *from, Millrace__V1__Result *result) {
-    wire_spot spot;
+    result->kind = mr_kinds_id(&writer->kinds, from->kind);
+    if (!result->kind)
+        return mr_fail(MR_ERROR_DATA, "%s adds results of the kind \"%.64s\", which its stage type does not list in "
+                       "`kinds`", from->stage, from->kind->name);
     int status = write_name(writer, from->stage, &result->stage);
     if (!status)
         status = write_name(writer, from->name, &result->name);
-    if (status || from->kind == MR_RESULT_CLASSES)
-        return status ? status : write_classes(writer, from, result);
-    if (from->buffer && from->buffer->memory == MR_MEMORY_DEVICE)
-        return mr_fail(MR_ERROR_DATA, "a tensor in a device's memory cannot be sent");
-    if ((status = number_format(writer, &from->format, &result->format)))
+    if (status)
         return status;
-    status = mr_wire_put(writer, from->buffer, from->data, mr_tensor_bytes(&from->format), 0, &spot);
-    result->block = spot.block;
-    result->offset = spot.offset;
-    return status;
+    return from->kind->fields ? write_elements(writer, from, result) : write_array(writer, from, result);
 }
 
 static int write_results(mr_wire_writer *writer, const mr_frame *frame, Millrace__V1__Item *item) {
@@ -356,6 +380,7 @@ int mr_wire_writer_create(mr_wire_writer **writer, const mr_wire_writer_params *
     if (!made)
         return no_memory();
     made->params = *params;
+    made->kinds = params->kinds ? *params->kinds : mr_kinds_built_in();
     made->slot_count = 256;
     made->slot = mr_calloc(made->slot_count, sizeof *made->slot);
     if (params->compression == MR_COMPRESSION_ZSTD)
@@ -471,6 +496,8 @@ static void write_handshake(const mr_cut_message *message, Millrace__V1__Hello *
         hello->cut = text(message->hello.cut);
         hello->formats = text(message->hello.formats);
         hello->memory = text(message->hello.memory);
+        hello->kinds = (uint32_t *)(uintptr_t)message->hello.kinds; /* protobuf-c only reads it */
+        hello->n_kinds = message->hello.kind_count;
     } else {
         welcome->version = message->welcome.version;
         welcome->attempt = message->welcome.attempt;
