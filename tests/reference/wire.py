@@ -109,7 +109,8 @@ def read_ours():
     same(pixels, bytes(range(192)), "pixels")
     result, = frame.results
     first, second = struct.iter_unpack(CLASS, result.elements)
-    same((said.names[result.stage - 1], result.kind), ("classify", CLASSES), "kind")
+    origin = said.origins[result.origin - 1]
+    same((said.names[origin.stage - 1], origin.name, origin.kind), ("classify", 0, CLASSES), "origin")
     same((first[0], said.names[first[1] - 1], first[2], second), (89, "cockatoo", 0.75, (-1, 0, 0.125)), "classes")
 
 
@@ -123,12 +124,14 @@ def write_theirs():
     tensor = struct.pack("<4f", 1, 2.5, 3, 4)
     items.items.blocks.add(bytes=len(packet))
     items.items.blocks.add(bytes=len(tensor), checked=True, checksum=xxhash.xxh3_64_intdigest(tensor))
+    items.items.origins.add(stage=1, name=2, kind=TENSOR)
+    items.items.origins.add(stage=4, kind=CLASSES)
     items.items.formats.add(payload=1)
     items.items.formats.add(payload=3, dtype=3, layout=3, dims=[4])
     frame = items.items.items.add(position=9, format=1, source=1, epoch=1, seq=5, pts_ns=-2 ** 63, age_ns=40, media=1)
     frame.planes.add(block=1, bytes=5)
-    frame.results.add(stage=1, name=2, kind=TENSOR, format=2, block=2)
-    frame.results.add(stage=4, kind=CLASSES, elements=struct.pack(CLASS, 7, 5, 0.5))
+    frame.results.add(origin=1, format=2, block=2)
+    frame.results.add(origin=2, elements=struct.pack(CLASS, 7, 5, 0.5))
     items.items.items.add(kind=2, source=3, reason=3)
     damaged = sealed(items)
     damaged = damaged[:20] + bytes([damaged[20] ^ 1]) + damaged[21:]

@@ -328,26 +328,42 @@ static int read_array(const mr_wire_reader *reader, const Millrace__V1__Result *
     return MR_OK;
 }
 
-static int read_result(mr_wire_reader *reader, const Millrace__V1__Result *from, mr_result **tail) {
-    const mr_result_kind *kind = mr_kinds_find(&reader->kinds, from->kind);
-    if (!kind)
-        return refuse("a result of an unknown kind");
-    const size_t each = kind->fields ? mr_result_kind_packed_bytes(kind) : 1;
-    if (from->elements.len % each || (!kind->fields && from->elements.len))
-        return refuse("a result whose elements are not those of its kind");
-    int status = mr_store_result(reader->params.store, kind, from->elements.len / each, tail);
-    if (status)
-        return status;
-    mr_result *result = *tail;
-    status = read_name(reader, from->stage, &result->stage);
+static int read_origin(const mr_wire_reader *reader, const Millrace__V1__Origin *from, wire_origin *origin) {
+    origin->kind = mr_kinds_find(&reader->kinds, from->kind);
+    if (!origin->kind)
+        return refuse("results of an unknown kind");
+    int status = read_name(reader, from->stage, &origin->stage);
     if (!status)
-        status = read_name(reader, from->name, &result->name);
-    if (!status && !result->stage)
-        status = refuse("a result without a stage");
+        status = read_name(reader, from->name, &origin->name);
+    return status || origin->stage ? status : refuse("results without a stage");
+}
+
+static int read_origins(mr_wire_reader *reader, Millrace__V1__Origin *const *origins, size_t count) {
+    int status = MR_OK;
+    reader->origin = WIRE_NEW(&reader->arena, wire_origin, count);
+    reader->origin_count = count;
+    if (!reader->origin)
+        return no_memory();
+    for (size_t i = 0; i < count && !status; i++)
+        status = read_origin(reader, origins[i], &reader->origin[i]);
+    return status;
+}
+
+static int read_result(mr_wire_reader *reader, const Millrace__V1__Result *from, mr_result **tail) {
+    if (!from->origin || from->origin > reader->origin_count)
+        return refuse("a result whose origin the message does not describe");
+    const wire_origin *origin = &reader->origin[from->origin - 1];
+    const mr_result_kind *kind = origin->kind;
+    const size_t each = kind->fields ? mr_result_kind_packed_bytes(kind) : 1, bytes = from->elements.len;
+    if (bytes % each || (!kind->fields && bytes))
+        return refuse("a result whose elements are not those of its kind");
+    int status = mr_store_result(reader->params.store, kind, bytes / each, tail);
     if (status)
         return status;
-    return kind->fields ? read_elements(reader, from->elements.data, from->elements.len / each, result)
-                        : read_array(reader, from, result);
+    (*tail)->stage = origin->stage;
+    (*tail)->name = origin->name;
+    return kind->fields ? read_elements(reader, from->elements.data, bytes / each, *tail)
+                        : read_array(reader, from, *tail);
 }
 
 static int read_results(mr_wire_reader *reader, const Millrace__V1__Item *item, mr_frame *frame) {
@@ -448,6 +464,8 @@ static int read_all(mr_wire_reader *reader, const Millrace__V1__Items *from, con
     int status = read_names(reader, from->names, from->n_names);
     if (!status)
         status = read_formats(reader, from->formats, from->n_formats);
+    if (!status)
+        status = read_origins(reader, from->origins, from->n_origins);
     if (!status)
         status = read_blocks(reader, from->blocks, from->n_blocks, parts, count);
     if (!status)

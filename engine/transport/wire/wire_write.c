@@ -93,6 +93,41 @@ uint64_t mr_wire_frame_bytes(const mr_frame *frame) {
     return bytes;
 }
 
+/* Among so many of those that a message had last an equal one is looked for: else it stands once more. */
+enum { LOOKED_AT = 8 };
+
+static bool room_for_shared(wire_shared *shared) {
+    if (shared->count < shared->room)
+        return true;
+    size_t room = shared->room ? 2 * shared->room : 8;
+    const void **of = mr_realloc(shared->of, room * sizeof *of);
+    shared->of = of ? of : shared->of;
+    void **written = of ? mr_realloc(shared->written, room * sizeof *written) : NULL;
+    if (!written)
+        return false;
+    shared->written = written;
+    shared->room = room;
+    return true;
+}
+
+/* The number of an equal one in this message; 0: there is none yet. */
+static uint32_t find_shared(const wire_shared *shared, const void *from, bool (*equal)(const void *, const void *)) {
+    const size_t least = shared->count > LOOKED_AT ? shared->count - LOOKED_AT : 0;
+    for (size_t i = shared->count; i > least; i--)
+        if (equal(shared->of[i - 1], from))
+            return (uint32_t)i;
+    return 0;
+}
+
+static int add_shared(wire_shared *shared, const void *from, void *written, uint32_t *number) {
+    if (!written || !room_for_shared(shared))
+        return no_memory();
+    shared->of[shared->count] = from;
+    shared->written[shared->count] = written;
+    *number = (uint32_t)++shared->count;
+    return MR_OK;
+}
+
 static Millrace__V1__Format *write_format(mr_wire_writer *writer, const mr_format *from) {
     Millrace__V1__Format *format = WIRE_NEW(&writer->arena, Millrace__V1__Format, 1);
     if (!format)
@@ -120,10 +155,8 @@ static Millrace__V1__Format *write_format(mr_wire_writer *writer, const mr_forma
     return format;
 }
 
-/* Among so many of those that a message had last a format is looked for: else it stands once more. */
-enum { FORMATS_LOOKED_AT = 8 };
-
-static bool is_same(const mr_format *a, const mr_format *b) {
+static bool is_same_format(const void *one, const void *other) {
+    const mr_format *a = one, *b = other;
     bool same = a->payload == b->payload && a->pixel == b->pixel && a->width == b->width && a->height == b->height &&
                 a->matrix == b->matrix && a->range == b->range && a->siting == b->siting && a->sar_num == b->sar_num &&
                 a->sar_den == b->sar_den && a->rotation == b->rotation && a->flip == b->flip && a->dtype == b->dtype &&
@@ -133,33 +166,10 @@ static bool is_same(const mr_format *a, const mr_format *b) {
     return same;
 }
 
-static bool room_for_format(mr_wire_writer *writer) {
-    if (writer->format_count < writer->format_room)
-        return true;
-    size_t room = writer->format_room ? 2 * writer->format_room : 8;
-    const mr_format **of = mr_realloc(writer->format_of, room * sizeof *of);
-    writer->format_of = of ? of : writer->format_of;
-    Millrace__V1__Format **format = of ? mr_realloc(writer->format, room * sizeof *format) : NULL;
-    if (!format)
-        return false;
-    writer->format = format;
-    writer->format_room = room;
-    return true;
-}
-
 /* The number of a format in this message. */
 static int number_format(mr_wire_writer *writer, const mr_format *from, uint32_t *number) {
-    const size_t count = writer->format_count, least = count > FORMATS_LOOKED_AT ? count - FORMATS_LOOKED_AT : 0;
-    for (size_t i = count; i > least; i--)
-        if (is_same(writer->format_of[i - 1], from)) {
-            *number = (uint32_t)i;
-            return MR_OK;
-        }
-    if (!room_for_format(writer) || !(writer->format[count] = write_format(writer, from)))
-        return no_memory();
-    writer->format_of[count] = from;
-    *number = (uint32_t)++writer->format_count;
-    return MR_OK;
+    *number = find_shared(&writer->formats, from, is_same_format);
+    return *number ? MR_OK : add_shared(&writer->formats, from, write_format(writer, from), number);
 }
 
 /* ---- planes ------------------------------------------------------------------------------------------------------ */
@@ -283,14 +293,31 @@ static int write_array(mr_wire_writer *writer, const mr_result *from, Millrace__
     return MR_OK;
 }
 
-static int write_result(mr_wire_writer *writer, const mr_result *from, Millrace__V1__Result *result) {
-    result->kind = mr_kinds_id(&writer->kinds, from->kind);
-    if (!result->kind)
+static bool is_same_origin(const void *one, const void *other) {
+    const mr_result *a = one, *b = other;
+    return a->kind == b->kind && a->stage == b->stage && a->name == b->name;
+}
+
+/* The number of a result's origin in this message. */
+static int number_origin(mr_wire_writer *writer, const mr_result *from, uint32_t *number) {
+    if ((*number = find_shared(&writer->origins, from, is_same_origin)))
+        return MR_OK;
+    Millrace__V1__Origin *origin = WIRE_NEW(&writer->arena, Millrace__V1__Origin, 1);
+    if (!origin)
+        return no_memory();
+    millrace__v1__origin__init(origin);
+    origin->kind = mr_kinds_id(&writer->kinds, from->kind);
+    if (!origin->kind)
         return mr_fail(MR_ERROR_DATA, "%s adds results of the kind \"%.64s\", which its stage type does not list in "
                        "`kinds`", from->stage, from->kind->name);
-    int status = write_name(writer, from->stage, &result->stage);
+    int status = write_name(writer, from->stage, &origin->stage);
     if (!status)
-        status = write_name(writer, from->name, &result->name);
+        status = write_name(writer, from->name, &origin->name);
+    return status ? status : add_shared(&writer->origins, from, origin, number);
+}
+
+static int write_result(mr_wire_writer *writer, const mr_result *from, Millrace__V1__Result *result) {
+    int status = number_origin(writer, from, &result->origin);
     if (status)
         return status;
     return from->kind->fields ? write_elements(writer, from, result) : write_array(writer, from, result);
@@ -368,8 +395,10 @@ static int write_items(mr_wire_writer *writer, const mr_cut_message *message, Mi
     items->n_items = count;
     items->names = writer->name;
     items->n_names = writer->name_count;
-    items->formats = writer->format;
-    items->n_formats = writer->format_count;
+    items->formats = (Millrace__V1__Format **)(void *)writer->formats.written;
+    items->n_formats = writer->formats.count;
+    items->origins = (Millrace__V1__Origin **)(void *)writer->origins.written;
+    items->n_origins = writer->origins.count;
     items->media = writer->packed;
     items->n_media = writer->used_media_count;
     return MR_OK;
@@ -405,8 +434,10 @@ void mr_wire_writer_destroy(mr_wire_writer **writer) {
     mr_free(gone->envelope);
     mr_free(gone->slot);
     mr_free(gone->name);
-    mr_free(gone->format_of);
-    mr_free(gone->format);
+    mr_free(gone->formats.of);
+    mr_free(gone->formats.written);
+    mr_free(gone->origins.of);
+    mr_free(gone->origins.written);
     mr_free(gone);
 }
 
@@ -575,7 +606,8 @@ int mr_wire_write(mr_wire_writer *writer, const mr_cut_message *message, int64_t
     mr_wire_arena_reset(&writer->arena, SIZE_MAX / 2);
     writer->now_ns = now_ns;
     writer->message++;
-    writer->name_count = writer->format_count = writer->gathered_bytes = writer->used_media_count = 0;
+    writer->name_count = writer->formats.count = writer->origins.count = 0;
+    writer->gathered_bytes = writer->used_media_count = 0;
     writer->block_count = writer->gathered_block = 0;
     int status = write_body(writer, message, &part_count);
     if (status)
