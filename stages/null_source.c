@@ -33,6 +33,7 @@ static int negotiate(mr_negotiation *negotiation) {
     negotiation->rate = given->rate;
     negotiation->paced = given->rate > 0;
     negotiation->frames = given->frames;
+    negotiation->endless = given->frames == 0;
     return MR_OK;
 }
 

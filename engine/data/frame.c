@@ -24,8 +24,8 @@ void mr_frame_unref(mr_frame **frame) {
     for (int i = 0; i < MR_MAX_PLANES; i++)
         if (gone->plane[i].buffer)
             mr_buffer_unref(&gone->plane[i].buffer);
-    if (gone->id)
-        mr_buffer_unref(&gone->id);
+    if (gone->names)
+        mr_buffer_unref(&gone->names);
     if (gone->media)
         mr_media_unref(&gone->media);
     if (gone->results)
@@ -37,23 +37,56 @@ void mr_frame_unref(mr_frame **frame) {
     mr_receipt_unref(&receipt);
 }
 
-const char *mr_frame_id(const mr_frame *frame) {
-    return frame->id ? (const char *)frame->id->data : "";
+/* Names stand one after the other in the buffer, each with its zero. */
+int mr_frame_name(mr_frame *frame, const mr_frame_names *names) {
+    const struct {
+        const char *text;
+        size_t most;
+    } given[] = {{names->id, MR_FRAME_ID}, {names->file, MR_FRAME_FILE}, {names->label, MR_FRAME_LABEL}};
+    enum { COUNT = sizeof given / sizeof *given };
+    size_t length[COUNT], bytes = COUNT;
+    for (int i = 0; i < COUNT; i++)
+        bytes += length[i] = given[i].text ? mr_utf8_fit(given[i].text, given[i].most) : 0;
+    if (bytes == COUNT) {
+        mr_buffer_unref(&frame->names);
+        return MR_OK;
+    }
+    char *copy = mr_calloc(bytes, 1), *to = copy;
+    mr_buffer *made = copy ? mr_buffer_wrap(copy, bytes, mr_free, copy) : NULL;
+    if (!made) {
+        mr_free(copy);
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the names of a frame");
+    }
+    for (int i = 0; i < COUNT; to += length[i++] + 1)
+        if (length[i])
+            memcpy(to, given[i].text, length[i]);
+    mr_buffer_unref(&frame->names);
+    frame->names = made;
+    return MR_OK;
 }
 
-int mr_frame_name(mr_frame *frame, const char *id) {
-    const size_t length = mr_utf8_fit(id, MR_FRAME_ID);
-    if (!length)
-        return MR_OK;
-    char *copy = mr_alloc(length + 1);
-    frame->id = copy ? mr_buffer_wrap(copy, length + 1, mr_free, copy) : NULL;
-    if (!frame->id) {
-        mr_free(copy);
-        return mr_fail(MR_ERROR_MEMORY, "no memory for the name of a frame");
-    }
-    memcpy(copy, id, length);
-    copy[length] = '\0';
-    return MR_OK;
+mr_frame_names mr_frame_given_names(const mr_frame *frame) {
+    if (!frame->names)
+        return (mr_frame_names){"", "", ""};
+    const char *id = (const char *)frame->names->data, *file = id + strlen(id) + 1;
+    return (mr_frame_names){id, file, file + strlen(file) + 1};
+}
+
+const char *mr_frame_id(const mr_frame *frame) {
+    const char *given = mr_frame_given_names(frame).id;
+    return *given ? given : NULL;
+}
+
+const char *mr_frame_file(const mr_frame *frame) {
+    const char *given = mr_frame_given_names(frame).file, *read = NULL;
+    if (frame->media && frame->media->is_file)
+        read = frame->media->path;
+    return *given ? given : read;
+}
+
+const char *mr_frame_label(const mr_frame *frame) {
+    const char *given = mr_frame_given_names(frame).label;
+    return *given ? given : frame->media ? frame->media->label : NULL;
 }
 
 int mr_identity_compare(const mr_identity *a, const mr_identity *b) {

@@ -11,6 +11,7 @@
 #include "engine/flow/instance/instance.h"
 #include "engine/flow/ledger/accuracy.h"
 #include "engine/flow/ledger/ledger.h"
+#include "engine/observe/audit.h"
 #include "engine/plan/plan.h"
 #include "millrace/millrace.h"
 
@@ -49,7 +50,7 @@ typedef struct mr_source_state {
     char *message;
     bool ended;
     mr_source_report report;  /* of those that connect; this and the next field are under report_lock */
-    mr_link_state audited;    /* the last phase in the audit log */
+    mr_audit_states audited;  /* its phases in the audit log */
     bool pushed_end;          /* external: the program ended the source */
     mr_source_phase phase;
     struct mr_newcomer *next; /* the source that is to have the place next; NULL: none waits */

@@ -156,8 +156,8 @@ int mr_io_derive(mr_io *io, const mr_frame *from, mr_frame **frame) {
     made->flags = from->flags & (MR_FRAME_CORRUPT | MR_FRAME_AWAY);
     made->deadline_ns = from->deadline_ns;
     made->format.payload = MR_PAYLOAD_RESULTS;
-    if (from->id)
-        made->id = mr_buffer_ref(from->id);
+    if (from->names)
+        made->names = mr_buffer_ref(from->names);
     if (from->media)
         made->media = mr_media_ref(from->media);
     if (from->results)
@@ -537,11 +537,10 @@ const char *mr_link_state_name(mr_link_state phase) {
 }
 
 /* The audit log has the changes that matter, and not each try while a source is away. */
-static bool is_news(mr_source_state *state, mr_link_state phase) {
-    bool news = phase != state->audited && phase != MR_LINK_CONNECTING;
-    if (news)
-        state->audited = phase;
-    return news;
+static bool is_news(mr_source_state *state, mr_link_state phase, uint64_t *left_out) {
+    return phase != MR_LINK_CONNECTING &&
+           mr_audit_may_state(&state->audited, mr_clock_now_ns(mr_clock_real()), (int)phase, phase >= MR_LINK_FAILED,
+                              left_out);
 }
 
 void mr_stage_report(const mr_stage *self, const mr_source_report *report) {
@@ -549,14 +548,15 @@ void mr_stage_report(const mr_stage *self, const mr_source_report *report) {
     if (self->source == MR_SOURCE_NONE)
         return;
     pthread_mutex_lock(&graph->report_lock);
-    bool news = is_news(&graph->sources[self->source], report->phase);
+    uint64_t left_out = 0;
+    bool news = is_news(&graph->sources[self->source], report->phase, &left_out);
     graph->sources[self->source].report = *report;
     pthread_mutex_unlock(&graph->report_lock);
     if (news)
         mr_audit("source", mr_audit_text("pipeline", graph->plan->name), mr_audit_text("source", self->source_id),
                  mr_audit_text("state", mr_link_state_name(report->phase)),
                  mr_audit_text("why", *report->why ? report->why : NULL), mr_audit_number("tries", report->tries),
-                 mr_audit_number("connections", report->connections));
+                 mr_audit_number("connections", report->connections), mr_audit_number("left_out", left_out));
 }
 
 static void __attribute__((format(printf, 3, 0))) say(mr_log_level level, const mr_stage *self, const char *format,

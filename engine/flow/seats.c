@@ -153,7 +153,7 @@ static void close_account(mr_graph *graph, uint32_t source) {
     state->message = NULL;
     pthread_mutex_lock(&graph->report_lock);
     state->report = (mr_source_report){0};
-    state->audited = MR_LINK_UNREPORTED;
+    state->audited = (mr_audit_states){0};
     pthread_mutex_unlock(&graph->report_lock);
     state->status = MR_OK;
     state->phase = MR_SOURCE_VACANT;

@@ -106,6 +106,7 @@ static int add_link(mr_graph *graph, mr_instance *instance, size_t port, const u
         .refill = refill(vertex),
         .policy = vertex->policy,
         .keeps_head = instance->intake.port_count > 1,
+        .wants_gaps = instance->intake.port_count > 1 || instance->ring.marks_gaps,
         .stage = vertex->id,
         .wake = mr_instance_wake,
         .wake_always = instance->shared || instance->intake.port_count > 1 || instance->intake.credit,

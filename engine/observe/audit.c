@@ -191,20 +191,41 @@ void mr_audit_enter(const char *event, const mr_audit_field *fields) {
 
 /* ---- how often ------------------------------------------------------------------------------------------------- */
 
-static const double MOST_ENTRIES = 20, ENTRIES_PER_NS = 1e-9;
+static const double MOST_ENTRIES = 20, ENTRIES_PER_NS = 1e-9, STATES_PER_NS = 1e-9 / 60;
 
 mr_audit_allowance mr_audit_allowance_at(int64_t now_ns) {
     return (mr_audit_allowance){.entries = MOST_ENTRIES, .counted_ns = now_ns};
 }
 
+/* Takes one entry, if there is one: `more` have been added since they were counted last. */
+static bool take(double *entries, double more) {
+    *entries += more;
+    *entries = *entries < MOST_ENTRIES ? *entries : MOST_ENTRIES;
+    const bool may = *entries >= 1;
+    *entries -= may;
+    return may;
+}
+
 bool mr_audit_may(mr_audit_allowance *allowance, int64_t now_ns) {
-    double entries = allowance->entries + (double)(now_ns - allowance->counted_ns) * ENTRIES_PER_NS;
-    allowance->entries = entries < MOST_ENTRIES ? entries : MOST_ENTRIES;
+    const bool may = take(&allowance->entries, (double)(now_ns - allowance->counted_ns) * ENTRIES_PER_NS);
     allowance->counted_ns = now_ns;
-    bool may = allowance->entries >= 1;
-    allowance->entries -= may;
     allowance->left_out += !may;
     return may;
+}
+
+bool mr_audit_may_state(mr_audit_states *states, int64_t now_ns, int state, bool final, uint64_t *left_out) {
+    states->changes += state != states->last;
+    states->last = state;
+    if (state == states->entered)
+        return false;
+    const double more = states->counted_ns ? (double)(now_ns - states->counted_ns) * STATES_PER_NS : MOST_ENTRIES;
+    states->counted_ns = now_ns;
+    if (!take(&states->entries, more) && !final)
+        return false;
+    *left_out = states->changes - 1;
+    states->changes = 0;
+    states->entered = state;
+    return true;
 }
 
 uint64_t mr_audit_left_out(mr_audit_allowance *allowance) {

@@ -100,8 +100,8 @@ typedef int give_place(mr_graph *graph, mr_newcomer *newcomer);
 static bool changes_nothing(const mr_pipeline *pipeline, const mr_spec_added *added, const mr_newcomer *newcomer) {
     char before[MR_DIGEST_TEXT], after[MR_DIGEST_TEXT];
     const mr_yaml *node = newcomer->with->spec->sources[newcomer->source].node;
-    return node && mr_seat_gives(pipeline->graph, added->id) && !mr_yaml_digest(added->node, before) &&
-           !mr_yaml_digest(node, after) && strcmp(before, after) == 0;
+    return node && mr_seat_gives(pipeline->graph, added->id) && !mr_yaml_digest_with_secrets(added->node, before) &&
+           !mr_yaml_digest_with_secrets(node, after) && strcmp(before, after) == 0;
 }
 
 static int bring(mr_pipeline *pipeline, const mr_spec_added *added, give_place *give, mr_diagnostics *diagnostics) {

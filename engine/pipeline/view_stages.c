@@ -160,6 +160,7 @@ static mr_view_stage stage_of(const mr_plan *plan, const mr_plan_vertex *vertex)
         .rate = vertex->rate,
         .paced = vertex->paced,
         .repeats = vertex->repeats,
+        .endless = vertex->endless,
         .frames = vertex->frames,
         .deadline_ns = vertex->deadline_ns,
         .source_count = vertex->source_count,

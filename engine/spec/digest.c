@@ -12,6 +12,7 @@ enum { BITS = 256, BYTES = BITS / 8 };
 /* Text on its way into the sum, buffered, because a tree consists of thousands of short pieces. */
 typedef struct gathering {
     struct AVSHA *sum;
+    bool secrets; /* they count, too */
     size_t count;
     uint8_t bytes[4096];
 } gathering;
@@ -42,18 +43,32 @@ static void add_text(gathering *to, const char *text) {
     add(to, text, length);
 }
 
-/* Such a value may be a secret. User and password of a URL are no part of the tree. */
+/* Such a value may be a secret. */
 static bool is_secret(const mr_yaml *node) {
     return node->key && strcmp(node->key, "token") == 0;
 }
 
+/* User and password, which were taken out of the text of a URL. */
+static void add_credentials(gathering *to, const mr_yaml *node) {
+    if (node->user) {
+        add(to, "u", 1);
+        add_text(to, node->user);
+    }
+    if (node->password) {
+        add(to, "p", 1);
+        add_text(to, node->password);
+    }
+}
+
 static void add_node(gathering *to, const mr_yaml *node) {
-    if (mr_yaml_is_null(node) || is_secret(node)) {
+    if (mr_yaml_is_null(node) || (is_secret(node) && !to->secrets)) {
         add(to, "n", 1);
         return;
     }
     if (node->kind == MR_YAML_SCALAR) {
         add_text(to, node->text);
+        if (to->secrets)
+            add_credentials(to, node);
         return;
     }
     add(to, node->kind == MR_YAML_MAP ? "d" : "l", 1);
@@ -65,9 +80,9 @@ static void add_node(gathering *to, const mr_yaml *node) {
     add(to, "e", 1);
 }
 
-int mr_yaml_digest(const mr_yaml *root, char text[MR_DIGEST_TEXT]) {
+static int digest_of(const mr_yaml *root, bool secrets, char text[MR_DIGEST_TEXT]) {
     uint8_t digest[BYTES];
-    gathering all = {.sum = av_sha_alloc()};
+    gathering all = {.sum = av_sha_alloc(), .secrets = secrets};
     if (!all.sum || av_sha_init(all.sum, BITS)) {
         av_free(all.sum);
         return mr_fail(MR_ERROR_MEMORY, "no memory for the digest of a pipeline");
@@ -79,4 +94,12 @@ int mr_yaml_digest(const mr_yaml *root, char text[MR_DIGEST_TEXT]) {
     for (size_t i = 0; i < BYTES; i++)
         snprintf(text + 2 * i, 3, "%02x", digest[i]);
     return MR_OK;
+}
+
+int mr_yaml_digest(const mr_yaml *root, char text[MR_DIGEST_TEXT]) {
+    return digest_of(root, false, text);
+}
+
+int mr_yaml_digest_with_secrets(const mr_yaml *root, char text[MR_DIGEST_TEXT]) {
+    return digest_of(root, true, text);
 }

@@ -12,12 +12,15 @@
 #include "engine/spec/plugins.h"
 #include "engine/spec/spec_id.h"
 #include "engine/spec/spec_parser.h"
+#include "engine/text/input_hint.h"
 #include "engine/text/synonyms.h"
 #include "millrace/status.h"
 
 /* ---- the text ------------------------------------------------------------------------------------------------ */
 
-static int file_error(mr_spec_parser *p, int status, const char *hint, const char *why) {
+static int file_error(mr_spec_parser *p, int status, bool is_folder, const char *why) {
+    char room[MR_INPUT_HINT];
+    const char *hint = p->params->path ? mr_input_hint(p->params->path, is_folder, room) : NULL;
     return mr_diagnose(p->diagnostics, MR_SEVERITY_ERROR, status, (mr_place){.file = p->spec->file}, hint,
                        "cannot read the pipeline: %s", why);
 }
@@ -44,12 +47,14 @@ int mr_spec_read_bytes(mr_arena *arena, int descriptor, const char **text, size_
 }
 
 static int read_descriptor(mr_spec_parser *p, int descriptor, const char **text, size_t *bytes) {
+    struct stat about;
     int error = mr_spec_read_bytes(&p->spec->arena, descriptor, text, bytes);
     if (error == ENOMEM)
         return MR_ERROR_MEMORY;
+    const bool is_folder = error == EINVAL && !fstat(descriptor, &about) && S_ISDIR(about.st_mode);
     if (error == EINVAL)
-        return file_error(p, MR_ERROR_NO_INPUT, "name a YAML file", "it is not a regular file");
-    return error ? file_error(p, MR_ERROR_IO, NULL, strerror(error)) : MR_OK;
+        return file_error(p, MR_ERROR_NO_INPUT, is_folder, is_folder ? "it is a folder" : "it is not a regular file");
+    return error ? file_error(p, MR_ERROR_IO, false, strerror(error)) : MR_OK;
 }
 
 static int read_text(mr_spec_parser *p, const char **text, size_t *bytes) {
@@ -65,7 +70,7 @@ static int read_text(mr_spec_parser *p, const char **text, size_t *bytes) {
     /* Does not wait for a writer: a FIFO is refused at once. */
     int descriptor = open(p->params->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (descriptor < 0)
-        return file_error(p, errno == EACCES ? MR_ERROR_PERMISSION : MR_ERROR_NO_INPUT, NULL, strerror(errno));
+        return file_error(p, errno == EACCES ? MR_ERROR_PERMISSION : MR_ERROR_NO_INPUT, false, strerror(errno));
     int status = read_descriptor(p, descriptor, text, bytes);
     close(descriptor);
     return status;
@@ -97,15 +102,15 @@ static const mr_option top_options[] = {
     {.name = "plugins", .kind = MR_OPTION_STRINGS, .elsewhere = true, .min = 1, .max = INFINITY,
      .example = "libmine.so",
      .help = "shared libraries with your own stage types: paths, relative to this file; a name without a slash is also "
-             "searched for in the folders of $MILLRACE_PLUGIN_PATH. A plugin is code, and is loaded even if the "
-             "pipeline is only checked"},
+             "searched for in the folders of $MILLRACE_PLUGIN_PATH. A plugin is code: verbs that do not run the "
+             "pipeline load it only with --plugins"},
     {.name = "devices", .kind = MR_OPTION_MAPS, .elsewhere = true, .min = 0, .max = MR_SPEC_MAX_DEVICES,
      .fields = mr_device_keys, .help = "names, limits and states of devices: a map from names to devices"},
     {.name = "sources", .kind = MR_OPTION_MAPS, .elsewhere = true, .required = true, .min = 1,
      .max = MR_SPEC_MAX_SOURCES, .fields = mr_source_keys,
-     .help = "the inputs of the pipeline: a map from ids to sources. With a number at the key max, so many may be "
-             "there at a time, and sources are added, changed and removed while the pipeline runs; like has options "
-             "for those"},
+     .help = "the inputs of the pipeline: a map from ids to sources. With a number at the key max, sources can be "
+             "added, changed and removed while the pipeline runs, up to that many at a time; like has options for "
+             "those"},
     {.name = "sources_from", .kind = MR_OPTION_PATH, .offset = offsetof(top_level, sources_from),
      .example = "cameras.yaml",
      .help = "more sources: a YAML file that is a map from ids to sources, or a folder of such files. It is watched "

@@ -102,7 +102,7 @@ static int add(reading *r, const mr_yaml *node) {
     if (!own)
         return MR_ERROR_MEMORY;
     *own = (mr_spec_listed){.id = node->key, .node = node};
-    if (mr_yaml_digest(node, own->digest) || mr_index_put(&r->ids, &list->arena, node->key, own))
+    if (mr_yaml_digest_with_secrets(node, own->digest) || mr_index_put(&r->ids, &list->arena, node->key, own))
         return MR_ERROR_MEMORY;
     list->sources[list->count++] = *own;
     return MR_OK;

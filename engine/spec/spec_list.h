@@ -11,7 +11,7 @@
 typedef struct mr_spec_listed {
     const char *id;
     const mr_yaml *node;           /* its map; variables are replaced */
-    char digest[MR_DIGEST_TEXT];   /* of that */
+    char digest[MR_DIGEST_TEXT];   /* of that, with what is secret */
 } mr_spec_listed;
 
 typedef struct mr_spec_list {

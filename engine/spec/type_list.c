@@ -30,7 +30,8 @@ static int check_kinds(const mr_type_list *list) {
         if (!mr_kinds_add(&kinds, list->item[i]->kinds))
             continue;
         snprintf(why, sizeof why, "%s", mr_message());
-        return mr_fail(MR_ERROR_DATA, "the stage type \"%s\" of %s: %s", list->item[i]->name, origin(list->item[i]), why);
+        return mr_fail(MR_ERROR_DATA, "the stage type \"%s\" of %s: %s", list->item[i]->name, origin(list->item[i]),
+                       why);
     }
     return MR_OK;
 }

@@ -61,18 +61,18 @@ int mr_yaml_take_credentials(mr_yaml *node, mr_arena *arena, mr_diagnostics *dia
     mr_url_part secret = mr_url_has_scheme(node->text, "srt") ? mr_url_query(&url, "passphrase") : (mr_url_part){0};
     if (!url.user.text && !secret.text)
         return MR_OK;
+    const char *text = node->text;
+    if (secret.text) {
+        node->password = decoded(arena, secret, &wrong);
+        node->text = without(arena, text, secret);
+    }
+    /* The query stands behind user and host, which are where they were. */
     if (url.user.text) {
         const char *host = url.password.text ? url.password.text + url.password.bytes : url.user.text + url.user.bytes;
         node->user = decoded(arena, url.user, &wrong);
-        node->password = decoded(arena, url.password, &wrong);
-        node->text = mr_arena_print(arena, "%.*s%s", (int)(url.user.text - node->text), node->text, host + 1);
-    }
-    if (secret.text) {
-        if (node->text)
-            mr_url_split(node->text, &url);
-        secret = mr_url_query(&url, "passphrase");
-        node->password = decoded(arena, secret, &wrong);
-        node->text = node->text ? without(arena, node->text, secret) : NULL;
+        node->password = secret.text ? node->password : decoded(arena, url.password, &wrong);
+        node->text = node->text ? mr_arena_print(arena, "%.*s%s", (int)(url.user.text - text), text,
+                                                 node->text + (host + 1 - text)) : NULL;
     }
     if (!node->text)
         return MR_ERROR_MEMORY;

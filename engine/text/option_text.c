@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "engine/text/options.h"
 #include "engine/text/value.h"
@@ -246,10 +247,30 @@ static bool in_days(const char *said, double *hours) {
     return false;
 }
 
+/* "00:01:30", "1:30": hours, minutes and seconds. */
+static bool on_clock(const char *said, double *seconds) {
+    char part[32];
+    double value;
+    int colons = 0;
+    *seconds = 0;
+    for (;; colons++) {
+        size_t length = strcspn(said, ":");
+        if (!length || length >= sizeof part)
+            return false;
+        snprintf(part, sizeof part, "%.*s", (int)length, said);
+        if (!mr_value_double(part, &value) || value < 0 || colons > 2)
+            return false;
+        *seconds = *seconds * 60 + value;
+        if (!said[length])
+            return colons > 0;
+        said += length + 1;
+    }
+}
+
 static const char *hint_unit(const mr_yaml *found, char *text, size_t bytes) {
     double value;
-    if (found->kind == MR_YAML_SCALAR && in_days(found->text, &value)) {
-        snprintf(text, bytes, "write %.9gh", value);
+    if (found->kind == MR_YAML_SCALAR && (in_days(found->text, &value) || on_clock(found->text, &value))) {
+        snprintf(text, bytes, "write %.9g%s", value, strchr(found->text, ':') ? "s" : "h");
         return text;
     }
     if (found->kind != MR_YAML_SCALAR || !mr_value_double(found->text, &value) || value < 0)
@@ -268,6 +289,50 @@ static const char *hint_every(const mr_option *option, const mr_yaml *found, cha
     return text;
 }
 
+/* A list where one path belongs. */
+static const char *hint_one(const mr_option *option, const mr_yaml *found) {
+    if (found->kind != MR_YAML_LIST)
+        return NULL;
+    if (option->kind == MR_OPTION_URI)
+        return "add a source for each, or write a glob, such as \"videos/*.mp4\"";
+    return strcmp(option->name, "labels") == 0 ? "write them into a file, one on each line, and its path here" : NULL;
+}
+
+/* "[0, 0, 100, 100]" where a map has as many fields: {x: 0, y: 0, width: 100, height: 100}. */
+static const char *hint_fields(const mr_option *option, const mr_yaml *found, char *text, size_t bytes) {
+    const mr_option *field = option->fields;
+    if (found->kind != MR_YAML_LIST)
+        return NULL;
+    size_t used = (size_t)snprintf(text, bytes, "write %s: {", option->name);
+    for (const mr_yaml *item = found->first; item; item = item->next, field++) {
+        if (item->kind != MR_YAML_SCALAR || !field->name || used >= bytes)
+            return NULL;
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s: %s", item == found->first ? "" : ", ", field->name,
+                                 item->text);
+    }
+    if (field->name || used + 2 > bytes)
+        return NULL;
+    strcpy(text + used, "}");
+    return text;
+}
+
+/* A word that asks for what is done without the key. */
+static const char *hint_default(const mr_option *option, const mr_yaml *found) {
+    static const char *const defaults[] = {"auto", "default", NULL};
+    const char *const *word = defaults;
+    while (found->kind == MR_YAML_SCALAR && *word && strcasecmp(found->text, *word) != 0)
+        word++;
+    return found->kind == MR_YAML_SCALAR && *word && !option->required && !option->fallback
+               ? "remove the key: its default is used" : NULL;
+}
+
+const char *mr_option_only_hint(const mr_option *option, char *text, size_t bytes) {
+    if (option->kind != MR_OPTION_INT || option->min != option->max || option->min == 0)
+        return NULL;
+    snprintf(text, bytes, "write %s: %.0f", option->name, option->min);
+    return text;
+}
+
 const char *mr_option_value_hint(const mr_option *option, const mr_yaml *found, char *text, size_t bytes) {
     switch (option->kind) {
     case MR_OPTION_SIZE:
@@ -277,8 +342,15 @@ const char *mr_option_value_hint(const mr_option *option, const mr_yaml *found, 
         return hint_part(found, text, bytes);
     case MR_OPTION_DURATION:
         return hint_unit(found, text, bytes);
+    case MR_OPTION_PATH:
+    case MR_OPTION_URI:
+        return hint_one(option, found);
+    case MR_OPTION_MAP:
+        return hint_fields(option, found, text, bytes);
     case MR_OPTION_INT:
-        return hint_every(option, found, text, bytes);
+        return mr_option_only_hint(option, text, bytes)       ? text
+               : hint_every(option, found, text, bytes) ? text
+                                                        : hint_default(option, found);
     default:
         return NULL;
     }

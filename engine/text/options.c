@@ -61,8 +61,9 @@ static int wrong_type(const reading *r, const mr_yaml *found) {
 }
 
 static int out_of_range(const reading *r, const mr_yaml *found) {
-    char range[MR_OPTION_TEXT];
-    return mr_diagnose(r->reader->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, found->place, NULL,
+    char range[MR_OPTION_TEXT], hint[MR_OPTION_TEXT];
+    return mr_diagnose(r->reader->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, found->place,
+                       mr_option_only_hint(r->option, hint, sizeof hint),
                        "%s%s%s: %s is out of range; expected %s", r->reader->where, dot(r->reader),
                        r->option->name, found->text,
                        mr_option_range_text(r->option, range, sizeof range));
@@ -453,8 +454,9 @@ static int check_required(const mr_option_reader *reader, const mr_option *table
         if (!option->required || option->elsewhere || mr_yaml_get(map, option->name) ||
             mr_option_misspelt(option->name, table, known, map))
             continue;
-        snprintf(hint, sizeof hint, "add \"%s\": %s", option->name,
-                 mr_option_expected_text(option, expected, sizeof expected));
+        if (!mr_option_only_hint(option, hint, sizeof hint))
+            snprintf(hint, sizeof hint, "add \"%s\": %s", option->name,
+                     mr_option_expected_text(option, expected, sizeof expected));
         status = mr_diagnose(reader->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG,
                              map->key ? map->key_place : map->place, hint, "%s: \"%s\" is missing",
                              map_name(reader), option->name);

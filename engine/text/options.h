@@ -50,6 +50,8 @@ const char *mr_option_path(const mr_option *option, const void *options);
 /* The likely meaning of a value in another form ("87.5%", "224 x 224", a time without its unit), or of an unknown key
  * ("input:cam", "batch_size", an option of another type). Each writes into `text` and returns it, or NULL. */
 const char *mr_option_value_hint(const mr_option *option, const mr_yaml *found, char *text, size_t bytes);
+/* "write version: 1" where that is the only value; else NULL. */
+const char *mr_option_only_hint(const mr_option *option, char *text, size_t bytes);
 const char *mr_option_key_hint(const mr_option_reader *reader, const mr_option *table, const mr_option *known,
                                const mr_yaml *entry, char *text, size_t bytes);
 

@@ -48,17 +48,24 @@ static bool is_of_demo(const char *path) {
     return strstr(path, "build/models/") || (length > 0 && strncmp(path, models, length) == 0);
 }
 
-/* "write "${VIDEO}/a.mp4", with braces" of "$VIDEO/a.mp4"; NULL: there is no such variable in it. */
+/* "write "${VIDEO}/a.mp4", with braces" of "$VIDEO/a.mp4", "$(VIDEO)/a.mp4" and "%VIDEO%/a.mp4"; NULL: there is no such
+ * variable in it. */
 static const char *hint_for_variable(mr_arena *arena, const char *text) {
-    const char *dollar = strchr(text, '$'), *name = dollar ? dollar + 1 : NULL;
-    size_t length = 0;
-    while (name && (isalpha((unsigned char)name[length]) || name[length] == '_' ||
-                    (length && isdigit((unsigned char)name[length]))))
-        length++;
-    if (!length)
-        return NULL;
-    return mr_arena_print(arena, "write \"%.*s${%.*s}%s\", with braces", (int)(dollar - text), text,
-                          (int)length, name, name + length);
+    static const struct {
+        char before[3], after[2];
+    } kinds[] = {{"$(", ")"}, {"%", "%"}, {"$", ""}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        const char *start = strstr(text, kinds[i].before), *name = start ? start + strlen(kinds[i].before) : "";
+        size_t length = 0;
+        while (isalpha((unsigned char)name[length]) || name[length] == '_' ||
+               (length && isdigit((unsigned char)name[length])))
+            length++;
+        const char *rest = name + length;
+        if (length && strncmp(rest, kinds[i].after, strlen(kinds[i].after)) == 0)
+            return mr_arena_print(arena, "write \"%.*s${%.*s}%s\", with braces", (int)(start - text), text, (int)length,
+                                  name, rest + strlen(kinds[i].after));
+    }
+    return NULL;
 }
 
 /* The number of a camera, as OpenCV takes it; "rtsp:/host"; the address of a host alone. */
@@ -96,6 +103,8 @@ const char *mr_path_hint(mr_arena *arena, const char *file, const mr_option *opt
         return camera;
     if (!mr_option_is_relative(option, said->text))
         return NULL;
+    if (strchr(said->text, '\\') && !strchr(said->text, '/'))
+        return "write / between the folders of a path";
     if (said->text[0] == '~' && (said->text[1] == '/' || !said->text[1]))
         return mr_arena_print(arena, "\"~\" is not expanded; write \"${HOME}%s\"", said->text + 1);
     /* The command line, and a pipeline from standard input, have no folder. */

@@ -4,6 +4,7 @@
 #include <yaml.h>
 
 #include "engine/base/utf8.h"
+#include "engine/text/input_hint.h"
 #include "millrace/status.h"
 
 enum { MAX_ERRORS = 100 };
@@ -275,6 +276,7 @@ static const char *syntax_hint(const char *problem) {
         {"expected node content", "the bracket or brace is not closed, or a value is missing in it"},
         {"unexpected end of stream", "the quote that opens here is not closed"},
         {"unknown escape character", "in double quotes a backslash is written twice, or use single quotes"},
+        {"hexdecimal number", "in double quotes a backslash is written twice, or use single quotes"},
     };
     for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
         if (problem && strstr(problem, hints[i].problem))
@@ -333,24 +335,15 @@ static int read_events(builder *b) {
     }
 }
 
-/* People give the input where the pipeline belongs; its name shows which of both it is. */
-static const char *hint_for_bytes(const builder *b, char *text, size_t bytes) {
-    const char *dot = strrchr(b->file, '.');
-    if (b->override || b->file[0] == '<' || (dot && (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0)))
-        return "save the file as UTF-8";
-    snprintf(text, bytes, "a pipeline is a YAML file; if this is its input, write: millrace run "
-                          "pipelines/classify-video.yaml --input %s", b->file);
-    return text;
-}
-
 /* Refuses a text that is too long or not text, before libyaml reads it. */
 static int check_text(const builder *b, const char *text, size_t bytes) {
     const unsigned char *at = (const unsigned char *)text;
     mr_place place = start_of(b);
-    char input[512];
-    const char *hint = hint_for_bytes(b, input, sizeof input);
+    char room[MR_INPUT_HINT];
+    const char *input = b->override ? NULL : mr_input_hint(b->file, false, room);
+    const char *hint = input ? input : "save the file as UTF-8";
     if (bytes > MR_YAML_MAX_BYTES)
-        return mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, place, hint == input ? hint : NULL,
+        return mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, place, input,
                            "the text is longer than %d bytes", MR_YAML_MAX_BYTES);
     for (size_t i = 0, length; i < bytes; i += length) {
         length = mr_utf8_bytes(text + i, bytes - i);
@@ -471,7 +464,9 @@ mr_yaml *mr_yaml_copy(mr_arena *arena, const mr_yaml *from, const char *file) {
     copy->broken = from->broken;
     copy->place.file = file;
     copy->text = copy_text(arena, from->text);
-    if (from->text && !copy->text)
+    copy->user = copy_text(arena, from->user);
+    copy->password = copy_text(arena, from->password);
+    if ((from->text && !copy->text) || (from->user && !copy->user) || (from->password && !copy->password))
         return NULL;
     for (const mr_yaml *child = from->first; child; child = child->next) {
         mr_yaml *twin = mr_yaml_copy(arena, child, file);

@@ -307,7 +307,7 @@ static double effective_rows(const group_rows *of, size_t group_count, size_t ro
         seen += of[g].rows > 0;
     }
     double independent = share * (1 - share) * (double)rows;
-    if (independent <= 0)
+    if (independent <= 0 || seen < 2) /* that of one group is not known either */
         return (double)seen;
     return (double)rows / fmax(1, squares / independent);
 }

@@ -110,9 +110,7 @@ void mr_top_k(const mr_top_k_work *work) {
 
 void mr_rectify(const mr_rectify_work *work) {
     for (size_t i = 0; i < work->count; i++)
-        work->dst[i] = work->gate[i] > 0.0f    ? work->src[i]
-                       : isnan(work->gate[i]) ? work->gate[i]
-                                              : 0.0f;
+        work->dst[i] = work->gate[i] > 0.0f ? work->src[i] : isfinite(work->gate[i]) ? 0.0f : NAN;
 }
 
 static bool are_finite(const float *values, int count) {

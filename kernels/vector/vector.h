@@ -66,8 +66,9 @@ typedef struct mr_top_k_work {
 void mr_top_k(const mr_top_k_work *work);
 int mr_top_k_enqueue(mr_stream *stream, const mr_top_k_work *works, int count);
 
-/* dst[i] = src[i] where gate[i] > 0, gate[i] where that is not a number, else 0. With gate and src the same it is a
- * rectified unit, max(0, x); with the unit's output as the gate, its derivative. May be in place, on either. */
+/* dst[i] = src[i] where gate[i] > 0, NaN where that is not a number or -infinity, else 0. With gate and src the same it
+ * is a rectified unit, max(0, x), which does not hide that its input was not finite; with the unit's output as the
+ * gate, its derivative. May be in place, on either. */
 typedef struct mr_rectify_work {
     const float *gate, *src;
     float *dst;

@@ -154,7 +154,7 @@ __global__ static void rectify(const __grid_constant__ rectify_works table) {
     const mr_rectify_work *work = &table.work[blockIdx.y];
     const size_t step = (size_t)gridDim.x * RECTIFY_THREADS;
     for (size_t i = (size_t)blockIdx.x * RECTIFY_THREADS + threadIdx.x; i < work->count; i += step)
-        work->dst[i] = work->gate[i] > 0.0f ? work->src[i] : isnan(work->gate[i]) ? work->gate[i] : 0.0f;
+        work->dst[i] = work->gate[i] > 0.0f ? work->src[i] : isfinite(work->gate[i]) ? 0.0f : NAN;
 }
 
 int mr_rectify_cuda(const mr_rectify_work *works, int count, void *stream) {

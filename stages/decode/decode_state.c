@@ -93,7 +93,7 @@ static bool was_outsized(mr_stage *self, const mr_frame *packet) {
 }
 
 static bool is_still_file(const mr_frame *packet) {
-    return packet->media && packet->media->still && packet->media->is_file;
+    return packet->media && packet->media->still && mr_frame_file(packet);
 }
 
 /* A damaged picture of a video may cost all of them up to the next key frame. */
@@ -115,10 +115,10 @@ void mr_decode_drop_corrupt(mr_stage *self, mr_io *io, const mr_frame *packet) {
     /* A picture that FFmpeg refuses for its size is not damaged: a larger max_pixels admits it. */
     if (sscanf(mr_av_complaint(), "Picture size %dx%d exceeds", &width, &height) == 2)
         say(self, "%s: %s is %dx%d, larger than max_pixels (%lld) allows: raise max_pixels of %s", self->source_id,
-            is_still_file(packet) ? packet->media->path : "a picture", width, height,
+            is_still_file(packet) ? mr_frame_file(packet) : "a picture", width, height,
             (long long)((const mr_decode_choices *)self->options)->max_pixels, self->id);
     else if (is_still_file(packet))
-        say(self, "%s: %s %s", self->source_id, packet->media->path, foreign ? state->trouble : "is damaged");
+        say(self, "%s: %s %s", self->source_id, mr_frame_file(packet), foreign ? state->trouble : "is damaged");
     else if (packet->pts_ns != MR_NO_TIME)
         say(self, "%s: the picture at %.3f s is damaged%s", self->source_id, (double)packet->pts_ns / 1e9,
             consequence(self));

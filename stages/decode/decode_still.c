@@ -35,8 +35,9 @@ bool mr_still_is_foreign(const mr_frame *packet, char *text, size_t room) {
 }
 
 static void name_of(const mr_stage *self, const mr_frame *packet, char name[MOST_TEXT]) {
-    if (packet->media->is_file)
-        snprintf(name, MOST_TEXT, "%s", packet->media->path);
+    const char *file = mr_frame_file(packet);
+    if (file)
+        snprintf(name, MOST_TEXT, "%s", file);
     else
         snprintf(name, MOST_TEXT, "picture %" PRIu64 " of %s", packet->identity.seq, self->source_id);
 }

@@ -111,16 +111,17 @@ static AVRational rate_of(const mr_media *media) {
 static int describe(mr_stage *self, const mr_frame *frame, AVRational rate, mr_pixel pixel) {
     encode_state *state = self->state;
     AVCodecParameters *parameters = avcodec_parameters_alloc();
-    const mr_reader_params plain = {0};
+    const mr_media *from = frame->media;
+    const mr_reader_params plain = {.label = from ? from->label : NULL, .label_index = from ? from->label_index : -1};
     int error = parameters ? avcodec_parameters_from_context(parameters, state->codec) : AVERROR(ENOMEM);
     if (error >= 0)
         parameters->format = mr_pixel_to_av(mr_encoder_decoded(pixel));
     if (error >= 0)
-        state->media = mr_reader_describe(&plain, frame->media ? frame->media->path : self->source_id, parameters);
+        state->media = mr_reader_describe(&plain, from ? from->path : self->source_id, parameters);
     avcodec_parameters_free(&parameters);
     if (!state->media)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
-    state->media->is_file = frame->media && frame->media->is_file;
+    state->media->is_file = from && from->is_file;
     state->media->rate_num = rate.num;
     state->media->rate_den = rate.den;
     state->media->rotation = frame->format.rotation;
@@ -258,6 +259,18 @@ static uint32_t flags_of(const AVPacket *packet) {
            (packet->flags & AV_PKT_FLAG_DISPOSABLE ? MR_FRAME_DISPOSABLE : 0);
 }
 
+static bool same_text(const char *a, const char *b) {
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+/* The pictures of a folder are files of their own, and their packets those of one stream. */
+static int keep_names(const encode_state *state, mr_frame *frame) {
+    const mr_frame_names names = {mr_frame_id(frame), mr_frame_file(frame), mr_frame_label(frame)};
+    const char *path = state->media->is_file ? state->media->path : NULL;
+    return same_text(names.file, path) && same_text(names.label, state->media->label) ? MR_OK
+                                                                                     : mr_frame_name(frame, &names);
+}
+
 static int fill(encode_state *state, mr_frame *frame) {
     AVPacket *packet = state->packet;
     mr_buffer *side = NULL;
@@ -269,6 +282,8 @@ static int fill(encode_state *state, mr_frame *frame) {
     frame->format = (mr_format){.payload = MR_PAYLOAD_PACKET};
     frame->dts_ns = packet->dts == AV_NOPTS_VALUE ? MR_NO_TIME : decoding_time(state, packet->dts);
     frame->flags = flags_of(packet);
+    if (!status)
+        status = keep_names(state, frame);
     mr_media_unref(&frame->media);
     frame->media = mr_media_ref(state->media);
     return status;

@@ -12,6 +12,7 @@
 #include "engine/base/url.h"
 #include "stages/live/address.h"
 #include "stages/live/rtsp_media.h"
+#include "stages/media/coded/alike.h"
 #include "stages/media/media_codec.h"
 #include "stages/media/media_probe.h"
 #include "stages/media/ts/ts_tap.h"
@@ -80,13 +81,17 @@ static int status_of(const mr_libav_input *input, int error) {
     }
 }
 
+static int refusal_of(const mr_libav_input *input) {
+    return input->refusal ? input->refusal : input->index.status;
+}
+
 /* The words of libavformat, and its first complaint, without user and password. */
 static int fail(mr_libav_input *input, int error, const char *step) {
     char text[768], complaint[300];
     if (atomic_load(input->cancelled))
         return mr_fail(MR_ERROR_CANCELLED, "stopped");
-    if (input->refusal)
-        return input->refusal;
+    if (refusal_of(input))
+        return refusal_of(input);
     if (input->ran_out)
         return mr_fail(MR_ERROR_IO, "%s: it was not open within %.3g s (open_timeout)", input->params->url,
                        (double)input->params->open_timeout_ns / 1e9);
@@ -239,26 +244,33 @@ static int open_part(AVFormatContext *format, AVIOContext **io, const char *url,
     return AVERROR(EPERM);
 }
 
-/* What begins as a transport stream does is looked at as it is read. */
+/* What is read is looked at: a transport stream for packets that are missing, and others for the index of an MP4. */
 static int tap_packets(mr_libav_input *input) {
     enum { SYNC = 0x47 };
     AVIOContext *from = input->format->pb;
     uint8_t first;
     mr_ts_tap_close(&input->tap);
+    mr_index_bound_close(&input->index);
     input->marks = (mr_ts_marks){0};
     if (avio_read(from, &first, 1) != 1)
         return MR_OK;
     avio_seek(from, -1, SEEK_CUR);
     if (first == SYNC && mr_ts_tap_open(&input->tap, from) < 0)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
-    input->format->pb = input->tap ? input->tap : from;
-    return MR_OK;
+    int status = first == SYNC ? MR_OK : mr_index_bound_open(&input->index, from, input->params->url, 0);
+    input->format->pb = input->tap ? input->tap : input->index.tap;
+    return status;
 }
 
 /* What the demuxer reads; `pb` stays NULL if it opens its sockets itself. */
 static int give_bytes(mr_libav_input *input) {
     if (is_description(input->params->url))
         return open_description(input);
+    if (input->replaced) {
+        input->format->pb = input->tap;
+        input->format->io_open = open_part;
+        return MR_OK;
+    }
     input->format->pb = input->io;
     int error = input->hls ? mr_hls_begin(input->hls, &input->format->pb) : 0;
     if (error)
@@ -316,9 +328,10 @@ static int find_streams(mr_libav_input *input) {
     if (status)
         return status;
     int error = avformat_find_stream_info(format, NULL);
-    if (error < 0 || input->ran_out || input->refusal || atomic_load(input->cancelled))
+    if (error < 0 || input->ran_out || refusal_of(input) || atomic_load(input->cancelled))
         return fail(input, error < 0 ? error : AVERROR(ETIMEDOUT), "looking for its streams");
-    int wanted = input->hls && mr_hls_is_variant(input->hls) ? -1 : input->params->media.stream;
+    const bool any = input->replaced || (input->hls && mr_hls_is_variant(input->hls));
+    int wanted = any ? -1 : input->params->media.stream;
     int best = wanted >= 0 ? wanted : av_find_best_stream(format, AVMEDIA_TYPE_VIDEO, -1, -1, NULL, 0);
     bool there = best >= 0 && (unsigned)best < format->nb_streams &&
                  format->streams[best]->codecpar->codec_type == AVMEDIA_TYPE_VIDEO;
@@ -334,6 +347,7 @@ static int find_streams(mr_libav_input *input) {
     for (unsigned i = 0; i < format->nb_streams; i++)
         if (format->streams[i] != input->stream)
             format->streams[i]->discard = AVDISCARD_ALL;
+    mr_ts_tap_watch(input->tap, input->stream->id);
     return MR_OK;
 }
 
@@ -345,15 +359,9 @@ static int check_size(const mr_connection_params *params, int width, int height)
                    width, height, most);
 }
 
-static bool is_same_codec(const AVCodecParameters *a, const AVCodecParameters *b) {
-    return a->codec_id == b->codec_id && a->codec_tag == b->codec_tag && a->width == b->width &&
-           a->height == b->height && a->extradata_size == b->extradata_size &&
-           (!a->extradata_size || memcmp(a->extradata, b->extradata, (size_t)a->extradata_size) == 0);
-}
-
 static int describe(mr_libav_input *input) {
     AVStream *stream = input->stream;
-    if (input->media && is_same_codec(input->media->codec, stream->codecpar))
+    if (input->media && mr_codecs_are_alike(input->media->codec, stream->codecpar))
         return MR_OK;
     mr_media *media = mr_reader_describe(&input->params->media, input->params->url, stream->codecpar);
     if (!media)
@@ -390,7 +398,8 @@ static int open_by_format(mr_libav_input *input) {
         status = check_size(input->params, input->stream->codecpar->width, input->stream->codecpar->height);
     if (!status)
         find_kind(input);
-    mr_seams_begin(&input->seams);
+    if (!input->replaced)
+        mr_seams_begin(&input->seams);
     return status ? status : describe(input);
 }
 
@@ -570,6 +579,7 @@ void mr_libav_input_close(mr_libav_input *input) {
     input->io = NULL; /* closing asks whether to stop, too */
     avformat_close_input(&input->format);
     mr_ts_tap_close(&input->tap);
+    mr_index_bound_close(&input->index);
     mr_hls_close(&input->hls);
     avio_closep(&io);
     mr_mjpeg_end(&input->mjpeg);
@@ -591,7 +601,7 @@ static int next(mr_libav_input *input) {
             return mr_fail(MR_ERROR_CANCELLED, "stopped");
         if (error == AVERROR(EAGAIN))
             continue;
-        if (error == AVERROR_EOF && !input->refusal)
+        if (error == AVERROR_EOF && !refusal_of(input))
             return MR_END;
         if (error < 0)
             return fail(input, error, "it broke off");
@@ -607,6 +617,7 @@ static int next(mr_libav_input *input) {
 /* Whether something is missing before the packet, or within it. */
 static bool mark(mr_libav_input *input) {
     const mr_ts_scan *scan = mr_ts_tap_scan(input->tap);
+    input->packet->pos = mr_ts_tap_place(input->tap, input->packet->pos);
     const bool lost = mr_ts_mark(&input->marks, scan, input->stream->id, input->packet) ||
                       input->gaps != input->noted || input->seam;
     input->noted = input->gaps;
@@ -614,11 +625,19 @@ static bool mark(mr_libav_input *input) {
     return lost;
 }
 
-/* Another run of segments follows, and is read by a demuxer of its own. MR_END: there is none. */
+/* Another run of segments follows, or another video in the place of this one, and is read by a demuxer of its own.
+ * MR_END: there is none. */
 static int begin_run(mr_libav_input *input) {
+    input->replaced = mr_ts_tap_has_more(input->tap);
+    if (!input->replaced && !input->hls)
+        return MR_END;
     avformat_close_input(&input->format);
+    if (input->replaced && mr_ts_tap_go_on(&input->tap) < 0)
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    if (input->replaced)
+        input->marks = (mr_ts_marks){0};
     int status = open_by_format(input);
-    input->times.is_anew = !status && mr_hls_is_anew(input->hls);
+    input->times.is_anew = !status && !input->replaced && mr_hls_is_anew(input->hls);
     input->seam = true;
     return status;
 }
@@ -627,7 +646,7 @@ int mr_libav_input_read(mr_libav_input *input, mr_packet *packet) {
     if (!input->format)
         return give_jpeg(input, packet);
     int status = next(input);
-    while (status == MR_END && input->hls && !(status = begin_run(input)))
+    while (status == MR_END && !(status = begin_run(input)))
         status = next(input);
     if (status)
         return status;

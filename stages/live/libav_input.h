@@ -15,6 +15,7 @@
 #include "stages/live/mjpeg/mjpeg.h"
 #include "stages/live/web/hls.h"
 #include "stages/live/web/hls_times.h"
+#include "stages/media/media_index.h"
 #include "stages/media/media_input.h"
 #include "stages/media/media_seams.h"
 #include "stages/media/ts/ts_mark.h"
@@ -51,6 +52,8 @@ typedef struct mr_libav_input {
     bool recorded;                      /* it has an end */
     bool timeless;                      /* its packets have no times of their own */
     AVIOContext *tap;                   /* of a transport stream, in front of `io`; else NULL */
+    mr_index_bound index;               /* of others, likewise */
+    bool replaced;                      /* the demuxer begins where another video took the place of the one before */
     mr_ts_marks marks;
     mr_seams seams;                     /* of a recording */
     uint64_t gaps, noted;               /* packets that libavformat missed; those of them before the last packet */

@@ -10,16 +10,19 @@
 #include <unistd.h>
 
 #include "engine/base/memory.h"
+#include "stages/media/coded/alike.h"
 #include "stages/media/coded/picture_times.h"
 #include "stages/media/coded/recovery.h"
 #include "stages/media/coded/x264_build.h"
 #include "stages/media/media_codec.h"
+#include "stages/media/media_index.h"
 #include "stages/media/media_input.h"
 #include "stages/media/media_probe.h"
 #include "stages/media/media_reader.h"
 #include "stages/media/media_seams.h"
 #include "stages/media/picture_format.h"
 #include "stages/media/still/kinds.h"
+#include "stages/media/ts/ts_tap.h"
 
 /* The supported formats. Formats that open other files or hosts (playlists, concat scripts, session descriptions,
  * manifests) are left out on purpose, and so are those that are recognised by their name alone. Those with sound only
@@ -33,6 +36,7 @@ static const char *const readable[] = {
 static const char *const following[] = {
     "hls",        "applehttp", "dash",        "concat",   "sdp",   "rtsp", "imf", "webm_dash_manifest",
     "ffmetadata", "redir",     "vapoursynth", "avisynth", "lavfi", "rtp",  "smil"};
+static const char *const mp4[] = {"mp4"};
 
 static const AVRational nanoseconds = {1, 1000000000};
 
@@ -40,6 +44,9 @@ typedef struct file_reader {
     mr_reader base;
     mr_reader_params params;
     mr_input input;
+    const AVInputFormat *kind;
+    AVIOContext *tap; /* of a transport stream, in front of input.avio; else NULL */
+    mr_index_bound index; /* of an MP4, likewise */
     AVFormatContext *format;
     AVStream *stream;
     AVPacket *packet;
@@ -48,6 +55,7 @@ typedef struct file_reader {
     mr_media *media;
     int64_t origin;  /* the stream's start, in its time base */
     int64_t packets; /* read in this turn */
+    bool elsewhere;  /* the demuxer began in the middle, where another video begins */
     mr_seams seams;
     mr_picture_times times;
 } file_reader;
@@ -65,22 +73,26 @@ static bool named(const AVInputFormat *format, const char *const *names, size_t 
     return false;
 }
 
-static int choose_format(file_reader *reader, const AVInputFormat **format) {
+static int choose_format(file_reader *reader) {
     const char *path = reader->params.uri;
-    int status = mr_input_probe(&reader->input, path, format);
+    int status = mr_input_probe(&reader->input, path, &reader->kind);
+    const AVInputFormat *kind = reader->kind;
     if (status)
         return status;
-    if (named(*format, following, sizeof following / sizeof *following))
+    if (named(kind, following, sizeof following / sizeof *following))
         return mr_fail(MR_ERROR_DATA,
                        "%s: is a playlist or script (%s); those point at other files or hosts and are not followed",
-                       path, (*format)->name);
+                       path, kind->name);
+    if (strcmp(kind->name, "mpegts") == 0 && mr_ts_tap_open(&reader->tap, reader->input.avio) < 0)
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
     /* Pictures joined in one file. */
-    if (mr_input_image_codec(*format))
+    if (mr_input_image_codec(kind))
         return MR_OK;
-    if (!named(*format, readable, sizeof readable / sizeof *readable))
-        return mr_fail(MR_ERROR_DATA, "%s: is not a video or image of a supported "
-                                      "format (%s)", path, (*format)->long_name);
-    return MR_OK;
+    if (!named(kind, readable, sizeof readable / sizeof *readable))
+        return mr_fail(MR_ERROR_DATA, "%s: is not a video or image of a supported format (%s)", path,
+                       kind->long_name);
+    return named(kind, mp4, 1) ? mr_index_bound_open(&reader->index, reader->input.avio, path, reader->input.bytes)
+                               : MR_OK;
 }
 
 /* The status for an error of libavformat. Demuxers answer a damaged file with "out of memory" or "input/output
@@ -126,9 +138,12 @@ static mp4_index find_mp4_index(int fd) {
 }
 
 /* An error of libavformat while it opens a file. */
-static int fail_open(const file_reader *reader, const AVInputFormat *format, int error) {
-    const char *path = reader->params.uri, *const mp4[] = {"mp4"};
+static int fail_open(const file_reader *reader, int error) {
+    const AVInputFormat *format = reader->kind;
+    const char *path = reader->params.uri;
     mp4_index index = MP4_UNKNOWN;
+    if (reader->index.status)
+        return reader->index.status;
     if (error == AVERROR_INVALIDDATA && named(format, mp4, 1))
         index = find_mp4_index(reader->input.fd);
     if (index == MP4_MISSING || index == MP4_INCOMPLETE)
@@ -144,25 +159,21 @@ static int fail_open(const file_reader *reader, const AVInputFormat *format, int
 }
 
 static int open_format(file_reader *reader) {
-    const AVInputFormat *input_format = NULL;
-    int status = choose_format(reader, &input_format);
-    if (status)
-        return status;
     const char *path = reader->params.uri;
     AVDictionary *options = NULL;
     reader->format = avformat_alloc_context();
     if (!reader->format || av_dict_set(&options, "protocol_whitelist", "file", 0) < 0 ||
-        av_dict_set(&options, "format_whitelist", input_format->name, 0) < 0 ||
-        set_rate(&options, input_format, reader->params.rate) < 0) {
+        av_dict_set(&options, "format_whitelist", reader->kind->name, 0) < 0 ||
+        set_rate(&options, reader->kind, reader->params.rate) < 0) {
         av_dict_free(&options);
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
     }
-    reader->format->pb = reader->input.avio;
+    reader->format->pb = reader->tap ? reader->tap : reader->index.tap ? reader->index.tap : reader->input.avio;
     reader->format->interrupt_callback = (AVIOInterruptCB){mr_input_interrupted, &reader->input};
     /* On failure libavformat frees the context and leaves our AVIOContext alone. */
-    int error = avformat_open_input(&reader->format, path, input_format, &options);
+    int error = avformat_open_input(&reader->format, path, reader->kind, &options);
     av_dict_free(&options);
-    return error < 0 ? fail_open(reader, input_format, error) : MR_OK;
+    return error < 0 ? fail_open(reader, error) : MR_OK;
 }
 
 static bool is_cover(const AVStream *stream) {
@@ -211,11 +222,12 @@ static int choose_stream(file_reader *reader) {
     AVFormatContext *format = reader->format;
     const char *path = reader->params.uri;
     int wanted = reader->params.stream;
-    if (wanted < 0) {
+    const bool there = wanted >= 0 && (unsigned)wanted < format->nb_streams && is_video(format->streams[wanted]);
+    if (wanted < 0 || (!there && reader->media)) {
         reader->stream = best_stream(format);
         return reader->stream ? mr_input_check_codec(reader->stream->codecpar, path) : say_no_video(format, path);
     }
-    if ((unsigned)wanted >= format->nb_streams || !is_video(format->streams[wanted]))
+    if (!there)
         return mr_fail(MR_ERROR_DATA, "%s: stream %d is not a video; the file has %u streams", path, wanted,
                        format->nb_streams);
     reader->stream = format->streams[wanted];
@@ -233,6 +245,8 @@ static int look_into_streams(file_reader *reader) {
     for (unsigned i = 0; options && i < count; i++)
         av_dict_free(&options[i]);
     mr_free(options);
+    if (reader->index.status)
+        return reader->index.status;
     if (error >= 0)
         return MR_OK;
     if (error == AVERROR_EOF) /* Few bytes of anything look like some format. */
@@ -308,20 +322,16 @@ static int describe(file_reader *reader) {
 static void close_container(file_reader *reader) {
     reader->ahead = false;
     avformat_close_input(&reader->format);
+    mr_ts_tap_close(&reader->tap);
+    mr_index_bound_close(&reader->index);
     mr_input_close(&reader->input);
     reader->stream = NULL;
 }
 
-static int open_container(file_reader *reader) {
-    const mr_reader_params *params = &reader->params;
-    int status = mr_input_open(&reader->input, params->uri, params->stage);
-    if (status)
-        return status;
-    mr_input_set_timeout(&reader->input, params->timeout_ns);
-    status = mr_input_avio(&reader->input);
-    if (!status)
-        status = open_format(reader);
-    if (!status && !(params->probe && header_suffices(reader->format)))
+/* The demuxer, and the stream that is read. */
+static int open_demuxer(file_reader *reader) {
+    int status = open_format(reader);
+    if (!status && !(reader->params.probe && header_suffices(reader->format)))
         status = look_into_streams(reader);
     if (!status)
         status = choose_stream(reader);
@@ -332,8 +342,24 @@ static int open_container(file_reader *reader) {
     for (unsigned i = 0; i < reader->format->nb_streams; i++)
         if (reader->format->streams[i] != reader->stream)
             reader->format->streams[i]->discard = AVDISCARD_ALL;
-    reader->origin = reader->stream->start_time == AV_NOPTS_VALUE ? 0 : reader->stream->start_time;
+    mr_ts_tap_watch(reader->tap, reader->stream->id);
     return MR_OK;
+}
+
+static int open_container(file_reader *reader) {
+    const mr_reader_params *params = &reader->params;
+    int status = mr_input_open(&reader->input, params->uri, params->stage);
+    if (status)
+        return status;
+    mr_input_set_timeout(&reader->input, params->timeout_ns);
+    status = mr_input_avio(&reader->input);
+    if (!status)
+        status = choose_format(reader);
+    if (!status)
+        status = open_demuxer(reader);
+    if (!status)
+        reader->origin = reader->stream->start_time == AV_NOPTS_VALUE ? 0 : reader->stream->start_time;
+    return status;
 }
 
 static void destroy_file(mr_reader *base) {
@@ -368,10 +394,12 @@ static int read_packet(file_reader *reader) {
     return error;
 }
 
-/* As read_packet; MR_END at the end of the file. */
+/* As read_packet; MR_END at the end of the file, or of its video if another one follows. */
 static int next_packet(file_reader *reader) {
     const int error = reader->ahead ? reader->ahead_error : read_packet(reader);
     reader->ahead = false;
+    if (error < 0 && reader->index.status)
+        return reader->index.status;
     if (error == AVERROR_EOF)
         return MR_END;
     if (error < 0)
@@ -389,6 +417,33 @@ static void find_build(file_reader *reader) {
     if (reader->ahead_error >= 0)
         reader->media->x264_build =
             mr_x264_build(reader->media->codec, reader->packet->data, (size_t)reader->packet->size);
+}
+
+/* After the demuxer was opened again, which may have found another video. */
+static int describe_again(file_reader *reader) {
+    if (mr_codecs_are_alike(reader->media->codec, reader->stream->codecpar))
+        return MR_OK;
+    mr_media_unref(&reader->media);
+    int status = describe(reader);
+    if (!status)
+        find_build(reader);
+    return status;
+}
+
+static int open_again(file_reader *reader) {
+    close_container(reader);
+    reader->elsewhere = false;
+    int status = open_container(reader);
+    return status ? status : describe_again(reader);
+}
+
+/* The video of a transport stream that takes the place of the one before is read by a demuxer of its own. */
+static int begin_other_video(file_reader *reader) {
+    avformat_close_input(&reader->format);
+    int status = mr_ts_tap_go_on(&reader->tap) < 0 ? mr_fail(MR_ERROR_MEMORY, "out of memory") : open_demuxer(reader);
+    mr_seams_note_change(&reader->seams);
+    reader->elsewhere = true;
+    return status ? status : describe_again(reader);
 }
 
 static int seek(file_reader *reader, int64_t at) {
@@ -443,16 +498,15 @@ static int seek_to_start(file_reader *reader) {
         const int64_t first = shows_first(reader);
         if (first != AV_NOPTS_VALUE && first <= at && recovers_by(reader, from, at))
             return seek(reader, from);
-        if (from <= reader->origin) {
-            close_container(reader);
-            return open_container(reader);
-        }
+        if (from <= reader->origin)
+            return open_again(reader);
         from = at - av_rescale_q(back_ns, nanoseconds, base);
         from = from > reader->origin ? from : reader->origin;
         back_ns *= 4;
         error = seek(reader, from);
     }
-    return error;
+    /* That time may be in another video of the file. */
+    return reader->tap ? open_again(reader) : error;
 }
 
 /* Nothing that is wanted comes after a packet that is decoded at or after the end. */
@@ -482,8 +536,11 @@ static int end_of(const file_reader *reader) {
 static int read_file(mr_reader *base, mr_packet *packet) {
     file_reader *reader = (file_reader *)base;
     int status = next_packet(reader);
+    while (status == MR_END && mr_ts_tap_has_more(reader->tap) && !(status = begin_other_video(reader)))
+        status = next_packet(reader);
     if (status)
         return status == MR_END ? end_of(reader) : status;
+    reader->packet->pos = mr_ts_tap_place(reader->tap, reader->packet->pos);
     bool seam = mr_seams_pass(&reader->seams, reader->input.fd, reader->format, reader->stream, reader->packet);
     packet->flags = mr_packet_flags(reader->packet) | (seam ? MR_FRAME_SEAM : 0);
     packet->pts_ns = is_cover(reader->stream) ? 0 : to_ns(reader, reader->packet->pts);
@@ -505,15 +562,14 @@ static int rewind_file(mr_reader *base) {
     file_reader *reader = (file_reader *)base;
     mr_input_set_timeout(&reader->input, reader->params.timeout_ns);
     /* If times begin anew in mid-stream, seeking by time is not reliable. */
-    bool seekable = reader->seams.found == 0 || reader->params.start_ns > 0;
+    bool seekable = !reader->elsewhere && (reader->seams.found == 0 || reader->params.start_ns > 0);
     reader->packets = 0;
     mr_seams_begin(&reader->seams);
     mr_picture_times_begin(&reader->times, false);
     if (seekable && seek_to_start(reader) >= 0)
         return MR_OK;
     /* Elementary streams and some others cannot seek by time: they are opened again. */
-    close_container(reader);
-    return open_container(reader);
+    return open_again(reader);
 }
 
 /* ---- survey --------------------------------------------------------------------------------------------------- */

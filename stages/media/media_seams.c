@@ -50,40 +50,59 @@ static int64_t duration_of(const AVStream *stream, const AVPacket *packet) {
     return av_rescale_q(1, av_inv_q(rate), stream->time_base);
 }
 
+/* Behind a seam the first picture follows the latest one. If it is no key frame others may be shown before it: then it
+ * is decoded after the last one. */
 static bool find_shift(mr_seams *seams, const AVStream *stream, const AVPacket *packet) {
     if (packet->dts == AV_NOPTS_VALUE || seams->next_dts == AV_NOPTS_VALUE)
         return false;
     int64_t off = packet->dts + seams->shift - seams->next_dts;
     bool anew = off < -av_rescale_q(1, most_back, stream->time_base) ||
                 off > av_rescale_q(MOST_AHEAD_S, (AVRational){1, 1}, stream->time_base);
+    if (packet->flags & AV_PKT_FLAG_KEY && packet->pts != AV_NOPTS_VALUE && seams->next_pts != AV_NOPTS_VALUE)
+        off = packet->pts + seams->shift - seams->next_pts;
     seams->shift -= anew ? off : 0;
     return anew;
 }
 
+static int64_t latest(int64_t a, int64_t b) { /* AV_NOPTS_VALUE is less than all others */
+    return a > b ? a : b;
+}
+
 bool mr_seams_shift(mr_seams *seams, const AVFormatContext *format, const AVStream *stream, AVPacket *packet) {
     const bool anew = format->iformat->flags & AVFMT_TS_DISCONT && find_shift(seams, stream, packet);
+    const int64_t duration = duration_of(stream, packet);
     if (packet->dts != AV_NOPTS_VALUE) {
         packet->dts += seams->shift;
-        seams->next_dts = packet->dts + duration_of(stream, packet);
+        seams->next_dts = packet->dts + duration;
     }
-    if (packet->pts != AV_NOPTS_VALUE)
+    if (packet->pts != AV_NOPTS_VALUE) {
         packet->pts += seams->shift;
+        seams->next_pts = latest(anew ? AV_NOPTS_VALUE : seams->next_pts, packet->pts + duration);
+    }
     return anew;
 }
 
 /* ---- both ------------------------------------------------------------------------------------------------------- */
 
 void mr_seams_begin(mr_seams *seams) {
-    *seams = (mr_seams){.scan = seams->scan, .scanned_from = INT64_MAX, .next_dts = AV_NOPTS_VALUE};
+    *seams = (mr_seams){.scan = seams->scan, .scanned_from = INT64_MAX, .next_dts = AV_NOPTS_VALUE,
+                        .next_pts = AV_NOPTS_VALUE};
 }
 
 void mr_seams_fini(mr_seams *seams) {
     mr_ts_scan_destroy(&seams->scan);
 }
 
+void mr_seams_note_change(mr_seams *seams) {
+    seams->marks = (mr_ts_marks){0};
+    seams->changes = true;
+}
+
 bool mr_seams_pass(mr_seams *seams, int fd, const AVFormatContext *format, const AVStream *stream, AVPacket *packet) {
     bool seam = strcmp(format->iformat->name, "mpegts") == 0 && mark(seams, fd, stream, packet);
     seam |= mr_seams_shift(seams, format, stream, packet);
+    seam |= seams->changes;
+    seams->changes = false;
     seams->found += seam;
     return seam;
 }

@@ -17,9 +17,11 @@ typedef struct mr_seams {
     int64_t found;      /* so many in this turn */
     int64_t shift;      /* to be added to times, in the stream's time base */
     int64_t next_dts;   /* as shifted; AV_NOPTS_VALUE: not known */
+    int64_t next_pts;   /* behind the latest picture, likewise */
     mr_ts_scan *scan;   /* NULL: not needed yet */
     int64_t scanned_from;
     mr_ts_marks marks;
+    bool changes;       /* the next packet is the first of another video */
 } mr_seams;
 
 /* Of a zeroed one, or one that was begun before. */
@@ -28,6 +30,8 @@ void mr_seams_fini(mr_seams *seams);
 /* Looks at the next packet of `stream`, which was read from `fd`: sets or clears AV_PKT_FLAG_CORRUPT, and shifts its
  * times. True if there is a seam before or within it. */
 bool mr_seams_pass(mr_seams *seams, int fd, const AVFormatContext *format, const AVStream *stream, AVPacket *packet);
+/* The next packet is the first of another video. */
+void mr_seams_note_change(mr_seams *seams);
 /* The part of mr_seams_pass that is about times, for streams that come by other ways than a file. True: they begin anew
  * at this packet. */
 bool mr_seams_shift(mr_seams *seams, const AVFormatContext *format, const AVStream *stream, AVPacket *packet);

@@ -643,15 +643,16 @@ const mr_stage_type mr_classify_stage = {
     .summary = "names the most likely classes by a linear layer or a trained classifier, or from logits",
     .help = "With weights or a head the input is a feature vector: logits = weights x vector + bias. Without, it "
             "holds the logits. A frame whose logits are not finite (NaN, or an infinity that softmax has no score "
-            "for) has no classes; the log says how many. On a processor weights are read once for up to 4 frames, "
-            "if they wait while all workers are busy; `batch` waits for frames. A head is the folder of a "
-            "classifier: `head.json`, its card, with the SHA-256 of each other file and the digest of the stages "
-            "that made its vectors; `labels.txt`, a class a line; `weights.npy`, classes x (features + 1), for the "
-            "kinds softmax, logistic, squared-hinge and prototypes; `layer-1.npy`, `layer-2.npy` and so on, units x "
-            "(inputs + 1), of a perceptron; `vectors.npy`, the kept vectors with -|v|^2 / 2 behind each, and "
-            "`classes.npy`, their classes, of neighbors; `head.sig`, the Ed25519 signature of `head.json`, and "
-            "`head.pub`, the public key, if it is signed. All kinds run on all devices. On a processor with `batch: "
-            "1` a score is bit for bit that of `millrace evaluate`.",
+            "for) has no classes; the log says how many. What a network makes finite itself (Relu of -infinity is 0) "
+            "is not seen. On a processor weights are read once for up to 4 frames, if they wait while all workers are "
+            "busy; `batch` waits for frames. A head is the folder of a classifier: `head.json`, its card, with the "
+            "SHA-256 of each other file and the digest of the stages that made its vectors; `labels.txt`, a class a "
+            "line; `weights.npy`, classes x (features + 1), for the kinds softmax, logistic, squared-hinge and "
+            "prototypes; `layer-1.npy`, `layer-2.npy` and so on, units x (inputs + 1), of a perceptron; "
+            "`vectors.npy`, the kept vectors with -|v|^2 / 2 behind each, and `classes.npy`, their classes, of "
+            "neighbors; `head.sig`, the Ed25519 signature of `head.json`, and `head.pub`, the public key, if it is "
+            "signed. All kinds run on all devices. On a processor with `batch: 1` a score is bit for bit that of "
+            "`millrace evaluate`.",
     .inputs = inputs,
     .outputs = outputs,
     .options = table,

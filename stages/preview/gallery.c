@@ -69,7 +69,8 @@ static void unref(mr_jpeg **jpeg) {
     *jpeg = NULL;
 }
 
-void mr_gallery_drop(mr_gallery *gallery, mr_jpeg **jpeg) {
+void mr_jpeg_drop(mr_jpeg **jpeg) {
+    mr_gallery *gallery = (*jpeg)->gallery;
     pthread_mutex_lock(&gallery->lock);
     unref(jpeg);
     pthread_mutex_unlock(&gallery->lock);
@@ -281,7 +282,7 @@ static mr_jpeg *make_jpeg(mr_gallery *gallery, AVFrame *picture, mr_upright upri
     if (mr_jpeg_encode(&gallery->encoder, picture, upright, sizeof(mr_jpeg), &block, &bytes))
         return NULL;
     mr_jpeg *jpeg = (mr_jpeg *)(void *)block;
-    *jpeg = (mr_jpeg){.number = number, .bytes = bytes, .references = 1};
+    *jpeg = (mr_jpeg){.gallery = gallery, .number = number, .bytes = bytes, .references = 1};
     return jpeg;
 }
 
@@ -388,7 +389,7 @@ static void await_picture(mr_gallery *gallery, slot *at, mr_looker *looker) {
     pthread_cond_signal(&gallery->changed);
 }
 
-mr_look mr_gallery_next(mr_gallery *gallery, mr_looker *looker, void (*suspend)(mr_looker *looker), mr_jpeg **jpeg) {
+mr_look mr_gallery_next(mr_gallery *gallery, mr_looker *looker, mr_jpeg **jpeg) {
     mr_look look = MR_LOOK_WAIT;
     pthread_mutex_lock(&gallery->lock);
     slot *at = &gallery->slots[looker->slot];
@@ -406,7 +407,6 @@ mr_look mr_gallery_next(mr_gallery *gallery, mr_looker *looker, void (*suspend)(
         look = MR_LOOK_END;
     } else {
         await_picture(gallery, at, looker);
-        suspend(looker);
     }
     pthread_mutex_unlock(&gallery->lock);
     return look;

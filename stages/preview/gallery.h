@@ -24,11 +24,12 @@
 
 typedef struct mr_gallery mr_gallery;
 
-/* A picture as JPEG, counted: each mr_gallery_take is followed by one mr_gallery_drop. */
+/* A picture as JPEG, counted: each that mr_gallery_next gives is dropped once. */
 typedef struct mr_jpeg {
+    mr_gallery *gallery;
     uint64_t number;   /* of the picture, from 1 */
     size_t bytes;
-    size_t references; /* the gallery's */
+    size_t references; /* under the gallery's lock */
     uint8_t data[];
 } mr_jpeg;
 
@@ -74,15 +75,14 @@ typedef enum mr_look {
     MR_LOOK_FULL      /* so many watch already */
 } mr_look;
 
-/* Begins to look at a source: MR_LOOK_WAIT (go on with mr_gallery_next), or UNKNOWN, FULL, END, after which
+/* Begins to look at a source: MR_LOOK_WAIT (continue with mr_gallery_next), or UNKNOWN, FULL, END, after which
  * the looker is not known to the gallery. `stream` and `resume` are set by the caller. */
 mr_look mr_gallery_look(mr_gallery *gallery, const char *id, mr_looker *looker);
-/* The next picture: PICTURE, WAIT or END. A stream is given each once, and that of a source that has stopped every few
- * seconds again, so that a viewer that is not there any more is noticed. `suspend` is called before WAIT is returned,
- * and before `resume` can be. */
-mr_look mr_gallery_next(mr_gallery *gallery, mr_looker *looker, void (*suspend)(mr_looker *looker), mr_jpeg **jpeg);
-/* Drops *jpeg and sets it to NULL; NULL is allowed. */
-void mr_gallery_drop(mr_gallery *gallery, mr_jpeg **jpeg);
+/* The next picture: PICTURE, WAIT or END. A stream is given each once. If its source has stopped, it is given the last
+ * one again every few seconds, so that a viewer that is gone is noticed. May be called before `resume`. */
+mr_look mr_gallery_next(mr_gallery *gallery, mr_looker *looker, mr_jpeg **jpeg);
+/* Drops *jpeg and sets it to NULL. */
+void mr_jpeg_drop(mr_jpeg **jpeg);
 /* The looker is gone. */
 void mr_gallery_leave(mr_gallery *gallery, mr_looker *looker);
 

@@ -3,9 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-const char mr_page_policy[] = "default-src 'none'; img-src 'self'; connect-src 'self'; style-src 'unsafe-inline'; "
-                              "script-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
-
 /* Names reach the page only as text nodes and as parts of URLs. The token of the page's own URL goes into those
  * that it loads. A still is loaded anew once the one before is there, so that a slow line is not flooded. */
 static const char head[] =

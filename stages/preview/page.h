@@ -5,9 +5,6 @@
 
 #include <stddef.h>
 
-/* The headers that keep other sites from showing it, and it from loading anything from them. */
-extern const char mr_page_policy[];
-
 /* The page; `title` may hold any text. To be freed with free; NULL without memory. */
 char *mr_page_make(const char *title, size_t *bytes);
 

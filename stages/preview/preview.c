@@ -1,20 +1,13 @@
 /* preview: the newest pictures of all sources over HTTP. A frame is delivered once it was shown to the gallery, which
  * keeps the newest ones: no viewer is waited for. */
-#include <fcntl.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-#include <unistd.h>
 
-#include "engine/base/file.h"
-#include "engine/base/key_file.h"
-#include "engine/base/memory.h"
+#include "engine/serve/http_address.h"
+#include "engine/serve/http_token.h"
 #include "stages/list.h"
-#include "stages/preview/address.h"
-#include "stages/preview/gallery.h"
-#include "stages/preview/server.h"
-
-enum { LEAST_TOKEN = 16, MOST_TOKEN = 1024 };
+#include "stages/preview/answers.h"
+#include "stages/preview/page.h"
 
 typedef struct preview_options {
     const char *listen;
@@ -24,62 +17,9 @@ typedef struct preview_options {
 } preview_options;
 
 typedef struct preview_state {
-    mr_gallery *gallery;
-    mr_preview_server *server;
+    mr_preview_site site;
+    mr_http_server *server;
 } preview_state;
-
-/* ---- the token -------------------------------------------------------------------------------------------------- */
-
-/* Visible ASCII, which a header carries. Never prints it. */
-static int check_token(const char *token, const char *origin) {
-    size_t bytes = strlen(token);
-    if (bytes < LEAST_TOKEN || bytes > MOST_TOKEN)
-        return mr_fail(MR_ERROR_CONFIG, "the token%s has %zu characters: it must have %d to %d; `openssl rand -hex 16` "
-                                        "makes one", origin, bytes, LEAST_TOKEN, MOST_TOKEN);
-    for (; *token; token++)
-        if (*token < '!' || *token > '~')
-            return mr_fail(MR_ERROR_CONFIG, "the token%s has a space, or a character that is not ASCII", origin);
-    return MR_OK;
-}
-
-/* The content of the file without the end of its line; to be freed with mr_free. */
-static int read_token(const char *path, char **token) {
-    mr_file_bytes content;
-    int fd = open(path, O_PATH | O_CLOEXEC), status = fd < 0 ? MR_OK : mr_secret_file_check(fd, path, "a token");
-    if (fd >= 0)
-        close(fd);
-    if (!status)
-        status = mr_file_read("the token", path, (size_t)MOST_TOKEN + 2, 0, &content);
-    if (status)
-        return status;
-    char *text = (char *)content.data;
-    text[strcspn(text, "\r\n")] = '\0';
-    char origin[512];
-    snprintf(origin, sizeof origin, " in %.500s", path);
-    status = check_token(text, origin);
-    if (status)
-        mr_free(text);
-    else
-        *token = text;
-    return status;
-}
-
-/* NULL: none is asked for. To be freed with mr_free. */
-static int find_token(const preview_options *given, char **token) {
-    *token = NULL;
-    if (given->token_file)
-        return read_token(given->token_file, token);
-    if (given->token && !(*token = mr_strdup(given->token)))
-        return mr_fail(MR_ERROR_MEMORY, "out of memory");
-    return MR_OK;
-}
-
-static void forget(char **token) {
-    if (*token)
-        explicit_bzero(*token, strlen(*token));
-    mr_free(*token);
-    *token = NULL;
-}
 
 /* ---- planning --------------------------------------------------------------------------------------------------- */
 
@@ -87,14 +27,14 @@ static int check_tokens(mr_negotiation *negotiation, const preview_options *give
     char *token;
     if (given->token && given->token_file)
         return mr_refuse(negotiation, "token", "give `token` or `token_file`, not both");
-    if (given->token && check_token(given->token, ""))
+    if (given->token && mr_http_token_check(given->token, ""))
         return mr_refuse(negotiation, "token", "%s", mr_message());
     if (!given->token_file || negotiation->offline)
         return MR_OK;
-    int status = read_token(given->token_file, &token);
+    int status = mr_http_token_read(given->token_file, &token);
     if (status)
         return mr_refuse_status(negotiation, status, "token_file", "%s", mr_message());
-    forget(&token);
+    mr_http_token_forget(&token);
     return MR_OK;
 }
 
@@ -105,11 +45,11 @@ static double picture_mib(int64_t width) {
 
 static int negotiate(mr_negotiation *negotiation) {
     const preview_options *given = negotiation->options;
-    mr_address address;
+    mr_http_address address;
     negotiation->threads = 2;
     if (!given->listen)
         return MR_OK;
-    if (mr_address_parse(given->listen, &address))
+    if (mr_http_address_parse(given->listen, &address))
         return mr_refuse(negotiation, "listen", "%s", mr_message());
     if (!address.loopback && !given->token && !given->token_file)
         return mr_refuse(negotiation, "listen", "%s is reached from other machines, so a token is needed: add "
@@ -125,17 +65,19 @@ static int negotiate(mr_negotiation *negotiation) {
 
 static int start_server(mr_stage *self, const preview_options *given, const char *token) {
     preview_state *state = self->state;
-    mr_address address;
+    mr_http_address address;
     int fd, port;
-    int status = mr_address_parse(given->listen, &address);
+    state->site.page = mr_page_make(self->id, &state->site.page_bytes);
+    if (!state->site.page)
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    int status = mr_http_address_parse(given->listen, &address);
     if (!status)
-        status = mr_address_listen(&address, given->listen, &fd, &port);
+        status = mr_http_address_listen(&address, given->listen, &fd, &port);
     if (status)
         return status;
-    const mr_preview_server_params params = {.title = self->id, .token = token, .fd = fd,
-                                             .most_viewers = (int)given->viewers, .timeout_ns = given->timeout,
-                                             .gallery = state->gallery};
-    status = mr_preview_server_create(&state->server, &params);
+    const mr_http_params params = {.fd = fd, .token = token, .most_streams = (int)given->viewers,
+                                   .timeout_ns = given->timeout};
+    status = mr_preview_serve(&state->server, &params, &state->site);
     if (!status)
         mr_stage_info(self, "listens at http://%.*s:%d/", (int)(strrchr(given->listen, ':') - given->listen),
                       given->listen, port);
@@ -145,41 +87,41 @@ static int start_server(mr_stage *self, const preview_options *given, const char
 static int open_preview(mr_stage *self) {
     const preview_options *given = self->options;
     preview_state *state = self->state;
-    char *token;
+    char *token = NULL;
     if (!given->listen)
         return MR_OK;
     const mr_gallery_params params = {.stage = self, .width = (int32_t)given->width, .quality = (int)given->quality,
                                       .most_sources = (int)given->most_sources, .most_viewers = (int)given->viewers,
                                       .interval_ns = (int64_t)(1e9 / given->fps)};
-    int status = mr_gallery_create(&state->gallery, &params);
+    int status = mr_gallery_create(&state->site.gallery, &params);
+    if (!status && given->token_file)
+        status = mr_http_token_read(given->token_file, &token);
     if (!status)
-        status = find_token(given, &token);
-    if (status)
-        return status;
-    status = start_server(self, given, token);
-    forget(&token);
+        status = start_server(self, given, token ? token : given->token);
+    mr_http_token_forget(&token);
     return status;
 }
 
 static int process(mr_stage *self, mr_io *io) {
     preview_state *state = self->state;
-    if (state->gallery)
-        mr_gallery_show(state->gallery, mr_io_input(io));
+    if (state->site.gallery)
+        mr_gallery_show(state->site.gallery, mr_io_input(io));
     return MR_DONE;
 }
 
 static int flush(mr_stage *self, mr_io *io, uint32_t source) {
     preview_state *state = self->state;
     (void)io;
-    if (state->gallery)
-        mr_gallery_end(state->gallery, source);
+    if (state->site.gallery)
+        mr_gallery_end(state->site.gallery, source);
     return MR_DONE;
 }
 
 static void close_preview(mr_stage *self) {
     preview_state *state = self->state;
-    mr_preview_server_destroy(&state->server);
-    mr_gallery_destroy(&state->gallery);
+    mr_http_server_destroy(&state->server);
+    mr_gallery_destroy(&state->site.gallery);
+    free(state->site.page);
 }
 
 #define FIELD(name) offsetof(preview_options, name)

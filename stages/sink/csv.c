@@ -10,7 +10,7 @@
 
 typedef struct options {
     mr_text_options text;
-    bool captured, state;
+    bool captured, id, state;
 } options;
 
 typedef struct state {
@@ -18,24 +18,19 @@ typedef struct state {
     char *text; /* the record in the making; grows to the longest one and stays */
     size_t bytes, capacity;
     bool failed; /* it could not grow */
+    char header[128];
 } state;
-
-#define COLUMNS "source,epoch,seq,sub,pts,file,label,rank,index,class,score"
-/* By `captured`, by `state`. */
-static const char *const headers[2][2] = {{COLUMNS "\r\n", COLUMNS ",state\r\n"},
-                                          {COLUMNS ",captured\r\n", COLUMNS ",captured,state\r\n"}};
-
-static const char *header_of(const mr_stage *self) {
-    const options *given = self->options;
-    return headers[given->captured][given->state];
-}
 
 static int negotiate(mr_negotiation *negotiation) {
     return mr_text_sink_negotiate(negotiation);
 }
 
 static int open_sink(mr_stage *self) {
-    const mr_text_form form = {mr_written_take_row, mr_written_finish_rows, header_of(self), "\r\n"};
+    const options *given = self->options;
+    state *at = self->state;
+    const mr_text_form form = {mr_written_take_row, mr_written_finish_rows, at->header, "\r\n"};
+    snprintf(at->header, sizeof at->header, "source,epoch,seq,sub,pts,file,label,rank,index,class,score%s%s%s\r\n",
+             given->captured ? ",captured" : "", given->id ? ",id" : "", given->state ? ",state" : "");
     return mr_text_sink_open(self, &form);
 }
 
@@ -88,9 +83,8 @@ static void add_row(state *at, const mr_stage *self, const mr_frame *frame, cons
     add_integer(at, frame->identity.sub);
     add(at, text, mr_seconds_text(text, frame->pts_ns));
     add(at, ",", 1);
-    bool file = mr_frame_is_file(frame);
-    add_text(at, file ? frame->media->path : "", ",");
-    add_text(at, file ? frame->media->label : "", ",");
+    add_text(at, mr_frame_file(frame), ",");
+    add_text(at, mr_frame_label(frame), ",");
     if (one) {
         add_integer(at, (int64_t)rank);
         add_integer(at, one->index);
@@ -103,6 +97,10 @@ static void add_row(state *at, const mr_stage *self, const mr_frame *frame, cons
         char date[MR_DATE_TEXT];
         add(at, ",", 1);
         add_text(at, frame->captured_ns ? mr_date_text(date, frame->captured_ns) : "", "");
+    }
+    if (given->id) {
+        add(at, ",", 1);
+        add_text(at, mr_frame_id(frame), "");
     }
     if (given->state) {
         add(at, ",", 1);
@@ -144,6 +142,8 @@ static const mr_option option_table[] = {
     MR_TEXT_SINK_OPTIONS,
     {.name = "captured", .kind = MR_OPTION_BOOL, .offset = offsetof(options, captured), .fallback = "false",
      .help = "one more column: when the picture was taken, if its source tells (media: clock)"},
+    {.name = "id", .kind = MR_OPTION_BOOL, .offset = offsetof(options, id), .fallback = "false",
+     .help = "one more column: what the program that sent the frame calls it (zmq.pull, zmq.sub)"},
     {.name = "state", .kind = MR_OPTION_BOOL, .offset = offsetof(options, state), .fallback = "false",
      .help = "one more column, the last: damaged (decode: damaged: mark), away (media: on_away: picture), else empty"},
     MR_OPTIONS_END,
@@ -152,8 +152,8 @@ static const mr_option option_table[] = {
 const mr_stage_type mr_csv_stage = {
     .name = "csv",
     .summary = "writes a table with one row for each class of each frame",
-    .help = "The columns are source, epoch, seq, sub, pts (seconds), file and label (of pictures of a folder; the "
-            "label is the truth, if the source has labels: true), rank (from 1), index, class (the label that was "
+    .help = "The columns are source, epoch, seq, sub, pts (seconds), file and label (of pictures of a folder, or as "
+            "the program says that sent them; the label is the truth), rank (from 1), index, class (the label that was "
             "found) and score. A frame without classes has one row in which the last four are empty.",
     .inputs = inputs,
     .options = option_table,

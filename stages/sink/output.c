@@ -356,7 +356,3 @@ size_t mr_element_text(char text[MR_NUMBER_TEXT], mr_dtype dtype, const uint8_t 
 bool mr_frame_is_damaged(const mr_frame *frame) {
     return frame->flags & MR_FRAME_CORRUPT && frame->format.payload != MR_PAYLOAD_PACKET;
 }
-
-bool mr_frame_is_file(const mr_frame *frame) {
-    return frame->media && frame->media->path && frame->media->is_file;
-}

@@ -86,8 +86,6 @@ size_t mr_seconds_text(char text[MR_NUMBER_TEXT], int64_t time_ns);
 /* Element `index` of a dense array as text, as in mr_float_text. */
 size_t mr_element_text(char text[MR_NUMBER_TEXT], mr_dtype dtype, const uint8_t *data, size_t index);
 
-/* Whether frame->media->path names the file that the frame was read from. */
-bool mr_frame_is_file(const mr_frame *frame);
 /* Of anything but packets, which are damaged, too, if decode drops their pictures. */
 bool mr_frame_is_damaged(const mr_frame *frame);
 

@@ -95,6 +95,13 @@ static void put_integer(mr_record *at, const char *key, uint64_t value) {
 
 /* ---- a frame --------------------------------------------------------------------------------------------------- */
 
+static void put_name(mr_record *at, const char *key, const char *name) {
+    if (!name)
+        return;
+    put_key(at, key);
+    put_text(at, name);
+}
+
 static void put_identity(mr_record *at, const mr_stage *self, const mr_frame *frame) {
     char text[MR_NUMBER_TEXT];
     put_key(at, "source");
@@ -106,10 +113,7 @@ static void put_identity(mr_record *at, const mr_stage *self, const mr_frame *fr
         put_integer(at, "sub", frame->identity.sub);
     put_key(at, "pts");
     put_number(at, text, mr_seconds_text(text, frame->pts_ns));
-    if (frame->id) {
-        put_key(at, "id");
-        put_text(at, mr_frame_id(frame));
-    }
+    put_name(at, "id", mr_frame_id(frame));
     if (frame->captured_ns) {
         char date[MR_DATE_TEXT];
         put_key(at, "captured");
@@ -123,14 +127,8 @@ static void put_identity(mr_record *at, const mr_stage *self, const mr_frame *fr
         put_key(at, "away");
         yajl_gen_bool(at->json, 1);
     }
-    if (!mr_frame_is_file(frame))
-        return;
-    put_key(at, "file");
-    put_text(at, frame->media->path);
-    if (frame->media->label) {
-        put_key(at, "label");
-        put_text(at, frame->media->label);
-    }
+    put_name(at, "file", mr_frame_file(frame));
+    put_name(at, "label", mr_frame_label(frame));
 }
 
 static void put_class_list(mr_record *at, const mr_result *result) {

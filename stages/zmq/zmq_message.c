@@ -181,10 +181,8 @@ static void put_frame(mr_zmq_message *at, const mr_frame *frame, record *to) {
     to->id = text_of(at, mr_frame_id(frame));
     to->damaged = mr_frame_is_damaged(frame);
     to->away = frame->flags & MR_FRAME_AWAY;
-    if (mr_frame_is_file(frame)) {
-        to->file = text_of(at, frame->media->path);
-        to->label = text_of(at, frame->media->label);
-    }
+    to->file = text_of(at, mr_frame_file(frame));
+    to->label = text_of(at, mr_frame_label(frame));
     if (newest)
         to->classes = put_classes(at, newest, &to->n_classes);
     put_stages(at, frame, to);

@@ -5,20 +5,16 @@
 #include <string.h>
 #include <yajl/yajl_parse.h>
 
+#include "engine/base/units.h"
 #include "engine/base/utf8.h"
 #include "engine/text/value.h"
 #include "millrace/status.h"
 #include "proto/results.pb-c.h"
 
 /* The difference of two times up to this, 145 years, fits in 64 bits. */
-static const int64_t MOST_NS = INT64_C(4600000000) * 1000000000;
+static const double MOST_SECONDS = 4.6e9;
 
-static int take_time(mr_zmq_record *to, double seconds, int64_t ns) {
-    if (!(fabs(seconds) < (double)MOST_NS * 1e-9))
-        return mr_fail(MR_ERROR_DATA, "pts is not a time in seconds");
-    to->pts_ns = ns;
-    return MR_OK;
-}
+enum { OTHER, PTS, END, FORMAT, ID, FILE_NAME, LABEL, FIELDS };
 
 static void take_format(mr_zmq_record *to, const char *text, size_t bytes) {
     const size_t room = sizeof to->format_text - 1, fit = mr_utf8_fit(text, bytes < room ? bytes : room);
@@ -28,9 +24,29 @@ static void take_format(mr_zmq_record *to, const char *text, size_t bytes) {
         to->format = (mr_format){.payload = MR_PAYLOAD_ANY};
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------------------------ */
+/* A text of the fields ID to LABEL; others are not taken. */
+static int take_name(mr_zmq_record *to, int field, const char *text, size_t bytes) {
+    const struct {
+        const char *name;
+        char *to;
+        size_t most;
+    } fields[FIELDS] = {[ID] = {"id", to->id, MR_FRAME_ID},
+                        [FILE_NAME] = {"file", to->file, MR_FRAME_FILE},
+                        [LABEL] = {"label", to->label, MR_FRAME_LABEL}},
+      *one = &fields[field];
+    if (!one->name)
+        return MR_OK;
+    if (bytes > one->most || memchr(text, '\0', bytes))
+        return mr_fail(MR_ERROR_DATA, "%s has %zu bytes or a zero: a text of at most %zu bytes is taken", one->name,
+                       bytes, one->most);
+    if (mr_utf8_fit(text, bytes) != bytes)
+        return mr_fail(MR_ERROR_DATA, "%s is not UTF-8", one->name);
+    memcpy(one->to, text, bytes);
+    one->to[bytes] = '\0';
+    return MR_OK;
+}
 
-enum { OTHER, PTS, END, FORMAT, ID };
+/* ---- JSON ------------------------------------------------------------------------------------------------------ */
 
 /* Reads members of the outer object only; inner ones are skipped, down to MOST_DEPTH. */
 typedef struct reader {
@@ -50,10 +66,11 @@ static int leave(void *context) {
 }
 
 static int on_key(void *context, const unsigned char *key, size_t bytes) {
-    static const char *const names[] = {[PTS] = "pts", [END] = "end", [FORMAT] = "format", [ID] = "id"};
+    static const char *const names[FIELDS] = {[PTS] = "pts", [END] = "end", [FORMAT] = "format", [ID] = "id",
+                                              [FILE_NAME] = "file", [LABEL] = "label"};
     reader *at = context;
     at->field = OTHER;
-    for (int i = PTS; at->depth == 1 && i <= ID; i++)
+    for (int i = PTS; at->depth == 1 && i < FIELDS; i++)
         if (strlen(names[i]) == bytes && memcmp(key, names[i], bytes) == 0)
             at->field = i;
     return 1;
@@ -66,46 +83,34 @@ static int on_bool(void *context, int value) {
     return 1;
 }
 
-static int on_double(void *context, double value) {
-    reader *at = context;
-    if (at->depth != 1 || at->field != PTS)
-        return 1;
-    const bool fits = fabs(value) < (double)INT64_MAX * 1e-9;
-    at->status = take_time(at->to, value, fits ? (int64_t)llround(value * 1e9) : 0);
-    return at->status == MR_OK;
-}
-
-static int take_id(mr_zmq_record *to, const char *text, size_t bytes) {
-    if (bytes > MR_FRAME_ID || memchr(text, '\0', bytes))
-        return mr_fail(MR_ERROR_DATA, "id has %zu bytes or a zero: a text of at most %d bytes is taken", bytes,
-                       MR_FRAME_ID);
-    if (mr_utf8_fit(text, bytes) != bytes)
-        return mr_fail(MR_ERROR_DATA, "id is not UTF-8");
-    memcpy(to->id, text, bytes);
-    to->id[bytes] = '\0';
-    return MR_OK;
-}
-
-static int on_integer(void *context, long long value) {
-    const reader *at = context;
-    if (at->depth == 1 && at->field == ID)
-        snprintf(at->to->id, sizeof at->to->id, "%lld", value);
-    return on_double(context, (double)value);
-}
-
 static int on_text(void *context, const unsigned char *text, size_t bytes) {
     reader *at = context;
     if (at->depth == 1 && at->field == FORMAT)
         take_format(at->to, (const char *)text, bytes);
-    if (at->depth == 1 && at->field == ID)
-        at->status = take_id(at->to, (const char *)text, bytes);
+    else if (at->depth == 1)
+        at->status = take_name(at->to, at->field, (const char *)text, bytes);
+    return !at->status;
+}
+
+/* As it is written: a name may be a number of any size. */
+static int on_number(void *context, const char *text, size_t bytes) {
+    reader *at = context;
+    char number[64];
+    const char *end;
+    double seconds;
+    if (at->depth != 1 || at->field != PTS)
+        return on_text(context, (const unsigned char *)text, bytes);
+    snprintf(number, sizeof number, "%.*s", (int)bytes, text);
+    if (bytes >= sizeof number || !mr_units_number(number, &seconds, &end) || !(fabs(seconds) < MOST_SECONDS))
+        at->status = mr_fail(MR_ERROR_DATA, "pts is not a time in seconds");
+    else
+        at->to->pts_ns = llround(seconds * 1e9);
     return !at->status;
 }
 
 static int read_json(mr_zmq_record *to, const uint8_t *record, size_t bytes) {
     static const yajl_callbacks callbacks = {.yajl_boolean = on_bool,
-                                             .yajl_integer = on_integer,
-                                             .yajl_double = on_double,
+                                             .yajl_number = on_number,
                                              .yajl_string = on_text,
                                              .yajl_start_map = enter,
                                              .yajl_map_key = on_key,
@@ -127,13 +132,17 @@ static int read_json(mr_zmq_record *to, const uint8_t *record, size_t bytes) {
 static int read_protobuf(mr_zmq_record *to, const uint8_t *record, size_t bytes) {
     Millrace__Results__Record *one = millrace__results__record__unpack(NULL, bytes, record);
     int status = one ? MR_OK : mr_fail(MR_ERROR_DATA, "the record is neither JSON nor message Record of results.proto");
-    if (one && one->time_case == MILLRACE__RESULTS__RECORD__TIME_PTS_NS)
-        status = take_time(to, (double)one->pts_ns * 1e-9, one->pts_ns);
+    if (one && one->time_case == MILLRACE__RESULTS__RECORD__TIME_PTS_NS) {
+        to->pts_ns = one->pts_ns;
+        if (!(fabs((double)one->pts_ns * 1e-9) < MOST_SECONDS))
+            status = mr_fail(MR_ERROR_DATA, "pts_ns is not a time in nanoseconds");
+    }
     if (one) {
         take_format(to, one->format, strlen(one->format));
         to->end = one->end;
-        if (!status)
-            status = take_id(to, one->id, strlen(one->id));
+        const char *const texts[FIELDS] = {[ID] = one->id, [FILE_NAME] = one->file, [LABEL] = one->label};
+        for (int i = ID; i < FIELDS && !status; i++)
+            status = take_name(to, i, texts[i], strlen(texts[i]));
         millrace__results__record__free_unpacked(one, NULL);
     }
     return status;

@@ -301,7 +301,7 @@ static int give(mr_stage *self, mr_io *io, message *got, int status) {
     else
         status = given->format.payload ? take_raw(self, got, frame) : take_image(self, got, frame);
     if (!status)
-        status = mr_frame_name(frame, got->fields.id);
+        status = mr_frame_name(frame, &(mr_frame_names){got->fields.id, got->fields.file, got->fields.label});
     if (status)
         return refuse(self, io, frame);
     frame->pts_ns = got->fields.pts_ns;

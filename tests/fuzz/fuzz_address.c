@@ -10,10 +10,10 @@
 
 #include "engine/base/arena.h"
 #include "engine/base/url.h"
+#include "engine/serve/http_address.h"
 #include "engine/text/yaml.h"
 #include "millrace/diagnostics.h"
 #include "millrace/status.h"
-#include "stages/preview/address.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
@@ -75,13 +75,13 @@ static void resolve(const char *base, const char *reference) {
 }
 
 static void listen_at(const char *text) {
-    mr_address address;
-    int status = mr_address_parse(text, &address);
+    mr_http_address address;
+    int status = mr_http_address_parse(text, &address);
     if (status == MR_OK && address.bytes == 0)
         abort();
     if (status != MR_OK && !*mr_message())
         abort();
-    (void)mr_address_host_is_local(text);
+    (void)mr_http_host_is_local(text);
 }
 
 static void take_credentials(const char *text) {

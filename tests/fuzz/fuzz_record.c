@@ -22,6 +22,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     if (status != MR_OK && (status != MR_ERROR_DATA || !*mr_message()))
         abort();
     if (status == MR_OK && (!memchr(record.id, 0, sizeof record.id) ||
+                            !memchr(record.file, 0, sizeof record.file) ||
+                            !memchr(record.label, 0, sizeof record.label) ||
                             !memchr(record.format_text, 0, sizeof record.format_text)))
         abort();
     free(exact);

@@ -61,6 +61,7 @@ ADDRESSES = [
     "http://[fe80::1]:8080/../a/./b", "srt://host:9000?mode=caller&passphrase=secret", "u:p@h", "localhost:8090",
     "[::1]:0", "127.0.0.1:8090", "https://a:b/c@d:e@host/f\0../g?h", "camera.example\0*.example,10.0.*",
     "text http://a:b@c/d, and rtsp://e:f@g/h?i=j@k", "data:image/jpeg,a@b", "//host/path\0//other/path",
+    "srt://h@st:90s00?mode=calt://h@sler&passphrase=",
 ]
 REQUESTS = [
     {"millrace": 1, "do": "status"}, {"millrace": 1, "do": "disable", "argument": "cuda:1"},
@@ -221,6 +222,20 @@ def transport():
     put("ts", "gap", b"\x10\x03\1\0" + data.getvalue()[:188 * 6] + data.getvalue()[188 * 7:])
 
 
+def indexes():
+    """MP4 with its index at the end and in fragments, and QuickTime, without their media data."""
+    for name, kind, flags in (("plain", "mp4", ""), ("fragments", "mp4", "frag_keyframe+empty_moov"),
+                              ("sidx", "mp4", "dash+frag_keyframe+empty_moov"), ("quicktime", "mov", "")):
+        data = io.BytesIO()
+        with av.open(data, "w", format=kind, options={"movflags": flags} if flags else {}) as to:
+            stream = to.add_stream("mpeg4", rate=25)
+            stream.width, stream.height, stream.pix_fmt = 16, 16, "yuv420p"
+            for n in range(4):
+                to.mux(stream.encode(av.VideoFrame.from_image(picture((16, 16)))))
+            to.mux(stream.encode(None))
+        put("mp4", name, b"\0\0\0" + data.getvalue())
+
+
 # ---- models -------------------------------------------------------------------------------------------------------
 
 def networks():
@@ -275,6 +290,7 @@ pictures()
 coded = streams()
 rtsp(coded)
 transport()
+indexes()
 networks()
 heads()
 if len(sys.argv) > 2:

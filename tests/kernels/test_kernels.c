@@ -342,6 +342,23 @@ static void best_classes_on_a_device(void **state) {
     on_device_close(&d);
 }
 
+/* Not as Relu of networks, where -infinity is 0: a vector that is not finite has no classes, whatever the kind. */
+static void rectified_units_hide_nothing(void **state) {
+    (void)state;
+    const float gate[] = {NAN, -INFINITY, INFINITY, -1, -0.0f, 0, 2}, src[] = {1, 2, 3, 4, 5, 6, NAN};
+    float got[7];
+    mr_rectify_work work = {.gate = gate, .src = gate, .dst = got, .count = 7};
+    mr_rectify(&work);
+    const float units[] = {NAN, NAN, INFINITY, 0, 0, 0, 2};
+    for (int i = 0; i < 7; i++)
+        assert_true(isnan(units[i]) ? isnan(got[i]) != 0 : got[i] == units[i]);
+    work.src = src;
+    mr_rectify(&work);
+    const float derivative[] = {NAN, NAN, 3, 0, 0, 0, NAN};
+    for (int i = 0; i < 7; i++)
+        assert_true(isnan(derivative[i]) ? isnan(got[i]) != 0 : got[i] == derivative[i]);
+}
+
 static void rectified_units_on_a_device(void **state) {
     enum { COUNT = 35 };
     on_device d;
@@ -362,7 +379,7 @@ static void rectified_units_on_a_device(void **state) {
     for (int i = 0; i < COUNT; i++) {
         float *got = take(&d, works[i].dst, works[i].count + 1);
         for (size_t k = 0; k < works[i].count; k++)
-            if (isnan(gate[i][k]))
+            if (isnan(gate[i][k]) || gate[i][k] == -INFINITY)
                 assert_true(isnan(got[k]));
             else if (isnan(src[i][k]))
                 assert_true(isnan(got[k]) == (gate[i][k] > 0));
@@ -710,6 +727,7 @@ int main(void) {
         cmocka_unit_test(a_named_variant_is_in_all_tables), /* first, as tables are not filled yet */
         cmocka_unit_test(scores_and_best_classes),
         cmocka_unit_test(odd_logits),
+        cmocka_unit_test(rectified_units_hide_nothing),
         cmocka_unit_test(best_of_many),
         cmocka_unit_test(vectors_of_length_one),
         cmocka_unit_test(pooling_both_layouts),

@@ -30,6 +30,7 @@ engine/device/cuda: engine/base engine/device engine/device/probe
 engine/device/open: engine/base engine/device engine/device/probe engine/device/sim engine/device/cuda
 engine/data: engine/base engine/device
 engine/observe: engine/base
+engine/serve: engine/base
 engine/spec: engine/base engine/data engine/device engine/device/sim engine/device/open engine/text
 engine/plan: engine/base engine/device engine/device/sim engine/text engine/spec
 engine/planner: engine/base engine/device engine/device/sim engine/device/open engine/text engine/spec engine/plan
@@ -45,8 +46,8 @@ engine/transport/session: engine/base engine/data engine/transport
 engine/transport/wire: engine/base engine/data engine/transport
 engine/transport/shm: engine/base engine/data engine/transport/wire
 engine/transport/zmq: engine/base engine/observe engine/transport/wire
-engine/transport/cut: engine/base engine/data engine/observe engine/plan engine/flow engine/flow/instance engine/flow/ledger
-    engine/flow/link engine/transport engine/transport/session engine/transport/wire engine/transport/shm
+engine/transport/cut: engine/base engine/data engine/observe engine/plan engine/flow engine/flow/instance
+    engine/flow/ledger engine/flow/link engine/transport engine/transport/session engine/transport/wire engine/transport/shm
     engine/transport/zmq
 engine/pipeline: engine/base engine/data engine/text engine/spec engine/plan engine/planner engine/flow
     engine/flow/executor engine/flow/link engine/transport/cut engine/transport/zmq
@@ -66,9 +67,10 @@ stages/train: engine/base engine/device engine/device/open engine/transport/zmq 
     kernels/vector stages/model
 stages/media/coded: engine/base
 stages/media/ts: engine/base
+stages/media/mp4: engine/base
 stages/media/still: engine/base
-stages/media: engine/base engine/device engine/device/cuda stages stages/media/coded stages/media/still
-    stages/media/ts
+stages/media: engine/base engine/device engine/device/cuda stages stages/media/coded stages/media/mp4
+    stages/media/still stages/media/ts
 stages/live/mjpeg: engine/base
 stages/live/web: engine/base stages stages/media
 stages/live: engine/base stages stages/media stages/media/coded stages/media/ts stages/live/mjpeg stages/live/web
@@ -78,7 +80,7 @@ stages/decode: engine/base engine/data engine/device engine/device/open engine/d
 stages/encode: engine/base engine/device stages stages/media
 stages/image: engine/base engine/device kernels/preprocess kernels/classical stages
 stages/sink: engine/base engine/data stages stages/media stages/media/still
-stages/preview: engine/base stages stages/media stages/media/still stages/sink
+stages/preview: engine/base engine/serve stages stages/media stages/media/still stages/sink
 stages/video: engine/base stages stages/media stages/media/coded stages/sink
 stages/operations: engine/base engine/device engine/device/open engine/device/probe engine/device/cuda
     engine/device/sim kernels/preprocess kernels/classical kernels/vector kernels/ceiling stages/model stages/model/onnx

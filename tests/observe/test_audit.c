@@ -237,6 +237,33 @@ static void peers_that_are_let_in_do_not_fill_it(void **state) {
     assert_true(in->entries + in->left_out >= PEERS);
 }
 
+/* A source that is live for three seconds and away for half a second, for a day; and then away for good. */
+static void states_of_a_flapping_source(void **state) {
+    (void)state;
+    enum { LIVE = 2, AWAY = 4, ENDED = 6 };
+    const int64_t second_ns = 1000000000, day_ns = 86400 * second_ns;
+    mr_audit_states states = {0};
+    uint64_t entries = 0, changes = 0, told = 0, left_out = 0;
+    int64_t now_ns = second_ns;
+    for (int last = 0; now_ns < day_ns; now_ns += second_ns / 2) {
+        const int one = now_ns / (second_ns / 2) % 7 ? LIVE : AWAY;
+        changes += one != last;
+        last = one;
+        if (!mr_audit_may_state(&states, now_ns, one, false, &left_out))
+            continue;
+        entries++;
+        told += 1 + left_out;
+        assert_int_equal(told, changes);
+    }
+    assert_true(changes > 49000 && entries > 800 && entries < 20 + 24 * 60 + 1);
+    for (int i = 0; i < 130; i++)
+        mr_audit_may_state(&states, now_ns += second_ns / 2, AWAY, false, &left_out);
+    assert_int_equal(states.entered, AWAY);
+    assert_true(mr_audit_may_state(&states, now_ns, ENDED, true, &left_out));
+    assert_int_equal(left_out, 0);
+    assert_false(mr_audit_may_state(&states, now_ns, ENDED, true, &left_out));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_full_disk_leaves_whole_lines, begin, finish),
@@ -245,6 +272,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(what_is_not_a_regular_file_is_taken_as_it_is, begin, finish),
         cmocka_unit_test_setup_teardown(a_log_takes_the_place_of_another, begin, finish),
         cmocka_unit_test_setup_teardown(peers_that_are_let_in_do_not_fill_it, begin, finish),
+        cmocka_unit_test(states_of_a_flapping_source),
     };
     return cmocka_run_group_tests_name("audit", tests, NULL, NULL);
 }

@@ -105,6 +105,8 @@ def check_shares(rng):
     got = ours(scores, np.zeros(200, int), group)["share"]
     wilson = scipy.stats.binomtest(int(alike[::5].sum()), 40).proportion_ci(method="wilson")
     assert np.abs(got - [wilson.low, wilson.high]).max() < WITHIN, (got, wilson)
+    got = ours(scores, np.zeros(200, int), np.zeros(200, int))["share"]  # one group says how right one group is
+    assert got[1] - got[0] > 0.7, got
     got = ours(np.tile([0.9, 0.1], (200, 1)), np.zeros(200, int), group)["share"]
     wilson = scipy.stats.binomtest(40, 40).proportion_ci(method="wilson")
     assert np.abs(got - [wilson.low, wilson.high]).max() < WITHIN, (got, wilson)

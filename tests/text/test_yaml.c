@@ -294,6 +294,33 @@ static void what_variables_make_is_limited(void **state) {
     free(value);
 }
 
+/* User and password stand in the node, and the text has neither. The last one has a "://" in its query. */
+static void passwords_are_taken_out_of_urls(void **state) {
+    (void)state;
+    static const struct {
+        const char *url, *text, *user, *password;
+    } cases[] = {
+        {"rtsp://u:p%20q@h/x", "rtsp://h/x", "u", "p q"},
+        {"srt://h:1?passphrase=s", "srt://h:1", NULL, "s"},
+        {"srt://u@h:1?passphrase=s&mode=caller", "srt://h:1?mode=caller", "u", "s"},
+        {"srt://u:p@h:1?mode=caller&passphrase=s", "srt://h:1?mode=caller", "u", "s"},
+        {"srt://h@st:90?mode=c://h@s&passphrase=s", "srt://st:90?mode=c://h@s", "h", "s"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        mr_arena arena = {0};
+        mr_diagnostics wrong = {0};
+        mr_yaml node = {.kind = MR_YAML_SCALAR, .text = cases[i].url, .quoted = true};
+        assert_int_equal(mr_yaml_take_credentials(&node, &arena, &wrong), MR_OK);
+        assert_string_equal(node.text, cases[i].text);
+        assert_int_equal(!node.user, !cases[i].user);
+        if (node.user)
+            assert_string_equal(node.user, cases[i].user);
+        assert_string_equal(node.password, cases[i].password);
+        mr_diagnostics_fini(&wrong);
+        mr_arena_fini(&arena);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_byte_order_mark_is_passed_over),
@@ -311,6 +338,7 @@ int main(void) {
         cmocka_unit_test(missing_variables_are_errors_with_a_place),
         cmocka_unit_test(wrong_variables_are_errors),
         cmocka_unit_test(what_variables_make_is_limited),
+        cmocka_unit_test(passwords_are_taken_out_of_urls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

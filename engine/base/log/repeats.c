@@ -92,7 +92,7 @@ static int group(char text[32], uint64_t count) {
 
 static void sum_up(entry *at, int64_t now_ns, mr_log_level *level, char line[MR_REPEATS_TEXT]) {
     char count[32], span[32];
-    int64_t seconds = (now_ns - at->begun_ns + second_ns - 1) / second_ns;
+    int64_t seconds = (now_ns - at->begun_ns + second_ns / 2) / second_ns;
     group(count, at->counted);
     if (seconds == minute_ns / second_ns)
         snprintf(span, sizeof span, "minute");

@@ -68,8 +68,6 @@ static void make_room(mr_departed *departed) {
     departed->count--;
 }
 
-/* ---- accounts ---------------------------------------------------------------------------------------------------- */
-
 /* ---- epochs ------------------------------------------------------------------------------------------------------ */
 
 typedef struct mr_departed_epochs {
@@ -95,6 +93,8 @@ static void note_epoch(mr_departed *departed, const char *id, uint32_t next) {
     }
     departed->epochs[departed->epoch_count++] = (mr_departed_epochs){id, next};
 }
+
+/* ---- accounts ---------------------------------------------------------------------------------------------------- */
 
 void mr_departed_add(mr_departed *departed, mr_account *account) {
     note_epoch(departed, account->row.id, account->stay.last_epoch + 1);

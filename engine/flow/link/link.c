@@ -367,6 +367,13 @@ static void add_waiter(lane_queue *lane, mr_task *producer) {
         mr_task_wake_at(producer, mr_executor_now_ns(producer->executor) + again_ns);
 }
 
+/* Removes the gaps of a lane. What was first is then an item behind them, or nothing, though the lane stays listed. */
+static void forget_gaps(mr_link *link, lane_queue *lane) {
+    link->items -= lane->count;
+    discard_gap_marks(lane);
+    link->items += lane->count;
+}
+
 /* Applies the policy to a frame whose lane is full. False: the producer must wait. */
 static bool admit(mr_link *link, lane_queue *lane, mr_item *item, mr_task *producer) {
     if ((lane->waits_for_key && skips(lane, link->params.stage, item)) ||
@@ -377,6 +384,8 @@ static bool admit(mr_link *link, lane_queue *lane, mr_item *item, mr_task *produ
         return false;
     }
     shed(lane, &link->params, item);
+    if (!link->params.wants_gaps)
+        forget_gaps(link, lane);
     return true;
 }
 
@@ -428,12 +437,14 @@ bool mr_link_put(mr_link *link, mr_item *item, mr_task *producer, bool *news) {
             expect_again(lane);
     } else if (item->kind == MR_ITEM_FRAME)
         enters = admitted = admit(link, lane, item, producer);
+    enters &= item->kind != MR_ITEM_GAP || link->params.wants_gaps;
     *news |= enters && (link->items == 0 || link->params.wake_always);
     if (enters) {
         end_absence(link, lane);
+        link->items -= lane->count;
         append(lane, item);
+        link->items += lane->count;
         list_lane(link, lane);
-        link->items++;
     }
     if (link->tracing.trace)
         trace_lane(link, lane);
@@ -498,6 +509,10 @@ static inline size_t pop(mr_link *link, mr_item *items, size_t count, mr_link_cl
         lane_queue *lane = lane_in_turn(link);
         if (lane == left)
             break;
+        if (!lane->count) { /* its gaps were removed */
+            pass_turn(link, lane);
+            continue;
+        }
         if (claim && leaves_first(link, lane, claim, context)) {
             left = left ? left : lane;
             continue;

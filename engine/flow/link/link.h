@@ -10,9 +10,9 @@
  * within a lane is kept.
  *
  * If a lane is full, the policy decides. Block leaves the frame with the producer, who is woken when enough of the lane
- * is free for more than one frame. Drop-oldest and drop-newest drop in the name of the consuming stage and leave a gap.
- * Of compressed packets, those that no other refers to go first; else everything up to the next key frame goes (reason
- * "gop"), since it could not be decoded.
+ * is free for more than one frame. Drop-oldest and drop-newest drop in the name of the consuming stage and leave a gap
+ * if gaps are wanted. Of compressed packets, those that no other refers to go first; else everything up to the next key
+ * frame goes (reason "gop"), since it could not be decoded.
  *
  * Threads: any; a lock guards each link. The consumer's waker and the producers' tasks are called without it. */
 #ifndef MILLRACE_FLOW_LINK_LINK_H
@@ -51,6 +51,7 @@ typedef struct mr_link_params {
     int refill;               /* waiting producers are woken if no more frames than this are left in a lane */
     mr_policy policy;
     bool keeps_head;          /* the consumer uses mr_link_head: the first item of a lane is not dropped */
+    bool wants_gaps;          /* the consumer, or a stage behind it, needs to know of gaps; else none is kept */
     const char *stage;        /* id of the consumer, in whose name frames are dropped */
     void (*wake)(void *context); /* called if the consumer has new items */
     bool wake_always;         /* for each item; else only if the link was empty, which is enough for one entry */

@@ -99,7 +99,8 @@ MR_API int mr_bootstrap(const int32_t *group, size_t rows, size_t groups, size_t
 /* The 95% interval of a share of rows, such as the accuracy: Wilson's (Probable Inference, 1927), which stays open
  * where no row is wrong. right[i]: row i counts. Rows of a group may resemble each other, so they count as rows / D. D
  * is the variance of the share over groups by that of independent rows, at least 1 (Korn and Graubard, 1998). If all
- * rows are right, or none, D is unknown and each group counts once. Both ends are NaN if there are no rows. */
+ * rows are right, or none, or all are of one group, D is unknown and each group counts once. Both ends are NaN if there
+ * are no rows. */
 MR_API int mr_share_interval(const int32_t *group, const bool *right, size_t rows, size_t groups,
                              mr_interval *interval);
 

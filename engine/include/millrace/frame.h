@@ -177,7 +177,7 @@ typedef struct mr_frame {
                             0: not known */
     int64_t deadline_ns; /* on the same clock: no work is begun on the frame after it; 0: none */
     uint32_t flags;
-    mr_buffer *id;       /* what the program that sent it calls it: a text; NULL: it has no name (mr_frame_id) */
+    mr_buffer *names;    /* what the program that sent it calls it (mr_frame_name); NULL: nothing */
     mr_media *media;     /* may be NULL */
     mr_result *results;  /* newest first; may be NULL */
     mr_event *ready;     /* NULL: payload may be read. Else it may be read once the event is done */
@@ -192,12 +192,21 @@ MR_API mr_frame *mr_frame_ref(mr_frame *frame);
 /* Drops *frame and sets it to NULL; NULL is allowed. */
 MR_API void mr_frame_unref(mr_frame **frame);
 
-/* The name that the program which sent the frame gave it, and that its records have; "": none. */
+/* The most bytes of a frame's names. */
+enum { MR_FRAME_ID = 255, MR_FRAME_FILE = 4095, MR_FRAME_LABEL = 255 };
+/* What the program that sent a frame calls it, the file that the picture is from, and its true class. "": none. */
+typedef struct mr_frame_names {
+    const char *id, *file, *label;
+} mr_frame_names;
+/* Gives a frame names, in place of those it had; frames that are made of it afterwards have them, too. Characters of
+ * UTF-8 are kept up to the first that is none, or that does not fit. MR_ERROR_MEMORY: the frame keeps its names. */
+MR_API int mr_frame_name(mr_frame *frame, const mr_frame_names *names);
+/* They live as long as the frame. */
+MR_API mr_frame_names mr_frame_given_names(const mr_frame *frame);
+/* The names that its records have: those it was given, else those of its media. NULL: none. */
 MR_API const char *mr_frame_id(const mr_frame *frame);
-/* Gives a frame without one a name, which all frames that are made of it have, too. "" is none. Characters of UTF-8 are
- * kept up to the first that is none, or that does not fit in MR_FRAME_ID bytes. MR_ERROR_MEMORY. */
-enum { MR_FRAME_ID = 255 };
-MR_API int mr_frame_name(mr_frame *frame, const char *id);
+MR_API const char *mr_frame_file(const mr_frame *frame);
+MR_API const char *mr_frame_label(const mr_frame *frame);
 
 /* The vector of a frame that `classify` takes: the newest tensor among the results that has the name `tensor`; without
  * a name (NULL) the payload if that is a vector, else the newest tensor that is one. */

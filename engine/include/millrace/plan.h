@@ -152,6 +152,7 @@ typedef struct mr_view_stage {
     double rate;                    /* of sources: that it offers */
     bool paced;                     /* it keeps to that rate, whether its frames are taken or not */
     bool repeats;                   /* of sources: it can give its frames again, in another run */
+    bool endless;                   /* of sources: it has no end, or none that is known */
     int64_t frames;                 /* of sources: how many will come */
     int64_t deadline_ns;            /* of sources; 0: none */
     size_t source_count;            /* whose frames come here */

@@ -77,7 +77,7 @@ typedef struct mr_result_kind {
     const mr_field *fields; /* of an element; NULL: results contain an array */
     size_t element_bytes;   /* size of one element; 0 of arrays */
     bool on_device;         /* arrays: they may lie in a device's memory, and are copied from and to it */
-    /* Compares two results that contain equally many elements, for `millrace verify`. NULL: value by value, in order. */
+    /* Compares two results with equally many elements, for `millrace verify`. NULL: value by value, in order. */
     void (*compare)(const mr_result *a, const mr_result *b, const mr_comparison *to);
 } mr_result_kind;
 

@@ -472,8 +472,8 @@ MR_API void mr_io_set_due(mr_io *io, mr_frame *frame, int64_t due_ns);
 MR_API int mr_io_add_result(mr_io *io, mr_frame *frame, const mr_result_kind *kind, size_t capacity,
                             mr_result **result);
 
-/* The same with kind, stage, name and format of `from`. Contents that lie outside of `from` itself are shared: `data` is
- * that of `from`. Else there is room for them, and the caller copies mr_result_bytes(from) to `data`, and `count`. */
+/* The same with kind, stage, name and format of `from`. Contents that lie outside of `from` itself are shared: `data`
+ * is that of `from`. Else there is room for them: the caller copies mr_result_bytes(from) to `data`, and `count`. */
 MR_API int mr_io_add_like(mr_io *io, mr_frame *frame, const mr_result *from, mr_result **result);
 
 /* Adds a named tensor to a frame that is not yet emitted, with room for `format`: *data is filled in by this call's

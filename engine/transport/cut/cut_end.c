@@ -251,7 +251,7 @@ mr_cut_reporter mr_cut_reporter_of(const mr_cut *cut) {
 
 static void report_never(const mr_cut_reporter *reporter, const char *address) {
     const mr_cut *cut = reporter->cut;
-    if (*reporter->refused && address)
+    if (reporter->refused_ns && address)
         mr_log(MR_LOG_WARNING,
                "%s: %s and %s do not work together (%s): this node fails in %d s, unless %s is started again with the "
                "same pipeline and version",

@@ -11,18 +11,9 @@
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-/* Strings that protobuf-c will only read. */
-static char *text(const char *from) {
-    static const char empty[] = "";
-    const char *given = from ? from : empty;
-    char *same;
-    memcpy(&same, &given, sizeof same);
-    return same;
-}
-
 static void write_codec(const mr_codec_description *from, Millrace__V1__Codec *codec) {
-    codec->name = text(from->name);
-    codec->pixel = text(from->pixel);
+    codec->name = mr_wire_text(from->name);
+    codec->pixel = mr_wire_text(from->pixel);
     codec->extra.len = from->extra_bytes;
     memcpy(&codec->extra.data, &from->extra, sizeof codec->extra.data);
     codec->tag = from->tag;
@@ -45,12 +36,12 @@ static void write_codec(const mr_codec_description *from, Millrace__V1__Codec *c
 static int pack(mr_wire_writer *writer, const mr_media *from, packed_media *to) {
     Millrace__V1__Media media = MILLRACE__V1__MEDIA__INIT;
     Millrace__V1__Codec codec = MILLRACE__V1__CODEC__INIT;
-    media.path = text(from->path);
+    media.path = mr_wire_text(from->path);
     media.still = from->still;
     media.live = from->live;
     media.is_file = from->is_file;
     media.labelled = from->label != NULL;
-    media.label = text(from->label);
+    media.label = mr_wire_text(from->label);
     media.label_index = from->label_index;
     media.rate_num = (uint32_t)from->rate_num;
     media.rate_den = (uint32_t)from->rate_den;

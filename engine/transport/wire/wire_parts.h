@@ -95,6 +95,11 @@ struct mr_wire_writer {
 int mr_wire_write_media(mr_wire_writer *writer, mr_media *media, uint32_t *number);
 void mr_wire_forget_media(mr_wire_writer *writer);
 
+/* A text that protobuf-c will only read; "" for NULL. */
+static inline char *mr_wire_text(const char *from) {
+    return (char *)(uintptr_t)(from ? from : "");
+}
+
 /* Places of bytes: numbers of blocks from 1, 0: none. */
 typedef struct wire_spot {
     uint32_t block;

@@ -386,6 +386,16 @@ static int64_t subtract(int64_t a, int64_t b) {
     return difference;
 }
 
+static bool is_name(const char *text, size_t most) {
+    return mr_utf8_fit(text, most) == strlen(text);
+}
+
+static int name_frame(const Millrace__V1__Item *item, mr_frame *frame) {
+    if (!is_name(item->id, MR_FRAME_ID) || !is_name(item->file, MR_FRAME_FILE) || !is_name(item->label, MR_FRAME_LABEL))
+        return refuse("a frame with a name that is too long, or that is not UTF-8");
+    return mr_frame_name(frame, &(mr_frame_names){item->id, item->file, item->label});
+}
+
 static int fill_frame(mr_wire_reader *reader, const Millrace__V1__Item *item, mr_frame *frame) {
     const mr_format *format = find_format(reader, item->format);
     if (!format)
@@ -398,11 +408,9 @@ static int fill_frame(mr_wire_reader *reader, const Millrace__V1__Item *item, mr
     frame->duration_ns = item->duration_ns;
     frame->born_ns = subtract(reader->now_ns, item->age_ns);
     frame->captured_ns = item->captured_ns;
-    if (mr_utf8_fit(item->id, MR_FRAME_ID) != strlen(item->id))
-        return refuse("a frame with a name of more than 255 bytes, or that is not UTF-8");
-    int named = mr_frame_name(frame, item->id);
-    if (named)
-        return named;
+    int status = name_frame(item, frame);
+    if (status)
+        return status;
     if (item->remaining_ns)
         frame->deadline_ns = subtract(reader->now_ns, subtract(0, item->remaining_ns));
     frame->flags = item->flags & (MR_FRAME_KEY | MR_FRAME_DISPOSABLE | MR_FRAME_CORRUPT | MR_FRAME_HIDDEN |
@@ -411,7 +419,7 @@ static int fill_frame(mr_wire_reader *reader, const Millrace__V1__Item *item, mr
         return refuse("a frame with media that the message does not describe");
     if (item->media)
         frame->media = mr_media_ref(reader->media[item->media - 1]);
-    int status = read_planes(reader, item, frame);
+    status = read_planes(reader, item, frame);
     return status ? status : read_results(reader, item, frame);
 }
 

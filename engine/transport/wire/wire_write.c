@@ -353,7 +353,10 @@ static int write_frame(mr_wire_writer *writer, const mr_frame *frame, Millrace__
     item->duration_ns = frame->duration_ns;
     item->age_ns = writer->now_ns - frame->born_ns;
     item->captured_ns = frame->captured_ns;
-    item->id = (char *)(uintptr_t)mr_frame_id(frame); /* protobuf-c only reads it */
+    const mr_frame_names names = mr_frame_given_names(frame);
+    item->id = mr_wire_text(names.id);
+    item->file = mr_wire_text(names.file);
+    item->label = mr_wire_text(names.label);
     int64_t remaining_ns = frame->deadline_ns - writer->now_ns;
     if (frame->deadline_ns)
         item->remaining_ns = remaining_ns ? remaining_ns : -1; /* 0 stands for none */
@@ -443,13 +446,6 @@ void mr_wire_writer_destroy(mr_wire_writer **writer) {
 
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
 
-/* A string that protobuf-c will only read. */
-static char *text(const char *from) {
-    char *same;
-    memcpy(&same, &from, sizeof same);
-    return same;
-}
-
 static int write_settled(mr_wire_writer *writer, const mr_cut_message *message, Millrace__V1__Report *report) {
     static const Millrace__V1__Settled__Outcome outcome[] = {
         [MR_NOTE_NONE] = MILLRACE__V1__SETTLED__OUTCOME__HELD,
@@ -519,14 +515,14 @@ static void write_handshake(const mr_cut_message *message, Millrace__V1__Hello *
     if (message->kind == MR_MESSAGE_HELLO) {
         hello->oldest_version = message->hello.oldest_version;
         hello->newest_version = message->hello.newest_version;
-        hello->name = text(message->hello.name);
+        hello->name = mr_wire_text(message->hello.name);
         hello->incarnation = message->hello.incarnation;
         hello->attempt = message->hello.attempt;
         memcpy(digest, message->hello.digest, MR_DIGEST_BYTES);
         hello->digest = (ProtobufCBinaryData){.len = MR_DIGEST_BYTES, .data = digest};
-        hello->cut = text(message->hello.cut);
-        hello->formats = text(message->hello.formats);
-        hello->memory = text(message->hello.memory);
+        hello->cut = mr_wire_text(message->hello.cut);
+        hello->formats = mr_wire_text(message->hello.formats);
+        hello->memory = mr_wire_text(message->hello.memory);
         hello->kinds = (uint32_t *)(uintptr_t)message->hello.kinds; /* protobuf-c only reads it */
         hello->n_kinds = message->hello.kind_count;
     } else {
@@ -537,7 +533,7 @@ static void write_handshake(const mr_cut_message *message, Millrace__V1__Hello *
         welcome->beat_ns = (uint64_t)message->welcome.beat_ns;
         welcome->live = message->welcome.live;
         welcome->run_state = (Millrace__V1__RunState)message->welcome.run_state;
-        welcome->memory = text(message->welcome.memory);
+        welcome->memory = mr_wire_text(message->welcome.memory);
     }
 }
 
@@ -571,7 +567,7 @@ static int write_body(mr_wire_writer *writer, const mr_cut_message *message, siz
         envelope.reject = &reject;
         reject.reason = (Millrace__V1__Reject__Reason)message->reject.reason;
         reject.attempt = message->reject.attempt;
-        reject.text = text(message->reject.text);
+        reject.text = mr_wire_text(message->reject.text);
         break;
     case MR_MESSAGE_ITEMS:
         envelope.body_case = MILLRACE__V1__ENVELOPE__BODY_ITEMS;
@@ -592,7 +588,7 @@ static int write_body(mr_wire_writer *writer, const mr_cut_message *message, siz
     case MR_MESSAGE_BYE:
         envelope.body_case = MILLRACE__V1__ENVELOPE__BODY_BYE;
         envelope.bye = &bye;
-        bye.text = text(message->bye.text);
+        bye.text = mr_wire_text(message->bye.text);
         break;
     }
     if (!status && envelope.body_case == MILLRACE__V1__ENVELOPE__BODY_ITEMS)

@@ -31,6 +31,7 @@ struct mr_io_thread {
     nfds_t polled_count;
     bool routed;            /* one ROUTER */
     mr_routes routes;
+    bool has_broken;        /* routes that are not reported as lost yet */
     int event;
     atomic_bool woken, asleep;
     pthread_mutex_t turn_lock;   /* held by the thread that uses the sockets and calls the owner: the I/O thread, unless
@@ -224,13 +225,15 @@ static int send_part(void *socket, const mr_wire_part *part, int more) {
 }
 
 static bool send_id(mr_io_thread *io_thread, uint32_t route) {
-    const mr_route_entry *entry = mr_routes_find(&io_thread->routes, route);
-    if (entry && give_bytes(mr_zmq_handle(io_thread->sockets[0]), entry->id, entry->bytes, ZMQ_SNDMORE) >= 0)
-        return true;
-    if (entry && errno == EAGAIN)
+    mr_route_entry *entry = mr_routes_find(&io_thread->routes, route);
+    if (!entry)
+        io_thread->params.lost(io_thread->params.context, route);
+    if (!entry || entry->broken)
         return false;
-    mr_routes_forget(&io_thread->routes, route);
-    io_thread->params.lost(io_thread->params.context, route);
+    if (give_bytes(mr_zmq_handle(io_thread->sockets[0]), entry->id, entry->bytes, ZMQ_SNDMORE) >= 0)
+        return true;
+    entry->broken = errno != EAGAIN;
+    io_thread->has_broken |= entry->broken;
     return false;
 }
 
@@ -303,14 +306,25 @@ static void sleep_a_while(mr_io_thread *io_thread) {
     }
 }
 
+/* What a peer sent before it closed the connection, such as its goodbye, has been received by now. */
+static void report_broken(mr_io_thread *io_thread) {
+    uint32_t route;
+    if (!io_thread->has_broken)
+        return;
+    io_thread->has_broken = false;
+    while ((route = mr_routes_forget_broken(&io_thread->routes)) != MR_NO_ROUTE)
+        io_thread->params.lost(io_thread->params.context, route);
+}
+
 static void *run(void *context) {
     mr_io_thread *io_thread = context;
     pthread_mutex_lock(&io_thread->turn_lock);
     for (bool goes_on = true; goes_on;) {
         atomic_store(&io_thread->woken, false);
         bool more = receive_some(io_thread);
+        report_broken(io_thread);
         goes_on = io_thread->params.work(io_thread->params.context, &io_thread->wake_ns);
-        if (goes_on && !more)
+        if (goes_on && !more && !io_thread->has_broken)
             sleep_a_while(io_thread);
     }
     pthread_mutex_unlock(&io_thread->turn_lock);
@@ -349,7 +363,8 @@ void mr_io_thread_work_inline(mr_io_thread *io_thread) {
     const int64_t until_ns = io_thread->wake_ns;
     io_thread->sent = false;
     bool goes_on = io_thread->params.work(io_thread->params.context, &io_thread->wake_ns);
-    bool wake = !goes_on || io_thread->wake_ns < until_ns || (io_thread->sent && has_message(io_thread));
+    bool wake = !goes_on || io_thread->has_broken || io_thread->wake_ns < until_ns ||
+                (io_thread->sent && has_message(io_thread));
     pthread_mutex_unlock(&io_thread->turn_lock);
     if (wake)
         mr_io_thread_wake(io_thread);

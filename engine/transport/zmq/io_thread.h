@@ -26,7 +26,7 @@ typedef struct mr_io_thread_params {
     /* A message: parts are borrowed; those with a buffer may be kept by a reference to it. No parts: malformed message.
      */
     void (*receive)(void *context, uint32_t route, const mr_wire_part *parts, size_t count);
-    /* The route is closed. */
+    /* The route is closed: no message comes over it any more. */
     void (*lost)(void *context, uint32_t route);
     /* Does pending work, after messages were received, after a wake-up, or at *wake_ns (on the clock of mr_clock_real).
      * Sets *wake_ns to the latest time of the next call. False: the thread ends. */
@@ -52,7 +52,8 @@ void mr_io_thread_work_inline(mr_io_thread *io_thread);
  * mr_io_thread_work_inline soon. */
 bool mr_io_thread_receive_inline(mr_io_thread *io_thread);
 /* I/O thread only: sends a message, whose parts with buffers are referred to until they are sent. If the route is
- * closed, `lost` is called. False: not sent, since no connection is established (yet). */
+ * closed, `lost` is called, once the messages that came before have been received. False: not sent, since no connection
+ * is established (yet, or any more). */
 bool mr_io_thread_send(mr_io_thread *io_thread, uint32_t route, const mr_wire_part *parts, size_t count);
 /* I/O thread only, of a ROUTER: the route belongs to that peer, below MR_ZMQ_MOST_KNOWN; its former route is a
  * stranger's again, see mr_zmq_know. */

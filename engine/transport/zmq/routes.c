@@ -46,6 +46,7 @@ uint32_t mr_routes_receive(mr_routes *routes, const void *id, size_t bytes, int 
         entry->number = routes->next++;
         entry->peer = MR_NO_PEER;
         entry->fd = -1;
+        entry->broken = false;
         entry->bytes = bytes;
         memcpy(entry->id, id, bytes);
     }
@@ -69,17 +70,19 @@ const mr_route_entry *mr_routes_know(mr_routes *routes, uint32_t number, uint32_
     return known;
 }
 
-const mr_route_entry *mr_routes_find(const mr_routes *routes, uint32_t number) {
+mr_route_entry *mr_routes_find(const mr_routes *routes, uint32_t number) {
     for (size_t i = 0; i < routes->count; i++)
         if (routes->entries[i].number == number)
             return &routes->entries[i];
     return NULL;
 }
 
-void mr_routes_forget(mr_routes *routes, uint32_t number) {
+uint32_t mr_routes_forget_broken(mr_routes *routes) {
     for (size_t i = 0; i < routes->count; i++)
-        if (routes->entries[i].number == number) {
+        if (routes->entries[i].broken) {
+            uint32_t number = routes->entries[i].number;
             routes->entries[i] = routes->entries[--routes->count];
-            return;
+            return number;
         }
+    return MR_NO_ROUTE;
 }

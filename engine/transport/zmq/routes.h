@@ -16,6 +16,7 @@ typedef struct mr_route_entry {
     uint64_t last_received;  /* when, counted in messages */
     int fd;          /* of the connection that the last one came over; -1: not known */
     uint32_t peer;   /* the peer that it belongs to; MR_NO_PEER: not known */
+    bool broken;     /* nothing can be sent there; messages that came before may be unread */
     size_t bytes;
     uint8_t id[MR_ROUTE_ID_BYTES];
 } mr_route_entry;
@@ -36,7 +37,8 @@ uint32_t mr_routes_receive(mr_routes *routes, const void *id, size_t bytes, int 
 /* That one is that peer's from now on, and no other is. Its entry; NULL if it was forgotten. */
 const mr_route_entry *mr_routes_know(mr_routes *routes, uint32_t number, uint32_t peer);
 /* The entry of that number; NULL if it was forgotten. */
-const mr_route_entry *mr_routes_find(const mr_routes *routes, uint32_t number);
-void mr_routes_forget(mr_routes *routes, uint32_t number);
+mr_route_entry *mr_routes_find(const mr_routes *routes, uint32_t number);
+/* Forgets a route that is broken, and returns its number; MR_NO_ROUTE: there is none. */
+uint32_t mr_routes_forget_broken(mr_routes *routes);
 
 #endif

@@ -33,8 +33,9 @@ static bool is_same(mr_nal a, mr_nal b, bool hevc) {
 }
 
 static bool look_alike(const AVCodecParameters *a, const AVCodecParameters *b) {
-    return a->codec_id == b->codec_id && a->width == b->width && a->height == b->height && a->format == b->format &&
-           a->profile == b->profile && a->video_delay == b->video_delay && a->field_order == b->field_order &&
+    return a->codec_id == b->codec_id && a->codec_tag == b->codec_tag && a->width == b->width &&
+           a->height == b->height && a->format == b->format && a->profile == b->profile &&
+           a->video_delay == b->video_delay && a->field_order == b->field_order &&
            a->color_range == b->color_range && a->color_primaries == b->color_primaries &&
            a->color_trc == b->color_trc && a->color_space == b->color_space &&
            a->chroma_location == b->chroma_location &&
@@ -44,7 +45,12 @@ static bool look_alike(const AVCodecParameters *a, const AVCodecParameters *b) {
 bool mr_codecs_are_alike(const AVCodecParameters *a, const AVCodecParameters *b) {
     const bool hevc = a->codec_id == AV_CODEC_ID_HEVC;
     sets mine = {.count = 0}, theirs = {.count = 0};
-    if (!look_alike(a, b) || (a->codec_id != AV_CODEC_ID_H264 && !hevc))
+    if (!look_alike(a, b))
+        return false;
+    if (a->extradata_size == b->extradata_size &&
+        (!a->extradata_size || memcmp(a->extradata, b->extradata, (size_t)a->extradata_size) == 0))
+        return true;
+    if (a->codec_id != AV_CODEC_ID_H264 && !hevc)
         return false;
     mr_nal_read_header(hevc, a->extradata, (size_t)a->extradata_size, note, &mine);
     mr_nal_read_header(hevc, b->extradata, (size_t)b->extradata_size, note, &theirs);

@@ -3,9 +3,11 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "stages/media/ts/ts_tables.h"
 
-enum { TS_BYTES = 188, TS_HEAD = 4, TS_SYNC = 0x47, NULL_PID = 0x1fff, MOST_RAW = 204, HITS = 3, LEAD_MOST = 16,
-       PES_HEAD = 9, MOST_LANES = 64, MOST_PES = 4096, CARRY = 2 * HITS * MOST_RAW };
+enum { TS_BYTES = MR_TS_BYTES, TS_HEAD = 4, TS_SYNC = 0x47, NULL_PID = 0x1fff, MOST_RAW = MR_TS_RAW,
+       WITH_TIMES = 192, HITS = 3, LEAD_MOST = 16, PES_HEAD = 9, MOST_LANES = 64, MOST_PES = 4096,
+       CARRY = 2 * HITS * MOST_RAW };
 /* Parsers may count the zeros before a start code to either picture. */
 enum { SLACK = 4 };
 static const uint32_t none = UINT32_MAX;
@@ -44,6 +46,8 @@ struct mr_ts_scan {
     size_t lane_count;
     pes ring[MOST_PES];
     uint64_t count;    /* of PES packets */
+    mr_ts_tables tables;
+    mr_ts_change change;
 };
 
 mr_ts_scan *mr_ts_scan_create(void) {
@@ -161,12 +165,25 @@ static bool is_stuffed(const uint8_t *field, size_t bytes) {
     return bytes > used;
 }
 
+/* All packets of the tables, as they would stand in the stream, so that a demuxer can begin with them. */
+static void note_change(mr_ts_scan *scan, int64_t offset) {
+    const mr_ts_section *const from[] = {&scan->tables.list, &scan->tables.changed->table};
+    mr_ts_change *to = &scan->change;
+    const size_t raw = (size_t)scan->raw, lead = raw == WITH_TIMES ? WITH_TIMES - TS_BYTES : 0;
+    *to = (mr_ts_change){.begins = offset - (int64_t)lead, .ends = offset + (int64_t)(raw - lead)};
+    for (size_t i = 0; i < sizeof from / sizeof *from; i++)
+        for (size_t k = 0; k < from[i]->packet_count; k++, to->bytes += raw)
+            memcpy(to->tables + to->bytes + lead, from[i]->packets[k], TS_BYTES);
+}
+
 static void take(mr_ts_scan *scan, int64_t offset, const uint8_t *data) {
     const bool begins = data[1] & 0x40, erroneous = data[1] & 0x80, has_field = data[3] & 0x20;
     const bool has_payload = data[3] & 0x10, meant = has_field && data[4] && data[5] & 0x80;
     const int pid = (data[1] & 0x1f) << 8 | data[2], number = data[3] & 15;
     const size_t head = TS_HEAD + (has_field ? 1u + data[4] : 0);
     lane *at = pid == NULL_PID ? NULL : lane_of(scan, pid);
+    if (!erroneous && mr_ts_tables_take(&scan->tables, data))
+        note_change(scan, offset);
     if (!at)
         return;
     const bool jumps = at->number >= 0 && !meant && number != ((at->number + has_payload) & 15);
@@ -200,7 +217,7 @@ static bool is_grid(const uint8_t *data, size_t bytes, size_t at, size_t raw) {
 
 /* Finds the size of packets; the bytes to pass over before the first, or all if there is none. */
 static size_t find_grid(mr_ts_scan *scan, const uint8_t *data, size_t bytes) {
-    static const int sizes[] = {188, 192, 204};
+    static const int sizes[] = {TS_BYTES, WITH_TIMES, MOST_RAW};
     for (size_t at = 0; at < bytes; at++)
         for (size_t i = 0; data[at] == TS_SYNC && i < sizeof sizes / sizeof *sizes; i++)
             if (is_grid(data, bytes, at, (size_t)sizes[i])) {
@@ -255,6 +272,24 @@ void mr_ts_scan_feed(mr_ts_scan *scan, int64_t offset, const uint8_t *data, size
         scan->carried -= used;
         memmove(scan->carry, scan->carry + used, scan->carried);
     }
+}
+
+/* ---- another video ----------------------------------------------------------------------------------------------- */
+
+const mr_ts_change *mr_ts_scan_change(const mr_ts_scan *scan) {
+    return scan->tables.changed ? &scan->change : NULL;
+}
+
+void mr_ts_scan_watch(mr_ts_scan *scan, int pid) {
+    mr_ts_tables_watch(&scan->tables, pid);
+}
+
+void mr_ts_scan_go_on(mr_ts_scan *scan) {
+    mr_ts_tables_go_on(&scan->tables);
+}
+
+void mr_ts_scan_stay(mr_ts_scan *scan) {
+    scan->tables.changed = NULL;
 }
 
 /* ---- pictures ---------------------------------------------------------------------------------------------------- */

@@ -40,6 +40,23 @@ int64_t mr_ts_scan_end(const mr_ts_scan *scan);
 /* Whether the bytes so far were packets of a transport stream. */
 bool mr_ts_scan_is_synced(const mr_ts_scan *scan);
 
+enum { MR_TS_RAW = 204, MR_TS_CHANGE = 2 * 6 * MR_TS_RAW };
+
+/* Tables (ts_tables.h) that put another video in the place of the one that is read. */
+typedef struct mr_ts_change {
+    int64_t begins, ends;         /* offsets of the last packet of these tables, with what is around it */
+    uint8_t tables[MR_TS_CHANGE]; /* their packets */
+    size_t bytes;
+} mr_ts_change;
+
+/* NULL: there is none. Later ones are not looked for, until `go_on` or `stay`. */
+const mr_ts_change *mr_ts_scan_change(const mr_ts_scan *scan);
+/* The video that is read is that one; until then it is the first. */
+void mr_ts_scan_watch(mr_ts_scan *scan, int pid);
+/* The video is the other one from now on; or it is still the same, as what was read before is read again. */
+void mr_ts_scan_go_on(mr_ts_scan *scan);
+void mr_ts_scan_stay(mr_ts_scan *scan);
+
 /* Looks up the next picture of stream `pid`: `bytes` long, from the PES packet at `offset`; below 0: from where the one
  * before ended. Moves the cursor behind it. */
 mr_ts_found mr_ts_scan_find(const mr_ts_scan *scan, mr_ts_cursor *cursor, int pid, int64_t offset, size_t bytes);

@@ -1,6 +1,7 @@
 """Cameras over HTTP whose bytes a test chooses: dialects of MJPEG, snapshots, floods, and servers that break off."""
 import itertools
 import socket
+import struct
 import subprocess
 import threading
 import time
@@ -29,6 +30,20 @@ def part(picture, *headers, before=b"--x\r\n", end=b"\r\n"):
 def comment(picture, text):
     """The picture with a comment in its head."""
     return picture[:2] + b"\xff\xfe" + (len(text) + 2).to_bytes(2, "big") + text + picture[2:]
+
+
+def claiming(samples):
+    """An MP4 of few bytes whose track claims that many samples of one size."""
+    def box(kind, *values, inner=b""):
+        inner = struct.pack(f">{len(values)}I", *values) + inner
+        return struct.pack(">I", 8 + len(inner)) + kind + inner
+    entry = box(b"mp4v", inner=bytes(78))
+    tables = (box(b"stsd", 0, 1, inner=entry) + box(b"stts", 0, 1, samples, 40) + box(b"stsc", 0, 1, 1, samples, 1) +
+              box(b"stsz", 0, 10, samples) + box(b"stco", 0, 1, 8000))
+    media = (box(b"mdhd", 0, 0, 0, 1000, 1000, 0) + box(b"hdlr", 0, 0, 0x76696465, 0, 0, 0, 0) +
+             box(b"minf", inner=box(b"stbl", inner=tables)))
+    return (box(b"ftyp", 0x69736f6d, 512) + box(b"moov", inner=box(b"trak", inner=box(b"mdia", inner=media))) +
+            struct.pack(">I", 0x7fffffff) + b"mdat")
 
 
 class Server:
@@ -215,7 +230,8 @@ class Cameras(Live):
                   "junk": (multipart, b"x" * 65536), "ts": (head("video/mp2t") + stream, packets),
                   "again": (multipart + part(self.pictures[0]) * 5 + huge, bytes(65536)),
                   "headers": (b"HTTP/1.1 200 OK\r\n", b"Set-Cookie: %d=" + b"y" * 4000 + b"\r\n"),
-                  "icy": (b"HTTP/1.1 200 OK\r\n", b"Icy-X: " + b"y" * 4000 + b"\r\n")}
+                  "icy": (b"HTTP/1.1 200 OK\r\n", b"Icy-X: " + b"y" * 4000 + b"\r\n"),
+                  "index": (head("video/mp4") + claiming(80000000), bytes(65536))}
 
         def serve(connection, path, _):
             begin, more = floods[path]
@@ -228,6 +244,7 @@ class Cameras(Live):
                                   f"{LATE}" for name in floods})
         for name in floods:
             words = "headers have no end" if name in ("headers", "icy") else "MiB came without a whole picture"
+            words = "claims samples that take" if name == "index" else words
             self.assertIn(words, self.await_state(child, name, "away")["why"], name)
         self.assertLess(streams.peak_mib(child), 700)
         self.finish(child)

@@ -66,15 +66,16 @@ class Times(Live):
             streams.need(program)
         return Stream(self.folder, codec, b, pictures)
 
-    def camera(self, stream, times, pause=0.004):
+    def camera(self, stream, times, pause=0.004, lost=()):
         hevc = stream.codec == "hevc"
 
         def packets(connection):
             number = 0
-            for packet, at in zip(stream.packets, times):
+            for place, (packet, at) in enumerate(zip(stream.packets, times)):
                 cut = rtsp_hostile.h264(packet, number, 7000 + at, hevc)
                 number += len(cut)
-                connection.sendall(b"".join(map(rtsp_hostile.interleaved, cut)))
+                if place not in lost:
+                    connection.sendall(b"".join(map(rtsp_hostile.interleaved, cut)))
                 time.sleep(pause)
             connection.close()
 
@@ -82,9 +83,9 @@ class Times(Live):
         self.addCleanup(server.close)
         return server.url
 
-    def watch(self, stream, times, source="", stages="", pause=0.004):
+    def watch(self, stream, times, source="", stages="", **how):
         """Rows of such a camera, until it is gone, and files of `stages`."""
-        url = self.camera(stream, times, pause)
+        url = self.camera(stream, times, **how)
         for old in (*self.folder.glob("out.jsonl"), *self.folder.glob("c*")):
             old.unlink()
         text = f"""
@@ -199,6 +200,17 @@ stages:
                 self.assertEqual([packet["pts"] for packet in packets][0], 0)
                 self.assertEqual(len({packet["pts"] for packet in packets}), 100)
                 self.assert_decodable(packets)
+
+    def test_times_that_run_back_after_a_loss(self):
+        """A camera that dates every third picture too early, or whose times jitter, loses no more pictures to a lost
+        packet than one whose times are right: those up to the next key frame."""
+        draw = random.Random(3)
+        stream = self.stream(b=0)
+        for times in (stream.times, [at - 5400 * (n % 3 == 2) for n, at in enumerate(stream.times)],
+                      [at + draw.randrange(-9000, 9000) for at in stream.times]):
+            rows = self.watch(stream, times, lost=(10, 60))
+            self.assertEqual([row["seq"] for row in rows], [*range(10), *range(24, 59), *range(73, 98)])
+            self.assert_rising(rows)
 
     def test_equal_times_and_those_of_decoding(self):
         stream = self.stream(b=2)

@@ -1,5 +1,6 @@
 """zmq.push, zmq.pub, zmq.pull and zmq.sub, spoken to by the real clients: pyzmq and protobuf's Python library. What
 they get is compared with what jsonl writes of the same frames; what they send is NumPy's."""
+import csv
 import io
 import json
 import re
@@ -10,7 +11,7 @@ import sys
 import tempfile
 import time
 
-from harness import MILLRACE, PICTURES, ROOT, SAMPLES, TIMEOUT, Case, call, free_port, main, start
+from harness import MILLRACE, MODELS, PICTURES, ROOT, SAMPLES, TIMEOUT, Case, call, free_port, main, need_models, start
 
 try:
     import numpy
@@ -446,8 +447,8 @@ stages:
 """, rows=False)
         self.assertEqual(self.end_of(running)[0]["ledger"]["delivered"], 20)
 
-    def test_answers_have_the_id_of_their_question(self):
-        """Through a join, another node and back, in JSON and in protobuf."""
+    def test_answers_have_the_names_of_their_question(self):
+        """Through a join, another node and back, in JSON, as a table and in protobuf."""
         text = f"""
 version: 1
 pipeline: asked
@@ -458,16 +459,18 @@ stages:
   right: {{type: "null", input: app}}
   both: {{type: join, join: {{left: left, right: right}}}}
   results: {{type: jsonl, input: both, path: "{self.folder}/results.jsonl"}}
+  table: {{type: csv, input: both, id: true, path: "{self.folder}/results.csv"}}
   out: {{type: zmq.push, input: both, encoding: protobuf, endpoint: "ipc://{self.folder}/out"}}
 """
-        asked = ["job-3", "/x/\u00e9 a.jpg", 17, None, "x" * 255, "proto"]
-        wanted = [str(one or "") for one in asked]
-        for nodes in ("", "nodes: {{first: {{stages: [left, right]}}, last: {{stages: [both, results, out]}}}}"):
+        asked = [{"id": "job-3", "file": "/x/\u00e9 a.jpg"}, {"id": 17, "label": "dog"}, {}, {"id": "x" * 255},
+                 {"file": "y" * 4095}, {"id": "proto", "file": "a.jpg", "label": "cat"}]
+        wanted = [tuple(str(one.get(key, "")) for key in ("id", "file", "label")) for one in asked]
+        for nodes in ("", "nodes: {{first: {{stages: [left, right]}}, last: {{stages: [both, results, table, out]}}}}"):
             running = self.start(text + nodes.format())
             socket = self.socket(zmq.PUSH)
             for one in asked[:-1]:
-                socket.send_multipart([json.dumps({} if one is None else {"id": one}).encode(), b"a"])
-            socket.send_multipart([results_pb2.Record(id="proto").SerializeToString(), b"a"])
+                socket.send_multipart([json.dumps(one).encode(), b"a"])
+            socket.send_multipart([results_pb2.Record(**asked[-1]).SerializeToString(), b"a"])
             socket.send_multipart([json.dumps({"id": "y" * 256}).encode(), b"a"])  # too long
             socket.send_json({"end": True})
             answers = self.context.socket(zmq.PULL)
@@ -476,12 +479,39 @@ stages:
             answers.connect(f"ipc://{self.folder}/out")
             got = []
             while not (record := results_pb2.Record.FromString(answers.recv())).end:
-                got.append(record.id)
+                got.append((record.id, record.file, record.label))
             self.assertEqual(got, wanted)
             self.assertEqual(self.dropped(self.end_of(running)[0]), {("app", "bad message"): 1})
-            self.assertEqual([row.get("id", "") for row in self.rows(self.folder / "results.jsonl")], wanted)
+            rows = self.rows(self.folder / "results.jsonl")
+            self.assertEqual([tuple(row.get(key, "") for key in ("id", "file", "label")) for row in rows], wanted)
+            with open(self.folder / "results.csv", newline="", encoding="utf-8") as table:
+                self.assertEqual([(row["id"], row["file"], row["label"]) for row in csv.DictReader(table)], wanted)
             socket.close()
             answers.close(0)  # or the next run shares its answers between both
+
+    def test_two_programs_ask_at_once(self):
+        """The service of pipelines/serve.yaml."""
+        need_models()
+        names = sorted(PICTURES.glob("b*.jpg"))[:5]
+        if not names:
+            self.skipTest(f"no pictures in {PICTURES}")
+        served = (ROOT / "pipelines/serve.yaml").read_text().replace("${ENDPOINT:-tcp://127.0.0.1:5555}", self.endpoint)
+        running = self.start(served.replace("${MODELS:-../build/models}", str(MODELS)), "--set", "sources.app.ends=2",
+                             "--output", self.folder / "results.jsonl")
+        clients = {name: self.socket(zmq.PUSH) for name in ("left", "right")}
+        for i, path in enumerate(names):
+            for name, socket in clients.items():
+                socket.send_multipart([json.dumps({"id": f"{name} {i}", "file": str(path)}).encode(),
+                                       path.read_bytes()])
+        for socket in clients.values():
+            socket.send_json({"end": True})
+        self.end_of(running)
+        rows = self.rows(self.folder / "results.jsonl")
+        answers = {name: [row for row in rows if row["id"].startswith(name)] for name in clients}
+        for name, got in answers.items():
+            self.assertEqual([(row["id"], row["file"]) for row in got],
+                             [(f"{name} {i}", str(path)) for i, path in enumerate(names)])
+        self.assertEqual(*([row["classes"] for row in got] for got in answers.values()))
 
     # ---- who may
 

@@ -94,11 +94,23 @@ class Words(Case):
             self.assertEqual(lines[1:], [f'  hint: "millrace {words[0]} --help" shows how it is called'])
 
     def test_an_input_in_the_place_of_the_pipeline(self):
-        clip = self.folder / "clip.mp4"
+        (clip, photo) = (self.folder / name for name in ("clip.mp4", "photo.JPG"))
         clip.write_bytes(b"\0\0\0\x20ftypisom" + bytes(100))
-        told = call([MILLRACE, "run", clip])
-        self.assertEqual(told.returncode, 78)
-        self.assertIn(f"millrace run pipelines/classify-video.yaml --input {clip}", told.stderr)
+        photo.write_bytes(b"\xff\xd8\xff")
+        example = "millrace run pipelines/classify-{}.yaml --input {}\n"
+        for path, code, hint in ((clip, 78, example.format("video", clip)),
+                                 (photo, 78, example.format("images", photo)),
+                                 (self.folder, 66, example.format("images", self.folder)),
+                                 ("no/*.png", 66, example.format("images", "'no/*.png'")),
+                                 ("no.mkv", 66, example.format("video", "no.mkv")),
+                                 ("rtsp://u:secret@10.0.0.7/1", 66, "pipelines/camera.yaml --input URL\n"),
+                                 ("a.onnx", 66, "`millrace inspect a.onnx` prints a pipeline")):
+            for verb in ("run", "check", "plan"):
+                told = call([MILLRACE, verb, path])
+                self.assertEqual(told.returncode, code, told.stderr)
+                self.assertIn(hint, told.stderr)
+                self.assertNotIn("secret", told.stderr)
+        self.assertNotIn("hint", call([MILLRACE, "run", "no.yaml"]).stderr)
         told = call([MILLRACE, "inspect", clip])
         self.assertEqual(told.returncode, 64)
         self.assertIn("millrace plan PIPELINE.yaml --input FILE", told.stderr)
@@ -115,10 +127,14 @@ class Words(Case):
             told = call([MILLRACE, "check", pipeline, "--set", key])
             self.assertEqual(told.returncode, 78)
             self.assertIn(f"hint: {hint}\n", told.stderr)
-        video = self.write(SHORT.replace('{type: "null", frames: 100}', "{uri: $VIDEO/a.mp4}"), "variable.yaml")
-        told = call([MILLRACE, "plan", video])
-        self.assertEqual(told.returncode, 66)
-        self.assertIn('write "${VIDEO}/a.mp4", with braces', told.stderr)
+        for said, hint in (("$VIDEO/a.mp4", 'write "${VIDEO}/a.mp4", with braces'),
+                           ("$(VIDEO)/a.mp4", 'write "${VIDEO}/a.mp4", with braces'),
+                           ("clips/%VIDEO%", 'write "clips/${VIDEO}", with braces'),
+                           ("C:\\clips\\a.mp4", "write / between the folders of a path")):
+            video = self.write(SHORT.replace('{type: "null", frames: 100}', f"{{uri: '{said}'}}"), "variable.yaml")
+            told = call([MILLRACE, "plan", video])
+            self.assertEqual(told.returncode, 66, told.stderr)
+            self.assertIn(f"hint: {hint}\n", told.stderr)
 
     def test_addresses_of_cameras_as_people_write_them_at_first(self):
         """The number that OpenCV takes, one slash, and a host alone."""

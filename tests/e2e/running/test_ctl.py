@@ -119,8 +119,6 @@ class Control(harness.Controlled):
         self.assertEqual(answer["status"]["pipeline"], "endless")
         self.assertEqual(self.ctl("log", "debug").stdout, "")
         self.assertIn("error, warning, info", self.ctl("log", "loud", code=64).stderr)
-        self.assertIn('cannot do "statsu": did you mean "status"?', self.ctl("statsu", code=64).stderr)
-        self.assertRegex(self.ctl("dance", code=64).stderr, "it can do status, disable, .*, trigger\n")
         self.ctl("stop")
         self.end_of(child)
 
@@ -138,6 +136,27 @@ class Control(harness.Controlled):
         self.end_of(second)
         self.assertEqual(list((self.runtime / "millrace").iterdir()), [])
         self.assertIn("no run of yours can be reached", self.ctl("status", code=69).stderr)
+
+    def ask_early(self, do):
+        """What a run answers that is asked as soon as it listens, twice; it ends then."""
+        path = self.folder / "own" / "control"
+        child = harness.start([MILLRACE, "run", self.write(ENDLESS), "--output", self.folder / "early.jsonl", "--json",
+                               "--control", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for clean in (child.stderr.close, child.stdout.close, child.wait, child.kill):
+            self.addCleanup(clean)
+        answers, end = [], time.monotonic() + TIMEOUT
+        while not answers and time.monotonic() < end:
+            try:
+                answers = self.talk(path, b'{"millrace": 1, "do": "%s"}\n' % do.encode() * 2)
+            except (FileNotFoundError, ConnectionError):
+                pass  # it does not listen yet
+        self.end_of(child)
+        return [answer.get("text") for answer in answers if answer["ok"]]
+
+    def test_asked_to_end_before_it_has_started(self):
+        for do in ("drain", "stop"):
+            early = 2 * ["the pipeline has not started yet, and ends as soon as it has\n"]
+            self.assertTrue(any(self.ask_early(do) == early for _ in range(20)))
 
     def test_what_a_killed_run_leaves_is_cleaned_up(self):
         path = self.folder / "own" / "control"
@@ -339,11 +358,62 @@ class Control(harness.Controlled):
         self.ctl("--control", path, "drain")
         self.end_of(child)
 
+    def test_more_clients_than_are_served_at_a_time_are_all_answered(self):
+        """The run cuts off who has not asked yet; who asks waits until others have been answered."""
+        path = self.folder / "own" / "control"
+        child = self.start("--control", path)
+        for _ in range(8):
+            self.connect(path).sendall(140 * b'{"millrace": 1, "do": "status"}\n')
+        asked = [harness.start([MILLRACE, "ctl", "--control", path, "log", "error"], stderr=subprocess.PIPE, text=True)
+                 for _ in range(16)]
+        for one in asked:
+            _, err = one.communicate(timeout=TIMEOUT)
+            self.assertEqual((one.returncode, err), (0, ""))
+        self.ctl("--control", path, "drain")
+        self.end_of(child)
+
+    def test_a_request_at_the_end_is_answered(self):
+        """Whatever comes first: no status says that a run which was there has "ended without an answer"."""
+        path, answers = self.folder / "own" / "control", []
+        child = self.start("--control", path)
+        self.ctl("--control", path, "drain")
+        while child.poll() is None:
+            done = call([MILLRACE, "ctl", "--control", path, "status"])
+            answers.append((done.returncode, done.stderr))
+        self.end_of(child)
+        for code, told in answers:
+            self.assertIn(code, (0, 66, 69), told)
+            if code:
+                self.assertRegex(told, "no control socket|has ended")
+
+    def test_a_socket_of_another_user_is_not_asked(self):
+        if os.geteuid():
+            self.skipTest("only root can make one")
+        folder = self.runtime / "millrace"
+        folder.mkdir(mode=0o777)
+        folder.chmod(0o777)
+        for place in (self.folder, self.runtime):
+            place.chmod(0o755)
+        with socket.socket(socket.AF_UNIX) as other:
+            os.seteuid(65534)
+            try:
+                other.bind(str(folder / "4711.sock"))
+                other.listen()
+            finally:
+                os.seteuid(0)
+            self.assertIn("no run of yours", self.ctl("status", code=69).stderr)
+            self.assertIn("another user", self.ctl("--pid", "4711", "status", code=77).stderr)
+
     def test_usage(self):
-        for arguments, said in (((), "say what to do"), (("status", "a", "b"), "one command at a time: unexpected"),
+        """Without a run."""
+        for arguments, said in (((), "say what to do"), (("status", "a", "b"), 'takes no argument: unexpected "a"'),
+                                (("enable", "sim:0", "sim:1"), 'one command at a time: unexpected "sim:1"'),
+                                (("add",), "add takes a source"), (("add", "door", "uri"), "options as KEY=VALUE"),
+                                (("statsu",), 'no command "statsu": did you mean "status"?'),
+                                (("dance",), "there are status, disable, enable, .*, trigger"),
                                 (("--pid", "x", "status"), "number of a process"),
                                 (("--pid", "1", "--control", "y", "status"), "either --control or --pid")):
-            self.assertIn(said, self.ctl(*arguments, code=64).stderr)
+            self.assertRegex(self.ctl(*arguments, code=64).stderr, said)
         told = self.ctl("--control", self.folder / "none", "status", code=66).stderr
         self.assertIn("there is no control socket", told)
         self.assertIn("disable DEVICE", self.ctl("--help").stdout)

@@ -125,6 +125,7 @@ class Pipelines(harness.Case):
         self.assertEqual(sender.wait(harness.TIMEOUT), 0)
         self.assert_balanced(run)
         self.assert_same_classes(run.rows, seen)
+        self.assertEqual([row["file"] for row in run.rows], [row["file"] for row in seen])
 
     def test_alarm(self):
         """Two appearances of the cockatoo: a row and a whole JPEG each."""

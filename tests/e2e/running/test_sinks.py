@@ -12,7 +12,8 @@ sources:
   pictures: {{uri: "{folder}", labels: true}}
 stages:
   decode: {{input: pictures}}
-  results: {{type: {type}, input: decode, path: "{output}"}}
+  encode: {{input: decode, codec: mjpeg}}
+  results: {{type: {type}, input: {input}, path: "{output}"}}
 """
 VECTORS = """
 version: 1
@@ -78,13 +79,16 @@ class Folders(Case):
             shutil.copy(PICTURES / name, path)
             self.expected[str(path)] = label
 
-    def text(self, kind, output=""):
-        return LABELLED.format(folder=self.folder / "pictures", type=kind, output=output or "-")
+    def text(self, kind, output="", input="encode"):
+        text = LABELLED.format(folder=self.folder / "pictures", type=kind, output=output or "-", input=input)
+        return text if input == "encode" else text.replace("  encode: {input: decode, codec: mjpeg}\n", "")
 
     def test_jsonl_says_file_and_label(self):
-        run = self.run_pipeline(self.text("jsonl"))
-        self.assertEqual({row["file"]: row["label"] for row in run.rows}, self.expected)
-        self.assertTrue(all(row["classes"] == [] for row in run.rows))
+        """Of pictures, and of the packets of the one stream that they are encoded to."""
+        for input in ("decode", "encode"):
+            run = self.run_pipeline(self.text("jsonl", input=input))
+            self.assertEqual({row["file"]: row["label"] for row in run.rows}, self.expected)
+            self.assertTrue(all(row["classes"] == [] for row in run.rows))
 
     def test_csv_says_file_and_label(self):
         output = self.folder / "table.csv"

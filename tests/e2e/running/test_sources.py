@@ -1,5 +1,7 @@
 """Sources that are added, changed and removed while a pipeline runs: `sources: {max: N}` and `millrace ctl`."""
+import base64
 import collections
+import http.server
 import itertools
 import json
 import os
@@ -8,6 +10,7 @@ import re
 import signal
 import socket
 import subprocess
+import threading
 
 import harness
 from harness import MILLRACE, TIMEOUT, call
@@ -286,6 +289,51 @@ class Sources(harness.Controlled):
         read = [line for line in audit if line["event"] == "sources read"]
         self.assertEqual([(line["added"], line["changed"], line["removed"], line["refused"]) for line in read[:2]],
                          [(2, 0, 0, 0), (1, 1, 0, 1)])
+
+    def test_a_password_that_changes(self):
+        """It is shown nowhere, and is a change all the same, by command and in a list; other changes keep it."""
+        seen = []
+
+        class Camera(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                word = self.headers["Authorization"]
+                seen.append(word and base64.b64decode(word.split()[1]).decode())
+                self.send_response(503 if word else 401)
+                self.send_header("WWW-Authenticate", 'Basic realm="camera"')
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Camera)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        camera = f"http://u:%s@127.0.0.1:{server.server_port}/"
+        audit, cameras = self.folder / "audit.jsonl", self.folder / "cameras.yaml"
+
+        def changed():
+            lines = [json.loads(line) for line in audit.read_text().splitlines()]
+            return sum(line["changed"] for line in lines if line["event"] == "sources read")
+
+        def listed(password):
+            cameras.write_text(f"one: {{uri: '{camera % password}', reconnect: {{most: 1s}}}}\n")
+        listed("first")
+        child = self.start(PIPELINE.format(most=2, named="") + "sources_from: cameras.yaml\n", "--audit", audit)
+        self.wait_until(lambda: "u:first" in seen)
+        listed("second")
+        self.wait_until(lambda: changed() == 1 and "u:second" in seen)
+        third = ("set", "one", "uri=" + camera % "third")
+        self.assertEqual(self.ctl(*third).stdout, "one starts again with these options\n")
+        self.wait_until(lambda: "u:third" in seen)
+        self.assertIn("nothing to change", self.ctl(*third).stdout)
+        self.ctl("set", "one", "reconnect={most: 2s}")
+        seen.clear()
+        self.wait_until(lambda: self.of()["one"]["first_epoch"] == 3 and seen[-1:] not in ([], [None]))
+        self.assertLessEqual(set(seen), {None, "u:third"})
+        child.kill()
+        words = audit.read_text() + child.communicate()[1]
+        for password in ("first", "second", "third"):
+            self.assertNotIn(password, words)
 
     def test_a_list_whose_folder_is_replaced(self):
         """As deployments do it: another folder of the same name, and a link that leads elsewhere."""

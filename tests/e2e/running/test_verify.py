@@ -141,6 +141,18 @@ stages: {done: {type: "null", input: clock}}
         done = call([MILLRACE, "verify", self.write(nothing)])
         self.assertEqual(done.returncode, 78, done.stderr)
         self.assertIn("no stage of this pipeline works on devices", done.stderr)
+        first = "compare its first frames with --frames N"
+        for source, words in (("{uri: clip.mp4, loop: true}", first),
+                              ("{uri: 'rtsp://127.0.0.1:9/a'}", f"{first}, or verify a recording of it"),
+                              ('{type: "null", format: I420 64x64}', first)):
+            pipeline = (f"version: 1\npipeline: endless\nsources: {{cam: {source}}}\n"
+                        "stages: {decode: {input: cam}, small: {type: preprocess, input: decode, size: 16x16}, "
+                        "done: {type: 'null', input: small}}\n")
+            if "null" in source:
+                pipeline = pipeline.replace("decode: {input: cam}, ", "").replace("input: decode", "input: cam")
+            done = call([MILLRACE, "verify", self.write(pipeline)])
+            self.assertEqual(done.returncode, 64, done.stderr)
+            self.assertIn(f"source cam has no end: {words}\n", done.stderr)
         done = call([MILLRACE, "verify", self.folder / "missing.yaml"])
         self.assertEqual(done.returncode, 66, done.stderr)
         done = call([MILLRACE, "verify"])

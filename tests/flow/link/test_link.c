@@ -32,12 +32,12 @@ static int tear_down(void **state) {
     return 0;
 }
 
-static mr_link *make_link_of(int capacity, mr_policy policy, bool keeps_head) {
+static mr_link *make_link_of(int capacity, mr_policy policy, bool keeps_head, bool wants_gaps) {
     static const uint32_t sources[] = {0, 1};
     mr_link *link = NULL;
     const mr_link_params params = {
         .source_count = 2, .sources = sources, .lane_count = 2, .capacity = capacity, .refill = capacity / 2,
-        .policy = policy, .keeps_head = keeps_head, .stage = "consumer", .wake = count_wake,
+        .policy = policy, .keeps_head = keeps_head, .wants_gaps = wants_gaps, .stage = "consumer", .wake = count_wake,
     };
     assert_int_equal(mr_link_create(&link, &params), MR_OK);
     mr_link_expect(link, 0);
@@ -46,7 +46,7 @@ static mr_link *make_link_of(int capacity, mr_policy policy, bool keeps_head) {
 }
 
 static mr_link *make_link(int capacity, mr_policy policy) {
-    return make_link_of(capacity, policy, false);
+    return make_link_of(capacity, policy, false, true);
 }
 
 static mr_item frame_item(uint32_t source, uint64_t seq, mr_payload payload, uint32_t flags) {
@@ -162,6 +162,43 @@ static void a_lane_with_gaps_alone_keeps_its_turn(void **state) {
     push(link, 1, 1);
     expect_item(link, MR_ITEM_FRAME, 1, 1);
     expect_item(link, MR_ITEM_FRAME, 0, 2);
+    mr_link_destroy(&link);
+}
+
+/* A consumer that hangs for days does not fill the memory with what it missed. */
+static void gaps_that_nobody_wants_are_not_kept(void **state) {
+    (void)state;
+    mr_item gone = gap_item(0, 0), items[8];
+    mr_link *link = make_link_of(3, MR_POLICY_DROP_OLDEST, false, false);
+    assert_true(mr_link_push(link, &gone, NULL));
+    assert_int_equal(mr_link_pop(link, items, 8), 0);
+    for (uint64_t seq = 0; seq < 1000; seq++)
+        push(link, 0, seq);
+    push(link, 1, 0);
+    expect_item(link, MR_ITEM_FRAME, 0, 997);
+    expect_item(link, MR_ITEM_FRAME, 1, 0);
+    expect_item(link, MR_ITEM_FRAME, 0, 998);
+    expect_item(link, MR_ITEM_FRAME, 0, 999);
+    assert_int_equal(mr_link_pop(link, items, 8), 0);
+    mr_link_destroy(&link);
+}
+
+/* With the rest of a group of pictures the frame that came is left out: the lane is empty though it has a turn. */
+static void a_lane_that_was_emptied_is_passed_over(void **state) {
+    (void)state;
+    mr_item items[8];
+    mr_link *link = make_link_of(2, MR_POLICY_DROP_OLDEST, false, false);
+    push_packet(link, 0, MR_FRAME_KEY);
+    for (uint64_t seq = 1; seq < 4; seq++)
+        push_packet(link, seq, 0);
+    assert_int_equal(mr_link_pop(link, items, 8), 0);
+    push(link, 1, 0);
+    expect_item(link, MR_ITEM_FRAME, 1, 0);
+    push_packet(link, 4, MR_FRAME_KEY);
+    push(link, 1, 1);
+    expect_item(link, MR_ITEM_FRAME, 0, 4);
+    expect_item(link, MR_ITEM_FRAME, 1, 1);
+    assert_int_equal(mr_link_pop(link, items, 8), 0);
     mr_link_destroy(&link);
 }
 
@@ -335,7 +372,7 @@ static void without_disposable_packets_all_go_up_to_the_next_key(void **state) {
 static void the_head_stays_if_the_consumer_looks_at_it(void **state) {
     (void)state;
     for (int capacity = 1; capacity <= 2; capacity++) {
-        mr_link *link = make_link_of(capacity, MR_POLICY_DROP_OLDEST, true);
+        mr_link *link = make_link_of(capacity, MR_POLICY_DROP_OLDEST, true, true);
         mr_item head;
         assert_true(push(link, 0, 0));
         assert_true(mr_link_head(link, 0, &head));
@@ -352,7 +389,7 @@ static void the_head_stays_if_the_consumer_looks_at_it(void **state) {
 
 static void packets_behind_the_head_go_up_to_the_next_key(void **state) {
     (void)state;
-    mr_link *link = make_link_of(2, MR_POLICY_DROP_OLDEST, true);
+    mr_link *link = make_link_of(2, MR_POLICY_DROP_OLDEST, true, true);
     push_packet(link, 0, MR_FRAME_KEY);
     push_packet(link, 1, 0);
     push_packet(link, 2, 0);
@@ -393,6 +430,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(lanes_are_served_in_turn, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_gap_is_no_turn, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_lane_with_gaps_alone_keeps_its_turn, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(gaps_that_nobody_wants_are_not_kept, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_lane_that_was_emptied_is_passed_over, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_late_lane_is_served_before_those_that_were, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_lane_that_was_left_comes_first, set_up, tear_down),
         cmocka_unit_test_setup_teardown(marks_take_no_room_and_keep_their_place, set_up, tear_down),

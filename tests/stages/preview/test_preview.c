@@ -1,4 +1,4 @@
-/* preview: addresses, sizes and JPEGs of its pictures, and its server with many who look, come and go at once, beside 1
+/* preview: sizes and JPEGs of its pictures, and its server with many who look, come and go at once, beside 1
  * to 16 workers. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,65 +18,10 @@
 #include "millrace/log.h"
 #include "millrace/millrace.h"
 #include "stages/media/picture_format.h"
-#include "stages/preview/address.h"
 #include "stages/preview/page.h"
 #include "stages/media/still/jpeg.h"
 #include "stages/preview/shrink.h"
 #include "tests/support/opened.h"
-
-/* ---- addresses ------------------------------------------------------------------------------------------------- */
-
-static void addresses_are_read(void **state) {
-    static const struct {
-        const char *text;
-        bool right, loopback;
-    } cases[] = {{"127.0.0.1:8090", true, true}, {"127.9.9.9:1", true, true},  {"localhost:0", true, true},
-                 {"[::1]:65535", true, true},    {"0.0.0.0:80", true, false},  {"[::]:80", true, false},
-                 {"10.0.0.7:8090", true, false}, {"8090", false, false},       {":8090", false, false},
-                 {"127.0.0.1", false, false},    {"127.0.0.1:", false, false}, {"127.0.0.1:65536", false, false},
-                 {"127.0.0.1:-1", false, false}, {"::1:80", false, false},     {"[::1]80", false, false},
-                 {"camera.example:80", false, false}, {"[::1", false, false},  {"", false, false},
-                 {"http://127.0.0.1:80", false, false}};
-    (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        mr_address address;
-        int status = mr_address_parse(cases[i].text, &address);
-        if ((status == MR_OK) != cases[i].right || address.loopback != cases[i].loopback)
-            fail_msg("%s: %d, loopback %d", cases[i].text, status, address.loopback);
-    }
-}
-
-static void hosts_are_told_apart(void **state) {
-    static const char *const local[] = {"localhost", "localhost:8090", "127.0.0.1", "127.0.0.1:1", "[::1]", "[::1]:80"};
-    static const char *const others[] = {"camera.example", "127.0.0.1.example.com", "localhost.example.com:80",
-                                         "0.0.0.0", "10.0.0.1:80", "[::2]", "", ":80", "127.0.0.1:x", "[127.0.0.1]",
-                                         "localhost:"};
-    (void)state;
-    for (size_t i = 0; i < sizeof local / sizeof *local; i++)
-        if (!mr_address_host_is_local(local[i]))
-            fail_msg("%s is this machine", local[i]);
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (mr_address_host_is_local(others[i]))
-            fail_msg("\"%s\" is not", others[i]);
-}
-
-static void a_port_in_use_is_refused(void **state) {
-    mr_address address;
-    int first, second, port, none;
-    char text[64];
-    (void)state;
-    assert_int_equal(mr_address_parse("127.0.0.1:0", &address), MR_OK);
-    assert_int_equal(mr_address_listen(&address, "127.0.0.1:0", &first, &port), MR_OK);
-    snprintf(text, sizeof text, "127.0.0.1:%d", port);
-    assert_int_equal(mr_address_parse(text, &address), MR_OK);
-    assert_int_equal(mr_address_listen(&address, text, &second, &none), MR_ERROR_UNAVAILABLE);
-    assert_non_null(strstr(mr_message(), text));
-    assert_non_null(strstr(mr_message(), "`listen`"));
-    close(first);
-    /* An address for documentation (RFC 5737), which no machine has. */
-    assert_int_equal(mr_address_parse("192.0.2.1:0", &address), MR_OK);
-    assert_int_equal(mr_address_listen(&address, "192.0.2.1:0", &second, &none), MR_ERROR_UNAVAILABLE);
-}
 
 /* ---- pictures -------------------------------------------------------------------------------------------------- */
 
@@ -315,11 +260,9 @@ static int listen_to_log(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(addresses_are_read),   cmocka_unit_test(hosts_are_told_apart),
-        cmocka_unit_test(a_port_in_use_is_refused), cmocka_unit_test(sizes_keep_the_shape),
-        cmocka_unit_test(quality_costs_bytes),  cmocka_unit_test(turned_pictures_say_so),
-        cmocka_unit_test(titles_are_text),      cmocka_unit_test(many_look_at_once),
-        cmocka_unit_test(the_end_waits_for_nobody),
+        cmocka_unit_test(sizes_keep_the_shape), cmocka_unit_test(quality_costs_bytes),
+        cmocka_unit_test(turned_pictures_say_so), cmocka_unit_test(titles_are_text),
+        cmocka_unit_test(many_look_at_once),    cmocka_unit_test(the_end_waits_for_nobody),
     };
     return cmocka_run_group_tests(tests, listen_to_log, NULL);
 }

@@ -27,12 +27,12 @@ static size_t put_text(uint8_t *to, unsigned field, const char *text) {
     return at + length;
 }
 
-/* As protobuf: `format` is field 12 of Record, `id` field 17. */
-static int read_record(mr_zmq_record *to, const char *id, const char *format) {
-    uint8_t packed[1024];
-    size_t bytes = put_text(packed, 12, format);
-    bytes += put_text(packed + bytes, 17, id);
-    return mr_zmq_record_read(to, packed, bytes);
+/* Fields of Record. */
+enum { FILE_NAME = 6, LABEL = 7, FORMAT = 12, ID = 17 };
+
+static int read_field(mr_zmq_record *to, unsigned field, const char *text) {
+    uint8_t packed[MR_FRAME_FILE + 64];
+    return mr_zmq_record_read(to, packed, put_text(packed, field, text));
 }
 
 static void names_are_taken_as_they_are(void **state) {
@@ -43,23 +43,41 @@ static void names_are_taken_as_they_are(void **state) {
     assert_int_equal(record.pts_ns, 1500000000);
     assert_int_equal(read_text(&record, "{\"id\": -7}"), MR_OK);
     assert_string_equal(record.id, "-7");
-    assert_int_equal(read_record(&record, "T\xc3\xbcr", ""), MR_OK);
+    assert_int_equal(read_text(&record, "{\"id\": 18446744073709551616, \"label\": 1e2}"), MR_OK);
+    assert_string_equal(record.id, "18446744073709551616");
+    assert_string_equal(record.label, "1e2");
+    assert_int_equal(read_text(&record, "{\"file\": \"/x/a.jpg\", \"label\": \"dog\", \"more\": {\"file\": \"b\"}}"),
+                     MR_OK);
+    assert_string_equal(record.file, "/x/a.jpg");
+    assert_string_equal(record.label, "dog");
+    assert_string_equal(record.id, "");
+    assert_int_equal(read_field(&record, ID, "T\xc3\xbcr"), MR_OK);
     assert_string_equal(record.id, "T\xc3\xbcr");
+    assert_int_equal(read_field(&record, FILE_NAME, "T\xc3\xbcr"), MR_OK);
+    assert_string_equal(record.file, "T\xc3\xbcr");
+    assert_int_equal(read_field(&record, LABEL, "dog"), MR_OK);
+    assert_string_equal(record.label, "dog");
 }
 
 /* They would stand in records of protobuf, which no strict reader takes. */
 static void names_that_are_no_text_are_refused(void **state) {
     (void)state;
     static const char *const wrong[] = {"\xff", "a\xc3", "\xed\xa0\x80", "\xc0\xaf"};
+    static const struct {
+        unsigned number, most;
+    } fields[] = {{ID, MR_FRAME_ID}, {FILE_NAME, MR_FRAME_FILE}, {LABEL, MR_FRAME_LABEL}};
     mr_zmq_record record;
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        assert_int_equal(read_record(&record, wrong[i], ""), MR_ERROR_DATA);
-        assert_non_null(strstr(mr_message(), "UTF-8"));
+    for (size_t f = 0; f < sizeof fields / sizeof *fields; f++) {
+        for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+            assert_int_equal(read_field(&record, fields[f].number, wrong[i]), MR_ERROR_DATA);
+            assert_non_null(strstr(mr_message(), "UTF-8"));
+        }
+        char longer[MR_FRAME_FILE + 2];
+        memset(longer, 'x', sizeof longer);
+        longer[fields[f].most + 1] = '\0';
+        assert_int_equal(read_field(&record, fields[f].number, longer + 1), MR_OK);
+        assert_int_equal(read_field(&record, fields[f].number, longer), MR_ERROR_DATA);
     }
-    char longer[258];
-    memset(longer, 'x', 256);
-    longer[256] = '\0';
-    assert_int_equal(read_record(&record, longer, ""), MR_ERROR_DATA);
     assert_int_equal(read_text(&record, "{\"id\": \"a\\u0000b\"}"), MR_ERROR_DATA);
 }
 
@@ -87,10 +105,10 @@ static void formats_are_cut_between_characters(void **state) {
     mr_zmq_record record;
     for (int i = 0; i < 40; i++)
         strcat(format, "\xc3\xbc");
-    assert_int_equal(read_record(&record, "", format), MR_OK);
+    assert_int_equal(read_field(&record, FORMAT, format), MR_OK);
     assert_int_equal(strlen(record.format_text), 62);
     assert_int_equal(record.format.payload, MR_PAYLOAD_ANY);
-    assert_int_equal(read_record(&record, "", "a\xff"), MR_OK);
+    assert_int_equal(read_field(&record, FORMAT, "a\xff"), MR_OK);
     assert_string_equal(record.format_text, "a");
 }
 

@@ -82,6 +82,24 @@ static void test_strangers_keep_nothing_from_being_told(void **state) {
     unlink(path);
 }
 
+static void keep_line(void *context, mr_log_level level, const char *line) {
+    (void)level;
+    snprintf(context, 1024, "%s", line);
+}
+
+/* Whether what is said of a peer that was never there is that this node fails soon. */
+static bool says_it_fails(mr_cut_reporter *reporter) {
+    char line[1024] = "";
+    mr_log_to(keep_line, line);
+    mr_log_set_level(MR_LOG_WARNING);
+    mr_cut_report_absence(reporter, true, "tcp://10.0.0.1:5", 10 * S);
+    mr_cut_report_absence(reporter, true, "tcp://10.0.0.1:5", 20 * S);
+    mr_log_to(NULL, NULL);
+    mr_log_set_level(MR_LOG_ERROR);
+    assert_non_null(strstr(line, "a and b do not work together (why)"));
+    return strstr(line, "this node fails in 25 s");
+}
+
 /* A producer of another version does not become one of this version by waiting; one that is full does. */
 static void a_refusal_that_lasts_is_hopeless(void **state) {
     const mr_cut cut = {.name = "a->b", .node = "b", .from_node = "a", .to_node = "b"};
@@ -96,8 +114,10 @@ static void a_refusal_that_lasts_is_hopeless(void **state) {
         mr_cut_reporter reporter = mr_cut_reporter_of(&cut);
         int64_t wake_ns = INT64_MAX;
         refused.of.reason = reason;
+        refused.of.text = "why";
         mr_cut_report_peer(&reporter, &refused, 10 * S);
         mr_cut_report_peer(&reporter, &refused, 20 * S);
+        assert_int_equal(says_it_fails(&reporter), lasts);
         assert_false(mr_cut_report_is_hopeless(&reporter, true, 40 * S - 1, &wake_ns));
         assert_true(wake_ns == (lasts ? 40 * S : INT64_MAX));
         assert_int_equal(mr_cut_report_is_hopeless(&reporter, true, 40 * S, &wake_ns), lasts);

@@ -226,19 +226,27 @@ static void test_items_are_counted_before_they_are_made(void **state) {
     wire_close(&f);
 }
 
-/* A name of a frame as another version might send it. */
-static int read_named(wire_fixture *f, char *name) {
+/* Names of a frame as another version might send them. */
+static int read_named(wire_fixture *f, const char *id, const char *file, const char *label) {
     mr_frame *frame = wire_picture(f, MR_PIXEL_GRAY8, 2, 2);
     mr_cut_item item = {.kind = MR_CUT_FRAME, .identity = frame->identity, .frame = frame, .position = 1};
     mr_cut_message came, message = {.kind = MR_MESSAGE_ITEMS, .version = MR_PROTOCOL_NEWEST, .items = {&item, 1}};
     const mr_wire_part *parts;
     size_t count;
-    assert_null(frame->id);
-    frame->id = mr_buffer_wrap(name, strlen(name) + 1, NULL, NULL);
+    static char names[3 * 8192];
+    char *to = names;
+    const char *const given[] = {id, file, label};
+    for (int i = 0; i < 3; i++)
+        to = stpcpy(to, given[i]) + 1;
+    assert_null(frame->names);
+    frame->names = mr_buffer_wrap(names, sizeof names, NULL, NULL);
     assert_int_equal(mr_wire_write(f->writer, &message, NOW, &parts, &count), MR_OK);
     int status = mr_wire_read(f->reader, parts, count, NOW, &came);
     if (!status) {
-        assert_string_equal(mr_frame_id(came.items.item[0].frame), name);
+        const mr_frame *got = came.items.item[0].frame;
+        assert_string_equal(mr_frame_id(got), id);
+        assert_string_equal(mr_frame_file(got) ? mr_frame_file(got) : "", file);
+        assert_string_equal(mr_frame_label(got) ? mr_frame_label(got) : "", label);
         mr_frame_unref(&came.items.item[0].frame);
     }
     mr_frame_unref(&frame);
@@ -249,9 +257,17 @@ static void test_names_of_frames_are_texts(void **state) {
     (void)state;
     wire_fixture f;
     wire_open(&f, MR_COMPRESSION_NONE, false);
-    assert_int_equal(read_named(&f, "T\xc3\xbcr"), MR_OK);
-    assert_int_equal(read_named(&f, "T\xc3"), MR_ERROR_PROTOCOL);
-    assert_int_equal(read_named(&f, "\xff"), MR_ERROR_PROTOCOL);
+    char longest[MR_FRAME_FILE + 2];
+    memset(longest, 'x', sizeof longest);
+    longest[MR_FRAME_FILE + 1] = '\0';
+    assert_int_equal(read_named(&f, "T\xc3\xbcr", "", ""), MR_OK);
+    assert_int_equal(read_named(&f, "7", longest + 1, "dog"), MR_OK);
+    assert_int_equal(read_named(&f, "7", longest, "dog"), MR_ERROR_PROTOCOL);
+    assert_int_equal(read_named(&f, longest, "", ""), MR_ERROR_PROTOCOL);
+    assert_int_equal(read_named(&f, "", "", longest), MR_ERROR_PROTOCOL);
+    assert_int_equal(read_named(&f, "T\xc3", "", ""), MR_ERROR_PROTOCOL);
+    assert_int_equal(read_named(&f, "", "\xff", ""), MR_ERROR_PROTOCOL);
+    assert_int_equal(read_named(&f, "", "", "\xff"), MR_ERROR_PROTOCOL);
     wire_close(&f);
 }
 

@@ -89,6 +89,10 @@ typedef struct end {
     mr_buffer *payload;     /* sent with each */
     size_t listened;
     bool ending, echoes;
+    bool waits;             /* `work` does not return, nor send */
+    bool sends_all;         /* `work` sends until the route is closed */
+    size_t got_before;      /* messages that had come when the last route was lost */
+    int linger_ms;
     size_t known_at;        /* that message's connection is then known as the first peer's; 0: none is */
     pthread_t worker;       /* who worked last */
     int64_t next_ns;        /* when it is to work again; 0: never */
@@ -121,21 +125,34 @@ static void end_lost(void *context, uint32_t route) {
     (void)route;
     pthread_mutex_lock(&self->lock);
     self->lost_count++;
+    self->got_before = self->got;
     pthread_mutex_unlock(&self->lock);
+}
+
+static void pause_a_while(void) {
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
 static bool end_work(void *context, int64_t *wake_ns) {
     end *self = context;
     pthread_mutex_lock(&self->lock);
+    self->worked++;
+    while (self->waits) {
+        pthread_mutex_unlock(&self->lock);
+        pause_a_while();
+        pthread_mutex_lock(&self->lock);
+    }
     *wake_ns = self->next_ns ? self->next_ns : INT64_MAX;
     self->next_ns = 0;
     self->worker = pthread_self();
-    self->worked++;
     size_t count = self->to_send;
     self->to_send = 0;
     uint32_t route = self->send_to;
-    bool ending = self->ending;
+    bool ending = self->ending, sends_all = self->sends_all;
+    self->sends_all = false;
     pthread_mutex_unlock(&self->lock);
+    while (sends_all && mr_io_thread_send(self->io_thread, route, &(mr_wire_part){(const uint8_t *)"x", 1, NULL}, 1))
+        pause_a_while();
     for (size_t i = 0; i < count; i++) {
         const mr_wire_part parts[] = {{(const uint8_t *)"hello", 5, NULL},
                                       {self->payload ? self->payload->data : NULL,
@@ -179,7 +196,7 @@ static void end_close(end *self) {
     self->ending = true;
     pthread_mutex_unlock(&self->lock);
     mr_io_thread_wake(self->io_thread);
-    mr_io_thread_close(&self->io_thread, 0);
+    mr_io_thread_close(&self->io_thread, self->linger_ms);
     assert_null(self->io_thread);
     mr_buffer_unref(&self->kept);
     pthread_mutex_destroy(&self->lock);
@@ -404,6 +421,32 @@ static void test_connections_get_lost(void **state) {
     end_close(&router);
 }
 
+/* A peer says goodbye and closes the connection, while the other end sends: the goodbye is received first. */
+static void test_a_goodbye_comes_before_the_end(void **state) {
+    end router = {0}, dealer = {.linger_ms = 10000};
+    (void)state;
+    end_open(&router, ZMQ_ROUTER, 1, endpoints, 8);
+    end_open(&dealer, ZMQ_DEALER, 1, endpoints, 0);
+    greet(&dealer, 0, &router);
+    pthread_mutex_lock(&router.lock);
+    router.waits = router.sends_all = true;
+    router.send_to = router.route;
+    size_t worked = router.worked;
+    pthread_mutex_unlock(&router.lock);
+    mr_io_thread_wake(router.io_thread);
+    await(&router, &router.worked, worked + 1);
+    size_t got = counted(&router, &router.got);
+    end_send(&dealer, 0, 1);
+    end_close(&dealer);
+    pthread_mutex_lock(&router.lock);
+    router.waits = false;
+    pthread_mutex_unlock(&router.lock);
+    await(&router, &router.lost_count, 1);
+    assert_true(router.got > got);
+    assert_int_equal(router.got_before, router.got);
+    end_close(&router);
+}
+
 static void test_too_many_parts(void **state) {
     end router = {0};
     (void)state;
@@ -478,7 +521,9 @@ static void test_oldest_route_is_forgotten(void **state) {
     assert_int_equal(forgotten, two);
     assert_null(mr_routes_find(&routes, two));
     assert_memory_equal(mr_routes_find(&routes, three)->id, "three", 5);
-    mr_routes_forget(&routes, one);
+    assert_int_equal(mr_routes_forget_broken(&routes), MR_NO_ROUTE);
+    mr_routes_find(&routes, one)->broken = true;
+    assert_int_equal(mr_routes_forget_broken(&routes), one);
     assert_null(mr_routes_find(&routes, one));
     /* One that is known stays, whoever has been heard of since. */
     assert_null(mr_routes_know(&routes, one, 0));
@@ -486,7 +531,8 @@ static void test_oldest_route_is_forgotten(void **state) {
     uint32_t four = mr_routes_receive(&routes, "four", 4, 0, &forgotten);
     mr_routes_receive(&routes, "five", 4, 0, &forgotten);
     assert_int_equal(forgotten, four);
-    mr_routes_forget(&routes, three);
+    mr_routes_find(&routes, three)->broken = true;
+    assert_int_equal(mr_routes_forget_broken(&routes), three);
     /* Who comes back has another number. */
     assert_int_not_equal(mr_routes_receive(&routes, "one", 3, 0, &forgotten), one);
     assert_int_equal(forgotten, MR_NO_ROUTE);
@@ -501,6 +547,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_messages_come_while_turns_are_taken, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_signals_come_while_turns_are_taken, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_connections_get_lost, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_a_goodbye_comes_before_the_end, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_too_many_parts, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_connections_are_known_by_any_message, make_folder, remove_folder),
         cmocka_unit_test(test_oldest_route_is_forgotten),

@@ -36,6 +36,7 @@ typedef struct client {
 static struct {
     int fd; /* 0: there is no socket */
     int jobs; /* readable when a job is done */
+    const char *refused; /* why no request is done any more; NULL: they are done */
     int64_t accept_ns; /* clients are accepted from then on */
     char path[MR_CONTROL_PATH];
     client clients[MR_CONTROL_CLIENTS];
@@ -155,18 +156,6 @@ static void disconnect(client *one) {
     *one = (client){0};
 }
 
-void mr_control_close(void) {
-    if (!control.fd)
-        return;
-    for (int i = 0; i < MR_CONTROL_CLIENTS; i++)
-        if (control.clients[i].fd)
-            disconnect(&control.clients[i]);
-    mr_control_jobs_close();
-    unlink(control.path);
-    close(control.fd);
-    control.fd = 0;
-}
-
 void mr_control_unlink(void) {
     if (control.fd)
         unlink(control.path);
@@ -232,7 +221,7 @@ static bool answer(client *one, mr_pipeline *pipeline, int64_t now_ns) {
     if (pipeline && mr_control_takes_long(one->text))
         one->job = mr_control_job_begin(one->text, pipeline);
     if (!one->job)
-        one->answer = mr_control_answer(one->text, pipeline, &one->answer_length);
+        one->answer = mr_control_answer(one->text, pipeline, control.refused, &one->answer_length);
     one->sent = 0;
     one->heard_ns = now_ns;
     one->until_ns = now_ns + ANSWER_NS;
@@ -318,4 +307,30 @@ void mr_control_serve(const struct pollfd *fds, size_t count, mr_pipeline *pipel
     /* At most half of the places at a time: a client that came just before these is heard before it can be cut. */
     for (int i = 0; count > 0 && fds[0].revents && i < MR_CONTROL_CLIENTS / 2 && take_client(now_ns); i++)
         ;
+}
+
+/* Answers what has been asked before the end; who has not asked yet is disconnected. */
+static void serve_last(void) {
+    struct pollfd fds[MR_CONTROL_FDS];
+    int wait_ms = 0;
+    for (int i = 0; i < MR_CONTROL_CLIENTS; i++) {
+        size_t count = mr_control_fds(fds, &wait_ms);
+        if (poll(fds, count, 0) > 0)
+            mr_control_serve(fds, count, NULL);
+    }
+}
+
+void mr_control_close(const char *why) {
+    if (!control.fd)
+        return;
+    unlink(control.path);
+    control.refused = why;
+    serve_last();
+    control.refused = NULL;
+    for (int i = 0; i < MR_CONTROL_CLIENTS; i++)
+        if (control.clients[i].fd)
+            disconnect(&control.clients[i]);
+    mr_control_jobs_close();
+    close(control.fd);
+    control.fd = 0;
 }

@@ -15,9 +15,11 @@
  * "millrace" is the version of this protocol; another one is refused with exit code 76. "do" is one of status, disable,
  * enable (argument: a device), drain, stop, log (argument: a level), and add, set and remove (argument: the id of a
  * source; "options": texts in YAML by their keys). Of several requests on one connection each waits for the answer to
- * the one before. "status" is the object that `run --json`
- * prints, so far, and "text" the same for people. A client that does not read an answer within three seconds is
- * disconnected. A request that changes something is entered into the audit log, also if it is refused.
+ * the one before. "status" is the object that `run --json` prints, so far, and "text" the same for people. A client
+ * that does not read an answer within three seconds is disconnected. If there are more clients than MR_CONTROL_CLIENTS,
+ * the run closes a connection whose next request it has not read; that request may be sent again. Requests that came
+ * before the end of the run are answered. A request that changes something is entered into the audit log, also if it is
+ * refused.
  *
  * Threads: open and close are called while no thread serves; the rest by the serving thread, which is that of signals
  * (signals.h). */
@@ -34,11 +36,12 @@ enum { MR_CONTROL_VERSION = 1, MR_CONTROL_CLIENTS = 8, MR_CONTROL_FDS = MR_CONTR
 enum { MR_CONTROL_REQUEST = 4096, MR_CONTROL_ANSWER = 64 << 20 };
 
 /* Listens at `path`. NULL: in the first of mr_control_find_folders that can be used; if none can, a warning says why
- * and the run goes on without a socket. "off": nowhere. Creates the folder if it is missing, and replaces the socket of
- * a dead run. MR_ERROR_USAGE, MR_ERROR_UNAVAILABLE (another run listens there), MR_ERROR_PERMISSION (the folder is open
- * to others), MR_ERROR_IO. */
+ * and the run continues without a socket. "off": nowhere. Creates the folder if it is missing, and replaces the socket
+ * of a dead run. MR_ERROR_USAGE, MR_ERROR_UNAVAILABLE (another run listens there), MR_ERROR_PERMISSION (the folder is
+ * open to others), MR_ERROR_IO. */
 int mr_control_open(const char *path);
-void mr_control_close(void);
+/* Requests that have come are refused with that reason. */
+void mr_control_close(const char *why);
 /* Removes the socket's file, before the process exits at once. Any thread. */
 void mr_control_unlink(void);
 

@@ -1,5 +1,6 @@
 #include "tools/millrace/run/control_answer.h"
 
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +26,16 @@ typedef struct request {
 
 /* ---- requests -------------------------------------------------------------------------------------------------- */
 
+static char *__attribute__((format(printf, 1, 2))) words(const char *format, ...) {
+    char *text = NULL;
+    va_list arguments;
+    va_start(arguments, format);
+    if (vasprintf(&text, format, arguments) < 0)
+        text = NULL;
+    va_end(arguments);
+    return text;
+}
+
 static int enable(request *asked) {
     return mr_pipeline_enable_device(asked->pipeline, asked->argument, true);
 }
@@ -37,14 +48,27 @@ static int trigger(request *asked) {
     return mr_pipeline_trigger(asked->pipeline, asked->argument);
 }
 
-static int drain(request *asked) {
-    mr_pipeline_stop(asked->pipeline, false);
+/* A run that has not started yet is asked by a signal, which waits for its start (signals.h); by one, since the second
+ * would exit at once. */
+static int end(request *asked, bool at_once) {
+    static bool signalled;
+    if (asked->pipeline) {
+        mr_pipeline_stop(asked->pipeline, at_once);
+        return MR_OK;
+    }
+    if (!signalled)
+        kill(getpid(), SIGTERM);
+    signalled = true;
+    asked->text = words("the pipeline has not started yet, and ends as soon as it has\n");
     return MR_OK;
 }
 
+static int drain(request *asked) {
+    return end(asked, false);
+}
+
 static int stop(request *asked) {
-    mr_pipeline_stop(asked->pipeline, true);
-    return MR_OK;
+    return end(asked, true);
 }
 
 static int set_log(request *asked) {
@@ -56,16 +80,6 @@ static int set_log(request *asked) {
 }
 
 /* ---- sources ----------------------------------------------------------------------------------------------------- */
-
-static char *__attribute__((format(printf, 1, 2))) words(const char *format, ...) {
-    char *text = NULL;
-    va_list arguments;
-    va_start(arguments, format);
-    if (vasprintf(&text, format, arguments) < 0)
-        text = NULL;
-    va_end(arguments);
-    return text;
-}
 
 /* All errors as one message; those of a file with their places. */
 static int fail_with(const mr_diagnostics *wrong, int status) {
@@ -146,34 +160,45 @@ static int look(request *asked) {
     return MR_OK;
 }
 
-static const struct deed {
+static const struct command {
     const char *name, *argument; /* argument: its kind, for messages; NULL: it takes none */
     bool options; /* it takes options */
     int (*function)(request *asked);
-} deeds[] = {
+} commands[] = {
     {"status", NULL, false, look},      {"disable", "device", false, disable}, {"enable", "device", false, enable},
     {"drain", NULL, false, drain},      {"stop", NULL, false, stop},           {"log", "level", false, set_log},
     {"add", "source", true, add},       {"set", "source", true, set},          {"remove", "source", false, take_away},
     {"trigger", "stage or source", false, trigger},
 };
 
-static const struct deed *find(const char *name) {
-    for (size_t i = 0; i < sizeof deeds / sizeof deeds[0]; i++)
-        if (name && strcmp(deeds[i].name, name) == 0)
-            return &deeds[i];
+static const struct command *find(const char *name) {
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
+        if (name && strcmp(commands[i].name, name) == 0)
+            return &commands[i];
     return NULL;
 }
 
 static int unknown(const char *name) {
     mr_nearest nearest = {.wanted = name};
-    char hint[256], all[256] = "it can do";
-    for (size_t i = 0; i < sizeof deeds / sizeof deeds[0]; i++) {
-        mr_nearest_offer(&nearest, deeds[i].name);
+    char hint[256], all[256] = "there are";
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        mr_nearest_offer(&nearest, commands[i].name);
         size_t at = strlen(all);
-        snprintf(all + at, sizeof all - at, "%s %s", i ? "," : "", deeds[i].name);
+        snprintf(all + at, sizeof all - at, "%s %s", i ? "," : "", commands[i].name);
     }
-    return mr_fail(MR_ERROR_USAGE, "this run cannot do \"%s\": %s", name,
+    return mr_fail(MR_ERROR_USAGE, "there is no command \"%s\": %s", name,
                    mr_nearest_hint(&nearest, hint, sizeof hint, all));
+}
+
+int mr_control_check(const char *what, const char *argument, bool options) {
+    const struct command *command = find(what);
+    if (!command)
+        return unknown(what ? what : "");
+    if (command->argument && !argument)
+        return mr_fail(MR_ERROR_USAGE, "%s takes a %s", what, command->argument);
+    if (!command->argument && argument)
+        return mr_fail(MR_ERROR_USAGE, "%s takes no argument: unexpected \"%s\"", what, argument);
+    return options && !command->options ? mr_fail(MR_ERROR_USAGE, "%s takes no options", what) : MR_OK;
 }
 
 /* ---- reading a request ----------------------------------------------------------------------------------------- */
@@ -184,14 +209,11 @@ static const char *text_of(yajl_val tree, const char *key) {
     return value ? YAJL_GET_STRING(value) : NULL;
 }
 
-static int read_options(request *asked, const struct deed *deed) {
-    static const char *const way[] = {"options", NULL};
-    yajl_val options = yajl_tree_get(asked->tree, (const char **)way, yajl_t_any);
+static int read_options(request *asked, yajl_val options) {
     if (!options)
         return MR_OK;
-    if (!deed->options || !YAJL_IS_OBJECT(options))
-        return mr_fail(MR_ERROR_USAGE, deed->options ? "%s takes options as an object" : "%s takes no options",
-                       asked->what);
+    if (!YAJL_IS_OBJECT(options))
+        return mr_fail(MR_ERROR_USAGE, "%s takes options as an object", asked->what);
     size_t count = options->u.object.len;
     asked->options = calloc(count + 1, sizeof *asked->options);
     if (!asked->options)
@@ -215,8 +237,8 @@ char *mr_control_request_name(const char *line) {
     return copy;
 }
 
-static int parse(request *asked, const char *line, const struct deed **deed) {
-    static const char *const version_way[] = {"millrace", NULL};
+static int parse(request *asked, const char *line, const struct command **command) {
+    static const char *const version_way[] = {"millrace", NULL}, *const options_way[] = {"options", NULL};
     char why[256] = "";
     asked->tree = mr_json_parse(line, why, sizeof why);
     if (!YAJL_IS_OBJECT(asked->tree))
@@ -226,13 +248,10 @@ static int parse(request *asked, const char *line, const struct deed **deed) {
         return mr_fail(MR_ERROR_PROTOCOL, "this run speaks version %d of the control protocol", MR_CONTROL_VERSION);
     asked->what = text_of(asked->tree, "do");
     asked->argument = text_of(asked->tree, "argument");
-    *deed = find(asked->what);
-    if (!*deed)
-        return unknown(asked->what ? asked->what : "");
-    if (!(*deed)->argument != !asked->argument)
-        return mr_fail(MR_ERROR_USAGE, "%s takes %s%s", asked->what, (*deed)->argument ? "a " : "no argument",
-                       (*deed)->argument ? (*deed)->argument : "");
-    return read_options(asked, *deed);
+    yajl_val options = yajl_tree_get(asked->tree, (const char **)options_way, yajl_t_any);
+    int status = mr_control_check(asked->what, asked->argument, options);
+    *command = find(asked->what);
+    return status ? status : read_options(asked, options);
 }
 
 /* Values may hold passwords; keys do not. */
@@ -250,10 +269,12 @@ static char *keys_of(const request *asked) {
 /* A request that changes the run is entered into the audit log, also if it is refused. */
 static void enter(const request *asked, int status) {
     mr_summary *summary = NULL;
-    if (!mr_audit_wanted() || strcmp(asked->what, "status") == 0 || mr_pipeline_summarize(asked->pipeline, &summary))
+    if (!mr_audit_wanted() || strcmp(asked->what, "status") == 0 ||
+        (asked->pipeline && mr_pipeline_summarize(asked->pipeline, &summary)))
         return;
     char *keys = keys_of(asked);
-    mr_audit("control", mr_audit_text("pipeline", summary->pipeline), mr_audit_text("do", asked->what),
+    mr_audit("control", mr_audit_text("pipeline", summary ? summary->pipeline : NULL),
+             mr_audit_text("do", asked->what),
              mr_audit_text("argument", asked->argument), mr_audit_text("options", keys),
              mr_audit_text("status", mr_status_words(status)), mr_audit_text("message", status ? mr_message() : NULL));
     free(keys);
@@ -304,17 +325,19 @@ static char *finish(yajl_gen json, size_t *length) {
     return text;
 }
 
-char *mr_control_answer(const char *line, mr_pipeline *pipeline, size_t *length) {
+char *mr_control_answer(const char *line, mr_pipeline *pipeline, const char *refused, size_t *length) {
     request asked = {.pipeline = pipeline};
-    const struct deed *deed = NULL;
+    const struct command *command = NULL;
     yajl_gen json = mr_json_create(false);
     if (!json)
         return NULL;
-    int status = parse(&asked, line, &deed);
-    if (!status && !pipeline)
+    int status = parse(&asked, line, &command);
+    if (!status && refused)
+        status = mr_fail(MR_ERROR_UNAVAILABLE, "%s", refused);
+    else if (!status && !pipeline && command->function != drain && command->function != stop)
         status = mr_fail(MR_ERROR_UNAVAILABLE, "the pipeline is not running yet, or has ended");
     if (!status) {
-        status = deed->function(&asked);
+        status = command->function(&asked);
         enter(&asked, status);
     }
     mr_json_open_map(json, NULL);
@@ -324,7 +347,7 @@ char *mr_control_answer(const char *line, mr_pipeline *pipeline, size_t *length)
     if (status) {
         mr_json_integer(json, "exit_code", mr_status_exit_code(status));
         mr_json_text(json, "error", *mr_message() ? mr_message() : mr_status_words(status));
-    } else if (deed->function == look) {
+    } else if (command->function == look) {
         put_status(json, &asked);
     } else if (asked.text) {
         mr_json_text(json, "text", asked.text);

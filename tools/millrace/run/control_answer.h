@@ -2,14 +2,19 @@
 #ifndef MILLRACE_TOOLS_RUN_CONTROL_ANSWER_H
 #define MILLRACE_TOOLS_RUN_CONTROL_ANSWER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "millrace/millrace.h"
 
 /* The name of what a request asks for, which the caller frees; NULL: it has none. Any thread. */
 char *mr_control_request_name(const char *request);
+/* Checks a request before it is sent: the command, whether it has an argument (NULL: none), and whether it may have
+ * options. MR_ERROR_USAGE. Any thread. */
+int mr_control_check(const char *what, const char *argument, bool options);
 /* Does one request, a line. Returns the answer, which ends with a newline and which the caller frees; NULL: no memory.
- * `pipeline` NULL: it does not run yet, or not any more. Any thread. */
-char *mr_control_answer(const char *request, mr_pipeline *pipeline, size_t *length);
+ * `pipeline` NULL: it does not run yet, or not any more; `refused`: why nothing is done any more, NULL else. Any
+ * thread. */
+char *mr_control_answer(const char *request, mr_pipeline *pipeline, const char *refused, size_t *length);
 
 #endif

@@ -64,7 +64,7 @@ static void destroy(mr_control_job *job) {
 static void *work(void *context) {
     mr_control_job *job = context;
     const uint64_t one = 1;
-    job->answer = mr_control_answer(job->request, job->pipeline, &job->length);
+    job->answer = mr_control_answer(job->request, job->pipeline, NULL, &job->length);
     pthread_mutex_lock(&jobs.lock);
     job->done = true;
     if (job->dropped)

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 #include <yajl/yajl_tree.h>
 
@@ -15,8 +17,11 @@
 #include "tools/millrace/cli/command.h"
 #include "tools/millrace/cli/verbs.h"
 #include "tools/millrace/run/control.h"
+#include "tools/millrace/run/control_answer.h"
 
 enum { CONTROL = 256, PID, JSON };
+/* How often a run that closes the connection is asked again: for five seconds. */
+enum { MOST_TRIES = 100 };
 
 static const struct option options[] = {
     {"control", required_argument, NULL, CONTROL},
@@ -82,7 +87,22 @@ static int take_option(void *given, int option) {
     }
 }
 
-/* Returns an exit code; *done if the command is over. The request itself is checked by the run. */
+/* The run checks the rest of the request. */
+static int check(const arguments *to) {
+    if (to->path && to->pid)
+        return mr_usage_error(&usage, "give either --control or --pid, not both");
+    if (mr_control_check(to->what, to->argument, false))
+        return mr_usage_error(&usage, "%s", mr_message());
+    if (to->option_count && mr_control_check(to->what, to->argument, true))
+        return mr_usage_error(&usage, "one command at a time: unexpected \"%s\"", to->options[0]);
+    for (int i = 0; i < to->option_count; i++)
+        if (!strchr(to->options[i], '=') || to->options[i][0] == '=')
+            return mr_usage_error(&usage, "%s takes options as KEY=VALUE, such as every=10, not \"%s\"", to->what,
+                                  to->options[i]);
+    return 0;
+}
+
+/* Returns an exit code; *done if the command is over. */
 static int parse(arguments *to, int argc, char **argv, bool *done) {
     int code = 0;
     *done = true;
@@ -91,21 +111,13 @@ static int parse(arguments *to, int argc, char **argv, bool *done) {
     if (optind == argc)
         return mr_usage_error(&usage, "say what to do: status, disable, enable, drain, stop, log, add, set, "
                                       "remove or trigger");
-    const bool takes = strcmp(argv[optind], "add") == 0 || strcmp(argv[optind], "set") == 0;
-    if (optind + 2 < argc && !takes)
-        return mr_usage_error(&usage, "one command at a time: unexpected \"%s\"", argv[optind + 2]);
-    for (int i = optind + 2; i < argc; i++)
-        if (!strchr(argv[i], '=') || argv[i][0] == '=')
-            return mr_usage_error(&usage, "%s takes options as KEY=VALUE, such as every=10, not \"%s\"", argv[optind],
-                                  argv[i]);
-    if (to->path && to->pid)
-        return mr_usage_error(&usage, "give either --control or --pid, not both");
     to->what = argv[optind];
     to->argument = optind + 1 < argc ? argv[optind + 1] : NULL;
     to->options = argv + optind + 2;
     to->option_count = optind + 2 < argc ? argc - optind - 2 : 0;
-    *done = false;
-    return 0;
+    code = check(to);
+    *done = code;
+    return code;
 }
 
 /* ---- which run ------------------------------------------------------------------------------------------------- */
@@ -131,13 +143,32 @@ static void read_words(long long pid, char *text, size_t bytes) {
     memmove(text, text + name, length + 1 - name);
 }
 
+/* The process that listens at the other end. */
+static struct ucred peer_of(int fd) {
+    struct ucred who = {0};
+    socklen_t bytes = sizeof who;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes))
+        who = (struct ucred){.uid = (uid_t)-1};
+    return who;
+}
+
+/* In a folder that was searched: anybody may have made the one in /tmp, to be told what is meant for a run. */
+static int connect_own(const char *path, int *fd) {
+    int status = mr_control_connect(path, fd);
+    if (status || peer_of(*fd).uid == geteuid())
+        return status;
+    close(*fd);
+    *fd = -1;
+    return mr_fail(MR_ERROR_PERMISSION, "a process of another user listens at %s", path);
+}
+
 /* Connects to a run, or removes the socket of a dead one. A run that begins holds the lock of the folder until it
  * listens: only with the lock is a socket that refuses known to be dead. */
 static int connect_or_remove(int folder, const char *path, int *fd) {
-    int status = mr_control_connect(path, fd);
+    int status = connect_own(path, fd);
     if (status != MR_ERROR_UNAVAILABLE || flock(folder, LOCK_EX))
         return status;
-    status = mr_control_connect(path, fd);
+    status = connect_own(path, fd);
     if (status == MR_ERROR_UNAVAILABLE)
         unlink(path);
     flock(folder, LOCK_UN);
@@ -210,7 +241,7 @@ static int find_by_pid(pid_t pid, int *fd) {
     for (int i = 0; i < folders.count && status == MR_ERROR_NO_INPUT; i++) {
         status = mr_control_name(folders.path[i], pid, path);
         if (!status)
-            status = mr_control_connect(path, fd);
+            status = connect_own(path, fd);
     }
     return status;
 }
@@ -257,14 +288,15 @@ static int send_request(const arguments *from, int fd) {
     while (!status && sent < length) {
         ssize_t got = send(fd, text + sent, length - sent, MSG_NOSIGNAL);
         if (got <= 0)
-            status = mr_fail(MR_ERROR_IO, "the run no longer listens: %s", strerror(errno));
+            status = mr_fail(MR_ERROR_CLOSED, "the run no longer listens: %s", strerror(errno));
         sent += got > 0 ? (size_t)got : 0;
     }
     free(text);
     return status;
 }
 
-/* One line, without its newline; the caller frees it. */
+/* One line, without its newline; the caller frees it. MR_ERROR_CLOSED: the run has closed the connection, and answered
+ * nothing. */
 static int receive_answer(int fd, char **answer) {
     size_t length = 0, room = 0;
     char *text = NULL;
@@ -281,7 +313,8 @@ static int receive_answer(int fd, char **answer) {
         ssize_t got = recv(fd, text + length, room - length - 1, 0);
         if (got <= 0 && !(got < 0 && errno == EINTR)) {
             free(text);
-            return mr_fail(MR_ERROR_UNAVAILABLE, "the run has ended without an answer");
+            return length ? mr_fail(MR_ERROR_UNAVAILABLE, "the run has ended while it answered")
+                          : mr_fail(MR_ERROR_CLOSED, "the run answers nothing");
         }
         length += got > 0 ? (size_t)got : 0;
         text[length] = 0;
@@ -290,6 +323,38 @@ static int receive_answer(int fd, char **answer) {
             *answer = text;
             return MR_OK;
         }
+    }
+}
+
+/* Connects again to the process that listened at the other end. */
+static int connect_again(int *fd) {
+    const struct ucred before = peer_of(*fd);
+    struct sockaddr_un at = {0};
+    socklen_t bytes = sizeof at;
+    if (getpeername(*fd, (struct sockaddr *)&at, &bytes))
+        return mr_fail(MR_ERROR_UNAVAILABLE, "the run has ended before it answered");
+    close(*fd);
+    *fd = -1;
+    int status = mr_control_connect(at.sun_path, fd);
+    return status || peer_of(*fd).pid != before.pid
+               ? mr_fail(MR_ERROR_UNAVAILABLE, "the run has ended before it answered") : MR_OK;
+}
+
+/* A run that has more clients than it serves at a time closes connections whose requests it has not read. */
+static int ask(const arguments *from, int *fd, char **answer) {
+    const struct timespec pause = {.tv_nsec = 50000000};
+    for (int tries = 0;; tries++) {
+        int status = send_request(from, *fd);
+        if (!status)
+            status = receive_answer(*fd, answer);
+        if (status != MR_ERROR_CLOSED)
+            return status;
+        if (tries == MOST_TRIES)
+            return mr_fail(MR_ERROR_AGAIN, "the run is busy with the requests of other programs: try again");
+        nanosleep(&pause, NULL);
+        status = connect_again(fd);
+        if (status)
+            return status;
     }
 }
 
@@ -336,9 +401,7 @@ static int run_verb(int argc, char **argv) {
         return code;
     int status = reach(&given, &fd, &lines);
     if (!status)
-        status = send_request(&given, fd);
-    if (!status)
-        status = receive_answer(fd, &answer);
+        status = ask(&given, &fd, &answer);
     if (fd >= 0)
         close(fd);
     code = answer ? tell(&given, answer) : mr_command_failed(status);

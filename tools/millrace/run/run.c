@@ -293,7 +293,7 @@ static void end_audit(mr_pipeline *pipeline, int status) {
 /* From here on the supervisor handles the signals, and each node has a control socket of its own. */
 static int run_nodes(const arguments *from, const mr_plan_view *plan) {
     mr_signals_end();
-    mr_control_close();
+    mr_control_close("each node of this run has its own control socket");
     int status = mr_run_audit_open(from->audit);
     return status ? mr_command_failed(status) : mr_run_supervise(from, plan);
 }
@@ -318,7 +318,7 @@ int mr_run_here(const arguments *from, mr_pipeline *pipeline, const mr_plan_view
     /* The run has ended by itself: a signal from now on gets its exit code. */
     mr_signals_end();
     /* Results may be in transit for a while, and the control socket is closed. */
-    mr_control_close();
+    mr_control_close("the run has ended");
     end_audit(pipeline, status);
     if (failed)
         mr_command_failed(failed);
@@ -353,7 +353,7 @@ int mr_run_enter(mr_run_arguments *given) {
 
 void mr_run_leave(mr_run_arguments *given) {
     mr_signals_end();
-    mr_control_close();
+    mr_control_close("the run has ended");
     mr_report_end(&given->report);
     mr_launch_fini(&given->launch);
 }

@@ -11,6 +11,7 @@
 #include "engine/base/aside.h"
 #include "millrace/describe.h"
 #include "millrace/devices.h"
+#include "millrace/log.h"
 #include "tools/millrace/cli/complaints.h"
 #include "tools/millrace/cli/overrides.h"
 #include "tools/millrace/cli/plan_rows.h"
@@ -53,7 +54,8 @@ static const mr_usage usage = {
         "--set stages.ID.hardware=auto each side uses its decoder, and the stages behind are still compared.\n\n"
         "  --on DEVICE        the device whose outputs are taken as right; by default cpu\n"
         "  --against DEVICE   the device to compare; by default the first GPU that can be used, else sim:0\n"
-        "  --frames N         compares the first N frames that each source gives; by default all\n"
+        "  --frames N         compares the first N frames that each source gives; by default all. A source without\n"
+        "                     an end needs it\n"
         "  --tolerance T      by how much a value may differ: a whole number by T, a float by T, or by T times its\n"
         "                     absolute value if that is more than 1; by default 0.001\n" MR_OVERRIDE_INPUTS_HELP
         MR_OVERRIDE_NO_PLUGINS_HELP
@@ -326,6 +328,25 @@ static int compare_aside(const arguments *from, const mr_plan_view *plan) {
     return code;
 }
 
+/* Both sides must come to an end, and see the same frames. */
+static int check_sources(const arguments *from, const mr_plan_view *plan) {
+    if (plan->most_sources)
+        return mr_fail(MR_ERROR_CONFIG, "%s: sources come and go (sources.max), so it has no end at which two runs "
+                       "could be compared: verify it without `max`", plan->file);
+    for (size_t v = 0; v < plan->stage_count; v++) {
+        const mr_view_stage *source = &plan->stages[v];
+        if (source->role != MR_VIEW_SOURCE)
+            continue;
+        if (source->endless && !from->frames)
+            return mr_fail(MR_ERROR_USAGE, "source %s has no end: compare its first frames with --frames N%s",
+                           source->id, source->repeats ? "" : ", or verify a recording of it");
+        if (source->endless && !source->repeats)
+            mr_log(MR_LOG_WARNING, "source %s: each side makes a connection of its own, and may see other pictures: "
+                                   "verify a recording of it", source->id);
+    }
+    return MR_OK;
+}
+
 /* Plans the pipeline as it is written, to get its stages; its devices need not be here. */
 static int verify(const arguments *from) {
     const mr_plan_view *plan = NULL;
@@ -336,13 +357,10 @@ static int verify(const arguments *from) {
     if (status)
         mr_complaints_tell(&wrong, status, false);
     mr_diagnostics_fini(&wrong);
-    int code = status ? mr_status_exit_code(status)
-               : plan->most_sources
-                   ? mr_command_failed(mr_fail(MR_ERROR_CONFIG,
-                                               "%s: sources come and go (sources.max), so it has no end "
-                                               "at which two runs could be compared: verify it without `max`",
-                                               plan->file))
-                   : compare_aside(from, plan);
+    const int wrong_source = status ? MR_OK : check_sources(from, plan);
+    int code = status         ? mr_status_exit_code(status)
+               : wrong_source ? mr_command_failed(wrong_source)
+                              : compare_aside(from, plan);
     mr_plan_view_close(&plan);
     return code;
 }

@@ -1,4 +1,4 @@
-#include "stages/preview/address.h"
+#include "engine/serve/http_address.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -41,7 +41,7 @@ static bool read_port(const char *text, int *port) {
     return *port <= MOST_PORT;
 }
 
-static bool read_four(const char *host, int port, mr_address *address) {
+static bool read_four(const char *host, int port, mr_http_address *address) {
     struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
     if (inet_pton(AF_INET, strcmp(host, "localhost") == 0 ? "127.0.0.1" : host, &four.sin_addr) != 1)
         return false;
@@ -51,7 +51,7 @@ static bool read_four(const char *host, int port, mr_address *address) {
     return true;
 }
 
-static bool read_six(const char *host, int port, mr_address *address) {
+static bool read_six(const char *host, int port, mr_http_address *address) {
     struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
     if (inet_pton(AF_INET6, host, &six.sin6_addr) != 1)
         return false;
@@ -61,11 +61,11 @@ static bool read_six(const char *host, int port, mr_address *address) {
     return true;
 }
 
-int mr_address_parse(const char *text, mr_address *address) {
+int mr_http_address_parse(const char *text, mr_http_address *address) {
     char host[HOST_BYTES];
     const char *digits;
     int port;
-    *address = (mr_address){0};
+    *address = (mr_http_address){0};
     bool read = split(text, host, &digits) && read_port(digits, &port);
     if (read && (*text == '[' ? read_six(host, port, address) : read_four(host, port, address)))
         return MR_OK;
@@ -73,10 +73,10 @@ int mr_address_parse(const char *text, mr_address *address) {
                                     "0.0.0.0:8090 for all IPv4 addresses of this machine", text);
 }
 
-bool mr_address_host_is_local(const char *text) {
+bool mr_http_host_is_local(const char *text) {
     char host[HOST_BYTES];
     const char *digits;
-    mr_address address = {0};
+    mr_http_address address = {0};
     int port;
     if (!split(text, host, &digits) || (digits && !read_port(digits, &port)))
         return false;
@@ -109,7 +109,7 @@ static int port_of(int fd) {
     return ntohs(((const struct sockaddr_in *)(const void *)&bound)->sin_port);
 }
 
-int mr_address_listen(const mr_address *address, const char *text, int *result, int *port) {
+int mr_http_address_listen(const mr_http_address *address, const char *text, int *result, int *port) {
     const int yes = 1;
     int fd = socket(address->socket.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)

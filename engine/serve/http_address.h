@@ -1,0 +1,27 @@
+/* Addresses that an HTTP server listens at, and the names by which clients may ask for it.
+ *
+ * No name but "localhost" is looked up: it could mean something else tomorrow. Any thread. */
+#ifndef MILLRACE_SERVE_HTTP_ADDRESS_H
+#define MILLRACE_SERVE_HTTP_ADDRESS_H
+
+#include <stdbool.h>
+#include <sys/socket.h>
+
+typedef struct mr_http_address {
+    struct sockaddr_storage socket;
+    socklen_t bytes;
+    bool loopback; /* only this machine reaches it */
+} mr_http_address;
+
+/* "127.0.0.1:8090", "[::1]:8090", "localhost:8090" (which is 127.0.0.1); port 0: a free one. MR_ERROR_CONFIG. */
+int mr_http_address_parse(const char *text, mr_http_address *address);
+
+/* Opens a socket that listens there; it does not block, and exec closes it. *port: the port of the socket.
+ * MR_ERROR_UNAVAILABLE (in use, or not an address of this machine), MR_ERROR_PERMISSION, MR_ERROR_IO. */
+int mr_http_address_listen(const mr_http_address *address, const char *text, int *fd, int *port);
+
+/* Whether the value of a `Host` header names this machine: a loopback address or localhost, with any port. A page from
+ * elsewhere can have its own name resolved to 127.0.0.1; the header then has that name. */
+bool mr_http_host_is_local(const char *host);
+
+#endif

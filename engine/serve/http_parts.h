@@ -1,0 +1,35 @@
+/* Streams as bytes: parts of multipart/x-mixed-replace (RFC 2046), or server-sent events (WHATWG HTML). A part is
+ * copied out in as many pieces as the reader needs, and is then released. One thread at a time. */
+#ifndef MILLRACE_SERVE_HTTP_PARTS_H
+#define MILLRACE_SERVE_HTTP_PARTS_H
+
+#include "engine/serve/http_server.h"
+
+enum { MR_HTTP_HEAD_BYTES = 160 };
+
+typedef struct mr_http_parts {
+    mr_http_stream_kind kind;
+    bool busy;               /* `part` is not copied out yet */
+    bool begun;              /* there was a part before */
+    mr_http_content part;
+    char head[MR_HTTP_HEAD_BYTES];
+    const char *end;
+    size_t head_bytes, sent; /* sent: of head, data and end */
+} mr_http_parts;
+
+/* The media type of the whole stream. */
+const char *mr_http_parts_type(mr_http_stream_kind kind);
+
+/* Begins with a part, which belongs to `parts` from then on; none is busy. */
+void mr_http_parts_begin(mr_http_parts *parts, const mr_http_content *part);
+
+/* Of a stream of events: begins with a comment, which clients ignore, unless a part is busy. */
+void mr_http_parts_comment(mr_http_parts *parts);
+
+/* Copies the next bytes of the busy part, at most `room`; releases the part after its last byte. */
+size_t mr_http_parts_copy(mr_http_parts *parts, char *to, size_t room);
+
+/* Releases the busy part, if there is one. */
+void mr_http_parts_end(mr_http_parts *parts);
+
+#endif

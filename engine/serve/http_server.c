@@ -1,0 +1,462 @@
+#include "engine/serve/http_server.h"
+
+#include <microhttpd.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/memory.h"
+#include "engine/base/thread.h"
+#include "engine/serve/http_address.h"
+#include "engine/serve/http_parts.h"
+#include "engine/serve/http_token.h"
+#include "millrace/status.h"
+
+enum {
+    OTHERS = 64,           /* connections beside those of streams */
+    REQUEST_BYTES = 16384, /* of a request's line and headers, and of the answer's headers */
+    REST_BYTES = 256,
+    MOST_SWEEP_MS = 1000
+};
+
+static const int64_t SECOND_NS = 1000000000;
+
+/* Bytes of a stream that are given to the system at once, and that the system keeps: how far a slow client may lag. */
+static const struct {
+    size_t block;
+    int socket;
+} buffers[] = {[MR_HTTP_MULTIPART] = {32768, 131072}, [MR_HTTP_EVENTS] = {4096, 32768}};
+
+/* A slot for a connection and its request. */
+struct mr_http_request {
+    mr_http_server *server;
+    struct MHD_Connection *connection; /* NULL: the slot is free */
+    int fd;
+    int64_t since_ns;                  /* when it connected; of a stream: when it last asked for a part */
+    bool waiting;                      /* suspended, until it is woken */
+    bool over;                         /* its time is over, or the client has left: it is to be closed */
+    atomic_bool woken;
+    const mr_http_route *route;        /* NULL: the request is not read yet */
+    char rest[REST_BYTES];
+    void *state;
+    void (*end)(void *state);
+    mr_http_reply (*next)(void *state, mr_http_content *part); /* NULL: no stream */
+    mr_http_parts parts;
+};
+
+struct mr_http_server {
+    struct MHD_Daemon *daemon;
+    mr_http_route *routes;
+    char *token;
+    const char *not_found;
+    int most_streams, streams;
+    int64_t timeout_ns, sweep_ns; /* sweep_ns: when the next sweep is due */
+    int sweep_ms;                 /* between two sweeps */
+    int wake;                     /* an eventfd: a request was woken, or the server is to end */
+    atomic_bool ending, woken;    /* woken: the eventfd was written since the thread read it */
+    pthread_t thread;
+    bool threaded;
+    bool closed_one;              /* a connection has ended since the library ran */
+    int slots;
+    mr_http_request *slot;        /* the server's thread, and destroy after it, but for `woken` */
+};
+
+static int64_t now_ns(void) {
+    return mr_clock_now_ns(mr_clock_real());
+}
+
+/* ---- connections ------------------------------------------------------------------------------------------------ */
+
+static void begin_connection(mr_http_server *server, struct MHD_Connection *handle, void **context) {
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(handle, MHD_CONNECTION_INFO_CONNECTION_FD);
+    int at = 0;
+    while (at < server->slots && server->slot[at].connection)
+        at++;
+    *context = NULL;
+    if (!info || at == server->slots)
+        return;
+    mr_http_request *request = *context = &server->slot[at];
+    request->connection = handle;
+    request->fd = info->connect_fd;
+    request->since_ns = now_ns();
+    request->over = false;
+}
+
+static void note_connection(void *context, struct MHD_Connection *handle, void **socket_context,
+                            enum MHD_ConnectionNotificationCode code) {
+    mr_http_server *server = context;
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        begin_connection(server, handle, socket_context);
+    } else if (*socket_context) {
+        server->closed_one = true;
+        ((mr_http_request *)*socket_context)->connection = NULL;
+    }
+}
+
+static mr_http_request *request_of(struct MHD_Connection *handle) {
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(handle, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info ? info->socket_context : NULL;
+}
+
+static void suspend(mr_http_request *request) {
+    request->waiting = true;
+    MHD_suspend_connection(request->connection);
+}
+
+static void resume(mr_http_request *request) {
+    request->waiting = false;
+    MHD_resume_connection(request->connection);
+}
+
+static bool has_left(const mr_http_request *request) {
+    struct pollfd on = {.fd = request->fd, .events = POLLRDHUP};
+    return poll(&on, 1, 0) > 0;
+}
+
+/* The library does not notice that the client of a suspended connection leaves. */
+static void sweep_stream(mr_http_request *request, int64_t now) {
+    if (!request->waiting)
+        return;
+    request->over = has_left(request);
+    bool silent = request->parts.kind == MR_HTTP_EVENTS && now - request->since_ns >= request->server->timeout_ns;
+    if (silent)
+        mr_http_parts_comment(&request->parts);
+    if (request->over || silent)
+        resume(request);
+}
+
+/* A client that sends a byte now and then is not idle for the library, but takes up a connection. */
+static void sweep_request(mr_http_request *request, int64_t now) {
+    if (request->over || now - request->since_ns < request->server->timeout_ns)
+        return;
+    request->over = true;
+    shutdown(request->fd, SHUT_RDWR);
+    if (request->waiting)
+        resume(request);
+}
+
+static void sweep(mr_http_server *server) {
+    const int64_t now = now_ns();
+    if (now < server->sweep_ns)
+        return;
+    server->sweep_ns = now + server->sweep_ms * INT64_C(1000000);
+    for (int i = 0; i < server->slots; i++) {
+        mr_http_request *request = &server->slot[i];
+        if (request->connection)
+            (request->next ? sweep_stream : sweep_request)(request, now);
+    }
+}
+
+/* ---- answers ---------------------------------------------------------------------------------------------------- */
+
+/* Takes the response. */
+static mr_http_reply answer(mr_http_request *request, unsigned code, const char *type, struct MHD_Response *response) {
+    static const char *const headers[][2] = {
+        {"Cache-Control", "no-store"},
+        {"X-Content-Type-Options", "nosniff"},
+        {"Cross-Origin-Resource-Policy", "same-origin"},
+        {"Referrer-Policy", "no-referrer"},
+        {"Content-Security-Policy", "default-src 'none'; img-src 'self'; connect-src 'self'; style-src "
+                                    "'unsafe-inline'; script-src 'unsafe-inline'; frame-ancestors 'none'; base-uri "
+                                    "'none'; form-action 'none'"}};
+    if (!response)
+        return MR_HTTP_END;
+    /* Without chunks, and closed after it. */
+    MHD_set_response_options(response, MHD_RF_HTTP_VERSION_1_0_ONLY, MHD_RO_END);
+    MHD_add_response_header(response, "Content-Type", type);
+    for (size_t i = 0; i < sizeof headers / sizeof *headers; i++)
+        MHD_add_response_header(response, headers[i][0], headers[i][1]);
+    if (code == MHD_HTTP_UNAUTHORIZED)
+        MHD_add_response_header(response, "WWW-Authenticate", "Bearer realm=\"millrace\"");
+    if (code == MHD_HTTP_METHOD_NOT_ALLOWED)
+        MHD_add_response_header(response, "Allow", "GET, HEAD");
+    if (code == MHD_HTTP_SERVICE_UNAVAILABLE)
+        MHD_add_response_header(response, "Retry-After", "1");
+    enum MHD_Result queued = MHD_queue_response(request->connection, code, response);
+    MHD_destroy_response(response);
+    return queued == MHD_YES ? MR_HTTP_DONE : MR_HTTP_END;
+}
+
+mr_http_reply mr_http_say(mr_http_request *request, unsigned code, const char *text) {
+    return answer(request, code, "text/plain; charset=utf-8",
+                  MHD_create_response_from_buffer(strlen(text), (void *)(uintptr_t)text, MHD_RESPMEM_PERSISTENT));
+}
+
+static void keep_data(void *owner) {
+    (void)owner;
+}
+
+mr_http_reply mr_http_send(mr_http_request *request, const mr_http_content *content) {
+    void (*release)(void *owner) = content->release ? content->release : keep_data;
+    struct MHD_Response *response = MHD_create_response_from_buffer_with_free_callback_cls(
+        content->bytes, (void *)(uintptr_t)content->data, release, content->owner);
+    if (!response)
+        release(content->owner);
+    return answer(request, MHD_HTTP_OK, content->type, response);
+}
+
+/* ---- streams ---------------------------------------------------------------------------------------------------- */
+
+static ssize_t read_stream(void *context, uint64_t position, char *to, size_t room) {
+    mr_http_request *request = context;
+    mr_http_content part;
+    (void)position;
+    if (request->over)
+        return MHD_CONTENT_READER_END_OF_STREAM;
+    if (!request->parts.busy) {
+        atomic_store(&request->woken, false);
+        switch (request->next(request->state, &part)) {
+        case MR_HTTP_WAIT:
+            suspend(request);
+            return 0;
+        case MR_HTTP_END:
+            return MHD_CONTENT_READER_END_OF_STREAM;
+        case MR_HTTP_DONE:
+            mr_http_parts_begin(&request->parts, &part);
+        }
+    }
+    request->since_ns = now_ns();
+    return (ssize_t)mr_http_parts_copy(&request->parts, to, room);
+}
+
+mr_http_reply mr_http_stream(mr_http_request *request, mr_http_stream_kind kind,
+                             mr_http_reply (*next)(void *state, mr_http_content *part)) {
+    const int bytes = buffers[kind].socket;
+    if (request->server->streams >= request->server->most_streams)
+        return mr_http_say(request, MHD_HTTP_SERVICE_UNAVAILABLE, "too many streams are open; try again later\n");
+    request->server->streams++;
+    request->next = next;
+    request->parts = (mr_http_parts){.kind = kind};
+    setsockopt(request->fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+    return answer(request, MHD_HTTP_OK, mr_http_parts_type(kind),
+                  MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, buffers[kind].block, read_stream, request, NULL));
+}
+
+/* ---- requests --------------------------------------------------------------------------------------------------- */
+
+const char *mr_http_rest(const mr_http_request *request) {
+    return request->rest;
+}
+
+void mr_http_keep(mr_http_request *request, void *state, void (*end)(void *state)) {
+    request->state = state;
+    request->end = end;
+}
+
+void *mr_http_state(const mr_http_request *request) {
+    return request->state;
+}
+
+static bool has_token(const mr_http_server *server, struct MHD_Connection *handle) {
+    static const char scheme[] = "Bearer ";
+    const char *header = MHD_lookup_connection_value(handle, MHD_HEADER_KIND, "Authorization");
+    const char *argument = MHD_lookup_connection_value(handle, MHD_GET_ARGUMENT_KIND, "token");
+    if (header && strncasecmp(header, scheme, sizeof scheme - 1) == 0)
+        return mr_http_token_is(server->token, header + sizeof scheme - 1);
+    return argument && mr_http_token_is(server->token, argument);
+}
+
+/* Whether the url fits the path of a route; *rest: for its star. */
+static bool fits(const char *path, const char *url, char rest[REST_BYTES]) {
+    const char *star = strchr(path, '*');
+    *rest = '\0';
+    if (!star)
+        return strcmp(path, url) == 0;
+    const size_t before = (size_t)(star - path), after = strlen(star + 1), bytes = strlen(url);
+    if (bytes <= before + after || bytes - before - after >= REST_BYTES || strncmp(path, url, before) != 0 ||
+        strcmp(star + 1, url + bytes - after) != 0)
+        return false;
+    memcpy(rest, url + before, bytes - before - after);
+    rest[bytes - before - after] = '\0';
+    return true;
+}
+
+/* Chooses the route, or answers with why there is none. */
+static mr_http_reply choose(mr_http_request *request, const char *url, const char *method) {
+    const mr_http_server *server = request->server;
+    const char *host = MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, "Host");
+    const mr_http_route *route = server->routes;
+    if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
+        return mr_http_say(request, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD are answered\n");
+    if (server->token && !has_token(server, request->connection))
+        return mr_http_say(request, MHD_HTTP_UNAUTHORIZED,
+                           "a token is needed: Authorization: Bearer TOKEN, or ?token=TOKEN\n");
+    if (!server->token && host && !mr_http_host_is_local(host))
+        return mr_http_say(request, MHD_HTTP_FORBIDDEN,
+                           "ask for this server as 127.0.0.1, [::1] or localhost; for other names it needs a "
+                           "`token`\n");
+    while (route->path && !fits(route->path, url, request->rest))
+        route++;
+    if (!route->path)
+        return mr_http_say(request, MHD_HTTP_NOT_FOUND, server->not_found);
+    request->route = route;
+    return route->answer(request, route->context);
+}
+
+static enum MHD_Result take_request(void *context, struct MHD_Connection *handle, const char *url, const char *method,
+                                    const char *version, const char *data, size_t *bytes, void **request_context) {
+    mr_http_request *request = request_of(handle);
+    (void)context;
+    (void)version;
+    (void)data;
+    (void)bytes;
+    if (!request || request->over)
+        return MHD_NO;
+    *request_context = request;
+    atomic_store(&request->woken, false);
+    const mr_http_route *route = request->route;
+    mr_http_reply reply = route ? route->answer(request, route->context) : choose(request, url, method);
+    if (reply == MR_HTTP_WAIT)
+        suspend(request);
+    return reply == MR_HTTP_END ? MHD_NO : MHD_YES;
+}
+
+static void end_request(void *context, struct MHD_Connection *handle, void **request_context,
+                        enum MHD_RequestTerminationCode code) {
+    mr_http_request *request = *request_context;
+    (void)context;
+    (void)handle;
+    (void)code;
+    if (!request)
+        return;
+    if (request->next) {
+        request->server->streams--;
+        mr_http_parts_end(&request->parts);
+    }
+    if (request->end)
+        request->end(request->state);
+    request->route = NULL;
+    request->next = NULL;
+    mr_http_keep(request, NULL, NULL);
+    *request_context = NULL;
+}
+
+/* ---- the thread ------------------------------------------------------------------------------------------------- */
+
+static void wake_thread(mr_http_server *server) {
+    const uint64_t one = 1;
+    if (atomic_exchange(&server->woken, true))
+        return;
+    /* It fails only if the thread has been woken 2^64 - 2 times already. */
+    ssize_t count = write(server->wake, &one, sizeof one);
+    (void)count;
+}
+
+void mr_http_wake(mr_http_request *request) {
+    atomic_store(&request->woken, true);
+    wake_thread(request->server);
+}
+
+static void resume_woken(mr_http_server *server) {
+    uint64_t count;
+    while (read(server->wake, &count, sizeof count) > 0)
+        continue;
+    if (!atomic_exchange(&server->woken, false))
+        return;
+    for (int i = 0; i < server->slots; i++)
+        if (server->slot[i].waiting && atomic_load(&server->slot[i].woken))
+            resume(&server->slot[i]);
+}
+
+static int wait_ms(mr_http_server *server) {
+    MHD_UNSIGNED_LONG_LONG ms;
+    bool sooner = MHD_get_timeout(server->daemon, &ms) == MHD_YES && ms < (unsigned)server->sweep_ms;
+    return sooner ? (int)ms : server->sweep_ms;
+}
+
+static void *serve(void *context) {
+    mr_http_server *server = context;
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+    struct pollfd on[] = {{.fd = info->epoll_fd, .events = POLLIN}, {.fd = server->wake, .events = POLLIN}};
+    while (!atomic_load(&server->ending)) {
+        poll(on, 2, wait_ms(server));
+        resume_woken(server);
+        sweep(server);
+        /* If there were as many connections as may be, the library accepts more when it is called again. */
+        do {
+            server->closed_one = false;
+            MHD_run(server->daemon);
+        } while (server->closed_one);
+    }
+    return NULL;
+}
+
+/* ---- beginning and end ------------------------------------------------------------------------------------------ */
+
+static struct MHD_Daemon *start_daemon(mr_http_server *server, int fd) {
+    unsigned idle_s = (unsigned)((server->timeout_ns + SECOND_NS - 1) / SECOND_NS);
+    return MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, take_request, server,
+                            MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)server->slots,
+                            MHD_OPTION_CONNECTION_TIMEOUT, idle_s,
+                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_BYTES,
+                            MHD_OPTION_NOTIFY_CONNECTION, note_connection, server,
+                            MHD_OPTION_NOTIFY_COMPLETED, end_request, server, MHD_OPTION_END);
+}
+
+/* Allocates what the server holds beside the daemon; whether that was possible. */
+static bool allocate(mr_http_server *server, const mr_http_params *params) {
+    size_t routes = 0;
+    while (params->routes[routes++].path)
+        continue;
+    server->slot = mr_calloc((size_t)server->slots, sizeof *server->slot);
+    server->routes = mr_calloc(routes, sizeof *server->routes);
+    server->token = params->token ? mr_strdup(params->token) : NULL;
+    if (!server->slot || !server->routes || (params->token && !server->token) || server->wake < 0)
+        return false;
+    memcpy(server->routes, params->routes, routes * sizeof *server->routes);
+    for (int i = 0; i < server->slots; i++)
+        server->slot[i].server = server;
+    return true;
+}
+
+int mr_http_server_create(mr_http_server **result, const mr_http_params *params) {
+    mr_http_server *server = mr_calloc(1, sizeof *server);
+    if (!server) {
+        close(params->fd);
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    }
+    const int64_t sweep_ms = params->timeout_ns / 8000000;
+    *server = (mr_http_server){.not_found = params->not_found, .timeout_ns = params->timeout_ns,
+                               .most_streams = params->most_streams, .slots = params->most_streams + OTHERS,
+                               .sweep_ms = sweep_ms < MOST_SWEEP_MS ? (int)sweep_ms : MOST_SWEEP_MS,
+                               .wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    if (allocate(server, params))
+        server->daemon = start_daemon(server, params->fd);
+    else
+        close(params->fd);
+    server->threaded = server->daemon && mr_thread_create(&server->thread, serve, server) == 0;
+    if (server->threaded) {
+        *result = server;
+        return MR_OK;
+    }
+    mr_http_server_destroy(&server);
+    return mr_fail(MR_ERROR_UNAVAILABLE, "cannot start the HTTP server: no memory, or no descriptors or threads left");
+}
+
+void mr_http_server_destroy(mr_http_server **result) {
+    mr_http_server *server = *result;
+    if (!server)
+        return;
+    if (server->threaded) {
+        atomic_store(&server->ending, true);
+        wake_thread(server);
+        pthread_join(server->thread, NULL);
+    }
+    /* The library may not be stopped while connections are suspended. */
+    for (int i = 0; server->daemon && i < server->slots; i++)
+        if (server->slot[i].waiting)
+            resume(&server->slot[i]);
+    if (server->daemon)
+        MHD_stop_daemon(server->daemon);
+    if (server->wake >= 0)
+        close(server->wake);
+    mr_http_token_forget(&server->token);
+    mr_free(server->routes);
+    mr_free(server->slot);
+    mr_free(server);
+    *result = NULL;
+}

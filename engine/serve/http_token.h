@@ -1,0 +1,21 @@
+/* The token that an HTTP server asks for. No message contains a token. Any thread. */
+#ifndef MILLRACE_SERVE_HTTP_TOKEN_H
+#define MILLRACE_SERVE_HTTP_TOKEN_H
+
+#include <stdbool.h>
+
+/* 16 to 1024 visible ASCII characters, as a header carries them. `origin` follows "the token" in the message: "" or
+ * " in FILE". MR_ERROR_CONFIG. */
+int mr_http_token_check(const char *token, const char *origin);
+
+/* The content of a file, without the end of its line, checked. Only the owner may have access to the file. To be given
+ * to mr_http_token_forget. Errors: as of engine/base/file.h and key_file.h; MR_ERROR_CONFIG. */
+int mr_http_token_read(const char *path, char **token);
+
+/* Overwrites and frees the token and sets it to NULL; NULL is allowed. */
+void mr_http_token_forget(char **token);
+
+/* Compares in a time that depends on the length of `given` alone. */
+bool mr_http_token_is(const char *token, const char *given);
+
+#endif

@@ -1,0 +1,28 @@
+/* Bounds the memory that libavformat's index of an MP4 takes (mp4/mp4_index.h): 256 MiB, which suffice for 24 hours of
+ * 60 pictures a second with sound, and as much again as bytes are there. What needs more is refused before it is
+ * taken. */
+#ifndef MILLRACE_STAGES_MEDIA_MEDIA_INDEX_H
+#define MILLRACE_STAGES_MEDIA_MEDIA_INDEX_H
+
+#include <libavformat/avio.h>
+#include <stdint.h>
+
+#include "stages/media/mp4/mp4_index.h"
+
+/* Zeros: not open. It does not move while it is open. */
+typedef struct mr_index_bound {
+    AVIOContext *tap;   /* what libavformat is to read; NULL: not open */
+    AVIOContext *from;
+    mr_mp4_index *index;
+    const char *name;   /* of the file or stream, for messages; borrowed */
+    int64_t file_bytes; /* on disk; 0: those count that came */
+    int64_t came;
+    int status;         /* not MR_OK: it was refused, as mr_message said then */
+} mr_index_bound;
+
+/* In front of `from`, which stays the caller's and is at its first byte. MR_ERROR_MEMORY. */
+int mr_index_bound_open(mr_index_bound *bound, AVIOContext *from, const char *name, int64_t file_bytes);
+/* Of zeros, too, which it becomes. */
+void mr_index_bound_close(mr_index_bound *bound);
+
+#endif

@@ -1,0 +1,146 @@
+#include "stages/preview/answers.h"
+
+#include <string.h>
+
+#include "engine/base/json.h"
+#include "engine/base/memory.h"
+
+static const char NOT_FOUND[] = "no source of that name has given a picture; / shows all that have\n";
+
+static mr_http_reply say_look(mr_http_request *request, mr_look look) {
+    switch (look) {
+    case MR_LOOK_UNKNOWN:
+        return mr_http_say(request, 404, NOT_FOUND);
+    case MR_LOOK_FULL:
+        return mr_http_say(request, 503, "as many watch already as `viewers` allows\n");
+    default:
+        return mr_http_say(request, 503, "there is no picture\n");
+    }
+}
+
+static void free_block(void *block) {
+    mr_free(block);
+}
+
+/* Sends a text, which was allocated, and is freed then; NULL: out of memory. */
+static mr_http_reply send_json(mr_http_request *request, char *text) {
+    if (!text)
+        return MR_HTTP_END;
+    return mr_http_send(request, &(mr_http_content){.type = "application/json", .data = text, .bytes = strlen(text),
+                                                    .release = free_block, .owner = text});
+}
+
+/* ---- pictures --------------------------------------------------------------------------------------------------- */
+
+/* The state of a request for pictures. */
+typedef struct watcher {
+    mr_looker looker; /* first: `resume` is called with it */
+    mr_gallery *gallery;
+    mr_http_request *request;
+} watcher;
+
+static void resume(mr_looker *looker) {
+    mr_http_wake(((const watcher *)(const void *)looker)->request);
+}
+
+static void leave(void *state) {
+    watcher *at = state;
+    mr_gallery_leave(at->gallery, &at->looker);
+    mr_free(at);
+}
+
+static void drop(void *owner) {
+    mr_jpeg *jpeg = owner;
+    mr_jpeg_drop(&jpeg);
+}
+
+static mr_http_reply next_picture(void *state, mr_http_content *picture) {
+    watcher *at = state;
+    mr_jpeg *jpeg = NULL;
+    switch (mr_gallery_next(at->gallery, &at->looker, &jpeg)) {
+    case MR_LOOK_WAIT:
+        return MR_HTTP_WAIT;
+    case MR_LOOK_PICTURE:
+        *picture = (mr_http_content){"image/jpeg", jpeg->data, jpeg->bytes, drop, jpeg};
+        return MR_HTTP_DONE;
+    default:
+        return MR_HTTP_END;
+    }
+}
+
+static mr_http_reply continue_still(mr_http_request *request) {
+    mr_http_content picture;
+    switch (next_picture(mr_http_state(request), &picture)) {
+    case MR_HTTP_WAIT:
+        return MR_HTTP_WAIT;
+    case MR_HTTP_DONE:
+        return mr_http_send(request, &picture);
+    default:
+        return say_look(request, MR_LOOK_END);
+    }
+}
+
+static mr_http_reply look(mr_http_request *request, mr_preview_site *site, bool stream) {
+    watcher *at = mr_calloc(1, sizeof *at);
+    if (!at)
+        return MR_HTTP_END;
+    *at = (watcher){.looker = {.stream = stream, .resume = resume}, .gallery = site->gallery, .request = request};
+    mr_look found = mr_gallery_look(site->gallery, mr_http_rest(request), &at->looker);
+    if (found != MR_LOOK_WAIT) {
+        mr_free(at);
+        return say_look(request, found);
+    }
+    mr_http_keep(request, at, leave);
+    return stream ? mr_http_stream(request, MR_HTTP_MULTIPART, next_picture) : continue_still(request);
+}
+
+static mr_http_reply answer_stream(mr_http_request *request, void *context) {
+    return look(request, context, true);
+}
+
+static mr_http_reply answer_still(mr_http_request *request, void *context) {
+    return mr_http_state(request) ? continue_still(request) : look(request, context, false);
+}
+
+/* ---- words ------------------------------------------------------------------------------------------------------ */
+
+static mr_http_reply answer_record(mr_http_request *request, void *context) {
+    const mr_preview_site *site = context;
+    mr_look found;
+    char *record = mr_gallery_record(site->gallery, mr_http_rest(request), &found);
+    return record ? send_json(request, record) : say_look(request, found);
+}
+
+static mr_http_reply answer_list(mr_http_request *request, void *context) {
+    const mr_preview_site *site = context;
+    yajl_gen json = mr_json_create(false);
+    const unsigned char *text = NULL;
+    size_t bytes = 0;
+    if (!json)
+        return MR_HTTP_END;
+    mr_json_open_map(json, NULL);
+    mr_json_open_array(json, "sources");
+    mr_gallery_list(site->gallery, json);
+    yajl_gen_array_close(json);
+    yajl_gen_map_close(json);
+    yajl_gen_get_buf(json, &text, &bytes);
+    char *copy = text ? mr_strdup((const char *)text) : NULL;
+    yajl_gen_free(json);
+    return send_json(request, copy);
+}
+
+static mr_http_reply answer_page(mr_http_request *request, void *context) {
+    const mr_preview_site *site = context;
+    return mr_http_send(request, &(mr_http_content){.type = "text/html; charset=utf-8", .data = site->page,
+                                                    .bytes = site->page_bytes});
+}
+
+int mr_preview_serve(mr_http_server **server, const mr_http_params *params, mr_preview_site *site) {
+    const mr_http_route routes[] = {{"/", answer_page, site},           {"/.json", answer_list, site},
+                                    {"/*.jpg", answer_still, site},     {"/*.mjpeg", answer_stream, site},
+                                    {"/*.json", answer_record, site},   {NULL, NULL, NULL}};
+    mr_http_params with = *params;
+    with.routes = routes;
+    with.not_found = NOT_FOUND;
+    return mr_http_server_create(server, &with);
+}

@@ -1,0 +1,24 @@
+/* The pictures of a gallery over HTTP.
+ *
+ *     GET /              a page that shows all sources
+ *     GET /.json         the sources that have pictures
+ *     GET /ID.jpg        the newest picture of a source
+ *     GET /ID.mjpeg      all pictures, each a part of multipart/x-mixed-replace
+ *     GET /ID.json       the record of the newest picture, as jsonl writes it */
+#ifndef MILLRACE_STAGES_PREVIEW_ANSWERS_H
+#define MILLRACE_STAGES_PREVIEW_ANSWERS_H
+
+#include "engine/serve/http_server.h"
+#include "stages/preview/gallery.h"
+
+/* Outlives the server. */
+typedef struct mr_preview_site {
+    mr_gallery *gallery;
+    char *page; /* as mr_page_make gives it */
+    size_t page_bytes;
+} mr_preview_site;
+
+/* Starts a server for the site; `params` without routes and the text of 404. */
+int mr_preview_serve(mr_http_server **server, const mr_http_params *params, mr_preview_site *site);
+
+#endif

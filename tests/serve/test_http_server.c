@@ -1,0 +1,588 @@
+/* The HTTP server, seen from a socket: routes, permission, streams, limits, and clients that are slow or leave. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "engine/base/memory.h"
+#include "engine/serve/http_address.h"
+#include "engine/serve/http_parts.h"
+#include "engine/serve/http_server.h"
+#include "millrace/status.h"
+
+enum { MOST_SEEN = 4096, LARGE = 1 << 20, OTHERS = 64 };
+static const int64_t LONG = 10 * INT64_C(1000000000), SHORT = 500000000; /* timeouts */
+static const char TOKEN[] = "0123456789abcdef";
+
+/* What the routes of the tests answer from. */
+typedef struct board {
+    pthread_mutex_t lock;
+    int number;             /* of the newest part; a request waits for the next one */
+    bool ended;
+    size_t part_bytes;      /* more than a number needs: padded with x */
+    int seen;
+    mr_http_request *requests[MOST_SEEN]; /* all that came, also those that are over */
+    atomic_int calls, states, contents;
+} board;
+
+typedef struct reader {
+    board *board;
+    int number;
+} reader;
+
+static mr_http_server *server;
+static int port;
+
+/* ---- routes ----------------------------------------------------------------------------------------------------- */
+
+static void release(void *owner) {
+    void **block = owner;
+    atomic_fetch_sub(&((board *)block[0])->contents, 1);
+    mr_free(block);
+}
+
+static mr_http_content content_of(board *at, int number) {
+    size_t bytes = at->part_bytes > 16 ? at->part_bytes : 16;
+    void **block = mr_alloc(sizeof(void *) + bytes);
+    assert_non_null(block);
+    block[0] = at;
+    char *text = (char *)(block + 1);
+    memset(text, 'x', bytes);
+    int digits = snprintf(text, 16, "%d", number);
+    text[digits] = 'x';
+    atomic_fetch_add(&at->contents, 1);
+    return (mr_http_content){"text/plain", text, at->part_bytes ? bytes : (size_t)digits, release, block};
+}
+
+static mr_http_reply next(void *state, mr_http_content *part) {
+    reader *its = state;
+    board *at = its->board;
+    atomic_fetch_add(&at->calls, 1);
+    pthread_mutex_lock(&at->lock);
+    mr_http_reply reply = its->number < at->number ? MR_HTTP_DONE : at->ended ? MR_HTTP_END : MR_HTTP_WAIT;
+    if (reply == MR_HTTP_DONE)
+        *part = content_of(at, ++its->number);
+    pthread_mutex_unlock(&at->lock);
+    return reply;
+}
+
+static void end(void *state) {
+    atomic_fetch_sub(&((reader *)state)->board->states, 1);
+    mr_free(state);
+}
+
+static reader *enter(mr_http_request *request, board *at) {
+    reader *made = mr_alloc(sizeof *made);
+    assert_non_null(made);
+    pthread_mutex_lock(&at->lock);
+    *made = (reader){at, at->number};
+    if (at->seen < MOST_SEEN)
+        at->requests[at->seen++] = request;
+    pthread_mutex_unlock(&at->lock);
+    atomic_fetch_add(&at->states, 1);
+    mr_http_keep(request, made, end);
+    return made;
+}
+
+static mr_http_reply answer_later(mr_http_request *request, void *context) {
+    mr_http_content content;
+    void *state = mr_http_state(request);
+    mr_http_reply reply = next(state ? state : enter(request, context), &content);
+    return reply == MR_HTTP_DONE ? mr_http_send(request, &content) : reply;
+}
+
+static mr_http_reply answer_events(mr_http_request *request, void *context) {
+    enter(request, context);
+    return mr_http_stream(request, MR_HTTP_EVENTS, next);
+}
+
+static mr_http_reply answer_parts(mr_http_request *request, void *context) {
+    enter(request, context);
+    return mr_http_stream(request, MR_HTTP_MULTIPART, next);
+}
+
+static mr_http_reply answer_rest(mr_http_request *request, void *context) {
+    const char *rest = mr_http_rest(request);
+    (void)context;
+    char *copy = mr_strdup(rest);
+    assert_non_null(copy);
+    return mr_http_send(request, &(mr_http_content){"text/plain", copy, strlen(copy), mr_free, copy});
+}
+
+static mr_http_reply answer_page(mr_http_request *request, void *context) {
+    (void)context;
+    return mr_http_send(request, &(mr_http_content){.type = "text/html", .data = "<p>", .bytes = 3});
+}
+
+static mr_http_reply answer_nothing(mr_http_request *request, void *context) {
+    (void)request;
+    (void)context;
+    return MR_HTTP_END;
+}
+
+static void start(board *at, const char *token, int most_streams, int64_t timeout_ns) {
+    const mr_http_route routes[] = {{"/", answer_page, at},          {"/later", answer_later, at},
+                                    {"/events", answer_events, at},  {"/parts", answer_parts, at},
+                                    {"/nothing", answer_nothing, at}, {"/name/*.txt", answer_rest, at},
+                                    {"/name/*", answer_page, at},    {NULL, NULL, NULL}};
+    mr_http_params params = {.routes = routes, .token = token, .not_found = "not here\n",
+                             .most_streams = most_streams, .timeout_ns = timeout_ns};
+    mr_http_address address;
+    pthread_mutex_init(&at->lock, NULL);
+    assert_int_equal(mr_http_address_parse("127.0.0.1:0", &address), MR_OK);
+    assert_int_equal(mr_http_address_listen(&address, "127.0.0.1:0", &params.fd, &port), MR_OK);
+    assert_int_equal(mr_http_server_create(&server, &params), MR_OK);
+}
+
+/* Every request has ended, and every content was released. */
+static void stop(board *at) {
+    mr_http_server_destroy(&server);
+    assert_null(server);
+    assert_int_equal(atomic_load(&at->states), 0);
+    assert_int_equal(atomic_load(&at->contents), 0);
+    pthread_mutex_destroy(&at->lock);
+}
+
+static void wake_all(board *at) {
+    pthread_mutex_lock(&at->lock);
+    for (int i = 0; i < at->seen; i++)
+        mr_http_wake(at->requests[i]);
+    pthread_mutex_unlock(&at->lock);
+}
+
+static void publish(board *at) {
+    pthread_mutex_lock(&at->lock);
+    at->number++;
+    pthread_mutex_unlock(&at->lock);
+    wake_all(at);
+}
+
+static void await_states(board *at, int count) {
+    while (atomic_load(&at->states) != count)
+        usleep(1000);
+}
+
+/* ---- clients ---------------------------------------------------------------------------------------------------- */
+
+static int connected(const char *text) {
+    const struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port),
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), few = 4096;
+    assert_true(fd >= 0);
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &few, sizeof few);
+    assert_int_equal(connect(fd, (const struct sockaddr *)(const void *)&to, sizeof to), 0);
+    assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), strlen(text));
+    return fd;
+}
+
+static int asking(const char *path) {
+    char text[1024];
+    snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path);
+    return connected(text);
+}
+
+/* Reads until the text has come, or the connection is closed: whether it has. */
+static bool reads(int fd, const char *text) {
+    static _Thread_local char got[65536];
+    size_t done = 0;
+    ssize_t count;
+    *got = '\0';
+    while (!strstr(got, text) && done < sizeof got - 1 && (count = recv(fd, got + done, 1, 0)) > 0)
+        got[done += (size_t)count] = '\0';
+    return strstr(got, text) != NULL;
+}
+
+/* The whole answer to a text; to be freed. */
+static char *answer_to(const char *text) {
+    char *got = calloc(1, LARGE);
+    int fd = connected(text);
+    size_t done = 0;
+    ssize_t count;
+    assert_non_null(got);
+    while (done < LARGE - 1 && (count = recv(fd, got + done, LARGE - 1 - done, 0)) > 0)
+        done += (size_t)count;
+    close(fd);
+    return got;
+}
+
+/* Whether the answer to a request, with further headers, begins with the code and contains the text. */
+static void expect(const char *method, const char *path, const char *headers, int code, const char *text) {
+    char request[2048], status[32];
+    snprintf(request, sizeof request, "%s %s HTTP/1.1\r\n%s\r\n", method, path, headers);
+    snprintf(status, sizeof status, "HTTP/1.1 %d ", code);
+    char *got = answer_to(request);
+    if (strncmp(got, status, strlen(status)) != 0 || !strstr(got, text))
+        fail_msg("%s %s %s: %s, where %d and %s was expected", method, path, headers, got, code, text);
+    free(got);
+}
+
+static const char LOCAL[] = "Host: localhost\r\n";
+
+/* ---- routes and permission -------------------------------------------------------------------------------------- */
+
+static void routes_are_found(void **state) {
+    board at = {0};
+    char long_path[600] = "/name/";
+    (void)state;
+    start(&at, NULL, 1, LONG);
+    expect("GET", "/", LOCAL, 200, "\r\n\r\n<p>");
+    expect("GET", "/?a=b", LOCAL, 200, "Content-Security-Policy: default-src 'none'");
+    expect("GET", "/name/a.b.txt", LOCAL, 200, "\r\n\r\na.b");
+    expect("GET", "/name/a%20%2f%00b.txt", LOCAL, 200, "\r\n\r\n<p>"); /* the path ends at the zero */
+    expect("GET", "/name/a%20%2f.txt", LOCAL, 200, "\r\n\r\na /");
+    expect("GET", "/name/.txt", LOCAL, 200, "\r\n\r\n<p>"); /* a star is one character at least: the next route */
+    expect("GET", "/name/", LOCAL, 404, "\r\n\r\nnot here\n");
+    expect("GET", "/other", LOCAL, 404, "\r\n\r\nnot here\n");
+    expect("GET", "//", LOCAL, 404, "not here\n");
+    memset(long_path + 6, 'y', 300);
+    expect("GET", long_path, LOCAL, 404, "not here\n");
+    char *none = answer_to("GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert_string_equal(none, "");
+    free(none);
+    stop(&at);
+}
+
+static void other_methods_are_refused(void **state) {
+    static const char *const methods[] = {"POST", "PUT", "DELETE", "OPTIONS", "TRACE", "BREW"};
+    board at = {0};
+    (void)state;
+    start(&at, NULL, 1, LONG);
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
+        expect(methods[i], "/", LOCAL, 405, "Allow: GET, HEAD");
+    char *head = answer_to("HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert_non_null(strstr(head, "Content-Length: 3\r\n"));
+    assert_string_equal(strstr(head, "\r\n\r\n"), "\r\n\r\n");
+    free(head);
+    head = answer_to("HEAD /events HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert_non_null(strstr(head, "Content-Type: text/event-stream\r\n"));
+    assert_string_equal(strstr(head, "\r\n\r\n"), "\r\n\r\n");
+    free(head);
+    stop(&at);
+}
+
+static void hosts_are_checked_without_a_token(void **state) {
+    board at = {0};
+    (void)state;
+    start(&at, NULL, 1, LONG);
+    expect("GET", "/", "Host: [::1]:80\r\n", 200, "<p>");
+    expect("GET", "/", "Host: evil.example\r\n", 403, "localhost");
+    expect("GET", "/other", "Host: evil.example\r\n", 403, "localhost");
+    char *old = answer_to("GET / HTTP/1.0\r\n\r\n");
+    assert_non_null(strstr(old, " 200 "));
+    free(old);
+    stop(&at);
+}
+
+static void tokens_are_asked_for(void **state) {
+    board at = {0};
+    char longer[64];
+    (void)state;
+    start(&at, TOKEN, 1, LONG);
+    snprintf(longer, sizeof longer, "/?token=%sx", TOKEN);
+    expect("GET", "/", LOCAL, 401, "WWW-Authenticate: Bearer");
+    expect("GET", longer, LOCAL, 401, "a token is needed");
+    expect("GET", "/other", LOCAL, 401, "a token is needed");
+    longer[strlen(longer) - 1] = '\0';
+    expect("GET", longer, "Host: camera.example\r\n", 200, "<p>");
+    expect("GET", "/", "Host: camera.example\r\nAuthorization: bearer 0123456789abcdef\r\n", 200, "<p>");
+    expect("GET", "/", "Host: localhost\r\nAuthorization: Basic 0123456789abcdef\r\n", 401, "a token is needed");
+    stop(&at);
+}
+
+/* ---- streams ---------------------------------------------------------------------------------------------------- */
+
+static void parts_are_framed(void **state) {
+    mr_http_parts parts = {.kind = MR_HTTP_MULTIPART}, events = {.kind = MR_HTTP_EVENTS};
+    char all[512];
+    (void)state;
+    /* In pieces of any size. */
+    for (size_t room = 1; room < 100; room++) {
+        size_t done = 0;
+        parts.begun = false;
+        for (int i = 0; i < 2; i++) {
+            mr_http_parts_begin(&parts, &(mr_http_content){.type = "text/x", .data = "data", .bytes = 4});
+            while (parts.busy)
+                done += mr_http_parts_copy(&parts, all + done, room);
+        }
+        all[done] = '\0';
+        assert_string_equal(all, "--millrace-part\r\nContent-Type: text/x\r\nContent-Length: 4\r\n\r\ndata"
+                                 "\r\n--millrace-part\r\nContent-Type: text/x\r\nContent-Length: 4\r\n\r\ndata"
+                                 "\r\n--millrace-part\r\n");
+        done = 0;
+        mr_http_parts_begin(&events, &(mr_http_content){.type = "status", .data = "{}", .bytes = 2});
+        mr_http_parts_comment(&events); /* not within a part */
+        while (events.busy)
+            done += mr_http_parts_copy(&events, all + done, room);
+        mr_http_parts_comment(&events);
+        while (events.busy)
+            done += mr_http_parts_copy(&events, all + done, room);
+        all[done] = '\0';
+        assert_string_equal(all, "event: status\ndata: {}\n\n:\n\n");
+    }
+}
+
+static void streams_give_each_part(void **state) {
+    board at = {0};
+    (void)state;
+    start(&at, NULL, 2, LONG);
+    int events = asking("/events"), parts = asking("/parts");
+    await_states(&at, 2);
+    publish(&at);
+    wake_all(&at); /* for nothing */
+    publish(&at);
+    assert_true(reads(events, "\r\n\r\nevent: text/plain\ndata: 1\n\nevent: text/plain\ndata: 2\n\n"));
+    assert_true(reads(parts, "\r\n\r\n1\r\n--millrace-part\r\nContent-Type: text/plain\r\nContent-Length: 1\r\n\r\n2"));
+    /* The end of a stream is the end of its connection. */
+    pthread_mutex_lock(&at.lock);
+    at.ended = true;
+    pthread_mutex_unlock(&at.lock);
+    wake_all(&at);
+    assert_false(reads(events, "never"));
+    assert_false(reads(parts, "never"));
+    await_states(&at, 0);
+    close(events);
+    close(parts);
+    stop(&at);
+}
+
+static void answers_may_come_later(void **state) {
+    board at = {0};
+    (void)state;
+    start(&at, NULL, 1, LONG);
+    int fd = asking("/later");
+    await_states(&at, 1);
+    int calls = atomic_load(&at.calls);
+    while (atomic_load(&at.calls) < calls + 3)
+        wake_all(&at);
+    publish(&at);
+    assert_true(reads(fd, "\r\n\r\n1"));
+    assert_false(reads(fd, "never"));
+    close(fd);
+    await_states(&at, 0);
+    stop(&at);
+}
+
+/* A stream that has nothing to send for `timeout` sends a comment. */
+static void silent_events_send_comments(void **state) {
+    board at = {0};
+    (void)state;
+    start(&at, NULL, 1, SHORT);
+    int fd = asking("/events");
+    assert_true(reads(fd, "\r\n\r\n:\n\n:\n\n"));
+    publish(&at);
+    assert_true(reads(fd, "data: 1\n\n"));
+    close(fd);
+    stop(&at);
+}
+
+/* ---- clients that leave, are slow, or too many ------------------------------------------------------------------ */
+
+/* The client of a stream that waits has left. The library does not notice, and fails if such a connection is resumed
+ * after it was closed; here every wake-up is harmless, however late it comes. */
+static void clients_that_left_are_noticed(void **state) {
+    board at = {0};
+    (void)state;
+    start(&at, NULL, 2, LONG / 5);
+    for (int turn = 0; turn < 2; turn++) {
+        int events = asking("/events"), parts = asking("/parts");
+        await_states(&at, 2);
+        close(events);
+        close(parts);
+        await_states(&at, 0); /* nothing wakes them */
+        publish(&at);
+    }
+    int fd = asking("/events");
+    await_states(&at, 1);
+    publish(&at); /* also those that are over, whose slot it has */
+    assert_true(reads(fd, "data: 3\n\n"));
+    close(fd);
+    publish(&at);
+    await_states(&at, 0);
+    stop(&at);
+}
+
+static void slow_readers_are_closed(void **state) {
+    board at = {.part_bytes = LARGE};
+    (void)state;
+    start(&at, NULL, 2, SHORT);
+    int slow = asking("/parts"), other = asking("/events");
+    await_states(&at, 2);
+    publish(&at);
+    for (int i = 0; i < 3; i++)
+        expect("GET", "/", LOCAL, 200, "<p>"); /* nobody waits for them */
+    await_states(&at, 0);
+    assert_int_equal(atomic_load(&at.contents), 0);
+    close(slow);
+    close(other);
+    stop(&at);
+}
+
+static void half_requests_are_closed(void **state) {
+    static const char *const halves[] = {"", "G", "GET / HTTP/1.1\r\nHost: loc", "GET /later HTTP/1.1\r\n\r",
+                                         "GET /later HTTP/1.1\r\nHost: localhost\r\n\r\n", /* is never answered */
+                                         "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nhalf"};
+    int fd[sizeof halves / sizeof *halves];
+    board at = {0};
+    (void)state;
+    start(&at, NULL, 1, SHORT);
+    for (size_t i = 0; i < sizeof halves / sizeof *halves; i++)
+        fd[i] = connected(halves[i]);
+    for (size_t i = 0; i < sizeof halves / sizeof *halves; i++) {
+        assert_false(reads(fd[i], "never"));
+        close(fd[i]);
+    }
+    await_states(&at, 0);
+    stop(&at);
+}
+
+static void bad_requests_are_refused(void **state) {
+    static const char *const bad[] = {
+        "\r\n\r\n\r\n", "GET\r\n\r\n", "GET / HTTP/9.9\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        "GET / HTTP/1.1\r\nContent-Length: -1\r\n\r\n", "\x16\x03\x01\x02",
+        "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n"};
+    board at = {0};
+    char *large = malloc(65536);
+    (void)state;
+    start(&at, NULL, 1, SHORT);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char *got = answer_to(bad[i]);
+        if (strstr(got, " 200 "))
+            fail_msg("case %zu: %s", i, got);
+        free(got);
+    }
+    /* Headers of more than 16 KiB. */
+    assert_non_null(large);
+    size_t done = (size_t)sprintf(large, "GET / HTTP/1.1\r\nHost: localhost\r\n");
+    while (done < 20000)
+        done += (size_t)sprintf(large + done, "X-Long: 0123456789\r\n");
+    strcpy(large + done, "\r\n");
+    char *got = answer_to(large);
+    assert_null(strstr(got, " 200 "));
+    free(got);
+    free(large);
+    expect("GET", "/", LOCAL, 200, "<p>");
+    stop(&at);
+}
+
+static void limits_hold(void **state) {
+    enum { STREAMS = 3, SILENT = OTHERS + STREAMS };
+    int streams[STREAMS], silent[SILENT];
+    board at = {0};
+    (void)state;
+    start(&at, NULL, STREAMS, SHORT);
+    for (int i = 0; i < STREAMS; i++)
+        streams[i] = asking(i % 2 ? "/events" : "/parts");
+    await_states(&at, STREAMS);
+    expect("GET", "/events", LOCAL, 503, "Retry-After: 1");
+    expect("GET", "/", LOCAL, 200, "<p>");
+    /* One that ends makes room. */
+    close(streams[0]);
+    await_states(&at, STREAMS - 1);
+    streams[0] = asking("/events");
+    await_states(&at, STREAMS);
+    /* More connections than may be wait until others end, here by their time. */
+    for (int i = 0; i < SILENT; i++)
+        silent[i] = connected("");
+    expect("GET", "/", LOCAL, 200, "<p>");
+    publish(&at);
+    assert_true(reads(streams[0], "data: 1\n\n"));
+    for (int i = 0; i < SILENT; i++)
+        close(silent[i]);
+    for (int i = 0; i < STREAMS; i++)
+        close(streams[i]);
+    stop(&at);
+}
+
+/* ---- the end, and all at once ----------------------------------------------------------------------------------- */
+
+static void stops_with_open_streams(void **state) {
+    (void)state;
+    for (int turn = 0; turn < 4; turn++) {
+        board at = {.part_bytes = LARGE};
+        start(&at, NULL, 8, LONG);
+        int fds[] = {asking("/events"), asking("/parts"), asking("/later"), connected("GET "), connected("")};
+        await_states(&at, 3);
+        if (turn % 2)
+            publish(&at); /* the streams are in the middle of a part that nobody takes */
+        while (turn == 1 && atomic_load(&at.contents) < 2)
+            usleep(1000);
+        stop(&at);
+        for (size_t i = 0; i < sizeof fds / sizeof *fds; i++) {
+            assert_false(reads(fds[i], "never"));
+            close(fds[i]);
+        }
+    }
+}
+
+static void *publish_many(void *context) {
+    for (int i = 0; i < 300; i++) {
+        publish(context);
+        usleep(500);
+    }
+    return NULL;
+}
+
+static void *come_and_go(void *context) {
+    static const char *const paths[] = {"/events", "/parts", "/later", "/", "/none"};
+    unsigned *failed = context;
+    for (unsigned i = 0; i < 60; i++) {
+        char byte[256];
+        int fd = asking(paths[(i + *failed) % 5]);
+        if (i % 3 && recv(fd, byte, sizeof byte, 0) <= 0)
+            ++*failed;
+        close(fd);
+    }
+    return NULL;
+}
+
+static void many_come_and_go(void **state) {
+    enum { CLIENTS = 6 };
+    board at = {0};
+    pthread_t publishers[2], clients[CLIENTS];
+    unsigned failed[CLIENTS] = {0};
+    (void)state;
+    start(&at, NULL, 4, LONG);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&publishers[i], NULL, publish_many, &at), 0);
+    for (int i = 0; i < CLIENTS; i++)
+        assert_int_equal(pthread_create(&clients[i], NULL, come_and_go, &failed[i]), 0);
+    for (int i = 0; i < 2; i++)
+        pthread_join(publishers[i], NULL);
+    /* Clients may still wait for a part. */
+    pthread_mutex_lock(&at.lock);
+    at.ended = true;
+    pthread_mutex_unlock(&at.lock);
+    for (int i = 0; i < CLIENTS; i++) {
+        pthread_t thread = clients[i];
+        while (pthread_tryjoin_np(thread, NULL)) {
+            wake_all(&at);
+            usleep(1000);
+        }
+    }
+    expect("GET", "/", LOCAL, 200, "<p>");
+    stop(&at);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(routes_are_found),         cmocka_unit_test(other_methods_are_refused),
+        cmocka_unit_test(hosts_are_checked_without_a_token), cmocka_unit_test(tokens_are_asked_for),
+        cmocka_unit_test(parts_are_framed),         cmocka_unit_test(streams_give_each_part),
+        cmocka_unit_test(answers_may_come_later),   cmocka_unit_test(silent_events_send_comments),
+        cmocka_unit_test(clients_that_left_are_noticed), cmocka_unit_test(slow_readers_are_closed),
+        cmocka_unit_test(half_requests_are_closed), cmocka_unit_test(bad_requests_are_refused),
+        cmocka_unit_test(limits_hold),              cmocka_unit_test(stops_with_open_streams),
+        cmocka_unit_test(many_come_and_go),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

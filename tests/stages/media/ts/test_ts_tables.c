@@ -1,0 +1,105 @@
+/* Tables that are made here: which of them replace the video, and which do not. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <libavutil/crc.h>
+
+#include "stages/media/ts/ts_tables.h"
+
+enum { H264 = 0x1b, HEVC = 0x24, AUDIO = 0x0f, TABLE = 0x1000, VIDEO = 0x100, OTHER = 0x200 };
+
+static mr_ts_tables tables;
+
+/* One section in as many packets as it needs; the answer to the last. */
+static bool send(int pid, int table, int number, const uint8_t *body, size_t bytes) {
+    uint8_t section[MR_TS_SECTION] = {0, (uint8_t)table, (uint8_t)(0xb0 | (bytes + 9) >> 8), (uint8_t)(bytes + 9),
+                                      (uint8_t)(number >> 8), (uint8_t)number, 0xc1, 0, 0};
+    bool changed = false;
+    memcpy(section + 9, body, bytes);
+    const uint32_t sum = av_crc(av_crc_get_table(AV_CRC_32_IEEE), UINT32_MAX, section + 1, bytes + 8);
+    memcpy(section + 9 + bytes, &sum, sizeof sum);
+    for (size_t at = 0, all = bytes + 13; at < all; at += 184) {
+        uint8_t packet[MR_TS_BYTES] = {0x47, (uint8_t)((at == 0) << 6 | pid >> 8), (uint8_t)pid, 0x10};
+        memset(packet + 4, 0xff, sizeof packet - 4);
+        memcpy(packet + 4, section + at, all - at < 184 ? all - at : 184);
+        changed = mr_ts_tables_take(&tables, packet);
+    }
+    return changed;
+}
+
+static bool list(int number) {
+    const uint8_t body[] = {0, 0, 0xe0, 0x10, (uint8_t)(number >> 8), (uint8_t)number, 0xe0 | TABLE >> 8, TABLE & 255};
+    return send(0, 0, 1, body, sizeof body);
+}
+
+/* A program with a stream of that type, sound after it, and that many bytes of descriptors. */
+static bool program(int number, int type, int pid, size_t about) {
+    uint8_t body[MR_TS_SECTION] = {(uint8_t)(0xe0 | pid >> 8), (uint8_t)pid, (uint8_t)(0xf0 | about >> 8),
+                                   (uint8_t)about};
+    const uint8_t streams[] = {(uint8_t)type, (uint8_t)(0xe0 | pid >> 8), (uint8_t)pid, 0xf0, 2, 0x52, 1,
+                               AUDIO, 0xe1, 0xff, 0xf0, 0};
+    memcpy(body + 4 + about, streams, sizeof streams);
+    return send(TABLE, 2, number, body, 4 + about + sizeof streams);
+}
+
+static int begin(void **state) {
+    (void)state;
+    tables = (mr_ts_tables){0};
+    assert_false(list(1));
+    assert_false(program(1, H264, VIDEO, 0));
+    mr_ts_tables_watch(&tables, VIDEO);
+    return 0;
+}
+
+static void test_replaced(void **state) {
+    (void)state;
+    assert_true(program(1, H264, OTHER, 0));
+    assert_int_equal(tables.changed->table.packet_count, 1);
+    assert_false(program(1, H264, VIDEO, 0)); /* nothing is looked at until it is taken up */
+    mr_ts_tables_go_on(&tables);
+    assert_false(program(1, H264, OTHER, 0));
+    assert_true(program(1, HEVC, OTHER, 0));
+    mr_ts_tables_go_on(&tables);
+    assert_true(program(1, HEVC, VIDEO, 500));
+    assert_int_equal(tables.changed->table.packet_count, 3);
+}
+
+static void test_another_program(void **state) {
+    (void)state;
+    assert_false(list(7)); /* its video is not known yet */
+    assert_true(program(7, H264, OTHER, 0));
+    mr_ts_tables_go_on(&tables);
+    assert_false(list(7));
+    assert_false(program(7, H264, OTHER, 0));
+}
+
+static void test_the_same_video(void **state) {
+    (void)state;
+    assert_false(program(1, H264, VIDEO, 300)); /* with other descriptors */
+    assert_false(program(1, AUDIO, OTHER, 0));  /* there is none for a while */
+    assert_false(program(1, H264, VIDEO, 0));
+    assert_false(program(2, H264, OTHER, 0));   /* of a program that is not listed */
+}
+
+/* Whatever is damaged has another sum. */
+static void test_damaged(void **state) {
+    (void)state;
+    static const uint8_t start[] = {0x47, 0x40 | TABLE >> 8, TABLE & 255, 0x10, 0, 2, 0xb0, 18, 0, 1, 0xc1, 0, 0};
+    uint8_t packet[MR_TS_BYTES] = {0};
+    memcpy(packet, start, sizeof start);
+    packet[17] = HEVC;
+    assert_false(mr_ts_tables_take(&tables, packet));
+    assert_false(program(1, H264, VIDEO, 0));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_replaced, begin), cmocka_unit_test_setup(test_another_program, begin),
+        cmocka_unit_test_setup(test_the_same_video, begin), cmocka_unit_test_setup(test_damaged, begin)};
+    return cmocka_run_group_tests_name("ts_tables", tests, NULL, NULL);
+}
