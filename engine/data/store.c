@@ -49,9 +49,9 @@ typedef union head {
 } head;
 
 static void free_room(void *data) {
-    head *room = data;
-    if (!room--)
+    if (!data)
         return;
+    head *room = (head *)data - 1;
     if (room->device)
         mr_device_free(room->device, MR_MEMORY_PINNED, room);
     else

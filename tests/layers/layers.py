@@ -47,8 +47,8 @@ engine/transport/wire: engine/base engine/data engine/transport
 engine/transport/shm: engine/base engine/data engine/transport/wire
 engine/transport/zmq: engine/base engine/observe engine/transport/wire
 engine/transport/cut: engine/base engine/data engine/observe engine/plan engine/flow engine/flow/instance
-    engine/flow/ledger engine/flow/link engine/transport engine/transport/session engine/transport/wire engine/transport/shm
-    engine/transport/zmq
+    engine/flow/ledger engine/flow/link engine/transport engine/transport/session engine/transport/wire
+    engine/transport/shm engine/transport/zmq
 engine/pipeline: engine/base engine/data engine/text engine/spec engine/plan engine/planner engine/flow
     engine/flow/executor engine/flow/link engine/transport/cut engine/transport/zmq
 kernels: engine/base
