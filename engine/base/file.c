@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -11,10 +12,22 @@
 #include "engine/base/memory.h"
 #include "millrace/status.h"
 
+/* The part of a path before its last slash is no folder: how many bytes of it to name; 0: it is one. */
+static int missing_folder(const char *path) {
+    char folder[PATH_MAX];
+    struct stat found;
+    const char *slash = strrchr(path, '/');
+    const int length = slash && slash > path && slash - path < PATH_MAX ? (int)(slash - path) : 0;
+    snprintf(folder, sizeof folder, "%.*s", length, path);
+    return length && stat(folder, &found) ? length : 0;
+}
+
 int mr_file_fail(const char *verb, const char *path) {
-    int error = errno;
+    const int error = errno, missing = error == ENOENT ? missing_folder(path) : 0;
     const char *hint = error == ENXIO ? " (a FIFO without a reader)" : "";
     int status = error == EACCES || error == EPERM || error == EROFS ? MR_ERROR_PERMISSION : MR_ERROR_IO;
+    if (missing)
+        return mr_fail(status, "cannot %s %s: there is no folder %.*s", verb, path, missing, path);
     return mr_fail(status, "cannot %s %s: %s%s", verb, path, strerror(error), hint);
 }
 

@@ -65,11 +65,14 @@ int mr_graph_create(mr_graph **graph, const mr_plan *plan, uint64_t seed) {
     return status;
 }
 
-/* Ends the tasks' threads before the state they use is destroyed. */
+/* Ends the tasks' threads, beside each other, before the state they use is destroyed. */
 static void end_tasks(mr_graph *graph) {
     if (!graph->executor)
         return;
     mr_executor_stop(graph->executor);
+    for (size_t i = 0; i < graph->instance_count; i++)
+        for (size_t e = 0; e < graph->instances[i]->entry_count; e++)
+            mr_task_ask_thread_to_end(&graph->instances[i]->entries[e].task);
     for (size_t i = 0; i < graph->instance_count; i++)
         for (size_t e = 0; e < graph->instances[i]->entry_count; e++)
             mr_task_fini(&graph->instances[i]->entries[e].task);

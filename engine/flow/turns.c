@@ -11,6 +11,7 @@
 typedef struct turn {
     uint32_t source;
     bool begun;           /* of a place: its source has not left since */
+    bool ending;          /* it has ended, and its threads were asked to */
     bool over;            /* it was put away, and none comes after it */
     size_t own_count;     /* the source, and the stages that work for it alone */
     mr_instance **own;
@@ -81,13 +82,13 @@ static void begin(mr_graph *graph, const turn *one) {
     mr_instance_wake(graph->sources[one->source].instance);
 }
 
-/* Before the first is put away, so that they end beside each other. */
+/* Before the first is put away, so that they end beside each other. Those that end meanwhile have the next look. */
 static void ask_threads_to_end(mr_turns *turns, size_t first, size_t end) {
     for (size_t i = first; i < end; i++) {
-        const turn *one = &turns->turns[i];
-        bool ended = !one->over && (one->begun || !turns->changes) && !atomic_load(&one->left) &&
-                     !atomic_load(&one->leaves);
-        for (size_t own = 0; ended && own < one->own_count; own++)
+        turn *one = &turns->turns[i];
+        one->ending = !one->over && (one->begun || !turns->changes) && !atomic_load(&one->left) &&
+                      !atomic_load(&one->leaves);
+        for (size_t own = 0; one->ending && own < one->own_count; own++)
             for (size_t e = 0; e < one->own[own]->entry_count; e++)
                 mr_task_ask_thread_to_end(&one->own[own]->entries[e].task);
     }
@@ -134,15 +135,13 @@ static void look_at_places(mr_turns *turns) {
     ask_threads_to_end(turns, 0, turns->count);
     for (size_t i = 0; i < turns->count; i++) {
         turn *one = &turns->turns[i];
-        if (one->begun && !atomic_load(&one->left)) {
-            if (atomic_load(&one->leaves)) {
-                leave(turns, one);
-            } else {
-                put_away(one);
-                one->begun = false;
-                one->over = true;
-                turns->open--;
-            }
+        if (one->ending) {
+            put_away(one);
+            one->begun = false;
+            one->over = true;
+            turns->open--;
+        } else if (one->begun && !atomic_load(&one->left) && atomic_load(&one->leaves)) {
+            leave(turns, one);
         }
         bool asked = !one->begun && !one->over && atomic_exchange(&one->asked, false);
         if (!one->begun && !one->over && (asked || atomic_load(&turns->graph->stopping))) {
@@ -159,7 +158,7 @@ static void put_ended_away(mr_turns *turns) {
     ask_threads_to_end(turns, turns->first, turns->next);
     for (size_t i = turns->first; i < turns->next; i++) {
         turn *one = &turns->turns[i];
-        if (one->over || atomic_load(&one->left))
+        if (!one->ending)
             continue;
         put_away(one);
         one->over = true;

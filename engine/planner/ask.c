@@ -41,7 +41,7 @@ static const char *hint_for(const asking *ask, int status, const char *name, con
     const mr_option *option = name ? mr_option_find(ask->vertex->type->options, name) : NULL;
     if (status != MR_ERROR_NO_INPUT || !option || node == ask->vertex->node)
         return NULL;
-    return mr_path_hint(ask->b->arena, ask->b->spec->file, option, node);
+    return mr_path_hint(ask->b->arena, ask->b->spec->synonyms, ask->b->spec->file, option, node);
 }
 
 static int refuse(mr_negotiation *negotiation, int status, const char *option, const char *format,
@@ -468,7 +468,8 @@ bool mr_plan_has_files(mr_plan_builder *b, int v) {
             continue;
         there = false;
         mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_NO_INPUT, said->place,
-                    mr_path_hint(b->arena, b->spec->file, option, said), "stages.%s.%s: cannot open %s: %s", vertex->id,
+                    mr_path_hint(b->arena, b->spec->synonyms, b->spec->file, option, said),
+                    "stages.%s.%s: cannot open %s: %s", vertex->id,
                     option->name, path, strerror(errno));
     }
     return there;

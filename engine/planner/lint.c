@@ -82,7 +82,8 @@ static void refuse_errno(const output *o) {
  * meant. */
 static int refuse_missing(const output *o, const char *folder) {
     mr_arena *arena = o->b->arena;
-    const char *starts = o->said ? mr_path_hint(arena, o->b->spec->file, o->option, o->said) : NULL;
+    const mr_spec *spec = o->b->spec;
+    const char *starts = o->said ? mr_path_hint(arena, spec->synonyms, spec->file, o->option, o->said) : NULL;
     const char *hint = starts ? mr_arena_print(arena, "%s; make the folder, or name another", starts)
                               : "make the folder, or name another";
     const char *what = mr_arena_print(arena, "there is no folder \"%s\"", folder);
@@ -121,7 +122,8 @@ static int check_path(const output *o) {
             return check_folder(o);
         refuse_errno(o);
     } else if (S_ISDIR(about.st_mode) != (o->option->file == MR_FILE_FOLDER)) {
-        refuse(o, MR_ERROR_IO, NULL, S_ISDIR(about.st_mode) ? "it is a folder" : "it is not a folder");
+        refuse(o, MR_ERROR_IO, S_ISDIR(about.st_mode) ? "name a file in it" : "name a folder",
+               S_ISDIR(about.st_mode) ? "it is a folder" : "it is not a folder");
     } else if (access(o->path, S_ISDIR(about.st_mode) ? R_OK | W_OK | X_OK : W_OK)) {
         refuse_errno(o);
     }

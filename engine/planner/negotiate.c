@@ -8,6 +8,7 @@
 #include "engine/planner/jobs.h"
 #include "engine/planner/links.h"
 #include "engine/planner/mismatch.h"
+#include "engine/planner/nodes.h"
 
 /* ---- inputs --------------------------------------------------------------------------------------------------- */
 
@@ -42,9 +43,10 @@ static bool take_link(mr_plan_builder *b, const mr_plan_link *link, mr_planned_i
             mr_plan_mismatch(b, link, port, NULL, &output->set);
         return false;
     }
+    const bool unseen = b->plan->vertices[link->from].type && mr_plan_is_unseen(b, link->from);
     if (!input->from) {
         *input = (mr_planned_input){.port = input->port, .from = b->vertex[link->from]->id, .set = comes,
-                                    .settled = !b->hangs[link->from], .results = output->results,
+                                    .settled = !b->hangs[link->from], .unseen = unseen, .results = output->results,
                                     .operation = output->operation,
                                     .more_results = output->more_results};
         return true;
@@ -53,6 +55,7 @@ static bool take_link(mr_plan_builder *b, const mr_plan_link *link, mr_planned_i
     if (input->operation && (!output->operation || strcmp(input->operation, output->operation) != 0))
         input->operation = NULL;
     input->settled &= !b->hangs[link->from];
+    input->unseen |= unseen;
     if (mr_format_set_widen(&input->set, &comes))
         return true;
     if (mr_port_accepts_anything(port) || b->unknown[link->from]) {

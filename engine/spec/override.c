@@ -51,6 +51,22 @@ static bool vertex_exists(mr_spec_parser *p, const mr_yaml *section, const char 
     return false;
 }
 
+/* Refuses "fps", an option of a source or stage whose place is not named. A slip in a key of the pipeline is left to
+ * the reader of these. */
+static bool lacks_place(mr_spec_parser *p, const char *key, mr_place place) {
+    char hint[256];
+    const mr_yaml *sources = mr_yaml_get(p->spec->root, "sources"), *stages = mr_yaml_get(p->spec->root, "stages");
+    mr_nearest nearest = {.wanted = key};
+    for (const mr_option *option = mr_spec_keys(MR_SPEC_PIPELINE); option->name; option++)
+        mr_nearest_offer(&nearest, option->name);
+    if (strchr(key, '.') || nearest.best || !sources || !sources->first || !stages || !stages->first)
+        return false;
+    snprintf(hint, sizeof hint, "name the source or stage: --set sources.%s.%s=..., or stages.%s.%s=...",
+             sources->first->key, key, stages->first->key, key);
+    mr_spec_error(p, place, hint, "the pipeline: unknown key \"%s\"", key);
+    return true;
+}
+
 /* Refuses "classify.top_k" if "classify" is a stage, with the key to write: options are set below `stages`. */
 static bool begins_with_id(mr_spec_parser *p, const char *key, mr_place place) {
     static const char *const sections[] = {"stages", "sources"};
@@ -69,7 +85,7 @@ static bool begins_with_id(mr_spec_parser *p, const char *key, mr_place place) {
 
 static int put_override(mr_spec_parser *p, const char *path, mr_place place, mr_yaml *value) {
     mr_yaml *map = p->spec->root;
-    if (begins_with_id(p, path, place))
+    if (begins_with_id(p, path, place) || lacks_place(p, path, place))
         return MR_OK;
     for (int depth = 0;; depth++) {
         const char *part = next_part(&p->spec->arena, &path);

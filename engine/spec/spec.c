@@ -143,7 +143,8 @@ static void check_name(mr_spec_parser *p) {
 static int read_top(mr_spec_parser *p) {
     top_level top = {0};
     const mr_option_reader reader = {
-        .arena = &p->spec->arena, .diagnostics = p->diagnostics, .directory = p->directory, .where = ""};
+        .arena = &p->spec->arena, .diagnostics = p->diagnostics, .directory = p->directory, .where = "",
+        .synonyms = p->spec->synonyms};
     int status = mr_options_read(&reader, top_options, NULL, p->spec->root, &top);
     if (status == MR_ERROR_MEMORY)
         return status;
@@ -192,7 +193,7 @@ static int read_section(mr_spec_parser *p, const char *section, bool is_source, 
                            ? "replace each dash by an id and a colon: lobby: {...}"
                        : is_source ? "add sources: {lobby: {uri: lobby.mp4}}"
                                    : "add stages: {decode: {input: lobby}}";
-    if (mr_option_misspelt(section, top_options, NULL, p->spec->root))
+    if (mr_option_misspelt(p->spec->synonyms, section, top_options, NULL, p->spec->root))
         return MR_OK;
     if (is_source && p->most && map->count == 0)
         return MR_OK; /* They are added while it runs. */
@@ -265,7 +266,8 @@ static int load_plugin(mr_spec_parser *p, const mr_yaml *item) {
 static int read_plugin_list(mr_spec_parser *p, mr_yaml *value, mr_strings *names) {
     mr_arena *arena = &p->spec->arena;
     const mr_option_reader reader = {
-        .arena = arena, .diagnostics = p->diagnostics, .directory = p->directory, .where = ""};
+        .arena = arena, .diagnostics = p->diagnostics, .directory = p->directory, .where = "",
+        .synonyms = p->spec->synonyms};
     mr_yaml *map = mr_yaml_new(arena, MR_YAML_MAP, value->place), *copy = mr_arena_alloc(arena, sizeof *copy);
     if (!map || !copy || mr_yaml_expand(value, arena, p->diagnostics) == MR_ERROR_MEMORY)
         return MR_ERROR_MEMORY;
@@ -328,6 +330,7 @@ static int start(mr_spec_parser *p) {
         path = "<stdin>";
     const char *slash = strrchr(path, '/');
     p->spec->types = p->params->types;
+    p->spec->synonyms = mr_synonyms_of(p->params->types);
     p->spec->file = mr_arena_text(&p->spec->arena, path, strlen(path));
     p->directory = mr_arena_text(&p->spec->arena, path, slash ? (size_t)(slash - path) + 1 : 0);
     p->default_source =
@@ -342,9 +345,9 @@ static int refuse_whole(mr_spec_parser *p, const char *why, const char *whose) {
 }
 
 /* The configuration of another program is refused as such: hardly a key of it would be right. */
-static const mr_synonym *foreign_keys(const mr_yaml *root) {
+static const mr_synonym *foreign_keys(const mr_synonym *table, const mr_yaml *root) {
     bool ours = mr_yaml_get(root, "version") || mr_yaml_get(root, "sources") || mr_yaml_get(root, "stages");
-    return ours ? NULL : mr_synonym_file(root);
+    return ours ? NULL : mr_synonym_file(table, root);
 }
 
 static int read_tree(mr_spec_parser *p) {
@@ -356,7 +359,7 @@ static int read_tree(mr_spec_parser *p) {
     if (status)
         return status;
     const char *head = mr_arena_text(&spec->arena, text, bytes < 64 ? bytes : 64);
-    const mr_synonym *other = head ? mr_synonym_text(head) : NULL;
+    const mr_synonym *other = head ? mr_synonym_text(spec->synonyms, head) : NULL;
     if (!head || other)
         return head ? refuse_whole(p, foreign, other->instead) : MR_ERROR_MEMORY;
     spec->text = mr_arena_text(&spec->arena, text, bytes);
@@ -367,7 +370,7 @@ static int read_tree(mr_spec_parser *p) {
         return status;
     if (!spec->root || spec->root->kind != MR_YAML_MAP)
         return refuse_whole(p, spec->root ? "this is not a pipeline: expected a map" : "the file is empty", "");
-    if ((other = foreign_keys(spec->root)))
+    if ((other = foreign_keys(spec->synonyms, spec->root)))
         return refuse_whole(p, foreign, other->instead);
     if (mr_spec_override(p) || mr_yaml_expand(spec->root, &spec->arena, p->diagnostics) == MR_ERROR_MEMORY)
         return MR_ERROR_MEMORY;

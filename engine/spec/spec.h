@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "engine/spec/digest.h"
+#include "engine/text/synonyms.h"
 #include "engine/text/yaml.h"
 #include "millrace/describe.h"
 #include "millrace/millrace.h"
@@ -144,6 +145,7 @@ typedef struct mr_spec {
     bool broken;               /* an error was diagnosed */
     char digest[MR_DIGEST_TEXT]; /* of its content, overrides and variables included; "" if it is broken */
     const mr_stage_type *const *types; /* of the program, and behind them those of plugins */
+    const mr_synonym *synonyms; /* that come with `types`; NULL: none */
     mr_type_list type_list;    /* the array behind `types` if the pipeline names plugins */
     size_t device_count;
     mr_spec_device *devices;

@@ -146,7 +146,8 @@ static int read_device(mr_spec_parser *p, const mr_yaml *node) {
     const mr_option_reader reader = {.arena = &spec->arena,
                                      .diagnostics = p->diagnostics,
                                      .directory = p->directory,
-                                     .where = mr_arena_print(&spec->arena, "devices.%s", node->key)};
+                                     .where = mr_arena_print(&spec->arena, "devices.%s", node->key),
+                                     .synonyms = spec->synonyms};
     if (!reader.where || mr_options_default(&reader, mr_device_keys, &given, sizeof given) == MR_ERROR_MEMORY)
         return MR_ERROR_MEMORY;
     int status = mr_options_read(&reader, mr_device_keys, NULL, node, &given);
@@ -209,7 +210,7 @@ static void check_name(const mr_spec_parser *p, mr_spec_vertex *vertex, const ch
     const mr_yaml *map = mr_yaml_get(spec->root, "devices");
     if (map && map->kind == MR_YAML_MAP && mr_yaml_get(map, said->text))
         return; /* Its error was reported there. */
-    if (mr_option_misspelt("devices", mr_spec_keys(MR_SPEC_PIPELINE), NULL, p->spec->root))
+    if (mr_option_misspelt(spec->synonyms, "devices", mr_spec_keys(MR_SPEC_PIPELINE), NULL, p->spec->root))
         return;
     if (automatic) {
         mr_spec_error(p, said->place, "write device: auto, or name the devices",
@@ -222,7 +223,7 @@ static void check_name(const mr_spec_parser *p, mr_spec_vertex *vertex, const ch
         mr_nearest_offer(&nearest, spec->devices[i].id);
     const char *meant = mr_nearest_hint(&nearest, hint, sizeof hint, NULL);
     if (!meant && alone)
-        meant = mr_synonym_choice("device", NULL, said->text, hint, sizeof hint);
+        meant = mr_synonym_choice(spec->synonyms, "device", NULL, said->text, hint, sizeof hint);
     mr_spec_error(p, said->place, meant ? meant : usual,
                   spec->device_count ? "stages.%s.%s: \"%s\" is neither a device nor a name under `devices`"
                                      : "stages.%s.%s: \"%s\" is not a device",

@@ -41,7 +41,8 @@ const mr_option mr_cut_keys[] = {
              "considered lost, and the connection is made again; by default once a second"},
     {.name = "dead_letters", .kind = MR_OPTION_PATH, .offset = offsetof(mr_spec_cut, dead_letters),
      .example = "dead-letters",
-     .help = "a folder for frames that two processes have died of; without it a frame may kill any number of them"},
+     .help = "a folder for frames that two processes have died of, or whose message was refused three times; "
+             "without it a frame may kill any number of processes, and a refused one is only dropped"},
     MR_OPTIONS_END,
 };
 
@@ -187,7 +188,8 @@ static int read_node(mr_spec_parser *p, const mr_yaml *map) {
     const mr_option_reader reader = {.arena = &p->spec->arena,
                                      .diagnostics = p->diagnostics,
                                      .directory = p->directory,
-                                     .where = mr_arena_print(&p->spec->arena, "nodes.%s", map->key)};
+                                     .where = mr_arena_print(&p->spec->arena, "nodes.%s", map->key),
+                                     .synonyms = p->spec->synonyms};
     size_t before = p->diagnostics->errors;
     /* Its defaults are all in one field: a table that filled the whole struct would clear the fields set above. */
     node.replicas = 1;

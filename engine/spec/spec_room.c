@@ -144,7 +144,7 @@ int mr_spec_return_room(mr_spec_parser *p) {
 
 static int read_most(mr_spec_parser *p, room *to) {
     const mr_option_reader reader = {.arena = &p->spec->arena, .diagnostics = p->diagnostics, .directory = p->directory,
-                                     .where = "sources"};
+                                     .where = "sources", .synonyms = p->spec->synonyms};
     mr_yaml *map = mr_yaml_new(&p->spec->arena, MR_YAML_MAP, p->most->place);
     mr_yaml *most = copy_node(&p->spec->arena, p->most);
     if (!map || !most || mr_yaml_put(map, &p->spec->arena, "max", p->most->key_place, most))

@@ -63,7 +63,7 @@ static void unknown_type(const mr_spec_parser *p, const mr_spec_vertex *vertex, 
 
 /* Without a type no options are known, and unknown keys are not reported, unless one was meant as `type`. */
 static bool type_is_misspelt(const mr_spec_parser *p, const mr_spec_vertex *vertex) {
-    const mr_yaml *entry = mr_option_misspelt("type", keys_of(vertex), NULL, vertex->node);
+    const mr_yaml *entry = mr_option_misspelt(p->spec->synonyms, "type", keys_of(vertex), NULL, vertex->node);
     if (entry)
         mr_spec_error(p, entry->key_place, "did you mean \"type\"?", "%s.%s: unknown key \"%s\"",
                       section_of(vertex), vertex->id, entry->key);
@@ -143,11 +143,11 @@ static int read_join(const mr_spec_parser *p, mr_spec_vertex *vertex, const mr_y
 }
 
 /* Whether `input` is there with a slip in it ("inputs", "input:cam"), which is reported as an unknown key. */
-static bool has_slip(const mr_yaml *node) {
+static bool has_slip(const mr_spec_parser *p, const mr_yaml *node) {
     for (const mr_yaml *entry = node->first; entry; entry = entry->next)
         if (strncmp(entry->key, "input:", 6) == 0 || strncmp(entry->key, "join:", 5) == 0)
             return true;
-    return mr_option_misspelt("input", mr_stage_keys, NULL, node);
+    return mr_option_misspelt(p->spec->synonyms, "input", mr_stage_keys, NULL, node);
 }
 
 static int read_inputs(const mr_spec_parser *p, mr_spec_vertex *vertex) {
@@ -159,7 +159,7 @@ static int read_inputs(const mr_spec_parser *p, mr_spec_vertex *vertex) {
     }
     if (join)
         return join->broken ? MR_OK : read_join(p, vertex, join);
-    if (!input && has_slip(vertex->node)) {
+    if (!input && has_slip(p, vertex->node)) {
         vertex->broken = true;
         return MR_OK;
     }
@@ -348,6 +348,7 @@ int mr_spec_read_vertex(mr_spec_parser *p, mr_spec_vertex *vertex) {
                                .directory = directory_of(p, vertex->node),
                                .partial = vertex->reserved,
                                .types = p->spec->types,
+                               .synonyms = p->spec->synonyms,
                                .where = mr_arena_print(&p->spec->arena, "%s.%s", section, vertex->id)};
     if (!reader.where || !reader.directory)
         return MR_ERROR_MEMORY;

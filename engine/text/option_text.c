@@ -289,8 +289,10 @@ static const char *hint_every(const mr_option *option, const mr_yaml *found, cha
     return text;
 }
 
-/* A list where one path belongs. */
+/* A list, or nothing, where one path belongs. */
 static const char *hint_one(const mr_option *option, const mr_yaml *found) {
+    if (found->kind == MR_YAML_SCALAR && !*found->text && found->quoted)
+        return "it is empty: is a variable of the shell not set?";
     if (found->kind != MR_YAML_LIST)
         return NULL;
     if (option->kind == MR_OPTION_URI)

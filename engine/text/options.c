@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 
 #include "engine/base/nearest.h"
-#include "engine/text/synonyms.h"
 #include "engine/text/value.h"
 #include "millrace/status.h"
 
@@ -81,7 +80,8 @@ static int unknown_choice(const reading *r) {
     mr_nearest nearest = {.wanted = r->value->text};
     for (const char *const *choice = r->option->choices; *choice; choice++)
         mr_nearest_offer(&nearest, *choice);
-    const char *meant = mr_synonym_choice(r->option->name, r->option->choices, r->value->text, hint, sizeof hint);
+    const char *meant = mr_synonym_choice(r->reader->synonyms, r->option->name, r->option->choices, r->value->text,
+                                          hint, sizeof hint);
     return mr_diagnose(r->reader->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, r->value->place,
                        meant ? meant : mr_nearest_hint(&nearest, hint, sizeof hint, NULL),
                        "%s%s%s: expected %s, found %s", r->reader->where, dot(r->reader), r->option->name,
@@ -424,7 +424,7 @@ static int unknown_key(const mr_option_reader *reader, const mr_option *table, c
     const char *near = mr_nearest_hint(&nearest, hint, sizeof hint, NULL), *other = NULL;
     /* A letter is more easily mistaken than a word. */
     if (shown && !(near && nearest.distance <= 1))
-        other = mr_synonym_key(table, known, map, entry, meant, sizeof meant);
+        other = mr_synonym_key(reader->synonyms, table, known, map, entry, meant, sizeof meant);
     other = other ? other : near;
     if (shown && !other)
         other = mr_option_key_hint(reader, table, known, entry, meant, sizeof meant);
@@ -433,14 +433,14 @@ static int unknown_key(const mr_option_reader *reader, const mr_option *table, c
                        map_name(reader), entry->key);
 }
 
-const mr_yaml *mr_option_misspelt(const char *name, const mr_option *table, const mr_option *known,
-                                  const mr_yaml *map) {
+const mr_yaml *mr_option_misspelt(const mr_synonym *synonyms, const char *name, const mr_option *table,
+                                  const mr_option *known, const mr_yaml *map) {
     for (const mr_yaml *entry = mr_yaml_get(map, name) ? NULL : map->first; entry; entry = entry->next) {
         mr_nearest nearest = {.wanted = entry->key};
         if (mr_option_find(table, entry->key) || mr_option_find(known, entry->key))
             continue;
         mr_nearest_offer(&nearest, name);
-        if (nearest.best || mr_synonym_means(entry, name))
+        if (nearest.best || mr_synonym_means(synonyms, entry, name))
             return entry;
     }
     return NULL;
@@ -452,7 +452,7 @@ static int check_required(const mr_option_reader *reader, const mr_option *table
     char expected[MR_OPTION_TEXT], hint[2 * MR_OPTION_TEXT];
     for (const mr_option *option = table; option && option->name; option++) {
         if (!option->required || option->elsewhere || mr_yaml_get(map, option->name) ||
-            mr_option_misspelt(option->name, table, known, map))
+            mr_option_misspelt(reader->synonyms, option->name, table, known, map))
             continue;
         if (!mr_option_only_hint(option, hint, sizeof hint))
             snprintf(hint, sizeof hint, "add \"%s\": %s", option->name,

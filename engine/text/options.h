@@ -4,6 +4,7 @@
 #ifndef MILLRACE_TEXT_OPTIONS_H
 #define MILLRACE_TEXT_OPTIONS_H
 
+#include "engine/text/synonyms.h"
 #include "engine/text/yaml.h"
 #include "millrace/describe.h"
 #include "millrace/option.h"
@@ -17,6 +18,7 @@ typedef struct mr_option_reader {
                               command line (place.line 0) start in the working directory */
     const char *where;     /* how messages name the map, such as "stages.preprocess"; "" for the whole file */
     const mr_stage_type *const *types; /* among whose options an unknown key may be; NULL: none */
+    const mr_synonym *synonyms; /* for hints; NULL: none */
     bool partial;          /* required options may be missing */
     const char *more;      /* hint if a key is unknown and too many are known to list them; may be NULL */
 } mr_option_reader;
@@ -32,8 +34,8 @@ int mr_options_read(const mr_option_reader *reader, const mr_option *table, cons
 
 /* The misspelt entry for `name`: `name` is not among the keys of `map`, but a key that both tables lack comes near it.
  * That key is diagnosed as unknown, so the missing `name` need not be. NULL if there is none. */
-const mr_yaml *mr_option_misspelt(const char *name, const mr_option *table, const mr_option *known,
-                                  const mr_yaml *map);
+const mr_yaml *mr_option_misspelt(const mr_synonym *synonyms, const char *name, const mr_option *table,
+                                  const mr_option *known, const mr_yaml *map);
 
 /* Whether "auto" stands for 0x0: a SIZE whose default it is. */
 bool mr_option_takes_auto(const mr_option *option);

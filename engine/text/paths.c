@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "engine/text/options.h"
-#include "engine/text/synonyms.h"
 
 const char *mr_path_folder(mr_arena *arena, const char *path) {
     const char *slash = strrchr(path, '/');
@@ -85,19 +84,20 @@ static const char *hint_for_camera(mr_arena *arena, const char *text) {
     return mr_arena_print(arena, "write the whole address of the stream, such as \"rtsp://%s/...\"", text);
 }
 
-const char *mr_path_hint(mr_arena *arena, const char *file, const mr_option *option, const mr_yaml *said) {
+const char *mr_path_hint(mr_arena *arena, const mr_synonym *synonyms, const char *file, const mr_option *option,
+                         const mr_yaml *said) {
     char meant[320];
     if (said->kind != MR_YAML_SCALAR)
         return NULL;
-    if (mr_synonym_uri(said->text, meant, sizeof meant))
+    if (mr_synonym_uri(synonyms, said->text, meant, sizeof meant))
         return mr_arena_print(arena, "%s", meant);
     const char *braced = hint_for_variable(arena, said->text);
     if (braced)
         return braced;
     if (is_of_demo(said->text))
-        return "`tools/demo` makes the models that the files in pipelines/ use, in build/models of the source tree; "
-               "beside an installed millrace copy that folder and set MODELS to its absolute path. For a model of "
-               "yours `millrace inspect MODEL.onnx` prints a pipeline";
+        return "`tools/demo` makes the models of pipelines/, in build/models of the source tree; elsewhere set MODELS "
+               "to the absolute path of that folder. `millrace inspect MODEL.onnx` prints a pipeline for a model of "
+               "yours";
     const char *camera = strcmp(option->name, "uri") == 0 ? hint_for_camera(arena, said->text) : NULL;
     if (camera)
         return camera;

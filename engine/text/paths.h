@@ -3,7 +3,7 @@
 #ifndef MILLRACE_TEXT_PATHS_H
 #define MILLRACE_TEXT_PATHS_H
 
-#include "engine/text/yaml.h"
+#include "engine/text/synonyms.h"
 #include "millrace/option.h"
 
 /* The folder that a path's last part stands in: "out" of "out/a.csv", "." of "a.csv". */
@@ -14,6 +14,7 @@ const char *mr_path_plain(mr_arena *arena, const char *path);
 
 /* For messages about missing files: the folder that the relative path `said`, the value of `option`, starts from.
  * `file` is the pipeline's. NULL also if the path is not relative. */
-const char *mr_path_hint(mr_arena *arena, const char *file, const mr_option *option, const mr_yaml *said);
+const char *mr_path_hint(mr_arena *arena, const mr_synonym *synonyms, const char *file, const mr_option *option,
+                         const mr_yaml *said);
 
 #endif

@@ -251,7 +251,8 @@ static void judge_activation(mr_negotiation *n, const options *o, mr_planned_fin
         mr_warn(n, "activation", "remove activation, or write activation: none",
                 "what it classifies comes from %s and is scores already: %s on top makes them nearly equal", operation,
                 activations[o->activation]);
-    else if (automatic && of == MR_PLANNED_UNKNOWN && n->inputs[0].settled && !has_weights(o) && n->returns)
+    else if (automatic && of == MR_PLANNED_UNKNOWN && (n->inputs[0].settled || n->inputs[0].unseen) &&
+             !has_weights(o) && n->returns)
         mr_warn(n, NULL, "write activation: none if it ends in softmax or sigmoid, else activation: softmax",
                 "the network that it classifies the output of is not on this machine: activation: auto is softmax");
 }

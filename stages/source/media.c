@@ -10,6 +10,7 @@
 #include "stages/media/media_input.h"
 #include "stages/source/media_options.h"
 #include "stages/source/media_stream.h"
+#include "stages/synonyms.h"
 
 typedef struct media_state {
     mr_reader *reader;
@@ -245,6 +246,7 @@ const mr_stage_type mr_media_source = {
     .repeats = true,
     .implied = true,
     .paced_by = "realtime: true",
+    .synonyms = mr_synonym_table,
     .spread = mr_reader_spread,
     .negotiate = negotiate,
     .open = open_media,

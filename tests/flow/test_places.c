@@ -317,7 +317,7 @@ static void a_source_begins_and_ends_in_its_own_stages(void **state) {
     assert_non_null(text);
     char *end = text + sprintf(text, "version: 1\npipeline: p\nsources:\n  max: %d\n", SOURCES);
     for (int i = 0; i < SOURCES; i++)
-        end += sprintf(end, "  s%d: {type: count, frames: 1}\n", i);
+        end += sprintf(end, "  s%d: {type: live}\n", i); /* one that ends by itself begins again as the run stops */
     sprintf(end, "stages:\n  one: {type: note, input: sources.*}\n  two: {type: scale, input: one}\n"
                  "  out: {type: collect, input: two}\n");
     atomic_store(&links_begun, 0);
@@ -330,6 +330,64 @@ static void a_source_begins_and_ends_in_its_own_stages(void **state) {
     mr_summary_destroy(&summary);
     mr_pipeline_destroy(&pipeline);
     assert_int_equal(atomic_load(&links_begun), SOURCES * LINKS_OF_ONE);
+}
+
+enum { BLOCKED = UNDER_TSAN(50, 500) };
+static const mr_task *asked[BLOCKED];
+static int asked_count, not_asked_count;
+void __real_mr_task_ask_thread_to_end(mr_task *task);
+void __wrap_mr_task_ask_thread_to_end(mr_task *task);
+void __real_mr_task_end_thread(mr_task *task);
+void __wrap_mr_task_end_thread(mr_task *task);
+void __real_mr_task_fini(mr_task *task);
+void __wrap_mr_task_fini(mr_task *task);
+
+static bool is_asked(const mr_task *task) {
+    for (int i = 0; i < asked_count; i++)
+        if (asked[i] == task)
+            return true;
+    return false;
+}
+
+void __wrap_mr_task_ask_thread_to_end(mr_task *task) {
+    if (task->thread && asked_count < BLOCKED && !is_asked(task))
+        asked[asked_count++] = task;
+    __real_mr_task_ask_thread_to_end(task);
+}
+
+void __wrap_mr_task_end_thread(mr_task *task) {
+    not_asked_count += task->thread && !is_asked(task);
+    __real_mr_task_end_thread(task);
+}
+
+void __wrap_mr_task_fini(mr_task *task) {
+    not_asked_count += task->thread && !is_asked(task);
+    __real_mr_task_fini(task);
+}
+
+/* Threads that were asked to end one by one, each when the one before it had ended, took longer than the grace. */
+static void threads_end_beside_each_other(void **state) {
+    (void)state;
+    for (int places = 0; places < 2; places++) {
+        char *text = malloc(BLOCKED * 64 + 1024);
+        assert_non_null(text);
+        char *end = text + sprintf(text, "version: 1\npipeline: p\nsources:\n");
+        if (places)
+            end += sprintf(end, "  max: %d\n", BLOCKED);
+        for (int i = 0; i < BLOCKED; i++)
+            end += sprintf(end, "  s%d: {type: stuck}\n", i);
+        sprintf(end, "stages:\n  out: {type: collect, input: sources.*}\n");
+        atomic_store(&opened_stuck, 0);
+        asked_count = not_asked_count = 0;
+        mr_pipeline *pipeline = open_text(text, 0, 2);
+        free(text);
+        assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+        for (int i = 0; i < 60000 && atomic_load(&opened_stuck) < BLOCKED; i++)
+            sleep_ms(1);
+        finish(&pipeline);
+        assert_int_equal(asked_count, BLOCKED);
+        assert_int_equal(not_asked_count, 0);
+    }
 }
 
 /* ---- one that blocks --------------------------------------------------------------------------------------------- */
@@ -784,6 +842,7 @@ int main(void) {
         cmocka_unit_test(one_is_removed),
         cmocka_unit_test(a_fast_one_is_removed),
         cmocka_unit_test(a_source_begins_and_ends_in_its_own_stages),
+        cmocka_unit_test(threads_end_beside_each_other),
         cmocka_unit_test(a_blocked_one_is_removed),
         cmocka_unit_test(a_blocking_one_is_removed_at_once),
         cmocka_unit_test(wrong_ones_are_refused),

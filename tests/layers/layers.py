@@ -59,7 +59,7 @@ kernels/ceiling: engine/device/cuda kernels
 kernels/fit: engine/base engine/device engine/device/cuda kernels kernels/vector
 kernels/jpeg: kernels
 kernels/metrics: engine/base kernels
-stages: engine/base engine/device
+stages: engine/base engine/device engine/text
 stages/model/onnx: engine/base
 stages/model: engine/base engine/device engine/device/cuda kernels/vector stages stages/model/onnx
 stages/model/export: engine/base kernels/vector stages/model stages/model/onnx

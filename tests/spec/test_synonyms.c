@@ -16,6 +16,7 @@
 #include "engine/text/options.h"
 #include "engine/text/synonyms.h"
 #include "millrace/status.h"
+#include "stages/synonyms.h"
 #include "tests/support/fakes.h"
 
 enum { TEXT = 512 };
@@ -23,7 +24,7 @@ enum { TEXT = 512 };
 /* Calls `check` for each word of each row of that kind. */
 static int each_word(mr_synonym_kind kind, void (*check)(const mr_synonym *row, const char *word)) {
     int count = 0;
-    for (const mr_synonym *row = mr_synonyms(); row->words; row++) {
+    for (const mr_synonym *row = mr_synonyms_of(mr_stage_types()); row->words; row++) {
         char words[1024];
         snprintf(words, sizeof words, "%s", row->words);
         for (char *rest = words, *word; row->kind == kind && (word = strtok_r(rest, " ", &rest)); count++)
@@ -139,7 +140,7 @@ static int check_in(const mr_option *table, const mr_synonym *row, const char *w
         return 0;
     mr_yaml value = {.kind = MR_YAML_SCALAR, .key = word, .text = row->value ? row->value : "?"};
     mr_yaml map = {.kind = MR_YAML_MAP, .first = &value, .last = &value, .count = 1};
-    if (!mr_synonym_key(table, NULL, &map, &value, hint, sizeof hint))
+    if (!mr_synonym_key(mr_synonym_table, table, NULL, &map, &value, hint, sizeof hint))
         return 0; /* The key is of another kind there. */
     if (strncmp(hint, "write ", 6) != 0)
         return 0;
@@ -226,7 +227,7 @@ static void nothing_is_missing_that_has_another_name(void **state) {
 static void check_choice(const mr_synonym *row, const char *word) {
     char hint[TEXT];
     int places = 0;
-    assert_non_null(mr_synonym_choice(row->instead, NULL, word, hint, sizeof hint));
+    assert_non_null(mr_synonym_choice(mr_synonym_table, row->instead, NULL, word, hint, sizeof hint));
     if (strcmp(row->instead, "device") == 0) {
         assert_int_equal(mr_device_check_name(strchr(row->write, ' ') + 1), MR_OK);
         return;
@@ -239,7 +240,7 @@ static void check_choice(const mr_synonym *row, const char *word) {
     for (const mr_stage_type *const *type = mr_stage_types(); *type; type++) {
         const mr_option *option = mr_option_find((*type)->options, row->instead);
         if (!option || !option->choices ||
-            !mr_synonym_choice(row->instead, option->choices, word, hint, sizeof hint))
+            !mr_synonym_choice(mr_synonym_table, row->instead, option->choices, word, hint, sizeof hint))
             continue;
         assert_true(takes(option, hint + strlen("write "), row->instead));
         places++;
@@ -255,7 +256,7 @@ static void values_of_others_become_values_that_are_read(void **state) {
 static void check_uri(const mr_synonym *row, const char *word) {
     char hint[TEXT], value[TEXT], expected[TEXT];
     snprintf(value, sizeof value, "%sx", word);
-    assert_non_null(mr_synonym_uri(value, hint, sizeof hint));
+    assert_non_null(mr_synonym_uri(mr_synonym_table, value, hint, sizeof hint));
     snprintf(expected, sizeof expected, row->write ? "write \"%sx\"" : "%s", row->write ? row->write : row->note);
     assert_string_equal(hint, expected);
 }
@@ -264,8 +265,8 @@ static void paths_of_others_are_told(void **state) {
     (void)state;
     char hint[TEXT];
     assert_true(each_word(MR_SYNONYM_URI, check_uri) >= 13);
-    assert_null(mr_synonym_uri("lobby.mp4", hint, sizeof hint));
-    assert_null(mr_synonym_uri("lavfi:testsrc", hint, sizeof hint));
+    assert_null(mr_synonym_uri(mr_synonym_table, "lobby.mp4", hint, sizeof hint));
+    assert_null(mr_synonym_uri(mr_synonym_table, "lavfi:testsrc", hint, sizeof hint));
 }
 
 /* ---- whole files ---------------------------------------------------------------------------------------------- */

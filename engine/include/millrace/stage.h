@@ -121,6 +121,8 @@ typedef struct mr_stage_type {
                                           be passed */
     int (*trigger)(mr_stage *self); /* a person, or the program, wants it to act now (mr_pipeline_trigger). Any thread,
                                        while it is open, beside all others: it only notes that. May be NULL */
+    const struct mr_synonym *synonyms;  /* millrace's own types: words of other programs, for hints; one table for all
+                                           types of a list. NULL for all others */
     const struct mr_stage_hooks *hooks; /* the engine's own types (copies, ends of cuts); NULL for all others */
 } mr_stage_type;
 
@@ -156,6 +158,7 @@ typedef struct mr_planned_input {
     mr_format_set set;         /* all formats that may come */
     mr_format format;          /* the values that all of them have in common; zero if they differ */
     bool settled;              /* while planning: false if a choice upstream may still narrow it */
+    bool unseen;               /* a stage that it comes from runs on another machine, and so are its files */
     const mr_planned_result *results; /* results that all frames carry, newest first */
     bool more_results;         /* frames may carry other results that are not known */
     int64_t mean_pixels;       /* of its pictures, or those that its packets decode to, on average; 0: not known */

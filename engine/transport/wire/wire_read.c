@@ -566,6 +566,7 @@ static int read_hello(const Millrace__V1__Hello *from, mr_cut_message *message) 
     message->hello.cut = from->cut;
     message->hello.formats = from->formats;
     message->hello.memory = from->memory;
+    message->hello.refused = from->refused;
     message->hello.kinds = from->kinds;
     message->hello.kind_count = from->n_kinds;
     return MR_OK;

@@ -523,6 +523,7 @@ static void write_handshake(const mr_cut_message *message, Millrace__V1__Hello *
         hello->cut = mr_wire_text(message->hello.cut);
         hello->formats = mr_wire_text(message->hello.formats);
         hello->memory = mr_wire_text(message->hello.memory);
+        hello->refused = message->hello.refused;
         hello->kinds = (uint32_t *)(uintptr_t)message->hello.kinds; /* protobuf-c only reads it */
         hello->n_kinds = message->hello.kind_count;
     } else {

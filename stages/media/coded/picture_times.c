@@ -1,5 +1,6 @@
 #include "stages/media/coded/picture_times.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Of the clock of MPEG, the coarsest that recordings have: times that are nearer to each other would be one there. */
@@ -63,9 +64,35 @@ static int64_t time_of_place(const mr_picture_times *times, int64_t place, int64
     return decoded_ns + ahead * times->interval_ns;
 }
 
+/* Of a picture of MPEG-4 without one, by its own clock. That counts whole seconds from one picture to the next, so that
+ * some may be missing where a file is read from its middle. */
+static int64_t time_by_clock(mr_picture_times *times, int64_t ticks, int64_t decoded_ns) {
+    enum { MOST_AWAY = 8 };
+    const int64_t most_ns = MOST_AWAY * times->interval_ns;
+    const int64_t second_ns = av_rescale(times->order.clock.rate, times->interval_ns, times->order.unit);
+    int64_t away_ns = times->base_ns - decoded_ns +
+                      av_rescale(ticks - times->base_number, times->interval_ns, times->order.unit);
+    if (times->based && (away_ns > most_ns || away_ns < -most_ns)) {
+        const int64_t missed_ns = second_ns > 0 ? llround((double)away_ns / (double)second_ns) * second_ns : 0;
+        times->base_ns -= missed_ns;
+        away_ns -= missed_ns;
+    }
+    if (times->based && away_ns <= most_ns && away_ns >= -most_ns)
+        return decoded_ns + away_ns;
+    times->base_ns = decoded_ns;
+    times->base_number = ticks;
+    return decoded_ns;
+}
+
 /* Of a picture without one, by its number from the picture that restarted, or else the first. */
 static void invent(mr_picture_times *times, mr_packet *packet, const mr_picture_place *place) {
     const int64_t decoded_ns = packet->dts_ns != MR_NO_TIME ? packet->dts_ns : times->packets * times->interval_ns;
+    packet->dts_ns = MR_NO_TIME; /* it is made, as it was that of presentation */
+    if (times->order.clocked) {
+        packet->pts_ns = time_by_clock(times, place->number, decoded_ns);
+        times->based = true;
+        return;
+    }
     if (place->restarts || !times->based || times->order.as_decoded) {
         times->base_place = times->packets;
         times->base_number = place->number - place->leading;
@@ -74,7 +101,6 @@ static void invent(mr_picture_times *times, mr_packet *packet, const mr_picture_
     times->decoded_ns[times->packets % MR_TIMES_KEPT] = decoded_ns;
     packet->pts_ns = time_of_place(
         times, times->base_place + (place->number - times->base_number) / times->order.unit, decoded_ns);
-    packet->dts_ns = MR_NO_TIME; /* it is made, as it was that of presentation */
 }
 
 /* A container that numbers packets begins with the first of them at 0, and libavformat shows those whose order it knows
@@ -166,7 +192,8 @@ static void complete(mr_picture_times *times, mr_packet *packet, int64_t number)
 /* The numbers of a group may be wrong where some of a live stream are missing. */
 static bool looks_into(const mr_picture_times *times, const mr_packet *packet) {
     const bool grouped = packet->media && packet->media->codec && mr_picture_order_is_grouped(packet->media->codec);
-    return times->live ? !grouped : times->lacks || grouped;
+    const bool clocked = packet->media && packet->media->codec && mr_picture_order_is_clocked(packet->media->codec);
+    return times->live ? !grouped && !clocked : times->lacks || grouped;
 }
 
 static void show(mr_picture_times *times, mr_packet *packet) {

@@ -445,7 +445,8 @@ class Refused(Case):
                 ([good, "--format", "png"], 64, "text, dot or svg"),
                 ([good, "--width", "10"], 64, "20"), ([good, "--workers", "0"], 64, "1024"),
                 ([good, good], 64, "one pipeline"), ([], 64, "name a pipeline"),
-                ([good, "--output", self.folder / "no/such/place"], 74, "No such file"),
+                ([good, "--output", self.folder / "no/such/place"], 74, "there is no folder .*/no/such\n"),
+                ([good, "--output", self.folder / "fan.PNG"], 64, r'not ".PNG": Graphviz makes'),
                 ([good, "--output", self.folder], 74, "Is a directory"),
                 ([good, "--output", "/dev/full", "--format", "svg"], 74, "No space left"),
                 ([good, "--online"], 66, "a.mp4")):
@@ -468,6 +469,15 @@ class Refused(Case):
         path, output = self.write(FAN), self.folder / "fan.svg"
         self.assertEqual(graph(path, "--format", "svg", "--output", output), "")
         self.assertEqual(output.read_text(), graph(path, "--format", "svg", "--output", "-"))
+
+    def test_the_name_tells_the_format(self):
+        path = self.write(FAN)
+        for name, format in (("a.svg", "svg"), ("a.SVG", "svg"), ("a.dot", "dot"), ("a.gv", "dot"), ("a.txt", "text"),
+                             ("a", "text")):
+            graph(path, "--output", self.folder / name)
+            self.assertEqual((self.folder / name).read_text(), graph(path, "--format", format), name)
+        graph(path, "--output", self.folder / "a.svg", "--format", "text")
+        self.assertEqual((self.folder / "a.svg").read_text(), graph(path))
 
 
 class Size(Case):

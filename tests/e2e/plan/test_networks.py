@@ -12,7 +12,7 @@ import onnx
 import onnxruntime
 from onnx import TensorProto as T, helper, numpy_helper
 
-from harness import MILLRACE, TIMEOUT, Case, call, main, start
+from harness import MILLRACE, TIMEOUT, Case, call, free_port, main, start
 
 VALUE = helper.make_tensor_value_info
 PICTURES = VALUE("x", T.FLOAT, ["n", 3, 8, 8])
@@ -78,6 +78,19 @@ class Networks(Case):
                 for (name, (_, dtype)), values in zip(kinds.items(), expected):
                     self.assertEqual((told[name]["dtype"], told[name]["shape"]), (dtype, [3]), name)
                     np.testing.assert_allclose(told[name]["data"], values[0].astype("f8"), rtol=1e-7, err_msg=name)
+
+    def test_bf16(self):
+        """Which NumPy does not have: the upper half of an f32, rounded to even."""
+        path = self.save("bf16", [MEAN, helper.make_node("Cast", ["m"], ["y"], to=T.BFLOAT16)],
+                         [VALUE("y", T.BFLOAT16, ["n", 3])])
+        whole = self.save("whole", [MEAN], [VALUE("m", T.FLOAT, ["n", 3])])
+        for more in ("", ", batch: 3"):
+            exactly = self.results(self.infer(whole, more)).rows
+            for row, exact in zip(self.results(self.infer(path, more)).rows, exactly):
+                one, bits = row["tensors"][0], np.array(exact["tensors"][0]["data"], "f4").view("u4")
+                rounded = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000
+                self.assertEqual(one["dtype"], "f32")
+                np.testing.assert_array_equal(np.array(one["data"], "f4"), rounded.view("f4"))
 
     def test_half_precision_is_classified_and_a_vector(self):
         path = self.save("half", LOGITS + [helper.make_node("Cast", ["l"], ["y"], to=T.FLOAT16)],
@@ -185,6 +198,43 @@ class Networks(Case):
                       self.plan(self.infer(path, ", batch: 2"), code=78))
         self.assertIn("only infer on the processors (device: cpu) takes such outputs",
                       self.plan(self.infer(path, ", device: sim:0"), code=78))
+
+    def test_detections_that_the_network_selects_itself(self):
+        """NonMaxSuppression, in which exports of detectors end."""
+        boxes = {"starts": [[0, 0, 0, 0], [0, 1, 0, 0]], "ends": [[1, 1, 8, 8], [1, 2, 8, 8]]}
+        parts = [helper.make_node("Slice", ["x", f"starts{i}", f"ends{i}"], [f"part{i}"]) for i in range(2)]
+        for i in range(2):
+            for name, values in boxes.items():
+                WEIGHTS[f"{name}{i}"] = np.array(values[i], "i8")
+        WEIGHTS.update(shape0=np.array([1, 16, 4], "i8"), shape1=np.array([1, 4, 16], "i8"),
+                       most=np.array([3], "i8"), overlap=np.array([0.3], "f4"), least=np.array([0.4], "f4"))
+        path = self.save("nms", parts + [helper.make_node("Reshape", ["part0", "shape0"], ["boxes"]),
+                                         helper.make_node("Reshape", ["part1", "shape1"], ["scores"]),
+                                         helper.make_node("NonMaxSuppression",
+                                                          ["boxes", "scores", "most", "overlap", "least"], ["y"])],
+                         [VALUE("y", T.INT64, ["k", 3])], [VALUE("x", T.FLOAT, [1, 3, 8, 8])])
+        session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+        counts = set()
+        for row in self.results(self.infer(path)).rows:
+            expected = session.run(None, {"x": np.reshape(row["features"], (1, 3, 8, 8)).astype("f4")})[0]
+            one = row["tensors"][0]
+            counts.add(len(expected))
+            self.assertEqual((one["dtype"], one["shape"]), ("i64", list(expected.shape)))
+            self.assertEqual(one["data"], expected.flatten().tolist())
+        self.assertGreater(max(counts), 1)
+
+    def test_a_network_elsewhere(self):
+        """The node that classifies may be a machine without the network: it says what it cannot know."""
+        network = "networks/of-the-other-machine.onnx"
+        nodes = "nodes:\n  a: {stages: [decode, preprocess, network], listen: tcp://127.0.0.1:%d}\n" \
+                "  b: {stages: last}\n"
+        for stage in ("infer", "features"):
+            for more, warns in (("", True), (", activation: softmax", False), (", activation: none", False)):
+                text = self.classified(network, more).replace("infer", stage) + nodes % free_port()
+                told = self.plan(text, "--node", "b")
+                (self.assertIn if warns else self.assertNotIn)(
+                    "stages.last: the network that it classifies the output of is not on this machine: "
+                    "activation: auto is softmax\n    hint: write activation: none if it ends in softmax", told)
 
     def classified(self, path, more="", before="network"):
         network = self.infer(path).replace("last", "network")

@@ -118,6 +118,31 @@ class Words(Case):
         self.assertEqual(told.returncode, 64)
         self.assertIn("`millrace plan` shows a pipeline", told.stderr)
 
+    def test_command_lines_as_people_write_them_at_first(self):
+        pipeline = self.write(SHORT)
+        video = self.write(SHORT.replace('"null", frames: 100', "media, uri: a.mp4"), "video.yaml")
+        for words, code, hint in ((["a.yaml"], 64, "name what to do with it first: check, plan or run"),
+                                  (["-v"], 64, 'did you mean "--version"?'),
+                                  (["run", pipeline, "--gpu", "0"], 64,
+                                   "the pipeline says where a stage computes: --set stages.ID.device=cuda:0"),
+                                  (["run", pipeline, "-j", "4"], 64, "--workers N says how many threads run stages"),
+                                  (["run", "--config", pipeline], 64, "name the pipeline without an option"),
+                                  (["run", pipeline, "--verbose"], 64, "--log info or --log debug tells more"),
+                                  (["devices", "--gpu"], 64, '"millrace devices --help" lists the options'),
+                                  (["run", pipeline, "--set", "fps=2"], 78,
+                                   "name the source or stage: --set sources.clock.fps=..., or stages.pass.fps=..."),
+                                  (["run", pipeline, "--set", "worker=2"], 78, 'did you mean "workers"?'),
+                                  (["run", pipeline, "--output", "/"], 74, "name a file in it"),
+                                  (["plan", video, "--input", ""], 78,
+                                   "it is empty: is a variable of the shell not set?")):
+            told = call([MILLRACE, *words])
+            self.assertEqual(told.returncode, code, told.stderr)
+            self.assertIn(f"hint: {hint}\n", told.stderr)
+        for words, said in ((["--grace", "5"], 'such as 10s, not "5"'),
+                            (["--resume", "/no/folder/a"], "there is no folder /no/folder"),
+                            (["--trace", "/no/folder/a"], "there is no folder /no/folder")):
+            self.assertIn(said, call([MILLRACE, "run", pipeline, *words, "--output", os.devnull]).stderr)
+
     def test_keys_and_variables_as_other_programs_write_them(self):
         """--set without its section or of no stage; a variable without braces."""
         pipeline = self.write(SHORT)

@@ -110,7 +110,7 @@ stages:
     def test_files_that_cannot_be_written(self):
         pipeline = self.write(PIPELINE % 1)
         run = self.run_pipeline(pipeline, "--trace", "/nowhere/trace.json", code=74, rows=False)
-        self.assertIn("cannot write to /nowhere/trace.json: No such file or directory", run.err)
+        self.assertIn("cannot write to /nowhere/trace.json: there is no folder /nowhere", run.err)
         run = self.run_pipeline(pipeline, "--trace", "/dev/full", code=74, rows=False)
         self.assertIn("cannot write to /dev/full: No space left on device", run.err)
         self.assertEqual(run.ledger["delivered"], 25)

@@ -149,8 +149,8 @@ class Digits(Exports):
         done = self.millrace("export", ROOT / "pipelines/classify-video.yaml", "--data", self.list, "--output", output,
                              code=78)
         self.assertIn("classify has no head to export", done.stderr)
-        self.assertIn("No such file", self.millrace("export", self.head, "--output", self.folder / "no/x.onnx",
-                                                    code=74).stderr)
+        self.assertIn("there is no folder", self.millrace("export", self.head, "--output", self.folder / "no/x.onnx",
+                                                          code=74).stderr)
         self.assertIn("it has no head.json", self.millrace("export", self.folder, "--output", output, code=65).stderr)
         self.assertFalse(output.exists())
         # Root could put a file in the place of a device.

@@ -32,22 +32,41 @@ int mr_usage_number(const mr_usage *usage, const char *name, long long min, long
                           max == LLONG_MAX ? "on" : upper, optarg);
 }
 
-/* Options of some verbs that people try with others. */
+/* Options of other verbs and programs that people try. `needs` is an option that the hint is about: other verbs do not
+ * give it; NULL: all do. */
 static const struct {
-    const char *option, *where;
+    const char *options, *needs, *hint;
 } elsewhere[] = {
-    {"assume", "--assume is for plan, graph and deploy; a run takes the devices that are there"},
-    {"profile", "--profile is for plan"},
-    {"format", "--format is for check, graph and verify"},
-    {"output", "--output is for run, plan, graph and deploy"},
-    {"offline", "--offline is for plan"},
-    {"resume", "--resume is for run"},
+    {" assume ", NULL, "--assume is for plan, graph and deploy; a run takes the devices that are there"},
+    {" profile ", NULL, "--profile is for plan"},
+    {" format ", NULL, "--format is for check and graph"},
+    {" output ", NULL, "--output is for run, plan, graph and deploy"},
+    {" offline ", NULL, "--offline is for plan and graph"},
+    {" resume ", NULL, "--resume is for run and train"},
+    {" device gpu gpus cuda ", "set", "the pipeline says where a stage computes: --set stages.ID.device=cuda:0"},
+    {" batch batch-size size fps every model weights labels threshold ", "set",
+     "the pipeline says it: --set stages.ID.KEY=VALUE, or --set sources.ID.KEY=VALUE"},
+    {" j threads cores ", "workers", "--workers N says how many threads run stages"},
+    {" v verbose debug loglevel log-level ", "log", "--log info or --log debug tells more"},
+    {" c f config pipeline file ", "set", "name the pipeline without an option"},
+    {" source video image url uri ", "input", "--input URI replaces the uri of the only source"},
+    {" out dest save ", "output", "did you mean \"--output\"?"},
+    {" show display gui view ", "set", "a stage of type preview shows pictures in a browser"},
 };
 
-static const char *hint_elsewhere(const char *option) {
+static const struct option *option_named(const mr_usage *usage, const char *name) {
+    const struct option *one = usage->options;
+    while (one->name && strcmp(one->name, name) != 0)
+        one++;
+    return one->name ? one : NULL;
+}
+
+static const char *hint_elsewhere(const mr_usage *usage, const char *option) {
+    char word[80];
+    snprintf(word, sizeof word, " %s ", option);
     for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++)
-        if (strcmp(elsewhere[i].option, option) == 0)
-            return elsewhere[i].where;
+        if (strstr(elsewhere[i].options, word) && (!elsewhere[i].needs || option_named(usage, elsewhere[i].needs)))
+            return elsewhere[i].hint;
     return NULL;
 }
 
@@ -59,7 +78,7 @@ static int unknown_option(const mr_usage *usage, const char *argument) {
     for (const struct option *one = usage->options; one->name; one++)
         mr_nearest_offer(&nearest, one->name);
     mr_print(stderr, "millrace %s: error: unknown option \"%s\"\n", usage->verb, argument);
-    const char *where = hint_elsewhere(wanted);
+    const char *where = hint_elsewhere(usage, wanted);
     if (where)
         snprintf(hint, sizeof hint, "%s", where);
     else if (nearest.best)
@@ -76,13 +95,6 @@ static const struct {
     const char *name;
 } letters[] = {{'i', "input"}, {'o', "output"}, {'q', "quiet"}};
 enum { LETTERS = sizeof letters / sizeof *letters };
-
-static const struct option *option_named(const mr_usage *usage, const char *name) {
-    const struct option *one = usage->options;
-    while (one->name && strcmp(one->name, name) != 0)
-        one++;
-    return one->name ? one : NULL;
-}
 
 /* For getopt: the letters whose options the verb has. */
 static void list_letters(const mr_usage *usage, char text[3 * LETTERS + 4]) {

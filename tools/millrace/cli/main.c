@@ -60,8 +60,13 @@ static int unknown(const char *verb) {
     char hint[256];
     for (const mr_verb *const *one = mr_verbs; *one; one++)
         mr_nearest_offer(&nearest, (*one)->usage->verb);
+    const char *dot = strrchr(verb, '.'), *other = "\"millrace --help\" lists the verbs";
+    if (dot && (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0))
+        other = "name what to do with it first: check, plan or run";
+    else if (strcmp(verb, "-v") == 0)
+        other = "did you mean \"--version\"?";
     mr_print(stderr, "millrace: error: unknown %s \"%s\"\n  hint: %s\n", *verb == '-' ? "option" : "verb", verb,
-             mr_nearest_hint(&nearest, hint, sizeof hint, "\"millrace --help\" lists the verbs"));
+             mr_nearest_hint(&nearest, hint, sizeof hint, other));
     return mr_status_exit_code(MR_ERROR_USAGE);
 }
 

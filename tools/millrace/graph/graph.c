@@ -3,7 +3,9 @@
 #include <langinfo.h>
 #include <locale.h>
 #include <string.h>
+#include <strings.h>
 
+#include "engine/base/file.h"
 #include "tools/millrace/cli/overrides.h"
 #include "tools/millrace/cli/table.h"
 #include "tools/millrace/cli/verbs.h"
@@ -37,7 +39,8 @@ static const mr_usage usage = {
     .help = "Draws the pipeline as it is planned: the stages, by device, and the formats between them. If a line does\n"
             "not fit into the width, the box that it leads to names its inputs instead. Sources that are alike are\n"
             "drawn as one.\n\n"
-            "  --format FORMAT    text (a drawing for the terminal; the default), svg, or dot, for Graphviz\n"
+            "  --format FORMAT    text (a drawing for the terminal), svg, or dot, for Graphviz; by default as\n"
+            "                     FILE ends (.svg, .dot or .gv), or text\n"
             "  --output FILE      writes to FILE, not to standard output; \"-\" is standard output\n"
             "  --width N          columns of the text; by default the terminal's (or COLUMNS), 80 in a pipe\n"
             "  --ascii            no box characters; the default if the locale is not UTF-8\n"
@@ -49,7 +52,7 @@ static const mr_usage usage = {
     .examples = examples,
 };
 
-typedef enum picture { PICTURE_TEXT, PICTURE_DOT, PICTURE_SVG } picture;
+typedef enum picture { PICTURE_BY_NAME, PICTURE_TEXT, PICTURE_DOT, PICTURE_SVG } picture;
 static const char *const pictures[] = {[PICTURE_TEXT] = "text", [PICTURE_DOT] = "dot", [PICTURE_SVG] = "svg"};
 
 typedef struct order {
@@ -74,12 +77,30 @@ static bool terminal_is_utf8(void) {
 /* ---- the command line ------------------------------------------------------------------------------------------ */
 
 static int take_format(order *job) {
-    for (size_t i = 0; i < sizeof pictures / sizeof pictures[0]; i++)
+    for (size_t i = PICTURE_TEXT; i < sizeof pictures / sizeof pictures[0]; i++)
         if (strcmp(optarg, pictures[i]) == 0) {
             job->format = (picture)i;
             return 0;
         }
     return mr_usage_error(&usage, "--format is text, dot or svg, not \"%s\"", optarg);
+}
+
+/* A name that ends like another kind of picture is refused. */
+static int find_format(order *job) {
+    static const struct {
+        const char *ending;
+        picture format;
+    } known[] = {{".svg", PICTURE_SVG}, {".dot", PICTURE_DOT}, {".gv", PICTURE_DOT},
+                 {".png", PICTURE_BY_NAME}, {".pdf", PICTURE_BY_NAME}, {".jpg", PICTURE_BY_NAME}};
+    const char *dot = job->output ? strrchr(job->output, '.') : NULL;
+    if (job->format)
+        return 0;
+    job->format = PICTURE_TEXT;
+    for (size_t i = 0; dot && i < sizeof known / sizeof *known; i++)
+        if (strcasecmp(dot, known[i].ending) == 0)
+            job->format = known[i].format;
+    return job->format ? 0 : mr_usage_error(&usage, "graph writes svg, dot or text, not \"%s\": Graphviz makes other "
+                                                    "pictures of --format dot", dot);
 }
 
 static int take_option(void *given, int option) {
@@ -118,7 +139,7 @@ static int parse(order *job, int argc, char **argv, bool *done) {
         job->view.width = MR_CHART_MIN_WIDTH;
     if (!mr_usage_take(&usage, argc, argv, take_option, job, &code))
         return code;
-    *done = !mr_usage_pipeline(&usage, argc, argv, &code);
+    *done = (code = find_format(job)) || !mr_usage_pipeline(&usage, argc, argv, &code);
     return code;
 }
 
@@ -135,24 +156,16 @@ static int draw(const order *job, const mr_chart *graph, FILE *stream) {
     }
 }
 
-static int io_error(const char *what, const char *path, int error) {
-    int status = error == EACCES || error == EPERM || error == EROFS ? MR_ERROR_PERMISSION : MR_ERROR_IO;
-    return mr_fail(status, "cannot %s \"%s\": %s", what, path, strerror(error));
-}
-
 static int write_file(const order *job, const mr_chart *graph) {
     FILE *stream = fopen(job->output, "we");
     if (!stream)
-        return io_error("open", job->output, errno);
+        return mr_file_fail("write to", job->output);
     int status = draw(job, graph, stream);
     errno = 0;
     bool failed = ferror(stream) | fflush(stream);
-    int error = errno;
-    if (fclose(stream) && !failed) {
-        failed = true;
-        error = errno;
-    }
-    return status || !failed ? status : io_error("write", job->output, error ? error : EIO);
+    failed |= fclose(stream) != 0;
+    errno = errno ? errno : EIO;
+    return status || !failed ? status : mr_file_fail("write to", job->output);
 }
 
 /* Plans the pipeline, prints all diagnostics, and makes the chart. */

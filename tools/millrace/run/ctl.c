@@ -243,7 +243,8 @@ static int find_by_pid(pid_t pid, int *fd) {
         if (!status)
             status = connect_own(path, fd);
     }
-    return status;
+    return status == MR_ERROR_NO_INPUT ? mr_fail(status, "no run of yours that can be reached has the process number "
+                                                         "%ld", (long)pid) : status;
 }
 
 static int reach(const arguments *from, int *fd, char **lines) {

@@ -134,12 +134,13 @@ static int take_option(void *given, int option) {
     case GRACE:
         if (!mr_units_read(optarg, mr_units_duration, &to->grace_ns) || to->grace_ns < least_grace_ns ||
             to->grace_ns > most_grace_ns)
-            return mr_usage_error(&usage, "--grace takes a duration from 1s to 24h, such as 10s");
+            return mr_usage_error(&usage, "--grace takes a duration from 1s to 24h, such as 10s, not \"%s\"", optarg);
         to->grace = optarg;
         return 0;
     case MR_LOSS_OPTION:
         if (!mr_loss_parse(&to->loss, optarg))
-            return mr_usage_error(&usage, "--fail-on-loss takes a number of frames or percent, such as 10 or 0.5%%");
+            return mr_usage_error(&usage, "--fail-on-loss takes a number of frames or percent, such as 10 or 0.5%%, "
+                                          "not \"%s\"", optarg);
         return 0;
     case ONE_PROCESS:
         to->one_process = true;

@@ -1,6 +1,7 @@
 #include "tools/millrace/train/stop.h"
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 #include "engine/base/clock.h"
@@ -8,18 +9,19 @@
 #include "tools/millrace/run/signals.h"
 
 static volatile sig_atomic_t asked;
-static int64_t asked_ns; /* written by the handler alone */
+static _Atomic int64_t asked_ns; /* when the first came */
 
 void mr_stop_note(int signal) {
+    if (!asked)
+        atomic_store(&asked_ns, mr_clock_now_ns(mr_clock_real()));
     asked = signal;
 }
 
 static void take(int number) {
     const int64_t now_ns = mr_clock_now_ns(mr_clock_real());
     if (!asked) {
-        asked_ns = now_ns;
         mr_stop_note(number);
-    } else if (!mr_signals_are_one(asked_ns, now_ns)) {
+    } else if (!mr_signals_are_one(atomic_load(&asked_ns), now_ns)) {
         signal(number, SIG_DFL);
         raise(number);
     }

@@ -1,0 +1,96 @@
+/* Signals to verbs that work for long: the first asks, one that comes with it changes nothing, and a later one ends the
+ * process. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+#include "tools/millrace/train/stop.h"
+
+/* The linker leads all calls here (tests/CMakeLists.txt). */
+static int64_t now_ns = 1000000000;
+int64_t __wrap_mr_clock_now_ns(const mr_clock *clock);
+
+int64_t __wrap_mr_clock_now_ns(const mr_clock *clock) {
+    (void)clock;
+    return now_ns;
+}
+
+static const int kinds[] = {SIGINT, SIGTERM, SIGHUP};
+enum { KINDS = sizeof kinds / sizeof *kinds, AFTER_ALL = 7 };
+
+/* How a process ends that gets these two, the second so much later. */
+static int end_of(int first, int second, int64_t later_ns) {
+    int how = 0;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (!child) {
+        mr_stop_begin();
+        raise(first);
+        bool asked = mr_stop_asked();
+        now_ns += later_ns;
+        raise(second);
+        _exit(asked ? AFTER_ALL : EXIT_FAILURE);
+    }
+    assert_int_equal(waitpid(child, &how, 0), child);
+    return how;
+}
+
+static void two_that_come_together_are_one(void **state) {
+    (void)state;
+    for (int first = 0; first < KINDS; first++)
+        for (int second = 0; second < KINDS; second++) {
+            int how = end_of(kinds[first], kinds[second], 400000000);
+            assert_true(WIFEXITED(how) && WEXITSTATUS(how) == AFTER_ALL);
+        }
+}
+
+static void a_second_one_ends_the_process(void **state) {
+    (void)state;
+    for (int first = 0; first < KINDS; first++)
+        for (int second = 0; second < KINDS; second++) {
+            int how = end_of(kinds[first], kinds[second], 600000000);
+            assert_true(WIFSIGNALED(how) && WTERMSIG(how) == kinds[second]);
+        }
+}
+
+/* One that something else took is the first. */
+static void one_that_is_noted_counts(void **state) {
+    (void)state;
+    int how = 0;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (!child) {
+        mr_stop_begin();
+        mr_stop_note(SIGTERM);
+        raise(SIGTERM);
+        _exit(mr_stop_tell("nothing was written"));
+    }
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 128 + SIGTERM);
+}
+
+static void what_is_ignored_stays_ignored(void **state) {
+    (void)state;
+    signal(SIGHUP, SIG_IGN);
+    int how = end_of(SIGTERM, SIGHUP, 600000000);
+    assert_true(WIFEXITED(how) && WEXITSTATUS(how) == AFTER_ALL);
+    signal(SIGHUP, SIG_DFL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(two_that_come_together_are_one),
+        cmocka_unit_test(a_second_one_ends_the_process),
+        cmocka_unit_test(one_that_is_noted_counts),
+        cmocka_unit_test(what_is_ignored_stays_ignored),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
