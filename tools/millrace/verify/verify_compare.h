@@ -44,8 +44,8 @@ typedef struct mr_error_sum {
 } mr_error_sum;
 
 /* Adds the errors of `b` against `a`. An error of whole numbers is within `tolerance` up to that, one of floats up to
- * tolerance * max(1, |a|). Elements are compared as their kind says; a text that differs is infinitely far. False if the
- * parts are not alike (kind, format, shape, number): nothing is added. */
+ * tolerance * max(1, |a|). Elements are compared as their kind says; a text that differs is infinitely far. False if
+ * the parts are not alike (kind, format, shape, number): nothing is added. */
 bool mr_compare_parts(const mr_part *a, const mr_part *b, double tolerance, mr_error_sum *sum);
 void mr_error_sum_add(mr_error_sum *to, const mr_error_sum *from);
 
