@@ -286,9 +286,11 @@ static int64_t expected_frames(const file_reader *reader, AVRational rate) {
         return stream->nb_frames;
     int64_t span = 0;
     if (stream->duration > 0)
-        span = av_rescale_q(stream->duration, stream->time_base, nanoseconds);
+        span = mr_ticks_ns(stream->duration, 0, stream->time_base);
     else if (reader->format->duration > 0)
-        span = reader->format->duration * 1000;
+        span = mr_ticks_ns(reader->format->duration, 0, AV_TIME_BASE_Q);
+    if (span == MR_NO_TIME)
+        return 0;
     if (params->end_ns > 0 && params->end_ns < span)
         span = params->end_ns;
     span -= params->start_ns;
@@ -311,7 +313,9 @@ static int describe(file_reader *reader) {
     AVRational rate = av_guess_frame_rate(reader->format, stream, NULL);
     media->rate_num = rate.num > 0 && rate.den > 0 ? rate.num : 0;
     media->rate_den = media->rate_num ? rate.den : 0;
-    media->frames = (is_cover(stream) ? 1 : expected_frames(reader, rate)) * reader->params.loops;
+    const int64_t frames = is_cover(stream) ? 1 : expected_frames(reader, rate);
+    if (__builtin_mul_overflow(frames, reader->params.loops, &media->frames))
+        media->frames = 0;
     ((AVCodecParameters *)media->codec)->sample_aspect_ratio =
         av_guess_sample_aspect_ratio(reader->format, stream, NULL);
     read_rotation(stream, media);
@@ -379,8 +383,8 @@ static int open_container(file_reader *reader) {
         status = choose_format(reader);
     if (!status)
         status = open_demuxer(reader);
-    if (!status)
-        reader->origin = reader->stream->start_time == AV_NOPTS_VALUE ? 0 : reader->stream->start_time;
+    if (!status && mr_ticks_ns(reader->stream->start_time, 0, reader->stream->time_base) != MR_NO_TIME)
+        reader->origin = reader->stream->start_time;
     return status;
 }
 
@@ -397,9 +401,7 @@ static void destroy_file(mr_reader *base) {
 /* ---- packets --------------------------------------------------------------------------------------------------- */
 
 static int64_t to_ns(const file_reader *reader, int64_t time) {
-    if (time == AV_NOPTS_VALUE)
-        return MR_NO_TIME;
-    return av_rescale_q(time - reader->origin, reader->stream->time_base, nanoseconds);
+    return mr_ticks_ns(time, reader->origin, reader->stream->time_base);
 }
 
 static int unpack(file_reader *reader) {
@@ -420,6 +422,8 @@ static int read_packet(file_reader *reader) {
                         : error == AVERROR(EAGAIN) && !mr_input_interrupted(&reader->input));
     if (error == AVERROR_EOF && reader->input.avio->error < 0)
         error = reader->input.avio->error;
+    if (error >= 0)
+        mr_packet_bound(reader->packet, reader->stream->time_base);
     return error;
 }
 
@@ -450,7 +454,7 @@ static void find_build(file_reader *reader) {
 
 /* After the demuxer was opened again, which may have found another video. */
 static int describe_again(file_reader *reader) {
-    if (mr_codecs_are_alike(reader->media->codec, reader->stream->codecpar))
+    if (mr_codecs_are_alike(reader->media->codec, reader->stream->codecpar, false))
         return MR_OK;
     mr_media_unref(&reader->media);
     int status = describe(reader);
@@ -505,7 +509,7 @@ static mr_packet see_packet(const file_reader *reader) {
     return (mr_packet){.media = reader->media, .data = packet->data, .bytes = (size_t)packet->size,
                        .pts_ns = cover ? 0 : to_ns(reader, packet->pts),
                        .dts_ns = cover ? 0 : to_ns(reader, packet->dts),
-                       .duration_ns = av_rescale_q(packet->duration, reader->stream->time_base, nanoseconds),
+                       .duration_ns = mr_ticks_ns(packet->duration, 0, reader->stream->time_base),
                        .flags = mr_packet_flags(packet)};
 }
 

@@ -80,9 +80,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     }
     AVCodecParameters wider = codec;
     wider.width++;
-    if (mr_codecs_are_alike(&codec, &wider))
+    if (mr_codecs_are_alike(&codec, &wider, true))
         abort();
-    (void)mr_codecs_are_alike(&codec, &codec);
+    (void)mr_codecs_are_alike(&codec, &codec, kind & DECODED);
     mr_picture_times_fini(&times);
     free(codec.extradata);
     return 0;

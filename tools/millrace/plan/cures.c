@@ -189,7 +189,7 @@ static void cure_by_fewer_frames(mr_profile *profile, const mr_plan_view *plan, 
     snprintf(set, sizeof set, "every: %lld", 2 * (long long)(every > 0 ? every : 1));
     add_cure(profile, plan->source_count == 1 ? plan->stages[0].id : "each source", set,
              sped_up(share, before + (1 - before) / 2, other_limit),
-             "half as many pictures go on behind the decoder; it decodes all that these need");
+             "half as many pictures leave the decoder; it decodes all that these need");
 }
 
 static void cure_processors(mr_profile *profile, const mr_plan_view *plan, const shares *used) {
