@@ -245,7 +245,7 @@ void mr_call_count(const mr_call *call, mr_negotiation *n) {
     n->work.call_bytes = counted.weight_bytes;
     n->work.more_bytes = inside > 0 ? inside / n->batch : 0;
     if (counted.missing)
-        mr_leave_uncounted(n, "%s%s", counted.why, counted.missing > 1 ? ", and others behind it" : "");
+        mr_leave_uncounted(n, "%s%s", counted.why, counted.missing > 1 ? ", and others after it" : "");
 }
 
 /* ---- running --------------------------------------------------------------------------------------------------- */

@@ -610,7 +610,7 @@ static int process(mr_stage *self, mr_io *io) {
 static const mr_option table[] = {
     {FIELD(head), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "head",
      .help =
-         "the folder of a trained classifier, with its weights, labels and activation; refused behind other stages "
+         "the folder of a trained classifier, with its weights, labels and activation; refused after other stages "
          "than those that it was trained with"},
     {FIELD(force), .kind = MR_OPTION_BOOL, .fallback = "false", .neutral = true,
      .help = "take the head even if it was trained with other stages, like --force; every summary reports it"},
@@ -650,7 +650,7 @@ const mr_stage_type mr_classify_stage = {
             "SHA-256 of each other file and the digest of the stages that made its vectors; `labels.txt`, a class a "
             "line; `weights.npy`, classes x (features + 1), for the kinds softmax, logistic, squared-hinge and "
             "prototypes; `layer-1.npy`, `layer-2.npy` and so on, units x (inputs + 1), of a perceptron; "
-            "`vectors.npy`, the kept vectors with -|v|^2 / 2 behind each, and `classes.npy`, their classes, of "
+            "`vectors.npy`, the kept vectors with -|v|^2 / 2 after each, and `classes.npy`, their classes, of "
             "neighbors; `head.sig`, the Ed25519 signature of `head.json`, and `head.pub`, the public key, if it is "
             "signed. All kinds run on all devices. On a processor with `batch: 1` a score is bit for bit that of "
             "`millrace evaluate`.",

@@ -224,7 +224,7 @@ const mr_stage_type mr_infer_stage = {
     .name = "infer",
     .summary = "runs any ONNX model and adds its outputs to the frame as named tensors",
     .help = "A model with several inputs is written with join: {ITS_INPUT: stage, OTHER_INPUT: stage}. The frame's "
-            "payload goes on unchanged; classify and jsonl find the tensors among its results. Outputs of f32, u8, i32 "
+            "payload stays unchanged; classify and jsonl find the tensors among its results. Outputs of f32, u8, i32 "
             "and i64 stay as they are; f16, bf16 and f64 become f32, bool becomes u8, i8, i16 and u16 become i32, u32 "
             "and u64 become i64. Strings, sequences and maps are refused. An output whose size depends on values "
             "(NonZero, NonMaxSuppression) is a list of at most `max_rows`, which may be empty; it is made on the "

@@ -50,7 +50,7 @@ static const mr_option options[] = {
     {.name = "after", .kind = MR_OPTION_DURATION, .offset = FIELD(after), .fallback = "5s", .max = 86400e9,
      .help = "recorded after a trigger; if recordings of triggers overlap they share a file"},
     {.name = "keep", .kind = MR_OPTION_DURATION, .offset = FIELD(keep), .fallback = "20s", .max = 7200e9,
-     .help = "how long packets are kept in memory: at least `before` and the delay of triggers behind packets "
+     .help = "how long packets are kept in memory: at least `before` and the delay of triggers after packets "
              "together"},
     {.name = "memory", .kind = MR_OPTION_BYTES, .offset = FIELD(memory), .fallback = "64MiB", .min = 65536, .max = 1e12,
      .help = "for the packets of one source, at most"},
