@@ -106,9 +106,11 @@ static bool look(const filter_options *given, sight *of, bool seen, int64_t now_
 }
 
 static bool has(const mr_wanted *wanted, const mr_frame *frame, int index) {
-    for (const mr_result *result = frame->results; result; result = result->next)
-        for (size_t i = 0; result->kind == MR_RESULT_CLASSES && i < result->count; i++)
-            if (mr_wanted_index(wanted, &result->classes[i]) == index)
+    const mr_result_kind *classes = mr_kind_classes();
+    for (const mr_result *one = mr_frame_result(frame, classes, NULL); one;
+         one = mr_result_find(one->next, classes, NULL))
+        for (size_t i = 0; i < one->count; i++)
+            if (mr_wanted_index(wanted, &one->classes[i]) == index)
                 return true;
     return false;
 }

@@ -158,7 +158,7 @@ static int add_tensors(state *s, mr_io *io, mr_frame *frame, size_t index, mr_bu
     /* Last first: results are a list with the newest in front, so the model's first output ends up in front. */
     for (size_t i = s->call.binding.output_count; i-- > 0 && !status;) {
         mr_result *result = NULL;
-        status = mr_io_add_result(io, frame, MR_RESULT_TENSOR, 0, &result);
+        status = mr_io_add_result(io, frame, mr_kind_tensor(), 0, &result);
         if (status)
             return status;
         result->name = s->model->outputs[s->call.binding.output[i]].name;

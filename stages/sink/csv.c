@@ -120,7 +120,7 @@ static void add_row(state *at, const mr_stage *self, const mr_frame *frame, cons
 static int process(mr_stage *self, mr_io *io) {
     state *at = self->state;
     const mr_frame *frame = mr_io_input(io);
-    const mr_result *result = mr_frame_result(frame, MR_RESULT_CLASSES, NULL);
+    const mr_result *result = mr_frame_result(frame, mr_kind_classes(), NULL);
     int answer;
     if (!mr_text_sink_ready(self, io, &answer))
         return answer;

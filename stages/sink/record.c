@@ -11,7 +11,7 @@
 /* False only if planning knows all results. */
 static bool may_carry_tensors(const mr_planned_input *input) {
     const mr_planned_result *one = input->results;
-    while (one && one->kind != MR_RESULT_TENSOR)
+    while (one && one->kind != mr_kind_tensor())
         one = one->next;
     return one || input->more_results;
 }
@@ -125,18 +125,18 @@ static void put_class_list(mr_record *at, const mr_result *result) {
 
 /* `classes` are the newest ones; if several stages gave classes, `classes_by_stage` has them all. */
 static void put_classes(mr_record *at, const mr_frame *frame) {
-    const mr_result *newest = mr_frame_result(frame, MR_RESULT_CLASSES, NULL);
+    const mr_result *newest = mr_frame_result(frame, mr_kind_classes(), NULL);
     put_key(at, "classes");
     put_class_list(at, newest);
     bool several = false;
     for (const mr_result *one = newest ? newest->next : NULL; one; one = one->next)
-        several = several || one->kind == MR_RESULT_CLASSES;
+        several = several || one->kind == mr_kind_classes();
     if (!several)
         return;
     put_key(at, "classes_by_stage");
     yajl_gen_map_open(at->json);
     for (const mr_result *one = newest; one; one = one->next)
-        if (one->kind == MR_RESULT_CLASSES && mr_frame_result(frame, MR_RESULT_CLASSES, one->stage) == one) {
+        if (one->kind == mr_kind_classes() && mr_frame_result(frame, mr_kind_classes(), one->stage) == one) {
             put_text(at, one->stage);
             put_class_list(at, one);
         }
@@ -156,7 +156,7 @@ static void put_tensors(mr_record *at, const mr_frame *frame) {
     put_key(at, "tensors");
     yajl_gen_array_open(at->json);
     for (const mr_result *one = frame->results; one; one = one->next) {
-        if (one->kind != MR_RESULT_TENSOR)
+        if (one->kind != mr_kind_tensor())
             continue;
         yajl_gen_map_open(at->json);
         put_key(at, "stage");

@@ -31,13 +31,13 @@ static int tell(mr_stage *self, mr_io *io) {
     mr_result *classes, *tensor;
     int status = mr_io_derive(io, input, &frame);
     if (!status)
-        status = mr_io_add_result(io, frame, MR_RESULT_TENSOR, 0, &tensor);
+        status = mr_io_add_result(io, frame, mr_kind_tensor(), 0, &tensor);
     if (!status) {
         static const float values[] = {0.5f, -2};
         tensor->name = "pair";
         tensor->format = mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_FLAT, 2, (const int64_t[]){1, 2});
-        tensor->data = (const uint8_t *)values;
-        status = mr_io_add_result(io, frame, MR_RESULT_CLASSES, 2, &classes);
+        tensor->data = (void *)(uintptr_t)values;
+        status = mr_io_add_result(io, frame, mr_kind_classes(), 2, &classes);
     }
     if (status) {
         mr_frame_unref(&frame);
@@ -59,8 +59,8 @@ static int negotiate_tell(mr_negotiation *negotiation) {
     const mr_format pair = mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_FLAT, 2, (const int64_t[]){1, 2});
     const mr_format_set set = mr_format_set_of(&pair);
     negotiation->outputs[0].set = (mr_format_set){.payload = MR_PAYLOAD_RESULTS};
-    int status = mr_promise_result(negotiation, 0, MR_RESULT_TENSOR, "pair", &set);
-    return status ? status : mr_promise_result(negotiation, 0, MR_RESULT_CLASSES, NULL, NULL);
+    int status = mr_promise_result(negotiation, 0, mr_kind_tensor(), "pair", &set);
+    return status ? status : mr_promise_result(negotiation, 0, mr_kind_classes(), NULL, NULL);
 }
 static const mr_stage_type oracle = {
     .name = "oracle",
