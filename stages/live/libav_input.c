@@ -13,6 +13,7 @@
 #include "stages/live/address.h"
 #include "stages/live/rtsp_media.h"
 #include "stages/media/coded/alike.h"
+#include "stages/media/coded/picture_times.h"
 #include "stages/media/media_codec.h"
 #include "stages/media/media_probe.h"
 #include "stages/media/ts/ts_tap.h"
@@ -387,7 +388,8 @@ static int describe(mr_libav_input *input) {
 
 static int64_t to_ns(const mr_libav_input *input, int64_t time) {
     return time == AV_NOPTS_VALUE || input->timeless ? MR_NO_TIME
-                                                     : av_rescale_q(time, input->stream->time_base, nanoseconds);
+                                                     : mr_time_bounded(av_rescale_q(time, input->stream->time_base,
+                                                                                    nanoseconds));
 }
 
 /* The demuxer of joined JPEGs counts 25 pictures a second, however they come. */

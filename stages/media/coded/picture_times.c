@@ -6,6 +6,11 @@
 /* Of the clock of MPEG, the coarsest that recordings have: times that are nearer to each other would be one there. */
 static const int64_t TICK_NS = 11112;
 
+int64_t mr_time_bounded(int64_t time_ns) {
+    static const int64_t most_ns = INT64_MAX / 4;
+    return time_ns == MR_NO_TIME ? MR_NO_TIME : av_clip64(time_ns, -most_ns, most_ns);
+}
+
 void mr_picture_times_begin(mr_picture_times *times, bool live) {
     mr_picture_times_fini(times);
     *times = (mr_picture_times){.live = live, .floor_ns = MR_NO_TIME, .highest_ns = MR_NO_TIME, .said_ns = MR_NO_TIME,
@@ -176,14 +181,19 @@ static void settle_depth(mr_picture_times *times) {
         times->depth = times->seen;
 }
 
-/* A file whose container gives most presentation times: those that are missing follow from the nearest one. */
-static void complete(mr_picture_times *times, mr_packet *packet, int64_t number) {
+/* A file whose container gives most presentation times: those that are missing follow from the nearest one. Behind a
+ * seam, from that of decoding. */
+static void complete(mr_picture_times *times, mr_packet *packet, const mr_picture_place *place) {
+    const int64_t number = place->number;
+    const AVCodecParameters *codec = packet->media->codec;
     size_t at = times->shown_count;
     while (at > 0 && times->shown[at - 1].number > number)
         at--;
     if (packet->pts_ns == MR_NO_TIME && times->shown_count > 0) {
         const struct mr_picture_shown *near = &times->shown[at > 0 ? at - 1 : 0];
         packet->pts_ns = near->pts_ns + (number - near->number) * times->interval_ns;
+    } else if (packet->pts_ns == MR_NO_TIME && packet->dts_ns != MR_NO_TIME) {
+        packet->pts_ns = packet->dts_ns + (codec->video_delay + place->leading) * times->interval_ns;
     }
     if (packet->pts_ns != MR_NO_TIME)
         insert(times, at, (struct mr_picture_shown){number, packet->pts_ns});
@@ -206,7 +216,7 @@ static void show(mr_picture_times *times, mr_packet *packet) {
     if (place.restarts)
         forget(times, times->highest_ns);
     if (place.known && !times->live && !times->lacks) {
-        complete(times, packet, place.number);
+        complete(times, packet, &place);
         return;
     }
     if (times->lacks && times->interval_ns > 0 && !place.known)
