@@ -1,7 +1,6 @@
 #include "stages/live/live_times.h"
 
 #include "engine/base/clock.h"
-#include "stages/media/coded/picture_times.h"
 
 static const int64_t second_ns = 1000000000, step_ns = 1000;
 enum { AHEAD = 10 };
@@ -38,7 +37,7 @@ static void shift(mr_live_times *times, mr_packet *packet, bool has_dts) {
         times->jumps++;
     }
     if (packet->pts_ns != MR_NO_TIME)
-        packet->pts_ns += times->shift_ns;
+        packet->pts_ns = mr_time_bound(packet->pts_ns + times->shift_ns);
     if (has_dts)
         packet->dts_ns += times->shift_ns;
 }
@@ -61,9 +60,9 @@ static int64_t date_of(int64_t monotonic_ns) {
 }
 
 void mr_live_times_pass(mr_live_times *times, mr_packet *packet) {
-    bool has_dts = packet->dts_ns != MR_NO_TIME;
-    packet->pts_ns = mr_time_bounded(packet->pts_ns);
-    packet->dts_ns = mr_time_bounded(packet->dts_ns);
+    packet->pts_ns = mr_time_bound(packet->pts_ns);
+    packet->dts_ns = mr_time_bound(packet->dts_ns);
+    const bool has_dts = packet->dts_ns != MR_NO_TIME;
     if (packet->pts_ns == MR_NO_TIME && !has_dts)
         invent(times, packet);
     else

@@ -287,9 +287,11 @@ static int64_t expected_frames(const file_reader *reader, AVRational rate) {
         return stream->nb_frames;
     int64_t span = 0;
     if (stream->duration > 0)
-        span = av_rescale_q(stream->duration, stream->time_base, nanoseconds);
+        span = mr_ticks_ns(stream->duration, 0, stream->time_base);
     else if (reader->format->duration > 0)
-        span = reader->format->duration * 1000;
+        span = mr_ticks_ns(reader->format->duration, 0, AV_TIME_BASE_Q);
+    if (span == MR_NO_TIME)
+        return 0;
     if (params->end_ns > 0 && params->end_ns < span)
         span = params->end_ns;
     span -= params->start_ns;
@@ -312,7 +314,9 @@ static int describe(file_reader *reader) {
     AVRational rate = av_guess_frame_rate(reader->format, stream, NULL);
     media->rate_num = rate.num > 0 && rate.den > 0 ? rate.num : 0;
     media->rate_den = media->rate_num ? rate.den : 0;
-    media->frames = (is_cover(stream) ? 1 : expected_frames(reader, rate)) * reader->params.loops;
+    const int64_t frames = is_cover(stream) ? 1 : expected_frames(reader, rate);
+    if (__builtin_mul_overflow(frames, reader->params.loops, &media->frames))
+        media->frames = 0;
     ((AVCodecParameters *)media->codec)->sample_aspect_ratio =
         av_guess_sample_aspect_ratio(reader->format, stream, NULL);
     read_rotation(stream, media);
@@ -382,8 +386,8 @@ static int open_container(file_reader *reader) {
         status = choose_format(reader);
     if (!status)
         status = open_demuxer(reader);
-    if (!status)
-        reader->origin = reader->stream->start_time == AV_NOPTS_VALUE ? 0 : reader->stream->start_time;
+    if (!status && mr_ticks_ns(reader->stream->start_time, 0, reader->stream->time_base) != MR_NO_TIME)
+        reader->origin = reader->stream->start_time;
     return status;
 }
 
@@ -401,9 +405,7 @@ static void destroy_file(mr_reader *base) {
 /* ---- packets --------------------------------------------------------------------------------------------------- */
 
 static int64_t to_ns(const file_reader *reader, int64_t time) {
-    if (time == AV_NOPTS_VALUE)
-        return MR_NO_TIME;
-    return mr_time_bounded(av_rescale_q(av_sat_sub64(time, reader->origin), reader->stream->time_base, nanoseconds));
+    return mr_ticks_ns(time, reader->origin, reader->stream->time_base);
 }
 
 static int unpack(file_reader *reader, AVPacket *packet) {
@@ -424,6 +426,8 @@ static int read_packet(file_reader *reader, AVPacket *packet) {
                         : error == AVERROR(EAGAIN) && !mr_input_interrupted(&reader->input));
     if (error == AVERROR_EOF && reader->input.avio->error < 0)
         error = reader->input.avio->error;
+    if (error >= 0)
+        mr_packet_bound(reader->packet, reader->stream->time_base);
     return error;
 }
 
@@ -520,7 +524,7 @@ static mr_packet see_packet(const file_reader *reader) {
     return (mr_packet){.media = reader->media, .data = packet->data, .bytes = (size_t)packet->size,
                        .pts_ns = cover ? 0 : to_ns(reader, packet->pts),
                        .dts_ns = cover ? 0 : to_ns(reader, packet->dts),
-                       .duration_ns = av_rescale_q(packet->duration, reader->stream->time_base, nanoseconds),
+                       .duration_ns = mr_ticks_ns(packet->duration, 0, reader->stream->time_base),
                        .flags = mr_packet_flags(packet)};
 }
 

@@ -45,9 +45,6 @@ typedef struct mr_picture_times {
     int64_t last_dts_ns;        /* MR_NO_TIME: none */
 } mr_picture_times;
 
-/* The time, or the nearest one within 73 years: sums of such times do not overflow. MR_NO_TIME stays. */
-int64_t mr_time_bounded(int64_t time_ns);
-
 /* A stream begins, whose times have nothing to do with those before. `live`: packets have arrived_ns, and times are
  * those of a clock that may be wrong. */
 void mr_picture_times_begin(mr_picture_times *times, bool live);
