@@ -10,6 +10,26 @@
 #include "engine/device/device.h"
 #include "millrace/frame.h"
 
+int64_t mr_time_bound(int64_t time_ns) {
+    return time_ns >= -MR_MOST_TIME_NS && time_ns <= MR_MOST_TIME_NS ? time_ns : MR_NO_TIME;
+}
+
+int64_t mr_time_step(int64_t time_ns, int64_t count, int64_t step_ns) {
+    int64_t span_ns, sum_ns;
+    if (time_ns == MR_NO_TIME || __builtin_mul_overflow(count, step_ns, &span_ns) ||
+        __builtin_add_overflow(time_ns, span_ns, &sum_ns))
+        return MR_NO_TIME;
+    return mr_time_bound(sum_ns);
+}
+
+int64_t mr_media_interval_ns(const mr_media *media) {
+    static const int64_t second_ns = 1000000000, day_s = 86400;
+    if (media->rate_num <= 0 || media->rate_den <= 0)
+        return 0;
+    const int64_t interval_ns = (second_ns * media->rate_den + media->rate_num / 2) / media->rate_num;
+    return interval_ns < day_s * second_ns ? interval_ns : day_s * second_ns;
+}
+
 mr_frame *mr_frame_ref(mr_frame *frame) {
     mr_references_take(&frame->references);
     return frame;

@@ -41,7 +41,8 @@ const mr_option mr_cut_keys[] = {
              "considered lost, and the connection is made again; by default once a second"},
     {.name = "dead_letters", .kind = MR_OPTION_PATH, .offset = offsetof(mr_spec_cut, dead_letters),
      .example = "dead-letters",
-     .help = "a folder for frames that two processes have died of; without it a frame may kill any number of them"},
+     .help = "a folder for frames that two processes have died of, or whose message was refused three times; "
+             "without it a frame may kill any number of processes, and a refused one is only dropped"},
     MR_OPTIONS_END,
 };
 

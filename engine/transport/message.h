@@ -83,6 +83,7 @@ typedef struct mr_cut_message {
             uint64_t incarnation, attempt;
             uint8_t digest[MR_DIGEST_BYTES];
             const char *cut, *formats, *memory;
+            uint64_t refused; /* the session that ended because a message of the sender was malformed; 0: none */
         } hello;
         struct {
             uint32_t version;

@@ -21,7 +21,6 @@
  * bytes. */
 static const char analyze_us[] = "500000", probe_bytes[] = "2000000";
 
-static const AVRational nanoseconds = {1, 1000000000};
 
 /* How often libavformat may ask whether to stop, without a pause, while it opens a connection that is not of HTTP: RTMP
  * reads pieces of 128 bytes. Of RTP, whose bytes are not counted, RTP_BYTES of a picture come between two of these. */
@@ -138,6 +137,9 @@ static void check_flood(mr_libav_input *input) {
 static int interrupted(void *context) {
     mr_libav_input *input = context;
     check_flood(input);
+    if (input->io && input->io->bytes_read != input->seen)
+        input->web.asked = 0;
+    input->seen = input->io ? input->io->bytes_read : 0;
     input->ran_out |= input->deadline_ns && mr_live_now_ns() > input->deadline_ns;
     return input->ran_out || input->refusal || atomic_load(input->cancelled);
 }
@@ -322,12 +324,20 @@ static int check_description(const mr_libav_input *input) {
                    : mr_fail(MR_ERROR_DATA, "%s: is not a session description, or has no video", url);
 }
 
+/* Whether what was read may be used. */
+static int check_web(void *context, AVIOContext *io) {
+    mr_libav_input *input = context;
+    return io && mr_web_is_address(input->params->url) ? mr_web_check(&input->web, io) : 0;
+}
+
 static int find_streams(mr_libav_input *input) {
     AVFormatContext *format = input->format;
     int status = check_description(input);
     if (status)
         return status;
     int error = avformat_find_stream_info(format, NULL);
+    if (error >= 0)
+        error = check_web(input, input->io);
     if (error < 0 || input->ran_out || refusal_of(input) || atomic_load(input->cancelled))
         return fail(input, error < 0 ? error : AVERROR(ETIMEDOUT), "looking for its streams");
     const bool any = input->replaced || (input->hls && mr_hls_is_variant(input->hls));
@@ -361,7 +371,7 @@ static int check_size(const mr_connection_params *params, int width, int height)
 
 static int describe(mr_libav_input *input) {
     AVStream *stream = input->stream;
-    if (input->media && mr_codecs_are_alike(input->media->codec, stream->codecpar))
+    if (input->media && mr_codecs_are_alike(input->media->codec, stream->codecpar, false))
         return MR_OK;
     mr_media *media = mr_reader_describe(&input->params->media, input->params->url, stream->codecpar);
     if (!media)
@@ -375,8 +385,7 @@ static int describe(mr_libav_input *input) {
 }
 
 static int64_t to_ns(const mr_libav_input *input, int64_t time) {
-    return time == AV_NOPTS_VALUE || input->timeless ? MR_NO_TIME
-                                                     : av_rescale_q(time, input->stream->time_base, nanoseconds);
+    return input->timeless ? MR_NO_TIME : mr_ticks_ns(time, 0, input->stream->time_base);
 }
 
 /* The demuxer of joined JPEGs counts 25 pictures a second, however they come. */
@@ -499,8 +508,9 @@ static int give_jpeg(mr_libav_input *input, mr_packet *packet) {
 /* Whether what was opened, which begins with `text`, is for `mjpeg`, which then has it. Parts are a stream, whatever
  * length the answer claims. */
 static bool take_jpegs(mr_libav_input *input, const char *text, size_t bytes) {
-    const mr_mjpeg_params params = {.open = open_bytes, .is_cancelled = is_cancelled, .context = input,
-                                    .poll_ns = input->params->poll_ns, .most_bytes = input->params->most_bytes};
+    const mr_mjpeg_params params = {.open = open_bytes, .check = check_web, .is_cancelled = is_cancelled,
+                                    .context = input, .poll_ns = input->params->poll_ns,
+                                    .most_bytes = input->params->most_bytes};
     uint8_t *type = NULL;
     if (!mr_web_is_address(input->params->url))
         return false;
@@ -529,8 +539,10 @@ static int open_list(mr_libav_input *input) {
     const mr_connection_params *params = input->params;
     const mr_hls_params list = {.web = &input->web, .max_pixels = params->media.max_pixels,
                                 .stream = params->media.stream, .place = params->place};
-    int error = mr_hls_open(&input->hls, &list, input->io);
-    avio_closep(&input->io);
+    AVIOContext *io = input->io;
+    input->io = NULL; /* closing asks whether to stop, too */
+    int error = mr_hls_open(&input->hls, &list, io);
+    avio_closep(&io);
     return error ? fail(input, error, "its playlist cannot be read") : open_by_format(input);
 }
 
@@ -554,8 +566,8 @@ int mr_libav_input_open(mr_libav_input *input, const mr_connection_params *param
     int error = has_bytes(params->url) ? open_bytes(input, &input->io) : 0;
     int status = error ? fail(input, error, "it cannot be opened") : open_answer(input);
     /* A recording begins at 0, as a file does. */
-    if (!status && input->format && input->recorded && input->stream->start_time != AV_NOPTS_VALUE)
-        input->times.shift_ns = -av_rescale_q(input->stream->start_time, input->stream->time_base, nanoseconds);
+    if (!status && input->format && input->recorded)
+        mr_hls_times_begin(&input->times, to_ns(input, input->stream->start_time));
     input->deadline_ns = 0;
     return status;
 }
@@ -607,6 +619,8 @@ static int next(mr_libav_input *input) {
             return fail(input, error, "it broke off");
         if (input->packet->stream_index != input->stream->index || input->packet->size <= 0)
             continue;
+        if (check_web(input, input->io))
+            return input->refusal;
         input->read_before = bytes_read(input);
         input->calls = 0;
         input->begun = true;
@@ -637,7 +651,7 @@ static int begin_run(mr_libav_input *input) {
     if (input->replaced)
         input->marks = (mr_ts_marks){0};
     int status = open_by_format(input);
-    input->times.is_anew = !status && !input->replaced && mr_hls_is_anew(input->hls);
+    input->times.is_anew |= !status && !input->replaced && mr_hls_is_anew(input->hls);
     input->seam = true;
     return status;
 }
@@ -652,6 +666,7 @@ int mr_libav_input_read(mr_libav_input *input, mr_packet *packet) {
         return status;
     const bool lost = mark(input);
     AVPacket *from = input->packet;
+    mr_packet_bound(from, input->stream->time_base);
     /* Where recordings were joined their clock begins anew. Playlists say so themselves, and that of a live stream is
      * live_times.h's. */
     const bool anew = input->recorded && !input->hls &&
@@ -660,7 +675,7 @@ int mr_libav_input_read(mr_libav_input *input, mr_packet *packet) {
     packet->flags = mr_packet_flags(from) | (lost || anew ? MR_FRAME_SEAM : 0);
     packet->pts_ns = to_ns(input, from->pts);
     packet->dts_ns = to_ns(input, from->dts);
-    packet->duration_ns = input->timeless ? 0 : av_rescale_q(from->duration, input->stream->time_base, nanoseconds);
+    packet->duration_ns = input->timeless ? 0 : mr_ticks_ns(from->duration, 0, input->stream->time_base);
     mr_hls_times_pass(&input->times, packet);
     if (input->hls)
         mr_hls_note_picture(input->hls);

@@ -29,7 +29,7 @@ typedef struct mr_libav_input {
     bool ran_out;                       /* a call ended at the deadline */
     mr_input file;                      /* of a session description; fd -1: none */
     AVIOContext *io;                    /* NULL: RTP, or `mjpeg` or `hls` reads it */
-    int64_t read_before;                /* bytes up to the last packet */
+    int64_t read_before, seen;          /* bytes up to the last packet, and to the last question whether to stop */
     int64_t called_ns;                  /* when libavformat last asked whether to stop, */
     uint64_t calls, most_calls;         /* and how often without a pause; 0: not counted */
     AVFormatContext *format;            /* NULL: `mjpeg` reads it */

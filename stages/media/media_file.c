@@ -1,6 +1,7 @@
 /* Containers, read by libavformat. */
 #include <inttypes.h>
 #include <libavcodec/avcodec.h>
+#include <libavcodec/bsf.h>
 #include <libavformat/avformat.h>
 #include <libavutil/intreadwrite.h>
 #include <math.h>
@@ -36,7 +37,7 @@ static const char *const readable[] = {
 static const char *const following[] = {
     "hls",        "applehttp", "dash",        "concat",   "sdp",   "rtsp", "imf", "webm_dash_manifest",
     "ffmetadata", "redir",     "vapoursynth", "avisynth", "lavfi", "rtp",  "smil"};
-static const char *const mp4[] = {"mp4"};
+static const char *const mp4[] = {"mp4"}, *const indexed[] = {"mp4", "matroska"};
 
 static const AVRational nanoseconds = {1, 1000000000};
 
@@ -46,10 +47,11 @@ typedef struct file_reader {
     mr_input input;
     const AVInputFormat *kind;
     AVIOContext *tap; /* of a transport stream, in front of input.avio; else NULL */
-    mr_index_bound index; /* of an MP4, likewise */
+    mr_index_bound index; /* of MP4 and Matroska, likewise */
     AVFormatContext *format;
     AVStream *stream;
     AVPacket *packet;
+    AVBSFContext *unpack; /* of MPEG-4 in AVI, where two pictures may be in one packet; else NULL */
     bool ahead;      /* packet is the next one, or the error of reading it is ahead_error */
     int ahead_error;
     mr_media *media;
@@ -91,7 +93,7 @@ static int choose_format(file_reader *reader) {
     if (!named(kind, readable, sizeof readable / sizeof *readable))
         return mr_fail(MR_ERROR_DATA, "%s: is not a video or image of a supported format (%s)", path,
                        kind->long_name);
-    return named(kind, mp4, 1) ? mr_index_bound_open(&reader->index, reader->input.avio, path, reader->input.bytes)
+    return named(kind, indexed, 2) ? mr_index_bound_open(&reader->index, reader->input.avio, path, reader->input.bytes)
                                : MR_OK;
 }
 
@@ -284,9 +286,11 @@ static int64_t expected_frames(const file_reader *reader, AVRational rate) {
         return stream->nb_frames;
     int64_t span = 0;
     if (stream->duration > 0)
-        span = av_rescale_q(stream->duration, stream->time_base, nanoseconds);
+        span = mr_ticks_ns(stream->duration, 0, stream->time_base);
     else if (reader->format->duration > 0)
-        span = reader->format->duration * 1000;
+        span = mr_ticks_ns(reader->format->duration, 0, AV_TIME_BASE_Q);
+    if (span == MR_NO_TIME)
+        return 0;
     if (params->end_ns > 0 && params->end_ns < span)
         span = params->end_ns;
     span -= params->start_ns;
@@ -309,7 +313,9 @@ static int describe(file_reader *reader) {
     AVRational rate = av_guess_frame_rate(reader->format, stream, NULL);
     media->rate_num = rate.num > 0 && rate.den > 0 ? rate.num : 0;
     media->rate_den = media->rate_num ? rate.den : 0;
-    media->frames = (is_cover(stream) ? 1 : expected_frames(reader, rate)) * reader->params.loops;
+    const int64_t frames = is_cover(stream) ? 1 : expected_frames(reader, rate);
+    if (__builtin_mul_overflow(frames, reader->params.loops, &media->frames))
+        media->frames = 0;
     ((AVCodecParameters *)media->codec)->sample_aspect_ratio =
         av_guess_sample_aspect_ratio(reader->format, stream, NULL);
     read_rotation(stream, media);
@@ -321,11 +327,29 @@ static int describe(file_reader *reader) {
 
 static void close_container(file_reader *reader) {
     reader->ahead = false;
+    av_bsf_free(&reader->unpack);
     avformat_close_input(&reader->format);
     mr_ts_tap_close(&reader->tap);
     mr_index_bound_close(&reader->index);
     mr_input_close(&reader->input);
     reader->stream = NULL;
+}
+
+/* Two pictures in one packet, which AVI has since it counts pictures as it stores them (DivX, Xvid), get one each. */
+static int prepare_unpacking(file_reader *reader) {
+    const bool may_be_packed = strcmp(reader->kind->name, "avi") == 0 &&
+                               reader->stream->codecpar->codec_id == AV_CODEC_ID_MPEG4;
+    const AVBitStreamFilter *kind = may_be_packed ? av_bsf_get_by_name("mpeg4_unpack_bframes") : NULL;
+    if (!kind)
+        return MR_OK;
+    int error = av_bsf_alloc(kind, &reader->unpack);
+    if (error >= 0)
+        error = avcodec_parameters_copy(reader->unpack->par_in, reader->stream->codecpar);
+    if (error >= 0)
+        error = av_bsf_init(reader->unpack);
+    if (error >= 0) /* its header says that pictures are packed: not any more */
+        error = avcodec_parameters_copy(reader->stream->codecpar, reader->unpack->par_out);
+    return error >= 0 ? MR_OK : mr_fail(MR_ERROR_MEMORY, "out of memory");
 }
 
 /* The demuxer, and the stream that is read. */
@@ -337,6 +361,8 @@ static int open_demuxer(file_reader *reader) {
         status = choose_stream(reader);
     if (!status)
         status = check_size(reader);
+    if (!status)
+        status = prepare_unpacking(reader);
     if (status)
         return status;
     for (unsigned i = 0; i < reader->format->nb_streams; i++)
@@ -357,8 +383,8 @@ static int open_container(file_reader *reader) {
         status = choose_format(reader);
     if (!status)
         status = open_demuxer(reader);
-    if (!status)
-        reader->origin = reader->stream->start_time == AV_NOPTS_VALUE ? 0 : reader->stream->start_time;
+    if (!status && mr_ticks_ns(reader->stream->start_time, 0, reader->stream->time_base) != MR_NO_TIME)
+        reader->origin = reader->stream->start_time;
     return status;
 }
 
@@ -375,9 +401,12 @@ static void destroy_file(mr_reader *base) {
 /* ---- packets --------------------------------------------------------------------------------------------------- */
 
 static int64_t to_ns(const file_reader *reader, int64_t time) {
-    if (time == AV_NOPTS_VALUE)
-        return MR_NO_TIME;
-    return av_rescale_q(time - reader->origin, reader->stream->time_base, nanoseconds);
+    return mr_ticks_ns(time, reader->origin, reader->stream->time_base);
+}
+
+static int unpack(file_reader *reader) {
+    int error = av_bsf_send_packet(reader->unpack, reader->packet);
+    return error < 0 ? error : av_bsf_receive_packet(reader->unpack, reader->packet);
 }
 
 /* The next packet of the chosen stream in reader->packet. An AVERROR on failure. */
@@ -387,10 +416,14 @@ static int read_packet(file_reader *reader) {
         av_packet_unref(reader->packet);
         mr_input_set_timeout(&reader->input, reader->params.timeout_ns);
         error = av_read_frame(reader->format, reader->packet);
+        if (error >= 0 && reader->unpack && reader->packet->stream_index == reader->stream->index)
+            error = unpack(reader);
     } while (error >= 0 ? reader->packet->stream_index != reader->stream->index
                         : error == AVERROR(EAGAIN) && !mr_input_interrupted(&reader->input));
     if (error == AVERROR_EOF && reader->input.avio->error < 0)
         error = reader->input.avio->error;
+    if (error >= 0)
+        mr_packet_bound(reader->packet, reader->stream->time_base);
     return error;
 }
 
@@ -421,7 +454,7 @@ static void find_build(file_reader *reader) {
 
 /* After the demuxer was opened again, which may have found another video. */
 static int describe_again(file_reader *reader) {
-    if (mr_codecs_are_alike(reader->media->codec, reader->stream->codecpar))
+    if (mr_codecs_are_alike(reader->media->codec, reader->stream->codecpar, false))
         return MR_OK;
     mr_media_unref(&reader->media);
     int status = describe(reader);
@@ -448,6 +481,8 @@ static int begin_other_video(file_reader *reader) {
 
 static int seek(file_reader *reader, int64_t at) {
     reader->ahead = false;
+    if (reader->unpack)
+        av_bsf_flush(reader->unpack);
     return avformat_seek_file(reader->format, reader->stream->index, INT64_MIN, at, at, 0);
 }
 
@@ -467,6 +502,27 @@ static int64_t shows_first(file_reader *reader) {
     return time;
 }
 
+/* The packet that was read, as it is there. */
+static mr_packet see_packet(const file_reader *reader) {
+    const AVPacket *packet = reader->packet;
+    const bool cover = is_cover(reader->stream);
+    return (mr_packet){.media = reader->media, .data = packet->data, .bytes = (size_t)packet->size,
+                       .pts_ns = cover ? 0 : to_ns(reader, packet->pts),
+                       .dts_ns = cover ? 0 : to_ns(reader, packet->dts),
+                       .duration_ns = mr_ticks_ns(packet->duration, 0, reader->stream->time_base),
+                       .flags = mr_packet_flags(packet)};
+}
+
+/* The clock of MPEG-4 is known from the first picture. */
+static void set_clock(file_reader *reader) {
+    if (!mr_picture_order_is_clocked(reader->stream->codecpar) || seek(reader, reader->origin) < 0 ||
+        next_packet(reader))
+        return;
+    mr_packet first = see_packet(reader);
+    mr_picture_times_pass(&reader->times, &first);
+    av_packet_unref(reader->packet);
+}
+
 /* Whether the first picture that comes out right, if decoding begins at `from`, is shown no later than `at`: at a
  * recovery point none is until the point is reached. */
 static bool recovers_by(file_reader *reader, int64_t from, int64_t at) {
@@ -478,8 +534,7 @@ static bool recovers_by(file_reader *reader, int64_t from, int64_t at) {
         return true;
     mr_recovery_begin(&recovery);
     for (int error = seek(reader, from); error >= 0 && !right && !late && next_packet(reader) == MR_OK;) {
-        const mr_packet seen = {.media = reader->media, .data = packet->data, .bytes = (size_t)packet->size,
-                                .pts_ns = to_ns(reader, packet->pts), .flags = mr_packet_flags(packet)};
+        const mr_packet seen = see_packet(reader);
         late = packet->pts != AV_NOPTS_VALUE && packet->pts > at;
         right = !late && !mr_recovery_pass(&recovery, &seen);
         av_packet_unref(reader->packet);
@@ -493,6 +548,7 @@ static int seek_to_start(file_reader *reader) {
     const AVRational base = reader->stream->time_base;
     const int64_t at = reader->origin + av_rescale_q(reader->params.start_ns, nanoseconds, base);
     int64_t from = at, back_ns = 1000000000;
+    set_clock(reader);
     int error = seek(reader, from);
     while (error >= 0) {
         const int64_t first = shows_first(reader);
@@ -542,10 +598,11 @@ static int read_file(mr_reader *base, mr_packet *packet) {
         return status == MR_END ? end_of(reader) : status;
     reader->packet->pos = mr_ts_tap_place(reader->tap, reader->packet->pos);
     bool seam = mr_seams_pass(&reader->seams, reader->input.fd, reader->format, reader->stream, reader->packet);
-    packet->flags = mr_packet_flags(reader->packet) | (seam ? MR_FRAME_SEAM : 0);
-    packet->pts_ns = is_cover(reader->stream) ? 0 : to_ns(reader, reader->packet->pts);
-    packet->dts_ns = is_cover(reader->stream) ? 0 : to_ns(reader, reader->packet->dts);
-    packet->duration_ns = av_rescale_q(reader->packet->duration, reader->stream->time_base, nanoseconds);
+    const mr_packet seen = see_packet(reader);
+    packet->flags = seen.flags | (seam ? MR_FRAME_SEAM : 0);
+    packet->pts_ns = seen.pts_ns;
+    packet->dts_ns = seen.dts_ns;
+    packet->duration_ns = seen.duration_ns;
     status = mr_packet_take(packet, reader->packet, reader->media);
     if (status)
         return status;

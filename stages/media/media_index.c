@@ -13,27 +13,35 @@ static const uint64_t least_bytes = (uint64_t)256 << 20;
 
 /* Whether the index has become too large, by bytes that libavformat has not got yet. */
 static int check(mr_index_bound *bound) {
-    const uint64_t takes = mr_mp4_index_bytes(bound->index);
+    const uint64_t takes = bound->mkv ? mr_mkv_index_bytes(bound->mkv) : mr_mp4_index_bytes(bound->mp4);
     const uint64_t most = least_bytes + (uint64_t)(bound->file_bytes ? bound->file_bytes : bound->came);
     if (takes <= most)
         return MR_OK;
     if (takes == UINT64_MAX)
         return mr_fail(MR_ERROR_DATA, "%s: its index (moov) is compressed, or has tables that do not fit into their "
                                       "boxes: how much memory it takes is not known; " REMEDY, bound->name);
-    return mr_fail(MR_ERROR_DATA, "%s: its index (moov, moof) claims samples that take %" PRIu64 " MiB of memory, and "
-                                  "%" PRIu64 " MiB are allowed for its size; " REMEDY,
-                   bound->name, takes >> 20, most >> 20);
+    return mr_fail(MR_ERROR_DATA, "%s: its index claims %s that take %" PRIu64 " MiB of memory, and %" PRIu64
+                                  " MiB are allowed for its size; " REMEDY,
+                   bound->name, bound->mkv ? "tracks or tags" : "samples or fragments", takes >> 20, most >> 20);
+}
+
+static void look(mr_index_bound *bound, int64_t offset, const uint8_t *data, size_t bytes) {
+    if (bound->came == 0 && mr_mkv_begins(data, bytes) && !(bound->mkv = mr_mkv_index_create()))
+        bound->status = mr_fail(MR_ERROR_MEMORY, "out of memory");
+    bound->came += (int64_t)bytes;
+    if (bound->mkv)
+        mr_mkv_index_feed(bound->mkv, offset, data, bytes);
+    else
+        mr_mp4_index_feed(bound->mp4, offset, data, bytes);
+    bound->status = bound->status ? bound->status : check(bound);
 }
 
 static int read_tap(void *context, uint8_t *to, int room) {
     mr_index_bound *bound = context;
     const int64_t offset = avio_tell(bound->from);
     const int bytes = bound->status ? 0 : avio_read_partial(bound->from, to, room);
-    if (bytes > 0) {
-        bound->came += bytes;
-        mr_mp4_index_feed(bound->index, offset, to, (size_t)bytes);
-        bound->status = check(bound);
-    }
+    if (bytes > 0)
+        look(bound, offset, to, (size_t)bytes);
     return bound->status ? AVERROR_INVALIDDATA : bytes ? bytes : AVERROR_EOF;
 }
 
@@ -44,8 +52,8 @@ static int64_t seek_tap(void *context, int64_t offset, int whence) {
 
 int mr_index_bound_open(mr_index_bound *bound, AVIOContext *from, const char *name, int64_t file_bytes) {
     uint8_t *buffer = av_malloc(BUFFER);
-    *bound = (mr_index_bound){.from = from, .index = mr_mp4_index_create(), .name = name, .file_bytes = file_bytes};
-    if (buffer && bound->index)
+    *bound = (mr_index_bound){.from = from, .mp4 = mr_mp4_index_create(), .name = name, .file_bytes = file_bytes};
+    if (buffer && bound->mp4)
         bound->tap = avio_alloc_context(buffer, BUFFER, 0, bound, read_tap, NULL, seek_tap);
     if (!bound->tap) {
         av_free(buffer);
@@ -60,6 +68,7 @@ void mr_index_bound_close(mr_index_bound *bound) {
     if (bound->tap)
         av_freep(&bound->tap->buffer);
     avio_context_free(&bound->tap);
-    mr_mp4_index_destroy(&bound->index);
+    mr_mp4_index_destroy(&bound->mp4);
+    mr_mkv_index_destroy(&bound->mkv);
     *bound = (mr_index_bound){0};
 }

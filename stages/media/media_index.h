@@ -1,19 +1,21 @@
-/* Bounds the memory that libavformat's index of an MP4 takes (mp4/mp4_index.h): 256 MiB, which suffice for 24 hours of
- * 60 pictures a second with sound, and as much again as bytes are there. What needs more is refused before it is
- * taken. */
+/* Bounds the memory that libavformat takes for the index or header of an MP4 or Matroska file (index/mp4_index.h,
+ * index/mkv_index.h): 256 MiB, which suffice for 24 hours of 60 pictures a second with sound, and as many bytes more as
+ * are there. A file that needs more is refused before the memory is taken. */
 #ifndef MILLRACE_STAGES_MEDIA_MEDIA_INDEX_H
 #define MILLRACE_STAGES_MEDIA_MEDIA_INDEX_H
 
 #include <libavformat/avio.h>
 #include <stdint.h>
 
-#include "stages/media/mp4/mp4_index.h"
+#include "stages/media/index/mkv_index.h"
+#include "stages/media/index/mp4_index.h"
 
 /* Zeros: not open. It does not move while it is open. */
 typedef struct mr_index_bound {
     AVIOContext *tap;   /* what libavformat is to read; NULL: not open */
     AVIOContext *from;
-    mr_mp4_index *index;
+    mr_mp4_index *mp4;
+    mr_mkv_index *mkv; /* NULL: it is not Matroska */
     const char *name;   /* of the file or stream, for messages; borrowed */
     int64_t file_bytes; /* on disk; 0: those count that came */
     int64_t came;

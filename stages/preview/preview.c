@@ -146,8 +146,8 @@ static const mr_option options[] = {
      .max = 1000, .unit = "sources",
      .help = "sources whose newest pictures are kept; a further source replaces the one that was silent for longest"},
     {.name = "timeout", .kind = MR_OPTION_DURATION, .offset = FIELD(timeout), .fallback = "10s", .min = 1e9,
-     .max = 3.6e12, .help = "a viewer that takes nothing for this long is disconnected; so is any other request that "
-                            "takes longer"},
+     .max = 3.6e12, .help = "a viewer that takes next to nothing for this long is disconnected; so is any other "
+                            "request that takes longer"},
     MR_OPTIONS_END};
 
 static const mr_format_set pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload = MR_PAYLOAD_ANY}};

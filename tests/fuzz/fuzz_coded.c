@@ -1,6 +1,7 @@
-/* Any bytes as a stream of H.264 or HEVC: parameter sets of its header, and packets whose times are made, whose damage
- * is followed, and into which sets are put for a transport stream. Nothing may crash or leak, and times must rise. The
- * first byte says which codec, and whether it is live; the header and packets stand behind their length in two bytes.
+/* Any bytes as a stream of H.264, HEVC or MPEG-4: parameter sets of its header, and packets whose times are made, whose
+ * damage is followed, and into which sets are put for a transport stream. Nothing may crash or leak, and times must
+ * rise. The first byte says which codec, and whether it is live; the header and packets stand behind their length in
+ * two bytes.
  *
  *     tests/fuzz/run 60 fuzz_coded */
 #include <libavcodec/avcodec.h>
@@ -15,7 +16,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
-enum { HEVC = 1, LIVE = 2, DECODED = 4, PADDING = 64 };
+enum { HEVC = 1, LIVE = 2, DECODED = 4, MPEG4 = 8, PADDING = 64 };
 
 /* The next piece, copied and followed by zeros. */
 static uint8_t *take(const uint8_t **data, size_t *left, size_t *bytes) {
@@ -50,7 +51,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     size_t left = bytes ? bytes - 1 : 0, size;
     data += bytes ? 1 : 0;
     AVCodecParameters codec = {.codec_type = AVMEDIA_TYPE_VIDEO,
-                               .codec_id = kind & HEVC ? AV_CODEC_ID_HEVC : AV_CODEC_ID_H264};
+                               .codec_id = kind & MPEG4  ? AV_CODEC_ID_MPEG4
+                                           : kind & HEVC ? AV_CODEC_ID_HEVC
+                                                         : AV_CODEC_ID_H264};
     av_log_set_level(AV_LOG_QUIET);
     codec.extradata = take(&data, &left, &size);
     codec.extradata_size = (int)size;
@@ -62,7 +65,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     int64_t decoded_ns = INT64_MIN;
     for (int64_t n = 0; left > 0 && n < 200; n++) {
         const int64_t clock_ns = (left > 0 ? (int8_t)data[0] : 0) * INT64_C(40000000) + n * 40000000;
-        mr_packet packet = {.media = &media, .pts_ns = clock_ns, .dts_ns = kind & DECODED ? clock_ns : MR_NO_TIME,
+        const bool untimed = kind & MPEG4 && !(kind & LIVE);
+        mr_packet packet = {.media = &media, .pts_ns = untimed ? MR_NO_TIME : clock_ns,
+                            .dts_ns = kind & DECODED ? clock_ns : MR_NO_TIME,
                             .arrived_ns = n * 40000000, .flags = n % 5 ? 0 : MR_FRAME_KEY};
         packet.data = take(&data, &left, &packet.bytes);
         mr_picture_times_pass(&times, &packet);
@@ -75,9 +80,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     }
     AVCodecParameters wider = codec;
     wider.width++;
-    if (mr_codecs_are_alike(&codec, &wider))
+    if (mr_codecs_are_alike(&codec, &wider, true))
         abort();
-    (void)mr_codecs_are_alike(&codec, &codec);
+    (void)mr_codecs_are_alike(&codec, &codec, kind & DECODED);
     mr_picture_times_fini(&times);
     free(codec.extradata);
     return 0;

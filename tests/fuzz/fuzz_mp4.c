@@ -2,7 +2,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "stages/media/mp4/mp4_index.h"
+#include "stages/media/index/mp4_index.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

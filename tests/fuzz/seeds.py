@@ -223,17 +223,19 @@ def transport():
 
 
 def indexes():
-    """MP4 with its index at the end and in fragments, and QuickTime, without their media data."""
-    for name, kind, flags in (("plain", "mp4", ""), ("fragments", "mp4", "frag_keyframe+empty_moov"),
-                              ("sidx", "mp4", "dash+frag_keyframe+empty_moov"), ("quicktime", "mov", "")):
+    """MP4 with its index at the end and in fragments, QuickTime, Matroska and WebM as a live stream."""
+    for name, kind, options in (("plain", "mp4", {}), ("fragments", "mp4", {"movflags": "frag_keyframe+empty_moov"}),
+                                ("sidx", "mp4", {"movflags": "dash+frag_keyframe+empty_moov"}),
+                                ("quicktime", "mov", {}),
+                                ("plain", "matroska", {}), ("live", "matroska", {"live": "1"})):
         data = io.BytesIO()
-        with av.open(data, "w", format=kind, options={"movflags": flags} if flags else {}) as to:
+        with av.open(data, "w", format=kind, options=options) as to:
             stream = to.add_stream("mpeg4", rate=25)
             stream.width, stream.height, stream.pix_fmt = 16, 16, "yuv420p"
             for n in range(4):
                 to.mux(stream.encode(av.VideoFrame.from_image(picture((16, 16)))))
             to.mux(stream.encode(None))
-        put("mp4", name, b"\0\0\0" + data.getvalue())
+        put("mkv" if kind == "matroska" else "mp4", name, b"\0\0\0" + data.getvalue())
 
 
 # ---- models -------------------------------------------------------------------------------------------------------

@@ -67,9 +67,9 @@ stages/train: engine/base engine/device engine/device/open engine/transport/zmq 
     kernels/vector stages/model
 stages/media/coded: engine/base
 stages/media/ts: engine/base
-stages/media/mp4: engine/base
+stages/media/index: engine/base
 stages/media/still: engine/base
-stages/media: engine/base engine/device engine/device/cuda stages stages/media/coded stages/media/mp4
+stages/media: engine/base engine/device engine/device/cuda stages stages/media/coded stages/media/index
     stages/media/still stages/media/ts
 stages/live/mjpeg: engine/base
 stages/live/web: engine/base stages stages/media

@@ -115,6 +115,8 @@ typedef struct mr_media_codec {
     void (*release)(void *codec);
 } mr_media_codec;
 
+/* From one picture to the next, by the rate, but no more than a day; 0: not known. */
+MR_API int64_t mr_media_interval_ns(const mr_media *media);
 MR_API mr_media *mr_media_ref(mr_media *media);
 MR_API void mr_media_unref(mr_media **media);
 
@@ -163,6 +165,13 @@ MR_API int mr_identity_compare(const mr_identity *a, const mr_identity *b);
 MR_API const char *mr_identities_print(const mr_identity *frames, size_t count, uint64_t all, char *text, size_t bytes);
 
 #define MR_NO_TIME INT64_MIN
+/* Times of files, cameras and other programs are at most so far from 0, 97 years: a sum or difference of three of them
+ * fits in 64 bits. */
+#define MR_MOST_TIME_NS (INT64_MAX / 3)
+/* The time, or MR_NO_TIME if it is further away. */
+MR_API int64_t mr_time_bound(int64_t time_ns);
+/* As mr_time_bound, of time_ns + count * step_ns, none of which needs to be within bounds. */
+MR_API int64_t mr_time_step(int64_t time_ns, int64_t count, int64_t step_ns);
 
 /* The reason of a frame that is dropped only because the run is being ended: it is not settled, so its producer keeps
  * it, and a later run sends it again. */

@@ -333,7 +333,7 @@ typedef struct mr_cut_summary {
     const char *id;           /* of the stage: "decode->worker", or "decode->worker:in" */
     uint64_t frames;          /* sent, or received; each once */
     uint64_t again;           /* sent once more, since their consumer was lost; or received once more, and left out */
-    uint64_t set_aside;       /* producer: frames that may have killed their consumers */
+    uint64_t set_aside;       /* producer: frames that may have killed their consumers, or were refused by them */
     uint64_t sessions;        /* that began: if some were lost, more than there are processes at the other end */
     uint64_t stale;           /* messages of ended sessions, which were left out */
     uint64_t malformed;       /* messages that broke the protocol; each ends its session */

@@ -333,20 +333,40 @@ void mr_cut_report_peer(mr_cut_reporter *reporter, const mr_action *action, int6
              mr_audit_text("why", text), mr_audit_number("left_out", mr_audit_left_out(allowance)));
 }
 
+enum { FRAME_TEXT = 160 };
+
+static const char *name_frame(const mr_cut *cut, const mr_identity *frame, char text[FRAME_TEXT]) {
+    snprintf(text, FRAME_TEXT, "frame %" PRIu64 " of %s (epoch %" PRIu32 ", sub %" PRIu32 ")", frame->seq,
+             cut->source_ids[frame->source], frame->epoch, frame->sub);
+    return text;
+}
+
 void mr_cut_report_suspect(mr_cut_reporter *reporter, const mr_action *action, int64_t now_ns) {
-    const mr_identity *frame = &action->item.identity;
-    char why[512];
-    snprintf(
-        why, sizeof why,
-        "like one before it, it had frame %" PRIu64 " of %s (epoch %" PRIu32 ", sub %" PRIu32
-        ") first in hand, which may be what they die of: `dead_letters: FOLDER` under `cut` sets such frames aside",
-        frame->seq, reporter->cut->source_ids[frame->source], frame->epoch, frame->sub);
+    char why[512], frame[FRAME_TEXT];
+    snprintf(why, sizeof why,
+             "like one before it, it had %s first in hand, which may be what they die of: `dead_letters: FOLDER` under "
+             "`cut` sets such frames aside", name_frame(reporter->cut, &action->item.identity, frame));
     mr_log_repeating(MR_LOG_WARNING, reporter->cut->name, "%s: %s: died again: %s", reporter->cut->name,
                      action->of.name, why);
     if (mr_audit_may(&reporter->peers, now_ns))
         mr_audit("cut peer", mr_audit_text("cut", reporter->cut->name), mr_audit_text("peer", action->of.name),
              mr_audit_text("what", "died again"), mr_audit_text("why", why),
              mr_audit_number("left_out", mr_audit_left_out(&reporter->peers)));
+}
+
+void mr_cut_report_set_aside(mr_cut_reporter *reporter, const mr_action *action, bool kept, int64_t now_ns) {
+    const mr_cut *cut = reporter->cut;
+    char frame[FRAME_TEXT], why[512];
+    bool refused = strcmp(action->settled.reason, "refused") == 0;
+    snprintf(why, sizeof why, "%s is a dead letter and is dropped, since %s; %s%s",
+             name_frame(cut, &action->item.identity, frame),
+             refused ? "its message was refused several times" : "several processes died of it",
+             kept ? "it is kept in " : "`dead_letters: FOLDER` under `cut` keeps such frames",
+             kept ? cut->dead_letters : "");
+    mr_log_repeating(MR_LOG_ERROR, cut->name, "%s: %s", cut->name, why);
+    if (mr_audit_may(&reporter->peers, now_ns))
+        mr_audit("cut frame", mr_audit_text("cut", cut->name), mr_audit_text("what", "set aside"),
+                 mr_audit_text("why", why), mr_audit_number("left_out", mr_audit_left_out(&reporter->peers)));
 }
 
 void mr_cut_report_refused(mr_cut_reporter *reporter, uint32_t route, int64_t now_ns) {

@@ -76,6 +76,8 @@ bool mr_cut_report_is_hopeless(const mr_cut_reporter *reporter, bool waits, int6
 void mr_cut_report_peer(mr_cut_reporter *reporter, const mr_action *action, int64_t now_ns);
 /* A frame may be the cause of the deaths of processes of the consuming node. */
 void mr_cut_report_suspect(mr_cut_reporter *reporter, const mr_action *action, int64_t now_ns);
+/* A frame is given up: a dead letter, kept in the folder for those or not. */
+void mr_cut_report_set_aside(mr_cut_reporter *reporter, const mr_action *action, bool kept, int64_t now_ns);
 /* A message was refused, with the message of mr_fail. */
 void mr_cut_report_refused(mr_cut_reporter *reporter, uint32_t route, int64_t now_ns);
 /* At the end: reports how much was left out. */

@@ -254,6 +254,8 @@ enum { BATCH_FRAMES = 128, BATCH_BYTES = 256 << 10 };
 /* A frame that was under way to this many consumers when they died is set aside, if there is a folder for it; an
  * innocent frame must not be lost that way. */
 enum { DEATHS = 2 };
+/* A frame whose message was refused so often is set aside, with or without a folder: nothing else would end that. */
+enum { REFUSALS = 3 };
 enum { LINGER_MS = 1000 };
 
 static const char STOPPED[] = MR_REASON_STOPPED, DONE_BEFORE[] = MR_REASON_DONE_BEFORE;
@@ -300,8 +302,8 @@ static void drop(cut_out *out, const mr_cut_item *item, const char *reason, int6
 }
 
 static void set_aside(cut_out *out, const mr_action *action, int64_t now_ns) {
-    if (out->cut->dead_letters)
-        mr_dead_letter_write(out->cut, &action->item, &action->settled);
+    bool kept = out->cut->dead_letters && !mr_dead_letter_write(out->cut, &action->item, &action->settled);
+    mr_cut_report_set_aside(&out->reporter, action, kept, now_ns);
     settle(out, &action->item, &action->settled, now_ns);
 }
 
@@ -309,9 +311,10 @@ static void send(cut_out *out, const mr_action *action, int64_t now_ns) {
     const mr_wire_part *parts;
     size_t count;
     mr_cut_exporter_aim(out->exporter, action->message.session);
-    if (mr_wire_write(out->writer, &action->message, now_ns, &parts, &count))
+    if (mr_wire_write(out->writer, &action->message, now_ns, &parts, &count)) {
         mr_cut_report_refused(&out->reporter, action->peer, now_ns);
-    else if (!mr_cut_exporter_post(out->exporter, &action->message, parts, count))
+        mr_sender_unwritten(out->sender, action->message.session);
+    } else if (!mr_cut_exporter_post(out->exporter, &action->message, parts, count))
         mr_io_thread_send(out->io_thread, action->peer, parts, count);
 }
 
@@ -550,6 +553,7 @@ static int create_session(cut_out *out) {
         .batch_frames = BATCH_FRAMES,
         .batch_bytes = BATCH_BYTES,
         .deaths = cut->dead_letters ? DEATHS : 0,
+        .refusals = REFUSALS,
         .stage = out->self->id,
     };
     return mr_sender_create(&out->sender, &params);

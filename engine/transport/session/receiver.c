@@ -354,6 +354,7 @@ static void say_hello(mr_receiver *receiver, uint32_t sender, mr_action *action)
     message->hello.cut = self->cut;
     message->hello.formats = self->formats;
     message->hello.memory = self->memory;
+    message->hello.refused = from->refused;
     for (int i = 0; i < MR_DIGEST_BYTES; i++)
         message->hello.digest[i] = self->digest[i];
 }

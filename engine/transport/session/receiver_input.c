@@ -28,6 +28,14 @@ void mr_receiver_break(mr_receiver *receiver, origin *from, mr_peer_change chang
     report_once(receiver, from, change, text);
 }
 
+/* Ends the session for a malformed message, which the next HELLO reports: the sender may have to give up a frame. */
+static void refuse(mr_receiver *receiver, origin *from, const char *text) {
+    receiver->counts.malformed++;
+    if (from->state == SENDER_THERE)
+        from->refused = from->session;
+    mr_receiver_break(receiver, from, MR_PEER_BROKEN, text);
+}
+
 static void begin_run(mr_receiver *receiver, uint64_t run) {
     if (!run || run == receiver->run)
         return;
@@ -91,6 +99,7 @@ static int receive_welcome(mr_receiver *receiver, origin *from, const mr_cut_mes
     }
     from->state = SENDER_THERE;
     from->answered = from->attempt;
+    from->refused = 0;
     from->incarnation = message->welcome.incarnation;
     from->session = message->session;
     from->sent_number = from->received_number = 0;
@@ -229,8 +238,7 @@ static bool is_lost_mark(const mr_cut_item *item) {
 static int receive_items(mr_receiver *receiver, origin *from, mr_cut_message *message) {
     const char *fault = find_fault(receiver, from, message);
     if (fault) {
-        receiver->counts.malformed++;
-        mr_receiver_break(receiver, from, MR_PEER_BROKEN, fault);
+        refuse(receiver, from, fault);
         return mr_fail(MR_ERROR_PROTOCOL, "the sender of %s breaks the protocol: %s", receiver->params.self.cut,
                        fault);
     }
@@ -317,8 +325,7 @@ int mr_receiver_receive(mr_receiver *receiver, uint32_t sender, mr_cut_message *
     } else if (message->kind == MR_MESSAGE_BEAT) {
         receive_run_state(from, message->beat.run_state);
     } else {
-        receiver->counts.malformed++;
-        mr_receiver_break(receiver, from, MR_PEER_BROKEN, "a sender sends welcomes, items, heartbeats and byes");
+        refuse(receiver, from, "a sender sends welcomes, items, heartbeats and byes");
         return mr_fail(MR_ERROR_PROTOCOL, "the sender of %s sends a message that only receivers send",
                        receiver->params.self.cut);
     }
@@ -327,9 +334,8 @@ int mr_receiver_receive(mr_receiver *receiver, uint32_t sender, mr_cut_message *
 
 void mr_receiver_malformed(mr_receiver *receiver, uint32_t sender) {
     origin *from = &receiver->origins[sender];
-    receiver->counts.malformed++;
     from->spoilt = true;
-    mr_receiver_break(receiver, from, MR_PEER_BROKEN, "malformed message");
+    refuse(receiver, from, "malformed message");
 }
 
 void mr_receiver_lost(mr_receiver *receiver, uint32_t sender, int64_t now_ns) {

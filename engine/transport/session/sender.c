@@ -198,6 +198,12 @@ static void suspect_first(mr_sender *sender, const peer *p) {
     memcpy(e->name, p->name, sizeof e->name);
 }
 
+static void set_aside(mr_sender *sender, uint64_t position, const char *reason) {
+    slot_at(sender, position)->set_aside = true;
+    sender->counts.set_aside++;
+    mr_sender_settle(sender, position, MR_NOTE_DROPPED, sender->params.stage, reason);
+}
+
 void mr_sender_mark_dead(mr_sender *sender, peer *p, bool died) {
     if (died && !sender->params.deaths && !sender->params.live)
         suspect_first(sender, p);
@@ -209,12 +215,38 @@ void mr_sender_mark_dead(mr_sender *sender, peer *p, bool died) {
             continue;
         bool accused = died && sender->params.deaths && s->item.kind == MR_CUT_FRAME && (!suspects || s->deaths);
         if (accused && suspect(sender, s, alone)) {
-            s->set_aside = true;
-            sender->counts.set_aside++;
-            mr_sender_settle(sender, position, MR_NOTE_DROPPED, sender->params.stage, "set aside");
+            set_aside(sender, position, "set aside");
         } else {
             mr_sender_take_back(sender, position);
         }
+    }
+}
+
+/* ---- refused messages -------------------------------------------------------------------------------------------- */
+
+/* Whether the peer was sent the item in this session, or the one before, and has not received it. */
+static bool is_missing(const mr_sender *sender, const slot *s, const peer *p) {
+    return s->state == SLOT_LEASED && s->peer == index_of(sender, p) && !s->vouched;
+}
+
+void mr_sender_accuse_refused(mr_sender *sender, const peer *p) {
+    uint64_t first = UINT64_MAX;
+    uint32_t items = 0;
+    for (uint64_t position = sender->base; position != sender->next; position++) {
+        const slot *s = slot_at(sender, position);
+        if (!is_missing(sender, s, p) || s->number > first)
+            continue;
+        items = s->number < first ? 1 : items + 1;
+        first = s->number;
+    }
+    for (uint64_t position = sender->base; position != sender->next; position++) {
+        slot *s = slot_at(sender, position);
+        if (!is_missing(sender, s, p) || s->number != first)
+            continue;
+        s->refused++;
+        bool enough = sender->params.refusals && s->refused >= sender->params.refusals && items == 1;
+        if (enough && s->item.kind == MR_CUT_FRAME && !sender->params.live)
+            set_aside(sender, position, "refused");
     }
 }
 

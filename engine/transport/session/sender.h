@@ -24,6 +24,8 @@ typedef struct slot {
     uint32_t peer;   /* LEASED */
     uint64_t had;    /* bit n: peer n has been sent it */
     uint64_t blamed; /* bit n: of `deaths`, one is that of peer n as it is known now */
+    uint64_t number; /* LEASED: of its message */
+    uint32_t refused; /* how often its message was; above 0 it has a message of its own */
 } slot;
 
 typedef struct peer {
@@ -32,6 +34,8 @@ typedef struct peer {
     uint32_t route;
     uint64_t incarnation, attempt;
     uint64_t session;  /* 0: down */
+    uint64_t latest;   /* the last one, which may have ended */
+    bool refused;      /* that ended because the peer could not read a message */
     bool resumed;      /* its first report has come */
     bool withdrawn;
     bool bye_sent;     /* in this session: nothing more is wanted of it */
@@ -141,6 +145,10 @@ void mr_sender_take_back(mr_sender *sender, uint64_t position);
 /* All that a peer has in hand goes back. With `died`, those that are under suspicion, or else all, are suspected once
  * more, and set aside where that was once too often. */
 void mr_sender_mark_dead(mr_sender *sender, peer *p, bool died);
+
+/* The first message that a peer did not receive, which it refused: its frames are sent alone, and one that was alone
+ * already is set aside where that was once too often. */
+void mr_sender_accuse_refused(mr_sender *sender, const peer *p);
 
 /* A process that was taken for dead reconnected: the frames under way to it are not the cause. */
 void mr_sender_clear(mr_sender *sender, const peer *p);

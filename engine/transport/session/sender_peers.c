@@ -145,7 +145,7 @@ void mr_sender_set_run_state(mr_sender *sender, mr_run_state before) {
 /* ---- hello, continued -------------------------------------------------------------------------------------------- */
 
 static void begin_session(mr_sender *sender, peer *p) {
-    p->session = ++sender->last_session;
+    p->session = p->latest = ++sender->last_session;
     p->resumed = p->withdrawn = p->bye_sent = false;
     p->sent_number = p->received_number = 0;
     p->granted_frames = p->granted_bytes = p->used_frames = p->used_bytes = 0;
@@ -178,6 +178,7 @@ void mr_sender_welcome(mr_sender *sender, peer *p, mr_action *action) {
 static void welcome(mr_sender *sender, peer *p, uint32_t route, const mr_cut_message *hello) {
     bool again = p->session;
     p->attempt = hello->hello.attempt;
+    p->refused |= hello->hello.refused && hello->hello.refused == p->latest;
     p->closed = false;
     p->received_ns = sender->now_ns;
     if (!again)
@@ -328,6 +329,9 @@ static void settle_range(mr_sender *sender, peer *p, const mr_settled *range, bo
 /* Items that a reconnected peer does not report as held did not arrive. */
 static void resume(mr_sender *sender, peer *p) {
     uint32_t index = index_of(sender, p);
+    if (p->refused)
+        mr_sender_accuse_refused(sender, p);
+    p->refused = false;
     for (uint64_t position = sender->base; position != sender->next && p->leased; position++) {
         slot *s = slot_at(sender, position);
         if (s->state == SLOT_LEASED && s->peer == index && !s->vouched)
@@ -463,6 +467,15 @@ void mr_sender_malformed(mr_sender *sender, uint32_t route) {
             return;
         }
     }
+}
+
+void mr_sender_unwritten(mr_sender *sender, uint64_t session) {
+    peer *p = peer_by_session(sender, session);
+    if (!p)
+        return;
+    p->refused = true;
+    reject(sender, p->route, session, 0, MR_REJECT_STALE, "a message could not be written");
+    end_session(sender, p, MR_PEER_BROKEN, "a message for it could not be written");
 }
 
 /* ---- lost peers -------------------------------------------------------------------------------------------------- */

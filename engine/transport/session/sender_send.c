@@ -92,6 +92,7 @@ static void put(mr_sender *sender, peer *p, uint64_t position, mr_cut_message *m
         *(s->sent ? &sender->counts.again : &sender->counts.frames) += 1;
         s->sent = true;
     }
+    s->number = message->number;
     message->items.item[message->items.count++] = s->item;
 }
 
@@ -103,7 +104,7 @@ static void fill(mr_sender *sender, peer *p, uint64_t position, uint32_t share, 
         slot *s = slot_at(sender, position);
         if (s->state != SLOT_QUEUED)
             continue;
-        bool alone = s->deaths > 0;
+        bool alone = s->deaths > 0 || s->refused > 0;
         if (!may_take(sender, p, s) || (message->items.count && (alone || bytes >= sender->params.batch_bytes)))
             return;
         bytes += s->item.bytes;

@@ -51,6 +51,10 @@
  * was closed and it did not reconnect within silence_ns; it counts as stalled if it has outcomes to report and its
  * progress stood still for stall_ns. Silence alone is not death, and a process that reconnects had not died.
  *
+ * **Refused messages.** A receiver that cannot read a message ends the session; the next HELLO reports that. The frames
+ * of the first message that it has not received are then sent alone. A frame that was refused `refusals` times is set
+ * aside if it was alone the last time, so that it cannot hold up the cut for ever. Live cuts drop it as any other.
+ *
  * **End.** END goes to every receiver, also to one that connects later, behind all frames of the source that it gets.
  * While frames are not settled one receiver does not get it, so that one is left to take over frames that others lose.
  *
@@ -112,8 +116,8 @@ typedef enum mr_action_kind {
     MR_ACTION_ROUTE,     /* sender: the connection of that number is now that of the peer `of.index`, and the one which
                             was before is a stranger's */
     MR_ACTION_SETTLE,    /* sender: the item is settled with this outcome; the caller owns its frame again */
-    MR_ACTION_SET_ASIDE, /* sender: a frame during which processes died; the caller owns it again. It should be kept as
-                            a dead letter, and counts as dropped */
+    MR_ACTION_SET_ASIDE, /* sender: a frame during which processes died, or which they refused; the caller owns it
+                            again. It should be kept as a dead letter, and counts as dropped */
     MR_ACTION_SUSPECT,   /* sender, if nothing is set aside: this frame was the first under way to that peer when it
                             died, and to an earlier one, so it may be the cause. For the log; the frame goes on */
     MR_ACTION_RENEW,     /* receiver: the connection to that sender is to be closed, and another one to be made */
@@ -176,6 +180,7 @@ typedef struct mr_sender_params {
     uint32_t batch_frames; /* of one message at most */
     uint64_t batch_bytes;  /* a message takes no further frame once it has so many */
     uint32_t deaths;       /* a frame that so many had when they died is set aside; 0: never */
+    uint32_t refusals;     /* a frame whose message was refused so often is set aside; 0: never */
     const char *stage;     /* stage to which drops are attributed */
 } mr_sender_params;
 
@@ -200,6 +205,8 @@ bool mr_sender_may_receive(const mr_sender *sender, uint64_t session, uint64_t n
 bool mr_sender_knows(const mr_sender *sender, uint64_t session, uint32_t *peer);
 /* The received bytes are not a message: counts and answers it. */
 void mr_sender_malformed(mr_sender *sender, uint32_t route);
+/* A message of that session could not be written: its frames count as refused. */
+void mr_sender_unwritten(mr_sender *sender, uint64_t session);
 /* The transport saw this connection close. */
 void mr_sender_lost(mr_sender *sender, uint32_t route, int64_t now_ns);
 /* Sets whether the run begins or continues for the producers of this process. Together with what receivers have

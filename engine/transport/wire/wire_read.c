@@ -342,11 +342,10 @@ static int read_results(mr_wire_reader *reader, const Millrace__V1__Item *item, 
 
 /* ---- items ------------------------------------------------------------------------------------------------------- */
 
-static int64_t subtract(int64_t a, int64_t b) {
-    int64_t difference;
-    if (__builtin_sub_overflow(a, b, &difference))
-        return b > 0 ? INT64_MIN : INT64_MAX;
-    return difference;
+/* A time that this process knows the beginning of; without bounds it is that. */
+static int64_t since(int64_t begin_ns, int64_t span_ns) {
+    const int64_t time_ns = mr_time_step(begin_ns, 1, span_ns);
+    return time_ns == MR_NO_TIME ? begin_ns : time_ns;
 }
 
 static bool is_name(const char *text, size_t most) {
@@ -366,16 +365,16 @@ static int fill_frame(mr_wire_reader *reader, const Millrace__V1__Item *item, mr
     frame->format = *format;
     frame->identity = (mr_identity){
         .source = item->source, .epoch = item->epoch, .seq = item->seq, .sub = item->sub};
-    frame->pts_ns = item->pts_ns;
-    frame->dts_ns = item->dts_ns;
-    frame->duration_ns = item->duration_ns;
-    frame->born_ns = subtract(reader->now_ns, item->age_ns);
-    frame->captured_ns = item->captured_ns;
+    frame->pts_ns = mr_time_bound(item->pts_ns);
+    frame->dts_ns = mr_time_bound(item->dts_ns);
+    frame->duration_ns = mr_time_bound(item->duration_ns) > 0 ? item->duration_ns : 0;
+    frame->born_ns = since(reader->now_ns, mr_time_bound(item->age_ns) == MR_NO_TIME ? 0 : -item->age_ns);
+    frame->captured_ns = mr_time_bound(item->captured_ns) == MR_NO_TIME ? 0 : item->captured_ns;
     int status = name_frame(item, frame);
     if (status)
         return status;
     if (item->remaining_ns)
-        frame->deadline_ns = subtract(reader->now_ns, subtract(0, item->remaining_ns));
+        frame->deadline_ns = since(reader->now_ns, item->remaining_ns);
     frame->flags = item->flags & (MR_FRAME_KEY | MR_FRAME_DISPOSABLE | MR_FRAME_CORRUPT | MR_FRAME_HIDDEN |
                                   MR_FRAME_SEAM | MR_FRAME_AWAY);
     if (item->media > reader->media_count)
@@ -526,6 +525,7 @@ static int read_hello(const Millrace__V1__Hello *from, mr_cut_message *message) 
     message->hello.cut = from->cut;
     message->hello.formats = from->formats;
     message->hello.memory = from->memory;
+    message->hello.refused = from->refused;
     return MR_OK;
 }
 

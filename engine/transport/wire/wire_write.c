@@ -467,6 +467,7 @@ static void write_handshake(const mr_cut_message *message, Millrace__V1__Hello *
         hello->cut = mr_wire_text(message->hello.cut);
         hello->formats = mr_wire_text(message->hello.formats);
         hello->memory = mr_wire_text(message->hello.memory);
+        hello->refused = message->hello.refused;
     } else {
         welcome->version = message->welcome.version;
         welcome->attempt = message->welcome.attempt;

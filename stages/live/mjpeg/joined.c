@@ -104,7 +104,7 @@ static void read_line(mr_joined *joined) {
         joined->declared = joined->trailing = 0;
         *joined->type = '\0';
     } else if ((value = value_of(joined->line, "Content-Length:"))) {
-        long long declared = atoll(value);
+        const long long declared = strtoll(value, NULL, 10);
         joined->declared = declared > 0 ? (size_t)declared : 0;
         joined->trailing = 0;
     } else if ((value = value_of(joined->line, "Content-Type:"))) {
@@ -227,10 +227,10 @@ static int cut(mr_joined *joined, mr_joined_picture *picture) {
 
 /* Whether the declared length has come, and a boundary stands there. */
 static bool ends_as_declared(const mr_joined *joined) {
-    const uint8_t *from = joined->data + joined->begin + joined->declared;
-    size_t held = joined->end - joined->begin;
+    const size_t held = joined->end - joined->begin;
     if (!joined->declared || held < joined->declared || held - joined->declared < 4)
         return false;
+    const uint8_t *from = joined->data + joined->begin + joined->declared;
     return memcmp(from, "\r\n--", 4) == 0 || memcmp(from, "\n--", 3) == 0;
 }
 

@@ -68,6 +68,9 @@ static int fill(mr_mjpeg *mjpeg) {
     if (!to)
         return AVERROR(ENOMEM);
     const int count = avio_read_partial(mjpeg->io, to, room < INT_MAX ? (int)room : INT_MAX);
+    const int error = count > 0 ? mjpeg->params.check(mjpeg->params.context, mjpeg->io) : 0;
+    if (error)
+        return error;
     if (count > 0)
         mr_joined_put(mjpeg->joined, (size_t)count);
     /* libavformat takes the end of an answer that has no length for a premature one. */

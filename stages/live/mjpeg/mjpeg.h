@@ -15,6 +15,8 @@ enum { MR_MJPEG_TOO_MUCH = AVERROR(EFBIG) };
 typedef struct mr_mjpeg_params {
     /* Opens the address: 0 or an AVERROR. */
     int (*open)(void *context, AVIOContext **io);
+    /* Whether bytes that were read may be used: 0 or an AVERROR. */
+    int (*check)(void *context, AVIOContext *io);
     bool (*is_cancelled)(void *context);
     void *context;
     int64_t poll_ns;   /* from one request to the next; 0: one connection for all pictures */

@@ -44,6 +44,7 @@ struct mr_hls {
     mr_segment_map map;         /* with a copy of its address; uri NULL: none */
     char map_uri[MR_PLAYLIST_MOST_ADDRESS + 1];
     AVIOContext *io, *part;     /* the demuxer's; the segment or header that it gives, */
+    AVIOContext *opened;        /* what that is read from, */
     int64_t left;               /* and bytes of that which are not read */
     char key_url[MR_URL_BYTES]; /* of `key`; "": none was loaded */
     uint8_t key[MR_PLAYLIST_IV];
@@ -68,7 +69,9 @@ static int read_text(mr_web *web, AVIOContext *io, char **text, size_t *bytes) {
                 break;
             *text = longer;
         }
-        const int more = avio_read(io, (uint8_t *)*text + *bytes, (int)(room - *bytes));
+        const int more = avio_read_partial(io, (uint8_t *)*text + *bytes, (int)(room - *bytes));
+        if (more > 0 && mr_web_check(web, io))
+            break;
         *bytes += more > 0 ? (size_t)more : 0;
         if (*bytes > MR_PLAYLIST_MOST_BYTES)
             break;
@@ -80,7 +83,8 @@ static int read_text(mr_web *web, AVIOContext *io, char **text, size_t *bytes) {
         }
     }
     mr_free(*text);
-    *web->refusal = *bytes > MR_PLAYLIST_MOST_BYTES
+    if (!*web->refusal)
+        *web->refusal = *bytes > MR_PLAYLIST_MOST_BYTES
                        ? mr_fail(MR_ERROR_DATA, "%s: its playlist has more than %d MiB", web->url,
                                  MR_PLAYLIST_MOST_BYTES >> 20)
                        : mr_fail(MR_ERROR_MEMORY, "out of memory");
@@ -150,6 +154,7 @@ static int reload(mr_hls *hls) {
     const struct timespec moment = {.tv_nsec = 20000000};
     mr_playlist list;
     while (now_ns() < hls->due_ns) {
+        hls->web->asked = 0;
         if (mr_web_interrupted(hls->web))
             return AVERROR_EXIT;
         nanosleep(&moment, NULL);
@@ -180,6 +185,8 @@ static int load_key(mr_hls *hls, const char *uri) {
         return error;
     error = mr_web_open(hls->web, &io, url, NULL);
     const int bytes = error ? 0 : avio_read(io, key, sizeof key);
+    if (!error && bytes > 0)
+        error = mr_web_check(hls->web, io);
     avio_closep(&io);
     if (!error && bytes < 0)
         error = bytes;
@@ -195,15 +202,16 @@ static int load_key(mr_hls *hls, const char *uri) {
     return error;
 }
 
-/* Without one in the playlist, the IV is the segment's number, as a number of 128 bits. */
-static void set_iv(uint8_t iv[MR_PLAYLIST_IV], const mr_segment_key *key, int64_t number) {
+/* Without one in the playlist, the IV is the number of the next segment, as a number of 128 bits. */
+static void set_iv(const mr_hls *hls, uint8_t iv[MR_PLAYLIST_IV], const mr_segment_key *key) {
+    int64_t number = hls->list.stated + (int64_t)hls->index;
     memcpy(iv, key->iv, MR_PLAYLIST_IV);
     for (int i = MR_PLAYLIST_IV - 1; !key->has_iv && i >= MR_PLAYLIST_IV - 8; i--, number >>= 8)
         iv[i] = (uint8_t)number;
 }
 
 /* Opens a segment or a header. `key`: its number, 0: none. */
-static int open_part(mr_hls *hls, const char *uri, const mr_web_range *range, uint32_t key, int64_t number) {
+static int open_part(mr_hls *hls, const char *uri, const mr_web_range *range, uint32_t key) {
     char url[MR_URL_BYTES];
     uint8_t iv[MR_PLAYLIST_IV];
     AVIOContext *io = NULL;
@@ -214,9 +222,10 @@ static int open_part(mr_hls *hls, const char *uri, const mr_web_range *range, ui
         error = resolve(hls, uri, url, sizeof url);
     if (!error)
         error = mr_web_open(hls->web, &io, url, range);
+    hls->opened = io;
     if (!error && key) {
         AVIOContext *plain = NULL;
-        set_iv(iv, &hls->list.keys[key - 1], number);
+        set_iv(hls, iv, &hls->list.keys[key - 1]);
         error = mr_sealed_open(&plain, io, hls->left, hls->key, iv);
         if (error)
             avio_close(io);
@@ -307,8 +316,7 @@ static int open_segment(mr_hls *hls) {
                                     hls->web->url, MOST_BARREN);
         return AVERROR_INVALIDDATA;
     }
-    const int error = segment->gap ? 0 : open_part(hls, segment->uri, &range, segment->key,
-                                                   hls->list.sequence + (int64_t)hls->index);
+    const int error = segment->gap ? 0 : open_part(hls, segment->uri, &range, segment->key);
     if (error)
         return lose(hls, error);
     mr_hls_place_take(&hls->place, &hls->list, hls->index);
@@ -321,7 +329,7 @@ static int open_segment(mr_hls *hls) {
 static int open_map(mr_hls *hls) {
     const mr_segment_map *map = &hls->map;
     const mr_web_range range = {map->first, map->bytes};
-    const int error = open_part(hls, map->uri, &range, map->key, hls->list.sequence + (int64_t)hls->index);
+    const int error = open_part(hls, map->uri, &range, map->key);
     hls->map_is_due = error != 0;
     return error ? lose(hls, error) : 0;
 }
@@ -342,7 +350,9 @@ static int read_run(void *context, uint8_t *to, int room) {
         if (hls->error)
             break;
         const int most = hls->left < room ? (int)hls->left : room;
-        const int bytes = hls->part && most ? avio_read_partial(hls->part, to, most) : 0;
+        int bytes = hls->part && most ? avio_read_partial(hls->part, to, most) : 0;
+        if (bytes > 0 && mr_web_check(hls->web, hls->opened))
+            bytes = AVERROR_EXIT;
         hls->filled |= bytes > 0;
         hls->bytes += bytes > 0 ? bytes : 0;
         hls->left -= bytes > 0 ? bytes : 0;

@@ -13,6 +13,8 @@ typedef struct mr_hls_times {
     int64_t last_ns, step_ns; /* of the last packet, as given: decoding time, and how long it lasts */
 } mr_hls_times;
 
+/* Times begin at 0 where they are `start_ns`. */
+void mr_hls_times_begin(mr_hls_times *times, int64_t start_ns);
 /* Shifts pts_ns and dts_ns of the next packet. */
 void mr_hls_times_pass(mr_hls_times *times, mr_packet *packet);
 

@@ -86,14 +86,14 @@ bool mr_web_location(AVIOContext *io, const char *url, char *location, size_t by
 
 /* ---- requests ---------------------------------------------------------------------------------------------------- */
 
-/* While an address is opened, each time that libavformat asks is one read of at most 4 KiB of headers, which it joins
+/* Until an answer gives bytes, each time that libavformat asks is one read of at most 4 KiB of headers, which it joins
  * at a cost that grows with their square. While it waits, it asks every 100 ms. */
 enum { MOST_ASKED = 2048 };
 static const int64_t pause_ns = 90000000;
 
 int mr_web_interrupted(void *context) {
     mr_web *web = context;
-    if (web->opening && !*web->refusal) {
+    if (!*web->refusal) {
         const int64_t now_ns = mr_clock_now_ns(mr_clock_real());
         web->asked += now_ns - web->asked_ns < pause_ns;
         web->asked_ns = now_ns;
@@ -113,9 +113,7 @@ static int open_with(mr_web *web, AVIOContext **io, const char *url, AVDictionar
     const AVIOInterruptCB interrupt = {mr_web_interrupted, web};
     *io = NULL;
     web->asked = 0;
-    web->opening = true;
     const int error = avio_open2(io, url, AVIO_FLAG_READ, &interrupt, options);
-    web->opening = false;
     return error < 0 ? error : 0;
 }
 
@@ -133,15 +131,17 @@ static void set_options(const mr_web *web, const mr_web_range *range, AVDictiona
 
 /* Of hosts that give a playlist some want a cookie of theirs for its segments. */
 static void keep_cookies(mr_web *web, AVIOContext *io, const char *url) {
-    uint8_t *cookies = NULL;
+    uint8_t *cookies = NULL, *location = location_of(io);
     place from;
     if (av_opt_get(io, "cookies", AV_OPT_SEARCH_CHILDREN, &cookies) < 0)
         cookies = NULL;
     const size_t bytes = cookies ? strlen((const char *)cookies) : 0;
-    if (bytes && bytes < sizeof web->cookies && find_place(url, &from) && from.host.bytes < sizeof web->cookie_host) {
+    if (bytes && bytes < sizeof web->cookies && find_place(location ? (const char *)location : url, &from) &&
+        from.host.bytes < sizeof web->cookie_host) {
         memcpy(web->cookies, cookies, bytes + 1);
         snprintf(web->cookie_host, sizeof web->cookie_host, "%.*s", (int)from.host.bytes, from.host.text);
     }
+    av_free(location);
     av_free(cookies);
 }
 
@@ -167,23 +167,31 @@ static int request(mr_web *web, AVIOContext **io, const char *url, const mr_web_
     return error;
 }
 
+int mr_web_check(mr_web *web, AVIOContext *io) {
+    uint8_t *location = location_of(io);
+    const int error = location ? check_address(web, (const char *)location) : 0;
+    av_free(location);
+    web->asked = 0;
+    return error;
+}
+
 int mr_web_open(mr_web *web, AVIOContext **io, const char *url, const mr_web_range *range) {
+    AVIOContext *opened = NULL; /* closing asks whether to stop, too: the caller has none then */
     *io = NULL;
     int error = check_address(web, url);
     if (!error)
-        error = request(web, io, url, range);
+        error = request(web, &opened, url, range);
     /* libavformat's word for an answer from another byte on. */
     if (error == AVERROR(EPERM) && range && range->first)
         *web->refusal = mr_fail(MR_ERROR_UNAVAILABLE, "%s: the server does not give ranges of bytes, of which its "
                                 "playlist is made", web->url);
-    uint8_t *location = error ? NULL : location_of(*io);
-    if (location)
-        error = check_address(web, (const char *)location);
     if (!error)
-        keep_cookies(web, *io, location ? (const char *)location : url);
-    av_free(location);
+        error = mr_web_check(web, opened);
+    if (!error)
+        keep_cookies(web, opened, url);
     if (error)
-        avio_closep(io);
+        avio_closep(&opened);
+    *io = opened;
     return error;
 }
 

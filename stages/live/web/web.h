@@ -24,9 +24,8 @@ typedef struct mr_web {
     int *refusal;                 /* set to a status if a host or an answer is refused, as mr_message says */
     char cookie_host[MR_WEB_HOST]; /* that has sent the cookies below; no other gets them */
     char cookies[4096];
-    int64_t asked_ns;             /* while an address is opened: when that was asked last, */
-    unsigned asked;               /* and how often without a pause */
-    bool opening;
+    int64_t asked_ns;             /* when that was asked last, */
+    unsigned asked;               /* and how often without a pause since an answer gave bytes */
 } mr_web;
 
 /* `bytes` from `first` on; both 0: all of them. libavformat asks for these, but may also give more. */
@@ -41,6 +40,9 @@ int mr_web_interrupted(void *web);
 void mr_web_set_tls(const char *ca_file, AVDictionary **options);
 /* Opens an address. 0, or an AVERROR, maybe with a refusal. `range` may be NULL. */
 int mr_web_open(mr_web *web, AVIOContext **io, const char *url, const mr_web_range *range);
+/* To be called when something was read, before it is used: libavformat requests an address again if it seeks, or if a
+ * connection breaks, and may be led elsewhere then. 0, or an AVERROR with a refusal. */
+int mr_web_check(mr_web *web, AVIOContext *io);
 /* The address that answered, without user and password, after redirections; false if it does not fit. */
 bool mr_web_location(AVIOContext *io, const char *url, char *location, size_t bytes);
 

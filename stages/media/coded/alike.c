@@ -18,16 +18,16 @@ static void note(void *context, mr_nal one) {
     to->count++;
 }
 
-/* How much of a set decoding depends on, in bits. */
-static size_t bits_of(mr_nal one, bool hevc) {
-    const bool sequence = !hevc && one.bytes && (one.data[0] & 31) == SPS;
+/* How much of a set of H.264 decoding depends on, in bits. */
+static size_t bits_of(mr_nal one) {
+    const bool sequence = one.bytes && (one.data[0] & 31) == SPS;
     const size_t bits = sequence ? mr_recovery_use_at(one) : 0;
     return bits ? bits : 8 * one.bytes;
 }
 
-static bool is_same(mr_nal a, mr_nal b, bool hevc) {
-    const size_t bits = bits_of(a, hevc), left = bits % 8;
-    if (bits != bits_of(b, hevc) || memcmp(a.data, b.data, bits / 8) != 0)
+static bool is_same(mr_nal a, mr_nal b) {
+    const size_t bits = bits_of(a), left = bits % 8;
+    if (bits != bits_of(b) || memcmp(a.data, b.data, bits / 8) != 0)
         return false;
     return !left || (a.data[bits / 8] ^ b.data[bits / 8]) >> (8 - left) == 0;
 }
@@ -42,7 +42,7 @@ static bool look_alike(const AVCodecParameters *a, const AVCodecParameters *b) {
            av_cmp_q(a->sample_aspect_ratio, b->sample_aspect_ratio) == 0;
 }
 
-bool mr_codecs_are_alike(const AVCodecParameters *a, const AVCodecParameters *b) {
+bool mr_codecs_are_alike(const AVCodecParameters *a, const AVCodecParameters *b, bool in_band) {
     const bool hevc = a->codec_id == AV_CODEC_ID_HEVC;
     sets mine = {.count = 0}, theirs = {.count = 0};
     if (!look_alike(a, b))
@@ -50,12 +50,12 @@ bool mr_codecs_are_alike(const AVCodecParameters *a, const AVCodecParameters *b)
     if (a->extradata_size == b->extradata_size &&
         (!a->extradata_size || memcmp(a->extradata, b->extradata, (size_t)a->extradata_size) == 0))
         return true;
-    if (a->codec_id != AV_CODEC_ID_H264 && !hevc)
-        return false;
-    mr_nal_read_header(hevc, a->extradata, (size_t)a->extradata_size, note, &mine);
-    mr_nal_read_header(hevc, b->extradata, (size_t)b->extradata_size, note, &theirs);
+    if (a->codec_id != AV_CODEC_ID_H264)
+        return hevc && in_band;
+    mr_nal_read_header(false, a->extradata, (size_t)a->extradata_size, note, &mine);
+    mr_nal_read_header(false, b->extradata, (size_t)b->extradata_size, note, &theirs);
     bool same = mine.count > 0 && mine.count == theirs.count && mine.count <= MOST_SETS;
     for (size_t i = 0; same && i < mine.count; i++)
-        same = is_same(mine.one[i], theirs.one[i], hevc);
+        same = is_same(mine.one[i], theirs.one[i]);
     return same;
 }

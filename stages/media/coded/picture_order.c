@@ -12,6 +12,10 @@ bool mr_picture_order_is_grouped(const AVCodecParameters *codec) {
     return codec->codec_id == AV_CODEC_ID_MPEG1VIDEO || codec->codec_id == AV_CODEC_ID_MPEG2VIDEO;
 }
 
+bool mr_picture_order_is_clocked(const AVCodecParameters *codec) {
+    return codec->codec_id == AV_CODEC_ID_MPEG4;
+}
+
 static bool may_reorder(enum AVCodecID codec) {
     const AVCodecDescriptor *about = avcodec_descriptor_get(codec);
     return !about || about->props & AV_CODEC_PROP_REORDER;
@@ -25,6 +29,11 @@ void mr_picture_order_fini(mr_picture_order *order) {
     *order = (mr_picture_order){0};
 }
 
+static void read_header(mr_picture_order *order) {
+    int64_t time;
+    mr_mpeg4_clock_read(&order->clock, order->codec->extradata, (size_t)order->codec->extradata_size, &time);
+}
+
 /* Without memory the order stays unknown. Frames have even counts in H.264: fields may have those between. */
 static void open_for(mr_picture_order *order, mr_media *media) {
     mr_picture_order_fini(order);
@@ -32,7 +41,10 @@ static void open_for(mr_picture_order *order, mr_media *media) {
     order->codec = media->codec;
     order->as_decoded = !may_reorder(order->codec->codec_id);
     order->grouped = mr_picture_order_is_grouped(order->codec);
+    order->clocked = mr_picture_order_is_clocked(order->codec);
     order->unit = order->codec->codec_id == AV_CODEC_ID_H264 ? 2 : 1;
+    if (order->clocked)
+        read_header(order);
     if (!has_counts(order->codec->codec_id))
         return;
     order->parser = av_parser_init((int)order->codec->codec_id);
@@ -76,6 +88,18 @@ static mr_picture_place place_in_group(mr_picture_order *order, const mr_packet 
     return (mr_picture_place){0};
 }
 
+/* Pictures follow each other at the rate of their stream. */
+static mr_picture_place place_by_clock(mr_picture_order *order, const mr_packet *packet) {
+    const mr_media *media = packet->media;
+    int64_t time = 0;
+    const bool known = mr_mpeg4_clock_read(&order->clock, packet->data, packet->bytes, &time);
+    if (known && media->rate_num > 0 && media->rate_den > 0) {
+        const int64_t unit = av_rescale(order->clock.rate, media->rate_den, media->rate_num);
+        order->unit = unit < 1 ? 1 : unit > INT_MAX ? INT_MAX : (int)unit;
+    }
+    return (mr_picture_place){.known = known && !(packet->flags & MR_FRAME_CORRUPT), .number = time};
+}
+
 mr_picture_place mr_picture_order_next(mr_picture_order *order, const mr_packet *packet) {
     mr_media *media = packet->media;
     if (!media || !media->codec || !packet->data || packet->bytes > INT_MAX)
@@ -86,6 +110,8 @@ mr_picture_place mr_picture_order_next(mr_picture_order *order, const mr_packet 
         return parse(order, packet);
     if (order->grouped)
         return place_in_group(order, packet);
+    if (order->clocked)
+        return place_by_clock(order, packet);
     return (mr_picture_place){.known = order->as_decoded, .number = order->count++};
 }
 

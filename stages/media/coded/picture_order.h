@@ -1,13 +1,15 @@
 /* The order in which pictures are shown, from packets in decode order.
  *
  * Pictures of H.264 and HEVC have a number, the picture order count, which libavcodec's parsers compute; those of
- * MPEG-1 and MPEG-2 have one in their group (temporal_reference). Codecs that cannot reorder pictures show them as they
- * come. Of others (MPEG-4) the order is not known here. One thread. All zero is closed. */
+ * MPEG-1 and MPEG-2 have one in their group (temporal_reference), and those of MPEG-4 the time of their clock. Codecs
+ * that cannot reorder pictures show them as they come. Of others the order is not known here. One thread. All zero is
+ * closed. */
 #ifndef MILLRACE_STAGES_MEDIA_CODED_PICTURE_ORDER_H
 #define MILLRACE_STAGES_MEDIA_CODED_PICTURE_ORDER_H
 
 #include <libavcodec/avcodec.h>
 
+#include "stages/media/coded/mpeg4_clock.h"
 #include "stages/media/coded/packet.h"
 
 typedef struct mr_picture_order {
@@ -17,6 +19,8 @@ typedef struct mr_picture_order {
     AVCodecContext *about;
     bool as_decoded;                /* pictures are shown in decode order */
     bool grouped;                   /* MPEG-1 and MPEG-2 */
+    bool clocked;                   /* MPEG-4: numbers are ticks of `clock` */
+    mr_mpeg4_clock clock;
     int64_t count;                  /* of packets; grouped: of pictures before the group */
     int64_t next;                   /* grouped: the number behind the highest so far */
     int unit;                       /* between the numbers of two pictures that follow each other */
@@ -31,6 +35,8 @@ typedef struct mr_picture_place {
 
 /* Whether pictures of that codec are numbered in groups. */
 bool mr_picture_order_is_grouped(const AVCodecParameters *codec);
+/* Whether they have times of their own instead. */
+bool mr_picture_order_is_clocked(const AVCodecParameters *codec);
 /* The place of the next packet's picture. */
 mr_picture_place mr_picture_order_next(mr_picture_order *order, const mr_packet *packet);
 void mr_picture_order_fini(mr_picture_order *order);

@@ -1,5 +1,6 @@
 #include "stages/media/coded/picture_times.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Of the clock of MPEG, the coarsest that recordings have: times that are nearer to each other would be one there. */
@@ -18,10 +19,7 @@ void mr_picture_times_fini(mr_picture_times *times) {
 /* ---- facts about the stream -------------------------------------------------------------------------------------- */
 
 static int64_t duration_of(const mr_packet *packet) {
-    const mr_media *media = packet->media;
-    if (packet->duration_ns > 0 || !media || media->rate_num <= 0 || media->rate_den <= 0)
-        return packet->duration_ns;
-    return av_rescale(1000000000, media->rate_den, media->rate_num);
+    return packet->duration_ns > 0 || !packet->media ? packet->duration_ns : mr_media_interval_ns(packet->media);
 }
 
 static void note_codec(mr_picture_times *times, const mr_packet *packet) {
@@ -60,12 +58,41 @@ static int64_t time_of_place(const mr_picture_times *times, int64_t place, int64
     const int64_t ahead = place - times->packets;
     if (ahead > -MR_TIMES_KEPT && ahead <= 0 && place >= 0)
         return times->decoded_ns[place % MR_TIMES_KEPT];
-    return decoded_ns + ahead * times->interval_ns;
+    return mr_time_step(decoded_ns, ahead, times->interval_ns);
+}
+
+/* Of a picture of MPEG-4 without one, by its own clock. That counts whole seconds from one picture to the next, so that
+ * some may be missing where a file is read from its middle. */
+static int64_t time_by_clock(mr_picture_times *times, int64_t ticks, int64_t decoded_ns) {
+    enum { MOST_AWAY = 8 };
+    const int64_t most_ns = MOST_AWAY * times->interval_ns;
+    const int64_t second_ns = av_rescale(times->order.clock.rate, times->interval_ns, times->order.unit);
+    const int64_t since_ns =
+        mr_time_bound(av_rescale(ticks - times->base_number, times->interval_ns, times->order.unit));
+    int64_t away_ns = mr_time_step(since_ns, 1, times->base_ns - decoded_ns);
+    const bool based = times->based && away_ns != MR_NO_TIME;
+    if (based && (away_ns > most_ns || away_ns < -most_ns)) {
+        const int64_t missed_ns = second_ns > 0 ? llround((double)away_ns / (double)second_ns) * second_ns : 0;
+        times->base_ns -= missed_ns;
+        away_ns -= missed_ns;
+    }
+    if (based && away_ns <= most_ns && away_ns >= -most_ns && mr_time_bound(times->base_ns) != MR_NO_TIME)
+        return decoded_ns + away_ns;
+    times->base_ns = decoded_ns;
+    times->base_number = ticks;
+    return decoded_ns;
 }
 
 /* Of a picture without one, by its number from the picture that restarted, or else the first. */
 static void invent(mr_picture_times *times, mr_packet *packet, const mr_picture_place *place) {
-    const int64_t decoded_ns = packet->dts_ns != MR_NO_TIME ? packet->dts_ns : times->packets * times->interval_ns;
+    const int64_t decoded_ns = packet->dts_ns != MR_NO_TIME ? packet->dts_ns
+                                                              : mr_time_step(0, times->packets, times->interval_ns);
+    packet->dts_ns = MR_NO_TIME; /* it is made, as it was that of presentation */
+    if (times->order.clocked && decoded_ns != MR_NO_TIME) {
+        packet->pts_ns = time_by_clock(times, place->number, decoded_ns);
+        times->based = true;
+        return;
+    }
     if (place->restarts || !times->based || times->order.as_decoded) {
         times->base_place = times->packets;
         times->base_number = place->number - place->leading;
@@ -74,14 +101,12 @@ static void invent(mr_picture_times *times, mr_packet *packet, const mr_picture_
     times->decoded_ns[times->packets % MR_TIMES_KEPT] = decoded_ns;
     packet->pts_ns = time_of_place(
         times, times->base_place + (place->number - times->base_number) / times->order.unit, decoded_ns);
-    packet->dts_ns = MR_NO_TIME; /* it is made, as it was that of presentation */
 }
 
 /* A container that numbers packets begins with the first of them at 0, and libavformat shows those whose order it knows
  * later, by as many as may be decoded before one. Others are left to decode, which knows their order. */
 static void advance(const mr_picture_times *times, mr_packet *packet) {
-    if (packet->pts_ns != MR_NO_TIME)
-        packet->pts_ns -= times->depth * times->interval_ns;
+    packet->pts_ns = mr_time_step(packet->pts_ns, -times->depth, times->interval_ns);
 }
 
 /* After `lower`, where that picture was expected if the clock went on at half its pace, or, if it stands still, at its
@@ -95,7 +120,7 @@ static int64_t behind(const mr_picture_times *times, int64_t lower_ns, int64_t p
 static int64_t between(const mr_picture_times *times, size_t at, int64_t lower_ns, int64_t number) {
     const struct mr_picture_shown *above = &times->shown[at];
     if (lower_ns == MR_NO_TIME)
-        return above->pts_ns - TICK_NS * (above->number - number);
+        return mr_time_step(above->pts_ns, number - above->number, TICK_NS);
     int64_t part = 1, whole = 2;
     if (at > 0) {
         part = number - above[-1].number;
@@ -131,12 +156,14 @@ static int64_t fit(mr_picture_times *times, int64_t number, int64_t pts_ns) {
     const int later = (int)(times->shown_count - at);
     const int64_t lower_ns = at > 0 ? times->shown[at - 1].pts_ns : times->floor_ns;
     const bool early = lower_ns != MR_NO_TIME && pts_ns <= lower_ns, late = later && pts_ns >= times->shown[at].pts_ns;
+    int64_t made_ns = MR_NO_TIME;
     times->seen = later > times->seen ? later : times->seen;
     if (later && (early || late))
-        pts_ns = between(times, at, lower_ns, number);
+        made_ns = between(times, at, lower_ns, number);
     else if (early)
-        pts_ns = behind(times, lower_ns, pts_ns,
-                        at > 0 ? (number - times->shown[at - 1].number) / times->order.unit : 1);
+        made_ns = behind(times, lower_ns, pts_ns,
+                         at > 0 ? (number - times->shown[at - 1].number) / times->order.unit : 1);
+    pts_ns = made_ns == MR_NO_TIME ? pts_ns : made_ns;
     insert(times, at, (struct mr_picture_shown){number, pts_ns});
     return pts_ns;
 }
@@ -157,7 +184,7 @@ static void complete(mr_picture_times *times, mr_packet *packet, int64_t number)
         at--;
     if (packet->pts_ns == MR_NO_TIME && times->shown_count > 0) {
         const struct mr_picture_shown *near = &times->shown[at > 0 ? at - 1 : 0];
-        packet->pts_ns = near->pts_ns + (number - near->number) * times->interval_ns;
+        packet->pts_ns = mr_time_step(near->pts_ns, number - near->number, times->interval_ns);
     }
     if (packet->pts_ns != MR_NO_TIME)
         insert(times, at, (struct mr_picture_shown){number, packet->pts_ns});
@@ -166,7 +193,8 @@ static void complete(mr_picture_times *times, mr_packet *packet, int64_t number)
 /* The numbers of a group may be wrong where some of a live stream are missing. */
 static bool looks_into(const mr_picture_times *times, const mr_packet *packet) {
     const bool grouped = packet->media && packet->media->codec && mr_picture_order_is_grouped(packet->media->codec);
-    return times->live ? !grouped : times->lacks || grouped;
+    const bool clocked = packet->media && packet->media->codec && mr_picture_order_is_clocked(packet->media->codec);
+    return times->live ? !grouped && !clocked : times->lacks || grouped;
 }
 
 static void show(mr_picture_times *times, mr_packet *packet) {

@@ -33,6 +33,7 @@ typedef struct mr_picture_times {
     int64_t packets;
     bool based;                 /* pictures without a time count from one of that place among packets, and number */
     int64_t base_place, base_number;
+    int64_t base_ns;            /* of MPEG-4, in place of the place */
     int64_t decoded_ns[MR_TIMES_KEPT]; /* of the last packets, by their place among all */
 
     const void *codec;          /* of which `depth` is */

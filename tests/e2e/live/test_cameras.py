@@ -1,6 +1,7 @@
 """Cameras: live sources of gst-rtsp-server that are killed, stopped, protected, and have clocks."""
 import datetime
 import itertools
+import json
 import pathlib
 import socket
 import subprocess
@@ -154,6 +155,45 @@ class Cameras(Live):
             self.wait_until(lambda: words in self.errors.read_text(), child)
         self.finish(child)
         self.assertEqual(self.errors.read_text().count("clock: arrival"), 1)
+
+    def test_lines_that_a_camera_could_repeat(self):
+        """One that does something odd with each of its pictures, or leaves after each, writes a few lines, and a few
+        entries of the audit log, which count those that are left out."""
+        def sender(picture, most=3000):
+            def packets(connection):
+                for number in range(most):
+                    connection.sendall(rtsp_hostile.interleaved(picture(number)))
+                    sent[picture] = sent.get(picture, 0) + 1
+                connection.shutdown(socket.SHUT_RDWR)
+            return packets
+
+        def jpeg(number, **how):
+            return rtsp_hostile.jpeg(number, number * 3600, **how)
+
+        sent = {}
+        kinds = {"sizes": lambda n: jpeg(n, width=(16, 2040)[n % 2], height=(16, 2040)[n % 2]),
+                 "small": lambda n: jpeg(n, width=(16, 24)[n % 2]), "cut": lambda n: jpeg(n)[:24 + n % 4],
+                 "types": lambda n: jpeg(n, payload=(26, 97)[n % 2]),
+                 "tables": lambda n: jpeg(n, tables=bytes(n % 200)),
+                 "back": lambda n: jpeg(-n), "jumps": lambda n: jpeg(n * 5000), "leaves": jpeg}
+        servers = {name: rtsp_hostile.Server(packets=sender(kind, 1 if name == "leaves" else 3000))
+                   for name, kind in kinds.items()}
+        for server in servers.values():
+            self.addCleanup(server.close)
+        child = self.begin({name: f"uri: '{server.url}', transport: tcp, size: 64x64, "
+                                  "reconnect: {first: 10ms, most: 10ms}" for name, server in servers.items()},
+                           "--audit", self.folder / "audit.jsonl")
+        self.wait_until(lambda: all(sent.get(kind, 0) > (50 if name == "leaves" else 6000)
+                                    for name, kind in kinds.items()), child)
+        self.finish(child)
+        lines = [line for line in self.errors.read_text().splitlines() if "warning" in line or "error" in line]
+        for name in kinds:
+            self.assertLess(sum(f"{name}: " in line for line in lines), 20, "\n".join(lines[:60]))
+        entries = [json.loads(line) for line in (self.folder / "audit.jsonl").read_text().splitlines()]
+        entries = [entry for entry in entries if entry.get("source") == "leaves"]
+        self.assertLess(len(entries), 25)
+        self.assertGreater(sum(1 + entry["left_out"] for entry in entries), 90)
+        self.assertEqual(entries[-1]["state"], "ended")
 
     def test_no_picture_waits_for_the_next(self):
         """All pictures of a camera are there though it sends no more;

@@ -2,6 +2,7 @@
 import csv
 import itertools
 import json
+import pathlib
 import random
 import signal
 import socket
@@ -29,11 +30,12 @@ def pair():
 
 
 class Relay:
-    """Passes datagrams on to those ports, but for one whenever `lose` is set: it begins a picture. Of a port in `moves`
-    the times are moved by so many ticks as that function of the picture's number says; the interval is 4500."""
+    """Passes datagrams on to those ports, but for one whenever `lose` is set: it begins a picture; and but for those of
+    which `loses` says so. Of a port in `moves` the times are moved by so many ticks as that function of the picture's
+    number says; the interval is 4500."""
 
-    def __init__(self, case, *ports, moves=None):
-        self.moves = moves or {}
+    def __init__(self, case, *ports, moves=None, loses=lambda: False):
+        self.moves, self.loses, self.lost = moves or {}, loses, 0
         self.first = None
         self.socket = socket.socket(type=socket.SOCK_DGRAM)
         self.socket.bind(("127.0.0.1", 0))
@@ -55,6 +57,9 @@ class Relay:
                 packet = self.socket.recv(65536)
                 if self.lose and len(packet) > 13 and packet[12] & 31 == 1:  # a whole picture that is no key frame
                     self.lose = False
+                    continue
+                if self.loses():
+                    self.lost += 1
                     continue
                 for port in self.ports:
                     self.socket.sendto(self.moved(packet, port), ("127.0.0.1", port))
@@ -221,6 +226,39 @@ class Datagrams(Live):
             table = list(csv.DictReader(file))
         self.assertEqual([(int(line["seq"]), line["captured"], line["state"]) for line in table],
                          [(row["seq"], row["captured"], "damaged" if row.get("damaged") else "") for row in rows])
+
+    def test_a_lossy_network(self):
+        """Of every 30 datagrams one is lost, as seeds say: no picture that is given is another one than in the file,
+        and some are given. The stream has B-frames and noise."""
+        made = self.folder / "made.ts"
+        subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc2=size=160x120:rate=25", "-vf",
+                        "noise=alls=12:all_seed=3:allf=t", "-frames:v", "100", "-pix_fmt", "yuv420p", "-c:v", "libx264",
+                        "-g", "10", "-bf", "2", "-f", "mpegts", made], check=True)
+        listens = pathlib.Path("/proc/net/udp").read_text
+        ports, relays = {}, {}
+        for name, form in (("udp", "mpegts"), ("rtp", "rtp")):
+            ports[name] = pair()
+            draw = random.Random(8)
+            relays[name] = Relay(self, ports[name], loses=lambda draw=draw: draw.randrange(30) == 0)
+        self.describe("cam.sdp", ports["rtp"])
+        ends = "stall: 1s, open_timeout: 60s, on_away: end"
+        child = self.begin({"file": "uri: made.ts", "udp": f"uri: 'udp://127.0.0.1:{ports['udp']}', {ends}",
+                            "rtp": f"uri: cam.sdp, {ends}"},
+                           results="}\n  pictures: {type: images, input: decode, path: pictures")
+        for name, form in (("udp", "mpegts"), ("rtp", "rtp")):
+            self.wait_until(lambda: f":{ports[name]:04X} " in listens(), child)
+            streams.Server(self, "ffmpeg", "-v", "error", "-readrate", 2, "-i", made, "-c", "copy", "-f", form,
+                           f"{name}://127.0.0.1:{relays[name].port}?pkt_size=1316")
+        self.summary_of(child)
+        hashes = {name: [hash(path.read_bytes()) for path in sorted(self.folder.glob(f"pictures/{name}-*"))]
+                  for name in ("file", *ports)}
+        self.assertEqual(len(set(hashes["file"])), 100)
+        for name in ports:
+            self.assertGreater(relays[name].lost, 3)
+            places = [hashes["file"].index(one) if one in hashes["file"] else None for one in hashes[name]]
+            self.assertNotIn(None, places, name)
+            self.assertEqual(places, sorted(set(places)), name)
+            self.assertTrue(20 < len(places) < 100, (name, len(places)))
 
     def test_times_that_run_back(self):
         """A camera whose times jitter, and one that dates every third picture too early, lose no more pictures to lost

@@ -123,27 +123,50 @@ class Playlists(Live):
         self.assertIn("does not give ranges of bytes", self.summary_of(child, 69)["rangeless"]["error"])
         self.assertLessEqual(len(self.rows("rangeless")), 10)
 
+    def encrypt(self, names, key, first, iv=None):
+        """Files whose IV is their number, which no playlist says, unless it is given; their names."""
+        for number, name in enumerate(names, first):
+            subprocess.run(["openssl", "enc", "-aes-128-cbc", "-K", key.hex(), "-iv", iv or f"{number:032x}", "-in",
+                            self.folder / name, "-out", self.folder / f"{first}-{name}"], check=True)
+        return [f"{first}-{name}" for name in names]
+
     def test_encrypted(self):
-        """AES-128, with and without an IV of its own, and with the header of fragments encrypted, too."""
-        key = bytes(range(16))
+        """AES-128, with and without an IV, and with the header of fragments encrypted, too."""
+        streams.need("openssl")
+        key, tag = bytes(range(16)), '#EXT-X-KEY:METHOD=AES-128,URI="key.bin"'
         (self.folder / "key.bin").write_bytes(key)
-        for name, iv in (("plain", ""), ("iv", "00112233445566778899aabbccddeeff\n")):
-            (self.folder / f"{name}.txt").write_text(f"key.bin\n{self.folder / 'key.bin'}\n{iv}")
-            self.make(name, "-hls_key_info_file", self.folder / f"{name}.txt", "-start_number", "7")
+        (self.folder / "key.txt").write_text(
+            f"key.bin\n{self.folder / 'key.bin'}\n00112233445566778899aabbccddeeff\n")
+        self.make("iv", "-hls_key_info_file", self.folder / "key.txt")
+        fmp4 = ("-hls_segment_type", "fmp4", "-hls_fmp4_init_filename")
+        a, one, two = self.make("a"), *(self.make(name, *fmp4, f"{name}.mp4", end="m4s") for name in ("one", "two"))
         (self.folder / "short.bin").write_bytes(key[1:])
-        text = (self.folder / "plain.m3u8").read_text()
-        self.serve(short=text.replace("key.bin", "short.bin"), sample=text.replace("AES-128", "SAMPLE-AES"),
+        text = listed([tag, *self.encrypt(a, key, 7)], 7, end=True)
+        old, new = (listed([f'#EXT-X-MAP:URI="{parts[0][:3]}.mp4"', tag, *self.encrypt(parts, key, 0)])
+                    for parts in (one, two))
+        now = [old]
+        header, *parts = self.encrypt(["one.mp4", *one], key, 1, key[::-1].hex())
+        given = f"{tag},IV=0x{key[::-1].hex()}"
+        self.serve(plain=text, parts=listed([given, f'#EXT-X-MAP:URI="{header}"', *parts], end=True),
+                   live=lambda: now[0], short=text.replace("key.bin", "short.bin"),
+                   sample=text.replace("AES-128", "SAMPLE-AES"),
                    drm=text.replace("AES-128,", 'AES-128,KEYFORMAT="com.apple.streamingkeydelivery",'))
-        self.assertIn("METHOD=AES-128", text)
-        self.read(("plain", "iv"))
-        for name in ("plain", "iv"):
+        self.read(("plain", "iv", "parts"))
+        for name in ("plain", "iv", "parts"):
             self.assert_continue(name, 50)
-        self.assertEqual(sum(path == "/key.bin" for path, _ in self.asked), 2)
+        self.assertEqual(sum(path == "/key.bin" for path, _ in self.asked), 3)
         child = self.begin({name: f"uri: '{self.url}/{name}.m3u8', {SOON}" for name in ("short", "sample", "drm")})
         for name, words in (("short", "does not have 16 bytes"), ("sample", "only AES-128 is"),
                             ("drm", "a system that is not supported")):
             self.assertIn(words, self.await_state(child, name, "away")["why"])
         self.finish(child)
+        # An encoder that begins anew at number 0, of which IVs are made.
+        child = self.begin({"live": f"uri: '{self.url}/live.m3u8', stall: 20s"})
+        self.wait_until(lambda: len(self.rows()) > 20, child)
+        now[0] = new
+        self.wait_until(lambda: len(self.rows()) > 50, child)
+        self.finish(child)
+        self.assert_times_go_on(self.rows())
 
     def test_variants(self):
         """The one with the most pixels that max_pixels allows, wherever it stands; or that of a number."""

@@ -31,6 +31,23 @@ class Changing(streams.Web):
             pass  # the client has gone
 
 
+class Turning(streams.Web):
+    """Gives half of a file, and leads to `there` for the rest."""
+    there = None
+
+    def do_GET(self):
+        first = (self.headers.get("Range") or "=0").split("=")[1].split("-")[0]
+        if int(first):
+            self.asked.append((self.path, first))
+            return self.answer(302, Location=self.there + self.path)
+        body = (pathlib.Path(self.folder) / self.path.lstrip("/")).read_bytes()
+        self.send_response(200)
+        self.send_header("Content-Length", len(body))
+        self.send_header("Accept-Ranges", "bytes")
+        self.end_headers()
+        self.wfile.write(body[:len(body) // 2])
+
+
 class Streams(Live):
     def test_killed_stopped_and_back_with_another_size(self):
         """Beside a source that is never there, and one that is always."""
@@ -298,6 +315,30 @@ class Web(Live):
         self.assertEqual(done.returncode, 78)
         self.assertIn("pipeline.yaml:3:", done.stderr)
         self.assertIn("allow_hosts does not have example.org", done.stderr)
+
+    def test_hosts_of_later_requests(self):
+        """A server that leads away once it is asked for more: for the index of a file, or the rest of one."""
+        self.make_clip("index.mp4")
+        self.make_clip("part.ts")
+        whole, asked = streams.web(self, self.folder)
+        there = whole.replace("127.0.0.1", "localhost")
+        url, led = streams.web(self, self.folder, base=Turning, there=there)
+        (self.folder / "list.m3u8").write_text("#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXTINF:2,\n"
+                                               f"{url}/part.ts\n#EXT-X-ENDLIST\n")
+        only = "allow_hosts: 127.0.0.1, " + SOON
+        uris = {"index": f"{url}/index.mp4", "rest": f"{url}/part.ts", "part": f"{whole}/list.m3u8"}
+        child = self.begin({name: f"uri: '{uri}', {only}" for name, uri in uris.items()})
+        for name in uris:
+            self.assertIn("it leads to localhost, which allow_hosts does not have",
+                          self.await_state(child, name, "away", "failed")["why"])
+        child.kill()
+        self.assertEqual(self.rows("index"), [])
+        for name in ("rest", "part"):
+            self.assertLess(max(row["seq"] for row in self.rows(name)), 40)
+        child = self.begin({name: f"uri: '{uri}'" for name, uri in uris.items()})
+        self.summary_of(child)
+        for name in uris:
+            self.assertEqual(len(self.rows(name)), 50)
 
     def test_hosts_of_encrypted_parts(self):
         """Where keys, parts and headers of an encrypted playlist are led to is compared before anything of it is

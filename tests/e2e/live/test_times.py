@@ -239,16 +239,26 @@ stages:
                              [(n, n / 25) for n in range(150)], name)
 
     def test_parameters_that_change_nothing(self):
-        """A camera whose parameter sets differ in each group of pictures, but not its pictures: one file."""
-        stream = self.stream(b=2)
-        other = stream.cut(":tick_rate=60")
-        self.assertNotEqual(other[0], stream.packets[0])
-        stream.packets = [pair[n // 25 % 2] for n, pair in enumerate(zip(stream.packets, other))]
-        rows = self.watch(stream, stream.times,
-                          stages='  v: {{type: video, input: cam, path: "{path}", name: c.mp4}}')
-        self.assertEqual(len(rows), 100)
-        self.assertEqual([path.name for path in self.folder.glob("c*")], ["c.mp4"])
-        self.assert_recorded(self.folder / "c.mp4", stream, stream.times)
+        """A camera whose parameter sets differ in each group of pictures, but not its pictures: one file, which has the
+        camera's pictures."""
+        def pictures(path):
+            done = call(["ffmpeg", "-v", "error", "-i", path, "-vsync", "passthrough", "-f", "framemd5", "-"])
+            self.assertEqual(done.stderr, "")
+            return [line.split(",")[-1] for line in done.stdout.splitlines() if not line.startswith("#")]
+
+        for codec, name in (("h264", "c.mp4"), ("hevc", "c.mp4"), ("hevc", "c.mkv"), ("hevc", "c.ts"),
+                            ("hevc", "c.m3u8")):
+            with self.subTest(codec, name=name):
+                stream = self.stream(codec, b=2)
+                other = stream.cut(":tick_rate=60")
+                self.assertNotEqual(other[0], stream.packets[0])
+                stream.packets = [pair[n // 25 % 2] for n, pair in enumerate(zip(stream.packets, other))]
+                rows = self.watch(stream, stream.times,
+                                  stages=f'  v: {{{{type: video, input: cam, path: "{{path}}", name: {name}}}}}')
+                self.assertEqual(len(rows), 100)
+                self.assertEqual({path.name for path in self.folder.glob("c*")} - {"c-000000.ts"}, {name})
+                self.assert_recorded(self.folder / name, stream, stream.times)
+                self.assertEqual(pictures(self.folder / name), pictures(stream.path))
 
     def test_a_size_that_changes_all_the_time(self):
         """There is no file for each picture."""

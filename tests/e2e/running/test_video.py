@@ -215,14 +215,17 @@ class Files(Videos):
                         self.assertAlmostEqual(a - mine[0], b - theirs[0], delta=1e-3)
 
     def test_pictures_without_times_are_copied_in_their_order(self):
-        """Of containers that give none, or not all, and whose pictures are decoded in another order."""
+        """Of containers that give none, or not all, and whose pictures are decoded in another order. Xvid puts two
+        pictures into one packet, and loses the last ones here."""
         for name, codec in (("order.avi", clips.H264), ("order.h264", clips.H264), ("order.hevc", clips.HEVC),
                             ("order.mpg", ("-c:v", "mpeg2video", "-bf", 2)),
-                            ("order.m2v", ("-c:v", "mpeg2video", "-bf", 2))):
+                            ("order.m2v", ("-c:v", "mpeg2video", "-bf", 2)),
+                            ("order-mpeg4.avi", ("-c:v", "mpeg4", "-bf", 2, "-g", 12, "-q:v", 3)),
+                            ("order-packed.avi", ("-c:v", "libxvid", "-bf", 2, "-g", 12, "-q:v", 3))):
             clip = clips.encoded(name, *codec, "-pix_fmt", "yuv420p", "-r", 25, filters="scale=160:90,setpts=N/25/TB",
                                  frames=30)
             pictures = hashes(clip, "-vsync", "passthrough")
-            self.assertEqual(len(pictures), 30)
+            self.assertEqual(len(pictures), 28 if "packed" in name else 30)
             for ending in ("mp4", "mkv"):
                 with self.subTest(clip=name, ending=ending):
                     shutil.rmtree(self.path, ignore_errors=True)

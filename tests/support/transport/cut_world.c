@@ -101,6 +101,8 @@ void world_run(uint64_t seed, bool live, const world_faults *faults, world_resul
     w.frame_count = 1 + (int)below(&w, FRAMES);
     if (faults->poison)
         w.poison = UINT64_C(1) << below(&w, SOURCES * FRAMES);
+    if (faults->refusals)
+        w.unreadable = UINT64_C(1) << below(&w, SOURCES * FRAMES) | UINT64_C(1) << below(&w, SOURCES * FRAMES);
     world_start_sender(&w);
     for (uint32_t i = 0; i < w.worker_count; i++)
         world_start_worker(&w, &w.workers[i]);

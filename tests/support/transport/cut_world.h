@@ -13,6 +13,7 @@ typedef struct world_faults {
     bool wedges;                             /* open connections lose all messages of one direction, until renewed */
     bool receivers_die, senders_die, pauses; /* of processes */
     bool poison;                             /* some frames kill, or hang, the process that works on them */
+    bool refusals;                           /* receivers cannot read messages with some frames */
     bool garbage;                            /* invalid messages, from strangers, too */
     bool batches;                            /* receivers work on several frames at once, and may wait for them */
 } world_faults;

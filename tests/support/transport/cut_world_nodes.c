@@ -22,7 +22,8 @@ void world_start_sender(world *w) {
                                      .reports_lost = w->reports_lost, .receivers = w->worker_count,
                                      .most_peers = WORKERS + 1, .window_frames = w->window,
                                      .window_bytes = w->window * 100, .batch_frames = BATCH,
-                                     .batch_bytes = 250, .deaths = w->deaths, .stage = "b"};
+                                     .batch_bytes = 250, .deaths = w->deaths,
+                                     .refusals = w->unreadable ? 3 : 0, .stage = "b"};
     assert_int_equal(mr_sender_create(&w->sender, &params), MR_OK);
     w->sender_up = true;
     for (int s = 0; s < SOURCES; s++) {
@@ -91,9 +92,9 @@ static void look_at_settled(world *w, const mr_action *action) {
     t->settled = true;
     bool own = action->settled.outcome == MR_NOTE_DROPPED && strcmp(action->settled.stage, "b") == 0;
     if (action->kind == MR_ACTION_SET_ASIDE) {
-        CHECK(w, w->died >= w->deaths && !w->live);
+        CHECK(w, (w->died >= w->deaths || w->unreadable) && !w->live);
         w->result->set_aside++;
-        w->result->innocent += !(w->poison >> frame & 1);
+        w->result->innocent += !((w->poison | w->unreadable) >> frame & 1);
     } else if (own) {
         CHECK(w, w->live);
         w->result->lost++;
@@ -259,10 +260,18 @@ static void accept_items(world *w, worker *r, const mr_cut_message *message) {
     CHECK(w, mr_receiver_held(r->session) == r->hands);
 }
 
+static bool is_unreadable(const world *w, const mr_cut_message *message) {
+    bool unreadable = false;
+    for (size_t i = 0; message->kind == MR_MESSAGE_ITEMS && i < message->items.count; i++)
+        if (message->items.item[i].kind == MR_CUT_FRAME)
+            unreadable |= w->unreadable >> ((uintptr_t)message->items.item[i].frame - 1) & 1;
+    return unreadable;
+}
+
 void world_hear(world *w, worker *r) {
     message_in *l;
     while (r->up && w->now_ns >= r->paused_until_ns && (l = world_arrive(w, &r->from_sender)) != NULL) {
-        if (w->faulty && w->faults->damage && chance(w, 2)) {
+        if ((w->faulty && w->faults->damage && chance(w, 2)) || is_unreadable(w, &l->message)) {
             mr_receiver_malformed(r->session, 0);
         } else {
             int status = mr_receiver_receive(r->session, 0, &l->message, w->now_ns);

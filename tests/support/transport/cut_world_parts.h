@@ -77,6 +77,7 @@ typedef struct world {
     bool away_offered[SOURCES]; /* before the end a mark said that the source pauses */
     int frame_count;
     uint64_t poison; /* bit: that frame kills */
+    uint64_t unreadable; /* bit: a message with that frame is malformed */
     bool sender_died, garbage_sent;
     uint32_t routes;
     message_in *spare[QUEUE * WORKERS * 2];

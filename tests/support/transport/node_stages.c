@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 typedef struct options {
-    int64_t fatal_at, bytes, at;
+    int64_t fatal_at, bytes, at, unreadable_at;
     const char *file;
     bool uneven;
 } options;
@@ -22,6 +22,8 @@ static const mr_option chew_options[] = {
 static const mr_option bulk_options[] = {
     {.name = "bytes", .kind = MR_OPTION_INT, .offset = offsetof(options, bytes), .required = true, .min = 1, .max = 1e9,
      .help = "Size of a tensor."},
+    {.name = "unreadable_at", .kind = MR_OPTION_INT, .offset = offsetof(options, unreadable_at), .fallback = "-1",
+     .min = -1, .max = 1e9, .help = "The frame that gets a name which no process reads."},
     MR_OPTIONS_END,
 };
 
@@ -63,13 +65,27 @@ static int bulk_negotiate(mr_negotiation *negotiation) {
     return MR_OK;
 }
 
+static void keep(void *context) {
+    (void)context;
+}
+
+/* A name that is not UTF-8, which mr_frame_name would not let pass. */
+static int spoil(mr_frame *frame) {
+    static char name[] = "\xff\0";
+    frame->names = mr_buffer_wrap(name, sizeof name, keep, NULL);
+    return frame->names ? MR_OK : MR_ERROR_MEMORY;
+}
+
 static int bulk_process(mr_stage *self, mr_io *io) {
-    const mr_format format = bulk_format(self->options);
+    const options *given = self->options;
+    const mr_format format = bulk_format(given);
     mr_frame *frame;
     int status = mr_io_acquire(io, 0, &format, mr_io_input(io), &frame);
     if (status)
         return status;
     memset(frame->plane[0].data, (int)(frame->identity.seq & 0xff), frame->plane[0].bytes);
+    if ((int64_t)frame->identity.seq == given->unreadable_at && (status = spoil(frame)))
+        return mr_frame_unref(&frame), status;
     return mr_io_emit(io, 0, frame);
 }
 

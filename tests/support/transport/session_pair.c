@@ -47,6 +47,13 @@ static void take_items(mr_cut_message *message, pair_seen *s) {
     }
 }
 
+static bool is_unreadable(const mr_cut_message *message, uint64_t seq) {
+    for (size_t i = 0; seq && message->kind == MR_MESSAGE_ITEMS && i < message->items.count; i++)
+        if (message->items.item[i].kind == MR_CUT_FRAME && message->items.item[i].identity.seq == seq)
+            return true;
+    return false;
+}
+
 bool pair_drive_sender(mr_sender *sender, mr_receiver *receiver, uint32_t index, int64_t now_ns, pair_seen *s) {
     mr_action action;
     bool some = false;
@@ -70,8 +77,15 @@ bool pair_drive_sender(mr_sender *sender, mr_receiver *receiver, uint32_t index,
         if (action.kind == MR_ACTION_SEND && action.message.kind == MR_MESSAGE_ITEMS &&
             (int)action.message.items.count > s->most_items)
             s->most_items = (int)action.message.items.count;
+        if (action.kind == MR_ACTION_SET_ASIDE)
+            s->why = action.settled.reason;
         if (action.kind != MR_ACTION_SEND || !receiver)
             continue;
+        if (is_unreadable(&action.message, s->unreadable)) {
+            s->refused++;
+            mr_receiver_malformed(receiver, index);
+            continue;
+        }
         assert_int_equal(mr_receiver_receive(receiver, index, &action.message, now_ns), MR_OK);
         if (action.message.kind == MR_MESSAGE_ITEMS)
             take_items(&action.message, s);

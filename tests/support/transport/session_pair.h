@@ -18,6 +18,8 @@ typedef struct pair_seen {
     mr_reject_reason reason;
     uint64_t ticket[32], run;
     const char *why;
+    uint64_t unreadable; /* messages with a frame of that number, above 0, are refused as malformed */
+    int refused;         /* how often */
 } pair_seen;
 
 typedef struct pair {

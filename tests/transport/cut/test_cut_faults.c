@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <yajl/yajl_tree.h>
 
 #include "tests/support/transport/cut_record.h"
@@ -96,7 +97,7 @@ static yajl_val member(yajl_val message_in, const char *name) {
     return value;
 }
 
-static void check_letter(void) {
+static void check_letter(const char *reason) {
     char text[4096] = {0}, payload[300];
     read_letter("n-0-50-0.json", text, sizeof text - 1);
     yajl_val message_in = yajl_tree_parse(text, NULL, 0);
@@ -107,7 +108,7 @@ static void check_letter(void) {
     assert_int_equal(YAJL_GET_INTEGER(member(message_in, "epoch")), 0);
     assert_int_equal(YAJL_GET_INTEGER(member(message_in, "seq")), 50);
     assert_int_equal(YAJL_GET_INTEGER(member(message_in, "sub")), 0);
-    assert_string_equal(YAJL_GET_STRING(member(message_in, "reason")), "set aside");
+    assert_string_equal(YAJL_GET_STRING(member(message_in, "reason")), reason);
     assert_string_equal(YAJL_GET_STRING(member(message_in, "payload")), "n-0-50-0.payload");
     yajl_tree_free(message_in);
     assert_int_equal(read_letter("n-0-50-0.payload", payload, sizeof payload), 200);
@@ -136,7 +137,32 @@ static void test_poison_is_set_aside(void **state) {
     cut_check_ledger(&a, 300, 299, 0, 1);
     assert_non_null(strstr(a.lines, "dropped big->b set aside 1;"));
     assert_int_equal(node_count_lines(cut_file), 299);
-    check_letter();
+    check_letter("set aside");
+}
+
+/* A frame that its consumer cannot read: it alone is lost, and becomes a dead letter; without a folder it is only
+ * dropped. */
+static void test_what_cannot_be_read_is_set_aside(void **state) {
+    char stages[256], letters[128] = "";
+    (void)state;
+    for (int folder = 0; folder < 2; folder++) {
+        if (folder)
+            snprintf(letters, sizeof letters, ", dead_letters: %s/dead", cut_folder);
+        snprintf(stages, sizeof stages,
+                 "  big: {type: bulk, input: n, bytes: 200, unreadable_at: 50}\n"
+                 "  frail: {type: chew, input: big, cut: {heartbeat: 100ms%s}}\n", letters);
+        const char *text = cut_pipeline("  n: {type: count, frames: 300}\n", stages, "frail",
+                                        "  a: {stages: [big]}\n  b: {stages: [frail, kept]}\n");
+        unlink(cut_file);
+        node_process producer = node_start(text, "a", cut_folder), consumer = node_start(text, "b", cut_folder);
+        node_report a = node_finish(&producer), b = node_finish(&consumer);
+        assert_int_equal(a.status, 0);
+        assert_int_equal(b.status, 0);
+        cut_check_ledger(&a, 300, 299, 0, 1);
+        assert_non_null(strstr(a.lines, "dropped big->b refused 1;"));
+        assert_int_equal(node_count_lines(cut_file), 299);
+    }
+    check_letter("refused");
 }
 
 /* ---- a slow consumer --------------------------------------------------------------------------------------------- */
@@ -190,6 +216,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_replicas_keep_order, cut_make_folder, cut_remove_folder),
         cmocka_unit_test_setup_teardown(test_replicas_are_killed, cut_make_folder, cut_remove_folder),
         cmocka_unit_test_setup_teardown(test_poison_is_set_aside, cut_make_folder, cut_remove_folder),
+        cmocka_unit_test_setup_teardown(test_what_cannot_be_read_is_set_aside, cut_make_folder, cut_remove_folder),
         cmocka_unit_test_setup_teardown(test_slow_consumer, cut_make_folder, cut_remove_folder),
         cmocka_unit_test_setup_teardown(test_slow_consumer_of_a_live_cut, cut_make_folder, cut_remove_folder),
     };

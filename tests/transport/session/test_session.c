@@ -54,6 +54,17 @@ static void test_only_what_kills_is_set_aside(void **state) {
     assert_true(sum.innocent * 1000 <= sum.set_aside + 1000);
 }
 
+/* Messages that cannot be read hold nothing up: all that is readable passes, and nothing else is set aside. */
+static void test_only_what_is_refused_is_set_aside(void **state) {
+    (void)state;
+    static const world_faults faults = {.refusals = true, .closing = true};
+    world_result sum = run_schedules(false, &faults);
+    assert_true(sum.set_aside > 0);
+    assert_int_equal(sum.innocent, 0);
+}
+
+SCHEDULES(test_refusals_and_deaths, false, .refusals = true, .closing = true, .receivers_die = true, .loss = true)
+SCHEDULES(test_live_refusals, true, .refusals = true, .closing = true)
 SCHEDULES(test_batches, false, .batches = true, .receivers_die = true, .loss = true)
 SCHEDULES(test_garbage, false, .garbage = true, .damage = true, .closing = true)
 SCHEDULES(test_everything, false, .loss = true, .duplicates = true, .damage = true, .closing = true,
@@ -73,6 +84,9 @@ int main(void) {
         cmocka_unit_test(test_processes_that_stand_still),
         cmocka_unit_test(test_frames_that_kill),
         cmocka_unit_test(test_only_what_kills_is_set_aside),
+        cmocka_unit_test(test_only_what_is_refused_is_set_aside),
+        cmocka_unit_test(test_refusals_and_deaths),
+        cmocka_unit_test(test_live_refusals),
         cmocka_unit_test(test_batches),
         cmocka_unit_test(test_garbage),
         cmocka_unit_test(test_everything),

@@ -112,6 +112,84 @@ static void test_what_kills_is_named(void **state) {
     assert_int_equal(p->seen.aside, 0);
 }
 
+/* ---- messages that are refused ---------------------------------------------------------------------------------- */
+
+static void open_refusing(pair *p, uint32_t refusals, uint64_t unreadable) {
+    mr_sender_params sending = pair_sender_params();
+    const mr_receiver_params receiving = pair_receiver_params("b");
+    sending.refusals = refusals;
+    pair_open(p, &sending, &receiving);
+    pair_drive(p, S);
+    p->seen.unreadable = unreadable;
+    for (uint64_t seq = 0; seq < 4; seq++)
+        pair_offer(p->sender, seq);
+}
+
+/* A frame in the middle of a message: the others of the message pass, it alone is set aside, and the cut continues. */
+static void test_what_is_refused_is_set_aside(void **state) {
+    pair *p = *state;
+    open_refusing(p, 3, 2);
+    for (int64_t now = 1; now < 20; now++) {
+        pair_drive(p, now * S);
+        pair_settle_all(p, now * S);
+    }
+    assert_int_equal(p->seen.refused, 3);
+    assert_int_equal(p->seen.aside, 1);
+    assert_string_equal(p->seen.why, "refused");
+    assert_int_equal(p->seen.settled, 3);
+    assert_int_equal(p->seen.fresh, 3);
+    assert_int_equal(mr_sender_unsettled(p->sender), 0);
+    assert_int_equal(mr_sender_counts(p->sender).set_aside, 1);
+    assert_int_equal(mr_receiver_counts(p->receiver).malformed, 3);
+    pair_offer(p->sender, 4);
+    pair_drive(p, 21 * S);
+    assert_int_equal(p->seen.fresh, 4);
+}
+
+/* Messages that were lost, or refused less often, are sent again, and nothing is set aside. */
+static void test_few_refusals_set_nothing_aside(void **state) {
+    pair *p = *state;
+    open_refusing(p, 3, 1);
+    for (int64_t now = 1; now < 20; now++) {
+        if (p->seen.refused == 2)
+            p->seen.unreadable = 0;
+        pair_drive(p, now * S);
+        if (now % 3 == 0)
+            mr_receiver_lost(p->receiver, 0, now * S);
+    }
+    assert_int_equal(p->seen.refused, 2);
+    assert_int_equal(p->seen.aside, 0);
+    assert_int_equal(p->seen.fresh, 4);
+}
+
+/* A message that the sender itself cannot write is given up in the same way. */
+static void test_what_cannot_be_written_is_set_aside(void **state) {
+    pair *p = *state;
+    mr_action action;
+    open_refusing(p, 3, 0);
+    int unwritten = 0;
+    for (int64_t now = 1; now < 20; now++) {
+        pair_drive_receiver(p->receiver, &p->sender, now * S, &p->seen);
+        while (mr_sender_next(p->sender, now * S, &action)) {
+            p->seen.aside += action.kind == MR_ACTION_SET_ASIDE;
+            if (action.kind != MR_ACTION_SEND)
+                continue;
+            bool items = action.message.kind == MR_MESSAGE_ITEMS;
+            if (items && action.message.items.item[0].identity.seq == 0) {
+                unwritten++;
+                mr_sender_unwritten(p->sender, action.message.session);
+            } else {
+                assert_int_equal(mr_receiver_receive(p->receiver, 0, &action.message, now * S), MR_OK);
+                for (size_t i = 0; items && i < action.message.items.count; i++)
+                    p->seen.fresh += action.message.items.item[i].fresh;
+            }
+        }
+    }
+    assert_int_equal(unwritten, 3);
+    assert_int_equal(p->seen.aside, 1);
+    assert_int_equal(p->seen.fresh, 3);
+}
+
 /* ---- what is gone unseen --------------------------------------------------------------------------------------- */
 
 /* Another process of the receiver comes, and is told whatever there is to tell. */
@@ -202,6 +280,9 @@ int main(void) {
         TEST(test_who_is_back_had_not_died),
         TEST(test_another_process_is_sent_them_alone),
         TEST(test_nothing_is_suspected_where_nothing_is_set_aside),
+        TEST(test_what_is_refused_is_set_aside),
+        TEST(test_few_refusals_set_nothing_aside),
+        TEST(test_what_cannot_be_written_is_set_aside),
         TEST(test_what_kills_is_named),
         TEST(test_what_was_lost_is_told),
         TEST(test_silent_connections_are_renewed),

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/memory.h"
@@ -171,10 +172,32 @@ static void times_over_runs(void **state) {
     assert_int_equal(packet.pts_ns, MR_NO_TIME);
 }
 
+/* A header may begin anywhere in 64 bits. */
+static void times_that_do_not_fit(void **state) {
+    (void)state;
+    static const int64_t far[] = {INT64_MAX, INT64_MIN + 1, MR_MOST_TIME_NS, -MR_MOST_TIME_NS, INT64_MAX / 2, 0};
+    for (size_t i = 0; i < sizeof far / sizeof *far; i++) {
+        mr_hls_times times;
+        mr_hls_times_begin(&times, far[i]);
+        for (size_t k = 0; k < 5 * (sizeof far / sizeof *far); k++) {
+            mr_packet packet = {.dts_ns = far[k % 6], .pts_ns = far[(k + 1) % 6], .duration_ns = far[(k + 2) % 6]};
+            times.is_anew = k % 3 == 0;
+            mr_hls_times_pass(&times, &packet);
+            assert_true(packet.pts_ns == MR_NO_TIME || llabs(packet.pts_ns) <= MR_MOST_TIME_NS);
+        }
+        times.is_anew = true;
+        mr_packet packet = {.dts_ns = 5, .pts_ns = 5, .duration_ns = 1};
+        const int64_t before_ns = times.last_ns;
+        mr_hls_times_pass(&times, &packet);
+        assert_true(packet.pts_ns == MR_NO_TIME || packet.pts_ns >= before_ns);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(recorded),           cmocka_unit_test(live),      cmocka_unit_test(without_numbers),
         cmocka_unit_test(another_connection), cmocka_unit_test(restarted), cmocka_unit_test(times_over_runs),
+        cmocka_unit_test(times_that_do_not_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "stages/media/mp4/mp4_index.h"
+#include "stages/media/index/mp4_index.h"
 
 enum { MOST = 1 << 16, DAY_OF_60_FPS = 24 * 3600 * 60, DAY_OF_AAC = 24 * 3600 * 375 / 8 };
 static const uint64_t bound = (uint64_t)256 << 20;

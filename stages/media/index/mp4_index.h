@@ -5,8 +5,8 @@
  *
  * Boxes are followed as libavformat follows them, wherever they stand, and their claims are added up. Bytes are fed
  * before libavformat gets them. One thread. */
-#ifndef MILLRACE_STAGES_MEDIA_MP4_MP4_INDEX_H
-#define MILLRACE_STAGES_MEDIA_MP4_MP4_INDEX_H
+#ifndef MILLRACE_STAGES_MEDIA_INDEX_MP4_INDEX_H
+#define MILLRACE_STAGES_MEDIA_INDEX_MP4_INDEX_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "stages/media/mp4/mp4_index.h"
+#include "stages/media/index/mp4_index.h"
 
 #include <stdbool.h>
 #include <string.h>

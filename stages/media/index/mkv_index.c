@@ -1,0 +1,230 @@
+#include "stages/media/index/mkv_index.h"
+
+#include <string.h>
+
+#include "engine/base/memory.h"
+
+enum { MOST_DEPTH = 16, MOST_GATHERED = 12, ID_BYTES = 4 };
+
+/* The end of an element without a size. */
+#define OPEN (INT64_MAX - MOST_GATHERED)
+
+/* The names of the RFC. */
+enum {
+    EBML = 0x1a45dfa3, SEGMENT = 0x18538067, CLUSTER = 0x1f43b675, INFO = 0x1549a966, TRACKS = 0x1654ae6b,
+    CHAPTERS = 0x1043a770, TAGS = 0x1254c367, CUES = 0x1c53bb6b, ATTACHMENTS = 0x1941a469, SEEK_HEAD = 0x114d9b74,
+    TRACK_ENTRY = 0xae, CONTENT_ENCODINGS = 0x6d80, CONTENT_ENCODING = 0x6240, TRACK_OPERATION = 0xe2,
+    TRACK_COMBINE_PLANES = 0xe3, TRACK_PLANE = 0xe4, BLOCK_ADDITION_MAPPING = 0x41e4, EDITION_ENTRY = 0x45b9,
+    CHAPTER_ATOM = 0xb6, TAG = 0x7373, SIMPLE_TAG = 0x67c8, CUE_POINT = 0xbb, CUE_TRACK_POSITIONS = 0xb7,
+    ATTACHED_FILE = 0x61a7, SEEK = 0x4dbb
+};
+
+/* Elements that libavformat (5.1) looks into, and the bytes that it takes for each. Others cost no more than they
+ * have. */
+static const struct element {
+    uint32_t parent; /* 0: the file, or a segment */
+    uint32_t id;
+    uint32_t cost;
+} elements[] = {
+    {0, TRACKS, 0}, {TRACKS, TRACK_ENTRY, 2048}, {TRACK_ENTRY, CONTENT_ENCODINGS, 0},
+    {CONTENT_ENCODINGS, CONTENT_ENCODING, 128}, {TRACK_ENTRY, TRACK_OPERATION, 0},
+    {TRACK_OPERATION, TRACK_COMBINE_PLANES, 0}, {TRACK_COMBINE_PLANES, TRACK_PLANE, 32},
+    {TRACK_ENTRY, BLOCK_ADDITION_MAPPING, 64}, {0, CHAPTERS, 0}, {CHAPTERS, EDITION_ENTRY, 0},
+    {EDITION_ENTRY, CHAPTER_ATOM, 256}, {0, TAGS, 0}, {TAGS, TAG, 128}, {TAG, SIMPLE_TAG, 128},
+    {SIMPLE_TAG, SIMPLE_TAG, 128}, {0, CUES, 0}, {CUES, CUE_POINT, 64}, {CUE_POINT, CUE_TRACK_POSITIONS, 32},
+    {0, ATTACHMENTS, 0}, {ATTACHMENTS, ATTACHED_FILE, 128}, {0, SEEK_HEAD, 0}, {SEEK_HEAD, SEEK, 32},
+};
+
+/* Follows elements from some offset on. */
+typedef struct element_walk {
+    bool lost;                       /* looks for the next element of a segment, byte by byte */
+    uint8_t gathered[MOST_GATHERED];
+    size_t have, wanted;
+    int64_t at;                      /* of gathered[0] */
+    int depth;
+    struct {
+        uint32_t id;
+        int64_t end;
+    } parent[MOST_DEPTH];
+} element_walk;
+
+struct mr_mkv_index {
+    element_walk main, side;                 /* `side` follows a part that libavformat has jumped to; depth -1: none */
+    uint64_t bytes;
+    int64_t end;                     /* of the bytes that were fed last */
+};
+
+static uint64_t number(const uint8_t *from, size_t bytes) {
+    uint64_t value = 0;
+    for (size_t i = 0; i < bytes; i++)
+        value = value << 8 | from[i];
+    return value;
+}
+
+/* Of a number whose first byte says how many it has; more than eight: it is none. */
+static size_t length_of(uint8_t first) {
+    size_t length = 1;
+    for (int mask = 0x80; length < 9 && !(first & mask); mask >>= 1)
+        length++;
+    return length;
+}
+
+static bool is_of_segment(uint32_t id) {
+    return id == TRACKS || id == CHAPTERS || id == TAGS || id == CUES || id == ATTACHMENTS || id == SEEK_HEAD ||
+           id == CLUSTER || id == INFO;
+}
+
+bool mr_mkv_begins(const uint8_t *data, size_t bytes) {
+    return bytes >= ID_BYTES && number(data, ID_BYTES) == EBML;
+}
+
+/* ---- walking ----------------------------------------------------------------------------------------------------- */
+
+static void begin_at(element_walk *walk, int64_t at) {
+    const int64_t past = at - walk->at;
+    if (past >= 0 && past < (int64_t)walk->have) {
+        walk->have -= (size_t)past;
+        memmove(walk->gathered, walk->gathered + past, walk->have);
+    } else
+        walk->have = 0;
+    walk->at = at;
+    walk->wanted = walk->lost ? ID_BYTES : 1;
+}
+
+/* libavformat looks for the next element that it knows. */
+static void lose(element_walk *walk, int64_t from) {
+    walk->lost = true;
+    walk->depth = 0;
+    begin_at(walk, from);
+}
+
+static void search(element_walk *walk) {
+    if (is_of_segment((uint32_t)number(walk->gathered, ID_BYTES))) {
+        walk->lost = false;
+        begin_at(walk, walk->at);
+    } else
+        begin_at(walk, walk->at + 1);
+}
+
+/* In the elements around it, up to that depth. */
+static const struct element *element_at(const element_walk *walk, int depth, uint32_t id) {
+    const uint32_t parent = depth ? walk->parent[depth - 1].id : 0;
+    for (size_t i = 0; i < sizeof elements / sizeof *elements; i++)
+        if (elements[i].id == id && elements[i].parent == parent)
+            return &elements[i];
+    return NULL;
+}
+
+static int64_t parent_end(const element_walk *walk, int depth) {
+    return depth ? walk->parent[depth - 1].end : OPEN;
+}
+
+/* One without a size ends where an element begins that belongs to those around it. */
+static void end_open(element_walk *walk, uint32_t id) {
+    int depth = walk->depth;
+    while (depth && parent_end(walk, depth) == OPEN && !element_at(walk, depth, id))
+        depth--;
+    if (element_at(walk, depth, id) || (!depth && is_of_segment(id)))
+        walk->depth = depth;
+}
+
+static void next(element_walk *walk, int64_t at) {
+    while (walk->depth && at >= walk->parent[walk->depth - 1].end)
+        walk->depth--;
+    begin_at(walk, at);
+}
+
+/* An element whose content begins at `at`. Segments, and clusters without a size, are followed as if their elements
+ * stood in the file. */
+static void pass(mr_mkv_index *index, element_walk *walk, uint32_t id, uint64_t size, bool known, int64_t at) {
+    end_open(walk, id);
+    const struct element *element = element_at(walk, walk->depth, id);
+    const int64_t most = parent_end(walk, walk->depth) - at;
+    const bool fits = most >= 0 && (known ? size <= (uint64_t)most : parent_end(walk, walk->depth) == OPEN);
+    index->bytes += element ? element->cost : 0;
+    if (!walk->depth && (id == SEGMENT || (id == CLUSTER && !known)))
+        next(walk, at);
+    else if (!fits || walk->depth == MOST_DEPTH)
+        lose(walk, walk->at + 1);
+    else if (!element)
+        next(walk, at + (known ? (int64_t)size : 0));
+    else {
+        walk->parent[walk->depth].id = id;
+        walk->parent[walk->depth++].end = known ? at + (int64_t)size : OPEN;
+        next(walk, at);
+    }
+}
+
+/* The number of its bytes, and of those of its size, are known one after the other. */
+static void read_element(mr_mkv_index *index, element_walk *walk) {
+    const uint8_t *from = walk->gathered;
+    const size_t id = length_of(from[0]);
+    if (id > ID_BYTES) {
+        lose(walk, walk->at + 1);
+        return;
+    }
+    if (walk->have <= id) {
+        walk->wanted = id + 1;
+        return;
+    }
+    const size_t size = length_of(from[id]);
+    if (size > 8) {
+        lose(walk, walk->at + 1);
+        return;
+    }
+    if (walk->have < id + size) {
+        walk->wanted = id + size;
+        return;
+    }
+    const uint64_t unknown = ((uint64_t)1 << 7 * size) - 1, value = number(from + id, size) & unknown;
+    pass(index, walk, (uint32_t)number(from, id), value, value != unknown, walk->at + (int64_t)(id + size));
+}
+
+static void follow(mr_mkv_index *index, element_walk *walk, int64_t offset, const uint8_t *data, size_t bytes) {
+    while (walk->depth >= 0) {
+        const int64_t past = walk->at + (int64_t)walk->have - offset;
+        if (walk->have < walk->wanted) {
+            if (past < 0 || past >= (int64_t)bytes)
+                return;
+            const size_t lacking = walk->wanted - walk->have, there = bytes - (size_t)past;
+            const size_t count = lacking < there ? lacking : there;
+            memcpy(walk->gathered + walk->have, data + past, count);
+            walk->have += count;
+        }
+        if (walk->have < walk->wanted)
+            continue;
+        if (walk->lost)
+            search(walk);
+        else
+            read_element(index, walk);
+    }
+}
+
+void mr_mkv_index_feed(mr_mkv_index *index, int64_t offset, const uint8_t *data, size_t bytes) {
+    const bool jumped = offset != index->end && offset != index->main.at;
+    if (jumped && bytes >= ID_BYTES && is_of_segment((uint32_t)number(data, ID_BYTES))) {
+        index->side = (element_walk){0};
+        begin_at(&index->side, offset);
+    }
+    follow(index, &index->main, offset, data, bytes);
+    follow(index, &index->side, offset, data, bytes);
+    index->end = offset + (int64_t)bytes;
+}
+
+uint64_t mr_mkv_index_bytes(const mr_mkv_index *index) {
+    return index->bytes;
+}
+
+mr_mkv_index *mr_mkv_index_create(void) {
+    mr_mkv_index *index = mr_calloc(1, sizeof *index);
+    if (!index)
+        return NULL;
+    begin_at(&index->main, 0);
+    index->side.depth = -1;
+    return index;
+}
+
+void mr_mkv_index_destroy(mr_mkv_index **index) {
+    mr_free(*index);
+    *index = NULL;
+}

@@ -1,0 +1,138 @@
+/* Headers that are made here, fed in pieces of any size: each element counts where libavformat would take it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "stages/media/index/mkv_index.h"
+
+enum { MOST = 1 << 14, TRACK = 2048, HEADER = 0x1a45dfa3, SEGMENT = 0x18538067, TRACKS = 0x1654ae6b,
+       TAGS = 0x1254c367, CLUSTER = 0x1f43b675, ENTRY = 0xae, TAG = 0x7373, SIMPLE = 0x67c8, VOID = 0xec };
+
+static uint8_t made[MOST];
+static size_t bytes;
+
+static void put_id(uint32_t id) {
+    for (int shift = 24; shift >= 0; shift -= 8)
+        if (id >> shift)
+            made[bytes++] = (uint8_t)(id >> shift);
+}
+
+/* Begins an element; its size of eight bytes is set by end(), and is unknown until then. */
+static size_t begin(uint32_t id) {
+    put_id(id);
+    made[bytes] = 1;
+    memset(made + bytes + 1, 0xff, 7);
+    return bytes += 8;
+}
+
+static void end(size_t at) {
+    const uint64_t size = bytes - at;
+    for (size_t i = 0; i < 7; i++)
+        made[at - 7 + i] = (uint8_t)(size >> 8 * (6 - i));
+}
+
+static void put(uint32_t id, size_t times) {
+    for (size_t i = 0; i < times; i++) {
+        put_id(id);
+        made[bytes++] = 0x80;
+    }
+}
+
+static uint64_t taken(void) {
+    uint64_t first = 0;
+    for (size_t piece = 1; piece < MOST; piece = piece * 3 + 1) {
+        mr_mkv_index *index = mr_mkv_index_create();
+        for (size_t at = 0; at < bytes; at += piece)
+            mr_mkv_index_feed(index, (int64_t)at, made + at, bytes - at < piece ? bytes - at : piece);
+        const uint64_t takes = mr_mkv_index_bytes(index);
+        mr_mkv_index_destroy(&index);
+        first = piece == 1 ? takes : first;
+        assert_int_equal(takes, first);
+    }
+    bytes = 0;
+    return first;
+}
+
+static void put_tracks(size_t count) {
+    const size_t tracks = begin(TRACKS);
+    put(ENTRY, count);
+    end(tracks);
+}
+
+static void test_tracks_and_tags(void **state) {
+    (void)state;
+    const size_t head = begin(HEADER);
+    bytes += 20;
+    end(head);
+    assert_true(mr_mkv_begins(made, bytes));
+    assert_false(mr_mkv_begins(made + 1, bytes - 1));
+    const size_t segment = begin(SEGMENT);
+    put_tracks(1000);
+    const size_t tags = begin(TAGS), tag = begin(TAG), simple = begin(SIMPLE);
+    put(SIMPLE, 10);
+    end(simple);
+    end(tag);
+    end(tags);
+    end(segment);
+    assert_int_equal(taken(), 1000 * TRACK + 128 + 11 * 128);
+}
+
+/* As in live streams: segments, clusters and others without a size. */
+static void test_without_sizes(void **state) {
+    (void)state;
+    begin(SEGMENT);
+    begin(TAGS);
+    put(TAG, 3);
+    put_tracks(2);
+    for (int i = 0; i < 10; i++) {
+        begin(CLUSTER);
+        put(0xe7, 1);
+        put(0xa3, 100);
+    }
+    put_tracks(5);
+    assert_int_equal(taken(), 3 * 128 + 7 * TRACK);
+}
+
+/* An element in a place where it does not belong is skipped; after one that does not fit the next one is looked for. */
+static void test_odd_places(void **state) {
+    (void)state;
+    const size_t outer = begin(VOID);
+    put_tracks(7);
+    end(outer);
+    put(ENTRY, 7);
+    assert_int_equal(taken(), 0);
+    const size_t tracks = begin(TRACKS);
+    put(ENTRY, 2);
+    begin(ENTRY);
+    end(tracks);
+    bytes += 3;
+    put_tracks(4);
+    assert_int_equal(taken(), 7 * TRACK);
+}
+
+static void test_seeking(void **state) {
+    (void)state;
+    mr_mkv_index *index = mr_mkv_index_create();
+    put_tracks(1);
+    mr_mkv_index_feed(index, 0, made, bytes);
+    mr_mkv_index_feed(index, 5000, made, bytes);
+    mr_mkv_index_feed(index, 100, (const uint8_t *)"media data", 10);
+    assert_int_equal(mr_mkv_index_bytes(index), 2 * TRACK);
+    mr_mkv_index_destroy(&index);
+    bytes = 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tracks_and_tags),
+        cmocka_unit_test(test_without_sizes),
+        cmocka_unit_test(test_odd_places),
+        cmocka_unit_test(test_seeking),
+    };
+    return cmocka_run_group_tests_name("mkv_index", tests, NULL, NULL);
+}
