@@ -161,7 +161,7 @@ static int take_field(manifest *list, char **at, size_t *lines, char **field, bo
             return REFUSE(list, "a quote is not closed");
         from += strspn(from, blanks);
         if (*from && *from != ',' && *from != '\n' && *from != '\r')
-            return REFUSE(list, "text behind a closing quote");
+            return REFUSE(list, "text after a closing quote");
     } else {
         for (; *from && *from != ',' && *from != '\n' && (*from != '\r' || from[1] != '\n'); *to++ = *from++)
             if (*from == '"')

@@ -167,7 +167,7 @@ static int add_tensors(const mr_stage *self, mr_io *io, mr_frame *frame, size_t 
     /* Last first: results are a list with the newest in front, so the model's first output ends up in front. */
     for (size_t i = s->call.binding.output_count; i-- > 0 && !status;) {
         mr_result *result = NULL;
-        status = mr_io_add_result(io, frame, MR_RESULT_TENSOR, 0, &result);
+        status = mr_io_add_result(io, frame, mr_kind_tensor(), 0, &result);
         if (status)
             return status;
         result->name = s->model->outputs[s->call.binding.output[i]].name;
@@ -233,7 +233,7 @@ const mr_stage_type mr_infer_stage = {
     .name = "infer",
     .summary = "runs any ONNX model and adds its outputs to the frame as named tensors",
     .help = "A model with several inputs is written with join: {ITS_INPUT: stage, OTHER_INPUT: stage}. The frame's "
-            "payload goes on unchanged; classify and jsonl find the tensors among its results. Outputs of f32, u8, i32 "
+            "payload stays unchanged; classify and jsonl find the tensors among its results. Outputs of f32, u8, i32 "
             "and i64 stay as they are; f16, bf16 and f64 become f32, bool becomes u8, i8, i16 and u16 become i32, u32 "
             "and u64 become i64. Strings, sequences and maps are refused. An output whose size depends on values "
             "(NonZero, NonMaxSuppression) is a list of at most `max_rows`, which may be empty; it is made on the "
