@@ -136,11 +136,8 @@ const char *mr_identities_print(const mr_identity *frames, size_t count, uint64_
     return text;
 }
 
-const mr_result *mr_frame_result(const mr_frame *frame, mr_result_kind kind, const char *stage) {
-    for (const mr_result *result = frame->results; result; result = result->next)
-        if (result->kind == kind && (!stage || strcmp(stage, result->stage) == 0))
-            return result;
-    return NULL;
+const mr_result *mr_frame_result(const mr_frame *frame, const mr_result_kind *kind, const char *stage) {
+    return mr_result_find(frame->results, kind, stage);
 }
 
 size_t mr_vector_length(const mr_format *format) {
@@ -152,7 +149,7 @@ size_t mr_vector_length(const mr_format *format) {
 }
 
 static bool is_wanted(const mr_result *result, const char *tensor) {
-    return result->kind == MR_RESULT_TENSOR && (!tensor || strcmp(result->name, tensor) == 0) &&
+    return result->kind == mr_kind_tensor() && (!tensor || strcmp(result->name, tensor) == 0) &&
            mr_vector_length(&result->format);
 }
 

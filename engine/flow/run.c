@@ -221,7 +221,7 @@ static void tally(mr_tally *tally, const mr_result *result) {
 }
 
 void mr_graph_deliver(mr_graph *graph, const mr_instance *sink, const mr_frame *frame, int64_t now_ns) {
-    const mr_result *classes = frame->results ? mr_frame_result(frame, MR_RESULT_CLASSES, NULL) : NULL;
+    const mr_result *classes = frame->results ? mr_frame_result(frame, mr_kind_classes(), NULL) : NULL;
     int vertex = (int)(sink->vertex - graph->plan->vertices);
     pthread_mutex_lock(&graph->lock);
     mr_histogram_add(&graph->latency, now_ns - frame->born_ns);

@@ -141,7 +141,7 @@ static bool find_class(const record_options *given, const mr_frame *frame, mr_tr
 /* The first picture of a stream passes motion whether something moves or not. */
 static bool is_first_of_motion(record_state *state, const mr_frame *frame) {
     const mr_result *result = frame->results;
-    bool motion = result && result->kind == MR_RESULT_TENSOR && strcmp(result->name, "motion") == 0;
+    bool motion = result && result->kind == mr_kind_tensor() && strcmp(result->name, "motion") == 0;
     bool first = motion && (!state->seen_epochs || state->seen_epoch != frame->identity.epoch);
     state->seen_epochs += first;
     state->seen_epoch = first ? frame->identity.epoch : state->seen_epoch;

@@ -80,7 +80,7 @@ static int negotiate_net(mr_negotiation *n) {
     count(n, &o->asked);
     mr_take(n, 0, &set, "the input \"x\" of %s", n->id);
     n->outputs[0].follows = 0;
-    return mr_promise_result(n, 0, MR_RESULT_TENSOR, "y", &set);
+    return mr_promise_result(n, 0, mr_kind_tensor(), "y", &set);
 }
 
 /* flat: any tensor f32 -> all its numbers in a row, once it is known how many. */

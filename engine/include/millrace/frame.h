@@ -12,6 +12,7 @@
 
 #include "millrace/export.h"
 #include "millrace/format.h"
+#include "millrace/result.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -119,34 +120,6 @@ typedef struct mr_media_codec {
 MR_API int64_t mr_media_interval_ns(const mr_media *media);
 MR_API mr_media *mr_media_ref(mr_media *media);
 MR_API void mr_media_unref(mr_media **media);
-
-/* ---- results ------------------------------------------------------------------------------------------------- */
-
-typedef enum mr_result_kind { MR_RESULT_CLASSES, MR_RESULT_TENSOR } mr_result_kind;
-
-typedef struct mr_class {
-    int32_t index;
-    float score;
-    const char *label; /* NULL if the stage has no labels; lives as long as the pipeline */
-} mr_class;
-
-/* One result of one stage about one frame. Results form a list, newest first, whose tail may be shared between
- * frames; an element is immutable once its frame was emitted. */
-typedef struct mr_result {
-    mr_result_kind kind;
-    const char *stage; /* id of the stage that added it; lives as long as the pipeline */
-    const char *name;  /* of a tensor: its name in the model; NULL for classes */
-    size_t count;      /* classes */
-    mr_class *classes; /* best first; room for as many as were asked for */
-    mr_format format;  /* of a tensor */
-    mr_buffer *buffer; /* of a tensor; NULL if it is in host memory, in the room of `classes` */
-    const uint8_t *data;
-    struct mr_result *next; /* the next older one; NULL at the end */
-    /* private */
-    int references;
-    size_t capacity;
-    struct mr_store *store; /* the memory of `classes` */
-} mr_result;
 
 /* ---- frames -------------------------------------------------------------------------------------------------- */
 
@@ -257,7 +230,8 @@ MR_API int mr_frame_find_vector(const mr_frame *frame, const char *tensor, mr_fr
 MR_API size_t mr_vector_length(const mr_format *format);
 
 /* The newest result of that kind (and, if `stage` is given, of that stage); NULL if there is none. */
-MR_API const mr_result *mr_frame_result(const mr_frame *frame, mr_result_kind kind, const char *stage);
+MR_API const mr_result *mr_frame_result(const mr_frame *frame, const mr_result_kind *kind,
+                                        const char *stage);
 
 #ifdef __cplusplus
 }

@@ -197,8 +197,11 @@ class Signals(harness.Case):
             self.assertEqual((ledger["balanced"], ledger["in_flight"]), (True, 0), err)
             child = self.start(ENDLESS + more, "--output", self.folder / f"more{len(more)}.jsonl", "--json")
             self.wait_until(lambda: blocks(child.pid, signal.SIGTERM), "signals are not blocked")
-            for _ in range(2):
-                child.send_signal(signal.SIGTERM)
+            # Two of a kind could be one already; these both wait for a stopped run to go on.
+            child.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, child.pid, os.WSTOPPED)
+            for one in (signal.SIGINT, signal.SIGTERM, signal.SIGCONT):
+                child.send_signal(one)
             out, err = child.communicate(timeout=harness.TIMEOUT)
             self.assertEqual(child.returncode, 0, err)
 
