@@ -50,41 +50,29 @@ static int negotiate(mr_negotiation *negotiation) {
     return status;
 }
 
-/* A small tensor is copied into its result, since its memory is reused when its frame is released. */
-static int copy_tensor(mr_io *io, mr_frame *frame, const char *stage, const char *name, const mr_format *format,
-                       const uint8_t *from) {
-    void *data;
-    int status = mr_io_add_tensor(io, frame, name, format, &data);
-    if (status)
-        return status;
-    memcpy(data, from, mr_tensor_bytes(format));
-    frame->results->stage = stage;
-    return MR_OK;
-}
-
 /* Adds the payload of a later port if it is a vector; larger tensors are inputs of networks, not results. */
 static int add_vector(mr_io *io, mr_frame *frame, const mr_planned_input *input, const mr_frame *theirs) {
     const mr_format *format = &theirs->format;
+    void *data;
     if (format->payload != MR_PAYLOAD_TENSOR || format->rank != 1)
         return MR_OK;
-    return copy_tensor(io, frame, input->from, input->port, format, theirs->plane[0].data);
-}
-
-static int copy_result(mr_io *io, mr_frame *frame, const mr_result *from) {
-    if (from->kind == MR_RESULT_TENSOR && from->data == (const uint8_t *)from->classes)
-        return copy_tensor(io, frame, from->stage, from->name, &from->format, from->data);
-    mr_result *copy;
-    int status = mr_io_add_result(io, frame, from->kind, from->count, &copy);
+    int status = mr_io_add_tensor(io, frame, input->port, format, &data);
     if (status)
         return status;
-    copy->stage = from->stage;
-    copy->name = from->name;
+    memcpy(data, theirs->plane[0].data, mr_tensor_bytes(format));
+    frame->results->stage = input->from;
+    return MR_OK;
+}
+
+/* Contents in the result itself are copied, since their memory is reused when their frame is released. */
+static int copy_result(mr_io *io, mr_frame *frame, const mr_result *from) {
+    mr_result *copy;
+    int status = mr_io_add_like(io, frame, from, &copy);
+    if (status)
+        return status;
     copy->count = from->count;
-    if (from->count)
-        memcpy(copy->classes, from->classes, from->count * sizeof *from->classes);
-    copy->format = from->format;
-    copy->buffer = from->buffer ? mr_buffer_ref(from->buffer) : NULL;
-    copy->data = from->data;
+    if (copy->data != from->data)
+        memcpy(copy->data, from->data, mr_result_bytes(from));
     return MR_OK;
 }
 

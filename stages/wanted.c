@@ -11,7 +11,7 @@
 /* False only if planning knows all results. */
 bool mr_wanted_may_come(const mr_planned_input *input) {
     const mr_planned_result *one = input->results;
-    while (one && one->kind != MR_RESULT_CLASSES)
+    while (one && one->kind != mr_kind_classes())
         one = one->next;
     return one || input->more_results;
 }
@@ -96,8 +96,10 @@ int mr_wanted_index(const mr_wanted *wanted, const mr_class *class) {
 }
 
 const mr_class *mr_wanted_find(const mr_wanted *wanted, const mr_frame *frame, const mr_result **result) {
-    for (*result = frame->results; *result; *result = (*result)->next)
-        for (size_t i = 0; (*result)->kind == MR_RESULT_CLASSES && i < (*result)->count; i++)
+    const mr_result_kind *classes = mr_kind_classes();
+    for (*result = mr_frame_result(frame, classes, NULL); *result;
+         *result = mr_result_find((*result)->next, classes, NULL))
+        for (size_t i = 0; i < (*result)->count; i++)
             if (mr_wanted_index(wanted, &(*result)->classes[i]) >= 0)
                 return &(*result)->classes[i];
     return NULL;

@@ -10,6 +10,26 @@
 #include "engine/device/device.h"
 #include "millrace/frame.h"
 
+int64_t mr_time_bound(int64_t time_ns) {
+    return time_ns >= -MR_MOST_TIME_NS && time_ns <= MR_MOST_TIME_NS ? time_ns : MR_NO_TIME;
+}
+
+int64_t mr_time_step(int64_t time_ns, int64_t count, int64_t step_ns) {
+    int64_t span_ns, sum_ns;
+    if (time_ns == MR_NO_TIME || __builtin_mul_overflow(count, step_ns, &span_ns) ||
+        __builtin_add_overflow(time_ns, span_ns, &sum_ns))
+        return MR_NO_TIME;
+    return mr_time_bound(sum_ns);
+}
+
+int64_t mr_media_interval_ns(const mr_media *media) {
+    static const int64_t second_ns = 1000000000, day_s = 86400;
+    if (media->rate_num <= 0 || media->rate_den <= 0)
+        return 0;
+    const int64_t interval_ns = (second_ns * media->rate_den + media->rate_num / 2) / media->rate_num;
+    return interval_ns < day_s * second_ns ? interval_ns : day_s * second_ns;
+}
+
 mr_frame *mr_frame_ref(mr_frame *frame) {
     mr_references_take(&frame->references);
     return frame;
@@ -116,11 +136,8 @@ const char *mr_identities_print(const mr_identity *frames, size_t count, uint64_
     return text;
 }
 
-const mr_result *mr_frame_result(const mr_frame *frame, mr_result_kind kind, const char *stage) {
-    for (const mr_result *result = frame->results; result; result = result->next)
-        if (result->kind == kind && (!stage || strcmp(stage, result->stage) == 0))
-            return result;
-    return NULL;
+const mr_result *mr_frame_result(const mr_frame *frame, const mr_result_kind *kind, const char *stage) {
+    return mr_result_find(frame->results, kind, stage);
 }
 
 size_t mr_vector_length(const mr_format *format) {
@@ -132,7 +149,7 @@ size_t mr_vector_length(const mr_format *format) {
 }
 
 static bool is_wanted(const mr_result *result, const char *tensor) {
-    return result->kind == MR_RESULT_TENSOR && (!tensor || strcmp(result->name, tensor) == 0) &&
+    return result->kind == mr_kind_tensor() && (!tensor || strcmp(result->name, tensor) == 0) &&
            mr_vector_length(&result->format);
 }
 

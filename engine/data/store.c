@@ -48,8 +48,10 @@ typedef union head {
     char unit[64];
 } head;
 
-static void free_room(mr_class *classes) {
-    head *room = (head *)(void *)classes - 1;
+static void free_room(void *data) {
+    if (!data)
+        return;
+    head *room = (head *)data - 1;
     if (room->device)
         mr_device_free(room->device, MR_MEMORY_PINNED, room);
     else
@@ -58,8 +60,8 @@ static void free_room(mr_class *classes) {
 
 /* Memory of the first device that works, or plain memory if all have failed: they then no longer write. NULL if there
  * is no memory. */
-static mr_class *take_room(mr_store *store, size_t capacity) {
-    size_t bytes = sizeof(head) + capacity * sizeof(mr_class);
+static void *take_room(mr_store *store, size_t capacity) {
+    size_t bytes = sizeof(head) + capacity;
     mr_device *from = NULL;
     void *taken = NULL;
     bool working = false;
@@ -75,19 +77,18 @@ static mr_class *take_room(mr_store *store, size_t capacity) {
     if (!room)
         return NULL;
     room->device = from;
-    return (mr_class *)(void *)(room + 1);
+    return room + 1;
 }
 
-/* Of a free result: there is nothing in its room to keep. */
-static bool grow_classes(mr_store *store, mr_result *result, size_t capacity) {
+/* A free result has no contents to preserve. */
+static bool grow_room(mr_store *store, mr_result *result, size_t capacity) {
     if (capacity <= result->capacity)
         return true;
-    mr_class *classes = take_room(store, capacity);
-    if (!classes)
+    void *room = take_room(store, capacity);
+    if (!room)
         return false;
-    if (result->classes)
-        free_room(result->classes);
-    result->classes = classes;
+    free_room(result->room);
+    result->room = room;
     result->capacity = capacity;
     return true;
 }
@@ -103,8 +104,7 @@ static void destroy(mr_store *store) {
     while (store->results) {
         mr_result *result = store->results;
         store->results = result->next;
-        if (result->classes)
-            free_room(result->classes);
+        free_room(result->room);
         mr_free(result);
     }
     for (int i = 0; i < MOST_PINNING && store->pinning[i]; i++)
@@ -153,7 +153,8 @@ int mr_store_frame(mr_store *store, mr_frame **frame) {
     return MR_OK;
 }
 
-int mr_store_result(mr_store *store, size_t capacity, mr_result **result) {
+int mr_store_result(mr_store *store, const mr_result_kind *kind, size_t capacity, mr_result **result) {
+    const size_t bytes = capacity * (kind->fields ? kind->element_bytes : 1);
     pthread_mutex_lock(&store->lock);
     mr_result *taken = store->results;
     if (taken)
@@ -162,22 +163,18 @@ int mr_store_result(mr_store *store, size_t capacity, mr_result **result) {
     pthread_mutex_unlock(&store->lock);
     if (!taken)
         taken = mr_calloc(1, sizeof *taken);
-    if (!taken || !grow_classes(store, taken, capacity)) {
+    if (!taken || !grow_room(store, taken, bytes)) {
         pthread_mutex_lock(&store->lock);
         if (taken) {
             taken->next = store->results;
             store->results = taken;
         }
         count_back(store);
-        return mr_fail(MR_ERROR_MEMORY, "no memory for a result of %zu classes", capacity);
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a result of %zu bytes", bytes);
     }
-    mr_class *classes = taken->classes;
-    size_t room = taken->capacity;
-    memset(taken, 0, sizeof *taken);
-    taken->classes = classes;
-    taken->capacity = room;
+    *taken = (mr_result){
+        .kind = kind, .data = taken->room, .room = taken->room, .capacity = taken->capacity, .store = store};
     mr_references_begin(&taken->references);
-    taken->store = store;
     *result = taken;
     return MR_OK;
 }

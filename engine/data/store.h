@@ -18,8 +18,9 @@ void mr_store_pin(mr_store *store, mr_device *device);
 
 /* A zeroed frame with one reference; times unknown. MR_ERROR_MEMORY. */
 int mr_store_frame(mr_store *store, mr_frame **frame);
-/* A zeroed result with one reference and room for `capacity` classes. MR_ERROR_MEMORY. */
-int mr_store_result(mr_store *store, size_t capacity, mr_result **result);
+/* A zeroed result of that kind with one reference, whose `data` has room for `capacity` elements, or bytes of an array.
+ * MR_ERROR_MEMORY. */
+int mr_store_result(mr_store *store, const mr_result_kind *kind, size_t capacity, mr_result **result);
 
 mr_result *mr_result_ref(mr_result *result);
 /* Drops *result, and all of the list behind it that has no other holder, and sets it to NULL. */

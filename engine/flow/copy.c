@@ -24,14 +24,14 @@ static bool payload_is_home(const mr_frame *frame, const mr_device *device) {
 }
 
 static bool result_is_home(const mr_result *result, const mr_device *device) {
-    return result->kind != MR_RESULT_TENSOR || is_home(result->buffer, device);
+    return !result->kind->on_device || is_home(result->buffer, device);
 }
 
 mr_device *mr_copy_device(const mr_frame *frame) {
     const mr_buffer *buffer = frame->plane[0].buffer;
     for (const mr_result *result = frame->results; (!buffer || buffer->memory != MR_MEMORY_DEVICE) && result;
          result = result->next)
-        if (result->kind == MR_RESULT_TENSOR)
+        if (result->buffer)
             buffer = result->buffer;
     return buffer && buffer->memory == MR_MEMORY_DEVICE ? buffer->device : NULL;
 }
@@ -46,7 +46,7 @@ bool mr_copy_is_external(const mr_frame *frame, mr_device *device) {
         if (is_external(frame->plane[i].buffer, frame->plane[i].data, device))
             return true;
     for (const mr_result *result = frame->results; result; result = result->next)
-        if (result->kind == MR_RESULT_TENSOR && is_external(result->buffer, result->data, device))
+        if (result->kind->on_device && is_external(result->buffer, result->data, device))
             return true;
     return false;
 }
@@ -61,7 +61,7 @@ size_t mr_copy_bytes(const mr_frame *frame, const mr_device *device) {
     size_t bytes = payload_is_home(frame, device) ? 0 : mr_aligned_bytes(payload_bytes(frame));
     for (const mr_result *result = frame->results; result; result = result->next)
         if (!result_is_home(result, device))
-            bytes += mr_aligned_bytes(mr_tensor_bytes(&result->format));
+            bytes += mr_aligned_bytes(mr_result_bytes(result));
     return bytes;
 }
 
@@ -118,11 +118,10 @@ static int run_small(void *arguments) {
     const small_work *work = arguments;
     for (size_t i = 0; i < work->count; i++) {
         const small_copy *one = &work->copies[i];
-        bool classes = one->from->kind != MR_RESULT_TENSOR;
-        size_t bytes = classes ? one->from->count * sizeof *one->from->classes : mr_tensor_bytes(&one->from->format);
+        size_t bytes = mr_result_bytes(one->from);
         one->to->count = one->from->count;
         if (bytes)
-            memcpy(one->to->classes, one->from->classes, bytes);
+            memcpy(one->to->data, one->from->data, bytes);
     }
     return MR_OK;
 }
@@ -230,8 +229,7 @@ static void share_payload(const mr_frame *from, mr_frame *to) {
 
 /* ---- results --------------------------------------------------------------------------------------------------- */
 
-/* Classes, or a small tensor inside the result itself, in host memory: earlier work on the stream may still write
- * them. */
+/* A result in its own memory, on the host: earlier work on the stream may still write it. */
 static int copy_small(way *w, mr_result *to, const mr_result *from) {
     int status = w->small.count == MOST_SMALL ? give_small(w) : MR_OK;
     w->small.copies[w->small.count++] = (small_copy){to, from};
@@ -240,24 +238,15 @@ static int copy_small(way *w, mr_result *to, const mr_result *from) {
 
 static int copy_result(mr_io *io, const mr_result *from, const mr_device *device, way *w, mr_frame *to) {
     mr_result *made = NULL;
-    int status = mr_io_add_result(io, to, from->kind, from->capacity, &made);
+    int status = mr_io_add_like(io, to, from, &made);
     if (status)
         return status;
-    made->stage = from->stage;
-    made->name = from->name;
-    made->format = from->format;
-    if (from->kind != MR_RESULT_TENSOR)
+    if (made->data != from->data)
         return copy_small(w, made, from);
-    if (from->data == (const uint8_t *)from->classes) {
-        made->data = (const uint8_t *)made->classes;
-        return copy_small(w, made, from);
-    }
-    if (result_is_home(from, device)) {
-        made->buffer = from->buffer ? mr_buffer_ref(from->buffer) : NULL;
-        made->data = from->data;
+    if (result_is_home(from, device))
         return MR_OK;
-    }
-    size_t bytes = mr_tensor_bytes(&from->format), at = place(w, from->data, from->buffer, bytes);
+    mr_buffer_unref(&made->buffer);
+    size_t bytes = mr_result_bytes(from), at = place(w, from->data, from->buffer, bytes);
     made->buffer = mr_buffer_ref(w->buffer);
     made->data = w->buffer->data + at;
     return copy_bytes(w, at, from->data, from->buffer, bytes);

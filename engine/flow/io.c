@@ -233,9 +233,10 @@ void mr_io_set_due(mr_io *io, mr_frame *frame, int64_t due_ns) {
     frame->deadline_ns = deadline_ns ? due_ns + deadline_ns : 0;
 }
 
-int mr_io_add_result(mr_io *io, mr_frame *frame, mr_result_kind kind, size_t capacity, mr_result **result) {
+int mr_io_add_result(mr_io *io, mr_frame *frame, const mr_result_kind *kind, size_t capacity,
+                     mr_result **result) {
     mr_result *made = NULL;
-    int status = mr_store_result(io->instance->graph->store, capacity, &made);
+    int status = mr_store_result(io->instance->graph->store, kind, capacity, &made);
     if (status)
         return status;
     /* Work that writes it may be under way when the call fails and its frame is released. */
@@ -243,11 +244,25 @@ int mr_io_add_result(mr_io *io, mr_frame *frame, mr_result_kind kind, size_t cap
         mr_result_unref(&made);
         return MR_ERROR_MEMORY;
     }
-    made->kind = kind;
     made->stage = io->instance->self.id;
     made->next = frame->results;
     frame->results = made;
     *result = made;
+    return MR_OK;
+}
+
+int mr_io_add_like(mr_io *io, mr_frame *frame, const mr_result *from, mr_result **result) {
+    const bool own = from->data == from->room;
+    const size_t each = from->kind->fields ? from->kind->element_bytes : 1;
+    int status = mr_io_add_result(io, frame, from->kind, own ? from->capacity / each : 0, result);
+    if (status)
+        return status;
+    (*result)->stage = from->stage;
+    (*result)->name = from->name;
+    (*result)->format = from->format;
+    (*result)->buffer = from->buffer ? mr_buffer_ref(from->buffer) : NULL;
+    if (!own)
+        (*result)->data = from->data;
     return MR_OK;
 }
 
@@ -267,15 +282,13 @@ int mr_io_share(mr_io *io, const mr_frame *from, mr_frame **frame) {
 }
 
 int mr_io_add_tensor(mr_io *io, mr_frame *frame, const char *name, const mr_format *format, void **data) {
-    size_t room = (mr_tensor_bytes(format) + sizeof(mr_class) - 1) / sizeof(mr_class);
     mr_result *result = NULL;
-    int status = mr_io_add_result(io, frame, MR_RESULT_TENSOR, room, &result);
+    int status = mr_io_add_result(io, frame, mr_kind_tensor(), mr_tensor_bytes(format), &result);
     if (status)
         return status;
     result->name = name;
     result->format = *format;
-    result->data = (const uint8_t *)result->classes;
-    *data = result->classes;
+    *data = result->data;
     return MR_OK;
 }
 

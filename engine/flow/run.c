@@ -207,7 +207,7 @@ static bool is_tallied(mr_graph *graph, int vertex) {
 }
 
 void mr_graph_deliver(mr_graph *graph, const mr_instance *sink, const mr_frame *frame, int64_t now_ns) {
-    const mr_result *classes = frame->results ? mr_frame_result(frame, MR_RESULT_CLASSES, NULL) : NULL;
+    const mr_result *classes = frame->results ? mr_frame_result(frame, mr_kind_classes(), NULL) : NULL;
     int64_t none = 0;
     mr_histogram_add_shared(&graph->latency, now_ns - frame->born_ns);
     if (!atomic_load_explicit(&graph->first_ns, memory_order_relaxed))

@@ -173,7 +173,7 @@ static mr_planned_finding find_vector(const mr_planned_input *input, const char 
     if (of == MR_PLANNED_NONE && input->more_results)
         return MR_PLANNED_UNKNOWN;
     for (const mr_planned_result *one = input->results; one && of == MR_PLANNED_NONE; one = one->next)
-        if (one->kind == MR_RESULT_TENSOR && (!tensor || strcmp(one->name, tensor) == 0)) {
+        if (one->kind == mr_kind_tensor() && (!tensor || strcmp(one->name, tensor) == 0)) {
             *result = one;
             set = &one->set;
             of = judge(set);
@@ -198,7 +198,7 @@ const char *mr_planned_operation(const mr_planned_input *input, const char *tens
 /* The newest classes of frames of an output; *known: it has no others. */
 static const mr_planned_classes *classes_of(const mr_planned_output *output, bool *known) {
     const mr_planned_result *one = output->results;
-    while (one && one->kind != MR_RESULT_CLASSES)
+    while (one && one->kind != mr_kind_classes())
         one = one->next;
     *known &= !output->more_results && (!one || one->classes);
     return one ? one->classes : NULL;
@@ -329,7 +329,7 @@ static int promise(mr_negotiation *negotiation, size_t port, const mr_planned_re
     return MR_OK;
 }
 
-int mr_promise_result(mr_negotiation *negotiation, size_t port, mr_result_kind kind, const char *name,
+int mr_promise_result(mr_negotiation *negotiation, size_t port, const mr_result_kind *kind, const char *name,
                       const mr_format_set *set) {
     mr_planned_result result = {.kind = kind, .name = name};
     if (set)
@@ -340,7 +340,7 @@ int mr_promise_result(mr_negotiation *negotiation, size_t port, mr_result_kind k
 int mr_promise_tensor(mr_negotiation *negotiation, size_t port, const char *name, const mr_format_set *set,
                       const char *operation) {
     return promise(negotiation, port,
-                   &(mr_planned_result){.kind = MR_RESULT_TENSOR, .name = name, .set = *set, .operation = operation});
+                   &(mr_planned_result){.kind = mr_kind_tensor(), .name = name, .set = *set, .operation = operation});
 }
 
 void mr_name_operation(mr_negotiation *negotiation, size_t port, const char *operation) {
@@ -361,7 +361,7 @@ int mr_promise_classes(mr_negotiation *negotiation, size_t port, const mr_planne
     *made = *classes;
     made->from = negotiation->id;
     made->labels = labels;
-    return promise(negotiation, port, &(mr_planned_result){.kind = MR_RESULT_CLASSES, .classes = made});
+    return promise(negotiation, port, &(mr_planned_result){.kind = mr_kind_classes(), .classes = made});
 }
 
 int mr_promise_again(mr_negotiation *negotiation, size_t port, const mr_planned_result *result) {

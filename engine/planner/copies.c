@@ -29,7 +29,7 @@ static bool holds_memory(const mr_planned_output *output) {
     if (output->set.payload != MR_PAYLOAD_RESULTS || output->more_results)
         return true;
     for (const mr_planned_result *result = output->results; result; result = result->next)
-        if (result->kind == MR_RESULT_TENSOR)
+        if (result->kind->on_device)
             return true;
     return false;
 }

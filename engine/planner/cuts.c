@@ -305,7 +305,7 @@ static bool is_apart(const mr_plan_builder *b, const mr_plan_cut *cut, int join)
 static void refuse_live(mr_plan_builder *b, const mr_plan_cut *cut, int join) {
     const mr_spec_vertex *reader = reader_of(b, cut);
     mr_plan_error(b, place_in_cut(reader, "mode"), "write cut: reliable, or decode before the live cut",
-                  "stages.%s.cut: this live cut drops packets, so that pictures decoded behind it are numbered "
+                  "stages.%s.cut: this live cut drops packets, so that pictures decoded after it are numbered "
                   "differently from those that reach \"%s\" another way, and it would join frames that do not belong "
                   "together",
                   reader->id, b->plan->vertices[join].id);
@@ -428,7 +428,7 @@ static void lengthen_ways(mr_plan_builder *b, const hold_table *holds) {
         if (spec->common.queue.size > 0)
             mr_plan_error(b, mr_yaml_get(spec->node, "queue")->place, "remove `queue`: the plan then makes it long "
                                                                       "enough",
-                          "stages.%s.queue: %d frame%s of a source may wait here before a join behind cuts, but %d are "
+                          "stages.%s.queue: %d frame%s of a source may wait here before a join after cuts, but %d are "
                           "needed: the sources would deadlock",
                           spec->id, vertex->queue, vertex->queue == 1 ? "" : "s", holds->wanted[v]);
         vertex->queue = holds->wanted[v];

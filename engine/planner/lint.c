@@ -258,7 +258,7 @@ static void refuse_pool(const mr_plan_builder *b, int v, const count *counted) {
         snprintf(hint, sizeof hint, "write a queue of at most %lld in \"%.64s\"", (long long)fits,
                  vertices[counted->at].id);
     else
-        snprintf(hint, sizeof hint, "write shorter queues behind \"%.64s\", or spread its sources over more stages",
+        snprintf(hint, sizeof hint, "write shorter queues after \"%.64s\", or spread its sources over more stages",
                  vertices[v].id);
     if (counted->lanes > 1)
         snprintf(of_each, sizeof of_each, " of each of %lld sources", (long long)counted->lanes);

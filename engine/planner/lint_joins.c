@@ -116,14 +116,14 @@ static void refuse_sources(const joins *j, int v, const port *const *ports, int 
 
 static void refuse_numbering(const joins *j, int v, const port *packets, const port *pictures) {
     const mr_plan_builder *b = j->b;
-    mr_plan_error(b, packets->link->place, "join stages behind the decoder",
+    mr_plan_error(b, packets->link->place, "join stages after the decoder",
                   "stages.%s.join: \"%s\" gives packets, numbered in decoding order, but frames of \"%s\" are numbered "
                   "in presentation order: frames of the same number would not belong together",
                   b->vertex[v]->id, from_of(j, packets->link)->id, from_of(j, pictures->link)->id);
 }
 
 static void refuse_twice(const joins *j, int v, const port *at, int source) {
-    mr_plan_error(j->b, at->link->place, "give each path an input of its own, or merge behind the join",
+    mr_plan_error(j->b, at->link->place, "give each path an input of its own, or merge after the join",
                   "stages.%s.join: frames of %s reach \"%s\" on several paths that are merged before it, so that their "
                   "order is lost, which a join needs",
                   j->b->vertex[v]->id, j->b->plan->vertices[source].id, from_of(j, at->link)->id);

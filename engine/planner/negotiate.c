@@ -309,7 +309,7 @@ static void choose(mr_plan_builder *b, int v, size_t port) {
         return;
     b->unknown[v] = true;
     mr_plan_error(b, b->plan->vertices[v].mark, output->unfixed,
-                  "%s can give any %s, and no stage behind it determines which", b->vertex[v]->id,
+                  "%s can give any %s, and no stage after it determines which", b->vertex[v]->id,
                   mr_plan_describe(set, text, sizeof text));
 }
 

@@ -129,7 +129,7 @@ bool mr_plan_frame_bytes(const mr_format_set *set, const mr_planned_result *resu
     *bytes = 0;
     bool known = add_payload(set, bytes) && !more_results;
     for (; results; results = results->next)
-        if (results->kind == MR_RESULT_TENSOR)
+        if (!results->kind->fields)
             known = add_payload(&results->set, bytes) && known;
     return known;
 }

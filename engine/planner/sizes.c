@@ -74,7 +74,7 @@ static bool holds_results(const mr_plan_vertex *vertex) {
     bool more = vertex->copy && vertex->inputs[0].more_results;
     for (size_t i = 0; i < vertex->output_count; i++)
         for (const mr_planned_result *one = vertex->outputs[i].results; one && one != others; one = one->next)
-            more = more || one->kind == MR_RESULT_TENSOR;
+            more = more || !one->kind->fields;
     return more;
 }
 
@@ -117,7 +117,7 @@ static holding held_behind(const mr_plan_builder *b, int v, const holding *behin
 
 static bool brings_tensors(const mr_planned_input *input) {
     for (const mr_planned_result *one = input->results; one; one = one->next)
-        if (one->kind == MR_RESULT_TENSOR)
+        if (!one->kind->fields)
             return true;
     return input->more_results;
 }

@@ -19,10 +19,10 @@ const mr_option mr_cut_keys[] = {
     {.name = "window", .kind = MR_OPTION_INT, .offset = offsetof(mr_spec_cut, window), .min = 1, .max = 65536,
      .unit = "frames",
      .help = "the most frames in flight: sent, but not yet settled by the other node; by default as many as their size "
-             "and the batches behind the cut require"},
+             "and the batches after the cut require"},
     {.name = "memory", .kind = MR_OPTION_BYTES, .offset = offsetof(mr_spec_cut, memory_bytes), .min = 65536,
      .max = 1099511627776,
-     .help = "the same in bytes; refused if the size of frames is not known and a stage behind gathers them, as a "
+     .help = "the same in bytes; refused if the size of frames is not known and a later stage gathers them, as a "
              "decoder gathers packets"},
     {.name = "compress", .kind = MR_OPTION_ENUM, .offset = offsetof(mr_spec_cut, compress), .fallback = "none",
      .choices = compressions, .help = "compression of the frames' payloads on the way"},
@@ -87,7 +87,7 @@ const mr_option mr_node_keys[] = {
      .min = 1,
      .max = MR_SPEC_MAX_REPLICAS,
      .unit = "processes",
-     .help = "how many processes share its work; the order of each source is restored behind them"},
+     .help = "how many processes share its work; the order of each source is restored after them"},
     {.name = "busy_poll",
      .kind = MR_OPTION_DURATION,
      .offset = offsetof(mr_spec_node, busy_poll_ns),

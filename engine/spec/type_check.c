@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/data/kinds.h"
 #include "engine/spec/spec.h"
 #include "engine/text/options.h"
 #include "millrace/status.h"
@@ -161,6 +162,16 @@ static int check_defaults(const mr_stage_type *type) {
     return status;
 }
 
+static int check_kinds(const mr_stage_type *type) {
+    char why[512];
+    for (const mr_result_kind *const *kind = type->kinds; kind && *kind; kind++)
+        if (mr_result_kind_check(*kind)) {
+            snprintf(why, sizeof why, "%s", mr_message());
+            return wrong(type, "%s", why);
+        }
+    return MR_OK;
+}
+
 /* ---- together -------------------------------------------------------------------------------------------------- */
 
 static int check_functions(const mr_stage_type *type, int inputs, int outputs) {
@@ -195,6 +206,8 @@ int mr_stage_type_check(const mr_stage_type *type) {
     int status = check_functions(type, inputs, outputs);
     if (!status && type->options && type->options[0].name && type->options_bytes == 0)
         status = wrong(type, "it has options, but options_bytes is 0");
+    if (!status)
+        status = check_kinds(type);
     if (!status)
         status = check_table(type, type->options, 0, false);
     return status ? status : check_defaults(type);

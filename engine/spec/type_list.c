@@ -1,7 +1,9 @@
 #include <dlfcn.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "engine/data/kinds.h"
 #include "millrace/millrace.h"
 
 /* The file that a type came with: a plugin, a library or the program itself. */
@@ -16,6 +18,20 @@ static int check_name(const mr_type_list *list, const mr_stage_type *type) {
         if ((other->inputs == NULL) == (type->inputs == NULL) && strcmp(other->name, type->name) == 0)
             return mr_fail(MR_ERROR_DATA, "the %s type \"%s\" of %s already exists, from %s: give it another name",
                            type->inputs ? "stage" : "source", type->name, origin(type), origin(other));
+    }
+    return MR_OK;
+}
+
+/* Whether the kinds of results of all types are those of their names. */
+static int check_kinds(const mr_type_list *list) {
+    mr_kinds kinds = mr_kinds_built_in();
+    for (size_t i = 0; i < list->count; i++) {
+        char why[256];
+        if (!mr_kinds_add(&kinds, list->item[i]->kinds))
+            continue;
+        snprintf(why, sizeof why, "%s", mr_message());
+        return mr_fail(MR_ERROR_DATA, "the stage type \"%s\" of %s: %s", list->item[i]->name, origin(list->item[i]),
+                       why);
     }
     return MR_OK;
 }
@@ -38,18 +54,21 @@ int mr_type_list_add(mr_type_list *list, const mr_stage_type *const *types, bool
         memcpy(item, list->item, list->count * sizeof *item);
     mr_free(list->item);
     list->item = item;
-    for (size_t i = 0; i < more; i++) {
+    int status = MR_OK;
+    for (size_t i = 0; i < more && !status; i++) {
         if (holds(list, types[i]))
             continue;
-        int status = own_names ? check_name(list, types[i]) : MR_OK;
-        if (status) {
-            list->count = before;
-            list->item[before] = NULL;
-            return status;
-        }
-        list->item[list->count++] = types[i];
+        status = own_names ? check_name(list, types[i]) : MR_OK;
+        if (!status)
+            list->item[list->count++] = types[i];
     }
-    return MR_OK;
+    if (!status)
+        status = check_kinds(list);
+    if (status) {
+        list->count = before;
+        list->item[before] = NULL;
+    }
+    return status;
 }
 
 void mr_type_list_fini(mr_type_list *list) {

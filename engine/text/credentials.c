@@ -40,7 +40,7 @@ static int refuse(mr_yaml *node, mr_arena *arena, mr_diagnostics *diagnostics, m
                        doubt == MR_URL_SIGNS ? "in a password write / as %2F, ? as %3F, # as %23 and @ as %40, or give "
                                                "`user` and `password_file`; in a path write @ as %40"
                                              : "write SCHEME://USER:PASSWORD@HOST/PATH",
-                       doubt == MR_URL_SIGNS ? "this URL has a user, and an \"@\" behind its host: where the password "
+                       doubt == MR_URL_SIGNS ? "this URL has a user, and an \"@\" after its host: where the password "
                                                "ends is not clear"
                                              : "this looks like a URL with a password, but has no \"://\"");
 }

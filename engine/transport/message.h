@@ -12,7 +12,7 @@
 #include "millrace/stage.h"
 
 /* Versions of the protocol that are spoken here. */
-enum { MR_PROTOCOL_OLDEST = 2, MR_PROTOCOL_NEWEST = 2 };
+enum { MR_PROTOCOL_OLDEST = 3, MR_PROTOCOL_NEWEST = 3 };
 enum { MR_DIGEST_BYTES = 32 };
 
 typedef enum mr_cut_kind {
@@ -84,6 +84,8 @@ typedef struct mr_cut_message {
             uint8_t digest[MR_DIGEST_BYTES];
             const char *cut, *formats, *memory;
             uint64_t refused; /* the session that ended because a message of the sender was malformed; 0: none */
+            const uint32_t *kinds;
+            size_t kind_count;
         } hello;
         struct {
             uint32_t version;

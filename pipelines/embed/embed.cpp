@@ -28,7 +28,7 @@ int negotiate(mr_negotiation *negotiation) {
     const mr_format tensor = number();
     const mr_format_set set = mr_format_set_of(&tensor);
     negotiation->outputs[0].follows = 0;
-    return mr_promise_result(negotiation, 0, MR_RESULT_TENSOR, "brightness", &set);
+    return mr_promise_result(negotiation, 0, mr_kind_tensor(), "brightness", &set);
 }
 
 float brightness(const mr_frame &frame, std::int64_t step) {
@@ -117,7 +117,7 @@ struct answers {
 // Picture number n is n * 20 on even rows and columns, which step 2 reads, and something else between them.
 void on_answer(void *context, const char *source, const mr_frame *frame) {
     auto *got = static_cast<answers *>(context);
-    const mr_result *result = mr_frame_result(frame, MR_RESULT_TENSOR, "brightness");
+    const mr_result *result = mr_frame_result(frame, mr_kind_tensor(), "brightness");
     const double expected = static_cast<double>(frame->identity.seq) * 20;
     const float value = result ? *static_cast<const float *>(static_cast<const void *>(result->data)) : NAN;
     std::printf("%s %llu: %.1f\n", source, static_cast<unsigned long long>(frame->identity.seq),

@@ -16,7 +16,7 @@ static int negotiate(mr_negotiation *negotiation) {
     const mr_format tensor = number();
     const mr_format_set set = mr_format_set_of(&tensor);
     negotiation->outputs[0].follows = 0;
-    return mr_promise_result(negotiation, 0, MR_RESULT_TENSOR, "darkness", &set);
+    return mr_promise_result(negotiation, 0, mr_kind_tensor(), "darkness", &set);
 }
 
 /* Plane 0 of all layouts below is luma, a byte for each pixel; rows are `stride` bytes apart. */

@@ -77,10 +77,7 @@ static void close_decode(mr_stage *self) {
 /* ---- pictures -------------------------------------------------------------------------------------------------- */
 
 static int64_t interval_of(const mr_frame *packet) {
-    const mr_media *media = packet->media;
-    if (packet->duration_ns > 0 || media->rate_num <= 0 || media->rate_den <= 0)
-        return packet->duration_ns > 0 ? packet->duration_ns : 0;
-    return av_rescale(1000000000, media->rate_den, media->rate_num);
+    return packet->duration_ns > 0 ? packet->duration_ns : mr_media_interval_ns(packet->media);
 }
 
 /* The first picture of a packet behind that number that is shown later than that time, if it is decoded and shown at

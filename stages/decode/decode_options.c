@@ -39,7 +39,7 @@ const mr_option mr_decode_options[] = {
      .help = "leave out, before they are decoded, pictures that no other depends on, or all but key frames"},
     {.name = "damaged", .neutral = true, .kind = MR_OPTION_ENUM, .offset = FIELD(damaged), .fallback = "drop",
      .choices = damaged_choices,
-     .help = "drop pictures that the decoder finds damaged or that lack packets, and those behind them or behind "
+     .help = "drop pictures that the decoder finds damaged or that lack packets, and those after them or after "
              "missing packets up to the next that needs none of them, counted as corrupt, or keep them; mark: keep "
              "them, with `damaged` in their records. If the stream shows that no other picture depends on a damaged "
              "one, it alone is dropped. Damage that the decoder does not notice (a few bytes of H.264, most of HEVC, "
@@ -139,8 +139,8 @@ static void plan_reduced(mr_negotiation *negotiation) {
     else {
         pictures->width.min = reduced_side(pictures->width.min);
         pictures->height.min = reduced_side(pictures->height.min);
-        mr_remark(negotiation, "decodes JPEG at 1/8 or 1/4 of its size where those behind make that at least %d times "
-                  "smaller again", MR_REDUCED_LEAST);
+        mr_remark(negotiation, "decodes JPEG at 1/8 or 1/4 of its size where the stages after it make that at least %d "
+                  "times smaller again", MR_REDUCED_LEAST);
     }
 }
 

@@ -89,6 +89,6 @@ void mr_still_note(mr_still_notes *notes, const mr_stage *self, const mr_frame *
 void mr_still_sum_up(const mr_still_notes *notes, const mr_stage *self) {
     if (notes->pictures > 1)
         mr_stage_warn(self,
-                      "%s: %" PRIu64 " pictures were read whose files hold more behind them; --log info names them",
+                      "%s: %" PRIu64 " pictures were read whose files hold more after their end; --log info names them",
                       self->source_id, notes->pictures);
 }

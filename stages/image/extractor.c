@@ -34,7 +34,7 @@ static layout lay_out(const mr_preprocess_params *look, const mr_format *tensor,
 int mr_extractor_promise_result(mr_negotiation *n, const mr_format *tensor, const char *name) {
     const mr_format_set set = mr_format_set_of(tensor);
     n->outputs[0].follows = 0;
-    return mr_promise_result(n, 0, MR_RESULT_TENSOR, name, &set);
+    return mr_promise_result(n, 0, mr_kind_tensor(), name, &set);
 }
 
 void mr_extractor_add_work(mr_negotiation *n, int launches, mr_classical_cost cost) {

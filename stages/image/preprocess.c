@@ -390,7 +390,7 @@ static const mr_option roi_fields[] = {
 #define FIELD(field) .name = #field, .offset = offsetof(options, field)
 static const mr_option table[] = {
     {FIELD(size), .kind = MR_OPTION_SIZE, .fallback = "auto", .min = 1, .max = MR_PREPROCESS_MAX_SIDE, .unit = "px",
-     .help = "width and height of the result; auto: the size that the model behind accepts"},
+     .help = "width and height of the result; auto: the size that the model after it accepts"},
     {FIELD(fit), .kind = MR_OPTION_ENUM, .fallback = "stretch", .choices = fits,
      .help = "how a picture of another shape fits: stretched, cut around the centre, or whole with bars"},
     {FIELD(crop_fraction), .kind = MR_OPTION_DOUBLE, .fallback = "1", .min = 0.01, .max = 1.0,
@@ -416,9 +416,9 @@ static const mr_option table[] = {
     {FIELD(std), .kind = MR_OPTION_DOUBLES,
      .help = "divisor of the difference: one value, or red, green, blue whatever the order"},
     {FIELD(dtype), .kind = MR_OPTION_ENUM, .fallback = "auto", .choices = dtype_names,
-     .help = "type of the values; auto: the one that the model behind accepts, else f32"},
+     .help = "type of the values; auto: the one that the model after it accepts, else f32"},
     {FIELD(layout), .kind = MR_OPTION_ENUM, .fallback = "auto", .choices = layout_names,
-     .help = "channels before or behind rows and columns; auto: as the model behind takes them, else nchw"},
+     .help = "channels before or after rows and columns; auto: as the model after it takes them, else nchw"},
     MR_OPTIONS_END};
 #undef FIELD
 

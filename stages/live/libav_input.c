@@ -21,7 +21,6 @@
  * bytes. */
 static const char analyze_us[] = "500000", probe_bytes[] = "2000000";
 
-static const AVRational nanoseconds = {1, 1000000000};
 
 /* How often libavformat may ask whether to stop, without a pause, while it opens a connection that is not of HTTP: RTMP
  * reads pieces of 128 bytes. Of RTP, whose bytes are not counted, RTP_BYTES of a picture come between two of these. */
@@ -386,8 +385,7 @@ static int describe(mr_libav_input *input) {
 }
 
 static int64_t to_ns(const mr_libav_input *input, int64_t time) {
-    return time == AV_NOPTS_VALUE || input->timeless ? MR_NO_TIME
-                                                     : av_rescale_q(time, input->stream->time_base, nanoseconds);
+    return input->timeless ? MR_NO_TIME : mr_ticks_ns(time, 0, input->stream->time_base);
 }
 
 /* The demuxer of joined JPEGs counts 25 pictures a second, however they come. */
@@ -568,9 +566,8 @@ int mr_libav_input_open(mr_libav_input *input, const mr_connection_params *param
     int error = has_bytes(params->url) ? open_bytes(input, &input->io) : 0;
     int status = error ? fail(input, error, "it cannot be opened") : open_answer(input);
     /* A recording begins at 0, as a file does. */
-    if (!status && input->format && input->recorded && input->stream->start_time != AV_NOPTS_VALUE)
-        mr_hls_times_begin(&input->times,
-                           av_rescale_q(input->stream->start_time, input->stream->time_base, nanoseconds));
+    if (!status && input->format && input->recorded)
+        mr_hls_times_begin(&input->times, to_ns(input, input->stream->start_time));
     input->deadline_ns = 0;
     return status;
 }
@@ -655,7 +652,7 @@ static int begin_run(mr_libav_input *input) {
         input->marks = (mr_ts_marks){0};
     int status = open_by_format(input);
     input->times.is_anew |= !status && !input->replaced && mr_hls_is_anew(input->hls);
-    input->seam = true;
+    input->seam |= status || input->replaced || !mr_hls_continues(input->hls);
     return status;
 }
 
@@ -669,6 +666,7 @@ int mr_libav_input_read(mr_libav_input *input, mr_packet *packet) {
         return status;
     const bool lost = mark(input);
     AVPacket *from = input->packet;
+    mr_packet_bound(from, input->stream->time_base);
     /* Where recordings were joined their clock begins anew. Playlists say so themselves, and that of a live stream is
      * live_times.h's. */
     const bool anew = input->recorded && !input->hls &&
@@ -677,7 +675,7 @@ int mr_libav_input_read(mr_libav_input *input, mr_packet *packet) {
     packet->flags = mr_packet_flags(from) | (lost || anew ? MR_FRAME_SEAM : 0);
     packet->pts_ns = to_ns(input, from->pts);
     packet->dts_ns = to_ns(input, from->dts);
-    packet->duration_ns = input->timeless ? 0 : av_rescale_q(from->duration, input->stream->time_base, nanoseconds);
+    packet->duration_ns = input->timeless ? 0 : mr_ticks_ns(from->duration, 0, input->stream->time_base);
     mr_hls_times_pass(&input->times, packet);
     if (input->hls)
         mr_hls_note_picture(input->hls);

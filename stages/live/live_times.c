@@ -9,14 +9,6 @@ void mr_live_times_begin(mr_live_times *times, mr_live_clock clock) {
     *times = (mr_live_times){.clock = clock};
 }
 
-/* Within 73 years, so that sums of them do not overflow. */
-static int64_t bounded(int64_t time_ns) {
-    static const int64_t most_ns = INT64_MAX / 4;
-    return time_ns == MR_NO_TIME || (time_ns <= most_ns && time_ns >= -most_ns) ? time_ns
-           : time_ns > 0                                                       ? most_ns
-                                                                               : -most_ns;
-}
-
 static int64_t later(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
@@ -45,7 +37,7 @@ static void shift(mr_live_times *times, mr_packet *packet, bool has_dts) {
         times->jumps++;
     }
     if (packet->pts_ns != MR_NO_TIME)
-        packet->pts_ns += times->shift_ns;
+        packet->pts_ns = mr_time_bound(packet->pts_ns + times->shift_ns);
     if (has_dts)
         packet->dts_ns += times->shift_ns;
 }
@@ -68,9 +60,9 @@ static int64_t date_of(int64_t monotonic_ns) {
 }
 
 void mr_live_times_pass(mr_live_times *times, mr_packet *packet) {
-    bool has_dts = packet->dts_ns != MR_NO_TIME;
-    packet->pts_ns = bounded(packet->pts_ns);
-    packet->dts_ns = bounded(packet->dts_ns);
+    packet->pts_ns = mr_time_bound(packet->pts_ns);
+    packet->dts_ns = mr_time_bound(packet->dts_ns);
+    const bool has_dts = packet->dts_ns != MR_NO_TIME;
     if (packet->pts_ns == MR_NO_TIME && !has_dts)
         invent(times, packet);
     else

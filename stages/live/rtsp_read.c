@@ -353,11 +353,10 @@ static bool is_other(mr_rtsp *rtsp, const mr_rtp_unit *unit) {
     return version != rtsp->version;
 }
 
-/* In ns; MR_NO_TIME beyond 100 years, which only a sender reaches that makes its times up. */
+/* Only a sender that makes its times up goes beyond the bounds. */
 static int64_t ns_of(const mr_rtsp *rtsp, int64_t time) {
-    static const int64_t most_s = 100LL * 366 * 86400;
-    const int64_t rate = rtsp->sdp.rate, seconds = time / rate;
-    return seconds > -most_s && seconds < most_s ? seconds * second_ns + time % rate * second_ns / rate : MR_NO_TIME;
+    const int64_t rate = rtsp->sdp.rate;
+    return mr_time_step(time % rate * second_ns / rate, time / rate, second_ns);
 }
 
 /* A clock that runs many times slower or faster than announced, such as one of 1 kHz that is announced as 90 kHz. */

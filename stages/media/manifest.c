@@ -9,6 +9,7 @@
 
 #include "engine/base/file.h"
 #include "engine/base/memory.h"
+#include "engine/base/units.h"
 #include "engine/base/utf8.h"
 #include "millrace/status.h"
 #include "stages/media/media_list.h"
@@ -82,9 +83,9 @@ static int read_split(const manifest *list, const char *text, mr_split *split) {
 /* Seconds, at most 1,000 hours, as those of the options of `media`; to the microsecond. */
 static int read_time(const manifest *list, int name, const char *text, int64_t *to) {
     static const double longest_s = 3.6e6;
-    char *end = NULL;
-    double seconds = text[strspn(text, "+-.0123456789eE")] ? NAN : strtod(text, &end);
-    if (!(seconds >= 0 && seconds <= longest_s) || *end)
+    const char *end;
+    double seconds;
+    if (!mr_units_number(text, &seconds, &end) || *end || seconds < 0 || seconds > longest_s)
         return REFUSE(list, "%s is a time in seconds, such as 12.5, not \"%s\"", names[name], text);
     *to = llround(seconds * 1e6) * 1000;
     return MR_OK;
@@ -160,7 +161,7 @@ static int take_field(manifest *list, char **at, size_t *lines, char **field, bo
             return REFUSE(list, "a quote is not closed");
         from += strspn(from, blanks);
         if (*from && *from != ',' && *from != '\n' && *from != '\r')
-            return REFUSE(list, "text behind a closing quote");
+            return REFUSE(list, "text after a closing quote");
     } else {
         for (; *from && *from != ',' && *from != '\n' && (*from != '\r' || from[1] != '\n'); *to++ = *from++)
             if (*from == '"')

@@ -211,6 +211,27 @@ int mr_packet_keep(AVPacket *packet, mr_plane *plane) {
     return MR_OK;
 }
 
+int64_t mr_ticks_ns(int64_t ticks, int64_t origin, AVRational base) {
+    int64_t since;
+    if (ticks == AV_NOPTS_VALUE || origin == AV_NOPTS_VALUE || __builtin_sub_overflow(ticks, origin, &since))
+        return MR_NO_TIME;
+    return mr_time_bound(av_rescale_q(since, base, (AVRational){1, 1000000000}));
+}
+
+static int64_t bound(int64_t ticks, AVRational base) {
+    const bool within = ticks >= -MR_MOST_TIME_NS && ticks <= MR_MOST_TIME_NS;
+    return within && mr_ticks_ns(ticks, 0, base) != MR_NO_TIME ? ticks : AV_NOPTS_VALUE;
+}
+
+void mr_packet_bound(AVPacket *packet, AVRational base) {
+    static const int64_t day_ns = INT64_C(86400000000000);
+    const int64_t lasts_ns = mr_ticks_ns(packet->duration, 0, base);
+    packet->pts = bound(packet->pts, base);
+    packet->dts = bound(packet->dts, base);
+    if (lasts_ns < 0 || lasts_ns > day_ns)
+        packet->duration = 0;
+}
+
 uint32_t mr_packet_flags(const AVPacket *packet) {
     uint32_t flags = 0;
     if (packet->flags & AV_PKT_FLAG_KEY)

@@ -10,10 +10,17 @@
 #define MILLRACE_STAGES_MEDIA_MEDIA_CODEC_H
 
 #include <libavcodec/packet.h>
+#include <libavutil/rational.h>
 
 #include "millrace/frame.h"
 
 extern const mr_media_codec mr_av_codec;
+
+/* A time of a file or stream, in ns from its origin; MR_NO_TIME if one of them is not known, or not within bounds. */
+int64_t mr_ticks_ns(int64_t ticks, int64_t origin, AVRational base);
+/* Leaves out times that are not within bounds, and durations of none or of more than a day. To be called before any
+ * arithmetic with them. */
+void mr_packet_bound(AVPacket *packet, AVRational base);
 
 /* MR_FRAME_... of it. */
 uint32_t mr_packet_flags(const AVPacket *packet);

@@ -14,6 +14,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/base/nearest.h"
+#include "stages/media/media_codec.h"
 #include "stages/media/media_input.h"
 #include "stages/media/media_probe.h"
 #include "stages/media/media_reader.h"
@@ -89,7 +90,6 @@ static const char *const harmless[] = {
     "concat",    "interlace", "tinterlace", "gblur",       "boxblur",   "unsharp",    "select",
     "colorchannelmixer"};
 
-static const AVRational nanoseconds = {1, 1000000000};
 
 typedef struct lavfi_reader {
     mr_reader base;
@@ -258,11 +258,6 @@ static int copy_picture(const AVFrame *frame, mr_packet *packet) {
     return MR_OK;
 }
 
-static int64_t duration_ns(const lavfi_reader *reader) {
-    const mr_media *media = reader->media;
-    return media->rate_num ? av_rescale(1000000000, media->rate_den, media->rate_num) : 0;
-}
-
 static int read_lavfi(mr_reader *base, mr_packet *packet) {
     lavfi_reader *reader = (lavfi_reader *)base;
     av_frame_unref(reader->frame);
@@ -274,14 +269,14 @@ static int read_lavfi(mr_reader *base, mr_packet *packet) {
     if (reader->origin == AV_NOPTS_VALUE)
         reader->origin = reader->frame->pts;
     AVRational time_base = reader->api->av_buffersink_get_time_base(reader->sink);
-    int64_t pts_ns = av_rescale_q(reader->frame->pts - reader->origin, time_base, nanoseconds);
+    int64_t pts_ns = mr_ticks_ns(reader->frame->pts, reader->origin, time_base);
     if (reader->params.end_ns > 0 && pts_ns >= reader->params.end_ns)
         return MR_END;
     int status = copy_picture(reader->frame, packet);
     if (status)
         return status;
     packet->pts_ns = packet->dts_ns = pts_ns;
-    packet->duration_ns = duration_ns(reader);
+    packet->duration_ns = mr_media_interval_ns(reader->media);
     packet->flags = MR_FRAME_KEY;
     packet->media = mr_media_ref(reader->media);
     return MR_OK;

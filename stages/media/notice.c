@@ -111,8 +111,7 @@ static int draw(const mr_notice *notice, const char *text, mr_size size, const m
 
 static int64_t period_of(const mr_media *like) {
     enum { MOST = 60 };
-    bool known = like && like->rate_num > 0 && like->rate_den > 0;
-    int64_t period_ns = known ? av_rescale(second_ns, like->rate_den, like->rate_num) : second_ns;
+    const int64_t known_ns = like ? mr_media_interval_ns(like) : 0, period_ns = known_ns ? known_ns : second_ns;
     return period_ns > second_ns / MOST ? period_ns : second_ns / MOST;
 }
 

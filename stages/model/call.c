@@ -245,7 +245,7 @@ void mr_call_count(const mr_call *call, mr_negotiation *n) {
     n->work.call_bytes = counted.weight_bytes;
     n->work.more_bytes = inside > 0 ? inside / n->batch : 0;
     if (counted.missing)
-        mr_leave_uncounted(n, "%s%s", counted.why, counted.missing > 1 ? ", and others behind it" : "");
+        mr_leave_uncounted(n, "%s%s", counted.why, counted.missing > 1 ? ", and others after it" : "");
 }
 
 /* ---- running --------------------------------------------------------------------------------------------------- */
@@ -320,7 +320,7 @@ int mr_call_run(const mr_call *call, mr_io *io, uint8_t *block) {
     return status ? status : mr_model_enqueue(&call->binding, mr_io_stream(io), inputs, outputs);
 }
 
-int64_t mr_call_rows(const mr_call *call, uint8_t *block, size_t output, mr_format *format, const uint8_t **data) {
+int64_t mr_call_rows(const mr_call *call, uint8_t *block, size_t output, mr_format *format, void **data) {
     const int axis = call->binding.rows_axis[output];
     int64_t rows;
     memcpy(&rows, block + call->output_at[output], sizeof rows);

@@ -58,7 +58,7 @@ int mr_call_run(const mr_call *call, mr_io *io, uint8_t *block);
 
 /* Of an output sized by values (mr_binding.rows_axis), once the run is done: the number of rows that there were; its
  * format, with those that are kept, and their numbers. */
-int64_t mr_call_rows(const mr_call *call, uint8_t *block, size_t output, mr_format *format, const uint8_t **data);
+int64_t mr_call_rows(const mr_call *call, uint8_t *block, size_t output, mr_format *format, void **data);
 /* Item `index` of an output in a block. */
 uint8_t *mr_call_item(const mr_call *call, uint8_t *block, size_t output, size_t index);
 

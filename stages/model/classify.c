@@ -136,7 +136,7 @@ static const char *list_results(const mr_planned_input *input, char *text, size_
     size_t used = 0;
     text[0] = 0;
     for (const mr_planned_result *result = input->results; result && used < bytes; result = result->next)
-        if (result->kind == MR_RESULT_TENSOR)
+        if (result->kind == mr_kind_tensor())
             used += (size_t)snprintf(text + used, bytes - used, "%s\"%s\", a %s", used ? "; " : "", result->name,
                                      mr_format_set_print(&result->set, one, sizeof one));
     return text;
@@ -384,7 +384,7 @@ static int negotiate(mr_negotiation *n) {
     if (!status && !o->head)
         status = check_threshold(n, o, NULL);
     if (status || n->offline)
-        return status ? status : mr_promise_result(n, 0, MR_RESULT_CLASSES, NULL, NULL);
+        return status ? status : mr_promise_result(n, 0, mr_kind_classes(), NULL, NULL);
     return o->head ? check_head(n, o, length) : check_files(n, o, length);
 }
 
@@ -576,7 +576,7 @@ static int emit(mr_io *io, const job *j, scratch *s, size_t index) {
     mr_result *result = NULL;
     int status = mr_io_share(io, mr_io_input_at(io, 0, index), &frame);
     if (!status && !(frame->flags & MR_FRAME_AWAY))
-        status = mr_io_add_result(io, frame, MR_RESULT_CLASSES, j->most, &result);
+        status = mr_io_add_result(io, frame, mr_kind_classes(), j->most, &result);
     if (!status) {
         mr_download_add(&s->home, result, s->best + index * best_bytes(j->most));
         return mr_io_emit(io, 0, frame);
@@ -610,7 +610,7 @@ static int process(mr_stage *self, mr_io *io) {
 static const mr_option table[] = {
     {FIELD(head), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "head",
      .help =
-         "the folder of a trained classifier, with its weights, labels and activation; refused behind other stages "
+         "the folder of a trained classifier, with its weights, labels and activation; refused after other stages "
          "than those that it was trained with"},
     {FIELD(force), .kind = MR_OPTION_BOOL, .fallback = "false", .neutral = true,
      .help = "take the head even if it was trained with other stages, like --force; every summary reports it"},
@@ -650,7 +650,7 @@ const mr_stage_type mr_classify_stage = {
             "SHA-256 of each other file and the digest of the stages that made its vectors; `labels.txt`, a class a "
             "line; `weights.npy`, classes x (features + 1), for the kinds softmax, logistic, squared-hinge and "
             "prototypes; `layer-1.npy`, `layer-2.npy` and so on, units x (inputs + 1), of a perceptron; "
-            "`vectors.npy`, the kept vectors with -|v|^2 / 2 behind each, and `classes.npy`, their classes, of "
+            "`vectors.npy`, the kept vectors with -|v|^2 / 2 after each, and `classes.npy`, their classes, of "
             "neighbors; `head.sig`, the Ed25519 signature of `head.json`, and `head.pub`, the public key, if it is "
             "signed. All kinds run on all devices. On a processor with `batch: 1` a score is bit for bit that of "
             "`millrace evaluate`.",

@@ -152,13 +152,22 @@ static bool add_rows(const state *s, size_t i, mr_buffer *buffer, mr_result *res
     return rows > result->format.dims[s->call.binding.rows_axis[i]];
 }
 
-static int add_tensors(state *s, mr_io *io, mr_frame *frame, size_t index, mr_buffer *buffer) {
+/* The first is told at once, since a run may last for months; the number of all comes at its end. */
+static void note_cut(const mr_stage *self) {
+    state *s = self->state;
+    if (!atomic_fetch_add(&s->cut, 1))
+        mr_stage_warn(self, "a frame has more rows than max_rows (%lld): it keeps the first of them",
+                      (long long)((const options *)self->options)->max_rows);
+}
+
+static int add_tensors(const mr_stage *self, mr_io *io, mr_frame *frame, size_t index, mr_buffer *buffer) {
+    const state *s = self->state;
     bool cut = false;
     int status = MR_OK;
     /* Last first: results are a list with the newest in front, so the model's first output ends up in front. */
     for (size_t i = s->call.binding.output_count; i-- > 0 && !status;) {
         mr_result *result = NULL;
-        status = mr_io_add_result(io, frame, MR_RESULT_TENSOR, 0, &result);
+        status = mr_io_add_result(io, frame, mr_kind_tensor(), 0, &result);
         if (status)
             return status;
         result->name = s->model->outputs[s->call.binding.output[i]].name;
@@ -170,12 +179,12 @@ static int add_tensors(state *s, mr_io *io, mr_frame *frame, size_t index, mr_bu
             result->data = mr_call_item(&s->call, buffer->data, i, index);
     }
     if (cut)
-        atomic_fetch_add(&s->cut, 1);
+        note_cut(self);
     return status;
 }
 
 static int process(mr_stage *self, mr_io *io) {
-    state *s = self->state;
+    const state *s = self->state;
     mr_buffer *buffer = NULL;
     int status = mr_io_buffer(io, 0, s->call.output_bytes, &buffer);
     if (!status)
@@ -184,7 +193,7 @@ static int process(mr_stage *self, mr_io *io) {
         mr_frame *frame = NULL;
         status = mr_io_share(io, mr_io_input_at(io, 0, i), &frame);
         if (!status)
-            status = add_tensors(s, io, frame, i, buffer);
+            status = add_tensors(self, io, frame, i, buffer);
         if (!status)
             status = mr_io_emit(io, 0, frame);
         else
@@ -224,7 +233,7 @@ const mr_stage_type mr_infer_stage = {
     .name = "infer",
     .summary = "runs any ONNX model and adds its outputs to the frame as named tensors",
     .help = "A model with several inputs is written with join: {ITS_INPUT: stage, OTHER_INPUT: stage}. The frame's "
-            "payload goes on unchanged; classify and jsonl find the tensors among its results. Outputs of f32, u8, i32 "
+            "payload stays unchanged; classify and jsonl find the tensors among its results. Outputs of f32, u8, i32 "
             "and i64 stay as they are; f16, bf16 and f64 become f32, bool becomes u8, i8, i16 and u16 become i32, u32 "
             "and u64 become i64. Strings, sequences and maps are refused. An output whose size depends on values "
             "(NonZero, NonMaxSuppression) is a list of at most `max_rows`, which may be empty; it is made on the "

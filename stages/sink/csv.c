@@ -5,12 +5,13 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
+#include "engine/base/utf8.h"
 #include "stages/list.h"
 #include "stages/sink/text_sink.h"
 
 typedef struct options {
     mr_text_options text;
-    bool captured, id, state;
+    bool captured, id, state, escape_formulas;
 } options;
 
 typedef struct state {
@@ -18,6 +19,7 @@ typedef struct state {
     char *text; /* the record in the making; grows to the longest one and stays */
     size_t bytes, capacity;
     bool failed; /* it could not grow */
+    bool escapes; /* escape_formulas */
     char header[128];
 } state;
 
@@ -29,6 +31,7 @@ static int open_sink(mr_stage *self) {
     const options *given = self->options;
     state *at = self->state;
     const mr_text_form form = {mr_written_take_row, mr_written_finish_rows, at->header, "\r\n"};
+    at->escapes = given->escape_formulas;
     snprintf(at->header, sizeof at->header, "source,epoch,seq,sub,pts,file,label,rank,index,class,score%s%s%s\r\n",
              given->captured ? ",captured" : "", given->id ? ",id" : "", given->state ? ",state" : "");
     return mr_text_sink_open(self, &form);
@@ -49,19 +52,24 @@ static void add(state *at, const char *text, size_t bytes) {
     at->bytes += bytes;
 }
 
+/* Characters as they are, quotes doubled, and question marks for bytes that are no characters. */
+static void add_characters(state *at, const char *text) {
+    for (size_t left = strlen(text), bytes; left; text += bytes, left -= bytes) {
+        bytes = mr_utf8_bytes(text, left);
+        add(at, !bytes ? "?" : *text == '"' ? "\"\"" : text, !bytes ? 1 : *text == '"' ? 2 : bytes);
+        bytes += !bytes;
+    }
+}
+
 /* A field that holds a comma, a quote or a line break stands in quotes, its own quotes doubled. */
 static void add_text(state *at, const char *text, const char *end) {
-    if (!text)
-        text = "";
-    size_t bytes = strlen(text);
-    if (!strpbrk(text, ",\"\r\n")) {
-        add(at, text, bytes);
-    } else {
-        add(at, "\"", 1);
-        for (size_t i = 0; i < bytes; i++)
-            add(at, text[i] == '"' ? "\"\"" : text + i, text[i] == '"' ? 2 : 1);
-        add(at, "\"", 1);
-    }
+    text = text ? text : "";
+    const char *quote = strpbrk(text, ",\"\r\n") ? "\"" : "";
+    add(at, quote, strlen(quote));
+    if (at->escapes && *text && strchr("=+-@\t\r", *text))
+        add(at, "'", 1);
+    add_characters(at, text);
+    add(at, quote, strlen(quote));
     add(at, end, strlen(end));
 }
 
@@ -112,7 +120,7 @@ static void add_row(state *at, const mr_stage *self, const mr_frame *frame, cons
 static int process(mr_stage *self, mr_io *io) {
     state *at = self->state;
     const mr_frame *frame = mr_io_input(io);
-    const mr_result *result = mr_frame_result(frame, MR_RESULT_CLASSES, NULL);
+    const mr_result *result = mr_frame_result(frame, mr_kind_classes(), NULL);
     int answer;
     if (!mr_text_sink_ready(self, io, &answer))
         return answer;
@@ -146,6 +154,10 @@ static const mr_option option_table[] = {
      .help = "one more column: what the program that sent the frame calls it (zmq.pull, zmq.sub)"},
     {.name = "state", .kind = MR_OPTION_BOOL, .offset = offsetof(options, state), .fallback = "false",
      .help = "one more column, the last: damaged (decode: damaged: mark), away (media: on_away: picture), else empty"},
+    {.name = "escape_formulas", .kind = MR_OPTION_BOOL, .offset = offsetof(options, escape_formulas),
+     .fallback = "false",
+     .help = "put an apostrophe before texts that a spreadsheet would take for a formula: those that begin with =, +, "
+             "-, @ or a tab"},
     MR_OPTIONS_END,
 };
 

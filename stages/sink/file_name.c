@@ -8,16 +8,25 @@
 
 #include "millrace/status.h"
 
-static const char *const tokens[] = {"{source}", "{number}", "{time}"};
+enum { SOURCE, NUMBER, TIME, EPOCH, SEQ, SUB, TOKENS };
+static const char *const tokens[] = {"{source}", "{number}", "{time}", "{epoch}", "{seq}", "{sub}"};
 static const char time_digits[] = "00000000T000000Z";
-enum { SOURCE, NUMBER, TIME, TOKENS };
 
-/* The token that the text begins with; TOKENS if there is none. */
-static int token_at(const char *text) {
+typedef unsigned token_set;
+static const token_set OF_FILES = 1U << SOURCE | 1U << NUMBER | 1U << TIME;
+static const token_set OF_PICTURES = 1U << SOURCE | 1U << EPOCH | 1U << SEQ | 1U << SUB;
+
+/* The token of the set that the text begins with; TOKENS if there is none. */
+static int token_at(const char *text, token_set set) {
     int token = 0;
-    while (token < TOKENS && strncmp(text, tokens[token], strlen(tokens[token])) != 0)
+    while (token < TOKENS && (!(set >> token & 1) || strncmp(text, tokens[token], strlen(tokens[token])) != 0))
         token++;
     return token;
+}
+
+/* Past the token, or the character that is none. */
+static const char *next_of(const char *at, int token) {
+    return at + (token < TOKENS ? strlen(tokens[token]) : 1);
 }
 
 const char *mr_file_name_ending(const char *name) {
@@ -31,22 +40,36 @@ static bool runs_together(const char *pattern, const char *number) {
     const char *after = number + strlen(tokens[NUMBER]), *before = number;
     while (before > pattern && isdigit((unsigned char)before[-1]))
         before--;
-    return token_at(after) < TOKENS || isdigit((unsigned char)*after) || (before > pattern && before[-1] == '}');
+    return token_at(after, OF_FILES) < TOKENS || isdigit((unsigned char)*after) ||
+           (before > pattern && before[-1] == '}');
+}
+
+/* Whether the text has no slash, and each brace belongs to a token of the set. */
+static bool is_pattern(const char *text, token_set set) {
+    for (int token; *text; text = next_of(text, token)) {
+        token = token_at(text, set);
+        if (*text == '/' || (token == TOKENS && (*text == '{' || *text == '}')))
+            return false;
+    }
+    return true;
 }
 
 int mr_file_name_check(const char *pattern) {
-    for (const char *at = pattern; *at; at++) {
-        int token = token_at(at);
-        if (*at == '/' || (token == TOKENS && (*at == '{' || *at == '}')))
-            return mr_fail(MR_ERROR_CONFIG, "name may hold {source}, {number} and {time}, and no slash: \"%s\"",
-                           pattern);
-        if (token == NUMBER && runs_together(pattern, at))
+    const char *number = strstr(pattern, tokens[NUMBER]);
+    if (!is_pattern(pattern, OF_FILES))
+        return mr_fail(MR_ERROR_CONFIG, "name may hold {source}, {number} and {time}, and no slash: \"%s\"", pattern);
+    for (; number; number = strstr(number + 1, tokens[NUMBER]))
+        if (runs_together(pattern, number))
             return mr_fail(MR_ERROR_CONFIG, "the digits of {number} would run into those beside it: write a sign that "
                            "is no digit between them, such as {source}-{number}%s", mr_file_name_ending(pattern));
-        if (token < TOKENS)
-            at += strlen(tokens[token]) - 1;
-    }
     return MR_OK;
+}
+
+int mr_picture_name_check(const char *pattern) {
+    if (is_pattern(pattern, OF_PICTURES) && strstr(pattern, tokens[SEQ]))
+        return MR_OK;
+    return mr_fail(MR_ERROR_CONFIG, "name must hold {seq}, may hold {source}, {epoch} and {sub}, and no slash, as in "
+                   "\"{source}-{seq}.jpg\", found \"%s\"", pattern);
 }
 
 bool mr_file_name_counts(const char *pattern) {
@@ -59,10 +82,21 @@ bool mr_file_name_differs(const char *pattern) {
 
 /* ---- printing ---------------------------------------------------------------------------------------------------- */
 
+typedef struct values {
+    const char *source;
+    uint64_t number; /* of the file, or of the picture in its epoch */
+    int64_t seconds;
+    uint32_t epoch, sub;
+    bool with_epoch; /* {seq} has the epoch, too */
+} values;
+
 static int print_time(char *text, size_t room, int64_t seconds) {
-    struct tm utc;
+    struct tm utc = {0};
+    char printed[64] = "";
     time_t at = (time_t)seconds;
-    return gmtime_r(&at, &utc) ? (int)strftime(text, room, "%Y%m%dT%H%M%SZ", &utc) : 0;
+    if (gmtime_r(&at, &utc))
+        strftime(printed, sizeof printed, "%Y%m%dT%H%M%SZ", &utc);
+    return snprintf(text, room, "%s", printed);
 }
 
 static int print_source(char *text, size_t room, const char *source) {
@@ -72,30 +106,44 @@ static int print_source(char *text, size_t room, const char *source) {
     return length;
 }
 
-static int print_token(char *text, size_t room, int token, const char *source, uint64_t number, int64_t seconds) {
+static int print_token(char *text, size_t room, int token, const values *of) {
     switch (token) {
     case SOURCE:
-        return print_source(text, room, source);
-    case NUMBER:
-        return snprintf(text, room, "%06" PRIu64, number);
+        return print_source(text, room, of->source);
+    case TIME:
+        return print_time(text, room, of->seconds);
+    case EPOCH:
+        return snprintf(text, room, "%" PRIu32, of->epoch);
+    case SUB:
+        return snprintf(text, room, "%" PRIu32, of->sub);
     default:
-        return print_time(text, room, seconds);
+        return of->with_epoch ? snprintf(text, room, "%" PRIu32 "-%06" PRIu64, of->epoch, of->number)
+                              : snprintf(text, room, "%06" PRIu64, of->number);
     }
 }
 
-int mr_file_name_print(char name[MR_OUTPUT_NAME], const char *pattern, const char *source, uint64_t number,
-                        int64_t seconds, int again) {
-    const char *stop = mr_file_name_ending(pattern);
-    size_t length = 0, stem = *stop ? (size_t)(stop - pattern) : strlen(pattern);
-    for (const char *at = pattern; length < MR_OUTPUT_NAME && at < pattern + stem;) {
-        int token = token_at(at), added = 1;
+/* Fills a pattern of `stem` bytes in. Returns the length; `room` or more: it has no room. */
+static size_t fill(char *name, size_t room, const char *pattern, size_t stem, token_set set, const values *of) {
+    size_t length = 0;
+    int token;
+    for (const char *at = pattern; length < room && at < pattern + stem; at = next_of(at, token)) {
+        token = token_at(at, set);
         if (token < TOKENS)
-            added = print_token(name + length, MR_OUTPUT_NAME - length, token, source, number, seconds);
+            length += (size_t)print_token(name + length, room - length, token, of);
         else
-            name[length] = *at;
-        at += token < TOKENS ? strlen(tokens[token]) : 1;
-        length += (size_t)added;
+            name[length++] = *at;
     }
+    if (length < room)
+        name[length] = '\0';
+    return length;
+}
+
+int mr_file_name_print(char name[MR_OUTPUT_NAME], const char *pattern, const char *source, uint64_t number,
+                       int64_t seconds, int again) {
+    const char *stop = mr_file_name_ending(pattern);
+    const size_t stem = *stop ? (size_t)(stop - pattern) : strlen(pattern);
+    size_t length = fill(name, MR_OUTPUT_NAME, pattern, stem, OF_FILES,
+                         &(values){.source = source, .number = number, .seconds = seconds});
     if (length < MR_OUTPUT_NAME && again)
         length += (size_t)snprintf(name + length, MR_OUTPUT_NAME - length, "-%d", again + 1);
     if (length < MR_OUTPUT_NAME)
@@ -103,6 +151,18 @@ int mr_file_name_print(char name[MR_OUTPUT_NAME], const char *pattern, const cha
     return length < MR_OUTPUT_NAME
                ? MR_OK
                : mr_fail(MR_ERROR_IO, "the name of a file is longer than %d bytes", MR_OUTPUT_NAME - 1);
+}
+
+int mr_picture_name_print(char *name, size_t room, const char *pattern, const char *source,
+                          const mr_identity *identity) {
+    const values of = {.source = source,
+                       .number = identity->seq,
+                       .epoch = identity->epoch,
+                       .sub = identity->sub,
+                       .with_epoch = identity->epoch && !strstr(pattern, tokens[EPOCH])};
+    return fill(name, room, pattern, strlen(pattern), OF_PICTURES, &of) < room
+               ? MR_OK
+               : mr_fail(MR_ERROR_IO, "the name of a picture's file is longer than %zu bytes", room - 1);
 }
 
 /* ---- recognising ------------------------------------------------------------------------------------------------- */
@@ -139,15 +199,21 @@ static const char *pass_token(const char *text, int token, const char *source, u
     }
 }
 
+/* The text behind what stands for the pattern up to `end`; NULL if that is not there. */
+static const char *pass(const char *text, const char *pattern, const char *end, const char *source, uint64_t *number) {
+    int token;
+    for (; text && pattern < end; pattern = next_of(pattern, token)) {
+        token = token_at(pattern, OF_FILES);
+        text = token < TOKENS ? pass_token(text, token, source, number) : *text == *pattern ? text + 1 : NULL;
+    }
+    return text;
+}
+
 bool mr_file_name_matches(const char *name, const char *pattern, const char *source, mr_file_name_parts *parts) {
-    const char *stop = mr_file_name_ending(pattern), *text = name;
+    const char *stop = mr_file_name_ending(pattern), *text;
     size_t stem = *stop ? (size_t)(stop - pattern) : strlen(pattern);
     mr_file_name_parts found = {0};
-    for (const char *at = pattern; text && at < pattern + stem;) {
-        int token = token_at(at);
-        text = token < TOKENS ? pass_token(text, token, source, &found.number) : *text == *at ? text + 1 : NULL;
-        at += token < TOKENS ? strlen(tokens[token]) : 1;
-    }
+    text = pass(name, pattern, pattern + stem, source, &found.number);
     found.again = text && *text == '-' && digits_at(text + 1);
     if (found.again)
         text += 1 + digits_at(text + 1);
@@ -160,11 +226,6 @@ bool mr_file_name_matches(const char *name, const char *pattern, const char *sou
 
 bool mr_file_name_has_source(const char *name, const char *pattern, const char *source) {
     uint64_t number;
-    const char *place = strstr(pattern, tokens[SOURCE]), *text = name;
-    for (const char *at = pattern; place && text && at <= place;) {
-        int token = token_at(at);
-        text = token < TOKENS ? pass_token(text, token, source, &number) : *text == *at ? text + 1 : NULL;
-        at += token < TOKENS ? strlen(tokens[token]) : 1;
-    }
-    return place && text;
+    const char *place = strstr(pattern, tokens[SOURCE]);
+    return place && pass(name, pattern, next_of(place, SOURCE), source, &number);
 }

@@ -1,4 +1,5 @@
-/* Names of files that a sink writes one after the other: a pattern such as "{source}-{number}.mp4". Pure functions.
+/* Names of files that a sink writes one after the other: a pattern such as "{source}-{number}.mp4", or, of pictures,
+ * "{source}-{seq}.png". What stands in place of a token is never looked at for tokens again. Pure functions.
  *
  * {source} is the id of the source, {number} counts files from 0 in six digits, {time} is when a file was begun, in
  * UTC: 20261123T081500Z. A name that exists already, or that a second file of a stream would have, gets "-2", "-3", ...
@@ -10,6 +11,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "millrace/frame.h"
 
 enum { MR_OUTPUT_NAME = 256, MR_OUTPUT_PATH = 4096 };
 
@@ -29,6 +32,13 @@ const char *mr_file_name_ending(const char *name);
 /* The name of a file; `again`: 0, or the number of files that had the name before. MR_ERROR_IO if it is too long. */
 int mr_file_name_print(char name[MR_OUTPUT_NAME], const char *pattern, const char *source, uint64_t number,
                        int64_t seconds, int again);
+
+/* Of pictures: {source}, {epoch}, {seq} in six digits, and {sub}. If the pattern has no {epoch}, {seq} has the epoch
+ * before it from the second one on. MR_ERROR_CONFIG: no {seq}, a slash, or a brace that is no token. */
+int mr_picture_name_check(const char *pattern);
+/* MR_ERROR_IO if it has no room. */
+int mr_picture_name_print(char *name, size_t room, const char *pattern, const char *source,
+                          const mr_identity *identity);
 
 /* What a name says. */
 typedef struct mr_file_name_parts {

@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,6 +10,7 @@
 #include "engine/base/file.h"
 #include "engine/base/memory.h"
 #include "stages/list.h"
+#include "stages/sink/file_name.h"
 #include "stages/sink/output.h"
 #include "stages/sink/still_encoder.h"
 
@@ -60,70 +60,6 @@ static const mr_option options[] = {
 static const mr_format_set pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload = MR_PAYLOAD_ANY}};
 static const mr_port inputs[] = {{.name = "in", .help = "pictures of any size and layout", .accepts = pictures}, {0}};
 
-/* ---- names ----------------------------------------------------------------------------------------------------- */
-
-static const char *const tokens[] = {"{source}", "{epoch}", "{seq}", "{sub}"};
-enum { SOURCE, EPOCH, SEQ, SUB, TOKENS };
-
-/* The token that the text begins with; TOKENS if there is none. */
-static int token_at(const char *text) {
-    int token = 0;
-    while (token < TOKENS && strncmp(text, tokens[token], strlen(tokens[token])) != 0)
-        token++;
-    return token;
-}
-
-/* 0 if every brace belongs to a token, and the text has no slash and has {seq}. */
-static int check_name(const char *name) {
-    bool numbered = false;
-    for (const char *at = name; *at; at++) {
-        int token = token_at(at);
-        if (*at == '/' || (token == TOKENS && (*at == '{' || *at == '}')))
-            return -1;
-        numbered |= token == SEQ;
-        if (token < TOKENS)
-            at += strlen(tokens[token]) - 1;
-    }
-    return numbered ? 0 : -1;
-}
-
-static int print_token(char *text, size_t room, int token, const mr_stage *self, const mr_identity *identity,
-                       bool with_epoch) {
-    switch (token) {
-    case SOURCE:
-        return snprintf(text, room, "%s", mr_stage_source_id(self, identity->source));
-    case EPOCH:
-        return snprintf(text, room, "%" PRIu32, identity->epoch);
-    case SUB:
-        return snprintf(text, room, "%" PRIu32, identity->sub);
-    default:
-        if (with_epoch)
-            return snprintf(text, room, "%" PRIu32 "-%06" PRIu64, identity->epoch, identity->seq);
-        return snprintf(text, room, "%06" PRIu64, identity->seq);
-    }
-}
-
-static int file_name(const mr_stage *self, const mr_identity *identity, char name[NAME_BYTES]) {
-    const images_options *given = self->options;
-    bool with_epoch = identity->epoch > 0 && !strstr(given->name, tokens[EPOCH]);
-    size_t length = 0;
-    for (const char *at = given->name; *at;) {
-        int token = token_at(at), added = 1;
-        if (token < TOKENS)
-            added = print_token(name + length, NAME_BYTES - length, token, self, identity, with_epoch);
-        else
-            name[length] = *at;
-        at += token < TOKENS ? strlen(tokens[token]) : 1;
-        length += (size_t)added;
-        if (length >= NAME_BYTES)
-            return mr_fail(MR_ERROR_IO, "the name of a picture's file is longer than %d bytes", NAME_BYTES - 1);
-    }
-    name[length] = '\0';
-    for (char *slash = name; (slash = strchr(slash, '/'));)
-        *slash = '_';
-    return MR_OK;
-}
-
 /* ---- start ----------------------------------------------------------------------------------------------------- */
 
 /* If it is not a folder, or cannot be opened, the check of all outputs refuses it. */
@@ -157,10 +93,8 @@ static int check_kind(mr_negotiation *negotiation) {
 
 static int negotiate(mr_negotiation *negotiation) {
     const images_options *given = negotiation->options;
-    if (check_name(given->name))
-        return mr_refuse(negotiation, "name",
-                         "name must hold {seq}, may hold {source}, {epoch} and {sub}, and no slash, as in "
-                         "\"{source}-{seq}.jpg\", found \"%s\"", given->name);
+    if (mr_picture_name_check(given->name))
+        return mr_refuse(negotiation, "name", "%s", mr_message());
     int status = check_kind(negotiation);
     if (status)
         return status;
@@ -276,6 +210,7 @@ static int write_file(const mr_stage *self, const char *name) {
 }
 
 static int process(mr_stage *self, mr_io *io) {
+    const images_options *given = self->options;
     images_state *state = self->state;
     const mr_frame *frame = mr_io_input(io);
     char name[NAME_BYTES];
@@ -290,7 +225,8 @@ static int process(mr_stage *self, mr_io *io) {
         return MR_DONE;
     }
     if (!status)
-        status = file_name(self, &frame->identity, name);
+        status = mr_picture_name_print(name, sizeof name, given->name,
+                                       mr_stage_source_id(self, frame->identity.source), &frame->identity);
     if (!status)
         status = write_file(self, name);
     if (status != MR_ERROR_AGAIN) {

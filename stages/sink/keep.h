@@ -27,7 +27,7 @@ typedef struct mr_keep {
      .help = "when a file is finished, files of the " whom " that are older than this are removed; 0: none are"},      \
         {.name = "keep_bytes", .kind = MR_OPTION_BYTES, .offset = bytes_offset, .fallback = "0", .max = 1e18,          \
          .help = "when a file is finished, the oldest files of the " whom " are removed until all together have at "   \
-                 "most so many bytes; 0: none are"}
+                 "most this many bytes; 0: none are"}
 
 /* Marks a file that was made. On a file system without attributes nothing happens. */
 void mr_keep_mark(const mr_stage *self, int fd);

@@ -3,8 +3,7 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
-#include "engine/base/memory.h"
-#include "engine/base/utf8.h"
+#include "engine/base/json.h"
 #include "stages/sink/output.h"
 
 /* ---- planning -------------------------------------------------------------------------------------------------- */
@@ -12,7 +11,7 @@
 /* False only if planning knows all results. */
 static bool may_carry_tensors(const mr_planned_input *input) {
     const mr_planned_result *one = input->results;
-    while (one && one->kind != MR_RESULT_TENSOR)
+    while (one && one->kind != mr_kind_tensor())
         one = one->next;
     return one || input->more_results;
 }
@@ -44,37 +43,13 @@ int mr_record_open(mr_record *at) {
 void mr_record_close(mr_record *at) {
     if (at->json)
         yajl_gen_free(at->json);
-    mr_free(at->clean);
     *at = (mr_record){0};
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------------------------ */
 
-/* File names are bytes and need not be UTF-8: every byte above 127 of such a name becomes a question mark. */
-static void put_broken_text(mr_record *at, const char *text, size_t bytes) {
-    if (at->clean_bytes < bytes) {
-        unsigned char *larger = mr_realloc(at->clean, bytes);
-        if (!larger) {
-            yajl_gen_null(at->json);
-            return;
-        }
-        at->clean = larger;
-        at->clean_bytes = bytes;
-    }
-    for (size_t i = 0; i < bytes; i++)
-        at->clean[i] = (unsigned char)text[i] < 128 ? (unsigned char)text[i] : '?';
-    yajl_gen_string(at->json, at->clean, bytes);
-}
-
-/* yajl takes overlong forms and surrogates for UTF-8, which readers of JSON refuse. */
 static void put_text(mr_record *at, const char *text) {
-    size_t bytes = text ? strlen(text) : 0;
-    if (!text)
-        yajl_gen_null(at->json);
-    else if (mr_utf8_fit(text, bytes) < bytes)
-        put_broken_text(at, text, bytes);
-    else
-        yajl_gen_string(at->json, (const unsigned char *)text, bytes);
+    mr_json_text(at->json, NULL, text);
 }
 
 static void put_key(mr_record *at, const char *key) {
@@ -150,18 +125,18 @@ static void put_class_list(mr_record *at, const mr_result *result) {
 
 /* `classes` are the newest ones; if several stages gave classes, `classes_by_stage` has them all. */
 static void put_classes(mr_record *at, const mr_frame *frame) {
-    const mr_result *newest = mr_frame_result(frame, MR_RESULT_CLASSES, NULL);
+    const mr_result *newest = mr_frame_result(frame, mr_kind_classes(), NULL);
     put_key(at, "classes");
     put_class_list(at, newest);
     bool several = false;
     for (const mr_result *one = newest ? newest->next : NULL; one; one = one->next)
-        several = several || one->kind == MR_RESULT_CLASSES;
+        several = several || one->kind == mr_kind_classes();
     if (!several)
         return;
     put_key(at, "classes_by_stage");
     yajl_gen_map_open(at->json);
     for (const mr_result *one = newest; one; one = one->next)
-        if (one->kind == MR_RESULT_CLASSES && mr_frame_result(frame, MR_RESULT_CLASSES, one->stage) == one) {
+        if (one->kind == mr_kind_classes() && mr_frame_result(frame, mr_kind_classes(), one->stage) == one) {
             put_text(at, one->stage);
             put_class_list(at, one);
         }
@@ -181,7 +156,7 @@ static void put_tensors(mr_record *at, const mr_frame *frame) {
     put_key(at, "tensors");
     yajl_gen_array_open(at->json);
     for (const mr_result *one = frame->results; one; one = one->next) {
-        if (one->kind != MR_RESULT_TENSOR)
+        if (one->kind != mr_kind_tensor())
             continue;
         yajl_gen_map_open(at->json);
         put_key(at, "stage");

@@ -1,7 +1,7 @@
 /* The record of a frame, one line of JSON: jsonl writes it to a file, zmq.pub and zmq.push send it in messages.
  *
  * A record is made in the generator's buffer, which grows to the longest one and then stays: nothing is allocated for a
- * frame. Numbers are written so that they read back as the same value. One thread at a time. */
+ * frame whose names are UTF-8. Numbers are written so that they read back as the same value. One thread at a time. */
 #ifndef MILLRACE_STAGES_SINK_RECORD_H
 #define MILLRACE_STAGES_SINK_RECORD_H
 
@@ -13,8 +13,6 @@ typedef struct mr_record {
     bool features, tensors; /* also the tensor that is the frame's payload, and its named ones; set before opening */
     const char *format;     /* of the payload that goes with the next one; NULL: none */
     yajl_gen json;
-    unsigned char *clean;   /* a text whose invalid UTF-8 was replaced */
-    size_t clean_bytes;
 } mr_record;
 
 int mr_record_open(mr_record *record);

@@ -112,7 +112,7 @@ const mr_option mr_media_option_table[] = {
      .max = LONGEST_NS, .help = "how long connecting to a stream may take"},
     {.name = "stall", .kind = MR_OPTION_DURATION, .offset = FIELD(stall), .fallback = "5s", .min = 1e8,
      .max = LONGEST_NS,
-     .help = "if no picture of a stream has come for so long, a new connection is made, whatever else its server "
+     .help = "if no picture of a stream has come for this long, a new connection is made, whatever else its server "
              "sends; the pictures of live HLS come by segments, so the duration of one is added"},
     {.name = "poll", .kind = MR_OPTION_DURATION, .offset = FIELD(poll), .fallback = "0s", .min = 0, .max = LONGEST_NS,
      .help = "of http:// and https://: the address gives one JPEG (http://camera/snapshot.jpg), which is requested "

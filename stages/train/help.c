@@ -46,12 +46,13 @@ static void answer(helping *h, mr_helper_kind kind, mr_fit_span span, const void
 
 static int greet(helping *h) {
     const mr_fit_help *help = h->help;
-    const int length = (int)strnlen((const char *)h->body.data, h->body.bytes);
-    if (strlen(h->self) != (size_t)length || memcmp(h->self, h->body.data, (size_t)length) != 0) {
+    const char *other = h->body.bytes ? (const char *)h->body.data : "";
+    const int length = (int)strnlen(other, h->body.bytes);
+    if (strlen(h->self) != (size_t)length || memcmp(h->self, other, (size_t)length) != 0) {
         answer(h, MR_HELPER_REFUSED, (mr_fit_span){0}, h->self, strlen(h->self));
         return mr_fail(MR_ERROR_CONFIG, "node %s cannot help the fit, whose bits might become others: the fit is made "
-                                        "by %.*s, and this process is %s", help->name, length,
-                       (const char *)h->body.data, h->self);
+                                        "by %.*s, and this process is %s", help->name, length, other,
+                       h->self);
     }
     if (h->head.fit == h->rows.fit) /* else the file of its rows is still to come */
         answer(h, MR_HELPER_READY, (mr_fit_span){0}, NULL, 0);

@@ -50,7 +50,7 @@ static const mr_option options[] = {
     {.name = "after", .kind = MR_OPTION_DURATION, .offset = FIELD(after), .fallback = "5s", .max = 86400e9,
      .help = "recorded after a trigger; if recordings of triggers overlap they share a file"},
     {.name = "keep", .kind = MR_OPTION_DURATION, .offset = FIELD(keep), .fallback = "20s", .max = 7200e9,
-     .help = "how long packets are kept in memory: at least `before` and the delay of triggers behind packets "
+     .help = "how long packets are kept in memory: at least `before` and the delay of triggers after packets "
              "together"},
     {.name = "memory", .kind = MR_OPTION_BYTES, .offset = FIELD(memory), .fallback = "64MiB", .min = 65536, .max = 1e12,
      .help = "for the packets of one source, at most"},
@@ -141,7 +141,7 @@ static bool find_class(const record_options *given, const mr_frame *frame, mr_tr
 /* The first picture of a stream passes motion whether something moves or not. */
 static bool is_first_of_motion(record_state *state, const mr_frame *frame) {
     const mr_result *result = frame->results;
-    bool motion = result && result->kind == MR_RESULT_TENSOR && strcmp(result->name, "motion") == 0;
+    bool motion = result && result->kind == mr_kind_tensor() && strcmp(result->name, "motion") == 0;
     bool first = motion && (!state->seen_epochs || state->seen_epoch != frame->identity.epoch);
     state->seen_epochs += first;
     state->seen_epoch = first ? frame->identity.epoch : state->seen_epoch;

@@ -24,8 +24,8 @@ static const mr_option options[] = {
              "sent to an address"},
     {.name = "name", .kind = MR_OPTION_STRING, .file = MR_FILE_NAME, .offset = FIELD(name), .fallback = "{source}.mp4",
      .help = "name of each file; its ending chooses the container: .mp4 (in fragments), .mkv, .ts, or .m3u8, the "
-             "playlist of HLS, whose files have a number behind the name. {source}, {number} and {time} (when the "
-             "file was begun, in UTC) are replaced. If a file of the same name follows, it gets -2, -3, ... behind "
+             "playlist of HLS, whose files have a number after the name. {source}, {number} and {time} (when the "
+             "file was begun, in UTC) are replaced. If a file of the same name follows, it gets -2, -3, ... after "
              "the name"},
     {.name = "segment", .kind = MR_OPTION_DURATION, .offset = FIELD(segment), .fallback = "0s", .max = 86400e9,
      .help = "begin another file at the first key frame after this time; the name then needs {number} or {time}. 0: "

@@ -95,19 +95,17 @@ static void **take_list(mr_zmq_message *at, size_t count, size_t bytes) {
 
 /* ---- text ------------------------------------------------------------------------------------------------------ */
 
-/* Texts of protobuf are UTF-8; names of files need not be. If one is not UTF-8, its bytes that are not ASCII become
- * question marks, as in JSON. The field is not const, but only read. */
+/* Texts of protobuf are UTF-8; names of files need not be. The field is not const, but only read. */
 static char *text_of(mr_zmq_message *at, const char *text) {
-    const char *next = text ? text : "";
-    size_t length = strlen(next), left = length;
-    for (size_t bytes; left && (bytes = mr_utf8_bytes(next, left)); next += bytes)
-        left -= bytes;
-    if (!left)
+    const size_t length = text ? strlen(text) : 0;
+    if (!length || mr_utf8_fit(text, length) == length)
         return (char *)(uintptr_t)(text ? text : "");
-    char *plain = take(at, length + 1);
-    for (size_t i = 0; plain && i < length; i++)
-        plain[i] = (unsigned char)text[i] < 0x80 ? text[i] : '?';
-    return plain ? plain : (char *)(uintptr_t)"";
+    char *mended = take(at, length + 1);
+    if (!mended)
+        return (char *)(uintptr_t)"";
+    memcpy(mended, text, length);
+    mr_utf8_mend(mended);
+    return mended;
 }
 
 /* ---- the record ------------------------------------------------------------------------------------------------ */
@@ -129,12 +127,12 @@ static class **put_classes(mr_zmq_message *at, const mr_result *from, size_t *co
 static void put_stages(mr_zmq_message *at, const mr_frame *frame, record *to) {
     size_t most = 0;
     for (const mr_result *one = frame->results; one; one = one->next)
-        most += one->kind == MR_RESULT_CLASSES;
+        most += one->kind == mr_kind_classes();
     if (most < 2)
         return;
     to->classes_by_stage = (classes **)take_list(at, most, sizeof(classes));
     for (const mr_result *one = frame->results; to->classes_by_stage && one; one = one->next) {
-        if (one->kind != MR_RESULT_CLASSES || mr_frame_result(frame, MR_RESULT_CLASSES, one->stage) != one)
+        if (one->kind != mr_kind_classes() || mr_frame_result(frame, mr_kind_classes(), one->stage) != one)
             continue;
         classes *entry = to->classes_by_stage[to->n_classes_by_stage++];
         millrace__results__classes__init(entry);
@@ -156,10 +154,10 @@ static void fill_tensor(mr_zmq_message *at, tensor *to, const mr_format *format,
 static void put_tensors(mr_zmq_message *at, const mr_frame *frame, record *to) {
     size_t count = 0;
     for (const mr_result *one = frame->results; one; one = one->next)
-        count += one->kind == MR_RESULT_TENSOR;
+        count += one->kind == mr_kind_tensor();
     to->tensors = count ? (tensor **)take_list(at, count, sizeof(tensor)) : NULL;
     for (const mr_result *one = frame->results; to->tensors && one; one = one->next) {
-        if (one->kind != MR_RESULT_TENSOR)
+        if (one->kind != mr_kind_tensor())
             continue;
         tensor *entry = to->tensors[to->n_tensors++];
         fill_tensor(at, entry, &one->format, one->data);
@@ -169,7 +167,7 @@ static void put_tensors(mr_zmq_message *at, const mr_frame *frame, record *to) {
 }
 
 static void put_frame(mr_zmq_message *at, const mr_frame *frame, record *to) {
-    const mr_result *newest = mr_frame_result(frame, MR_RESULT_CLASSES, NULL);
+    const mr_result *newest = mr_frame_result(frame, mr_kind_classes(), NULL);
     to->epoch = frame->identity.epoch;
     to->seq = frame->identity.seq;
     to->sub = frame->identity.sub;

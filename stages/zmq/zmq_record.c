@@ -11,8 +11,11 @@
 #include "millrace/status.h"
 #include "proto/results.pb-c.h"
 
-/* The difference of two times up to this, 145 years, fits in 64 bits. */
-static const double MOST_SECONDS = 4.6e9;
+static const double MOST_SECONDS = (double)MR_MOST_TIME_NS / 1e9;
+
+static int refuse_time(void) {
+    return mr_fail(MR_ERROR_DATA, "pts is not a time within %.0f seconds of 0", MOST_SECONDS);
+}
 
 enum { OTHER, PTS, END, FORMAT, ID, FILE_NAME, LABEL, FIELDS };
 
@@ -102,7 +105,7 @@ static int on_number(void *context, const char *text, size_t bytes) {
         return on_text(context, (const unsigned char *)text, bytes);
     snprintf(number, sizeof number, "%.*s", (int)bytes, text);
     if (bytes >= sizeof number || !mr_units_number(number, &seconds, &end) || !(fabs(seconds) < MOST_SECONDS))
-        at->status = mr_fail(MR_ERROR_DATA, "pts is not a time in seconds");
+        at->status = refuse_time();
     else
         at->to->pts_ns = llround(seconds * 1e9);
     return !at->status;
@@ -133,9 +136,8 @@ static int read_protobuf(mr_zmq_record *to, const uint8_t *record, size_t bytes)
     Millrace__Results__Record *one = millrace__results__record__unpack(NULL, bytes, record);
     int status = one ? MR_OK : mr_fail(MR_ERROR_DATA, "the record is neither JSON nor message Record of results.proto");
     if (one && one->time_case == MILLRACE__RESULTS__RECORD__TIME_PTS_NS) {
-        to->pts_ns = one->pts_ns;
-        if (!(fabs((double)one->pts_ns * 1e-9) < MOST_SECONDS))
-            status = mr_fail(MR_ERROR_DATA, "pts_ns is not a time in nanoseconds");
+        to->pts_ns = mr_time_bound(one->pts_ns);
+        status = to->pts_ns == MR_NO_TIME ? refuse_time() : MR_OK;
     }
     if (one) {
         take_format(to, one->format, strlen(one->format));

@@ -47,7 +47,7 @@ extern const char *const mr_zmq_payloads[];
      .help = "of the record: json, as jsonl writes it, or protobuf, message Record of proto/results.proto"},           \
     {.name = "payload", .kind = MR_OPTION_ENUM, .offset = MR_ZMQ_SINK_FIELD(payload), .fallback = "none",              \
      .choices = mr_zmq_payloads,                                                                                       \
-     .help = "the part behind the record: none, or the picture, tensor or packet itself, without padding"},            \
+     .help = "the part after the record: none, or the picture, tensor or packet itself, without padding"},            \
     {.name = "features", .kind = MR_OPTION_BOOL, .offset = MR_ZMQ_SINK_FIELD(features), .fallback = "false",           \
      .help = "put the tensor that the frame carries into the record"},                                                 \
     {.name = "tensors", .kind = MR_OPTION_BOOL, .offset = MR_ZMQ_SINK_FIELD(tensors), .fallback = "false",             \

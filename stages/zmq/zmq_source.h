@@ -43,9 +43,9 @@ typedef struct mr_zmq_source {
     {.name = "max_message", .kind = MR_OPTION_BYTES, .offset = MR_ZMQ_SOURCE_FIELD(max_message), .fallback = "64MiB",  \
      .min = 1024, .max = 2147483647, .help = "a peer whose message has a larger part is disconnected"},                \
     {.name = "ends", .kind = MR_OPTION_INT, .offset = MR_ZMQ_SOURCE_FIELD(ends), .fallback = "1", .min = 0,            \
-     .max = 1000000, .unit = "records", .help = "the source ends after so many records with `end`; 0: never"},         \
+     .max = 1000000, .unit = "records", .help = "the source ends after this many records with `end`; 0: never"},       \
     {.name = "idle", .kind = MR_OPTION_DURATION, .offset = MR_ZMQ_SOURCE_FIELD(idle), .fallback = "0s", .min = 0,      \
-     .max = 31536000e9, .help = "the source ends when nothing came for so long; 0: it waits without end"}
+     .max = 31536000e9, .help = "the source ends when nothing came for this long; 0: it waits without end"}
 
 int mr_zmq_source_negotiate(mr_negotiation *negotiation);
 int mr_zmq_source_open(mr_stage *self, int type);

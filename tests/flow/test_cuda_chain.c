@@ -330,7 +330,7 @@ static float scores[FRAMES][CLASSES];
 static mr_host_counts warm, late;
 
 static void take_scores(void *context, const char *source, const mr_frame *frame) {
-    const mr_result *classes = mr_frame_result(frame, MR_RESULT_CLASSES, NULL);
+    const mr_result *classes = mr_frame_result(frame, mr_kind_classes(), NULL);
     (void)context;
     (void)source;
     assert_non_null(classes);

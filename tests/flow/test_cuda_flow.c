@@ -76,7 +76,7 @@ static void collect(void *context, const char *source, const mr_frame *frame) {
     if (frame->format.payload == MR_PAYLOAD_TENSOR)
         add_bytes(added, frame->plane[0].data, frame->plane[0].bytes);
     for (const mr_result *result = frame->results; result; result = result->next)
-        if (result->kind == MR_RESULT_TENSOR)
+        if (result->kind == mr_kind_tensor())
             add_bytes(added, result->data, mr_tensor_bytes(&result->format));
     arrived++;
 }

@@ -130,7 +130,7 @@ static int stumble(mr_stage *self, mr_io *io) {
     int32_t index = (int32_t)from->identity.seq;
     int status = mr_io_derive(io, from, &made);
     if (!status)
-        status = mr_io_add_result(io, made, MR_RESULT_CLASSES, 1, &result);
+        status = mr_io_add_result(io, made, mr_kind_classes(), 1, &result);
     if (!status && index % 2 == 0) {
         status = mr_stream_submit(mr_io_stream(io), name_it, &(naming){result, WRONG}, sizeof(naming));
         status = status ? status : mr_fail(MR_ERROR_DATA, "stumbled");
@@ -149,7 +149,7 @@ static size_t seen, seen_wrong;
 static int look(mr_stage *self, mr_io *io) {
     (void)self;
     const mr_frame *frame = mr_io_input(io);
-    const mr_result *result = mr_frame_result(frame, MR_RESULT_CLASSES, NULL);
+    const mr_result *result = mr_frame_result(frame, mr_kind_classes(), NULL);
     seen++;
     seen_wrong += !result || result->count != 1 || result->classes[0].index != (int32_t)frame->identity.seq;
     return MR_DONE;

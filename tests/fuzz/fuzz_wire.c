@@ -49,8 +49,8 @@ static void check_payload(const mr_frame *frame) {
         for (size_t k = 0; frame->plane[i].buffer && k < frame->plane[i].bytes; k++)
             sum = (uint8_t)(sum + frame->plane[i].data[k]);
     for (const mr_result *result = frame->results; result; result = result->next)
-        for (size_t k = 0; result->kind == MR_RESULT_TENSOR && k < mr_tensor_bytes(&result->format); k++)
-            sum = (uint8_t)(sum + result->data[k]);
+        for (size_t k = 0; k < mr_result_bytes(result); k++)
+            sum = (uint8_t)(sum + ((const uint8_t *)result->data)[k]);
 }
 
 /* What was read is written and read once more: all of it must fit. */

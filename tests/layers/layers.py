@@ -31,7 +31,7 @@ engine/device/open: engine/base engine/device engine/device/probe engine/device/
 engine/data: engine/base engine/device
 engine/observe: engine/base
 engine/serve: engine/base
-engine/spec: engine/base engine/device engine/device/sim engine/device/open engine/text
+engine/spec: engine/base engine/data engine/device engine/device/sim engine/device/open engine/text
 engine/plan: engine/base engine/device engine/device/sim engine/text engine/spec
 engine/planner: engine/base engine/device engine/device/sim engine/device/open engine/text engine/spec engine/plan
 engine/flow/executor: engine/base engine/device
@@ -46,9 +46,9 @@ engine/transport/session: engine/base engine/data engine/transport
 engine/transport/wire: engine/base engine/data engine/transport
 engine/transport/shm: engine/base engine/data engine/transport/wire
 engine/transport/zmq: engine/base engine/observe engine/transport/wire
-engine/transport/cut: engine/base engine/observe engine/plan engine/flow engine/flow/instance engine/flow/ledger
-    engine/flow/link engine/transport engine/transport/session engine/transport/wire engine/transport/shm
-    engine/transport/zmq
+engine/transport/cut: engine/base engine/data engine/observe engine/plan engine/flow engine/flow/instance
+    engine/flow/ledger engine/flow/link engine/transport engine/transport/session engine/transport/wire
+    engine/transport/shm engine/transport/zmq
 engine/pipeline: engine/base engine/data engine/text engine/spec engine/plan engine/planner engine/flow
     engine/flow/executor engine/flow/link engine/transport/cut engine/transport/zmq
 kernels: engine/base

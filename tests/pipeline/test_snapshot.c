@@ -26,7 +26,7 @@ static int name_frame(mr_stage *self, mr_io *io) {
     mr_result *result;
     (void)self;
     int status = mr_io_derive(io, from, &made);
-    if (!status && (status = mr_io_add_result(io, made, MR_RESULT_CLASSES, 1, &result)))
+    if (!status && (status = mr_io_add_result(io, made, mr_kind_classes(), 1, &result)))
         mr_frame_unref(&made);
     if (status)
         return status;

@@ -80,7 +80,7 @@ static int negotiate_net(mr_negotiation *n) {
     count(n, &o->asked);
     mr_take(n, 0, &set, "the input \"x\" of %s", n->id);
     n->outputs[0].follows = 0;
-    return mr_promise_result(n, 0, MR_RESULT_TENSOR, "y", &set);
+    return mr_promise_result(n, 0, mr_kind_tensor(), "y", &set);
 }
 
 /* flat: any tensor f32 -> all its numbers in a row, once it is known how many. */
@@ -217,7 +217,7 @@ static void what_nobody_asks_for_is_a_default(void **state) {
     gives(plan, "shape", "tensor f32 3x8x6");
     mr_plan_destroy(&plan);
     refused(HEAD "  shape: {input: in}\n  out: {type: trash, input: shape}\n",
-            "p.yaml:5:3: error: shape can give any tensor f32 3x?x? NCHW, and no stage behind it determines which\n"
+            "p.yaml:5:3: error: shape can give any tensor f32 3x?x? NCHW, and no stage after it determines which\n"
             "    hint: write size\n");
 }
 
@@ -341,7 +341,7 @@ static void what_was_not_read_is_left_open(void **state) {
     gives(plan, "shape", "tensor f32 3x?x? NCHW");
     mr_plan_destroy(&plan);
     refused(text,
-            "p.yaml:5:3: error: shape can give any tensor f32 3x?x? NCHW, and no stage behind it determines which\n"
+            "p.yaml:5:3: error: shape can give any tensor f32 3x?x? NCHW, and no stage after it determines which\n"
             "    hint: write size\n");
 }
 

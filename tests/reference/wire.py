@@ -39,6 +39,18 @@ def same(got, expected, what):
         sys.exit(f"{what}: {got!r} instead of {expected!r}")
 
 
+def kind(text):
+    """FNV-1a (32 bits)."""
+    sum = 2166136261
+    for byte in text.encode():
+        sum = (sum ^ byte) * 16777619 % 2 ** 32
+    return sum
+
+
+CLASSES, TENSOR = kind("classes index:i32 label:text score:f32"), kind("tensor")
+CLASS = "<iIf"
+
+
 def sealed(envelope):
     data = envelope.SerializeToString(deterministic=True)
     return data + b"\x79" + struct.pack("<Q", xxhash.xxh3_64_intdigest(data))
@@ -68,7 +80,7 @@ def read_ours():
         envelope = Envelope.FromString(parts[0])
         same(envelope.checksum, xxhash.xxh3_64_intdigest(parts[0][:-9]), "checksum")
         same(envelope.SerializeToString(), parts[0], "bytes written again")
-        same(envelope.version, 2, "version")
+        same(envelope.version, 3, "version")
     said = Envelope.FromString(hello[0]).hello
     same((said.name, said.incarnation, said.attempt, said.cut, said.formats, said.memory, said.newest_version),
          ("center", 2 ** 64 - 1, 3, "a->b", "pictures", "", 2), "hello")
@@ -96,33 +108,36 @@ def read_ours():
     pixels = b"".join(items[1][plane.offset:plane.offset + plane.bytes] for plane in frame.planes)
     same(pixels, bytes(range(192)), "pixels")
     result, = frame.results
-    same((said.names[result.stage - 1], list(result.indices), list(result.scores)),
-         ("classify", [89, -1], [0.75, 0.125]), "classes")
-    same((said.names[result.labels[0] - 1], result.labels[1]), ("cockatoo", 0), "labels")
+    first, second = struct.iter_unpack(CLASS, result.elements)
+    origin = said.origins[result.origin - 1]
+    same((said.names[origin.stage - 1], origin.name, origin.kind), ("classify", 0, CLASSES), "origin")
+    same((first[0], said.names[first[1] - 1], first[2], second), (89, "cockatoo", 0.75, (-1, 0, 0.125)), "classes")
 
 
 def write_theirs():
-    welcome = Envelope(version=2, session=2 ** 63)
+    welcome = Envelope(version=3, session=2 ** 63)
     welcome.welcome.run, welcome.welcome.live = 77, True
-    items = Envelope(version=2, session=8, number=3)
+    items = Envelope(version=3, session=8, number=3)
     items.items.names.extend(["features", "embedding", "failed", "classify", "owl"])
     items.items.media.append(Media(path="a.mp4").SerializeToString())
     packet = bytes(range(1, 6)) + bytes(64)
     tensor = struct.pack("<4f", 1, 2.5, 3, 4)
     items.items.blocks.add(bytes=len(packet))
     items.items.blocks.add(bytes=len(tensor), checked=True, checksum=xxhash.xxh3_64_intdigest(tensor))
+    items.items.origins.add(stage=1, name=2, kind=TENSOR)
+    items.items.origins.add(stage=4, kind=CLASSES)
     items.items.formats.add(payload=1)
     items.items.formats.add(payload=3, dtype=3, layout=3, dims=[4])
     frame = items.items.items.add(position=9, format=1, source=1, epoch=1, seq=5, pts_ns=-2 ** 63, age_ns=40, media=1)
     frame.planes.add(block=1, bytes=5)
-    frame.results.add(stage=1, name=2, format=2, block=2)
-    frame.results.add(stage=4, indices=[7], scores=[0.5], labels=[5])
+    frame.results.add(origin=1, format=2, block=2)
+    frame.results.add(origin=2, elements=struct.pack(CLASS, 7, 5, 0.5))
     items.items.items.add(kind=2, source=3, reason=3)
     damaged = sealed(items)
     damaged = damaged[:20] + bytes([damaged[20] ^ 1]) + damaged[21:]
-    many = Envelope(version=2)
+    many = Envelope(version=3)
     many.items.items.add(source=4)
-    formless = Envelope(version=2)
+    formless = Envelope(version=3)
     formless.items.formats.add(payload=4)
     formless.items.items.add(format=2)
     given = [[sealed(welcome)], [sealed(items), packet, tensor], [damaged, packet, tensor], [sealed(items), packet],
@@ -138,7 +153,7 @@ def write_theirs():
         "refused: a packet that is not followed by 64 zero bytes",
         "refused: an item of an unknown source",
         "refused: a format that the message does not describe",
-        "refused: a message in version 9; 2 to 2 are read here",
+        "refused: a message in version 9; 3 to 3 are read here",
     ], "what millrace reads")
 
 

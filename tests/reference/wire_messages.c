@@ -35,7 +35,7 @@ static int write_items(mr_wire_writer *writer, mr_store *store) {
     static uint8_t pixels[16 * 8 * 3 / 2];
     mr_frame *frame;
     mr_result *classes;
-    if (mr_store_frame(store, &frame) || mr_store_result(store, 2, &classes))
+    if (mr_store_frame(store, &frame) || mr_store_result(store, mr_kind_classes(), 2, &classes))
         return MR_ERROR_MEMORY;
     for (size_t i = 0; i < sizeof pixels; i++)
         pixels[i] = (uint8_t)i;
@@ -99,10 +99,10 @@ static void tell_frame(const mr_frame *frame) {
                frame->plane[i].data[frame->plane[i].bytes - 1]);
     for (const mr_result *result = frame->results; result; result = result->next) {
         printf(" by %s", result->stage);
-        for (size_t i = 0; result->kind == MR_RESULT_CLASSES && i < result->count; i++)
+        for (size_t i = 0; result->kind == mr_kind_classes() && i < result->count; i++)
             printf(" %d %g %s", result->classes[i].index, (double)result->classes[i].score,
                    result->classes[i].label ? result->classes[i].label : "-");
-        if (result->kind == MR_RESULT_TENSOR)
+        if (result->kind == mr_kind_tensor())
             printf(" %s %s %g", result->name, mr_format_print(&result->format, text, sizeof text),
                    (double)((const float *)(const void *)result->data)[1]);
     }

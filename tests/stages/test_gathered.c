@@ -85,9 +85,9 @@ static void collect(void *context, const char *source, const mr_frame *frame) {
     if (frame->format.payload == MR_PAYLOAD_TENSOR && !frame->results)
         add(to, frame->plane[0].data, frame->plane[0].bytes);
     for (const mr_result *result = frame->results; result; result = result->next) {
-        if (result->kind == MR_RESULT_TENSOR)
+        if (result->kind == mr_kind_tensor())
             add(to, result->data, mr_tensor_bytes(&result->format));
-        for (size_t i = 0; result->kind == MR_RESULT_CLASSES && i < result->count; i++) {
+        for (size_t i = 0; result->kind == mr_kind_classes() && i < result->count; i++) {
             add(to, &result->classes[i].index, sizeof result->classes[i].index);
             add(to, &result->classes[i].score, sizeof result->classes[i].score);
         }

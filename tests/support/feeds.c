@@ -66,7 +66,7 @@ void feeds_free(void) {
 static void arrive(void *context, const char *source, const mr_frame *frame) {
     (void)context;
     feed *f = &feeds[source[0] == 'b'];
-    const mr_result *result = mr_frame_result(frame, MR_RESULT_TENSOR, NULL);
+    const mr_result *result = mr_frame_result(frame, mr_kind_tensor(), NULL);
     bool payload = frame->format.payload == MR_PAYLOAD_TENSOR;
     const mr_format *format = payload ? &frame->format : &result->format;
     size_t at = f->arrived++;

@@ -205,7 +205,7 @@ static int note_negotiate(mr_negotiation *negotiation) {
     const mr_format_set set = mr_format_set_of(&number);
     negotiation->outputs[0].follows = 0;
     negotiation->outputs[0].buffer_bytes = sizeof(int64_t);
-    return mr_promise_result(negotiation, 0, MR_RESULT_TENSOR, "note", &set);
+    return mr_promise_result(negotiation, 0, mr_kind_tensor(), "note", &set);
 }
 
 static int note_work_run(void *arguments) {
@@ -216,7 +216,7 @@ static int note_work_run(void *arguments) {
 
 static int note_add(mr_stage *self, mr_io *io, mr_frame *frame, mr_buffer *buffer) {
     mr_result *result;
-    int status = mr_io_add_result(io, frame, MR_RESULT_TENSOR, 0, &result);
+    int status = mr_io_add_result(io, frame, mr_kind_tensor(), 0, &result);
     if (status)
         return status;
     const mr_frame *input = mr_io_input(io);
@@ -384,7 +384,7 @@ static int collect_process(mr_stage *self, mr_io *io) {
     const mr_frame *frame = mr_io_input(io);
     if ((int64_t)frame->identity.seq == given->fail_at)
         return mr_fail(MR_ERROR_IO, "no space left");
-    const mr_result *note = frame->results ? mr_frame_result(frame, MR_RESULT_TENSOR, NULL) : NULL;
+    const mr_result *note = frame->results ? mr_frame_result(frame, mr_kind_tensor(), NULL) : NULL;
     if (check_reach(self, frame->plane[0].buffer) || (note && check_reach(self, note->buffer)))
         return MR_ERROR_INTERNAL;
     pthread_mutex_lock(&lock);

@@ -73,13 +73,13 @@ void look_at_payload(arrived *seen, const mr_frame *frame) {
 }
 
 void look_at_tensor(arrived *seen, const mr_frame *frame) {
-    const mr_result *result = mr_frame_result(frame, MR_RESULT_TENSOR, NULL);
+    const mr_result *result = mr_frame_result(frame, mr_kind_tensor(), NULL);
     assert_non_null(result);
     append(seen, &result->format, result->data);
 }
 
 void look_at_classes(arrived *seen, const mr_frame *frame) {
-    const mr_result *result = mr_frame_result(frame, MR_RESULT_CLASSES, NULL);
+    const mr_result *result = mr_frame_result(frame, mr_kind_classes(), NULL);
     assert_non_null(result);
     assert_true(seen->frames < MODELS_FRAMES && result->count <= 16);
     seen->class_count[seen->frames] = result->count;

@@ -82,16 +82,15 @@ static int offer(bench *b) {
     mr_result *result;
     int status = mr_store_frame(b->store, &frame);
     if (!status)
-        status = mr_store_result(b->store, 0, &result);
+        status = mr_store_result(b->store, mr_kind_tensor(), 0, &result);
     if (status)
         return status;
     frame->format.payload = MR_PAYLOAD_RESULTS;
     frame->identity.seq = b->offered;
-    result->kind = MR_RESULT_TENSOR;
     result->stage = "features";
     result->name = "embedding";
     result->format = mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_FLAT, 1, &count);
-    result->data = (const uint8_t *)floats;
+    result->data = floats;
     frame->results = result;
     const mr_cut_item item = {
         .kind = MR_CUT_FRAME, .identity = frame->identity, .frame = frame, .bytes = mr_wire_frame_bytes(frame)};

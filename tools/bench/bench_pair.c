@@ -152,7 +152,7 @@ static int fill_negotiate(mr_negotiation *negotiation) {
     const mr_format_set set = mr_format_set_of(&tensor);
     negotiation->outputs[0].set.payload = MR_PAYLOAD_RESULTS;
     negotiation->outputs[0].buffer_bytes = RESULT_FLOATS * sizeof(float);
-    return mr_promise_result(negotiation, 0, MR_RESULT_TENSOR, "features", &set);
+    return mr_promise_result(negotiation, 0, mr_kind_tensor(), "features", &set);
 }
 
 static int make_result(mr_io *io, mr_frame **frame) {
@@ -162,7 +162,7 @@ static int make_result(mr_io *io, mr_frame **frame) {
     if (status)
         return status;
     if (!(status = mr_io_derive(io, mr_io_input(io), frame)) &&
-        !(status = mr_io_add_result(io, *frame, MR_RESULT_TENSOR, 0, &result))) {
+        !(status = mr_io_add_result(io, *frame, mr_kind_tensor(), 0, &result))) {
         result->name = "features";
         result->format = tensor_format();
         result->buffer = mr_buffer_ref(buffer);

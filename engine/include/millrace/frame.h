@@ -12,6 +12,7 @@
 
 #include "millrace/export.h"
 #include "millrace/format.h"
+#include "millrace/result.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -115,36 +116,10 @@ typedef struct mr_media_codec {
     void (*release)(void *codec);
 } mr_media_codec;
 
+/* From one picture to the next, by the rate, but no more than a day; 0: not known. */
+MR_API int64_t mr_media_interval_ns(const mr_media *media);
 MR_API mr_media *mr_media_ref(mr_media *media);
 MR_API void mr_media_unref(mr_media **media);
-
-/* ---- results ------------------------------------------------------------------------------------------------- */
-
-typedef enum mr_result_kind { MR_RESULT_CLASSES, MR_RESULT_TENSOR } mr_result_kind;
-
-typedef struct mr_class {
-    int32_t index;
-    float score;
-    const char *label; /* NULL if the stage has no labels; lives as long as the pipeline */
-} mr_class;
-
-/* One result of one stage about one frame. Results form a list, newest first, whose tail may be shared between
- * frames; an element is immutable once its frame was emitted. */
-typedef struct mr_result {
-    mr_result_kind kind;
-    const char *stage; /* id of the stage that added it; lives as long as the pipeline */
-    const char *name;  /* of a tensor: its name in the model; NULL for classes */
-    size_t count;      /* classes */
-    mr_class *classes; /* best first; room for as many as were asked for */
-    mr_format format;  /* of a tensor */
-    mr_buffer *buffer; /* of a tensor; NULL if it is in host memory, in the room of `classes` */
-    const uint8_t *data;
-    struct mr_result *next; /* the next older one; NULL at the end */
-    /* private */
-    int references;
-    size_t capacity;
-    struct mr_store *store; /* the memory of `classes` */
-} mr_result;
 
 /* ---- frames -------------------------------------------------------------------------------------------------- */
 
@@ -163,6 +138,13 @@ MR_API int mr_identity_compare(const mr_identity *a, const mr_identity *b);
 MR_API const char *mr_identities_print(const mr_identity *frames, size_t count, uint64_t all, char *text, size_t bytes);
 
 #define MR_NO_TIME INT64_MIN
+/* Times of files, cameras and other programs are at most so far from 0, 97 years: a sum or difference of three of them
+ * fits in 64 bits. */
+#define MR_MOST_TIME_NS (INT64_MAX / 3)
+/* The time, or MR_NO_TIME if it is further away. */
+MR_API int64_t mr_time_bound(int64_t time_ns);
+/* As mr_time_bound, of time_ns + count * step_ns, none of which needs to be within bounds. */
+MR_API int64_t mr_time_step(int64_t time_ns, int64_t count, int64_t step_ns);
 
 /* The reason of a frame that is dropped only because the run is being ended: it is not settled, so its producer keeps
  * it, and a later run sends it again. */
@@ -248,7 +230,8 @@ MR_API int mr_frame_find_vector(const mr_frame *frame, const char *tensor, mr_fr
 MR_API size_t mr_vector_length(const mr_format *format);
 
 /* The newest result of that kind (and, if `stage` is given, of that stage); NULL if there is none. */
-MR_API const mr_result *mr_frame_result(const mr_frame *frame, mr_result_kind kind, const char *stage);
+MR_API const mr_result *mr_frame_result(const mr_frame *frame, const mr_result_kind *kind,
+                                        const char *stage);
 
 #ifdef __cplusplus
 }

@@ -31,7 +31,8 @@ extern "C" {
 /* Sizes that both must agree on: they reveal headers of two states with one number. */
 #define MR_PLUGIN_SIZES(X)                                                                                           \
     X(mr_stage_type) X(mr_port) X(mr_option) X(mr_format) X(mr_format_set) X(mr_frame) X(mr_buffer) X(mr_media)      \
-    X(mr_result) X(mr_negotiation) X(mr_planned_input) X(mr_planned_output) X(mr_planned_result) X(mr_stage)
+    X(mr_result) X(mr_result_kind) X(mr_field) X(mr_negotiation) X(mr_planned_input) X(mr_planned_output)            \
+    X(mr_planned_result) X(mr_stage)
 enum {
 #define X(type) MR_PLUGIN_SIZE_##type,
     MR_PLUGIN_SIZES(X)

@@ -63,6 +63,7 @@ typedef struct mr_stage_type {
     const mr_port *inputs;       /* ended by a NULL name; NULL: this is a source */
     const mr_port *outputs;      /* ended by a NULL name; NULL: this is a sink */
     const mr_option *options;    /* ended by a NULL name; may be NULL */
+    const mr_result_kind *const *kinds; /* kinds of results of its own that it adds, ended by NULL; may be NULL */
     size_t options_bytes;        /* sizeof the options struct */
     size_t state_bytes;          /* zeroed memory that each instance gets as self->state */
     mr_entry entry;
@@ -142,9 +143,9 @@ typedef struct mr_planned_classes {
 
 /* A result that frames carry: known while planning, so that a stage that reads it can be checked. */
 typedef struct mr_planned_result {
-    mr_result_kind kind;
-    const char *name;          /* of a tensor; NULL for classes */
-    mr_format_set set;         /* of a tensor */
+    const mr_result_kind *kind;
+    const char *name;          /* of an array; NULL of elements */
+    mr_format_set set;         /* of an array */
     const struct mr_planned_result *next; /* the next older one */
     const char *operation;     /* of a tensor: the operator of the network that computed it, such as "Softmax"; NULL:
                                   none, or not known */
@@ -305,9 +306,10 @@ MR_API void mr_leave_uncounted(mr_negotiation *negotiation, const char *what, ..
     __attribute__((format(printf, 2, 3)));
 /* Fills n->remark (printf style); the text is copied. */
 MR_API void mr_remark(mr_negotiation *negotiation, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Declares one more result of the frames on that output; `name` is copied. MR_ERROR_MEMORY. */
-MR_API int mr_promise_result(mr_negotiation *negotiation, size_t port, mr_result_kind kind, const char *name,
-                             const mr_format_set *set);
+/* Declares one more result of the frames on that output; `name` is copied. `set`: the formats of an array; NULL of
+ * elements. MR_ERROR_MEMORY. */
+MR_API int mr_promise_result(mr_negotiation *negotiation, size_t port, const mr_result_kind *kind,
+                             const char *name, const mr_format_set *set);
 /* The same of a tensor of a network; `operation` is copied, and may be NULL. */
 MR_API int mr_promise_tensor(mr_negotiation *negotiation, size_t port, const char *name, const mr_format_set *set,
                              const char *operation);
@@ -468,14 +470,19 @@ MR_API int mr_io_originate(mr_io *io, const mr_identity *identity, mr_frame **fr
 /* Sources that keep to a clock: the frame was due at `due_ns`, and its deadline counts from then; unless called, from
  * now. */
 MR_API void mr_io_set_due(mr_io *io, mr_frame *frame, int64_t due_ns);
-/* Adds an empty result to a frame that is not yet emitted; for classes, with room for `capacity`. Never NULL-valued
- * on MR_OK. */
-MR_API int mr_io_add_result(mr_io *io, mr_frame *frame, mr_result_kind kind, size_t capacity, mr_result **result);
+/* Adds an empty result to a frame that is not yet emitted. Its own memory, at `data`, has room for `capacity` elements,
+ * or of an array for so many bytes: 0 if the array lies in a buffer. Never NULL-valued on MR_OK. */
+MR_API int mr_io_add_result(mr_io *io, mr_frame *frame, const mr_result_kind *kind, size_t capacity,
+                            mr_result **result);
+
+/* The same with kind, stage, name and format of `from`. Contents that lie outside of `from` itself are shared: `data`
+ * is that of `from`. Else there is room for them: the caller copies mr_result_bytes(from) to `data`, and `count`. */
+MR_API int mr_io_add_like(mr_io *io, mr_frame *frame, const mr_result *from, mr_result **result);
 
 /* Adds a named tensor to a frame that is not yet emitted, with room for `format`: *data is filled in by this call's
- * work, in host memory. The room is the result's own (that of `classes` in mr_result), not a pool's buffer, so its
- * memory is not planned and lives as long as the frame: for a few kilobytes at most. Promised while planning with
- * mr_promise_result. `name` lives as long as the pipeline. MR_ERROR_MEMORY. */
+ * work, in host memory. The memory is the result's own, not a pool's buffer, so it is not planned and lives as long as
+ * the frame: for a few kilobytes at most. Promised while planning with mr_promise_result. `name` lives as long as the
+ * pipeline. MR_ERROR_MEMORY. */
 MR_API int mr_io_add_tensor(mr_io *io, mr_frame *frame, const char *name, const mr_format *format, void **data);
 
 /* Emits a frame on an output port and takes the reference, also on failure. */

@@ -130,6 +130,17 @@ const mr_media_codec *mr_cut_codec(const mr_plan *plan) {
     return NULL;
 }
 
+int mr_cut_kinds(const mr_plan *plan, mr_kinds *kinds) {
+    const mr_spec *spec = plan->spec;
+    int status = MR_OK;
+    *kinds = mr_kinds_built_in();
+    for (size_t i = 0; i < spec->source_count && !status; i++)
+        status = mr_kinds_add(kinds, spec->sources[i].type->kinds);
+    for (size_t i = 0; i < spec->stage_count && !status; i++)
+        status = mr_kinds_add(kinds, spec->stages[i].type->kinds);
+    return status;
+}
+
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 /* Words of other nodes: ids of stages, labels and reasons; of each process so many. */
@@ -160,6 +171,7 @@ int mr_cut_reader(mr_wire_reader **reader, mr_graph *graph, const mr_cut *cut, m
         .map = importer ? mr_cut_import_buffer : NULL,
         .context = importer,
         .codec = mr_cut_codec(graph->plan),
+        .kinds = reading->kinds,
     };
     return mr_wire_reader_create(reader, &params);
 }

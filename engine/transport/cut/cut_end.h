@@ -17,8 +17,8 @@ typedef struct mr_cut_times {
 } mr_cut_times;
 mr_cut_times mr_cut_times_of(const mr_cut *cut);
 
-/* The identity of this process's end. Of formats only the part that is the same in all nodes: the node that opens a
- * source knows more of it, and frames carry their own. */
+/* The identity of this process's end, without its kinds of results. Of formats only the part that is the same in all
+ * nodes: the node that opens a source knows more of it, and frames carry their own. */
 mr_session_self mr_cut_self(const mr_cut *cut, const mr_plan_vertex *vertex);
 /* Whether all cuts on the way to this vertex are reliable, so that frames of the same identity are the same frame and
  * pass once. Behind a live cut a new process is a new run, whose frames all pass. */
@@ -40,11 +40,15 @@ bool mr_cut_ends_are_published(void);
 /* The codec descriptions of some source of the pipeline; NULL: none has any. */
 const mr_media_codec *mr_cut_codec(const mr_plan *plan);
 
+/* The kinds of results that frames of the pipeline may carry: the built-in ones, and those of its stage types. */
+int mr_cut_kinds(const mr_plan *plan, mr_kinds *kinds);
+
 /* Creates the wire reader; names are kept by the graph. `importer`: maps payloads in shared memory; NULL: refused. */
 typedef struct mr_cut_reading {
     mr_names_share *(*whose)(void *context, uint64_t session); /* as in wire.h */
     void *context;
     size_t most_items;
+    const mr_kinds *kinds;
 } mr_cut_reading;
 int mr_cut_reader(mr_wire_reader **reader, mr_graph *graph, const mr_cut *cut, mr_cut_importer *importer,
                   const mr_cut_reading *reading);

@@ -37,6 +37,7 @@ typedef struct cut_in {
 
     mr_receiver *receiver;     /* I/O thread only, from here on */
     mr_wire_writer *writer;
+    mr_kinds kinds; /* of results */
     mr_wire_reader *reader;
     mr_names_share *shares;    /* names that each producer has added */
     uint32_t layouts;          /* of pictures that stages behind take beside those that were planned */
@@ -437,6 +438,7 @@ static int create_session(cut_in *in) {
     uint32_t senders = (uint32_t)cut->connect_count, window = (uint32_t)cut->window;
     mr_session_self self = mr_cut_self(cut, in->instance->vertex);
     self.memory = mr_cut_importer_text(in->importer);
+    self.kinds = &in->kinds;
     const mr_receiver_params params = {
         .self = self,
         .senders = senders,
@@ -452,12 +454,15 @@ static int create_session(cut_in *in) {
 static int create_parts(cut_in *in) {
     const mr_io_thread_params carrying = {
         .receive = receive, .lost = lost, .work = work, .listen = listen, .context = in};
-    const mr_cut_reading reading = {.whose = whose, .context = in, .most_items = remembered(in->cut)};
+    const mr_cut_reading reading = {.whose = whose, .context = in, .most_items = remembered(in->cut),
+                                    .kinds = &in->kinds};
     in->shares = mr_calloc(in->cut->connect_count, sizeof *in->shares);
     if (!in->shares)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a cut");
     mr_memory_keep(in->cut->window_bytes); /* libzmq allocates each message, and frees it with its frames. */
-    int status = mr_cut_importer_create(&in->importer, in->cut);
+    int status = mr_cut_kinds(in->instance->graph->plan, &in->kinds);
+    if (!status)
+        status = mr_cut_importer_create(&in->importer, in->cut);
     if (!status)
         status = mr_arrivals_create(&in->arrivals, half_window(in->cut),
                                     mr_cut_times_of(in->cut).session.report_ns);

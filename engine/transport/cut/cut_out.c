@@ -53,6 +53,7 @@ typedef struct cut_out {
     size_t next;             /* of `taken`, to be offered to the session */
     mr_sender *sender;
     mr_wire_writer *writer;
+    mr_kinds kinds; /* of results */
     mr_wire_reader *reader;
     mr_names_share shares[MR_CUT_MOST_PEERS]; /* names that each peer has added */
     mr_cut_exporter *exporter;   /* NULL: nothing is shared */
@@ -538,6 +539,7 @@ static int create_session(cut_out *out) {
     const mr_cut *cut = out->cut;
     mr_session_self self = mr_cut_self(cut, out->instance->vertex);
     self.memory = mr_cut_exporter_text(out->exporter);
+    self.kinds = &out->kinds;
     uint32_t consumers = cut->consumers > 0 ? (uint32_t)cut->consumers : 1;
     uint32_t peers = cut->max_peers > 0 ? (uint32_t)cut->max_peers : consumers;
     const mr_sender_params params = {
@@ -597,12 +599,15 @@ static int open(mr_stage *self) {
     out->locking = true;
     int status = mr_dead_letter_prepare(out->cut);
     if (!status)
+        status = mr_cut_kinds(out->instance->graph->plan, &out->kinds);
+    if (!status)
         status = mr_cut_exporter_create(&out->exporter, out->cut);
     const mr_wire_writer_params writing = {.compression = compressions[out->cut->compression],
                                            .checksum = out->cut->checksum_payload,
                                            .share = out->exporter ? mr_cut_export_buffer : NULL,
                                            .context = out->exporter,
-                                           .codec = mr_cut_codec(out->instance->graph->plan)};
+                                           .codec = mr_cut_codec(out->instance->graph->plan),
+                                           .kinds = &out->kinds};
     const mr_io_thread_params carrying = {.receive = receive, .lost = lost, .work = work, .context = out};
     if (!status)
         status = create_shares(out);
@@ -612,7 +617,7 @@ static int open(mr_stage *self) {
         status = mr_wire_writer_create(&out->writer, &writing);
     if (!status)
         status = mr_cut_reader(&out->reader, out->instance->graph, out->cut, NULL,
-                               &(mr_cut_reading){.whose = whose, .context = out});
+                               &(mr_cut_reading){.whose = whose, .context = out, .kinds = &out->kinds});
     if (!status)
         status = mr_cut_io_thread(&out->io_thread, out->cut, true, &carrying);
     if (!status)

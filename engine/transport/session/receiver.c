@@ -355,6 +355,8 @@ static void say_hello(mr_receiver *receiver, uint32_t sender, mr_action *action)
     message->hello.formats = self->formats;
     message->hello.memory = self->memory;
     message->hello.refused = from->refused;
+    message->hello.kinds = self->kinds ? self->kinds->id : NULL;
+    message->hello.kind_count = self->kinds ? self->kinds->count : 0;
     for (int i = 0; i < MR_DIGEST_BYTES; i++)
         message->hello.digest[i] = self->digest[i];
 }

@@ -208,6 +208,18 @@ static bool is_planned(const mr_sender *sender, const char *name) {
     return strtoul(number, &end, 10) < sender->params.receivers && !*end;
 }
 
+/* A kind of results of this end that the other does not know; NULL: it knows all. */
+static const mr_result_kind *find_unknown_kind(const mr_kinds *ours, const mr_cut_message *message) {
+    for (size_t i = 0; ours && i < ours->count; i++) {
+        size_t at = 0;
+        while (at < message->hello.kind_count && message->hello.kinds[at] != ours->id[i])
+            at++;
+        if (at == message->hello.kind_count)
+            return ours->kind[i];
+    }
+    return NULL;
+}
+
 /* Why a HELLO is not for this cut; MR_REJECT_UNKNOWN if it is. */
 static mr_reject_reason judge(const mr_sender *sender, const mr_cut_message *message, char *text, size_t bytes) {
     const mr_session_self *self = &sender->params.self;
@@ -228,6 +240,12 @@ static mr_reject_reason judge(const mr_sender *sender, const mr_cut_message *mes
     }
     if (strcmp(message->hello.formats, self->formats) != 0) {
         snprintf(text, bytes, "it expects %s, this node has %s", message->hello.formats, self->formats);
+        return MR_REJECT_FORMATS;
+    }
+    const mr_result_kind *unknown = find_unknown_kind(self->kinds, message);
+    if (unknown) {
+        snprintf(text, bytes, "it does not know results of the kind \"%.64s\", or has other fields for them: give all "
+                              "nodes the same plugins", unknown->name);
         return MR_REJECT_FORMATS;
     }
     if (!message->hello.incarnation || !*message->hello.name || strlen(message->hello.name) >= MR_PEER_NAME) {

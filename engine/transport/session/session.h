@@ -67,6 +67,7 @@
 #ifndef MILLRACE_TRANSPORT_SESSION_SESSION_H
 #define MILLRACE_TRANSPORT_SESSION_SESSION_H
 
+#include "engine/data/kinds.h"
 #include "engine/transport/message.h"
 
 enum { MR_CUT_MOST_PEERS = 64 };
@@ -89,6 +90,8 @@ typedef struct mr_session_self {
     uint64_t incarnation;   /* of this process: the time at which it started will do. Not 0 */
     const char *cut;        /* the link's name, the same at both ends */
     const char *formats;    /* formats of its frames as text, the same at both ends */
+    const mr_kinds *kinds;  /* sender: of results that its frames may carry; receiver: that it
+                               knows. NULL: none */
     const char *memory;     /* proto: Hello.memory and Welcome.memory; "" without */
     uint8_t digest[MR_DIGEST_BYTES]; /* of the pipeline, the same at both ends */
     size_t source_count;    /* of the pipeline */

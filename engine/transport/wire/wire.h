@@ -18,6 +18,7 @@
 #define MILLRACE_TRANSPORT_WIRE_WIRE_H
 
 #include "engine/base/names.h"
+#include "engine/data/kinds.h"
 #include "engine/data/store.h"
 #include "engine/transport/message.h"
 
@@ -51,6 +52,7 @@ typedef struct mr_wire_writer_params {
     bool (*share)(void *context, mr_buffer *buffer, size_t offset, size_t bytes, mr_shared_slot *slot);
     void *context;
     const mr_media_codec *codec; /* how codecs are described; NULL: media cross without */
+    const mr_kinds *kinds;       /* of results, copied; NULL: the built-in ones */
 } mr_wire_writer_params;
 
 int mr_wire_writer_create(mr_wire_writer **writer, const mr_wire_writer_params *params);
@@ -58,7 +60,7 @@ void mr_wire_writer_destroy(mr_wire_writer **writer);
 
 /* Writes a message: *count parts at *parts, the envelope first. They stay until the next call. `now_ns`: the clock of
  * the frames' times. MR_ERROR_MEMORY; MR_ERROR_DATA (a frame that no message can hold: a payload that is not in host
- * memory, more planes or results than there may be). */
+ * memory, a result of a kind that is not among the writer's). */
 int mr_wire_write(mr_wire_writer *writer, const mr_cut_message *message, int64_t now_ns, const mr_wire_part **parts,
                   size_t *count);
 
@@ -87,6 +89,7 @@ typedef struct mr_wire_reader_params {
     int (*map)(void *context, const mr_shared_slot *slot, uint64_t bytes, mr_buffer **buffer);
     void *context;
     const mr_media_codec *codec; /* how codecs are described; NULL: media come without */
+    const mr_kinds *kinds;       /* of results, copied: others are refused; NULL: the built-in ones */
 } mr_wire_reader_params;
 
 int mr_wire_reader_create(mr_wire_reader **reader, const mr_wire_reader_params *params);

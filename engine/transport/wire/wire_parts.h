@@ -56,8 +56,16 @@ typedef struct packed_media {
     size_t bytes, room;
 } packed_media;
 
+/* What several items of a message share, and its written form, in the arena. */
+typedef struct wire_shared {
+    const void **of;
+    void **written;
+    size_t count, room;
+} wire_shared;
+
 struct mr_wire_writer {
     mr_wire_writer_params params;
+    mr_kinds kinds;
     wire_arena arena;
     uint8_t *envelope;
     size_t envelope_room;
@@ -72,9 +80,7 @@ struct mr_wire_writer {
     size_t slot_count;
     char **name;             /* of this message, in the arena of the writer */
     size_t name_count, name_room;
-    const mr_format **format_of; /* of this message: the requested items and their written form, in the arena */
-    Millrace__V1__Format **format;
-    size_t format_count, format_room;
+    wire_shared formats, origins; /* of this message */
     uint64_t message;
     packed_media media[WIRE_MEDIA_KEPT];
     uint32_t media_turn;
@@ -117,8 +123,15 @@ typedef struct known_media {
     size_t bytes;
 } known_media;
 
+/* As in the proto. */
+typedef struct wire_origin {
+    const mr_result_kind *kind;
+    const char *stage, *name;
+} wire_origin;
+
 struct mr_wire_reader {
     mr_wire_reader_params params;
+    mr_kinds kinds;
     wire_arena arena;
     known_media *known;
     size_t known_count, known_turn;
@@ -134,6 +147,8 @@ struct mr_wire_reader {
     size_t name_count;
     mr_format *format;
     size_t format_count;
+    wire_origin *origin;
+    size_t origin_count;
     mr_media **media; /* references */
     size_t media_count;
 };

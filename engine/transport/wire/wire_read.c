@@ -269,15 +269,33 @@ static int read_planes(mr_wire_reader *reader, const Millrace__V1__Item *item, m
 
 /* ---- results ----------------------------------------------------------------------------------------------------- */
 
-static int read_classes(const mr_wire_reader *reader, const Millrace__V1__Result *from, mr_result *result) {
-    result->kind = MR_RESULT_CLASSES;
-    result->count = from->n_indices;
-    for (size_t i = 0; i < result->count; i++) {
-        mr_class *one = &result->classes[i];
-        *one = (mr_class){.index = from->indices[i], .score = from->scores[i]};
-        int status = read_name(reader, from->labels[i], &one->label);
-        if (status)
-            return status;
+static int unpack_value(const mr_wire_reader *reader, mr_field_type type, const uint8_t *from, uint8_t *value) {
+    const char *text = NULL;
+    uint32_t number;
+    int status = MR_OK;
+    if (type == MR_FIELD_TEXT) {
+        memcpy(&number, from, sizeof number);
+        status = read_name(reader, number, &text);
+        memcpy(value, &text, sizeof text);
+    } else if (type == MR_FIELD_BOOL) {
+        *value = *from != 0;
+    } else {
+        memcpy(value, from, mr_field_packed_bytes(type));
+    }
+    return status;
+}
+
+/* `count` of them. */
+static int read_elements(const mr_wire_reader *reader, const uint8_t *from, size_t count, mr_result *result) {
+    for (; result->count < count; result->count++) {
+        uint8_t *element = (uint8_t *)result->data + result->count * result->kind->element_bytes;
+        memset(element, 0, result->kind->element_bytes);
+        for (const mr_field *field = result->kind->fields; field->name; field++) {
+            int status = unpack_value(reader, field->type, from, element + field->offset);
+            if (status)
+                return status;
+            from += mr_field_packed_bytes(field->type);
+        }
     }
     return MR_OK;
 }
@@ -290,7 +308,7 @@ static bool is_empty(const mr_format *format) {
     return format->payload == MR_PAYLOAD_TENSOR && empty;
 }
 
-static int read_tensor(const mr_wire_reader *reader, const Millrace__V1__Result *from, mr_result *result) {
+static int read_array(const mr_wire_reader *reader, const Millrace__V1__Result *from, mr_result *result) {
     mr_buffer *buffer;
     uint8_t *data;
     const mr_format *format = find_format(reader, from->format);
@@ -298,8 +316,6 @@ static int read_tensor(const mr_wire_reader *reader, const Millrace__V1__Result 
         return MR_ERROR_PROTOCOL;
     result->format = *format;
     size_t bytes = mr_tensor_bytes(&result->format);
-    result->kind = MR_RESULT_TENSOR;
-    result->data = (const uint8_t *)result->classes;
     if (is_empty(&result->format))
         return MR_OK;
     if (result->format.payload != MR_PAYLOAD_TENSOR || !bytes || from->offset % mr_dtype_bytes(result->format.dtype))
@@ -312,21 +328,42 @@ static int read_tensor(const mr_wire_reader *reader, const Millrace__V1__Result 
     return MR_OK;
 }
 
-static int read_result(mr_wire_reader *reader, const Millrace__V1__Result *from, mr_result **tail) {
-    if (from->n_indices != from->n_scores || from->n_indices != from->n_labels)
-        return refuse("classes without a score or a label each");
-    int status = mr_store_result(reader->params.store, from->n_indices, tail);
-    if (status)
-        return status;
-    mr_result *result = *tail;
-    status = read_name(reader, from->stage, &result->stage);
+static int read_origin(const mr_wire_reader *reader, const Millrace__V1__Origin *from, wire_origin *origin) {
+    origin->kind = mr_kinds_find(&reader->kinds, from->kind);
+    if (!origin->kind)
+        return refuse("results of an unknown kind");
+    int status = read_name(reader, from->stage, &origin->stage);
     if (!status)
-        status = read_name(reader, from->name, &result->name);
-    if (!status && !result->stage)
-        status = refuse("a result without a stage");
+        status = read_name(reader, from->name, &origin->name);
+    return status || origin->stage ? status : refuse("results without a stage");
+}
+
+static int read_origins(mr_wire_reader *reader, Millrace__V1__Origin *const *origins, size_t count) {
+    int status = MR_OK;
+    reader->origin = WIRE_NEW(&reader->arena, wire_origin, count);
+    reader->origin_count = count;
+    if (!reader->origin)
+        return no_memory();
+    for (size_t i = 0; i < count && !status; i++)
+        status = read_origin(reader, origins[i], &reader->origin[i]);
+    return status;
+}
+
+static int read_result(mr_wire_reader *reader, const Millrace__V1__Result *from, mr_result **tail) {
+    if (!from->origin || from->origin > reader->origin_count)
+        return refuse("a result whose origin the message does not describe");
+    const wire_origin *origin = &reader->origin[from->origin - 1];
+    const mr_result_kind *kind = origin->kind;
+    const size_t each = kind->fields ? mr_result_kind_packed_bytes(kind) : 1, bytes = from->elements.len;
+    if (bytes % each || (!kind->fields && bytes))
+        return refuse("a result whose elements are not those of its kind");
+    int status = mr_store_result(reader->params.store, kind, bytes / each, tail);
     if (status)
         return status;
-    return from->format ? read_tensor(reader, from, result) : read_classes(reader, from, result);
+    (*tail)->stage = origin->stage;
+    (*tail)->name = origin->name;
+    return kind->fields ? read_elements(reader, from->elements.data, bytes / each, *tail)
+                        : read_array(reader, from, *tail);
 }
 
 static int read_results(mr_wire_reader *reader, const Millrace__V1__Item *item, mr_frame *frame) {
@@ -342,11 +379,10 @@ static int read_results(mr_wire_reader *reader, const Millrace__V1__Item *item, 
 
 /* ---- items ------------------------------------------------------------------------------------------------------- */
 
-static int64_t subtract(int64_t a, int64_t b) {
-    int64_t difference;
-    if (__builtin_sub_overflow(a, b, &difference))
-        return b > 0 ? INT64_MIN : INT64_MAX;
-    return difference;
+/* A time that this process knows the beginning of; without bounds it is that. */
+static int64_t since(int64_t begin_ns, int64_t span_ns) {
+    const int64_t time_ns = mr_time_step(begin_ns, 1, span_ns);
+    return time_ns == MR_NO_TIME ? begin_ns : time_ns;
 }
 
 static bool is_name(const char *text, size_t most) {
@@ -366,16 +402,16 @@ static int fill_frame(mr_wire_reader *reader, const Millrace__V1__Item *item, mr
     frame->format = *format;
     frame->identity = (mr_identity){
         .source = item->source, .epoch = item->epoch, .seq = item->seq, .sub = item->sub};
-    frame->pts_ns = item->pts_ns;
-    frame->dts_ns = item->dts_ns;
-    frame->duration_ns = item->duration_ns;
-    frame->born_ns = subtract(reader->now_ns, item->age_ns);
-    frame->captured_ns = item->captured_ns;
+    frame->pts_ns = mr_time_bound(item->pts_ns);
+    frame->dts_ns = mr_time_bound(item->dts_ns);
+    frame->duration_ns = mr_time_bound(item->duration_ns) > 0 ? item->duration_ns : 0;
+    frame->born_ns = since(reader->now_ns, mr_time_bound(item->age_ns) == MR_NO_TIME ? 0 : -item->age_ns);
+    frame->captured_ns = mr_time_bound(item->captured_ns) == MR_NO_TIME ? 0 : item->captured_ns;
     int status = name_frame(item, frame);
     if (status)
         return status;
     if (item->remaining_ns)
-        frame->deadline_ns = subtract(reader->now_ns, subtract(0, item->remaining_ns));
+        frame->deadline_ns = since(reader->now_ns, item->remaining_ns);
     frame->flags = item->flags & (MR_FRAME_KEY | MR_FRAME_DISPOSABLE | MR_FRAME_CORRUPT | MR_FRAME_HIDDEN |
                                   MR_FRAME_SEAM | MR_FRAME_AWAY);
     if (item->media > reader->media_count)
@@ -436,6 +472,8 @@ static int read_all(mr_wire_reader *reader, const Millrace__V1__Items *from, con
     if (!status)
         status = read_formats(reader, from->formats, from->n_formats);
     if (!status)
+        status = read_origins(reader, from->origins, from->n_origins);
+    if (!status)
         status = read_blocks(reader, from->blocks, from->n_blocks, parts, count);
     if (!status)
         status = read_all_media(reader, from);
@@ -477,6 +515,7 @@ int mr_wire_reader_create(mr_wire_reader **reader, const mr_wire_reader_params *
     if (!made)
         return no_memory();
     made->params = *params;
+    made->kinds = params->kinds ? *params->kinds : mr_kinds_built_in();
     if (!made->params.most_envelope_bytes)
         made->params.most_envelope_bytes = MOST_ENVELOPE_BYTES;
     if (!made->params.most_bytes)
@@ -527,6 +566,8 @@ static int read_hello(const Millrace__V1__Hello *from, mr_cut_message *message) 
     message->hello.formats = from->formats;
     message->hello.memory = from->memory;
     message->hello.refused = from->refused;
+    message->hello.kinds = from->kinds;
+    message->hello.kind_count = from->n_kinds;
     return MR_OK;
 }
 

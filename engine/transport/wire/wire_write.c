@@ -88,9 +88,44 @@ uint64_t mr_wire_frame_bytes(const mr_frame *frame) {
         else
             bytes += frame->plane[i].bytes;
     for (const mr_result *result = frame->results; result; result = result->next)
-        if (result->kind == MR_RESULT_TENSOR)
-            bytes += mr_tensor_bytes(&result->format);
+        if (!result->kind->fields)
+            bytes += mr_result_bytes(result);
     return bytes;
+}
+
+/* Among so many of those that a message had last an equal one is looked for: else it stands once more. */
+enum { LOOKED_AT = 8 };
+
+static bool room_for_shared(wire_shared *shared) {
+    if (shared->count < shared->room)
+        return true;
+    size_t room = shared->room ? 2 * shared->room : 8;
+    const void **of = mr_realloc(shared->of, room * sizeof *of);
+    shared->of = of ? of : shared->of;
+    void **written = of ? mr_realloc(shared->written, room * sizeof *written) : NULL;
+    if (!written)
+        return false;
+    shared->written = written;
+    shared->room = room;
+    return true;
+}
+
+/* The number of an equal one in this message; 0: there is none yet. */
+static uint32_t find_shared(const wire_shared *shared, const void *from, bool (*equal)(const void *, const void *)) {
+    const size_t least = shared->count > LOOKED_AT ? shared->count - LOOKED_AT : 0;
+    for (size_t i = shared->count; i > least; i--)
+        if (equal(shared->of[i - 1], from))
+            return (uint32_t)i;
+    return 0;
+}
+
+static int add_shared(wire_shared *shared, const void *from, void *written, uint32_t *number) {
+    if (!written || !room_for_shared(shared))
+        return no_memory();
+    shared->of[shared->count] = from;
+    shared->written[shared->count] = written;
+    *number = (uint32_t)++shared->count;
+    return MR_OK;
 }
 
 static Millrace__V1__Format *write_format(mr_wire_writer *writer, const mr_format *from) {
@@ -120,10 +155,8 @@ static Millrace__V1__Format *write_format(mr_wire_writer *writer, const mr_forma
     return format;
 }
 
-/* Among so many of those that a message had last a format is looked for: else it stands once more. */
-enum { FORMATS_LOOKED_AT = 8 };
-
-static bool is_same(const mr_format *a, const mr_format *b) {
+static bool is_same_format(const void *one, const void *other) {
+    const mr_format *a = one, *b = other;
     bool same = a->payload == b->payload && a->pixel == b->pixel && a->width == b->width && a->height == b->height &&
                 a->matrix == b->matrix && a->range == b->range && a->siting == b->siting && a->sar_num == b->sar_num &&
                 a->sar_den == b->sar_den && a->rotation == b->rotation && a->flip == b->flip && a->dtype == b->dtype &&
@@ -133,33 +166,10 @@ static bool is_same(const mr_format *a, const mr_format *b) {
     return same;
 }
 
-static bool room_for_format(mr_wire_writer *writer) {
-    if (writer->format_count < writer->format_room)
-        return true;
-    size_t room = writer->format_room ? 2 * writer->format_room : 8;
-    const mr_format **of = mr_realloc(writer->format_of, room * sizeof *of);
-    writer->format_of = of ? of : writer->format_of;
-    Millrace__V1__Format **format = of ? mr_realloc(writer->format, room * sizeof *format) : NULL;
-    if (!format)
-        return false;
-    writer->format = format;
-    writer->format_room = room;
-    return true;
-}
-
 /* The number of a format in this message. */
 static int number_format(mr_wire_writer *writer, const mr_format *from, uint32_t *number) {
-    const size_t count = writer->format_count, least = count > FORMATS_LOOKED_AT ? count - FORMATS_LOOKED_AT : 0;
-    for (size_t i = count; i > least; i--)
-        if (is_same(writer->format_of[i - 1], from)) {
-            *number = (uint32_t)i;
-            return MR_OK;
-        }
-    if (!room_for_format(writer) || !(writer->format[count] = write_format(writer, from)))
-        return no_memory();
-    writer->format_of[count] = from;
-    *number = (uint32_t)++writer->format_count;
-    return MR_OK;
+    *number = find_shared(&writer->formats, from, is_same_format);
+    return *number ? MR_OK : add_shared(&writer->formats, from, write_format(writer, from), number);
 }
 
 /* ---- planes ------------------------------------------------------------------------------------------------------ */
@@ -238,38 +248,79 @@ static int write_planes(mr_wire_writer *writer, const mr_frame *frame, Millrace_
 
 /* ---- results ----------------------------------------------------------------------------------------------------- */
 
-static int write_classes(mr_wire_writer *writer, const mr_result *from, Millrace__V1__Result *result) {
-    result->indices = WIRE_NEW(&writer->arena, int32_t, from->count);
-    result->scores = WIRE_NEW(&writer->arena, float, from->count);
-    result->labels = WIRE_NEW(&writer->arena, uint32_t, from->count);
-    if (!result->indices || !result->scores || !result->labels)
-        return no_memory();
-    result->n_indices = result->n_scores = result->n_labels = from->count;
-    for (size_t i = 0; i < from->count; i++) {
-        result->indices[i] = from->classes[i].index;
-        result->scores[i] = from->classes[i].score;
-        int status = write_name(writer, from->classes[i].label, &result->labels[i]);
-        if (status)
-            return status;
+/* A value in its form on the wire: little-endian, a text as the number of its name. */
+static int pack_value(mr_wire_writer *writer, mr_field_type type, const uint8_t *value, uint8_t *to) {
+    const char *text;
+    uint32_t number;
+    if (type != MR_FIELD_TEXT) {
+        memcpy(to, value, mr_field_packed_bytes(type));
+        return MR_OK;
     }
+    memcpy(&text, value, sizeof text);
+    int status = write_name(writer, text, &number);
+    memcpy(to, &number, sizeof number);
+    return status;
+}
+
+static int write_elements(mr_wire_writer *writer, const mr_result *from, Millrace__V1__Result *result) {
+    const size_t bytes = from->count * mr_result_kind_packed_bytes(from->kind);
+    uint8_t *to = WIRE_NEW(&writer->arena, uint8_t, bytes);
+    if (!to)
+        return no_memory();
+    result->elements = (ProtobufCBinaryData){.len = bytes, .data = to};
+    for (size_t i = 0; i < from->count; i++)
+        for (const mr_field *field = from->kind->fields; field->name; field++) {
+            const uint8_t *element = (const uint8_t *)from->data + i * from->kind->element_bytes;
+            int status = pack_value(writer, field->type, element + field->offset, to);
+            if (status)
+                return status;
+            to += mr_field_packed_bytes(field->type);
+        }
     return MR_OK;
 }
 
-static int write_result(mr_wire_writer *writer, const mr_result *from, Millrace__V1__Result *result) {
+static int write_array(mr_wire_writer *writer, const mr_result *from, Millrace__V1__Result *result) {
     wire_spot spot;
-    int status = write_name(writer, from->stage, &result->stage);
-    if (!status)
-        status = write_name(writer, from->name, &result->name);
-    if (status || from->kind == MR_RESULT_CLASSES)
-        return status ? status : write_classes(writer, from, result);
     if (from->buffer && from->buffer->memory == MR_MEMORY_DEVICE)
-        return mr_fail(MR_ERROR_DATA, "a tensor in a device's memory cannot be sent");
-    if ((status = number_format(writer, &from->format, &result->format)))
+        return mr_fail(MR_ERROR_DATA, "a result in a device's memory cannot be sent");
+    int status = number_format(writer, &from->format, &result->format);
+    if (!status)
+        status = mr_wire_put(writer, from->buffer, from->data, mr_tensor_bytes(&from->format), 0, &spot);
+    if (status)
         return status;
-    status = mr_wire_put(writer, from->buffer, from->data, mr_tensor_bytes(&from->format), 0, &spot);
     result->block = spot.block;
     result->offset = spot.offset;
-    return status;
+    return MR_OK;
+}
+
+static bool is_same_origin(const void *one, const void *other) {
+    const mr_result *a = one, *b = other;
+    return a->kind == b->kind && a->stage == b->stage && a->name == b->name;
+}
+
+/* The number of a result's origin in this message. */
+static int number_origin(mr_wire_writer *writer, const mr_result *from, uint32_t *number) {
+    if ((*number = find_shared(&writer->origins, from, is_same_origin)))
+        return MR_OK;
+    Millrace__V1__Origin *origin = WIRE_NEW(&writer->arena, Millrace__V1__Origin, 1);
+    if (!origin)
+        return no_memory();
+    millrace__v1__origin__init(origin);
+    origin->kind = mr_kinds_id(&writer->kinds, from->kind);
+    if (!origin->kind)
+        return mr_fail(MR_ERROR_DATA, "%s adds results of the kind \"%.64s\", which its stage type does not list in "
+                       "`kinds`", from->stage, from->kind->name);
+    int status = write_name(writer, from->stage, &origin->stage);
+    if (!status)
+        status = write_name(writer, from->name, &origin->name);
+    return status ? status : add_shared(&writer->origins, from, origin, number);
+}
+
+static int write_result(mr_wire_writer *writer, const mr_result *from, Millrace__V1__Result *result) {
+    int status = number_origin(writer, from, &result->origin);
+    if (status)
+        return status;
+    return from->kind->fields ? write_elements(writer, from, result) : write_array(writer, from, result);
 }
 
 static int write_results(mr_wire_writer *writer, const mr_frame *frame, Millrace__V1__Item *item) {
@@ -347,8 +398,10 @@ static int write_items(mr_wire_writer *writer, const mr_cut_message *message, Mi
     items->n_items = count;
     items->names = writer->name;
     items->n_names = writer->name_count;
-    items->formats = writer->format;
-    items->n_formats = writer->format_count;
+    items->formats = (Millrace__V1__Format **)(void *)writer->formats.written;
+    items->n_formats = writer->formats.count;
+    items->origins = (Millrace__V1__Origin **)(void *)writer->origins.written;
+    items->n_origins = writer->origins.count;
     items->media = writer->packed;
     items->n_media = writer->used_media_count;
     return MR_OK;
@@ -359,6 +412,7 @@ int mr_wire_writer_create(mr_wire_writer **writer, const mr_wire_writer_params *
     if (!made)
         return no_memory();
     made->params = *params;
+    made->kinds = params->kinds ? *params->kinds : mr_kinds_built_in();
     made->slot_count = 256;
     made->slot = mr_calloc(made->slot_count, sizeof *made->slot);
     if (params->compression == MR_COMPRESSION_ZSTD)
@@ -383,8 +437,10 @@ void mr_wire_writer_destroy(mr_wire_writer **writer) {
     mr_free(gone->envelope);
     mr_free(gone->slot);
     mr_free(gone->name);
-    mr_free(gone->format_of);
-    mr_free(gone->format);
+    mr_free(gone->formats.of);
+    mr_free(gone->formats.written);
+    mr_free(gone->origins.of);
+    mr_free(gone->origins.written);
     mr_free(gone);
 }
 
@@ -468,6 +524,8 @@ static void write_handshake(const mr_cut_message *message, Millrace__V1__Hello *
         hello->formats = mr_wire_text(message->hello.formats);
         hello->memory = mr_wire_text(message->hello.memory);
         hello->refused = message->hello.refused;
+        hello->kinds = (uint32_t *)(uintptr_t)message->hello.kinds; /* protobuf-c only reads it */
+        hello->n_kinds = message->hello.kind_count;
     } else {
         welcome->version = message->welcome.version;
         welcome->attempt = message->welcome.attempt;
@@ -545,7 +603,8 @@ int mr_wire_write(mr_wire_writer *writer, const mr_cut_message *message, int64_t
     mr_wire_arena_reset(&writer->arena, SIZE_MAX / 2);
     writer->now_ns = now_ns;
     writer->message++;
-    writer->name_count = writer->format_count = writer->gathered_bytes = writer->used_media_count = 0;
+    writer->name_count = writer->formats.count = writer->origins.count = 0;
+    writer->gathered_bytes = writer->used_media_count = 0;
     writer->block_count = writer->gathered_block = 0;
     int status = write_body(writer, message, &part_count);
     if (status)

@@ -24,6 +24,7 @@ typedef struct parser {
     int64_t end;    /* of the last range of bytes */
     bool is_media;  /* a tag of media playlists has come */
     bool awaits;    /* the variant's address */
+    const char *foreign; /* why the next segment cannot be decrypted, unless it has a key; NULL: it is not encrypted */
 } parser;
 
 static int refuse(const parser *at, const char *why) {
@@ -198,18 +199,23 @@ static int read_iv(const parser *at, const char *text, size_t bytes, mr_segment_
     return MR_OK;
 }
 
+/* A segment may have a key in several formats, of which one is enough. */
 static int read_key(parser *at, char *value) {
     mr_playlist *list = at->list;
     size_t bytes;
-    at->next.key = 0;
-    if (is_value(value, "METHOD", "NONE"))
+    const bool none = is_value(value, "METHOD", "NONE");
+    if (!none && attribute(value, "KEYFORMAT", &bytes) && !is_value(value, "KEYFORMAT", "identity")) {
+        at->foreign = "its segments are protected by a system that is not supported";
         return MR_OK;
-    if (attribute(value, "KEYFORMAT", &bytes) && !is_value(value, "KEYFORMAT", "identity"))
-        return mr_fail(MR_ERROR_UNAVAILABLE, "%s: its segments are protected by a system that is not supported",
-                       at->name);
-    if (!is_value(value, "METHOD", "AES-128"))
-        return mr_fail(MR_ERROR_UNAVAILABLE, "%s: its segments are encrypted in a way that is not supported: only "
-                       "AES-128 is", at->name);
+    }
+    at->next.key = 0;
+    at->foreign = NULL;
+    if (none)
+        return MR_OK;
+    if (!is_value(value, "METHOD", "AES-128")) {
+        at->foreign = "its segments are encrypted in a way that is not supported: only AES-128 is";
+        return MR_OK;
+    }
     mr_segment_key *key = grow((void **)&list->keys, &at->rooms[1], list->key_count, sizeof *key);
     if (!key)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
@@ -355,6 +361,8 @@ static int add_segment(parser *at, const char *uri) {
     mr_playlist *list = at->list;
     if (list->count == MR_PLAYLIST_MOST_SEGMENTS)
         return refuse(at, "it has too many segments");
+    if (at->foreign && !at->next.key)
+        return mr_fail(MR_ERROR_UNAVAILABLE, "%s: %s", at->name, at->foreign);
     at->next.uri = uri;
     const int status = place_range(at, &at->next);
     mr_segment *made = status ? NULL : grow((void **)&list->segments, &at->rooms[0], list->count, sizeof *made);

@@ -18,11 +18,11 @@ void mr_picture_times_fini(mr_picture_times *times) {
 
 /* ---- facts about the stream -------------------------------------------------------------------------------------- */
 
+/* One of more than a day is that of a damaged file. */
 static int64_t duration_of(const mr_packet *packet) {
-    const mr_media *media = packet->media;
-    if (packet->duration_ns > 0 || !media || media->rate_num <= 0 || media->rate_den <= 0)
-        return packet->duration_ns;
-    return av_rescale(1000000000, media->rate_den, media->rate_num);
+    static const int64_t most_ns = INT64_C(86400000000000);
+    const bool said = packet->duration_ns > 0 && packet->duration_ns <= most_ns;
+    return said ? packet->duration_ns : packet->media ? mr_media_interval_ns(packet->media) : 0;
 }
 
 static void note_codec(mr_picture_times *times, const mr_packet *packet) {
@@ -61,7 +61,7 @@ static int64_t time_of_place(const mr_picture_times *times, int64_t place, int64
     const int64_t ahead = place - times->packets;
     if (ahead > -MR_TIMES_KEPT && ahead <= 0 && place >= 0)
         return times->decoded_ns[place % MR_TIMES_KEPT];
-    return decoded_ns + ahead * times->interval_ns;
+    return mr_time_step(decoded_ns, ahead, times->interval_ns);
 }
 
 /* Of a picture of MPEG-4 without one, by its own clock. That counts whole seconds from one picture to the next, so that
@@ -70,14 +70,16 @@ static int64_t time_by_clock(mr_picture_times *times, int64_t ticks, int64_t dec
     enum { MOST_AWAY = 8 };
     const int64_t most_ns = MOST_AWAY * times->interval_ns;
     const int64_t second_ns = av_rescale(times->order.clock.rate, times->interval_ns, times->order.unit);
-    int64_t away_ns = times->base_ns - decoded_ns +
-                      av_rescale(ticks - times->base_number, times->interval_ns, times->order.unit);
-    if (times->based && (away_ns > most_ns || away_ns < -most_ns)) {
+    const int64_t since_ns =
+        mr_time_bound(av_rescale(ticks - times->base_number, times->interval_ns, times->order.unit));
+    int64_t away_ns = mr_time_step(since_ns, 1, times->base_ns - decoded_ns);
+    const bool based = times->based && away_ns != MR_NO_TIME;
+    if (based && (away_ns > most_ns || away_ns < -most_ns)) {
         const int64_t missed_ns = second_ns > 0 ? llround((double)away_ns / (double)second_ns) * second_ns : 0;
         times->base_ns -= missed_ns;
         away_ns -= missed_ns;
     }
-    if (times->based && away_ns <= most_ns && away_ns >= -most_ns)
+    if (based && away_ns <= most_ns && away_ns >= -most_ns && mr_time_bound(times->base_ns) != MR_NO_TIME)
         return decoded_ns + away_ns;
     times->base_ns = decoded_ns;
     times->base_number = ticks;
@@ -86,9 +88,10 @@ static int64_t time_by_clock(mr_picture_times *times, int64_t ticks, int64_t dec
 
 /* Of a picture without one, by its number from the picture that restarted, or else the first. */
 static void invent(mr_picture_times *times, mr_packet *packet, const mr_picture_place *place) {
-    const int64_t decoded_ns = packet->dts_ns != MR_NO_TIME ? packet->dts_ns : times->packets * times->interval_ns;
+    const int64_t decoded_ns = packet->dts_ns != MR_NO_TIME ? packet->dts_ns
+                                                              : mr_time_step(0, times->packets, times->interval_ns);
     packet->dts_ns = MR_NO_TIME; /* it is made, as it was that of presentation */
-    if (times->order.clocked) {
+    if (times->order.clocked && decoded_ns != MR_NO_TIME) {
         packet->pts_ns = time_by_clock(times, place->number, decoded_ns);
         times->based = true;
         return;
@@ -106,8 +109,7 @@ static void invent(mr_picture_times *times, mr_packet *packet, const mr_picture_
 /* A container that numbers packets begins with the first of them at 0, and libavformat shows those whose order it knows
  * later, by as many as may be decoded before one. Others are left to decode, which knows their order. */
 static void advance(const mr_picture_times *times, mr_packet *packet) {
-    if (packet->pts_ns != MR_NO_TIME)
-        packet->pts_ns -= times->depth * times->interval_ns;
+    packet->pts_ns = mr_time_step(packet->pts_ns, -times->depth, times->interval_ns);
 }
 
 /* After `lower`, where that picture was expected if the clock went on at half its pace, or, if it stands still, at its
@@ -121,7 +123,7 @@ static int64_t behind(const mr_picture_times *times, int64_t lower_ns, int64_t p
 static int64_t between(const mr_picture_times *times, size_t at, int64_t lower_ns, int64_t number) {
     const struct mr_picture_shown *above = &times->shown[at];
     if (lower_ns == MR_NO_TIME)
-        return above->pts_ns - TICK_NS * (above->number - number);
+        return mr_time_step(above->pts_ns, number - above->number, TICK_NS);
     int64_t part = 1, whole = 2;
     if (at > 0) {
         part = number - above[-1].number;
@@ -157,12 +159,14 @@ static int64_t fit(mr_picture_times *times, int64_t number, int64_t pts_ns) {
     const int later = (int)(times->shown_count - at);
     const int64_t lower_ns = at > 0 ? times->shown[at - 1].pts_ns : times->floor_ns;
     const bool early = lower_ns != MR_NO_TIME && pts_ns <= lower_ns, late = later && pts_ns >= times->shown[at].pts_ns;
+    int64_t made_ns = MR_NO_TIME;
     times->seen = later > times->seen ? later : times->seen;
     if (later && (early || late))
-        pts_ns = between(times, at, lower_ns, number);
+        made_ns = between(times, at, lower_ns, number);
     else if (early)
-        pts_ns = behind(times, lower_ns, pts_ns,
-                        at > 0 ? (number - times->shown[at - 1].number) / times->order.unit : 1);
+        made_ns = behind(times, lower_ns, pts_ns,
+                         at > 0 ? (number - times->shown[at - 1].number) / times->order.unit : 1);
+    pts_ns = made_ns == MR_NO_TIME ? pts_ns : made_ns;
     insert(times, at, (struct mr_picture_shown){number, pts_ns});
     return pts_ns;
 }
@@ -176,14 +180,19 @@ static void settle_depth(mr_picture_times *times) {
         times->depth = times->seen;
 }
 
-/* A file whose container gives most presentation times: those that are missing follow from the nearest one. */
-static void complete(mr_picture_times *times, mr_packet *packet, int64_t number) {
+/* A file whose container gives most presentation times: those that are missing follow from the nearest one. Behind a
+ * seam, from that of decoding. */
+static void complete(mr_picture_times *times, mr_packet *packet, const mr_picture_place *place) {
+    const int64_t number = place->number;
+    const AVCodecParameters *codec = packet->media->codec;
     size_t at = times->shown_count;
     while (at > 0 && times->shown[at - 1].number > number)
         at--;
     if (packet->pts_ns == MR_NO_TIME && times->shown_count > 0) {
         const struct mr_picture_shown *near = &times->shown[at > 0 ? at - 1 : 0];
-        packet->pts_ns = near->pts_ns + (number - near->number) * times->interval_ns;
+        packet->pts_ns = mr_time_step(near->pts_ns, number - near->number, times->interval_ns);
+    } else if (packet->pts_ns == MR_NO_TIME && packet->dts_ns != MR_NO_TIME) {
+        packet->pts_ns = mr_time_step(packet->dts_ns, codec->video_delay + place->leading, times->interval_ns);
     }
     if (packet->pts_ns != MR_NO_TIME)
         insert(times, at, (struct mr_picture_shown){number, packet->pts_ns});
@@ -206,7 +215,7 @@ static void show(mr_picture_times *times, mr_packet *packet) {
     if (place.restarts)
         forget(times, times->highest_ns);
     if (place.known && !times->live && !times->lacks) {
-        complete(times, packet, place.number);
+        complete(times, packet, &place);
         return;
     }
     if (times->lacks && times->interval_ns > 0 && !place.known)
@@ -272,6 +281,7 @@ static void decode(mr_picture_times *times, mr_packet *packet) {
 }
 
 void mr_picture_times_pass(mr_picture_times *times, mr_packet *packet) {
+    packet->duration_ns = mr_time_bound(packet->duration_ns) > 0 ? packet->duration_ns : 0;
     if (!times->begun)
         times->lacks = !times->live && packet->pts_ns == MR_NO_TIME;
     note_codec(times, packet);

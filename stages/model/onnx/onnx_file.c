@@ -314,7 +314,7 @@ static const char *print_rest(mr_pb_span model, mr_pb_span rest, char *text, siz
         sets |= f.number == MODEL_OPERATOR_SETS;
     }
     if (good == bytes && graph && !sets)
-        snprintf(text, text_bytes, "it is truncated: it ends at byte %zu behind its graph, and names no operator set",
+        snprintf(text, text_bytes, "it is truncated: it ends at byte %zu after its graph, and names no operator set",
                  bytes);
     else if (good == bytes && graph)
         snprintf(text, text_bytes, "its graph is damaged, or nested too deeply");
@@ -324,7 +324,7 @@ static const char *print_rest(mr_pb_span model, mr_pb_span rest, char *text, siz
     else if (good && bytes - good < MAX_HEADER)
         snprintf(text, text_bytes, "it is truncated: it ends at byte %zu, where a field begins", bytes);
     else if (graph)
-        snprintf(text, text_bytes, "it is damaged behind its graph, at byte %zu", good);
+        snprintf(text, text_bytes, "it is damaged after its graph, at byte %zu", good);
     else
         snprintf(text, text_bytes, "it is not an ONNX model");
     return text;

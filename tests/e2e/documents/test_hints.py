@@ -194,7 +194,7 @@ class Planned(harness.Case):
                  "results: {type: jsonl, input: infer, tensors: true, path: out.jsonl}"]
         text = self.stages(*lines)
         self.refused(text % "", "pipeline.yaml:7:3: error: preprocess can give any tensor f32 3x?x? NCHW, and no stage "
-                                "behind it determines which", "    hint: write its size, as in size: 224x224")
+                                "after it determines which", "    hint: write its size, as in size: 224x224")
         done = harness.call([harness.MILLRACE, "plan", self.write(text % ", size: 224x224")])
         self.assertEqual(done.returncode, 0, done.stderr)
 

@@ -1,6 +1,7 @@
 """Cameras: live sources of gst-rtsp-server that are killed, stopped, protected, and have clocks."""
 import datetime
 import itertools
+import json
 import pathlib
 import socket
 import subprocess
@@ -156,7 +157,8 @@ class Cameras(Live):
         self.assertEqual(self.errors.read_text().count("clock: arrival"), 1)
 
     def test_lines_that_a_camera_could_repeat(self):
-        """One that does something odd with each of its pictures, or leaves after each, writes a few lines."""
+        """One that does something odd with each of its pictures, or leaves after each, writes a few lines, and a few
+        entries of the audit log, which count those that are left out."""
         def sender(picture, most=3000):
             def packets(connection):
                 for number in range(most):
@@ -179,13 +181,19 @@ class Cameras(Live):
         for server in servers.values():
             self.addCleanup(server.close)
         child = self.begin({name: f"uri: '{server.url}', transport: tcp, size: 64x64, "
-                                  "reconnect: {first: 10ms, most: 10ms}" for name, server in servers.items()})
+                                  "reconnect: {first: 10ms, most: 10ms}" for name, server in servers.items()},
+                           "--audit", self.folder / "audit.jsonl")
         self.wait_until(lambda: all(sent.get(kind, 0) > (50 if name == "leaves" else 6000)
                                     for name, kind in kinds.items()), child)
         self.finish(child)
         lines = [line for line in self.errors.read_text().splitlines() if "warning" in line or "error" in line]
         for name in kinds:
             self.assertLess(sum(f"{name}: " in line for line in lines), 20, "\n".join(lines[:60]))
+        entries = [json.loads(line) for line in (self.folder / "audit.jsonl").read_text().splitlines()]
+        entries = [entry for entry in entries if entry.get("source") == "leaves"]
+        self.assertLess(len(entries), 25)
+        self.assertGreater(sum(1 + entry["left_out"] for entry in entries), 90)
+        self.assertEqual(entries[-1]["state"], "ended")
 
     def test_no_picture_waits_for_the_next(self):
         """All pictures of a camera are there though it sends no more;

@@ -73,7 +73,7 @@ class Nodes:
     def wait(self, condition, what):
         until = time.monotonic() + harness.TIMEOUT
         while not condition():
-            if time.monotonic() > until:
+            if time.monotonic() > until or any((process.poll() or 0) > 0 for process in self.processes.values()):
                 raise AssertionError(f"{what}: {self.logs()}")
             time.sleep(0.01)
 
@@ -130,9 +130,9 @@ class Pictures(Nodes):
 
 
 class ByHand(harness.Case):
-    def kill_and_start(self, victims, resumed, type, kind=Nodes):
-        """What is wrong in the end; "" where nothing is."""
-        nodes = kind(self.folder / "-".join((kind.__name__, *victims, "", *resumed, "", type)), resumed, type)
+    def kill_and_start(self, number, victims, resumed, type, kind=Nodes):
+        """What is wrong in the end; "" where nothing is. The folder's name is short: paths of sockets have a limit."""
+        nodes = kind(self.folder / str(number), resumed, type)
         try:
             nodes.start(*NODES)
             nodes.await_rows(30)
@@ -199,7 +199,8 @@ class ByHand(harness.Case):
         trials += [(some, (), "images", Pictures) for some in victims[2:6]]
         trials += [(some, (), "jsonl", Units) for some in victims[:6]]
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
-            wrong = [text for text in pool.map(lambda trial: self.kill_and_start(*trial), trials) if text]
+            told = pool.map(lambda number: self.kill_and_start(number, *trials[number]), range(len(trials)))
+            wrong = [text for text in told if text]
         self.assertEqual(wrong, [], "\n".join(wrong))
 
 

@@ -130,7 +130,7 @@ class Stored(Case):
         done = call([MILLRACE, "evaluate", digits.PIPELINE, "--data", self.list, "--vectors", good, "--set",
                      "stages.hog.size=32x32"], environment={"HEAD": str(self.head)})
         self.assertEqual(done.returncode, 65, done.stderr)
-        self.assertIn("was trained behind other stages", done.stderr)
+        self.assertIn("was trained after other stages", done.stderr)
 
 
 if __name__ == "__main__":

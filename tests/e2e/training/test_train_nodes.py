@@ -381,7 +381,7 @@ class Refused(Nodes):
         self.assertFalse(self.head.exists())
 
     def test_words(self):
-        self.refused("homeless", "node worker runs classify in 2 processes, and no node behind it is a single one", 78,
+        self.refused("homeless", "node worker runs classify in 2 processes, and no node after it is a single one", 78,
                      *HOMELESS)
         self.refused("two", "MILLRACE_RUN: set it to the same hexadecimal number for all of them", 64, "--node", "left")
         self.refused("two", 'there is no node "middle"', 64, "--node", "middle")

@@ -27,7 +27,7 @@ static void *add(void *context) {
     const unsigned thread = *(const unsigned *)context;
     for (unsigned i = 0; i < FRAMES; i++) {
         mr_class class[2] = {{.index = (int32_t)((i * 7 + thread) % CLASSES), .score = 0.25f}, {.index = 5}};
-        const mr_result result = {.kind = MR_RESULT_CLASSES, .count = 2, .classes = class};
+        const mr_result result = {.kind = mr_kind_classes(), .count = 2, .classes = class};
         mr_media media = {.label = "folder", .label_index = (int32_t)(i % FOLDERS)};
         class[0].label = i % 3 ? "folder" : "other";
         class[1].label = "other";
@@ -91,13 +91,13 @@ static void the_most_frequent_come_first(void **state) {
     for (int32_t index = 0; index < 8; index++)
         for (int n = 0; n < (index == 6 ? 3 : index % 4); n++) {
             mr_class class = {.index = index * 100, .score = (float)n};
-            mr_tally_add(&tally, NULL, &(mr_result){.kind = MR_RESULT_CLASSES, .count = 1, .classes = &class});
+            mr_tally_add(&tally, NULL, &(mr_result){.kind = mr_kind_classes(), .count = 1, .classes = &class});
         }
     /* Indices that no array can have, and results without classes, are left out. */
     mr_class far[] = {{.index = MR_MOST_CLASSES}, {.index = -1}};
     for (int i = 0; i < 2; i++)
-        mr_tally_add(&tally, NULL, &(mr_result){.kind = MR_RESULT_CLASSES, .count = 1, .classes = &far[i]});
-    mr_tally_add(&tally, NULL, &(mr_result){.kind = MR_RESULT_CLASSES, .count = 0});
+        mr_tally_add(&tally, NULL, &(mr_result){.kind = mr_kind_classes(), .count = 1, .classes = &far[i]});
+    mr_tally_add(&tally, NULL, &(mr_result){.kind = mr_kind_classes(), .count = 0});
     summarize(&row);
     static const int32_t expected[] = {300, 600, 700, 200, 100};
     static const uint64_t frames[] = {3, 3, 3, 2, 1};

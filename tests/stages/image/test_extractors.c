@@ -192,17 +192,17 @@ static void results_go_along(void **state) {
 static void see_sharpness(void *context, const char *source, const mr_frame *frame) {
     float want, got;
     (void)source;
-    const mr_result *sharp = mr_frame_result(frame, MR_RESULT_TENSOR, "sharp");
+    const mr_result *sharp = mr_frame_result(frame, mr_kind_tensor(), "sharp");
     expect_sharpness(&feeds[0], frame->identity.seq, (uint8_t *)&want);
     memcpy(&got, sharp->data, sizeof got);
     assert_true(want == got);
-    assert_ptr_equal(sharp->data, sharp->classes);
+    assert_ptr_equal(sharp->data, sharp->room);
     ++*(size_t *)context;
 }
 
 static void see_both(void *context, const char *source, const mr_frame *frame) {
     see_sharpness(context, source, frame);
-    assert_non_null(mr_frame_result(frame, MR_RESULT_TENSOR, "noted")->buffer);
+    assert_non_null(mr_frame_result(frame, mr_kind_tensor(), "noted")->buffer);
 }
 
 /* The frames that a join has put together are released long before the sink receives the joined one. */

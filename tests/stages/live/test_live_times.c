@@ -94,7 +94,8 @@ static void test_any_numbers(void **state) {
         mr_live_times_begin(&times, MR_LIVE_STREAM);
         for (int64_t i = 0; i < 70; i++) {
             int64_t time = wild[i % 7];
-            pass(&times, time, has_dts ? time : MR_NO_TIME, i * frame_ns);
+            const mr_packet packet = pass(&times, time, has_dts ? wild[i * i % 7] : MR_NO_TIME, i * frame_ns);
+            assert_int_equal(packet.pts_ns, mr_time_bound(packet.pts_ns));
             assert_true(times.last_ns >= last);
             last = times.last_ns;
         }

@@ -168,7 +168,7 @@ static void refuses_bad_rows(void **state) {
     REFUSES("bad.csv", "path,label\na.png,a\nb.png\n", ":3: the row has 1 field, and the first row names 2");
     REFUSES("bad.csv", "path,label\n,a\n", ":2: the row has no path");
     REFUSES("bad.csv", "path,label\n\"a.png,a\n", ":2: a quote is not closed");
-    REFUSES("bad.csv", "path,label\n\"a\"b,a\n", ":2: text behind a closing quote");
+    REFUSES("bad.csv", "path,label\n\"a\"b,a\n", ":2: text after a closing quote");
     REFUSES("bad.csv", "path,label\na\"b,a\n", ":2: a quote inside a field");
     REFUSES("bad.csv", "path,split\na.png,tset\n", ":2: split is train, validation or test, or empty, not \"tset\"");
     REFUSES("bad.csv", "path,start\na.mp4,soon\n", ":2: start is a time in seconds, such as 12.5, not \"soon\"");

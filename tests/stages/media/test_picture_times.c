@@ -48,6 +48,25 @@ static void true_times_stay(void **state) {
     mr_picture_times_fini(&times);
 }
 
+/* A file whose table of times has an entry of 2^31 seconds. */
+static void a_duration_of_years_is_none(void **state) {
+    (void)state;
+    AVCodecParameters codec = {.codec_id = AV_CODEC_ID_H264};
+    mr_media media = {.references = 1, .codec = &codec, .rate_num = 25, .rate_den = 1};
+    static uint8_t data[16];
+    mr_picture_times times = {0};
+    mr_picture_times_begin(&times, false);
+    for (int64_t i = 0; i < 10; i++) {
+        mr_packet packet = {.media = &media, .data = data, .bytes = 4, .pts_ns = i * frame_ns, .dts_ns = MR_NO_TIME,
+                            .duration_ns = i % 2 ? INT64_MAX - 1 : INT64_C(2147483648000000000)};
+        mr_picture_times_pass(&times, &packet);
+        assert_int_equal(packet.pts_ns, i * frame_ns);
+        assert_in_range(packet.dts_ns + 20 * frame_ns, 0, packet.pts_ns + 20 * frame_ns);
+        assert_true(packet.duration_ns <= MR_MOST_TIME_NS);
+    }
+    mr_picture_times_fini(&times);
+}
+
 /* Held back by one picture. */
 static void decoding_times_are_made(void **state) {
     (void)state;
@@ -92,7 +111,8 @@ static void a_clock_that_steps_back_is_caught_up_with(void **state) {
 
 static void any_numbers_rise(void **state) {
     (void)state;
-    static const int64_t wild[] = {INT64_MAX / 4, INT64_MIN / 4, 0, INT64_MAX / 4 - 1, 1, INT64_MIN / 4 + 2, -1};
+    static const int64_t wild[] = {MR_MOST_TIME_NS, -MR_MOST_TIME_NS, 0, MR_MOST_TIME_NS - 1, 1, 2 - MR_MOST_TIME_NS,
+                                   -1};
     mr_picture_times times = {0};
     for (int has_dts = 0; has_dts < 2; has_dts++) {
         int64_t decoded_ns = INT64_MIN, shown_ns = INT64_MIN;
@@ -103,6 +123,27 @@ static void any_numbers_rise(void **state) {
             assert_true(packet.dts_ns > decoded_ns && packet.pts_ns > shown_ns);
             decoded_ns = packet.dts_ns;
             shown_ns = packet.pts_ns;
+        }
+    }
+    mr_picture_times_fini(&times);
+}
+
+/* A file that says that each picture lasts a day. */
+static void long_pictures_have_no_times_beyond_the_bounds(void **state) {
+    (void)state;
+    mr_media slow = medias[1];
+    slow.rate_num = 1;
+    slow.rate_den = INT32_MAX;
+    mr_picture_times times = {0};
+    for (int i = 0; i < 3; i++) {
+        const int64_t said_ns = i == 0 ? MR_NO_TIME : i == 1 ? MR_MOST_TIME_NS : -MR_MOST_TIME_NS;
+        mr_picture_times_begin(&times, false);
+        for (int64_t n = 0; n < 100000; n++) {
+            uint8_t data[16] = {0};
+            mr_packet packet = {.media = &slow, .data = data, .bytes = 4, .pts_ns = said_ns, .dts_ns = MR_NO_TIME,
+                                .captured_ns = MR_NO_TIME, .arrived_ns = MR_NO_TIME, .flags = MR_FRAME_KEY};
+            mr_picture_times_pass(&times, &packet);
+            assert_true(packet.pts_ns == mr_time_bound(packet.pts_ns));
         }
     }
     mr_picture_times_fini(&times);
@@ -142,10 +183,12 @@ static void the_depth_is_that_of_libavcodec(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(true_times_stay),
+        cmocka_unit_test(a_duration_of_years_is_none),
         cmocka_unit_test(decoding_times_are_made),
         cmocka_unit_test(a_clock_that_stands_still_goes_on_at_the_pace_of_arrival),
         cmocka_unit_test(a_clock_that_steps_back_is_caught_up_with),
         cmocka_unit_test(any_numbers_rise),
+        cmocka_unit_test(long_pictures_have_no_times_beyond_the_bounds),
         cmocka_unit_test(the_depth_is_that_of_libavcodec),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

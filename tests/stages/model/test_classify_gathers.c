@@ -38,7 +38,7 @@ static int pushed;
 static void collect(void *context, const char *source, const mr_frame *frame) {
     outcome *out = context;
     (void)source;
-    const mr_result *result = mr_frame_result(frame, MR_RESULT_CLASSES, NULL);
+    const mr_result *result = mr_frame_result(frame, mr_kind_classes(), NULL);
     assert_non_null(result);
     assert_int_equal(result->count, TOP);
     assert_int_equal(frame->identity.seq, out->came);

@@ -348,7 +348,7 @@ static void models_receive_the_planned_formats(void **state) {
     chosen("", ANY_BATCH, "tensor f32 3x8x6", NULL);
     chosen(", mean: 127, std: 128, size: 6x8", ANY_BATCH, "tensor f32 3x8x6", NULL);
     chosen(", size: 10x12", FREE_SIZE, "tensor f32 3x12x10", NULL);
-    chosen("", FREE_SIZE, "small can give any tensor f32 3x?x? NCHW, and no stage behind it determines which",
+    chosen("", FREE_SIZE, "small can give any tensor f32 3x?x? NCHW, and no stage after it determines which",
            "write its size, as in size: 224x224");
     snprintf(expected, sizeof expected, "%stensor f32 3x4x4", misfit);
     chosen(", size: 4x4", ANY_BATCH, expected, "write size: 6x8 in small");

@@ -25,6 +25,8 @@ static void names_are_printed(void **state) {
         {"{source}.mp4", "lobby", 7, 2, "lobby-3.mp4"},
         {"{source}-{number}.mkv", "a/b", 12, 0, "a_b-000012.mkv"},
         {"{time}_{source}_{number}.ts", "x", 1234567, 1, "20261123T081500Z_x_1234567-2.ts"},
+        {"{source}-{number}.ts", "{number}{time}", 5, 0, "{number}{time}-000005.ts"},
+        {"{source}-{source}.ts", "{source}", 5, 0, "{source}-{source}.ts"},
     };
     char name[MR_OUTPUT_NAME];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -39,6 +41,36 @@ static void names_are_printed(void **state) {
         if (mr_file_name_counts(cases[i].pattern))
             assert_int_equal(parts.number, cases[i].number);
     }
+}
+
+/* What stands in the place of a token is no pattern. */
+static void names_of_pictures_are_printed(void **state) {
+    (void)state;
+    static const struct {
+        const char *pattern, *source;
+        mr_identity identity;
+        const char *name;
+    } cases[] = {
+        {"{source}-{seq}.png", "a/b", {.seq = 7}, "a_b-000007.png"},
+        {"{source}-{seq}.png", "{seq}", {.seq = 7}, "{seq}-000007.png"},
+        {"{seq}{source}{seq}.png", "{sub}{epoch}", {.seq = 7, .sub = 3}, "000007{sub}{epoch}000007.png"},
+        {"{seq}.{sub}.jpg", "x", {.epoch = 2, .seq = 1234567, .sub = 3}, "2-1234567.3.jpg"},
+        {"{epoch}_{seq}.jpg", "x", {.epoch = 2, .seq = 1}, "2_000001.jpg"},
+    };
+    char name[64];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(mr_picture_name_check(cases[i].pattern), MR_OK);
+        assert_int_equal(mr_picture_name_print(name, sizeof name, cases[i].pattern, cases[i].source,
+                                               &cases[i].identity), MR_OK);
+        assert_string_equal(name, cases[i].name);
+    }
+    static const char *const wrong[] = {"{source}.png", "a/{seq}.png", "{seq}{.png", "{seq}{time}.png", "{number}{seq}",
+                                        "{class}-{seq}.png"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_int_equal(mr_picture_name_check(wrong[i]), MR_ERROR_CONFIG);
+    const mr_identity one = {.seq = 1};
+    assert_int_equal(mr_picture_name_print(name, 11, "{seq}.png", "", &one), MR_OK);
+    assert_int_equal(mr_picture_name_print(name, 10, "{seq}.png", "", &one), MR_ERROR_IO);
 }
 
 static void other_names_are_told_apart(void **state) {
@@ -93,6 +125,7 @@ static void bad_patterns_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(names_are_printed),
+                                       cmocka_unit_test(names_of_pictures_are_printed),
                                        cmocka_unit_test(other_names_are_told_apart),
                                        cmocka_unit_test(names_that_may_be_of_two_sources),
                                        cmocka_unit_test(bad_patterns_are_refused)};

@@ -31,13 +31,13 @@ static int tell(mr_stage *self, mr_io *io) {
     mr_result *classes, *tensor;
     int status = mr_io_derive(io, input, &frame);
     if (!status)
-        status = mr_io_add_result(io, frame, MR_RESULT_TENSOR, 0, &tensor);
+        status = mr_io_add_result(io, frame, mr_kind_tensor(), 0, &tensor);
     if (!status) {
         static const float values[] = {0.5f, -2};
         tensor->name = "pair";
         tensor->format = mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_FLAT, 2, (const int64_t[]){1, 2});
-        tensor->data = (const uint8_t *)values;
-        status = mr_io_add_result(io, frame, MR_RESULT_CLASSES, 2, &classes);
+        tensor->data = (void *)(uintptr_t)values;
+        status = mr_io_add_result(io, frame, mr_kind_classes(), 2, &classes);
     }
     if (status) {
         mr_frame_unref(&frame);
@@ -59,8 +59,8 @@ static int negotiate_tell(mr_negotiation *negotiation) {
     const mr_format pair = mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_FLAT, 2, (const int64_t[]){1, 2});
     const mr_format_set set = mr_format_set_of(&pair);
     negotiation->outputs[0].set = (mr_format_set){.payload = MR_PAYLOAD_RESULTS};
-    int status = mr_promise_result(negotiation, 0, MR_RESULT_TENSOR, "pair", &set);
-    return status ? status : mr_promise_result(negotiation, 0, MR_RESULT_CLASSES, NULL, NULL);
+    int status = mr_promise_result(negotiation, 0, mr_kind_tensor(), "pair", &set);
+    return status ? status : mr_promise_result(negotiation, 0, mr_kind_classes(), NULL, NULL);
 }
 static const mr_stage_type oracle = {
     .name = "oracle",
@@ -226,6 +226,22 @@ static void csv_quotes_fields_that_need_it(void **state) {
                                          "s,0,0,0,0,,,2,0,,0.1\r\n");
 }
 
+static void csv_escapes_formulas_on_request(void **state) {
+    static const struct {
+        const char *label, *field;
+    } cases[] = {{"=1+1", "'=1+1"}, {"@a,b", "\"'@a,b\""}, {"-1", "'-1"}, {"a=1", "a=1"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[512], expected[256];
+        snprintf(text, sizeof text,
+                 "version: 1\npipeline: test\nsources:\n  s: {type: 'null', frames: 1, rate: 10}\nstages:\n"
+                 "  oracle: {input: s, label: \"%s\"}\n"
+                 "  sink: {type: csv, input: oracle, escape_formulas: true, path: %%s}\n", cases[i].label);
+        snprintf(expected, sizeof expected, "s,0,0,0,0,,,1,7,%s,0.75\r\n", cases[i].field);
+        assert_int_equal(run(*state, text, NULL, NULL), MR_OK);
+        assert_non_null(strstr(written(*state), expected));
+    }
+}
+
 static void csv_has_a_row_for_a_frame_without_classes(void **state) {
     assert_int_equal(run(*state,
                          "version: 1\npipeline: test\nsources:\n  s: {type: 'null', frames: 1}\nstages:\n"
@@ -329,6 +345,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(jsonl_prints_features_on_request, set_up, tear_down),
         cmocka_unit_test_setup_teardown(several_classifiers_are_distinguished, set_up, tear_down),
         cmocka_unit_test_setup_teardown(csv_quotes_fields_that_need_it, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(csv_escapes_formulas_on_request, set_up, tear_down),
         cmocka_unit_test_setup_teardown(csv_has_a_row_for_a_frame_without_classes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(callback_gets_every_frame_in_order, set_up, tear_down),
         cmocka_unit_test_setup_teardown(join_has_the_first_payload_and_all_results, set_up, tear_down),

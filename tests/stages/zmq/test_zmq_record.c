@@ -81,10 +81,10 @@ static void names_that_are_no_text_are_refused(void **state) {
     assert_int_equal(read_text(&record, "{\"id\": \"a\\u0000b\"}"), MR_ERROR_DATA);
 }
 
-/* Stages subtract times: two of 292 years apart would not fit in 64 bits. */
+/* Stages add and subtract times, which have to fit in 64 bits. */
 static void times_are_bounded(void **state) {
     (void)state;
-    static const char *const wrong[] = {"{\"pts\": 4.7e9}",
+    static const char *const wrong[] = {"{\"pts\": 3.08e9}",
                                         "{\"pts\": -9.1e9}", "{\"pts\": 9000000000}", "{\"pts\": 1e300}"};
     /* pts_ns is field 5 of Record: 2^63 - 1, and -2^63, which stands for no time. */
     static const uint8_t most[] = {0x28, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f};
@@ -94,8 +94,8 @@ static void times_are_bounded(void **state) {
         assert_int_equal(read_text(&record, wrong[i]), MR_ERROR_DATA);
     assert_int_equal(mr_zmq_record_read(&record, most, sizeof most), MR_ERROR_DATA);
     assert_int_equal(mr_zmq_record_read(&record, least, sizeof least), MR_ERROR_DATA);
-    assert_int_equal(read_text(&record, "{\"pts\": -4500000000}"), MR_OK);
-    assert_int_equal(record.pts_ns, INT64_C(-4500000000) * 1000000000);
+    assert_int_equal(read_text(&record, "{\"pts\": -3000000000}"), MR_OK);
+    assert_int_equal(record.pts_ns, INT64_C(-3000000000) * 1000000000);
 }
 
 /* The text of a format that is not known stands in messages: it ends with a whole character. */

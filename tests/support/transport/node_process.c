@@ -72,7 +72,7 @@ static bool is_known(const char *known, const char *line) {
 static int record_process(mr_stage *self, mr_io *io) {
     record_state *state = self->state;
     const mr_frame *frame = mr_io_input(io);
-    const mr_result *note = mr_frame_result(frame, MR_RESULT_TENSOR, NULL);
+    const mr_result *note = mr_frame_result(frame, mr_kind_tensor(), NULL);
     int64_t noted = 0;
     char line[128];
     if (note)

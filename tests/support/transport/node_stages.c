@@ -99,7 +99,7 @@ static int add_load(mr_io *io, mr_frame *frame) {
     if (!buffer)
         return free(data), MR_ERROR_MEMORY;
     *data = (int64_t)frame->identity.seq + 1000;
-    int status = mr_io_add_result(io, frame, MR_RESULT_TENSOR, 0, &result);
+    int status = mr_io_add_result(io, frame, mr_kind_tensor(), 0, &result);
     if (status)
         return mr_buffer_unref(&buffer), status;
     result->name = "load";

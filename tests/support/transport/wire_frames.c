@@ -98,8 +98,7 @@ mr_frame *wire_packet(wire_fixture *f, size_t bytes, size_t zeros, size_t side) 
 void wire_add_classes(wire_fixture *f, mr_frame *frame, const char *stage) {
     static const char *const labels[] = {"cockatoo", "grey parrot", NULL};
     mr_result *result;
-    assert_int_equal(mr_store_result(f->store, 3, &result), MR_OK);
-    result->kind = MR_RESULT_CLASSES;
+    assert_int_equal(mr_store_result(f->store, mr_kind_classes(), 3, &result), MR_OK);
     result->stage = stage;
     result->count = 3;
     for (int i = 0; i < 3; i++)
@@ -110,8 +109,7 @@ void wire_add_classes(wire_fixture *f, mr_frame *frame, const char *stage) {
 
 void wire_add_tensor(wire_fixture *f, mr_frame *frame, int64_t count) {
     mr_result *result;
-    assert_int_equal(mr_store_result(f->store, 0, &result), MR_OK);
-    result->kind = MR_RESULT_TENSOR;
+    assert_int_equal(mr_store_result(f->store, mr_kind_tensor(), 0, &result), MR_OK);
     result->stage = "features";
     result->name = "embedding";
     result->format = mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_FLAT, 1, &count);

@@ -12,7 +12,7 @@
 #include "tools/millrace/verify/verify_compare.h"
 
 static mr_part tensor(mr_dtype dtype, int64_t count, const void *data) {
-    return (mr_part){.kind = MR_PART_TENSOR,
+    return (mr_part){.kind = mr_kind_tensor(),
                      .format = mr_tensor_format(dtype, MR_LAYOUT_FLAT, 1, &count),
                      .bytes = mr_dtype_bytes(dtype) * (size_t)count,
                      .data = data};
@@ -90,7 +90,7 @@ static void test_classes(void **state) {
     const mr_class a[] = {{7, 0.5F, NULL}, {3, 0.25F, NULL}, {1, 0.125F, NULL}};
     const mr_class swapped[] = {{3, 0.25F, NULL}, {7, 0.25F, NULL}, {1, 0.125F, NULL}};
     const mr_class another[] = {{7, 0.5F, NULL}, {3, 0.25F, NULL}, {9, 0.1875F, NULL}};
-    mr_part one = {.kind = MR_PART_CLASSES, .count = 3, .bytes = sizeof a, .data = a}, other = one;
+    mr_part one = {.kind = mr_kind_classes(), .count = 3, .bytes = sizeof a, .data = a}, other = one;
     assert_true(errors(&one, &other, 0).differing == 0);
     other.data = swapped;
     mr_error_sum sum = errors(&one, &other, 0.3);
@@ -109,7 +109,7 @@ static void test_unlike(void **state) {
                              tensor(MR_DTYPE_F16, 4, bytes),
                              tensor(MR_DTYPE_F32, 2, bytes),
                              tensor(MR_DTYPE_U8, 7, bytes),
-                             {.kind = MR_PART_CLASSES, .bytes = 8, .data = bytes}};
+                             {.kind = mr_kind_classes(), .bytes = 8, .data = bytes}};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
         for (size_t k = 0; k < sizeof parts / sizeof parts[0]; k++)
             if (i != k)
@@ -125,8 +125,8 @@ static void test_captures(void **state) {
         pixels[i] = (uint8_t)i;
     const mr_class classes[] = {{2, 0.75F, "two"}};
     mr_result own = {
-        .kind = MR_RESULT_CLASSES, .stage = "mine", .count = 1, .classes = (mr_class *)(uintptr_t)classes};
-    mr_result older = {.kind = MR_RESULT_CLASSES, .stage = "other", .count = 1, .classes = own.classes};
+        .kind = mr_kind_classes(), .stage = "mine", .count = 1, .classes = (mr_class *)(uintptr_t)classes};
+    mr_result older = {.kind = mr_kind_classes(), .stage = "other", .count = 1, .classes = own.classes};
     own.next = &older;
     mr_frame frame = {.format = {.payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_GRAY8, .width = 5, .height = 4},
                       .plane[0] = {.data = pixels, .stride = 16},
@@ -144,7 +144,7 @@ static void test_captures(void **state) {
     capture = mr_capture_create(&frame, "other", false);
     assert_non_null(capture);
     assert_int_equal(capture->part_count, 1);
-    assert_int_equal(capture->part[0].kind, MR_PART_CLASSES);
+    assert_ptr_equal(capture->part[0].kind, mr_kind_classes());
     free(capture);
 }
 

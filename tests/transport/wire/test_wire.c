@@ -60,9 +60,9 @@ static void assert_same_format(const mr_format *a, const mr_format *b) {
 
 static void assert_same_results(const mr_result *a, const mr_result *b) {
     for (; a && b; a = a->next, b = b->next) {
-        assert_int_equal(a->kind, b->kind);
+        assert_ptr_equal(a->kind, b->kind);
         assert_string_equal(a->stage, b->stage);
-        if (a->kind == MR_RESULT_TENSOR) {
+        if (a->kind == mr_kind_tensor()) {
             assert_string_equal(a->name, b->name);
             assert_same_format(&a->format, &b->format);
             assert_memory_equal(a->data, b->data, mr_tensor_bytes(&a->format));

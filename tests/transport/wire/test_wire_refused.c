@@ -271,6 +271,36 @@ static void test_names_of_frames_are_texts(void **state) {
     wire_close(&f);
 }
 
+/* Times as a process that is not ours might send them: those out of bounds are none. */
+static void test_times_are_bounded(void **state) {
+    (void)state;
+    static const int64_t wild[] = {INT64_MAX, INT64_MIN, INT64_MIN + 1, INT64_MAX / 2, MR_MOST_TIME_NS, -1};
+    wire_fixture f;
+    wire_open(&f, MR_COMPRESSION_NONE, false);
+    for (size_t i = 0; i < sizeof wild / sizeof *wild; i++) {
+        mr_frame *frame = wire_picture(&f, MR_PIXEL_GRAY8, 2, 2);
+        mr_cut_item item = {.kind = MR_CUT_FRAME, .identity = frame->identity, .frame = frame, .position = 1};
+        mr_cut_message came, message = {.kind = MR_MESSAGE_ITEMS, .version = MR_PROTOCOL_NEWEST, .items = {&item, 1}};
+        const mr_wire_part *parts;
+        size_t count;
+        const int64_t time_ns = wild[i];
+        frame->pts_ns = frame->dts_ns = frame->captured_ns = frame->duration_ns = time_ns;
+        frame->born_ns = time_ns > 0 ? time_ns : NOW;
+        frame->deadline_ns = NOW;
+        assert_int_equal(mr_wire_write(f.writer, &message, NOW, &parts, &count), MR_OK);
+        assert_int_equal(mr_wire_read(f.reader, parts, count, NOW, &came), MR_OK);
+        const mr_frame *got = came.items.item[0].frame;
+        assert_int_equal(got->pts_ns, mr_time_bound(time_ns));
+        assert_int_equal(got->dts_ns, mr_time_bound(time_ns));
+        assert_int_equal(got->captured_ns, mr_time_bound(time_ns) == MR_NO_TIME ? 0 : time_ns);
+        assert_int_equal(got->duration_ns, time_ns == MR_MOST_TIME_NS ? time_ns : 0);
+        assert_int_equal(got->born_ns, time_ns == MR_MOST_TIME_NS ? time_ns : NOW);
+        mr_frame_unref(&came.items.item[0].frame);
+        mr_frame_unref(&frame);
+    }
+    wire_close(&f);
+}
+
 static void keep_media(mr_media *media) {
     (void)media;
 }
@@ -344,6 +374,7 @@ int main(void) {
         cmocka_unit_test(test_words_of_strangers_are_not_kept),
         cmocka_unit_test(test_items_are_counted_before_they_are_made),
         cmocka_unit_test(test_names_of_frames_are_texts),
+        cmocka_unit_test(test_times_are_bounded),
         cmocka_unit_test(test_descriptions_of_media_are_bounded_in_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,7 +16,7 @@ enum {
 /* For a table of options, and for its help. */
 #define MR_OVERRIDE_FORCING {"force", no_argument, NULL, MR_OVERRIDE_FORCE}
 #define MR_OVERRIDE_FORCING_HELP                                                                                 \
-    "  --force            takes a classifier that was trained behind other stages, like `force: true` in each\n" \
+    "  --force            takes a classifier that was trained after other stages, like `force: true` in each\n" \
     "                     `classify`; the start and every summary report the difference\n"
 #define MR_OVERRIDE_INPUTS                                                                                       \
     {"set", required_argument, NULL, MR_OVERRIDE_SET}, {"input", required_argument, NULL, MR_OVERRIDE_INPUT},    \

@@ -51,7 +51,7 @@ static const mr_usage usage = {
             "  --command PATH     slurm, systemd: the path of millrace on the machines where it will run; by default\n"
             "                     that of this command\n"
             "  --train            slurm, kubernetes: the nodes train a classifier (millrace train) instead of a\n"
-            "                     run; the options of train stand behind \"--\". All nodes find --data and --cache\n"
+            "                     run; the options of train follow \"--\". All nodes find --data and --cache\n"
             "                     under the same path\n"
             "  --volume CLAIM=PATH  kubernetes: a PersistentVolumeClaim that all nodes share, and its path in them;\n"
             "                     for --train, which keeps data, vectors and the head there\n"
@@ -195,15 +195,15 @@ static int check_training(const arguments *from) {
     if (from->target->write == mr_deploy_systemd)
         return mr_usage_error(&usage, "--train is for --target slurm and kubernetes: a training is no service");
     if (from->overrides.input_count)
-        return mr_usage_error(&usage, "--input is what a run reads; a training reads --data, behind \"--\"");
+        return mr_usage_error(&usage, "--input is what a run reads; a training reads --data, after \"--\"");
     if (from->overrides.force)
         return mr_usage_error(&usage, "--force is about the head that a run takes; a training makes one");
     if (!has_word(of, "--data") || !has_word(of, "--output"))
-        return mr_usage_error(&usage, "--train takes options of train behind \"--\", such as -- --data photos "
+        return mr_usage_error(&usage, "--train takes options of train after \"--\", such as -- --data photos "
                                       "--output head");
     if (pods && (!of->claim || !has_word(of, "--cache")))
         return mr_usage_error(&usage, "pods share no folder but a volume: name it (--volume CLAIM=/data), and a "
-                                      "--cache in it behind \"--\"");
+                                      "--cache in it after \"--\"");
     return 0;
 }
 

@@ -58,7 +58,7 @@ static int check_node(const mr_deployment *of, int n, char *const *name) {
     if (!is_label(name[n], MOST_LABEL - (size_t)number))
         return mr_fail(MR_ERROR_CONFIG,
                        "nodes.%s: it would be called \"%s\" in Kubernetes, where a name has at most %d "
-                       "small letters, digits and -, with the number of the process behind it, and does not end in -: "
+                       "small letters, digits and -, with the number of the process after it, and does not end in -: "
                        "give it, or the pipeline, another", node->id, name[n], MOST_LABEL);
     for (int other = 0; other < n; other++)
         if (strcmp(name[other], name[n]) == 0)

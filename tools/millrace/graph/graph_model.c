@@ -127,7 +127,7 @@ static const char *facts_of(maker *m, const mr_view_stage *vertex, const char *d
     if (!batch || !threads)
         return NULL;
     return mr_arena_print(arena, "%s\nruns as: %s\nworkers at once: %d%s\ncalls in flight: %d%s%s", device,
-                          entry_words(vertex), vertex->entries, vertex->blocking ? ", a thread of its own" : "",
+                          entry_words(vertex), vertex->entries, vertex->blocking ? ", its own thread" : "",
                           vertex->in_flight, batch, threads);
 }
 

@@ -107,7 +107,7 @@ static void print_type(const mr_stage_type *type) {
     }
     print_ports("input", type->inputs);
     print_ports("output", type->outputs);
-    printf("- how it runs: %s%s%s\n\n", mr_inspect_entry(type), type->blocking ? "; on a thread of its own" : "",
+    printf("- how it runs: %s%s%s\n\n", mr_inspect_entry(type), type->blocking ? "; on its own thread" : "",
            type->batches ? "; `batch` allowed" : "");
     if (type->options && type->options->name)
         print_table("option", type->options);

@@ -69,10 +69,10 @@ void mr_inspect_text(const mr_stage_type *type) {
     }
     print_ports("inputs", type->inputs);
     print_ports("outputs", type->outputs);
-    printf("\noptions%s\n", type->options && type->options->name ? "" : ": none of its own");
+    printf("\noptions%s\n", type->options && type->options->name ? "" : ": none");
     for (const mr_option *option = type->options; option && option->name; option++)
         print_option(option, 2);
     print_keys(type);
-    printf("\nhow it runs: %s%s%s\n", mr_inspect_entry(type), type->blocking ? "; on a thread of its own" : "",
+    printf("\nhow it runs: %s%s%s\n", mr_inspect_entry(type), type->blocking ? "; on its own thread" : "",
            type->batches ? "; batch: allowed" : "");
 }

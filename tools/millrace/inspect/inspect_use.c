@@ -180,11 +180,11 @@ static void judge_classify(const mr_model_view *model, bool can, mr_inspect_use 
         return;
     }
     bool scores = mr_model_gives_scores(output->operation);
-    mr_print_into(use->how, sizeof use->how, "behind infer, tensor: %s, %" PRId64 " classes%s", output->name,
+    mr_print_into(use->how, sizeof use->how, "after infer, tensor: %s, %" PRId64 " classes%s", output->name,
                   vector_length(output),
                   scores                  ? ", which are scores already (activation: auto is none)"
                   : names_classes(output) ? ""
-                                          : "; or behind features, with weights of its own");
+                                          : "; or after features, with its own weights");
 }
 
 void mr_inspect_uses(const mr_model_view *model, mr_inspect_use uses[MR_INSPECT_USES]) {

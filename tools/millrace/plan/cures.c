@@ -4,12 +4,8 @@
  * device. The one with the highest share limits the run. A cure lowers the demand for it, or adds to it; the expected
  * rate is then computed from the same shares. If that cannot be computed, nothing is promised; if no cure is known,
  * none is printed. */
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "engine/base/thread.h"
 #include "millrace/describe.h"
@@ -135,19 +131,23 @@ static const char *file_of(const mr_view_stage *vertex, const char *name) {
 
 /* Whether the network computes with integers already: its file names quantizing operators. */
 static bool is_quantised(const char *path) {
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    struct stat about;
-    bool found = true; /* If it cannot be read, nothing is printed. */
-    if (file >= 0 && fstat(file, &about) == 0 && about.st_size > 0) {
-        size_t bytes = (size_t)about.st_size;
-        void *data = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, file, 0);
-        found = data == MAP_FAILED || memmem(data, bytes, "QuantizeLinear", 14) ||
-                memmem(data, bytes, "ConvInteger", 11);
-        if (data != MAP_FAILED)
-            munmap(data, bytes);
+    enum { PIECE = 1 << 16, LONGEST = 14 };
+    static const char *const names[] = {"QuantizeLinear", "ConvInteger"};
+    char data[LONGEST + PIECE];
+    size_t kept = 0, bytes;
+    FILE *file = fopen(path, "rbe");
+    bool found = !file; /* If it cannot be read, nothing is printed. */
+    while (!found && (bytes = fread(data + kept, 1, PIECE, file)) > 0) {
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+            found |= memmem(data, kept + bytes, names[i], strlen(names[i])) != NULL;
+        /* A name may go on in the next piece. */
+        const size_t end = kept + bytes;
+        kept = end < LONGEST ? end : LONGEST;
+        memmove(data, data + end - kept, kept);
     }
-    if (file >= 0)
-        close(file);
+    found |= file && ferror(file);
+    if (file)
+        fclose(file);
     return found;
 }
 
@@ -189,7 +189,7 @@ static void cure_by_fewer_frames(mr_profile *profile, const mr_plan_view *plan, 
     snprintf(set, sizeof set, "every: %lld", 2 * (long long)(every > 0 ? every : 1));
     add_cure(profile, plan->source_count == 1 ? plan->stages[0].id : "each source", set,
              sped_up(share, before + (1 - before) / 2, other_limit),
-             "half as many pictures go on behind the decoder; it decodes all that these need");
+             "half as many pictures leave the decoder; it decodes all that these need");
 }
 
 static void cure_processors(mr_profile *profile, const mr_plan_view *plan, const shares *used) {

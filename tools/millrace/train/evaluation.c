@@ -218,7 +218,7 @@ static int check_head(const mr_evaluation *e, const mr_classifier_card *card) {
         return mr_fail(MR_ERROR_DATA, "%s: its vectors have %zu numbers, and the head takes %zu", e->params->vectors,
                        e->vectors->width, card->width);
     if (strcmp(card->digest, e->extraction.digest) != 0)
-        return mr_fail(MR_ERROR_DATA, "the head was trained behind other stages than those of %s: %s",
+        return mr_fail(MR_ERROR_DATA, "the head was trained after other stages than those of %s: %s",
                        e->extraction.plan->file, card->stages);
     return MR_OK;
 }

@@ -79,7 +79,7 @@ static void take_vector(mr_extraction *extraction, const mr_frame *frame) {
 
 static void take_classes(void *context, const char *source, const mr_frame *frame) {
     mr_extraction *extraction = context;
-    const mr_result *result = mr_frame_result(frame, MR_RESULT_CLASSES, extraction->classify->id);
+    const mr_result *result = mr_frame_result(frame, mr_kind_classes(), extraction->classify->id);
     mr_taken from;
     (void)source;
     pthread_mutex_lock(&extraction->lock);

@@ -75,7 +75,7 @@ static int find_home(mr_extraction *extraction) {
     return extraction->home >= 0
                ? MR_OK
                : mr_fail(MR_ERROR_CONFIG,
-                         "%s: node %s runs %s in %d processes, and no node behind it is a single one: the vectors have "
+                         "%s: node %s runs %s in %d processes, and no node after it is a single one: the vectors have "
                          "nowhere to come together. Put %s, or what takes its classes, into a node without replicas",
                          plan->file, node->id, extraction->classify->id, node->replicas, extraction->classify->id);
 }

@@ -433,7 +433,7 @@ static void fini(mr_training *t) {
 /* Returns an exit code. */
 static int finish(mr_training *t, int status) {
     if (status == MR_ERROR_CANCELLED && mr_stop_asked())
-        return mr_stop_tell("nothing was written; the same command with --resume goes on");
+        return mr_stop_tell("nothing was written; the same command with --resume continues");
     if (status) {
         const int code = t->told ? mr_status_exit_code(status) : mr_command_failed(status);
         if (status == MR_ERROR_DATA && t->set.row) /* a class may lack pictures because of those */

@@ -51,7 +51,7 @@ static const mr_usage usage = {
         "(ULP) too, and the first frame that differs. Nothing is written. No frame is dropped for being late:\n"
         "queues block. Memory does not grow with the length of the input.\n\n"
         "Both sides decode by software, since the decoder of a GPU gives another pixel layout; with\n"
-        "--set stages.ID.hardware=auto each side uses its decoder, and the stages behind are still compared.\n\n"
+        "--set stages.ID.hardware=auto each side uses its decoder, and the stages after it are still compared.\n\n"
         "  --on DEVICE        the device whose outputs are taken as right; by default cpu\n"
         "  --against DEVICE   the device to compare; by default the first GPU that can be used, else sim:0\n"
         "  --frames N         compares the first N frames that each source gives; by default all. A source without\n"
@@ -341,7 +341,7 @@ static int check_sources(const arguments *from, const mr_plan_view *plan) {
             return mr_fail(MR_ERROR_USAGE, "source %s has no end: compare its first frames with --frames N%s",
                            source->id, source->repeats ? "" : ", or verify a recording of it");
         if (source->endless && !source->repeats)
-            mr_log(MR_LOG_WARNING, "source %s: each side makes a connection of its own, and may see other pictures: "
+            mr_log(MR_LOG_WARNING, "source %s: each side makes its own connection, and may see other pictures: "
                                    "verify a recording of it", source->id);
     }
     return MR_OK;

@@ -25,7 +25,7 @@ enum { MR_SIDES = 2 };
 
 /* One output of a stage: a payload or a result of one name. */
 typedef struct mr_verify_item {
-    mr_part_kind kind;
+    const mr_result_kind *kind; /* as of mr_part */
     char what[MR_FORMAT_TEXT + 72]; /* "picture I420 64x48", "tensor \"features\" f32 1280", "classes" */
     const char *name;
     uint64_t frames, differing; /* frames with any error */

@@ -30,10 +30,6 @@ static size_t payload_bytes(const mr_frame *frame) {
                                                         : 0;
 }
 
-static size_t result_bytes(const mr_result *result) {
-    return result->kind == MR_RESULT_TENSOR ? mr_tensor_bytes(&result->format) : result->count * sizeof(mr_class);
-}
-
 static void copy_picture(uint8_t *to, const mr_frame *frame) {
     const mr_format *format = &frame->format;
     for (int i = 0; i < mr_pixel_describe(format->pixel)->planes; i++) {
@@ -46,7 +42,7 @@ static void copy_picture(uint8_t *to, const mr_frame *frame) {
 static void add_payload(mr_capture *to, const mr_frame *frame, uint8_t *data) {
     bool picture = frame->format.payload == MR_PAYLOAD_PICTURE;
     mr_part *part = &to->part[to->part_count++];
-    *part = (mr_part){.kind = picture ? MR_PART_PICTURE : MR_PART_TENSOR,
+    *part = (mr_part){.kind = picture ? NULL : mr_kind_tensor(),
                       .format = frame->format,
                       .bytes = payload_bytes(frame),
                       .data = data};
@@ -57,23 +53,22 @@ static void add_payload(mr_capture *to, const mr_frame *frame, uint8_t *data) {
 }
 
 static void add_result(mr_capture *to, const mr_result *result, uint8_t *data) {
-    bool tensor = result->kind == MR_RESULT_TENSOR;
     mr_part *part = &to->part[to->part_count++];
-    *part = (mr_part){.kind = tensor ? MR_PART_TENSOR : MR_PART_CLASSES,
+    *part = (mr_part){.kind = result->kind,
                       .name = result->name,
                       .format = result->format,
-                      .count = tensor ? 0 : result->count,
-                      .bytes = result_bytes(result),
+                      .count = result->count,
+                      .bytes = mr_result_bytes(result),
                       .data = data};
     if (part->bytes)
-        memcpy(data, tensor ? (const void *)result->data : result->classes, part->bytes);
+        memcpy(data, result->data, part->bytes);
 }
 
 mr_capture *mr_capture_create(const mr_frame *frame, const char *id, bool payload) {
     size_t bytes = aligned(sizeof(mr_capture)), own = payload ? payload_bytes(frame) : 0;
     bytes += aligned(own);
     for (const mr_result *result = frame->results; result; result = result->next)
-        bytes += is_wanted(result, id) ? aligned(result_bytes(result)) : 0;
+        bytes += is_wanted(result, id) ? aligned(mr_result_bytes(result)) : 0;
     mr_capture *made = malloc(bytes);
     if (!made)
         return NULL;
@@ -88,7 +83,7 @@ mr_capture *mr_capture_create(const mr_frame *frame, const char *id, bool payloa
          result = result->next)
         if (is_wanted(result, id)) {
             add_result(made, result, data);
-            data += aligned(result_bytes(result));
+            data += aligned(mr_result_bytes(result));
         }
     return made;
 }
@@ -182,27 +177,47 @@ static void compare_words(const uint16_t *a, const uint16_t *b, size_t count, do
         add_value(sum, whole_distance(a[i], b[i]), 0, tolerance);
 }
 
-/* ---- classes ----------------------------------------------------------------------------------------------------- */
+/* ---- elements ---------------------------------------------------------------------------------------------------- */
 
-static const mr_class *class_of(const mr_part *part, int32_t index) {
-    const mr_class *classes = part->data;
-    for (size_t i = 0; i < part->count; i++)
-        if (classes[i].index == index)
-            return &classes[i];
-    return NULL;
+typedef struct comparison {
+    double tolerance;
+    mr_error_sum *sum;
+} comparison;
+
+static void add_values(void *context, mr_field_type type, const void *a, const void *b) {
+    static const mr_dtype dtypes[MR_FIELD_TYPES] = {[MR_FIELD_BOOL] = MR_DTYPE_U8, [MR_FIELD_I32] = MR_DTYPE_I32,
+                                                    [MR_FIELD_I64] = MR_DTYPE_I64, [MR_FIELD_F32] = MR_DTYPE_F32};
+    const comparison *to = context;
+    if (dtypes[type]) {
+        compare_values(dtypes[type], a, b, 1, to->tolerance, to->sum);
+    } else if (type == MR_FIELD_F64) {
+        double x = *(const double *)a, y = *(const double *)b;
+        add_value(to->sum, distance(x, y), 0, allowed_of(to->tolerance, x));
+    } else {
+        const char *x = *(const char *const *)a, *y = *(const char *const *)b;
+        bool same = x == y || (x && y && strcmp(x, y) == 0);
+        add_value(to->sum, same ? 0 : (double)INFINITY, 0, to->tolerance);
+    }
 }
 
-/* A class that fell out of a list has at most the score of the last that stayed in. */
-static void compare_classes(const mr_part *a, const mr_part *b, double tolerance, mr_error_sum *sum) {
-    const mr_class *as = a->data, *bs = b->data;
-    for (size_t i = 0; i < a->count; i++) {
-        const mr_class *found = class_of(b, as[i].index);
-        add_f32(sum, as[i].score, found ? found->score : bs[b->count - 1].score, tolerance);
-        sum->reordered += as[i].index != bs[i].index;
+static void add_move(void *context) {
+    const comparison *to = context;
+    to->sum->reordered++;
+}
+
+static void compare_elements(const mr_part *a, const mr_part *b, double tolerance, mr_error_sum *sum) {
+    comparison context = {tolerance, sum};
+    const mr_comparison to = {add_values, add_move, &context};
+    const mr_result one = {.kind = a->kind, .count = a->count, .data = (void *)(uintptr_t)a->data};
+    const mr_result other = {.kind = b->kind, .count = b->count, .data = (void *)(uintptr_t)b->data};
+    if (a->kind->compare) {
+        a->kind->compare(&one, &other, &to);
+        return;
     }
-    for (size_t i = 0; i < b->count; i++)
-        if (!class_of(a, bs[i].index))
-            add_f32(sum, as[a->count - 1].score, bs[i].score, tolerance);
+    for (size_t at = 0; at < a->bytes; at += a->kind->element_bytes)
+        for (const mr_field *field = a->kind->fields; field->name; field++)
+            add_values(&context, field->type, (const uint8_t *)a->data + at + field->offset,
+                       (const uint8_t *)b->data + at + field->offset);
 }
 
 /* ---- parts ------------------------------------------------------------------------------------------------------- */
@@ -211,18 +226,18 @@ static bool alike(const mr_part *a, const mr_part *b) {
     const mr_format *f = &a->format, *g = &b->format;
     if (a->kind != b->kind || a->bytes != b->bytes || a->count != b->count)
         return false;
-    if (a->kind == MR_PART_PICTURE)
+    if (!a->kind)
         return f->pixel == g->pixel && f->width == g->width && f->height == g->height;
-    return a->kind == MR_PART_CLASSES || (f->dtype == g->dtype && f->rank == g->rank &&
-                                          memcmp(f->dims, g->dims, (size_t)f->rank * sizeof *f->dims) == 0);
+    return a->kind->fields || (f->dtype == g->dtype && f->rank == g->rank &&
+                               memcmp(f->dims, g->dims, (size_t)f->rank * sizeof *f->dims) == 0);
 }
 
 bool mr_compare_parts(const mr_part *a, const mr_part *b, double tolerance, mr_error_sum *sum) {
     if (!alike(a, b))
         return false;
-    if (a->kind == MR_PART_CLASSES)
-        compare_classes(a, b, tolerance, sum);
-    else if (a->kind == MR_PART_TENSOR)
+    if (a->kind && a->kind->fields)
+        compare_elements(a, b, tolerance, sum);
+    else if (a->kind)
         compare_values(a->format.dtype, a->data, b->data, mr_tensor_count(&a->format), tolerance, sum);
     else if (mr_pixel_describe(a->format.pixel)->depth > 8)
         compare_words(a->data, b->data, a->bytes / 2, tolerance, sum);

@@ -11,15 +11,13 @@
 
 #include "millrace/frame.h"
 
-typedef enum mr_part_kind { MR_PART_PICTURE, MR_PART_TENSOR, MR_PART_CLASSES } mr_part_kind;
-
 typedef struct mr_part {
-    mr_part_kind kind;
-    const char *name; /* of a tensor among the results, else NULL; the pipeline's */
-    mr_format format; /* of classes: unused */
-    size_t count;     /* classes */
+    const mr_result_kind *kind; /* NULL: a picture; a payload that is a tensor: that kind */
+    const char *name; /* of a result, may be NULL; the pipeline's */
+    mr_format format; /* of pictures and arrays */
+    size_t count;     /* elements */
     size_t bytes;
-    const void *data; /* pictures: rows without padding, plane after plane; classes: mr_class, without labels */
+    const void *data; /* pictures: rows without padding, plane after plane */
 } mr_part;
 
 enum { MR_CAPTURE_PARTS = 16 };
@@ -39,16 +37,15 @@ typedef struct mr_error_sum {
     uint64_t values;     /* compared */
     uint64_t differing;  /* of them */
     uint64_t beyond;     /* of them, further than the tolerance */
-    uint64_t reordered;  /* classes: places with another class */
+    uint64_t reordered;  /* places of a list with another element (mr_comparison.moved) */
     double largest, sum; /* absolute errors */
     bool floats;         /* the next two are set: */
     double most_ulps, ulps_sum;
 } mr_error_sum;
 
 /* Adds the errors of `b` against `a`. An error of whole numbers is within `tolerance` up to that, one of floats up to
- * tolerance * max(1, |a|). Classes are compared by index: the two scores of a class, or, if one side lacks it, its
- * score with the lowest of the other. False if the parts are not alike (kind, format, shape, number): nothing is
- * added. */
+ * tolerance * max(1, |a|). Elements are compared as their kind says; a text that differs is infinitely far. False if
+ * the parts are not alike (kind, format, shape, number): nothing is added. */
 bool mr_compare_parts(const mr_part *a, const mr_part *b, double tolerance, mr_error_sum *sum);
 void mr_error_sum_add(mr_error_sum *to, const mr_error_sum *from);
 

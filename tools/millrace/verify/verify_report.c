@@ -6,12 +6,6 @@
 #include "tools/millrace/cli/table.h"
 #include "tools/millrace/verify/verify.h"
 
-static const char *const kinds[] = {
-    [MR_PART_PICTURE] = "picture",
-    [MR_PART_TENSOR] = "tensor",
-    [MR_PART_CLASSES] = "classes",
-};
-
 static double mean(double sum, uint64_t values) {
     return values ? sum / (double)values : 0;
 }
@@ -105,7 +99,7 @@ int mr_verify_print(const mr_verify *verify, int width, FILE *stream) {
 /* JSON has no infinity: null; `alike` tells the case. */
 static void put_item(yajl_gen json, const mr_verify_item *item) {
     mr_json_open_map(json, NULL);
-    mr_json_text(json, "kind", kinds[item->kind]);
+    mr_json_text(json, "kind", item->kind ? item->kind->name : "picture");
     mr_json_text(json, "name", item->name);
     mr_json_text(json, "what", item->what);
     mr_json_integer(json, "frames", (int64_t)item->frames);
@@ -120,7 +114,7 @@ static void put_item(yajl_gen json, const mr_verify_item *item) {
         mr_json_number(json, "largest_ulps", item->sum.most_ulps);
         mr_json_number(json, "mean_ulps", mean(item->sum.ulps_sum, item->sum.values));
     }
-    if (item->kind == MR_PART_CLASSES)
+    if (item->kind && item->kind->compare)
         mr_json_integer(json, "places_differing", (int64_t)item->sum.reordered);
     yajl_gen_map_close(json);
 }

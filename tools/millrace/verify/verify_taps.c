@@ -71,8 +71,8 @@ int mr_verify_tap_plan(mr_verify *verify, const mr_plan_view *plan) {
 
 static void describe(const mr_part *part, char *text, size_t bytes) {
     char format[MR_FORMAT_TEXT];
-    if (part->kind == MR_PART_CLASSES) {
-        snprintf(text, bytes, "classes");
+    if (part->kind && part->kind->fields) {
+        snprintf(text, bytes, "%s%s%s", part->name ? part->name : "", part->name ? ": " : "", part->kind->name);
         return;
     }
     mr_format_print(&part->format, format, sizeof format);

@@ -90,9 +90,12 @@ static void keys(void **state) {
     assert_int_equal(parse(&list, MEDIA "#EXT-X-KEY:METHOD=AES-128,URI=\"k,1\",IV=0X000102030405060708090a0B0c0D0e0F\n"
                                   "#EXT-X-MAP:URI=\"m\"\na\nb\n"
                                   "#EXT-X-KEY:METHOD=AES-128,URI=\"k2\",KEYFORMAT=\"identity\"\nc\n"
-                                  "#EXT-X-KEY:METHOD=NONE\nd\n"), MR_OK);
-    static const uint32_t wanted[] = {1, 1, 2, 0};
-    for (size_t i = 0; i < 4; i++)
+                                  "#EXT-X-KEY:METHOD=NONE\nd\n"
+                                  "#EXT-X-KEY:METHOD=AES-128,URI=\"skd://x\",KEYFORMAT=\"com.apple\"\n"
+                                  "#EXT-X-KEY:METHOD=AES-128,URI=\"k3\"\ne\n"
+                                  "#EXT-X-KEY:METHOD=AES-128,URI=\"skd://y\",KEYFORMAT=\"com.apple\"\nf\n"), MR_OK);
+    static const uint32_t wanted[] = {1, 1, 2, 0, 3, 3};
+    for (size_t i = 0; i < 6; i++)
         assert_int_equal(list.segments[i].key, wanted[i]);
     assert_string_equal(list.keys[0].uri, "k,1");
     assert_true(list.keys[0].has_iv && !list.keys[1].has_iv);
@@ -164,6 +167,8 @@ static void refused(void **state) {
         {MEDIA "a\rb.ts\n", MR_ERROR_DATA, "signs that cannot be asked for"},
         {MEDIA "#EXT-X-KEY:METHOD=SAMPLE-AES,URI=\"k\"\na\n", MR_ERROR_UNAVAILABLE, "only AES-128"},
         {MEDIA "#EXT-X-KEY:METHOD=AES-128,URI=\"k\",KEYFORMAT=\"com.apple\"\na\n", MR_ERROR_UNAVAILABLE, "protected"},
+        {MEDIA "#EXT-X-KEY:METHOD=AES-128,URI=\"k\"\na\n#EXT-X-KEY:METHOD=SAMPLE-AES,URI=\"k\"\na\n",
+         MR_ERROR_UNAVAILABLE, "only AES-128"},
         {MEDIA "#EXT-X-KEY:METHOD=AES-128\na\n", MR_ERROR_DATA, "(URI) is missing"},
         {MEDIA "#EXT-X-KEY:METHOD=AES-128,IV=0x12,URI=\"k\"\na\n", MR_ERROR_DATA, "the IV"},
         {MEDIA "#EXT-X-KEY:METHOD=AES-128,IV=0x0000000000000000000000000000000g,URI=\"k\"\na\n", MR_ERROR_DATA,

@@ -1,0 +1,42 @@
+#include <stddef.h>
+
+#include "engine/data/kinds.h"
+
+static const mr_class *find(const mr_result *result, int32_t index) {
+    for (size_t i = 0; i < result->count; i++)
+        if (result->classes[i].index == index)
+            return &result->classes[i];
+    return NULL;
+}
+
+/* A class that fell out of a list has at most the score of the last that stayed in. */
+static void compare(const mr_result *a, const mr_result *b, const mr_comparison *to) {
+    for (size_t i = 0; i < a->count; i++) {
+        const mr_class *one = &a->classes[i], *found = find(b, one->index);
+        to->values(to->context, MR_FIELD_F32, &one->score, found ? &found->score : &b->classes[b->count - 1].score);
+        if (one->index != b->classes[i].index)
+            to->moved(to->context);
+    }
+    for (size_t i = 0; i < b->count; i++)
+        if (!find(a, b->classes[i].index))
+            to->values(to->context, MR_FIELD_F32, &a->classes[a->count - 1].score, &b->classes[i].score);
+}
+
+static const mr_field fields[] = {
+    {"index", MR_FIELD_I32, offsetof(mr_class, index), NULL, "number of the class", NULL},
+    {"label", MR_FIELD_TEXT, offsetof(mr_class, label), NULL, "its name, if the stage has labels", "class"},
+    {"score", MR_FIELD_F32, offsetof(mr_class, score), NULL, "how sure the stage is", NULL},
+    {0},
+};
+
+static const mr_result_kind kind = {
+    .name = "classes",
+    .help = "what a picture shows, best first",
+    .fields = fields,
+    .element_bytes = sizeof(mr_class),
+    .compare = compare,
+};
+
+const mr_result_kind *mr_kind_classes(void) {
+    return &kind;
+}

@@ -1,0 +1,44 @@
+/* Encrypted parts of a playlist: any bytes of any length, behind any key, read in pieces. */
+#include <libavutil/error.h>
+#include <libavutil/mem.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stages/live/web/sealed.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { KEYS = 32, HEAD = KEYS + 3 };
+
+static const uint8_t *next;
+static size_t left;
+
+static int give(void *context, uint8_t *to, int room) {
+    (void)context;
+    const size_t count = left < (size_t)room ? left : (size_t)room;
+    memcpy(to, next, count);
+    next += count;
+    left -= count;
+    return count ? (int)count : AVERROR_EOF;
+}
+
+/* A source that has no URL is closed by avio_close if it has no context. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    uint8_t got[512];
+    if (size < HEAD)
+        return 0;
+    next = data + HEAD;
+    left = size - HEAD;
+    const int piece = 1 + (data[KEYS] | (data[KEYS + 1] & 1) << 8);
+    const int64_t most = data[KEYS + 2] ? data[KEYS + 2] * 15 : INT64_MAX;
+    AVIOContext *source = avio_alloc_context(av_malloc(4096), 4096, 0, NULL, give, NULL, NULL), *io = NULL;
+    if (!source || mr_sealed_open(&io, source, most, data, data + KEYS / 2))
+        abort();
+    size_t count = 0;
+    for (int read; (read = avio_read(io, got, piece)) > 0;)
+        count += (size_t)read;
+    if (count > size - HEAD || (int64_t)count > most || !mr_sealed_close(io))
+        abort();
+    return 0;
+}
