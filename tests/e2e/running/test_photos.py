@@ -2,6 +2,7 @@
 HEIC; and as `images` writes them. References: Pillow, and heif-enc's source."""
 import io
 import json
+import os
 import shutil
 import subprocess
 import time
@@ -295,6 +296,16 @@ class Folders(Photos):
         names, run = self.names(f"{self.photos}/**")
         self.assertEqual(sorted(names), ["a.JPG", "d.jpg", "s.jpg"])
         self.assertIn("leaves out 1 video", run.err)
+        folder = os.open(self.photos, os.O_RDONLY)
+        for _ in range(20):  # deeper than a path may be long
+            os.mkdir("d" * 240, dir_fd=folder)
+            inner = os.open("d" * 240, os.O_RDONLY, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+        os.close(folder)
+        names, run = self.names(f"{self.photos}/**/*.jpg")
+        self.assertEqual(names, ["d.jpg", "s.jpg"])
+        self.assertIn("leaves out 1 folder", run.err)
 
     def test_files_are_named_without_detours(self):
         """Relative to the pipeline, as long as ".." leads where it seems to."""
