@@ -1,5 +1,5 @@
-/* The orientation of still pictures, as their files give it: EXIF's and TIFF's tag 274, or that of XMP. Pure functions; nothing in the
- * bytes is trusted. */
+/* The orientation of still pictures, as their files give it: EXIF's and TIFF's tag 274, or that of XMP. Pure functions;
+ * nothing in the bytes is trusted. */
 #ifndef MILLRACE_STAGES_MEDIA_STILL_ORIENTATION_H
 #define MILLRACE_STAGES_MEDIA_STILL_ORIENTATION_H
 
