@@ -61,6 +61,7 @@ static bool is_right(const mr_class *class, const mr_media *media) {
     return class->label ? strcmp(class->label, media->label) == 0 : class->index == media->label_index;
 }
 
+/* What includes others is counted first, and read last: no reader finds more right than listed. */
 static void add_truth(mr_tally *tally, const mr_media *media, const mr_result *classes) {
     size_t at = 0;
     while (at < classes->count && !is_right(&classes->classes[at], media))
@@ -71,13 +72,13 @@ static void add_truth(mr_tally *tally, const mr_media *media, const mr_result *c
         continue;
     truth *of = truth_of(tally, media);
     if (of) {
-        count(&of->right, right);
-        count(&of->listed, listed);
         count(&of->frames, 1);
+        count(&of->listed, listed);
+        count(&of->right, right);
     }
-    count(&tally->right, right);
-    count(&tally->listed, listed);
     count(&tally->labelled, 1);
+    count(&tally->listed, listed);
+    count(&tally->right, right);
 }
 
 void mr_tally_add(mr_tally *tally, const mr_media *media, const mr_result *classes) {
@@ -131,25 +132,25 @@ static void list_truths(const mr_tally *tally, mr_source_summary *row) {
     for (size_t i = 0; row->truths && row->truth_count < most; i++) {
         i = mr_growing_next(&tally->truths, i);
         const truth *of = mr_growing_at(&tally->truths, sizeof *of, i);
+        const uint64_t right = read_count(&of->right), listed = read_count(&of->listed);
         const uint64_t frames = read_count(&of->frames);
         if (frames)
-            row->truths[row->truth_count++] =
-                (mr_truth_count){(int32_t)i, atomic_load_explicit(&of->label, memory_order_acquire), frames,
-                                 read_count(&of->right), read_count(&of->listed)};
+            row->truths[row->truth_count++] = (mr_truth_count){
+                (int32_t)i, atomic_load_explicit(&of->label, memory_order_acquire), frames, right, listed};
     }
 }
 
 void mr_tally_summarize(const mr_tally *tally, mr_source_summary *row) {
     row->classified = read_count(&tally->frames);
-    row->labelled = read_count(&tally->labelled);
     row->right = read_count(&tally->right);
     row->listed = read_count(&tally->listed);
+    row->labelled = read_count(&tally->labelled);
     row->longest = read_count(&tally->longest);
     rank_classes(tally, row);
     list_truths(tally, row);
 }
 
-/* ---- labels, and the end ------------------------------------------------------------------------------------------ */
+/* ---- labels, and the end ---------------------------------------------------------------------------------------- */
 
 void mr_tally_keep_labels(mr_tally *tally, const char *(*keep)(void *context, const char *label), void *context) {
     for (size_t i = 0; (i = mr_growing_next(&tally->classes, i)) < MR_MOST_CLASSES; i++) {

@@ -7,7 +7,7 @@
 #ifndef MILLRACE_FLOW_LEDGER_TALLY_H
 #define MILLRACE_FLOW_LEDGER_TALLY_H
 
-#include "engine/base/growing.h"
+#include "engine/flow/ledger/growing.h"
 #include "millrace/millrace.h"
 
 /* Classes, and folders, beyond these are not counted by themselves: an index may come from a peer, which is not

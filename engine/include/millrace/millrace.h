@@ -312,8 +312,8 @@ typedef struct mr_share_summary {
     int64_t cost_ns;          /* that a frame takes there, by the last calls; 0: not known */
 } mr_share_summary;
 
-/* Durations, counted in buckets: bucket i has those below mr_duration_bound_ns(i) that no bucket before it has; the last
- * one has no bound. Counts and sums only rise while a pipeline runs. */
+/* Durations, counted in buckets: bucket i has those below mr_duration_bound_ns(i) that no bucket before it has; the
+ * last one has no bound. Counts and sums only rise while a pipeline runs. */
 enum { MR_DURATION_BUCKETS = 22 };
 typedef struct mr_durations {
     uint64_t count, sum_ns;
@@ -404,8 +404,8 @@ typedef struct mr_summary {
 /* A consistent-enough picture at any time, exact after the end. The summary refers to strings of the pipeline. */
 MR_API int mr_pipeline_summarize(mr_pipeline *pipeline, mr_summary **summary);
 /* The same for many readers: a summary that all of them share, and that was made at most `age_ns` ago (0: it is made
- * now; MR_SNAPSHOT_NS: what readers usually take), or after the end. No delivered frame waits for it. It must not be changed; each reader destroys it once, before the
- * pipeline. Any thread. */
+ * now; MR_SNAPSHOT_NS: what readers usually take), or after the end. No delivered frame waits for it. It must not be
+ * changed; each reader destroys it once, before the pipeline. Any thread. */
 #define MR_SNAPSHOT_NS INT64_C(500000000)
 MR_API int mr_pipeline_snapshot(mr_pipeline *pipeline, int64_t age_ns, mr_summary **summary);
 MR_API void mr_summary_destroy(mr_summary **summary);

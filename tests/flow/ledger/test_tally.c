@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "engine/base/growing.h"
+#include "engine/flow/ledger/growing.h"
 #include "engine/base/memory.h"
 #include "engine/flow/ledger/departed.h"
 #include "engine/flow/ledger/tally.h"

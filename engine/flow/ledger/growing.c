@@ -1,4 +1,4 @@
-#include "engine/base/growing.h"
+#include "engine/flow/ledger/growing.h"
 
 #include <stdatomic.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* An array that grows without moving its items: any thread may make and read items at a time, without a lock. Items are
  * zero at first; what is in them is the caller's to make atomic. */
-#ifndef MILLRACE_BASE_GROWING_H
-#define MILLRACE_BASE_GROWING_H
+#ifndef MILLRACE_FLOW_LEDGER_GROWING_H
+#define MILLRACE_FLOW_LEDGER_GROWING_H
 
 #include <stddef.h>
 
