@@ -18,8 +18,11 @@ void mr_picture_times_fini(mr_picture_times *times) {
 
 /* ---- facts about the stream -------------------------------------------------------------------------------------- */
 
+/* One of more than a day is that of a damaged file. */
 static int64_t duration_of(const mr_packet *packet) {
-    return packet->duration_ns > 0 || !packet->media ? packet->duration_ns : mr_media_interval_ns(packet->media);
+    static const int64_t most_ns = INT64_C(86400000000000);
+    const bool said = packet->duration_ns > 0 && packet->duration_ns <= most_ns;
+    return said ? packet->duration_ns : packet->media ? mr_media_interval_ns(packet->media) : 0;
 }
 
 static void note_codec(mr_picture_times *times, const mr_packet *packet) {
@@ -278,6 +281,7 @@ static void decode(mr_picture_times *times, mr_packet *packet) {
 }
 
 void mr_picture_times_pass(mr_picture_times *times, mr_packet *packet) {
+    packet->duration_ns = mr_time_bound(packet->duration_ns) > 0 ? packet->duration_ns : 0;
     if (!times->begun)
         times->lacks = !times->live && packet->pts_ns == MR_NO_TIME;
     note_codec(times, packet);
