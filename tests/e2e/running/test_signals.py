@@ -131,6 +131,23 @@ class Signals(harness.Case):
             err = child.communicate(timeout=harness.TIMEOUT)[1]
             self.assertEqual(child.returncode, 0, err)
 
+    def test_a_hangup_while_nodes_start(self):
+        """They open their files anew once they run; none is ended."""
+        output = self.folder / "early.jsonl"
+        child = harness.start([harness.MILLRACE, "run", self.write(ENDLESS + STUCK_NODES.replace(", others", "")),
+                               *harness.PATIENT, "--output", output], stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE, text=True)
+        self.addCleanup(child.wait)
+        self.addCleanup(child.kill)
+        self.wait_until(lambda: blocks(child.pid, signal.SIGCHLD), "it does not watch over nodes")
+        while not (output.exists() and output.read_text().count("\n") > 3):
+            child.send_signal(signal.SIGHUP)
+            self.assertIsNone(child.poll())
+            time.sleep(0.01)
+        child.send_signal(signal.SIGTERM)
+        err = child.communicate(timeout=harness.TIMEOUT)[1]
+        self.assertEqual((child.returncode, err), (0, ""))
+
     def test_a_hangup_under_nohup(self):
         """test_rotation has what it does otherwise."""
         output = self.folder / "kept.jsonl"
