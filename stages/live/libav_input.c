@@ -652,7 +652,7 @@ static int begin_run(mr_libav_input *input) {
         input->marks = (mr_ts_marks){0};
     int status = open_by_format(input);
     input->times.is_anew |= !status && !input->replaced && mr_hls_is_anew(input->hls);
-    input->seam = true;
+    input->seam |= status || input->replaced || !mr_hls_continues(input->hls);
     return status;
 }
 
