@@ -77,15 +77,17 @@ static bool named(const AVInputFormat *format, const char *const *names, size_t 
 }
 
 static int choose_format(file_reader *reader) {
-    const char *path = reader->params.uri;
+    const char *path = reader->params.uri, *advice = "";
     int status = mr_input_probe(&reader->input, path, &reader->kind);
     const AVInputFormat *kind = reader->kind;
     if (status)
         return status;
+    if (strcmp(kind->name, "hls") == 0)
+        advice = ": join the files that it lists (cat 1.ts 2.ts > all.ts), or read it from an HTTP server";
     if (named(kind, following, sizeof following / sizeof *following))
         return mr_fail(MR_ERROR_DATA,
-                       "%s: is a playlist or script (%s); those point at other files or hosts and are not followed",
-                       path, kind->name);
+                       "%s: is a playlist or script (%s); those point at other files or hosts and are not followed%s",
+                       path, kind->name, advice);
     if (strcmp(kind->name, "mpegts") == 0 && mr_ts_tap_open(&reader->tap, reader->input.avio) < 0)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
     /* Pictures joined in one file. */
