@@ -201,7 +201,8 @@ static const row rows[] = {
     VALUE("pts", MR_FIELD_TIME, pts_ns, 5, true, "s", "presentation time; in JSON null if it is not known"),
     VALUE("id", MR_FIELD_TEXT, id, 17, false, NULL,
           "what the program that sent the frame to zmq.pull or zmq.sub calls it; at most 255 bytes"),
-    VALUE("captured", MR_FIELD_DATE, captured_ns, 13, false, "ns", "when its camera took it, since 1970, if the source knows"),
+    VALUE("captured", MR_FIELD_DATE, captured_ns, 13, false, "ns",
+          "when its camera took it, since 1970, if the source knows"),
     VALUE("damaged", MR_FIELD_BOOL, damaged, 14, false, NULL, "the picture is known to be damaged"),
     VALUE("away", MR_FIELD_BOOL, away, 16, false, NULL,
           "not a picture of the stream: it says since when that is away"),
@@ -214,7 +215,8 @@ static const row rows[] = {
     LIST("results", 18, put_others, "elements of kinds that plugins bring; in JSON under the name of the kind"),
     LIST("features", 10, put_features, "the tensor that the frame is; on request"),
     LIST("tensors", 11, put_tensors, "the named tensors that it carries; on request"),
-    VALUE("format", MR_FIELD_TEXT, format, 12, false, NULL, "of the payload behind the record: \"RGB24 640x480\" or \"f32 3x224x224\" (without gaps), or a codec's name"),
+    VALUE("format", MR_FIELD_TEXT, format, 12, false, NULL,
+          "of the payload behind the record: \"RGB24 640x480\" or \"f32 3x224x224\" (without gaps), or a codec's name"),
     VALUE("end", MR_FIELD_BOOL, end, 15, false, NULL, "no frame: nothing more comes of this source"),
 };
 

@@ -1,5 +1,5 @@
-"""Kinds of results that a plugin brings, over everything that carries results: a join, a copy to a device and back, cuts
-and replicas, jsonl, csv, zmq in JSON and protobuf, and verify."""
+"""Kinds of results that a plugin brings, over everything that carries results: a join, a copy to a device and back,
+cuts and replicas, jsonl, csv, zmq in JSON and protobuf, and verify."""
 import csv
 import json
 import shutil
@@ -151,7 +151,8 @@ class Kinds(Case):
 
     def test_what_is_malformed(self):
         for old, new, told in (('.name = "boxes", .help = "the same"', '.name = "boxes", .help = "the same"', None),
-                               ('"seen", MR_FIELD_I32', '"left", MR_FIELD_I32', "field left: two fields have this name"),
+                               ('"seen", MR_FIELD_I32', '"left", MR_FIELD_I32',
+                                "field left: two fields have this name"),
                                ("MR_FIELD_I32, offsetof(box, seen)", "MR_FIELD_I64, offsetof(box, seen)",
                                 "field seen: its offset is not within element_bytes, or not aligned for its type"),
                                ('.name = "boxes", .help = "what', '.name = "Boxes", .help = "what',
