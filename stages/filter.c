@@ -15,6 +15,7 @@ typedef struct filter_options {
 /* Of one wanted class; with `not`, or without labels, there is one for all. */
 typedef struct sight {
     int64_t since_ns; /* the first of the frames in a row that have it; MR_NO_TIME: none */
+    int64_t gone_ns;  /* the first of those that lack it; likewise */
     int64_t last_ns;  /* the last that it let through; likewise */
 } sight;
 
@@ -26,6 +27,8 @@ typedef struct filter_state {
     int64_t now_ns; /* of the last frame */
 } filter_state;
 
+static const char *const again_words[] = {"gone", NULL};
+
 #define FIELD(name) offsetof(filter_options, name)
 static const mr_option options[] = {
     {.name = "classes", .kind = MR_OPTION_STRINGS, .offset = FIELD(classes),
@@ -35,7 +38,9 @@ static const mr_option options[] = {
     {.name = "for", .kind = MR_OPTION_DURATION, .offset = FIELD(for_ns), .fallback = "0s", .max = 86400e9,
      .help = "how long each frame must have had the class before one passes; 0s: the first one passes"},
     {.name = "again", .kind = MR_OPTION_DURATION, .offset = FIELD(again_ns), .fallback = "0s", .max = 86400e9 * 365,
-     .help = "least time between two frames that the same class lets through; 0s: every frame passes"},
+     .choices = again_words,
+     .help = "least time between two frames that the same class lets through; 0s: every frame passes; gone: one "
+             "passes, and the next one after frames have lacked the class for as long as `for` says"},
     {.name = "not", .kind = MR_OPTION_BOOL, .offset = FIELD(not), .fallback = "false",
      .help = "lets through frames that have none of the classes, for `for`, instead"},
     MR_OPTIONS_END};
@@ -76,20 +81,24 @@ static void keep_up(filter_state *state, const mr_frame *frame) {
     const int64_t now_ns = time_of(frame);
     if (state->now_ns == MR_NO_TIME || state->epoch != frame->identity.epoch || now_ns < state->now_ns)
         for (size_t i = 0; i < state->count; i++)
-            state->sights[i] = (sight){.since_ns = MR_NO_TIME, .last_ns = MR_NO_TIME};
+            state->sights[i] = (sight){MR_NO_TIME, MR_NO_TIME, MR_NO_TIME};
     state->epoch = frame->identity.epoch;
     state->now_ns = now_ns;
 }
 
 /* The class is in this frame, or is not; whether it lets the frame through. */
 static bool look(const filter_options *given, sight *of, bool seen, int64_t now_ns) {
+    const bool once = given->again_ns < 0;
+    int64_t *begin_ns = seen ? &of->since_ns : &of->gone_ns;
+    *(seen ? &of->gone_ns : &of->since_ns) = MR_NO_TIME;
+    if (*begin_ns == MR_NO_TIME)
+        *begin_ns = now_ns;
     if (!seen) {
-        of->since_ns = MR_NO_TIME;
+        if (once && now_ns - of->gone_ns >= given->for_ns)
+            of->last_ns = MR_NO_TIME;
         return false;
     }
-    if (of->since_ns == MR_NO_TIME)
-        of->since_ns = now_ns;
-    bool due = of->last_ns == MR_NO_TIME || now_ns - of->last_ns >= given->again_ns;
+    const bool due = of->last_ns == MR_NO_TIME || (!once && now_ns - of->last_ns >= given->again_ns);
     if (!due || now_ns - of->since_ns < given->for_ns)
         return false;
     of->last_ns = now_ns;

@@ -29,19 +29,35 @@ static void look_for(const char *wanted, const mr_planned_classes *classes, mr_n
     }
 }
 
+/* The first few labels of a classifier: "it has cat, dog and 8 others". */
+static const char *some_labels(const mr_planned_classes *classes, char *text, size_t bytes) {
+    enum { MOST = 5 };
+    const size_t shown = classes->count > MOST ? MOST - 2 : classes->count;
+    size_t used = (size_t)snprintf(text, bytes, "it has ");
+    if (!classes->labels)
+        return "it gives none: add `labels` to it";
+    for (size_t i = 0; i < shown && used < bytes; i++)
+        used += (size_t)snprintf(text + used, bytes - used, "%s\"%.40s\"", i ? ", " : "", classes->labels[i]);
+    if (shown < classes->count && used < bytes)
+        snprintf(text + used, bytes - used, " and %zu others", classes->count - shown);
+    return text;
+}
+
 /* Whether a classifier has that label. One that gives none has none. */
 static bool has_label(mr_negotiation *n, const char *wanted, char *hint, size_t bytes) {
     const mr_planned_classes *classes;
     mr_nearest nearest = {.wanted = wanted};
     const char *inside = NULL;
+    char some[256];
     bool found = false, known;
     for (size_t i = 0; (classes = mr_planned_classes_at(n, 0, i, &known)); i++)
         look_for(wanted, classes, &nearest, &inside, &found);
-    hint[0] = 0;
-    if (!nearest.best && inside)
+    if (nearest.best)
+        mr_nearest_hint(&nearest, hint, bytes, NULL);
+    else if (inside)
         snprintf(hint, bytes, "write the whole label: \"%s\"", inside);
     else
-        mr_nearest_hint(&nearest, hint, bytes, NULL);
+        snprintf(hint, bytes, "%s", some_labels(mr_planned_classes_at(n, 0, 0, &known), some, sizeof some));
     return found;
 }
 
@@ -60,9 +76,8 @@ static int check_classes(mr_negotiation *n, const mr_strings *classes, const cha
         if (has_label(n, wanted, hint, sizeof hint))
             continue;
         if (!any)
-            return mr_refuse(n, "classes", "%s has no label \"%s\", so %s%s%s", first->from, wanted, nothing,
-                             *hint ? "; " : "", hint);
-        mr_warn(n, "classes", *hint ? hint : NULL, "%s has no label \"%s\", which then %s", first->from, wanted, none);
+            return mr_refuse(n, "classes", "%s has no label \"%s\", so %s; %s", first->from, wanted, nothing, hint);
+        mr_warn(n, "classes", hint, "%s has no label \"%s\", which then %s", first->from, wanted, none);
     }
     return MR_OK;
 }

@@ -41,12 +41,11 @@ void mr_json_key(yajl_gen json, const char *key) {
         yajl_gen_string(json, (const unsigned char *)key, strlen(key));
 }
 
-/* A text that is not UTF-8, such as the name of a file: bytes that are not ASCII become question marks. */
-static void put_plain(yajl_gen json, const char *text) {
+/* A text that is not UTF-8, such as the name of a file. */
+static void put_mended(yajl_gen json, const char *text) {
     char *plain = strdup(text);
-    for (char *at = plain; at && *at; at++)
-        if ((unsigned char)*at >= 0x80)
-            *at = '?';
+    if (plain)
+        mr_utf8_mend(plain);
     if (!plain || yajl_gen_string(json, (const unsigned char *)plain, strlen(plain)))
         yajl_gen_null(json);
     free(plain);
@@ -59,7 +58,7 @@ void mr_json_text(yajl_gen json, const char *key, const char *text) {
     if (!text)
         yajl_gen_null(json);
     else if (mr_utf8_fit(text, bytes) < bytes)
-        put_plain(json, text);
+        put_mended(json, text);
     else
         yajl_gen_string(json, (const unsigned char *)text, bytes);
 }

@@ -47,6 +47,12 @@ size_t mr_utf8_fit(const char *text, size_t most) {
     return bytes;
 }
 
+void mr_utf8_mend(char *text) {
+    for (size_t bytes; *text; text += bytes ? bytes : 1)
+        if (!(bytes = mr_utf8_bytes(text, strnlen(text, 4))))
+            *text = '?';
+}
+
 /* ---- letters ----------------------------------------------------------------------------------------------------- */
 
 /* Kept until the process ends; 0: there is none. */

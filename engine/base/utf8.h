@@ -15,6 +15,8 @@ size_t mr_utf8_mark(const char *text, size_t bytes);
 uint32_t mr_utf8_code(const char *at, size_t bytes);
 /* How many bytes of the text, `most` at most, are whole characters: fewer if it ends, or is not UTF-8. */
 size_t mr_utf8_fit(const char *text, size_t most);
+/* Replaces each byte that belongs to no character by a question mark. */
+void mr_utf8_mend(char *text);
 /* Compares texts as strcmp does, but capital and small letters of all scripts are the same, whatever locale is set; so
  * are the two small sigmas. Bytes that are not UTF-8 are compared as they are. A system without "C.UTF-8" knows the
  * letters of ASCII only. */

@@ -230,7 +230,7 @@ static int make_frame(mr_stage *self, mr_io *io, const mr_frame *packet, mr_fram
         return mr_fail(MR_ERROR_DATA, "pictures of pixel format %d cannot be carried", layout);
     mr_format format;
     mr_format_describe(&format, picture, pixel, mr_decode_context(state), packet->media, untagged);
-    mr_still_turn(&format, packet);
+    mr_still_turn(&format, packet, picture->metadata);
     if (state->device)
         return mr_decode_device_give(state->device, io, picture, converted, &format, packet, frame);
     int status = convert ? mr_io_acquire(io, 0, &format, packet, frame) : mr_io_derive(io, packet, frame);
@@ -675,8 +675,8 @@ const mr_stage_type mr_decode_stage = {
     .help = "Decodes with libavcodec whatever media reads. Pictures come in presentation order, numbered from 0 in "
             "each epoch, those that duration, every or fps leave out included; 0 is the first picture that start "
             "lets through, whatever the container. A picture keeps the stream's matrix, range, chroma siting, sample "
-            "aspect ratio and rotation, which a still picture has in EXIF (JPEG, PNG, WebP), in TIFF's tag or in "
-            "HEIF's properties; interlaced pictures are given as they are, "
+            "aspect ratio and rotation, which a still picture has in EXIF (JPEG, PNG, WebP) or XMP (PNG, WebP), in "
+            "TIFF's tag or in HEIF's properties; interlaced pictures are given as they are, "
             "and the values of HDR are not mapped. Of H.264, HEVC, VP9 and MPEG video, pictures that are not wanted "
             "and that no wanted one depends on are not decoded, and counted as \"not selected\" all the same; that "
             "they are damaged is not noticed. Pictures that are coded as fields, raw streams without times, and "

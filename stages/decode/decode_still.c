@@ -17,8 +17,12 @@ static enum AVCodecID codec_of(const mr_frame *packet) {
     return still ? ((const AVCodecParameters *)media->codec)->codec_id : AV_CODEC_ID_NONE;
 }
 
-void mr_still_turn(mr_format *picture, const mr_frame *packet) {
-    const mr_upright found = mr_still_upright(codec_of(packet), packet->plane[0].data, packet->plane[0].bytes);
+void mr_still_turn(mr_format *picture, const mr_frame *packet, const AVDictionary *texts) {
+    const AVDictionaryEntry *profile =
+        codec_of(packet) ? av_dict_get(texts, "Raw profile type exif", NULL, AV_DICT_MATCH_CASE) : NULL;
+    mr_upright found = mr_still_upright(codec_of(packet), packet->plane[0].data, packet->plane[0].bytes);
+    if (profile && !found.rotation && !found.flip)
+        found = mr_upright_of_profile(profile->value);
     if (found.rotation || found.flip) {
         picture->rotation = found.rotation;
         picture->flip = found.flip;

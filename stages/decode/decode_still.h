@@ -4,14 +4,17 @@
 #ifndef MILLRACE_STAGES_DECODE_DECODE_STILL_H
 #define MILLRACE_STAGES_DECODE_DECODE_STILL_H
 
+#include <libavutil/dict.h>
+
 #include "millrace/stage.h"
 
 typedef struct mr_still_notes {
     uint64_t pictures; /* that more follows */
 } mr_still_notes;
 
-/* Gives a picture the orientation that its packet has in a tag of EXIF or TIFF, if it is a still picture with one. */
-void mr_still_turn(mr_format *picture, const mr_frame *packet);
+/* Gives a picture the orientation that its packet has, or the texts that its decoder has found in it, if it is a still
+ * picture with one. */
+void mr_still_turn(mr_format *picture, const mr_frame *packet, const AVDictionary *texts);
 /* Whether a still picture that could not be decoded is not a damaged one, but none that is read: a video, say. Then the
  * text is the rest of a sentence (mr_still_trouble); else it is "". */
 bool mr_still_is_foreign(const mr_frame *packet, char *text, size_t room);

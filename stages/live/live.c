@@ -183,6 +183,11 @@ static bool may_mend(int status) {
            status == MR_ERROR_PROTOCOL;
 }
 
+/* What was there is likely to come back: relays have no stream while its publisher is away. */
+static bool may_return(const live_reader *reader, int status) {
+    return may_mend(status) || (status == MR_ERROR_NO_INPUT && reader->was_live);
+}
+
 /* The time to the next try doubles up to the longest, but for the first minutes stays below a tenth of the time that
  * the stream has been away, so that it is soon seen to be back. What will not mend is tried no more often than that. */
 static int64_t next_delay(live_reader *reader, int status) {
@@ -192,7 +197,7 @@ static int64_t next_delay(live_reader *reader, int status) {
     if (reader->delay_ns > most)
         reader->delay_ns = most;
     int64_t delay = reader->delay_ns;
-    if (!may_mend(status))
+    if (!may_return(reader, status))
         delay = most;
     else if (delay > away)
         delay = away > params->first_ns ? away : params->first_ns < most ? params->first_ns : most;

@@ -37,7 +37,7 @@ static const char *const readable[] = {
 static const char *const following[] = {
     "hls",        "applehttp", "dash",        "concat",   "sdp",   "rtsp", "imf", "webm_dash_manifest",
     "ffmetadata", "redir",     "vapoursynth", "avisynth", "lavfi", "rtp",  "smil"};
-static const char *const mp4[] = {"mp4"}, *const indexed[] = {"mp4", "matroska"};
+static const char *const mp4[] = {"mp4"}, *const indexed[] = {"mp4", "matroska", "mxf"};
 
 static const AVRational nanoseconds = {1, 1000000000};
 
@@ -47,12 +47,13 @@ typedef struct file_reader {
     mr_input input;
     const AVInputFormat *kind;
     AVIOContext *tap; /* of a transport stream, in front of input.avio; else NULL */
-    mr_index_bound index; /* of MP4 and Matroska, likewise */
+    mr_index_bound index; /* of MP4, Matroska and MXF, likewise */
     AVFormatContext *format;
     AVStream *stream;
     AVPacket *packet;
     AVBSFContext *unpack; /* of MPEG-4 in AVI, where two pictures may be in one packet; else NULL */
-    bool ahead;      /* packet is the next one, or the error of reading it is ahead_error */
+    AVPacket *next;
+    bool ahead;      /* `next` has the next packet, or the error of reading it is ahead_error */
     int ahead_error;
     mr_media *media;
     int64_t origin;  /* the stream's start, in its time base */
@@ -76,15 +77,17 @@ static bool named(const AVInputFormat *format, const char *const *names, size_t 
 }
 
 static int choose_format(file_reader *reader) {
-    const char *path = reader->params.uri;
+    const char *path = reader->params.uri, *advice = "";
     int status = mr_input_probe(&reader->input, path, &reader->kind);
     const AVInputFormat *kind = reader->kind;
     if (status)
         return status;
+    if (strcmp(kind->name, "hls") == 0)
+        advice = ": join the files that it lists (cat 1.ts 2.ts > all.ts), or read it from an HTTP server";
     if (named(kind, following, sizeof following / sizeof *following))
         return mr_fail(MR_ERROR_DATA,
-                       "%s: is a playlist or script (%s); those point at other files or hosts and are not followed",
-                       path, kind->name);
+                       "%s: is a playlist or script (%s); those point at other files or hosts and are not followed%s",
+                       path, kind->name, advice);
     if (strcmp(kind->name, "mpegts") == 0 && mr_ts_tap_open(&reader->tap, reader->input.avio) < 0)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
     /* Pictures joined in one file. */
@@ -93,8 +96,8 @@ static int choose_format(file_reader *reader) {
     if (!named(kind, readable, sizeof readable / sizeof *readable))
         return mr_fail(MR_ERROR_DATA, "%s: is not a video or image of a supported format (%s)", path,
                        kind->long_name);
-    return named(kind, indexed, 2) ? mr_index_bound_open(&reader->index, reader->input.avio, path, reader->input.bytes)
-                               : MR_OK;
+    return named(kind, indexed, 3) ? mr_index_bound_open(&reader->index, reader->input.avio, kind->name, path,
+                                                         reader->input.bytes) : MR_OK;
 }
 
 /* The status for an error of libavformat. Demuxers answer a damaged file with "out of memory" or "input/output
@@ -327,6 +330,8 @@ static int describe(file_reader *reader) {
 
 static void close_container(file_reader *reader) {
     reader->ahead = false;
+    if (reader->next)
+        av_packet_unref(reader->next);
     av_bsf_free(&reader->unpack);
     avformat_close_input(&reader->format);
     mr_ts_tap_close(&reader->tap);
@@ -392,6 +397,7 @@ static void destroy_file(mr_reader *base) {
     file_reader *reader = (file_reader *)base;
     close_container(reader);
     av_packet_free(&reader->packet);
+    av_packet_free(&reader->next);
     mr_seams_fini(&reader->seams);
     mr_media_unref(&reader->media);
     mr_picture_times_fini(&reader->times);
@@ -404,21 +410,21 @@ static int64_t to_ns(const file_reader *reader, int64_t time) {
     return mr_ticks_ns(time, reader->origin, reader->stream->time_base);
 }
 
-static int unpack(file_reader *reader) {
-    int error = av_bsf_send_packet(reader->unpack, reader->packet);
-    return error < 0 ? error : av_bsf_receive_packet(reader->unpack, reader->packet);
+static int unpack(file_reader *reader, AVPacket *packet) {
+    int error = av_bsf_send_packet(reader->unpack, packet);
+    return error < 0 ? error : av_bsf_receive_packet(reader->unpack, packet);
 }
 
-/* The next packet of the chosen stream in reader->packet. An AVERROR on failure. */
-static int read_packet(file_reader *reader) {
+/* The next packet of the chosen stream. An AVERROR on failure. */
+static int read_packet(file_reader *reader, AVPacket *packet) {
     int error;
     do {
-        av_packet_unref(reader->packet);
+        av_packet_unref(packet);
         mr_input_set_timeout(&reader->input, reader->params.timeout_ns);
-        error = av_read_frame(reader->format, reader->packet);
-        if (error >= 0 && reader->unpack && reader->packet->stream_index == reader->stream->index)
-            error = unpack(reader);
-    } while (error >= 0 ? reader->packet->stream_index != reader->stream->index
+        error = av_read_frame(reader->format, packet);
+        if (error >= 0 && reader->unpack && packet->stream_index == reader->stream->index)
+            error = unpack(reader, packet);
+    } while (error >= 0 ? packet->stream_index != reader->stream->index
                         : error == AVERROR(EAGAIN) && !mr_input_interrupted(&reader->input));
     if (error == AVERROR_EOF && reader->input.avio->error < 0)
         error = reader->input.avio->error;
@@ -427,9 +433,21 @@ static int read_packet(file_reader *reader) {
     return error;
 }
 
-/* As read_packet; MR_END at the end of the file, or of its video if another one follows. */
+/* The packet that next_packet will give; NULL: none, or an error. */
+static const AVPacket *peek(file_reader *reader) {
+    if (!reader->ahead)
+        reader->ahead_error = read_packet(reader, reader->next);
+    reader->ahead = true;
+    return reader->ahead_error >= 0 ? reader->next : NULL;
+}
+
+/* The next packet in reader->packet; MR_END at the end of the file, or of its video if another one follows. */
 static int next_packet(file_reader *reader) {
-    const int error = reader->ahead ? reader->ahead_error : read_packet(reader);
+    const int error = reader->ahead ? reader->ahead_error : read_packet(reader, reader->packet);
+    if (reader->ahead) {
+        av_packet_unref(reader->packet);
+        av_packet_move_ref(reader->packet, reader->next);
+    }
     reader->ahead = false;
     if (error < 0 && reader->index.status)
         return reader->index.status;
@@ -445,11 +463,9 @@ static int next_packet(file_reader *reader) {
 static void find_build(file_reader *reader) {
     if (reader->params.probe || reader->stream->codecpar->codec_id != AV_CODEC_ID_H264)
         return;
-    reader->ahead_error = read_packet(reader);
-    reader->ahead = true;
-    if (reader->ahead_error >= 0)
-        reader->media->x264_build =
-            mr_x264_build(reader->media->codec, reader->packet->data, (size_t)reader->packet->size);
+    const AVPacket *first = peek(reader);
+    if (first)
+        reader->media->x264_build = mr_x264_build(reader->media->codec, first->data, (size_t)first->size);
 }
 
 /* After the demuxer was opened again, which may have found another video. */
@@ -481,6 +497,7 @@ static int begin_other_video(file_reader *reader) {
 
 static int seek(file_reader *reader, int64_t at) {
     reader->ahead = false;
+    av_packet_unref(reader->next);
     if (reader->unpack)
         av_bsf_flush(reader->unpack);
     return avformat_seek_file(reader->format, reader->stream->index, INT64_MIN, at, at, 0);
@@ -589,6 +606,15 @@ static int end_of(const file_reader *reader) {
     return MR_END;
 }
 
+/* What follows a key frame without a time shows whether there is a seam before it. */
+static void date_key(file_reader *reader) {
+    AVPacket *key = reader->packet;
+    const bool may_begin = reader->format->iformat->flags & AVFMT_TS_DISCONT && key->flags & AV_PKT_FLAG_KEY;
+    const AVPacket *next = may_begin && key->pts == AV_NOPTS_VALUE ? peek(reader) : NULL;
+    if (next)
+        mr_seams_date(&reader->seams, reader->stream, key, next);
+}
+
 static int read_file(mr_reader *base, mr_packet *packet) {
     file_reader *reader = (file_reader *)base;
     int status = next_packet(reader);
@@ -596,6 +622,7 @@ static int read_file(mr_reader *base, mr_packet *packet) {
         status = next_packet(reader);
     if (status)
         return status == MR_END ? end_of(reader) : status;
+    date_key(reader);
     reader->packet->pos = mr_ts_tap_place(reader->tap, reader->packet->pos);
     bool seam = mr_seams_pass(&reader->seams, reader->input.fd, reader->format, reader->stream, reader->packet);
     const mr_packet seen = see_packet(reader);
@@ -681,10 +708,11 @@ int mr_reader_open_file(mr_reader **result, const mr_reader_params *params) {
     file_reader *reader = mr_calloc(1, sizeof *reader);
     if (!reader)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
-    *reader = (file_reader){.base.type = &file_type, .params = *params, .input.fd = -1, .packet = av_packet_alloc()};
+    *reader = (file_reader){.base.type = &file_type, .params = *params, .input.fd = -1, .packet = av_packet_alloc(),
+                            .next = av_packet_alloc()};
     mr_seams_begin(&reader->seams);
     mr_picture_times_begin(&reader->times, false);
-    int status = reader->packet ? open_container(reader) : mr_fail(MR_ERROR_MEMORY, "out of memory");
+    int status = reader->packet && reader->next ? open_container(reader) : mr_fail(MR_ERROR_MEMORY, "out of memory");
     if (!status)
         status = describe(reader);
     if (!status)

@@ -197,18 +197,23 @@ static char *literally(const char *folder, const char *rest) {
     return text;
 }
 
-/* What matches `rest` in a folder, and in all folders within it that are not hidden. Links to folders are not followed.
- */
+/* What matches `rest` in a folder, and in all folders within it that are not hidden. Links to folders are not followed,
+ * and folders that cannot be read are left out. */
 static int add_beneath(mr_image_list *list, const char *path, const char *rest) {
     DIR *folder = opendir(path);
     char *pattern = literally(path, rest);
     int status = pattern ? add_matches(list, pattern, NULL) : out_of_memory();
     mr_free(pattern);
+    if (!folder)
+        mr_left_out_add(&list->left, path, true);
     for (struct dirent *entry; folder && !status && (entry = readdir(folder));) {
         struct stat about;
         char *inner = is_hidden(entry->d_name) ? NULL : join(path, entry->d_name);
-        if (inner && lstat(inner, &about) == 0 && S_ISDIR(about.st_mode))
+        const bool known = inner && lstat(inner, &about) == 0;
+        if (known && S_ISDIR(about.st_mode))
             status = add_beneath(list, inner, rest);
+        else if (inner && !known && errno != ENOENT)
+            mr_left_out_add(&list->left, inner, entry->d_type == DT_DIR);
         mr_free(inner);
     }
     if (folder)
@@ -432,7 +437,6 @@ int mr_image_list_make_rows(mr_image_list *list, const char *path) {
         mr_image_list_fini(list);
     return status;
 }
-
 
 bool mr_image_list_says(const mr_image_list *list, char text[MR_IMAGE_LIST_TEXT]) {
     char left[MR_LEFT_OUT_TEXT];

@@ -50,17 +50,23 @@ static int64_t duration_of(const AVStream *stream, const AVPacket *packet) {
     return av_rescale_q(1, av_inv_q(rate), stream->time_base);
 }
 
-/* Behind a seam the first picture follows the latest one. If it is no key frame others may be shown before it: then it
- * is decoded after the last one. */
+/* Whether a packet is of another recording than those before it, which end at `expected`. */
+static bool are_apart(const AVStream *stream, int64_t expected, int64_t dts) {
+    const int64_t off = av_sat_sub64(dts, expected);
+    return off < -av_rescale_q(1, most_back, stream->time_base) ||
+           off > av_rescale_q(MOST_AHEAD_S, (AVRational){1, 1}, stream->time_base);
+}
+
+/* Behind a seam the first picture follows the latest one. It is decoded after the last one instead if the latest one
+ * is not known, or if it is no key frame: then others may be shown before it. */
 static bool find_shift(mr_seams *seams, const AVStream *stream, const AVPacket *packet) {
     if (packet->dts == AV_NOPTS_VALUE || seams->next_dts == AV_NOPTS_VALUE)
         return false;
-    int64_t off = packet->dts + seams->shift - seams->next_dts;
-    bool anew = off < -av_rescale_q(1, most_back, stream->time_base) ||
-                off > av_rescale_q(MOST_AHEAD_S, (AVRational){1, 1}, stream->time_base);
-    if (packet->flags & AV_PKT_FLAG_KEY && packet->pts != AV_NOPTS_VALUE && seams->next_pts != AV_NOPTS_VALUE)
-        off = packet->pts + seams->shift - seams->next_pts;
-    seams->shift -= anew ? off : 0;
+    const bool anew = are_apart(stream, seams->next_dts, av_sat_add64(packet->dts, seams->shift));
+    int64_t off = av_sat_sub64(av_sat_add64(packet->dts, seams->shift), seams->next_dts);
+    if (packet->flags & AV_PKT_FLAG_KEY && packet->pts != AV_NOPTS_VALUE && !seams->lacks_pts)
+        off = av_sat_sub64(av_sat_add64(packet->pts, seams->shift), seams->next_pts);
+    seams->shift = av_sat_sub64(seams->shift, anew ? off : 0);
     return anew;
 }
 
@@ -68,16 +74,27 @@ static int64_t latest(int64_t a, int64_t b) { /* AV_NOPTS_VALUE is less than all
     return a > b ? a : b;
 }
 
+void mr_seams_date(const mr_seams *seams, const AVStream *stream, AVPacket *key, const AVPacket *next) {
+    int64_t expected = key->dts;
+    if (expected == AV_NOPTS_VALUE && seams->next_dts != AV_NOPTS_VALUE)
+        expected = seams->next_dts - seams->shift;
+    if (expected != AV_NOPTS_VALUE && next->dts != AV_NOPTS_VALUE && are_apart(stream, expected, next->dts))
+        key->dts = next->dts - duration_of(stream, key);
+}
+
 bool mr_seams_shift(mr_seams *seams, const AVFormatContext *format, const AVStream *stream, AVPacket *packet) {
     const bool anew = format->iformat->flags & AVFMT_TS_DISCONT && find_shift(seams, stream, packet);
     const int64_t duration = duration_of(stream, packet);
     if (packet->dts != AV_NOPTS_VALUE) {
-        packet->dts += seams->shift;
-        seams->next_dts = packet->dts + duration;
+        packet->dts = av_sat_add64(packet->dts, seams->shift);
+        seams->next_dts = av_sat_add64(packet->dts, duration);
+    } else if (seams->next_dts != AV_NOPTS_VALUE) {
+        seams->next_dts = av_sat_add64(seams->next_dts, duration);
     }
+    seams->lacks_pts |= packet->pts == AV_NOPTS_VALUE;
     if (packet->pts != AV_NOPTS_VALUE) {
-        packet->pts += seams->shift;
-        seams->next_pts = latest(anew ? AV_NOPTS_VALUE : seams->next_pts, packet->pts + duration);
+        packet->pts = av_sat_add64(packet->pts, seams->shift);
+        seams->next_pts = latest(anew ? AV_NOPTS_VALUE : seams->next_pts, av_sat_add64(packet->pts, duration));
     }
     return anew;
 }

@@ -18,6 +18,7 @@ typedef struct mr_seams {
     int64_t shift;      /* to be added to times, in the stream's time base */
     int64_t next_dts;   /* as shifted; AV_NOPTS_VALUE: not known */
     int64_t next_pts;   /* behind the latest picture, likewise */
+    bool lacks_pts;     /* a packet had no presentation time, so that `next_pts` may be too early */
     mr_ts_scan *scan;   /* NULL: not needed yet */
     int64_t scanned_from;
     mr_ts_marks marks;
@@ -32,6 +33,9 @@ void mr_seams_fini(mr_seams *seams);
 bool mr_seams_pass(mr_seams *seams, int fd, const AVFormatContext *format, const AVStream *stream, AVPacket *packet);
 /* The next packet is the first of another video. */
 void mr_seams_note_change(mr_seams *seams);
+/* Gives a key packet without a time one of the recording that `next`, the packet behind it, is of, if there is a seam
+ * before the two: libavformat dates it as if it continued the one before. */
+void mr_seams_date(const mr_seams *seams, const AVStream *stream, AVPacket *key, const AVPacket *next);
 /* The part of mr_seams_pass that is about times, for streams that come by other ways than a file. True: they begin anew
  * at this packet. */
 bool mr_seams_shift(mr_seams *seams, const AVFormatContext *format, const AVStream *stream, AVPacket *packet);

@@ -152,7 +152,16 @@ static bool add_rows(const state *s, size_t i, mr_buffer *buffer, mr_result *res
     return rows > result->format.dims[s->call.binding.rows_axis[i]];
 }
 
-static int add_tensors(state *s, mr_io *io, mr_frame *frame, size_t index, mr_buffer *buffer) {
+/* The first is told at once, since a run may last for months; the number of all comes at its end. */
+static void note_cut(const mr_stage *self) {
+    state *s = self->state;
+    if (!atomic_fetch_add(&s->cut, 1))
+        mr_stage_warn(self, "a frame has more rows than max_rows (%lld): it keeps the first of them",
+                      (long long)((const options *)self->options)->max_rows);
+}
+
+static int add_tensors(const mr_stage *self, mr_io *io, mr_frame *frame, size_t index, mr_buffer *buffer) {
+    const state *s = self->state;
     bool cut = false;
     int status = MR_OK;
     /* Last first: results are a list with the newest in front, so the model's first output ends up in front. */
@@ -170,12 +179,12 @@ static int add_tensors(state *s, mr_io *io, mr_frame *frame, size_t index, mr_bu
             result->data = mr_call_item(&s->call, buffer->data, i, index);
     }
     if (cut)
-        atomic_fetch_add(&s->cut, 1);
+        note_cut(self);
     return status;
 }
 
 static int process(mr_stage *self, mr_io *io) {
-    state *s = self->state;
+    const state *s = self->state;
     mr_buffer *buffer = NULL;
     int status = mr_io_buffer(io, 0, s->call.output_bytes, &buffer);
     if (!status)
@@ -184,7 +193,7 @@ static int process(mr_stage *self, mr_io *io) {
         mr_frame *frame = NULL;
         status = mr_io_share(io, mr_io_input_at(io, 0, i), &frame);
         if (!status)
-            status = add_tensors(s, io, frame, i, buffer);
+            status = add_tensors(self, io, frame, i, buffer);
         if (!status)
             status = mr_io_emit(io, 0, frame);
         else

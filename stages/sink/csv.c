@@ -4,13 +4,14 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "engine/base/utf8.h"
 #include "stages/list.h"
 #include "stages/sink/fields.h"
 #include "stages/sink/text_sink.h"
 
 typedef struct options {
     mr_text_options text;
-    bool captured, id, state;
+    bool captured, id, state, escape_formulas;
     const char *results;
 } options;
 
@@ -21,6 +22,7 @@ typedef struct state {
     char *text; /* the record in the making; grows to the longest one and stays */
     size_t bytes, capacity;
     bool failed; /* it could not grow */
+    bool escapes; /* escape_formulas */
 } state;
 
 /* ---- kinds of results -------------------------------------------------------------------------------------------- */
@@ -72,17 +74,24 @@ static void add(state *at, const char *text, size_t bytes) {
     at->bytes += bytes;
 }
 
+/* Characters as they are, quotes doubled, and question marks for bytes that are no characters. */
+static void add_characters(state *at, const char *text) {
+    for (size_t left = strlen(text), bytes; left; text += bytes, left -= bytes) {
+        bytes = mr_utf8_bytes(text, left);
+        add(at, !bytes ? "?" : *text == '"' ? "\"\"" : text, !bytes ? 1 : *text == '"' ? 2 : bytes);
+        bytes += !bytes;
+    }
+}
+
 /* A field that holds a comma, a quote or a line break stands in quotes, its own quotes doubled. */
 static void add_text(state *at, const char *text) {
-    size_t bytes = text ? strlen(text) : 0;
-    if (!text || !strpbrk(text, ",\"\r\n")) {
-        add(at, text ? text : "", bytes);
-        return;
-    }
-    add(at, "\"", 1);
-    for (size_t i = 0; i < bytes; i++)
-        add(at, text[i] == '"' ? "\"\"" : text + i, text[i] == '"' ? 2 : 1);
-    add(at, "\"", 1);
+    text = text ? text : "";
+    const char *quote = strpbrk(text, ",\"\r\n") ? "\"" : "";
+    add(at, quote, strlen(quote));
+    if (at->escapes && *text && strchr("=+-@\t\r", *text))
+        add(at, "'", 1);
+    add_characters(at, text);
+    add(at, quote, strlen(quote));
 }
 
 /* The name of the column if `base` is NULL. */
@@ -143,6 +152,7 @@ static int open_sink(mr_stage *self) {
     const options *given = self->options;
     state *at = self->state;
     at->kind = choose_kind(&self->inputs[0], given->results);
+    at->escapes = given->escape_formulas;
     add_row(self, NULL, NULL, 0);
     add(at, "", 1);
     if (at->failed)
@@ -197,6 +207,10 @@ static const mr_option option_table[] = {
              "stages before give if they give no classes. The fields of the kind are the columns after rank"},
     {.name = "state", .kind = MR_OPTION_BOOL, .offset = offsetof(options, state), .fallback = "false",
      .help = "one more column, the last: damaged (decode: damaged: mark), away (media: on_away: picture), else empty"},
+    {.name = "escape_formulas", .kind = MR_OPTION_BOOL, .offset = offsetof(options, escape_formulas),
+     .fallback = "false",
+     .help = "put an apostrophe before texts that a spreadsheet would take for a formula: those that begin with =, +, "
+             "-, @ or a tab"},
     MR_OPTIONS_END,
 };
 

@@ -2,8 +2,7 @@
 
 #include <string.h>
 
-#include "engine/base/memory.h"
-#include "engine/base/utf8.h"
+#include "engine/base/json.h"
 #include "stages/sink/output.h"
 
 /* ---- planning -------------------------------------------------------------------------------------------------- */
@@ -33,31 +32,8 @@ int mr_record_check(mr_negotiation *negotiation, bool features, bool tensors) {
 
 /* ---- JSON ------------------------------------------------------------------------------------------------------ */
 
-/* File names are bytes and need not be UTF-8: every byte above 127 of such a name becomes a question mark. */
-static void put_broken_text(mr_record *at, const char *text, size_t bytes) {
-    if (at->clean_bytes < bytes) {
-        unsigned char *larger = mr_realloc(at->clean, bytes);
-        if (!larger) {
-            yajl_gen_null(at->json);
-            return;
-        }
-        at->clean = larger;
-        at->clean_bytes = bytes;
-    }
-    for (size_t i = 0; i < bytes; i++)
-        at->clean[i] = (unsigned char)text[i] < 128 ? (unsigned char)text[i] : '?';
-    yajl_gen_string(at->json, at->clean, bytes);
-}
-
-/* yajl takes overlong forms and surrogates for UTF-8, which readers of JSON refuse. */
 static void put_text(mr_record *at, const char *text) {
-    size_t bytes = text ? strlen(text) : 0;
-    if (!text)
-        yajl_gen_null(at->json);
-    else if (mr_utf8_fit(text, bytes) < bytes)
-        put_broken_text(at, text, bytes);
-    else
-        yajl_gen_string(at->json, (const unsigned char *)text, bytes);
+    mr_json_text(at->json, NULL, text);
 }
 
 static void put_key(mr_record *at, const char *key) {
@@ -150,7 +126,6 @@ int mr_record_open(mr_record *at) {
 void mr_record_close(mr_record *at) {
     if (at->json)
         yajl_gen_free(at->json);
-    mr_free(at->clean);
     *at = (mr_record){0};
 }
 

@@ -1,7 +1,7 @@
 /* The record of a frame as one line of JSON: jsonl writes it to a file, zmq.pub and zmq.push send it in messages.
  *
  * A record is made in the generator's buffer, which grows to the longest one and then stays: nothing is allocated for a
- * frame. Numbers are written so that they read back as the same value. One thread at a time. */
+ * frame whose names are UTF-8. Numbers are written so that they read back as the same value. One thread at a time. */
 #ifndef MILLRACE_STAGES_SINK_RECORD_H
 #define MILLRACE_STAGES_SINK_RECORD_H
 
@@ -12,8 +12,6 @@
 typedef struct mr_record {
     mr_encoder encoder;
     yajl_gen json;
-    unsigned char *clean; /* a text whose invalid UTF-8 was replaced */
-    size_t clean_bytes;
 } mr_record;
 
 int mr_record_open(mr_record *record);

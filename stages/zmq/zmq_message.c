@@ -68,18 +68,18 @@ static void put_tag(mr_zmq_message *at, uint32_t number, wire_type type) {
     put_varint(at, number << 3 | type);
 }
 
-/* Texts of protobuf are UTF-8; names of files need not be. If one is not, its bytes that are not ASCII become question
- * marks, as in JSON. */
+/* Texts of protobuf are UTF-8; names of files need not be. */
 static void put_text(mr_zmq_message *at, uint32_t number, const char *text) {
     const size_t length = text ? strlen(text) : 0;
     if (!length)
         return;
     put_tag(at, number, BYTES);
     put_varint(at, length);
-    const bool valid = mr_utf8_fit(text, length) == length;
-    uint8_t *to = extend(at, length);
-    for (size_t i = 0; to && i < length; i++)
-        to[i] = valid || (unsigned char)text[i] < 0x80 ? (uint8_t)text[i] : '?';
+    char *to = (char *)extend(at, length + 1);
+    if (!to)
+        return;
+    mr_utf8_mend(memcpy(to, text, length + 1));
+    at->bytes--; /* the terminating zero */
 }
 
 /* ---- the encoder ------------------------------------------------------------------------------------------------- */

@@ -39,7 +39,6 @@ static void freed(void *data, void *hint) {
     *gone->link = gone->next;
     if (gone->next)
         gone->next->link = gone->link;
-    unsent->count--;
     unsent->sent++;
     mr_stage_release(unsent->self, &gone->held, NULL);
     pthread_cond_signal(&unsent->changed);
@@ -63,7 +62,6 @@ int mr_zmq_unsent_make(mr_zmq_unsent *unsent, zmq_msg_t *part, size_t bytes, mr_
     if (made->next)
         made->next->link = &made->next;
     unsent->first = made;
-    unsent->count++;
     pthread_mutex_unlock(&unsent->lock);
     return MR_OK;
 }

@@ -24,7 +24,6 @@ typedef struct mr_zmq_unsent {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     mr_zmq_entry *first;
-    size_t count;
     uint64_t sent; /* messages, ever */
 } mr_zmq_unsent;
 

@@ -18,6 +18,7 @@ enum {
     MOST_RELOADS = 3,  /* that fail one after the other */
     MOST_LOST = 3,     /* segments that cannot be had, one after the other */
     MOST_BARREN = 100, /* segments without a picture */
+    MOST_IN_RUN = 256, /* segments with a header: libavformat keeps an index of all that a demuxer has read */
 };
 static const int64_t shortest_ns = 250000000, longest_ns = INT64_C(30000000000);
 
@@ -40,7 +41,8 @@ struct mr_hls {
     bool filled;                /* bytes of it were given */
     int error;                  /* that has ended it; AVERROR_EOF: all of it was given */
     int64_t bytes;              /* of all runs */
-    bool run_is_anew, map_is_due;
+    bool run_is_anew, continues, map_is_due;
+    unsigned segments;          /* of it, that were opened */
     mr_segment_map map;         /* with a copy of its address; uri NULL: none */
     char map_uri[MR_PLAYLIST_MOST_ADDRESS + 1];
     AVIOContext *io, *part;     /* the demuxer's; the segment or header that it gives, */
@@ -257,6 +259,7 @@ static bool is_same_map(const mr_hls *hls) {
 /* The run begins with the segment that was chosen, and with its header. */
 static void begin_here(mr_hls *hls) {
     const uint32_t number = next_segment(hls)->map;
+    hls->continues = hls->map.uri && is_same_map(hls) && !hls->hole && !hls->anew;
     hls->map = number ? hls->list.maps[number - 1] : (mr_segment_map){0};
     hls->map_is_due = number != 0;
     if (number) {
@@ -264,6 +267,7 @@ static void begin_here(mr_hls *hls) {
         hls->map.uri = hls->map_uri;
     }
     hls->run_is_anew |= hls->anew;
+    hls->segments = 0;
     hls->hole = hls->anew = false;
 }
 
@@ -281,8 +285,9 @@ static int choose(mr_hls *hls) {
     hls->begun = hls->chosen = true;
     hls->hole |= step == MR_HLS_SKIP;
     hls->anew |= step == MR_HLS_ANEW;
+    const bool full = hls->map.uri && hls->segments >= MOST_IN_RUN;
     if (hls->filled)
-        return hls->hole || hls->anew || !is_same_map(hls) ? AVERROR_EOF : 0;
+        return hls->hole || hls->anew || full || !is_same_map(hls) ? AVERROR_EOF : 0;
     begin_here(hls);
     return 0;
 }
@@ -322,6 +327,7 @@ static int open_segment(mr_hls *hls) {
     mr_hls_place_take(&hls->place, &hls->list, hls->index);
     hls->chosen = false;
     hls->hole |= segment->gap;
+    hls->segments++;
     hls->lost = segment->gap ? hls->lost : 0;
     return 0;
 }
@@ -443,6 +449,10 @@ int mr_hls_begin(mr_hls *hls, AVIOContext **io) {
 
 bool mr_hls_is_anew(const mr_hls *hls) {
     return hls->run_is_anew;
+}
+
+bool mr_hls_continues(const mr_hls *hls) {
+    return hls->continues;
 }
 
 bool mr_hls_is_recorded(const mr_hls *hls) {

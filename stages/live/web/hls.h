@@ -3,6 +3,7 @@
  *
  * Segments that belong together are a run: one demuxer reads them. A run ends where segments are missing, where another
  * header (EXT-X-MAP) is to be read, at EXT-X-DISCONTINUITY, and where a restarted encoder numbers its segments anew.
+ * With a header one also ends after some hundred segments, of which a demuxer would keep an index.
  *
  * Calls block until `web` is interrupted. They return 0 or an AVERROR, maybe with a refusal of `web`. One thread. */
 #ifndef MILLRACE_STAGES_LIVE_WEB_HLS_H
@@ -28,6 +29,8 @@ int mr_hls_open(mr_hls **hls, const mr_hls_params *params, AVIOContext *io);
 int mr_hls_begin(mr_hls *hls, AVIOContext **io);
 /* Whether the times of the run have nothing to do with those before, once bytes of it were read. */
 bool mr_hls_is_anew(const mr_hls *hls);
+/* Whether nothing is missing between the run and the one before it, likewise. */
+bool mr_hls_continues(const mr_hls *hls);
 /* It has an end, and is read from its beginning. */
 bool mr_hls_is_recorded(const mr_hls *hls);
 /* A variant of a master playlist is read. */

@@ -22,7 +22,7 @@ typedef struct mr_web {
     const char *allow_hosts;      /* mr_host_is_allowed */
     AVIOInterruptCB interrupt;    /* whether calls are to give up */
     int *refusal;                 /* set to a status if a host or an answer is refused, as mr_message says */
-    char cookie_host[MR_WEB_HOST]; /* that has sent the cookies below; no other gets them */
+    char cookie_host[MR_WEB_HOST]; /* that has sent the cookies below; others get them only if it leads to them */
     char cookies[4096];
     int64_t asked_ns;             /* when that was asked last, */
     unsigned asked;               /* and how often without a pause since an answer gave bytes */

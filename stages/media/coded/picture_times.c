@@ -18,8 +18,11 @@ void mr_picture_times_fini(mr_picture_times *times) {
 
 /* ---- facts about the stream -------------------------------------------------------------------------------------- */
 
+/* One of more than a day is that of a damaged file. */
 static int64_t duration_of(const mr_packet *packet) {
-    return packet->duration_ns > 0 || !packet->media ? packet->duration_ns : mr_media_interval_ns(packet->media);
+    static const int64_t most_ns = INT64_C(86400000000000);
+    const bool said = packet->duration_ns > 0 && packet->duration_ns <= most_ns;
+    return said ? packet->duration_ns : packet->media ? mr_media_interval_ns(packet->media) : 0;
 }
 
 static void note_codec(mr_picture_times *times, const mr_packet *packet) {
@@ -177,14 +180,19 @@ static void settle_depth(mr_picture_times *times) {
         times->depth = times->seen;
 }
 
-/* A file whose container gives most presentation times: those that are missing follow from the nearest one. */
-static void complete(mr_picture_times *times, mr_packet *packet, int64_t number) {
+/* A file whose container gives most presentation times: those that are missing follow from the nearest one. Behind a
+ * seam, from that of decoding. */
+static void complete(mr_picture_times *times, mr_packet *packet, const mr_picture_place *place) {
+    const int64_t number = place->number;
+    const AVCodecParameters *codec = packet->media->codec;
     size_t at = times->shown_count;
     while (at > 0 && times->shown[at - 1].number > number)
         at--;
     if (packet->pts_ns == MR_NO_TIME && times->shown_count > 0) {
         const struct mr_picture_shown *near = &times->shown[at > 0 ? at - 1 : 0];
         packet->pts_ns = mr_time_step(near->pts_ns, number - near->number, times->interval_ns);
+    } else if (packet->pts_ns == MR_NO_TIME && packet->dts_ns != MR_NO_TIME) {
+        packet->pts_ns = mr_time_step(packet->dts_ns, codec->video_delay + place->leading, times->interval_ns);
     }
     if (packet->pts_ns != MR_NO_TIME)
         insert(times, at, (struct mr_picture_shown){number, packet->pts_ns});
@@ -207,7 +215,7 @@ static void show(mr_picture_times *times, mr_packet *packet) {
     if (place.restarts)
         forget(times, times->highest_ns);
     if (place.known && !times->live && !times->lacks) {
-        complete(times, packet, place.number);
+        complete(times, packet, &place);
         return;
     }
     if (times->lacks && times->interval_ns > 0 && !place.known)
@@ -273,6 +281,7 @@ static void decode(mr_picture_times *times, mr_packet *packet) {
 }
 
 void mr_picture_times_pass(mr_picture_times *times, mr_packet *packet) {
+    packet->duration_ns = mr_time_bound(packet->duration_ns) > 0 ? packet->duration_ns : 0;
     if (!times->begun)
         times->lacks = !times->live && packet->pts_ns == MR_NO_TIME;
     note_codec(times, packet);

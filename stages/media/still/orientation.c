@@ -55,20 +55,20 @@ static uint32_t value_of(const uint8_t *entry, bool big) {
     }
 }
 
-/* The orientation in the first directory. */
+/* The orientation in the first directory; 0: it has none. */
 static unsigned read_tiff(const uint8_t *data, size_t bytes) {
     enum { HEADER = 8, ENTRY = 12, ORIENTATION = 274 };
     if (bytes < HEADER || (memcmp(data, "II*\0", 4) != 0 && memcmp(data, "MM\0*", 4) != 0))
-        return 1;
+        return 0;
     const bool big = data[0] == 'M';
     size_t at = number_at(data + 4, 4, big);
     if (at < HEADER || at > bytes - 2)
-        return 1;
+        return 0;
     size_t entries = number_at(data + at, 2, big);
     for (at += 2; entries > 0 && at + ENTRY <= bytes; entries--, at += ENTRY)
         if (number_at(data + at, 2, big) == ORIENTATION)
             return value_of(data + at, big);
-    return 1;
+    return 0;
 }
 
 /* Some writers put JPEG's mark before it. */
@@ -78,19 +78,63 @@ static unsigned read_exif(const uint8_t *data, size_t bytes) {
     return marked ? read_tiff(data + MARK, bytes - MARK) : read_tiff(data, bytes);
 }
 
+/* ---- texts ------------------------------------------------------------------------------------------------------- */
+
+/* XMP, part 1: an attribute, tiff:Orientation="6", or an element. */
+static unsigned read_xmp(mr_still_part text) {
+    static const char name[] = "tiff:Orientation";
+    const size_t length = sizeof name - 1;
+    for (size_t at = 0; text.bytes >= length + 3 && at < text.bytes - length - 2; at++) {
+        const uint8_t *behind = text.data + at + length;
+        if (memcmp(text.data + at, name, length) != 0)
+            continue;
+        const size_t digit = behind[0] == '=' ? 2 : 1;
+        return behind[0] == '=' || behind[0] == '>' ? (unsigned)(behind[digit] - '0') : 0;
+    }
+    return 0;
+}
+
+static int value_of_digit(char digit) {
+    return digit >= '0' && digit <= '9' ? digit - '0' : digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
+}
+
+/* The profile's name and its length stand before the digits, each in a line. */
+mr_upright mr_upright_of_profile(const char *text) {
+    enum { ENOUGH = 4096 };
+    uint8_t data[ENOUGH];
+    size_t digits = 0;
+    for (int words = 0; words < 2; words++) {
+        text += strspn(text, " \n");
+        text += strcspn(text, " \n");
+    }
+    memset(data, 0, sizeof data);
+    for (; *text && digits < 2 * sizeof data; text++) {
+        const int value = value_of_digit(*text);
+        if (value >= 0) {
+            data[digits / 2] |= (uint8_t)(digits % 2 ? value : value << 4);
+            digits++;
+        }
+    }
+    return mr_upright_of_exif(read_exif(data, digits / 2));
+}
+
 /* ---- containers -------------------------------------------------------------------------------------------------- */
 
 mr_upright mr_still_upright(enum AVCodecID codec, const uint8_t *data, size_t bytes) {
-    mr_still_part exif = {0};
+    mr_still_part exif = {0}, xmp = {0};
     if (!mr_still_begins(codec, data, bytes))
         return (mr_upright){0};
     if (codec == AV_CODEC_ID_TIFF)
         return mr_upright_of_exif(read_tiff(data, bytes));
-    if (codec == AV_CODEC_ID_PNG)
+    if (codec == AV_CODEC_ID_PNG) {
         exif = mr_png_find_chunk(data, bytes, "eXIf");
-    else if (codec == AV_CODEC_ID_WEBP)
+        xmp = mr_png_find_text(data, bytes, "XML:com.adobe.xmp");
+    } else if (codec == AV_CODEC_ID_WEBP) {
         exif = mr_webp_find_chunk(data, bytes, "EXIF");
-    return exif.data ? mr_upright_of_exif(read_exif(exif.data, exif.bytes)) : (mr_upright){0};
+        xmp = mr_webp_find_chunk(data, bytes, "XMP ");
+    }
+    const unsigned value = exif.data ? read_exif(exif.data, exif.bytes) : 0;
+    return mr_upright_of_exif(value || !xmp.data ? value : read_xmp(xmp));
 }
 
 void mr_exif_write_segment(uint8_t to[MR_EXIF_SEGMENT_BYTES], mr_upright upright) {

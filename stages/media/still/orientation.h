@@ -1,5 +1,5 @@
-/* The orientation of still pictures, as their files give it: EXIF's and TIFF's tag 274. Pure functions; nothing in the
- * bytes is trusted. */
+/* The orientation of still pictures, as their files give it: EXIF's and TIFF's tag 274, or that of XMP. Pure functions;
+ * nothing in the bytes is trusted. */
 #ifndef MILLRACE_STAGES_MEDIA_STILL_ORIENTATION_H
 #define MILLRACE_STAGES_MEDIA_STILL_ORIENTATION_H
 
@@ -21,9 +21,11 @@ uint8_t mr_upright_to_exif(mr_upright upright);
 /* `first`, then `then`. */
 mr_upright mr_upright_then(mr_upright first, mr_upright then);
 
-/* The orientation in a file of PNG (eXIf), WebP (EXIF) or TIFF; upright if it has none, and for all other codecs:
- * libavcodec reads that of JPEG, and heif.h that of HEIF. */
+/* The orientation in a file of PNG (eXIf), WebP (EXIF) or TIFF, or, if EXIF has none, in XMP of PNG or WebP; upright if
+ * it has none, and for all other codecs: libavcodec reads that of JPEG, and heif.h that of HEIF. */
 mr_upright mr_still_upright(enum AVCodecID codec, const uint8_t *data, size_t bytes);
+/* That of EXIF in hexadecimal digits, as ImageMagick writes it into PNG as text ("Raw profile type exif"). */
+mr_upright mr_upright_of_profile(const char *text);
 
 /* An EXIF segment of JPEG with that orientation, which belongs behind the first two bytes of the file. */
 enum { MR_EXIF_SEGMENT_BYTES = 36 };

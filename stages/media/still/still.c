@@ -85,6 +85,18 @@ mr_still_part mr_png_find_chunk(const uint8_t *data, size_t bytes, const char *n
     return (mr_still_part){data + at + 8, big_32(data + at)};
 }
 
+mr_still_part mr_png_find_text(const uint8_t *data, size_t bytes, const char *keyword) {
+    const size_t length = strlen(keyword) + 1;
+    for (size_t at = PNG_SIGNATURE; find_chunk(data, bytes, "iTXt", &at); at += big_32(data + at) + PNG_AROUND) {
+        const size_t size = big_32(data + at);
+        if (size > bytes - at - PNG_AROUND)
+            break;
+        if (size >= length && memcmp(data + at + 8, keyword, length) == 0)
+            return (mr_still_part){data + at + 8 + length, size - length};
+    }
+    return (mr_still_part){0};
+}
+
 static size_t end_of_png(const uint8_t *data, size_t bytes) {
     size_t at = PNG_SIGNATURE;
     return find_chunk(data, bytes, "IEND", &at) ? at + PNG_AROUND : 0;

@@ -27,6 +27,8 @@ typedef struct mr_still_part {
     size_t bytes;
 } mr_still_part;
 mr_still_part mr_png_find_chunk(const uint8_t *data, size_t bytes, const char *name);
+/* The data behind the keyword of a chunk of international text (iTXt); NULL likewise. */
+mr_still_part mr_png_find_text(const uint8_t *data, size_t bytes, const char *keyword);
 mr_still_part mr_webp_find_chunk(const uint8_t *data, size_t bytes, const char *name);
 /* Whether it is a WebP with several pictures. */
 bool mr_webp_is_animated(const uint8_t *data, size_t bytes);

@@ -133,8 +133,9 @@ class Cameras(Live):
             self.assertGreater(rows[1]["pts"], 0.01)  # as they came
 
     def test_broken_off(self):
-        """A server that breaks off after pictures is tried again soon, wherever it does so, and whatever length it has
-        announced. A picture of a server that has no type for parts does not wait for the next one."""
+        """A server that breaks off after pictures is tried again soon, wherever it does so, whatever length it has
+        announced, and even if it has no such stream for a while. A picture of a server that has no type for parts does
+        not wait for the next one."""
         def serve(connection, path, _):
             begin = head("multipart/x-mixed-replace;boundary=x", "Transfer-Encoding: chunked")
             connection.sendall(begin + chunk(b"--x\r\n"))
@@ -147,7 +148,11 @@ class Cameras(Live):
             elif path == "rubbish":
                 connection.sendall(b"no chunk\r\n")
 
-        def serve_one(connection, path, _):
+        def serve_one(connection, path, number):
+            if path == "gone" and number % 3 != 1:
+                connection.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+                return
+            path = "one" if path == "gone" else path
             begin = {"one": head("multipart/x-mixed-replace;boundary=x"), "octets": head("application/octet-stream"),
                      "length": head("multipart/x-mixed-replace;boundary=x", "Content-Length: 2147483647")}
             connection.sendall(begin[path] + part(self.pictures[0], before=b"\r\n--x\r\n"))
@@ -159,9 +164,10 @@ class Cameras(Live):
         names = ("between", "chunk", "picture", "rubbish")
         ones = Server(self, serve_one)
         child = self.begin({**{name: f"uri: '{server.url}/{name}', {LATE}" for name in names},
-                            **{name: f"uri: '{ones.url}/{name}', {LATE}" for name in ("one", "length", "octets")}})
+                            **{name: f"uri: '{ones.url}/{name}', {LATE}"
+                               for name in ("one", "length", "gone", "octets")}})
         self.wait_until(lambda: all(any(row.get("epoch") == 2 for row in self.rows(name))
-                                    for name in (*names, "one", "length")) and self.rows("octets"), child)
+                                    for name in (*names, "one", "length", "gone")) and self.rows("octets"), child)
         self.finish(child)
         for name in names:
             self.assertEqual([row["seq"] for row in self.rows(name) if not row.get("epoch")], [0, 1, 2, 3], name)

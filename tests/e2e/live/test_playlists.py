@@ -77,13 +77,14 @@ class Playlists(Live):
     def test_recordings(self):
         """Joined of two, whose clocks begin anew, as transport streams and as fragments of MP4, of two sizes and with
         two headers; a range of bytes each; compressed by the server; names with a space, an accent and a query; a
-        server that gives a cookie for its segments."""
+        server that gives a cookie for its segments; and 300 segments, which two demuxers read."""
         fmp4 = ["-hls_segment_type", "fmp4", "-hls_fmp4_init_filename"]
         cut = "#EXT-X-DISCONTINUITY"
         a, b = self.make("a"), self.make("b", size="160x96")
         one = self.make("one", *fmp4, "one.mp4", end="m4s")
         two = self.make("two", *fmp4, "two.mp4", size="160x96", end="m4s")
         self.make("range", "-hls_flags", "single_file")
+        self.make("many", *fmp4, "many.mp4", "-g", "1", "-hls_time", "0.1", seconds=30, end="m4s")
         for name in ("a é", "sweet"):
             (self.folder / f"{name}.ts").write_bytes((self.folder / a[0]).read_bytes())
         header = '#EXT-X-MAP:URI="{}.mp4"'
@@ -93,13 +94,14 @@ class Playlists(Live):
                    named=listed(["a é.ts?x=1#y", *a[1:]], end=True), type=listed(a, head="#EXT-X-PLAYLIST-TYPE:VOD\n"),
                    sweet=listed(["sweet.ts", *a[1:]], end=True))
         counts = {"joined": 100, "same": 150, "packed": 50, "maps": 100, "named": 50, "type": 50, "range": 50,
-                  "sweet": 50}
+                  "sweet": 50, "many": 300}
         sources = self.read(counts, results="}\n  sizes: {type: images, input: decode, path: pictures")
         for name, count in counts.items():
             self.assert_continue(name, count)
             self.assertEqual(self.rows(name)[0]["pts"], 0)
             self.assertEqual(sources[name]["connection"]["state"], "ended")
             self.assertEqual(sources[name]["dropped"], [])
+        self.assertEqual([path for path, _ in self.asked].count("/many.mp4"), 2)
         for name in ("joined", "maps"):
             for number, width in ((49, 96), (50, 160)):
                 picture = (self.folder / f"pictures/{name}-{number:06}.png").read_bytes()

@@ -48,6 +48,18 @@ class Turning(streams.Web):
         self.wfile.write(body[:len(body) // 2])
 
 
+class Asking(streams.Web):
+    """A server that asks for a password, and gives a cookie. `told` has what it was told."""
+    told = cookie = None
+
+    def do_GET(self):
+        told = self.headers.get("Authorization"), self.headers.get("Cookie")
+        self.told.append((self.path, *told))
+        if not told[0]:
+            return self.answer(401, WWW_Authenticate='Basic realm="here"', Set_Cookie=self.cookie + "; Path=/")
+        return super().do_GET()
+
+
 class Streams(Live):
     def test_killed_stopped_and_back_with_another_size(self):
         """Beside a source that is never there, and one that is always."""
@@ -315,6 +327,34 @@ class Web(Live):
         self.assertEqual(done.returncode, 78)
         self.assertIn("pipeline.yaml:3:", done.stderr)
         self.assertIn("allow_hosts does not have example.org", done.stderr)
+
+    def test_what_other_hosts_are_told(self):
+        """Hosts and ports that a playlist names, or that a redirection leads to, ask for user and password, and do not
+        get them. A cookie is not for a host that a playlist names."""
+        self.make_clip("part.ts")
+        home, others = [], []
+        url, _ = streams.web(self, self.folder, base=Asking, told=home, cookie="at=home")
+        other, _ = streams.web(self, self.folder, base=Asking, told=others, cookie="at=other")
+        there = other.replace("127.0.0.1", "localhost")
+        line = "#EXTM3U\n#EXT-X-TARGETDURATION:2\n{}#EXTINF:2,\n{}\n#EXT-X-ENDLIST\n"
+        key = '#EXT-X-KEY:METHOD=AES-128,URI="{}/key.bin"\n'
+        lists = {"good": ("", "part.ts"), "named": ("", f"{there}/part.ts"), "led": ("", f"/to?{there}/part.ts"),
+                 "port": ("", f"{other}/part.ts"), "key": (key.format(there), "part.ts")}
+        for name, parts in lists.items():
+            (self.folder / f"{name}.m3u8").write_text(line.format(*parts))
+        (self.folder / "word.txt").write_text("@:/\n")
+        (self.folder / "word.txt").chmod(0o600)
+        login = f"user: u, password_file: word.txt, {SOON}"
+        child = self.begin({**{name: f"uri: '{url}/{name}.m3u8', {login}" for name in lists},
+                            "list": f"uri: '{url}/to?{there}/good.m3u8', {login}"})
+        self.wait_until(lambda: len(self.rows("good")) == 50, child)
+        for name in ("named", "led", "port", "key", "list"):
+            self.assertIn("401", self.await_state(child, name, "away", "failed")["why"])
+        child.kill()
+        self.assertIn(("/part.ts", "Basic dTpAOi8=", "at=home"), home)
+        self.assertTrue({path for path, *_ in others} >= {"/part.ts", "/key.bin", "/good.m3u8"})
+        self.assertEqual({password for _, password, _ in others}, {None})
+        self.assertLessEqual({cookie for path, _, cookie in others if path == "/key.bin"}, {None, "at=other"})
 
     def test_hosts_of_later_requests(self):
         """A server that leads away once it is asked for more: for the index of a file, or the rest of one."""

@@ -191,7 +191,9 @@ class Networks(Case):
         path = network("some", 0.6)
         whole = self.results(self.infer(path, ", outputs: [rows]")).rows
         short = self.results(self.infer(path, ", outputs: [rows], max_rows: 5"))
-        self.assertIn("8 frames had more rows than max_rows (5), and keep the first of them", short.err)
+        self.assertEqual([line.split("last: ", 1)[1] for line in short.err.splitlines()],
+                         ["a frame has more rows than max_rows (5): it keeps the first of them",
+                          "8 frames had more rows than max_rows (5), and keep the first of them"])
         self.assertEqual([row["tensors"][0]["data"] for row in short.rows],
                          [row["tensors"][0]["data"][:20] for row in whole])
         self.assertIn("depends on values (NonZero): such outputs are made for one frame at a time; remove batch",
@@ -315,11 +317,15 @@ class Networks(Case):
         for more, words in (("classes: cockatoo", f'last has no label "cockatoo", {nothing} the whole label: '
                                                   '"sulphur-crested cockatoo, Kakatoe galerita"'),
                             ("classes: velvte", 'did you mean "velvet"?'),
+                            ("classes: cat", 'it has "tench, Tinca tinca", "sulphur-crested cockatoo, Kakatoe galeri", '
+                                             '"velvet"'),
                             ("classes: velvet, score: 50", f"no score is above 1, {nothing} score: 0.5")):
             self.assertIn(words, self.plan(record(more), code=78))
         told = self.plan(record("classes: [velvet, cat]"))
         self.assertIn('warning: stages.record: last has no label "cat", which then starts no recording', told)
         self.assertNotIn("warning", self.plan(record("classes: velvet")))
+        self.assertIn('last has no label "velvet", so nothing would ever be recorded; it gives none: add `labels`',
+                      self.plan(record("classes: velvet").replace(f", labels: {labels}", ""), code=78))
         self.assertIn("no score is above 1, so no class would ever reach 50; write threshold: 0.5",
                       self.plan(self.classified(path, ", threshold: 50"), code=78))
         # Logits have no bound.

@@ -23,12 +23,13 @@ stages:
 
 def kept(rows, classes, score, least, again, inverted):
     """What the reference says: (source, epoch, seq) of the rows that pass."""
-    found, since, last, before = [], {}, {}, {}
+    found, since, gone, last, before = [], {}, {}, {}, {}
     for row in rows:
         source, now = row["source"], row["pts"]
         if row.get("epoch", 0) != before.get(source, (0, 0))[0] or now < before.get(source, (0, 0))[1]:
-            since = {key: value for key, value in since.items() if key[0] != source}
-            last = {key: value for key, value in last.items() if key[0] != source}
+            for state in (since, gone, last):
+                for key in [key for key in state if key[0] == source]:
+                    del state[key]
         before[source] = (row.get("epoch", 0), now)
         seen = {one["label"] for one in row["classes"] if one["score"] >= score and
                 (not classes or one["label"] in classes)}
@@ -39,9 +40,13 @@ def kept(rows, classes, score, least, again, inverted):
             key = (source, name)
             if name not in seen:
                 since.pop(key, None)
+                if again == "gone" and now - gone.setdefault(key, now) >= least - 1e-9:
+                    last.pop(key, None)
                 continue
+            gone.pop(key, None)
             since.setdefault(key, now)
-            if now - since[key] >= least - 1e-9 and now - last.get(key, -1e9) >= again - 1e-9:
+            due = key not in last or again != "gone" and now - last[key] >= again - 1e-9
+            if now - since[key] >= least - 1e-9 and due:
                 last[key] = now
                 passes = True
         if passes:
@@ -67,8 +72,10 @@ class Filter(Case):
         rows = self.run_it().rows
         self.assertEqual(len({one["label"] for row in rows for one in row["classes"]}), 4)
         for classes, (least, again), inverted in itertools.product(
-                ([], ["dog"], ["cat", "fish"]), ((0, 0), (0.2, 0), (0, 1), (0.25, 0.5)), (False, True)):
-            options = f"classes: [{', '.join(classes)}], score: 0.4, for: {least}s, again: {again}s, not: {inverted}"
+                ([], ["dog"], ["cat", "fish"]), ((0, 0), (0.2, 0), (0.25, 0.5), (0, "gone"), (0.1, "gone")),
+                (False, True)):
+            options = f"classes: [{', '.join(classes)}], score: 0.4, for: {least}s, not: {inverted}"
+            options += f", again: {again}" + ("" if again == "gone" else "s")
             with self.subTest(options):
                 run = self.run_it(f"  filter:   {{input: classify, {options.lower()}}}\n")
                 got = [(row["source"], row.get("epoch", 0), row["seq"]) for row in run.rows]

@@ -295,13 +295,16 @@ stages:
         self.assert_seams(run, 2)
 
     def test_joined_program_streams(self):
-        part = self.folder / "part.mpg"
+        part = self.folder / "part.vob"
         clips.ffmpeg("-i", recording("mpeg2"), "-c", "copy", part)
-        run = self.frames(self.joined("joined.mpg", part, part))
-        self.assertEqual(run.hashes, 2 * ffmpeg_hashes("-i", part))
-        self.assert_seams(run, 1)
-        times = [row["pts"] for row in run.rows]
-        self.assertEqual(times, sorted(set(times)))
+        data = part.read_bytes()
+        at = data.index(b"\0\0\1\xe0")  # of the first packet: flags, and the length of its times
+        untimed = data[:at + 7] + b"\0" + data[at + 8:at + 9] + b"\xff" * data[at + 8] + data[at + 9 + data[at + 8]:]
+        for second in (data, untimed):
+            run = self.frames(self.joined("joined.vob", data, second, data))
+            self.assertEqual(run.hashes, 3 * ffmpeg_hashes("-i", part))
+            self.assert_seams(run, 2)
+            self.assertEqual([round(row["pts"] * 20) for row in run.rows], list(range(75)))
 
     def test_pictures_of_which_packets_are_missing_are_dropped(self):
         """One packet is taken out of a picture: of its begin, its middle or its end. What is given is what was there

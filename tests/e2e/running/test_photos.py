@@ -2,12 +2,13 @@
 HEIC; and as `images` writes them. References: Pillow, and heif-enc's source."""
 import io
 import json
+import os
 import shutil
 import subprocess
 import time
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, PngImagePlugin
 
 import clips
 import harness
@@ -88,6 +89,23 @@ class Upright(Photos):
             with self.subTest(file=file.name), Image.open(file) as stored, Image.open(seen) as upright:
                 mean, _ = difference(upright, ImageOps.exif_transpose(stored))
                 self.assertLess(mean, 2 if file.suffix in (".jpg", ".avif") else 0.01)
+
+    def test_orientations_in_texts_of_png(self):
+        """ImageMagick writes EXIF as digits, other programs XMP. Pillow reads both."""
+        (self.folder / "in").mkdir()
+        exif = Image.Exif()
+        exif[274] = 6
+        digits = f"\nexif\n{len(exif.tobytes()):8}\n{exif.tobytes().hex()}\n"
+        for name, add in (("digits", lambda to: to.add_text("Raw profile type exif", digits, zip=True)),
+                          ("xmp", lambda to: to.add_itxt("XML:com.adobe.xmp", '<x tiff:Orientation="8"/>'))):
+            texts = PngImagePlugin.PngInfo()
+            add(texts)
+            drawing().save(self.folder / f"in/{name}.png", pnginfo=texts)
+        written, _ = self.images(self.folder / "in", options=", rotate: true")
+        for file, seen in zip(sorted((self.folder / "in").iterdir()), written, strict=True):
+            with self.subTest(file=file.name), Image.open(file) as stored, Image.open(seen) as upright:
+                self.assertNotEqual(ImageOps.exif_transpose(stored).size, stored.size)
+                self.assertEqual(difference(upright, ImageOps.exif_transpose(stored))[0], 0)
 
     def test_preprocess_turns_them(self):
         """Stored so that all of them are displayed alike."""
@@ -278,6 +296,16 @@ class Folders(Photos):
         names, run = self.names(f"{self.photos}/**")
         self.assertEqual(sorted(names), ["a.JPG", "d.jpg", "s.jpg"])
         self.assertIn("leaves out 1 video", run.err)
+        folder = os.open(self.photos, os.O_RDONLY)
+        for _ in range(20):  # deeper than a path may be long
+            os.mkdir("d" * 240, dir_fd=folder)
+            inner = os.open("d" * 240, os.O_RDONLY, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+        os.close(folder)
+        names, run = self.names(f"{self.photos}/**/*.jpg")
+        self.assertEqual(names, ["d.jpg", "s.jpg"])
+        self.assertIn("leaves out 1 folder", run.err)
 
     def test_files_are_named_without_detours(self):
         """Relative to the pipeline, as long as ".." leads where it seems to."""

@@ -131,6 +131,23 @@ class Signals(harness.Case):
             err = child.communicate(timeout=harness.TIMEOUT)[1]
             self.assertEqual(child.returncode, 0, err)
 
+    def test_a_hangup_while_nodes_start(self):
+        """They open their files anew once they run; none is ended."""
+        output = self.folder / "early.jsonl"
+        child = harness.start([harness.MILLRACE, "run", self.write(ENDLESS + STUCK_NODES.replace(", others", "")),
+                               *harness.PATIENT, "--output", output], stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE, text=True)
+        self.addCleanup(child.wait)
+        self.addCleanup(child.kill)
+        self.wait_until(lambda: blocks(child.pid, signal.SIGCHLD), "it does not watch over nodes")
+        while not (output.exists() and output.read_text().count("\n") > 3):
+            child.send_signal(signal.SIGHUP)
+            self.assertIsNone(child.poll())
+            time.sleep(0.01)
+        child.send_signal(signal.SIGTERM)
+        err = child.communicate(timeout=harness.TIMEOUT)[1]
+        self.assertEqual((child.returncode, err), (0, ""))
+
     def test_a_hangup_under_nohup(self):
         """test_rotation has what it does otherwise."""
         output = self.folder / "kept.jsonl"
@@ -180,8 +197,11 @@ class Signals(harness.Case):
             self.assertEqual((ledger["balanced"], ledger["in_flight"]), (True, 0), err)
             child = self.start(ENDLESS + more, "--output", self.folder / f"more{len(more)}.jsonl", "--json")
             self.wait_until(lambda: blocks(child.pid, signal.SIGTERM), "signals are not blocked")
-            for _ in range(2):
-                child.send_signal(signal.SIGTERM)
+            # Two of a kind could be one already; these both wait for a stopped run to go on.
+            child.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, child.pid, os.WSTOPPED)
+            for one in (signal.SIGINT, signal.SIGTERM, signal.SIGCONT):
+                child.send_signal(one)
             out, err = child.communicate(timeout=harness.TIMEOUT)
             self.assertEqual(child.returncode, 0, err)
 

@@ -1,6 +1,7 @@
 """What sinks write of real pictures, read back by the parsers of Python's library: files and labels of folders, and
 what several stages have found about one frame."""
 import csv
+import os
 import shutil
 
 from harness import PICTURES, Case, main
@@ -97,6 +98,21 @@ class Folders(Case):
             rows = list(csv.DictReader(file))
         self.assertEqual({row["file"]: row["label"] for row in rows}, self.expected)
         self.assertEqual([row["seq"] for row in rows], ["0", "1", "2"])
+
+    def test_names_that_are_no_text(self):
+        """Bytes that are no characters become question marks; all else stays."""
+        output = self.folder / "table.csv"
+        for folder in (self.folder / "pictures").iterdir():
+            shutil.rmtree(folder)
+        folder = self.folder / "pictures/\u00e4"
+        folder.mkdir()
+        shutil.copy(PICTURES / "orange.jpg", folder / os.fsdecode(b"\xc3\xa9\xff\xf0\x9f\x98\x80,.jpg"))
+        self.run_pipeline(self.text("csv", output), rows=False)
+        with open(output, newline="", encoding="utf-8") as file:
+            (row,) = csv.DictReader(file)
+        self.assertEqual((row["file"], row["label"]), (f"{folder}/\u00e9?\U0001f600,.jpg", "\u00e4"))
+        (line,) = self.run_pipeline(self.text("jsonl")).rows
+        self.assertEqual((line["file"], line["label"]), (row["file"], row["label"]))
 
 
 if __name__ == "__main__":

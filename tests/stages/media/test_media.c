@@ -108,7 +108,7 @@ static void references_to_other_files_are_not_followed(void **state) {
     char path[CLIP_PATH];
     write_file(path, "list.m3u8",
                "#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\nfile:///etc/passwd\n#EXT-X-ENDLIST\n");
-    assert_refused(path, MR_ERROR_DATA, "not followed");
+    assert_refused(path, MR_ERROR_DATA, "not followed: join the files that it lists");
     write_file(path, "list.ffconcat", "ffconcat version 1.0\nfile /etc/passwd\n");
     assert_refused(path, MR_ERROR_DATA, "not followed");
     write_file(path, "list.sdp",

@@ -48,6 +48,25 @@ static void true_times_stay(void **state) {
     mr_picture_times_fini(&times);
 }
 
+/* A file whose table of times has an entry of 2^31 seconds. */
+static void a_duration_of_years_is_none(void **state) {
+    (void)state;
+    AVCodecParameters codec = {.codec_id = AV_CODEC_ID_H264};
+    mr_media media = {.references = 1, .codec = &codec, .rate_num = 25, .rate_den = 1};
+    static uint8_t data[16];
+    mr_picture_times times = {0};
+    mr_picture_times_begin(&times, false);
+    for (int64_t i = 0; i < 10; i++) {
+        mr_packet packet = {.media = &media, .data = data, .bytes = 4, .pts_ns = i * frame_ns, .dts_ns = MR_NO_TIME,
+                            .duration_ns = i % 2 ? INT64_MAX - 1 : INT64_C(2147483648000000000)};
+        mr_picture_times_pass(&times, &packet);
+        assert_int_equal(packet.pts_ns, i * frame_ns);
+        assert_in_range(packet.dts_ns + 20 * frame_ns, 0, packet.pts_ns + 20 * frame_ns);
+        assert_true(packet.duration_ns <= MR_MOST_TIME_NS);
+    }
+    mr_picture_times_fini(&times);
+}
+
 /* Held back by one picture. */
 static void decoding_times_are_made(void **state) {
     (void)state;
@@ -164,6 +183,7 @@ static void the_depth_is_that_of_libavcodec(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(true_times_stay),
+        cmocka_unit_test(a_duration_of_years_is_none),
         cmocka_unit_test(decoding_times_are_made),
         cmocka_unit_test(a_clock_that_stands_still_goes_on_at_the_pace_of_arrival),
         cmocka_unit_test(a_clock_that_steps_back_is_caught_up_with),

@@ -286,6 +286,22 @@ static void csv_quotes_fields_that_need_it(void **state) {
                                          "s,0,0,0,0,,,2,0,,0.1\r\n");
 }
 
+static void csv_escapes_formulas_on_request(void **state) {
+    static const struct {
+        const char *label, *field;
+    } cases[] = {{"=1+1", "'=1+1"}, {"@a,b", "\"'@a,b\""}, {"-1", "'-1"}, {"a=1", "a=1"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[512], expected[256];
+        snprintf(text, sizeof text,
+                 "version: 1\npipeline: test\nsources:\n  s: {type: 'null', frames: 1, rate: 10}\nstages:\n"
+                 "  oracle: {input: s, label: \"%s\"}\n"
+                 "  sink: {type: csv, input: oracle, escape_formulas: true, path: %%s}\n", cases[i].label);
+        snprintf(expected, sizeof expected, "s,0,0,0,0,,,1,7,%s,0.75\r\n", cases[i].field);
+        assert_int_equal(run(*state, text, NULL, NULL), MR_OK);
+        assert_non_null(strstr(written(*state), expected));
+    }
+}
+
 static void csv_has_a_row_for_a_frame_without_classes(void **state) {
     assert_int_equal(run(*state,
                          "version: 1\npipeline: test\nsources:\n  s: {type: 'null', frames: 1}\nstages:\n"
@@ -390,6 +406,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(jsonl_prints_features_on_request, set_up, tear_down),
         cmocka_unit_test_setup_teardown(several_classifiers_are_distinguished, set_up, tear_down),
         cmocka_unit_test_setup_teardown(csv_quotes_fields_that_need_it, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(csv_escapes_formulas_on_request, set_up, tear_down),
         cmocka_unit_test_setup_teardown(csv_has_a_row_for_a_frame_without_classes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(callback_gets_every_frame_in_order, set_up, tear_down),
         cmocka_unit_test_setup_teardown(join_has_the_first_payload_and_all_results, set_up, tear_down),

@@ -96,7 +96,8 @@ static void allow_files(void) {
 }
 
 /* Whoever started the process may have ignored SIGCHLD, so that no end of a node could be waited for, or blocked the
- * signals that ask it to end; both are inherited. */
+ * signals that ask it to end; both are inherited. SIGHUP stays blocked: the supervisor blocks it, so that a node that
+ * starts is not ended by one. */
 static void expect_signals(void) {
     sigset_t set;
     signal(SIGCHLD, SIG_DFL);
@@ -104,7 +105,6 @@ static void expect_signals(void) {
     sigaddset(&set, SIGCHLD);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGHUP);
     sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -95,6 +96,63 @@ static void each_value_is_found_in_each_format(void **state) {
         }
 }
 
+/* Each prefix stands in memory of its own, so that a sanitizer sees a read behind it. */
+static void read_prefixes(enum AVCodecID codec, const made_file *file) {
+    for (size_t length = 0; length < file->count; length++) {
+        uint8_t *copy = test_malloc(length + 1);
+        memcpy(copy + 1, file->at, length);
+        const mr_upright found = mr_still_upright(codec, copy + 1, length);
+        assert_true(found.rotation == 0 || found.rotation == 90);
+        mr_heif heif;
+        mr_heif_read(copy + 1, length, &heif);
+        assert_true(!heif.data || heif.data + heif.bytes <= copy + 1 + length);
+        test_free(copy);
+    }
+}
+
+/* As an attribute in PNG, as an element in WebP, each behind another text; EXIF comes first. */
+static void xmp_counts_where_exif_has_none(void **state) {
+    (void)state;
+    static const char keyword[] = "XML:com.adobe.xmp", element[] = "<tiff:Orientation>8</tiff:Orientation>";
+    static const char attribute[] = "\0\0\0\0\0<x tiff:Resolution='1' tiff:Orientation=\"6\"/>";
+    const made_file none = exif(true, 0), half = exif(true, 3);
+    made_file in_png = png(&none), both = png(&half), in_webp = {.count = 0};
+    in_png.count -= 12;
+    put(&in_png, "\0\0\0\x05iTXtother\1\2\3\4", 17);
+    put_big(&in_png, sizeof keyword + sizeof attribute - 1, 4);
+    put_text(&in_png, "iTXt");
+    put(&in_png, keyword, sizeof keyword);
+    put(&in_png, attribute, sizeof attribute - 1);
+    put(&in_png, "\1\2\3\4\0\0\0\0IEND\xae\x42\x60\x82", 16);
+    expect(AV_CODEC_ID_PNG, &in_png, 90, false);
+    read_prefixes(AV_CODEC_ID_PNG, &in_png);
+    both.count -= 12;
+    put(&both, in_png.at + in_png.count - 16 - sizeof attribute - sizeof keyword - 7,
+        sizeof attribute + sizeof keyword + 7 + 16);
+    expect(AV_CODEC_ID_PNG, &both, 180, false);
+    put(&in_webp, "RIFF\x7f\0\0\0WEBPVP8L\3\0\0\0abc\0XMP ", 28);
+    put(&in_webp, &(uint8_t){sizeof element - 1}, 1);
+    put(&in_webp, "\0\0\0", 3);
+    put_text(&in_webp, element);
+    expect(AV_CODEC_ID_WEBP, &in_webp, 270, false);
+}
+
+static void profiles_of_digits_are_read(void **state) {
+    (void)state;
+    const made_file tag = exif(false, 7);
+    char text[4 * ROOM] = "\nexif\n      44\n457869660000";
+    for (size_t i = 0; i < tag.count; i++)
+        snprintf(text + strlen(text), 4, "%s%02x", i % 30 ? "" : "\n", tag.at[i]);
+    const mr_upright found = mr_upright_of_profile(text);
+    assert_int_equal(found.rotation, 90);
+    assert_true(found.flip);
+    for (size_t length = strlen(text); length-- > 0;) {
+        text[length] = '\0';
+        mr_upright_of_profile(text);
+    }
+    assert_int_equal(mr_upright_of_profile("").rotation, 0);
+}
+
 static void other_values_and_files_are_upright(void **state) {
     (void)state;
     for (int value = 0; value < 256; value++) {
@@ -111,20 +169,6 @@ static void other_values_and_files_are_upright(void **state) {
     made_file many = exif(false, 6);
     many.at[8] = many.at[9] = 0xff;
     expect(AV_CODEC_ID_TIFF, &many, 90, false);
-}
-
-/* Each prefix stands in memory of its own, so that a sanitizer sees a read behind it. */
-static void read_prefixes(enum AVCodecID codec, const made_file *file) {
-    for (size_t length = 0; length < file->count; length++) {
-        uint8_t *copy = test_malloc(length + 1);
-        memcpy(copy + 1, file->at, length);
-        const mr_upright found = mr_still_upright(codec, copy + 1, length);
-        assert_true(found.rotation == 0 || found.rotation == 90);
-        mr_heif heif;
-        mr_heif_read(copy + 1, length, &heif);
-        assert_true(!heif.data || heif.data + heif.bytes <= copy + 1 + length);
-        test_free(copy);
-    }
 }
 
 static void files_that_are_cut_off_are_read_to_their_end(void **state) {
@@ -307,6 +351,8 @@ static void pictures_of_parts_are_told(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(each_value_is_found_in_each_format),
+                                       cmocka_unit_test(xmp_counts_where_exif_has_none),
+                                       cmocka_unit_test(profiles_of_digits_are_read),
                                        cmocka_unit_test(other_values_and_files_are_upright),
                                        cmocka_unit_test(files_that_are_cut_off_are_read_to_their_end),
                                        cmocka_unit_test(transforms_follow_each_other),
