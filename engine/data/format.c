@@ -124,6 +124,13 @@ const char *mr_payload_name(mr_payload payload) {
     return names[payload];
 }
 
+bool mr_format_same_picture(const mr_format *a, const mr_format *b) {
+    return a->pixel == b->pixel && a->width == b->width && a->height == b->height && a->matrix == b->matrix &&
+           a->range == b->range && a->siting == b->siting && a->sar_num == b->sar_num && a->sar_den == b->sar_den &&
+           a->rotation == b->rotation && a->flip == b->flip && a->reduced == b->reduced &&
+           a->whole_width == b->whole_width && a->whole_height == b->whole_height;
+}
+
 size_t mr_tensor_count(const mr_format *format) {
     if (format->rank <= 0 || format->rank > MR_MAX_RANK)
         return 0;

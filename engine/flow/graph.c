@@ -51,7 +51,7 @@ int mr_graph_create(mr_graph **graph, const mr_plan *plan, uint64_t seed) {
         return mr_fail(MR_ERROR_MEMORY, "no memory for the graph");
     made->plan = plan;
     made->seed = seed;
-    made->tally_vertex = -1;
+    atomic_init(&made->tally_vertex, -1);
     pthread_mutex_init(&made->report_lock, NULL);
     pthread_mutex_init(&made->lock, NULL);
     mr_condition_init(&made->changed);
@@ -84,8 +84,7 @@ static void end_tasks(mr_graph *graph) {
 static void destroy_sources(mr_graph *graph) {
     for (size_t i = 0; graph->sources && i < graph->plan->source_count; i++) {
         mr_free(graph->sources[i].message);
-        mr_free(graph->sources[i].tally.classes);
-        mr_truths_fini(&graph->sources[i].truths);
+        mr_tally_fini(&graph->sources[i].tally);
     }
     mr_free(graph->sources);
 }
@@ -138,14 +137,14 @@ static bool has_subscriber(const mr_graph *graph) {
 
 /* Every frame must be accounted for once all has ended; only a program that subscribes may still hold some. */
 static int balance_of(mr_graph *graph, uint32_t source, bool arrived) {
-    mr_ledger_count count = mr_ledger_source(graph->ledger, source, arrived);
+    mr_ledger_account count;
+    mr_ledger_read(graph->ledger, source, arrived, &count);
+    mr_free(count.lines);
     uint64_t known = count.delivered + count.dropped + count.absorbed;
     if (!count.unaccounted && (count.in == known || has_subscriber(graph)))
         return MR_OK;
-    mr_identity unsettled[MR_UNSETTLED_FRAMES];
     char names[512];
-    size_t named = mr_ledger_unsettled(graph->ledger, source, arrived, unsettled);
-    mr_identities_print(unsettled, named, count.in - known, names, sizeof names);
+    mr_identities_print(count.unsettled, count.unsettled_count, count.in - known, names, sizeof names);
     return mr_fail(MR_ERROR_INTERNAL,
                    "the ledger of %s does not balance: %llu frames in%s, %llu accounted for; missing: %s",
                    graph->plan->vertices[source].id, (unsigned long long)count.in,

@@ -9,25 +9,11 @@
 #include "engine/data/store.h"
 #include "engine/flow/executor/executor.h"
 #include "engine/flow/instance/instance.h"
-#include "engine/flow/ledger/accuracy.h"
 #include "engine/flow/ledger/ledger.h"
+#include "engine/flow/ledger/tally.h"
 #include "engine/observe/audit.h"
 #include "engine/plan/plan.h"
 #include "millrace/millrace.h"
-
-/* How often each class came first, for one source; classes beyond MR_MOST_CLASSES are not counted. */
-enum { MR_MOST_CLASSES = 1 << 20 };
-typedef struct mr_tally_class {
-    uint64_t frames;
-    double score; /* sum */
-    const char *label;
-} mr_tally_class;
-
-typedef struct mr_tally {
-    uint64_t frames;
-    size_t room;
-    mr_tally_class *classes; /* by index */
-} mr_tally;
 
 /* The place of a source, of which some may have one source after the other (seats.h). */
 typedef enum mr_source_phase {
@@ -57,8 +43,7 @@ typedef struct mr_source_state {
     mr_spec *spec;            /* holds its options; NULL: they are the plan's */
     bool gives_own;           /* the next field holds; else the plan's */
     mr_format_set gives;      /* proven of the source that has the place */
-    mr_tally tally;
-    mr_truths truths;
+    mr_tally tally;           /* frames that are delivered count without a lock */
 } mr_source_state;
 
 /* Whether sources come and go (sources: {max: N}): the run goes on without any until it is asked to end. */
@@ -112,11 +97,13 @@ struct mr_graph {
     int64_t started_ns;
     double started_cpu_s;
     uint64_t started_allocations;
-    int tally_vertex;               /* the sink whose deliveries are tallied; -1: not yet seen */
-    mr_histogram latency;           /* from source to sink */
-    int64_t first_ns;               /* delivery of the first frame; 0: not yet */
     int64_t ended_ns;               /* 0: not yet */
     double ended_cpu_s;
+
+    /* Of delivered frames, which take no lock. */
+    _Atomic int tally_vertex;       /* the sink whose deliveries are tallied; -1: not yet seen */
+    _Atomic int64_t first_ns;       /* delivery of the first frame; 0: not yet */
+    mr_histogram latency;           /* from source to sink; all threads add */
 
     _Atomic uint64_t reopenings; /* files that were moved are to be opened anew */
     _Atomic bool stopping, cancelled;

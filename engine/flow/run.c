@@ -198,39 +198,20 @@ void mr_graph_count_seam(mr_graph *graph, uint32_t source) {
     atomic_fetch_add_explicit(&graph->sources[source].seams, 1, memory_order_relaxed);
 }
 
-static void tally(mr_tally *tally, const mr_result *result) {
-    if (!result->count || result->classes[0].index < 0)
-        return;
-    size_t index = (size_t)result->classes[0].index;
-    /* A peer may send any index. */
-    if (index >= MR_MOST_CLASSES)
-        return;
-    if (index >= tally->room) {
-        size_t room = index + 1 + index / 2;
-        mr_tally_class *classes = mr_realloc(tally->classes, room * sizeof *classes);
-        if (!classes)
-            return; /* Only the summary's list of classes is short of memory. */
-        memset(classes + tally->room, 0, (room - tally->room) * sizeof *classes);
-        tally->classes = classes;
-        tally->room = room;
-    }
-    tally->frames++;
-    tally->classes[index].frames++;
-    tally->classes[index].score += (double)result->classes[0].score;
-    tally->classes[index].label = result->classes[0].label;
+/* Whether deliveries of that sink are tallied: of the one that was the first to deliver classes. */
+static bool is_tallied(mr_graph *graph, int vertex) {
+    int first = atomic_load_explicit(&graph->tally_vertex, memory_order_relaxed);
+    if (first < 0 && atomic_compare_exchange_strong(&graph->tally_vertex, &first, vertex))
+        return true;
+    return first == vertex;
 }
 
 void mr_graph_deliver(mr_graph *graph, const mr_instance *sink, const mr_frame *frame, int64_t now_ns) {
     const mr_result *classes = frame->results ? mr_frame_result(frame, mr_kind_classes(), NULL) : NULL;
-    int vertex = (int)(sink->vertex - graph->plan->vertices);
-    pthread_mutex_lock(&graph->lock);
-    mr_histogram_add(&graph->latency, now_ns - frame->born_ns);
-    graph->first_ns = graph->first_ns ? graph->first_ns : now_ns;
-    if (classes && graph->tally_vertex < 0)
-        graph->tally_vertex = vertex;
-    if (classes && graph->tally_vertex == vertex) {
-        tally(&graph->sources[frame->identity.source].tally, classes);
-        mr_truths_add(&graph->sources[frame->identity.source].truths, frame->media, classes);
-    }
-    pthread_mutex_unlock(&graph->lock);
+    int64_t none = 0;
+    mr_histogram_add_shared(&graph->latency, now_ns - frame->born_ns);
+    if (!atomic_load_explicit(&graph->first_ns, memory_order_relaxed))
+        atomic_compare_exchange_strong(&graph->first_ns, &none, now_ns);
+    if (classes && is_tallied(graph, (int)(sink->vertex - graph->plan->vertices)))
+        mr_tally_add(&graph->sources[frame->identity.source].tally, frame->media, classes);
 }

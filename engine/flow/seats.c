@@ -1,7 +1,6 @@
 #include "engine/flow/seats.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/memory.h"
@@ -46,43 +45,13 @@ void mr_seats_destroy(mr_graph *graph) {
 
 /* ---- accounts ---------------------------------------------------------------------------------------------------- */
 
-static int by_frames(const void *a, const void *b) {
-    const mr_class_count *first = a, *second = b;
-    if (first->frames != second->frames)
-        return first->frames < second->frames ? 1 : -1;
-    return first->index - second->index;
-}
-
-/* Keeps the most frequent classes, most frequent first. */
-static void rank_classes(const mr_tally *tally, mr_source_summary *summary) {
-    enum { TOP = sizeof summary->classes / sizeof summary->classes[0] };
-    mr_class_count best[TOP + 1];
-    size_t count = 0;
-    for (size_t i = 0; i < tally->room; i++) {
-        const mr_tally_class *class = &tally->classes[i];
-        if (!class->frames)
-            continue;
-        best[count++] =
-            (mr_class_count){(int32_t)i, class->label, class->frames, class->score / (double)class->frames};
-        qsort(best, count, sizeof best[0], by_frames);
-        count = count > TOP ? TOP : count;
-    }
-    memcpy(summary->classes, best, count * sizeof best[0]);
-    summary->class_count = count;
-    summary->classified = tally->frames;
-}
-
 /* A label's owner may go with the source. */
-static const char *keep_label(const mr_graph *graph, const char *label) {
+static const char *keep_label(void *context, const char *label) {
+    const mr_graph *graph = context;
     const char *kept = NULL;
     if (!graph->ids || !label)
         return label;
     return mr_names_keep(graph->ids, NULL, label, strlen(label), &kept) ? "" : kept;
-}
-
-static void keep_labels(const mr_graph *graph, mr_source_summary *row) {
-    for (size_t i = 0; i < row->truth_count; i++)
-        row->truths[i].label = keep_label(graph, row->truths[i].label);
 }
 
 static mr_source_report report_of(mr_graph *graph, uint32_t source) {
@@ -96,7 +65,8 @@ static mr_source_report report_of(mr_graph *graph, uint32_t source) {
 static void account_of(mr_graph *graph, uint32_t source, mr_account *account) {
     mr_source_state *state = &graph->sources[source];
     bool arrived = !state->instance;
-    mr_ledger_count count = mr_ledger_source(graph->ledger, source, arrived);
+    mr_ledger_account count;
+    mr_ledger_read(graph->ledger, source, arrived, &count);
     mr_source_summary *row = &account->row;
     char *message = state->message && *state->message ? mr_strdup(state->message) : NULL;
     *account = (mr_account){
@@ -109,6 +79,9 @@ static void account_of(mr_graph *graph, uint32_t source, mr_account *account) {
                 .absorbed = count.absorbed,
                 .unaccounted = count.unaccounted,
                 .in_flight = count.in - count.delivered - count.dropped - count.absorbed - count.unaccounted,
+                .line_count = count.line_count,
+                .lines = count.lines,
+                .unsettled_count = count.unsettled_count,
                 .expected = atomic_load_explicit(&state->expected, memory_order_relaxed),
                 .unread = atomic_load_explicit(&state->unread, memory_order_relaxed),
                 .seams = atomic_load_explicit(&state->seams, memory_order_relaxed),
@@ -120,11 +93,10 @@ static void account_of(mr_graph *graph, uint32_t source, mr_account *account) {
                  .last_epoch = atomic_load_explicit(&state->last_epoch, memory_order_relaxed),
                  .leaving = state->phase == MR_SOURCE_LEAVING},
     };
-    row->line_count = mr_ledger_lines(graph->ledger, source, arrived, &row->lines);
-    row->unsettled_count = mr_ledger_unsettled(graph->ledger, source, arrived, row->unsettled);
-    rank_classes(&state->tally, row);
-    mr_truths_summarize(&state->truths, row);
-    keep_labels(graph, row);
+    memcpy(row->unsettled, count.unsettled, count.unsettled_count * sizeof *row->unsettled);
+    mr_tally_summarize(&state->tally, row);
+    for (size_t i = 0; i < row->truth_count; i++)
+        row->truths[i].label = keep_label(graph, row->truths[i].label);
 }
 
 bool mr_seat_account(mr_graph *graph, uint32_t source, mr_account *account) {
@@ -147,9 +119,7 @@ static void close_account(mr_graph *graph, uint32_t source) {
     mr_ledger_clear(graph->ledger, source);
     mr_spec_destroy(&state->spec);
     mr_free(state->message);
-    mr_free(state->tally.classes);
-    mr_truths_fini(&state->truths);
-    state->tally = (mr_tally){0};
+    mr_tally_fini(&state->tally);
     state->message = NULL;
     pthread_mutex_lock(&graph->report_lock);
     state->report = (mr_source_report){0};
@@ -383,8 +353,7 @@ bool mr_seat_left(mr_graph *graph, uint32_t source) {
     const char *id = NULL;
     pthread_mutex_lock(&graph->lock);
     bool removed = state->phase == MR_SOURCE_LEAVING, seated = false;
-    for (size_t i = 0; i < state->tally.room; i++)
-        state->tally.classes[i].label = keep_label(graph, state->tally.classes[i].label);
+    mr_tally_keep_labels(&state->tally, keep_label, graph);
     state->ended = true;
     state->phase = MR_SOURCE_OVER;
     atomic_store(&state->leaving, false);

@@ -68,6 +68,7 @@ static int open_pipeline(mr_pipeline **pipeline, const mr_pipeline_params *param
     mr_pipeline *made = mr_calloc(1, sizeof *made);
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a pipeline");
+    pthread_mutex_init(&made->snapshot_lock, NULL);
     made->offline = params->offline || params->assume_count > 0;
     int status = mr_pipeline_plan(&made->plan, params, diagnostics);
     if (!status && made->plan->node < 0)
@@ -116,6 +117,8 @@ void mr_pipeline_destroy(mr_pipeline **pipeline) {
     if (gone->listed)
         mr_graph_stop(gone->graph, true);
     mr_listed_stop(&gone->listed);
+    mr_summary_destroy(&gone->snapshot);
+    pthread_mutex_destroy(&gone->snapshot_lock);
     mr_graph_destroy(&gone->graph);
     mr_plan_destroy(&gone->plan);
     mr_arena_fini(&gone->arena);

@@ -16,7 +16,7 @@ const char *mr_version(void) {
 
 /* ---- stages ---------------------------------------------------------------------------------------------------- */
 
-static void add_entry(const mr_entry_task *entry, mr_stage_summary *summary, uint64_t *latency) {
+static void add_entry(const mr_entry_task *entry, mr_stage_summary *summary, mr_histogram_sums *latency) {
     int most_frames = (int)atomic_load_explicit(&entry->meter.most_frames, memory_order_relaxed);
     summary->batch_peak = most_frames > summary->batch_peak ? most_frames : summary->batch_peak;
     summary->cpu_ns += atomic_load_explicit(&entry->meter.cpu_ns, memory_order_relaxed);
@@ -27,7 +27,7 @@ static void add_entry(const mr_entry_task *entry, mr_stage_summary *summary, uin
     mr_histogram_sum(&entry->meter.latency, latency);
 }
 
-static void add_instance(const mr_instance *instance, mr_stage_summary *summary, uint64_t *latency) {
+static void add_instance(const mr_instance *instance, mr_stage_summary *summary, mr_histogram_sums *latency) {
     for (size_t e = 0; e < instance->entry_count; e++)
         add_entry(&instance->entries[e], summary, latency);
     for (size_t port = 0; port < instance->intake.port_count; port++) {
@@ -66,7 +66,7 @@ static void begin_shares(const mr_graph *graph, const mr_plan_vertex *vertex, mr
 /* Sums up the instances of one vertex, which are contiguous from `first` on; returns their number. */
 static size_t summarize_stage(const mr_graph *graph, size_t vertex, size_t first, mr_stage_summary *summary) {
     const mr_plan_vertex *planned = &graph->plan->vertices[vertex];
-    uint64_t latency[MR_HISTOGRAM_BUCKETS] = {0};
+    mr_histogram_sums latency = {0};
     size_t count = 0;
     *summary = (mr_stage_summary){.id = planned->id,
                                   .type = planned->type->name,
@@ -74,12 +74,13 @@ static size_t summarize_stage(const mr_graph *graph, size_t vertex, size_t first
                                   .is_source = planned->role == MR_ROLE_SOURCE};
     begin_shares(graph, planned, summary);
     for (size_t i = first; i < graph->instance_count && graph->instances[i]->vertex == planned; i++, count++) {
-        add_instance(graph->instances[i], summary, latency);
+        add_instance(graph->instances[i], summary, &latency);
         add_shares(graph->instances[i], summary);
     }
     summary->instances = (int)count;
-    summary->p50_ns = mr_histogram_percentile(latency, 0.5);
-    summary->p99_ns = mr_histogram_percentile(latency, 0.99);
+    summary->p50_ns = mr_histogram_percentile(&latency, 0.5);
+    summary->p99_ns = mr_histogram_percentile(&latency, 0.99);
+    mr_histogram_publish(&latency, &summary->latency);
     return count;
 }
 
@@ -146,23 +147,25 @@ static void summarize_memory(const mr_graph *graph, mr_summary *summary) {
 }
 
 static void summarize_run(mr_graph *graph, mr_summary *summary) {
-    uint64_t latency[MR_HISTOGRAM_BUCKETS] = {0};
+    mr_histogram_sums latency = {0};
+    const int64_t first_ns = atomic_load(&graph->first_ns);
     pthread_mutex_lock(&graph->lock);
     int64_t until = graph->ended_ns ? graph->ended_ns : mr_clock_now_ns(mr_clock_real());
     double cpu = graph->ended_ns ? graph->ended_cpu_s : mr_process_cpu_s();
-    mr_histogram_sum(&graph->latency, latency);
     summary->wall_s = (double)(until - graph->started_ns) * 1e-9;
     summary->cpu_s = cpu - graph->started_cpu_s;
     summary->allocations = mr_allocation_count() - graph->started_allocations;
-    summary->first_s = graph->first_ns && !graph->seed ? (double)(graph->first_ns - graph->started_ns) * 1e-9 : 0;
+    summary->first_s = first_ns && !graph->seed ? (double)(first_ns - graph->started_ns) * 1e-9 : 0;
     int64_t asked_ns = atomic_load(&graph->stop_ns);
     if (asked_ns && !graph->ended_ns && !atomic_load(&graph->cancelled))
         summary->draining_ns = until - asked_ns;
     pthread_mutex_unlock(&graph->lock);
     summary->threads_cpu_s = graph->profiled ? (double)threads_cpu_ns(graph) * 1e-9 : 0;
     summary->peak_bytes = mr_process_peak_bytes();
-    summary->latency_p50_ns = mr_histogram_percentile(latency, 0.5);
-    summary->latency_p99_ns = mr_histogram_percentile(latency, 0.99);
+    mr_histogram_sum(&graph->latency, &latency);
+    summary->latency_p50_ns = mr_histogram_percentile(&latency, 0.5);
+    summary->latency_p99_ns = mr_histogram_percentile(&latency, 0.99);
+    mr_histogram_publish(&latency, &summary->latency);
 }
 
 static void summarize_sources(mr_graph *graph, const bool *come, mr_summary *summary) {
@@ -227,10 +230,22 @@ static void summarize_cuts(const mr_graph *graph, mr_summary *summary) {
     }
 }
 
+/* A summary, and how many have it. */
+typedef struct shared_summary {
+    mr_summary summary; /* first */
+    atomic_int holders;
+} shared_summary;
+
+static shared_summary *shared_of(mr_summary *summary) {
+    return (shared_summary *)(void *)summary;
+}
+
 static mr_summary *create(const mr_plan *plan, size_t sources) {
-    mr_summary *made = mr_calloc(1, sizeof *made);
-    if (!made)
+    shared_summary *shared = mr_calloc(1, sizeof *shared);
+    if (!shared)
         return NULL;
+    atomic_init(&shared->holders, 1);
+    mr_summary *made = &shared->summary;
     made->pipeline = plan->name;
     made->digest = plan->spec->digest;
     made->balanced = true;
@@ -274,9 +289,47 @@ int mr_pipeline_summarize(mr_pipeline *pipeline, mr_summary **summary) {
     return MR_OK;
 }
 
+/* With the lock. */
+static int renew(mr_pipeline *pipeline, int64_t now_ns, bool last) {
+    mr_summary *made;
+    int status = mr_pipeline_summarize(pipeline, &made);
+    if (status)
+        return status;
+    mr_summary_destroy(&pipeline->snapshot);
+    pipeline->snapshot = made;
+    pipeline->snapshot_ns = now_ns;
+    pipeline->snapshot_last = last;
+    return MR_OK;
+}
+
+static bool is_over(mr_graph *graph) {
+    pthread_mutex_lock(&graph->lock);
+    bool over = graph->ended_ns;
+    pthread_mutex_unlock(&graph->lock);
+    return over;
+}
+
+int mr_pipeline_snapshot(mr_pipeline *pipeline, int64_t age_ns, mr_summary **summary) {
+    int status = MR_OK;
+    pthread_mutex_lock(&pipeline->snapshot_lock);
+    const int64_t now_ns = mr_clock_now_ns(mr_clock_real());
+    bool over = pipeline->graph && is_over(pipeline->graph), fresh = now_ns - pipeline->snapshot_ns < age_ns;
+    if (!pipeline->snapshot || pipeline->snapshot_last != over || (!over && !fresh))
+        status = renew(pipeline, now_ns, over);
+    if (!status) {
+        *summary = pipeline->snapshot;
+        atomic_fetch_add_explicit(&shared_of(*summary)->holders, 1, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&pipeline->snapshot_lock);
+    return status;
+}
+
 void mr_summary_destroy(mr_summary **summary) {
-    if (!*summary)
+    bool held = *summary && atomic_fetch_sub_explicit(&shared_of(*summary)->holders, 1, memory_order_acq_rel) > 1;
+    if (!*summary || held) {
+        *summary = NULL;
         return;
+    }
     for (size_t s = 0; s < (*summary)->source_count; s++)
         mr_row_fini(&(*summary)->sources[s]);
     mr_free((*summary)->sources);

@@ -178,14 +178,8 @@ static int open_encoder(mr_stage *self, mr_io *io, const mr_frame *frame) {
     return MR_OK;
 }
 
-static bool same_format(const mr_format *a, const mr_format *b) {
-    return a->pixel == b->pixel && a->width == b->width && a->height == b->height && a->matrix == b->matrix &&
-           a->range == b->range && a->siting == b->siting && a->sar_num == b->sar_num && a->sar_den == b->sar_den &&
-           a->rotation == b->rotation && a->flip == b->flip;
-}
-
 static bool suits(const encode_state *state, const mr_frame *frame) {
-    return frame->identity.epoch == state->epoch && same_format(&frame->format, &state->format) &&
+    return frame->identity.epoch == state->epoch && mr_format_same_picture(&frame->format, &state->format) &&
            same_colours(&state->params, frame->media);
 }
 

@@ -92,19 +92,11 @@ void mr_resizer_fini(mr_resizer *resizer) {
     resizer->has_lock = false;
 }
 
-/* The fields that a plan depends on. */
-static bool same_picture(const mr_format *a, const mr_format *b) {
-    return a->pixel == b->pixel && a->width == b->width && a->height == b->height && a->matrix == b->matrix &&
-           a->range == b->range && a->siting == b->siting && a->sar_num == b->sar_num && a->sar_den == b->sar_den &&
-           a->rotation == b->rotation && a->flip == b->flip && a->reduced == b->reduced &&
-           a->whole_width == b->whole_width && a->whole_height == b->whole_height;
-}
-
 /* Finds the entry of a format, moves it to the front and counts one more work for it. Called with the lock held. */
 static mr_resizer_plan *claim(mr_resizer *resizer, const mr_format *format) {
     for (mr_resizer_plan **at = &resizer->entries; *at; at = &(*at)->next) {
         mr_resizer_plan *found = *at;
-        if (!same_picture(&found->format, format))
+        if (!mr_format_same_picture(&found->format, format))
             continue;
         *at = found->next;
         found->next = resizer->entries;

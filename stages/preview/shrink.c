@@ -21,13 +21,8 @@ mr_size mr_shrink_size(const mr_format *format, int32_t width) {
     return (mr_size){rounded(wide * scale, width), rounded(high * scale, width * TALLEST)};
 }
 
-static bool same_pictures(const mr_format *a, const mr_format *b) {
-    return a->pixel == b->pixel && a->width == b->width && a->height == b->height && a->matrix == b->matrix &&
-           a->range == b->range && a->siting == b->siting && a->sar_num == b->sar_num && a->sar_den == b->sar_den;
-}
-
 static int prepare(mr_shrinker *shrinker, const mr_format *format, int32_t width) {
-    if (shrinker->scaler && same_pictures(&shrinker->format, format))
+    if (shrinker->scaler && mr_format_same_picture(&shrinker->format, format))
         return MR_OK;
     mr_shrinker_close(shrinker);
     mr_size size = mr_shrink_size(format, width);

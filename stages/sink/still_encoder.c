@@ -161,12 +161,6 @@ static int open_codec(mr_still_encoder *encoder, const AVFrame *picture) {
     return error < 0 ? mr_fail(MR_ERROR_DATA, "the encoder %s does not start: error %d", type->name, error) : MR_OK;
 }
 
-static bool same_parts(const mr_format *a, const mr_format *b) {
-    return a->pixel == b->pixel && a->width == b->width && a->height == b->height && a->matrix == b->matrix &&
-           a->range == b->range && a->siting == b->siting && a->sar_num == b->sar_num && a->sar_den == b->sar_den &&
-           a->rotation == b->rotation && a->flip == b->flip;
-}
-
 static int make_pictures(mr_still_encoder *encoder, const mr_format *format, enum AVPixelFormat layout) {
     AVRational aspect = {format->sar_num > 0 && format->sar_den > 0 ? format->sar_num : 0,
                          format->sar_num > 0 && format->sar_den > 0 ? format->sar_den : 1};
@@ -186,7 +180,7 @@ static int make_pictures(mr_still_encoder *encoder, const mr_format *format, enu
 /* Makes the parts for a format, if those at hand are for another. */
 static int prepare(mr_still_encoder *encoder, const mr_format *format) {
     const mr_still_kind kind = encoder->choices.kind;
-    if (encoder->scaler && same_parts(&encoder->format, format))
+    if (encoder->scaler && mr_format_same_picture(&encoder->format, format))
         return MR_OK;
     close_parts(encoder);
     const enum AVPixelFormat layout = layout_of(encoder, format);

@@ -72,12 +72,16 @@ static void note_begin(const mr_stage *self, int64_t now_ns) {
     sink->due_ns = sink->keep.names.pattern && given->segment ? now_ns + given->segment : INT64_MAX;
 }
 
-/* The output is the next file. With the lock. */
+/* The output is the next file, which the list has first. With the lock. */
 static int begin_file(mr_stage *self) {
     mr_text_sink *sink = self->state;
     mr_named_file file = {0};
     int status = mr_named_file_make(&file, &sink->keep.names, sink->number, mr_clock_date_ns(), &sink->output.full,
                                     self);
+    if (!status && (status = mr_run_files_add(sink->list, file.name))) {
+        unlink(file.path);
+        close(file.fd);
+    }
     if (status)
         return status;
     mr_full full = sink->output.full;
@@ -88,7 +92,7 @@ static int begin_file(mr_stage *self) {
     sink->headed = false;
     sink->written.lines = 0;
     note_begin(self, mr_clock_now_ns(mr_clock_real()));
-    return mr_run_files_add(sink->list, file.name);
+    return MR_OK;
 }
 
 /* The list has names without their folder. False: there is no such file any more. */

@@ -109,7 +109,10 @@ static bool read_row(const mr_stage *self, const char *line, mr_identity *frame)
     const char *at = read_number(read_field(line, source, sizeof source), UINT32_MAX, &epoch);
     at = read_number(at, UINT64_MAX, &seq);
     at = read_number(at, UINT32_MAX, &sub);
-    *frame = (mr_identity){.source = mr_stage_find_source(self, source), .epoch = (uint32_t)epoch, .seq = seq,
+    const char *id = source;
+    if (*id == '\'' && mr_stage_find_source(self, id) == MR_SOURCE_NONE) /* escape_formulas */
+        id++;
+    *frame = (mr_identity){.source = mr_stage_find_source(self, id), .epoch = (uint32_t)epoch, .seq = seq,
                            .sub = (uint32_t)sub};
     return at && frame->source != MR_SOURCE_NONE;
 }

@@ -18,13 +18,22 @@ int mr_video_file_make(mr_video_file *file, const mr_file_names *names, uint64_t
     return status;
 }
 
-static int write_patches(const mr_video_file *file, const mr_muxer *muxer) {
+static int fail_write(const mr_video_file *file, mr_full *full, const mr_stage *self) {
+    int error = errno, status = mr_full_meet(full, self, error, file->path);
+    errno = error;
+    return status ? status : mr_file_fail("write to", file->path);
+}
+
+/* Those that were written are written again if it is called again. */
+static int write_patches(const mr_video_file *file, const mr_muxer *muxer, mr_full *full, const mr_stage *self) {
     size_t count;
     const mr_muxer_patch *patches = mr_muxer_patches(muxer, &count);
-    for (size_t i = 0; i < count; i++)
-        if (pwrite(file->fd, patches[i].data, patches[i].bytes, patches[i].at) != (ssize_t)patches[i].bytes &&
-            errno != ESPIPE)
-            return mr_file_fail("write to", file->path);
+    for (size_t i = 0; i < count; i++) {
+        errno = ENOSPC; /* of a part that was written */
+        const ssize_t done = pwrite(file->fd, patches[i].data, patches[i].bytes, patches[i].at);
+        if (done != (ssize_t)patches[i].bytes && errno != ESPIPE)
+            return fail_write(file, full, self);
+    }
     return MR_OK;
 }
 
@@ -33,16 +42,15 @@ int mr_video_file_write(mr_video_file *file, mr_muxer *muxer, mr_full *full, con
     const uint8_t *data = mr_muxer_bytes(muxer, &bytes);
     while (file->written < bytes) {
         ssize_t done = write(file->fd, data + file->written, bytes - file->written);
-        if (done < 0 && errno != EINTR) {
-            int error = errno, status = mr_full_meet(full, self, error, file->path);
-            errno = error;
-            return status ? status : mr_file_fail("write to", file->path);
-        }
+        if (done < 0 && errno != EINTR)
+            return fail_write(file, full, self);
         file->written += done > 0 ? (size_t)done : 0;
     }
+    int status = write_patches(file, muxer, full, self);
+    if (status == MR_ERROR_AGAIN)
+        return status;
     if (bytes)
         mr_full_pass(full, self, file->path);
-    int status = write_patches(file, muxer);
     mr_muxer_forget(muxer);
     file->written = 0;
     return status;

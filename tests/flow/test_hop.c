@@ -64,6 +64,8 @@ static void test_a_hop_on_the_host_reads_the_clock_once_in_many_calls(void **sta
     const costs few = run_chain(FEW), many = run_chain(MANY);
     assert_true(a_hop(few.clock_reads, many.clock_reads) < 0.5);
     assert_true(a_hop(few.locks, many.locks) < 1.5);
+    /* From its source to a sink: neither the sink nor the summary takes a lock of the graph for it. */
+    assert_true((double)few.locks / FRAMES < 7.5);
 }
 
 int main(void) {

@@ -8,10 +8,9 @@
 
 enum { BUCKET_BITS = 12 };
 
-/* One source's page. Frames are counted in without the lock; the rest is entered under it. */
+/* One source's page. */
 typedef struct page {
-    _Atomic uint64_t in;
-    uint64_t delivered, dropped, absorbed, unaccounted;
+    uint64_t in, delivered, dropped, absorbed, unaccounted;
     mr_identity unsettled[MR_UNSETTLED_FRAMES]; /* the first that are unaccounted for */
     mr_receipt *first, *last; /* open ones */
     mr_ledger_line *lines;
@@ -132,7 +131,7 @@ static mr_receipt *open_receipt(mr_ledger *ledger, const mr_identity *frame, uin
     *(account->last ? &account->last->next : &account->first) = taken;
     account->last = taken;
     atomic_init(&taken->references, 1);
-    atomic_fetch_add_explicit(&account->in, 1, memory_order_relaxed);
+    account->in++;
     return taken;
 }
 
@@ -340,39 +339,34 @@ void mr_ledger_clear(mr_ledger *ledger, uint32_t source) {
     pthread_mutex_unlock(&ledger->lock);
 }
 
-mr_ledger_count mr_ledger_source(mr_ledger *ledger, uint32_t source, bool arrived) {
-    page *account = &ledger->pages[page_of(ledger, source, arrived)];
-    pthread_mutex_lock(&ledger->lock);
-    mr_ledger_count count = {
-        .in = atomic_load_explicit(&account->in, memory_order_relaxed),
-        .delivered = account->delivered,
-        .dropped = account->dropped,
-        .absorbed = account->absorbed,
-        .unaccounted = account->unaccounted,
-    };
-    pthread_mutex_unlock(&ledger->lock);
-    return count;
+/* With the lock. There is room for so many lines; if there are more, none is copied. */
+static void copy_account(const page *from, size_t room, mr_ledger_account *to) {
+    to->in = from->in;
+    to->delivered = from->delivered;
+    to->dropped = from->dropped;
+    to->absorbed = from->absorbed;
+    to->unaccounted = from->unaccounted;
+    to->unsettled_count = from->unaccounted < MR_UNSETTLED_FRAMES ? from->unaccounted : MR_UNSETTLED_FRAMES;
+    memcpy(to->unsettled, from->unsettled, to->unsettled_count * sizeof *to->unsettled);
+    for (const mr_receipt *at = from->first; at && to->unsettled_count < MR_UNSETTLED_FRAMES; at = at->next)
+        to->unsettled[to->unsettled_count++] = at->frame;
+    to->line_count = from->line_count <= room ? from->line_count : 0;
+    if (to->line_count)
+        memcpy(to->lines, from->lines, to->line_count * sizeof *to->lines);
 }
 
-size_t mr_ledger_unsettled(mr_ledger *ledger, uint32_t source, bool arrived,
-                           mr_identity unsettled[MR_UNSETTLED_FRAMES]) {
-    const page *account = &ledger->pages[page_of(ledger, source, arrived)];
-    pthread_mutex_lock(&ledger->lock);
-    size_t count = account->unaccounted < MR_UNSETTLED_FRAMES ? account->unaccounted : MR_UNSETTLED_FRAMES;
-    memcpy(unsettled, account->unsettled, count * sizeof *unsettled);
-    for (const mr_receipt *at = account->first; at && count < MR_UNSETTLED_FRAMES; at = at->next)
-        unsettled[count++] = at->frame;
-    pthread_mutex_unlock(&ledger->lock);
-    return count;
-}
-
-size_t mr_ledger_lines(mr_ledger *ledger, uint32_t source, bool arrived, mr_ledger_line **lines) {
-    page *account = &ledger->pages[page_of(ledger, source, arrived)];
-    pthread_mutex_lock(&ledger->lock);
-    size_t count = account->line_count;
-    *lines = mr_alloc((count + 1) * sizeof **lines);
-    if (*lines && count)
-        memcpy(*lines, account->lines, count * sizeof **lines);
-    pthread_mutex_unlock(&ledger->lock);
-    return *lines ? count : 0;
+void mr_ledger_read(mr_ledger *ledger, uint32_t source, bool arrived, mr_ledger_account *account) {
+    const page *from = &ledger->pages[page_of(ledger, source, arrived)];
+    size_t room = 0, lines = 0;
+    *account = (mr_ledger_account){0};
+    do {
+        mr_free(account->lines);
+        account->lines = lines ? mr_alloc(lines * sizeof *account->lines) : NULL;
+        room = account->lines ? lines : 0;
+        pthread_mutex_lock(&ledger->lock);
+        copy_account(from, room, account);
+        bool short_of_memory = lines && !room;
+        lines = short_of_memory ? 0 : from->line_count;
+        pthread_mutex_unlock(&ledger->lock);
+    } while (lines > room);
 }

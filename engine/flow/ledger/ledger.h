@@ -49,15 +49,15 @@ bool mr_ledger_await_empty(mr_ledger *ledger, uint32_t source, void (*emptied)(v
 /* Begins a new account for a source that has no open frames; what was in it is gone. */
 void mr_ledger_clear(mr_ledger *ledger, uint32_t source);
 
-typedef struct mr_ledger_count {
+/* The account of a source's own frames, or of its frames that came over cuts. */
+typedef struct mr_ledger_account {
     uint64_t in, delivered, dropped, absorbed, unaccounted;
-} mr_ledger_count;
-/* Of a source's own frames, or of its frames that came over cuts. */
-mr_ledger_count mr_ledger_source(mr_ledger *ledger, uint32_t source, bool arrived);
-/* Frames that are unaccounted for, then those in flight, the oldest first of each. Returns their number. */
-size_t mr_ledger_unsettled(mr_ledger *ledger, uint32_t source, bool arrived,
-                           mr_identity unsettled[MR_UNSETTLED_FRAMES]);
-/* Copies the dropped and absorbed lines of one source to *lines (mr_free); returns their number. */
-size_t mr_ledger_lines(mr_ledger *ledger, uint32_t source, bool arrived, mr_ledger_line **lines);
+    mr_ledger_line *lines;      /* dropped and absorbed (mr_free); NULL: none, or no memory */
+    size_t line_count;
+    size_t unsettled_count;     /* frames that are unaccounted for, then those in flight, the oldest first of each */
+    mr_identity unsettled[MR_UNSETTLED_FRAMES];
+} mr_ledger_account;
+/* All of it at one moment, for which the lock is held once and only to copy. */
+void mr_ledger_read(mr_ledger *ledger, uint32_t source, bool arrived, mr_ledger_account *account);
 
 #endif

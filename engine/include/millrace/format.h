@@ -121,6 +121,9 @@ MR_API const mr_pixel_info *mr_pixel_describe(mr_pixel pixel);
 MR_API mr_matrix mr_format_matrix(const mr_format *format);
 MR_API mr_range mr_format_range(const mr_format *format);
 
+/* Whether pictures of both are alike: layout, size, colour, aspect ratio, orientation, what they are reduced from. */
+MR_API bool mr_format_same_picture(const mr_format *a, const mr_format *b);
+
 /* Bytes in a row and number of rows of one plane of a picture, without padding. */
 MR_API size_t mr_plane_row_bytes(mr_pixel pixel, int plane, int32_t width);
 MR_API int32_t mr_plane_rows(mr_pixel pixel, int plane, int32_t height);

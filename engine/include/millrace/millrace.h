@@ -312,6 +312,19 @@ typedef struct mr_share_summary {
     int64_t cost_ns;          /* that a frame takes there, by the last calls; 0: not known */
 } mr_share_summary;
 
+/* Durations, counted in buckets: bucket i has those below mr_duration_bound_ns(i) that no bucket before it has; the
+ * last one has no bound. Counts and sums only rise while a pipeline runs. */
+enum { MR_DURATION_BUCKETS = 22 };
+typedef struct mr_durations {
+    uint64_t count, sum_ns;
+    uint64_t bucket[MR_DURATION_BUCKETS];
+} mr_durations;
+
+/* From 16 microseconds on, each twice the one before, to 17 seconds. */
+static inline int64_t mr_duration_bound_ns(int bucket) {
+    return INT64_C(1) << (14 + bucket);
+}
+
 typedef struct mr_stage_summary {
     const char *id, *type, *device; /* several devices: "sim:0, sim:1" */
     bool is_source;
@@ -324,6 +337,7 @@ typedef struct mr_stage_summary {
                                  queue */
     int batch_peak;           /* most frames of one call; at most the planned batch, or what may be gathered */
     int64_t p50_ns, p99_ns;   /* from entering the stage's queue to leaving the stage */
+    mr_durations latency;     /* the same, of all frames */
     size_t share_count;       /* one for each device; none for copies and for stages that run on the processors only */
     mr_share_summary *shares;
 } mr_stage_summary;
@@ -377,6 +391,7 @@ typedef struct mr_summary {
     size_t device_count;
     mr_device_summary *devices; /* but the host's processors */
     int64_t latency_p50_ns, latency_p99_ns; /* from source to sink */
+    mr_durations latency;     /* the same, of all frames: a frame that reaches several sinks counts for each */
     uint64_t allocations;     /* blocks millrace itself has allocated since start (libraries not counted) */
     int64_t draining_ns;      /* since the run was asked to end, while frames in flight are still delivered; 0: it was
                                  not asked, drops what is in flight, or is over */
@@ -388,6 +403,11 @@ typedef struct mr_summary {
 
 /* A consistent-enough picture at any time, exact after the end. The summary refers to strings of the pipeline. */
 MR_API int mr_pipeline_summarize(mr_pipeline *pipeline, mr_summary **summary);
+/* The same for many readers: a summary that all of them share, and that was made at most `age_ns` ago (0: it is made
+ * now; MR_SNAPSHOT_NS: what readers usually take), or after the end. No delivered frame waits for it. It must not be
+ * changed; each reader destroys it once, before the pipeline. Any thread. */
+#define MR_SNAPSHOT_NS INT64_C(500000000)
+MR_API int mr_pipeline_snapshot(mr_pipeline *pipeline, int64_t age_ns, mr_summary **summary);
 MR_API void mr_summary_destroy(mr_summary **summary);
 
 #ifdef __cplusplus

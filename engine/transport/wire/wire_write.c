@@ -157,9 +157,7 @@ static Millrace__V1__Format *write_format(mr_wire_writer *writer, const mr_forma
 
 static bool is_same_format(const void *one, const void *other) {
     const mr_format *a = one, *b = other;
-    bool same = a->payload == b->payload && a->pixel == b->pixel && a->width == b->width && a->height == b->height &&
-                a->matrix == b->matrix && a->range == b->range && a->siting == b->siting && a->sar_num == b->sar_num &&
-                a->sar_den == b->sar_den && a->rotation == b->rotation && a->flip == b->flip && a->dtype == b->dtype &&
+    bool same = a->payload == b->payload && mr_format_same_picture(a, b) && a->dtype == b->dtype &&
                 a->layout == b->layout && a->rank == b->rank;
     for (int32_t i = 0; same && i < a->rank; i++)
         same = a->dims[i] == b->dims[i];

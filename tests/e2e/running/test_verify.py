@@ -1,8 +1,11 @@
 """millrace verify: what it finds, where, and how large it says it is. One wrong bit of a simulated device, 0x40 in the
 third byte of a word, is 64 in an 8-bit value and 2 to the 22 units in the last place of a float."""
 import json
+import signal
+import subprocess
+import time
 
-from harness import MILLRACE, MODELS, ROOT, SAMPLES, Case, call, main, need_models
+from harness import MILLRACE, MODELS, ROOT, SAMPLES, TIMEOUT, Case, call, main, need_models, start
 
 PIPELINE = """
 version: 1
@@ -112,6 +115,19 @@ stages:
 """
         told = self.verify(pipeline, "--against", "sim:0")
         self.assertEqual(self.output(told, "small")["frames"], 3020)
+
+    def test_interrupted(self):
+        """What was compared is shown, and what only one side had read by then is not counted against the other."""
+        path = self.write(self.pipeline().replace(":duration=4", ""))
+        for wait in (0.5, 1, 2, 4, 8, 16):
+            child = start([MILLRACE, "verify", path, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            time.sleep(wait)
+            child.send_signal(signal.SIGINT)
+            out, err = child.communicate(timeout=TIMEOUT)
+            if child.returncode == 0:
+                break  # it had begun
+            self.assertNotEqual(child.returncode, 1, out)
+        self.assertGreater(self.output(json.loads(out), "small")["frames"], 0)
 
     def test_a_network(self):
         need_models()

@@ -318,12 +318,13 @@ static void drop_oldest_leaves_a_mark_and_is_counted(void **state) {
     expect_item(link, MR_ITEM_GAP, 0, 0);
     expect_item(link, MR_ITEM_FRAME, 0, 1);
     expect_item(link, MR_ITEM_FRAME, 0, 2);
-    mr_ledger_line *lines = NULL;
-    assert_int_equal(mr_ledger_lines(ledger, 0, false, &lines), 1);
-    assert_string_equal(lines[0].stage, "consumer");
-    assert_string_equal(lines[0].reason, "queue full");
-    assert_int_equal(lines[0].frames, 1);
-    mr_free(lines);
+    mr_ledger_account account;
+    mr_ledger_read(ledger, 0, false, &account);
+    assert_int_equal(account.line_count, 1);
+    assert_string_equal(account.lines[0].stage, "consumer");
+    assert_string_equal(account.lines[0].reason, "queue full");
+    assert_int_equal(account.lines[0].frames, 1);
+    mr_free(account.lines);
     mr_link_destroy(&link);
 }
 
@@ -364,7 +365,10 @@ static void without_disposable_packets_all_go_up_to_the_next_key(void **state) {
     for (uint64_t seq = 0; seq < 5; seq++)
         expect_item(link, MR_ITEM_GAP, 0, seq);
     expect_item(link, MR_ITEM_FRAME, 0, 5);
-    assert_int_equal(mr_ledger_source(ledger, 0, false).dropped, 5);
+    mr_ledger_account account;
+    mr_ledger_read(ledger, 0, false, &account);
+    assert_int_equal(account.dropped, 5);
+    mr_free(account.lines);
     mr_link_destroy(&link);
 }
 

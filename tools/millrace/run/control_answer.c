@@ -270,7 +270,7 @@ static char *keys_of(const request *asked) {
 static void enter(const request *asked, int status) {
     mr_summary *summary = NULL;
     if (!mr_audit_wanted() || strcmp(asked->what, "status") == 0 ||
-        (asked->pipeline && mr_pipeline_summarize(asked->pipeline, &summary)))
+        (asked->pipeline && mr_pipeline_snapshot(asked->pipeline, MR_SNAPSHOT_NS, &summary)))
         return;
     char *keys = keys_of(asked);
     mr_audit("control", mr_audit_text("pipeline", summary ? summary->pipeline : NULL),
@@ -279,6 +279,13 @@ static void enter(const request *asked, int status) {
              mr_audit_text("status", mr_status_words(status)), mr_audit_text("message", status ? mr_message() : NULL));
     free(keys);
     mr_summary_destroy(&summary);
+}
+
+/* The next status shows what has changed. */
+static void renew(mr_pipeline *pipeline) {
+    mr_summary *summary;
+    if (pipeline && !mr_pipeline_snapshot(pipeline, 0, &summary))
+        mr_summary_destroy(&summary);
 }
 
 /* ---- answering ------------------------------------------------------------------------------------------------- */
@@ -296,7 +303,7 @@ static char *in_words(const mr_summary *summary) {
 
 static int put_status(yajl_gen json, const request *asked) {
     mr_summary *summary = NULL;
-    int status = mr_pipeline_summarize(asked->pipeline, &summary);
+    int status = mr_pipeline_snapshot(asked->pipeline, MR_SNAPSHOT_NS, &summary);
     if (status)
         return status;
     char *words = in_words(summary);
@@ -338,6 +345,8 @@ char *mr_control_answer(const char *line, mr_pipeline *pipeline, const char *ref
         status = mr_fail(MR_ERROR_UNAVAILABLE, "the pipeline is not running yet, or has ended");
     if (!status) {
         status = command->function(&asked);
+        if (command->function != look)
+            renew(pipeline);
         enter(&asked, status);
     }
     mr_json_open_map(json, NULL);

@@ -245,7 +245,7 @@ static int await_end(audience *to) {
         mr_progress_begin(&to->progress);
     while ((status = mr_pipeline_wait(to->pipeline, look_ns)) == MR_ERROR_AGAIN) {
         mr_summary *summary = NULL;
-        if (mr_pipeline_summarize(to->pipeline, &summary))
+        if (mr_pipeline_snapshot(to->pipeline, refresh_ns, &summary))
             continue;
         keep_drain_short(to, summary);
         give_signs(to, summary);

@@ -250,6 +250,13 @@ void mr_signals_end(void) {
         kill(getpid(), watch.asked);
 }
 
+bool mr_signals_came(void) {
+    pthread_mutex_lock(&watch.lock);
+    const bool came = watch.asked != 0;
+    pthread_mutex_unlock(&watch.lock);
+    return came;
+}
+
 int mr_signals_code(int code) {
     return watch.asked && code == mr_status_exit_code(MR_ERROR_CANCELLED) ? 128 + watch.asked : code;
 }

@@ -37,6 +37,8 @@ bool mr_signals_terminal_gone(void);
 /* Adds the signals that a run takes to `set`; a thread that takes them blocks them first. */
 void mr_signals_add(sigset_t *set);
 
+/* Whether a signal has asked for the end. */
+bool mr_signals_came(void);
 /* The exit code of a verb that ends with `code`: if that is because a signal asked for it, 128 and the signal. After
  * mr_signals_end. */
 int mr_signals_code(int code);

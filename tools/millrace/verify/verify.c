@@ -55,7 +55,7 @@ static const mr_usage usage = {
         "  --on DEVICE        the device whose outputs are taken as right; by default cpu\n"
         "  --against DEVICE   the device to compare; by default the first GPU that can be used, else sim:0\n"
         "  --frames N         compares the first N frames that each source gives; by default all. A source without\n"
-        "                     an end needs it\n"
+        "                     an end needs it. Ctrl-C ends both sides and shows what was compared\n"
         "  --tolerance T      by how much a value may differ: a whole number by T, a float by T, or by T times its\n"
         "                     absolute value if that is more than 1; by default 0.001\n" MR_OVERRIDE_INPUTS_HELP
         MR_OVERRIDE_NO_PLUGINS_HELP
@@ -258,6 +258,7 @@ static int run_both(mr_verify *verify, mr_pipeline *const pipeline[MR_SIDES]) {
     mr_signals_watch(pipeline[0]);
     int status = await_both(verify, pipeline);
     mr_signals_watch(NULL);
+    verify->interrupted = mr_signals_came();
     if (!status && verify->out_of_memory)
         status = mr_fail(MR_ERROR_MEMORY, "no memory for what is compared");
     return status;

@@ -68,6 +68,7 @@ struct mr_verify {
     mr_verify_tap *tap;
     pthread_mutex_t lock;
     bool out_of_memory;
+    bool interrupted;    /* both were asked to end before they had */
     /* verify_sources.c */
     size_t source_count;
     uint64_t *given[MR_SIDES]; /* frames, by source */

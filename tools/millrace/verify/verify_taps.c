@@ -207,12 +207,20 @@ int mr_verify_subscribe(mr_verify *verify, mr_pipeline *pipeline, int side) {
 
 /* ---- the end ----------------------------------------------------------------------------------------------------- */
 
-static void finish_side(mr_verify_tap *tap, int side) {
+/* What the other side did not read any more, because both were asked to end, is not missing there. */
+static bool is_beyond(const mr_verify *verify, const mr_identity *identity, int side) {
+    return verify->interrupted && identity->source < verify->source_count &&
+           identity->seq >= verify->given[1 - side][identity->source];
+}
+
+static void finish_side(const mr_verify *verify, mr_verify_tap *tap, int side) {
     while (tap->waiting[side]) {
         mr_capture *gone = tap->waiting[side];
         tap->waiting[side] = gone->next;
-        tap->only[side]++;
-        remember(tap, &gone->identity, "the whole frame", (double)INFINITY, side + 1);
+        if (!is_beyond(verify, &gone->identity, side)) {
+            tap->only[side]++;
+            remember(tap, &gone->identity, "the whole frame", (double)INFINITY, side + 1);
+        }
         free(gone);
     }
     tap->end[side] = &tap->waiting[side];
@@ -221,8 +229,8 @@ static void finish_side(mr_verify_tap *tap, int side) {
 void mr_verify_finish(mr_verify *verify, const mr_plan_view *plan) {
     for (size_t i = 0; i < verify->tap_count; i++) {
         mr_verify_tap *tap = &verify->tap[i];
-        finish_side(tap, 0);
-        finish_side(tap, 1);
+        finish_side(verify, tap, 0);
+        finish_side(verify, tap, 1);
         if (tap->first.known)
             snprintf(tap->first.source, sizeof tap->first.source, "%s",
                      plan->stages[tap->first.identity.source].id);
@@ -248,8 +256,8 @@ bool mr_verify_within(const mr_verify *verify) {
 void mr_verify_fini(mr_verify *verify) {
     for (size_t i = 0; i < verify->tap_count; i++) {
         mr_verify_tap *tap = &verify->tap[i];
-        finish_side(tap, 0);
-        finish_side(tap, 1);
+        finish_side(verify, tap, 0);
+        finish_side(verify, tap, 1);
         free(tap->id);
         free(tap->stage);
         free(tap->port);
