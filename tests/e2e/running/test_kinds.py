@@ -15,7 +15,7 @@ except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
 
-PLUGIN = ROOT / "tests/e2e/running/kinds.c"
+PLUGIN = ROOT / "tests/plugin/kinds.c"
 PIPELINE = """version: 1
 pipeline: kinds
 plugins: [libkinds.so]
