@@ -40,7 +40,7 @@ static const mr_option options[] = {
     {.name = "again", .kind = MR_OPTION_DURATION, .offset = FIELD(again_ns), .fallback = "0s", .max = 86400e9 * 365,
      .choices = again_words,
      .help = "least time between two frames that the same class lets through; 0s: every frame passes; gone: one "
-             "passes, and the next one after frames have lacked the class for the time of `for`"},
+             "passes, and the next one after frames have lacked the class for as long as `for` says"},
     {.name = "not", .kind = MR_OPTION_BOOL, .offset = FIELD(not), .fallback = "false",
      .help = "lets through frames that have none of the classes, for `for`, instead"},
     MR_OPTIONS_END};

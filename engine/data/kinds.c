@@ -17,6 +17,7 @@ static const struct {
     [MR_FIELD_BOOL] = {"bool", sizeof(bool), 1},    [MR_FIELD_I32] = {"i32", sizeof(int32_t), 4},
     [MR_FIELD_I64] = {"i64", sizeof(int64_t), 8},   [MR_FIELD_F32] = {"f32", sizeof(float), 4},
     [MR_FIELD_F64] = {"f64", sizeof(double), 8},    [MR_FIELD_TEXT] = {"text", sizeof(const char *), 4},
+    [MR_FIELD_TIME] = {"time", sizeof(int64_t), 8}, [MR_FIELD_DATE] = {"date", sizeof(int64_t), 8},
 };
 
 size_t mr_field_bytes(mr_field_type type) {

@@ -96,6 +96,14 @@ static const char unchanged[] = "nothing to change: it has these options";
 
 typedef int give_place(mr_graph *graph, mr_newcomer *newcomer);
 
+/* What the file holds may have changed, though its name has not. */
+static bool names_secret(const mr_spec_added *added) {
+    for (size_t i = 0; i < added->option_count; i++)
+        if (strcmp(added->options[i].key, "password_file") == 0)
+            return true;
+    return false;
+}
+
 /* The source would be as it is: `added` has its present options as `node`. */
 static bool changes_nothing(const mr_pipeline *pipeline, const mr_spec_added *added, const mr_newcomer *newcomer) {
     char before[MR_DIGEST_TEXT], after[MR_DIGEST_TEXT];
@@ -107,7 +115,7 @@ static bool changes_nothing(const mr_pipeline *pipeline, const mr_spec_added *ad
 static int bring(mr_pipeline *pipeline, const mr_spec_added *added, give_place *give, mr_diagnostics *diagnostics) {
     mr_newcomer newcomer = {0};
     int status = prove(pipeline, added, &newcomer, diagnostics);
-    bool sets = give == mr_seat_replace && added->option_count;
+    bool sets = give == mr_seat_replace && added->option_count && !names_secret(added);
     bool same = !status && sets && changes_nothing(pipeline, added, &newcomer);
     if (same)
         mr_diagnose(diagnostics, MR_SEVERITY_WARNING, MR_OK, (mr_place){0}, NULL, "%s", unchanged);

@@ -290,7 +290,7 @@ int mr_spec_read_plugins(mr_spec_parser *p) {
     if (!p->params->plugins && names.count > 0) {
         p->plugins_broken = true;
         mr_spec_error(p, value->key_place,
-                      "plugins run code of theirs: `--plugins` loads them, in a program mr_pipeline_params.plugins",
+                      "plugins run their own code: `--plugins` loads them; a program sets mr_pipeline_params.plugins",
                       "plugins: this command does not load plugins that a pipeline names");
         return MR_OK;
     }

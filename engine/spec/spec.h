@@ -34,7 +34,7 @@ enum {
 
 /* The pattern of ids of sources and stages, as a regular expression (ECMA 262). */
 #define MR_SPEC_ID "^(?!sources$)[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$"
-/* Of sources: letters of any language. */
+/* The same for sources, which may have letters of any language. */
 #define MR_SPEC_SOURCE_ID                                                                                           \
     "^(?!sources$)[^\\u0000-/:-@\\[-^`{-\\u00a0][^\\u0000-,./:-@\\[-^`{-\\u00a0]{0,63}$"
 /* The pattern of names of devices under `devices`: such an id, or a device's own. */

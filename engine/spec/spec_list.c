@@ -133,7 +133,7 @@ static int read_list(reading *r, const char *path) {
         return MR_ERROR_MEMORY;
     for (const mr_yaml *node = root->first; node; node = node->next) {
         check_id(r, node);
-        /* Of a list with very many errors not every source need be looked at. */
+        /* A list with very many errors need not be checked to its end. */
         if (!mr_diagnostics_full(r->diagnostics) && check_options(r, node))
             return MR_ERROR_MEMORY;
         if (add(r, node))

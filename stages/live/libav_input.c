@@ -259,7 +259,7 @@ static int tap_packets(mr_libav_input *input) {
     avio_seek(from, -1, SEEK_CUR);
     if (first == SYNC && mr_ts_tap_open(&input->tap, from) < 0)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
-    int status = first == SYNC ? MR_OK : mr_index_bound_open(&input->index, from, input->params->url, 0);
+    int status = first == SYNC ? MR_OK : mr_index_bound_open(&input->index, from, NULL, input->params->url, 0);
     input->format->pb = input->tap ? input->tap : input->index.tap;
     return status;
 }

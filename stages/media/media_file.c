@@ -37,7 +37,7 @@ static const char *const readable[] = {
 static const char *const following[] = {
     "hls",        "applehttp", "dash",        "concat",   "sdp",   "rtsp", "imf", "webm_dash_manifest",
     "ffmetadata", "redir",     "vapoursynth", "avisynth", "lavfi", "rtp",  "smil"};
-static const char *const mp4[] = {"mp4"}, *const indexed[] = {"mp4", "matroska"};
+static const char *const mp4[] = {"mp4"}, *const indexed[] = {"mp4", "matroska", "mxf"};
 
 static const AVRational nanoseconds = {1, 1000000000};
 
@@ -47,7 +47,7 @@ typedef struct file_reader {
     mr_input input;
     const AVInputFormat *kind;
     AVIOContext *tap; /* of a transport stream, in front of input.avio; else NULL */
-    mr_index_bound index; /* of MP4 and Matroska, likewise */
+    mr_index_bound index; /* of MP4, Matroska and MXF, likewise */
     AVFormatContext *format;
     AVStream *stream;
     AVPacket *packet;
@@ -96,8 +96,8 @@ static int choose_format(file_reader *reader) {
     if (!named(kind, readable, sizeof readable / sizeof *readable))
         return mr_fail(MR_ERROR_DATA, "%s: is not a video or image of a supported format (%s)", path,
                        kind->long_name);
-    return named(kind, indexed, 2) ? mr_index_bound_open(&reader->index, reader->input.avio, path, reader->input.bytes)
-                               : MR_OK;
+    return named(kind, indexed, 3) ? mr_index_bound_open(&reader->index, reader->input.avio, kind->name, path,
+                                                         reader->input.bytes) : MR_OK;
 }
 
 /* The status for an error of libavformat. Demuxers answer a damaged file with "out of memory" or "input/output

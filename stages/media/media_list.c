@@ -438,7 +438,6 @@ int mr_image_list_make_rows(mr_image_list *list, const char *path) {
     return status;
 }
 
-
 bool mr_image_list_says(const mr_image_list *list, char text[MR_IMAGE_LIST_TEXT]) {
     char left[MR_LEFT_OUT_TEXT];
     if (!mr_left_out_any(&list->left))

@@ -148,7 +148,9 @@ static bool is_wanted(const mr_gallery *gallery, slot *at, const mr_frame *frame
 
 static char *copy_record(mr_gallery *gallery, const mr_frame *frame) {
     size_t bytes = 0;
-    const char *text = mr_record_make(&gallery->record, gallery->params.stage, frame, &bytes);
+    const mr_recorded recorded = {
+        .frame = frame, .source = mr_stage_source_id(gallery->params.stage, frame->identity.source)};
+    const char *text = mr_record_make(&gallery->record, &recorded, &bytes);
     char *copy = mr_alloc(bytes + 1);
     if (copy) {
         memcpy(copy, text, bytes);

@@ -1,41 +1,63 @@
-/* csv: a header and one row for each class of each frame (RFC 4180, lines end in CR LF). A frame without classes
- * has one row in which those fields are empty. All rows of a frame are written as one record. */
+/* csv: a header and one row for each class of each frame, or element of another kind (RFC 4180, lines end in CR LF). A
+ * frame without any has one row in which those fields are empty. All rows of a frame are written as one record. */
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/base/clock.h"
 #include "engine/base/memory.h"
 #include "engine/base/utf8.h"
 #include "stages/list.h"
+#include "stages/sink/fields.h"
 #include "stages/sink/text_sink.h"
 
 typedef struct options {
     mr_text_options text;
     bool captured, id, state, escape_formulas;
+    const char *results;
 } options;
 
 typedef struct state {
     mr_text_sink sink;
+    const mr_result_kind *kind; /* of the results that rows are of */
+    char *header;
     char *text; /* the record in the making; grows to the longest one and stays */
     size_t bytes, capacity;
     bool failed; /* it could not grow */
     bool escapes; /* escape_formulas */
-    char header[128];
 } state;
 
-static int negotiate(mr_negotiation *negotiation) {
-    return mr_text_sink_negotiate(negotiation);
+/* ---- kinds of results -------------------------------------------------------------------------------------------- */
+
+/* The kind that rows are of: the one that is asked for, else classes, else the newest with elements. NULL: no stage
+ * before it gives the one that is asked for. */
+static const mr_result_kind *choose_kind(const mr_planned_input *input, const char *wanted) {
+    const mr_result_kind *classes = mr_kind_classes(), *other = NULL;
+    for (const mr_planned_result *one = input->results; one; one = one->next) {
+        if (!one->kind->fields)
+            continue;
+        if (wanted ? strcmp(one->kind->name, wanted) == 0 : one->kind == classes)
+            return one->kind;
+        other = other ? other : one->kind;
+    }
+    if (wanted)
+        return strcmp(wanted, classes->name) == 0 ? classes : NULL;
+    return other && !input->more_results ? other : classes;
 }
 
-static int open_sink(mr_stage *self) {
-    const options *given = self->options;
-    state *at = self->state;
-    const mr_text_form form = {mr_written_take_row, mr_written_finish_rows, at->header, "\r\n"};
-    at->escapes = given->escape_formulas;
-    snprintf(at->header, sizeof at->header, "source,epoch,seq,sub,pts,file,label,rank,index,class,score%s%s%s\r\n",
-             given->captured ? ",captured" : "", given->id ? ",id" : "", given->state ? ",state" : "");
-    return mr_text_sink_open(self, &form);
+static int negotiate(mr_negotiation *n) {
+    const options *given = n->options;
+    const mr_result_kind *kind = choose_kind(&n->inputs[0], given->results);
+    if (!kind)
+        return mr_refuse(n, "results", "no stage before it gives results of the kind \"%s\"", given->results);
+    for (const mr_planned_result *one = n->inputs[0].results; one && !given->results; one = one->next)
+        if (one->kind->fields && one->kind != kind) {
+            mr_warn(n, NULL, NULL, "it has rows for %s only; for those of %s add a csv with results: %s", kind->name,
+                    one->kind->name, one->kind->name);
+            break;
+        }
+    return mr_text_sink_negotiate(n);
 }
+
+/* ---- text -------------------------------------------------------------------------------------------------------- */
 
 static void add(state *at, const char *text, size_t bytes) {
     if (at->capacity - at->bytes < bytes) {
@@ -62,7 +84,7 @@ static void add_characters(state *at, const char *text) {
 }
 
 /* A field that holds a comma, a quote or a line break stands in quotes, its own quotes doubled. */
-static void add_text(state *at, const char *text, const char *end) {
+static void add_text(state *at, const char *text) {
     text = text ? text : "";
     const char *quote = strpbrk(text, ",\"\r\n") ? "\"" : "";
     add(at, quote, strlen(quote));
@@ -70,57 +92,84 @@ static void add_text(state *at, const char *text, const char *end) {
         add(at, "'", 1);
     add_characters(at, text);
     add(at, quote, strlen(quote));
-    add(at, end, strlen(end));
 }
 
-static void add_integer(state *at, int64_t value) {
-    char text[MR_NUMBER_TEXT];
-    add(at, text, (size_t)snprintf(text, sizeof text, "%lld,", (long long)value));
+/* The name of the column if `base` is NULL. */
+static void add_cell(state *at, const mr_field *field, const void *base) {
+    char text[MR_VALUE_TEXT];
+    if (at->bytes && at->text[at->bytes - 1] != '\n')
+        add(at, ",", 1);
+    if (!base)
+        add_text(at, field->column ? field->column : field->name);
+    else if (field->type == MR_FIELD_TEXT)
+        add_text(at, *(const char *const *)(const void *)((const char *)base + field->offset));
+    else
+        add(at, text, mr_value_text(text, field, base));
 }
 
-static const char *state_of(const mr_frame *frame) {
-    return frame->flags & MR_FRAME_AWAY ? "away" : mr_frame_is_damaged(frame) ? "damaged" : "";
+static void add_field(state *at, const char *name, const mr_record_values *values) {
+    const mr_record_field *one = mr_record_field_at(0);
+    for (size_t i = 1; one && strcmp(one->field.name, name) != 0; i++)
+        one = mr_record_field_at(i);
+    add_cell(at, &one->field, values);
 }
 
-static void add_row(state *at, const mr_stage *self, const mr_frame *frame, const mr_class *one, size_t rank) {
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
+
+/* What a row has beside the record's fields. */
+typedef struct cells {
+    int64_t rank;
+    const char *state, *none;
+} cells;
+static const mr_field rank_cell = {.name = "rank", .type = MR_FIELD_I64, .offset = offsetof(cells, rank)};
+static const mr_field state_cell = {.name = "state", .type = MR_FIELD_TEXT, .offset = offsetof(cells, state)};
+static const mr_field no_cell = {.name = "", .type = MR_FIELD_TEXT, .offset = offsetof(cells, none)};
+
+/* A row of element `index` of `result`, or with empty cells if that is NULL. Without values: the header. */
+static void add_row(const mr_stage *self, const mr_record_values *values, const mr_result *result, size_t index) {
+    static const char *const first[] = {"source", "epoch", "seq", "sub", "pts", "file", "label"};
     const options *given = self->options;
-    char text[MR_NUMBER_TEXT];
-    add_text(at, mr_stage_source_id(self, frame->identity.source), ",");
-    add_integer(at, frame->identity.epoch);
-    add_integer(at, (int64_t)frame->identity.seq);
-    add_integer(at, frame->identity.sub);
-    add(at, text, mr_seconds_text(text, frame->pts_ns));
-    add(at, ",", 1);
-    add_text(at, mr_frame_file(frame), ",");
-    add_text(at, mr_frame_label(frame), ",");
-    if (one) {
-        add_integer(at, (int64_t)rank);
-        add_integer(at, one->index);
-        add_text(at, one->label, ",");
-        add(at, text, mr_float_text(text, one->score));
-    } else {
-        add(at, ",,,", 3);
-    }
-    if (given->captured) {
-        char date[MR_DATE_TEXT];
-        add(at, ",", 1);
-        add_text(at, frame->captured_ns ? mr_date_text(date, frame->captured_ns) : "", "");
-    }
-    if (given->id) {
-        add(at, ",", 1);
-        add_text(at, mr_frame_id(frame), "");
-    }
-    if (given->state) {
-        add(at, ",", 1);
-        add_text(at, state_of(frame), "");
-    }
+    state *at = self->state;
+    const cells own = {.rank = (int64_t)index + 1,
+                       .state = !values ? "" : values->away ? "away" : values->damaged ? "damaged" : ""};
+    const char *element = result ? (const char *)result->data + index * at->kind->element_bytes : NULL;
+    const bool empty = values && !result;
+    for (size_t i = 0; i < sizeof first / sizeof *first; i++)
+        add_field(at, first[i], values);
+    add_cell(at, empty ? &no_cell : &rank_cell, values ? &own : NULL);
+    for (const mr_field *field = at->kind->fields; field->name; field++)
+        add_cell(at, empty ? &no_cell : field, empty ? (const void *)&own : element);
+    if (given->captured)
+        add_field(at, "captured", values);
+    if (given->id)
+        add_field(at, "id", values);
+    if (given->state)
+        add_cell(at, &state_cell, values ? &own : NULL);
     add(at, "\r\n", 2);
+}
+
+static int open_sink(mr_stage *self) {
+    const options *given = self->options;
+    state *at = self->state;
+    at->kind = choose_kind(&self->inputs[0], given->results);
+    at->escapes = given->escape_formulas;
+    add_row(self, NULL, NULL, 0);
+    add(at, "", 1);
+    if (at->failed)
+        return mr_fail(MR_ERROR_MEMORY, "%s: no memory for the header", self->id);
+    at->header = at->text;
+    at->text = NULL;
+    at->bytes = at->capacity = 0;
+    const mr_text_form form = {mr_written_take_row, mr_written_finish_rows, at->header, "\r\n"};
+    return mr_text_sink_open(self, &form);
 }
 
 static int process(mr_stage *self, mr_io *io) {
     state *at = self->state;
     const mr_frame *frame = mr_io_input(io);
-    const mr_result *result = mr_frame_result(frame, mr_kind_classes(), NULL);
+    const mr_result *result = mr_frame_result(frame, at->kind, NULL);
+    const mr_recorded recorded = {.frame = frame, .source = mr_stage_source_id(self, frame->identity.source)};
+    const mr_record_values values = mr_record_values_of(&recorded);
     int answer;
     if (!mr_text_sink_ready(self, io, &answer))
         return answer;
@@ -128,9 +177,9 @@ static int process(mr_stage *self, mr_io *io) {
         return MR_DONE;
     at->bytes = 0;
     if (!result || result->count == 0)
-        add_row(at, self, frame, NULL, 0);
+        add_row(self, &values, NULL, 0);
     for (size_t i = 0; result && i < result->count; i++)
-        add_row(at, self, frame, &result->classes[i], i + 1);
+        add_row(self, &values, result, i);
     if (at->failed)
         return mr_output_failed(io, frame, mr_fail(MR_ERROR_MEMORY, "%s: no memory for a row", self->id));
     return mr_text_sink_put(self, io, frame, at->text, at->bytes);
@@ -141,10 +190,11 @@ static void close_sink(mr_stage *self) {
     state *at = self->state;
     mr_text_sink_close(self);
     mr_free(at->text);
+    mr_free(at->header);
     *at = (state){0};
 }
 
-static const mr_port inputs[] = {{.name = "in", .help = "frames with classes"}, {0}};
+static const mr_port inputs[] = {{.name = "in", .help = "frames with results"}, {0}};
 
 static const mr_option option_table[] = {
     MR_TEXT_SINK_OPTIONS,
@@ -152,6 +202,9 @@ static const mr_option option_table[] = {
      .help = "one more column: when the picture was taken, if its source tells (media: clock)"},
     {.name = "id", .kind = MR_OPTION_BOOL, .offset = offsetof(options, id), .fallback = "false",
      .help = "one more column: what the program that sent the frame calls it (zmq.pull, zmq.sub)"},
+    {.name = "results", .kind = MR_OPTION_STRING, .offset = offsetof(options, results), .example = "boxes",
+     .help = "the kind of results that rows are of, such as one of a plugin; default: classes, or the kind that the "
+             "stages before give if they give no classes. The fields of the kind are the columns after rank"},
     {.name = "state", .kind = MR_OPTION_BOOL, .offset = offsetof(options, state), .fallback = "false",
      .help = "one more column, the last: damaged (decode: damaged: mark), away (media: on_away: picture), else empty"},
     {.name = "escape_formulas", .kind = MR_OPTION_BOOL, .offset = offsetof(options, escape_formulas),

@@ -21,23 +21,24 @@ static int negotiate(mr_negotiation *negotiation) {
 
 static int open_sink(mr_stage *self) {
     static const mr_text_form form = {.take = mr_written_take_line, .line_end = "\n"};
-    const options *given = self->options;
     state *at = self->state;
-    at->record = (mr_record){.features = given->features, .tensors = given->tensors};
     int status = mr_record_open(&at->record);
     return status ? status : mr_text_sink_open(self, &form);
 }
 
 static int process(mr_stage *self, mr_io *io) {
     state *at = self->state;
+    const options *given = self->options;
     const mr_frame *frame = mr_io_input(io);
+    const mr_recorded recorded = {.frame = frame, .source = mr_stage_source_id(self, frame->identity.source),
+                                  .features = given->features, .tensors = given->tensors};
     size_t bytes;
     int answer;
     if (!mr_text_sink_ready(self, io, &answer))
         return answer;
     if (mr_text_sink_has(self, frame))
         return MR_DONE;
-    const char *line = mr_record_make(&at->record, self, frame, &bytes);
+    const char *line = mr_record_make(&at->record, &recorded, &bytes);
     return mr_text_sink_put(self, io, frame, line, bytes);
 }
 

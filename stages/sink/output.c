@@ -316,6 +316,16 @@ size_t mr_float_text(char text[MR_NUMBER_TEXT], float value) {
     return use_point(text);
 }
 
+size_t mr_double_text(char text[MR_NUMBER_TEXT], double value) {
+    text[0] = 0;
+    if (!(value - value == 0))
+        return 0;
+    snprintf(text, MR_NUMBER_TEXT, "%.15g", value);
+    if (strtod(text, NULL) != value)
+        snprintf(text, MR_NUMBER_TEXT, "%.17g", value);
+    return use_point(text);
+}
+
 size_t mr_seconds_text(char text[MR_NUMBER_TEXT], int64_t time_ns) {
     text[0] = 0;
     if (time_ns == MR_NO_TIME)

@@ -81,6 +81,8 @@ enum { MR_NUMBER_TEXT = 32 };
 /* A decimal of eight digits, or nine where eight do not read back as the same float; "" if it is not finite. With a
  * point, whatever the locale. Returns the length. */
 size_t mr_float_text(char text[MR_NUMBER_TEXT], float value);
+/* The same of a double: 15 digits, or 17. */
+size_t mr_double_text(char text[MR_NUMBER_TEXT], double value);
 /* Nanoseconds as seconds, exactly: "1.033333333", "2"; "" for MR_NO_TIME. Returns the length. */
 size_t mr_seconds_text(char text[MR_NUMBER_TEXT], int64_t time_ns);
 /* Element `index` of a dense array as text, as in mr_float_text. */

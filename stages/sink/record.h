@@ -1,4 +1,4 @@
-/* The record of a frame, one line of JSON: jsonl writes it to a file, zmq.pub and zmq.push send it in messages.
+/* The record of a frame as one line of JSON: jsonl writes it to a file, zmq.pub and zmq.push send it in messages.
  *
  * A record is made in the generator's buffer, which grows to the longest one and then stays: nothing is allocated for a
  * frame whose names are UTF-8. Numbers are written so that they read back as the same value. One thread at a time. */
@@ -7,19 +7,16 @@
 
 #include <yajl/yajl_gen.h>
 
-#include "millrace/stage.h"
+#include "stages/sink/fields.h"
 
 typedef struct mr_record {
-    bool features, tensors; /* also the tensor that is the frame's payload, and its named ones; set before opening */
-    const char *format;     /* of the payload that goes with the next one; NULL: none */
+    mr_encoder encoder;
     yajl_gen json;
 } mr_record;
 
 int mr_record_open(mr_record *record);
 /* The line, with the newline at its end; valid until the next one is made. */
-const char *mr_record_make(mr_record *record, const mr_stage *self, const mr_frame *frame, size_t *bytes);
-/* The same of the end of a source: {"source": ..., "end": true}. */
-const char *mr_record_make_end(mr_record *record, const char *source, size_t *bytes);
+const char *mr_record_make(mr_record *record, const mr_recorded *recorded, size_t *bytes);
 /* All zero is closed. */
 void mr_record_close(mr_record *record);
 

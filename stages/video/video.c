@@ -179,8 +179,9 @@ const mr_stage_type mr_video_stage = {
             "of a camera that does so all the time, pictures are dropped as \"changes too often\". "
             "While a receiver cannot be reached packets are dropped as \"no receiver\". Still pictures of on_away: "
             "picture are left out (\"away\") if they come from media; from encode they are pictures like others. "
-            "Times in a file count from its first picture. A Matroska file has its length and its index once it is "
-            "finished. Messages show only the scheme and the host of an address.",
+            "Times in a file count from its first picture. Pictures that an edit list hides (a trimmed MP4) are shown "
+            "in the copy, since others need them. A Matroska file has its length and its index once it is finished. "
+            "Messages show only the scheme and the host of an address.",
     .inputs = inputs,
     .options = options,
     .options_bytes = sizeof(mr_video_options),

@@ -6,221 +6,189 @@
 
 #include "engine/base/memory.h"
 #include "engine/base/utf8.h"
-#include "proto/results.pb-c.h"
-#include "stages/sink/output.h"
 
-typedef Millrace__Results__Record record;
-typedef Millrace__Results__Class class;
-typedef Millrace__Results__Classes classes;
-typedef Millrace__Results__Tensor tensor;
+enum { MOST_DEPTH = 4, MOST_VARINT = 10 };
 
-/* Parts of the message in the making, in blocks that are kept for the next one. */
-typedef struct block {
-    struct block *next;
-    size_t bytes, used;
-    max_align_t data[];
-} block;
+/* A message within the record, whose length is not known yet. */
+typedef struct nested {
+    size_t begin; /* of its contents */
+    size_t room;  /* bytes left for the length before them */
+} nested;
 
 struct mr_zmq_message {
-    bool features, tensors;
-    block *blocks; /* the first is the one that is being filled */
-    bool failed;   /* no memory */
-    uint8_t *packed;
-    size_t room;
+    mr_encoder encoder;
+    uint8_t *data;
+    size_t bytes, room;
+    nested nested[MOST_DEPTH];
+    size_t depth;
+    bool failed; /* no memory */
 };
 
-enum { BLOCK_BYTES = 16384 };
+/* ---- bytes ------------------------------------------------------------------------------------------------------- */
 
-int mr_zmq_message_create(mr_zmq_message **message, bool features, bool tensors) {
+/* Room for more bytes; NULL: there is no memory. */
+static uint8_t *extend(mr_zmq_message *at, size_t more) {
+    if (at->room - at->bytes < more) {
+        size_t room = at->bytes + more + at->bytes / 2 + 256;
+        uint8_t *wider = mr_realloc(at->data, room);
+        at->failed |= !wider;
+        if (!wider)
+            return NULL;
+        at->data = wider;
+        at->room = room;
+    }
+    uint8_t *to = at->data + at->bytes;
+    at->bytes += more;
+    return to;
+}
+
+static void put_bytes(mr_zmq_message *at, const void *data, size_t bytes) {
+    uint8_t *to = extend(at, bytes);
+    if (to && bytes)
+        memcpy(to, data, bytes);
+}
+
+/* As protobuf has whole numbers: seven bits a byte, the least first. */
+static size_t make_varint(uint8_t to[MOST_VARINT], uint64_t value) {
+    size_t bytes = 0;
+    for (; value > 127; value >>= 7)
+        to[bytes++] = (uint8_t)(value | 128);
+    to[bytes++] = (uint8_t)value;
+    return bytes;
+}
+
+static void put_varint(mr_zmq_message *at, uint64_t value) {
+    uint8_t text[MOST_VARINT];
+    put_bytes(at, text, make_varint(text, value));
+}
+
+typedef enum wire_type { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 } wire_type;
+
+static void put_tag(mr_zmq_message *at, uint32_t number, wire_type type) {
+    put_varint(at, number << 3 | type);
+}
+
+/* Texts of protobuf are UTF-8; names of files need not be. */
+static void put_text(mr_zmq_message *at, uint32_t number, const char *text) {
+    const size_t length = text ? strlen(text) : 0;
+    if (!length)
+        return;
+    put_tag(at, number, BYTES);
+    put_varint(at, length);
+    char *to = (char *)extend(at, length + 1);
+    if (!to)
+        return;
+    mr_utf8_mend(memcpy(to, text, length + 1));
+    at->bytes--; /* the terminating zero */
+}
+
+/* ---- the encoder ------------------------------------------------------------------------------------------------- */
+
+static void put_fixed(mr_zmq_message *at, uint32_t number, wire_type type, const void *value) {
+    put_tag(at, number, type);
+    put_bytes(at, value, type == FIXED32 ? 4 : 8);
+}
+
+/* A value that is not set has the default of protobuf, and no bytes. */
+static void put_value(mr_encoder *to, const mr_field *field, uint32_t number, const void *base) {
+    mr_zmq_message *at = (mr_zmq_message *)to;
+    const void *value = (const char *)base + field->offset;
+    const bool narrow = field->type == MR_FIELD_I32, single = field->type == MR_FIELD_BOOL;
+    if (!mr_value_is_set(field, base))
+        return;
+    if (field->type == MR_FIELD_TEXT) {
+        put_text(at, number, *(const char *const *)value);
+    } else if (field->type == MR_FIELD_F32 || field->type == MR_FIELD_F64) {
+        put_fixed(at, number, field->type == MR_FIELD_F32 ? FIXED32 : FIXED64, value);
+    } else {
+        const int64_t whole = single ? 1 : narrow ? *(const int32_t *)value : *(const int64_t *)value;
+        const uint64_t bits = (uint64_t)whole;
+        put_tag(at, number, VARINT);
+        /* Dates are sint64: zigzag. */
+        put_varint(at, field->type == MR_FIELD_DATE ? bits << 1 ^ (whole < 0 ? UINT64_MAX : 0) : bits);
+    }
+}
+
+static void open_part(mr_encoder *to, mr_opening what, const char *name, uint32_t number, size_t likely) {
+    mr_zmq_message *at = (mr_zmq_message *)to;
+    uint8_t length[MOST_VARINT];
+    if (what == MR_OPEN_LIST || what == MR_OPEN_GROUPS)
+        return;
+    put_tag(at, number, BYTES);
+    nested *inside = &at->nested[at->depth++];
+    inside->room = make_varint(length, likely);
+    put_bytes(at, length, inside->room);
+    inside->begin = at->bytes;
+    if (what == MR_OPEN_GROUP)
+        put_text(at, 1, name);
+}
+
+static void close_part(mr_encoder *to, mr_opening what) {
+    mr_zmq_message *at = (mr_zmq_message *)to;
+    uint8_t length[MOST_VARINT];
+    if (what == MR_OPEN_LIST || what == MR_OPEN_GROUPS)
+        return;
+    const nested *inside = &at->nested[--at->depth];
+    const size_t bytes = at->bytes - inside->begin, needed = make_varint(length, bytes);
+    if (needed > inside->room)
+        extend(at, needed - inside->room);
+    if (at->failed)
+        return;
+    uint8_t *before = at->data + inside->begin - inside->room;
+    if (needed != inside->room)
+        memmove(before + needed, before + inside->room, bytes);
+    memcpy(before, length, needed);
+    at->bytes = inside->begin - inside->room + needed + bytes;
+}
+
+static void put_array(mr_encoder *to, const mr_format *format, const void *data) {
+    mr_zmq_message *at = (mr_zmq_message *)to;
+    const size_t bytes = mr_tensor_bytes(format);
+    put_text(at, 3, mr_dtype_name(format->dtype));
+    open_part(to, MR_OPEN_ITEM, NULL, 4, 0);
+    for (int32_t i = 0; i < format->rank; i++)
+        put_varint(at, (uint64_t)format->dims[i]);
+    close_part(to, MR_OPEN_ITEM);
+    put_tag(at, 5, BYTES);
+    put_varint(at, bytes);
+    put_bytes(at, data, bytes);
+}
+
+static void put_payload(mr_encoder *to, const char *name, uint32_t number, const mr_format *format, const void *data) {
+    (void)name;
+    open_part(to, MR_OPEN_ITEM, NULL, number, mr_tensor_bytes(format));
+    put_array(to, format, data);
+    close_part(to, MR_OPEN_ITEM);
+}
+
+/* ---- messages ---------------------------------------------------------------------------------------------------- */
+
+int mr_zmq_message_create(mr_zmq_message **message) {
     mr_zmq_message *made = mr_calloc(1, sizeof *made);
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for messages");
-    made->features = features;
-    made->tensors = tensors;
+    made->encoder = (mr_encoder){.value = put_value, .open = open_part, .close = close_part, .array = put_array,
+                                 .payload = put_payload, .by_result = true};
     *message = made;
     return MR_OK;
 }
 
 void mr_zmq_message_destroy(mr_zmq_message **message) {
-    mr_zmq_message *gone = *message;
-    if (!gone)
-        return;
-    for (block *one = gone->blocks; one;) {
-        block *next = one->next;
-        mr_free(one);
-        one = next;
-    }
-    mr_free(gone->packed);
-    mr_free(gone);
+    if (*message)
+        mr_free((*message)->data);
+    mr_free(*message);
     *message = NULL;
 }
 
-/* ---- memory ---------------------------------------------------------------------------------------------------- */
-
-static void forget(mr_zmq_message *at) {
-    for (block *one = at->blocks; one; one = one->next)
-        one->used = 0;
+int mr_zmq_message_make(mr_zmq_message *at, const mr_recorded *recorded, const uint8_t **data, size_t *bytes) {
+    at->bytes = at->depth = 0;
     at->failed = false;
-}
-
-/* Zeroed. */
-static void *take(mr_zmq_message *at, size_t bytes) {
-    size_t padded = (bytes + sizeof(max_align_t) - 1) / sizeof(max_align_t) * sizeof(max_align_t);
-    block *one = at->blocks;
-    while (one && one->bytes - one->used < padded)
-        one = one->next;
-    if (!one) {
-        size_t room = padded > BLOCK_BYTES ? padded : BLOCK_BYTES;
-        one = mr_alloc(sizeof *one + room);
-        if (!one) {
-            at->failed = true;
-            return NULL;
-        }
-        *one = (block){.next = at->blocks, .bytes = room};
-        at->blocks = one;
-    }
-    void *taken = (char *)one->data + one->used;
-    one->used += padded;
-    return memset(taken, 0, bytes);
-}
-
-/* An array of `count` pointers to elements of `bytes` bytes; they stand one behind the other. */
-static void **take_list(mr_zmq_message *at, size_t count, size_t bytes) {
-    void **list = take(at, count * sizeof *list);
-    char *elements = take(at, count * bytes);
-    for (size_t i = 0; list && elements && i < count; i++)
-        list[i] = elements + i * bytes;
-    return elements ? list : NULL;
-}
-
-/* ---- text ------------------------------------------------------------------------------------------------------ */
-
-/* Texts of protobuf are UTF-8; names of files need not be. The field is not const, but only read. */
-static char *text_of(mr_zmq_message *at, const char *text) {
-    const size_t length = text ? strlen(text) : 0;
-    if (!length || mr_utf8_fit(text, length) == length)
-        return (char *)(uintptr_t)(text ? text : "");
-    char *mended = take(at, length + 1);
-    if (!mended)
-        return (char *)(uintptr_t)"";
-    memcpy(mended, text, length);
-    mr_utf8_mend(mended);
-    return mended;
-}
-
-/* ---- the record ------------------------------------------------------------------------------------------------ */
-
-static class **put_classes(mr_zmq_message *at, const mr_result *from, size_t *count) {
-    *count = 0;
-    class **list = (class **)take_list(at, from->count, sizeof(class));
-    for (size_t i = 0; list && i < from->count; i++) {
-        millrace__results__class__init(list[i]);
-        list[i]->index = from->classes[i].index;
-        list[i]->label = text_of(at, from->classes[i].label);
-        list[i]->score = from->classes[i].score;
-    }
-    *count = list ? from->count : 0;
-    return list;
-}
-
-/* The newest of each stage, if several stages gave classes. */
-static void put_stages(mr_zmq_message *at, const mr_frame *frame, record *to) {
-    size_t most = 0;
-    for (const mr_result *one = frame->results; one; one = one->next)
-        most += one->kind == mr_kind_classes();
-    if (most < 2)
-        return;
-    to->classes_by_stage = (classes **)take_list(at, most, sizeof(classes));
-    for (const mr_result *one = frame->results; to->classes_by_stage && one; one = one->next) {
-        if (one->kind != mr_kind_classes() || mr_frame_result(frame, mr_kind_classes(), one->stage) != one)
-            continue;
-        classes *entry = to->classes_by_stage[to->n_classes_by_stage++];
-        millrace__results__classes__init(entry);
-        entry->stage = text_of(at, one->stage);
-        entry->classes = put_classes(at, one, &entry->n_classes);
-    }
-}
-
-static void fill_tensor(mr_zmq_message *at, tensor *to, const mr_format *format, const uint8_t *data) {
-    millrace__results__tensor__init(to);
-    to->dtype = (char *)(uintptr_t)mr_dtype_name(format->dtype);
-    to->shape = take(at, sizeof *to->shape * MR_MAX_RANK);
-    for (int32_t i = 0; to->shape && i < format->rank; i++)
-        to->shape[to->n_shape++] = format->dims[i];
-    to->data.data = (uint8_t *)(uintptr_t)data;
-    to->data.len = mr_tensor_bytes(format);
-}
-
-static void put_tensors(mr_zmq_message *at, const mr_frame *frame, record *to) {
-    size_t count = 0;
-    for (const mr_result *one = frame->results; one; one = one->next)
-        count += one->kind == mr_kind_tensor();
-    to->tensors = count ? (tensor **)take_list(at, count, sizeof(tensor)) : NULL;
-    for (const mr_result *one = frame->results; to->tensors && one; one = one->next) {
-        if (one->kind != mr_kind_tensor())
-            continue;
-        tensor *entry = to->tensors[to->n_tensors++];
-        fill_tensor(at, entry, &one->format, one->data);
-        entry->stage = text_of(at, one->stage);
-        entry->name = text_of(at, one->name);
-    }
-}
-
-static void put_frame(mr_zmq_message *at, const mr_frame *frame, record *to) {
-    const mr_result *newest = mr_frame_result(frame, mr_kind_classes(), NULL);
-    to->epoch = frame->identity.epoch;
-    to->seq = frame->identity.seq;
-    to->sub = frame->identity.sub;
-    if (frame->pts_ns != MR_NO_TIME) {
-        to->time_case = MILLRACE__RESULTS__RECORD__TIME_PTS_NS;
-        to->pts_ns = frame->pts_ns;
-    }
-    to->captured_ns = frame->captured_ns;
-    to->id = text_of(at, mr_frame_id(frame));
-    to->damaged = mr_frame_is_damaged(frame);
-    to->away = frame->flags & MR_FRAME_AWAY;
-    to->file = text_of(at, mr_frame_file(frame));
-    to->label = text_of(at, mr_frame_label(frame));
-    if (newest)
-        to->classes = put_classes(at, newest, &to->n_classes);
-    put_stages(at, frame, to);
-    if (at->features && frame->format.payload == MR_PAYLOAD_TENSOR && (to->features = take(at, sizeof(tensor))))
-        fill_tensor(at, to->features, &frame->format, frame->plane[0].data);
-    if (at->tensors)
-        put_tensors(at, frame, to);
-}
-
-static int pack(mr_zmq_message *at, const record *from, const uint8_t **data, size_t *bytes) {
-    size_t needed = millrace__results__record__get_packed_size(from);
-    if (needed > at->room) {
-        uint8_t *wider = mr_realloc(at->packed, needed + needed / 2);
-        at->failed |= !wider;
-        at->packed = wider ? wider : at->packed;
-        at->room = wider ? needed + needed / 2 : at->room;
-    }
+    mr_record_walk(recorded, &at->encoder);
     if (at->failed)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a message");
-    *bytes = millrace__results__record__pack(from, at->packed);
-    *data = at->packed;
+    *data = at->data;
+    *bytes = at->bytes;
     return MR_OK;
-}
-
-int mr_zmq_message_make(mr_zmq_message *message, const mr_stage *self, const mr_frame *frame, const char *format,
-                        const uint8_t **data, size_t *bytes) {
-    record made = MILLRACE__RESULTS__RECORD__INIT;
-    forget(message);
-    made.source = text_of(message, mr_stage_source_id(self, frame->identity.source));
-    made.format = text_of(message, format);
-    put_frame(message, frame, &made);
-    return pack(message, &made, data, bytes);
-}
-
-int mr_zmq_message_make_end(mr_zmq_message *message, const char *source, const uint8_t **data, size_t *bytes) {
-    record made = MILLRACE__RESULTS__RECORD__INIT;
-    forget(message);
-    made.source = text_of(message, source);
-    made.end = true;
-    return pack(message, &made, data, bytes);
 }
 
 /* ---- the payload ----------------------------------------------------------------------------------------------- */

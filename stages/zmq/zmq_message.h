@@ -3,20 +3,15 @@
 #ifndef MILLRACE_STAGES_ZMQ_ZMQ_MESSAGE_H
 #define MILLRACE_STAGES_ZMQ_ZMQ_MESSAGE_H
 
-#include "millrace/stage.h"
+#include "stages/sink/fields.h"
 
 typedef struct mr_zmq_message mr_zmq_message;
 
-/* features, tensors: as of jsonl. */
-int mr_zmq_message_create(mr_zmq_message **message, bool features, bool tensors);
+int mr_zmq_message_create(mr_zmq_message **message);
 void mr_zmq_message_destroy(mr_zmq_message **message);
 
-/* The bytes of a Record; valid until the next is made. `format`: of the payload part, NULL if there is none.
- * MR_ERROR_MEMORY. */
-int mr_zmq_message_make(mr_zmq_message *message, const mr_stage *self, const mr_frame *frame, const char *format,
-                        const uint8_t **data, size_t *bytes);
-/* The same of the end of a source. */
-int mr_zmq_message_make_end(mr_zmq_message *message, const char *source, const uint8_t **data, size_t *bytes);
+/* The bytes of a Record; valid until the next is made. MR_ERROR_MEMORY. */
+int mr_zmq_message_make(mr_zmq_message *message, const mr_recorded *recorded, const uint8_t **data, size_t *bytes);
 
 /* Writes the format of a frame's payload, as in Record.format, to `text`; NULL if it has no payload. */
 const char *mr_zmq_payload_format(const mr_frame *frame, char text[MR_FORMAT_TEXT]);

@@ -28,10 +28,9 @@ int mr_zmq_sink_open(mr_stage *self, int type, const int *switches) {
     const int yes = 1;
     mr_zmq_unsent_init(&at->unsent, self);
     at->topics = type == ZMQ_XPUB;
-    at->record = (mr_record){.features = given->features, .tensors = given->tensors};
     int status = mr_record_open(&at->record);
     if (!status)
-        status = mr_zmq_message_create(&at->message, given->features, given->tensors);
+        status = mr_zmq_message_create(&at->message);
     if (status || !given->link.endpoint)
         return status;
     status = mr_zmq_link_create(&at->socket, self, &given->link, type, MOST_RECEIVED);
@@ -179,6 +178,20 @@ static const char *topic_of(const mr_stage *self, uint32_t source) {
     return !at->topics ? NULL : given->topic ? given->topic : mr_stage_source_id(self, source);
 }
 
+static int write_record(mr_stage *self, const mr_recorded *recorded, outgoing *message) {
+    const mr_zmq_sink_options *given = self->options;
+    mr_zmq_sink *at = self->state;
+    if (given->encoding == MR_ZMQ_PROTOBUF) {
+        const uint8_t *data = NULL;
+        int status = mr_zmq_message_make(at->message, recorded, &data, &message->bytes);
+        message->record = data;
+        return status;
+    }
+    message->record = mr_record_make(&at->record, recorded, &message->bytes);
+    message->bytes--; /* the newline */
+    return MR_OK;
+}
+
 int mr_zmq_sink_process(mr_stage *self, mr_io *io) {
     const mr_zmq_sink_options *given = self->options;
     mr_zmq_sink *at = self->state;
@@ -187,16 +200,9 @@ int mr_zmq_sink_process(mr_stage *self, mr_io *io) {
     const char *format = given->payload == MR_ZMQ_PAYLOAD_RAW ? mr_zmq_payload_format(frame, text) : NULL;
     outgoing message = {.io = io, .frame = frame, .source = frame->identity.source, .payload = format,
                         .topic = topic_of(self, frame->identity.source)};
-    int status = MR_OK;
-    if (given->encoding == MR_ZMQ_PROTOBUF) {
-        const uint8_t *data = NULL;
-        status = mr_zmq_message_make(at->message, self, frame, format, &data, &message.bytes);
-        message.record = data;
-    } else {
-        at->record.format = format;
-        message.record = mr_record_make(&at->record, self, frame, &message.bytes);
-        message.bytes--; /* the newline */
-    }
+    const mr_recorded recorded = {.frame = frame, .source = mr_stage_source_id(self, frame->identity.source),
+                                  .format = format, .features = given->features, .tensors = given->tensors};
+    int status = write_record(self, &recorded, &message);
     if (!status)
         status = send_all(self, &message);
     if (status == MR_ERROR_AGAIN)
@@ -256,20 +262,12 @@ static int push_end(mr_stage *self, const outgoing *message) {
 }
 
 static int send_end(mr_stage *self, mr_io *io, uint32_t source) {
-    const mr_zmq_sink_options *given = self->options;
     mr_zmq_sink *at = self->state;
-    const char *id = mr_stage_source_id(self, source);
+    const mr_recorded recorded = {.source = mr_stage_source_id(self, source)};
     outgoing message = {.io = io, .source = source, .topic = topic_of(self, source)};
-    if (given->encoding == MR_ZMQ_PROTOBUF) {
-        const uint8_t *data = NULL;
-        int status = mr_zmq_message_make_end(at->message, id, &data, &message.bytes);
-        if (status)
-            return status;
-        message.record = data;
-    } else {
-        message.record = mr_record_make_end(&at->record, id, &message.bytes);
-        message.bytes--; /* the newline */
-    }
+    int status = write_record(self, &recorded, &message);
+    if (status)
+        return status;
     return at->topics ? publish_end(self, &message) : push_end(self, &message);
 }
 

@@ -242,6 +242,12 @@ def transport():
     put("ts", "gap", b"\x10\x03\1\0" + data.getvalue()[:188 * 6] + data.getvalue()[188 * 7:])
 
 
+def mxf():
+    key = bytes.fromhex("060e2b34025301010d01020101100100")
+    items = struct.pack(">2HQ2HQ2HI", 0x3f0d, 8, 1000, 0x3f0c, 8, 0, 0x3f05, 4, 0)
+    put("mxf", "segments", b"\7" + (key + b"\x83\0\0" + bytes([len(items)]) + items) * 2)
+
+
 def indexes():
     """MP4 with its index at the end and in fragments, QuickTime, Matroska and WebM as a live stream."""
     for name, kind, options in (("plain", "mp4", {}), ("fragments", "mp4", {"movflags": "frag_keyframe+empty_moov"}),
@@ -315,6 +321,7 @@ coded = streams()
 rtsp(coded)
 transport()
 indexes()
+mxf()
 networks()
 heads()
 if len(sys.argv) > 2:

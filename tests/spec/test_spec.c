@@ -250,7 +250,7 @@ static void plugins_are_loaded_only_if_allowed(void **state) {
     mr_spec *spec = parse("version: 1\npipeline: p\nplugins: libmine.so\nsources: {lobby: {uri: a.mp4}}\n"
                           "stages:\n  mine: {input: lobby}\n", &no_wishes,
                           "dir/p.yaml:3:1: error: plugins: this command does not load plugins that a pipeline names\n"
-                          "    hint: plugins run code of theirs: `--plugins` loads them, in a program "
+                          "    hint: plugins run their own code: `--plugins` loads them; a program sets "
                           "mr_pipeline_params.plugins\n");
     assert_true(spec->broken && spec->stages[0].broken);
     mr_spec_destroy(&spec);

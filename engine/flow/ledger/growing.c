@@ -47,6 +47,5 @@ size_t mr_growing_next(const mr_growing *array, size_t index) {
 
 void mr_growing_fini(mr_growing *array) {
     for (int i = 0; i < MR_GROWING_CHUNKS; i++)
-        mr_free(load(array, (unsigned)i));
-    *array = (mr_growing){0};
+        mr_free(atomic_exchange(&array->chunk[i], NULL));
 }

@@ -36,6 +36,16 @@ typedef enum mr_spec_level {
 /* The table of a level. It ends with an element whose name is NULL, and lives as long as the process. */
 MR_API const mr_option *mr_spec_keys(mr_spec_level level);
 
+/* ---- records ---------------------------------------------------------------------------------------------------- */
+
+/* One field of the record that jsonl, zmq.pub and zmq.push write of a frame, and csv as a column. */
+typedef struct mr_record_field {
+    mr_field field;  /* its offset is private; the type MR_FIELD_TYPES: a list */
+    uint32_t number; /* in message Record of proto/results.proto */
+} mr_record_field;
+/* The fields in the order of JSON, from 0 on; NULL past the last. */
+MR_API const mr_record_field *mr_record_field_at(size_t index);
+
 /* ---- options ---------------------------------------------------------------------------------------------------- */
 
 /* Enough room for a text of the functions below. */

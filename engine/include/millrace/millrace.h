@@ -36,7 +36,7 @@
 extern "C" {
 #endif
 
-/* Of the library that was linked; MILLRACE_VERSION is that of these headers. */
+/* The version of the library that was linked; MILLRACE_VERSION is that of these headers. */
 MR_API const char *mr_version(void);
 
 /* The stage types that come with millrace, ended by NULL. A program with stages of its own passes a longer list. */

@@ -51,6 +51,8 @@ typedef enum mr_field_type {
     MR_FIELD_F32,  /* float */
     MR_FIELD_F64,  /* double */
     MR_FIELD_TEXT, /* const char *, UTF-8; NULL: none */
+    MR_FIELD_TIME, /* int64_t, nanoseconds, in records as seconds; MR_NO_TIME: none */
+    MR_FIELD_DATE, /* int64_t, nanoseconds since 1970 (UTC), in JSON and CSV as RFC 3339 has it; 0: none */
     MR_FIELD_TYPES
 } mr_field_type;
 

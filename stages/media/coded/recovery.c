@@ -100,25 +100,6 @@ static void keep_sequence(mr_recovery *r, unsigned number, mr_recovery_sequence 
         r->sequences[number] = read;
 }
 
-/* From pic_order_cnt_type up to frame_mbs_only_flag. */
-static bool read_may_be_fields(mr_bits bits) {
-    const unsigned order = mr_bits_golomb(&bits);
-    if (order == 0) {
-        mr_bits_golomb(&bits);
-    } else if (order == 1) {
-        mr_bits_read(&bits, 1);
-        mr_bits_golomb(&bits); /* signed ones are as long */
-        mr_bits_golomb(&bits);
-        for (unsigned left = mr_bits_golomb(&bits); left > 0 && !bits.short_of; left--)
-            mr_bits_golomb(&bits);
-    }
-    mr_bits_golomb(&bits); /* number of reference frames */
-    mr_bits_read(&bits, 1);
-    mr_bits_golomb(&bits); /* width and height */
-    mr_bits_golomb(&bits);
-    return !mr_bits_read(&bits, 1) || bits.short_of;
-}
-
 /* Of frame_num, or of the picture order count; too many, if that is not one of the standard. */
 static uint8_t bits_of_number(unsigned coded) {
     return coded > 12 ? UINT8_MAX : (uint8_t)(coded + 4);
@@ -140,7 +121,6 @@ static void note_sps(mr_recovery *r, mr_bits bits) {
             pass_scaling(&bits, chroma == 3 ? 12 : 8);
     }
     mr_recovery_sequence read = {.bits = bits_of_number(mr_bits_golomb(&bits)), .planes = planes};
-    read.fields = read_may_be_fields(bits);
     read.reorder = mr_reorder_read_h264(bits, profile, constraints);
     read.known = true;
     keep_sequence(r, number, read, &bits);
@@ -235,7 +215,7 @@ static void read_slice(const mr_recovery *r, picture *to, mr_nal one) {
     if (sequence->planes)
         mr_bits_read(&bits, 2);
     to->number = mr_bits_read(&bits, sequence->bits);
-    to->field = sequence->fields && mr_bits_read(&bits, 1);
+    to->field = sequence->reorder.fields && mr_bits_read(&bits, 1);
     to->bits = bits.short_of ? 0 : sequence->bits;
     to->begins = needs_no_other(false, one);
     to->refers = kind != INTRA && kind != SWITCHING_INTRA;

@@ -32,7 +32,6 @@ typedef struct mr_recovery_sequence {
     bool known;
     uint8_t bits;      /* of frame_num, or of the picture order count; 0: not known */
     bool planes;       /* separate_colour_plane_flag */
-    bool fields;       /* pictures may be fields */
     mr_reorder reorder;
 } mr_recovery_sequence;
 

@@ -82,25 +82,29 @@ static bool cannot_reorder(unsigned profile, unsigned constraints) {
 
 mr_reorder mr_reorder_read_h264(mr_bits bits, unsigned profile, unsigned constraints) {
     enum { AS_DECODED = 2 };
+    mr_reorder read = {.sure = true};
     const unsigned order = read_order(&bits), references = mr_bits_golomb(&bits);
     mr_bits_read(&bits, 1);
     mr_bits_golomb(&bits); /* width and height */
     mr_bits_golomb(&bits);
-    if (!mr_bits_read(&bits, 1))
+    read.fields = !mr_bits_read(&bits, 1) || bits.short_of;
+    if (read.fields)
         mr_bits_read(&bits, 1);
     mr_bits_read(&bits, 1);
     if (mr_bits_read(&bits, 1))
         for (int i = 0; i < 4; i++)
             mr_bits_golomb(&bits);
-    const size_t use_at = bits.short_of ? 0 : bits.at;
-    if (order == AS_DECODED || cannot_reorder(profile, constraints))
-        return (mr_reorder){.sure = !bits.short_of, .use_at = use_at};
+    read.use_at = bits.short_of ? 0 : bits.at;
+    if (order == AS_DECODED || cannot_reorder(profile, constraints)) {
+        read.sure = !bits.short_of;
+        return read;
+    }
     const int depth = mr_bits_read(&bits, 1) ? read_usability(&bits) : -1;
-    if (depth >= 0)
-        return (mr_reorder){.depth = (uint8_t)depth, .sure = true, .use_at = use_at};
+    read.sure = depth >= 0;
     /* One that is shown before others needs two references, or has at least one that is shown after it. */
-    return (mr_reorder){.depth = references > MOST ? MOST : references > 0 ? (uint8_t)(references - 1) : 0,
-                        .use_at = use_at};
+    const unsigned guessed = references > MOST ? MOST : references > 0 ? references - 1 : 0;
+    read.depth = (uint8_t)(read.sure ? (unsigned)depth : guessed);
+    return read;
 }
 
 /* ---- HEVC -------------------------------------------------------------------------------------------------------- */

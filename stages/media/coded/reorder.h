@@ -1,4 +1,5 @@
-/* How many pictures are decoded before one that is shown before them, by a sequence's parameters. Pure functions. */
+/* How many pictures are decoded before one that is shown before them, and more, by a sequence's parameters. Pure
+ * functions. */
 #ifndef MILLRACE_STAGES_MEDIA_CODED_REORDER_H
 #define MILLRACE_STAGES_MEDIA_CODED_REORDER_H
 
@@ -7,6 +8,7 @@
 typedef struct mr_reorder {
     uint8_t depth;
     bool sure;     /* the parameters say so; else it is the most that their reference pictures allow */
+    bool fields;   /* H.264: pictures may be fields */
     size_t use_at; /* H.264: position of the bits that say how pictures are used (VUI), not which they are */
 } mr_reorder;
 

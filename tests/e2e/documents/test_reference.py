@@ -45,6 +45,19 @@ class Reference(Case):
                             self.assertEqual(told[f"{it['name']}.{field['name']}"][2], field["help"])
         self.assertEqual({one for one in tables if one.endswith(")")}, seen)
 
+    def test_the_message_of_records_says_the_same(self):
+        text = (ROOT / "proto/results.proto").read_text()
+        record = text[text.index("message Record {"):]
+        record = record[:record.index("\n}")]
+        said = {number: (name, comment) for comment, name, number in
+                re.findall(r"// (.*)\n *(?:repeated )?\w+ (\w+) = (\d+);", record)}
+        shown = {row[2]: (row[0], row[3]) for row in rows(FILE.read_text())["Records"]}
+        self.assertEqual({number: name.removesuffix("_ns") for number, (name, _) in said.items()},
+                         {number: name for number, (name, _) in shown.items()})
+        self.assertEqual({number: comment for number, (_, comment) in said.items()},
+                         {number: meaning for number, (_, meaning) in shown.items()}, "tools/reference renews it")
+        self.assertEqual(len(said), len(re.findall(r"= \d+;", record)))
+
     def test_the_top_level_is_in_it(self):
         self.assertLessEqual({"version", "pipeline", "sources", "stages"},
                              {row[0] for row in rows(FILE.read_text())["The pipeline"]})

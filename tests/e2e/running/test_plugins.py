@@ -61,6 +61,33 @@ class Plugins(Case):
             self.assertAlmostEqual(tensor["data"][0], np.mean(picture < 120), delta=1e-6)
         self.assertGreater(len({row["tensors"][0]["data"][0] for row in run.rows}), 5)
 
+    def test_it_makes_pictures(self):
+        """Of a black picture with a white box, in buffers that the plan has."""
+        self.build()
+        self.build(DARKNESS.with_name("negative.c"), "libnegative.so")
+        text = """version: 1
+pipeline: negative
+plugins: [libnegative.so, libdarkness.so]
+sources:
+  video: {uri: "lavfi:color=black:size=62x50:rate=5:duration=4,drawbox=x=8:y=4:w=16:h=20:color=white:t=fill"}
+stages:
+  decode: {input: video}
+  negative: {input: decode}
+  darkness: {input: INPUT}
+  results: {type: jsonl, input: darkness, tensors: true}
+"""
+        for name, expected in (("decode", 1 - 320 / 3100), ("negative", 320 / 3100)):
+            run = self.run_pipeline(text.replace("INPUT", name) + ("" if name == "negative" else "  other: {type: "
+                                    "\"null\", input: negative}\n"))
+            self.assert_balanced(run)
+            self.assertEqual(len(run.rows), 20)
+            for row in run.rows:
+                self.assertAlmostEqual(row["tensors"][0]["data"][0], expected, delta=1e-6)
+        path = self.write(text.replace("INPUT", "negative"))
+        planned = json.loads(call([MILLRACE, "plan", "--plugins", "--json", path], cwd=self.folder).stdout)
+        (buffers,) = [row for row in planned["memory_rows"] if row["of"] == "negative"]
+        self.assertGreaterEqual(buffers["buffer_bytes"], 62 * 50 * 3 // 2)
+
     def test_every_verb_knows_it(self):
         plugin = self.build()
         given = ("--plugin", plugin)

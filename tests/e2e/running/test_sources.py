@@ -330,9 +330,17 @@ class Sources(harness.Controlled):
         seen.clear()
         self.wait_until(lambda: self.of()["one"]["first_epoch"] == 3 and seen[-1:] not in ([], [None]))
         self.assertLessEqual(set(seen), {None, "u:third"})
+        word = self.folder / "word.txt"
+        word.touch(mode=0o600)
+        word.write_text("fourth\n")
+        self.ctl("set", "one", f"uri=http://127.0.0.1:{server.server_port}/", "user=v", f"password_file={word}")
+        self.wait_until(lambda: "v:fourth" in seen)
+        word.write_text("fifth\n")
+        self.ctl("set", "one", f"password_file={word}")
+        self.wait_until(lambda: "v:fifth" in seen)
         child.kill()
         words = audit.read_text() + child.communicate()[1]
-        for password in ("first", "second", "third"):
+        for password in ("first", "second", "third", "fourth", "fifth"):
             self.assertNotIn(password, words)
 
     def test_a_list_whose_folder_is_replaced(self):

@@ -74,12 +74,56 @@ static const mr_stage_type oracle = {
     .process = tell,
 };
 
+/* ---- a stage that brings a kind of results --------------------------------------------------------------------- */
+
+typedef struct dot {
+    int64_t at;
+} dot;
+static const mr_field dot_fields[] = {{"at", MR_FIELD_I64, offsetof(dot, at), "px", "where", NULL}, {0}};
+static const mr_result_kind dots = {
+    .name = "dots", .help = "dots", .fields = dot_fields, .element_bytes = sizeof(dot)};
+static const mr_result_kind *const dot_kinds[] = {&dots, NULL};
+
+static int negotiate_dots(mr_negotiation *negotiation) {
+    negotiation->outputs[0].set = (mr_format_set){.payload = MR_PAYLOAD_RESULTS};
+    return mr_promise_result(negotiation, 0, &dots, "all", NULL);
+}
+
+static int dot_it(mr_stage *self, mr_io *io) {
+    mr_frame *frame = NULL;
+    mr_result *result = NULL;
+    int status = mr_io_derive(io, mr_io_input(io), &frame);
+    (void)self;
+    if (!status)
+        status = mr_io_add_result(io, frame, &dots, 1, &result);
+    if (status) {
+        mr_frame_unref(&frame);
+        return status;
+    }
+    ((dot *)result->data)->at = (int64_t)frame->identity.seq + 40;
+    result->name = "all";
+    result->count = 1;
+    return mr_io_emit(io, 0, frame);
+}
+
+static const mr_stage_type dotter = {
+    .name = "dotter",
+    .summary = "gives dots",
+    .inputs = inputs,
+    .outputs = outputs,
+    .kinds = dot_kinds,
+    .entry = MR_ENTRY_STATELESS,
+    .negotiate = negotiate_dots,
+    .process = dot_it,
+};
+
 static const mr_stage_type *const *all_types(void) {
     static const mr_stage_type *types[64];
     size_t count = 0;
     for (const mr_stage_type *const *type = mr_stage_types(); *type; type++)
         types[count++] = *type;
-    types[count] = &oracle;
+    types[count++] = &oracle;
+    types[count] = &dotter;
     return types;
 }
 
@@ -141,6 +185,22 @@ static const char *written(fixture *made) {
 static yajl_val at(yajl_val node, const char *a, const char *b) {
     const char *path[] = {a, b, NULL};
     return yajl_tree_get(node, path, yajl_t_any);
+}
+
+static void sum_dots(void *context, const char *source, const mr_frame *frame) {
+    const mr_result *result = mr_frame_result(frame, &dots, "dots");
+    (void)source;
+    assert_non_null(result);
+    assert_string_equal(result->name, "all");
+    *(int64_t *)context += ((const dot *)result->data)->at;
+}
+
+static void a_program_gets_results_of_any_kind(void **state) {
+    int64_t sum = 0;
+    assert_int_equal(run(*state, "version: 1\npipeline: test\nsources:\n  s: {type: 'null', frames: 3}\nstages:\n"
+                                 "  dots: {type: dotter, input: s}\n  sink: {type: callback, input: dots}\n",
+                         sum_dots, &sum), MR_OK);
+    assert_int_equal(sum, 40 + 41 + 42);
 }
 
 /* ---- jsonl ----------------------------------------------------------------------------------------------------- */
@@ -341,6 +401,7 @@ static void a_file_that_another_program_writes_is_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_program_gets_results_of_any_kind, set_up, tear_down),
         cmocka_unit_test_setup_teardown(jsonl_writes_one_object_a_frame, set_up, tear_down),
         cmocka_unit_test_setup_teardown(jsonl_prints_features_on_request, set_up, tear_down),
         cmocka_unit_test_setup_teardown(several_classifiers_are_distinguished, set_up, tear_down),

@@ -50,6 +50,23 @@ static void assert_rejected(pair *p, const mr_receiver_params *params, mr_reject
     assert_true(mr_receiver_waits(p->receiver, &sender));
 }
 
+/* Whoever does not know a kind of results that may come is refused before a frame is sent. */
+static void test_unknown_kinds_of_results(void **state) {
+    pair *p = *state;
+    const mr_kinds all = mr_kinds_built_in(), fewer = {.count = 1, .kind = {all.kind[1]}, .id = {all.id[1]}};
+    mr_receiver_params params = pair_receiver_params("b");
+    mr_sender_params sending = pair_sender_params();
+    for (int known = 0; known < 2; known++) {
+        params.self.kinds = known ? &all : &fewer;
+        sending.self.kinds = known ? &fewer : &all;
+        pair_open(p, &sending, &params);
+        pair_drive(p, S);
+        assert_int_equal(p->seen.sender_change, known ? MR_PEER_JOINED : MR_PEER_REJECTED);
+        if (!known)
+            assert_int_equal(p->seen.reason, MR_REJECT_FORMATS);
+    }
+}
+
 /* A sender that refuses a receiver ends, and one that takes it comes in its place. */
 static void test_another_comes_instead(void **state) {
     pair *p = *state;
@@ -80,7 +97,7 @@ static void test_rejected(void **state) {
     char name[MR_PEER_NAME + 1] = {0};
     memset(name, 'x', MR_PEER_NAME);
     mr_cut_message hello = {.kind = MR_MESSAGE_HELLO,
-                            .hello = {MR_PROTOCOL_NEWEST + 1, 9, "b", 1, 1, {7}, "a->b", "pictures", "", 0}};
+                            .hello = {MR_PROTOCOL_NEWEST + 1, 9, "b", 1, 1, {7}, "a->b", "pictures", "", 0, NULL, 0}};
     assert_int_equal(mr_sender_receive(p->sender, 1, &hello, S), MR_OK);
     pair_drive_sender(p->sender, NULL, 0, S, &p->seen);
     assert_int_equal(p->seen.reason, MR_REJECT_VERSION);
@@ -96,7 +113,7 @@ static void test_peers(void **state) {
     pair *p = *state;
     mr_cut_message hello = {.kind = MR_MESSAGE_HELLO,
                             .hello = {MR_PROTOCOL_OLDEST, MR_PROTOCOL_NEWEST, "b", 10, 1, {7},
-                                      "a->b", "pictures", "", 0}};
+                                      "a->b", "pictures", "", 0, NULL, 0}};
     assert_int_equal(mr_sender_receive(p->sender, 1, &hello, S), MR_OK);
     hello.hello.name = "c";
     assert_int_equal(mr_sender_receive(p->sender, 2, &hello, S), MR_OK);
@@ -123,7 +140,7 @@ static mr_reject_reason reason_for(pair *p, const char *name) {
     static uint64_t incarnation = 10;
     mr_cut_message hello = {.kind = MR_MESSAGE_HELLO,
                             .hello = {MR_PROTOCOL_OLDEST, MR_PROTOCOL_NEWEST, name, incarnation++, 1, {7},
-                                      "a->b", "pictures", "", 0}};
+                                      "a->b", "pictures", "", 0, NULL, 0}};
     p->seen.reason = MR_REJECT_UNKNOWN;
     assert_int_equal(mr_sender_receive(p->sender, 1, &hello, S), MR_OK);
     pair_drive_sender(p->sender, NULL, 0, S, &p->seen);
@@ -463,7 +480,7 @@ static void let_two_come(pair *p, bool live, uint64_t frames, uint64_t bytes, mr
     for (uint32_t i = 0; i < 2; i++) {
         const mr_cut_message hello = {.kind = MR_MESSAGE_HELLO,
                                       .hello = {MR_PROTOCOL_OLDEST, MR_PROTOCOL_NEWEST, names[i], 10, 1, {7}, "a->b",
-                                                "pictures", "", 0}};
+                                                "pictures", "", 0, NULL, 0}};
         assert_int_equal(mr_sender_receive(p->sender, i + 1, &hello, S), MR_OK);
         granted[i] = (mr_cut_message){.kind = MR_MESSAGE_REPORT, .session = welcome_of(p->sender), .number = 1,
                                       .report = {.granted_frames = frames, .granted_bytes = bytes, .progress = 1}};
@@ -525,7 +542,8 @@ static void test_credit_without_end(void **state) {
 int main(void) {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, pair_set_up, pair_tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_handshake), TEST(test_rejected), TEST(test_another_comes_instead), TEST(test_peers),
+        TEST(test_handshake), TEST(test_rejected), TEST(test_unknown_kinds_of_results),
+        TEST(test_another_comes_instead), TEST(test_peers),
         TEST(test_only_the_node_of_the_plan), TEST(test_ranges_that_overlap), TEST(test_old_sessions),
         TEST(test_which_message_is_next), TEST(test_which_report_is_next), TEST(test_windows),
         TEST(test_without_a_bound_on_bytes), TEST(test_more_than_was_granted), TEST(test_two_senders),

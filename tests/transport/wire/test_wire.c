@@ -315,7 +315,8 @@ static void test_other_messages(void **state) {
     mr_cut_message came;
     wire_open(&f, MR_COMPRESSION_NONE, false);
     mr_cut_message hello = {.kind = MR_MESSAGE_HELLO, .version = MR_PROTOCOL_NEWEST,
-                            .hello = {1, 3, "center", UINT64_MAX, 4, {1, 2, 3}, "a->b", "pictures", "boot id", 77}};
+                            .hello = {1, 3, "center", UINT64_MAX, 4, {1, 2, 3}, "a->b", "pictures", "boot id", 77,
+                                      NULL, 0}};
     pass(&f, &hello, &came, true, NULL);
     assert_int_equal(came.hello.newest_version, 3);
     assert_string_equal(came.hello.name, "center");

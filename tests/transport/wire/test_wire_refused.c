@@ -102,6 +102,57 @@ static void test_memory_is_bounded(void **state) {
     wire_close(&f);
 }
 
+/* Elements of a kind that both know come as they were; a reader that does not know it refuses the message. */
+static void test_kinds_of_results(void **state) {
+    typedef struct dot {
+        int64_t at;
+        bool large;
+        const char *label;
+    } dot;
+    static const mr_field fields[] = {{"at", MR_FIELD_I64, offsetof(dot, at), NULL, "", NULL},
+                                      {"large", MR_FIELD_BOOL, offsetof(dot, large), NULL, "", NULL},
+                                      {"label", MR_FIELD_TEXT, offsetof(dot, label), NULL, "", NULL},
+                                      {0}};
+    static const mr_result_kind dots = {
+        .name = "dots", .help = "dots", .fields = fields, .element_bytes = sizeof(dot)};
+    (void)state;
+    wire_fixture f;
+    mr_kinds kinds = mr_kinds_built_in();
+    assert_int_equal(mr_kinds_add(&kinds, (const mr_result_kind *const[]){&dots, NULL}), MR_OK);
+    wire_open(&f, MR_COMPRESSION_NONE, false);
+    mr_wire_reader *knows = NULL;
+    const mr_wire_reader_params reading = {.source_count = 4, .names = f.names, .store = f.store, .kinds = &kinds};
+    assert_int_equal(mr_wire_reader_create(&knows, &reading), MR_OK);
+    mr_frame *frame = wire_tensor(&f, MR_DTYPE_U8, 1, &(int64_t){10});
+    assert_int_equal(mr_store_result(f.store, &dots, 2, &frame->results), MR_OK);
+    frame->results->stage = "dotter";
+    dot *of = frame->results->data;
+    of[0] = (dot){INT64_MIN, true, "owl"};
+    of[1] = (dot){7, false, NULL};
+    frame->results->count = 2;
+    mr_cut_item item = {.kind = MR_CUT_FRAME, .frame = frame, .position = 1};
+    mr_cut_message came, message = {.kind = MR_MESSAGE_ITEMS, .version = MR_PROTOCOL_NEWEST, .items = {&item, 1}};
+    const mr_wire_part *parts;
+    size_t count;
+    assert_int_equal(mr_wire_write(f.writer, &message, NOW, &parts, &count), MR_ERROR_DATA);
+    mr_wire_writer_destroy(&f.writer);
+    assert_int_equal(mr_wire_writer_create(&f.writer, &(mr_wire_writer_params){.kinds = &kinds}), MR_OK);
+    assert_int_equal(mr_wire_write(f.writer, &message, NOW, &parts, &count), MR_OK);
+    assert_int_equal(mr_wire_read(f.reader, parts, count, NOW, &came), MR_ERROR_PROTOCOL);
+    assert_string_equal(mr_message(), "results of an unknown kind");
+    assert_int_equal(mr_wire_read(knows, parts, count, NOW, &came), MR_OK);
+    const mr_result *result = came.items.item[0].frame->results;
+    const dot *got = result->data;
+    assert_ptr_equal(result->kind, &dots);
+    assert_int_equal(result->count, 2);
+    assert_true(got[0].at == INT64_MIN && got[0].large && got[1].at == 7 && !got[1].large && !got[1].label);
+    assert_string_equal(got[0].label, "owl");
+    mr_frame_unref(&came.items.item[0].frame);
+    mr_frame_unref(&frame);
+    mr_wire_reader_destroy(&knows);
+    wire_close(&f);
+}
+
 /* After some messages nothing is allocated for more of them, but buffers that frames hold. */
 static void test_nothing_is_allocated(void **state) {
     (void)state;
@@ -367,6 +418,7 @@ static void test_descriptions_of_media_are_bounded_in_bytes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_kinds_of_results),
         cmocka_unit_test(test_damage),
         cmocka_unit_test(test_memory_is_bounded),
         cmocka_unit_test(test_nothing_is_allocated),

@@ -33,7 +33,7 @@ enum {
 /* For verbs that only read one, which may be a stranger's. */
 #define MR_OVERRIDE_ALLOWING_PLUGINS {"plugins", no_argument, NULL, MR_OVERRIDE_PLUGINS}
 #define MR_OVERRIDE_PLUGINS_HELP                                                                                 \
-    "  --plugins          loads the plugins that the pipeline names, which runs code of theirs; without it such a\n" \
+    "  --plugins          loads the plugins that the pipeline names, which runs their code; without it such a\n" \
     "                     pipeline is refused\n"
 #define MR_OVERRIDE_OUTPUT_HELP                                                                                  \
     "  --output FILE      replaces the path of the only stage that writes a file; \"-\" is standard output\n"

@@ -28,7 +28,7 @@ typedef struct mr_inspect_use {
     char how[MR_INSPECT_WHY]; /* its output, or the reason if the stage cannot use the model */
 } mr_inspect_use;
 
-/* Of infer, features and classify. */
+/* Says how infer, features and classify can use the model. */
 void mr_inspect_uses(const mr_model_view *model, mr_inspect_use uses[MR_INSPECT_USES]);
 /* A whole pipeline with the model, as YAML that was planned here; the caller frees it. NULL if there is none, with the
  * reason in `why`. */

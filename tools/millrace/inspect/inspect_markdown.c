@@ -113,11 +113,31 @@ static void print_type(const mr_stage_type *type) {
         print_table("option", type->options);
 }
 
+/* The fields of a frame's record. Times and dates have other names in messages, for their unit. */
+static void print_records(void) {
+    static const char *const types[MR_FIELD_TYPES + 1] = {
+        [MR_FIELD_BOOL] = "true",  [MR_FIELD_I32] = "whole number", [MR_FIELD_I64] = "whole number",
+        [MR_FIELD_F32] = "number", [MR_FIELD_F64] = "number",       [MR_FIELD_TEXT] = "text",
+        [MR_FIELD_TIME] = "time",  [MR_FIELD_DATE] = "date",        [MR_FIELD_TYPES] = "list"};
+    const mr_record_field *one;
+    printf("## Records\n\n"
+           "The fields of the record of a frame, in the order of the lines that jsonl writes, and their numbers in\n"
+           "message Record of `proto/results.proto`.\n\n"
+           "| field | value | number | meaning |\n| --- | --- | --- | --- |\n");
+    for (size_t i = 0; (one = mr_record_field_at(i)); i++) {
+        printf("| `%s` | %s | %u | ", one->field.name, types[one->field.type], one->number);
+        print_escaped(one->field.help);
+        printf(" |\n");
+    }
+    putchar('\n');
+}
+
 void mr_inspect_markdown(const mr_stage_type *const *types) {
     printf("# Reference\n\n"
            "Every key of a pipeline, and every stage type with its options. Made by `millrace inspect --markdown`\n"
            "from the tables that parsing reads; `tools/reference` renews it.\n\n");
     print_keys(types);
+    print_records();
     printf("## Sources\n\n");
     for (const mr_stage_type *const *type = types; *type; type++)
         if (!(*type)->inputs)

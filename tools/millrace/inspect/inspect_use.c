@@ -305,7 +305,7 @@ static bool put_feeding(FILE *yaml, const mr_model_view *model, char *why) {
     return true;
 }
 
-/* Of several outputs, those that fit into frames. */
+/* The outputs that fit into frames, if there are several. */
 static void put_outputs(FILE *yaml, const mr_model_view *model) {
     size_t held = 0;
     for (size_t i = 0; i < model->output_count; i++)

@@ -56,9 +56,9 @@ mr_identity mr_report_frame(yajl_val report);
 /* Adds the last report of a process that died to the child's `before`, since another may be started in its place.
  * Frames that were in flight count as absorbed if they are `settled` elsewhere, else as dropped. */
 void mr_child_remember(mr_child *child, bool settled);
-/* Of one source that a child reads. Frames in flight in a process that has ended are missing. */
+/* The frames of one source that a child reads. Frames in flight in a process that has ended are missing. */
 mr_tally_of_nodes mr_child_tally(const mr_child *child, yajl_val source);
-/* Of all sources that all children read. */
+/* The frames of all sources that all children read. */
 mr_tally_of_nodes mr_children_tally(const mr_child *children, size_t count);
 
 /* Dropped frames, by stage and reason; those of processes that died under the name of their node. Valid until a child

@@ -58,7 +58,7 @@ static int by_frames(const void *a, const void *b) {
                                         : one->index - other->index;
 }
 
-/* Of the first node that gets frames with classes: another would count the same frames again. */
+/* Sums the replicas of the first node that gets frames with classes: another would count the same frames again. */
 static void sum_classes(const mr_child *children, size_t count, const char *id, class_sums *sums) {
     int node = -1;
     *sums = (class_sums){0};

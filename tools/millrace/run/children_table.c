@@ -180,7 +180,7 @@ static void print_source(const mr_child *child, yajl_val source, FILE *stream) {
         print_missing(child, source, tally.missing, stream);
 }
 
-/* Of a child that reads sources. */
+/* What the earlier processes of a child that reads sources left behind when they died. */
 static void print_lives(const mr_child *child, FILE *stream) {
     if (child->before.dropped)
         mr_print(stream, "    %10llu dropped by %s: in it when it died, or before\n",
@@ -242,7 +242,7 @@ static void add_truths(sum_of_truths *sum, const mr_child *child) {
     }
 }
 
-/* Of the replicas of the first node that gets classes of labelled frames: another node would count the same frames
+/* Sums the replicas of the first node that gets classes of labelled frames: another node would count the same frames
  * again. */
 static sum_of_truths sum_truths(const mr_child *children, size_t count) {
     sum_of_truths sum = {0};

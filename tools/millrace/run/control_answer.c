@@ -144,7 +144,7 @@ static void say_account(request *asked) {
     mr_summary_destroy(&summary);
 }
 
-/* One whose frames are held up somewhere goes on leaving. */
+/* If frames of the source are held up somewhere, it leaves later. */
 static int take_away(request *asked) {
     static const int64_t patience_ns = 3000000000;
     int status = mr_pipeline_remove_source(asked->pipeline, asked->argument, patience_ns);

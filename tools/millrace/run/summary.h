@@ -31,8 +31,8 @@ int mr_summary_print_json(const mr_summary *summary, bool finished, int status, 
 /* The members of such an object for a run that has not ended. */
 void mr_summary_put_json(yajl_gen json, const mr_summary *summary);
 
-/* Of a source that connects to a camera or server: its state, times and counts, as a line behind two spaces. `since`
- * and `next_try` as dates; "" or NULL: none. */
+/* The state, times and counts of a source that connects to a camera or server, for one line. `since` and `next_try`
+ * are dates; "" or NULL: none. */
 typedef struct mr_connection_words {
     const char *state, *since, *why, *next_try;
     int64_t tries, connections, packets, bytes, lost, stills;

@@ -1,0 +1,103 @@
+/* A plugin with kinds of results of its own: `find` adds boxes (elements) and heat (an array in a pool's buffer), and
+ * `total` reads the boxes by a declaration of its own, as another plugin would. */
+#include <millrace/plugin.h>
+#include <string.h>
+
+typedef struct box {
+    float left;
+    int32_t seen;
+    bool sure;
+    const char *label;
+    int64_t at_ns;
+    double area;
+} box;
+
+static const mr_field fields[] = {
+    {"left", MR_FIELD_F32, offsetof(box, left), "px", "its left edge", NULL},
+    {"seen", MR_FIELD_I32, offsetof(box, seen), NULL, "how often it was seen", NULL},
+    {"sure", MR_FIELD_BOOL, offsetof(box, sure), NULL, "whether it is one", NULL},
+    {"name", MR_FIELD_TEXT, offsetof(box, label), NULL, "what it shows", "shows"},
+    {"at", MR_FIELD_TIME, offsetof(box, at_ns), "s", "when it began", NULL},
+#ifndef OTHER_FIELDS
+    {"area", MR_FIELD_F64, offsetof(box, area), "px", "how large it is", NULL},
+#endif
+    {0},
+};
+static const mr_result_kind boxes = {
+    .name = "boxes", .help = "what was found", .fields = fields, .element_bytes = sizeof(box)};
+static const mr_result_kind same_boxes = {
+    .name = "boxes", .help = "the same", .fields = fields, .element_bytes = sizeof(box)};
+static const mr_result_kind heat = {.name = "heat", .help = "where it is warm", .on_device = true};
+static const mr_result_kind *const kinds[] = {&boxes, &heat, NULL};
+
+static mr_format heat_format(void) {
+    static const int64_t four = 4;
+    return mr_tensor_format(MR_DTYPE_U8, MR_LAYOUT_FLAT, 1, &four);
+}
+
+static int find_negotiate(mr_negotiation *n) {
+    const mr_format format = heat_format();
+    const mr_format_set set = mr_format_set_of(&format);
+    n->outputs[0].follows = 0;
+    n->outputs[0].buffer_bytes = 4;
+    int status = mr_promise_result(n, 0, &heat, "warm", &set);
+    return status ? status : mr_promise_result(n, 0, &boxes, NULL, NULL);
+}
+
+static int add_results(mr_io *io, mr_frame *frame, mr_buffer *buffer) {
+    mr_result *found, *warm;
+    const uint64_t seq = frame->identity.seq;
+    int status = mr_io_add_result(io, frame, &heat, 0, &warm);
+    if (!status)
+        status = mr_io_add_result(io, frame, &boxes, 2, &found);
+    if (status)
+        return status;
+    warm->name = "warm";
+    warm->format = heat_format();
+    warm->buffer = mr_buffer_ref(buffer);
+    warm->data = memset(buffer->data, (int)seq, 4);
+    box *to = (box *)found->data;
+    to[0] = (box){(float)seq + 0.5F, (int32_t)seq - 3, seq % 2, "owl, \"grey\"", (int64_t)seq * 250000000, 0.1};
+    to[1] = (box){0, 0, true, NULL, MR_NO_TIME, 1e300};
+    found->count = 2;
+    return MR_OK;
+}
+
+static int find(mr_stage *self, mr_io *io) {
+    mr_frame *frame = NULL;
+    mr_buffer *buffer = NULL;
+    (void)self;
+    int status = mr_io_buffer(io, 0, 4, &buffer);
+    if (!status)
+        status = mr_io_share(io, mr_io_input(io), &frame);
+    if (!status)
+        status = add_results(io, frame, buffer);
+    mr_buffer_unref(&buffer);
+    if (!status)
+        return mr_io_emit(io, 0, frame);
+    mr_frame_unref(&frame);
+    return status;
+}
+
+static int total_negotiate(mr_negotiation *n) {
+    n->outputs[0].follows = 0;
+    return MR_OK;
+}
+
+/* Drops frames whose boxes are not those that `find` gave. */
+static int total(mr_stage *self, mr_io *io) {
+    const mr_frame *frame = mr_io_input(io);
+    const mr_result *found = mr_frame_result(frame, &same_boxes, "find");
+    (void)self;
+    if (found && found->count == 2 && ((const box *)found->data)->left == (float)frame->identity.seq + 0.5F)
+        return mr_io_forward(io, 0);
+    mr_io_drop(io, frame, "other boxes");
+    return MR_DONE;
+}
+
+static const mr_port in[] = {{.name = "in"}, {0}}, out[] = {{.name = "out"}, {0}};
+static const mr_stage_type find_stage = {.name = "find", .summary = "finds boxes and heat", .inputs = in,
+    .outputs = out, .kinds = kinds, .negotiate = find_negotiate, .process = find};
+static const mr_stage_type total_stage = {.name = "total", .summary = "checks boxes", .inputs = in, .outputs = out,
+    .negotiate = total_negotiate, .process = total};
+MR_PLUGIN("kinds", "1", &find_stage, &total_stage);
