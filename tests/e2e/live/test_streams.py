@@ -80,7 +80,7 @@ class Streams(Live):
         self.assertRegex(self.errors.read_text(), r"warning: cam: away: (.*\n)*.*warning: cam: connected again after ")
         server.stop()
         self.wait_until(lambda: "no picture came for 1 s" in self.errors.read_text(), child)
-        self.assertIn(self.ask()["cam"]["state"], ("stalled", "connecting", "away"))
+        self.wait_until(lambda: self.ask()["cam"]["state"] in ("stalled", "connecting", "away"), child)
         server.kill()
         self.assertIn("refused", self.await_state(child, "dead", "away")["why"])
         sources = self.finish(child)
