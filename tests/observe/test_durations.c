@@ -1,4 +1,4 @@
-/* Histograms: each duration is in the public bucket whose bounds it lies between; sums, percentiles, several threads. */
+/* Histograms: the public bucket of each duration is the one between whose bounds it lies; sums, percentiles, threads. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
