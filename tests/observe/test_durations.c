@@ -1,4 +1,4 @@
-/* Histograms: the public bucket of each duration is the one between whose bounds it lies; sums, percentiles, threads. */
+/* Histograms: each duration lies between the bounds of its public bucket; sums, percentiles, several threads. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
