@@ -336,8 +336,8 @@ static int check_kind(const asking *ask, const mr_result_kind *kind) {
     mr_kinds known = mr_kinds_built_in();
     if (!mr_kinds_add(&known, type->kinds) && mr_kinds_id(&known, kind))
         return MR_OK;
-    return mr_fail(MR_ERROR_INTERNAL, "the stage type %s promises results of the kind \"%.64s\", which it does not list "
-                   "in `kinds`", type->name, kind->name);
+    return mr_fail(MR_ERROR_INTERNAL, "the stage type %s promises results of the kind \"%.64s\", which it does not "
+                   "list in `kinds`", type->name, kind->name);
 }
 
 int mr_promise_result(mr_negotiation *negotiation, size_t port, const mr_result_kind *kind, const char *name,
