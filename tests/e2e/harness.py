@@ -104,6 +104,12 @@ class Case(unittest.TestCase):
         places = [(row.get("epoch", 0), row["seq"]) for row in rows]
         self.assertEqual(places, sorted(set(places)))
 
+    def wait_until(self, what):
+        end = time.monotonic() + TIMEOUT
+        while not what():
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.02)
+
 
 class Controlled(Case):
     """A case with a runtime folder of its own, the only one in which `millrace ctl` finds the only run."""
@@ -120,12 +126,6 @@ class Controlled(Case):
         if code is not None:
             self.assertEqual(done.returncode, code, (arguments, done.stdout, done.stderr))
         return done
-
-    def wait_until(self, what):
-        end = time.monotonic() + TIMEOUT
-        while not what():
-            self.assertLess(time.monotonic(), end)
-            time.sleep(0.02)
 
 
 def call(command, **options):

@@ -71,7 +71,8 @@ static int write_items(mr_wire_writer *writer, mr_store *store) {
 
 static int write_all(mr_wire_writer *writer, mr_store *store) {
     const mr_cut_message hello = {.kind = MR_MESSAGE_HELLO, .version = MR_PROTOCOL_NEWEST,
-                                  .hello = {1, 2, "center", UINT64_MAX, 3, {0, 1, 2}, "a->b", "pictures", "", 0}};
+                                  .hello = {1, 2, "center", UINT64_MAX, 3, {0, 1, 2}, "a->b", "pictures", "", 0, NULL,
+                                            0}};
     const mr_settled settled[] = {{1, 5, MR_NOTE_DELIVERED, NULL, NULL}, {6, 1, MR_NOTE_DROPPED, "s", "late"}};
     const uint32_t ended[] = {2, 0};
     const mr_cut_message report = {.kind = MR_MESSAGE_REPORT, .version = MR_PROTOCOL_NEWEST,

@@ -2,10 +2,13 @@
 import hashlib
 import io
 import json
+import pathlib
 import random
+import socket
 import subprocess
 import sys
 import threading
+import time
 
 import clips
 import harness
@@ -73,15 +76,15 @@ class Joined(harness.Case):
         """A run, and the hash of each picture that it gave."""
         endpoint = f"ipc://{self.folder}/pixels"
         context, hashes = zmq.Context(), []
-        socket = context.socket(zmq.PULL)
-        socket.setsockopt(zmq.RCVTIMEO, 100)
-        socket.connect(endpoint)
+        puller = context.socket(zmq.PULL)
+        puller.setsockopt(zmq.RCVTIMEO, 100)
+        puller.connect(endpoint)
         ended = threading.Event()
 
         def take():
             while True:
                 try:
-                    parts = socket.recv_multipart()
+                    parts = puller.recv_multipart()
                 except zmq.Again:
                     if ended.is_set():
                         return
@@ -184,12 +187,12 @@ class Joined(harness.Case):
         Image.new("RGB", (40, 30), (200, 30, 40)).save(picture, "JPEG")
         context = zmq.Context()
         self.addCleanup(context.destroy, linger=0)
-        socket = context.socket(zmq.PUSH)
-        socket.connect(endpoint)
-        self.addCleanup(socket.close, 0)
+        pusher = context.socket(zmq.PUSH)
+        pusher.connect(endpoint)
+        self.addCleanup(pusher.close, 0)
         for rest in (b"", picture.getvalue()):
-            socket.send_multipart([b"{}", picture.getvalue() + rest])
-        socket.send(b'{"end": true}')
+            pusher.send_multipart([b"{}", picture.getvalue() + rest])
+        pusher.send(b'{"end": true}')
         run = self.run_pipeline(f"""\
 version: 1
 pipeline: taken
@@ -277,6 +280,26 @@ stages:
                 self.assert_seams(run, turns * 4)
         run = self.frames(path, ", start: 3s")
         self.assertEqual(run.hashes, expected[60:])
+
+    def test_a_video_that_another_one_replaces_over_udp(self):
+        """All pictures come, but for the last ones, behind which nothing shows that they are whole."""
+        parts, expected = other_videos()
+        data, at = b"".join(part.read_bytes() for part in parts), harness.free_port()
+
+        def send():
+            with socket.socket(type=socket.SOCK_DGRAM) as to:
+                self.wait_until(lambda: f":{at:04X} " in pathlib.Path("/proc/net/udp").read_text())
+                for begin in range(0, len(data), 7 * 188):
+                    to.sendto(data[begin:begin + 7 * 188], ("127.0.0.1", at))
+                    time.sleep(0.004)
+
+        sender = threading.Thread(target=send)
+        sender.start()
+        run = self.frames(f"udp://127.0.0.1:{at}", ", on_away: end, stall: 1s")
+        sender.join()
+        self.assertGreater(len(run.hashes), len(expected) - 4)
+        self.assertEqual(run.hashes[:-1], expected[:len(run.hashes) - 1])
+        self.assertIn(run.hashes[-1], expected[-3:])
 
     def test_packets_with_times_or_sums_around_them(self):
         for raw, before, after in ((192, b"time", b""), (204, b"", b"sixteen bytes...")):
