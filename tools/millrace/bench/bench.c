@@ -13,17 +13,17 @@
 
 enum { JSON = 256, FRAMES, STAGES, SOURCES, SECONDS, WORKERS, DEVICE, MODEL, ONLY, SVG };
 
-static const struct option options[] = {
-    {"frames", required_argument, NULL, FRAMES},
-    {"stages", required_argument, NULL, STAGES},
-    {"sources", required_argument, NULL, SOURCES},
-    {"seconds", required_argument, NULL, SECONDS},
-    {"workers", required_argument, NULL, WORKERS},
-    {"device", required_argument, NULL, DEVICE},
-    {"model", required_argument, NULL, MODEL},
-    {"only", required_argument, NULL, ONLY},
-    {"svg", required_argument, NULL, SVG},
-    {"json", no_argument, NULL, JSON},
+static const mr_usage_option options[] = {
+    MR_OPTION_CODE("frames", required_argument, FRAMES),
+    MR_OPTION_CODE("stages", required_argument, STAGES),
+    MR_OPTION_CODE("sources", required_argument, SOURCES),
+    MR_OPTION_CODE("seconds", required_argument, SECONDS),
+    MR_OPTION_CODE("workers", required_argument, WORKERS),
+    MR_OPTION_CODE("device", required_argument, DEVICE),
+    MR_OPTION_CODE("model", required_argument, MODEL),
+    MR_OPTION_CODE("only", required_argument, ONLY),
+    MR_OPTION_CODE("svg", required_argument, SVG),
+    MR_OPTION_CODE("json", no_argument, JSON),
     MR_USAGE_COMMON,
 };
 

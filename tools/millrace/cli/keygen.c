@@ -9,8 +9,8 @@
 
 enum { OUTPUT = 256, SIGN };
 
-static const struct option options[] = {
-    {"output", required_argument, NULL, OUTPUT}, {"sign", no_argument, NULL, SIGN}, MR_USAGE_COMMON};
+static const mr_usage_option options[] = {
+    MR_OPTION_CODE("output", required_argument, OUTPUT), MR_OPTION_CODE("sign", no_argument, SIGN), MR_USAGE_COMMON};
 
 static const char *const examples[] = {"camera --output keys", "approved --sign --output keys", NULL};
 

@@ -17,15 +17,15 @@
 
 enum { TARGET = 256, FOLDER, IMAGE, COMMAND, TRAIN, VOLUME };
 
-static const struct option options[] = {
+static const mr_usage_option options[] = {
     MR_OVERRIDE_INPUTS,
     MR_OVERRIDE_ALLOWING_PLUGINS,
-    {"target", required_argument, NULL, TARGET},
-    {"output", required_argument, NULL, FOLDER},
-    {"image", required_argument, NULL, IMAGE},
-    {"command", required_argument, NULL, COMMAND},
-    {"train", no_argument, NULL, TRAIN},
-    {"volume", required_argument, NULL, VOLUME},
+    MR_OPTION_CODE("target", required_argument, TARGET),
+    MR_OPTION_CODE("output", required_argument, FOLDER),
+    MR_OPTION_CODE("image", required_argument, IMAGE),
+    MR_OPTION_CODE("command", required_argument, COMMAND),
+    MR_OPTION_CODE("train", no_argument, TRAIN),
+    MR_OPTION_CODE("volume", required_argument, VOLUME),
     MR_USAGE_COMMON,
 };
 

@@ -6,7 +6,7 @@
 
 enum { JSON = 256, MODELS };
 
-static const struct option options[] = {{"json", no_argument, NULL, JSON}, {"models", no_argument, NULL, MODELS},
+static const mr_usage_option options[] = {MR_OPTION_CODE("json", no_argument, JSON), MR_OPTION_CODE("models", no_argument, MODELS),
                                         MR_USAGE_COMMON};
 
 static const char *const examples[] = {"", "--json", "--models", NULL};

@@ -13,14 +13,14 @@
 
 enum { FORMAT = 256, OUTPUT, WIDTH, ASCII, OFFLINE, ONLINE };
 
-static const struct option options[] = {
-    {"format", required_argument, NULL, FORMAT},
-    {"output", required_argument, NULL, OUTPUT},
-    {"width", required_argument, NULL, WIDTH},
-    {"ascii", no_argument, NULL, ASCII},
+static const mr_usage_option options[] = {
+    MR_OPTION_CODE("format", required_argument, FORMAT),
+    MR_OPTION_CODE("output", required_argument, OUTPUT),
+    MR_OPTION_CODE("width", required_argument, WIDTH),
+    MR_OPTION_CODE("ascii", no_argument, ASCII),
     MR_OVERRIDE_THREADS,
-    {"offline", no_argument, NULL, OFFLINE},
-    {"online", no_argument, NULL, ONLINE},
+    MR_OPTION_CODE("offline", no_argument, OFFLINE),
+    MR_OPTION_CODE("online", no_argument, ONLINE),
     MR_OVERRIDE_INPUTS,
     MR_OVERRIDE_ALLOWING_PLUGINS,
     MR_OVERRIDE_ASSUMPTIONS,

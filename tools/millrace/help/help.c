@@ -11,9 +11,9 @@
 
 enum { MAN = 256, COMPLETION };
 
-static const struct option options[] = {
-    {"man", required_argument, NULL, MAN},
-    {"completion", required_argument, NULL, COMPLETION},
+static const mr_usage_option options[] = {
+    MR_OPTION_CODE("man", required_argument, MAN),
+    MR_OPTION_CODE("completion", required_argument, COMPLETION),
     MR_USAGE_COMMON,
 };
 

@@ -17,9 +17,9 @@
 
 enum { JSON = 256, MARKDOWN };
 
-static const struct option options[] = {
-    {"json", no_argument, NULL, JSON},
-    {"markdown", no_argument, NULL, MARKDOWN},
+static const mr_usage_option options[] = {
+    MR_OPTION_CODE("json", no_argument, JSON),
+    MR_OPTION_CODE("markdown", no_argument, MARKDOWN),
     MR_USAGE_PLUGINS,
     MR_USAGE_COMMON,
 };

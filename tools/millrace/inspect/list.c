@@ -8,7 +8,7 @@
 
 enum { JSON = 256 };
 
-static const struct option options[] = {{"json", no_argument, NULL, JSON}, MR_USAGE_PLUGINS, MR_USAGE_COMMON};
+static const mr_usage_option options[] = {MR_OPTION_CODE("json", no_argument, JSON), MR_USAGE_PLUGINS, MR_USAGE_COMMON};
 
 static const char *const examples[] = {"", "--plugin ./libmine.so --json", NULL};
 

@@ -17,17 +17,17 @@
 enum { OFFLINE = 256, PROFILE, JSON, NODE };
 static const double default_seconds = 5, least_seconds = 0.1, most_seconds = 86400;
 
-static const struct option options[] = {
+static const mr_usage_option options[] = {
     MR_OVERRIDE_OPTIONS,
     MR_OVERRIDE_ALLOWING_PLUGINS,
     MR_OVERRIDE_ASSUMPTIONS,
     MR_OVERRIDE_PLACING,
     MR_OVERRIDE_THREADS,
-    {"node", required_argument, NULL, NODE},
-    {"offline", no_argument, NULL, OFFLINE},
-    {"profile", optional_argument, NULL, PROFILE},
+    MR_OPTION_CODE("node", required_argument, NODE),
+    MR_OPTION_CODE("offline", no_argument, OFFLINE),
+    MR_OPTION_CODE("profile", optional_argument, PROFILE),
     MR_COMPLAINTS_OPTIONS,
-    {"json", no_argument, NULL, JSON},
+    MR_OPTION_CODE("json", no_argument, JSON),
     MR_USAGE_COMMON,
 };
 

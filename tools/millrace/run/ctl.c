@@ -23,10 +23,10 @@ enum { CONTROL = 256, PID, JSON };
 /* How often a run that closes the connection is asked again: for five seconds. */
 enum { MOST_TRIES = 100 };
 
-static const struct option options[] = {
-    {"control", required_argument, NULL, CONTROL},
-    {"pid", required_argument, NULL, PID},
-    {"json", no_argument, NULL, JSON},
+static const mr_usage_option options[] = {
+    MR_OPTION_CODE("control", required_argument, CONTROL),
+    MR_OPTION_CODE("pid", required_argument, PID),
+    MR_OPTION_CODE("json", no_argument, JSON),
     MR_USAGE_COMMON,
 };
 

@@ -26,24 +26,24 @@ static const int64_t refresh_ns = 200000000, report_ns = 500000000;
 /* The range of --grace. */
 static const int64_t least_grace_ns = 1000000000, most_grace_ns = 86400000000000;
 
-static const struct option options[] = {
+static const mr_usage_option options[] = {
     MR_OVERRIDE_OPTIONS,
     MR_OVERRIDE_FORBIDDING_PLUGINS,
     MR_OVERRIDE_PLACING,
     MR_COMPLAINTS_OPTIONS,
     MR_OVERRIDE_THREADS,
-    {"node", required_argument, NULL, NODE},
-    {"replica", required_argument, NULL, REPLICA},
-    {"one-process", no_argument, NULL, ONE_PROCESS},
-    {"grace", required_argument, NULL, GRACE},
+    MR_OPTION_CODE("node", required_argument, NODE),
+    MR_OPTION_CODE("replica", required_argument, REPLICA),
+    MR_OPTION_CODE("one-process", no_argument, ONE_PROCESS),
+    MR_OPTION_CODE("grace", required_argument, GRACE),
     MR_LOSS_OPTIONS,
-    {"trace", required_argument, NULL, TRACE},
-    {"audit", required_argument, NULL, AUDIT},
-    {"resume", required_argument, NULL, RESUME},
-    {"control", required_argument, NULL, CONTROL},
-    {"log", required_argument, NULL, LOG},
-    {"quiet", no_argument, NULL, QUIET},
-    {"json", no_argument, NULL, JSON},
+    MR_OPTION_CODE("trace", required_argument, TRACE),
+    MR_OPTION_CODE("audit", required_argument, AUDIT),
+    MR_OPTION_CODE("resume", required_argument, RESUME),
+    MR_OPTION_CODE("control", required_argument, CONTROL),
+    MR_OPTION_CODE("log", required_argument, LOG),
+    MR_OPTION_CODE("quiet", no_argument, QUIET),
+    MR_OPTION_CODE("json", no_argument, JSON),
     MR_USAGE_COMMON,
 };
 

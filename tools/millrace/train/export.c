@@ -14,18 +14,24 @@
 #include "tools/millrace/train/set.h"
 #include "tools/millrace/train/stop.h"
 
-enum { OUTPUT = 256, DATA, STAGE, SIGN, JSON };
+enum { DATA = 256 };
 
-static const struct option options[] = {
-    {"output", required_argument, NULL, OUTPUT},
-    {"data", required_argument, NULL, DATA},
-    {"stage", required_argument, NULL, STAGE},
-    {"sign", required_argument, NULL, SIGN},
-    {"set", required_argument, NULL, MR_OVERRIDE_SET},
+typedef struct arguments {
+    mr_overrides overrides;
+    const char *from, *data, *stage, *output, *sign_key;
+    bool json;
+} arguments;
+
+static const mr_usage_option options[] = {
+    MR_OPTION_FIELD("output", arguments, output),
+    MR_OPTION_CODE("data", required_argument, DATA),
+    MR_OPTION_FIELD("stage", arguments, stage),
+    MR_OPTION_FIELD("sign", arguments, sign_key),
+    MR_OPTION_CODE("set", required_argument, MR_OVERRIDE_SET),
     MR_OVERRIDE_FORCING,
     MR_USAGE_PLUGINS,
-    {"no-plugins", no_argument, NULL, MR_USAGE_NO_PLUGINS},
-    {"json", no_argument, NULL, JSON},
+    MR_OPTION_CODE("no-plugins", no_argument, MR_USAGE_NO_PLUGINS),
+    MR_OPTION_FIELD("json", arguments, json),
     MR_USAGE_COMMON,
 };
 
@@ -58,36 +64,15 @@ static const mr_usage usage = {
     .examples = examples,
 };
 
-typedef struct arguments {
-    mr_overrides overrides;
-    const char *from, *data, *stage, *output, *sign_key;
-    bool json;
-} arguments;
-
 static int take_option(void *given, int option) {
     arguments *to = given;
     int code = 0;
     if (mr_overrides_take(&to->overrides, &usage, option, &code))
         return code;
-    switch (option) {
-    case OUTPUT:
-        to->output = optarg;
-        return 0;
-    case DATA:
-        if (to->data)
-            return mr_usage_error(&usage, MR_SET_ONE_DATA);
-        to->data = optarg;
-        return 0;
-    case STAGE:
-        to->stage = optarg;
-        return 0;
-    case SIGN:
-        to->sign_key = optarg;
-        return 0;
-    default:
-        to->json = true;
-        return 0;
-    }
+    if (to->data)
+        return mr_usage_error(&usage, MR_SET_ONE_DATA);
+    to->data = optarg;
+    return 0;
 }
 
 static int report(const arguments *given, const mr_exporting *e) {

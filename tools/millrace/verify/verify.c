@@ -23,15 +23,15 @@ enum { ON = 256, AGAINST, FRAMES, TOLERANCE, JSON, DIFFERENT = 1 };
 static const double default_tolerance = 0.001;
 static const int64_t LOOK_NS = 20000000;
 
-static const struct option options[] = {
+static const mr_usage_option options[] = {
     MR_OVERRIDE_INPUTS,
     MR_OVERRIDE_FORBIDDING_PLUGINS,
-    {"on", required_argument, NULL, ON},
-    {"against", required_argument, NULL, AGAINST},
-    {"frames", required_argument, NULL, FRAMES},
-    {"tolerance", required_argument, NULL, TOLERANCE},
+    MR_OPTION_CODE("on", required_argument, ON),
+    MR_OPTION_CODE("against", required_argument, AGAINST),
+    MR_OPTION_CODE("frames", required_argument, FRAMES),
+    MR_OPTION_CODE("tolerance", required_argument, TOLERANCE),
     MR_OVERRIDE_THREADS,
-    {"json", no_argument, NULL, JSON},
+    MR_OPTION_CODE("json", no_argument, JSON),
     MR_USAGE_COMMON,
 };
 
