@@ -24,7 +24,7 @@ static const mr_usage_option options[] = {
     MR_OPTION_CODE("set", required_argument, MR_OVERRIDE_SET),
     MR_OVERRIDE_FORCING,
     MR_USAGE_PLUGINS,
-    MR_OPTION_CODE("no-plugins", no_argument, MR_USAGE_NO_PLUGINS),
+    MR_OVERRIDE_FORBIDDING_PLUGINS,
     MR_OPTION_FIELD("json", arguments, params.json),
     MR_USAGE_COMMON,
 };
@@ -61,8 +61,7 @@ static const mr_usage usage = {
         "  --seed N           seed of the resamples for the intervals; by default 1\n"
         "  --threads N        threads that run stages; by default one for each usable core\n"
         "  --set KEY=VALUE    sets one value of the YAML, such as stages.classify.head=head\n"
-            MR_OVERRIDE_FORCING_HELP MR_USAGE_PLUGINS_HELP
-        "  --no-plugins       refuses a pipeline that names plugins itself: for pipelines that you do not trust\n"
+            MR_OVERRIDE_FORCING_HELP MR_USAGE_PLUGINS_HELP MR_OVERRIDE_NO_PLUGINS_HELP
         "  --json             one JSON object with all figures\n",
     .options = options,
     .examples = examples,

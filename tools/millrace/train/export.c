@@ -30,7 +30,7 @@ static const mr_usage_option options[] = {
     MR_OPTION_CODE("set", required_argument, MR_OVERRIDE_SET),
     MR_OVERRIDE_FORCING,
     MR_USAGE_PLUGINS,
-    MR_OPTION_CODE("no-plugins", no_argument, MR_USAGE_NO_PLUGINS),
+    MR_OVERRIDE_FORBIDDING_PLUGINS,
     MR_OPTION_FIELD("json", arguments, json),
     MR_USAGE_COMMON,
 };
@@ -57,8 +57,7 @@ static const mr_usage usage = {
         "  --sign KEYFILE     signs the file with a private key (`millrace keygen --sign`): FILE.onnx.sig beside it\n"
         "                     is the signature, FILE.onnx.pub the public key\n"
         "  --set KEY=VALUE    sets one value of the YAML, such as stages.classify.head=head\n"
-            MR_OVERRIDE_FORCING_HELP MR_USAGE_PLUGINS_HELP
-        "  --no-plugins       refuses a pipeline that names plugins itself: for pipelines that you do not trust\n"
+            MR_OVERRIDE_FORCING_HELP MR_USAGE_PLUGINS_HELP MR_OVERRIDE_NO_PLUGINS_HELP
         "  --json             one JSON object\n",
     .options = options,
     .examples = examples,

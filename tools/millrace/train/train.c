@@ -56,7 +56,7 @@ static const mr_usage_option options[] = {
     MR_OPTION_FIELD("audit", arguments, spread.run.audit),
     MR_OPTION_CODE("set", required_argument, MR_OVERRIDE_SET),
     MR_USAGE_PLUGINS,
-    MR_OPTION_CODE("no-plugins", no_argument, MR_USAGE_NO_PLUGINS),
+    MR_OVERRIDE_FORBIDDING_PLUGINS,
     MR_OPTION_FIELD("json", arguments, params.json),
     MR_USAGE_COMMON,
 };
@@ -115,8 +115,7 @@ static const mr_usage usage = {
         "  --replica N        which of the node's processes this is: 0, 1, ...\n"
         "  --one-process      runs all stages in this process, whatever `nodes` says\n"
         "  --audit FILE       with nodes: appends runs and connections to a log, also refused ones\n"
-        "  --set KEY=VALUE    sets one value of the YAML, such as stages.features.batch.size=8\n" MR_USAGE_PLUGINS_HELP
-        "  --no-plugins       refuses a pipeline that names plugins itself: for pipelines that you do not trust\n"
+        "  --set KEY=VALUE    sets one value of the YAML, such as stages.features.batch.size=8\n" MR_USAGE_PLUGINS_HELP MR_OVERRIDE_NO_PLUGINS_HELP
         "  --json             one JSON object with all that is printed, and all files that were left out\n\n"
         "Ctrl-C ends it; vectors that were made stay in the cache, and --resume continues the fit.\n",
     .options = options,
