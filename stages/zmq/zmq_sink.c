@@ -234,6 +234,13 @@ static int publish_end(mr_stage *self, const outgoing *message) {
     return status;
 }
 
+/* libzmq learns of new room for messages when it is asked for events, and only now and then when it sends. */
+static void hear_of_room(mr_zmq_sink *at) {
+    int events;
+    size_t bytes = sizeof events;
+    zmq_getsockopt(mr_zmq_handle(at->socket), ZMQ_EVENTS, &events, &bytes);
+}
+
 /* ZeroMQ gives each message to the next program that has room. So that each gets one, all must have room, and they do
  * once all messages are sent. */
 static int push_end(mr_stage *self, const outgoing *message) {
@@ -247,6 +254,7 @@ static int push_end(mr_stage *self, const outgoing *message) {
     if (status == MR_ERROR_CANCELLED)
         return status;
     programs = status || programs < 1 ? 1 : programs;
+    hear_of_room(at);
     for (int i = 0; i < programs; i++)
         if ((status = send_all(self, message)))
             break;

@@ -41,7 +41,8 @@ def table(heading, document):
 
 
 # The C of the lessons: whole files, then parts of others.
-LESSONS = ("stages/sink/null.c", "pipelines/plugin/darkness.c", "pipelines/plugin/negative.c")
+LESSONS = ("stages/sink/null.c", "pipelines/plugin/darkness.c", "pipelines/plugin/negative.c",
+           "pipelines/plugin/bright.c")
 EXCERPTS = ("kernels/classical/classical_rows.c", "kernels/classical/classical_avx2.c",
             "tests/kernels/classical/test_classical.c")
 

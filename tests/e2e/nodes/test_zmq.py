@@ -428,7 +428,7 @@ stages:
         self.assertEqual([bytes(row["features"]) for row in self.rows(output)], [b"good", b"well"])
         self.assertEqual([(line["reason"], line["frames"]) for line in summary["ledger"]["dropped"]],
                          [("bad message", len(bad))])
-        self.assertIn("a message was refused", told)
+        self.assertIn("a message was refused: a message has 1 part: expected record and payload", told)
 
     def test_idle_sources_end(self):
         running, output = self.take(options="format: u8 1, idle: 200ms")

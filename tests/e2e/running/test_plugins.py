@@ -61,31 +61,30 @@ class Plugins(Case):
             self.assertAlmostEqual(tensor["data"][0], np.mean(picture < 120), delta=1e-6)
         self.assertGreater(len({row["tensors"][0]["data"][0] for row in run.rows}), 5)
 
-    def test_it_makes_pictures(self):
-        """Of a black picture with a white box, in buffers that the plan has."""
-        self.build()
-        self.build(DARKNESS.with_name("negative.c"), "libnegative.so")
+    def test_the_lessons_stages(self):
+        """Of a black picture with a white box: the box, and the negative's dark part, in buffers that the plan has."""
+        for name in ("darkness", "negative", "bright"):
+            self.build(DARKNESS.with_name(f"{name}.c"), f"lib{name}.so")
         text = """version: 1
-pipeline: negative
-plugins: [libnegative.so, libdarkness.so]
+pipeline: lessons
+plugins: [libnegative.so, libdarkness.so, libbright.so]
 sources:
   video: {uri: "lavfi:color=black:size=62x50:rate=5:duration=4,drawbox=x=8:y=4:w=16:h=20:color=white:t=fill"}
 stages:
   decode: {input: video}
-  negative: {input: decode}
-  darkness: {input: INPUT}
+  bright: {input: decode}
+  negative: {input: bright}
+  darkness: {input: negative}
   results: {type: jsonl, input: darkness, tensors: true}
 """
-        for name, expected in (("decode", 1 - 320 / 3100), ("negative", 320 / 3100)):
-            run = self.run_pipeline(text.replace("INPUT", name) + ("" if name == "negative" else "  other: {type: "
-                                    "\"null\", input: negative}\n"))
-            self.assert_balanced(run)
-            self.assertEqual(len(run.rows), 20)
-            for row in run.rows:
-                self.assertAlmostEqual(row["tensors"][0]["data"][0], expected, delta=1e-6)
-        path = self.write(text.replace("INPUT", "negative"))
-        planned = json.loads(call([MILLRACE, "plan", "--plugins", "--json", path], cwd=self.folder).stdout)
-        (buffers,) = [row for row in planned["memory_rows"] if row["of"] == "negative"]
+        run = self.run_pipeline(text)
+        self.assert_balanced(run)
+        self.assertEqual(len(run.rows), 20)
+        for row in run.rows:
+            self.assertAlmostEqual(row["tensors"][0]["data"][0], 320 / 3100, delta=1e-6)
+            self.assertEqual(row["bright"], [{"left": 8, "top": 4, "width": 16, "height": 20, "share": 1}])
+        done = call([MILLRACE, "plan", "--plugins", "--json", self.write(text)], cwd=self.folder)
+        (buffers,) = [row for row in json.loads(done.stdout)["memory_rows"] if row["of"] == "negative"]
         self.assertGreaterEqual(buffers["buffer_bytes"], 62 * 50 * 3 // 2)
 
     def test_every_verb_knows_it(self):

@@ -115,7 +115,7 @@ static void the_most_frequent_come_first(void **state) {
 static void arrays_grow_in_place(void **state) {
     static const size_t indices[] = {0, 63, 64, 127, 128, 4095, 4096, 65535, MR_GROWING_MOST - 1};
     enum { COUNT = sizeof indices / sizeof *indices };
-    mr_growing array = {0};
+    mr_growing array = {{NULL}};
     size_t *items[COUNT];
     (void)state;
     assert_int_equal(mr_growing_next(&array, 0), MR_GROWING_MOST);

@@ -180,7 +180,7 @@ static void assert_route(mr_sender *sender, uint32_t route, uint32_t index) {
 static mr_cut_message hello_of(const char *name, uint64_t attempt) {
     return (mr_cut_message){.kind = MR_MESSAGE_HELLO,
                             .hello = {MR_PROTOCOL_OLDEST, MR_PROTOCOL_NEWEST, name, 10, attempt, {7}, "a->b",
-                                      "pictures", "", 0}};
+                                      "pictures", "", 0, NULL, 0}};
 }
 
 static void receive_from(mr_sender *sender, uint32_t route, const mr_cut_message *message) {

@@ -97,7 +97,7 @@ static void test_rejected(void **state) {
     char name[MR_PEER_NAME + 1] = {0};
     memset(name, 'x', MR_PEER_NAME);
     mr_cut_message hello = {.kind = MR_MESSAGE_HELLO,
-                            .hello = {MR_PROTOCOL_NEWEST + 1, 9, "b", 1, 1, {7}, "a->b", "pictures", "", 0}};
+                            .hello = {MR_PROTOCOL_NEWEST + 1, 9, "b", 1, 1, {7}, "a->b", "pictures", "", 0, NULL, 0}};
     assert_int_equal(mr_sender_receive(p->sender, 1, &hello, S), MR_OK);
     pair_drive_sender(p->sender, NULL, 0, S, &p->seen);
     assert_int_equal(p->seen.reason, MR_REJECT_VERSION);
@@ -113,7 +113,7 @@ static void test_peers(void **state) {
     pair *p = *state;
     mr_cut_message hello = {.kind = MR_MESSAGE_HELLO,
                             .hello = {MR_PROTOCOL_OLDEST, MR_PROTOCOL_NEWEST, "b", 10, 1, {7},
-                                      "a->b", "pictures", "", 0}};
+                                      "a->b", "pictures", "", 0, NULL, 0}};
     assert_int_equal(mr_sender_receive(p->sender, 1, &hello, S), MR_OK);
     hello.hello.name = "c";
     assert_int_equal(mr_sender_receive(p->sender, 2, &hello, S), MR_OK);
@@ -140,7 +140,7 @@ static mr_reject_reason reason_for(pair *p, const char *name) {
     static uint64_t incarnation = 10;
     mr_cut_message hello = {.kind = MR_MESSAGE_HELLO,
                             .hello = {MR_PROTOCOL_OLDEST, MR_PROTOCOL_NEWEST, name, incarnation++, 1, {7},
-                                      "a->b", "pictures", "", 0}};
+                                      "a->b", "pictures", "", 0, NULL, 0}};
     p->seen.reason = MR_REJECT_UNKNOWN;
     assert_int_equal(mr_sender_receive(p->sender, 1, &hello, S), MR_OK);
     pair_drive_sender(p->sender, NULL, 0, S, &p->seen);
@@ -480,7 +480,7 @@ static void let_two_come(pair *p, bool live, uint64_t frames, uint64_t bytes, mr
     for (uint32_t i = 0; i < 2; i++) {
         const mr_cut_message hello = {.kind = MR_MESSAGE_HELLO,
                                       .hello = {MR_PROTOCOL_OLDEST, MR_PROTOCOL_NEWEST, names[i], 10, 1, {7}, "a->b",
-                                                "pictures", "", 0}};
+                                                "pictures", "", 0, NULL, 0}};
         assert_int_equal(mr_sender_receive(p->sender, i + 1, &hello, S), MR_OK);
         granted[i] = (mr_cut_message){.kind = MR_MESSAGE_REPORT, .session = welcome_of(p->sender), .number = 1,
                                       .report = {.granted_frames = frames, .granted_bytes = bytes, .progress = 1}};
