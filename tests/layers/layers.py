@@ -64,7 +64,7 @@ stages: engine/base engine/device engine/text
 stages/model/onnx: engine/base
 stages/model: engine/base engine/device engine/device/cuda kernels/vector stages stages/model/onnx
 stages/model/export: engine/base kernels/vector stages/model stages/model/onnx
-stages/train: engine/base engine/device engine/device/open engine/transport/zmq kernels kernels/fit kernels/metrics
+stages/train: engine/base engine/device engine/device/open kernels kernels/fit kernels/metrics
     kernels/vector stages/model
 stages/media/coded: engine/base
 stages/media/ts: engine/base

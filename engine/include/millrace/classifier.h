@@ -123,9 +123,6 @@ typedef struct mr_fit_params {
      * whose steps add up what differs, come near each other. */
     size_t device_count;
     const char *const *devices;
-    /* Softmax, logistic and squared hinge without devices: processes that make shares of the sums (fit_helpers.h).
-     * They do not change the result. NULL: none */
-    struct mr_fit_helpers *helpers;
     /* Softmax, logistic, squared hinge and perceptron: the whole fit is written to `state` at its end, for the
      * caller to remove once the classifier is saved. A fit that continues from there ends at once, with the same
      * bits. If it cannot be written, `warning` is told, and the fit does not fail. */

@@ -39,7 +39,6 @@ enum {
     SIGN,
     NODE,
     REPLICA,
-    FIT,
     ONE_PROCESS,
     AUDIT,
     JSON
@@ -68,7 +67,6 @@ static const struct option options[] = {
     {"sign", required_argument, NULL, SIGN},
     {"node", required_argument, NULL, NODE},
     {"replica", required_argument, NULL, REPLICA},
-    {"fit", required_argument, NULL, FIT},
     {"one-process", no_argument, NULL, ONE_PROCESS},
     {"audit", required_argument, NULL, AUDIT},
     {"set", required_argument, NULL, MR_OVERRIDE_SET},
@@ -90,8 +88,7 @@ static const mr_usage usage = {
                 "                      [--validation SHARE] [--test SHARE] [--stage ID] [--threads N]\n"
                 "                      [--device NAME]... [--resume] [--cache FOLDER] [--no-look-alikes]\n"
                 "                      [--export onnx] [--sign KEYFILE]\n"
-                "                      [--node NAME [--replica N] | --one-process] [--fit nodes|home]\n"
-                "                      [--audit FILE]\n"
+                "                      [--node NAME [--replica N] | --one-process] [--audit FILE]\n"
                 "                      [--set KEY=VALUE]... [--plugin FILE]... [--no-plugins] [--json]",
     .help =
         "Trains a classifier on pictures of your own. The stages before `classify` make a vector of each\n"
@@ -132,7 +129,6 @@ static const mr_usage usage = {
         "                     --cache, and the pictures, under the same path\n"
         "  --replica N        which of the node's processes this is: 0, 1, ...\n"
         "  --one-process      runs all stages in this process, whatever `nodes` says\n"
-        "  --fit nodes|home   whether nodes help with the fit; by default if it is large and others start them\n"
         "  --audit FILE       with nodes: appends runs and connections to a log, also refused ones\n"
         "  --set KEY=VALUE    sets one value of the YAML, such as stages.features.batch.size=8\n" MR_USAGE_PLUGINS_HELP
         "  --no-plugins       refuses a pipeline that names plugins itself: for pipelines that you do not trust\n"
@@ -215,13 +211,6 @@ static int take_weights(mr_fit_params *fit) {
     return 0;
 }
 
-static int take_place(mr_training_params *to) {
-    if (strcmp(optarg, "nodes") != 0 && strcmp(optarg, "home") != 0)
-        return mr_usage_error(&usage, "--fit takes nodes or home, not \"%s\"", optarg);
-    to->place = *optarg == 'n' ? MR_FIT_ON_NODES : MR_FIT_AT_HOME;
-    return 0;
-}
-
 static int take_export(mr_training_params *to) {
     if (strcmp(optarg, "onnx") != 0)
         return mr_usage_error(&usage, "--export takes onnx, not \"%s\"", optarg);
@@ -291,8 +280,6 @@ static int take_option(void *given, int option) {
     case CACHE:
         params->cache = optarg;
         return 0;
-    case FIT:
-        return take_place(params);
     case EXPORT:
         return take_export(params);
     case SIGN:
