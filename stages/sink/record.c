@@ -15,6 +15,17 @@ static bool may_carry_tensors(const mr_planned_input *input) {
     return one || input->more_results;
 }
 
+/* Elements of a plugin's kind stand under its name, which must not be that of a field. */
+static int check_names(mr_negotiation *negotiation) {
+    const mr_record_field *field;
+    for (const mr_planned_result *one = negotiation->inputs[0].results; one; one = one->next)
+        for (size_t i = 0; one->kind != mr_kind_classes() && (field = mr_record_field_at(i)); i++)
+            if (one->kind->fields && strcmp(one->kind->name, field->field.name) == 0)
+                return mr_refuse(negotiation, NULL, "%s gives results of a kind \"%s\", which is the name of a field "
+                                 "of records: its plugin must rename it", negotiation->inputs[0].from, one->kind->name);
+    return MR_OK;
+}
+
 int mr_record_check(mr_negotiation *negotiation, bool features, bool tensors) {
     static const char *const plural[] = {[MR_PAYLOAD_PACKET] = "packets",
                                          [MR_PAYLOAD_PICTURE] = "pictures",
@@ -27,7 +38,7 @@ int mr_record_check(mr_negotiation *negotiation, bool features, bool tensors) {
         return mr_refuse(negotiation, "tensors", "no stage before it gives a named tensor to print; leave `tensors` "
                          "out, or put infer, phash, sharpness or motion before it%s",
                          payload == MR_PAYLOAD_TENSOR ? "; `features` prints the tensor that frames are" : "");
-    return MR_OK;
+    return check_names(negotiation);
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------------------------ */

@@ -15,7 +15,9 @@
  * fit was cancelled or killed and continues from its file of state.
  *
  * A classifier is not changed once it is fitted or opened: any thread may use it. Fitting takes the calling thread and
- * those that it starts. Errors are stated with each function; MR_ERROR_MEMORY may come from all of them. */
+ * those that it starts. Errors are stated with each function; MR_ERROR_MEMORY may come from all of them.
+ *
+ * Unstable: it is made for the command, and may change with any version (version.h). */
 #ifndef MILLRACE_CLASSIFIER_H
 #define MILLRACE_CLASSIFIER_H
 

@@ -156,6 +156,8 @@ class Kinds(Case):
                                ("MR_FIELD_I32, offsetof(box, seen)", "MR_FIELD_I64, offsetof(box, seen)",
                                 "field seen: its offset is not within element_bytes, or not aligned for its type"),
                                (".kinds = kinds, ", "", "the stage type find promises results of the kind"),
+                               ('.name = "boxes", .help = "what', '.name = "label", .help = "what',
+                                'results of a kind "label", which is the name of a field of records'),
                                ('.name = "boxes", .help = "what', '.name = "Boxes", .help = "what',
                                 '"Boxes" cannot be the name of a result kind'),
                                ('.name = "boxes", .help = "what', '.name = "classes", .help = "what',

@@ -329,6 +329,13 @@ static void test_other_messages(void **state) {
     assert_int_equal(came.hello.refused, 77);
     assert_int_equal(came.hello.kind_count, 2);
     assert_memory_equal(came.hello.kinds, hello.hello.kinds, 2 * sizeof(uint32_t));
+    static const uint32_t many[1025];
+    hello.hello.kinds = many;
+    hello.hello.kind_count = 1025;
+    const mr_wire_part *parts;
+    size_t count;
+    assert_int_equal(mr_wire_write(f.writer, &hello, NOW, &parts, &count), MR_OK);
+    assert_int_equal(mr_wire_read(f.reader, parts, count, NOW, &came), MR_ERROR_PROTOCOL);
     mr_cut_message welcome = {.kind = MR_MESSAGE_WELCOME, .version = MR_PROTOCOL_NEWEST, .session = 8,
                               .welcome = {1, 4, 5, 6, 1000000000, true, "there"}};
     pass(&f, &welcome, &came, true, NULL);
