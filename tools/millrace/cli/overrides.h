@@ -19,8 +19,8 @@ enum {
     "  --force            takes a classifier that was trained after other stages, like `force: true` in each\n" \
     "                     `classify`; the start and every summary report the difference\n"
 #define MR_OVERRIDE_INPUTS                                                                                       \
-    MR_OPTION_CODE("set", required_argument, MR_OVERRIDE_SET), MR_OPTION_CODE("input", required_argument, MR_OVERRIDE_INPUT),    \
-        MR_OVERRIDE_FORCING, MR_USAGE_PLUGINS
+    MR_OPTION_CODE("set", required_argument, MR_OVERRIDE_SET),                                                   \
+        MR_OPTION_CODE("input", required_argument, MR_OVERRIDE_INPUT), MR_OVERRIDE_FORCING, MR_USAGE_PLUGINS
 #define MR_OVERRIDE_OPTIONS MR_OVERRIDE_INPUTS, MR_OPTION_CODE("output", required_argument, MR_OVERRIDE_OUTPUT)
 #define MR_OVERRIDE_INPUTS_HELP                                                                                  \
     "  --set KEY=VALUE    sets one value of the YAML, such as stages.features.batch.size=8\n"                    \
@@ -52,7 +52,8 @@ enum {
 
 /* For verbs with threads that run stages. */
 #define MR_OVERRIDE_THREADS                                                                                      \
-    MR_OPTION_CODE("workers", required_argument, MR_OVERRIDE_WORKERS), MR_OPTION_CODE("jobs", required_argument, MR_OVERRIDE_JOBS)
+    MR_OPTION_CODE("workers", required_argument, MR_OVERRIDE_WORKERS),                                           \
+        MR_OPTION_CODE("jobs", required_argument, MR_OVERRIDE_JOBS)
 #define MR_OVERRIDE_THREADS_HELP                                                                                 \
     "  --workers N        threads that run stages; by default one for each usable core\n"                          \
     "  --jobs N           how many videos are open at a time; when one ends the next is opened. By default of a\n" \

@@ -115,7 +115,8 @@ static const mr_usage usage = {
         "  --replica N        which of the node's processes this is: 0, 1, ...\n"
         "  --one-process      runs all stages in this process, whatever `nodes` says\n"
         "  --audit FILE       with nodes: appends runs and connections to a log, also refused ones\n"
-        "  --set KEY=VALUE    sets one value of the YAML, such as stages.features.batch.size=8\n" MR_USAGE_PLUGINS_HELP MR_OVERRIDE_NO_PLUGINS_HELP
+        "  --set KEY=VALUE    sets one value of the YAML, such as stages.features.batch.size=8\n"
+            MR_USAGE_PLUGINS_HELP MR_OVERRIDE_NO_PLUGINS_HELP
         "  --json             one JSON object with all that is printed, and all files that were left out\n\n"
         "Ctrl-C ends it; vectors that were made stay in the cache, and --resume continues the fit.\n",
     .options = options,
