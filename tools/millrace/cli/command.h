@@ -56,8 +56,8 @@ enum { MR_USAGE_PLUGIN = 768, MR_USAGE_NO_PLUGINS };
  * MR_USAGE_EXIT if the command is done, with its exit code in *code: --help or --version was printed, or an error. */
 enum { MR_USAGE_EXIT = -2 };
 int mr_usage_next(const mr_usage *usage, int argc, char **argv, int *code);
-/* Reads all of them into `to`. For an option that is not kept, `take` is called with `to` and its code, and returns 0 or
- * an exit code; NULL: all are kept. False if the command is done, with its exit code in *code. */
+/* Reads all of them into `to`. For an option that is not kept, `take` gets `to` and its code, and returns 0 or an exit
+ * code; NULL: all are kept. False if the command is done, with its exit code in *code. */
 bool mr_usage_take(const mr_usage *usage, int argc, char **argv, int (*take)(void *to, int option), void *to,
                    int *code);
 /* The pipeline that is named after the options, and no other; NULL with an exit code in *code. */
