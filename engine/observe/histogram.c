@@ -28,14 +28,17 @@ int64_t mr_histogram_percentile(const mr_histogram_sums *sums, double fraction) 
     return 0;
 }
 
-/* Powers of two bound buckets of both. */
+/* The public bucket that holds all of a bucket: powers of two bound both. */
+static int public_bucket(int bucket) {
+    enum { BEFORE = (14 - 2) * 8, LAST = MR_DURATION_BUCKETS - 1 }; /* BEFORE: below the first bound */
+    int at = bucket < BEFORE ? 0 : (bucket - BEFORE) / 8 + 1;
+    return at < LAST ? at : LAST;
+}
+
 void mr_histogram_publish(const mr_histogram_sums *sums, mr_durations *durations) {
-    int at = 0;
     *durations = (mr_durations){.sum_ns = sums->sum_ns};
     for (int i = 0; i < MR_HISTOGRAM_BUCKETS; i++) {
-        while (at < MR_DURATION_BUCKETS - 1 && middle(i) >= mr_duration_bound_ns(at))
-            at++;
-        durations->bucket[at] += sums->bucket[i];
+        durations->bucket[public_bucket(i)] += sums->bucket[i];
         durations->count += sums->bucket[i];
     }
 }

@@ -122,7 +122,6 @@ static const mr_view_expected_stage *make_expected_stages(mr_view *view, const m
                      .download_ns = part->download_ns,
                      .launch_ns = part->launch_ns,
                      .memory_ns = part->memory_ns,
-                     .instruction_ns = part->instruction_ns,
                      .operation_ns = part->operation_ns,
                      .decode_ns = part->decode_ns},
             .host_ns = stage->host_ns,
@@ -160,7 +159,6 @@ static int fill_expected(mr_view *view, const mr_plan *plan) {
         .limit = expected->limit,
         .device = expected->device,
         .stage = expected->stage,
-        .missing = expected->missing,
     };
     view->shown.expected = made;
     return made->stages && made->devices ? MR_OK : MR_ERROR_MEMORY;

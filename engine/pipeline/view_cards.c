@@ -21,7 +21,6 @@ const mr_view_card *mr_view_make_card(mr_arena *arena, const mr_card *card) {
         .download_rate = card->download_rate,
         .f32_rate = card->f32_rate,
         .f16_rate = card->f16_rate,
-        .instruction_rate = card->instruction_rate,
         .launch_ns = card->launch_ns,
         .copy_engines = card->copy_engines,
         .kernels = card->kernels,

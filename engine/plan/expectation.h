@@ -4,17 +4,17 @@
  * It is a model, not a measurement. For every stage on such a card:
  *
  *     bytes that it reads and writes there / the memory's rate
- *     instructions of threads / the rate at which they are issued
  *     operations of networks / the rate of that precision
  *
- * The longest of the three keeps the card's processors busy; launches are added to it, and calls in flight hide them
+ * The longer of the two keeps the card's processors busy; launches are added to it, and calls in flight hide them
  * from each other. Copies move their bytes at the rate of their direction, and are alone on their engine. NVDEC's rate
  * is that of its table for the codec, by the number of pixels. Stages on the host take the time that a profile has
  * measured (--costs), or are reported as not modelled. All frames of a stage's sources are assumed to reach it, and all
  * sources to emit equally many.
  *
  * Frames a second: limited by the resource with the most work, by a stage with too few calls in flight, or by sources
- * that keep to a clock. Work that is not modelled can only make it slower, so a rate is then an upper bound. */
+ * that keep to a clock. The arithmetic of kernels other than networks is not modelled, nor is what a stage names. Both
+ * can only make it slower, so the rate is an upper bound. */
 #ifndef MILLRACE_PLAN_EXPECTATION_H
 #define MILLRACE_PLAN_EXPECTATION_H
 
@@ -27,7 +27,7 @@
 typedef struct mr_expected_part {
     double upload_ns, download_ns; /* of a copy engine */
     double launch_ns;              /* between kernels that depend on each other */
-    double memory_ns, instruction_ns, operation_ns; /* of the processors: the longest counts */
+    double memory_ns, operation_ns; /* of the processors: the longer counts */
     double decode_ns;              /* of one decoder */
 } mr_expected_part;
 
@@ -54,7 +54,6 @@ typedef struct mr_expectation {
                           "sources"; NULL: nothing */
     int device;        /* the device of that resource; -1: none */
     int stage;         /* the vertex that uses most of it; -1: none */
-    size_t missing;    /* vertices that are not modelled whole */
 } mr_expectation;
 
 #endif

@@ -10,6 +10,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/base/sha256.h"
+#include "engine/data/kinds.h"
 #include "engine/planner/builder.h"
 #include "engine/planner/jobs.h"
 #include "engine/planner/links.h"
@@ -329,8 +330,21 @@ static int promise(mr_negotiation *negotiation, size_t port, const mr_planned_re
     return MR_OK;
 }
 
+/* A cut knows only the kinds that stage types list: better now than at the first frame that crosses one. */
+static int check_kind(const asking *ask, const mr_result_kind *kind) {
+    const mr_stage_type *type = ask->vertex->type;
+    mr_kinds known = mr_kinds_built_in();
+    if (!mr_kinds_add(&known, type->kinds) && mr_kinds_id(&known, kind))
+        return MR_OK;
+    return mr_fail(MR_ERROR_INTERNAL, "the stage type %s promises results of the kind \"%.64s\", which it does not "
+                   "list in `kinds`", type->name, kind->name);
+}
+
 int mr_promise_result(mr_negotiation *negotiation, size_t port, const mr_result_kind *kind, const char *name,
                       const mr_format_set *set) {
+    int status = check_kind(negotiation->planner, kind);
+    if (status)
+        return status;
     mr_planned_result result = {.kind = kind, .name = name};
     if (set)
         result.set = *set;

@@ -79,7 +79,6 @@ static int expect_memory(const work *w, const mr_plan_vertex *vertex, const mr_c
 static int expect_kernels(const work *w, const mr_plan_vertex *vertex, const mr_card *card, mr_expected_stage *of) {
     const mr_planned_work *takes = &vertex->work;
     of->part.launch_ns = takes->launches * card->launch_ns / vertex->batch;
-    of->part.instruction_ns = time_ns(takes->instructions, card->instruction_rate);
     of->part.operation_ns =
         time_ns(takes->f32_operations, card->f32_rate) + time_ns(takes->f16_operations, card->f16_rate);
     if (takes->launches <= 0 && !takes->unknown && miss(w, of, "its kernels are not counted"))
@@ -87,7 +86,6 @@ static int expect_kernels(const work *w, const mr_plan_vertex *vertex, const mr_
     if (takes->unknown && miss(w, of, takes->unknown))
         return MR_ERROR_MEMORY;
     if (miss_figure(w, of, takes->launches, card->launch_ns, "the card's launch time is not known") ||
-        miss_figure(w, of, takes->instructions, card->instruction_rate, "the card's instruction rate is not known") ||
         miss_figure(w, of, takes->f32_operations, card->f32_rate, "the card's f32 rate is not known") ||
         miss_figure(w, of, takes->f16_operations, card->f16_rate, "the card's f16 rate is not known"))
         return MR_ERROR_MEMORY;
@@ -132,7 +130,7 @@ static int expect_copy(const work *w, const mr_plan_pool *pool, mr_copy_kind kin
 
 /* Duration of a call, from its first work to its last, for one frame of it. */
 static double busy_ns(const mr_expected_part *p) {
-    return larger(p->memory_ns, larger(p->instruction_ns, p->operation_ns));
+    return larger(p->memory_ns, p->operation_ns);
 }
 
 static double call_ns(const mr_expected_part *p) {
@@ -143,9 +141,8 @@ static const char *most_of(const mr_expected_part *p) {
     const struct {
         double ns;
         const char *name;
-    } parts[] = {{p->upload_ns, "uploads"}, {p->download_ns, "downloads"},       {p->launch_ns, "launches"},
-                 {p->memory_ns, "memory"},  {p->instruction_ns, "instructions"}, {p->operation_ns, "operations"},
-                 {p->decode_ns, "decoding"}};
+    } parts[] = {{p->upload_ns, "uploads"}, {p->download_ns, "downloads"},   {p->launch_ns, "launches"},
+                 {p->memory_ns, "memory"},  {p->operation_ns, "operations"}, {p->decode_ns, "decoding"}};
     size_t best = 0;
     for (size_t i = 1; i < sizeof parts / sizeof parts[0]; i++)
         if (parts[i].ns > parts[best].ns)
@@ -317,7 +314,6 @@ static int expect_vertex(const work *w, size_t v) {
                                         : expect_on_host(w, vertex, of);
     if (of->device >= 0)
         add_to_devices(w, vertex, &of->part);
-    w->to->missing += of->missing != NULL;
     return status;
 }
 

@@ -22,8 +22,9 @@
  *
  * Limits: `most_streams` streams and 64 other connections; more wait in the system's queue until one ends. A request
  * that is not a stream may last for `timeout`, from its first byte to the last byte of the answer. A stream is closed
- * if its client takes nothing for `timeout`, or has left. A stream of events sends a comment after `timeout` of
- * silence, so that proxies keep it. A request's line and headers have at most 16 KiB; its body is not read.
+ * if its client takes nothing for `timeout`, or has left (closed its connection, or its sending side). A stream of
+ * events sends a comment after `timeout` of silence, so that proxies keep it. A request's line and headers have at most
+ * 16 KiB; its body is not read.
  *
  * Errors: 401 without the token, 403 for another Host, 404 if no route fits, 405 for other methods, 503 for one stream
  * too many, each with a line of text. Functions return a negative mr_status. */

@@ -4,7 +4,6 @@
 
 #include "kernels/block_sum.h"
 #include "kernels/classical/classical_pixel.h"
-#include "kernels/count.h"
 #include "kernels/launch.h"
 
 enum { THREADS = 256, CHUNKS = 64 };
@@ -61,7 +60,6 @@ __global__ static void count_colors(const __grid_constant__ mr_histogram_work wo
     __syncthreads();
     int32_t step = (int32_t)(gridDim.x * blockDim.x);
     for (int32_t i = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x); i < p->width * p->height; i += step) {
-        MR_COUNT(pixel);
         channels c = channels_of(p, src, i, saturation, hue);
         if (p->joint)
             atomicAdd(&far[(c.value[0] * p->bins + c.value[1]) * p->bins + c.value[2]], 1u);
@@ -77,7 +75,6 @@ __global__ static void share_colors(const __grid_constant__ mr_histogram_work wo
                                     int32_t length) {
     uint32_t pixels = (uint32_t)work.params.width * (uint32_t)work.params.height;
     for (int32_t i = (int32_t)threadIdx.x; i < length; i += (int32_t)blockDim.x) {
-        MR_COUNT(value);
         work.dst[blockIdx.x][i] = mr_share_of(counts[(size_t)blockIdx.x * (size_t)length + (size_t)i], pixels);
     }
 }
@@ -126,7 +123,6 @@ typedef struct polled {
 __device__ static void cast_votes(const mr_hog_layout *l, const uint8_t *src, int32_t left, int32_t top, polled b) {
     const mr_hog_params *p = &l->params;
     for (int32_t i = (int32_t)threadIdx.x; i < p->block_width * p->block_height; i += (int32_t)blockDim.x) {
-        MR_COUNT(pixel);
         mr_gradient g = gradient_at(p, src, left + i % p->block_width, top + i / p->block_width);
         mr_vote vote = mr_hog_vote(g.dx, g.dy, l->bins_per_quarter, p->bins);
         b.bin[i] = (uint8_t)vote.bin;
@@ -142,7 +138,6 @@ __device__ static float count_votes(const mr_hog_layout *l, int32_t cell, int32_
     float sum = 0.0f;
     for (int32_t y = 0; y < p->block_height; y++)
         for (int32_t x = 0; x < p->block_width; x++, at++) {
-            MR_COUNT(vote);
             int32_t next = b.bin[at] + 1 < p->bins ? b.bin[at] + 1 : 0;
             if (b.bin[at] != bin && next != bin)
                 continue;
@@ -214,7 +209,6 @@ __global__ static void hash_pictures(const __grid_constant__ mr_phash_work work,
     const uint8_t *src = work.src[blockIdx.x];
     int32_t thread = (int32_t)threadIdx.x;
     for (int32_t i = thread; i < MR_PHASH_LOW * MR_PHASH_SIDE; i += MR_PHASH_BITS) {
-        MR_COUNT(pixel);
         int32_t k = i / MR_PHASH_SIDE, x = i % MR_PHASH_SIDE;
         int64_t sum = 0;
         for (int32_t y = 0; y < MR_PHASH_SIDE; y++)
@@ -225,7 +219,6 @@ __global__ static void hash_pictures(const __grid_constant__ mr_phash_work work,
     int64_t sum = 0;
     for (int32_t x = 0; x < MR_PHASH_SIDE; x++)
         sum += cosine.value[thread % MR_PHASH_LOW][x] * column[thread / MR_PHASH_LOW][x];
-    MR_COUNT(value);
     low[thread] = sum;
     if (thread == 0)
         twice_median = 0;
@@ -268,7 +261,6 @@ __global__ static void sum_laplacian(const __grid_constant__ mr_sharpness_work w
     int64_t own_sum = 0, own_squares = 0;
     for (int32_t y = (int32_t)blockIdx.x; y < item->height; y += (int32_t)gridDim.x)
         for (int32_t x = (int32_t)threadIdx.x; x < item->width; x += (int32_t)blockDim.x) {
-            MR_COUNT(pixel);
             int32_t value = laplacian_at(item, x, y);
             own_sum += value;
             own_squares += value * value;
@@ -313,7 +305,6 @@ __global__ static void count_changed(const __grid_constant__ mr_change_work work
     uint32_t own = 0;
     size_t step = (size_t)gridDim.x * blockDim.x;
     for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < work.count; i += step) {
-        MR_COUNT(pixel);
         int32_t apart = (int32_t)work.a[i] - work.b[i];
         own += (apart < 0 ? -apart : apart) > work.noise;
     }

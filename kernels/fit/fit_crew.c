@@ -20,7 +20,7 @@ typedef struct worker {
  * that is a right child, by its first block, how many of the two are there. */
 typedef struct work {
     const mr_fit_task *task;
-    size_t first, count;
+    size_t blocks;
     double *nodes;
     atomic_size_t taken;
     atomic_int met[MR_FIT_BLOCKS];
@@ -64,28 +64,24 @@ static void make_block(worker *w, const mr_fit_task *task, size_t block, double 
     mr_fit_sum_finish(&w->sum, node);
 }
 
-/* Joins a block that was made with its neighbour if that is there, then the two with the next two, and so on, as far as
- * all blocks below a node are among those that are being made. */
+/* Joins a block that was made with its neighbour if that is there, then the two with the next two, and so on. */
 static void join_upwards(work *now, size_t block) {
-    const size_t blocks = mr_fit_block_count(now->task->chunks), length = now->task->length;
-    for (size_t width = 1; width < blocks; width *= 2) {
+    const size_t length = now->task->length;
+    for (size_t width = 1; width < now->blocks; width *= 2) {
         const size_t left = block / (2 * width) * (2 * width), right = left + width;
-        const size_t end = right + width < blocks ? right + width : blocks;
-        if (left < now->first || end > now->first + now->count)
-            return;
-        if (right >= blocks)
+        if (right >= now->blocks)
             continue; /* a node without a right child is its left one */
         if (atomic_fetch_add(&now->met[right], 1) == 0)
             return;
-        mr_fit_sum_add(now->nodes + (left - now->first) * length, now->nodes + (right - now->first) * length, length);
+        mr_fit_sum_add(now->nodes + left * length, now->nodes + right * length, length);
     }
 }
 
 static void make_blocks(worker *w) {
     work *now = &w->crew->work;
-    for (size_t at; (at = atomic_fetch_add(&now->taken, 1)) < now->count;) {
-        make_block(w, now->task, now->first + at, now->nodes + at * now->task->length);
-        join_upwards(now, now->first + at);
+    for (size_t block; (block = atomic_fetch_add(&now->taken, 1)) < now->blocks;) {
+        make_block(w, now->task, block, now->nodes + block * now->task->length);
+        join_upwards(now, block);
     }
 }
 
@@ -167,11 +163,10 @@ void mr_fit_crew_destroy(mr_fit_crew **crew) {
     mr_free(gone);
 }
 
-void mr_fit_crew_blocks(mr_fit_crew *crew, const mr_fit_task *task, size_t first, size_t count, double *nodes) {
+void mr_fit_crew_sum(mr_fit_crew *crew, const mr_fit_task *task, double *nodes) {
     pthread_mutex_lock(&crew->lock);
     crew->work.task = task;
-    crew->work.first = first;
-    crew->work.count = count;
+    crew->work.blocks = mr_fit_block_count(task->chunks);
     crew->work.nodes = nodes;
     atomic_store(&crew->work.taken, 0);
     for (size_t i = 0; i < MR_FIT_BLOCKS; i++)
@@ -185,8 +180,4 @@ void mr_fit_crew_blocks(mr_fit_crew *crew, const mr_fit_task *task, size_t first
     while (crew->busy > 0)
         pthread_cond_wait(&crew->done, &crew->lock);
     pthread_mutex_unlock(&crew->lock);
-}
-
-void mr_fit_crew_sum(mr_fit_crew *crew, const mr_fit_task *task, double *nodes) {
-    mr_fit_crew_blocks(crew, task, 0, mr_fit_block_count(task->chunks), nodes);
 }

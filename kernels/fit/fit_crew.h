@@ -2,8 +2,7 @@
  *
  * The chunks are grouped in blocks: runs of 1, 2, 4, ... chunks, the fewest that make at most MR_FIT_BLOCKS blocks. How
  * long a block is depends on the number of chunks alone. Threads take the next block that nobody has; a block's sum is
- * one node of the tree that fit_sum.h describes. So the sum over all has the same bits for any number of threads, and
- * for any number of processes that each make some of the blocks.
+ * one node of the tree that fit_sum.h describes. So the sum over all has the same bits for any number of threads.
  *
  * Ownership: a crew owns its threads, which live until it is destroyed, and their memory. One caller at a time. Errors:
  * MR_ERROR_MEMORY, MR_ERROR_UNAVAILABLE (no thread). */
@@ -36,10 +35,6 @@ size_t mr_fit_block_count(size_t chunks);
 int mr_fit_crew_create(mr_fit_crew **crew, const mr_fit_task *most, int threads);
 void mr_fit_crew_destroy(mr_fit_crew **crew);
 
-/* Makes blocks first .. first + count of the task, each at its place in `nodes`, task->length numbers, and joins them
- * to the widest whole nodes of the tree (see mr_fit_widest): a node lies at the place of its first block, and the
- * numbers at those of its other blocks are destroyed. */
-void mr_fit_crew_blocks(mr_fit_crew *crew, const mr_fit_task *task, size_t first, size_t count, double *nodes);
 /* The sum over all chunks, at the begin of `nodes`, which has room for that many blocks. */
 void mr_fit_crew_sum(mr_fit_crew *crew, const mr_fit_task *task, double *nodes);
 

@@ -6,9 +6,8 @@
 #include "kernels/preprocess/preprocess.h"
 
 typedef struct mr_preprocess_cost {
-    double read_bytes;   /* of the picture: those that the region needs, each once */
-    double instructions; /* of threads of a GPU */
-    double operations;   /* additions, multiplications and comparisons of values; two for each weight of a sample */
+    double read_bytes; /* of the picture: those that the region needs, each once */
+    double operations; /* additions, multiplications and comparisons of values; two for each weight of a sample */
 } mr_preprocess_cost;
 
 mr_preprocess_cost mr_preprocess_count(const mr_preprocess *plan);

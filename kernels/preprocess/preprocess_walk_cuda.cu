@@ -7,7 +7,6 @@
  * pairs. */
 #include "kernels/preprocess/preprocess_walk_cuda.h"
 
-#include "kernels/count.h"
 
 __device__ static inline uint4 load_four(const void *from) {
     return *(const uint4 *)from;
@@ -113,16 +112,12 @@ __device__ static inline bool take_step(const walker *w, const mr_walk_step *fro
             two[0] = mr_dot_low(weights[slot], bytes[k], two[0]);
             two[1] = mr_dot_high(weights[slot], bytes[k], two[1]);
         }
-    MR_COUNT(step);
     if (step.x & MR_WALK_ANY_DONE) {
-        MR_COUNT(finishing);
 #pragma unroll
         for (int slot = 0; slot < MR_WALK_SLOTS; slot++) {
             uint32_t done = step.x >> (MR_WALK_DONE + MR_WALK_FIELD * slot);
-            if (done & MR_WALK_IS_DONE) {
+            if (done & MR_WALK_IS_DONE)
                 leave_row<LOAD>(w, done & (MR_WALK_ROWS - 1), sum->of[slot]);
-                MR_COUNT(left);
-            }
         }
     }
     return (step.x & MR_WALK_LAST) == 0;
@@ -157,13 +152,10 @@ __device__ static inline void walk_down(const walker *w) {
 __device__ static inline void walk_halves(walker *w, int column) {
 #pragma unroll 1
     for (int half = 0; half < 2; half++) {
-        if (column >= 3 && w->valid >= 4 + 3) {
-            MR_COUNT(unaligned);
+        if (column >= 3 && w->valid >= 4 + 3)
             walk_down<unaligned>(w);
-        } else {
-            MR_COUNT(edge);
+        else
             walk_down<at_edge>(w);
-        }
         column += 4;
         w->valid -= 4;
         w->top += 4;
@@ -192,7 +184,6 @@ __device__ static inline void weigh_plane(const mr_preprocess_grid &grid, const 
         w.bias = plane->bias;
         w.pitch = (int32_t)((uint32_t)plane->row_bytes / 4);
         w.out = out;
-        MR_COUNT(job);
         const uint32_t bits = (uint32_t)(uintptr_t)source->data[P] | (uint32_t)w.stride;
         if ((bits & 7) != 0 || w.valid < MR_WALK_SAMPLES)
             walk_halves(&w, column);
@@ -236,7 +227,6 @@ __device__ static inline void add_pairs(const mr_walk_plane *plane, sums<PARTS> 
         from[column] += 4 * N * PARTS;
     }
     *weights += sizeof(uint4);
-    MR_COUNT(vector);
 }
 
 /* The vector that is not whole. Pairs of one part lie in even numbers. */
@@ -450,12 +440,9 @@ __global__ static void __launch_bounds__(MR_GRID_THREADS, 8) walk(const __grid_c
             weigh_pair<1>(&grid.walked[1], 1, column, row, bytes, sample);
             weigh_pair<1>(&grid.walked[2], 2, column, row, bytes, sample);
         }
-        if (grid.held) {
+        if (grid.held)
             hold_samples(grid.plan.limit, sample);
-            MR_COUNT(held);
-        }
         finish_pair<DTYPE, LAYOUT>(grid, first, column, (int)blockIdx.y * MR_WALK_ROWS + row, paired, sample);
-        MR_COUNT(pair);
     }
 }
 

@@ -37,24 +37,19 @@ int mr_extractor_promise_result(mr_negotiation *n, const mr_format *tensor, cons
     return mr_promise_result(n, 0, mr_kind_tensor(), name, &set);
 }
 
-void mr_extractor_add_work(mr_negotiation *n, int launches, mr_classical_cost cost) {
-    n->work.launches += launches;
-    n->work.instructions += cost.instructions;
-}
-
 void mr_extractor_plan_workspace(mr_negotiation *n, size_t bytes) {
     size_t piece = (size_t)(n->batch < MR_PIECE ? n->batch : MR_PIECE);
     n->stream_bytes[0] = n->stream_bytes[1] = piece * bytes;
 }
 
 int mr_extractor_promise(mr_negotiation *n, const mr_preprocess_params *look, const mr_format *tensor,
-                         const char *name, int launches, mr_classical_cost cost) {
+                         const char *name, int launches) {
     const layout l = lay_out(look, tensor, name, (size_t)n->batch);
     n->scratch_bytes = l.scratch_bytes;
     if (name)
         mr_download_plan(n, l.number_bytes);
     mr_resizer_promise(n, look);
-    mr_extractor_add_work(n, launches * ((n->batch + MR_PIECE - 1) / MR_PIECE), cost);
+    n->work.launches += launches * ((n->batch + MR_PIECE - 1) / MR_PIECE);
     if (name)
         return mr_extractor_promise_result(n, tensor, name);
     n->outputs[0].set = mr_format_set_of(tensor);

@@ -7,7 +7,7 @@
 #ifndef MILLRACE_STAGES_IMAGE_EXTRACTOR_H
 #define MILLRACE_STAGES_IMAGE_EXTRACTOR_H
 
-#include "kernels/classical/classical_cost.h"
+#include "kernels/classical/classical.h"
 #include "stages/image/resizer.h"
 
 /* Small pictures, and the addresses of their numbers. */
@@ -31,12 +31,10 @@ extern const mr_port mr_vector_outputs[];
 /* u8 planes, as all of the features take them, of size.width x size.height; stretched, all values as they are. */
 mr_preprocess_params mr_extractor_look(mr_size size, bool gray);
 
-/* negotiate: declares the output and the memory of a call, for `look`, `tensor` and `name` as below and above; so many
- * launches make the numbers of up to MR_PIECE frames, and one frame takes `cost`. */
+/* negotiate: declares the output and the memory of a call, for `look`, `tensor` and `name` as below and above;
+ * `launches` make the numbers of up to MR_PIECE frames. */
 int mr_extractor_promise(mr_negotiation *negotiation, const mr_preprocess_params *look, const mr_format *tensor,
-                         const char *name, int launches, mr_classical_cost cost);
-/* Launches of a call, and instructions of a frame, beside those of the resizer, whose work was promised before. */
-void mr_extractor_add_work(mr_negotiation *negotiation, int launches, mr_classical_cost cost);
+                         const char *name, int launches);
 /* Declares what kernels of the stage's own work in, for one picture of a piece. */
 void mr_extractor_plan_workspace(mr_negotiation *negotiation, size_t bytes);
 /* The part of it that declares the output. */

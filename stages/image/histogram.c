@@ -39,7 +39,7 @@ static int negotiate(mr_negotiation *n) {
     mr_extractor_plan_workspace(n, (size_t)mr_histogram_length(&params) * sizeof(uint32_t));
     /* Counts, which are added up and read once more. */
     n->work.more_bytes = 2 * (double)mr_histogram_length(&params) * sizeof(uint32_t);
-    return mr_extractor_promise(n, &look, &vector, NULL, 3, mr_histogram_count(&params));
+    return mr_extractor_promise(n, &look, &vector, NULL, 3);
 }
 
 static int enqueue(const mr_stage *self, mr_stream *stream, const mr_extraction *piece) {

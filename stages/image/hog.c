@@ -62,7 +62,7 @@ static int negotiate(mr_negotiation *n) {
         return mr_refuse(n, culprit(&params), "%s", mr_message());
     const mr_preprocess_params look = look_of(n->options);
     const mr_format vector = describe(&layout);
-    return mr_extractor_promise(n, &look, &vector, NULL, 1, mr_hog_count(&layout));
+    return mr_extractor_promise(n, &look, &vector, NULL, 1);
 }
 
 static int enqueue(const mr_stage *self, mr_stream *stream, const mr_extraction *piece) {

@@ -46,9 +46,8 @@ static int negotiate(mr_negotiation *n) {
     const mr_preprocess_params look = mr_extractor_look(((const options *)n->options)->size, true);
     mr_resizer_promise(n, &look);
     /* A kernel, and the copies that empty its count and bring it home; it reads both pictures. */
-    const double both = (double)pixels(n->options);
-    mr_extractor_add_work(n, 3, mr_change_count((int64_t)both));
-    n->work.more_bytes = 2 * both;
+    n->work.launches += 3;
+    n->work.more_bytes = 2 * (double)pixels(n->options);
     n->retained = 1;
     n->outputs[0].buffer_bytes = picture_bytes(n->options) + sizeof(uint32_t);
     return mr_extractor_promise_result(n, &tensor, "motion");

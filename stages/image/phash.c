@@ -23,7 +23,7 @@ static mr_format describe(const options *o) {
 static int negotiate(mr_negotiation *n) {
     const mr_preprocess_params look = look_of_all();
     const mr_format tensor = describe(n->options);
-    return mr_extractor_promise(n, &look, &tensor, "phash", 1, mr_phash_count());
+    return mr_extractor_promise(n, &look, &tensor, "phash", 1);
 }
 
 static int enqueue(const mr_stage *self, mr_stream *stream, const mr_extraction *piece) {

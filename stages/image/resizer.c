@@ -36,7 +36,7 @@ static size_t table_bytes(const mr_preprocess_params *params, mr_format source, 
     }
     size_t bytes = mr_preprocess_create(&plan, &sized, &source) ? 0 : mr_preprocess_table_bytes(plan);
     const mr_preprocess_cost one = plan ? mr_preprocess_count(plan) : (mr_preprocess_cost){0};
-    if (one.instructions > cost->instructions)
+    if (one.read_bytes > cost->read_bytes)
         *cost = one;
     mr_preprocess_destroy(&plan);
     return bytes;
@@ -61,8 +61,7 @@ void mr_resizer_promise(mr_negotiation *n, const mr_preprocess_params *params) {
     n->constant_bytes = (KEPT_PLANS + 1) * most;
     n->work.launches = (n->batch + MR_PREPROCESS_LAUNCH - 1) / MR_PREPROCESS_LAUNCH;
     n->work.read_bytes = cost.read_bytes;
-    n->work.instructions = cost.instructions;
-    if (cost.instructions == 0)
+    if (cost.read_bytes == 0)
         n->work.unknown = "the size of its pictures is not known";
 }
 

@@ -54,12 +54,11 @@ static void promise_work(mr_negotiation *n, bool gray) {
     const options *o = n->options;
     int64_t width = o->size.width ? o->size.width : n->inputs[0].set.width.max;
     int64_t height = o->size.width ? o->size.height : n->inputs[0].set.height.max;
-    n->work.launches = gray ? n->batch : 0;
+    n->work.launches = (gray ? n->batch : 0) + 3 * ((n->batch + MR_PIECE - 1) / MR_PIECE);
     if (!gray)
         n->work.read_bytes = (double)width * (double)height;
     if (!width || !height)
         n->work.unknown = "the size of its pictures is not known";
-    mr_extractor_add_work(n, 3 * ((n->batch + MR_PIECE - 1) / MR_PIECE), mr_sharpness_count(width, height));
 }
 
 static int negotiate(mr_negotiation *n) {

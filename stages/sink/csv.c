@@ -70,7 +70,8 @@ static void add(state *at, const char *text, size_t bytes) {
         at->text = larger;
         at->capacity = capacity;
     }
-    memcpy(at->text + at->bytes, text, bytes);
+    if (bytes) /* without one there may be no memory yet */
+        memcpy(at->text + at->bytes, text, bytes);
     at->bytes += bytes;
 }
 

@@ -159,7 +159,7 @@ static void put_others(const mr_recorded *recorded, mr_encoder *to, uint32_t num
 static void put_features(const mr_recorded *recorded, mr_encoder *to, uint32_t number) {
     const mr_frame *frame = recorded->frame;
     if (recorded->features && frame->format.payload == MR_PAYLOAD_TENSOR)
-        to->payload(to, "features", number, &frame->format, frame->plane[0].data);
+        to->array(to, "features", number, &frame->format, frame->plane[0].data);
 }
 
 static void put_tensors(const mr_recorded *recorded, mr_encoder *to, uint32_t number) {
@@ -174,7 +174,7 @@ static void put_tensors(const mr_recorded *recorded, mr_encoder *to, uint32_t nu
         to->value(to, &name_field, NAME, one);
         if (one->kind != mr_kind_tensor())
             to->value(to, &kind_field, KIND, one->kind);
-        to->array(to, &one->format, one->data);
+        to->array(to, NULL, 0, &one->format, one->data);
         to->close(to, MR_OPEN_ITEM);
     }
     to->close(to, MR_OPEN_LIST);

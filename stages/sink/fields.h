@@ -24,10 +24,8 @@ struct mr_encoder {
     /* `likely`: the bytes of it, about. */
     void (*open)(mr_encoder *to, mr_opening what, const char *name, uint32_t number, size_t likely);
     void (*close)(mr_encoder *to, mr_opening what);
-    /* Type, shape and numbers of an array, within an item. */
-    void (*array)(mr_encoder *to, const mr_format *format, const void *data);
-    /* The array that the frame itself is. */
-    void (*payload)(mr_encoder *to, const char *name, uint32_t number, const mr_format *format, const void *data);
+    /* Type, shape and numbers of an array: within an item, or, with a name, in one of its own (JSON: its numbers). */
+    void (*array)(mr_encoder *to, const char *name, uint32_t number, const mr_format *format, const void *data);
     bool by_result; /* results of other kinds are one list of messages that name their kind */
 };
 

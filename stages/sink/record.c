@@ -15,6 +15,17 @@ static bool may_carry_tensors(const mr_planned_input *input) {
     return one || input->more_results;
 }
 
+/* Elements of a plugin's kind stand under its name, which must not be that of a field. */
+static int check_names(mr_negotiation *negotiation) {
+    const mr_record_field *field;
+    for (const mr_planned_result *one = negotiation->inputs[0].results; one; one = one->next)
+        for (size_t i = 0; one->kind != mr_kind_classes() && (field = mr_record_field_at(i)); i++)
+            if (one->kind->fields && strcmp(one->kind->name, field->field.name) == 0)
+                return mr_refuse(negotiation, NULL, "%s gives results of a kind \"%s\", which is the name of a field "
+                                 "of records: its plugin must rename it", negotiation->inputs[0].from, one->kind->name);
+    return MR_OK;
+}
+
 int mr_record_check(mr_negotiation *negotiation, bool features, bool tensors) {
     static const char *const plural[] = {[MR_PAYLOAD_PACKET] = "packets",
                                          [MR_PAYLOAD_PICTURE] = "pictures",
@@ -27,96 +38,80 @@ int mr_record_check(mr_negotiation *negotiation, bool features, bool tensors) {
         return mr_refuse(negotiation, "tensors", "no stage before it gives a named tensor to print; leave `tensors` "
                          "out, or put infer, phash, sharpness or motion before it%s",
                          payload == MR_PAYLOAD_TENSOR ? "; `features` prints the tensor that frames are" : "");
-    return MR_OK;
+    return check_names(negotiation);
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------------------------ */
 
-static void put_text(mr_record *at, const char *text) {
-    mr_json_text(at->json, NULL, text);
-}
-
-static void put_key(mr_record *at, const char *key) {
-    yajl_gen_string(at->json, (const unsigned char *)key, strlen(key));
-}
-
-static void put_number(mr_record *at, const char *text, size_t bytes) {
+static void put_number(yajl_gen json, const char *text, size_t bytes) {
     if (bytes)
-        yajl_gen_number(at->json, text, bytes);
+        yajl_gen_number(json, text, bytes);
     else
-        yajl_gen_null(at->json);
+        yajl_gen_null(json);
 }
 
 /* ---- the encoder ----------------------------------------------------------------------------------------------- */
 
+static yajl_gen json_of(const mr_encoder *to) {
+    return ((const mr_record *)to)->json;
+}
+
 static void put_value(mr_encoder *to, const mr_field *field, uint32_t number, const void *base) {
-    mr_record *at = (mr_record *)to;
     const void *value = (const char *)base + field->offset;
+    const yajl_gen json = json_of(to);
     char text[MR_VALUE_TEXT];
     (void)number;
-    put_key(at, field->name);
+    mr_json_key(json, field->name);
     if (field->type == MR_FIELD_TEXT)
-        put_text(at, *(const char *const *)value);
+        mr_json_text(json, NULL, *(const char *const *)value);
     else if (field->type == MR_FIELD_BOOL)
-        yajl_gen_bool(at->json, *(const bool *)value);
+        yajl_gen_bool(json, *(const bool *)value);
     else if (field->type == MR_FIELD_DATE)
-        put_text(at, mr_value_text(text, field, base) ? text : NULL);
+        mr_json_text(json, NULL, mr_value_text(text, field, base) ? text : NULL);
     else
-        put_number(at, text, mr_value_text(text, field, base));
+        put_number(json, text, mr_value_text(text, field, base));
 }
 
 static void open_part(mr_encoder *to, mr_opening what, const char *name, uint32_t number, size_t likely) {
-    mr_record *at = (mr_record *)to;
     (void)number;
     (void)likely;
     if (name)
-        put_text(at, name);
+        mr_json_text(json_of(to), NULL, name);
     if (what == MR_OPEN_LIST || what == MR_OPEN_GROUP)
-        yajl_gen_array_open(at->json);
+        yajl_gen_array_open(json_of(to));
     else
-        yajl_gen_map_open(at->json);
+        yajl_gen_map_open(json_of(to));
 }
 
 static void close_part(mr_encoder *to, mr_opening what) {
-    mr_record *at = (mr_record *)to;
     if (what == MR_OPEN_LIST || what == MR_OPEN_GROUP)
-        yajl_gen_array_close(at->json);
+        yajl_gen_array_close(json_of(to));
     else
-        yajl_gen_map_close(at->json);
+        yajl_gen_map_close(json_of(to));
 }
 
-static void put_numbers(mr_record *at, const char *key, const mr_format *format, const uint8_t *data) {
+static void put_array(mr_encoder *to, const char *name, uint32_t number, const mr_format *format, const void *data) {
+    const size_t count = mr_tensor_count(format);
+    const yajl_gen json = json_of(to);
     char text[MR_NUMBER_TEXT];
-    size_t count = mr_tensor_count(format);
-    put_key(at, key);
-    yajl_gen_array_open(at->json);
-    for (size_t i = 0; i < count; i++)
-        put_number(at, text, mr_element_text(text, format->dtype, data, i));
-    yajl_gen_array_close(at->json);
-}
-
-static void put_array(mr_encoder *to, const mr_format *format, const void *data) {
-    mr_record *at = (mr_record *)to;
-    put_key(at, "dtype");
-    put_text(at, mr_dtype_name(format->dtype));
-    put_key(at, "shape");
-    yajl_gen_array_open(at->json);
-    for (int32_t i = 0; i < format->rank; i++)
-        yajl_gen_integer(at->json, format->dims[i]);
-    yajl_gen_array_close(at->json);
-    put_numbers(at, "data", format, data);
-}
-
-static void put_payload(mr_encoder *to, const char *name, uint32_t number, const mr_format *format, const void *data) {
     (void)number;
-    put_numbers((mr_record *)to, name, format, data);
+    if (!name) {
+        mr_json_text(json, "dtype", mr_dtype_name(format->dtype));
+        mr_json_open_array(json, "shape");
+        for (int32_t i = 0; i < format->rank; i++)
+            yajl_gen_integer(json, format->dims[i]);
+        yajl_gen_array_close(json);
+    }
+    mr_json_open_array(json, name ? name : "data");
+    for (size_t i = 0; i < count; i++)
+        put_number(json, text, mr_element_text(text, format->dtype, data, i));
+    yajl_gen_array_close(json);
 }
 
 /* ---- making one ------------------------------------------------------------------------------------------------ */
 
 int mr_record_open(mr_record *at) {
-    *at = (mr_record){.encoder = {.value = put_value, .open = open_part, .close = close_part, .array = put_array,
-                                  .payload = put_payload},
+    *at = (mr_record){.encoder = {.value = put_value, .open = open_part, .close = close_part, .array = put_array},
                       .json = yajl_gen_alloc(NULL)};
     if (!at->json || !yajl_gen_config(at->json, yajl_gen_validate_utf8, 1))
         return mr_fail(MR_ERROR_MEMORY, "no memory for JSON");

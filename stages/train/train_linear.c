@@ -7,7 +7,6 @@
 #include "kernels/fit/fit_linear.h"
 #include "kernels/fit/lbfgs.h"
 #include "millrace/status.h"
-#include "stages/train/helpers.h"
 #include "stages/train/train_devices.h"
 #include "stages/train/train_kinds.h"
 #include "stages/train/train_loss.h"
@@ -30,7 +29,6 @@ typedef struct linear_fit {
     mr_fit_point point;
     mr_fit_task task;
     mr_fit_crew *crew;
-    mr_helpers *helpers;
     mr_device *devices[MR_FIT_DEVICES];
     mr_lbfgs search;
     mr_trained trial;     /* the classifier of the penalty at hand, as it will be used */
@@ -50,10 +48,7 @@ static const char *end_name(int64_t end) {
 static int evaluate(void *user, const double *x, double *value, double *gradient) {
     linear_fit *f = user;
     mr_fit_point_set(&f->point, x);
-    if (f->helpers)
-        mr_helpers_sum(f->helpers, f->crew, &f->point, &f->task, f->nodes);
-    else
-        mr_fit_crew_sum(f->crew, &f->task, f->nodes);
+    mr_fit_crew_sum(f->crew, &f->task, f->nodes);
     const int status = f->point.devices ? mr_fit_devices_status(f->point.devices) : MR_OK;
     if (status)
         return status;
@@ -300,15 +295,10 @@ static int begin(linear_fit *f) {
     const mr_fit_task loss = mr_train_loss_task(t, &f->trial), most = mr_train_larger(&f->task, &loss);
     if (!status)
         status = take_memory(f);
-    if (!status)
-        status = mr_fit_crew_create(&f->crew, &most, t->params.threads);
-    return status || !t->params.helpers || f->point.devices
-               ? status
-               : mr_helpers_create(&f->helpers, t->params.helpers, &f->linear);
+    return status ? status : mr_fit_crew_create(&f->crew, &most, t->params.threads);
 }
 
 static void end(linear_fit *f) {
-    mr_helpers_destroy(&f->helpers);
     mr_fit_crew_destroy(&f->crew);
     close_devices(f);
     mr_lbfgs_fini(&f->search);

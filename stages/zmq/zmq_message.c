@@ -141,9 +141,11 @@ static void close_part(mr_encoder *to, mr_opening what) {
     at->bytes = inside->begin - inside->room + needed + bytes;
 }
 
-static void put_array(mr_encoder *to, const mr_format *format, const void *data) {
+static void put_array(mr_encoder *to, const char *name, uint32_t number, const mr_format *format, const void *data) {
     mr_zmq_message *at = (mr_zmq_message *)to;
     const size_t bytes = mr_tensor_bytes(format);
+    if (name)
+        open_part(to, MR_OPEN_ITEM, NULL, number, bytes);
     put_text(at, 3, mr_dtype_name(format->dtype));
     open_part(to, MR_OPEN_ITEM, NULL, 4, 0);
     for (int32_t i = 0; i < format->rank; i++)
@@ -152,13 +154,8 @@ static void put_array(mr_encoder *to, const mr_format *format, const void *data)
     put_tag(at, 5, BYTES);
     put_varint(at, bytes);
     put_bytes(at, data, bytes);
-}
-
-static void put_payload(mr_encoder *to, const char *name, uint32_t number, const mr_format *format, const void *data) {
-    (void)name;
-    open_part(to, MR_OPEN_ITEM, NULL, number, mr_tensor_bytes(format));
-    put_array(to, format, data);
-    close_part(to, MR_OPEN_ITEM);
+    if (name)
+        close_part(to, MR_OPEN_ITEM);
 }
 
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
@@ -168,7 +165,7 @@ int mr_zmq_message_create(mr_zmq_message **message) {
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for messages");
     made->encoder = (mr_encoder){.value = put_value, .open = open_part, .close = close_part, .array = put_array,
-                                 .payload = put_payload, .by_result = true};
+                                 .by_result = true};
     *message = made;
     return MR_OK;
 }

@@ -163,9 +163,6 @@ int mr_host_peers(int device, int other);
 void mr_host_refuse_capture(bool refused);
 /* Graphs that can be launched and were not destroyed. */
 int mr_host_graphs(void);
-/* How often warps came by MR_COUNT(what) (kernels/count.h) since the count was last asked for; their first lanes are
- * counted. */
-unsigned long long mr_host_counted(const char *what);
 
 #ifdef __cplusplus
 }
@@ -195,8 +192,6 @@ struct alignas(16) uint4 {
     uint32_t x, y, z, w;
 };
 
-void mr_host_add(const char *what);
-#define MR_HOST_COUNTS
 void __syncthreads();
 uint32_t __byte_perm(uint32_t low, uint32_t high, uint32_t selector);
 /* Whole words are read where they stand aligned, as a device has it: UBSan sees one that does not. */

@@ -116,21 +116,6 @@ def records():
     put("record", "protobuf", b"\x28\x07\x62\x0drgb24 640x480\x78\x01\x8a\x01\x03a-1")
 
 
-def helpers():
-    """A file of four rows, with weights and a scaler, and two messages."""
-    def rows(weighted, scaled):
-        doubles = (4 if scaled else 0) + (4 if weighted else 0)
-        head = b"MRFITROWS 1\n".ljust(16, b"\0")
-        head += struct.pack("<9Q", 0x0102030405060708, 7, 4, 2, 3, 0, weighted, weighted, scaled)
-        data = (head + struct.pack(f"<{doubles}d", *[0.5] * doubles) + struct.pack("<4i", 0, 1, 2, 0))
-        return b"\1" + data.ljust(-(-len(data) // 64) * 64, b"\0") + struct.pack("<8f", *range(8))
-    for kind in range(4):
-        put("helper", f"rows{kind}", rows(kind & 1, kind >> 1))
-    head = struct.pack("<2I4Q", 0x4d524648, 4, 7, 1, 0, 1)
-    put("helper", "point", b"\0" + pieces(head, bytes(3 * 8 * 3), order="<"))
-    put("helper", "hello", b"\0" + pieces(head.replace(b"\4", b"\1"), b"millrace 1, pipeline p", order="<"))
-
-
 def sealed():
     for length in 0, 15, 16, 64:
         put("sealed", f"zeros{length}", bytes(32) + b"\7\0\0" + bytes(length))
@@ -314,7 +299,6 @@ texts()
 kept()
 vectors()
 records()
-helpers()
 sealed()
 pictures()
 coded = streams()

@@ -33,7 +33,8 @@ engine/observe: engine/base
 engine/serve: engine/base
 engine/spec: engine/base engine/data engine/device engine/device/sim engine/device/open engine/text
 engine/plan: engine/base engine/device engine/device/sim engine/text engine/spec
-engine/planner: engine/base engine/device engine/device/sim engine/device/open engine/text engine/spec engine/plan
+engine/planner: engine/base engine/data engine/device engine/device/sim engine/device/open engine/text engine/spec
+    engine/plan
 engine/flow/executor: engine/base engine/device
 engine/flow/ledger: engine/base engine/data engine/observe
 engine/flow/link: engine/base engine/data engine/observe engine/plan engine/flow/executor engine/flow/ledger
@@ -63,7 +64,7 @@ stages: engine/base engine/device engine/text
 stages/model/onnx: engine/base
 stages/model: engine/base engine/device engine/device/cuda kernels/vector stages stages/model/onnx
 stages/model/export: engine/base kernels/vector stages/model stages/model/onnx
-stages/train: engine/base engine/device engine/device/open engine/transport/zmq kernels kernels/fit kernels/metrics
+stages/train: engine/base engine/device engine/device/open kernels kernels/fit kernels/metrics
     kernels/vector stages/model
 stages/media/coded: engine/base
 stages/media/ts: engine/base

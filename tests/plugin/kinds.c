@@ -28,7 +28,7 @@ static const mr_result_kind boxes = {
 static const mr_result_kind same_boxes = {
     .name = "boxes", .help = "the same", .fields = fields, .element_bytes = sizeof(box)};
 static const mr_result_kind heat = {.name = "heat", .help = "where it is warm", .on_device = true};
-static const mr_result_kind *const kinds[] = {&boxes, &heat, NULL};
+__attribute__((unused)) static const mr_result_kind *const kinds[] = {&boxes, &heat, NULL};
 
 static mr_format heat_format(void) {
     static const int64_t four = 4;

@@ -34,7 +34,6 @@ typedef struct sheet {
     int gibibytes;
     double gigabytes_s; /* of device memory */
     double f32, f16;    /* 10^12 operations a second, dense; f16: of tensor cores that add in f32 */
-    int cores;          /* for f32, on each multiprocessor: it issues 128 instructions of threads a clock */
     double link;
     int decoders;
     const decoder *decoder;
@@ -48,29 +47,29 @@ typedef struct sheet {
  * RTX 3090's bandwidth. Derived: tensor rates of RTX A6000, RTX 6000 Ada and RTX 5090. Compute capabilities were
  * written from memory of NVIDIA's list. */
 static const sheet sheets[] = {
-    {"a10", "NVIDIA A10", "NVIDIA A10 data sheet", 86, 24, 600, 31.2, 125, 128, GEN4, 2, &ampere, 0},
-    {"a100", "NVIDIA A100 SXM4 80GB", "NVIDIA A100 data sheet", 80, 80, 2039, 19.5, 312, 64, GEN4, 5, &turing, 1290},
-    {"a100-40gb", "NVIDIA A100 40GB", "NVIDIA A100 data sheet", 80, 40, 1555, 19.5, 312, 64, GEN4, 5, &turing, 1290},
-    {"a100-pcie", "NVIDIA A100 PCIe 80GB", "NVIDIA A100 data sheet", 80, 80, 1935, 19.5, 312, 64, GEN4, 5, &turing,
+    {"a10", "NVIDIA A10", "NVIDIA A10 data sheet", 86, 24, 600, 31.2, 125, GEN4, 2, &ampere, 0},
+    {"a100", "NVIDIA A100 SXM4 80GB", "NVIDIA A100 data sheet", 80, 80, 2039, 19.5, 312, GEN4, 5, &turing, 1290},
+    {"a100-40gb", "NVIDIA A100 40GB", "NVIDIA A100 data sheet", 80, 40, 1555, 19.5, 312, GEN4, 5, &turing, 1290},
+    {"a100-pcie", "NVIDIA A100 PCIe 80GB", "NVIDIA A100 data sheet", 80, 80, 1935, 19.5, 312, GEN4, 5, &turing,
      1290},
-    {"a30", "NVIDIA A30", "NVIDIA A30 data sheet, not compared", 80, 24, 933, 10.3, 165, 64, GEN4, 4, &turing, 0},
-    {"a40", "NVIDIA A40", "NVIDIA A40 data sheet", 86, 48, 696, 37.4, 149.7, 128, GEN4, 2, &ampere, 0},
-    {"h100", "NVIDIA H100 SXM5 80GB", "NVIDIA H100 data sheet", 90, 80, 3350, 67, 989.5, 128, GEN5, 7, &turing, 1545},
-    {"h100-pcie", "NVIDIA H100 PCIe 80GB", "NVIDIA H100 data sheet", 90, 80, 2000, 51, 756.5, 128, GEN5, 7, &turing,
+    {"a30", "NVIDIA A30", "NVIDIA A30 data sheet, not compared", 80, 24, 933, 10.3, 165, GEN4, 4, &turing, 0},
+    {"a40", "NVIDIA A40", "NVIDIA A40 data sheet", 86, 48, 696, 37.4, 149.7, GEN4, 2, &ampere, 0},
+    {"h100", "NVIDIA H100 SXM5 80GB", "NVIDIA H100 data sheet", 90, 80, 3350, 67, 989.5, GEN5, 7, &turing, 1545},
+    {"h100-pcie", "NVIDIA H100 PCIe 80GB", "NVIDIA H100 data sheet", 90, 80, 2000, 51, 756.5, GEN5, 7, &turing,
      1545},
-    {"h200", "NVIDIA H200 SXM 141GB", "NVIDIA H200 data sheet", 90, 141, 4800, 67, 989.5, 128, GEN5, 7, &turing, 1545},
-    {"l4", "NVIDIA L4", "NVIDIA L4 data sheet", 89, 24, 300, 30.3, 121, 128, GEN4, 4, &ada, 0},
-    {"l40", "NVIDIA L40", "NVIDIA L40 data sheet", 89, 48, 864, 90.5, 181, 128, GEN4, 3, &ada, 0},
-    {"l40s", "NVIDIA L40S", "NVIDIA L40S data sheet", 89, 48, 864, 91.6, 362, 128, GEN4, 3, &ada, 0},
-    {"rtx3090", "GeForce RTX 3090", "NVIDIA Ampere GA102 white paper", 86, 24, 936, 35.6, 71, 128, GEN4, 1, &ampere, 0},
-    {"rtx4080", "GeForce RTX 4080", "NVIDIA Ada white paper", 89, 16, 716.8, 48.7, 97.5, 128, GEN4, 1, &ada, 0},
-    {"rtx4090", "GeForce RTX 4090", "NVIDIA Ada white paper", 89, 24, 1008, 82.6, 165.2, 128, GEN4, 1, &ada, 0},
-    {"rtx5090", "GeForce RTX 5090", "NVIDIA RTX Blackwell white paper", 120, 32, 1792, 104.8, 209.5, 128, GEN5, 2,
+    {"h200", "NVIDIA H200 SXM 141GB", "NVIDIA H200 data sheet", 90, 141, 4800, 67, 989.5, GEN5, 7, &turing, 1545},
+    {"l4", "NVIDIA L4", "NVIDIA L4 data sheet", 89, 24, 300, 30.3, 121, GEN4, 4, &ada, 0},
+    {"l40", "NVIDIA L40", "NVIDIA L40 data sheet", 89, 48, 864, 90.5, 181, GEN4, 3, &ada, 0},
+    {"l40s", "NVIDIA L40S", "NVIDIA L40S data sheet", 89, 48, 864, 91.6, 362, GEN4, 3, &ada, 0},
+    {"rtx3090", "GeForce RTX 3090", "NVIDIA Ampere GA102 white paper", 86, 24, 936, 35.6, 71, GEN4, 1, &ampere, 0},
+    {"rtx4080", "GeForce RTX 4080", "NVIDIA Ada white paper", 89, 16, 716.8, 48.7, 97.5, GEN4, 1, &ada, 0},
+    {"rtx4090", "GeForce RTX 4090", "NVIDIA Ada white paper", 89, 24, 1008, 82.6, 165.2, GEN4, 1, &ada, 0},
+    {"rtx5090", "GeForce RTX 5090", "NVIDIA RTX Blackwell white paper", 120, 32, 1792, 104.8, 209.5, GEN5, 2,
      &blackwell, 0},
-    {"rtx6000ada", "NVIDIA RTX 6000 Ada", "NVIDIA RTX 6000 Ada data sheet", 89, 48, 960, 91.1, 364, 128, GEN4, 3, &ada,
+    {"rtx6000ada", "NVIDIA RTX 6000 Ada", "NVIDIA RTX 6000 Ada data sheet", 89, 48, 960, 91.1, 364, GEN4, 3, &ada,
      0},
-    {"rtxa6000", "NVIDIA RTX A6000", "NVIDIA RTX A6000 data sheet", 86, 48, 768, 38.7, 154.8, 128, GEN4, 2, &ampere, 0},
-    {"t4", "NVIDIA T4", "NVIDIA T4 data sheet", 75, 16, 320, 8.1, 65, 64, GEN3, 2, &turing, 1470},
+    {"rtxa6000", "NVIDIA RTX A6000", "NVIDIA RTX A6000 data sheet", 86, 48, 768, 38.7, 154.8, GEN4, 2, &ampere, 0},
+    {"t4", "NVIDIA T4", "NVIDIA T4 data sheet", 75, 16, 320, 8.1, 65, GEN3, 2, &turing, 1470},
 };
 
 enum {
@@ -94,8 +93,6 @@ static mr_card card_of(const sheet *from) {
         .download_rate = from->link * MR_CARD_LINK_SHARE,
         .f32_rate = from->f32 * 1e12 * MR_CARD_F32_SHARE,
         .f16_rate = from->f16 * 1e12 * MR_CARD_F16_SHARE,
-        /* A core does two operations a clock. */
-        .instruction_rate = from->f32 * 1e12 / 2 * 128 / from->cores * MR_CARD_ISSUE_SHARE,
         .launch_ns = LAUNCH_NS,
         .capability = from->capability,
         .copy_engines = COPY_ENGINES,

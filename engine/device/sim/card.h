@@ -11,7 +11,6 @@
  *      "memory_bytes_s": 3.0e12,      reading and writing it, bytes a second
  *      "upload_bytes_s": 5.3e10, "download_bytes_s": 5.3e10,
  *      "f32_s": 4.1e13, "f16_s": 3.5e14,  operations of networks a second; a multiplication and an addition are two
- *      "instructions_s": 2.2e13,      instructions of threads a second
  *      "launch_ns": 2500,             from one kernel's begin to the next one's in a stream, if neither has work
  *      "copy_engines": 2, "kernels": 128,
  *      "decoders": 7, "decode_fps": {"h264": 640, "hevc": 1090}}  frames of 1080p a second of one decoder
@@ -25,11 +24,10 @@
 #include <stdint.h>
 
 /* The shares of a sheet's figures that are reached. Long copies within memory reach about nine tenths of its bandwidth,
- * and copies from pinned memory eight tenths of what the link carries; kernels of whole numbers issue two instructions
- * of three; networks reach half of the f32 rate and three tenths of the tensor cores' f16 rate. */
+ * and copies from pinned memory eight tenths of what the link carries; networks reach half of the f32 rate and three
+ * tenths of the tensor cores' f16 rate. */
 #define MR_CARD_MEMORY_SHARE 0.9
 #define MR_CARD_LINK_SHARE 0.8
-#define MR_CARD_ISSUE_SHARE 0.65
 #define MR_CARD_F32_SHARE 0.5
 #define MR_CARD_F16_SHARE 0.3
 
@@ -54,7 +52,6 @@ typedef struct mr_card {
     int64_t memory_bytes;
     double memory_rate, upload_rate, download_rate; /* bytes a second */
     double f32_rate, f16_rate;                      /* operations a second */
-    double instruction_rate;                        /* of threads, a second */
     double launch_ns;
     int capability;   /* 90: compute capability 9.0 */
     int copy_engines; /* 1: uploads and downloads take turns */

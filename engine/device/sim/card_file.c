@@ -26,9 +26,8 @@ static const figure figures[] = {
     {"memory_bytes", BYTES, FIELD(memory_bytes)},       {"memory_bytes_s", RATE, FIELD(memory_rate)},
     {"upload_bytes_s", RATE, FIELD(upload_rate)},       {"download_bytes_s", RATE, FIELD(download_rate)},
     {"f32_s", RATE, FIELD(f32_rate)},                   {"f16_s", RATE, FIELD(f16_rate)},
-    {"instructions_s", RATE, FIELD(instruction_rate)},  {"launch_ns", RATE, FIELD(launch_ns)},
-    {"copy_engines", COUNT, FIELD(copy_engines)},       {"kernels", COUNT, FIELD(kernels)},
-    {"decoders", COUNT, FIELD(decoders)},
+    {"launch_ns", RATE, FIELD(launch_ns)},              {"copy_engines", COUNT, FIELD(copy_engines)},
+    {"kernels", COUNT, FIELD(kernels)},                 {"decoders", COUNT, FIELD(decoders)},
 };
 enum { FIGURES = sizeof figures / sizeof figures[0] };
 

@@ -15,7 +15,9 @@
  * fit was cancelled or killed and continues from its file of state.
  *
  * A classifier is not changed once it is fitted or opened: any thread may use it. Fitting takes the calling thread and
- * those that it starts. Errors are stated with each function; MR_ERROR_MEMORY may come from all of them. */
+ * those that it starts. Errors are stated with each function; MR_ERROR_MEMORY may come from all of them.
+ *
+ * Unstable: it is made for the command, and may change with any version (version.h). */
 #ifndef MILLRACE_CLASSIFIER_H
 #define MILLRACE_CLASSIFIER_H
 
@@ -123,9 +125,6 @@ typedef struct mr_fit_params {
      * whose steps add up what differs, come near each other. */
     size_t device_count;
     const char *const *devices;
-    /* Softmax, logistic and squared hinge without devices: processes that make shares of the sums (fit_helpers.h).
-     * They do not change the result. NULL: none */
-    struct mr_fit_helpers *helpers;
     /* Softmax, logistic, squared hinge and perceptron: the whole fit is written to `state` at its end, for the
      * caller to remove once the classifier is saved. A fit that continues from there ends at once, with the same
      * bits. If it cannot be written, `warning` is told, and the fit does not fail. */

@@ -6,7 +6,9 @@
  *         printf("%s is a %s\n", list->files[i].path, list->labels[list->files[i].label]);
  *     mr_file_list_close(&list);
  *
- * The source `media` reads the same lists. Any thread; one at a time for each object. */
+ * The source `media` reads the same lists. Any thread; one at a time for each object.
+ *
+ * Unstable: it is made for the command, and may change with any version (version.h). */
 #ifndef MILLRACE_DATASET_H
 #define MILLRACE_DATASET_H
 

@@ -17,7 +17,9 @@
  * that are all right are all right, so a share of rows has an interval by a formula instead.
  *
  * Sums go row by row in one order, in double precision. The first class of a row is the one with the largest score, the
- * lower index if two are equal. All memory is the caller's but for work space. Any thread. Errors: MR_ERROR_MEMORY. */
+ * lower index if two are equal. All memory is the caller's but for work space. Any thread. Errors: MR_ERROR_MEMORY.
+ *
+ * Unstable: it is made for the command, and may change with any version (version.h). */
 #ifndef MILLRACE_FIGURES_H
 #define MILLRACE_FIGURES_H
 

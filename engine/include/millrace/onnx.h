@@ -11,7 +11,9 @@
  * ".pipeline", ".stages", ".digest", ".split" and ".figures" as the card has them.
  *
  * Any thread; a scorer is used by one at a time. Errors are stated with each function; MR_ERROR_MEMORY may come from
- * all of them. */
+ * all of them.
+ *
+ * Unstable: it is made for the command, and may change with any version (version.h). */
 #ifndef MILLRACE_ONNX_H
 #define MILLRACE_ONNX_H
 

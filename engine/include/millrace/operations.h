@@ -23,7 +23,9 @@
  * the calling thread, or, of codecs, which may have a thread beside it, that of the process.
  *
  * Ownership: all that the view points to belongs to it and lives until it is closed. Threads: one at a time for each.
- * On the processors work is done by the calling thread, on one core. */
+ * On the processors work is done by the calling thread, on one core.
+ *
+ * Unstable: it is made for the command, and may change with any version (version.h). */
 #ifndef MILLRACE_OPERATIONS_H
 #define MILLRACE_OPERATIONS_H
 

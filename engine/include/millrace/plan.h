@@ -86,7 +86,6 @@ struct mr_view_card {
     int64_t memory_bytes;
     double memory_rate, upload_rate, download_rate; /* bytes a second */
     double f32_rate, f16_rate;                      /* operations a second */
-    double instruction_rate;                        /* of threads, a second */
     double launch_ns;
     int copy_engines, kernels, decoders;
     size_t codec_count;
@@ -224,7 +223,7 @@ typedef struct mr_view_node {
 
 /* What one frame takes of a card, in nanoseconds; of a batch its share. */
 typedef struct mr_view_work {
-    double upload_ns, download_ns, launch_ns, memory_ns, instruction_ns, operation_ns, decode_ns;
+    double upload_ns, download_ns, launch_ns, memory_ns, operation_ns, decode_ns;
 } mr_view_work;
 typedef struct mr_view_expected_stage {
     int device;          /* the first that is like a card; -1: none */
@@ -237,14 +236,14 @@ typedef struct mr_view_expected_stage {
 typedef struct mr_view_expected_device {
     double upload_ns, download_ns, compute_ns, decode_ns; /* of a frame that the sources give */
 } mr_view_expected_device;
-/* The frame rate that a model of the cards expects. */
+/* The most frames a second that a model of the cards expects: bytes, launches, decoders and the arithmetic of
+ * networks. */
 typedef struct mr_view_expected {
     const mr_view_expected_stage *stages;   /* one for each stage */
     const mr_view_expected_device *devices; /* one for each device */
     double rate;       /* of all sources together; 0: nothing that is modelled limits it */
     const char *limit; /* "uploads", "the card's processors", ...; NULL: nothing */
     int device, stage; /* whose resource it is, and the stage that takes most of it; -1: none */
-    size_t missing;    /* stages of which something is not modelled */
 } mr_view_expected;
 
 typedef struct mr_plan_view {

@@ -9,7 +9,9 @@
  * so that OpenSSL can make keys and signatures, and check them ("openssl pkeyutl -verify -pubin -inkey head.pub -rawin
  * -in head.json -sigfile head.sig"). A signature is worth something only if its key is known from elsewhere.
  *
- * Any thread. Errors have the name of the file in their message. */
+ * Any thread. Errors have the name of the file in their message.
+ *
+ * Unstable: it is made for the command, and may change with any version (version.h). */
 #ifndef MILLRACE_SIGNATURE_H
 #define MILLRACE_SIGNATURE_H
 

@@ -204,11 +204,11 @@ typedef struct mr_planned_work {
     double read_bytes;     /* of a frame's inputs, as many as are read; 0: all of them */
     double more_bytes;     /* of a frame, read and written beside inputs, outputs and scratch */
     double call_bytes;     /* of a call: weights */
-    double instructions;   /* of a frame: of threads */
-    double f32_operations, f16_operations; /* of a frame: a multiplication and an addition are two */
+    double f32_operations, f16_operations; /* of a frame, by networks: a multiplication and an addition are
+                                              two */
     const char *codec;     /* hardware decoders: "h264", "hevc", "hevc10", "vp9", "vp9_10", "av1", ...; else NULL */
     double decoded_pixels; /* of a frame; 0: not known */
-    const char *unknown;   /* the part of it that is not known, as a text that lives on: "its instructions are not
+    const char *unknown;   /* the part of it that is not known, as a text that lives on: "its operators are not
                               counted" */
 } mr_planned_work;
 

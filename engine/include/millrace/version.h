@@ -13,7 +13,10 @@
  * - A struct that the library fills and only points a program to, such as mr_summary and mr_plan_view, grows at its
  *   end. A program does not copy it.
  * - All others, elements of arrays and types shared by stage types and the engine (stage.h, frame.h, option.h), change
- *   only with the soname. For plugins MR_PLUGIN_ABI then rises, too (plugin.h). */
+ *   only with the soname. For plugins MR_PLUGIN_ABI then rises, too (plugin.h).
+ *
+ * Headers whose first comment says "Unstable" are made for the command, and promise none of this: a program that uses
+ * them is compiled again with each version. No other header includes them. */
 #ifndef MILLRACE_VERSION_H
 #define MILLRACE_VERSION_H
 

@@ -552,10 +552,16 @@ void mr_wire_reader_destroy(mr_wire_reader **reader) {
 
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
 
+/* More than any process knows; all of them are searched. */
+enum { MOST_KINDS = 1024 };
+
 static int read_hello(const Millrace__V1__Hello *from, mr_cut_message *message) {
     message->kind = MR_MESSAGE_HELLO;
     if (from->digest.len != MR_DIGEST_BYTES)
         return mr_fail(MR_ERROR_PROTOCOL, "a digest of %zu bytes instead of %d", from->digest.len, MR_DIGEST_BYTES);
+    if (from->n_kinds > MOST_KINDS)
+        return mr_fail(MR_ERROR_PROTOCOL, "a hello with %zu kinds of results; at most %d are read", from->n_kinds,
+                       MOST_KINDS);
     message->hello.oldest_version = from->oldest_version;
     message->hello.newest_version = from->newest_version;
     message->hello.name = from->name;

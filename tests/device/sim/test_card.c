@@ -54,16 +54,12 @@ static void figures_are_those_of_the_sheet_and_a_share(void **state) {
     close_to(card.download_rate, 63.015e9 * 0.8);
     close_to(card.f32_rate, 33.5e12);
     close_to(card.f16_rate, 296.85e12);
-    assert_true(card.instruction_rate > 132 * 4 * 32 * 1.98e9 * 0.65 * 0.99);
-    assert_true(card.instruction_rate < 132 * 4 * 32 * 1.98e9 * 0.65 * 1.01);
     assert_int_equal(card.decoders, 7);
     close_to(card.decode_fps[MR_CARD_H264], 640.43);
     close_to(card.decode_fps[MR_CARD_HEVC], 1093.1);
     assert_true(card.decode_fps[MR_CARD_AV1] == 0);
     /* 40 multiprocessors at 1.59 GHz, 64 cores each. */
     assert_true(mr_card_find("t4", &card));
-    assert_true(card.instruction_rate > 40 * 4 * 32 * 1.59e9 * 0.65 * 0.98);
-    assert_true(card.instruction_rate < 40 * 4 * 32 * 1.59e9 * 0.65 * 1.02);
     close_to(card.upload_rate, 15.754e9 * 0.8);
 }
 
@@ -75,7 +71,7 @@ static void every_card_is_whole(void **state) {
         assert_true(card.memory_bytes >= INT64_C(16) << 30 && card.memory_bytes <= INT64_C(141) << 30);
         assert_true(card.memory_rate > card.upload_rate && card.upload_rate > 1e10);
         assert_true(card.f16_rate > card.f32_rate / 2 && card.f32_rate > 1e12);
-        assert_true(card.instruction_rate > 1e12 && card.launch_ns > 0);
+        assert_true(card.launch_ns > 0);
         assert_true(card.copy_engines == 2 && card.kernels == 128 && card.decoders >= 1 && card.decoders <= 7);
         assert_true(card.decode_fps[MR_CARD_HEVC] > 500);
     }

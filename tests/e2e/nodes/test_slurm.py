@@ -120,12 +120,11 @@ class UnderSlurm(Case):
         self.call("sbatch", "--wait", f"--output={self.folder}/log", script)
         self.assertIn("made in", (self.folder / "log").read_text())
         self.assertEqual(*((self.folder / head / "weights.npy").read_bytes() for head in ("alone", "head")))
-        # Options behind the script are the command's: the fit is spread over the nodes that listen.
-        self.call("sbatch", "--wait", f"--output={self.folder}/log", script, "--fit", "nodes", "--resume")
+        # Options after the script are the command's. The vectors are those of the cache.
+        self.call("sbatch", "--wait", f"--output={self.folder}/log", script, "--model", "logistic", "--resume")
         told = (self.folder / "log").read_text()
-        self.assertRegex(told, r"fit +nodes made \d+% of it, as 2 processes")
-        self.assertNotIn("nodes made 0%", told)
-        self.assertEqual(*((self.folder / head / "weights.npy").read_bytes() for head in ("alone", "head")))
+        self.assertRegex(told, r"model +logistic")
+        self.assertIn("all from the cache", told)
 
     def deployed(self, pipeline, *arguments):
         done = call([MILLRACE, "deploy", pipeline, "--target", "slurm", "--output", self.folder / "jobs", *arguments])

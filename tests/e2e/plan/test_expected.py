@@ -49,11 +49,11 @@ class Expected(Case):
         self.assertAlmostEqual(expected["rate"], 1e9 / upload, delta=1e7 / upload)
         self.assertIn("host's processors", stages["decode"]["not_modelled"])
         text = self.plan("cuda:0", "--assume", "cuda:1xH100")
-        self.assertIn("expected by this model, not measured", text)
+        self.assertIn("expected by this model of bytes and launches, not measured", text)
         self.assertIn("limited by uploads of cuda:0", " ".join(text.split()))
         self.assertIn("not modelled: decode", text)
 
-    def test_classical_features_are_counted_whole(self):
+    def test_launches_and_bytes_of_classical_features_are_counted(self):
         done = call([MILLRACE, "plan", self.write(CLASSICAL), "--assume", "cuda:1xH100", "--json"])
         self.assertEqual(done.returncode, 0, done.stderr)
         expected = json.loads(done.stdout)["expected"]
@@ -63,7 +63,6 @@ class Expected(Case):
             with self.subTest(name):
                 self.assertIsNone(stages[name]["not_modelled"])
                 self.assertEqual(stages[name]["launch_ns"], launches * card["launch_ns"])
-                self.assertGreater(stages[name]["instruction_ns"], 0)
         # Luma alone is read, once; a float and its place are all that is written.
         least = 640 * 480 / card["memory_bytes_s"] * 1e9
         self.assertAlmostEqual(stages["sharpness"]["memory_ns"], least, delta=least / 100)

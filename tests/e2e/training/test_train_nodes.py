@@ -263,7 +263,7 @@ class Killed(Nodes):
         process.send_signal(signal.SIGINT)
         _, told = process.communicate(timeout=PATIENCE)
         self.assertEqual(process.returncode, 130, told)
-        self.assertIn("nothing was written; the same command with --resume goes on", told)
+        self.assertIn("nothing was written; the same command with --resume continues", told)
         self.assertFalse(self.head.exists())
         self.assert_nothing_left()
         done = call(command(self.pipeline("two"), self.all, self.head, self.cache))
@@ -319,7 +319,7 @@ class ByHand(Nodes):
         self.assertEqual(json.loads(out)["vectors"]["made"], 5000)
         self.assert_as_alone(self.all)
         self.assertEqual({path.name for path in self.cache.glob("a1.nodes/*") if path.stat().st_size}, {"done.jsonl"})
-        self.assertEqual({path.name for path in self.cache.glob("a1.nodes/*")}, {"data.jsonl", "done.jsonl", "fit"})
+        self.assertEqual({path.name for path in self.cache.glob("a1.nodes/*")}, {"data.jsonl", "done.jsonl"})
 
         # Where all vectors are there, the other nodes have nothing to do.
         others = [self.start(pipeline, node, replica=i, run="b2") for node, i in (("reader", 0), ("worker", 1))]
@@ -328,6 +328,33 @@ class ByHand(Nodes):
         self.assertEqual(json.loads(out)["vectors"]["made"], 0)
         for other in others:
             self.assertEqual(other.wait(timeout=PATIENCE), 0)
+
+    def test_home_is_killed_when_all_vectors_have_come(self):
+        """Nodes that are done wait until home lets them go, and serve it once more if that is what it needs."""
+        pipeline = self.pipeline("two")
+        other, home = (self.start(pipeline, node, data=self.some) for node in ("left", "right"))
+        self.await_vectors(home, 300)
+        home.kill()
+        home.wait()
+        home = self.start(pipeline, "right", data=self.some)
+        home.communicate(timeout=PATIENCE)
+        self.assertEqual((home.returncode, other.wait(timeout=PATIENCE)), (0, 0), self.log("left0"))
+        self.assert_as_alone(self.some)
+
+    def test_home_is_killed_in_the_fit(self):
+        """The others have ended by then, and are not needed any more."""
+        pipeline = self.pipeline("two")
+        arguments = ("--model", "perceptron", "--hidden", "1024,1024")
+        other, home = (self.start(pipeline, node, *arguments, data=self.some) for node in ("left", "right"))
+        self.assertEqual(other.wait(timeout=PATIENCE), 0, self.log("left0"))
+        self.assertIsNone(home.poll(), self.log("right0"))
+        home.kill()
+        home.wait()
+        self.assertFalse(self.head.exists())
+        home = self.start(pipeline, "right", data=self.some)
+        told = json.loads(home.communicate(timeout=PATIENCE)[0])
+        self.assertEqual((home.returncode, told["vectors"]["made"]), (0, 0), self.log("right0"))
+        self.assert_as_alone(self.some)
 
     def test_home_that_cannot_train(self):
         """The others do not wait for a training that has been refused."""
@@ -369,6 +396,8 @@ class ByHand(Nodes):
             self.assertIsNone(other.poll(), self.log("left0"))
             time.sleep(0.05)
         self.assertRegex(self.log("left0"), r"a1\.nodes/data\.jsonl yet, which all nodes must find: it is waited for")
+        other.terminate()
+        self.assertEqual(other.wait(timeout=PATIENCE), 128 + signal.SIGTERM)
 
 
 class Refused(Nodes):

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "kernels/classical/classical_cost.h"
 #include "kernels/classical/classical_cuda.h"
 #include "millrace/status.h"
 #include "tests/support/hog_layout.h"
@@ -77,26 +76,6 @@ static void compare(const twin *results, const char *what) {
     free(got);
 }
 
-/* The planned work of pieces is that of their kernels' warps, counted as the host plays the device. */
-static void add_cost(mr_classical_cost *sum, mr_classical_cost one) {
-    sum->pixels += one.pixels;
-    sum->votes += one.votes;
-    sum->values += one.values;
-}
-
-static void expect_counted(mr_classical_cost each, double times, const char *what) {
-#ifdef MILLRACE_CUDA_HOST
-    const double counted[] = {(double)mr_host_counted("pixel"), (double)mr_host_counted("vote"),
-                              (double)mr_host_counted("value")};
-    const double expected[] = {each.pixels * times, each.votes * times, each.values * times};
-    for (size_t i = 0; i < 3; i++)
-        if (counted[i] != expected[i])
-            fail_msg("%s: %zu: warps did it %.0f times, not %.0f", what, i, counted[i], expected[i]);
-#else
-    (void)each, (void)times, (void)what;
-#endif
-}
-
 static void check_histogram(void) {
     mr_histogram_work work = {.params = {.width = between(1, 200), .height = between(1, 120),
                                          .space = (mr_color_space)between(0, 1), .joint = draw() % 2},
@@ -115,7 +94,6 @@ static void check_histogram(void) {
     }
     assert_int_equal(mr_histogram_cuda(&work, scratch.device + GUARD_BYTES, stream), MR_OK);
     compare(&dst, "histogram");
-    expect_counted(mr_histogram_count(&work.params), work.count, "histogram");
     free_twin(&src);
     free_twin(&dst);
     free_twin(&scratch);
@@ -139,10 +117,6 @@ static void check_hog(const mr_hog_params *p) {
     }
     assert_int_equal(mr_hog_cuda(mr_hog_layout_of(hog), &work, stream), MR_OK);
     compare(&dst, "hog");
-    mr_classical_cost cost = mr_hog_count(mr_hog_layout_of(hog));
-    assert_int_equal((int64_t)cost.values, mr_hog_length(mr_hog_layout_of(hog)));
-    cost.values = 0; /* by one lane each, which is not counted */
-    expect_counted(cost, work.count, "hog");
     free(scratch);
     free_twin(&src);
     free_twin(&dst);
@@ -165,7 +139,6 @@ static void check_phash(void) {
     }
     assert_int_equal(mr_phash_cuda(&work, stream), MR_OK);
     compare(&dst, "phash");
-    expect_counted(mr_phash_count(), work.count, "phash");
     free_twin(&src);
     free_twin(&dst);
 }
@@ -173,7 +146,6 @@ static void check_phash(void) {
 static void check_sharpness(void) {
     enum { MOST = 300 };
     mr_sharpness_work work = {.count = between(1, MR_PIECE)};
-    mr_classical_cost cost = {0};
     size_t count = (size_t)work.count;
     twin src = draw_pictures(MOST * MOST * count), dst = make_results(sizeof(float) * count);
     twin scratch = make_results(mr_sharpness_cuda_scratch_bytes(&work));
@@ -184,14 +156,12 @@ static void check_sharpness(void) {
                                   .height = between(1, MOST), .scale = draw() % 2 ? 1.0f : 255.0f / 219.0f,
                                   .dst = (float *)(void *)(dst.host + GUARD_BYTES) + i};
         mr_sharpness(&reference, &item);
-        add_cost(&cost, mr_sharpness_count(item.width, item.height));
         item.src = src.device + i * MOST * MOST;
         item.dst = (float *)(void *)(dst.device + GUARD_BYTES) + i;
         work.item[i] = item;
     }
     assert_int_equal(mr_sharpness_cuda(&work, scratch.device + GUARD_BYTES, stream), MR_OK);
     compare(&dst, "sharpness");
-    expect_counted(cost, 1, "sharpness");
     free_twin(&src);
     free_twin(&dst);
     free_twin(&scratch);
@@ -212,7 +182,6 @@ static void check_change(void) {
     work.changed = (uint32_t *)(void *)(dst.device + GUARD_BYTES);
     assert_int_equal(mr_change_cuda(&work, stream), MR_OK);
     compare(&dst, "change");
-    expect_counted(mr_change_count((int64_t)work.count), 1, "change");
     free_twin(&src);
     free_twin(&dst);
 }

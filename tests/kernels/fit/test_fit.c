@@ -12,7 +12,6 @@
 
 #include "kernels/fit/fit_linear.h"
 #include "kernels/fit/fit_scaler.h"
-#include "kernels/fit/fit_share.h"
 #include "kernels/fit/fit_sum.h"
 #include "kernels/fit/lbfgs.h"
 #include "millrace/status.h"
@@ -61,12 +60,12 @@ static void sums_have_one_shape(void **state) {
         double want = whole(leaf, 0, count);
         assert_true(node_of(&sum, leaf, count) == want);
         for (size_t each = 1; each <= 64; each *= 2) {
-            size_t made = 0, has[MOST];
-            for (size_t at = 0; at < count; at += each, made++) {
+            size_t made = 0;
+            for (size_t at = 0; at < count; at += each, made++)
                 nodes[made] = node_of(&sum, leaf + at, count - at < each ? count - at : each);
-                has[made] = 1;
-            }
-            mr_fit_join_nodes(nodes, 1, made, has);
+            for (size_t apart = 1; apart < made; apart *= 2)
+                for (size_t i = 0; i + apart < made; i += 2 * apart)
+                    nodes[i] += nodes[i + apart];
             assert_true(nodes[0] == want);
         }
     }

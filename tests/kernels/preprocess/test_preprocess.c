@@ -16,7 +16,6 @@
 #ifdef MILLRACE_CUDA_HOST
 #include "cuda_runtime_api.h"
 #endif
-#include "kernels/preprocess/preprocess_cost.h"
 #include "kernels/preprocess/preprocess_enqueue.h"
 #include "tests/support/on_device.h"
 #include "tests/support/preprocess_reference.h"
@@ -606,63 +605,6 @@ static void how_much_is_shrunk_is_known(void **state) {
     }
 }
 
-#ifdef MILLRACE_CUDA_HOST
-/* One picture of the benchmark, 1080p to 224: the counts go to a file, to which tools/bench/sass.py compares its model.
- */
-static void walks_are_counted(void **state) {
-    (void)state;
-    static const char *const events[] = {"job", "step", "finishing", "left", "pair", "vector", "unaligned", "edge",
-                                         "held"};
-    on_device d;
-    ON_DEVICE_OR_SKIP(&d, "cuda:0");
-    random_state = seed;
-    current_format = (mr_format){.payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_NV12, .width = 1920, .height = 1080,
-                                 .matrix = MR_MATRIX_BT709, .range = MR_RANGE_LIMITED};
-    const mr_preprocess_params p = {.width = 224, .height = 224, .fit = MR_FIT_CENTER_CROP, .crop_fraction = 0.875,
-                                    .interpolation = MR_BILINEAR, .antialias = true, .mean = {127, 127, 127},
-                                    .std = {128, 128, 128}, .dtype = MR_DTYPE_F16, .layout = MR_LAYOUT_NCHW};
-    mr_preprocess *plan = NULL;
-    assert_int_equal(mr_preprocess_create(&plan, &p, &current_format), MR_OK);
-    /* A plan for a card expects the work that tools/bench/sass.py counts: 11.5 million, of which idle lanes are 5%. */
-    const mr_preprocess_cost cost = mr_preprocess_count(plan);
-    assert_true(cost.instructions > 10.3e6 && cost.instructions < 11.5e6);
-    const mr_format output = mr_preprocess_output(&p);
-    const size_t bytes = mr_tensor_bytes(&output), sizes[2] = {1920 * 1080, 1920 * 540};
-    mr_picture here = {.stride = {1920, 1920}}, there = here;
-    for (int plane = 0; plane < 2; plane++) {
-        uint8_t *data = malloc(sizes[plane]);
-        for (size_t i = 0; i < sizes[plane]; i++)
-            data[i] = (uint8_t)draw();
-        here.data[plane] = data;
-        there.data[plane] = on_device_put(&d, data, sizes[plane]);
-    }
-    uint8_t *expected = run_variant(plan, 0, &here, bytes), *got = malloc(bytes);
-    memset(got, GUARD, bytes);
-    void *dst = on_device_put(&d, got, bytes);
-    const mr_preprocess_work work = {.plan = plan, .source = there, .dst = dst};
-    for (size_t i = 0; i < sizeof events / sizeof events[0]; i++)
-        mr_host_counted(events[i]);
-    assert_int_equal(mr_preprocess_enqueue(d.stream, &work, 1), MR_OK);
-    on_device_finish(&d);
-    FILE *file = fopen(BINARY_DIR "/walk_counts.json", "w");
-    assert_non_null(file);
-    for (size_t i = 0; i < sizeof events / sizeof events[0]; i++)
-        fprintf(file, "%s\"%s\": %llu", i ? ", " : "{", events[i], mr_host_counted(events[i]));
-    fprintf(file, "}\n");
-    assert_int_equal(fclose(file), 0);
-    on_device_take(&d, dst, got, bytes);
-    assert_memory_equal(got, expected + GUARD_BYTES, bytes);
-    for (int plane = 0; plane < 2; plane++) {
-        on_device_free(&d, (void *)(uintptr_t)there.data[plane]);
-        free((void *)(uintptr_t)here.data[plane]);
-    }
-    free(expected);
-    free(got);
-    mr_preprocess_destroy(&plan);
-    on_device_close(&d);
-}
-#endif
-
 int main(void) {
     find_seed();
     const struct CMUnitTest tests[] = {
@@ -673,9 +615,6 @@ int main(void) {
         {"random_batches on sim:0", random_batches, NULL, describe_failure, "sim:0"},
         {"random_batches on " ON_CUDA, random_batches, NULL, describe_failure, "cuda:0"},
         {"wide_batches on " ON_CUDA, wide_batches, NULL, describe_failure, "cuda:0"},
-#ifdef MILLRACE_CUDA_HOST
-        cmocka_unit_test(walks_are_counted),
-#endif
         cmocka_unit_test(colours_of_the_standards),
         cmocka_unit_test(wrong_parameters_are_reported),
         cmocka_unit_test(how_much_is_shrunk_is_known),

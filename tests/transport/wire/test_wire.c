@@ -316,7 +316,7 @@ static void test_other_messages(void **state) {
     wire_open(&f, MR_COMPRESSION_NONE, false);
     mr_cut_message hello = {.kind = MR_MESSAGE_HELLO, .version = MR_PROTOCOL_NEWEST,
                             .hello = {1, 3, "center", UINT64_MAX, 4, {1, 2, 3}, "a->b", "pictures", "boot id", 77,
-                                      NULL, 0}};
+                                      (const uint32_t[]){5, UINT32_MAX}, 2}};
     pass(&f, &hello, &came, true, NULL);
     assert_int_equal(came.hello.newest_version, 3);
     assert_string_equal(came.hello.name, "center");
@@ -327,6 +327,15 @@ static void test_other_messages(void **state) {
     assert_string_equal(came.hello.formats, "pictures");
     assert_string_equal(came.hello.memory, "boot id");
     assert_int_equal(came.hello.refused, 77);
+    assert_int_equal(came.hello.kind_count, 2);
+    assert_memory_equal(came.hello.kinds, hello.hello.kinds, 2 * sizeof(uint32_t));
+    static const uint32_t many[1025];
+    hello.hello.kinds = many;
+    hello.hello.kind_count = 1025;
+    const mr_wire_part *parts;
+    size_t count;
+    assert_int_equal(mr_wire_write(f.writer, &hello, NOW, &parts, &count), MR_OK);
+    assert_int_equal(mr_wire_read(f.reader, parts, count, NOW, &came), MR_ERROR_PROTOCOL);
     mr_cut_message welcome = {.kind = MR_MESSAGE_WELCOME, .version = MR_PROTOCOL_NEWEST, .session = 8,
                               .welcome = {1, 4, 5, 6, 1000000000, true, "there"}};
     pass(&f, &welcome, &came, true, NULL);

@@ -5,10 +5,9 @@ stops when no component of the gradient is above 1e-5; how far it then is above 
 finds in double precision with tol=1e-9, is printed. millrace is measured from outside, start and reading and all;
 scikit-learn from inside, without imports.
 
-The command: `train` with one worker, two, and two nodes of one worker each; seconds of the fit as `train --json` tells
-them, and the bits of the weights, which are the same."""
+The command: `train` with one worker and two; seconds of the fit as `train --json` tells them, and the bits of the
+weights, which are the same."""
 import argparse
-import dataclasses
 import json
 import pathlib
 import statistics
@@ -31,14 +30,13 @@ PIPELINE = """\
 version: 1
 pipeline: fit
 sources:
-  pictures: {{uri: "*.png"}}
+  pictures: {uri: "*.png"}
 stages:
-  decode:   {{input: pictures}}
-  hog:      {{input: decode, size: 72x48, bins: 8}}
-  classify: {{input: hog}}
-  results:  {{type: jsonl, input: classify, path: "-"}}
-{nodes}"""
-NODES = "nodes: {helper: {stages: [decode, hog]}, home: {stages: [classify, results]}}\n"
+  decode:   {input: pictures}
+  hog:      {input: decode, size: 72x48, bins: 8}
+  classify: {input: hog}
+  results:  {type: jsonl, input: classify, path: "-"}
+"""
 
 
 def make_rows(folder):
@@ -56,8 +54,7 @@ def make_rows(folder):
     (folder / "rows").write_bytes(rows.tobytes() + y_rows.tobytes() + np.ones(ROWS).tobytes())
     parts = ["train"] * ROWS + ["validation"] * OTHERS + ["test"] * OTHERS
     (folder / "vectors.csv").write_text("label,split\n" + "".join(f"{label},{part}\n" for label, part in zip(y, parts)))
-    for name, nodes in (("alone", ""), ("nodes", NODES)):
-        (folder / f"{name}.yaml").write_text(PIPELINE.format(nodes=nodes))
+    (folder / "fit.yaml").write_text(PIPELINE)
     return rows.astype("f8"), y_rows
 
 
@@ -105,41 +102,28 @@ def fits(build, folder, x, y, rounds):
     report_distances(x, y, folder, [one.name for one in contestants], reference.name)
 
 
-@dataclasses.dataclass
-class Training:
-    name: str
-    pipeline: str
-    arguments: list
-
-
-TRAININGS = [Training("one worker", "alone", ["--threads", "1"]), Training("two workers", "alone", ["--threads", "2"]),
-             Training("two nodes", "nodes", ["--threads", "1", "--fit", "nodes"])]
-
-
-def train(build, folder, training):
-    """Seconds of the fit, the share of it that nodes made, and the weights."""
+def train(build, folder, threads):
+    """Seconds of the fit, and the weights."""
     head = folder / "head"
-    done = subprocess.run([build / "millrace", "train", folder / f"{training.pipeline}.yaml", "--data",
-                           folder / "vectors.csv", "--vectors", folder / "vectors.npy", "--output", head, "--penalty",
-                           str(C), "--cache", folder / "cache", "--json", *training.arguments],
-                          capture_output=True, text=True)
+    done = subprocess.run([build / "millrace", "train", folder / "fit.yaml", "--data", folder / "vectors.csv",
+                           "--vectors", folder / "vectors.npy", "--output", head, "--penalty", str(C), "--cache",
+                           folder / "cache", "--json", "--threads", str(threads)], capture_output=True, text=True)
     if done.returncode:
-        raise RuntimeError(f"{training.name}: {done.stderr}")
-    told = json.loads(done.stdout)
-    return told["fit_seconds"], told.get("helpers", {}).get("share", 0.0), (head / "weights.npy").read_bytes()
+        raise RuntimeError(done.stderr)
+    return json.loads(done.stdout)["fit_seconds"], (head / "weights.npy").read_bytes()
 
 
 def commands(build, folder, rounds):
-    seconds, shares, weights = {one.name: [] for one in TRAININGS}, {}, set()
+    seconds, weights = {1: [], 2: []}, set()
     for turn in range(rounds):
-        for one in TRAININGS if turn % 2 == 0 else reversed(TRAININGS):
-            took, shares[one.name], bits = train(build, folder, one)
-            seconds[one.name].append(took)
+        for threads in (1, 2) if turn % 2 == 0 else (2, 1):
+            took, bits = train(build, folder, threads)
+            seconds[threads].append(took)
             weights.add(bits)
-    print(f"\nthe fit of train\n{'':24}{'wall s':>8}{'of one':>8}{'made by nodes':>15}")
-    for name, runs in seconds.items():
-        ratio = statistics.median(run / one for run, one in zip(runs, seconds[TRAININGS[0].name]))
-        print(f"{name:24}{statistics.median(runs):8.2f}{ratio:8.2f}{shares[name]:15.0%}")
+    print(f"\nthe fit of train\n{'':24}{'wall s':>8}{'of one':>8}")
+    for threads, runs in seconds.items():
+        ratio = statistics.median(run / one for run, one in zip(runs, seconds[1]))
+        print(f"{threads} {'worker' if threads == 1 else 'workers':22}{statistics.median(runs):8.2f}{ratio:8.2f}")
     print("the weights have the same bits" if len(weights) == 1 else f"{len(weights)} different weights")
 
 

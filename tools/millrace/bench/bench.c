@@ -11,19 +11,25 @@
 #include "tools/millrace/cli/command.h"
 #include "tools/millrace/cli/verbs.h"
 
-enum { JSON = 256, FRAMES, STAGES, SOURCES, SECONDS, WORKERS, DEVICE, MODEL, ONLY, SVG };
+enum { DEVICE = 256, MODEL };
 
-static const struct option options[] = {
-    {"frames", required_argument, NULL, FRAMES},
-    {"stages", required_argument, NULL, STAGES},
-    {"sources", required_argument, NULL, SOURCES},
-    {"seconds", required_argument, NULL, SECONDS},
-    {"workers", required_argument, NULL, WORKERS},
-    {"device", required_argument, NULL, DEVICE},
-    {"model", required_argument, NULL, MODEL},
-    {"only", required_argument, NULL, ONLY},
-    {"svg", required_argument, NULL, SVG},
-    {"json", no_argument, NULL, JSON},
+typedef struct request {
+    mr_bench_params params;
+    mr_ops_request ops;
+    bool as_json;
+} request;
+
+static const mr_usage_option options[] = {
+    MR_OPTION_NUMBER("frames", request, params.frames, 1, 1000000000),
+    MR_OPTION_NUMBER("stages", request, params.stages, 1, 500),
+    MR_OPTION_NUMBER("sources", request, params.sources, 1, 10000),
+    MR_OPTION_NUMBER("seconds", request, params.seconds, 1, 3600),
+    MR_OPTION_NUMBER("workers", request, params.workers, 1, 1024),
+    MR_OPTION_CODE("device", required_argument, DEVICE),
+    MR_OPTION_CODE("model", required_argument, MODEL),
+    MR_OPTION_FIELD("only", request, ops.only),
+    MR_OPTION_FIELD("svg", request, ops.svg),
+    MR_OPTION_FIELD("json", request, as_json),
     MR_USAGE_COMMON,
 };
 
@@ -92,12 +98,6 @@ static int print(const char *name, const figure *figures, size_t count, bool as_
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /* The arguments. */
-typedef struct request {
-    mr_bench_params params;
-    mr_ops_request ops;
-    bool as_json;
-} request;
-
 static int bench_null(const request *asked) {
     mr_bench_null got;
     int status = mr_bench_run_null(&asked->params, &got);
@@ -153,45 +153,14 @@ static const struct {
     int (*run)(const request *asked);
 } benches[] = {{"null", bench_null}, {"paced", bench_paced}, {"soak", bench_soak}, {"ops", bench_ops}};
 
-static int take_number(int option, mr_bench_params *params) {
-    static const struct {
-        const char *name;
-        long long most;
-        size_t offset;
-    } numbers[] = {
-        {"frames", 1000000000, offsetof(mr_bench_params, frames)},
-        {"stages", 500, offsetof(mr_bench_params, stages)},
-        {"sources", 10000, offsetof(mr_bench_params, sources)},
-        {"seconds", 3600, offsetof(mr_bench_params, seconds)},
-        {"workers", 1024, offsetof(mr_bench_params, workers)},
-    };
-    size_t i = (size_t)(option - FRAMES);
-    long long *to = (long long *)(void *)((char *)params + numbers[i].offset);
-    return mr_usage_number(&usage, numbers[i].name, 1, numbers[i].most, to);
-}
-
 /* Returns an exit code. */
 static int take(void *given, int option) {
     request *to = given;
-    switch (option) {
-    case JSON:
-        to->as_json = true;
-        return 0;
-    case DEVICE:
-        if (mr_device_check_name(optarg))
-            return mr_usage_error(&usage, "%s", mr_message());
-        return mr_ops_add(&usage, "--device", to->ops.devices, &to->ops.device_count, optarg);
-    case MODEL:
+    if (option == MODEL)
         return mr_ops_add(&usage, "--model", to->ops.models, &to->ops.model_count, optarg);
-    case ONLY:
-        to->ops.only = optarg;
-        return 0;
-    case SVG:
-        to->ops.svg = optarg;
-        return 0;
-    default:
-        return take_number(option, &to->params);
-    }
+    if (mr_device_check_name(optarg))
+        return mr_usage_error(&usage, "%s", mr_message());
+    return mr_ops_add(&usage, "--device", to->ops.devices, &to->ops.device_count, optarg);
 }
 
 static int unknown(const char *name) {

@@ -54,8 +54,8 @@ static const struct {
     {" show display gui view ", "set", "a stage of type preview shows pictures in a browser"},
 };
 
-static const struct option *option_named(const mr_usage *usage, const char *name) {
-    const struct option *one = usage->options;
+static const mr_usage_option *option_named(const mr_usage *usage, const char *name) {
+    const mr_usage_option *one = usage->options;
     while (one->name && strcmp(one->name, name) != 0)
         one++;
     return one->name ? one : NULL;
@@ -75,7 +75,7 @@ static int unknown_option(const mr_usage *usage, const char *argument) {
     char wanted[64], hint[256];
     snprintf(wanted, sizeof wanted, "%.*s", (int)strcspn(nearest.wanted, "="), nearest.wanted);
     nearest.wanted = wanted;
-    for (const struct option *one = usage->options; one->name; one++)
+    for (const mr_usage_option *one = usage->options; one->name; one++)
         mr_nearest_offer(&nearest, one->name);
     mr_print(stderr, "millrace %s: error: unknown option \"%s\"\n", usage->verb, argument);
     const char *where = hint_elsewhere(usage, wanted);
@@ -96,11 +96,25 @@ static const struct {
 } letters[] = {{'i', "input"}, {'o', "output"}, {'q', "quiet"}};
 enum { LETTERS = sizeof letters / sizeof *letters };
 
+enum { KEPT = 1 << 16, MOST_OPTIONS = 64 };
+
+/* What getopt returns for an option: its code, or KEPT and its number. */
+static int value_of(const mr_usage *usage, const mr_usage_option *one) {
+    return one->code ? one->code : KEPT + (int)(one - usage->options);
+}
+
+static void list_options(const mr_usage *usage, struct option list[MOST_OPTIONS]) {
+    size_t count = 0;
+    for (const mr_usage_option *one = usage->options; one->name && count + 1 < MOST_OPTIONS; one++)
+        list[count++] = (struct option){.name = one->name, .has_arg = one->has_arg, .val = value_of(usage, one)};
+    list[count] = (struct option){.name = NULL};
+}
+
 /* For getopt: the letters whose options the verb has. */
 static void list_letters(const mr_usage *usage, char text[3 * LETTERS + 4]) {
     char *at = text + sprintf(text, ":hV");
     for (size_t i = 0; i < LETTERS; i++) {
-        const struct option *one = option_named(usage, letters[i].name);
+        const mr_usage_option *one = option_named(usage, letters[i].name);
         if (one)
             at += sprintf(at, "%c%s", letters[i].letter, one->has_arg ? ":" : "");
     }
@@ -110,13 +124,13 @@ static void list_letters(const mr_usage *usage, char text[3 * LETTERS + 4]) {
 static int long_for(const mr_usage *usage, int got) {
     for (size_t i = 0; i < LETTERS; i++)
         if (got == letters[i].letter)
-            return option_named(usage, letters[i].name)->val;
+            return value_of(usage, option_named(usage, letters[i].name));
     return got;
 }
 
 static const char *name_of(const mr_usage *usage, int val) {
-    const struct option *one = usage->options;
-    while (one->name && one->val != val)
+    const mr_usage_option *one = usage->options;
+    while (one->name && value_of(usage, one) != val)
         one++;
     return one->name ? one->name : "?";
 }
@@ -136,9 +150,11 @@ static void print_help(const mr_usage *usage) {
 /* The next option that is not --plugin, whose types are known from then on; MR_USAGE_EXIT if that failed. */
 static int next_option(const mr_usage *usage, int argc, char **argv, int *code) {
     char letters_taken[3 * LETTERS + 4];
+    struct option list[MOST_OPTIONS];
     int got;
     list_letters(usage, letters_taken);
-    while ((got = getopt_long(argc, argv, letters_taken, usage->options, NULL)) == MR_USAGE_PLUGIN) {
+    list_options(usage, list);
+    while ((got = getopt_long(argc, argv, letters_taken, list, NULL)) == MR_USAGE_PLUGIN) {
         int status = mr_types_add_plugin(optarg);
         if (status) {
             *code = mr_command_failed(status);
@@ -175,17 +191,35 @@ int mr_usage_next(const mr_usage *usage, int argc, char **argv, int *code) {
     }
 }
 
+static int keep(const mr_usage *usage, const mr_usage_option *one, void *to) {
+    void *at = (char *)to + one->at;
+    long long number = 0;
+    int code = 0;
+    if (one->kind == MR_USAGE_TEXT)
+        *(const char **)at = optarg;
+    else if (one->kind == MR_USAGE_FLAG)
+        *(bool *)at = true;
+    else
+        code = mr_usage_number(usage, one->name, one->least, one->most, &number);
+    if (one->kind == MR_USAGE_INT)
+        *(int *)at = (int)number;
+    else if (one->kind == MR_USAGE_LONG)
+        memcpy(at, &number, sizeof number);
+    return code;
+}
+
 bool mr_usage_take(const mr_usage *usage, int argc, char **argv, int (*take)(void *to, int option), void *to,
                    int *code) {
     int got;
     while ((got = mr_usage_next(usage, argc, argv, code)) != -1)
-        if (got == MR_USAGE_EXIT || (*code = take(to, got)))
+        if (got == MR_USAGE_EXIT ||
+            (*code = got >= KEPT ? keep(usage, &usage->options[got - KEPT], to) : take(to, got)))
             return false;
     return true;
 }
 
 static bool takes_input(const mr_usage *usage) {
-    for (const struct option *option = usage->options; option->name; option++)
+    for (const mr_usage_option *option = usage->options; option->name; option++)
         if (strcmp(option->name, "input") == 0)
             return true;
     return false;

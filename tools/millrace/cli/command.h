@@ -8,8 +8,30 @@
 #include <getopt.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "millrace/millrace.h"
+
+/* An option of a verb. mr_usage_take itself keeps the value of one that says where. */
+typedef enum mr_usage_kind { MR_USAGE_TEXT, MR_USAGE_FLAG, MR_USAGE_INT, MR_USAGE_LONG } mr_usage_kind;
+typedef struct mr_usage_option {
+    const char *name;
+    int has_arg;           /* as getopt_long has it */
+    int code;              /* for mr_usage_next and for `take`; 0: the value is kept */
+    mr_usage_kind kind;
+    size_t at;             /* in what mr_usage_take reads into */
+    long long least, most; /* of a number */
+} mr_usage_option;
+
+#define MR_OPTION_CODE(option, argument, number) {.name = option, .has_arg = argument, .code = number}
+/* A text or a flag, by the type of the field; a number. */
+#define MR_OPTION_FIELD(option, type, field)                                                                     \
+    {.name = option, .at = offsetof(type, field),                                                                \
+     .has_arg = _Generic(((type *)0)->field, bool: no_argument, const char *: required_argument),                \
+     .kind = _Generic(((type *)0)->field, bool: MR_USAGE_FLAG, const char *: MR_USAGE_TEXT)}
+#define MR_OPTION_NUMBER(option, type, field, from, to)                                                          \
+    {.name = option, .has_arg = required_argument, .at = offsetof(type, field), .least = from, .most = to,       \
+     .kind = _Generic(((type *)0)->field, int: MR_USAGE_INT, long long: MR_USAGE_LONG, uint64_t: MR_USAGE_LONG)}
 
 /* The arguments of a verb, for getopt_long and for people. */
 typedef struct mr_usage {
@@ -17,14 +39,15 @@ typedef struct mr_usage {
     const char *synopsis;         /* "PIPELINE.yaml [--set KEY=VALUE]..." */
     const char *help;             /* the rest of --help: its purpose, its options */
     const char *const *examples;  /* command lines behind "millrace VERB"; NULL behind the last */
-    const struct option *options; /* with MR_USAGE_COMMON at the end */
+    const mr_usage_option *options; /* with MR_USAGE_COMMON at the end */
 } mr_usage;
 
-#define MR_USAGE_COMMON {"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, 'V'}, {NULL, 0, NULL, 0}
+#define MR_USAGE_COMMON                                                                                          \
+    MR_OPTION_CODE("help", no_argument, 'h'), MR_OPTION_CODE("version", no_argument, 'V'), {.name = NULL}
 
 /* For verbs that know stage types: mr_usage_next itself loads the plugins of --plugin. */
 enum { MR_USAGE_PLUGIN = 768, MR_USAGE_NO_PLUGINS };
-#define MR_USAGE_PLUGINS {"plugin", required_argument, NULL, MR_USAGE_PLUGIN}
+#define MR_USAGE_PLUGINS MR_OPTION_CODE("plugin", required_argument, MR_USAGE_PLUGIN)
 #define MR_USAGE_PLUGINS_HELP                                                                                    \
     "  --plugin FILE      loads stage types of one's own from a shared library, which is code; may be given\n"   \
     "                     several times. Without a slash also looked for in $MILLRACE_PLUGIN_PATH\n"
@@ -33,8 +56,8 @@ enum { MR_USAGE_PLUGIN = 768, MR_USAGE_NO_PLUGINS };
  * MR_USAGE_EXIT if the command is done, with its exit code in *code: --help or --version was printed, or an error. */
 enum { MR_USAGE_EXIT = -2 };
 int mr_usage_next(const mr_usage *usage, int argc, char **argv, int *code);
-/* Reads all of them: `take` is called with `to` and the option, and returns 0 or an exit code. False if the command is
- * done, with its exit code in *code. */
+/* Reads all of them into `to`. For an option that is not kept, `take` gets `to` and its code, and returns 0 or an exit
+ * code; NULL: all are kept. False if the command is done, with its exit code in *code. */
 bool mr_usage_take(const mr_usage *usage, int argc, char **argv, int (*take)(void *to, int option), void *to,
                    int *code);
 /* The pipeline that is named after the options, and no other; NULL with an exit code in *code. */

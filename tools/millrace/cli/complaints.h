@@ -8,7 +8,7 @@
 
 /* For a table of options, and for its help. */
 enum { MR_COMPLAINTS_DENY = 640 };
-#define MR_COMPLAINTS_OPTIONS {"deny-warnings", no_argument, NULL, MR_COMPLAINTS_DENY}
+#define MR_COMPLAINTS_OPTIONS MR_OPTION_CODE("deny-warnings", no_argument, MR_COMPLAINTS_DENY)
 #define MR_COMPLAINTS_HELP                                                                                       \
     "  --deny-warnings    treats warnings as errors, with exit code 78\n"
 

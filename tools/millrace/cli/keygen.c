@@ -7,10 +7,13 @@
 #include "tools/millrace/cli/command.h"
 #include "tools/millrace/cli/verbs.h"
 
-enum { OUTPUT = 256, SIGN };
+typedef struct arguments {
+    const char *folder;
+    bool sign;
+} arguments;
 
-static const struct option options[] = {
-    {"output", required_argument, NULL, OUTPUT}, {"sign", no_argument, NULL, SIGN}, MR_USAGE_COMMON};
+static const mr_usage_option options[] = {
+    MR_OPTION_FIELD("output", arguments, folder), MR_OPTION_FIELD("sign", arguments, sign), MR_USAGE_COMMON};
 
 static const char *const examples[] = {"camera --output keys", "approved --sign --output keys", NULL};
 
@@ -45,22 +48,16 @@ static int make_pair(const char *folder, const char *name, bool sign) {
 }
 
 static int run_verb(int argc, char **argv) {
-    bool sign = false;
-    const char *folder = ".", *name = "millrace";
-    int code = 0, got;
-    while ((got = mr_usage_next(&usage, argc, argv, &code)) != -1) {
-        if (got == MR_USAGE_EXIT)
-            return code;
-        if (got == SIGN)
-            sign = true;
-        else
-            folder = optarg;
-    }
+    arguments given = {.folder = "."};
+    const char *name = "millrace";
+    int code = 0;
+    if (!mr_usage_take(&usage, argc, argv, NULL, &given, &code))
+        return code;
     if (optind < argc)
         name = argv[optind++];
     if (optind < argc)
         return mr_usage_error(&usage, "one pair at a time: unexpected \"%s\"", argv[optind]);
-    int status = make_pair(folder, name, sign);
+    int status = make_pair(given.folder, name, given.sign);
     if (status == MR_ERROR_USAGE)
         return mr_usage_error(&usage, "%s: --output says where it goes", mr_message());
     return status ? mr_command_failed(status) : mr_flush_stdout();

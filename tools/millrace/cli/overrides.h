@@ -14,24 +14,24 @@ enum {
 };
 
 /* For a table of options, and for its help. */
-#define MR_OVERRIDE_FORCING {"force", no_argument, NULL, MR_OVERRIDE_FORCE}
+#define MR_OVERRIDE_FORCING MR_OPTION_CODE("force", no_argument, MR_OVERRIDE_FORCE)
 #define MR_OVERRIDE_FORCING_HELP                                                                                 \
     "  --force            takes a classifier that was trained after other stages, like `force: true` in each\n" \
     "                     `classify`; the start and every summary report the difference\n"
 #define MR_OVERRIDE_INPUTS                                                                                       \
-    {"set", required_argument, NULL, MR_OVERRIDE_SET}, {"input", required_argument, NULL, MR_OVERRIDE_INPUT},    \
-        MR_OVERRIDE_FORCING, MR_USAGE_PLUGINS
-#define MR_OVERRIDE_OPTIONS MR_OVERRIDE_INPUTS, {"output", required_argument, NULL, MR_OVERRIDE_OUTPUT}
+    MR_OPTION_CODE("set", required_argument, MR_OVERRIDE_SET),                                                   \
+        MR_OPTION_CODE("input", required_argument, MR_OVERRIDE_INPUT), MR_OVERRIDE_FORCING, MR_USAGE_PLUGINS
+#define MR_OVERRIDE_OPTIONS MR_OVERRIDE_INPUTS, MR_OPTION_CODE("output", required_argument, MR_OVERRIDE_OUTPUT)
 #define MR_OVERRIDE_INPUTS_HELP                                                                                  \
     "  --set KEY=VALUE    sets one value of the YAML, such as stages.features.batch.size=8\n"                    \
     "  --input URI        replaces the uri of the only source; given several times, each is a source\n"          \
     MR_OVERRIDE_FORCING_HELP MR_USAGE_PLUGINS_HELP
 /* For verbs that run a pipeline. */
-#define MR_OVERRIDE_FORBIDDING_PLUGINS {"no-plugins", no_argument, NULL, MR_USAGE_NO_PLUGINS}
+#define MR_OVERRIDE_FORBIDDING_PLUGINS MR_OPTION_CODE("no-plugins", no_argument, MR_USAGE_NO_PLUGINS)
 #define MR_OVERRIDE_NO_PLUGINS_HELP                                                                              \
     "  --no-plugins       refuses a pipeline that names plugins itself: for pipelines that you do not trust\n"
 /* For verbs that only read one, which may be a stranger's. */
-#define MR_OVERRIDE_ALLOWING_PLUGINS {"plugins", no_argument, NULL, MR_OVERRIDE_PLUGINS}
+#define MR_OVERRIDE_ALLOWING_PLUGINS MR_OPTION_CODE("plugins", no_argument, MR_OVERRIDE_PLUGINS)
 #define MR_OVERRIDE_PLUGINS_HELP                                                                                 \
     "  --plugins          loads the plugins that the pipeline names, which runs their code; without it such a\n" \
     "                     pipeline is refused\n"
@@ -39,20 +39,21 @@ enum {
     "  --output FILE      replaces the path of the only stage that writes a file; \"-\" is standard output\n"
 
 /* For verbs that only plan. */
-#define MR_OVERRIDE_ASSUMPTIONS {"assume", required_argument, NULL, MR_OVERRIDE_ASSUME}
+#define MR_OVERRIDE_ASSUMPTIONS MR_OPTION_CODE("assume", required_argument, MR_OVERRIDE_ASSUME)
 #define MR_OVERRIDE_ASSUMPTIONS_HELP                                                                             \
     "  --assume DEVICES   plans for devices that this machine does not have: cuda:8x80GiB is eight GPUs of 80 GiB\n" \
     "                     each, sim:2 two simulated ones, cuda:2xH100 (or cuda:2xFILE.json) two cards with known\n" \
     "                     figures, from which `plan` predicts a frame rate; may be given several times\n"
 
 /* For verbs that place stages as a run does. */
-#define MR_OVERRIDE_PLACING {"costs", required_argument, NULL, MR_OVERRIDE_COSTS}
+#define MR_OVERRIDE_PLACING MR_OPTION_CODE("costs", required_argument, MR_OVERRIDE_COSTS)
 #define MR_OVERRIDE_PLACING_HELP                                                                                 \
     "  --costs FILE       balances `device: auto` by measured costs; FILE is the output of `plan --profile --json`\n"
 
 /* For verbs with threads that run stages. */
 #define MR_OVERRIDE_THREADS                                                                                      \
-    {"workers", required_argument, NULL, MR_OVERRIDE_WORKERS}, {"jobs", required_argument, NULL, MR_OVERRIDE_JOBS}
+    MR_OPTION_CODE("workers", required_argument, MR_OVERRIDE_WORKERS),                                           \
+        MR_OPTION_CODE("jobs", required_argument, MR_OVERRIDE_JOBS)
 #define MR_OVERRIDE_THREADS_HELP                                                                                 \
     "  --workers N        threads that run stages; by default one for each usable core\n"                          \
     "  --jobs N           how many videos are open at a time; when one ends the next is opened. By default of a\n" \

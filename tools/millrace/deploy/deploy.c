@@ -15,17 +15,29 @@
 #include "tools/millrace/cli/plan_rows.h"
 #include "tools/millrace/cli/types.h"
 
-enum { TARGET = 256, FOLDER, IMAGE, COMMAND, TRAIN, VOLUME };
+enum { TARGET = 256, VOLUME };
 
-static const struct option options[] = {
+typedef struct target {
+    const char *name;
+    int (*write)(const mr_deployment *of);
+} target;
+
+typedef struct arguments {
+    const char *path;
+    const target *target;
+    mr_deployment of;
+    mr_overrides overrides;
+} arguments;
+
+static const mr_usage_option options[] = {
     MR_OVERRIDE_INPUTS,
     MR_OVERRIDE_ALLOWING_PLUGINS,
-    {"target", required_argument, NULL, TARGET},
-    {"output", required_argument, NULL, FOLDER},
-    {"image", required_argument, NULL, IMAGE},
-    {"command", required_argument, NULL, COMMAND},
-    {"train", no_argument, NULL, TRAIN},
-    {"volume", required_argument, NULL, VOLUME},
+    MR_OPTION_CODE("target", required_argument, TARGET),
+    MR_OPTION_FIELD("output", arguments, of.folder),
+    MR_OPTION_FIELD("image", arguments, of.image),
+    MR_OPTION_FIELD("command", arguments, of.command),
+    MR_OPTION_FIELD("train", arguments, of.trains),
+    MR_OPTION_CODE("volume", required_argument, VOLUME),
     MR_USAGE_COMMON,
 };
 
@@ -60,20 +72,8 @@ static const mr_usage usage = {
     .examples = examples,
 };
 
-typedef struct target {
-    const char *name;
-    int (*write)(const mr_deployment *of);
-} target;
-
 static const target targets[] = {
     {"slurm", mr_deploy_slurm}, {"kubernetes", mr_deploy_kubernetes}, {"systemd", mr_deploy_systemd}, {0}};
-
-typedef struct arguments {
-    const char *path;
-    const target *target;
-    mr_deployment of;
-    mr_overrides overrides;
-} arguments;
 
 /* ---- for the targets ------------------------------------------------------------------------------------------- */
 
@@ -148,32 +148,17 @@ static int take_volume(mr_deployment *of) {
 }
 
 /* Returns an exit code. */
-static int take_option(arguments *to, int option) {
+static int take_option(void *given, int option) {
+    arguments *to = given;
     int code = 0;
     if (mr_overrides_take(&to->overrides, &usage, option, &code))
         return code;
-    switch (option) {
-    case TARGET:
-        for (to->target = targets; to->target->name && strcmp(to->target->name, optarg) != 0;)
-            to->target++;
-        if (!to->target->name)
-            return mr_usage_error(&usage, "--target is slurm, kubernetes or systemd, not \"%s\"", optarg);
-        return 0;
-    case FOLDER:
-        to->of.folder = optarg;
-        return 0;
-    case IMAGE:
-        to->of.image = optarg;
-        return 0;
-    case TRAIN:
-        to->of.trains = true;
-        return 0;
-    case VOLUME:
+    if (option == VOLUME)
         return take_volume(&to->of);
-    default:
-        to->of.command = optarg;
-        return 0;
-    }
+    for (to->target = targets; to->target->name && strcmp(to->target->name, optarg) != 0;)
+        to->target++;
+    return to->target->name ? 0
+                            : mr_usage_error(&usage, "--target is slurm, kubernetes or systemd, not \"%s\"", optarg);
 }
 
 static bool has_word(const mr_deployment *of, const char *option) {
@@ -209,14 +194,10 @@ static int check_training(const arguments *from) {
 
 /* Returns an exit code; *done if the command is over. */
 static int parse(arguments *to, int argc, char **argv, bool *done) {
-    int code = 0, got;
+    int code = 0;
     *done = true;
-    while ((got = mr_usage_next(&usage, argc, argv, &code)) != -1) {
-        if (got != MR_USAGE_EXIT)
-            code = take_option(to, got);
-        if (got == MR_USAGE_EXIT || code)
-            return code;
-    }
+    if (!mr_usage_take(&usage, argc, argv, take_option, to, &code))
+        return code;
     if (optind == argc)
         return mr_usage_error(&usage, "name a pipeline");
     if (optind + 1 != argc && !to->of.trains)

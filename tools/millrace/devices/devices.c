@@ -4,10 +4,12 @@
 
 #include "tools/millrace/cli/command.h"
 
-enum { JSON = 256, MODELS };
+typedef struct arguments {
+    bool json, models;
+} arguments;
 
-static const struct option options[] = {{"json", no_argument, NULL, JSON}, {"models", no_argument, NULL, MODELS},
-                                        MR_USAGE_COMMON};
+static const mr_usage_option options[] = {MR_OPTION_FIELD("json", arguments, json),
+                                           MR_OPTION_FIELD("models", arguments, models), MR_USAGE_COMMON};
 
 static const char *const examples[] = {"", "--json", "--models", NULL};
 
@@ -67,17 +69,13 @@ static int show(bool json) {
 }
 
 static int run_verb(int argc, char **argv) {
-    int code = 0, got;
-    bool json = false, models = false;
-    while ((got = mr_usage_next(&usage, argc, argv, &code)) != -1) {
-        if (got == MR_USAGE_EXIT)
-            return code;
-        json |= got == JSON;
-        models |= got == MODELS;
-    }
+    int code = 0;
+    arguments given = {.json = false};
+    if (!mr_usage_take(&usage, argc, argv, NULL, &given, &code))
+        return code;
     if (optind < argc)
         return mr_usage_error(&usage, "it takes no \"%s\"", argv[optind]);
-    return models ? show_models(json) : show(json);
+    return given.models ? show_models(given.json) : show(given.json);
 }
 
 const mr_verb mr_devices_verb = {&usage, "show the devices of this machine, and why one cannot be used", run_verb};

@@ -11,16 +11,27 @@
 #include "tools/millrace/cli/verbs.h"
 #include "tools/millrace/graph/graph.h"
 
-enum { FORMAT = 256, OUTPUT, WIDTH, ASCII, OFFLINE, ONLINE };
+enum { FORMAT = 256, OUTPUT, OFFLINE, ONLINE };
 
-static const struct option options[] = {
-    {"format", required_argument, NULL, FORMAT},
-    {"output", required_argument, NULL, OUTPUT},
-    {"width", required_argument, NULL, WIDTH},
-    {"ascii", no_argument, NULL, ASCII},
+typedef enum picture { PICTURE_BY_NAME, PICTURE_TEXT, PICTURE_DOT, PICTURE_SVG } picture;
+static const char *const pictures[] = {[PICTURE_TEXT] = "text", [PICTURE_DOT] = "dot", [PICTURE_SVG] = "svg"};
+
+typedef struct order {
+    mr_overrides overrides;
+    picture format;
+    const char *output; /* NULL: standard output */
+    mr_chart_view view;
+    bool online;
+} order;
+
+static const mr_usage_option options[] = {
+    MR_OPTION_CODE("format", required_argument, FORMAT),
+    MR_OPTION_CODE("output", required_argument, OUTPUT),
+    MR_OPTION_NUMBER("width", order, view.width, MR_CHART_MIN_WIDTH, MR_CHART_MAX_WIDTH),
+    MR_OPTION_FIELD("ascii", order, view.ascii),
     MR_OVERRIDE_THREADS,
-    {"offline", no_argument, NULL, OFFLINE},
-    {"online", no_argument, NULL, ONLINE},
+    MR_OPTION_CODE("offline", no_argument, OFFLINE),
+    MR_OPTION_CODE("online", no_argument, ONLINE),
     MR_OVERRIDE_INPUTS,
     MR_OVERRIDE_ALLOWING_PLUGINS,
     MR_OVERRIDE_ASSUMPTIONS,
@@ -51,17 +62,6 @@ static const mr_usage usage = {
     .options = options,
     .examples = examples,
 };
-
-typedef enum picture { PICTURE_BY_NAME, PICTURE_TEXT, PICTURE_DOT, PICTURE_SVG } picture;
-static const char *const pictures[] = {[PICTURE_TEXT] = "text", [PICTURE_DOT] = "dot", [PICTURE_SVG] = "svg"};
-
-typedef struct order {
-    mr_overrides overrides;
-    picture format;
-    const char *output; /* NULL: standard output */
-    mr_chart_view view;
-    bool online;
-} order;
 
 /* ---- the terminal ---------------------------------------------------------------------------------------------- */
 
@@ -105,20 +105,12 @@ static int find_format(order *job) {
 
 static int take_option(void *given, int option) {
     order *job = given;
-    long long width = 0;
     int code = 0;
     switch (option) {
     case FORMAT:
         return take_format(job);
     case OUTPUT:
         job->output = strcmp(optarg, "-") == 0 ? NULL : optarg;
-        return 0;
-    case WIDTH:
-        code = mr_usage_number(&usage, "width", MR_CHART_MIN_WIDTH, MR_CHART_MAX_WIDTH, &width);
-        job->view.width = (int)width;
-        return code;
-    case ASCII:
-        job->view.ascii = true;
         return 0;
     case OFFLINE:
     case ONLINE:

@@ -39,7 +39,7 @@ static const char *choices_of(const char *option) {
 
 static void put_bash_verb(FILE *to, const mr_usage *usage) {
     fprintf(to, "    %s) options=\"", usage->verb);
-    for (const struct option *one = usage->options; one->name; one++)
+    for (const mr_usage_option *one = usage->options; one->name; one++)
         fprintf(to, "%s--%s", one == usage->options ? "" : " ", one->name);
     fputs("\" ;;\n", to);
 }
@@ -93,7 +93,7 @@ static void put_described(FILE *to, const char *text) {
         fputc(strchr("[]'\\", text[i]) ? ' ' : text[i], to);
 }
 
-static void put_zsh_option(FILE *to, const mr_usage *usage, const struct option *one) {
+static void put_zsh_option(FILE *to, const mr_usage *usage, const mr_usage_option *one) {
     char argument[64], text[512];
     const char *words = choices_of(one->name);
     mr_help_option(usage, one->name, argument, sizeof argument, text, sizeof text);
@@ -109,7 +109,7 @@ static void put_zsh_option(FILE *to, const mr_usage *usage, const struct option 
 
 static void put_zsh_verb(FILE *to, const mr_usage *usage) {
     fprintf(to, "    %s)\n        _arguments \\\n", usage->verb);
-    for (const struct option *one = usage->options; one->name; one++)
+    for (const mr_usage_option *one = usage->options; one->name; one++)
         put_zsh_option(to, usage, one);
     fputs("            '*:word:", to);
     if (strcmp(usage->verb, "help") == 0) {

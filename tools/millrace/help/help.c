@@ -9,11 +9,13 @@
 #include "tools/millrace/help/help.h"
 #include "tools/millrace/help/page.h"
 
-enum { MAN = 256, COMPLETION };
+typedef struct given {
+    const char *man, *completion;
+} given;
 
-static const struct option options[] = {
-    {"man", required_argument, NULL, MAN},
-    {"completion", required_argument, NULL, COMPLETION},
+static const mr_usage_option options[] = {
+    MR_OPTION_FIELD("man", given, man),
+    MR_OPTION_FIELD("completion", given, completion),
     MR_USAGE_COMMON,
 };
 
@@ -29,16 +31,6 @@ static const mr_usage usage = {
     .options = options,
     .examples = examples,
 };
-
-typedef struct given {
-    const char *man, *completion;
-} given;
-
-static int take(void *to, int option) {
-    given *from = to;
-    *(option == MAN ? &from->man : &from->completion) = optarg;
-    return 0;
-}
 
 const mr_topic *mr_topic_find(const char *name) {
     for (const mr_topic *topic = mr_topics; topic->name; topic++)
@@ -95,7 +87,7 @@ static int explain(char *word) {
 static int run_verb(int argc, char **argv) {
     given from = {0};
     int code = 0, status = MR_OK;
-    if (!mr_usage_take(&usage, argc, argv, take, &from, &code))
+    if (!mr_usage_take(&usage, argc, argv, NULL, &from, &code))
         return code;
     if (optind + 1 < argc || (optind < argc && (from.man || from.completion)))
         return mr_usage_error(&usage, "one word at a time: unexpected \"%s\"", argv[argc - 1]);

@@ -15,11 +15,13 @@
 #include "tools/millrace/inspect/inspect_file.h"
 #include "tools/millrace/inspect/inspect_head.h"
 
-enum { JSON = 256, MARKDOWN };
+typedef struct arguments {
+    bool json, markdown;
+} arguments;
 
-static const struct option options[] = {
-    {"json", no_argument, NULL, JSON},
-    {"markdown", no_argument, NULL, MARKDOWN},
+static const mr_usage_option options[] = {
+    MR_OPTION_FIELD("json", arguments, json),
+    MR_OPTION_FIELD("markdown", arguments, markdown),
     MR_USAGE_PLUGINS,
     MR_USAGE_COMMON,
 };
@@ -162,22 +164,18 @@ static int inspect_each(char **names, bool as_json) {
 }
 
 static int run_verb(int argc, char **argv) {
-    int code = 0, got;
-    bool as_json = false, markdown = false;
-    while ((got = mr_usage_next(&usage, argc, argv, &code)) != -1) {
-        if (got == MR_USAGE_EXIT)
-            return code;
-        as_json = as_json || got == JSON;
-        markdown = markdown || got == MARKDOWN;
-    }
-    if (markdown && (as_json || optind < argc))
+    int code = 0;
+    arguments given = {.json = false};
+    if (!mr_usage_take(&usage, argc, argv, NULL, &given, &code))
+        return code;
+    if (given.markdown && (given.json || optind < argc))
         return mr_usage_error(&usage, "--markdown is of all types and takes nothing beside it");
-    if (optind == argc && !markdown)
+    if (optind == argc && !given.markdown)
         return mr_usage_error(&usage, "name a stage type or a model; \"millrace list\" lists types");
-    if (markdown)
+    if (given.markdown)
         mr_inspect_markdown(mr_types());
     else
-        code = inspect_each(argv + optind, as_json);
+        code = inspect_each(argv + optind, given.json);
     return code ? code : mr_flush_stdout();
 }
 

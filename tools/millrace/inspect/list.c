@@ -6,9 +6,11 @@
 #include "tools/millrace/cli/types.h"
 #include "tools/millrace/cli/verbs.h"
 
-enum { JSON = 256 };
+typedef struct arguments {
+    bool json;
+} arguments;
 
-static const struct option options[] = {{"json", no_argument, NULL, JSON}, MR_USAGE_PLUGINS, MR_USAGE_COMMON};
+static const mr_usage_option options[] = {MR_OPTION_FIELD("json", arguments, json), MR_USAGE_PLUGINS, MR_USAGE_COMMON};
 
 static const char *const examples[] = {"", "--plugin ./libmine.so --json", NULL};
 
@@ -47,16 +49,13 @@ static int print_text(void) {
 }
 
 static int run_verb(int argc, char **argv) {
-    int code = 0, got;
-    bool json = false;
-    while ((got = mr_usage_next(&usage, argc, argv, &code)) != -1) {
-        if (got == MR_USAGE_EXIT)
-            return code;
-        json = true;
-    }
+    int code = 0;
+    arguments given = {.json = false};
+    if (!mr_usage_take(&usage, argc, argv, NULL, &given, &code))
+        return code;
     if (optind < argc)
         return mr_usage_error(&usage, "it takes no \"%s\"", argv[optind]);
-    return json ? print_json() : print_text();
+    return given.json ? print_json() : print_text();
 }
 
 const mr_verb mr_list_verb = {&usage, "list the stage types", run_verb};

@@ -4,7 +4,7 @@
 #include "tools/millrace/cli/types.h"
 #include "tools/millrace/cli/verbs.h"
 
-static const struct option options[] = {MR_USAGE_PLUGINS, MR_USAGE_COMMON};
+static const mr_usage_option options[] = {MR_USAGE_PLUGINS, MR_USAGE_COMMON};
 
 static const char *const examples[] = {"> millrace.schema.json", "--plugin ./libmine.so > millrace.schema.json", NULL};
 

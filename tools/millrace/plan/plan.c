@@ -14,20 +14,28 @@
 #include "tools/millrace/plan/profile.h"
 #include "tools/millrace/run/signals.h"
 
-enum { OFFLINE = 256, PROFILE, JSON, NODE };
+enum { PROFILE = 256 };
 static const double default_seconds = 5, least_seconds = 0.1, most_seconds = 86400;
 
-static const struct option options[] = {
+typedef struct arguments {
+    char **argv; /* of the command */
+    const char *path, *node;
+    mr_overrides overrides;
+    double seconds; /* duration of the profile; 0: none */
+    bool offline, json, deny;
+} arguments;
+
+static const mr_usage_option options[] = {
     MR_OVERRIDE_OPTIONS,
     MR_OVERRIDE_ALLOWING_PLUGINS,
     MR_OVERRIDE_ASSUMPTIONS,
     MR_OVERRIDE_PLACING,
     MR_OVERRIDE_THREADS,
-    {"node", required_argument, NULL, NODE},
-    {"offline", no_argument, NULL, OFFLINE},
-    {"profile", optional_argument, NULL, PROFILE},
+    MR_OPTION_FIELD("node", arguments, node),
+    MR_OPTION_FIELD("offline", arguments, offline),
+    MR_OPTION_CODE("profile", optional_argument, PROFILE),
     MR_COMPLAINTS_OPTIONS,
-    {"json", no_argument, NULL, JSON},
+    MR_OPTION_FIELD("json", arguments, json),
     MR_USAGE_COMMON,
 };
 
@@ -66,14 +74,6 @@ static const mr_usage usage = {
     .examples = examples,
 };
 
-typedef struct arguments {
-    char **argv; /* of the command */
-    const char *path, *node;
-    mr_overrides overrides;
-    double seconds; /* duration of the profile; 0: none */
-    bool offline, json, deny;
-} arguments;
-
 /* `--profile=10`, or `--profile 10` if the next argument is a number. */
 static int take_seconds(arguments *to) {
     const char *next = to->argv[optind], *text = optarg;
@@ -96,22 +96,10 @@ static int take_option(void *given, int option) {
     int code = 0;
     if (mr_overrides_take(&to->overrides, &usage, option, &code))
         return code;
-    switch (option) {
-    case NODE:
-        to->node = optarg;
-        return 0;
-    case OFFLINE:
-        to->offline = true;
-        return 0;
-    case PROFILE:
+    if (option == PROFILE)
         return take_seconds(to);
-    case MR_COMPLAINTS_DENY:
-        to->deny = true;
-        return 0;
-    default:
-        to->json = true;
-        return 0;
-    }
+    to->deny = true;
+    return 0;
 }
 
 /* Returns an exit code; *done if the command is over. */

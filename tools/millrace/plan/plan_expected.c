@@ -9,7 +9,7 @@ static double larger(double a, double b) {
 }
 
 static double busy_ns(const mr_view_work *p) {
-    return larger(p->memory_ns, larger(p->instruction_ns, p->operation_ns));
+    return larger(p->memory_ns, p->operation_ns);
 }
 
 /* All card time of a frame, one use after the other. */
@@ -96,9 +96,10 @@ int mr_plan_print_expected(const mr_plan_view *plan, int width, FILE *stream) {
     const char *device = all->device >= 0 ? plan->devices[all->device].name : NULL;
     const char *stage = all->stage >= 0 ? plan->stages[all->stage].id : NULL;
     if (all->rate > 0)
-        mr_print_wrapped(width, stream, "expected by this model, not measured: %s%s, limited by %s%s%s%s%s",
-                         all->missing ? "at most " : "", mr_words_rate(all->rate, rate), all->limit,
-                         device ? " of " : "", device ? device : "", stage ? ", most for " : "", stage ? stage : "");
+        mr_print_wrapped(width, stream,
+                         "expected by this model of bytes and launches, not measured: at most %s, limited by "
+                         "%s%s%s%s%s", mr_words_rate(all->rate, rate), all->limit, device ? " of " : "",
+                         device ? device : "", stage ? ", most for " : "", stage ? stage : "");
     else
         mr_print_wrapped(width, stream, "no frame rate is expected: nothing in the model limits it");
     print_missing(plan, width, stream);
@@ -118,7 +119,6 @@ void mr_plan_put_card(yajl_gen json, const mr_view_card *card) {
     mr_json_known(json, "download_bytes_s", card->download_rate);
     mr_json_known(json, "f32_s", card->f32_rate);
     mr_json_known(json, "f16_s", card->f16_rate);
-    mr_json_known(json, "instructions_s", card->instruction_rate);
     mr_json_known(json, "launch_ns", card->launch_ns);
     mr_json_known(json, "copy_engines", card->copy_engines);
     mr_json_known(json, "kernels", card->kernels);
@@ -146,7 +146,6 @@ static void put_stage(yajl_gen json, const mr_plan_view *plan, size_t v) {
     mr_json_number(json, "download_ns", p->download_ns);
     mr_json_number(json, "launch_ns", p->launch_ns);
     mr_json_number(json, "memory_ns", p->memory_ns);
-    mr_json_number(json, "instruction_ns", p->instruction_ns);
     mr_json_number(json, "operation_ns", p->operation_ns);
     mr_json_number(json, "decode_ns", p->decode_ns);
     mr_json_number(json, "frame_ns", whole_ns(p));
@@ -184,7 +183,7 @@ void mr_plan_put_expected(yajl_gen json, const mr_plan_view *plan) {
     mr_json_open_map(json, "expected");
     mr_json_bool(json, "model", true);
     mr_json_known(json, "rate", plan->expected->rate);
-    mr_json_bool(json, "upper_bound", plan->expected->missing > 0);
+    mr_json_bool(json, "upper_bound", true); /* the arithmetic of kernels is not modelled */
     put_limit(json, plan);
     mr_json_open_array(json, "cards");
     for (size_t d = 0; d < plan->device_count; d++)

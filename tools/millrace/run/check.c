@@ -9,12 +9,12 @@
 
 enum { FORMAT = 256 };
 
-static const struct option options[] = {
+static const mr_usage_option options[] = {
     MR_OVERRIDE_OPTIONS,
     MR_OVERRIDE_ALLOWING_PLUGINS,
     MR_OVERRIDE_ASSUMPTIONS,
     MR_COMPLAINTS_OPTIONS,
-    {"format", required_argument, NULL, FORMAT},
+    MR_OPTION_CODE("format", required_argument, FORMAT),
     MR_USAGE_COMMON,
 };
 

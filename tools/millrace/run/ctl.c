@@ -19,14 +19,23 @@
 #include "tools/millrace/run/control.h"
 #include "tools/millrace/run/control_answer.h"
 
-enum { CONTROL = 256, PID, JSON };
+enum { PID = 256 };
 /* How often a run that closes the connection is asked again: for five seconds. */
 enum { MOST_TRIES = 100 };
 
-static const struct option options[] = {
-    {"control", required_argument, NULL, CONTROL},
-    {"pid", required_argument, NULL, PID},
-    {"json", no_argument, NULL, JSON},
+typedef struct arguments {
+    const char *path;
+    long long pid; /* 0: not given */
+    bool json;
+    const char *what, *argument;
+    char **options; /* KEY=VALUE */
+    int option_count;
+} arguments;
+
+static const mr_usage_option options[] = {
+    MR_OPTION_FIELD("control", arguments, path),
+    MR_OPTION_CODE("pid", required_argument, PID),
+    MR_OPTION_FIELD("json", arguments, json),
     MR_USAGE_COMMON,
 };
 
@@ -60,31 +69,14 @@ static const mr_usage usage = {
     .examples = examples,
 };
 
-typedef struct arguments {
-    const char *path;
-    long long pid; /* 0: not given */
-    bool json;
-    const char *what, *argument;
-    char **options; /* KEY=VALUE */
-    int option_count;
-} arguments;
-
 /* ---- the command line ------------------------------------------------------------------------------------------ */
 
 static int take_option(void *given, int option) {
     arguments *to = given;
-    switch (option) {
-    case CONTROL:
-        to->path = optarg;
-        return 0;
-    case PID:
-        if (!mr_parse_integer(optarg, 1, INT_MAX, &to->pid))
-            return mr_usage_error(&usage, "--pid takes the number of a process, not \"%s\"", optarg);
-        return 0;
-    default:
-        to->json = true;
-        return 0;
-    }
+    (void)option;
+    if (!mr_parse_integer(optarg, 1, INT_MAX, &to->pid))
+        return mr_usage_error(&usage, "--pid takes the number of a process, not \"%s\"", optarg);
+    return 0;
 }
 
 /* The run checks the rest of the request. */

@@ -18,7 +18,7 @@ typedef struct mr_loss_limit {
 } mr_loss_limit;
 
 enum { MR_LOSS_OPTION = 1536 };
-#define MR_LOSS_OPTIONS {"fail-on-loss", optional_argument, NULL, MR_LOSS_OPTION}
+#define MR_LOSS_OPTIONS MR_OPTION_CODE("fail-on-loss", optional_argument, MR_LOSS_OPTION)
 #define MR_LOSS_HELP                                                                                              \
     "  --fail-on-loss [N]   exits with 65 if more than N frames, or more than N% of all, were dropped, or not read\n" \
     "                     since a file ends early; without N if any was. Absorbed frames are not lost\n"

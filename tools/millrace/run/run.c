@@ -18,32 +18,32 @@
 #include "tools/millrace/run/signals.h"
 #include "tools/millrace/run/summary.h"
 
-enum {
-    TRACE = 256, AUDIT, RESUME, CONTROL, LOG, QUIET, JSON, NODE, REPLICA, ONE_PROCESS, GRACE
-};
+enum { LOG = 256, GRACE };
 /* The intervals of the progress line, and of reports. */
 static const int64_t refresh_ns = 200000000, report_ns = 500000000;
 /* The range of --grace. */
 static const int64_t least_grace_ns = 1000000000, most_grace_ns = 86400000000000;
 
-static const struct option options[] = {
+typedef mr_run_arguments arguments;
+
+static const mr_usage_option options[] = {
     MR_OVERRIDE_OPTIONS,
     MR_OVERRIDE_FORBIDDING_PLUGINS,
     MR_OVERRIDE_PLACING,
     MR_COMPLAINTS_OPTIONS,
     MR_OVERRIDE_THREADS,
-    {"node", required_argument, NULL, NODE},
-    {"replica", required_argument, NULL, REPLICA},
-    {"one-process", no_argument, NULL, ONE_PROCESS},
-    {"grace", required_argument, NULL, GRACE},
+    MR_OPTION_FIELD("node", arguments, node),
+    MR_OPTION_NUMBER("replica", arguments, replica, 0, MR_VIEW_MOST_REPLICAS - 1),
+    MR_OPTION_FIELD("one-process", arguments, one_process),
+    MR_OPTION_CODE("grace", required_argument, GRACE),
     MR_LOSS_OPTIONS,
-    {"trace", required_argument, NULL, TRACE},
-    {"audit", required_argument, NULL, AUDIT},
-    {"resume", required_argument, NULL, RESUME},
-    {"control", required_argument, NULL, CONTROL},
-    {"log", required_argument, NULL, LOG},
-    {"quiet", no_argument, NULL, QUIET},
-    {"json", no_argument, NULL, JSON},
+    MR_OPTION_FIELD("trace", arguments, trace),
+    MR_OPTION_FIELD("audit", arguments, audit),
+    MR_OPTION_FIELD("resume", arguments, resume),
+    MR_OPTION_FIELD("control", arguments, control),
+    MR_OPTION_CODE("log", required_argument, LOG),
+    MR_OPTION_FIELD("quiet", arguments, quiet),
+    MR_OPTION_FIELD("json", arguments, json),
     MR_USAGE_COMMON,
 };
 
@@ -95,30 +95,14 @@ static const mr_usage usage = {
     .examples = examples,
 };
 
-typedef mr_run_arguments arguments;
-
 /* ---- the command line ------------------------------------------------------------------------------------------ */
-
-/* The field that an option with a name as its value is kept in; NULL for all other options. */
-static const char **name_for(arguments *to, int option) {
-    return option == TRACE     ? &to->trace
-           : option == RESUME  ? &to->resume
-           : option == AUDIT   ? &to->audit
-           : option == CONTROL ? &to->control
-           : option == NODE    ? &to->node
-                               : NULL;
-}
 
 /* Returns an exit code. */
 static int take_option(void *given, int option) {
     arguments *to = given;
-    long long replica = 0;
     mr_log_level level;
     int code = 0;
-    const char **name = name_for(to, option);
-    if (name)
-        *name = optarg;
-    if (name || mr_overrides_take(&to->overrides, &usage, option, &code))
+    if (mr_overrides_take(&to->overrides, &usage, option, &code))
         return code;
     switch (option) {
     case LOG:
@@ -127,10 +111,6 @@ static int take_option(void *given, int option) {
         mr_log_set_level(level);
         to->log = optarg;
         return 0;
-    case REPLICA:
-        code = mr_usage_number(&usage, "replica", 0, MR_VIEW_MOST_REPLICAS - 1, &replica);
-        to->replica = (int)replica;
-        return code;
     case GRACE:
         if (!mr_units_read(optarg, mr_units_duration, &to->grace_ns) || to->grace_ns < least_grace_ns ||
             to->grace_ns > most_grace_ns)
@@ -142,17 +122,8 @@ static int take_option(void *given, int option) {
             return mr_usage_error(&usage, "--fail-on-loss takes a number of frames or percent, such as 10 or 0.5%%, "
                                           "not \"%s\"", optarg);
         return 0;
-    case ONE_PROCESS:
-        to->one_process = true;
-        return 0;
-    case MR_COMPLAINTS_DENY:
+    default: /* MR_COMPLAINTS_DENY */
         to->deny = true;
-        return 0;
-    case QUIET:
-        to->quiet = true;
-        return 0;
-    default:
-        to->json = true;
         return 0;
     }
 }

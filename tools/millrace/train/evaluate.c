@@ -5,22 +5,27 @@
 #include "tools/millrace/train/evaluation.h"
 #include "tools/millrace/train/stop.h"
 
-enum { DATA = 256, VECTORS, PART, PAGE, SCORES, STAGE, SEED, THREADS, JSON };
+enum { DATA = 256, PART };
 
-static const struct option options[] = {
-    {"data", required_argument, NULL, DATA},
-    {"vectors", required_argument, NULL, VECTORS},
-    {"part", required_argument, NULL, PART},
-    {"page", required_argument, NULL, PAGE},
-    {"scores", required_argument, NULL, SCORES},
-    {"stage", required_argument, NULL, STAGE},
-    {"seed", required_argument, NULL, SEED},
-    {"threads", required_argument, NULL, THREADS},
-    {"set", required_argument, NULL, MR_OVERRIDE_SET},
+typedef struct arguments {
+    mr_overrides overrides;
+    mr_evaluation_params params;
+} arguments;
+
+static const mr_usage_option options[] = {
+    MR_OPTION_CODE("data", required_argument, DATA),
+    MR_OPTION_FIELD("vectors", arguments, params.vectors),
+    MR_OPTION_CODE("part", required_argument, PART),
+    MR_OPTION_FIELD("page", arguments, params.page),
+    MR_OPTION_FIELD("scores", arguments, params.scores),
+    MR_OPTION_FIELD("stage", arguments, params.stage),
+    MR_OPTION_NUMBER("seed", arguments, params.seed, 0, INT64_MAX),
+    MR_OPTION_NUMBER("threads", arguments, overrides.workers, 1, 1024),
+    MR_OPTION_CODE("set", required_argument, MR_OVERRIDE_SET),
     MR_OVERRIDE_FORCING,
     MR_USAGE_PLUGINS,
-    {"no-plugins", no_argument, NULL, MR_USAGE_NO_PLUGINS},
-    {"json", no_argument, NULL, JSON},
+    MR_OVERRIDE_FORBIDDING_PLUGINS,
+    MR_OPTION_FIELD("json", arguments, params.json),
     MR_USAGE_COMMON,
 };
 
@@ -56,17 +61,11 @@ static const mr_usage usage = {
         "  --seed N           seed of the resamples for the intervals; by default 1\n"
         "  --threads N        threads that run stages; by default one for each usable core\n"
         "  --set KEY=VALUE    sets one value of the YAML, such as stages.classify.head=head\n"
-            MR_OVERRIDE_FORCING_HELP MR_USAGE_PLUGINS_HELP
-        "  --no-plugins       refuses a pipeline that names plugins itself: for pipelines that you do not trust\n"
+            MR_OVERRIDE_FORCING_HELP MR_USAGE_PLUGINS_HELP MR_OVERRIDE_NO_PLUGINS_HELP
         "  --json             one JSON object with all figures\n",
     .options = options,
     .examples = examples,
 };
-
-typedef struct arguments {
-    mr_overrides overrides;
-    mr_evaluation_params params;
-} arguments;
 
 static int take_part(mr_evaluation_params *to) {
     if (strcmp(optarg, "all") != 0 && !mr_split_parse(optarg))
@@ -75,54 +74,18 @@ static int take_part(mr_evaluation_params *to) {
     return 0;
 }
 
-static int take_threads(arguments *to) {
-    long long value = 0;
-    int code = mr_usage_number(&usage, "threads", 1, 1024, &value);
-    to->overrides.workers = (int)value;
-    return code;
-}
-
-static int take_seed(mr_evaluation_params *to) {
-    long long value = 0;
-    int code = mr_usage_number(&usage, "seed", 0, INT64_MAX, &value);
-    to->seed = (uint64_t)value;
-    return code;
-}
-
 /* Returns an exit code. */
 static int take_option(void *given, int option) {
     arguments *to = given;
     int code = 0;
     if (mr_overrides_take(&to->overrides, &usage, option, &code))
         return code;
-    switch (option) {
-    case DATA:
-        if (to->params.data)
-            return mr_usage_error(&usage, MR_SET_ONE_DATA);
-        to->params.data = optarg;
-        return 0;
-    case VECTORS:
-        to->params.vectors = optarg;
-        return 0;
-    case PART:
+    if (option == PART)
         return take_part(&to->params);
-    case PAGE:
-        to->params.page = optarg;
-        return 0;
-    case SCORES:
-        to->params.scores = optarg;
-        return 0;
-    case STAGE:
-        to->params.stage = optarg;
-        return 0;
-    case SEED:
-        return take_seed(&to->params);
-    case THREADS:
-        return take_threads(to);
-    default:
-        to->params.json = true;
-        return 0;
-    }
+    if (to->params.data)
+        return mr_usage_error(&usage, MR_SET_ONE_DATA);
+    to->params.data = optarg;
+    return 0;
 }
 
 static int run_verb(int argc, char **argv) {

@@ -14,18 +14,24 @@
 #include "tools/millrace/train/set.h"
 #include "tools/millrace/train/stop.h"
 
-enum { OUTPUT = 256, DATA, STAGE, SIGN, JSON };
+enum { DATA = 256 };
 
-static const struct option options[] = {
-    {"output", required_argument, NULL, OUTPUT},
-    {"data", required_argument, NULL, DATA},
-    {"stage", required_argument, NULL, STAGE},
-    {"sign", required_argument, NULL, SIGN},
-    {"set", required_argument, NULL, MR_OVERRIDE_SET},
+typedef struct arguments {
+    mr_overrides overrides;
+    const char *from, *data, *stage, *output, *sign_key;
+    bool json;
+} arguments;
+
+static const mr_usage_option options[] = {
+    MR_OPTION_FIELD("output", arguments, output),
+    MR_OPTION_CODE("data", required_argument, DATA),
+    MR_OPTION_FIELD("stage", arguments, stage),
+    MR_OPTION_FIELD("sign", arguments, sign_key),
+    MR_OPTION_CODE("set", required_argument, MR_OVERRIDE_SET),
     MR_OVERRIDE_FORCING,
     MR_USAGE_PLUGINS,
-    {"no-plugins", no_argument, NULL, MR_USAGE_NO_PLUGINS},
-    {"json", no_argument, NULL, JSON},
+    MR_OVERRIDE_FORBIDDING_PLUGINS,
+    MR_OPTION_FIELD("json", arguments, json),
     MR_USAGE_COMMON,
 };
 
@@ -51,43 +57,21 @@ static const mr_usage usage = {
         "  --sign KEYFILE     signs the file with a private key (`millrace keygen --sign`): FILE.onnx.sig beside it\n"
         "                     is the signature, FILE.onnx.pub the public key\n"
         "  --set KEY=VALUE    sets one value of the YAML, such as stages.classify.head=head\n"
-            MR_OVERRIDE_FORCING_HELP MR_USAGE_PLUGINS_HELP
-        "  --no-plugins       refuses a pipeline that names plugins itself: for pipelines that you do not trust\n"
+            MR_OVERRIDE_FORCING_HELP MR_USAGE_PLUGINS_HELP MR_OVERRIDE_NO_PLUGINS_HELP
         "  --json             one JSON object\n",
     .options = options,
     .examples = examples,
 };
-
-typedef struct arguments {
-    mr_overrides overrides;
-    const char *from, *data, *stage, *output, *sign_key;
-    bool json;
-} arguments;
 
 static int take_option(void *given, int option) {
     arguments *to = given;
     int code = 0;
     if (mr_overrides_take(&to->overrides, &usage, option, &code))
         return code;
-    switch (option) {
-    case OUTPUT:
-        to->output = optarg;
-        return 0;
-    case DATA:
-        if (to->data)
-            return mr_usage_error(&usage, MR_SET_ONE_DATA);
-        to->data = optarg;
-        return 0;
-    case STAGE:
-        to->stage = optarg;
-        return 0;
-    case SIGN:
-        to->sign_key = optarg;
-        return 0;
-    default:
-        to->json = true;
-        return 0;
-    }
+    if (to->data)
+        return mr_usage_error(&usage, MR_SET_ONE_DATA);
+    to->data = optarg;
+    return 0;
 }
 
 static int report(const arguments *given, const mr_exporting *e) {

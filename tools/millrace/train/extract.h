@@ -70,8 +70,6 @@ typedef struct mr_extraction {
     bool show;         /* progress, on a terminal */
     const char *head;  /* that classify takes in place of its own; NULL: its own */
     mr_extraction_nodes *spread; /* how nodes are run; NULL: all stages run in this process */
-    /* Of a node that has its vectors: helps the fit; *again: there are vectors to be made once more (helping.h). */
-    int (*help)(const struct mr_extraction *extraction, bool *again);
     int least_side;    /* vectors of pictures that are smaller on a side, in pixels, are zeros; 0: none are */
     /* set by mr_extraction_prepare */
     const mr_plan_view *plan; /* as it is written */
@@ -139,7 +137,7 @@ int mr_extraction_run(mr_extraction *extraction, const mr_extraction_job *job, b
  * those of files whose vectors count only together, nor damaged ones. MR_ERROR_MEMORY, errors of `take`. */
 typedef int mr_take_left(void *user, const mr_content_key *key, int64_t at_ns, const float *vector, size_t length);
 int mr_extraction_take_left(const mr_extraction *extraction, const char *cache, mr_take_left *take, void *user);
-/* Of a node: runs it, for the process that trains, until its frames end. Returns an exit code; errors are printed. */
+/* Of a node: runs it, for the process that trains, until that lets it go. Returns an exit code; errors are printed. */
 int mr_extraction_serve(mr_extraction *extraction);
 /* Of home, when it has its vectors, or failed: lets nodes that others start go, unless another try may need them. Does
  * nothing in other roles. */

@@ -70,10 +70,6 @@ void mr_extraction_left_out(const mr_extraction *extraction, char *path, size_t 
     snprintf(path, room, "%s/left-out.jsonl", extraction->folder);
 }
 
-void mr_extraction_rows(const mr_extraction *extraction, char *path, size_t room) {
-    snprintf(path, room, "%s/fit", extraction->folder);
-}
-
 /* Sources that are left out read one file of the data, so that formats are the same, by another name: their frames
  * belong to none of the files. */
 static int write_left_out(const mr_extraction *extraction, const mr_extraction_job *job) {

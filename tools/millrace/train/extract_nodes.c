@@ -90,7 +90,7 @@ static mr_extraction_role role_of(const mr_extraction *extraction) {
     return MR_EXTRACTION_HOME;
 }
 
-int mr_extraction_plan_nodes(mr_extraction *extraction) {
+static int plan_nodes(mr_extraction *extraction) {
     mr_diagnostics wrong = {0};
     mr_pipeline_params params = {.path = extraction->path, .text = extraction->text, .offline = true};
     mr_overrides_apply(extraction->overrides, &params);
@@ -117,7 +117,7 @@ int mr_extraction_find_nodes(mr_extraction *extraction) {
         return run->node ? mr_command_failed(mr_fail(MR_ERROR_USAGE, "%s has no nodes: --node is for one that has",
                                                      extraction->path))
                          : 0;
-    int code = mr_extraction_plan_nodes(extraction);
+    int code = plan_nodes(extraction);
     if (code)
         return code;
     int status = find_home(extraction);
@@ -194,7 +194,7 @@ int mr_extraction_set_nodes(mr_settings *to, const mr_extraction *extraction) {
 
 /* ---- the folder that all nodes share ----------------------------------------------------------------------------- */
 
-int mr_extraction_name_folder(mr_extraction *extraction) {
+static int name_folder(mr_extraction *extraction) {
     const char *run = getenv("MILLRACE_RUN"), *made = getenv(folder_variable);
     if (made) {
         snprintf(extraction->folder, sizeof extraction->folder, "%s", made);
@@ -209,35 +209,40 @@ int mr_extraction_name_folder(mr_extraction *extraction) {
                : mr_fail(MR_ERROR_IO, "the name of the cache's folder is too long");
 }
 
-/* Waits until home has written the list of files; *empty: there is nothing to make. */
-static int await_list(const mr_extraction *extraction, bool *empty) {
+static bool is_same(const struct stat *a, const struct stat *b) {
+    return a->st_ino == b->st_ino && a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
+           a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+/* Waits until home has written another list of files than `listed`, and takes that one; it is empty if there is nothing
+ * to make. */
+static int await_list(const mr_extraction *extraction, struct stat *listed) {
+    const struct stat before = *listed;
     char list[MR_ASIDE + 32];
-    struct stat found;
     int64_t told_ns = mr_clock_now_ns(mr_clock_real());
     mr_extraction_list(extraction, list, sizeof list);
-    while (stat(list, &found)) {
-        if (errno != ENOENT && errno != ENOTDIR)
+    for (;;) {
+        if (!stat(list, listed)) {
+            if (!is_same(listed, &before))
+                return MR_OK;
+        } else if (errno != ENOENT && errno != ENOTDIR) {
             return mr_file_fail("read", list);
+        }
+        if (mr_signals_came())
+            return mr_fail(MR_ERROR_CANCELLED, "interrupted");
         if (mr_clock_now_ns(mr_clock_real()) - told_ns > TELL_NS) {
             told_ns = mr_clock_now_ns(mr_clock_real());
-            mr_log(MR_LOG_WARNING, "node %s has not written %s yet, which all nodes must find: it is waited for",
-                   extraction->nodes->nodes[extraction->home].id, list);
+            mr_log(MR_LOG_WARNING, "node %s has not %s %s yet, which all nodes must find: it is waited for",
+                   extraction->nodes->nodes[extraction->home].id, before.st_size ? "emptied" : "written", list);
         }
         nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
     }
-    *empty = found.st_size == 0;
-    return MR_OK;
 }
 
-bool mr_extraction_is_final(int status) {
+/* After other failures, such as a full disk, home may be started again. */
+static bool is_final(int status) {
     return status == MR_OK || status == MR_ERROR_USAGE || status == MR_ERROR_DATA || status == MR_ERROR_CONFIG ||
            status == MR_ERROR_PERMISSION || status == MR_ERROR_NO_INPUT;
-}
-
-int mr_extraction_write_empty(const mr_extraction *extraction) {
-    char list[MR_ASIDE + 32];
-    mr_extraction_list(extraction, list, sizeof list);
-    return mr_file_replace(list, "", 0) ? mr_file_fail("write to", list) : MR_OK;
 }
 
 static bool is_empty(const char *path) {
@@ -259,10 +264,10 @@ static void keep_list(const mr_extraction *extraction, const char *list) {
 
 void mr_extraction_release(mr_extraction *extraction, int status) {
     char list[MR_ASIDE + 32], vectors[MR_ASIDE + 32], message[512];
-    if (extraction->role != MR_EXTRACTION_HOME || !mr_extraction_is_final(status))
+    if (extraction->role != MR_EXTRACTION_HOME || !is_final(status))
         return;
     snprintf(message, sizeof message, "%s", mr_message());
-    if (mr_extraction_name_folder(extraction) || mr_file_make_folder(extraction->folder)) {
+    if (name_folder(extraction) || mr_file_make_folder(extraction->folder)) {
         mr_log(MR_LOG_WARNING, "%s: other nodes may wait for it", mr_message());
     } else {
         mr_extraction_list(extraction, list, sizeof list);
@@ -346,21 +351,26 @@ static int serve_list(mr_extraction *extraction) {
     return code;
 }
 
-/* The list, and then the fit. Nodes of a process that watches end before it: they are started again for the fit. */
+/* Lists of files, until one is empty: home may be killed, and want vectors once more that it had not kept. Nodes of a
+ * process that watches have one list. */
 static int serve_all(mr_extraction *extraction) {
-    bool empty = false, again = true;
-    int status = MR_OK, code = 0;
-    while (!status && !code && again) {
-        again = false;
-        status = await_list(extraction, &empty);
-        if (!status && !empty)
-            code = serve_list(extraction);
-        if (status || code || (!empty && getenv(folder_variable)))
+    char list[MR_ASIDE + 32];
+    struct stat listed = {.st_size = 0};
+    int code = 0;
+    int status = await_list(extraction, &listed);
+    mr_extraction_list(extraction, list, sizeof list);
+    while (!status && listed.st_size > 0) {
+        code = serve_list(extraction);
+        if (code || getenv(folder_variable))
             break;
         mr_signals_end();
-        status = extraction->help(extraction, &again);
-        if (!status && again)
-            status = mr_signals_begin(extraction->spread->run.grace_ns);
+        if (mr_signals_came())
+            break;
+        if (stat(list, &listed)) /* home is about to replace it */
+            listed = (struct stat){.st_size = 1};
+        status = mr_signals_begin(extraction->spread->run.grace_ns);
+        if (!status && listed.st_size > 0)
+            status = await_list(extraction, &listed);
     }
     return status ? mr_command_failed(status) : code;
 }
@@ -370,10 +380,10 @@ int mr_extraction_serve(mr_extraction *extraction) {
     mr_launch_fini(&run->launch);
     int status = mr_run_enter(run);
     if (!status)
-        status = mr_extraction_name_folder(extraction);
+        status = name_folder(extraction);
     int code = status ? mr_command_failed(status) : serve_all(extraction);
     mr_run_leave(run);
-    return code;
+    return mr_signals_code(code);
 }
 
 /* ---- the process that watches ------------------------------------------------------------------------------------ */
@@ -434,10 +444,6 @@ static int open_wrapped(mr_extraction *extraction, const mr_plan_view **plan, bo
     if (!status)
         status = mr_extraction_open(extraction, told);
     return status ? status : mr_pipeline_view(extraction->pipeline, plan);
-}
-
-int mr_extraction_supervise(mr_extraction *extraction) {
-    return supervise(extraction, extraction->nodes);
 }
 
 static int watch(mr_extraction *extraction, bool *told) {
@@ -600,18 +606,12 @@ static bool were_done(const mr_extraction *extraction, const mr_extraction_job *
     return all;
 }
 
-/* Nodes that find nothing more to do end, and would be waited for in vain. */
-static bool are_over(const mr_extraction *extraction) {
-    char list[MR_ASIDE + 32], rows[MR_ASIDE + 32];
-    mr_extraction_list(extraction, list, sizeof list);
-    mr_extraction_rows(extraction, rows, sizeof rows);
-    return is_empty(list) && is_empty(rows);
-}
-
-/* *done: there is nothing to be made. */
+/* *done: there is nothing to be made. Nodes that find an empty list end, and would be waited for in vain. */
 static int look_back(const mr_extraction *extraction, const mr_extraction_job *job, bool *done) {
+    char list[MR_ASIDE + 32];
     *done = false;
-    if (extraction->role != MR_EXTRACTION_HOME || !are_over(extraction))
+    mr_extraction_list(extraction, list, sizeof list);
+    if (extraction->role != MR_EXTRACTION_HOME || !is_empty(list))
         return MR_OK;
     *done = were_done(extraction, job);
     return *done ? MR_OK
@@ -623,7 +623,7 @@ static int look_back(const mr_extraction *extraction, const mr_extraction_job *j
 static int make_folder(mr_extraction *extraction) {
     int status;
     if (extraction->role == MR_EXTRACTION_HOME) {
-        status = mr_extraction_name_folder(extraction);
+        status = name_folder(extraction);
         return status ? status : mr_file_make_folder(extraction->folder);
     }
     status = mr_aside_make(&extraction->aside, extraction->spread->cache);

@@ -25,8 +25,6 @@ void mr_extraction_list(const mr_extraction *extraction, char *path, size_t room
 void mr_extraction_left_out(const mr_extraction *extraction, char *path, size_t room);
 /* One line of such a list. */
 int mr_extraction_write_row(const mr_listed_file *row, FILE *list);
-/* The file of rows that nodes help to fit, in the folder that all share; it is empty when the fit needs no help. */
-void mr_extraction_rows(const mr_extraction *extraction, char *path, size_t room);
 
 /* extract.c: stage types of the pipeline as it runs here; they are needed for as long as it is open. */
 int mr_extraction_wrap(mr_extraction *extraction, bool tapped);
@@ -45,16 +43,6 @@ int mr_extraction_find_nodes(mr_extraction *extraction);
 int mr_extraction_set_nodes(mr_settings *to, const mr_extraction *extraction);
 /* The most settings of mr_extraction_set_nodes. */
 size_t mr_extraction_most_settings(const mr_extraction *extraction);
-/* Plans the pipeline with its nodes. Returns an exit code; errors are printed. */
-int mr_extraction_plan_nodes(mr_extraction *extraction);
-/* The folder of nodes that others start. MR_ERROR_USAGE, MR_ERROR_IO. */
-int mr_extraction_name_folder(mr_extraction *extraction);
-/* An empty list of files, in extraction->folder: there are no vectors to be made. MR_ERROR_IO. */
-int mr_extraction_write_empty(const mr_extraction *extraction);
-/* Starts all nodes, and watches over them until they have ended. Returns an exit code; errors are printed. */
-int mr_extraction_supervise(mr_extraction *extraction);
-/* Of other failures, such as a full disk, another start may be none. */
-bool mr_extraction_is_final(int status);
 /* mr_extraction_run, of home and of the process that watches. */
 int mr_extraction_run_nodes(mr_extraction *extraction, const mr_extraction_job *job, bool *told);
 

@@ -87,26 +87,6 @@ static void tell_model(const mr_training *t, FILE *stream) {
                  card->tried[i].validation, card->tried[i].steps, i == card->chosen ? "  <- taken" : "");
 }
 
-double mr_training_helped(const mr_training *t) {
-    const mr_fit_helpers *helpers = &t->helping.helpers;
-    return helpers->blocks ? (double)helpers->helped / (double)helpers->blocks : 0.0;
-}
-
-/* Of a pipeline with nodes: which processes have made the fit. */
-static void tell_helping(const mr_training *t, FILE *stream) {
-    const mr_fit_helpers *helpers = &t->helping.helpers;
-    const double evaluations = helpers->evaluations ? (double)helpers->evaluations : 1.0;
-    if (!t->extraction.nodes)
-        return;
-    if (*t->helping.why)
-        mr_print(stream, "  fit        by this process alone: %s\n", t->helping.why);
-    else
-        mr_print(stream, "  fit        nodes made %.0f%% of it, as %zu processes; %" PRIu64 " evaluations, each with "
-                         "%.2f MB sent and %.2f MB received\n",
-                 100.0 * mr_training_helped(t), helpers->count, helpers->evaluations,
-                 (double)helpers->sent / 1e6 / evaluations, (double)helpers->received / 1e6 / evaluations);
-}
-
 static void tell_noise(const mr_training *t, FILE *stream) {
     enum { MOST = 3 };
     if (!t->noisy_count)
@@ -125,7 +105,6 @@ void mr_training_tell(const mr_training *t, FILE *stream) {
     tell_data(t, stream);
     tell_vectors(t, stream);
     tell_model(t, stream);
-    tell_helping(t, stream);
     tell_noise(t, stream);
     if (t->has_test) {
         mr_print(stream, "  test       ");
@@ -198,20 +177,6 @@ static void put_vectors(const mr_training *t, yajl_gen json) {
     yajl_gen_map_close(json);
 }
 
-static void put_helping(const mr_training *t, yajl_gen json) {
-    const mr_fit_helpers *helpers = &t->helping.helpers;
-    if (!t->extraction.nodes)
-        return;
-    mr_json_open_map(json, "helpers");
-    mr_json_integer(json, "processes", *t->helping.why ? 0 : (int64_t)helpers->count);
-    mr_json_text(json, "why_none", *t->helping.why ? t->helping.why : NULL);
-    mr_json_number(json, "share", mr_training_helped(t));
-    mr_json_integer(json, "evaluations", (int64_t)helpers->evaluations);
-    mr_json_integer(json, "sent_bytes", (int64_t)helpers->sent);
-    mr_json_integer(json, "received_bytes", (int64_t)helpers->received);
-    yajl_gen_map_close(json);
-}
-
 int mr_training_put(const mr_training *t, FILE *stream) {
     yajl_gen json = mr_json_create(true);
     if (!json)
@@ -229,7 +194,6 @@ int mr_training_put(const mr_training *t, FILE *stream) {
     put_vectors(t, json);
     mr_json_text(json, "model", mr_classifier_kind_name(t->params->fit.kind));
     mr_json_number(json, "fit_seconds", t->fit_seconds);
-    put_helping(t, json);
     mr_card_put_fit(json, mr_classifier_card_of(t->classifier));
     mr_json_exact(json, "temperature", t->temperature > 0 ? t->temperature : 0.0 / 0.0);
     put_noise(t, json);

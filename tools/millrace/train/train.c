@@ -16,65 +16,48 @@
 #include "tools/millrace/train/near.h"
 #include "tools/millrace/train/training.h"
 
-enum {
-    DATA = 256,
-    VECTORS,
-    HEAD,
-    MODEL,
-    PENALTY,
-    WEIGHTS,
-    HIDDEN,
-    NEIGHBORS,
-    SEED,
-    VALIDATION,
-    TEST,
-    STAGE,
-    THREADS,
-    DEVICE,
-    DOUBLES,
-    RESUME,
-    CACHE,
-    SKIP_NEAR,
-    EXPORT,
-    SIGN,
-    NODE,
-    REPLICA,
-    FIT,
-    ONE_PROCESS,
-    AUDIT,
-    JSON
-};
+enum { DATA = 256, MODEL, PENALTY, WEIGHTS, HIDDEN, VALIDATION, TEST, DEVICE, RESUME, EXPORT };
 
-static const struct option options[] = {
-    {"data", required_argument, NULL, DATA},
-    {"vectors", required_argument, NULL, VECTORS},
-    {"output", required_argument, NULL, HEAD},
-    {"model", required_argument, NULL, MODEL},
-    {"penalty", required_argument, NULL, PENALTY},
-    {"class-weights", required_argument, NULL, WEIGHTS},
-    {"hidden", required_argument, NULL, HIDDEN},
-    {"neighbors", required_argument, NULL, NEIGHBORS},
-    {"doubles", no_argument, NULL, DOUBLES},
-    {"seed", required_argument, NULL, SEED},
-    {"validation", required_argument, NULL, VALIDATION},
-    {"test", required_argument, NULL, TEST},
-    {"stage", required_argument, NULL, STAGE},
-    {"threads", required_argument, NULL, THREADS},
-    {"device", required_argument, NULL, DEVICE},
-    {"resume", optional_argument, NULL, RESUME},
-    {"cache", required_argument, NULL, CACHE},
-    {"no-look-alikes", no_argument, NULL, SKIP_NEAR},
-    {"export", required_argument, NULL, EXPORT},
-    {"sign", required_argument, NULL, SIGN},
-    {"node", required_argument, NULL, NODE},
-    {"replica", required_argument, NULL, REPLICA},
-    {"fit", required_argument, NULL, FIT},
-    {"one-process", no_argument, NULL, ONE_PROCESS},
-    {"audit", required_argument, NULL, AUDIT},
-    {"set", required_argument, NULL, MR_OVERRIDE_SET},
+enum { MOST_PENALTIES = 64, MOST_HIDDEN = 7, MOST_DEVICES = 16 };
+
+typedef struct arguments {
+    mr_overrides overrides;
+    mr_training_params params;
+    mr_extraction_nodes spread;
+    double penalties[MOST_PENALTIES];
+    size_t hidden[MOST_HIDDEN];
+    const char *devices[MOST_DEVICES];
+} arguments;
+
+static const mr_usage_option options[] = {
+    MR_OPTION_CODE("data", required_argument, DATA),
+    MR_OPTION_FIELD("vectors", arguments, params.vectors),
+    MR_OPTION_FIELD("output", arguments, params.head),
+    MR_OPTION_CODE("model", required_argument, MODEL),
+    MR_OPTION_CODE("penalty", required_argument, PENALTY),
+    MR_OPTION_CODE("class-weights", required_argument, WEIGHTS),
+    MR_OPTION_CODE("hidden", required_argument, HIDDEN),
+    MR_OPTION_NUMBER("neighbors", arguments, params.fit.k, 1, 1000),
+    MR_OPTION_FIELD("doubles", arguments, params.fit.doubles),
+    MR_OPTION_NUMBER("seed", arguments, params.seed, 0, INT64_MAX),
+    MR_OPTION_CODE("validation", required_argument, VALIDATION),
+    MR_OPTION_CODE("test", required_argument, TEST),
+    MR_OPTION_FIELD("stage", arguments, params.stage),
+    MR_OPTION_NUMBER("threads", arguments, params.fit.threads, 1, 64),
+    MR_OPTION_CODE("device", required_argument, DEVICE),
+    MR_OPTION_CODE("resume", optional_argument, RESUME),
+    MR_OPTION_FIELD("cache", arguments, params.cache),
+    MR_OPTION_FIELD("no-look-alikes", arguments, params.skip_near),
+    MR_OPTION_CODE("export", required_argument, EXPORT),
+    MR_OPTION_FIELD("sign", arguments, params.sign_key),
+    MR_OPTION_FIELD("node", arguments, spread.run.node),
+    MR_OPTION_NUMBER("replica", arguments, spread.run.replica, 0, MR_VIEW_MOST_REPLICAS - 1),
+    MR_OPTION_FIELD("one-process", arguments, spread.run.one_process),
+    MR_OPTION_FIELD("audit", arguments, spread.run.audit),
+    MR_OPTION_CODE("set", required_argument, MR_OVERRIDE_SET),
     MR_USAGE_PLUGINS,
-    {"no-plugins", no_argument, NULL, MR_USAGE_NO_PLUGINS},
-    {"json", no_argument, NULL, JSON},
+    MR_OVERRIDE_FORBIDDING_PLUGINS,
+    MR_OPTION_FIELD("json", arguments, params.json),
     MR_USAGE_COMMON,
 };
 
@@ -90,8 +73,7 @@ static const mr_usage usage = {
                 "                      [--validation SHARE] [--test SHARE] [--stage ID] [--threads N]\n"
                 "                      [--device NAME]... [--resume] [--cache FOLDER] [--no-look-alikes]\n"
                 "                      [--export onnx] [--sign KEYFILE]\n"
-                "                      [--node NAME [--replica N] | --one-process] [--fit nodes|home]\n"
-                "                      [--audit FILE]\n"
+                "                      [--node NAME [--replica N] | --one-process] [--audit FILE]\n"
                 "                      [--set KEY=VALUE]... [--plugin FILE]... [--no-plugins] [--json]",
     .help =
         "Trains a classifier on pictures of your own. The stages before `classify` make a vector of each\n"
@@ -132,26 +114,14 @@ static const mr_usage usage = {
         "                     --cache, and the pictures, under the same path\n"
         "  --replica N        which of the node's processes this is: 0, 1, ...\n"
         "  --one-process      runs all stages in this process, whatever `nodes` says\n"
-        "  --fit nodes|home   whether nodes help with the fit; by default if it is large and others start them\n"
         "  --audit FILE       with nodes: appends runs and connections to a log, also refused ones\n"
-        "  --set KEY=VALUE    sets one value of the YAML, such as stages.features.batch.size=8\n" MR_USAGE_PLUGINS_HELP
-        "  --no-plugins       refuses a pipeline that names plugins itself: for pipelines that you do not trust\n"
+        "  --set KEY=VALUE    sets one value of the YAML, such as stages.features.batch.size=8\n"
+            MR_USAGE_PLUGINS_HELP MR_OVERRIDE_NO_PLUGINS_HELP
         "  --json             one JSON object with all that is printed, and all files that were left out\n\n"
         "Ctrl-C ends it; vectors that were made stay in the cache, and --resume continues the fit.\n",
     .options = options,
     .examples = examples,
 };
-
-enum { MOST_PENALTIES = 64, MOST_HIDDEN = 7, MOST_DEVICES = 16 };
-
-typedef struct arguments {
-    mr_overrides overrides;
-    mr_training_params params;
-    mr_extraction_nodes spread;
-    double penalties[MOST_PENALTIES];
-    size_t hidden[MOST_HIDDEN];
-    const char *devices[MOST_DEVICES];
-} arguments;
 
 /* ---- the command line -------------------------------------------------------------------------------------------- */
 
@@ -215,13 +185,6 @@ static int take_weights(mr_fit_params *fit) {
     return 0;
 }
 
-static int take_place(mr_training_params *to) {
-    if (strcmp(optarg, "nodes") != 0 && strcmp(optarg, "home") != 0)
-        return mr_usage_error(&usage, "--fit takes nodes or home, not \"%s\"", optarg);
-    to->place = *optarg == 'n' ? MR_FIT_ON_NODES : MR_FIT_AT_HOME;
-    return 0;
-}
-
 static int take_export(mr_training_params *to) {
     if (strcmp(optarg, "onnx") != 0)
         return mr_usage_error(&usage, "--export takes onnx, not \"%s\"", optarg);
@@ -231,27 +194,6 @@ static int take_export(mr_training_params *to) {
 
 static int take_model(mr_fit_params *fit) {
     return mr_classifier_kind_find(optarg, &fit->kind) ? mr_usage_error(&usage, "--model: %s", mr_message()) : 0;
-}
-
-static int take_number(int option, arguments *to) {
-    mr_training_params *params = &to->params;
-    long long value = 0;
-    int code = option == SEED      ? mr_usage_number(&usage, "seed", 0, INT64_MAX, &value)
-               : option == THREADS ? mr_usage_number(&usage, "threads", 1, 64, &value)
-               : option == REPLICA ? mr_usage_number(&usage, "replica", 0, MR_VIEW_MOST_REPLICAS - 1, &value)
-                                   : mr_usage_number(&usage, "neighbors", 1, 1000, &value);
-    if (code)
-        return code;
-    if (option == SEED) {
-        params->seed = (uint64_t)value;
-    } else if (option == THREADS) {
-        params->fit.threads = to->overrides.workers = (int)value;
-    } else if (option == REPLICA) {
-        to->spread.run.replica = (int)value;
-    } else {
-        params->fit.k = (size_t)value;
-    }
-    return 0;
 }
 
 /* Returns an exit code. */
@@ -267,12 +209,6 @@ static int take_option(void *given, int option) {
             return mr_usage_error(&usage, MR_SET_ONE_DATA);
         params->data = optarg;
         return 0;
-    case VECTORS:
-        params->vectors = optarg;
-        return 0;
-    case HEAD:
-        params->head = optarg;
-        return 0;
     case MODEL:
         return take_model(&params->fit);
     case PENALTY:
@@ -285,45 +221,14 @@ static int take_option(void *given, int option) {
         return take_share(&params->shares.validation, "validation");
     case TEST:
         return take_share(&params->shares.test, "test");
-    case STAGE:
-        params->stage = optarg;
-        return 0;
-    case CACHE:
-        params->cache = optarg;
-        return 0;
-    case FIT:
-        return take_place(params);
     case EXPORT:
         return take_export(params);
-    case SIGN:
-        params->sign_key = optarg;
-        return 0;
     case DEVICE:
         return take_device(to);
-    case DOUBLES:
-        params->fit.doubles = true;
-        return 0;
-    case RESUME:
+    default: /* RESUME */
         params->fit.resume = true;
         to->spread.run.resume = optarg; /* the watching process names a node's checkpoint */
         return 0;
-    case NODE:
-        to->spread.run.node = optarg;
-        return 0;
-    case AUDIT:
-        to->spread.run.audit = optarg;
-        return 0;
-    case ONE_PROCESS:
-        to->spread.run.one_process = true;
-        return 0;
-    case SKIP_NEAR:
-        params->skip_near = true;
-        return 0;
-    case JSON:
-        params->json = true;
-        return 0;
-    default:
-        return take_number(option, to);
     }
 }
 
@@ -375,6 +280,7 @@ static int run_verb(int argc, char **argv) {
                    (given.params.pipeline = mr_usage_pipeline(&usage, argc, argv, &code)) != NULL &&
                    !(code = check(&given.params));
     if (goes_on) {
+        given.overrides.workers = given.params.fit.threads;
         given.spread.run.path = given.params.pipeline;
         given.spread.run.overrides = given.overrides;
         given.spread.data = given.params.data;

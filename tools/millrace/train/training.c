@@ -140,8 +140,9 @@ static void on_warning(void *user, const char *text) {
     mr_log(MR_LOG_WARNING, "%s", text);
 }
 
-static int fit_here(mr_training *t, mr_fit_params params) {
+static int fit(mr_training *t) {
     char state[STATE_ROOM];
+    mr_fit_params params = t->params->fit;
     const int64_t since_ns = mr_clock_now_ns(mr_clock_real());
     name_beside(t->params->head, ".state", state);
     params.seed = t->params->seed;
@@ -154,17 +155,6 @@ static int fit_here(mr_training *t, mr_fit_params params) {
     if (t->shown)
         fputs("\r\033[K", stderr);
     t->fit_seconds = (double)(mr_clock_now_ns(mr_clock_real()) - since_ns) / 1e9;
-    return status;
-}
-
-/* Nodes that help are let go at the end, also if it has failed before. */
-static int fit(mr_training *t, int status) {
-    mr_fit_params params = t->params->fit;
-    if (!status)
-        status = mr_helping_begin(&t->helping, &params, &t->rows);
-    if (!status)
-        status = fit_here(t, params);
-    mr_helping_end(&t->helping, status);
     return status;
 }
 
@@ -401,7 +391,8 @@ static int work(mr_training *t) {
                               &t->told);
     if (!status)
         status = make_rows(t);
-    status = fit(t, status);
+    if (!status)
+        status = fit(t);
     if (!status)
         status = find_noise(t);
     if (!status)
@@ -465,9 +456,7 @@ int mr_train(const mr_training_params *params) {
                                    .overrides = params->overrides,
                                    .stage = params->stage,
                                    .show = t.shown,
-                                   .help = mr_helping_serve,
                                    .spread = params->spread};
-    t.helping = (mr_helping){.extraction = &t.extraction, .place = params->place};
     int status = mr_launch_find(&params->spread->run.launch);
     if (!status)
         status = mr_cache_folder(params->cache, t.folder);

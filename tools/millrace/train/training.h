@@ -4,7 +4,6 @@
 
 #include "tools/millrace/train/exporting.h"
 #include "tools/millrace/train/features.h"
-#include "tools/millrace/train/helping.h"
 #include "tools/millrace/train/judge.h"
 #include "tools/millrace/train/near.h"
 
@@ -14,7 +13,6 @@ typedef struct mr_training_params {
     const mr_overrides *overrides;
     const char *stage, *cache; /* NULL: not given */
     mr_fit_params fit;
-    mr_fit_place place; /* where a pipeline with nodes is fitted */
     uint64_t seed;
     mr_split_shares shares;
     bool skip_near, json;
@@ -39,7 +37,6 @@ typedef struct mr_training {
     mr_labelled_rows rows;
     mr_classifier *classifier;
     double fit_seconds;
-    mr_helping helping;
     double temperature; /* of the validation part; 0: there is none */
     mr_noisy_row *noisy;
     size_t noisy_count, noisy_listed;
@@ -62,8 +59,6 @@ void mr_training_tell(const mr_training *training, FILE *stream);
 int mr_training_put(const mr_training *training, FILE *stream);
 /* Classes without rows to train on that have some in other parts, and what helps. */
 void mr_training_tell_untrained(const mr_training *training, FILE *stream);
-/* The share of the fit's sums that nodes have made. */
-double mr_training_helped(const mr_training *training);
 /* The figures of the test part, and how the rows were split, for the card: JSON texts, to be freed; NULL without
  * memory. */
 char *mr_training_figures(const mr_training *training);

@@ -19,19 +19,29 @@
 #include "tools/millrace/cli/table.h"
 #include "tools/millrace/run/signals.h"
 
-enum { ON = 256, AGAINST, FRAMES, TOLERANCE, JSON, DIFFERENT = 1 };
+enum { ON = 256, AGAINST, TOLERANCE, DIFFERENT = 1 };
 static const double default_tolerance = 0.001;
 static const int64_t LOOK_NS = 20000000;
 
-static const struct option options[] = {
+typedef struct arguments {
+    const char *path;
+    mr_overrides overrides;
+    const char *device[MR_SIDES];
+    char gpu[MR_DEVICE_NAME]; /* its name, if it is the default */
+    long long frames;
+    double tolerance;
+    bool json;
+} arguments;
+
+static const mr_usage_option options[] = {
     MR_OVERRIDE_INPUTS,
     MR_OVERRIDE_FORBIDDING_PLUGINS,
-    {"on", required_argument, NULL, ON},
-    {"against", required_argument, NULL, AGAINST},
-    {"frames", required_argument, NULL, FRAMES},
-    {"tolerance", required_argument, NULL, TOLERANCE},
+    MR_OPTION_CODE("on", required_argument, ON),
+    MR_OPTION_CODE("against", required_argument, AGAINST),
+    MR_OPTION_NUMBER("frames", arguments, frames, 1, LLONG_MAX),
+    MR_OPTION_CODE("tolerance", required_argument, TOLERANCE),
     MR_OVERRIDE_THREADS,
-    {"json", no_argument, NULL, JSON},
+    MR_OPTION_FIELD("json", arguments, json),
     MR_USAGE_COMMON,
 };
 
@@ -67,16 +77,6 @@ static const mr_usage usage = {
     .examples = examples,
 };
 
-typedef struct arguments {
-    const char *path;
-    mr_overrides overrides;
-    const char *device[MR_SIDES];
-    char gpu[MR_DEVICE_NAME]; /* its name, if it is the default */
-    long long frames;
-    double tolerance;
-    bool json;
-} arguments;
-
 /* ---- the command line -------------------------------------------------------------------------------------------- */
 
 static int take_tolerance(arguments *to) {
@@ -100,13 +100,8 @@ static int take_option(void *given, int option) {
             return mr_usage_error(&usage, "%s", mr_message());
         to->device[option - ON] = optarg;
         return 0;
-    case FRAMES:
-        return mr_usage_number(&usage, "frames", 1, LLONG_MAX, &to->frames);
-    case TOLERANCE:
-        return take_tolerance(to);
     default:
-        to->json = true;
-        return 0;
+        return take_tolerance(to);
     }
 }
 
