@@ -290,7 +290,7 @@ int mr_pipeline_summarize(mr_pipeline *pipeline, mr_summary **summary) {
 }
 
 /* With the lock. */
-static int renew(mr_pipeline *pipeline, int64_t now_ns, bool last) {
+static int renew(mr_pipeline *pipeline, int64_t now_ns, uint64_t news, bool last) {
     mr_summary *made;
     int status = mr_pipeline_summarize(pipeline, &made);
     if (status)
@@ -298,6 +298,7 @@ static int renew(mr_pipeline *pipeline, int64_t now_ns, bool last) {
     mr_summary_destroy(&pipeline->snapshot);
     pipeline->snapshot = made;
     pipeline->snapshot_ns = now_ns;
+    pipeline->snapshot_news = news;
     pipeline->snapshot_last = last;
     return MR_OK;
 }
@@ -313,9 +314,11 @@ int mr_pipeline_snapshot(mr_pipeline *pipeline, int64_t age_ns, mr_summary **sum
     int status = MR_OK;
     pthread_mutex_lock(&pipeline->snapshot_lock);
     const int64_t now_ns = mr_clock_now_ns(mr_clock_real());
-    bool over = pipeline->graph && is_over(pipeline->graph), fresh = now_ns - pipeline->snapshot_ns < age_ns;
+    const uint64_t news = pipeline->graph ? atomic_load(&pipeline->graph->news) : 0;
+    const bool over = pipeline->graph && is_over(pipeline->graph);
+    const bool fresh = now_ns - pipeline->snapshot_ns < age_ns && pipeline->snapshot_news == news;
     if (!pipeline->snapshot || pipeline->snapshot_last != over || (!over && !fresh))
-        status = renew(pipeline, now_ns, over);
+        status = renew(pipeline, now_ns, news, over);
     if (!status) {
         *summary = pipeline->snapshot;
         atomic_fetch_add_explicit(&shared_of(*summary)->holders, 1, memory_order_relaxed);
