@@ -75,7 +75,7 @@ typedef struct mr_overrides {
 /* MR_OK or MR_ERROR_MEMORY. */
 int mr_overrides_init(mr_overrides *overrides, int argc);
 void mr_overrides_fini(mr_overrides *overrides);
-/* Whether `option`, as mr_usage_next returned it, is one of these; an error in it makes *code an exit code. The
+/* Whether `option`, as mr_usage_take gives it, is one of these; an error in it makes *code an exit code. The
  * argument is kept, and that of --set is cut in two in place. */
 bool mr_overrides_take(mr_overrides *overrides, const mr_usage *usage, int option, int *code);
 /* Puts them into the parameters, which borrow them, and the stage types that the command knows. */
