@@ -3,7 +3,7 @@
 #define MILLRACE_PIPELINE_VIEW_H
 
 #include "engine/base/arena.h"
-#include "engine/plan/plan.h"
+#include "engine/plan/plan_data.h"
 #include "millrace/plan.h"
 
 typedef struct mr_view {

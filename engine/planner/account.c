@@ -10,7 +10,7 @@
 
 #include "engine/plan/cut.h"
 #include "engine/planner/builder.h"
-#include "engine/planner/devices.h"
+#include "engine/planner/plan_devices.h"
 #include "millrace/status.h"
 
 /* ---- rows ------------------------------------------------------------------------------------------------------ */

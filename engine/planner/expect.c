@@ -5,7 +5,7 @@
 #include "engine/device/device.h"
 #include "engine/device/open/open.h"
 #include "engine/planner/builder.h"
-#include "engine/planner/devices.h"
+#include "engine/planner/plan_devices.h"
 
 typedef struct work {
     mr_plan_builder *b;

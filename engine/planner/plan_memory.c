@@ -7,7 +7,7 @@
 #include "engine/plan/cut.h"
 #include "engine/planner/account.h"
 #include "engine/planner/builder.h"
-#include "engine/planner/devices.h"
+#include "engine/planner/plan_devices.h"
 #include "engine/planner/sizes.h"
 #include "engine/text/options.h"
 #include "engine/text/value.h"

@@ -1,4 +1,4 @@
-#include "engine/plan/plan.h"
+#include "engine/plan/plan_data.h"
 
 #include <math.h>
 #include <stdlib.h>

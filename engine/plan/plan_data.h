@@ -47,8 +47,8 @@
  * memory is allocated when it is needed.
  *
  * Totals are upper bounds; an overflow is UINT64_MAX. */
-#ifndef MILLRACE_PLAN_PLAN_H
-#define MILLRACE_PLAN_PLAN_H
+#ifndef MILLRACE_PLAN_PLAN_DATA_H
+#define MILLRACE_PLAN_PLAN_DATA_H
 
 #include <stdbool.h>
 #include <stdint.h>
