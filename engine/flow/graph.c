@@ -226,6 +226,7 @@ int mr_graph_enable_device(mr_graph *graph, const mr_device *device, bool enable
     for (size_t i = 0; i < graph->instance_count && !needs; i++)
         mr_instance_enable(graph->instances[i], device, enabled);
     pthread_mutex_unlock(&graph->lock);
+    atomic_fetch_add(&graph->news, 1);
     if (needs)
         return mr_fail(MR_ERROR_UNAVAILABLE, "%s cannot be disabled: %s (%s) has no other device to work on",
                        device->name, needs->self.id, needs->self.place);

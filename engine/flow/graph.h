@@ -105,6 +105,8 @@ struct mr_graph {
     _Atomic int64_t first_ns;       /* delivery of the first frame; 0: not yet */
     mr_histogram latency;           /* from source to sink; all threads add */
 
+    _Atomic uint64_t news;       /* changes that a reader of summaries expects to see at once: of a source's state or
+                                    place, of a device, a stop */
     _Atomic uint64_t reopenings; /* files that were moved are to be opened anew */
     _Atomic bool stopping, cancelled;
     _Atomic int64_t stop_ns; /* when the stop was requested, on the real clock */

@@ -550,8 +550,11 @@ void mr_stage_report(const mr_stage *self, const mr_source_report *report) {
     pthread_mutex_lock(&graph->report_lock);
     uint64_t left_out = 0;
     bool news = is_news(&graph->sources[self->source], report->phase, &left_out);
+    bool changed = graph->sources[self->source].report.phase != report->phase;
     graph->sources[self->source].report = *report;
     pthread_mutex_unlock(&graph->report_lock);
+    if (changed)
+        atomic_fetch_add(&graph->news, 1);
     if (news)
         mr_audit("source", mr_audit_text("pipeline", graph->plan->name), mr_audit_text("source", self->source_id),
                  mr_audit_text("state", mr_link_state_name(report->phase)),

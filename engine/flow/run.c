@@ -71,6 +71,7 @@ void mr_graph_stop(mr_graph *graph, bool at_once) {
     }
     if (!atomic_exchange(&graph->stopping, true))
         atomic_store(&graph->stop_ns, mr_clock_now_ns(mr_clock_real()));
+    atomic_fetch_add(&graph->news, 1);
     for (uint32_t s = 0; s < graph->plan->source_count; s++)
         if (graph->sources[s].instance && graph->plan->vertices[s].type->external)
             mr_graph_end_source(graph, s);

@@ -127,6 +127,7 @@ static void close_account(mr_graph *graph, uint32_t source) {
     pthread_mutex_unlock(&graph->report_lock);
     state->status = MR_OK;
     state->phase = MR_SOURCE_VACANT;
+    atomic_fetch_add(&graph->news, 1);
 }
 
 /* ---- taking a place ---------------------------------------------------------------------------------------------- */
@@ -162,6 +163,7 @@ static void seat(mr_graph *graph, uint32_t place, mr_newcomer *newcomer, const c
     atomic_store(&state->leaving, false);
     state->ended = state->pushed_end = false;
     state->phase = MR_SOURCE_HERE;
+    atomic_fetch_add(&graph->news, 1);
     rename_instances(graph, place);
     mr_tracing_rename(graph, place);
 }

@@ -260,12 +260,16 @@ static void add_relaxed(_Atomic uint64_t *counter, uint64_t more) {
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + more, memory_order_relaxed);
 }
 
+static unsigned unclocked(const mr_entry_task *entry) {
+    return atomic_load_explicit(&entry->meter.unclocked, memory_order_relaxed);
+}
+
 /* Counts one consumed call: frames, time inside, latency since each frame entered the queue. */
 static void count_call(mr_entry_task *entry, const mr_slot *slot, int64_t now_ns) {
     add_relaxed(&entry->meter.in, slot->frame_count);
     if (slot->frame_count > atomic_load_explicit(&entry->meter.most_frames, memory_order_relaxed))
         atomic_store_explicit(&entry->meter.most_frames, slot->frame_count, memory_order_relaxed);
-    if (entry->meter.unclocked) {
+    if (unclocked(entry)) {
         entry->meter.entered_ns[entry->meter.entered++] = slot->entered_ns[0];
         return;
     }
@@ -305,16 +309,18 @@ static void read_clock(mr_entry_task *entry, unsigned calls) {
     entry->io.now_ns = now;
     for (unsigned i = 0; i < entry->meter.entered; i++)
         mr_histogram_add(&entry->meter.latency, now - entry->meter.entered_ns[i]);
-    entry->meter.entered = entry->meter.unclocked = 0;
+    entry->meter.entered = 0;
+    atomic_store_explicit(&entry->meter.unclocked, 0, memory_order_release);
 }
 
 /* After a call. A call of several frames is timed by itself, since there is no place for their times. */
 static void clock_call(mr_entry_task *entry, const mr_slot *slot) {
     add_relaxed(&entry->meter.times, 1);
-    if (entry->meter.unclocked + 1 < entry->meter.stretch && slot->frame_count == 1)
-        entry->meter.unclocked++;
+    const unsigned calls = unclocked(entry) + 1;
+    if (calls < entry->meter.stretch && slot->frame_count == 1)
+        atomic_store_explicit(&entry->meter.unclocked, calls, memory_order_relaxed);
     else
-        read_clock(entry, entry->meter.unclocked + 1);
+        read_clock(entry, calls);
 }
 
 /* ---- ends ------------------------------------------------------------------------------------------------------ */
@@ -538,8 +544,8 @@ void mr_instance_run(void *context) {
             again = false;
         }
     }
-    if (entry->meter.unclocked)
-        read_clock(entry, entry->meter.unclocked);
+    if (unclocked(entry))
+        read_clock(entry, unclocked(entry));
     const mr_stage_hooks *hooks = instance->self.type->hooks;
     if (hooks && hooks->idle)
         hooks->idle(&instance->placement.states[0].self);

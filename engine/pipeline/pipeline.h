@@ -18,9 +18,10 @@ struct mr_pipeline {
     bool offline;
     mr_pipeline_params params; /* of a pipeline whose sources come and go, for plans of those that are added */
     mr_arena arena;            /* holds their texts */
-    pthread_mutex_t snapshot_lock; /* of the next three fields; mr_pipeline_summarize is called with it */
+    pthread_mutex_t snapshot_lock; /* of the next four fields; mr_pipeline_summarize is called with it */
     mr_summary *snapshot;          /* the last one; NULL: none yet */
     int64_t snapshot_ns;           /* when it was begun */
+    uint64_t snapshot_news;        /* of the graph, before it was begun */
     bool snapshot_last;            /* after the end */
     struct mr_listed *listed;  /* listed.h; NULL: it has no list of sources, or does not run */
 };

@@ -1,4 +1,5 @@
 /* The summary so far, read from the running graph. */
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -265,10 +266,30 @@ static mr_summary *create(const mr_plan *plan, size_t sources) {
     return made;
 }
 
+static bool is_over(mr_graph *graph) {
+    pthread_mutex_lock(&graph->lock);
+    bool over = graph->ended_ns;
+    pthread_mutex_unlock(&graph->lock);
+    return over;
+}
+
+/* After the end: workers add the times of their last calls as they leave the stages, a moment after the last frame. A
+ * call that hangs is not waited for. */
+static void settle(const mr_graph *graph) {
+    const int64_t until_ns = mr_clock_now_ns(mr_clock_real()) + INT64_C(100000000);
+    for (size_t i = 0; i < graph->instance_count; i++)
+        for (size_t e = 0; e < graph->instances[i]->entry_count; e++)
+            while (atomic_load_explicit(&graph->instances[i]->entries[e].meter.unclocked, memory_order_acquire) &&
+                   mr_clock_now_ns(mr_clock_real()) < until_ns)
+                sched_yield();
+}
+
 int mr_pipeline_summarize(mr_pipeline *pipeline, mr_summary **summary) {
     mr_graph *graph = pipeline->graph;
     if (!graph)
         return mr_fail(MR_ERROR_USAGE, "a pipeline that was opened offline has no summary");
+    if (is_over(graph))
+        settle(graph);
     bool *come = mr_calloc(graph->plan->source_count + 1, sizeof *come);
     size_t room = graph->plan->source_count + (graph->departed ? MR_MOST_DEPARTED + 1 : 0);
     mr_summary *made = come ? create(graph->plan, room) : NULL;
@@ -290,7 +311,7 @@ int mr_pipeline_summarize(mr_pipeline *pipeline, mr_summary **summary) {
 }
 
 /* With the lock. */
-static int renew(mr_pipeline *pipeline, int64_t now_ns, bool last) {
+static int renew(mr_pipeline *pipeline, int64_t now_ns, uint64_t news, bool last) {
     mr_summary *made;
     int status = mr_pipeline_summarize(pipeline, &made);
     if (status)
@@ -298,24 +319,20 @@ static int renew(mr_pipeline *pipeline, int64_t now_ns, bool last) {
     mr_summary_destroy(&pipeline->snapshot);
     pipeline->snapshot = made;
     pipeline->snapshot_ns = now_ns;
+    pipeline->snapshot_news = news;
     pipeline->snapshot_last = last;
     return MR_OK;
-}
-
-static bool is_over(mr_graph *graph) {
-    pthread_mutex_lock(&graph->lock);
-    bool over = graph->ended_ns;
-    pthread_mutex_unlock(&graph->lock);
-    return over;
 }
 
 int mr_pipeline_snapshot(mr_pipeline *pipeline, int64_t age_ns, mr_summary **summary) {
     int status = MR_OK;
     pthread_mutex_lock(&pipeline->snapshot_lock);
     const int64_t now_ns = mr_clock_now_ns(mr_clock_real());
-    bool over = pipeline->graph && is_over(pipeline->graph), fresh = now_ns - pipeline->snapshot_ns < age_ns;
+    const uint64_t news = pipeline->graph ? atomic_load(&pipeline->graph->news) : 0;
+    const bool over = pipeline->graph && is_over(pipeline->graph);
+    const bool fresh = now_ns - pipeline->snapshot_ns < age_ns && pipeline->snapshot_news == news;
     if (!pipeline->snapshot || pipeline->snapshot_last != over || (!over && !fresh))
-        status = renew(pipeline, now_ns, over);
+        status = renew(pipeline, now_ns, news, over);
     if (!status) {
         *summary = pipeline->snapshot;
         atomic_fetch_add_explicit(&shared_of(*summary)->holders, 1, memory_order_relaxed);

@@ -218,10 +218,25 @@ static void readers_share_a_snapshot(void **state) {
     mr_pipeline_destroy(&pipeline);
 }
 
+/* A change is seen at once, however old a summary may be. */
+static void changes_are_seen_at_once(void **state) {
+    mr_summary *before, *after;
+    (void)state;
+    mr_pipeline *pipeline = open_seen(2);
+    assert_int_equal(mr_pipeline_snapshot(pipeline, INT64_MAX, &before), MR_OK);
+    mr_pipeline_stop(pipeline, false);
+    assert_int_equal(mr_pipeline_snapshot(pipeline, INT64_MAX, &after), MR_OK);
+    assert_ptr_not_equal(before, after);
+    mr_summary_destroy(&before);
+    mr_summary_destroy(&after);
+    mr_pipeline_destroy(&pipeline);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(snapshots_only_rise_and_balance),
         cmocka_unit_test(readers_share_a_snapshot),
+        cmocka_unit_test(changes_are_seen_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,7 +27,8 @@ typedef struct mr_meter {
     _Atomic uint64_t most_frames; /* of one call */
     _Atomic int64_t cpu_ns;       /* if the run is profiled: of this entry's thread, inside the stage */
     unsigned calls, stride;       /* one call of `stride` is measured, and stands for the others */
-    unsigned stretch, unclocked;  /* short calls that are timed as one; calls since the clock was read */
+    unsigned stretch;             /* short calls that are timed as one */
+    _Atomic unsigned unclocked;   /* calls since the clock was read, which are not in the times yet */
     unsigned entered;             /* frames that those calls consumed, and when each had entered the queue */
     int64_t entered_ns[MR_STRETCH];
     mr_histogram latency;

@@ -404,7 +404,8 @@ typedef struct mr_summary {
 /* A consistent-enough picture at any time, exact after the end. The summary refers to strings of the pipeline. */
 MR_API int mr_pipeline_summarize(mr_pipeline *pipeline, mr_summary **summary);
 /* The same for many readers: a summary that all of them share, and that was made at most `age_ns` ago (0: it is made
- * now; MR_SNAPSHOT_NS: what readers usually take), or after the end. No delivered frame waits for it. It must not be
+ * now; MR_SNAPSHOT_NS: what readers usually take) and after the last change of a source's state, of the sources, of a
+ * device, and after a stop; or after the end. No delivered frame waits for it. It must not be
  * changed; each reader destroys it once, before the pipeline. Any thread. */
 #define MR_SNAPSHOT_NS INT64_C(500000000)
 MR_API int mr_pipeline_snapshot(mr_pipeline *pipeline, int64_t age_ns, mr_summary **summary);

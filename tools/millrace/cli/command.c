@@ -147,7 +147,9 @@ static void print_help(const mr_usage *usage) {
            "\"millrace --help\" lists the exit codes.\n");
 }
 
-/* The next option that is not --plugin, whose types are known from then on; MR_USAGE_EXIT if that failed. */
+enum { EXIT = -2 }; /* the command is done */
+
+/* The next option that is not --plugin, whose types are known from then on; EXIT if that failed. */
 static int next_option(const mr_usage *usage, int argc, char **argv, int *code) {
     char letters_taken[3 * LETTERS + 4];
     struct option list[MOST_OPTIONS];
@@ -158,34 +160,34 @@ static int next_option(const mr_usage *usage, int argc, char **argv, int *code) 
         int status = mr_types_add_plugin(optarg);
         if (status) {
             *code = mr_command_failed(status);
-            return MR_USAGE_EXIT;
+            return EXIT;
         }
     }
     return long_for(usage, got);
 }
 
-int mr_usage_next(const mr_usage *usage, int argc, char **argv, int *code) {
+static int next(const mr_usage *usage, int argc, char **argv, int *code) {
     opterr = 0;
     int got = next_option(usage, argc, argv, code);
     switch (got) {
     case 'h':
         print_help(usage);
         *code = mr_flush_stdout();
-        return MR_USAGE_EXIT;
+        return EXIT;
     case 'V':
         printf("millrace %s\n", mr_version());
         *code = mr_flush_stdout();
-        return MR_USAGE_EXIT;
+        return EXIT;
     case ':':
         *code = mr_usage_error(usage, "--%s needs a value", name_of(usage, long_for(usage, optopt)));
-        return MR_USAGE_EXIT;
+        return EXIT;
     case '?':
         /* optopt is set for a short option, and for a long one that has no value but was given one. */
         if (optopt && strncmp(argv[optind - 1], "--", 2) == 0)
             *code = mr_usage_error(usage, "--%s takes no value", name_of(usage, optopt));
         else
             *code = unknown_option(usage, argv[optind - 1]);
-        return MR_USAGE_EXIT;
+        return EXIT;
     default:
         return got;
     }
@@ -211,8 +213,8 @@ static int keep(const mr_usage *usage, const mr_usage_option *one, void *to) {
 bool mr_usage_take(const mr_usage *usage, int argc, char **argv, int (*take)(void *to, int option), void *to,
                    int *code) {
     int got;
-    while ((got = mr_usage_next(usage, argc, argv, code)) != -1)
-        if (got == MR_USAGE_EXIT ||
+    while ((got = next(usage, argc, argv, code)) != -1)
+        if (got == EXIT ||
             (*code = got >= KEPT ? keep(usage, &usage->options[got - KEPT], to) : take(to, got)))
             return false;
     return true;

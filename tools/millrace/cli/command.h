@@ -17,7 +17,7 @@ typedef enum mr_usage_kind { MR_USAGE_TEXT, MR_USAGE_FLAG, MR_USAGE_INT, MR_USAG
 typedef struct mr_usage_option {
     const char *name;
     int has_arg;           /* as getopt_long has it */
-    int code;              /* for mr_usage_next and for `take`; 0: the value is kept */
+    int code;              /* for `take`; 0: the value is kept */
     mr_usage_kind kind;
     size_t at;             /* in what mr_usage_take reads into */
     long long least, most; /* of a number */
@@ -45,19 +45,16 @@ typedef struct mr_usage {
 #define MR_USAGE_COMMON                                                                                          \
     MR_OPTION_CODE("help", no_argument, 'h'), MR_OPTION_CODE("version", no_argument, 'V'), {.name = NULL}
 
-/* For verbs that know stage types: mr_usage_next itself loads the plugins of --plugin. */
+/* For verbs that know stage types: mr_usage_take itself loads the plugins of --plugin. */
 enum { MR_USAGE_PLUGIN = 768, MR_USAGE_NO_PLUGINS };
 #define MR_USAGE_PLUGINS MR_OPTION_CODE("plugin", required_argument, MR_USAGE_PLUGIN)
 #define MR_USAGE_PLUGINS_HELP                                                                                    \
     "  --plugin FILE      loads stage types of one's own from a shared library, which is code; may be given\n"   \
     "                     several times. Without a slash also looked for in $MILLRACE_PLUGIN_PATH\n"
 
-/* The next option's `val` with its argument in optarg; -1 after the last, with the other arguments in argv[optind...];
- * MR_USAGE_EXIT if the command is done, with its exit code in *code: --help or --version was printed, or an error. */
-enum { MR_USAGE_EXIT = -2 };
-int mr_usage_next(const mr_usage *usage, int argc, char **argv, int *code);
-/* Reads all of them into `to`. For an option that is not kept, `take` gets `to` and its code, and returns 0 or an exit
- * code; NULL: all are kept. False if the command is done, with its exit code in *code. */
+/* Reads all options into `to`. For one that is not kept, `take` gets `to` and its code, with the value in optarg, and
+ * returns 0 or an exit code; NULL: all are kept. The other arguments are then argv[optind...]. False if the command is
+ * done, with its exit code in *code: --help or --version was printed, or an error. */
 bool mr_usage_take(const mr_usage *usage, int argc, char **argv, int (*take)(void *to, int option), void *to,
                    int *code);
 /* The pipeline that is named after the options, and no other; NULL with an exit code in *code. */

@@ -6,9 +6,8 @@
 #include "engine/base/json.h"
 #include "tools/millrace/cli/command.h"
 
-/* For a table of options, and for its help. */
-enum { MR_COMPLAINTS_DENY = 640 };
-#define MR_COMPLAINTS_OPTIONS MR_OPTION_CODE("deny-warnings", no_argument, MR_COMPLAINTS_DENY)
+/* For a table of options, and for its help. The verb's options are read into `arguments`, which has `deny`. */
+#define MR_COMPLAINTS_OPTIONS MR_OPTION_FIELD("deny-warnings", arguments, deny)
 #define MR_COMPLAINTS_HELP                                                                                       \
     "  --deny-warnings    treats warnings as errors, with exit code 78\n"
 

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "millrace/plan.h"
 #include "tools/millrace/cli/types.h"
 
 int mr_overrides_init(mr_overrides *overrides, int argc) {
@@ -24,15 +23,6 @@ void mr_overrides_fini(mr_overrides *overrides) {
     free(overrides->assume);
     mr_costs_fini(&overrides->costs);
     *overrides = (mr_overrides){0};
-}
-
-enum { MOST_WORKERS = 1024 };
-
-static int take_number(const mr_usage *usage, const char *name, int most, int *number) {
-    long long taken = 0;
-    int code = mr_usage_number(usage, name, 1, most, &taken);
-    *number = (int)taken;
-    return code;
 }
 
 bool mr_overrides_take(mr_overrides *overrides, const mr_usage *usage, int option, int *code) {
@@ -61,21 +51,9 @@ bool mr_overrides_take(mr_overrides *overrides, const mr_usage *usage, int optio
             *code = mr_command_failed(status);
         return true;
     }
-    case MR_OVERRIDE_OUTPUT:
-        overrides->output = optarg;
-        return true;
     case MR_USAGE_NO_PLUGINS:
     case MR_OVERRIDE_PLUGINS:
         overrides->no_plugins = option == MR_USAGE_NO_PLUGINS;
-        return true;
-    case MR_OVERRIDE_FORCE:
-        overrides->force = true;
-        return true;
-    case MR_OVERRIDE_WORKERS:
-        *code = take_number(usage, "workers", MOST_WORKERS, &overrides->workers);
-        return true;
-    case MR_OVERRIDE_JOBS:
-        *code = take_number(usage, "jobs", MR_VIEW_MOST_SOURCES, &overrides->jobs);
         return true;
     default:
         return false;

@@ -5,23 +5,24 @@
 #ifndef MILLRACE_TOOLS_CLI_OVERRIDES_H
 #define MILLRACE_TOOLS_CLI_OVERRIDES_H
 
+#include "millrace/plan.h"
 #include "tools/millrace/cli/command.h"
 #include "tools/millrace/cli/costs.h"
 
 enum {
-    MR_OVERRIDE_SET = 512, MR_OVERRIDE_INPUT, MR_OVERRIDE_OUTPUT, MR_OVERRIDE_ASSUME, MR_OVERRIDE_COSTS,
-    MR_OVERRIDE_WORKERS, MR_OVERRIDE_JOBS, MR_OVERRIDE_FORCE, MR_OVERRIDE_PLUGINS
+    MR_OVERRIDE_SET = 512, MR_OVERRIDE_INPUT, MR_OVERRIDE_ASSUME, MR_OVERRIDE_COSTS, MR_OVERRIDE_PLUGINS
 };
+enum { MR_OVERRIDE_MOST_WORKERS = 1024 };
 
-/* For a table of options, and for its help. */
-#define MR_OVERRIDE_FORCING MR_OPTION_CODE("force", no_argument, MR_OVERRIDE_FORCE)
+/* For a table of options, and for its help. The verb's options are read into `arguments`, which has `overrides`. */
+#define MR_OVERRIDE_FORCING MR_OPTION_FIELD("force", arguments, overrides.force)
 #define MR_OVERRIDE_FORCING_HELP                                                                                 \
     "  --force            takes a classifier that was trained after other stages, like `force: true` in each\n" \
     "                     `classify`; the start and every summary report the difference\n"
 #define MR_OVERRIDE_INPUTS                                                                                       \
     MR_OPTION_CODE("set", required_argument, MR_OVERRIDE_SET),                                                   \
         MR_OPTION_CODE("input", required_argument, MR_OVERRIDE_INPUT), MR_OVERRIDE_FORCING, MR_USAGE_PLUGINS
-#define MR_OVERRIDE_OPTIONS MR_OVERRIDE_INPUTS, MR_OPTION_CODE("output", required_argument, MR_OVERRIDE_OUTPUT)
+#define MR_OVERRIDE_OPTIONS MR_OVERRIDE_INPUTS, MR_OPTION_FIELD("output", arguments, overrides.output)
 #define MR_OVERRIDE_INPUTS_HELP                                                                                  \
     "  --set KEY=VALUE    sets one value of the YAML, such as stages.features.batch.size=8\n"                    \
     "  --input URI        replaces the uri of the only source; given several times, each is a source\n"          \
@@ -52,8 +53,8 @@ enum {
 
 /* For verbs with threads that run stages. */
 #define MR_OVERRIDE_THREADS                                                                                      \
-    MR_OPTION_CODE("workers", required_argument, MR_OVERRIDE_WORKERS),                                           \
-        MR_OPTION_CODE("jobs", required_argument, MR_OVERRIDE_JOBS)
+    MR_OPTION_NUMBER("workers", arguments, overrides.workers, 1, MR_OVERRIDE_MOST_WORKERS),                      \
+        MR_OPTION_NUMBER("jobs", arguments, overrides.jobs, 1, MR_VIEW_MOST_SOURCES)
 #define MR_OVERRIDE_THREADS_HELP                                                                                 \
     "  --workers N        threads that run stages; by default one for each usable core\n"                          \
     "  --jobs N           how many videos are open at a time; when one ends the next is opened. By default of a\n" \
@@ -74,7 +75,7 @@ typedef struct mr_overrides {
 /* MR_OK or MR_ERROR_MEMORY. */
 int mr_overrides_init(mr_overrides *overrides, int argc);
 void mr_overrides_fini(mr_overrides *overrides);
-/* Whether `option`, as mr_usage_next returned it, is one of these; an error in it makes *code an exit code. The
+/* Whether `option`, as mr_usage_take gives it, is one of these; an error in it makes *code an exit code. The
  * argument is kept, and that of --set is cut in two in place. */
 bool mr_overrides_take(mr_overrides *overrides, const mr_usage *usage, int option, int *code);
 /* Puts them into the parameters, which borrow them, and the stage types that the command knows. */

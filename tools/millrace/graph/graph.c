@@ -16,19 +16,19 @@ enum { FORMAT = 256, OUTPUT, OFFLINE, ONLINE };
 typedef enum picture { PICTURE_BY_NAME, PICTURE_TEXT, PICTURE_DOT, PICTURE_SVG } picture;
 static const char *const pictures[] = {[PICTURE_TEXT] = "text", [PICTURE_DOT] = "dot", [PICTURE_SVG] = "svg"};
 
-typedef struct order {
+typedef struct arguments {
     mr_overrides overrides;
     picture format;
     const char *output; /* NULL: standard output */
     mr_chart_view view;
     bool online;
-} order;
+} arguments;
 
 static const mr_usage_option options[] = {
     MR_OPTION_CODE("format", required_argument, FORMAT),
     MR_OPTION_CODE("output", required_argument, OUTPUT),
-    MR_OPTION_NUMBER("width", order, view.width, MR_CHART_MIN_WIDTH, MR_CHART_MAX_WIDTH),
-    MR_OPTION_FIELD("ascii", order, view.ascii),
+    MR_OPTION_NUMBER("width", arguments, view.width, MR_CHART_MIN_WIDTH, MR_CHART_MAX_WIDTH),
+    MR_OPTION_FIELD("ascii", arguments, view.ascii),
     MR_OVERRIDE_THREADS,
     MR_OPTION_CODE("offline", no_argument, OFFLINE),
     MR_OPTION_CODE("online", no_argument, ONLINE),
@@ -76,7 +76,7 @@ static bool terminal_is_utf8(void) {
 
 /* ---- the command line ------------------------------------------------------------------------------------------ */
 
-static int take_format(order *job) {
+static int take_format(arguments *job) {
     for (size_t i = PICTURE_TEXT; i < sizeof pictures / sizeof pictures[0]; i++)
         if (strcmp(optarg, pictures[i]) == 0) {
             job->format = (picture)i;
@@ -86,7 +86,7 @@ static int take_format(order *job) {
 }
 
 /* A name that ends like another kind of picture is refused. */
-static int find_format(order *job) {
+static int find_format(arguments *job) {
     static const struct {
         const char *ending;
         picture format;
@@ -104,7 +104,7 @@ static int find_format(order *job) {
 }
 
 static int take_option(void *given, int option) {
-    order *job = given;
+    arguments *job = given;
     int code = 0;
     switch (option) {
     case FORMAT:
@@ -123,7 +123,7 @@ static int take_option(void *given, int option) {
 }
 
 /* Returns an exit code; *done if there is nothing to draw. */
-static int parse(order *job, int argc, char **argv, bool *done) {
+static int parse(arguments *job, int argc, char **argv, bool *done) {
     int code = 0;
     *done = true;
     job->view = (mr_chart_view){.width = mr_terminal_width(stdout), .ascii = !terminal_is_utf8()};
@@ -137,7 +137,7 @@ static int parse(order *job, int argc, char **argv, bool *done) {
 
 /* ---- drawing --------------------------------------------------------------------------------------------------- */
 
-static int draw(const order *job, const mr_chart *graph, FILE *stream) {
+static int draw(const arguments *job, const mr_chart *graph, FILE *stream) {
     switch (job->format) {
     case PICTURE_DOT:
         return mr_chart_dot(graph, stream);
@@ -148,7 +148,7 @@ static int draw(const order *job, const mr_chart *graph, FILE *stream) {
     }
 }
 
-static int write_file(const order *job, const mr_chart *graph) {
+static int write_file(const arguments *job, const mr_chart *graph) {
     FILE *stream = fopen(job->output, "we");
     if (!stream)
         return mr_file_fail("write to", job->output);
@@ -161,7 +161,7 @@ static int write_file(const order *job, const mr_chart *graph) {
 }
 
 /* Plans the pipeline, prints all diagnostics, and makes the chart. */
-static int load(const order *job, const char *path, mr_chart *graph) {
+static int load(const arguments *job, const char *path, mr_chart *graph) {
     const mr_plan_view *plan = NULL;
     mr_diagnostics wrong = {0};
     mr_pipeline_params params = {
@@ -179,7 +179,7 @@ static int load(const order *job, const char *path, mr_chart *graph) {
 }
 
 static int run_verb(int argc, char **argv) {
-    order job = {0};
+    arguments job = {0};
     mr_chart graph = {0};
     bool done;
     if (mr_overrides_init(&job.overrides, argc))

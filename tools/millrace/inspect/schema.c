@@ -21,7 +21,7 @@ static const mr_usage usage = {
 
 static int run_verb(int argc, char **argv) {
     int code = 0;
-    if (mr_usage_next(&usage, argc, argv, &code) == MR_USAGE_EXIT)
+    if (!mr_usage_take(&usage, argc, argv, NULL, NULL, &code))
         return code;
     if (optind < argc)
         return mr_usage_error(&usage, "it takes no \"%s\"", argv[optind]);

@@ -94,12 +94,7 @@ static int take_seconds(arguments *to) {
 static int take_option(void *given, int option) {
     arguments *to = given;
     int code = 0;
-    if (mr_overrides_take(&to->overrides, &usage, option, &code))
-        return code;
-    if (option == PROFILE)
-        return take_seconds(to);
-    to->deny = true;
-    return 0;
+    return mr_overrides_take(&to->overrides, &usage, option, &code) ? code : take_seconds(to);
 }
 
 /* Returns an exit code; *done if the command is over. */

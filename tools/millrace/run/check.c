@@ -9,6 +9,15 @@
 
 enum { FORMAT = 256 };
 
+typedef enum format { TEXT, JSON, GITHUB } format;
+
+typedef struct arguments {
+    mr_overrides overrides;
+    format format;
+    bool deny;
+    yajl_gen json; /* with format JSON */
+} arguments;
+
 static const mr_usage_option options[] = {
     MR_OVERRIDE_OPTIONS,
     MR_OVERRIDE_ALLOWING_PLUGINS,
@@ -41,15 +50,6 @@ static const mr_usage usage = {
     .examples = examples,
 };
 
-typedef enum format { TEXT, JSON, GITHUB } format;
-
-typedef struct arguments {
-    mr_overrides overrides;
-    format format;
-    bool deny;
-    yajl_gen json; /* with format JSON */
-} arguments;
-
 /* ---- the command line ------------------------------------------------------------------------------------------ */
 
 /* Returns an exit code. */
@@ -59,10 +59,6 @@ static int take_option(void *given, int option) {
     int code = 0;
     if (mr_overrides_take(&to->overrides, &usage, option, &code))
         return code;
-    if (option == MR_COMPLAINTS_DENY) {
-        to->deny = true;
-        return 0;
-    }
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
         if (strcmp(optarg, formats[i]) == 0) {
             to->format = (format)i;

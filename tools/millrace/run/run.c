@@ -117,13 +117,10 @@ static int take_option(void *given, int option) {
             return mr_usage_error(&usage, "--grace takes a duration from 1s to 24h, such as 10s, not \"%s\"", optarg);
         to->grace = optarg;
         return 0;
-    case MR_LOSS_OPTION:
+    default: /* MR_LOSS_OPTION */
         if (!mr_loss_parse(&to->loss, optarg))
             return mr_usage_error(&usage, "--fail-on-loss takes a number of frames or percent, such as 10 or 0.5%%, "
                                           "not \"%s\"", optarg);
-        return 0;
-    default: /* MR_COMPLAINTS_DENY */
-        to->deny = true;
         return 0;
     }
 }

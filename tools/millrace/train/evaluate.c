@@ -20,7 +20,7 @@ static const mr_usage_option options[] = {
     MR_OPTION_FIELD("scores", arguments, params.scores),
     MR_OPTION_FIELD("stage", arguments, params.stage),
     MR_OPTION_NUMBER("seed", arguments, params.seed, 0, INT64_MAX),
-    MR_OPTION_NUMBER("threads", arguments, overrides.workers, 1, 1024),
+    MR_OPTION_NUMBER("threads", arguments, overrides.workers, 1, MR_OVERRIDE_MOST_WORKERS),
     MR_OPTION_CODE("set", required_argument, MR_OVERRIDE_SET),
     MR_OVERRIDE_FORCING,
     MR_USAGE_PLUGINS,
