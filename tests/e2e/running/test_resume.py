@@ -144,7 +144,7 @@ class Resume(Case):
     def stop_after(self, pipeline, more):
         """Asks a run to end once it has written so many more lines; whether it had not ended by itself."""
         wanted, until = lines_of(self.output) + more, time.monotonic() + TIMEOUT
-        running = start([*self.command(pipeline), "--grace", "500ms"], stdout=-3, stderr=-3)
+        running = start([*self.command(pipeline), "--grace", "1s"], stdout=-3, stderr=-3)
         while running.poll() is None and lines_of(self.output) < wanted:
             self.assertLess(time.monotonic(), until)
             time.sleep(0.001)
