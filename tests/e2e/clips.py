@@ -79,7 +79,7 @@ def codec(name):
 
 
 def hurried():
-    """A folder of two samples that are shown four times as fast, for runs in real time that are to be stopped midway."""
+    """A folder of two samples, shown four times as fast: for runs in real time that are stopped midway."""
     def make(path):
         path.mkdir()
         for name in ("cockatoo.mp4", "realshort.mp4"):

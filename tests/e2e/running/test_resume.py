@@ -328,8 +328,8 @@ class Resume(Case):
                 self.skipTest(f"no {PICTURES / name}")
             (self.folder / "in").mkdir(exist_ok=True)
             shutil.copy(PICTURES / name, self.folder / "in" / f"{i}.jpg")
-        text = SEVERAL.format(samples=self.samples, paced="").replace(f"{self.samples}/cockatoo.mp4, every: 2, duration: 1s",
-                                                                 str(self.folder / "in") + ", every: 3, loop: 2")
+        text = SEVERAL.format(samples=self.samples, paced="").replace(
+            f"{self.samples}/cockatoo.mp4, every: 2, duration: 1s", f"{self.folder}/in, every: 3, loop: 2")
         pipeline, expected = self.write(text), self.reference(text)
         for _ in range(5):
             self.kill_after(pipeline, 5)
