@@ -20,10 +20,6 @@ static const struct {
     [MR_FIELD_TIME] = {"time", sizeof(int64_t), 8}, [MR_FIELD_DATE] = {"date", sizeof(int64_t), 8},
 };
 
-size_t mr_field_bytes(mr_field_type type) {
-    return types[type].bytes;
-}
-
 size_t mr_field_packed_bytes(mr_field_type type) {
     return types[type].packed;
 }

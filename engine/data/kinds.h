@@ -31,8 +31,7 @@ const mr_result_kind *mr_kinds_find(const mr_kinds *kinds, uint32_t id);
 /* The number of a kind; 0: it is not among them. */
 uint32_t mr_kinds_id(const mr_kinds *kinds, const mr_result_kind *kind);
 
-/* Bytes of a value of that type in memory and in messages, where a text is the number of a name. */
-size_t mr_field_bytes(mr_field_type type);
+/* Bytes of a value of that type in messages, where a text is the number of a name. */
 size_t mr_field_packed_bytes(mr_field_type type);
 /* Bytes of an element in messages. */
 size_t mr_result_kind_packed_bytes(const mr_result_kind *kind);

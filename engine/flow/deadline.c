@@ -74,7 +74,7 @@ const char *mr_deadline_refusal(mr_instance *instance, const mr_frame *frame, co
 static bool *find_shedders(const mr_plan *plan) {
     bool *sheds = mr_calloc(plan->vertex_count + 1, sizeof *sheds);
     for (size_t e = plan->edge_count; sheds && e-- > 0;) {
-        const mr_plan_edge *edge = &plan->edges[e];
+        const mr_view_link *edge = &plan->edges[e];
         sheds[edge->from] |= !plan->vertices[edge->from].copy || sheds[edge->to];
     }
     return sheds;

@@ -11,8 +11,8 @@
 #include "engine/flow/instance/instance.h"
 #include "engine/flow/ledger/ledger.h"
 #include "engine/flow/ledger/tally.h"
-#include "engine/observe/audit.h"
-#include "engine/plan/plan.h"
+#include "engine/observe/audit_log.h"
+#include "engine/plan/plan_data.h"
 #include "millrace/millrace.h"
 
 /* The place of a source, of which some may have one source after the other (seats.h). */

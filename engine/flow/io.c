@@ -309,7 +309,7 @@ static inline int emit(mr_io *io, size_t port, mr_frame *frame, uint32_t source,
         note_original(instance, frame);
     atomic_store_explicit(&entry->meter.out, atomic_load_explicit(&entry->meter.out, memory_order_relaxed) + 1,
                           memory_order_relaxed);
-    mr_output *output = mr_slot_next_output(instance, io->slot, frame);
+    mr_slot_output *output = mr_slot_next_output(instance, io->slot, frame);
     if (!output)
         return MR_ERROR_MEMORY;
     output->port = (uint32_t)port;

@@ -148,7 +148,7 @@ static int mark_ready(mr_entry_task *entry, mr_slot *slot) {
 static void discard(mr_instance *instance, mr_slot *slot, size_t first, const char *reason) {
     size_t kept = first;
     for (size_t i = first; i < slot->output_count; i++) {
-        mr_output *output = &slot->outputs[i];
+        mr_slot_output *output = &slot->outputs[i];
         if (output->item.kind == MR_ITEM_FRAME) {
             bool tells = instance->ring.marks_gaps && output->item.frame->format.payload != MR_PAYLOAD_PACKET;
             mr_receipt_note(output->item.frame->receipt, MR_NOTE_DROPPED, instance->self.id, reason);
@@ -192,7 +192,7 @@ int mr_instance_seal(mr_entry_task *entry, mr_slot *slot, size_t first, int answ
 /* ---- pushing --------------------------------------------------------------------------------------------------- */
 
 /* Pushes to one consumer; if others want the frame too, this one gets a reference of its own. */
-static bool push_to(mr_link *link, mr_output *output, bool last, mr_entry_task *entry) {
+static bool push_to(mr_link *link, mr_slot_output *output, bool last, mr_entry_task *entry) {
     if (last) {
         if (!mr_link_push(link, &output->item, &entry->task))
             return false;
@@ -209,7 +209,7 @@ static bool push_to(mr_link *link, mr_output *output, bool last, mr_entry_task *
 }
 
 /* A frame that no stage takes is delivered if its port is optional; else the stage's work is in vain. */
-static void end_here(mr_instance *instance, mr_output *output, int64_t now_ns) {
+static void end_here(mr_instance *instance, mr_slot_output *output, int64_t now_ns) {
     mr_frame *frame = output->item.frame;
     if (instance->self.type->outputs && instance->self.type->outputs[output->port].optional) {
         mr_receipt_note(frame->receipt, MR_NOTE_DELIVERED, NULL, NULL);
@@ -221,7 +221,7 @@ static void end_here(mr_instance *instance, mr_output *output, int64_t now_ns) {
 }
 
 /* Pushes to the consumers that have not got it. False: one has no room. */
-static bool push_output(mr_instance *instance, mr_output *output, mr_entry_task *entry) {
+static bool push_output(mr_instance *instance, mr_slot_output *output, mr_entry_task *entry) {
     const mr_route *route = &instance->ring.routes[output->port];
     output->item.entered_ns = entry->io.now_ns;
     for (; output->next < route->consumer_count; output->next++) {

@@ -31,18 +31,18 @@ static mr_pool *to_front(mr_port_pools *pools, int index) {
 }
 
 /* The plan for the pools of an output port, or for those behind them. */
-static const mr_plan_pool *planned(const mr_instance *instance, size_t which) {
+static const mr_view_pool *planned(const mr_instance *instance, size_t which) {
     const mr_plan_vertex *vertex = instance->vertex;
     if (which < vertex->output_count)
         return &vertex->pools[which];
-    const mr_plan_pool *const others[] = {&vertex->scratch, &vertex->staging,  &vertex->pinned,
+    const mr_view_pool *const others[] = {&vertex->scratch, &vertex->staging,  &vertex->pinned,
                                           &vertex->results, &vertex->batches, &vertex->block};
     return others[which - vertex->output_count];
 }
 
 static int create_pool(const mr_instance *instance, const mr_instance_state *state, size_t which, size_t bytes,
                        mr_pool **pool) {
-    const mr_plan_pool *plan = planned(instance, which);
+    const mr_view_pool *plan = planned(instance, which);
     bool output = which < instance->vertex->output_count;
     int count = output ? instance->self.output_buffers : plan->count ? plan->count : (int)instance->ring.in_flight;
     mr_device *device =
@@ -119,7 +119,7 @@ int mr_io_try_buffer(mr_io *io, size_t which, size_t bytes, mr_buffer **buffer) 
 
 static bool is_ahead(const mr_instance *instance, size_t number, size_t which) {
     const mr_plan_vertex *vertex = instance->vertex;
-    const mr_plan_pool *plan = planned(instance, which);
+    const mr_view_pool *plan = planned(instance, which);
     bool own = which < vertex->output_count && vertex->outputs[which].own_pool && vertex->devices[0] == 0;
     if (!plan->ahead || own)
         return false;
@@ -127,7 +127,7 @@ static bool is_ahead(const mr_instance *instance, size_t number, size_t which) {
     return plan->memory == MR_MEMORY_DEVICE ? !instance->placement.states[number].on_host : number == 0;
 }
 
-static int tell_missing(const mr_instance *instance, size_t number, const mr_plan_pool *plan, int made, int status) {
+static int tell_missing(const mr_instance *instance, size_t number, const mr_view_pool *plan, int made, int status) {
     const mr_graph *graph = instance->graph;
     const bool there = plan->memory == MR_MEMORY_DEVICE;
     const mr_device *device = there ? instance->placement.states[number].self.device : graph->devices[plan->device];
@@ -144,7 +144,7 @@ static int tell_missing(const mr_instance *instance, size_t number, const mr_pla
 }
 
 static int fill_pool(mr_instance *instance, size_t number, size_t which) {
-    const mr_plan_pool *plan = planned(instance, which);
+    const mr_view_pool *plan = planned(instance, which);
     mr_pool *pool = NULL;
     int made = 0;
     int status = find_pool(instance, &instance->placement.states[number], which, plan->bytes, &pool);

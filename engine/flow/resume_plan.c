@@ -15,7 +15,7 @@ static void count_ways(const mr_plan *plan, uint32_t source, unsigned char *ways
     ways[source] = 1;
     for (size_t v = plan->source_count; v < plan->vertex_count; v++)
         for (size_t e = 0; e < plan->edge_count; e++) {
-            const mr_plan_edge *edge = &plan->edges[e];
+            const mr_view_link *edge = &plan->edges[e];
             if (edge->to != (int)v || !ways[edge->from])
                 continue;
             bool joins = plan->vertices[v].input_count > 1;

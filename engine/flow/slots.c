@@ -20,7 +20,7 @@ static bool room_for(void **array, size_t count, size_t *room, size_t element) {
     return true;
 }
 
-mr_output *mr_slot_grow_outputs(mr_instance *instance, mr_slot *slot, mr_frame *frame) {
+mr_slot_output *mr_slot_grow_outputs(mr_instance *instance, mr_slot *slot, mr_frame *frame) {
     if (room_for((void **)&slot->outputs, slot->output_count, &slot->output_room, sizeof *slot->outputs))
         return &slot->outputs[slot->output_count++];
     if (frame)
@@ -31,10 +31,10 @@ mr_output *mr_slot_grow_outputs(mr_instance *instance, mr_slot *slot, mr_frame *
 }
 
 int mr_slot_add_mark_output(mr_instance *instance, mr_slot *slot, uint32_t port, const mr_item *mark) {
-    mr_output *output = mr_slot_next_output(instance, slot, NULL);
+    mr_slot_output *output = mr_slot_next_output(instance, slot, NULL);
     if (!output)
         return MR_ERROR_MEMORY;
-    *output = (mr_output){.port = port, .item = *mark};
+    *output = (mr_slot_output){.port = port, .item = *mark};
     return MR_OK;
 }
 

@@ -6,10 +6,10 @@
 #include "engine/flow/instance/instance.h"
 
 /* mr_slot_next_output if there is no room yet. */
-mr_output *mr_slot_grow_outputs(mr_instance *instance, mr_slot *slot, mr_frame *frame);
+mr_slot_output *mr_slot_grow_outputs(mr_instance *instance, mr_slot *slot, mr_frame *frame);
 /* The place of the next output of a call, to be filled in by the caller. If there is no memory for it, `frame` (may be
  * NULL) is dropped in the stage's name and the result is NULL. */
-static inline mr_output *mr_slot_next_output(mr_instance *instance, mr_slot *slot, mr_frame *frame) {
+static inline mr_slot_output *mr_slot_next_output(mr_instance *instance, mr_slot *slot, mr_frame *frame) {
     bool room = slot->output_count < slot->output_room;
     return room ? &slot->outputs[slot->output_count++] : mr_slot_grow_outputs(instance, slot, frame);
 }

@@ -125,7 +125,7 @@ void mr_tracing_end_call(mr_entry_task *entry, const mr_slot *slot, int answer) 
 /* The queue that has no room for the next output. */
 static const char *full_queue(mr_instance *instance) {
     const mr_slot *slot = mr_instance_slot(instance, instance->ring.pushed);
-    const mr_output *output = &slot->outputs[slot->output_next];
+    const mr_slot_output *output = &slot->outputs[slot->output_next];
     const mr_link *link = instance->ring.routes[output->port].links[output->next][output->item.source];
     return mr_link_awaited(link);
 }

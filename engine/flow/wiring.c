@@ -68,7 +68,7 @@ static size_t port_sources(const mr_plan *plan, int vertex, int port, bool *come
     size_t count = 0;
     memset(comes, 0, plan->source_count * sizeof *comes);
     for (size_t e = 0; e < plan->edge_count; e++) {
-        const mr_plan_edge *edge = &plan->edges[e];
+        const mr_view_link *edge = &plan->edges[e];
         if (edge->to != vertex || edge->to_port != port)
             continue;
         const mr_plan_vertex *from = &plan->vertices[edge->from];
@@ -151,7 +151,7 @@ static int create_links(mr_graph *graph, size_t v) {
 }
 
 /* Whether the edge's consumer runs here. If its producer runs elsewhere, the transport pushes into the inlet. */
-static bool leads_here(const mr_plan *plan, const mr_plan_edge *edge) {
+static bool leads_here(const mr_plan *plan, const mr_view_link *edge) {
     return mr_plan_is_here(plan, &plan->vertices[edge->to]);
 }
 
@@ -159,7 +159,7 @@ static bool leads_here(const mr_plan *plan, const mr_plan_edge *edge) {
 static void expect_ends(mr_graph *graph) {
     const mr_plan *plan = graph->plan;
     for (size_t e = 0; e < plan->edge_count; e++) {
-        const mr_plan_edge *edge = &plan->edges[e];
+        const mr_view_link *edge = &plan->edges[e];
         const mr_plan_vertex *from = &plan->vertices[edge->from];
         for (size_t i = 0; leads_here(plan, edge) && i < from->source_count; i++)
             mr_link_expect(inlet(graph, (size_t)edge->to, (size_t)edge->to_port)[from->sources[i]], from->sources[i]);
@@ -187,7 +187,7 @@ static int create_routes(mr_graph *graph) {
         if (!(graph->routes[v] = mr_calloc(plan->vertices[v].output_count + 1, sizeof(mr_route))))
             return mr_fail(MR_ERROR_MEMORY, "no memory for routes");
     for (size_t e = 0; e < plan->edge_count; e++) {
-        const mr_plan_edge *edge = &plan->edges[e];
+        const mr_view_link *edge = &plan->edges[e];
         /* A cut out has no output ports. */
         if (!leads_here(plan, edge) || !mr_plan_is_here(plan, &plan->vertices[edge->from]))
             continue;

@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-#include "engine/plan/plan.h"
+#include "engine/plan/plan_data.h"
 #include "millrace/millrace.h"
 
 typedef struct mr_graph mr_graph;

@@ -1,4 +1,4 @@
-/* millrace/plan.h: the view of a plan, and its devices, nodes, memory and expectation. */
+/* millrace/plan.h: the view of a plan, and its devices, nodes and memory. */
 #include "engine/pipeline/view.h"
 
 #include "engine/base/memory.h"
@@ -7,10 +7,6 @@
 #include "engine/pipeline/pipeline.h"
 #include "engine/planner/lint_timing.h"
 #include "engine/text/yaml.h"
-
-mr_view_bytes mr_view_bytes_of(const mr_plan_bytes *bytes) {
-    return (mr_view_bytes){.bytes = bytes->bytes, .likely = bytes->likely, .unknown = bytes->unknown};
-}
 
 /* ---- devices --------------------------------------------------------------------------------------------------- */
 
@@ -28,8 +24,8 @@ static int fill_devices(mr_view *view, const mr_plan *plan) {
             .used = device->used,
             .limit_bytes = device->limit_bytes,
             .memory_bytes = device->memory_bytes,
-            .memory = mr_view_bytes_of(&device->memory),
-            .libraries = mr_view_bytes_of(&device->libraries),
+            .memory = device->memory,
+            .libraries = device->libraries,
         };
         if (device->card && !(made[i].card = mr_view_make_card(&view->arena, device->card)))
             return MR_ERROR_MEMORY;
@@ -40,13 +36,6 @@ static int fill_devices(mr_view *view, const mr_plan *plan) {
 }
 
 /* ---- nodes and memory ------------------------------------------------------------------------------------------ */
-
-static const mr_view_bytes *make_bytes(mr_view *view, const mr_plan_bytes *bytes, size_t count) {
-    mr_view_bytes *made = mr_arena_array(&view->arena, count, sizeof *made);
-    for (size_t i = 0; made && i < count; i++)
-        made[i] = mr_view_bytes_of(&bytes[i]);
-    return made;
-}
 
 _Static_assert((int)MR_VIEW_MOST_NODES == MR_SPEC_MAX_NODES, "the view promises as many nodes as there may be");
 _Static_assert((int)MR_VIEW_MOST_REPLICAS == MR_SPEC_MAX_REPLICAS, "and as many processes of one");
@@ -68,100 +57,18 @@ static int fill_nodes(mr_view *view, const mr_plan *plan) {
             .public_key = node->public_key,
             .source_count = node->source_count,
             .stage_count = node->stage_count,
-            .host = mr_view_bytes_of(&node->host),
-            .pinned = mr_view_bytes_of(&node->pinned),
-            .shared = mr_view_bytes_of(&node->shared),
-            .queues = mr_view_bytes_of(&node->queues),
-            .devices = make_bytes(view, node->devices, plan->device_count),
+            .host = node->host,
+            .pinned = node->pinned,
+            .shared = node->shared,
+            .queues = node->queues,
+            .devices = node->devices,
             .restarts_matter = mr_resume_concerns(plan, (int)i),
             .restarts_continue = mr_resume_serves(plan, (int)i),
         };
-        if (!made[i].devices)
-            return MR_ERROR_MEMORY;
     }
     view->shown.node_count = plan->node_count;
     view->shown.nodes = made;
     return MR_OK;
-}
-
-static int fill_rows(mr_view *view, const mr_plan *plan) {
-    static const mr_view_kind kinds[] = {[MR_PLAN_HOST] = MR_VIEW_HOST,     [MR_PLAN_PINNED] = MR_VIEW_PINNED,
-                                         [MR_PLAN_SHARED] = MR_VIEW_SHARED, [MR_PLAN_QUEUES] = MR_VIEW_QUEUES,
-                                         [MR_PLAN_DEVICE] = MR_VIEW_DEVICE, [MR_PLAN_LIBRARIES] = MR_VIEW_LIBRARIES};
-    mr_view_row *made = mr_arena_array(&view->arena, plan->row_count, sizeof *made);
-    if (!made)
-        return MR_ERROR_MEMORY;
-    for (size_t i = 0; i < plan->row_count; i++) {
-        const mr_plan_row *row = &plan->rows[i];
-        made[i] = (mr_view_row){
-            .node = row->node,
-            .kind = kinds[row->kind],
-            .device = row->device,
-            .of = row->of,
-            .what = row->what,
-            .buffers = row->buffers,
-            .each = row->each,
-            .most = mr_view_bytes_of(&row->most),
-        };
-    }
-    view->shown.row_count = plan->row_count;
-    view->shown.rows = made;
-    return MR_OK;
-}
-
-/* ---- expectation ----------------------------------------------------------------------------------------------- */
-
-static const mr_view_expected_stage *make_expected_stages(mr_view *view, const mr_plan *plan) {
-    mr_view_expected_stage *made = mr_arena_array(&view->arena, plan->vertex_count, sizeof *made);
-    for (size_t i = 0; made && i < plan->vertex_count; i++) {
-        const mr_expected_stage *stage = &plan->expected->stages[i];
-        const mr_expected_part *part = &stage->part;
-        made[i] = (mr_view_expected_stage){
-            .device = stage->device,
-            .part = {.upload_ns = part->upload_ns,
-                     .download_ns = part->download_ns,
-                     .launch_ns = part->launch_ns,
-                     .memory_ns = part->memory_ns,
-                     .operation_ns = part->operation_ns,
-                     .decode_ns = part->decode_ns},
-            .host_ns = stage->host_ns,
-            .rate = stage->rate,
-            .limit = stage->limit,
-            .missing = stage->missing,
-        };
-    }
-    return made;
-}
-
-static const mr_view_expected_device *make_expected_devices(mr_view *view, const mr_plan *plan) {
-    mr_view_expected_device *made = mr_arena_array(&view->arena, plan->device_count, sizeof *made);
-    for (size_t i = 0; made && i < plan->device_count; i++) {
-        const mr_expected_device *device = &plan->expected->devices[i];
-        made[i] = (mr_view_expected_device){.upload_ns = device->upload_ns,
-                                            .download_ns = device->download_ns,
-                                            .compute_ns = device->compute_ns,
-                                            .decode_ns = device->decode_ns};
-    }
-    return made;
-}
-
-static int fill_expected(mr_view *view, const mr_plan *plan) {
-    const mr_expectation *expected = plan->expected;
-    if (!expected)
-        return MR_OK;
-    mr_view_expected *made = mr_arena_alloc(&view->arena, sizeof *made);
-    if (!made)
-        return MR_ERROR_MEMORY;
-    *made = (mr_view_expected){
-        .stages = make_expected_stages(view, plan),
-        .devices = make_expected_devices(view, plan),
-        .rate = expected->rate,
-        .limit = expected->limit,
-        .device = expected->device,
-        .stage = expected->stage,
-    };
-    view->shown.expected = made;
-    return made->stages && made->devices ? MR_OK : MR_ERROR_MEMORY;
 }
 
 /* ---- together -------------------------------------------------------------------------------------------------- */
@@ -181,11 +88,16 @@ static void fill_plan(mr_plan_view *shown, const mr_plan *plan) {
         .busy_poll_ns = plan->busy_poll_ns,
         .grace_ns = plan->grace_ns,
         .assumed = plan->assumed,
+        .expected = plan->expected,
+        .row_count = plan->row_count,
+        .rows = plan->rows,
+        .link_count = plan->edge_count,
+        .links = plan->edges,
         .source_count = plan->source_count,
-        .host = mr_view_bytes_of(&plan->host),
-        .pinned = mr_view_bytes_of(&plan->pinned),
-        .shared = mr_view_bytes_of(&plan->shared),
-        .queues = mr_view_bytes_of(&plan->queues),
+        .host = plan->host,
+        .pinned = plan->pinned,
+        .shared = plan->shared,
+        .queues = plan->queues,
         .most_sources = plan->spec->most_sources,
         .written_nodes = plan->spec->node_count,
         .node = plan->node,
@@ -206,8 +118,6 @@ static int make(const mr_plan_view **view, const mr_plan *plan, mr_plan *own) {
     fill_plan(&made->shown, plan);
     int status = fill_devices(made, plan);
     status = status ? status : fill_nodes(made, plan);
-    status = status ? status : fill_rows(made, plan);
-    status = status ? status : fill_expected(made, plan);
     status = status ? status : mr_view_fill_stages(made, plan);
     status = status ? status : mr_view_fill_threads(made, plan);
     status = status ? status : mr_view_fill_files(made);

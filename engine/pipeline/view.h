@@ -3,7 +3,7 @@
 #define MILLRACE_PIPELINE_VIEW_H
 
 #include "engine/base/arena.h"
-#include "engine/plan/plan.h"
+#include "engine/plan/plan_data.h"
 #include "millrace/plan.h"
 
 typedef struct mr_view {
@@ -15,7 +15,6 @@ typedef struct mr_view {
 
 /* view_stages.c: stages with their pools, links and cuts. MR_ERROR_MEMORY, as the others. */
 int mr_view_fill_stages(mr_view *view, const mr_plan *plan);
-mr_view_bytes mr_view_bytes_of(const mr_plan_bytes *bytes);
 /* view_cards.c: refers to the texts of `card`. NULL if memory runs out. */
 const mr_view_card *mr_view_make_card(mr_arena *arena, const mr_card *card);
 /* view_process.c: threads and files of stages; to be called after mr_view_fill_stages. */

@@ -20,44 +20,21 @@ static mr_view_role role_of(const mr_plan_vertex *vertex) {
     }
 }
 
-static mr_view_pool pool_of(const mr_plan_pool *pool) {
-    return (mr_view_pool){
-        .memory = pool->memory,
-        .device = pool->device,
-        .count = pool->count,
-        .likely = pool->likely,
-        .bytes = pool->bytes,
-        .mean = pool->mean,
-        .most = pool->most,
-        .ahead = pool->ahead,
-    };
-}
-
 /* If a batch shares one buffer, its share of that; a decoder's buffer is larger than its picture. */
 static uint64_t output_bytes(const mr_plan_vertex *vertex, size_t port) {
-    const mr_plan_pool *pool = &vertex->pools[port];
+    const mr_view_pool *pool = &vertex->pools[port];
     uint64_t bytes = mr_format_set_most_bytes(&vertex->outputs[port].set);
     uint64_t part = pool->count > 0 ? pool->bytes / (uint64_t)vertex->batch : 0;
     return part > bytes ? part : bytes;
 }
 
-static int fill_pools(mr_view *view, mr_view_stage *stage, const mr_plan_vertex *vertex) {
-    mr_view_pool *pools = mr_arena_array(&view->arena, vertex->output_count, sizeof *pools);
+static int fill_output_bytes(mr_view *view, mr_view_stage *stage, const mr_plan_vertex *vertex) {
     uint64_t *bytes = mr_arena_array(&view->arena, vertex->output_count, sizeof *bytes);
-    if (!pools || !bytes)
+    if (!bytes)
         return MR_ERROR_MEMORY;
-    for (size_t port = 0; port < vertex->output_count; port++) {
-        pools[port] = pool_of(&vertex->pools[port]);
+    for (size_t port = 0; port < vertex->output_count; port++)
         bytes[port] = output_bytes(vertex, port);
-    }
-    stage->pools = pools;
     stage->output_bytes = bytes;
-    stage->scratch = pool_of(&vertex->scratch);
-    stage->staging = pool_of(&vertex->staging);
-    stage->batches = pool_of(&vertex->batches);
-    stage->block = pool_of(&vertex->block);
-    stage->results = pool_of(&vertex->results);
-    stage->pinned = pool_of(&vertex->pinned);
     return MR_OK;
 }
 
@@ -157,6 +134,13 @@ static mr_view_stage stage_of(const mr_plan *plan, const mr_plan_vertex *vertex)
         .inputs = vertex->inputs,
         .output_count = vertex->output_count,
         .outputs = vertex->outputs,
+        .pools = vertex->pools,
+        .scratch = vertex->scratch,
+        .staging = vertex->staging,
+        .batches = vertex->batches,
+        .block = vertex->block,
+        .results = vertex->results,
+        .pinned = vertex->pinned,
         .rate = vertex->rate,
         .paced = vertex->paced,
         .repeats = vertex->repeats,
@@ -168,19 +152,6 @@ static mr_view_stage stage_of(const mr_plan *plan, const mr_plan_vertex *vertex)
     };
 }
 
-static int fill_links(mr_view *view, const mr_plan *plan) {
-    mr_view_link *made = mr_arena_array(&view->arena, plan->edge_count, sizeof *made);
-    if (!made)
-        return MR_ERROR_MEMORY;
-    for (size_t e = 0; e < plan->edge_count; e++) {
-        const mr_plan_edge *edge = &plan->edges[e];
-        made[e] = (mr_view_link){edge->from, edge->from_port, edge->to, edge->to_port};
-    }
-    view->shown.link_count = plan->edge_count;
-    view->shown.links = made;
-    return MR_OK;
-}
-
 int mr_view_fill_stages(mr_view *view, const mr_plan *plan) {
     mr_view_stage *made = mr_arena_array(&view->arena, plan->vertex_count, sizeof *made);
     bool failed = false;
@@ -188,10 +159,9 @@ int mr_view_fill_stages(mr_view *view, const mr_plan *plan) {
     for (size_t v = 0; v < plan->vertex_count && !status; v++) {
         made[v] = stage_of(plan, &plan->vertices[v]);
         made[v].cut = end_of(view, plan, (int)v, &failed);
-        status = failed ? MR_ERROR_MEMORY : fill_pools(view, &made[v], &plan->vertices[v]);
+        status = failed ? MR_ERROR_MEMORY : fill_output_bytes(view, &made[v], &plan->vertices[v]);
     }
     view->shown.stage_count = plan->vertex_count;
     view->shown.stages = made;
-    status = status ? status : fill_links(view, plan);
     return status ? status : fill_cuts(view, plan);
 }

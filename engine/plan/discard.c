@@ -3,7 +3,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "engine/plan/plan.h"
+#include "engine/plan/plan_data.h"
 #include "millrace/status.h"
 
 /* A folder of the stage's own, created on first use. */

@@ -10,7 +10,7 @@
 
 #include "engine/plan/cut.h"
 #include "engine/planner/builder.h"
-#include "engine/planner/devices.h"
+#include "engine/planner/plan_devices.h"
 #include "millrace/status.h"
 
 /* ---- rows ------------------------------------------------------------------------------------------------------ */
@@ -18,35 +18,35 @@
 /* Only counts if `rows` is NULL. */
 typedef struct account {
     mr_plan *plan;
-    mr_plan_row *rows;
+    mr_view_row *rows;
     size_t count;
 } account;
 
-static void put_row(account *to, mr_plan_row row) {
+static void put_row(account *to, mr_view_row row) {
     bool nothing = row.most.bytes == 0 && !row.most.unknown;
     if (!nothing && to->rows)
         to->rows[to->count] = row;
     to->count += !nothing;
 }
 
-uint64_t mr_plan_pool_bytes(const mr_plan_vertex *vertex, const mr_plan_pool *pool) {
+uint64_t mr_plan_pool_bytes(const mr_plan_vertex *vertex, const mr_view_pool *pool) {
     return mr_plan_times(pool->most, (uint64_t)vertex->instances);
 }
 
-static uint64_t likely_bytes(const mr_plan_vertex *vertex, const mr_plan_pool *pool) {
+static uint64_t likely_bytes(const mr_plan_vertex *vertex, const mr_view_pool *pool) {
     uint64_t most = mr_plan_pool_bytes(vertex, pool);
     uint64_t each = mr_plan_times((uint64_t)pool->likely, pool->mean);
     uint64_t likely = mr_plan_times(each, (uint64_t)vertex->instances);
     return pool->ahead || likely > most ? most : likely;
 }
 
-static mr_plan_kind kind_of(mr_memory memory) {
-    return memory == MR_MEMORY_PINNED ? MR_PLAN_PINNED : memory == MR_MEMORY_SHARED ? MR_PLAN_SHARED : MR_PLAN_HOST;
+static mr_view_kind kind_of(mr_memory memory) {
+    return memory == MR_MEMORY_PINNED ? MR_VIEW_PINNED : memory == MR_MEMORY_SHARED ? MR_VIEW_SHARED : MR_VIEW_HOST;
 }
 
 /* A pool in device memory exists on each of the devices; that of the processors, in reserve, is in host memory. */
-static void put_pool(account *to, const mr_plan_vertex *vertex, const mr_plan_pool *pool, const char *what) {
-    mr_plan_row row = {.node = vertex->node, .kind = kind_of(pool->memory), .device = pool->device, .of = vertex->id,
+static void put_pool(account *to, const mr_plan_vertex *vertex, const mr_view_pool *pool, const char *what) {
+    mr_view_row row = {.node = vertex->node, .kind = kind_of(pool->memory), .device = pool->device, .of = vertex->id,
                        .what = what, .buffers = (int64_t)pool->count * vertex->instances, .each = pool->bytes,
                        .most = {.bytes = mr_plan_pool_bytes(vertex, pool), .likely = likely_bytes(vertex, pool),
                                 .unknown = pool->bytes == 0}};
@@ -54,7 +54,7 @@ static void put_pool(account *to, const mr_plan_vertex *vertex, const mr_plan_po
     size_t times = on_devices ? mr_plan_parts(vertex) : 1;
     for (size_t i = 0; i < times && pool->count; i++) {
         row.device = on_devices ? mr_plan_part(vertex, i) : row.device;
-        row.kind = on_devices ? row.device ? MR_PLAN_DEVICE : MR_PLAN_HOST : row.kind;
+        row.kind = on_devices ? row.device ? MR_VIEW_DEVICE : MR_VIEW_HOST : row.kind;
         put_row(to, row);
     }
 }
@@ -75,7 +75,7 @@ static void put_others(account *to, const mr_plan_vertex *vertex) {
     uint64_t bytes = known ? mr_plan_times((uint64_t)vertex->library_bytes, instances) : 0;
     for (size_t i = 0; i < mr_plan_parts(vertex); i++) {
         int device = mr_plan_part(vertex, i);
-        mr_plan_row row = {.node = vertex->node, .kind = MR_PLAN_DEVICE, .device = device, .of = vertex->id,
+        mr_view_row row = {.node = vertex->node, .kind = MR_VIEW_DEVICE, .device = device, .of = vertex->id,
                            .what = "constants", .most = {.bytes = constants, .likely = constants}};
         if (!mr_plan_is_cuda(&to->plan->devices[device]))
             continue;
@@ -83,9 +83,9 @@ static void put_others(account *to, const mr_plan_vertex *vertex) {
         row.what = "workspaces";
         row.most.bytes = row.most.likely = workspace_bytes(vertex, &to->plan->devices[device]);
         put_row(to, row);
-        row.kind = MR_PLAN_LIBRARIES;
+        row.kind = MR_VIEW_LIBRARIES;
         row.what = "library";
-        row.most = (mr_plan_bytes){.bytes = bytes, .likely = bytes, .unknown = !known};
+        row.most = (mr_view_bytes){.bytes = bytes, .likely = bytes, .unknown = !known};
         put_row(to, row);
     }
 }
@@ -129,7 +129,7 @@ static void put_queues(account *to, const mr_plan_cut *entry) {
     uint64_t window = mr_plan_plus(payload, mr_plan_times((uint64_t)cut->window, MESSAGE_BYTES));
     uint64_t producers = (uint64_t)to->plan->nodes[entry->from].replicas;
     uint64_t granted = mr_plan_times(window, (MR_CUT_CREDIT - 1) * producers);
-    mr_plan_row row = {.node = entry->from, .kind = MR_PLAN_QUEUES, .of = cut->name, .what = "messages",
+    mr_view_row row = {.node = entry->from, .kind = MR_VIEW_QUEUES, .of = cut->name, .what = "messages",
                        .most = {.bytes = window, .likely = window, .unknown = !known}};
     put_row(to, row);
     row.node = entry->to;
@@ -152,7 +152,7 @@ static int put_all(account *to, mr_arena *arena) {
 
 /* By node, kind and device; equal rows in the order of the graph, which is that of the rows. */
 static int by_place(const void *a, const void *b) {
-    const mr_plan_row *one = a, *other = b;
+    const mr_view_row *one = a, *other = b;
     if (one->node != other->node)
         return one->node - other->node;
     if (one->kind != other->kind)
@@ -164,12 +164,12 @@ static int by_place(const void *a, const void *b) {
 
 /* qsort moves rows, so their addresses do not tell their order: pointers to them are sorted. */
 static int by_pointer(const void *a, const void *b) {
-    return by_place(*(const mr_plan_row *const *)a, *(const mr_plan_row *const *)b);
+    return by_place(*(const mr_view_row *const *)a, *(const mr_view_row *const *)b);
 }
 
 static int sort_rows(mr_plan_builder *b, const account *from) {
-    mr_plan_row *sorted = mr_arena_array(b->arena, from->count + 1, sizeof *sorted);
-    const mr_plan_row **order = mr_arena_array(b->arena, from->count + 1, sizeof(mr_plan_row *));
+    mr_view_row *sorted = mr_arena_array(b->arena, from->count + 1, sizeof *sorted);
+    const mr_view_row **order = mr_arena_array(b->arena, from->count + 1, sizeof(mr_view_row *));
     if (!sorted || !order)
         return MR_ERROR_MEMORY;
     for (size_t i = 0; i < from->count; i++)
@@ -192,32 +192,32 @@ static int make_rows(mr_plan_builder *b) {
 
 /* ---- sums ------------------------------------------------------------------------------------------------------ */
 
-static void add(mr_plan_bytes *total, const mr_plan_bytes *more) {
+static void add(mr_view_bytes *total, const mr_view_bytes *more) {
     total->bytes = mr_plan_plus(total->bytes, more->bytes);
     total->likely = mr_plan_plus(total->likely, more->likely);
     total->unknown = total->unknown || more->unknown;
 }
 
-static mr_plan_bytes *total_of(mr_plan *plan, const mr_plan_row *row) {
-    mr_plan_bytes *const of_host[] = {[MR_PLAN_HOST] = &plan->host,
-                                      [MR_PLAN_PINNED] = &plan->pinned,
-                                      [MR_PLAN_SHARED] = &plan->shared,
-                                      [MR_PLAN_QUEUES] = &plan->queues};
+static mr_view_bytes *total_of(mr_plan *plan, const mr_view_row *row) {
+    mr_view_bytes *const of_host[] = {[MR_VIEW_HOST] = &plan->host,
+                                      [MR_VIEW_PINNED] = &plan->pinned,
+                                      [MR_VIEW_SHARED] = &plan->shared,
+                                      [MR_VIEW_QUEUES] = &plan->queues};
     mr_plan_device *device = &plan->devices[row->device];
-    return row->kind == MR_PLAN_DEVICE      ? &device->memory
-           : row->kind == MR_PLAN_LIBRARIES ? &device->libraries
+    return row->kind == MR_VIEW_DEVICE      ? &device->memory
+           : row->kind == MR_VIEW_LIBRARIES ? &device->libraries
                                             : of_host[row->kind];
 }
 
 /* Memory of one process of a node. */
 static void add_up_node(mr_plan *plan, int node) {
-    plan->host = plan->pinned = plan->shared = plan->queues = (mr_plan_bytes){0};
+    plan->host = plan->pinned = plan->shared = plan->queues = (mr_view_bytes){0};
     for (size_t d = 0; d < plan->device_count; d++)
-        plan->devices[d].memory = plan->devices[d].libraries = (mr_plan_bytes){0};
+        plan->devices[d].memory = plan->devices[d].libraries = (mr_view_bytes){0};
     for (size_t i = 0; i < plan->row_count; i++)
         if (plan->rows[i].node == node)
             add(total_of(plan, &plan->rows[i]), &plan->rows[i].most);
-    const mr_plan_bytes *const of_host[] = {&plan->host, &plan->pinned, &plan->shared, &plan->queues};
+    const mr_view_bytes *const of_host[] = {&plan->host, &plan->pinned, &plan->shared, &plan->queues};
     for (size_t i = 0; i < sizeof of_host / sizeof *of_host; i++)
         add(&plan->devices[0].memory, of_host[i]);
 }
@@ -228,7 +228,7 @@ static void note_used(mr_plan *plan, int node) {
             plan->devices[mr_plan_part(&plan->vertices[v], i)].used = true;
 }
 
-static void raise(mr_plan_bytes *most, const mr_plan_bytes *other) {
+static void raise(mr_view_bytes *most, const mr_view_bytes *other) {
     if (other->bytes > most->bytes) {
         most->bytes = other->bytes;
         most->likely = other->likely;
@@ -239,13 +239,13 @@ static void raise(mr_plan_bytes *most, const mr_plan_bytes *other) {
 /* Of a plan of all nodes, the most that any one process needs: they may run on different machines. */
 static int add_up_all(mr_plan_builder *b) {
     mr_plan *plan = b->plan;
-    mr_plan_bytes host = {0}, pinned = {0}, shared = {0}, queues = {0};
-    mr_plan_bytes *most = mr_arena_array(b->arena, plan->device_count, sizeof *most);
-    mr_plan_bytes *libraries = mr_arena_array(b->arena, plan->device_count, sizeof *libraries);
+    mr_view_bytes host = {0}, pinned = {0}, shared = {0}, queues = {0};
+    mr_view_bytes *most = mr_arena_array(b->arena, plan->device_count, sizeof *most);
+    mr_view_bytes *libraries = mr_arena_array(b->arena, plan->device_count, sizeof *libraries);
     if (!most || !libraries)
         return MR_ERROR_MEMORY;
     for (int n = 0; n < (int)plan->node_count; n++) {
-        mr_plan_bytes *devices = mr_arena_array(b->arena, plan->device_count, sizeof *devices);
+        mr_view_bytes *devices = mr_arena_array(b->arena, plan->device_count, sizeof *devices);
         if (!devices)
             return MR_ERROR_MEMORY;
         add_up_node(plan, n);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "engine/planner/builder.h"
-#include "engine/planner/devices.h"
+#include "engine/planner/plan_devices.h"
 #include "engine/planner/nodes.h"
 #include "engine/planner/plan_memory.h"
 #include "millrace/status.h"

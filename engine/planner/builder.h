@@ -7,7 +7,7 @@
 #define MILLRACE_PLANNER_BUILDER_H
 
 #include "engine/base/nearest.h"
-#include "engine/plan/plan.h"
+#include "engine/plan/plan_data.h"
 
 enum { MR_PLAN_MAX_LINKS = 262144, MR_PLAN_MOST_BUFFERS = 1 << 28 /* of a pool */ };
 

@@ -4,7 +4,7 @@
 
 #include "engine/plan/copy_options.h"
 #include "engine/planner/builder.h"
-#include "engine/planner/devices.h"
+#include "engine/planner/plan_devices.h"
 #include "engine/planner/links.h"
 #include "engine/planner/plan_memory.h"
 #include "millrace/status.h"

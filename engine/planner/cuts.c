@@ -7,7 +7,7 @@
 
 #include "engine/plan/cut.h"
 #include "engine/planner/builder.h"
-#include "engine/planner/devices.h"
+#include "engine/planner/plan_devices.h"
 #include "engine/planner/endpoints.h"
 #include "engine/planner/links.h"
 #include "engine/planner/plan_memory.h"

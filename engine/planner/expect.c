@@ -5,12 +5,14 @@
 #include "engine/device/device.h"
 #include "engine/device/open/open.h"
 #include "engine/planner/builder.h"
-#include "engine/planner/devices.h"
+#include "engine/planner/plan_devices.h"
 
 typedef struct work {
     mr_plan_builder *b;
     const mr_plan *plan;
-    mr_expectation *to;
+    mr_view_expected *to;
+    mr_view_expected_stage *stages;   /* of `to` */
+    mr_view_expected_device *devices;
 } work;
 
 static double larger(double a, double b) {
@@ -32,12 +34,12 @@ static int card_of(const work *w, const mr_plan_vertex *vertex) {
 
 /* ---- work that is not modelled ----------------------------------------------------------------------------------- */
 
-static int miss(const work *w, mr_expected_stage *of, const char *what) {
+static int miss(const work *w, mr_view_expected_stage *of, const char *what) {
     of->missing = of->missing ? mr_arena_print(w->b->arena, "%s; %s", of->missing, what) : what;
     return of->missing ? MR_OK : MR_ERROR_MEMORY;
 }
 
-static int miss_figure(const work *w, mr_expected_stage *of, double amount, double rate, const char *what) {
+static int miss_figure(const work *w, mr_view_expected_stage *of, double amount, double rate, const char *what) {
     return amount > 0 && rate <= 0 ? miss(w, of, what) : MR_OK;
 }
 
@@ -66,7 +68,7 @@ static double written_bytes(const mr_plan_vertex *vertex) {
     return sum;
 }
 
-static int expect_memory(const work *w, const mr_plan_vertex *vertex, const mr_card *card, mr_expected_stage *of) {
+static int expect_memory(const work *w, const mr_plan_vertex *vertex, const mr_card *card, mr_view_expected_stage *of) {
     double read = read_bytes(vertex);
     double bytes = (read > 0 ? read : 0) + written_bytes(vertex) + vertex->work.more_bytes +
                    vertex->work.call_bytes / vertex->batch;
@@ -76,7 +78,8 @@ static int expect_memory(const work *w, const mr_plan_vertex *vertex, const mr_c
     return miss_figure(w, of, bytes, card->memory_rate, "the card's memory bandwidth is not known");
 }
 
-static int expect_kernels(const work *w, const mr_plan_vertex *vertex, const mr_card *card, mr_expected_stage *of) {
+static int expect_kernels(const work *w, const mr_plan_vertex *vertex, const mr_card *card,
+                          mr_view_expected_stage *of) {
     const mr_planned_work *takes = &vertex->work;
     of->part.launch_ns = takes->launches * card->launch_ns / vertex->batch;
     of->part.operation_ns =
@@ -99,7 +102,8 @@ static double decode_fps(const mr_card *card, const char *codec) {
     return 0;
 }
 
-static int expect_decoder(const work *w, const mr_plan_vertex *vertex, const mr_card *card, mr_expected_stage *of) {
+static int expect_decoder(const work *w, const mr_plan_vertex *vertex, const mr_card *card,
+                          mr_view_expected_stage *of) {
     const mr_planned_work *takes = &vertex->work;
     double fps = card->decoders > 0 ? decode_fps(card, takes->codec) : 0;
     if (fps <= 0 || takes->decoded_pixels <= 0) {
@@ -114,12 +118,12 @@ static int expect_decoder(const work *w, const mr_plan_vertex *vertex, const mr_
 }
 
 /* Bytes of a frame's buffers; 0: not known. */
-static double copied_bytes(const mr_plan_pool *pool) {
+static double copied_bytes(const mr_view_pool *pool) {
     return pool->count > 0 ? (double)(pool->mean ? pool->mean : pool->bytes) : 0;
 }
 
-static int expect_copy(const work *w, const mr_plan_pool *pool, mr_copy_kind kind, const mr_card *card,
-                       mr_expected_stage *of) {
+static int expect_copy(const work *w, const mr_view_pool *pool, mr_copy_kind kind, const mr_card *card,
+                       mr_view_expected_stage *of) {
     double bytes = copied_bytes(pool);
     double rate = kind == MR_COPY_DOWNLOAD ? card->download_rate : card->upload_rate;
     *(kind == MR_COPY_DOWNLOAD ? &of->part.download_ns : &of->part.upload_ns) += time_ns(bytes, rate);
@@ -129,15 +133,15 @@ static int expect_copy(const work *w, const mr_plan_pool *pool, mr_copy_kind kin
 }
 
 /* Duration of a call, from its first work to its last, for one frame of it. */
-static double busy_ns(const mr_expected_part *p) {
+static double busy_ns(const mr_view_work *p) {
     return larger(p->memory_ns, p->operation_ns);
 }
 
-static double call_ns(const mr_expected_part *p) {
+static double call_ns(const mr_view_work *p) {
     return p->upload_ns + p->download_ns + p->launch_ns + busy_ns(p) + p->decode_ns;
 }
 
-static const char *most_of(const mr_expected_part *p) {
+static const char *most_of(const mr_view_work *p) {
     const struct {
         double ns;
         const char *name;
@@ -151,8 +155,8 @@ static const char *most_of(const mr_expected_part *p) {
 }
 
 /* Frames a second of a stage that has its cards to itself, limited by the cards and by its calls in flight. */
-static void limit_stage(const mr_plan_vertex *vertex, const mr_card *card, mr_expected_stage *of) {
-    const mr_expected_part *p = &of->part;
+static void limit_stage(const mr_plan_vertex *vertex, const mr_card *card, mr_view_expected_stage *of) {
+    const mr_view_work *p = &of->part;
     double cards = (double)vertex->device_count, calls = (double)vertex->in_flight * vertex->instances;
     double decoders = vertex->instances < card->decoders ? vertex->instances : card->decoders;
     double alone = larger(busy_ns(p), larger(p->upload_ns, p->download_ns)) / cards;
@@ -165,7 +169,7 @@ static void limit_stage(const mr_plan_vertex *vertex, const mr_card *card, mr_ex
     of->limit = alone >= one / calls ? most_of(p) : "calls in flight";
 }
 
-static int expect_on_card(const work *w, const mr_plan_vertex *vertex, mr_expected_stage *of) {
+static int expect_on_card(const work *w, const mr_plan_vertex *vertex, mr_view_expected_stage *of) {
     const mr_card *card = w->plan->devices[of->device].card;
     int status;
     if (vertex->copy)
@@ -191,7 +195,7 @@ static double measured_ns(const work *w, const char *id) {
     return 0;
 }
 
-static int expect_on_host(const work *w, const mr_plan_vertex *vertex, mr_expected_stage *of) {
+static int expect_on_host(const work *w, const mr_plan_vertex *vertex, mr_view_expected_stage *of) {
     of->host_ns = measured_ns(w, vertex->id);
     if (of->host_ns <= 0)
         return miss(w, of, vertex->devices[0] ? "its device is not modelled"
@@ -208,17 +212,18 @@ static double share_of(const work *w, const mr_plan_vertex *vertex) {
     return w->plan->source_count ? (double)vertex->source_count / (double)w->plan->source_count : 1;
 }
 
-static void add_to_devices(const work *w, const mr_plan_vertex *vertex, const mr_expected_part *p) {
+static void add_to_devices(const work *w, const mr_plan_vertex *vertex, const mr_view_work *p) {
     double share = share_of(w, vertex) / (double)vertex->device_count;
     for (size_t i = 0; i < vertex->device_count; i++) {
-        mr_expected_device *device = &w->to->devices[vertex->devices[i]];
-        if (!device->card)
+        mr_view_expected_device *device = &w->devices[vertex->devices[i]];
+        const mr_card *card = w->plan->devices[vertex->devices[i]].card;
+        if (!card)
             continue;
-        bool one = device->card->copy_engines == 1;
+        bool one = card->copy_engines == 1;
         device->upload_ns += share * (p->upload_ns + (one ? p->download_ns : 0));
         device->download_ns += one ? 0 : share * p->download_ns;
-        device->compute_ns += share * (busy_ns(p) + (device->card->kernels <= 1 ? p->launch_ns : 0));
-        device->decode_ns += device->card->decoders ? share * p->decode_ns / device->card->decoders : 0;
+        device->compute_ns += share * (busy_ns(p) + (card->kernels <= 1 ? p->launch_ns : 0));
+        device->decode_ns += card->decoders ? share * p->decode_ns / card->decoders : 0;
     }
 }
 
@@ -231,14 +236,14 @@ static void hold_to(const work *w, double rate, const char *limit, int device, i
     w->to->stage = stage;
 }
 
-typedef double mr_part_of(const mr_expected_part *part);
-static double upload_of(const mr_expected_part *p) {
+typedef double mr_part_of(const mr_view_work *part);
+static double upload_of(const mr_view_work *p) {
     return p->upload_ns + 1e-6 * p->download_ns;
 }
-static double download_of(const mr_expected_part *p) {
+static double download_of(const mr_view_work *p) {
     return p->download_ns;
 }
-static double decode_of(const mr_expected_part *p) {
+static double decode_of(const mr_view_work *p) {
     return p->decode_ns;
 }
 
@@ -249,7 +254,7 @@ static int heaviest(const work *w, int device, mr_part_of *part) {
     for (size_t v = 0; v < w->plan->vertex_count; v++) {
         const mr_plan_vertex *vertex = &w->plan->vertices[v];
         for (size_t i = 0; i < vertex->device_count; i++) {
-            double takes = vertex->devices[i] == device ? share_of(w, vertex) * part(&w->to->stages[v].part) : 0;
+            double takes = vertex->devices[i] == device ? share_of(w, vertex) * part(&w->stages[v].part) : 0;
             if (takes > most) {
                 most = takes;
                 best = (int)v;
@@ -261,9 +266,10 @@ static int heaviest(const work *w, int device, mr_part_of *part) {
 
 static void limit_devices(const work *w) {
     for (size_t d = 0; d < w->plan->device_count; d++) {
-        const mr_expected_device *device = &w->to->devices[d];
+        const mr_view_expected_device *device = &w->devices[d];
         int i = (int)d;
-        bool one = device->card && device->card->copy_engines == 1;
+        const mr_card *card = w->plan->devices[d].card;
+        bool one = card && card->copy_engines == 1;
         if (device->upload_ns > 0)
             hold_to(w, 1e9 / device->upload_ns, one ? "copies" : "uploads", i, heaviest(w, i, upload_of));
         if (device->download_ns > 0)
@@ -279,7 +285,7 @@ static void limit_stages(const work *w) {
     double host = 0, most = 0;
     int busiest = -1;
     for (size_t v = 0; v < w->plan->vertex_count; v++) {
-        const mr_expected_stage *of = &w->to->stages[v];
+        const mr_view_expected_stage *of = &w->stages[v];
         double share = share_of(w, &w->plan->vertices[v]);
         if (of->rate > 0 && share > 0)
             hold_to(w, of->rate / share, of->limit, of->device, (int)v);
@@ -307,7 +313,7 @@ static void limit_sources(const work *w) {
 
 static int expect_vertex(const work *w, size_t v) {
     const mr_plan_vertex *vertex = &w->plan->vertices[v];
-    mr_expected_stage *of = &w->to->stages[v];
+    mr_view_expected_stage *of = &w->stages[v];
     of->device = card_of(w, vertex);
     int status = vertex->role == MR_ROLE_SOURCE      ? MR_OK
                  : of->device >= 0      ? expect_on_card(w, vertex, of)
@@ -336,17 +342,17 @@ int mr_plan_expect(mr_plan_builder *b) {
         return MR_ERROR_MEMORY;
     if (!any)
         return MR_OK;
-    mr_expectation *made = mr_arena_alloc(b->arena, sizeof *made);
+    mr_view_expected *made = mr_arena_alloc(b->arena, sizeof *made);
     if (!made)
         return MR_ERROR_MEMORY;
-    made->stages = mr_arena_array(b->arena, b->plan->vertex_count, sizeof *made->stages);
-    made->devices = mr_arena_array(b->arena, b->plan->device_count, sizeof *made->devices);
-    if (!made->stages || !made->devices)
+    const work w = {.b = b,
+                    .plan = b->plan,
+                    .to = made,
+                    .stages = mr_arena_array(b->arena, b->plan->vertex_count, sizeof *w.stages),
+                    .devices = mr_arena_array(b->arena, b->plan->device_count, sizeof *w.devices)};
+    if (!w.stages || !w.devices)
         return MR_ERROR_MEMORY;
-    made->device = made->stage = -1;
-    for (size_t d = 0; d < b->plan->device_count; d++)
-        made->devices[d].card = b->plan->devices[d].card;
-    const work w = {b, b->plan, made};
+    *made = (mr_view_expected){.stages = w.stages, .devices = w.devices, .device = -1, .stage = -1};
     for (size_t v = 0; v < b->plan->vertex_count; v++)
         if (expect_vertex(&w, v))
             return MR_ERROR_MEMORY;

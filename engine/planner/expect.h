@@ -1,4 +1,20 @@
-/* Expected frame rates. Between the files of the planner. */
+/* The frame rate that a plan is expected to reach on cards that are not present: `plan --assume cuda:1xH100`, or on
+ * simulated devices that are like one.
+ *
+ * It is a model, not a measurement. For every stage on such a card:
+ *
+ *     bytes that it reads and writes there / the memory's rate
+ *     operations of networks / the rate of that precision
+ *
+ * The longer of the two keeps the card's processors busy; launches are added to it, and calls in flight hide them
+ * from each other. Copies move their bytes at the rate of their direction, and are alone on their engine. NVDEC's rate
+ * is that of its table for the codec, by the number of pixels. Stages on the host take the time that a profile has
+ * measured (--costs), or are reported as not modelled. All frames of a stage's sources are assumed to reach it, and all
+ * sources to emit equally many.
+ *
+ * Frames a second: limited by the resource with the most work, by a stage with too few calls in flight, or by sources
+ * that keep to a clock. The arithmetic of kernels other than networks is not modelled, nor is what a stage names. Both
+ * can only make it slower, so the rate is an upper bound. */
 #ifndef MILLRACE_PLANNER_EXPECT_H
 #define MILLRACE_PLANNER_EXPECT_H
 

@@ -267,7 +267,7 @@ int mr_plan_list_edges(mr_plan_builder *b) {
         return MR_ERROR_MEMORY;
     plan->edge_count = b->link_count;
     for (size_t i = 0; i < b->link_count; i++)
-        plan->edges[i] = (mr_plan_edge){.from = b->link[i].from,
+        plan->edges[i] = (mr_view_link){.from = b->link[i].from,
                                         .from_port = b->link[i].from_port,
                                         .to = b->link[i].to,
                                         .to_port = b->link[i].to_port};

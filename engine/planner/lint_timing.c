@@ -295,7 +295,7 @@ static void find_ways(const mr_plan *plan, const int64_t *each_ns, const ways *f
         found->next[v] = -1;
     }
     for (size_t e = plan->edge_count; e-- > 0;) {
-        const mr_plan_edge *edge = &plan->edges[e];
+        const mr_view_link *edge = &plan->edges[e];
         if (found->ns[edge->to] > 0 && found->ns[edge->to] > found->ns[edge->from] - each_ns[edge->from]) {
             found->ns[edge->from] = each_ns[edge->from] + found->ns[edge->to];
             found->next[edge->from] = edge->to;

@@ -2,7 +2,7 @@
 #ifndef MILLRACE_PLANNER_LINT_TIMING_H
 #define MILLRACE_PLANNER_LINT_TIMING_H
 
-#include "engine/plan/plan.h"
+#include "engine/plan/plan_data.h"
 
 struct mr_plan_builder;
 

@@ -7,7 +7,7 @@
 #include "engine/plan/cut.h"
 #include "engine/planner/account.h"
 #include "engine/planner/builder.h"
-#include "engine/planner/devices.h"
+#include "engine/planner/plan_devices.h"
 #include "engine/planner/sizes.h"
 #include "engine/text/options.h"
 #include "engine/text/value.h"
@@ -170,7 +170,7 @@ static bool is_unsized(const mr_planned_output *output) {
 
 /* ---- pools ----------------------------------------------------------------------------------------------------- */
 
-static void place_pool(const mr_plan_builder *b, const ways *w, int v, int port, mr_plan_pool *pool) {
+static void place_pool(const mr_plan_builder *b, const ways *w, int v, int port, mr_view_pool *pool) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
     int home = vertex->devices[0];
     if (vertex->copy == MR_COPY_DOWNLOAD) {
@@ -187,8 +187,8 @@ static void place_pool(const mr_plan_builder *b, const ways *w, int v, int port,
     }
 }
 
-static mr_plan_pool staging_of(const mr_plan_vertex *vertex) {
-    mr_plan_pool pool = {.memory = MR_MEMORY_DEVICE, .device = vertex->devices[0]};
+static mr_view_pool staging_of(const mr_plan_vertex *vertex) {
+    mr_view_pool pool = {.memory = MR_MEMORY_DEVICE, .device = vertex->devices[0]};
     bool known = true;
     for (size_t i = 0; i < vertex->input_count; i++) {
         uint64_t bytes;
@@ -205,13 +205,13 @@ enum { MOST_PINNED = 2 }; /* of the memory that stages request */
 
 /* One for each frame that a call uploads, of those that may be in external memory; or as the stage has requested, on a
  * device. */
-static mr_plan_pool pinned_of(const mr_plan_builder *b, const ways *w, int v) {
+static mr_view_pool pinned_of(const mr_plan_builder *b, const ways *w, int v) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
-    mr_plan_pool pool = {.memory = MR_MEMORY_PINNED, .device = accelerator_of(vertex), .bytes = vertex->pinned.bytes};
+    mr_view_pool pool = {.memory = MR_MEMORY_PINNED, .device = accelerator_of(vertex), .bytes = vertex->pinned.bytes};
     bool brings = vertex->copy == MR_COPY_UPLOAD || vertex->staging.count;
     bool passes = brings && gets_external(b, w, v);
     if (!pool.device || (!passes && !pool.bytes))
-        return (mr_plan_pool){.memory = MR_MEMORY_PINNED, .device = pool.device};
+        return (mr_view_pool){.memory = MR_MEMORY_PINNED, .device = pool.device};
     pool.count = passes ? vertex->in_flight * vertex->batch * (int)vertex->input_count : MOST_PINNED;
     if (passes)
         pool.bytes = vertex->copy ? vertex->pools[0].bytes : vertex->staging.bytes;
@@ -220,29 +220,29 @@ static mr_plan_pool pinned_of(const mr_plan_builder *b, const ways *w, int v) {
 
 /* As many as hold all slabs that may be in use if all are full, and one for each call under way: as much again as the
  * buffers for single frames. */
-static mr_plan_pool batches_of(const mr_plan_vertex *vertex) {
+static mr_view_pool batches_of(const mr_plan_vertex *vertex) {
     if (!vertex->copy || vertex->batch == 1 || !vertex->pools[0].bytes)
-        return (mr_plan_pool){0};
-    mr_plan_pool pool = vertex->pools[0];
+        return (mr_view_pool){0};
+    mr_view_pool pool = vertex->pools[0];
     pool.bytes = mr_plan_times((uint64_t)vertex->batch, pool.bytes);
     pool.count = (vertex->output_buffers + vertex->batch - 1) / vertex->batch + vertex->in_flight;
     return pool;
 }
 
-static mr_plan_pool block_of(const mr_plan_vertex *vertex) {
-    mr_plan_pool pool = {.memory = MR_MEMORY_PINNED, .device = accelerator_of(vertex), .bytes = vertex->batches.bytes};
+static mr_view_pool block_of(const mr_plan_vertex *vertex) {
+    mr_view_pool pool = {.memory = MR_MEMORY_PINNED, .device = accelerator_of(vertex), .bytes = vertex->batches.bytes};
     pool.count = vertex->copy == MR_COPY_UPLOAD && pool.bytes ? vertex->in_flight : 0;
     return pool;
 }
 
 /* One for each call that may be under way on a device. */
-static mr_plan_pool results_of(const mr_plan_vertex *vertex) {
-    mr_plan_pool pool = {.memory = MR_MEMORY_PINNED, .device = accelerator_of(vertex), .bytes = vertex->results.bytes};
+static mr_view_pool results_of(const mr_plan_vertex *vertex) {
+    mr_view_pool pool = {.memory = MR_MEMORY_PINNED, .device = accelerator_of(vertex), .bytes = vertex->results.bytes};
     pool.count = pool.device && pool.bytes ? vertex->in_flight : 0;
     return pool;
 }
 
-static bool is_ahead(const mr_plan_pool *pool) {
+static bool is_ahead(const mr_view_pool *pool) {
     return pool->count && pool->bytes && (pool->memory == MR_MEMORY_DEVICE || pool->memory == MR_MEMORY_PINNED);
 }
 
@@ -266,7 +266,7 @@ static void find_ahead(mr_plan_vertex *vertex) {
 /* Few pictures of a folder are as large as the largest of them. If a stage's own pool grows as buffers are needed, it
  * is then bounded in bytes: room for twice the mean of all that may be in use, and at least for as many of the largest
  * size as the pipeline needs to make progress. */
-static uint64_t bound_bytes(const mr_plan_vertex *vertex, const mr_planned_output *output, const mr_plan_pool *pool) {
+static uint64_t bound_bytes(const mr_plan_vertex *vertex, const mr_planned_output *output, const mr_view_pool *pool) {
     uint64_t all = mr_plan_times((uint64_t)pool->count, pool->bytes);
     if (!output || !output->own_pool || pool->memory != MR_MEMORY_HOST || pool->mean == pool->bytes)
         return all;
@@ -276,7 +276,7 @@ static uint64_t bound_bytes(const mr_plan_vertex *vertex, const mr_planned_outpu
     return most < all ? most : all;
 }
 
-static void finish_pool(const mr_plan_vertex *vertex, const mr_planned_output *output, int likely, mr_plan_pool *pool) {
+static void finish_pool(const mr_plan_vertex *vertex, const mr_planned_output *output, int likely, mr_view_pool *pool) {
     uint64_t mean = output ? mr_aligned_bytes(output->buffer_mean_bytes) : 0;
     pool->mean = mean && mean < pool->bytes ? mean : pool->bytes;
     pool->likely = likely < pool->count ? likely : pool->count;
@@ -306,7 +306,7 @@ int mr_plan_pools(mr_plan_builder *b) {
         if (!vertex->pools)
             return MR_ERROR_MEMORY;
         for (size_t port = 0; port < vertex->output_count; port++) {
-            mr_plan_pool *pool = &vertex->pools[port];
+            mr_view_pool *pool = &vertex->pools[port];
             bool some = mr_plan_allocates(vertex, port, &pool->bytes);
             if (b->params.offline && is_open(&vertex->outputs[port]))
                 pool->bytes = 0;
@@ -367,7 +367,7 @@ static void offer_calls(saving *best, const mr_plan_vertex *stage, uint64_t byte
     offer(best, stage->id, "batch", stage->batch, mr_plan_times((batch - 1) * calls, each));
 }
 
-static bool lies_on(const mr_plan_vertex *vertex, const mr_plan_pool *pool, int device) {
+static bool lies_on(const mr_plan_vertex *vertex, const mr_view_pool *pool, int device) {
     if (pool->memory != MR_MEMORY_DEVICE)
         return device == 0;
     for (size_t i = 0; i < mr_plan_parts(vertex); i++)

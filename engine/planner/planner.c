@@ -7,7 +7,7 @@
 #include "engine/planner/builder.h"
 #include "engine/planner/copies.h"
 #include "engine/planner/cuts.h"
-#include "engine/planner/devices.h"
+#include "engine/planner/plan_devices.h"
 #include "engine/planner/expect.h"
 #include "engine/planner/jobs.h"
 #include "engine/planner/links.h"

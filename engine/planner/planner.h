@@ -2,7 +2,7 @@
 #ifndef MILLRACE_PLANNER_PLANNER_H
 #define MILLRACE_PLANNER_PLANNER_H
 
-#include "engine/plan/plan.h"
+#include "engine/plan/plan_data.h"
 
 /* The plan takes ownership of `spec` on success only. A broken spec (spec.h) is checked as far as possible and then
  * refused. The status is the first error's of `diagnostics`. */

@@ -13,7 +13,7 @@ typedef struct holding {
     int64_t per_source, in_all;
 } holding;
 
-static const mr_format_set *carried(const mr_plan_builder *b, const mr_plan_edge *edge) {
+static const mr_format_set *carried(const mr_plan_builder *b, const mr_view_link *edge) {
     return &b->plan->vertices[edge->from].outputs[edge->from_port].set;
 }
 
@@ -92,7 +92,7 @@ static bool needs_less(const mr_plan_vertex *to) {
 
 /* The number of frames of `edge` that `to`, and all vertices behind it that its frames pass into, may hold. `behind`:
  * of the same counting. */
-static holding held_by(const mr_plan_builder *b, const mr_plan_edge *edge, const holding *behind, counting of) {
+static holding held_by(const mr_plan_builder *b, const mr_view_link *edge, const holding *behind, counting of) {
     const mr_plan_vertex *to = &b->plan->vertices[edge->to];
     bool less = of.least && needs_less(to);
     int64_t calls = less ? to->batch : (int64_t)to->in_flight * to->batch;

@@ -203,7 +203,7 @@ static void votes_avx2(const mr_votes *votes, const float *dx, const float *dy, 
         _mm256_storeu_ps(votes->second + x, _mm256_mul_ps(length, rest));
     }
     for (; x < width; x++) {
-        mr_vote vote = mr_hog_vote(dx[x], dy[x], scale, bins);
+        mr_pixel_vote vote = mr_hog_vote(dx[x], dy[x], scale, bins);
         votes->bin[x] = vote.bin;
         votes->first[x] = vote.first;
         votes->second[x] = vote.second;

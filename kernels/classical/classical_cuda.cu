@@ -124,7 +124,7 @@ __device__ static void cast_votes(const mr_hog_layout *l, const uint8_t *src, in
     const mr_hog_params *p = &l->params;
     for (int32_t i = (int32_t)threadIdx.x; i < p->block_width * p->block_height; i += (int32_t)blockDim.x) {
         mr_gradient g = gradient_at(p, src, left + i % p->block_width, top + i / p->block_width);
-        mr_vote vote = mr_hog_vote(g.dx, g.dy, l->bins_per_quarter, p->bins);
+        mr_pixel_vote vote = mr_hog_vote(g.dx, g.dy, l->bins_per_quarter, p->bins);
         b.bin[i] = (uint8_t)vote.bin;
         b.first[i] = vote.first;
         b.second[i] = vote.second;

@@ -71,10 +71,10 @@ MR_PIXEL_INLINE float mr_variance(int64_t sum, int64_t squares, int64_t count, d
 /* ---- gradients ------------------------------------------------------------------------------------------------ */
 
 /* The votes of one pixel in the histograms of gradient directions: `first` for bin `bin`, `second` for the next one. */
-typedef struct mr_vote {
+typedef struct mr_pixel_vote {
     int32_t bin;
     float first, second;
-} mr_vote;
+} mr_pixel_vote;
 
 MR_PIXEL_INLINE float mr_hog_value(uint8_t sample, int32_t gamma) {
     return gamma ? sqrtf((float)sample) : (float)sample;
@@ -110,12 +110,12 @@ MR_PIXEL_INLINE float mr_quarter_turns(float dx, float dy) {
 }
 
 /* `scale`: bins in a quarter turn. A direction half way between the centres of two bins votes for both alike. */
-MR_PIXEL_INLINE mr_vote mr_hog_vote(float dx, float dy, float scale, int32_t bins) {
+MR_PIXEL_INLINE mr_pixel_vote mr_hog_vote(float dx, float dy, float scale, int32_t bins) {
     float length = sqrtf(dx * dx + dy * dy);
     float position = mr_quarter_turns(dx, dy) * scale - 0.5f;
     float low = floorf(position), rest = position - low;
     int32_t bin = (int32_t)low;
-    mr_vote vote;
+    mr_pixel_vote vote;
     vote.bin = bin < 0 ? bin + bins : bin >= bins ? bin - bins : bin;
     vote.first = length * (1.0f - rest);
     vote.second = length * rest;

@@ -44,7 +44,7 @@ static void gradients_c(float *dx, float *dy, const float *const rows[3], int wi
 
 static void votes_c(const mr_votes *votes, const float *dx, const float *dy, int width, float scale, int bins) {
     for (int x = 0; x < width; x++) {
-        mr_vote vote = mr_hog_vote(dx[x], dy[x], scale, bins);
+        mr_pixel_vote vote = mr_hog_vote(dx[x], dy[x], scale, bins);
         votes->bin[x] = vote.bin;
         votes->first[x] = vote.first;
         votes->second[x] = vote.second;

@@ -93,7 +93,9 @@ static void choose_tiles(mr_preprocess_grid *grid) {
 
 /* ---- tiles that are walked --------------------------------------------------------------------------------------- */
 
-bool mr_preprocess_walkable(const mr_preprocess *plan) {
+/* Whether pictures of such a plan are walked if its tiles are not too wide for it: Y, U, V of 8 bits in three planes
+ * or, U and V interleaved, in two, without a quarter turn. */
+static bool is_walkable(const mr_preprocess *plan) {
     const plane_plan *second = &plan->plane[1];
     if (plan->params.interpolation == MR_NEAREST || plan->transposed || plan->channels != 3 || plan->depth != 8 ||
         plan->components != 3 || plan->color.rgb || plan->plane[0].step != 1)
@@ -102,7 +104,8 @@ bool mr_preprocess_walkable(const mr_preprocess *plan) {
                              : plan->planes == 2 && second->step == 2 && second->offset[0] == 0;
 }
 
-int mr_preprocess_walk_align(const mr_preprocess *plan, int kind) {
+/* Samples to which weights along [luma, chroma] are aligned (mr_walk_along). */
+static int walk_align(const mr_preprocess *plan, int kind) {
     return kind == plan->plane[1].table && plan->planes == 2 ? 2 : 4;
 }
 
@@ -243,7 +246,7 @@ static bool choose_walk(mr_preprocess_grid *grid) {
 
 static void choose(mr_preprocess_grid *grid) {
     const mr_preprocess *plan = &grid->plan;
-    if (mr_preprocess_walkable(plan) && choose_walk(grid))
+    if (is_walkable(plan) && choose_walk(grid))
         return;
     if (plan->params.interpolation == MR_NEAREST)
         grid->mode = MR_GRID_NEAREST;
@@ -330,16 +333,15 @@ static void take_walk(block *b, mr_walk *walk, const mr_filter *x, const mr_filt
 
 static void take_walks(block *b, mr_preprocess_grid *grid) {
     mr_preprocess *plan = &grid->plan;
-    for (int p = 0; p < plan->planes && mr_preprocess_walkable(plan); p++) {
+    for (int p = 0; p < plan->planes && is_walkable(plan); p++) {
         mr_walk_plane *walked = &grid->walked[p];
         walked->from = take(b, (size_t)round_up(plan->columns, 2) * sizeof(int32_t));
         walked->start = take(b, tile_bytes(plan));
         walked->end = take(b, tile_bytes(plan));
     }
-    for (int kind = 0; kind < 2 && mr_preprocess_walkable(plan); kind++)
+    for (int kind = 0; kind < 2 && is_walkable(plan); kind++)
         if (plan->filter[kind][0].count)
-            take_walk(b, &grid->walk[kind], &plan->filter[kind][0], &plan->filter[kind][1],
-                      mr_preprocess_walk_align(plan, kind));
+            take_walk(b, &grid->walk[kind], &plan->filter[kind][0], &plan->filter[kind][1], walk_align(plan, kind));
 }
 
 size_t mr_preprocess_table_bytes(const mr_preprocess *plan) {

@@ -78,12 +78,6 @@ MR_PIXEL_INLINE int mr_walk_start(const mr_preprocess_grid *grid, int p, int til
     return grid->tile_first[plane->table][tile_column] * plane->step / MR_WALK_SAMPLES * MR_WALK_SAMPLES;
 }
 
-/* Whether pictures of such a plan are walked if its tiles are not too wide for it: Y, U, V of 8 bits in three planes
- * or, U and V interleaved, in two, without a quarter turn. */
-bool mr_preprocess_walkable(const mr_preprocess *plan);
-/* Samples to which weights along [luma, chroma] are aligned (mr_walk_along). */
-int mr_preprocess_walk_align(const mr_preprocess *plan, int kind);
-
 typedef struct mr_stream mr_stream; /* as in millrace/stage.h, which no C++ takes */
 
 typedef struct mr_preprocess_places mr_preprocess_places;

@@ -9,11 +9,21 @@
 enum { PIECE = 32, TOP_K_THREADS = 256, NORMALIZE_THREADS = 128, POOL_CHANNELS = 16, LINEAR_SIDE = 16,
        BIAS_THREADS = 256, RECTIFY_THREADS = 256, RECTIFY_BLOCKS = 64 };
 
-/* ---- scores and best classes ------------------------------------------------------------------------------------- */
+/* The works of one launch. */
+template <typename work_type> struct works_of {
+    work_type work[PIECE];
+};
 
-typedef struct top_k_works {
-    mr_top_k_work work[PIECE];
-} top_k_works;
+/* The next of `left` works, and how many these are. */
+template <typename work_type> static works_of<work_type> next_works(const work_type *works, int left, int *some) {
+    works_of<work_type> table;
+    *some = left < PIECE ? left : PIECE;
+    for (int k = 0; k < *some; k++)
+        table.work[k] = works[k];
+    return table;
+}
+
+/* ---- scores and best classes ------------------------------------------------------------------------------------- */
 
 /* A class and its logit; index -1: none. */
 typedef struct candidate {
@@ -99,7 +109,7 @@ __device__ static float score_of(mr_activation activation, float logit, float la
 }
 
 /* One block for each piece of work. */
-__global__ static void top_k(const __grid_constant__ top_k_works table) {
+__global__ static void top_k(const __grid_constant__ works_of<mr_top_k_work> table) {
     __shared__ candidate room[TOP_K_THREADS];
     __shared__ double sums[TOP_K_THREADS];
     __shared__ int32_t odd;
@@ -134,10 +144,8 @@ __global__ static void top_k(const __grid_constant__ top_k_works table) {
 
 int mr_top_k_cuda(const mr_top_k_work *works, int count, void *stream) {
     for (int i = 0; i < count; i += PIECE) {
-        top_k_works table;
-        int some = count - i < PIECE ? count - i : PIECE;
-        for (int k = 0; k < some; k++)
-            table.work[k] = works[i + k];
+        int some;
+        const auto table = next_works(works + i, count - i, &some);
         MR_LAUNCH(top_k, (unsigned)some, TOP_K_THREADS, 0, stream, table);
     }
     return mr_launched("the best classes", cudaSuccess);
@@ -145,12 +153,8 @@ int mr_top_k_cuda(const mr_top_k_work *works, int count, void *stream) {
 
 /* ---- rectified units --------------------------------------------------------------------------------------------- */
 
-typedef struct rectify_works {
-    mr_rectify_work work[PIECE];
-} rectify_works;
-
 /* Row y of the blocks makes work y. */
-__global__ static void rectify(const __grid_constant__ rectify_works table) {
+__global__ static void rectify(const __grid_constant__ works_of<mr_rectify_work> table) {
     const mr_rectify_work *work = &table.work[blockIdx.y];
     const size_t step = (size_t)gridDim.x * RECTIFY_THREADS;
     for (size_t i = (size_t)blockIdx.x * RECTIFY_THREADS + threadIdx.x; i < work->count; i += step)
@@ -159,13 +163,11 @@ __global__ static void rectify(const __grid_constant__ rectify_works table) {
 
 int mr_rectify_cuda(const mr_rectify_work *works, int count, void *stream) {
     for (int i = 0; i < count; i += PIECE) {
-        rectify_works table;
-        int some = count - i < PIECE ? count - i : PIECE;
+        int some;
         size_t most = 1;
-        for (int k = 0; k < some; k++) {
-            table.work[k] = works[i + k];
-            most = works[i + k].count > most ? works[i + k].count : most;
-        }
+        const auto table = next_works(works + i, count - i, &some);
+        for (int k = 0; k < some; k++)
+            most = table.work[k].count > most ? table.work[k].count : most;
         const size_t blocks = (most + RECTIFY_THREADS - 1) / RECTIFY_THREADS;
         const dim3 grid((unsigned)(blocks < RECTIFY_BLOCKS ? blocks : (size_t)RECTIFY_BLOCKS), (unsigned)some);
         MR_LAUNCH(rectify, grid, RECTIFY_THREADS, 0, stream, table);
@@ -174,10 +176,6 @@ int mr_rectify_cuda(const mr_rectify_work *works, int count, void *stream) {
 }
 
 /* ---- votes of the nearest ---------------------------------------------------------------------------------------- */
-
-typedef struct nearest_works {
-    mr_nearest_work work[PIECE];
-} nearest_works;
 
 __device__ static int32_t slices_of(const mr_nearest_work *work) {
     return (work->count + MR_NEAREST_SLICE - 1) / MR_NEAREST_SLICE;
@@ -191,7 +189,7 @@ __device__ static int32_t kept_of(const mr_nearest_work *work) {
 enum { NOT_FINITE = -2 };
 
 /* Block x of row y keeps the best of slice x of work y, best first, behind them candidates that are none. */
-__global__ static void nearest_of_slices(const __grid_constant__ nearest_works table) {
+__global__ static void nearest_of_slices(const __grid_constant__ works_of<mr_nearest_work> table) {
     __shared__ candidate room[TOP_K_THREADS];
     __shared__ int32_t odd;
     const mr_nearest_work *work = &table.work[blockIdx.y];
@@ -243,7 +241,7 @@ __device__ static bool are_finite(const mr_nearest_work *work, int32_t *odd) {
 }
 
 /* One block for each work. */
-__global__ static void votes_of_nearest(const __grid_constant__ nearest_works table) {
+__global__ static void votes_of_nearest(const __grid_constant__ works_of<mr_nearest_work> table) {
     __shared__ candidate room[TOP_K_THREADS];
     __shared__ int32_t odd;
     const mr_nearest_work *work = &table.work[blockIdx.x];
@@ -261,12 +259,11 @@ __global__ static void votes_of_nearest(const __grid_constant__ nearest_works ta
 
 int mr_nearest_cuda(const mr_nearest_work *works, int count, void *stream) {
     for (int i = 0; i < count; i += PIECE) {
-        nearest_works table;
-        int some = count - i < PIECE ? count - i : PIECE, slices = 1;
+        int some, slices = 1;
+        const auto table = next_works(works + i, count - i, &some);
         for (int k = 0; k < some; k++) {
-            const int its = (works[i + k].count + MR_NEAREST_SLICE - 1) / MR_NEAREST_SLICE;
-            table.work[k] = works[i + k];
-            slices = its > slices ? its : slices;
+            const int of_work = (table.work[k].count + MR_NEAREST_SLICE - 1) / MR_NEAREST_SLICE;
+            slices = of_work > slices ? of_work : slices;
         }
         MR_LAUNCH(nearest_of_slices, dim3((unsigned)slices, (unsigned)some), TOP_K_THREADS, 0, stream, table);
         MR_LAUNCH(votes_of_nearest, (unsigned)some, TOP_K_THREADS, 0, stream, table);
@@ -276,12 +273,8 @@ int mr_nearest_cuda(const mr_nearest_work *works, int count, void *stream) {
 
 /* ---- normalising ------------------------------------------------------------------------------------------------- */
 
-typedef struct normalize_works {
-    mr_normalize_work work[PIECE];
-} normalize_works;
-
 /* One block for each vector. Eight threads add up, in the order that every variant keeps. */
-__global__ static void normalize(const __grid_constant__ normalize_works table) {
+__global__ static void normalize(const __grid_constant__ works_of<mr_normalize_work> table) {
     __shared__ float lane[MR_LANES];
     const mr_normalize_work *work = &table.work[blockIdx.x];
     if (threadIdx.x < MR_LANES) {
@@ -301,20 +294,14 @@ __global__ static void normalize(const __grid_constant__ normalize_works table) 
 
 int mr_normalize_cuda(const mr_normalize_work *works, int count, void *stream) {
     for (int i = 0; i < count; i += PIECE) {
-        normalize_works table;
-        int some = count - i < PIECE ? count - i : PIECE;
-        for (int k = 0; k < some; k++)
-            table.work[k] = works[i + k];
+        int some;
+        const auto table = next_works(works + i, count - i, &some);
         MR_LAUNCH(normalize, (unsigned)some, NORMALIZE_THREADS, 0, stream, table);
     }
     return mr_launched("vectors of length 1", cudaSuccess);
 }
 
 /* ---- pooling ----------------------------------------------------------------------------------------------------- */
-
-typedef struct pool_works {
-    mr_pool_work work[PIECE];
-} pool_works;
 
 __device__ static void pool_last(const mr_pool_work *work, int32_t channel, float share) {
     float sum = 0.0f;
@@ -332,7 +319,7 @@ __device__ static void sum_lane(const mr_pool_work *work, int32_t channel, int32
 }
 
 /* Block x makes POOL_CHANNELS channels of work y, each with the threads of eight lanes. */
-__global__ static void pool_mean(const __grid_constant__ pool_works table) {
+__global__ static void pool_mean(const __grid_constant__ works_of<mr_pool_work> table) {
     __shared__ float sums[POOL_CHANNELS * MR_LANES];
     const mr_pool_work *work = &table.work[blockIdx.y];
     int32_t thread = (int32_t)threadIdx.x, first = (int32_t)blockIdx.x * POOL_CHANNELS,
@@ -352,12 +339,10 @@ __global__ static void pool_mean(const __grid_constant__ pool_works table) {
 
 int mr_pool_mean_cuda(const mr_pool_work *works, int count, void *stream) {
     for (int i = 0; i < count; i += PIECE) {
-        pool_works table;
-        int some = count - i < PIECE ? count - i : PIECE, channels = 1;
-        for (int k = 0; k < some; k++) {
-            table.work[k] = works[i + k];
-            channels = works[i + k].channels > channels ? works[i + k].channels : channels;
-        }
+        int some, channels = 1;
+        const auto table = next_works(works + i, count - i, &some);
+        for (int k = 0; k < some; k++)
+            channels = table.work[k].channels > channels ? table.work[k].channels : channels;
         const dim3 blocks((unsigned)((channels + POOL_CHANNELS - 1) / POOL_CHANNELS), (unsigned)some);
         MR_LAUNCH(pool_mean, blocks, POOL_CHANNELS * MR_LANES, 0, stream, table);
     }

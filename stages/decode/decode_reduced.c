@@ -35,7 +35,7 @@ static bool has_usual_sampling(const uint8_t *components, int count) {
     return memchr(luma, sampling[0], sizeof luma) && sampling[1] == 0x11 && sampling[2] == 0x11;
 }
 
-static bool read_frame_header(const uint8_t *segment, size_t bytes, mr_jpeg *jpeg) {
+static bool read_frame_header(const uint8_t *segment, size_t bytes, mr_jpeg_header *jpeg) {
     enum { FIXED = 6, COMPONENT = 3, EIGHT_BITS = 8 };
     if (bytes < FIXED + COMPONENT || segment[0] != EIGHT_BITS || bytes != FIXED + COMPONENT * (size_t)segment[5])
         return false;
@@ -45,7 +45,7 @@ static bool read_frame_header(const uint8_t *segment, size_t bytes, mr_jpeg *jpe
 }
 
 /* False where the segment says that the picture is a field, as AVI has them. */
-static bool read_app0(const uint8_t *segment, size_t bytes, mr_jpeg *jpeg) {
+static bool read_app0(const uint8_t *segment, size_t bytes, mr_jpeg_header *jpeg) {
     if (bytes >= 12 && memcmp(segment, "JFIF", 5) == 0) {
         jpeg->sar_num = big_16(segment + 8);
         jpeg->sar_den = big_16(segment + 10);
@@ -57,8 +57,8 @@ static bool is_frame_header(int marker) {
     return marker >= SOF0 && marker <= SOF15 && marker != DHT && marker != JPG && marker != DAC;
 }
 
-bool mr_jpeg_look(const uint8_t *data, size_t bytes, mr_jpeg *jpeg) {
-    *jpeg = (mr_jpeg){0};
+bool mr_jpeg_look(const uint8_t *data, size_t bytes, mr_jpeg_header *jpeg) {
+    *jpeg = (mr_jpeg_header){0};
     if (bytes < 2 || data[0] != 0xff || data[1] != SOI)
         return false;
     for (size_t at = 2; bytes - at >= 4 && data[at] == 0xff;) {
@@ -83,7 +83,7 @@ bool mr_jpeg_look(const uint8_t *data, size_t bytes, mr_jpeg *jpeg) {
 /* ---- the scale --------------------------------------------------------------------------------------------------- */
 
 /* Only the file's metadata say whether the picture is turned: the lesser of both is taken. */
-static double shrink_of(const mr_stage *stage, const mr_jpeg *jpeg) {
+static double shrink_of(const mr_stage *stage, const mr_jpeg_header *jpeg) {
     mr_format picture = {.payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_I420, .width = jpeg->width,
                          .height = jpeg->height, .sar_num = jpeg->sar_num, .sar_den = jpeg->sar_den};
     double upright = mr_stage_shrink(stage, &picture);
@@ -100,7 +100,7 @@ static bool is_plain(const AVCodecParameters *codec) {
 int mr_reduced_scale(mr_reduced *decided, const mr_stage *stage, const mr_frame *packet, int64_t max_pixels) {
     enum { LEAST_SCALE = 2 };
     const AVCodecParameters *codec = packet->media->codec;
-    mr_jpeg jpeg;
+    mr_jpeg_header jpeg;
     if (!is_plain(codec) || !mr_jpeg_look(packet->plane[0].data, packet->plane[0].bytes, &jpeg) ||
         (int64_t)jpeg.width * jpeg.height > max_pixels)
         return 0;

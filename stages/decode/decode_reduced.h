@@ -16,17 +16,17 @@
 enum { MR_REDUCED_LEAST = 2, MR_REDUCED_MOST = 3 };
 
 /* What the header of a JPEG tells. */
-typedef struct mr_jpeg {
+typedef struct mr_jpeg_header {
     int32_t width, height;
     int32_t sar_num, sar_den; /* as JFIF has them; 0/0: it does not say */
-} mr_jpeg;
+} mr_jpeg_header;
 
 /* False where it is not a JPEG that can be reduced. */
-bool mr_jpeg_look(const uint8_t *data, size_t bytes, mr_jpeg *jpeg);
+bool mr_jpeg_look(const uint8_t *data, size_t bytes, mr_jpeg_header *jpeg);
 
 /* What was decided last, since pictures of one size often follow each other. */
 typedef struct mr_reduced {
-    mr_jpeg of;
+    mr_jpeg_header of;
     int scale;
 } mr_reduced;
 

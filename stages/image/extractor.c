@@ -124,7 +124,7 @@ static int make_frame(const mr_extractor *e, mr_io *io, call *c, size_t index, m
 static int compute_piece(mr_extractor *e, const mr_stage *self, mr_io *io, const call *c, size_t first,
                          size_t count) {
     mr_resizer_item look[MR_PIECE];
-    mr_extraction work = {.count = (int32_t)count};
+    mr_image_batch work = {.count = (int32_t)count};
     for (size_t i = 0; i < count; i++) {
         uint8_t *small = c->scratch->data + (first + i) * c->layout.picture_bytes;
         work.src[i] = small;

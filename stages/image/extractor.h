@@ -11,18 +11,18 @@
 #include "stages/image/resizer.h"
 
 /* Small pictures, and the addresses of their numbers. */
-typedef struct mr_extraction {
+typedef struct mr_image_batch {
     int32_t count;
     const uint8_t *src[MR_PIECE];
     void *dst[MR_PIECE];
-} mr_extraction;
+} mr_image_batch;
 
 /* Part of a stage's state, at its beginning. */
 typedef struct mr_extractor {
     mr_resizer resizer;
     mr_format tensor;  /* of the numbers of one frame; all dimensions fixed */
     const char *name;  /* of the result; NULL: the numbers become the payload */
-    int (*enqueue)(const mr_stage *self, mr_stream *stream, const mr_extraction *work);
+    int (*enqueue)(const mr_stage *self, mr_stream *stream, const mr_image_batch *work);
 } mr_extractor;
 
 /* The outputs of a stage whose numbers become the payload. */

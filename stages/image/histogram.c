@@ -42,7 +42,7 @@ static int negotiate(mr_negotiation *n) {
     return mr_extractor_promise(n, &look, &vector, NULL, 3);
 }
 
-static int enqueue(const mr_stage *self, mr_stream *stream, const mr_extraction *piece) {
+static int enqueue(const mr_stage *self, mr_stream *stream, const mr_image_batch *piece) {
     mr_histogram_work work = {.params = make_params(self->options), .count = piece->count};
     for (int32_t i = 0; i < piece->count; i++) {
         work.src[i] = piece->src[i];

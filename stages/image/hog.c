@@ -65,7 +65,7 @@ static int negotiate(mr_negotiation *n) {
     return mr_extractor_promise(n, &look, &vector, NULL, 1);
 }
 
-static int enqueue(const mr_stage *self, mr_stream *stream, const mr_extraction *piece) {
+static int enqueue(const mr_stage *self, mr_stream *stream, const mr_image_batch *piece) {
     mr_hog_work work = {.hog = ((const state *)self->state)->hog, .count = piece->count};
     for (int32_t i = 0; i < piece->count; i++) {
         work.src[i] = piece->src[i];

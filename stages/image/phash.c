@@ -26,7 +26,7 @@ static int negotiate(mr_negotiation *n) {
     return mr_extractor_promise(n, &look, &tensor, "phash", 1);
 }
 
-static int enqueue(const mr_stage *self, mr_stream *stream, const mr_extraction *piece) {
+static int enqueue(const mr_stage *self, mr_stream *stream, const mr_image_batch *piece) {
     const options *o = self->options;
     mr_phash_work work = {.count = piece->count, .bits = o->form == FORM_BITS};
     for (int32_t i = 0; i < piece->count; i++) {

@@ -12,7 +12,7 @@
 #include "engine/base/thread.h"
 #include "stages/media/still/jpeg.h"
 #include "stages/preview/shrink.h"
-#include "stages/sink/record.h"
+#include "stages/sink/record_json.h"
 
 enum { ID_BYTES = 65 };
 static const int64_t SECOND_NS = 1000000000;

@@ -10,20 +10,20 @@
 
 /* ---- encoders ---------------------------------------------------------------------------------------------------- */
 
-typedef enum mr_opening {
+typedef enum mr_record_opening {
     MR_OPEN_LIST,   /* a list; its items have its number */
     MR_OPEN_ITEM,   /* one item of a list, with values */
     MR_OPEN_GROUPS, /* lists, each with a name */
     MR_OPEN_GROUP   /* one of these lists, with `name` */
-} mr_opening;
+} mr_record_opening;
 
 /* Writes what the walk comes to. `number`: of the field in messages. */
 typedef struct mr_encoder mr_encoder;
 struct mr_encoder {
     void (*value)(mr_encoder *to, const mr_field *field, uint32_t number, const void *base);
     /* `likely`: the bytes of it, about. */
-    void (*open)(mr_encoder *to, mr_opening what, const char *name, uint32_t number, size_t likely);
-    void (*close)(mr_encoder *to, mr_opening what);
+    void (*open)(mr_encoder *to, mr_record_opening what, const char *name, uint32_t number, size_t likely);
+    void (*close)(mr_encoder *to, mr_record_opening what);
     /* Type, shape and numbers of an array: within an item, or, with a name, in one of its own (JSON: its numbers). */
     void (*array)(mr_encoder *to, const char *name, uint32_t number, const mr_format *format, const void *data);
     bool by_result; /* results of other kinds are one list of messages that name their kind */

@@ -1,6 +1,6 @@
 /* jsonl: one JSON object a frame, one a line. */
 #include "stages/list.h"
-#include "stages/sink/record.h"
+#include "stages/sink/record_json.h"
 #include "stages/sink/text_sink.h"
 
 typedef struct options {

@@ -4,7 +4,7 @@
 #include "stages/train/train_kinds.h"
 #include "stages/train/train_state.h"
 
-static int fit(mr_training *t) {
+static int fit(mr_fitting *t) {
     int status = t->params.state ? mr_state_digest(t) : MR_OK;
     if (status)
         return status;
@@ -24,7 +24,7 @@ int mr_classifier_fit_sized(mr_classifier **classifier, const mr_labelled_rows *
                             const mr_fit_params *params, size_t params_bytes) {
     mr_labelled_rows own_rows;
     mr_fit_params own;
-    mr_training t = {0};
+    mr_fitting t = {0};
     *classifier = NULL;
     int status = mr_sized_copy(&own_rows, sizeof own_rows, rows, rows_bytes,
                                MR_SIZE_THROUGH(mr_labelled_rows, class_names), "mr_labelled_rows");

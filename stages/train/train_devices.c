@@ -4,7 +4,7 @@
 
 enum { DEVICE_SEED = 1 }; /* of simulated devices */
 
-int mr_train_open_devices(const mr_training *training, mr_device *devices[MR_FIT_DEVICES]) {
+int mr_train_open_devices(const mr_fitting *training, mr_device *devices[MR_FIT_DEVICES]) {
     const mr_fit_params *p = &training->params;
     int status = MR_OK;
     for (size_t i = 0; i < p->device_count && !status; i++)

@@ -9,7 +9,7 @@
 #include "stages/train/training.h"
 
 /* Of a failure in the midst some are open, and are to be closed. `devices` is zeroed before. */
-int mr_train_open_devices(const mr_training *training, mr_device *devices[MR_FIT_DEVICES]);
+int mr_train_open_devices(const mr_fitting *training, mr_device *devices[MR_FIT_DEVICES]);
 void mr_train_close_devices(mr_device *devices[MR_FIT_DEVICES]);
 
 #endif

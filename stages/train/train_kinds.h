@@ -4,9 +4,9 @@
 
 #include "stages/train/training.h"
 
-int mr_train_linear(mr_training *training);
-int mr_train_prototypes(mr_training *training);
-int mr_train_neighbors(mr_training *training);
-int mr_train_perceptron(mr_training *training);
+int mr_train_linear(mr_fitting *training);
+int mr_train_prototypes(mr_fitting *training);
+int mr_train_neighbors(mr_fitting *training);
+int mr_train_perceptron(mr_fitting *training);
 
 #endif

@@ -23,7 +23,7 @@ typedef struct counters {
 } counters;
 
 typedef struct linear_fit {
-    mr_training *training;
+    mr_fitting *training;
     mr_fit_rows rows;
     mr_fit_linear linear;
     mr_fit_point point;
@@ -250,7 +250,7 @@ static int by_value(const void *a, const void *b) {
 }
 
 static int take_memory(linear_fit *f) {
-    mr_training *t = f->training;
+    mr_fitting *t = f->training;
     const size_t vectors = f->length * sizeof(double);
     mr_fit_tried *tried = mr_arena_array(&t->made->arena, t->params.penalty_count, sizeof *tried);
     t->made->card.tried = tried;
@@ -279,7 +279,7 @@ static void close_devices(linear_fit *f) {
 }
 
 static int begin(linear_fit *f) {
-    mr_training *t = f->training;
+    mr_fitting *t = f->training;
     f->trial = t->made->trained;
     f->rows = mr_training_rows(t, false);
     f->linear = (mr_fit_linear){.rows = &f->rows, .outputs = t->given.class_count, .doubles = t->params.doubles,
@@ -311,7 +311,7 @@ static void end(linear_fit *f) {
     mr_free(f);
 }
 
-int mr_train_linear(mr_training *training) {
+int mr_train_linear(mr_fitting *training) {
     linear_fit *f = mr_calloc(1, sizeof *f);
     if (!f)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a fit");

@@ -30,7 +30,7 @@ int mr_train_layer(mr_matrix_f32 *layer, const double *parameters, size_t units,
 }
 
 /* Logits of the validation rows from place `first` on, `step` places apart; `room`: a vector for each, and scratch. */
-static void classify(const mr_training *t, const mr_trained *trained, size_t first, size_t step, size_t count,
+static void classify(const mr_fitting *t, const mr_trained *trained, size_t first, size_t step, size_t count,
                      float *room, float *logits) {
     const size_t width = t->given.width;
     for (size_t i = 0; i < count; i++)
@@ -40,13 +40,13 @@ static void classify(const mr_training *t, const mr_trained *trained, size_t fir
                                          .scratch = room + TOGETHER * width, .logits = logits});
 }
 
-static size_t room_numbers(const mr_training *t, const mr_trained *trained) {
+static size_t room_numbers(const mr_fitting *t, const mr_trained *trained) {
     return TOGETHER * t->given.width + mr_trained_scratch(trained, TOGETHER);
 }
 
 /* ---- temperature ------------------------------------------------------------------------------------------------- */
 
-static double measure_temperature(const mr_training *t, const mr_trained *trained, size_t rows, float *room,
+static double measure_temperature(const mr_fitting *t, const mr_trained *trained, size_t rows, float *room,
                                   double *logits, int32_t *truth) {
     const size_t classes = trained->classes, step = t->validation_count / rows;
     float *narrow = room + room_numbers(t, trained);
@@ -61,7 +61,7 @@ static double measure_temperature(const mr_training *t, const mr_trained *traine
     return mr_temperature(&(mr_scored){.rows = rows, .classes = classes, .scores = logits, .truth = truth});
 }
 
-int mr_train_temperature(const mr_training *t, const mr_trained *trained, double *temperature) {
+int mr_train_temperature(const mr_fitting *t, const mr_trained *trained, double *temperature) {
     const size_t classes = trained->classes, most = TEMPERATURE_NUMBERS / classes + 1;
     size_t rows = t->validation_count < TEMPERATURE_ROWS ? t->validation_count : TEMPERATURE_ROWS;
     rows = rows < most ? rows : most;
@@ -83,7 +83,7 @@ int mr_train_temperature(const mr_training *t, const mr_trained *trained, double
 /* ---- log loss ---------------------------------------------------------------------------------------------------- */
 
 typedef struct losing {
-    const mr_training *training;
+    const mr_fitting *training;
     const mr_trained *trained;
 } losing;
 
@@ -104,7 +104,7 @@ static double lose(const mr_trained *trained, const float *logits, double *row, 
 
 static void make_chunk(void *context, size_t chunk, void *scratch, double *sum) {
     const losing *l = context;
-    const mr_training *t = l->training;
+    const mr_fitting *t = l->training;
     const size_t classes = l->trained->classes;
     const mr_fit_rows rows = mr_training_rows(t, true);
     const size_t end = chunk * MR_FIT_CHUNK + mr_fit_rows_of(&rows, chunk);
@@ -120,13 +120,13 @@ static void make_chunk(void *context, size_t chunk, void *scratch, double *sum) 
     }
 }
 
-mr_fit_task mr_train_loss_task(const mr_training *t, const mr_trained *trained) {
+mr_fit_task mr_train_loss_task(const mr_fitting *t, const mr_trained *trained) {
     const size_t floats = room_numbers(t, trained) + TOGETHER * trained->classes;
     return (mr_fit_task){.chunks = mr_fit_chunks(t->validation_count), .length = 1, .make = make_chunk,
                          .scratch_bytes = trained->classes * sizeof(double) + floats * sizeof(float)};
 }
 
-double mr_train_log_loss(const mr_training *t, const mr_trained *trained, mr_fit_crew *crew) {
+double mr_train_log_loss(const mr_fitting *t, const mr_trained *trained, mr_fit_crew *crew) {
     losing l = {t, trained};
     double nodes[MR_FIT_BLOCKS];
     mr_fit_task task = mr_train_loss_task(t, trained);
@@ -143,7 +143,7 @@ mr_fit_task mr_train_larger(const mr_fit_task *a, const mr_fit_task *b) {
                          .scratch_bytes = a->scratch_bytes > b->scratch_bytes ? a->scratch_bytes : b->scratch_bytes};
 }
 
-void mr_train_tried(mr_training *t, mr_fit_tried tried, bool *better) {
+void mr_train_tried(mr_fitting *t, mr_fit_tried tried, bool *better) {
     mr_classifier_card *card = &t->made->card;
     mr_fit_tried *list = (mr_fit_tried *)(uintptr_t)card->tried;
     *better = !card->tried_count || tried.validation < list[card->chosen].validation ||

@@ -24,7 +24,7 @@ static void fold_vector(const double *factor, size_t width, double *vector, doub
 /* ---- prototypes -------------------------------------------------------------------------------------------------- */
 
 /* parameters: classes x width means, then the biases. */
-static int find_means(const mr_training *t, double *parameters) {
+static int find_means(const mr_fitting *t, double *parameters) {
     const size_t width = t->given.width, classes = t->given.class_count;
     size_t *count = mr_calloc(classes, sizeof *count);
     if (!count)
@@ -45,7 +45,7 @@ static int find_means(const mr_training *t, double *parameters) {
     return MR_OK;
 }
 
-int mr_train_prototypes(mr_training *t) {
+int mr_train_prototypes(mr_fitting *t) {
     const size_t width = t->given.width, classes = t->given.class_count;
     mr_matrix_f32 *layer = &t->made->trained.layer[0];
     double *parameters = mr_calloc(classes * (width + 1), sizeof *parameters), temperature = 1.0;
@@ -65,7 +65,7 @@ int mr_train_prototypes(mr_training *t) {
 
 /* ---- neighbors --------------------------------------------------------------------------------------------------- */
 
-static void keep_rows(mr_training *t, double *vector) {
+static void keep_rows(mr_fitting *t, double *vector) {
     mr_trained *trained = &t->made->trained;
     const size_t width = t->given.width;
     float *to = trained->layer[0].data;
@@ -81,7 +81,7 @@ static void keep_rows(mr_training *t, double *vector) {
 }
 
 /* A product of two rows, and so each part of a distance, is at most the larger one's square. */
-static int check_size(const mr_training *t, size_t row) {
+static int check_size(const mr_fitting *t, size_t row) {
     const float *x = t->given.features + row * t->given.stride;
     double squares = 0.0;
     for (size_t k = 0; k < t->given.width; k++) {
@@ -97,7 +97,7 @@ static int check_size(const mr_training *t, size_t row) {
 }
 
 /* Of all parts: else rows of the test would be of the first class, each of them. */
-static int check_sizes(const mr_training *t) {
+static int check_sizes(const mr_fitting *t) {
     int status = MR_OK;
     for (size_t row = 0; row < t->given.rows && !status; row++)
         if (!t->given.parts || t->given.parts[row] != MR_ROW_NONE)
@@ -105,7 +105,7 @@ static int check_sizes(const mr_training *t) {
     return status;
 }
 
-int mr_train_neighbors(mr_training *t) {
+int mr_train_neighbors(mr_fitting *t) {
     mr_trained *trained = &t->made->trained;
     const size_t width = t->given.width, numbers = t->train_count * (width + 1);
     if (t->params.k > t->train_count)

@@ -16,7 +16,7 @@ enum { MOST_NEAR = 20000, TOGETHER = 128, USUAL_K = 10 };
 
 /* The rows among which neighbours are looked for, standardised, with the bias of their distance (train_nearest.c). */
 typedef struct reference {
-    const mr_training *training;
+    const mr_fitting *training;
     size_t k, count;
     double share;
     uint32_t *row;    /* of each */
@@ -26,16 +26,16 @@ typedef struct reference {
     _Atomic bool stopped; /* the rest is left out */
 } reference;
 
-static uint64_t group_of(const mr_training *t, size_t row) {
+static uint64_t group_of(const mr_fitting *t, size_t row) {
     return t->given.groups ? t->given.groups[row] : row;
 }
 
 /* All rows that are looked at: training, then validation. */
-static uint32_t row_at(const mr_training *t, size_t at) {
+static uint32_t row_at(const mr_fitting *t, size_t at) {
     return at < t->train_count ? t->train[at] : t->validation[at - t->train_count];
 }
 
-static void standardise(const mr_training *t, uint32_t row, float *to, double *squares) {
+static void standardise(const mr_fitting *t, uint32_t row, float *to, double *squares) {
     const float *x = t->given.features + row * t->given.stride;
     *squares = 0.0;
     for (size_t k = 0; k < t->given.width; k++) {
@@ -46,7 +46,7 @@ static void standardise(const mr_training *t, uint32_t row, float *to, double *s
 
 /* Draws the rows, each at most once, in their order (Knuth, The Art of Computer Programming, 3.4.2, algorithm S). */
 static void draw_rows(reference *r, uint64_t seed) {
-    const mr_training *t = r->training;
+    const mr_fitting *t = r->training;
     const size_t all = t->train_count + t->validation_count, most = all < MOST_NEAR ? all : MOST_NEAR;
     for (size_t at = 0; at < all && r->count < most; at++)
         if (mr_draw_below(&seed, all - at) < most - r->count)
@@ -75,7 +75,7 @@ static size_t find_nearest(const reference *r, const float *near, uint32_t *best
 /* The k nearest rows of other groups vote. `near`: the product with each of the reference; it is used up. `votes` has
  * room for the classes, and k behind them. */
 static void vote(const reference *r, uint32_t row, float *near, uint32_t *votes, mr_noisy_row *noisy) {
-    const mr_training *t = r->training;
+    const mr_fitting *t = r->training;
     const uint64_t own = group_of(t, row);
     uint32_t *best = votes + t->given.class_count;
     int32_t most = 0;
@@ -99,7 +99,7 @@ static void vote(const reference *r, uint32_t row, float *near, uint32_t *votes,
 }
 
 static size_t scratch_bytes(const reference *r) {
-    const mr_training *t = r->training;
+    const mr_fitting *t = r->training;
     const size_t best = r->k < r->count ? r->k : r->count;
     return TOGETHER * (t->given.width + r->count) * sizeof(float) + (t->given.class_count + best) * sizeof(uint32_t);
 }
@@ -112,7 +112,7 @@ static bool is_stopped(reference *r) {
 
 static void look_at_chunk(void *context, size_t chunk, void *scratch, double *sum) {
     reference *r = context;
-    const mr_training *t = r->training;
+    const mr_fitting *t = r->training;
     const size_t width = t->given.width, all = t->train_count + t->validation_count;
     const size_t first = chunk * MR_FIT_CHUNK, end = all - first < MR_FIT_CHUNK ? all : first + MR_FIT_CHUNK;
     float *x = scratch, *near = x + TOGETHER * width;
@@ -140,7 +140,7 @@ static int by_surety(const void *a, const void *b) {
 }
 
 static int look(reference *r, mr_noisy_row *noisy, size_t most, size_t *found) {
-    const mr_training *t = r->training;
+    const mr_fitting *t = r->training;
     const size_t all = t->train_count + t->validation_count;
     double nodes[MR_FIT_BLOCKS];
     mr_fit_crew *crew = NULL;
@@ -161,7 +161,7 @@ static int look(reference *r, mr_noisy_row *noisy, size_t most, size_t *found) {
     return MR_OK;
 }
 
-static int prepare(reference *r, const mr_training *t, const mr_noise_params *params) {
+static int prepare(reference *r, const mr_fitting *t, const mr_noise_params *params) {
     const size_t all = t->train_count + t->validation_count, most = all < MOST_NEAR ? all : MOST_NEAR;
     *r = (reference){.training = t, .params = params, .k = params->k ? params->k : USUAL_K,
                      .share = params->share > 0.0 ? params->share : 0.8};
@@ -175,7 +175,7 @@ static int prepare(reference *r, const mr_training *t, const mr_noise_params *pa
 int mr_label_noise_sized(const mr_labelled_rows *rows, size_t rows_bytes, const mr_noise_params *params,
                          mr_noisy_row *noisy, size_t most, size_t *found) {
     mr_labelled_rows own;
-    mr_training t = {0};
+    mr_fitting t = {0};
     reference r = {0};
     const mr_fit_params fit = {
         .kind = MR_CLASSIFIER_NEIGHBORS, .scaling = MR_SCALING_STANDARD, .threads = params->threads};

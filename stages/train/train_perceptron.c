@@ -21,7 +21,7 @@ typedef struct counters {
 } counters;
 
 typedef struct perceptron_fit {
-    mr_training *training;
+    mr_fitting *training;
     mr_fit_rows rows, validation;
     mr_perceptron net, judged; /* the same one, of the training rows and of the validation rows */
     mr_perceptron_point point, judged_point;
@@ -182,7 +182,7 @@ static bool is_out_of_patience(const perceptron_fit *f) {
 }
 
 static int fit_epochs(perceptron_fit *f) {
-    mr_training *t = f->training;
+    mr_fitting *t = f->training;
     int status = read_state(f);
     while (!status && f->count.epoch < (uint64_t)t->params.steps && !is_out_of_patience(f)) {
         const double objective = run_epoch(f), loss = validate(f);
@@ -208,7 +208,7 @@ static int fit_epochs(perceptron_fit *f) {
 
 /* The scaler is folded into the first layer. */
 static int fold(perceptron_fit *f) {
-    mr_training *t = f->training;
+    mr_fitting *t = f->training;
     mr_trained *trained = &t->made->trained;
     double *parameters = f->best;
     size_t inputs = t->given.width;
@@ -237,7 +237,7 @@ static void fill_card(perceptron_fit *f) {
 /* ---- begin and end ----------------------------------------------------------------------------------------------- */
 
 static void shape(perceptron_fit *f) {
-    mr_training *t = f->training;
+    mr_fitting *t = f->training;
     f->rows = mr_training_rows(t, false);
     f->validation = mr_training_rows(t, true);
     f->net.rows = &f->rows;
@@ -256,7 +256,7 @@ static void shape(perceptron_fit *f) {
 }
 
 static int take_memory(perceptron_fit *f, size_t chunks) {
-    mr_training *t = f->training;
+    mr_fitting *t = f->training;
     /* The last minibatch may have fewer chunks, and make more blocks of them: 65 make 33, and 64 make 64. */
     const size_t blocks = chunks < MR_FIT_BLOCKS ? chunks : MR_FIT_BLOCKS;
     double **const vectors[] = {&f->parameters, &f->best, &f->adam.mean, &f->adam.square};
@@ -286,7 +286,7 @@ static int open_devices(perceptron_fit *f) {
 }
 
 static int begin(perceptron_fit *f) {
-    mr_training *t = f->training;
+    mr_fitting *t = f->training;
     shape(f);
     size_t chunks = t->params.minibatch / MR_FIT_CHUNK;
     chunks = chunks < mr_fit_chunks(t->train_count) ? chunks : mr_fit_chunks(t->train_count);
@@ -316,7 +316,7 @@ static void end(perceptron_fit *f) {
     mr_free(f);
 }
 
-int mr_train_perceptron(mr_training *training) {
+int mr_train_perceptron(mr_fitting *training) {
     perceptron_fit *f = mr_calloc(1, sizeof *f);
     if (!f)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a fit");

@@ -17,7 +17,7 @@ static const char magic[] = "MRFIT 1\n";
 static const int64_t every_ns = 10000000000;
 
 /* Everything that the result depends on. Paddings of structs are not in it. */
-static void add_params(XXH3_state_t *sum, const mr_training *t) {
+static void add_params(XXH3_state_t *sum, const mr_fitting *t) {
     const mr_fit_params *p = &t->params;
     const uint64_t whole[] = {p->kind, p->class_weights, p->scaling, p->doubles, p->penalty_count, (uint64_t)p->steps,
                               p->hidden_count, p->minibatch, (uint64_t)p->patience, p->seed, t->given.width,
@@ -33,14 +33,14 @@ static void add_params(XXH3_state_t *sum, const mr_training *t) {
         XXH3_128bits_update(sum, p->hidden, p->hidden_count * sizeof *p->hidden);
 }
 
-static void add_rows(XXH3_state_t *sum, const mr_training *t, const uint32_t *rows, size_t count) {
+static void add_rows(XXH3_state_t *sum, const mr_fitting *t, const uint32_t *rows, size_t count) {
     for (size_t i = 0; i < count; i++) {
         XXH3_128bits_update(sum, t->given.features + rows[i] * t->given.stride, t->given.width * sizeof(float));
         XXH3_128bits_update(sum, &t->given.classes[rows[i]], sizeof t->given.classes[0]);
     }
 }
 
-int mr_state_digest(mr_training *t) {
+int mr_state_digest(mr_fitting *t) {
     XXH3_state_t *sum = XXH3_createState();
     if (!sum)
         return mr_fail(MR_ERROR_MEMORY, "no memory for the state of a fit");
@@ -63,7 +63,7 @@ static size_t state_bytes(const mr_state_piece *pieces, size_t count) {
     return bytes;
 }
 
-static int take_state(const mr_training *t, const mr_file_bytes *file, const mr_state_piece *pieces, size_t count) {
+static int take_state(const mr_fitting *t, const mr_file_bytes *file, const mr_state_piece *pieces, size_t count) {
     const uint8_t *at = file->data + MAGIC + DIGEST;
     uint64_t sum = 0;
     if (file->bytes < MAGIC + DIGEST + TAIL || memcmp(file->data, magic, MAGIC) != 0)
@@ -83,7 +83,7 @@ static int take_state(const mr_training *t, const mr_file_bytes *file, const mr_
     return MR_OK;
 }
 
-int mr_state_read(const mr_training *t, const mr_state_piece *pieces, size_t count, bool *found) {
+int mr_state_read(const mr_fitting *t, const mr_state_piece *pieces, size_t count, bool *found) {
     mr_file_bytes file;
     *found = false;
     if (!t->params.state || !t->params.resume || (access(t->params.state, F_OK) && errno == ENOENT))
@@ -97,11 +97,11 @@ int mr_state_read(const mr_training *t, const mr_state_piece *pieces, size_t cou
     return status;
 }
 
-bool mr_state_is_due(const mr_training *t) {
+bool mr_state_is_due(const mr_fitting *t) {
     return t->params.state && mr_clock_now_ns(mr_clock_real()) - t->written_ns >= every_ns;
 }
 
-int mr_state_write(mr_training *t, const mr_state_piece *pieces, size_t count) {
+int mr_state_write(mr_fitting *t, const mr_state_piece *pieces, size_t count) {
     const size_t bytes = state_bytes(pieces, count);
     if (!t->params.state)
         return MR_OK;
@@ -123,7 +123,7 @@ int mr_state_write(mr_training *t, const mr_state_piece *pieces, size_t count) {
     return status;
 }
 
-void mr_state_finish(mr_training *t, const mr_state_piece *pieces, size_t count) {
+void mr_state_finish(mr_fitting *t, const mr_state_piece *pieces, size_t count) {
     char text[1024];
     if (!t->params.keep_state || !mr_state_write(t, pieces, count) || !t->params.warning)
         return;
@@ -131,7 +131,7 @@ void mr_state_finish(mr_training *t, const mr_state_piece *pieces, size_t count)
     t->params.warning(t->params.user, text);
 }
 
-void mr_state_remove(const mr_training *t) {
+void mr_state_remove(const mr_fitting *t) {
     if (t->params.state && !t->params.keep_state)
         unlink(t->params.state);
 }

@@ -16,14 +16,14 @@ typedef struct mr_state_piece {
     size_t bytes;
 } mr_state_piece;
 /* Reads the state into the pieces. *found: there was one, and the program wants to continue. */
-int mr_state_read(const mr_training *training, const mr_state_piece *pieces, size_t count, bool *found);
+int mr_state_read(const mr_fitting *training, const mr_state_piece *pieces, size_t count, bool *found);
 /* Whether it is time to write it. */
-bool mr_state_is_due(const mr_training *training);
-int mr_state_write(mr_training *training, const mr_state_piece *pieces, size_t count);
+bool mr_state_is_due(const mr_fitting *training);
+int mr_state_write(mr_fitting *training, const mr_state_piece *pieces, size_t count);
 /* At the end of a fit. A state that is kept and cannot be written is only told of: the classifier is there. */
-void mr_state_finish(mr_training *training, const mr_state_piece *pieces, size_t count);
-void mr_state_remove(const mr_training *training);
+void mr_state_finish(mr_fitting *training, const mr_state_piece *pieces, size_t count);
+void mr_state_remove(const mr_fitting *training);
 /* The digest of a fit's rows and parameters, that the file of state must be of. */
-int mr_state_digest(mr_training *training);
+int mr_state_digest(mr_fitting *training);
 
 #endif

@@ -18,7 +18,7 @@ enum { MOST_CLASSES = 1 << 20, NAMED = 5, LIST_BYTES = 400, NAME_SHOWN = 60 };
 
 /* ---- warnings and progress --------------------------------------------------------------------------------------- */
 
-int mr_training_warn(mr_training *t, const char *format, ...) {
+int mr_training_warn(mr_fitting *t, const char *format, ...) {
     char text[1024];
     mr_classifier_card *card = &t->made->card;
     va_list values;
@@ -44,7 +44,7 @@ int mr_training_warn(mr_training *t, const char *format, ...) {
     return MR_OK;
 }
 
-int mr_training_report(const mr_training *t, const mr_fit_progress *progress) {
+int mr_training_report(const mr_fitting *t, const mr_fit_progress *progress) {
     if (t->params.progress && t->params.progress(t->params.user, progress))
         return mr_fail(MR_ERROR_CANCELLED, "the fit was cancelled at step %d%s%s", progress->step,
                        t->params.state ? "; its state is in " : "", t->params.state ? t->params.state : "");
@@ -62,7 +62,7 @@ static int shown(const char *name) {
     return (int)mr_utf8_fit(name, NAME_SHOWN);
 }
 
-static void name_class(naming *names, const mr_training *t, size_t class) {
+static void name_class(naming *names, const mr_fitting *t, size_t class) {
     size_t room = sizeof names->text - names->used;
     if (names->count++ < NAMED && room > 1) {
         const char *name = t->given.class_names[class];
@@ -168,7 +168,7 @@ static void fill_params(mr_fit_params *p) {
 }
 
 /* The penalties if none are given. */
-static void fill_penalties(mr_training *t) {
+static void fill_penalties(mr_fitting *t) {
     static const double path[] = {0.0001, 0.001, 0.01, 0.1, 1.0, 10.0, 100.0}, one = 1.0, weak = 10000.0;
     mr_fit_params *p = &t->params;
     if (p->penalty_count)
@@ -180,7 +180,7 @@ static void fill_penalties(mr_training *t) {
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-static mr_row_part part_of(const mr_training *t, size_t row) {
+static mr_row_part part_of(const mr_fitting *t, size_t row) {
     return t->given.parts ? (mr_row_part)t->given.parts[row] : MR_ROW_TRAIN;
 }
 
@@ -204,7 +204,7 @@ static int by_name(const void *a, const void *b) {
 }
 
 /* Two classes of one name, and those whose names differ by case alone. */
-static int compare_names(mr_training *t) {
+static int compare_names(mr_fitting *t) {
     const size_t count = t->given.class_count;
     const char **sorted = mr_alloc(count * sizeof *sorted);
     int status = sorted ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for %zu classes", count);
@@ -224,7 +224,7 @@ static int compare_names(mr_training *t) {
     return status;
 }
 
-static int take_names(mr_training *t) {
+static int take_names(mr_fitting *t) {
     const size_t count = t->given.class_count;
     int status = MR_OK;
     if (count < 2)
@@ -248,7 +248,7 @@ static int take_names(mr_training *t) {
     return status ? status : compare_names(t);
 }
 
-static int check_row(const mr_training *t, size_t row) {
+static int check_row(const mr_fitting *t, size_t row) {
     const mr_labelled_rows *rows = &t->given;
     const float *x = rows->features + row * rows->stride;
     if (rows->classes[row] < 0 || (size_t)rows->classes[row] >= rows->class_count)
@@ -261,7 +261,7 @@ static int check_row(const mr_training *t, size_t row) {
 }
 
 /* Lists the rows of both parts, and checks them; those of the test part are only counted. */
-static int list_rows(mr_training *t) {
+static int list_rows(mr_fitting *t) {
     int status = MR_OK;
     for (size_t row = 0; row < t->given.rows && !status; row++) {
         const mr_row_part part = part_of(t, row);
@@ -281,7 +281,7 @@ static int list_rows(mr_training *t) {
     return status;
 }
 
-static int take_rows(mr_training *t) {
+static int take_rows(mr_fitting *t) {
     const mr_labelled_rows *rows = &t->given;
     if (!rows->rows || !rows->width || !rows->features || !rows->classes)
         return mr_fail(MR_ERROR_DATA, "there are no rows to fit to");
@@ -300,7 +300,7 @@ static int take_rows(mr_training *t) {
 /* ---- classes ----------------------------------------------------------------------------------------------------- */
 
 /* Training and validation rows of each class. */
-static int count_classes(mr_training *t, size_t *train, size_t *validation) {
+static int count_classes(mr_fitting *t, size_t *train, size_t *validation) {
     naming empty = {0}, missing = {0};
     for (size_t i = 0; i < t->train_count; i++)
         train[t->given.classes[t->train[i]]]++;
@@ -321,7 +321,7 @@ static int count_classes(mr_training *t, size_t *train, size_t *validation) {
     return MR_OK;
 }
 
-static int weigh(mr_training *t, const size_t *train) {
+static int weigh(mr_fitting *t, const size_t *train) {
     const bool balanced = t->params.class_weights == MR_CLASS_WEIGHTS_BALANCED;
     t->total = (double)t->train_count;
     if (!balanced || t->params.kind == MR_CLASSIFIER_PROTOTYPES || t->params.kind == MR_CLASSIFIER_NEIGHBORS)
@@ -359,7 +359,7 @@ static int by_group(const void *a, const void *b) {
     return (int)one->part - (int)other->part;
 }
 
-static int find_lone_classes(mr_training *t, member *all, size_t count) {
+static int find_lone_classes(mr_fitting *t, member *all, size_t count) {
     naming lone = {0};
     qsort(all, count, sizeof *all, by_class);
     for (size_t first = 0, end; first < count; first = end) {
@@ -375,7 +375,7 @@ static int find_lone_classes(mr_training *t, member *all, size_t count) {
                             list_names(&lone), lone.count > 1 ? "they are" : "it is");
 }
 
-static int find_split_groups(mr_training *t, member *all, size_t count) {
+static int find_split_groups(mr_fitting *t, member *all, size_t count) {
     size_t split = 0;
     qsort(all, count, sizeof *all, by_group);
     for (size_t first = 0, end; first < count; first = end) {
@@ -389,7 +389,7 @@ static int find_split_groups(mr_training *t, member *all, size_t count) {
                                "better than the truth", split, split > 1 ? "s have" : " has");
 }
 
-static int check_groups(mr_training *t) {
+static int check_groups(mr_fitting *t) {
     size_t count = 0;
     member *all = mr_alloc(t->given.rows * sizeof *all);
     if (!all)
@@ -409,7 +409,7 @@ static int check_groups(mr_training *t) {
     return status;
 }
 
-static int look_at_classes(mr_training *t) {
+static int look_at_classes(mr_fitting *t) {
     size_t *counts = mr_calloc(2 * t->given.class_count, sizeof *counts);
     if (!counts)
         return mr_fail(MR_ERROR_MEMORY, "no memory for %zu classes", t->given.class_count);
@@ -422,14 +422,14 @@ static int look_at_classes(mr_training *t) {
 
 /* ---- the scaler -------------------------------------------------------------------------------------------------- */
 
-mr_fit_rows mr_training_rows(const mr_training *t, bool validation) {
+mr_fit_rows mr_training_rows(const mr_fitting *t, bool validation) {
     return (mr_fit_rows){.features = t->given.features, .stride = t->given.stride, .width = t->given.width,
                          .count = validation ? t->validation_count : t->train_count,
                          .order = validation ? t->validation : t->train, .classes = t->given.classes,
                          .weights = validation ? NULL : t->weights, .mean = t->mean, .factor = t->factor};
 }
 
-static int name_constants(mr_training *t) {
+static int name_constants(mr_fitting *t) {
     size_t count = 0, first = 0;
     for (size_t k = t->given.width; k-- > 0;)
         if (!(t->factor[k] > 0.0)) {
@@ -450,7 +450,7 @@ static int name_constants(mr_training *t) {
                             count > 1 ? "the first is" : "it is", first);
 }
 
-static int measure(mr_training *t) {
+static int measure(mr_fitting *t) {
     double *scaler = mr_calloc(2 * t->given.width, sizeof *scaler);
     mr_fit_crew *crew = NULL;
     mr_fit_rows rows = mr_training_rows(t, false);
@@ -470,7 +470,7 @@ static int measure(mr_training *t) {
 
 /* ---- begin and end ----------------------------------------------------------------------------------------------- */
 
-static void describe(mr_training *t) {
+static void describe(mr_fitting *t) {
     mr_classifier_card *card = &t->made->card;
     mr_trained *trained = &t->made->trained;
     trained->kind = card->kind = t->params.kind;
@@ -486,8 +486,8 @@ static void describe(mr_training *t) {
     card->version = card->pipeline = card->stages = card->digest = card->tensor = card->split = card->figures = "";
 }
 
-int mr_training_begin(mr_training *t, const mr_labelled_rows *rows, const mr_fit_params *params) {
-    *t = (mr_training){.given = *rows, .params = *params};
+int mr_training_begin(mr_fitting *t, const mr_labelled_rows *rows, const mr_fit_params *params) {
+    *t = (mr_fitting){.given = *rows, .params = *params};
     t->given.stride = rows->stride ? rows->stride : rows->width;
     int status = check_params(params);
     t->made = status ? NULL : mr_calloc(1, sizeof *t->made);
@@ -511,11 +511,11 @@ int mr_training_begin(mr_training *t, const mr_labelled_rows *rows, const mr_fit
     return !status && t->params.scaling == MR_SCALING_STANDARD ? measure(t) : status;
 }
 
-void mr_training_end(mr_training *t) {
+void mr_training_end(mr_fitting *t) {
     mr_classifier_destroy(&t->made);
     mr_free(t->train);
     mr_free(t->validation);
     mr_free(t->weights);
     mr_free(t->mean);
-    *t = (mr_training){0};
+    *t = (mr_fitting){0};
 }

@@ -11,7 +11,7 @@
 
 enum { MR_TRAIN_THREADS = 64 };
 
-typedef struct mr_training {
+typedef struct mr_fitting {
     mr_labelled_rows given;
     mr_fit_params params;
     mr_classifier *made;          /* its card is filled along the way */
@@ -23,17 +23,17 @@ typedef struct mr_training {
     size_t warning_room;
     int64_t written_ns;           /* when the state was written last */
     char problem[33];             /* digest of rows and parameters, for the file of state; "" without */
-} mr_training;
+} mr_fitting;
 
 /* The structs as the program gave them. */
-int mr_training_begin(mr_training *training, const mr_labelled_rows *rows, const mr_fit_params *params);
+int mr_training_begin(mr_fitting *training, const mr_labelled_rows *rows, const mr_fit_params *params);
 /* Drops `made`, too, unless it was taken. */
-void mr_training_end(mr_training *training);
+void mr_training_end(mr_fitting *training);
 /* Rows as kernels/fit reads them: for training, with weights, or for validation. */
-mr_fit_rows mr_training_rows(const mr_training *training, bool validation);
+mr_fit_rows mr_training_rows(const mr_fitting *training, bool validation);
 /* Adds to the card's warnings, and tells the program. */
-int mr_training_warn(mr_training *training, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int mr_training_warn(mr_fitting *training, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Tells the program how far the fit is: MR_ERROR_CANCELLED if it answers that. */
-int mr_training_report(const mr_training *training, const mr_fit_progress *progress);
+int mr_training_report(const mr_fitting *training, const mr_fit_progress *progress);
 
 #endif

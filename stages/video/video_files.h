@@ -14,7 +14,7 @@ typedef struct mr_video_files {
     char pattern[MR_OUTPUT_NAME]; /* of its files */
     mr_keep keep;
     mr_full full;
-    mr_hls hls;
+    mr_hls_files hls;
     bool begun;               /* it is known whether the run begins, and which files are there */
     bool replaces;            /* the next file may take the place of one that exists */
     uint64_t number;          /* of the next file */

@@ -10,14 +10,14 @@
 #include "engine/base/memory.h"
 #include "millrace/status.h"
 
-static void forget_first(mr_hls *hls) {
+static void forget_first(mr_hls_files *hls) {
     hls->breaks += hls->entries[0].discontinuity;
     hls->count--;
     hls->sequence++;
     memmove(hls->entries, hls->entries + 1, hls->count * sizeof *hls->entries);
 }
 
-int mr_hls_add(mr_hls *hls, const mr_hls_entry *entry) {
+int mr_hls_add(mr_hls_files *hls, const mr_hls_entry *entry) {
     size_t most = hls->most ? hls->most : MR_HLS_MOST;
     if (hls->count == most)
         forget_first(hls);
@@ -33,9 +33,9 @@ int mr_hls_add(mr_hls *hls, const mr_hls_entry *entry) {
     return MR_OK;
 }
 
-void mr_hls_fini(mr_hls *hls) {
+void mr_hls_fini(mr_hls_files *hls) {
     mr_free(hls->entries);
-    *hls = (mr_hls){0};
+    *hls = (mr_hls_files){0};
 }
 
 /* ---- the text ---------------------------------------------------------------------------------------------------- */
@@ -55,7 +55,7 @@ static void print(text *to, const char *format, ...) {
     va_end(values);
 }
 
-int mr_hls_write(const mr_hls *hls, const char *path, bool ended) {
+int mr_hls_write(const mr_hls_files *hls, const char *path, bool ended) {
     text to = {.room = LINE_BYTES * (hls->count + 1)};
     char date[MR_DATE_TEXT];
     int64_t longest = 1;

@@ -13,17 +13,17 @@ typedef struct mr_hls_entry {
     bool discontinuity;            /* it does not go on with the one before */
 } mr_hls_entry;
 
-typedef struct mr_hls {
+typedef struct mr_hls_files {
     mr_hls_entry *entries;
     size_t count, room, most; /* most: that the playlist has; 0: all */
     uint64_t sequence;        /* of the first entry */
     uint64_t breaks;          /* discontinuities that are not in the list any more */
-} mr_hls;
+} mr_hls_files;
 
 /* MR_ERROR_MEMORY. */
-int mr_hls_add(mr_hls *hls, const mr_hls_entry *entry);
+int mr_hls_add(mr_hls_files *hls, const mr_hls_entry *entry);
 /* `ended`: no more files come. As mr_file_replace. */
-int mr_hls_write(const mr_hls *hls, const char *path, bool ended);
-void mr_hls_fini(mr_hls *hls);
+int mr_hls_write(const mr_hls_files *hls, const char *path, bool ended);
+void mr_hls_fini(mr_hls_files *hls);
 
 #endif

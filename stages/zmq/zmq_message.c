@@ -109,7 +109,7 @@ static void put_value(mr_encoder *to, const mr_field *field, uint32_t number, co
     }
 }
 
-static void open_part(mr_encoder *to, mr_opening what, const char *name, uint32_t number, size_t likely) {
+static void open_part(mr_encoder *to, mr_record_opening what, const char *name, uint32_t number, size_t likely) {
     mr_zmq_message *at = (mr_zmq_message *)to;
     uint8_t length[MOST_VARINT];
     if (what == MR_OPEN_LIST || what == MR_OPEN_GROUPS)
@@ -123,7 +123,7 @@ static void open_part(mr_encoder *to, mr_opening what, const char *name, uint32_
         put_text(at, 1, name);
 }
 
-static void close_part(mr_encoder *to, mr_opening what) {
+static void close_part(mr_encoder *to, mr_record_opening what) {
     mr_zmq_message *at = (mr_zmq_message *)to;
     uint8_t length[MOST_VARINT];
     if (what == MR_OPEN_LIST || what == MR_OPEN_GROUPS)

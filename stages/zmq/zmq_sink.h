@@ -7,7 +7,7 @@
 #ifndef MILLRACE_STAGES_ZMQ_ZMQ_SINK_H
 #define MILLRACE_STAGES_ZMQ_ZMQ_SINK_H
 
-#include "stages/sink/record.h"
+#include "stages/sink/record_json.h"
 #include "stages/zmq/zmq_link.h"
 #include "stages/zmq/zmq_message.h"
 #include "stages/zmq/zmq_unsent.h"

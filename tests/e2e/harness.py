@@ -24,8 +24,6 @@ PATIENT = ("--grace", "60s")
 # Sanitizers slow everything down; a hang is a failure, not a wait.
 TIMEOUT = float(os.environ.get("MILLRACE_TEST_TIMEOUT", "300"))
 
-PREPROCESS = "{input: decode, size: 224x224, fit: center-crop, crop_fraction: 0.875, mean: 127, std: 128}"
-
 
 # Sockets that keep ports for those whom a test has told of them.
 KEPT = []

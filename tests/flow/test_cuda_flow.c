@@ -205,9 +205,9 @@ static bool have(const char *name) {
 /* ---- the plan ---------------------------------------------------------------------------------------------------- */
 
 /* The pinned pool of the vertex of that id. */
-static mr_plan_pool pinned_of(const char *first, const char *id) {
+static mr_view_pool pinned_of(const char *first, const char *id) {
     char text[2048];
-    mr_plan_pool found = {0};
+    mr_view_pool found = {0};
     write_text(text, sizeof text, first, "cpu", "");
     const mr_pipeline_params params = {.types = mr_stage_types(), .path = "p.yaml", .text = text, .workers = 2};
     mr_pipeline *pipeline = opened(&params);
@@ -221,7 +221,7 @@ static mr_plan_pool pinned_of(const char *first, const char *id) {
 /* A buffer for each frame that may be on its way; what comes from pools of the plan needs none. */
 static void what_is_lent_is_planned_for(void **state) {
     (void)state;
-    mr_plan_pool upload = pinned_of("sim:0", "camera->sim:0"), shared = pinned_of("[sim:0, sim:1]", "histogram");
+    mr_view_pool upload = pinned_of("sim:0", "camera->sim:0"), shared = pinned_of("[sim:0, sim:1]", "histogram");
     assert_int_equal(upload.memory, MR_MEMORY_PINNED);
     assert_int_equal(upload.count, 4); /* two calls of two frames: batches of small ones are copied together */
     assert_true(upload.bytes >= PICTURE);

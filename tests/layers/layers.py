@@ -111,6 +111,12 @@ def strip_comments(text):
     return re.sub(r"/\*.*?\*/|//[^\n]*", " ", text, flags=re.S)
 
 
+def types_of(text):
+    """The structs, unions and enums that are defined in a text: by their tags, and those without one by their names."""
+    return (re.findall(r"\b(?:struct|union|enum) (mr_\w+) \{", text) +
+            re.findall(r"typedef (?:struct|union|enum) \{[^}]*\} (mr_\w+);", text))
+
+
 class Code:
     """The files, what they include, and which sources implement which headers."""
 
@@ -248,9 +254,13 @@ class Layers(unittest.TestCase):
             self.assertLessEqual(len(circle), MOST_IN_CIRCLE, f"files that depend on each other: {' '.join(circle)}")
 
     def test_no_name_twice(self):
-        names = collections.Counter(name.rpartition("/")[2] for name in self.code.text
-                                    if name.startswith("engine/") and not name.startswith(PUBLIC))
-        self.assertEqual([name for name, count in names.items() if count > 1], [], "basenames that engine/ has twice")
+        names = collections.Counter((name.partition("/")[0], name.rpartition("/")[2]) for name in self.code.text)
+        self.assertEqual([name for name, count in names.items() if count > 1], [], "basenames that a folder has twice")
+
+    def test_no_type_twice(self):
+        types = collections.Counter(found for text in self.code.text.values() for found in set(types_of(text)))
+        self.assertGreater(len(types), 500)
+        self.assertEqual([name for name, count in types.items() if count > 1], [], "types that are defined twice")
 
     def test_header_guards_follow_their_paths(self):
         wrong, headers = [], 0
@@ -268,6 +278,11 @@ class Layers(unittest.TestCase):
 
 class Detectors(unittest.TestCase):
     """That what is looked for is found."""
+
+    def test_types_are_found(self):
+        self.assertEqual(types_of("struct mr_a {\n};\ntypedef struct mr_b mr_b;\ntypedef enum { X } mr_c;\n"
+                                  "typedef struct mr_d {\n    int x;\n} mr_d;\nstruct mr_a *f(struct mr_b b);\n"),
+                         ["mr_a", "mr_d", "mr_c"])
 
     def test_guards_of_paths(self):
         self.assertEqual(guard_of("engine/transport/wire/wire.h"), "MILLRACE_TRANSPORT_WIRE_WIRE_H")

@@ -19,7 +19,7 @@
 #include <yajl/yajl_tree.h>
 #include <zmq.h>
 
-#include "engine/observe/audit.h"
+#include "engine/observe/audit_log.h"
 #include "engine/transport/zmq/socket.h"
 #include "millrace/log.h"
 #include "millrace/status.h"

@@ -108,7 +108,7 @@ static mr_plan *load_like(const char *stages, const char *figures, int count) {
     return load(text, assume);
 }
 
-static const mr_expected_stage *stage_of(const mr_plan *plan, const char *id) {
+static const mr_view_expected_stage *stage_of(const mr_plan *plan, const char *id) {
     return &plan->expected->stages[vertex(plan, id) - plan->vertices];
 }
 
@@ -137,7 +137,7 @@ static void copies_take_their_bytes_at_the_rate_of_the_link(void **state) {
     mr_plan *plan = load_like(ONE, ROUND, 1);
     close_to(stage_of(plan, "in->cuda:0")->part.upload_ns, PICTURE / 10.0);
     close_to(stage_of(plan, "work->host")->part.download_ns, VECTOR / 5.0);
-    const mr_expected_part *part = &stage_of(plan, "work")->part;
+    const mr_view_work *part = &stage_of(plan, "work")->part;
     close_to(part->launch_ns, 2000);
     close_to(part->memory_ns, (PICTURE + VECTOR) / 1000.0);
     close_to(part->operation_ns, 5000);

@@ -149,7 +149,7 @@ static void outputs_have_names(void **state) {
     assert_int_equal(split->inputs[0].format.pixel, MR_PIXEL_ANY);
     assert_int_equal(split->inputs[0].format.width, 0);
     for (size_t e = 0; e < plan->edge_count; e++) {
-        const mr_plan_edge *edge = &plan->edges[e];
+        const mr_view_link *edge = &plan->edges[e];
         if (&plan->vertices[edge->to] == vertex(plan, "one"))
             assert_int_equal(edge->from_port, 1);
         if (&plan->vertices[edge->to] == vertex(plan, "two"))

@@ -281,7 +281,7 @@ static void every_frame_of_a_batch_that_fails_is_accounted_for(void **state) {
 
 /* ---- the plan ---------------------------------------------------------------------------------------------------- */
 
-static const mr_plan_row *row_of(const mr_plan *plan, const char *of, const char *what) {
+static const mr_view_row *row_of(const mr_plan *plan, const char *of, const char *what) {
     for (size_t i = 0; i < plan->row_count; i++)
         if (strcmp(plan->rows[i].of, of) == 0 && strcmp(plan->rows[i].what, what) == 0)
             return &plan->rows[i];
@@ -302,24 +302,24 @@ static void the_plan_tells_of_the_memory(void **state) {
                  devices[d]);
         const mr_pipeline_params params = {.types = mr_stage_types(), .path = "p.yaml", .text = text, .workers = 2};
         mr_pipeline *pipeline = opened(&params);
-        const mr_plan_row *row = row_of(pipeline->plan, "it", "results");
+        const mr_view_row *row = row_of(pipeline->plan, "it", "results");
         assert_int_equal(row != NULL, d);
         if (row) {
-            assert_int_equal(row->kind, MR_PLAN_PINNED);
+            assert_int_equal(row->kind, MR_VIEW_PINNED);
             assert_int_equal(row->each, 8 * (1 + 3 + 3) * 4 + 32 + 8 * sizeof(void *));
             assert_true(row->buffers >= 2);
             assert_int_equal(row->most.bytes, row->each * (uint64_t)row->buffers);
-            const mr_plan_row *brought_in = row_of(pipeline->plan, "in->sim:0", "batches");
-            const mr_plan_row *block = row_of(pipeline->plan, "in->sim:0", "block");
-            const mr_plan_row *home = row_of(pipeline->plan, "it->host", "batches");
+            const mr_view_row *brought_in = row_of(pipeline->plan, "in->sim:0", "batches");
+            const mr_view_row *block = row_of(pipeline->plan, "in->sim:0", "block");
+            const mr_view_row *home = row_of(pipeline->plan, "it->host", "batches");
             assert_non_null(brought_in);
             assert_non_null(block);
             assert_non_null(home);
-            assert_int_equal(brought_in->kind, MR_PLAN_DEVICE);
+            assert_int_equal(brought_in->kind, MR_VIEW_DEVICE);
             assert_int_equal(brought_in->each, 8 * 64);
-            assert_int_equal(block->kind, MR_PLAN_PINNED);
+            assert_int_equal(block->kind, MR_VIEW_PINNED);
             assert_int_equal(block->most.bytes, 2 * 8 * 64);
-            assert_int_equal(home->kind, MR_PLAN_PINNED);
+            assert_int_equal(home->kind, MR_VIEW_PINNED);
         }
         mr_pipeline_destroy(&pipeline);
     }

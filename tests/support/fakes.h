@@ -14,7 +14,7 @@
 #ifndef MILLRACE_TESTS_SUPPORT_FAKES_H
 #define MILLRACE_TESTS_SUPPORT_FAKES_H
 
-#include "engine/plan/plan.h"
+#include "engine/plan/plan_data.h"
 
 extern const mr_stage_type *const fake_types[];
 

@@ -3,7 +3,7 @@
 #define MILLRACE_FLOW_INSTANCE_INBOX_H
 
 #include "engine/flow/link/link.h"
-#include "engine/plan/plan.h"
+#include "engine/plan/plan_data.h"
 
 enum { MR_BURST = 16, MR_MAX_PORTS = MR_SPEC_MAX_PORTS };
 

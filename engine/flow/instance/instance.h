@@ -27,7 +27,7 @@
 #include "engine/flow/instance/inbox.h"
 #include "engine/flow/instance/instance_state.h"
 #include "engine/flow/instance/slot.h"
-#include "engine/plan/plan.h"
+#include "engine/plan/plan_data.h"
 
 typedef struct mr_graph mr_graph;
 

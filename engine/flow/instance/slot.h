@@ -7,12 +7,12 @@
 #include "engine/flow/link/link.h"
 
 /* One item to push to every consumer of a port. */
-typedef struct mr_output {
+typedef struct mr_slot_output {
     uint32_t port;
     uint32_t next; /* consumer that gets it next */
     bool made;     /* by this call: its payload is ready when the call's device work is done */
     mr_item item;
-} mr_output;
+} mr_slot_output;
 
 typedef enum mr_slot_state { MR_SLOT_FREE, MR_SLOT_RUNNING, MR_SLOT_DONE, MR_SLOT_HELD } mr_slot_state;
 
@@ -32,7 +32,7 @@ typedef struct mr_slot {
     size_t mark_count, mark_room, mark_next;
     mr_item *marks;        /* that came with or before the inputs; passed on behind their outputs */
     size_t output_count, output_room, output_next;
-    mr_output *outputs;
+    mr_slot_output *outputs;
     size_t held_count, held_room;
     mr_buffer **held;      /* scratch buffers that device work may still use */
     size_t result_count, result_room;

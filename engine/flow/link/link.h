@@ -21,7 +21,7 @@
 #include "engine/data/gap.h"
 #include "engine/flow/executor/executor.h"
 #include "engine/observe/trace.h"
-#include "engine/plan/plan.h"
+#include "engine/plan/plan_data.h"
 #include "millrace/frame.h"
 
 typedef struct mr_link mr_link;

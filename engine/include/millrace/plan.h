@@ -40,22 +40,23 @@ typedef enum mr_view_role {
     MR_VIEW_CUT_IN    /* the end that receives */
 } mr_view_role;
 
-/* Bytes that may be taken: an upper bound if all sizes are known. */
+/* Bytes that pools may take: an upper bound if all sizes are known. */
 typedef struct mr_view_bytes {
     uint64_t bytes;  /* of all whose size is known */
     uint64_t likely; /* of these, those that a run is expected to take */
     bool unknown;    /* there are others, whose size has no bound */
 } mr_view_bytes;
 
-/* A pool of buffers. Each instance of a stage has one on each of its devices. */
+/* A pool of buffers. Each instance of a stage has one on each of its devices: at most count * bytes * instances of each
+ * device's memory. */
 typedef struct mr_view_pool {
     mr_memory memory;
-    int device;     /* whose memory it is; 0 for memory of the host */
+    int device;     /* whose memory it is (of several devices, the first), or that pins it; 0 for memory of the host */
     int count;      /* buffers; 0: there is no such pool */
     int likely;     /* of these, those that a run is expected to use */
-    uint64_t bytes; /* of one buffer at most */
-    uint64_t mean;  /* of one buffer on average */
-    uint64_t most;  /* of all buffers together */
+    uint64_t bytes; /* of one buffer at most; 0: not known */
+    uint64_t mean;  /* of one buffer on average, as far as the inputs were looked at; `bytes` if they are all alike */
+    uint64_t most;  /* of all buffers together: count * bytes, or less if few of them are as large as the largest */
     bool ahead;     /* all are made at the start; else as they are needed */
 } mr_view_pool;
 
@@ -171,20 +172,22 @@ typedef enum mr_view_kind {
     MR_VIEW_HOST,
     MR_VIEW_PINNED,
     MR_VIEW_SHARED,
-    MR_VIEW_QUEUES,   /* of ZeroMQ */
+    MR_VIEW_QUEUES,   /* host memory in which ZeroMQ keeps messages */
     MR_VIEW_DEVICE,   /* a device's own memory */
-    MR_VIEW_LIBRARIES /* what libraries take of a device */
+    MR_VIEW_LIBRARIES /* what libraries take of a device, beside its pools */
 } mr_view_kind;
 
-/* A row of the account of memory: all bounds of a plan are sums of these rows. */
+/* The account of memory: a row for every use of memory in one process of a node. All totals of a plan are sums of these
+ * rows: of those of a node and a kind, and with MR_VIEW_DEVICE and MR_VIEW_LIBRARIES of a device. */
 typedef struct mr_view_row {
     int node;
     mr_view_kind kind;
     int device;
     const char *of;   /* id of the stage or source, or name of the cut */
-    const char *what; /* "output", "work", "staging", "constants", ... */
-    int64_t buffers;  /* 0: it is not counted in buffers */
-    uint64_t each;    /* of one buffer at most */
+    const char *what; /* "output", "output NAME", "work", "staging", "batches", "block", "pinned", "results",
+                         "constants", "library", "messages" */
+    int64_t buffers;  /* of all instances together; 0: it is not counted in buffers */
+    uint64_t each;    /* bytes of one buffer at most; 0: not known, or none */
     mr_view_bytes most;
 } mr_view_row;
 

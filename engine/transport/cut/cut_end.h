@@ -3,7 +3,7 @@
 #define MILLRACE_TRANSPORT_CUT_CUT_END_H
 
 #include "engine/flow/graph.h"
-#include "engine/observe/audit.h"
+#include "engine/observe/audit_log.h"
 #include "engine/plan/cut.h"
 #include "engine/transport/cut/cut_share.h"
 #include "engine/transport/session/session.h"

@@ -107,7 +107,7 @@ static void take_mark(cut_in *in, size_t producer, const mr_cut_item *taken, int
 static uint32_t layouts_taken(const mr_plan *plan, int from) {
     uint32_t taken = UINT32_MAX;
     for (size_t e = 0; e < plan->edge_count; e++) {
-        const mr_plan_edge *edge = &plan->edges[e];
+        const mr_view_link *edge = &plan->edges[e];
         const mr_plan_vertex *to = &plan->vertices[edge->to];
         if (edge->from != from)
             continue;

@@ -10,7 +10,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
-#include "engine/observe/audit.h"
+#include "engine/observe/audit_log.h"
 #include "engine/transport/zmq/peers.h"
 #include "millrace/log.h"
 #include "millrace/status.h"

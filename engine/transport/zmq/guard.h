@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-#include "engine/transport/zmq/keys.h"
+#include "engine/transport/zmq/curve_keys.h"
 
 typedef struct mr_zmq_guard mr_zmq_guard;
 

@@ -11,7 +11,7 @@
 #include "engine/base/localhost.h"
 #include "engine/base/memory.h"
 #include "engine/transport/zmq/guard.h"
-#include "engine/transport/zmq/keys.h"
+#include "engine/transport/zmq/curve_keys.h"
 #include "engine/transport/zmq/place.h"
 #include "millrace/status.h"
 

@@ -63,10 +63,6 @@ int64_t mr_ts_scan_end(const mr_ts_scan *scan) {
     return scan->end;
 }
 
-bool mr_ts_scan_is_synced(const mr_ts_scan *scan) {
-    return scan->raw > 0;
-}
-
 /* ---- PES packets ------------------------------------------------------------------------------------------------- */
 
 static pes *pes_of(mr_ts_scan *scan, const lane *at) {

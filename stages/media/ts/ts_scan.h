@@ -37,8 +37,6 @@ void mr_ts_scan_destroy(mr_ts_scan **scan);
 void mr_ts_scan_feed(mr_ts_scan *scan, int64_t offset, const uint8_t *data, size_t bytes);
 /* The offset behind the last byte that was fed; 0: none was. */
 int64_t mr_ts_scan_end(const mr_ts_scan *scan);
-/* Whether the bytes so far were packets of a transport stream. */
-bool mr_ts_scan_is_synced(const mr_ts_scan *scan);
 
 enum { MR_TS_RAW = 204, MR_TS_CHANGE = 2 * 6 * MR_TS_RAW };
 

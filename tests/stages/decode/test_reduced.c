@@ -69,7 +69,7 @@ static const header headers[] = {
 enum { HEADERS = sizeof headers / sizeof *headers };
 
 /* In memory of its own, so that a sanitizer sees what is read behind it. */
-static bool look(const header *from, size_t length, mr_jpeg *jpeg) {
+static bool look(const header *from, size_t length, mr_jpeg_header *jpeg) {
     uint8_t *copy = malloc(length + 1);
     memcpy(copy + 1, from->bytes, length);
     bool found = mr_jpeg_look(copy + 1, length, jpeg);
@@ -81,7 +81,7 @@ static void headers_are_read(void **state) {
     (void)state;
     for (size_t i = 0; i < HEADERS; i++) {
         const header *now = &headers[i];
-        mr_jpeg jpeg;
+        mr_jpeg_header jpeg;
         if (look(now, now->length, &jpeg) != now->reducible)
             fail_msg("%s", now->name);
         if (!now->reducible)
@@ -97,7 +97,7 @@ static void headers_that_are_cut_off_are_none(void **state) {
     (void)state;
     for (size_t i = 0; i < HEADERS; i++)
         for (size_t length = 0; length + sizeof SCAN - 1 < headers[i].length; length++) {
-            mr_jpeg jpeg;
+            mr_jpeg_header jpeg;
             if (look(&headers[i], length, &jpeg))
                 fail_msg("%s, %zu bytes", headers[i].name, length);
         }

@@ -214,7 +214,7 @@ static void a_loss_that_is_no_number_is_replaced(void **state) {
     const bool expected[] = {true, true, false, true, false};
     mr_fit_tried list[5];
     mr_classifier made = {.card.tried = list};
-    mr_training t = {.made = &made};
+    mr_fitting t = {.made = &made};
     for (size_t i = 0; i < 5; i++) {
         bool better;
         mr_train_tried(&t, (mr_fit_tried){.validation = losses[i]}, &better);

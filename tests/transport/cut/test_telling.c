@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/observe/audit.h"
+#include "engine/observe/audit_log.h"
 #include "engine/transport/cut/cut_end.h"
 #include "millrace/log.h"
 #include "millrace/status.h"

@@ -14,8 +14,8 @@
 #include <unistd.h>
 #include <zmq.h>
 
-#include "engine/observe/audit.h"
-#include "engine/transport/zmq/keys.h"
+#include "engine/observe/audit_log.h"
+#include "engine/transport/zmq/curve_keys.h"
 #include "engine/transport/zmq/socket.h"
 #include "millrace/status.h"
 

@@ -7,7 +7,7 @@
 #include "tools/millrace/cli/topics.h"
 #include "tools/millrace/cli/verbs.h"
 #include "tools/millrace/help/help.h"
-#include "tools/millrace/help/page.h"
+#include "tools/millrace/help/help_page.h"
 
 typedef struct given {
     const char *man, *completion;

@@ -2,7 +2,7 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "tools/millrace/help/page.h"
+#include "tools/millrace/help/help_page.h"
 
 void mr_roff_put(FILE *to, const char *text, size_t bytes) {
     for (size_t i = 0; i < bytes; i++)

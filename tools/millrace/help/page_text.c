@@ -5,7 +5,7 @@
 
 #include "engine/base/print.h"
 #include "tools/millrace/cli/table.h"
-#include "tools/millrace/help/page.h"
+#include "tools/millrace/help/help_page.h"
 
 enum { WIDEST = 100, MOST_COLUMNS = 8 };
 

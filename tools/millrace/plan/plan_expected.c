@@ -1,4 +1,4 @@
-/* Expected rates of a plan on cards that are not present (engine/plan/expectation.h): in words and as JSON. */
+/* Expected rates of a plan on cards that are not present (millrace/plan.h): in words and as JSON. */
 #include <string.h>
 
 #include "tools/millrace/cli/table.h"

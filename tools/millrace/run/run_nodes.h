@@ -6,7 +6,7 @@
 #include "tools/millrace/cli/overrides.h"
 #include "tools/millrace/run/launch.h"
 #include "tools/millrace/run/loss.h"
-#include "tools/millrace/run/report.h"
+#include "tools/millrace/run/run_report.h"
 
 /* The command line of `millrace run`, and the other things that decide how it runs. */
 typedef struct mr_run_arguments {

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "engine/base/print.h"
-#include "tools/millrace/run/report.h"
+#include "tools/millrace/run/run_report.h"
 #include "tools/millrace/run/supervisor_parts.h"
 
 /* An option whose value is a file of each node's own. */

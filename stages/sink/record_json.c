@@ -1,4 +1,4 @@
-#include "stages/sink/record.h"
+#include "stages/sink/record_json.h"
 
 #include <string.h>
 
@@ -72,7 +72,7 @@ static void put_value(mr_encoder *to, const mr_field *field, uint32_t number, co
         put_number(json, text, mr_value_text(text, field, base));
 }
 
-static void open_part(mr_encoder *to, mr_opening what, const char *name, uint32_t number, size_t likely) {
+static void open_part(mr_encoder *to, mr_record_opening what, const char *name, uint32_t number, size_t likely) {
     (void)number;
     (void)likely;
     if (name)
@@ -83,7 +83,7 @@ static void open_part(mr_encoder *to, mr_opening what, const char *name, uint32_
         yajl_gen_map_open(json_of(to));
 }
 
-static void close_part(mr_encoder *to, mr_opening what) {
+static void close_part(mr_encoder *to, mr_record_opening what) {
     if (what == MR_OPEN_LIST || what == MR_OPEN_GROUP)
         yajl_gen_array_close(json_of(to));
     else

@@ -47,22 +47,17 @@
  * memory is allocated when it is needed.
  *
  * Totals are upper bounds; an overflow is UINT64_MAX. */
-#ifndef MILLRACE_PLAN_PLAN_H
-#define MILLRACE_PLAN_PLAN_H
+#ifndef MILLRACE_PLAN_PLAN_DATA_H
+#define MILLRACE_PLAN_PLAN_DATA_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/device/sim/card.h"
 #include "engine/plan/cut.h"
-#include "engine/plan/expectation.h"
 #include "engine/spec/spec.h"
+#include "millrace/plan.h"
 #include "millrace/stage.h"
-
-/* One arrow of the graph: from an output port of one vertex to an input port of another. */
-typedef struct mr_plan_edge {
-    int from, from_port; /* vertex, output port */
-    int to, to_port;     /* vertex, input port (index into its `inputs`) */
-} mr_plan_edge;        /* carries the frames of that output port: vertices[from].outputs[from_port].set */
 
 /* The role of a vertex. Copies and ends of cuts are inserted by the planner; all others are the author's. */
 typedef enum mr_plan_role {
@@ -88,13 +83,6 @@ typedef enum mr_copy_kind {
     MR_COPY_PEER      /* device -> device; on a stream of the device it copies to */
 } mr_copy_kind;
 
-/* Bytes that pools may use: an upper bound, if all sizes are known. */
-typedef struct mr_plan_bytes {
-    uint64_t bytes;  /* of all whose size is known */
-    uint64_t likely; /* of them, as many as a run is expected to use (planner/account.c) */
-    bool unknown;    /* there are others: frames without a bound on their size */
-} mr_plan_bytes;
-
 /* A device that the YAML, the command line or a stage names. The first is always the host's processors. */
 typedef struct mr_plan_device {
     const char *name;       /* as mr_device_open accepts it: "cpu", "sim:0", "cuda:1" */
@@ -107,50 +95,12 @@ typedef struct mr_plan_device {
     uint64_t memory_bytes;  /* its memory, as it reports or as is assumed; 0: not known */
     int capability;         /* of a CUDA device that is present, 90: 9.0; 0: not known */
     const mr_card *card;    /* the card that it is, or is like, as far as its figures are known; NULL: not known */
-    mr_plan_bytes memory;   /* upper bound of its own memory used by pools, weights and tables; of the first device:
+    mr_view_bytes memory;   /* upper bound of its own memory used by pools, weights and tables; of the first device:
                                of host memory, pinned and shared memory included */
     const char *lower;      /* the key of the YAML that saves most of its memory; NULL: none does */
-    mr_plan_bytes libraries; /* CUDA devices: upper bound of libraries' memory there beside them (models, surfaces of
+    mr_view_bytes libraries; /* CUDA devices: upper bound of libraries' memory there beside them (models, surfaces of
                                 decoders) */
 } mr_plan_device;
-
-/* One pool of buffers, which each instance of a vertex has, on each of its devices: at most
- * count * bytes * instances of each device's memory. */
-typedef struct mr_plan_pool {
-    mr_memory memory;
-    int device;     /* in plan->devices: the memory's (with several devices, the first); pinned memory: the one that
-                       pins it; host memory: 0 */
-    int count;      /* buffers; 0: there is no such pool */
-    int likely;     /* of them, as many as a run is expected to use */
-    uint64_t bytes; /* of one buffer at most; 0: not known */
-    uint64_t mean;  /* of one buffer on average, as far as the inputs were looked at; `bytes` if they are all alike */
-    uint64_t most;  /* of all buffers together: count * bytes, or less if few of them are as large as the largest */
-    bool ahead;     /* all are made when the pipeline starts; else as they are needed */
-} mr_plan_pool;
-
-/* The owner of the memory of a row of the account. */
-typedef enum mr_plan_kind {
-    MR_PLAN_HOST,
-    MR_PLAN_PINNED,
-    MR_PLAN_SHARED,
-    MR_PLAN_QUEUES,   /* host memory in which ZeroMQ keeps messages */
-    MR_PLAN_DEVICE,   /* a device's own memory */
-    MR_PLAN_LIBRARIES /* memory of a device used by libraries, beside its pools */
-} mr_plan_kind;
-
-/* The account of memory: a row for every use of memory in one process of a node. All totals of the plan are sums of
- * these rows: of those of a node and a kind, and with MR_PLAN_DEVICE and MR_PLAN_LIBRARIES of a device. */
-typedef struct mr_plan_row {
-    int node;
-    mr_plan_kind kind;
-    int device;       /* in plan->devices */
-    const char *of;   /* id of the stage, copy or source, or the name of the cut */
-    const char *what; /* "output", "output NAME", "work", "staging", "batches", "block", "pinned", "results",
-                         "constants", "library", "messages" */
-    int64_t buffers;  /* of all instances together; 0: it is not counted in buffers */
-    uint64_t each;    /* bytes of one buffer at most; 0: not known, or none */
-    mr_plan_bytes most;
-} mr_plan_row;
 
 /* An entry of `nodes`: one process, or several that do the same. */
 typedef struct mr_plan_node {
@@ -162,9 +112,9 @@ typedef struct mr_plan_node {
     const char *address;    /* the address of the same for its peers */
     const char *key, *public_key; /* files; NULL: none */
     size_t source_count, stage_count; /* of the author's */
-    mr_plan_bytes host, pinned, shared; /* upper bounds of the pools of one of its processes */
-    mr_plan_bytes queues;   /* beside them: the most memory of ZeroMQ for its cuts, see planner/plan_memory.c */
-    const mr_plan_bytes *devices; /* the same of each of the plan's devices, by index; of the first: all of those */
+    mr_view_bytes host, pinned, shared; /* upper bounds of the pools of one of its processes */
+    mr_view_bytes queues;   /* beside them: the most memory of ZeroMQ for its cuts, see planner/plan_memory.c */
+    const mr_view_bytes *devices; /* the same of each of the plan's devices, by index; of the first: all of those */
 } mr_plan_node;
 
 /* A link between nodes: its settings, and the vertices at its ends. */
@@ -238,13 +188,13 @@ typedef struct mr_plan_vertex {
     size_t output_count;
     mr_planned_output *outputs;
     mr_format *formats;             /* one for each output: the properties that all its frames share */
-    mr_plan_pool *pools;            /* one for each output: buffers of its frames, or of the tensors it adds to them */
-    mr_plan_pool scratch;           /* scratch memory of calls */
-    mr_plan_pool staging;           /* several devices: uploads of each into its memory itself (Memory, above) */
-    mr_plan_pool batches;           /* copies of small frames: their target, several in one buffer */
-    mr_plan_pool block;             /* of uploads: pinned memory in which those are put together before */
-    mr_plan_pool results;           /* host memory to which results of calls are downloaded */
-    mr_plan_pool pinned;            /* host memory through which external memory goes to a device (Memory, above) */
+    mr_view_pool *pools;            /* one for each output: buffers of its frames, or of the tensors it adds to them */
+    mr_view_pool scratch;           /* scratch memory of calls */
+    mr_view_pool staging;           /* several devices: uploads of each into its memory itself (Memory, above) */
+    mr_view_pool batches;           /* copies of small frames: their target, several in one buffer */
+    mr_view_pool block;             /* of uploads: pinned memory in which those are put together before */
+    mr_view_pool results;           /* host memory to which results of calls are downloaded */
+    mr_view_pool pinned;            /* host memory through which external memory goes to a device (Memory, above) */
     size_t source_count;            /* the sources whose frames arrive here */
     const uint32_t *sources;        /* ascending */
 } mr_plan_vertex;
@@ -260,14 +210,15 @@ typedef struct mr_plan {
     size_t vertex_count;            /* sources included */
     mr_plan_vertex *vertices;       /* sources first, then the others in topological order */
     size_t edge_count;
-    mr_plan_edge *edges;            /* by `to`, then in the order of the YAML */
+    mr_view_link *edges;            /* by `to`, then in the order of the YAML; `to_port` is an index into the inputs of
+                                       vertex `to` */
     size_t device_count;
     mr_plan_device *devices;        /* the host's processors, those of `devices:`, assumed ones, others that stages
                                        name */
     size_t row_count;
-    const mr_plan_row *rows;        /* the account of memory: of all nodes, node by node, then by kind */
-    mr_plan_bytes host, pinned, shared; /* upper bounds of pools; each kind is counted apart */
-    mr_plan_bytes queues;           /* and of ZeroMQ's memory beside them */
+    const mr_view_row *rows;        /* the account of memory: of all nodes, node by node, then by kind */
+    mr_view_bytes host, pinned, shared; /* upper bounds of pools; each kind is counted apart */
+    mr_view_bytes queues;           /* and of ZeroMQ's memory beside them */
     size_t node_count;              /* 0: one process runs all, even if the author wrote nodes (mr_plan_params.cuts) */
     mr_plan_node *nodes;
     int node;                       /* the one that this is the plan of: only vertices of that node are run. -1: of
@@ -276,7 +227,7 @@ typedef struct mr_plan {
     size_t cut_count;
     mr_plan_cut *cuts;              /* in the order of the graph */
     bool assumed;                   /* it is for hardware that need not be present, and cannot be run */
-    const mr_expectation *expected; /* the expected rates; NULL: no device is like a card */
+    const mr_view_expected *expected; /* the expected rates; NULL: no device is like a card */
     mr_arena arena;                 /* private: all of the above but the spec */
 } mr_plan;
 

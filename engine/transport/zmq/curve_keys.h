@@ -10,8 +10,8 @@
  * called from any thread; a list is changed by one at a time. Errors: MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION,
  * MR_ERROR_DATA (no key where one should be), MR_ERROR_IO, MR_ERROR_UNAVAILABLE (libzmq was built without CURVE),
  * MR_ERROR_MEMORY; the message names file and line. */
-#ifndef MILLRACE_TRANSPORT_ZMQ_KEYS_H
-#define MILLRACE_TRANSPORT_ZMQ_KEYS_H
+#ifndef MILLRACE_TRANSPORT_ZMQ_CURVE_KEYS_H
+#define MILLRACE_TRANSPORT_ZMQ_CURVE_KEYS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-#include "engine/plan/plan.h"
+#include "engine/plan/plan_data.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -82,7 +82,7 @@ static const mr_plan_vertex *stage_of(const mr_plan *plan, const char *id) {
 /* Whether each link from `source` has one of `place` beside it. */
 static bool follows(const mr_plan *plan, uint32_t place, const mr_plan *with, uint32_t source) {
     for (size_t e = 0; e < with->edge_count; e++) {
-        const mr_plan_edge *edge = &with->edges[e];
+        const mr_view_link *edge = &with->edges[e];
         bool found = edge->from != (int)source;
         for (size_t k = 0; k < plan->edge_count && !found; k++)
             found = plan->edges[k].from == (int)place && plan->edges[k].from_port == edge->from_port &&

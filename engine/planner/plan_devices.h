@@ -1,6 +1,6 @@
 /* Devices, and stages on those that they name. Between the files of the planner. */
-#ifndef MILLRACE_PLANNER_DEVICES_H
-#define MILLRACE_PLANNER_DEVICES_H
+#ifndef MILLRACE_PLANNER_PLAN_DEVICES_H
+#define MILLRACE_PLANNER_PLAN_DEVICES_H
 
 #include "engine/planner/builder.h"
 

@@ -2,8 +2,8 @@
  *
  * Headings, paragraphs, lists, tables, indented and fenced blocks; within a line code, links and escapes. Pictures are
  * left out. One thread. */
-#ifndef MILLRACE_TOOLS_HELP_PAGE_H
-#define MILLRACE_TOOLS_HELP_PAGE_H
+#ifndef MILLRACE_TOOLS_HELP_HELP_PAGE_H
+#define MILLRACE_TOOLS_HELP_HELP_PAGE_H
 
 #include <stddef.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* Entries of the audit log (millrace/audit.h) that others can cause as often as they like: a limit on how many are
  * made. */
-#ifndef MILLRACE_OBSERVE_AUDIT_H
-#define MILLRACE_OBSERVE_AUDIT_H
+#ifndef MILLRACE_OBSERVE_AUDIT_LOG_H
+#define MILLRACE_OBSERVE_AUDIT_LOG_H
 
 #include "millrace/audit.h"
 

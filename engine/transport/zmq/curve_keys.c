@@ -1,4 +1,4 @@
-#include "engine/transport/zmq/keys.h"
+#include "engine/transport/zmq/curve_keys.h"
 
 #include <errno.h>
 #include <stdio.h>

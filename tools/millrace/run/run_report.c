@@ -1,4 +1,4 @@
-#include "tools/millrace/run/report.h"
+#include "tools/millrace/run/run_report.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

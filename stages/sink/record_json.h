@@ -2,8 +2,8 @@
  *
  * A record is made in the generator's buffer, which grows to the longest one and then stays: nothing is allocated for a
  * frame whose names are UTF-8. Numbers are written so that they read back as the same value. One thread at a time. */
-#ifndef MILLRACE_STAGES_SINK_RECORD_H
-#define MILLRACE_STAGES_SINK_RECORD_H
+#ifndef MILLRACE_STAGES_SINK_RECORD_JSON_H
+#define MILLRACE_STAGES_SINK_RECORD_JSON_H
 
 #include <yajl/yajl_gen.h>
 

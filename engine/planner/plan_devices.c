@@ -1,5 +1,5 @@
 /* The devices to plan with, and those that each stage computes on. */
-#include "engine/planner/devices.h"
+#include "engine/planner/plan_devices.h"
 
 #include <stdio.h>
 #include <stdlib.h>

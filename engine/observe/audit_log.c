@@ -1,4 +1,4 @@
-#include "engine/observe/audit.h"
+#include "engine/observe/audit_log.h"
 
 #include <errno.h>
 #include <fcntl.h>

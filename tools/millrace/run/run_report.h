@@ -2,8 +2,8 @@
  * twice a second, and once more with the exit code when it has ended.
  *
  * Written to the descriptor that MILLRACE_REPORT_FD names; without it nothing is reported. One thread. */
-#ifndef MILLRACE_TOOLS_RUN_REPORT_H
-#define MILLRACE_TOOLS_RUN_REPORT_H
+#ifndef MILLRACE_TOOLS_RUN_RUN_REPORT_H
+#define MILLRACE_TOOLS_RUN_RUN_REPORT_H
 
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-#include "tools/millrace/help/page.h"
+#include "tools/millrace/help/help_page.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
