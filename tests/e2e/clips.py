@@ -78,6 +78,16 @@ def codec(name):
     return encoded(file, *options, filters=filters)
 
 
+def hurried():
+    """A folder of two samples, shown four times as fast: for runs in real time that are stopped midway."""
+    def make(path):
+        path.mkdir()
+        for name in ("cockatoo.mp4", "realshort.mp4"):
+            ffmpeg("-itsscale", 0.25, "-i", SAMPLES / name, "-map", "0:v:0", "-c", "copy", path / name)
+
+    return made("hurried", "hurried 4", make)
+
+
 def one_frame():
     return encoded("one.mp4", *H264, "-pix_fmt", "yuv420p", frames=1)
 

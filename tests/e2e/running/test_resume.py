@@ -11,7 +11,7 @@ import time
 import numpy
 
 import clips
-from harness import MILLRACE, PICTURES, SAMPLES, TIMEOUT, Case, call, main, start
+from harness import MILLRACE, PICTURES, TIMEOUT, Case, call, main, start
 from watched import children_of
 
 SEED = random.randrange(1 << 32)
@@ -20,7 +20,7 @@ SEVERAL = """
 version: 1
 pipeline: several
 sources:
-  a: {{uri: {samples}/cockatoo.mp4, every: 2, duration: 4s{paced}}}
+  a: {{uri: {samples}/cockatoo.mp4, every: 2, duration: 1s{paced}}}
   b: {{uri: {samples}/realshort.mp4, loop: 3{paced}}}
 stages:
   decode: {{input: sources.*}}
@@ -31,7 +31,7 @@ REMEMBERING = """
 version: 1
 pipeline: remembering
 sources:
-  a: {{uri: {samples}/cockatoo.mp4, duration: 3s{paced}}}
+  a: {{uri: {samples}/cockatoo.mp4, duration: 750ms{paced}}}
 stages:
   decode: {{input: a}}
   motion: {{input: decode, threshold: 0.02}}
@@ -60,7 +60,7 @@ TABLE = """
 version: 1
 pipeline: table
 sources:
-  a: {{uri: {samples}/cockatoo.mp4, every: 2, duration: 4s{paced}}}
+  a: {{uri: {samples}/cockatoo.mp4, every: 2, duration: 1s{paced}}}
   b: {{uri: {samples}/realshort.mp4, loop: 3{paced}}}
 stages:
   decode: {{input: sources.*}}
@@ -110,6 +110,7 @@ class Parts:
 class Resume(Case):
     def setUp(self):
         super().setUp()
+        self.samples = clips.hurried()
         self.output, self.checkpoint = self.folder / "results.jsonl", self.folder / "checkpoint"
 
     def command(self, pipeline):
@@ -143,7 +144,7 @@ class Resume(Case):
     def stop_after(self, pipeline, more):
         """Asks a run to end once it has written so many more lines; whether it had not ended by itself."""
         wanted, until = lines_of(self.output) + more, time.monotonic() + TIMEOUT
-        running = start(self.command(pipeline), stdout=-3, stderr=-3)
+        running = start([*self.command(pipeline), "--grace", "1s"], stdout=-3, stderr=-3)
         while running.poll() is None and lines_of(self.output) < wanted:
             self.assertLess(time.monotonic(), until)
             time.sleep(0.001)
@@ -166,8 +167,8 @@ class Resume(Case):
     def check(self, text, kills, segments=None):
         """Kills the paced pipeline again and again; what it has written in the end is what it writes in one go."""
         chance = random.Random(SEED)
-        expected = self.reference(text.format(samples=SAMPLES, paced=""))
-        pipeline = self.write((segments or text).format(samples=SAMPLES, paced=", realtime: true"))
+        expected = self.reference(text.format(samples=self.samples, paced=""))
+        pipeline = self.write((segments or text).format(samples=self.samples, paced=", realtime: true"))
         killed = sum(self.kill_after(pipeline, chance.randint(0, 2 * len(expected) // kills)) for _ in range(kills))
         self.assertGreater(killed, 0)
         ledger = self.finish(pipeline)["ledger"]
@@ -189,8 +190,8 @@ class Resume(Case):
     def test_a_table_that_was_torn(self):
         """A power cut may leave a part of a row, or some of a frame's rows: the frame comes again, whole."""
         self.make_classes()
-        expected = self.reference(TABLE.format(samples=SAMPLES, paced=""))
-        pipeline = self.write(TABLE.format(samples=SAMPLES, paced=", realtime: true"))
+        expected = self.reference(TABLE.format(samples=self.samples, paced=""))
+        pipeline = self.write(TABLE.format(samples=self.samples, paced=", realtime: true"))
         for cut in (1, 40, 200):
             self.kill_amid(pipeline, 20)
             checkpoint = json.loads(self.checkpoint.read_text())
@@ -208,7 +209,7 @@ class Resume(Case):
             with self.subTest(kind):
                 self.output = Parts(self.folder, "part-{number}." + kind)
                 other = self.folder / f"part-000007.{kind}"
-                segments = text.replace("type: " + kind, f"type: {kind}, segment: 200ms")
+                segments = text.replace("type: " + kind, f"type: {kind}, segment: 50ms")
                 self.check(text, 5, segments)
                 self.assertGreater(len(self.output.files()), 5)
                 if kind == "csv":
@@ -220,7 +221,7 @@ class Resume(Case):
                 (self.folder / f"kept-part-000000.{kind}").rename(other)
                 before = other.read_bytes()
                 self.checkpoint.unlink()
-                pipeline = self.write(segments.format(samples=SAMPLES, paced=", realtime: true"))
+                pipeline = self.write(segments.format(samples=self.samples, paced=", realtime: true"))
                 self.kill_after(pipeline, 20)
                 self.finish(pipeline)
                 self.assertEqual(other.read_bytes(), before)
@@ -230,8 +231,8 @@ class Resume(Case):
 
     def test_files_that_were_moved(self):
         """logrotate, and a kill at once: the rows of the moved file are known."""
-        expected = self.reference(SEVERAL.format(samples=SAMPLES, paced=""))
-        pipeline = self.write(SEVERAL.format(samples=SAMPLES, paced=", realtime: true"))
+        expected = self.reference(SEVERAL.format(samples=self.samples, paced=""))
+        pipeline = self.write(SEVERAL.format(samples=self.samples, paced=", realtime: true"))
         for turn in range(6):
             until = time.monotonic() + TIMEOUT
             running = start(self.command(pipeline), stdout=-3, stderr=-3)
@@ -256,7 +257,7 @@ class Resume(Case):
         self.check(REMEMBERING, 6)
 
     def test_what_is_complete_stays_as_it_is(self):
-        pipeline = self.write(SEVERAL.format(samples=SAMPLES, paced=""))
+        pipeline = self.write(SEVERAL.format(samples=self.samples, paced=""))
         self.finish(pipeline)
         before = self.output.read_text()
         again = self.finish(pipeline)
@@ -264,7 +265,7 @@ class Resume(Case):
         self.assertEqual(self.output.read_text(), before)
 
     def test_a_half_line_is_cut_off(self):
-        text = SEVERAL.format(samples=SAMPLES, paced="")
+        text = SEVERAL.format(samples=self.samples, paced="")
         pipeline, expected = self.write(text), self.reference(text)
         self.kill_amid(pipeline, 20)
         whole = self.output.read_bytes().rpartition(b"\n")[0] + b"\n"
@@ -274,8 +275,8 @@ class Resume(Case):
         self.assertTrue(self.output.read_bytes().startswith(whole))
 
     def test_stopped_in_order(self):
-        text = SEVERAL.format(samples=SAMPLES, paced=", realtime: true")
-        pipeline, expected = self.write(text), self.reference(SEVERAL.format(samples=SAMPLES, paced=""))
+        text = SEVERAL.format(samples=self.samples, paced=", realtime: true")
+        pipeline, expected = self.write(text), self.reference(SEVERAL.format(samples=self.samples, paced=""))
         self.kill_amid(pipeline, 15, signal.SIGTERM)
         told = json.loads(self.checkpoint.read_text())
         self.assertGreaterEqual(max(source["seq"] for source in told["sources"].values()), 0)
@@ -284,8 +285,8 @@ class Resume(Case):
         self.assertEqual(sorted(self.output.read_text().splitlines()), expected)
 
     def test_stopped_before_pictures_that_are_shown_earlier(self):
-        clip = clips.encoded("reordered.mp4", "-c:v", "mpeg4", "-q:v", "5", "-bf", "2", filters="scale=160:90",
-                             frames=120)
+        clip = clips.encoded("reordered.mp4", "-c:v", "mpeg4", "-q:v", "5", "-bf", "2", "-r", "100",
+                             filters="scale=160:90,setpts=N/100/TB", frames=120)
         expected = self.reference(REORDERED.format(clip=clip, paced=""))
         for nodes in ("", NODES):
             pipeline = self.write(REORDERED.format(clip=clip, paced=", realtime: true") + nodes)
@@ -300,8 +301,8 @@ class Resume(Case):
     def test_nodes_are_gone_with_who_watches_over_them(self):
         """At once: what they would do in order to end would be done to files of the next run."""
         text, audit = SEVERAL + SEVERAL_NODES, self.folder / "audit"
-        expected = self.reference(text.format(samples=SAMPLES, paced=""))
-        pipeline = self.write(text.format(samples=SAMPLES, paced=", realtime: true"))
+        expected = self.reference(text.format(samples=self.samples, paced=""))
+        pipeline = self.write(text.format(samples=self.samples, paced=", realtime: true"))
         running = start([*self.command(pipeline), "--audit", audit], stdout=-3, stderr=-3)
         until = time.monotonic() + TIMEOUT
         self.addCleanup(running.wait)
@@ -327,8 +328,8 @@ class Resume(Case):
                 self.skipTest(f"no {PICTURES / name}")
             (self.folder / "in").mkdir(exist_ok=True)
             shutil.copy(PICTURES / name, self.folder / "in" / f"{i}.jpg")
-        text = SEVERAL.format(samples=SAMPLES, paced="").replace(f"{SAMPLES}/cockatoo.mp4, every: 2, duration: 4s",
-                                                                 str(self.folder / "in") + ", every: 3, loop: 2")
+        text = SEVERAL.format(samples=self.samples, paced="").replace(
+            f"{self.samples}/cockatoo.mp4, every: 2, duration: 1s", f"{self.folder}/in, every: 3, loop: 2")
         pipeline, expected = self.write(text), self.reference(text)
         for _ in range(5):
             self.kill_after(pipeline, 5)
@@ -336,7 +337,7 @@ class Resume(Case):
         self.assertEqual(sorted(self.output.read_text().splitlines()), expected)
 
     def test_what_cannot_go_on_is_refused(self):
-        text = SEVERAL.format(samples=SAMPLES, paced="")
+        text = SEVERAL.format(samples=self.samples, paced="")
         pipeline = self.write(text)
         self.kill_amid(pipeline, 10)
         kept = self.output.read_text()
@@ -361,7 +362,7 @@ class Resume(Case):
         self.assertFalse((self.folder / "other").exists())
 
     def test_a_damaged_checkpoint_settles_nothing(self):
-        pipeline = self.write(SEVERAL.format(samples=SAMPLES, paced=""))
+        pipeline = self.write(SEVERAL.format(samples=self.samples, paced=""))
         self.kill_amid(pipeline, 10)
         kept, checkpoint = self.output.read_text(), json.loads(self.checkpoint.read_text())
         for name, value, said in (("seq", -1, "sources.a.seq is -1"), ("epoch", -1, "sources.a.epoch is -1"),
@@ -384,7 +385,7 @@ class Resume(Case):
         self.finish(pipeline)
 
     def test_two_runs_keep_off_one_checkpoint(self):
-        pipeline = self.write(SEVERAL.format(samples=SAMPLES, paced=", realtime: true"))
+        pipeline = self.write(SEVERAL.format(samples=self.samples, paced=", realtime: true"))
         first = start(self.command(pipeline), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             until = time.monotonic() + TIMEOUT
@@ -400,7 +401,7 @@ class Resume(Case):
             first.wait()
         lock = self.folder / "checkpoint.lock"
         self.assertTrue(lock.exists())
-        self.finish(self.write(SEVERAL.format(samples=SAMPLES, paced=", realtime: true")))
+        self.finish(self.write(SEVERAL.format(samples=self.samples, paced=", realtime: true")))
         self.assertFalse(lock.exists())
 
 

@@ -1,11 +1,14 @@
 """What the tests of training share: the handwritten digits of opencv-doc, and vectors as the cache keeps them."""
 import csv
+import os
 import pathlib
 import random
+import shutil
 import struct
 import subprocess
 import unittest
 
+import clips
 from harness import PICTURES, ROOT
 
 PIPELINE = ROOT / "pipelines/digits.yaml"
@@ -16,11 +19,21 @@ def need():
         raise unittest.SkipTest("opencv-doc is not installed")
 
 
+def link(source, path):
+    try:
+        os.link(source, path)
+    except OSError:  # on another file system
+        shutil.copyfile(source, path)
+
+
 def cut(folder):
-    """Cuts the digits into folder/digits, one folder for each class."""
+    """The digits in folder/digits, one folder for each class: cut once, into the build folder, and linked from there.
+    Files may be moved and replaced, but not written over."""
     need()
-    subprocess.run([ROOT / "tools/digits", folder / "digits"], check=True, capture_output=True)
-    return folder / "digits"
+    tool = ROOT / "tools/digits"
+    once = clips.made("digits", tool.read_text(), lambda path: subprocess.run([tool, path], check=True,
+                                                                              capture_output=True))
+    return shutil.copytree(once, folder / "digits", copy_function=link)
 
 
 def files(digits, each=500):

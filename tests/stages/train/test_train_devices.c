@@ -14,6 +14,7 @@
 #include "kernels/draw.h"
 #include "millrace/classifier.h"
 #include "millrace/status.h"
+#include "tests/support/sanitized.h"
 
 #ifdef MILLRACE_CUDA_HOST /* where a block's threads take turns */
 enum { ROWS = 700, STEPS = 6 };
@@ -183,7 +184,7 @@ static void devices_and_threads_change_no_bit(void **state) {
     (void)state;
     for (int fit = 0; fit < FITS; fit++) {
         want(fit, one);
-        for (int threads = 1; threads <= 16; threads *= 2) {
+        for (int threads = 1; threads <= 16; threads *= UNDER_TSAN(4, 2)) {
             expect_bits(fit, one, 1, threads);
             expect_bits(fit, five, 2, threads);
             expect_bits(fit, five, 5, threads);
@@ -241,7 +242,8 @@ static void fail_at_each(mr_fit_params params, const char *what, int step) {
     params.steps = 2;
     fit_well(&params, wanted);
     int failed = 0;
-    for (int at = 1; at < 400; at += step) {
+    const int most = step == 1 ? UNDER_TSAN(60, 400) : 400;
+    for (int at = 1; at < most; at += step) {
         char name[64];
         const char *const device[] = {name};
         mr_classifier *made;
