@@ -102,7 +102,8 @@ int mr_arrivals_open(mr_arrivals *arrivals, mr_ledger *ledger, const mr_identity
         arrivals->free = arrival->next;
     else if (!(arrival = mr_alloc(sizeof *arrival)))
         return mr_fail(MR_ERROR_MEMORY, "no memory for what arrives");
-    *arrival = (mr_arrival){.watcher = {.closed = note_closed}, .arrivals = arrivals, .ticket = ticket};
+    *arrival = (mr_arrival){
+        .watcher = {.closed = note_closed}, .arrivals = arrivals, .ticket = ticket, .source = frame->source};
     atomic_fetch_add(&arrivals->open, 1);
     int status = mr_ledger_arrive(ledger, frame, &arrival->watcher, receipt);
     if (status) {

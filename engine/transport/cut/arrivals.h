@@ -16,6 +16,7 @@ typedef struct mr_arrival {
     struct mr_arrival *next;
     mr_arrivals *arrivals;
     uint64_t ticket;
+    uint32_t source;
     mr_note record;
     const char *stage, *reason;
 } mr_arrival;

@@ -212,15 +212,20 @@ static void lost(void *context, uint32_t route) {
 
 /* ---- what is to be done ------------------------------------------------------------------------------------------ */
 
-/* Frames that are dropped because the run ends keep their place at the producer. If everything is stopped at once that
- * applies to all receipts that had not closed before. */
+/* Frames that are dropped because the run ends keep their place at the producer, unless that was stopped itself and
+ * waits for their outcomes. If everything is stopped at once, all receipts that had not closed before keep theirs. */
+static bool is_reported(const cut_in *in, const mr_arrival *arrival) {
+    const bool stopped = !in->refusing && mr_cut_lanes_cut_short(in->lanes, arrival->source);
+    return stopped || mr_note_settles(arrival->record, arrival->reason);
+}
+
 static void settle_closed(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
     mr_arrival *first = mr_arrivals_take(in->arrivals, in->due_ns || atomic_load(&in->closing), now_ns, wake_ns);
     bool cancelled = atomic_load(&in->instance->graph->cancelled);
     for (const mr_arrival *arrival = first; arrival; arrival = arrival->next) {
         bool known = arrival->record != MR_NOTE_NONE;
         in->progress++;
-        if (!cancelled && mr_note_settles(arrival->record, arrival->reason))
+        if (!cancelled && is_reported(in, arrival))
             mr_receiver_settle(in->receiver, arrival->ticket, known ? arrival->record : MR_NOTE_DROPPED,
                                known ? arrival->stage : in->self->id, known ? arrival->reason : "unaccounted", now_ns);
     }

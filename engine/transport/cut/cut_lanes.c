@@ -19,7 +19,8 @@ typedef struct waiting {
 /* One source. */
 typedef struct lane {
     bool comes;
-    bool ended;         /* its end is in the inlet, or on the way there */
+    bool ended;         /* its end is in the inlet, or on the way there, */
+    bool cut_short;     /* and its source was stopped */
     bool away;          /* so is, as its last item, the mark away */
     int64_t entered_ns; /* when something last was */
     waiting *first, **last;
@@ -119,6 +120,10 @@ bool mr_cut_lanes_open(const mr_cut_lanes *lanes, uint32_t source) {
     return !lanes->lane[source].ended;
 }
 
+bool mr_cut_lanes_cut_short(const mr_cut_lanes *lanes, uint32_t source) {
+    return lanes->lane[source].cut_short;
+}
+
 void mr_cut_lanes_put(mr_cut_lanes *lanes, size_t producer, mr_ordered *thing, int64_t now_ns) {
     /* That one of several processes receives nothing does not mean that the others receive nothing. */
     if (lanes->order && thing->item.kind == MR_ITEM_GAP && mr_identity_is_away(&thing->item.identity))
@@ -138,6 +143,7 @@ void mr_cut_lanes_end(mr_cut_lanes *lanes, uint32_t source, bool cut_short, int6
         mr_link_push(lanes->instance->intake.ports[0], &end, NULL); /* An end needs no room: it only comes too early. */
     lanes->ends += !lanes->lane[source].ended;
     lanes->lane[source].ended = true;
+    lanes->lane[source].cut_short |= cut_short;
 }
 
 void mr_cut_lanes_end_all(mr_cut_lanes *lanes, bool cut_short, int64_t now_ns) {

@@ -27,6 +27,8 @@ void mr_cut_lanes_destroy(mr_cut_lanes **lanes);
 /* Whether anything of a source was planned to come, and whether its end has not come yet. */
 bool mr_cut_lanes_take(const mr_cut_lanes *lanes, uint32_t source);
 bool mr_cut_lanes_open(const mr_cut_lanes *lanes, uint32_t source);
+/* Whether its end has come, and was cut short. */
+bool mr_cut_lanes_cut_short(const mr_cut_lanes *lanes, uint32_t source);
 /* A frame, with one reference and its receipt, or a mark arrived from the process of that number. Without memory to
  * hold it, it is dropped. */
 void mr_cut_lanes_put(mr_cut_lanes *lanes, size_t producer, mr_ordered *thing, int64_t now_ns);

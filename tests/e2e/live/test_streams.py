@@ -371,7 +371,9 @@ class Web(Live):
         for name in uris:
             self.assertIn("it leads to localhost, which allow_hosts does not have",
                           self.await_state(child, name, "away", "failed")["why"])
+        self.wait_until(lambda: self.rows("rest") and self.rows("part"), child)
         child.kill()
+        child.wait()
         self.assertEqual(self.rows("index"), [])
         for name in ("rest", "part"):
             self.assertLess(max(row["seq"] for row in self.rows(name)), 40)

@@ -144,13 +144,15 @@ class Resume(Case):
     def stop_after(self, pipeline, more):
         """Asks a run to end once it has written so many more lines; whether it had not ended by itself."""
         wanted, until = lines_of(self.output) + more, time.monotonic() + TIMEOUT
-        running = start([*self.command(pipeline), "--grace", "1s"], stdout=-3, stderr=-3)
+        running = start(self.command(pipeline), stdout=-3, stderr=-1, text=True)
         while running.poll() is None and lines_of(self.output) < wanted:
             self.assertLess(time.monotonic(), until)
             time.sleep(0.001)
         going = running.poll() is None
         running.terminate()
-        self.assertEqual(running.wait(TIMEOUT), 0)
+        _, told = running.communicate(timeout=TIMEOUT)
+        self.assertEqual(running.returncode, 0)
+        self.assertNotIn("a->rest (stopped)", told)  # the cut did not wait for a picture that does not come
         return going
 
     def is_complete(self):
