@@ -245,7 +245,8 @@ static void wrong_types_say_what_was_found(void **state) {
     refuses("part: 5", "f:1:7: error: stages.x.part: expected a map of x, y, found \"5\"\n");
     refuses("format: I420 5",
             "f:1:9: error: stages.x.format: expected a format such as \"I420 1280x720\", found \"I420 5\"\n");
-    refuses("path: ''", "f:1:7: error: stages.x.path: expected a path such as results.jsonl, found \"\"\n");
+    refuses("path: ''", "f:1:7: error: stages.x.path: expected a path such as results.jsonl, found \"\"\n"
+                        "    hint: it is empty: is a variable of the shell not set?\n");
 }
 
 static void ranges_are_told_with_their_unit(void **state) {

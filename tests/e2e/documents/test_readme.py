@@ -12,8 +12,8 @@ import PIL.Image
 
 from harness import MILLRACE, MODELS, PICTURES, ROOT, SAMPLES, Case, call, main, need_models
 
-README, PIPELINES, COMMAND, WRITING = (ROOT / name for name in (
-    "README.md", "pipelines/README.md", "tools/README.md", "stages/WRITING.md"))
+README, PIPELINES, TRAINING, COMMAND, WRITING = (ROOT / name for name in (
+    "README.md", "pipelines/README.md", "pipelines/TRAINING.md", "tools/README.md", "stages/WRITING.md"))
 FOLDERS = ("engine", "kernels", "pipelines", "proto", "stages", "tests", "tools")
 DOCUMENTS = {path: path.read_text()
              for path in (ROOT / "README.md", *sorted(path for name in FOLDERS
@@ -147,15 +147,15 @@ class Readme(Case):
         need_models()
         shop = self.shop()
         environment = {**os.environ, "MODELS": str(MODELS)}
-        command = re.search(r"^    build/millrace (run .* --input shop .*)$", DOCUMENTS[PIPELINES], re.M)[1]
+        command = re.search(r"^    build/millrace (run .* --input shop .*)$", DOCUMENTS[TRAINING], re.M)[1]
         words = [{"shop": shop, "shop.jsonl": self.folder / "shop.jsonl"}.get(word, word)
                  for word in shlex.split(command)]
         done = subprocess.run([MILLRACE, *map(str, words)], cwd=ROOT, capture_output=True, text=True, env=environment)
         self.assertEqual(done.returncode, 0, done.stderr)
-        (recipe,) = [text for text in blocks("python", PIPELINES) if "linalg" in text]
+        (recipe,) = [text for text in blocks("python", TRAINING) if "linalg" in text]
         done = subprocess.run([sys.executable, "-c", recipe], cwd=self.folder, capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
-        line = re.search(r"`(classify: \{input: features, weights: shop.npy.*\})`", DOCUMENTS[PIPELINES])[1]
+        line = re.search(r"`(classify: \{input: features, weights: shop.npy.*\})`", DOCUMENTS[TRAINING])[1]
         text = (ROOT / "pipelines/features.yaml").read_text().replace("input: features, features: true",
                                                                       "input: classify")
         path = self.write(text.replace("  results:", f"  {line}\n  results:"))

@@ -154,7 +154,7 @@ class Example(Case):
                 if label in "147":
                     (self.folder / "photos" / label).mkdir(parents=True, exist_ok=True)
                     shutil.copy(path, self.folder / "photos" / label)
-        (shown,) = re.findall(r"^```sh\n(build/millrace train .*?)^```$", (ROOT / "pipelines/README.md").read_text(),
+        (shown,) = re.findall(r"^```sh\n(build/millrace train .*?)^```$", (ROOT / "pipelines/TRAINING.md").read_text(),
                               flags=re.M | re.S)
         train, evaluate, run = shown.replace("\\\n", "").splitlines()
         self.assertIn("numbers of decode, preprocess, network", self.shell(train))
@@ -172,7 +172,7 @@ class Example(Case):
         (self.folder / "tools/digits").symlink_to(ROOT / "tools/digits")
         digits.need()
         out, lines = [], re.findall(r"^#     (.*)$", digits.PIPELINE.read_text(), flags=re.MULTILINE)
-        shown = re.findall(r"^```sh\n(tools/digits .*?)^```$", (ROOT / "pipelines/README.md").read_text(),
+        shown = re.findall(r"^```sh\n(tools/digits .*?)^```$", (ROOT / "pipelines/TRAINING.md").read_text(),
                            flags=re.M | re.S)
         self.assertEqual(shown, ["\n".join(lines) + "\n"])
         self.assertIn("`" + " && ".join(lines[:2]) + "`", (ROOT / "README.md").read_text())
@@ -188,7 +188,7 @@ class Example(Case):
         self.check_the_export()
 
     def check_the_export(self):
-        text = (ROOT / "pipelines/README.md").read_text()
+        text = (ROOT / "pipelines/TRAINING.md").read_text()
         (shown,) = re.findall(r"^```sh\n(build/millrace export .*?)\n```$", text, flags=re.M | re.S)
         self.assertRegex(self.shell(shown), r"largest difference from classify is .*e-0[678], of 64 pictures")
         (program,) = re.findall(r"^```python\n(import json, numpy, onnxruntime\n.*?)^```$", text, flags=re.M | re.S)
