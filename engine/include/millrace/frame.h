@@ -1,8 +1,8 @@
 /* Buffers and frames, the data that stages exchange.
  *
- * A buffer is a reference-counted block of memory; it comes from a pool or wraps foreign memory. A frame holds planes
- * in buffers, its own format, and metadata. Reference counts may be taken and dropped from any thread. Once a frame has
- * been emitted it is immutable: a stage that changes anything writes a new frame (mr_io_derive in stage.h). */
+ * A buffer is a reference-counted block of memory. It comes from a pool or wraps foreign memory. A frame has planes in
+ * buffers, a format and metadata. Any thread may take and drop references. A frame is immutable once it is emitted: a
+ * stage that changes anything must make a new frame (mr_io_derive in stage.h). */
 #ifndef MILLRACE_FRAME_H
 #define MILLRACE_FRAME_H
 
@@ -23,8 +23,8 @@ typedef struct mr_event mr_event;
 typedef struct mr_receipt mr_receipt;
 typedef struct mr_pool mr_pool;
 
-/* SHARED: host memory that other processes of this host may map. Memory received from another process is of this kind
- * too, and is read-only. */
+/* SHARED: host memory that other processes on this host can map. Memory received from another process also has this
+ * kind and is read-only. */
 typedef enum mr_memory {
     MR_MEMORY_HOST,
     MR_MEMORY_PINNED,
@@ -39,9 +39,9 @@ typedef struct mr_buffer {
     uint8_t *data;
     size_t bytes;
     mr_memory memory;
-    mr_device *device; /* of pinned and device memory; NULL for host and shared memory */
+    mr_device *device; /* for pinned and device memory; NULL for host and shared memory */
     /* private */
-    int references; /* counted by mr_buffer_ref and _unref, from any thread */
+    int references; /* changed by mr_buffer_ref and _unref, from any thread */
     mr_pool *pool;
     struct mr_buffer *next;
     void (*release)(void *context);
@@ -52,54 +52,56 @@ MR_API mr_buffer *mr_buffer_ref(mr_buffer *buffer);
 /* Drops *buffer and sets it to NULL; NULL is allowed. */
 MR_API void mr_buffer_unref(mr_buffer **buffer);
 
-/* Wraps host memory that the caller owns; `release(context)` is called once, from the thread that drops the last
- * reference. On failure (NULL, out of memory) nothing is called and the caller still owns the memory. */
+/* Wraps host memory that the caller owns. The thread that drops the last reference calls release(context), once. On
+ * failure returns NULL (out of memory) and calls nothing; the caller still owns the memory. */
 MR_API mr_buffer *mr_buffer_wrap(void *data, size_t bytes, void (*release)(void *context), void *context);
 
 /* ---- pools --------------------------------------------------------------------------------------------------- */
 
-/* A pool of up to `count` buffers of `bytes` bytes each, 64-byte aligned, allocated as they are first needed and
- * kept. It lives until mr_pool_release was called and its last buffer came back. */
+/* Creates a pool of up to `count` buffers with `bytes` bytes each, aligned to 64 bytes. The pool allocates buffers when
+ * they are first needed and keeps them. It lives until you call mr_pool_release and its last buffer has come back. */
 MR_API int mr_pool_create(mr_pool **pool, mr_device *device, mr_memory memory, size_t bytes, int count);
 MR_API void mr_pool_release(mr_pool **pool);
-/* Allocates all buffers that are not allocated yet, so that none is later. MR_ERROR_MEMORY, MR_ERROR_DEVICE: those that
- * could be allocated stay, and *made (may be NULL) is their number. */
+/* Allocates all buffers that are not allocated yet. MR_ERROR_MEMORY, MR_ERROR_DEVICE: the buffers that could be
+ * allocated stay. `made` is optional: receives their number. */
 MR_API int mr_pool_fill(mr_pool *pool, int *made);
 
-/* Takes a buffer; never blocks. MR_ERROR_AGAIN if all are in use, MR_ERROR_MEMORY. Any thread. */
+/* Takes a buffer. Never blocks. MR_ERROR_AGAIN: all are in use. MR_ERROR_MEMORY. Any thread. */
 MR_API int mr_pool_acquire(mr_pool *pool, mr_buffer **buffer);
 
-/* Buffers that can still be taken. Any thread; other threads may take some before the caller does. */
+/* The number of buffers that can still be taken. Any thread; other threads may take some before the caller does. */
 MR_API int mr_pool_free_count(const mr_pool *pool);
 MR_API size_t mr_pool_buffer_bytes(const mr_pool *pool);
 
 /* ---- media: the stream behind packets and pictures ----------------------------------------------------------- */
 
-/* Describes the stream that packets and pictures belong to: codec, time base, and for image folders the file. Shared
- * and immutable; all pointers belong to it. It holds a decoder's parameters without naming a decoder's library. */
+/* Describes the stream that packets and pictures belong to: codec, time base, and the file of an image folder. It is
+ * shared and immutable and owns what its pointers point to. It holds a decoder's parameters but does not depend on a
+ * decoder's library. */
 typedef struct mr_media {
-    int references;    /* 1 when it is created; then only mr_media_ref and _unref touch it */
-    char *path;        /* file or URL it was read from */
-    bool is_file;      /* path names a file: records say which */
-    bool still;        /* each frame is a picture by itself, not of a stream; one of a file is all of it */
-    bool live;         /* of a camera or stream: no picture is held back until packets behind it come */
-    char *label;       /* class of a labelled folder; NULL elsewhere */
-    int32_t label_index; /* position of the label among the folder's classes; -1 elsewhere */
-    void *codec;       /* the reader's own description (AVCodecParameters in stages/media) */
-    int32_t rate_num, rate_den;  /* frames a second; 0/0 unknown */
-    int64_t frames;    /* number of frames that the container announces; 0 unknown */
-    int32_t x264_build; /* of H.264 by x264: its build, which the first packet tells; 0 unknown */
+    int references;    /* 1 after creation; then only mr_media_ref and _unref may change it */
+    char *path;        /* the file or URL that was read */
+    bool is_file;      /* path names a file; records then have it */
+    bool still;        /* Each frame is an independent picture, not part of a stream. A picture from a file is the
+                          whole file. */
+    bool live;         /* From a camera or stream: no picture may be held back until later packets arrive. */
+    char *label;       /* class in a labelled folder; else NULL */
+    int32_t label_index; /* index of the label among the folder's classes; else -1 */
+    void *codec;       /* the reader's codec description (AVCodecParameters in stages/media) */
+    int32_t rate_num, rate_den;  /* frames per second; 0/0: not known */
+    int64_t frames;    /* number of frames that the container announces; 0: not known */
+    int32_t x264_build; /* H.264 from x264: the build, which the first packet states; 0: not known */
     int16_t rotation;  /* degrees clockwise for display */
     bool flip;
-    /* Selects pictures; applied when they are decoded, since packets depend on each other. */
+    /* Selects pictures. Applied after decoding, since packets depend on each other. */
     int64_t start_ns, end_ns;    /* presentation times; end 0: to the end */
-    int32_t every;     /* one of so many pictures; 0 or 1: all */
-    double fps;        /* at most so many pictures a second, by presentation time; 0: all */
-    void (*release)(struct mr_media *media); /* frees codec, path and label, and the struct */
+    int32_t every;     /* keeps every n-th picture; 0 or 1: all */
+    double fps;        /* most pictures per second, by presentation time; 0: all */
+    void (*release)(struct mr_media *media); /* must free codec, path, label and the struct */
 } mr_media;
 
-/* A decoder's parameters before the first packet, in a form that passes between processes: strings and numbers mean the
- * same as in message Codec of proto/millrace.proto. The caller that fills it in owns the pointers. */
+/* A decoder's parameters before the first packet, in a form that can pass between processes. Strings and numbers have
+ * the meaning of message Codec in proto/millrace.proto. The caller that fills it in owns the pointers. */
 typedef struct mr_codec_description {
     const char *name, *pixel; /* pixel "": not known */
     const uint8_t *extra;
@@ -108,63 +110,62 @@ typedef struct mr_codec_description {
     int32_t profile, level;
 } mr_codec_description;
 
-/* Passes a reader's own description of codecs (mr_media.codec) between processes. A source's type names it. */
+/* Passes a reader's codec description (mr_media.codec) between processes. The source's type names it. */
 typedef struct mr_media_codec {
     void (*describe)(const void *codec, mr_codec_description *description);
-    /* MR_ERROR_DATA (unknown codec, or impossible parameters), MR_ERROR_MEMORY. */
+    /* MR_ERROR_DATA: unknown codec or impossible parameters. MR_ERROR_MEMORY. */
     int (*make)(const mr_codec_description *description, void **codec);
     void (*release)(void *codec);
 } mr_media_codec;
 
-/* From one picture to the next, by the rate, but no more than a day; 0: not known. */
+/* The time between two pictures, from the rate, but at most a day. 0: not known. */
 MR_API int64_t mr_media_interval_ns(const mr_media *media);
 MR_API mr_media *mr_media_ref(mr_media *media);
 MR_API void mr_media_unref(mr_media **media);
 
 /* ---- frames -------------------------------------------------------------------------------------------------- */
 
-/* The identity of a frame. Order, joins and deduplication rest on it. */
+/* Identifies a frame. Order, joins and deduplication depend on it. */
 typedef struct mr_identity {
     uint32_t source; /* position of the source in the pipeline */
-    uint32_t epoch;  /* rises on loop, seek and reconnect */
-    uint64_t seq;    /* packets in decode order; pictures in presentation order; from 0 in each epoch */
-    uint32_t sub;    /* frames derived from one */
+    uint32_t epoch;  /* increases on loop, seek and reconnect */
+    uint64_t seq;    /* Packets: decode order. Pictures: presentation order. Starts at 0 in each epoch. */
+    uint32_t sub;    /* number among frames derived from one frame */
 } mr_identity;
 
-/* < 0, 0 or > 0 if a comes before, is, or comes after b; sources are compared last. */
+/* Returns < 0, 0 or > 0 if a comes before, equals or comes after b. Sources are compared last. */
 MR_API int mr_identity_compare(const mr_identity *a, const mr_identity *b);
-/* As text, without their source: "17, 18.2, 3 of epoch 1 and 4 more", if `all` is `count` and 4. A frame derived from
- * another has its own number behind that frame's. Cut off if `bytes` do not suffice. Returns `text`. */
+/* Writes identities without the source: "17, 18.2, 3 of epoch 1 and 4 more" if `all` is `count` and 4. The number after
+ * the dot is mr_identity.sub. The text is cut to `bytes`. Returns `text`. */
 MR_API const char *mr_identities_print(const mr_identity *frames, size_t count, uint64_t all, char *text, size_t bytes);
 
 #define MR_NO_TIME INT64_MIN
-/* Times of files, cameras and other programs are at most so far from 0, 97 years: a sum or difference of three of them
- * fits in 64 bits. */
+/* The largest distance from 0, 97 years, for times from files, cameras and other programs. A sum or difference of three
+ * such times fits in 64 bits. */
 #define MR_MOST_TIME_NS (INT64_MAX / 3)
-/* The time, or MR_NO_TIME if it is further away. */
+/* Returns the time, or MR_NO_TIME if it is outside that range. */
 MR_API int64_t mr_time_bound(int64_t time_ns);
-/* As mr_time_bound, of time_ns + count * step_ns, none of which needs to be within bounds. */
+/* Returns mr_time_bound of time_ns + count * step_ns. No argument needs to be in range. MR_NO_TIME stays MR_NO_TIME. */
 MR_API int64_t mr_time_step(int64_t time_ns, int64_t count, int64_t step_ns);
 
-/* The reason of a frame that is dropped only because the run is being ended: it is not settled, so its producer keeps
+/* The reason for a frame that is dropped only because the run is ending. The frame is not settled: its producer keeps
  * it, and a later run sends it again. */
 #define MR_REASON_STOPPED "stopped"
-/* The reason of a frame that is absorbed because it came again, from a source that was read anew, and was settled
- * before. */
+/* The reason for a frame that is absorbed because it came again and was settled before. Its source was read again. */
 #define MR_REASON_DONE_BEFORE "done before"
 
 typedef struct mr_plane {
     mr_buffer *buffer; /* the frame holds a reference */
-    uint8_t *data;     /* inside the buffer */
-    ptrdiff_t stride;  /* bytes from row to row; tensors and packets: unused */
-    size_t bytes;      /* packets and tensors: payload size; pictures: readable bytes from data on */
+    uint8_t *data;     /* points into the buffer */
+    ptrdiff_t stride;  /* bytes from row to row; not used for tensors and packets */
+    size_t bytes;      /* packets and tensors: payload size; pictures: readable bytes from `data` */
 } mr_plane;
 
-/* CORRUPT: of a packet, something of it is missing; of what is made of pictures, that these are damaged, if decode was
- * asked to mark them. HIDDEN: a packet that only other packets need, its picture is not
- * shown (an edit list). SEAM: of a packet, the stream was interrupted before it, or within it: recordings were joined,
- * or a part is missing. AWAY: of a packet, and of all that is made of its picture, but for what encode gives: not of
- * the stream, but a picture that says since when it is away. */
+/* KEY and DISPOSABLE: for packets. CORRUPT: a packet with missing data; or a frame made from damaged pictures, if
+ * decode was asked to mark them. HIDDEN: a packet that only other packets need; its picture is not shown (an edit
+ * list). SEAM: a packet before or in which the stream was interrupted, by a join of recordings or a missing part. AWAY:
+ * a packet with a picture that is not from the stream but shows since when it is away; frames made from it have the
+ * flag too, except those that encode gives. */
 enum {
     MR_FRAME_KEY = 1,
     MR_FRAME_DISPOSABLE = 2,
@@ -178,18 +179,18 @@ typedef struct mr_frame {
     mr_format format;
     mr_plane plane[MR_MAX_PLANES];
     mr_identity identity;
-    int64_t pts_ns;      /* presentation time; MR_NO_TIME unknown */
+    int64_t pts_ns;      /* presentation time; MR_NO_TIME: not known */
     int64_t dts_ns;      /* packets: decoding time */
-    int64_t duration_ns; /* 0 unknown */
-    int64_t born_ns;     /* when the source emitted it, on the pipeline's clock */
-    int64_t captured_ns; /* when its camera took it, or it arrived, as its source was asked to say: ns since 1970 (UTC);
-                            0: not known */
-    int64_t deadline_ns; /* on the same clock: no work is begun on the frame after it; 0: none */
+    int64_t duration_ns; /* 0: not known */
+    int64_t born_ns;     /* when the source emitted the frame, on the pipeline's clock */
+    int64_t captured_ns; /* Capture time from the camera, or arrival time, as the source's options choose: ns since
+                            1970 (UTC). 0: not known. */
+    int64_t deadline_ns; /* on the pipeline's clock: no work begins on the frame after it; 0: none */
     uint32_t flags;
-    mr_buffer *names;    /* what the program that sent it calls it (mr_frame_name); NULL: nothing */
-    mr_media *media;     /* may be NULL */
-    mr_result *results;  /* newest first; may be NULL */
-    mr_event *ready;     /* NULL: payload may be read. Else it may be read once the event is done */
+    mr_buffer *names;    /* Optional. Names from the program that sent the frame (mr_frame_name). */
+    mr_media *media;     /* Optional. */
+    mr_result *results;  /* Optional. Newest first. */
+    mr_event *ready;     /* NULL: the payload can be read. Else it can be read once the event is done. */
     /* private */
     mr_receipt *receipt;
     int references;
@@ -201,35 +202,35 @@ MR_API mr_frame *mr_frame_ref(mr_frame *frame);
 /* Drops *frame and sets it to NULL; NULL is allowed. */
 MR_API void mr_frame_unref(mr_frame **frame);
 
-/* The most bytes of a frame's names. */
+/* The most bytes of each name in mr_frame_names. */
 enum { MR_FRAME_ID = 255, MR_FRAME_FILE = 4095, MR_FRAME_LABEL = 255 };
-/* What the program that sent a frame calls it, the file that the picture is from, and its true class. "": none. */
+/* Names from the program that sent a frame: its id, the picture's file and the true class. "": none. */
 typedef struct mr_frame_names {
     const char *id, *file, *label;
 } mr_frame_names;
-/* Gives a frame names, in place of those it had; frames that are made of it afterwards have them, too. Characters of
- * UTF-8 are kept up to the first that is none, or that does not fit. MR_ERROR_MEMORY: the frame keeps its names. */
+/* Replaces the names of a frame. Frames made from it afterwards have the same names. Each name is cut before the first
+ * byte that is not valid UTF-8, or to its most bytes. MR_ERROR_MEMORY: the frame keeps its old names. */
 MR_API int mr_frame_name(mr_frame *frame, const mr_frame_names *names);
-/* They live as long as the frame. */
+/* Returns the given names; they live as long as the frame. */
 MR_API mr_frame_names mr_frame_given_names(const mr_frame *frame);
-/* The names that its records have: those it was given, else those of its media. NULL: none. */
+/* The names in the frame's records: the given names, else those of its media. NULL: none. */
 MR_API const char *mr_frame_id(const mr_frame *frame);
 MR_API const char *mr_frame_file(const mr_frame *frame);
 MR_API const char *mr_frame_label(const mr_frame *frame);
 
-/* The vector of a frame that `classify` takes: the newest tensor among the results that has the name `tensor`; without
- * a name (NULL) the payload if that is a vector, else the newest tensor that is one. */
+/* The vector in a frame that `classify` takes. With `tensor`, it is the newest tensor with this name among the results.
+ * With NULL, it is the payload if that is a vector, else the newest tensor that is a vector. */
 typedef struct mr_frame_vector {
-    const float *data;       /* where the payload or the result lies: it may be a device's memory */
+    const float *data;       /* in the payload or the result; may be device memory */
     size_t length;
-    const mr_buffer *buffer; /* of the payload, or of the result; NULL: in the result itself */
+    const mr_buffer *buffer; /* the buffer that holds it; NULL: the result itself holds it */
 } mr_frame_vector;
-/* MR_ERROR_NO_INPUT if the frame has none; MR_ERROR_DATA if it is not of f32. */
+/* MR_ERROR_NO_INPUT: the frame has none. MR_ERROR_DATA: its type is not f32. */
 MR_API int mr_frame_find_vector(const mr_frame *frame, const char *tensor, mr_frame_vector *found);
-/* Numbers in a tensor that is a vector, whatever its rank; 0 if it is not one or its size is not known. */
+/* The length of a tensor that is a vector, whatever its rank. 0: it is not a vector, or the size is not known. */
 MR_API size_t mr_vector_length(const mr_format *format);
 
-/* The newest result of that kind (and, if `stage` is given, of that stage); NULL if there is none. */
+/* The newest result with that kind and, if `stage` is not NULL, from that stage. NULL: there is none. */
 MR_API const mr_result *mr_frame_result(const mr_frame *frame, const mr_result_kind *kind,
                                         const char *stage);
 
