@@ -63,7 +63,7 @@ topic(nodes "a pipeline in several processes, here or on other machines" pipelin
 topic(processes "nodes that die, and nodes that others start" tools/README.md "When a process dies" "Nodes that others start")
 topic(zmq "other programs that feed a pipeline or take its results" pipelines/README.md "Other programs, over ZeroMQ")
 topic(keys "keys for sockets that leave the machine, and the audit log" tools/README.md "Keys and the audit log")
-topic(resume "going on after a crash, and when the disk is full" tools/README.md "Going on after a crash" "When the disk is full")
+topic(resume "resuming after a crash, and when the disk is full" tools/README.md "Resuming after a crash" "When the disk is full")
 topic(signals "what Ctrl-C and SIGTERM do" tools/README.md "Signals")
 topic(exit-codes "what exit codes mean" tools/README.md "Exit codes")
 topic(environment "variables of the environment" tools/README.md "Environment")
