@@ -1,4 +1,4 @@
-/* The millrace command as a function, for programs with stage types of their own (library millrace-command).
+/* The millrace command as a function, for programs with additional stage types (library millrace-command).
  *
  *     static const mr_stage_type *const types[] = {&brightness_stage, NULL};
  *
@@ -6,8 +6,8 @@
  *         return mr_main(argc, argv, types);
  *     }
  *
- * is the whole command with these types: run, check, plan, schema, inspect, list and all others. Such a program is
- * started again by `run` for each node of a pipeline with nodes, as /proc/self/exe and with arguments for mr_main. It
+ * This is the whole command with these types: run, check, plan, schema, inspect, list and all others. For a pipeline
+ * with nodes, `run` starts the program again for each node, as /proc/self/exe with arguments for mr_main. The program
  * exports the functions of these headers to plugins (plugin.h). */
 #ifndef MILLRACE_COMMAND_H
 #define MILLRACE_COMMAND_H
@@ -19,9 +19,9 @@
 extern "C" {
 #endif
 
-/* `types`, ended by NULL, are added to those that come with millrace (mr_stage_types) and live as long as the process;
- * NULL: no others. Takes signals, standard streams and limits of the process as its own. Returns the exit code
- * (sysexits.h); 70 if a type is malformed or has the name of another. Once, from the main thread. */
+/* Runs the command. `types` is optional, ends with NULL and must live as long as the process. It adds to the types that
+ * come with millrace (mr_stage_types). The call takes over the process's signals, standard streams and limits. Returns
+ * the exit code (sysexits.h); 70 if a type is malformed or its name is taken. Call it once, from the main thread. */
 MR_API int mr_main(int argc, char **argv, const mr_stage_type *const *types);
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
-/* Errors and warnings of a pipeline: all errors of a file at once, each with its place and, if there is one, the fix.
+/* Errors and warnings about a pipeline: all errors in a file at once, each with its place and, if possible, the fix.
  *
- * A list begins zeroed, is filled by one thread at a time, and owns its texts until mr_diagnostics_fini. */
+ * A list must start zeroed. Only one thread at a time may fill it. It owns its texts until mr_diagnostics_fini. */
 #ifndef MILLRACE_DIAGNOSTICS_H
 #define MILLRACE_DIAGNOSTICS_H
 
@@ -24,37 +24,37 @@ typedef struct mr_place {
 
 typedef struct mr_diagnostic {
     mr_severity severity;
-    int status;      /* negative mr_status, which decides the command's exit code */
+    int status;      /* negative mr_status; it decides the command's exit code */
     mr_place place;
     char *message;   /* one sentence, no full stop */
-    char *hint;      /* how to fix it; NULL if there is no advice */
+    char *hint;      /* Optional. How to fix it. */
 } mr_diagnostic;
 
-/* The most that are kept of one pipeline: a hostile one could have hundreds of thousands. */
+/* The most diagnostics kept for one pipeline. A hostile pipeline could cause hundreds of thousands. */
 enum { MR_DIAGNOSTICS_SHOWN = 100 };
 
-/* Grows as diagnostics are added; one thread at a time. */
+/* A growing list. One thread at a time. */
 typedef struct mr_diagnostics {
     mr_diagnostic *item;
     size_t count;
-    size_t errors;   /* number of errors found, including those that are not kept */
-    size_t more;     /* number found and not kept */
+    size_t errors;   /* number of errors, including those not kept */
+    size_t more;     /* number of diagnostics not kept */
 } mr_diagnostics;
 
-/* Adds one (printf style message); `hint` may be NULL and is copied. Returns `status`. */
+/* Adds a diagnostic (printf style message). `hint` is optional and copied. Returns `status`. */
 MR_API int mr_diagnose(mr_diagnostics *diagnostics, mr_severity severity, int status, mr_place place, const char *hint,
                        const char *format, ...) __attribute__((format(printf, 6, 7)));
-/* True if more were found than will ever be shown: further ones are only counted, without their text. */
+/* True if there are more diagnostics than will ever be shown. Further ones are only counted. */
 MR_API bool mr_diagnostics_full(const mr_diagnostics *diagnostics);
 /* Sorts by file, line and column. */
 MR_API void mr_diagnostics_sort(mr_diagnostics *diagnostics);
-/* Keeps the first `most`, errors before warnings if there is not room for both. */
+/* Keeps the first `most`. If there is not enough room, errors take precedence over warnings. */
 MR_API void mr_diagnostics_cap(mr_diagnostics *diagnostics, size_t most);
-/* The status of the first error; MR_OK if there is none. */
+/* The status of the first error. MR_OK: there is none. */
 MR_API int mr_diagnostics_status(const mr_diagnostics *diagnostics);
-/* "file:line:column: error: message" and an indented "hint: ..." line for each; then the number of those not kept. */
+/* Prints "file:line:column: error: message" and an indented "hint: ..." for each, then the number not kept. */
 MR_API void mr_diagnostics_print(const mr_diagnostics *diagnostics, FILE *stream);
-/* Frees what was added; the struct may be used again. */
+/* Frees the list; you may use the struct again. */
 MR_API void mr_diagnostics_fini(mr_diagnostics *diagnostics);
 
 #ifdef __cplusplus

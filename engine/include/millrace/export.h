@@ -1,5 +1,5 @@
-/* Marks the functions that the library exports. The library is built with hidden visibility: what a public header
- * declares with MR_API is all that a shared libmillrace, or a program that loads plugins, shows to others. */
+/* Marks the functions that the library exports. The library is built with hidden visibility. A shared libmillrace, or a
+ * program that loads plugins, exports only what a public header declares with MR_API. */
 #ifndef MILLRACE_EXPORT_H
 #define MILLRACE_EXPORT_H
 

@@ -1,25 +1,26 @@
-/* How good a classifier is: figures from the scores of rows whose class is known.
+/* Figures of merit for a classifier, from the scores of rows with known classes.
  *
- * Definitions are those of scikit-learn 1.9 (user guide, 3.4), ties and absent classes included:
- *   precision, recall, F1   of a class: tp / (tp + fp), tp / (tp + fn), 2 tp / (2 tp + fp + fn); 0 where nothing is
- *                           divided
- *   balanced accuracy       mean recall of the classes that occur
- *   ROC area                of a class against the rest, by the trapezoidal rule, equal scores together; NaN if either
+ * Definitions are those of scikit-learn 1.9 (user guide, 3.4), also for ties and absent classes:
+ *   precision, recall, F1   per class: tp / (tp + fp), tp / (tp + fn), 2 tp / (2 tp + fp + fn); 0 if the divisor is 0
+ *   balanced accuracy       mean recall over classes that occur
+ *   ROC area                one class against the rest, by the trapezoidal rule, equal scores together; NaN if either
  *                           side is empty
- *   average precision       sum over thresholds of (recall - the one before) * precision, equal scores together; NaN
- *                           if no row is of the class
+ *   average precision       sum over thresholds of (recall - previous recall) * precision, equal scores together; NaN
+ *                           if no row has the class
  *   log loss                -mean of log(p of the row's class), p held within DBL_EPSILON .. 1 - DBL_EPSILON
- * Calibration: rows in bins of equal width by the score of the first class; the error is the mean distance of a bin's
- * share of right rows from its mean score, weighted by its rows (Guo et al., On Calibration of Modern Neural Networks,
- * 2017). Their temperature T makes the log loss of softmax(logits / T) smallest.
- * Intervals: percentiles of the figure over resamples of whole groups with replacement (Efron and Tibshirani, An
- * Introduction to the Bootstrap, 1993, chapter 13), drawn from a seed: the same for the same groups. Resamples of rows
- * that are all right are all right, so a share of rows has an interval by a formula instead.
  *
- * Sums go row by row in one order, in double precision. The first class of a row is the one with the largest score, the
- * lower index if two are equal. All memory is the caller's but for work space. Any thread. Errors: MR_ERROR_MEMORY.
+ * Calibration (Guo et al., On Calibration of Modern Neural Networks, 2017): the first class's score sorts rows into
+ * bins with equal width. The error is the mean distance between a bin's share of right rows and its mean score,
+ * weighted by rows. The temperature T minimises the log loss of softmax(logits / T).
  *
- * Unstable: it is made for the command, and may change with any version (version.h). */
+ * Intervals (Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapter 13): percentiles of the figure over
+ * resamples of whole groups with replacement. A seed determines the resamples: the same groups give the same ones. If
+ * all rows are right, so are all resamples; a share of rows therefore has an interval by a formula.
+ *
+ * Sums run row by row in one order, in double precision. A row's first class has the largest score; on a tie, the lower
+ * index. The caller owns all memory except work space. Any thread. Errors: MR_ERROR_MEMORY.
+ *
+ * Unstable: made for the command; it may change with any version (version.h). */
 #ifndef MILLRACE_FIGURES_H
 #define MILLRACE_FIGURES_H
 
@@ -33,56 +34,56 @@
 extern "C" {
 #endif
 
-/* Scores of rows: rows x classes, and the class that each is of, 0 <= class < classes. */
+/* Scores, rows x classes, and the class of each row, 0 <= class < classes. */
 typedef struct mr_scored {
     size_t rows, classes;
     const double *scores;
     const int32_t *truth;
 } mr_scored;
 
-/* The first class of a row of scores. */
+/* The first class in a row of scores. */
 MR_API int32_t mr_first_class(const double *scores, size_t classes);
 
-/* counts[t * classes + p]: rows of class t whose first class is p. */
+/* counts[t * classes + p]: rows with class t and first class p. */
 MR_API void mr_confusion(const mr_scored *scored, uint64_t *counts);
 
 typedef struct mr_class_figures {
-    uint64_t rows, first, right; /* of the class; with it as their first class; both */
+    uint64_t rows, first, right; /* rows with the class; with it as first class; with both */
     double precision, recall, f1;
 } mr_class_figures;
 
 typedef struct mr_figures {
     uint64_t rows, right;
     double accuracy, balanced_accuracy;
-    double precision, recall, f1; /* means over the classes that occur, or are named by a row */
+    double precision, recall, f1; /* means over classes that occur in the rows or as a first class */
 } mr_figures;
 
-/* Figures of each class, `classes` of them, and of all, from a confusion. */
+/* Computes figures for each class, `classes` of them, and for all, from a confusion matrix. */
 MR_API void mr_figures_make(const uint64_t *confusion, size_t classes, mr_class_figures *each, mr_figures *all);
 
 MR_API double mr_log_loss(const mr_scored *scored);
 
-/* A point of the two curves of a class: rows with at least this score count as of the class. */
+/* A point on the two curves of a class: rows with at least this score count as positive. */
 typedef struct mr_curve_point {
     double threshold;
     uint64_t true_positives, false_positives;
 } mr_curve_point;
 
 typedef struct mr_curve {
-    size_t count;           /* of points, one for each distinct score, the highest first */
-    mr_curve_point *points; /* room for one a row */
+    size_t count;           /* number of points: one per distinct score, highest first */
+    mr_curve_point *points; /* room for one per row */
     uint64_t positives, negatives;
     double roc_area, average_precision;
 } mr_curve;
 
-/* The curves of one class against the rest; `points` is the caller's. */
+/* Computes the curves of class `of` against the rest. The caller owns `points`. */
 MR_API int mr_curve_make(const mr_scored *scored, int32_t of, mr_curve *curve);
 
 typedef struct mr_calibration_bin {
     uint64_t rows, right;
-    double mean_score; /* of its rows; 0 if there are none */
+    double mean_score; /* mean over the bin's rows; 0 if there are none */
 } mr_calibration_bin;
-/* Fills `count` bins; returns the expected calibration error. */
+/* Fills `count` bins. Returns the expected calibration error. */
 MR_API double mr_calibrate(const mr_scored *scored, size_t count, mr_calibration_bin *bins);
 
 /* The temperature for these logits (scored->scores), within 0.05 .. 20. */
@@ -91,18 +92,20 @@ MR_API double mr_temperature(const mr_scored *scored);
 typedef struct mr_interval {
     double low, high;
 } mr_interval;
-/* A figure of some rows: `row` names them, with repetitions. NaN: none, the resample is left out. */
+/* Computes a figure for some rows. `row` has their indexes, with repetitions. NaN: not defined; the resample is left
+ * out. */
 typedef double mr_figure_function(void *user, const size_t *row, size_t count);
-/* The interval that holds `share` (0.95) of the resamples. group[i] is that of row i, 0 <= group < groups. Percentiles
- * are interpolated linearly, as numpy.percentile does. Both ends are NaN if no resample has the figure. */
+/* Computes the interval that holds `share` (0.95) of the resamples. group[i] is the group of row i, 0 <= group <
+ * groups. Percentiles are interpolated linearly, as in numpy.percentile. Both ends are NaN if no resample has the
+ * figure. */
 MR_API int mr_bootstrap(const int32_t *group, size_t rows, size_t groups, size_t resamples, uint64_t seed,
                         double share, mr_figure_function *figure, void *user, mr_interval *interval);
 
-/* The 95% interval of a share of rows, such as the accuracy: Wilson's (Probable Inference, 1927), which stays open
- * where no row is wrong. right[i]: row i counts. Rows of a group may resemble each other, so they count as rows / D. D
- * is the variance of the share over groups by that of independent rows, at least 1 (Korn and Graubard, 1998). If all
- * rows are right, or none, or all are of one group, D is unknown and each group counts once. Both ends are NaN if there
- * are no rows. */
+/* Computes the 95% interval of a share of rows, such as the accuracy. It is Wilson's (Probable Inference, 1927), which
+ * stays open if no row is wrong. right[i]: row i counts. Rows in a group may resemble each other, so they count as rows
+ * / D. D is the share's variance over groups, divided by the variance for independent rows, and at least 1 (Korn and
+ * Graubard, 1998). If all rows are right, none is, or all are in one group, D is not known and each group counts once.
+ * Both ends are NaN if there are no rows. */
 MR_API int mr_share_interval(const int32_t *group, const bool *right, size_t rows, size_t groups,
                              mr_interval *interval);
 

@@ -73,7 +73,7 @@ MR_API int mr_pool_acquire(mr_pool *pool, mr_buffer **buffer);
 MR_API int mr_pool_free_count(const mr_pool *pool);
 MR_API size_t mr_pool_buffer_bytes(const mr_pool *pool);
 
-/* ---- media: the stream behind packets and pictures ----------------------------------------------------------- */
+/* ---- media: the stream of packets and pictures --------------------------------------------------------------- */
 
 /* Describes the stream that packets and pictures belong to: codec, time base, and the file of an image folder. It is
  * shared and immutable and owns what its pointers point to. It holds a decoder's parameters but does not depend on a

@@ -1,6 +1,6 @@
-/* The log of the library: lines such as "millrace: warning: decode: ..." on standard error, or to a function of the
- * program. Any thread may call mr_log; a line is written whole, and stays one line whatever its arguments hold. The log
- * belongs to the process, not to a pipeline. */
+/* The library's log: lines such as "millrace: warning: decode: ..." on standard error or in a function of the program.
+ * Any thread may call mr_log. A line is written whole and stays one line, whatever its arguments hold. The log belongs
+ * to the process, not to a pipeline. */
 #ifndef MILLRACE_LOG_H
 #define MILLRACE_LOG_H
 
@@ -12,23 +12,24 @@ extern "C" {
 
 typedef enum mr_log_level { MR_LOG_ERROR, MR_LOG_WARNING, MR_LOG_INFO, MR_LOG_DEBUG } mr_log_level;
 
-/* Receives one line without its newline, which is borrowed for the call. Any thread calls it, several at once. */
+/* Receives one line without a newline. The line is borrowed for the call. Several threads may call it at once. */
 typedef void mr_log_function(void *context, mr_log_level level, const char *line);
 
-/* Writes a line (printf style) if its level is wanted. */
+/* Writes a line (printf style) if its level is enabled. */
 MR_API void mr_log(mr_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Writes a line that a peer or an input can cause as often as it likes. The first five of a kind are written if each
- * differs from the one before; later ones are counted, and once a minute one line has the last text and the count.
- * Lines are of one kind if `source`, such as the id of a source or stage, and `format` are equal; `source` is not
- * printed. Information is written each time: who asks for it wants all. */
+/* Writes a line that a peer or an input can cause any number of times. The first five lines of a kind are written if
+ * each differs from the one before. Later ones are counted: once a minute, one line has the last text and the count.
+ * Lines are of one kind if `source` and `format` are equal. `source`, such as the id of a source or stage, is not
+ * printed. Lines with the level INFO or DEBUG are always written. */
 MR_API void mr_log_repeating(mr_log_level level, const char *source, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Lines above this level are left out. At first it is MR_LOG_WARNING. */
+/* Sets the level; lines above it are left out. Default: MR_LOG_WARNING. */
 MR_API void mr_log_set_level(mr_log_level level);
 MR_API mr_log_level mr_log_get_level(void);
-/* Sends lines to `function` instead of standard error; NULL restores standard error. Call it while no pipeline runs. */
+/* Sends lines to `function` instead of standard error. NULL restores standard error. Do not call it while a pipeline
+ * runs. */
 MR_API void mr_log_to(mr_log_function *function, void *context);
-/* Parses "error", "warning", "info" or "debug". MR_ERROR_USAGE if `text` is none of them. */
+/* Parses "error", "warning", "info" or "debug". MR_ERROR_USAGE: `text` is another word. */
 MR_API int mr_log_parse_level(const char *text, mr_log_level *level);
 
 #ifdef __cplusplus

@@ -361,12 +361,13 @@ struct mr_stage {
     void *flow;                  /* private */
 };
 
-/* True once the run is being stopped at once. A blocking call must then give up; interrupt callbacks check this. */
+/* True once the run is being stopped at once. For a source also true once the run was asked to end, or the source is
+ * being removed. A blocking call must then give up; interrupt callbacks check this. */
 MR_API bool mr_stage_cancelled(const mr_stage *self);
 /* For a blocking stage that waits for something outside that may never come, such as a peer or disk space. The stage
- * must call it on each turn of its wait and give up if it returns true. True once the run is being stopped at once. If
- * the wait still lasts three tenths of the grace time (mr_pipeline_params.grace_ns) after the run was asked to end, the
- * call stops the run at once. A source should not wait at all once it is asked to end. */
+ * must call it on each turn of the wait and give up if it returns true. True whenever mr_stage_cancelled is. A stage
+ * may wait for three tenths of the grace time (mr_pipeline_params.grace_ns) after the run was asked to end. If it still
+ * waits then, the call stops the run at once and returns true. */
 MR_API bool mr_stage_gives_up(const mr_stage *self);
 /* True if the stage's frames come over a reliable cut, directly or through other stages. The producing node keeps
  * frames until they are settled, so waiting loses nothing. */

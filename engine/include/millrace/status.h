@@ -1,8 +1,8 @@
 /* Status codes and their messages.
  *
- * A function of millrace that can fail returns 0 (MR_OK) or a negative mr_status. The message is written once, where
- * the failure starts, with mr_fail; callers only pass the status on. The message belongs to the calling thread and
- * stands until that thread's next mr_fail.
+ * A millrace function that can fail returns 0 (MR_OK) or a negative mr_status. Code calls mr_fail once, where the
+ * failure starts, to set the message; callers only pass the status on. The message belongs to the calling thread and
+ * stays valid until that thread's next mr_fail.
  *
  * Positive values are results, not failures: see mr_answer in stage.h. */
 #ifndef MILLRACE_STATUS_H
@@ -38,13 +38,13 @@ typedef enum mr_status {
 #undef X
 } mr_status;
 
-/* Stores the message (printf style; at most 1023 bytes, cut beyond) for this thread and returns `status`. */
+/* Stores this thread's message (printf style; cut to 1023 bytes) and returns `status`. */
 MR_API int mr_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The calling thread's last message; never NULL. Valid until the thread's next mr_fail. */
+/* The calling thread's last message; never NULL. Valid until that thread's next mr_fail. */
 MR_API const char *mr_message(void);
 
-/* A status in words, and the exit code (sysexits.h) that a command answers with it. */
+/* A status in words, and the command's exit code for it (sysexits.h). */
 MR_API const char *mr_status_words(int status);
 MR_API int mr_status_exit_code(int status);
 

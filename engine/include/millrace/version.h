@@ -1,22 +1,22 @@
-/* The version of these headers, as a text and for comparisons; mr_version() in millrace.h is that of the library.
+/* The version of these headers, as a text and for comparisons. mr_version() in millrace.h is the library's version.
  *
- * Guarantees to a program that was compiled with these headers. The soname is libmillrace.so.MAJOR.MINOR as long as
- * MAJOR is 0, and libmillrace.so.MAJOR from 1.0 on. A library of the same soname and a later version replaces an
- * earlier one; the program is not compiled again:
+ * Guarantees to a program that was compiled with these headers. The soname is libmillrace.so.MAJOR.MINOR while MAJOR is
+ * 0, and libmillrace.so.MAJOR from 1.0. A later library with the same soname can replace an earlier one without
+ * recompiling the program:
  *
- * - Functions, and values of enumerations, are only added.
+ * - Functions and enumeration values are only added.
  * - A struct that the program fills and a call takes, such as mr_pipeline_params and mr_push, grows at its end. The
- *   call is an inline function that passes the struct's size as the program was compiled (mr_pipeline_open calls
+ *   call is an inline function that passes the struct's size at compile time (mr_pipeline_open calls
  *   mr_pipeline_open_sized). Fields that the program does not know are zero, which always means the same as before they
- *   were added; so a program sets fields by name and leaves the others zero. Fields that the library does not know
- *   are refused with MR_ERROR_USAGE unless they are zero.
- * - A struct that the library fills and only points a program to, such as mr_summary and mr_plan_view, grows at its
- *   end. A program does not copy it.
- * - All others, elements of arrays and types shared by stage types and the engine (stage.h, frame.h, option.h), change
- *   only with the soname. For plugins MR_PLUGIN_ABI then rises, too (plugin.h).
+ *   were added. A program must therefore set fields by name and leave the others zero. Fields that the library does not
+ *   know must be zero; otherwise it returns MR_ERROR_USAGE.
+ * - A struct that the library fills and only points to, such as mr_summary and mr_plan_view, grows at its end. A
+ *   program must not copy it.
+ * - All others change only with the soname: array elements, and types that stage types share with the engine (stage.h,
+ *   frame.h, option.h). MR_PLUGIN_ABI (plugin.h) then increases too.
  *
- * Headers whose first comment says "Unstable" are made for the command, and promise none of this: a program that uses
- * them is compiled again with each version. No other header includes them. */
+ * Headers whose first comment has "Unstable" are made for the command and give none of these guarantees. A program that
+ * uses them must be recompiled for each version. No other header includes them. */
 #ifndef MILLRACE_VERSION_H
 #define MILLRACE_VERSION_H
 
