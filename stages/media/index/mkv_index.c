@@ -1,13 +1,12 @@
 #include "stages/media/index/mkv_index.h"
 
-#include <string.h>
-
 #include "engine/base/memory.h"
+#include "stages/media/index/gathered.h"
 
-enum { MOST_DEPTH = 16, MOST_GATHERED = 12, ID_BYTES = 4 };
+enum { MOST_DEPTH = 16, ID_BYTES = 4 };
 
 /* The end of an element without a size. */
-#define OPEN (INT64_MAX - MOST_GATHERED)
+#define OPEN (INT64_MAX - MR_MOST_GATHERED)
 
 /* The names of the RFC. */
 enum {
@@ -38,9 +37,7 @@ static const struct element {
 /* Follows elements from some offset on. */
 typedef struct element_walk {
     bool lost;                       /* looks for the next element of a segment, byte by byte */
-    uint8_t gathered[MOST_GATHERED];
-    size_t have, wanted;
-    int64_t at;                      /* of gathered[0] */
+    mr_gathered next;
     int depth;
     struct {
         uint32_t id;
@@ -81,14 +78,7 @@ bool mr_mkv_begins(const uint8_t *data, size_t bytes) {
 /* ---- walking ----------------------------------------------------------------------------------------------------- */
 
 static void begin_at(element_walk *walk, int64_t at) {
-    const int64_t past = at - walk->at;
-    if (past >= 0 && past < (int64_t)walk->have) {
-        walk->have -= (size_t)past;
-        memmove(walk->gathered, walk->gathered + past, walk->have);
-    } else
-        walk->have = 0;
-    walk->at = at;
-    walk->wanted = walk->lost ? ID_BYTES : 1;
+    mr_gathered_move(&walk->next, at, walk->lost ? ID_BYTES : 1);
 }
 
 /* libavformat looks for the next element that it knows. */
@@ -99,11 +89,11 @@ static void lose(element_walk *walk, int64_t from) {
 }
 
 static void search(element_walk *walk) {
-    if (is_of_segment((uint32_t)number(walk->gathered, ID_BYTES))) {
+    if (is_of_segment((uint32_t)number(walk->next.data, ID_BYTES))) {
         walk->lost = false;
-        begin_at(walk, walk->at);
+        begin_at(walk, walk->next.at);
     } else
-        begin_at(walk, walk->at + 1);
+        begin_at(walk, walk->next.at + 1);
 }
 
 /* In the elements around it, up to that depth. */
@@ -145,7 +135,7 @@ static void pass(mr_mkv_index *index, element_walk *walk, uint32_t id, uint64_t 
     if (!walk->depth && (id == SEGMENT || (id == CLUSTER && !known)))
         next(walk, at);
     else if (!fits || walk->depth == MOST_DEPTH)
-        lose(walk, walk->at + 1);
+        lose(walk, walk->next.at + 1);
     else if (!element)
         next(walk, at + (known ? (int64_t)size : 0));
     else {
@@ -157,41 +147,34 @@ static void pass(mr_mkv_index *index, element_walk *walk, uint32_t id, uint64_t 
 
 /* The number of its bytes, and of those of its size, are known one after the other. */
 static void read_element(mr_mkv_index *index, element_walk *walk) {
-    const uint8_t *from = walk->gathered;
+    const uint8_t *from = walk->next.data;
     const size_t id = length_of(from[0]);
     if (id > ID_BYTES) {
-        lose(walk, walk->at + 1);
+        lose(walk, walk->next.at + 1);
         return;
     }
-    if (walk->have <= id) {
-        walk->wanted = id + 1;
+    if (walk->next.have <= id) {
+        walk->next.wanted = id + 1;
         return;
     }
     const size_t size = length_of(from[id]);
     if (size > 8) {
-        lose(walk, walk->at + 1);
+        lose(walk, walk->next.at + 1);
         return;
     }
-    if (walk->have < id + size) {
-        walk->wanted = id + size;
+    if (walk->next.have < id + size) {
+        walk->next.wanted = id + size;
         return;
     }
     const uint64_t unknown = ((uint64_t)1 << 7 * size) - 1, value = number(from + id, size) & unknown;
-    pass(index, walk, (uint32_t)number(from, id), value, value != unknown, walk->at + (int64_t)(id + size));
+    pass(index, walk, (uint32_t)number(from, id), value, value != unknown, walk->next.at + (int64_t)(id + size));
 }
 
 static void follow(mr_mkv_index *index, element_walk *walk, int64_t offset, const uint8_t *data, size_t bytes) {
     while (walk->depth >= 0) {
-        const int64_t past = walk->at + (int64_t)walk->have - offset;
-        if (walk->have < walk->wanted) {
-            if (past < 0 || past >= (int64_t)bytes)
-                return;
-            const size_t lacking = walk->wanted - walk->have, there = bytes - (size_t)past;
-            const size_t count = lacking < there ? lacking : there;
-            memcpy(walk->gathered + walk->have, data + past, count);
-            walk->have += count;
-        }
-        if (walk->have < walk->wanted)
+        if (!mr_gathered_take(&walk->next, offset, data, bytes))
+            return;
+        if (!mr_gathered_full(&walk->next))
             continue;
         if (walk->lost)
             search(walk);
@@ -201,7 +184,7 @@ static void follow(mr_mkv_index *index, element_walk *walk, int64_t offset, cons
 }
 
 void mr_mkv_index_feed(mr_mkv_index *index, int64_t offset, const uint8_t *data, size_t bytes) {
-    const bool jumped = offset != index->end && offset != index->main.at;
+    const bool jumped = offset != index->end && offset != index->main.next.at;
     if (jumped && bytes >= ID_BYTES && is_of_segment((uint32_t)number(data, ID_BYTES))) {
         index->side = (element_walk){0};
         begin_at(&index->side, offset);

@@ -1,16 +1,14 @@
 #include "stages/media/index/mp4_index.h"
 
-#include <stdbool.h>
-#include <string.h>
-
 #include "engine/base/memory.h"
+#include "stages/media/index/gathered.h"
 
 /* libavformat's structures (FFmpeg 5.1, 64 bits): AVIndexEntry, MOVCtts, MOVFragmentIndexItem and one
  * MOVFragmentStreamInfo a track, with malloc's own bytes. */
 enum { ENTRY_BYTES = 24, TIME_BYTES = 8, FRAGMENT_BYTES = 48, FRAGMENT_TRACK_BYTES = 64 };
 
 /* libavformat gives up at eleven boxes in each other. */
-enum { MOST_DEPTH = 12, MOST_GATHERED = 32 };
+enum { MOST_DEPTH = 12 };
 
 #define TYPE(a, b, c, d) ((uint32_t)(a) << 24 | (uint32_t)(b) << 16 | (uint32_t)(c) << 8 | (uint32_t)(d))
 
@@ -21,10 +19,7 @@ typedef enum box_part { HEAD, FIELDS, ROWS, HANDLER, FREE, META, BYTES, LOST } b
 /* Follows boxes from some offset on. */
 typedef struct box_walk {
     box_part part;
-    size_t wanted;              /* bytes at `at` */
-    uint8_t gathered[MOST_GATHERED];
-    size_t have;
-    int64_t at;                 /* of gathered[0] */
+    mr_gathered next;
     uint32_t type;              /* of the box that is read */
     int64_t end;                /* of it */
     uint32_t rows;              /* that are left */
@@ -166,22 +161,15 @@ static bool is_claim(uint32_t type) {
 
 /* ---- walking ----------------------------------------------------------------------------------------------------- */
 
-/* The next thing begins at `at`, which may lie within the gathered bytes. */
+/* The next part begins at `at`. */
 static void go_on(box_walk *walk, box_part part, size_t wanted, int64_t at) {
-    const int64_t past = at - walk->at;
-    if (past >= 0 && past < (int64_t)walk->have) {
-        walk->have -= (size_t)past;
-        memmove(walk->gathered, walk->gathered + past, walk->have);
-    } else
-        walk->have = 0;
-    walk->at = at;
+    mr_gathered_move(&walk->next, at, wanted);
     walk->part = part;
-    walk->wanted = wanted;
 }
 
 static void begin_walk(box_walk *walk, int64_t at) {
     walk->depth = 0;
-    walk->have = 0;
+    walk->next.have = 0;
     go_on(walk, HEAD, 8, at);
 }
 
@@ -193,7 +181,7 @@ static int64_t parent_end(const box_walk *walk) {
 static void next_box(box_walk *walk, int64_t at) {
     while (walk->depth && at > parent_end(walk) - 8)
         at = walk->parent[--walk->depth].end;
-    go_on(walk, at > INT64_MAX - 2 * MOST_GATHERED ? LOST : HEAD, 8, at);
+    go_on(walk, at > INT64_MAX - 2 * MR_MOST_GATHERED ? LOST : HEAD, 8, at);
 }
 
 /* The rest of the box around is skipped. */
@@ -251,13 +239,13 @@ static void open_box(mr_mp4_index *index, box_walk *walk, int64_t at) {
 }
 
 static void read_head(mr_mp4_index *index, box_walk *walk) {
-    const uint8_t *from = walk->gathered;
+    const uint8_t *from = walk->next.data;
     uint64_t size = u32(from);
-    int64_t head = 8, most = parent_end(walk) - walk->at;
+    int64_t head = 8, most = parent_end(walk) - walk->next.at;
     walk->type = u32(from + 4);
     if (size == 1 && most >= 16) {
-        if (walk->have < 16) {
-            walk->wanted = 16;
+        if (walk->next.have < 16) {
+            walk->next.wanted = 16;
             return;
         }
         size = u64(from + 8);
@@ -268,9 +256,9 @@ static void read_head(mr_mp4_index *index, box_walk *walk) {
         leave(walk);
         return;
     }
-    walk->end = (int64_t)size < most ? walk->at + (int64_t)size : parent_end(walk);
+    walk->end = (int64_t)size < most ? walk->next.at + (int64_t)size : parent_end(walk);
     index->hidden |= walk->type == TYPE('c', 'm', 'o', 'v') || (is_entry(walk) && size > (uint64_t)most);
-    open_box(index, walk, walk->at + head);
+    open_box(index, walk, walk->next.at + head);
 }
 
 static void take_fields(mr_mp4_index *index, uint32_t type, const uint8_t *fields, uint32_t count) {
@@ -302,39 +290,39 @@ static void take_fields(mr_mp4_index *index, uint32_t type, const uint8_t *field
 
 static void read_fields(mr_mp4_index *index, box_walk *walk) {
     uint32_t count;
-    const struct table table = measured(table_of(walk->type), walk->gathered, &count);
-    const int64_t left = walk->end - walk->at - table.head;
+    const struct table table = measured(table_of(walk->type), walk->next.data, &count);
+    const int64_t left = walk->end - walk->next.at - table.head;
     const uint64_t room = left > 0 ? (uint64_t)left : 0;
-    take_fields(index, walk->type, walk->gathered, count);
+    take_fields(index, walk->type, walk->next.data, count);
     walk->rows = count;
     if (table.type == TYPE('e', 'l', 's', 't')) /* libavformat reads those that are there. */
         walk->rows = room / table.row < count ? (uint32_t)(room / table.row) : count;
     else /* Others it would take from the boxes that follow. */
-        index->hidden |= rows_bytes(&table, walk->gathered, count) > room;
+        index->hidden |= rows_bytes(&table, walk->next.data, count) > room;
     if (table.read && walk->rows)
-        go_on(walk, ROWS, table.row, walk->at + table.head);
+        go_on(walk, ROWS, table.row, walk->next.at + table.head);
     else
         next_box(walk, walk->end);
 }
 
 static void read_row(mr_mp4_index *index, box_walk *walk) {
     mp4_track *track = &index->track;
-    const uint8_t *row = walk->gathered;
+    const uint8_t *row = walk->next.data;
     const uint32_t first = u32(row), second = u32(row + 4);
     if (walk->type == TYPE('s', 't', 's', 'c'))
         track->most_per_chunk = most_of(track->most_per_chunk, second);
     else if (walk->type == TYPE('c', 't', 't', 's'))
         track->times += first <= INT32_MAX ? first : 0;
     else /* An edit without media has the time -1. */
-        track->edits += walk->wanted == 12 ? second != UINT32_MAX : u64(row + 8) != UINT64_MAX;
+        track->edits += walk->next.wanted == 12 ? second != UINT32_MAX : u64(row + 8) != UINT64_MAX;
     if (--walk->rows)
-        go_on(walk, ROWS, walk->wanted, walk->at + (int64_t)walk->wanted);
+        go_on(walk, ROWS, walk->next.wanted, walk->next.at + (int64_t)walk->next.wanted);
     else
         next_box(walk, walk->end);
 }
 
 static void read_handler(mr_mp4_index *index, box_walk *walk) {
-    const uint32_t handler = u32(walk->gathered + 8);
+    const uint32_t handler = u32(walk->next.data + 8);
     index->track.sound |= handler == TYPE('s', 'o', 'u', 'n');
     index->track.other |= handler == TYPE('v', 'i', 'd', 'e');
     next_box(walk, walk->end);
@@ -342,31 +330,31 @@ static void read_handler(mr_mp4_index *index, box_walk *walk) {
 
 /* libavformat takes "free" and "hoov" for an index if one begins in them. */
 static void read_free(mr_mp4_index *index, box_walk *walk) {
-    const uint32_t type = u32(walk->gathered + 4);
+    const uint32_t type = u32(walk->next.data + 4);
     walk->type = TYPE('m', 'o', 'o', 'v');
     if (type == TYPE('m', 'v', 'h', 'd') || type == TYPE('c', 'm', 'o', 'v'))
-        enter(index, walk, walk->at);
+        enter(index, walk, walk->next.at);
     else
         next_box(walk, walk->end);
 }
 
 /* Boxes begin at the size of the first "hdlr". */
 static void read_meta(mr_mp4_index *index, box_walk *walk) {
-    if (walk->at > walk->end - 8)
+    if (walk->next.at > walk->end - 8)
         next_box(walk, walk->end);
-    else if (u32(walk->gathered + 4) == TYPE('h', 'd', 'l', 'r'))
-        enter(index, walk, walk->at);
+    else if (u32(walk->next.data + 4) == TYPE('h', 'd', 'l', 'r'))
+        enter(index, walk, walk->next.at);
     else
-        go_on(walk, META, 8, walk->at + 4);
+        go_on(walk, META, 8, walk->next.at + 4);
 }
 
 /* libavformat takes boxes of any type behind the fields of a sample's description, whose length depends on its type. */
 static void read_byte(mr_mp4_index *index, box_walk *walk) {
-    index->hidden |= is_claim(u32(walk->gathered + 4));
-    if (walk->at > walk->end - 8)
+    index->hidden |= is_claim(u32(walk->next.data + 4));
+    if (walk->next.at > walk->end - 8)
         next_box(walk, walk->end);
     else
-        go_on(walk, BYTES, 8, walk->at + 1);
+        go_on(walk, BYTES, 8, walk->next.at + 1);
 }
 
 static void step(mr_mp4_index *index, box_walk *walk) {
@@ -399,16 +387,9 @@ static void step(mr_mp4_index *index, box_walk *walk) {
 
 static void follow(mr_mp4_index *index, box_walk *walk, int64_t offset, const uint8_t *data, size_t bytes) {
     while (walk->part != LOST && !index->hidden) {
-        const int64_t next = walk->at + (int64_t)walk->have, past = next - offset;
-        if (walk->have < walk->wanted) {
-            if (past < 0 || past >= (int64_t)bytes)
-                return;
-            const size_t lacking = walk->wanted - walk->have, there = bytes - (size_t)past;
-            const size_t count = lacking < there ? lacking : there;
-            memcpy(walk->gathered + walk->have, data + past, count);
-            walk->have += count;
-        }
-        if (walk->have >= walk->wanted)
+        if (!mr_gathered_take(&walk->next, offset, data, bytes))
+            return;
+        if (mr_gathered_full(&walk->next))
             step(index, walk);
     }
 }
@@ -421,9 +402,9 @@ static bool begins_fragment(const uint8_t *data, size_t bytes) {
 }
 
 void mr_mp4_index_feed(mr_mp4_index *index, int64_t offset, const uint8_t *data, size_t bytes) {
-    const bool jumped = index->main.part == LOST || offset > index->main.at + (int64_t)index->main.have;
+    const bool jumped = index->main.part == LOST || offset > index->main.next.at + (int64_t)index->main.next.have;
     if (jumped && begins_fragment(data, bytes) &&
-        (index->side.part == LOST || offset != index->side.at + (int64_t)index->side.have))
+        (index->side.part == LOST || offset != index->side.next.at + (int64_t)index->side.next.have))
         begin_walk(&index->side, offset);
     follow(index, &index->main, offset, data, bytes);
     follow(index, &index->side, offset, data, bytes);
