@@ -16,7 +16,8 @@ typedef struct mr_gathered {
     int64_t at;          /* offset of data[0] in the stream */
 } mr_gathered;
 
-/* The next thing begins at `at`, which may lie within the gathered bytes. */
+/* The next thing begins at `at`, and needs `wanted` bytes. If it begins within the gathered bytes, the rest of them is
+ * kept. */
 static inline void mr_gathered_move(mr_gathered *gathered, int64_t at, size_t wanted) {
     const int64_t past = at - gathered->at;
     if (past >= 0 && past < (int64_t)gathered->have) {
@@ -32,7 +33,7 @@ static inline bool mr_gathered_full(const mr_gathered *gathered) {
     return gathered->have >= gathered->wanted;
 }
 
-/* Takes the bytes that are missing from the piece at `offset`. False: it lacks the next one. */
+/* Takes missing bytes from the piece at `offset`, as far as it has them. False if it lacks the next one. */
 static inline bool mr_gathered_take(mr_gathered *gathered, int64_t offset, const uint8_t *piece, size_t bytes) {
     const int64_t past = gathered->at + (int64_t)gathered->have - offset;
     if (mr_gathered_full(gathered))
