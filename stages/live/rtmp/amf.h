@@ -14,8 +14,8 @@ typedef struct mr_amf {
     const uint8_t *at, *end;
 } mr_amf;
 
-/* Each takes the next value. False: it is of another kind, or cut off. A string is cut to fit, and all that is not
- * printable ASCII becomes "?". */
+/* Each takes the next value, if it is of that kind and not cut off; else it returns false. A string is cut
+ * to fit, and all that is not printable ASCII becomes "?". */
 bool mr_amf_string(mr_amf *amf, char *text, size_t room);
 bool mr_amf_number(mr_amf *amf, double *number);
 bool mr_amf_skip(mr_amf *amf);

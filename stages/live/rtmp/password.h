@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 /* Writes the query ("?authmod=adobe&..") that answers a refusal with that description. `nonce` is a random number.
- * False: it does not ask for a password, or not in this way, or the query does not fit. */
+ * False if it does not ask for a password, or asks in another way, or if the query does not fit. */
 bool mr_rtmp_answer(const char *description, const char *user, const char *password, uint32_t nonce, char *query,
                     size_t room);
 

@@ -2,7 +2,7 @@
  * demuxer. libavformat's own client keeps messages that a server begins and does not end without a limit; this one has
  * the bounds of chunks.h, and counts all bytes that come.
  *
- * The address is rtmp[s]://HOST[:PORT]/APP/STREAM. APP is one part of the path, or two if it has three or more parts;
+ * The address is rtmp[s]://HOST[:PORT]/APP/STREAM. APP is one part of the path, or two if the path has three or more;
  * STREAM is the rest with its query. User and password answer a server that asks for them as Adobe's do
  * ("authmod=adobe").
  *

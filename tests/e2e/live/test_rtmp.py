@@ -23,8 +23,8 @@ class Rtmp(Live):
     def setUpClass(cls):
         super().setUpClass()
         streams.need("ffmpeg")
-        made = subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc2=size=160x120:rate=25",
-                               "-frames:v", "20", "-pix_fmt", "yuv420p", "-c:v", "libx264", "-bf", "0", "-f", "flv", "-"],
+        made = subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc2=size=160x120", "-frames:v", "20",
+                               "-pix_fmt", "yuv420p", "-c:v", "libx264", "-bf", "0", "-f", "flv", "-"],
                               check=True, capture_output=True).stdout
         cls.header, *cls.pictures = rtmp_server.pictures(made)[:21]
 
