@@ -50,7 +50,8 @@ sources: {clip: {uri: nothing}}
 stages:
   decode: {input: clip, device: cpu}
   preprocess: {input: decode, fit: center-crop, crop_fraction: 0.875, mean: 127, std: 128, device: "%(device)s"}
-  features: {input: preprocess, model: "%(models)s/lite0-features.onnx", tensor: features, device: "%(device)s"%(graph)s}
+  features:
+    {input: preprocess, model: "%(models)s/lite0-features.onnx", tensor: features, device: "%(device)s"%(graph)s}
   classify: {input: features, weights: "%(models)s/lite0-head.npy", labels: "%(models)s/imagenet.txt"}
   out: {type: jsonl, input: classify, path: "-"}
 """
@@ -259,7 +260,7 @@ def read_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.error = lambda message: (print(f"tools/bench/gpu: {message}; see --help", file=sys.stderr), sys.exit(64))
     parser.add_argument("--device", default="cuda:0", help="cuda:N, or sim:0 to try the benchmarks without a GPU")
-    parser.add_argument("--built", type=pathlib.Path, help="a folder with the programs; else they are built in build/gpu")
+    parser.add_argument("--built", type=pathlib.Path, help="a folder with the programs (else they are built)")
     parser.add_argument("--data", type=pathlib.Path, default=ROOT / "build", help="a folder with clips/ and models/")
     parser.add_argument("--only", action="append", choices=list(STEPS), help="this step; may be given several times")
     parser.add_argument("--seconds", type=float, default=600, help="after which one program is ended (600)")

@@ -67,7 +67,8 @@ class Gpu(Case):
 
     def test_a_test_that_fails_and_a_program_that_is_missing(self):
         report = self.play("--only", "tests", fails="test_motion", exits=1)
-        self.assertEqual(report["tests"]["test_device"], {"ok": True, "exit": 0, "passed": 3, "failed": 0, "skipped": 0})
+        self.assertEqual(report["tests"]["test_device"],
+                         {"ok": True, "exit": 0, "passed": 3, "failed": 0, "skipped": 0})
         self.assertFalse(report["tests"]["test_motion"]["ok"])
         self.assertIn("No such file", report["tests"]["test_overlap"]["failed"])
         self.assertEqual(list(self.play("--only", "tests", fails="test_kernels", exits=1)["tests"]),
