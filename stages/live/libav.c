@@ -1,6 +1,8 @@
 /* Connections by libavformat, each with a thread of its own: libavformat resolves names and reads without regard for
  * whoever waits, and whoever waits for a stop must not wait for it. The thread ends by itself once the connection is
  * closed, and frees all that it shared with it. */
+#include "stages/live/libav.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -13,8 +15,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/base/url.h"
-#include "stages/live/address.h"
-#include "stages/live/connection.h"
+#include "stages/live/connection/address.h"
 #include "stages/live/libav_input.h"
 
 /* Packets that wait to be read: beyond that the sender, or the network, has to wait. And threads that have not ended

@@ -10,8 +10,8 @@
 
 #include "engine/base/memory.h"
 #include "engine/base/url.h"
-#include "stages/live/address.h"
-#include "stages/live/rtsp_media.h"
+#include "stages/live/connection/address.h"
+#include "stages/live/rtsp/rtsp_media.h"
 #include "stages/media/coded/alike.h"
 #include "stages/media/media_codec.h"
 #include "stages/media/media_probe.h"

@@ -11,7 +11,7 @@
 #include <libavformat/avformat.h>
 #include <stdatomic.h>
 
-#include "stages/live/connection.h"
+#include "stages/live/connection/connection.h"
 #include "stages/live/mjpeg/mjpeg.h"
 #include "stages/live/web/hls.h"
 #include "stages/live/web/hls_times.h"

@@ -17,7 +17,7 @@
 #ifndef MILLRACE_STAGES_LIVE_LIVE_H
 #define MILLRACE_STAGES_LIVE_LIVE_H
 
-#include "stages/live/connection.h"
+#include "stages/live/connection/connection.h"
 #include "stages/live/live_times.h"
 
 typedef enum mr_live_away { MR_AWAY_WAIT, MR_AWAY_END, MR_AWAY_PICTURE } mr_live_away;
