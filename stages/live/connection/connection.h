@@ -1,15 +1,14 @@
-/* A connection from a live source to a camera or server, from opening to the end. A live source (live.h) opens one after
- * the other. There are three kinds: RTSP by millrace's client (rtsp/rtsp.h), everything that libavformat opens
- * (libav.h), and cameras of this machine (v4l2.h). Each header declares a function that opens one.
+/* A connection from a live source to a camera or server, from opening to the end. A live source (live.h) opens one
+ * after the other. There are three kinds: RTSP by millrace's client (rtsp/rtsp.h), everything that libavformat opens
+ * (libav.h), and cameras of this machine (v4l2.h). Each of these headers declares the function that opens one.
  *
- * A connection is used by one thread, that of its source. Opening, reading and closing wait in poll() for their sockets
- * and for `wake`; once that is readable, opening and reading return MR_ERROR_CANCELLED within milliseconds, and closing
- * waits for nobody.
+ * Only the source's thread uses a connection. Opening, reading and closing wait in poll() for sockets and for `wake`.
+ * Once that is readable, opening and reading return MR_ERROR_CANCELLED within milliseconds, and closing does not wait.
  *
- * Errors tell if another try may help: MR_ERROR_IO (nobody there, broken off, a server that is not ready) may mend
- * itself; MR_ERROR_PERMISSION (user or password), MR_ERROR_NO_INPUT (no such stream, or no video in it), MR_ERROR_DATA
- * (not a stream that is understood), MR_ERROR_CONFIG and MR_ERROR_UNAVAILABLE (a codec or transport that is not known)
- * will probably be the same at the next try. Messages name the URL without user and password. */
+ * The error says whether another try may help. MR_ERROR_IO (no answer, a broken connection, a server that is not ready)
+ * may go away. MR_ERROR_PERMISSION (user or password), MR_ERROR_NO_INPUT (no such stream, or no video in it),
+ * MR_ERROR_DATA (a stream that is not understood), MR_ERROR_CONFIG and MR_ERROR_UNAVAILABLE (an unknown codec or
+ * transport) will probably return at the next try. Messages name the URL without user and password. */
 #ifndef MILLRACE_STAGES_LIVE_CONNECTION_CONNECTION_H
 #define MILLRACE_STAGES_LIVE_CONNECTION_CONNECTION_H
 
