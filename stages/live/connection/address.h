@@ -20,12 +20,12 @@ int64_t mr_live_now_ns(void);
  * `wake` is readable; -1 is never. Descriptors below 0 are not waited for. At most 7 of them. */
 int mr_live_wait(struct pollfd *fds, int count, int wake, int64_t until_ns);
 
-/* The addresses of a host. Names are resolved by a thread of their own, which may take longer than this call: it is
- * left to itself then; 256 such threads are the most. MR_ERROR_IO (also if the name does not exist: its server may be
- * down), MR_ERROR_CANCELLED, MR_ERROR_MEMORY. */
+/* The addresses of a host. Another thread resolves a name. If it takes longer than this call, the call returns and the
+ * thread ends later; there can be 256 such threads. MR_ERROR_IO (also if the name does not exist: the name server may
+ * be down), MR_ERROR_CANCELLED, MR_ERROR_MEMORY. */
 int mr_resolve(mr_address addresses[MR_MOST_ADDRESSES], int *count, const char *host, const char *port, int wake,
                int64_t until_ns);
-/* Whether two addresses are of the same host and, maybe, of other ports. */
+/* True if two addresses have the same host; the ports may differ. */
 bool mr_address_same_host(const mr_address *a, const mr_address *b);
 
 #endif
