@@ -148,8 +148,8 @@ static void *run(void *context) {
     return NULL;
 }
 
-/* When the program ends, libraries take down what threads of closed connections may still be using; these are given a
- * moment to end before. One that waits for a name server does not hold up the program for longer. */
+/* When the program ends, libraries free things that threads of closed connections may still use. This gives those
+ * threads a moment to end. If one waits for a name server, the program does not wait longer for it. */
 static void await_threads(void) {
     enum { MOST_WAITS = 200 };
     const struct timespec while_waiting = {.tv_nsec = 5000000};
@@ -290,7 +290,7 @@ static void await_threads_at_exit(void) {
 }
 
 /* libsrt writes its own warnings to standard error, one and more for each try; only libavformat knows the library. It
- * is started here, so that what it does at the end of the program comes after the threads have been waited for. */
+ * is started here, so that its exit handler runs after this module has waited for the threads. */
 static void start_srt(void) {
     enum { CRITICAL = 2 };
     void (*set_level)(int);

@@ -192,7 +192,8 @@ static bool may_return(const live_reader *reader, int status) {
 }
 
 /* The time to the next try doubles up to the longest, but for the first minutes stays below a tenth of the time that
- * the stream has been away, so that it is soon seen to be back. What will not mend is tried no more often than that. */
+ * the stream has been away, so that it is soon seen to be back. If another try can hardly
+ * help, the wait is the longest at once. */
 static int64_t next_delay(live_reader *reader, int status) {
     const mr_live_params *params = &reader->params;
     int64_t away = (mr_live_now_ns() - reader->away_ns) / 10, most = params->most_ns;
