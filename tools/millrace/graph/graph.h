@@ -45,7 +45,7 @@ void mr_chart_fini(mr_chart *graph);
 int mr_chart_text(const mr_chart *graph, FILE *stream);
 int mr_chart_dot(const mr_chart *graph, FILE *stream);
 
-/* A picture of this kind ("svg", "png", "pdf") that Graphviz's program dot makes. MR_ERROR_UNAVAILABLE: there is none. */
+/* A picture of this kind ("svg", "png", "pdf"), by Graphviz's dot. MR_ERROR_UNAVAILABLE: there is no dot. */
 int mr_chart_picture(const mr_chart *graph, const char *kind, FILE *stream);
 
 #endif
