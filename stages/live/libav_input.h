@@ -3,7 +3,7 @@
  * Over HTTP it gets bytes that were opened by web/web.h, or those of the segments of a playlist (web/hls.h), and opens
  * nothing itself. JPEGs over HTTP are read by our own reader (mjpeg/mjpeg.h), which takes only the bytes from it.
  *
- * What a peer sends without a picture is bounded: after params->most_bytes and MR_LIBAV_MORE bytes the connection is
+ * Bytes that a peer sends without a picture are bounded: after params->most_bytes and MR_LIBAV_MORE the connection is
  * given up, also while it is being opened. libavformat keeps such bytes in memory without a limit. */
 #ifndef MILLRACE_STAGES_LIVE_LIBAV_INPUT_H
 #define MILLRACE_STAGES_LIVE_LIBAV_INPUT_H
@@ -11,7 +11,7 @@
 #include <libavformat/avformat.h>
 #include <stdatomic.h>
 
-#include "stages/live/connection.h"
+#include "stages/live/connection/connection.h"
 #include "stages/live/mjpeg/mjpeg.h"
 #include "stages/live/web/hls.h"
 #include "stages/live/web/hls_times.h"
