@@ -72,8 +72,8 @@ stages/media/index: engine/base
 stages/media/still: engine/base
 stages/media: engine/base engine/device engine/device/cuda stages stages/media/coded stages/media/index
     stages/media/still stages/media/ts
-stages/live/mjpeg: engine/base
 stages/live/web: engine/base stages stages/media
+stages/live/mjpeg: engine/base stages/live/web
 stages/live/connection: engine/base stages/media stages/live/web
 stages/live/rtsp: engine/base stages/media stages/media/coded stages/live/connection
 stages/live: engine/base stages stages/media stages/media/coded stages/media/ts stages/live/mjpeg stages/live/web
