@@ -57,14 +57,14 @@ kernels/preprocess: engine/base engine/device engine/device/cuda kernels
 kernels/classical: engine/base engine/device/cuda kernels
 kernels/vector: engine/base engine/device/cuda kernels
 kernels/ceiling: engine/device/cuda kernels
-kernels/fit: engine/base engine/device engine/device/cuda kernels kernels/vector
+kernels/fit: engine/base kernels
 kernels/jpeg: kernels
 kernels/metrics: engine/base kernels
 stages: engine/base engine/device engine/text
 stages/model/onnx: engine/base
 stages/model: engine/base engine/device engine/device/cuda kernels/vector stages stages/model/onnx
 stages/model/export: engine/base kernels/vector stages/model stages/model/onnx
-stages/train: engine/base engine/device engine/device/open kernels kernels/fit kernels/metrics
+stages/train: engine/base engine/device kernels kernels/fit kernels/metrics
     kernels/vector stages/model
 stages/media/coded: engine/base
 stages/media/ts: engine/base
