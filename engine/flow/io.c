@@ -168,22 +168,6 @@ int mr_io_derive(mr_io *io, const mr_frame *from, mr_frame **frame) {
     return MR_OK;
 }
 
-/* Fills the frame's planes in, laid out as `format` in one block. */
-static void lay_out(const mr_format *format, mr_frame *frame, mr_buffer *buffer) {
-    if (format->payload != MR_PAYLOAD_PICTURE) {
-        frame->plane[0] = (mr_plane){.buffer = buffer, .data = buffer->data, .bytes = mr_tensor_bytes(format)};
-        return;
-    }
-    size_t offset = 0;
-    for (int i = 0; i < mr_pixel_describe(format->pixel)->planes; i++) {
-        size_t stride = mr_plane_stride(format->pixel, i, format->width);
-        size_t bytes = stride * (size_t)mr_plane_rows(format->pixel, i, format->height);
-        frame->plane[i] = (mr_plane){i ? mr_buffer_ref(buffer) : buffer, buffer->data + offset, (ptrdiff_t)stride,
-                                     bytes};
-        offset += bytes;
-    }
-}
-
 int mr_io_acquire(mr_io *io, size_t port, const mr_format *format, const mr_frame *from, mr_frame **frame) {
     size_t bytes = mr_format_bytes(format);
     if (!bytes)
@@ -200,8 +184,8 @@ int mr_io_acquire(mr_io *io, size_t port, const mr_format *format, const mr_fram
         mr_buffer_unref(&buffer);
         return status;
     }
-    made->format = *format;
-    lay_out(format, made, buffer);
+    mr_frame_place(made, format, buffer, 0, MR_ROW_ALIGNMENT);
+    mr_buffer_unref(&buffer);
     *frame = made;
     return MR_OK;
 }

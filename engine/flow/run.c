@@ -12,6 +12,7 @@
 #include "engine/flow/link/link.h"
 #include "engine/flow/turns.h"
 #include "millrace/log.h"
+#include "millrace/stage.h"
 
 /* ---- external sources -------------------------------------------------------------------------------------------- */
 
@@ -113,23 +114,28 @@ void mr_graph_release(mr_graph *graph) {
     pthread_mutex_unlock(&graph->lock);
 }
 
-/* A source that is not called any more, since the run is asked to end, cannot report so itself before it is closed. */
-static void end_report(mr_graph *graph, mr_source_report *report) {
+/* The run does not call a source again once it is asked to end, and may be over before the source is closed: this
+ * reports that it has ended, in the summary and in the audit log. */
+static void end_report(mr_instance *instance) {
+    mr_graph *graph = instance->graph;
     pthread_mutex_lock(&graph->report_lock);
-    if (report->phase && report->phase < MR_LINK_FAILED) {
-        report->phase = MR_LINK_ENDED;
-        report->since_ns = mr_clock_date_ns();
-        report->next_ns = 0;
-    }
+    mr_source_report report = graph->sources[instance->self.source].report;
     pthread_mutex_unlock(&graph->report_lock);
+    if (!report.phase || report.phase >= MR_LINK_FAILED)
+        return;
+    report.phase = MR_LINK_ENDED;
+    report.since_ns = mr_clock_date_ns();
+    report.next_ns = 0;
+    mr_stage_report(&instance->self, &report);
 }
 
 void mr_graph_instance_ended(mr_graph *graph, mr_instance *instance) {
+    const bool is_source = instance->vertex->role == MR_ROLE_SOURCE;
+    if (is_source)
+        end_report(instance);
     pthread_mutex_lock(&graph->lock);
-    if (instance->vertex->role == MR_ROLE_SOURCE) {
+    if (is_source)
         graph->sources[instance->self.source].ended = true;
-        end_report(graph, &graph->sources[instance->self.source].report);
-    }
     if (instance->opening.waits)
         mr_turns_note(graph->turns, instance->self.source, false);
     one_less(graph);

@@ -10,8 +10,8 @@
 
 #include "engine/base/memory.h"
 #include "engine/base/url.h"
-#include "stages/live/address.h"
-#include "stages/live/rtsp_media.h"
+#include "stages/live/connection/address.h"
+#include "stages/live/rtsp/rtsp_media.h"
 #include "stages/media/coded/alike.h"
 #include "stages/media/media_codec.h"
 #include "stages/media/media_probe.h"
@@ -57,7 +57,7 @@ static bool is_rtmp(const char *url) {
     return mr_url_has_scheme(url, "rtmp") || mr_url_has_scheme(url, "rtmps");
 }
 
-/* Their streams end with the connection, and what came of one then may be too little to be understood. */
+/* These streams end with the connection. If it ends early, too little may have come to be understood. */
 static bool may_be_cut_off(const char *url) {
     return mr_url_has_scheme(url, "srt") || is_rtmp(url);
 }
@@ -105,7 +105,7 @@ static int fail(mr_libav_input *input, int error, const char *step) {
         return mr_fail(MR_ERROR_IO, "%s: it was not open within %.3g s (open_timeout)", input->params->url,
                        (double)input->params->open_timeout_ns / 1e9);
     int status = status_of(input, error);
-    /* What was understood so far was cut off. */
+    /* The connection ended before enough had come to be understood. */
     if (status == MR_ERROR_DATA && input->begun)
         status = MR_ERROR_IO;
     snprintf(complaint, sizeof complaint, "%s", mr_av_complaint());
@@ -280,13 +280,13 @@ static void set_format(const mr_connection_params *params, bool is_list, AVDicti
     av_dict_set(options, "fpsprobesize", "0", 0);
 }
 
-/* What is read over HTTP may not open anything else. */
+/* A demuxer of an HTTP stream may not open anything else. */
 static int open_part(AVFormatContext *format, AVIOContext **io, const char *url, int flags, AVDictionary **options) {
     (void)format, (void)io, (void)url, (void)flags, (void)options;
     return AVERROR(EPERM);
 }
 
-/* What is read is looked at: a transport stream for packets that are missing, and others for the index of an MP4. */
+/* Looks at the bytes on their way: in a transport stream for missing packets, in others for the index of an MP4. */
 static int tap_packets(mr_libav_input *input) {
     enum { SYNC = 0x47 };
     AVIOContext *from = input->format->pb;
@@ -304,7 +304,7 @@ static int tap_packets(mr_libav_input *input) {
     return status;
 }
 
-/* What the demuxer reads; `pb` stays NULL if it opens its sockets itself. */
+/* The bytes that the demuxer reads; `pb` stays NULL if it opens its sockets itself. */
 static int give_bytes(mr_libav_input *input) {
     if (is_description(input->params->url))
         return open_description(input);
@@ -323,7 +323,7 @@ static int give_bytes(mr_libav_input *input) {
     return tap_packets(input);
 }
 
-/* The demuxer of what was opened: of `io`, of a run of segments, of a session description, or of RTP. */
+/* Opens the demuxer: of `io`, of a run of segments, of a session description, or of RTP. */
 static int open_format(mr_libav_input *input) {
     const mr_connection_params *params = input->params;
     char url[MR_URL_BYTES];
@@ -364,7 +364,7 @@ static int check_description(const mr_libav_input *input) {
                    : mr_fail(MR_ERROR_DATA, "%s: is not a session description, or has no video", url);
 }
 
-/* Whether what was read may be used. */
+/* MR_OK if the answer may be used. */
 static int check_web(void *context, AVIOContext *io) {
     mr_libav_input *input = context;
     return io && mr_web_is_address(input->params->url) ? mr_web_check(&input->web, io) : 0;

@@ -4,7 +4,7 @@
  * nothing itself. JPEGs over HTTP are read by our own reader (mjpeg/mjpeg.h), which takes only the bytes from it. RTMP
  * is our own client's (rtmp/rtmp.h), which gives it FLV.
  *
- * What a peer sends without a picture is bounded: after params->most_bytes and MR_LIBAV_MORE bytes the connection is
+ * Bytes that a peer sends without a picture are bounded: after params->most_bytes and MR_LIBAV_MORE the connection is
  * given up, also while it is being opened. libavformat keeps such bytes in memory without a limit. */
 #ifndef MILLRACE_STAGES_LIVE_LIBAV_INPUT_H
 #define MILLRACE_STAGES_LIVE_LIBAV_INPUT_H
@@ -12,7 +12,7 @@
 #include <libavformat/avformat.h>
 #include <stdatomic.h>
 
-#include "stages/live/connection.h"
+#include "stages/live/connection/connection.h"
 #include "stages/live/mjpeg/mjpeg.h"
 #include "stages/live/rtmp/rtmp.h"
 #include "stages/live/web/hls.h"
