@@ -41,7 +41,8 @@ static void fill(filled *to) {
     *to = (filled){
         .lines = {{MR_OUTCOME_DROPPED, "out", "slow", 3}, {MR_OUTCOME_ABSORBED, "every", "asked", 4}},
         .truths = {{.index = 7, .label = "cat", .frames = 5, .right = 2, .listed = 4}},
-        .shares = {{.device = "sim:0", .state = MR_DEVICE_RESERVED, .frames = 9, .busy_ns = 2500000, .cost_ns = 125000}},
+        .shares = {{.device = "sim:0", .state = MR_DEVICE_RESERVED, .frames = 9, .busy_ns = 2500000,
+                    .cost_ns = 125000}},
         .cuts = {{.id = "a->b", .frames = 11, .again = 1, .set_aside = 2, .sessions = 3, .stale = 4, .malformed = 5,
                   .rejected = 6, .refused = 7}}};
     to->sources[0] = (mr_source_summary){
