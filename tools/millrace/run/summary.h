@@ -35,8 +35,8 @@ void mr_summary_put_json(yajl_gen json, const mr_summary *summary);
 /* "accuracy" of a source, or of the sums of several. */
 void mr_accuracy_put_json(yajl_gen json, const mr_source_summary *sums);
 
-/* Reads such an object. Members that are missing are 0. Texts lie in the tree, which must live as long. MR_ERROR_MEMORY:
- * the summary is empty. */
+/* Reads such an object. Missing members are 0. Texts lie in the tree, which must live as long. MR_ERROR_MEMORY: the
+ * summary is empty. */
 int mr_summary_read(yajl_val tree, mr_summary *summary);
 void mr_summary_read_fini(mr_summary *summary);
 
