@@ -264,6 +264,9 @@ static int emit_picture(mr_stage *self, mr_io *io, const mr_frame *packet) {
     if (status)
         return status;
     frame->identity.seq = state->seq;
+    frame->geometry = mr_geometry_of(&frame->format);
+    if (packet->geometry.width) /* a picture that this pipeline has encoded */
+        frame->geometry = mr_geometry_chain(&frame->geometry, &packet->geometry);
     frame->pts_ns = state->time_ns;
     frame->dts_ns = MR_NO_TIME;
     frame->flags = (picture->key_frame ? MR_FRAME_KEY : 0) | (state->marked ? MR_FRAME_CORRUPT : 0) |

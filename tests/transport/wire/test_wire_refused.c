@@ -1,5 +1,6 @@
 /* Bytes that are no messages: damage in every part, what would take more memory than is allowed; and that reading
  * allocates nothing for a frame. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -416,6 +417,49 @@ static void test_descriptions_of_media_are_bounded_in_bytes(void **state) {
     wire_close(&f);
 }
 
+static void spoil_number(mr_geometry *geometry) {
+    geometry->x[1] = (double)NAN;
+}
+static void spoil_shift(mr_geometry *geometry) {
+    geometry->y[2] = (double)INFINITY;
+}
+static void spoil_height(mr_geometry *geometry) {
+    geometry->height = 0;
+}
+static void spoil_width(mr_geometry *geometry) {
+    geometry->width = 65537;
+}
+static void spoil_source(mr_geometry *geometry) {
+    geometry->source_width = -1;
+}
+static void spoil_source_height(mr_geometry *geometry) {
+    geometry->source_height = 0;
+}
+static void spoil_rotation(mr_geometry *geometry) {
+    geometry->rotation = 45;
+}
+
+static void test_geometries_are_possible(void **state) {
+    (void)state;
+    static void (*const spoil[])(mr_geometry *) = {spoil_number, spoil_shift,         spoil_height,  spoil_width,
+                                                   spoil_source, spoil_source_height, spoil_rotation};
+    wire_fixture f;
+    wire_open(&f, MR_COMPRESSION_NONE, false);
+    for (size_t i = 0; i < sizeof spoil / sizeof *spoil; i++) {
+        mr_frame *frame = wire_tensor(&f, MR_DTYPE_U8, 1, &(int64_t){10});
+        mr_cut_item item = {.kind = MR_CUT_FRAME, .frame = frame, .position = 1};
+        mr_cut_message came, message = {.kind = MR_MESSAGE_ITEMS, .version = MR_PROTOCOL_NEWEST, .items = {&item, 1}};
+        const mr_wire_part *parts;
+        size_t count;
+        spoil[i](&frame->geometry);
+        assert_int_equal(mr_wire_write(f.writer, &message, NOW, &parts, &count), MR_OK);
+        assert_int_equal(mr_wire_read(f.reader, parts, count, NOW, &came), MR_ERROR_PROTOCOL);
+        assert_string_equal(mr_message(), "a geometry with an impossible value");
+        mr_frame_unref(&frame);
+    }
+    wire_close(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kinds_of_results),
@@ -427,6 +471,7 @@ int main(void) {
         cmocka_unit_test(test_items_are_counted_before_they_are_made),
         cmocka_unit_test(test_names_of_frames_are_texts),
         cmocka_unit_test(test_times_are_bounded),
+        cmocka_unit_test(test_geometries_are_possible),
         cmocka_unit_test(test_descriptions_of_media_are_bounded_in_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
