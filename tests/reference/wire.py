@@ -151,13 +151,14 @@ def write_theirs():
         envelope.items.items.add(format=1, geometry=1)
     short.items.geometries.add(x=[1, 0, 0], y=[0, 1], width=4, height=3, source_width=80, source_height=70)
     given = [[sealed(welcome)], [sealed(items), packet, tensor], [damaged, packet, tensor], [sealed(items), packet],
-             [sealed(items), packet[:-1] + b"x", tensor], [sealed(many)], [sealed(formless)], [sealed(placeless)], [sealed(short)],
-             [sealed(Envelope(version=9, number=1))]]
+             [sealed(items), packet[:-1] + b"x", tensor], [sealed(many)], [sealed(formless)],
+             [sealed(placeless)], [sealed(short)], [sealed(Envelope(version=9, number=1))]]
     told = subprocess.run([program, "read"], check=True, capture_output=True, input=b"".join(map(framed, given)))
     same(told.stdout.decode().splitlines(), [
         f"kind 2 session {2 ** 63} number 0 run 77 live 1",
         "kind 4 session 8 number 3 [0 9 1/1/5/0 - frame packet pts -9223372036854775808 age 40 media a.mp4 "
-        "at 9.5,-3 of 80x70 plane 5:01..05 by features embedding tensor f32 4 2.5 by classify 7 0.5 owl] [2 0 3/0/0/0 failed]",
+        "at 9.5,-3 of 80x70 plane 5:01..05 by features embedding tensor f32 4 2.5 by classify 7 0.5 owl] "
+        "[2 0 3/0/0/0 failed]",
         "refused: an envelope whose checksum is wrong",
         "refused: 1 parts of payload, and the envelope has 2",
         "refused: a packet that is not followed by 64 zero bytes",

@@ -28,7 +28,7 @@ typedef struct mr_geometry {
 
 /* The map of a source's picture, or of one that was decoded at a reduced size. */
 MR_API mr_geometry mr_geometry_of(const mr_format *picture);
-/* The map through two steps: `first` leads to the pixels from which `next` leads on. Not known if one of them is not. */
+/* The map through two steps: `first` leads to the pixels from which `next` leads on. Not known if either is not. */
 MR_API mr_geometry mr_geometry_chain(const mr_geometry *first, const mr_geometry *next);
 /* The point in the source's picture. */
 MR_API void mr_geometry_to_source(const mr_geometry *geometry, double column, double row, double point[2]);

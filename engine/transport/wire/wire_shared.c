@@ -123,8 +123,9 @@ static bool is_same_geometry(const void *one, const void *other) {
 /* The number of a map in this message; 0 if it is not known. */
 int mr_wire_number_geometry(mr_wire_writer *writer, const mr_geometry *from, uint32_t *number) {
     *number = from->width ? mr_wire_find_shared(&writer->geometries, from, is_same_geometry) : 0;
-    return *number || !from->width ? MR_OK
-                                   : mr_wire_add_shared(&writer->geometries, from, write_geometry(writer, from), number);
+    if (*number || !from->width)
+        return MR_OK;
+    return mr_wire_add_shared(&writer->geometries, from, write_geometry(writer, from), number);
 }
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */

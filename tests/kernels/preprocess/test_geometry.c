@@ -55,8 +55,8 @@ static bool find_centroid(const float *tensor, int width, int height, double at[
 /* A region of interest cuts away at most a fifth on each side, and so nothing of the mark. */
 static mr_preprocess_params draw_params(const mr_format *format, int width, int height) {
     const int most = format->reduced ? 32 : 120;
-    mr_preprocess_params params = {.width = between(24, most), .height = between(24, most), .fit = (mr_fit)between(0, 2),
-                                   .crop_fraction = between(5, 10) / 10.0,
+    mr_preprocess_params params = {.width = between(24, most), .height = between(24, most),
+                                   .fit = (mr_fit)between(0, 2), .crop_fraction = between(5, 10) / 10.0,
                                    .interpolation = (mr_interpolation)between(0, 3), .antialias = true,
                                    .rotate = draw() % 4, .sar = draw() % 4, .gray = true, .std = {1, 1, 1},
                                    .dtype = MR_DTYPE_F32, .layout = MR_LAYOUT_NCHW};
@@ -85,8 +85,8 @@ static mr_format draw_format(void) {
 }
 
 /* By how much a centroid may be off, in pixels of the source's picture, if a pixel of the tensor covers `span` of them.
- * Filters are not exact about edges: a tenth of a pixel of the tensor, or of the picture. `nearest` takes one sample, at
- * the edge of what its pixel covers; and area, where it enlarges, one near the centre. */
+ * Filters are not exact about edges: a tenth of a pixel of the tensor, or of the picture. `nearest` takes one sample,
+ * at the edge of what its pixel covers; and area, where it enlarges, one near the centre. */
 static double tolerance(const mr_preprocess_params *params, double span) {
     const double larger = fmax(span, 1);
     if (params->interpolation == MR_NEAREST)

@@ -59,7 +59,8 @@ class Marks(Case):
             filter = "" if "interpolation" in options else "interpolation: area, "
             text += f"  p-{name}: {{type: preprocess, input: decode, order: gray, {filter}{options}}}\n"
             text += (f"  w-{name}: {{type: way, input: p-{name}}}\n"
-                     f"  r-{name}: {{type: jsonl, input: w-{name}, features: true, tensors: true, path: {name}.jsonl}}\n")
+                     f"  r-{name}: {{type: jsonl, input: w-{name}, features: true, tensors: true, "
+                     f"path: {name}.jsonl}}\n")
         self.assert_balanced(self.run_pipeline(text, rows=False))
         return {name: self.rows(name) for name in ways}
 
@@ -147,7 +148,7 @@ class Marks(Case):
             raise unittest.SkipTest(str(missing))
         assert onnxruntime
         helper, make = onnx.helper, onnx.helper.make_tensor_value_info
-        graph = helper.make_graph([helper.make_node(*node, **more) for node, more in nodes], "g",
+        graph = helper.make_graph([helper.make_node(*node) for node in nodes], "g",
                                   [make("x", onnx.TensorProto.FLOAT, ["n", 1, 40, 100])],
                                   [make(name, onnx.TensorProto.FLOAT, shape) for name, shape in outputs])
         path = self.folder / f"{outputs[0][0]}.onnx"
@@ -176,8 +177,8 @@ class Marks(Case):
 """
 
     def journey(self, nodes=""):
-        self.model([(("Relu", ["x"], ["y"]), {})], [("y", ["n", 1, 40, 100])])
-        self.model([(("GlobalAveragePool", ["x"], ["p"]), {}), (("Flatten", ["p"], ["mean"]), {})], [("mean", ["n", 1])])
+        self.model([("Relu", ["x"], ["y"])], [("y", ["n", 1, 40, 100])])
+        self.model([("GlobalAveragePool", ["x"], ["p"]), ("Flatten", ["p"], ["mean"])], [("mean", ["n", 1])])
         for orientation in range(1, 9):
             exif = Image.Exif()
             exif[0x0112] = orientation
