@@ -518,7 +518,8 @@ static bool is_skipped(const mr_decode_choices *from, const mr_frame *frame) {
 }
 
 static bool is_corrupt(const mr_frame *frame) {
-    return frame->plane[0].bytes == 0 || frame->plane[0].bytes > INT32_MAX - AV_INPUT_BUFFER_PADDING_SIZE;
+    return frame->plane[0].bytes == 0 || frame->plane[0].bytes > INT32_MAX - AV_INPUT_BUFFER_PADDING_SIZE ||
+           mr_still_would_be_wrong(frame);
 }
 
 /* True if the packet is settled without the decoder. */
