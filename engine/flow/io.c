@@ -75,6 +75,31 @@ int mr_io_await_turn(mr_io *io) {
     return first ? MR_OK : MR_ERROR_AGAIN;
 }
 
+/* What a stage's author has to change stops the run: no frame would fare better. */
+static int refuse(mr_io *io, const char *deed, const char *change) {
+    const mr_stage *self = &io->instance->self;
+    return mr_io_refuse(io, mr_fail(MR_ERROR_INTERNAL, "the stage type \"%s\" %s; its author must %s",
+                                    self->type->name, deed, change));
+}
+
+static int refuse_output(mr_io *io, size_t port) {
+    const mr_plan_vertex *vertex = io->instance->vertex;
+    char deed[160];
+    if (port >= vertex->output_count)
+        return refuse(io, "takes a buffer for an output that it does not have", "name one of its outputs");
+    snprintf(deed, sizeof deed, "takes a buffer for its output \"%.64s\", for which %s",
+             vertex->type->outputs[port].name,
+             vertex->outputs[port].shares < 0 ? "the plan has none" : "it plans to share those of its input");
+    return refuse(io, deed, vertex->outputs[port].shares < 0
+                                ? "set `buffer_bytes` of that output in negotiate"
+                                : "leave `shares` of that output at -1 in negotiate, or set `buffer_bytes`");
+}
+
+static inline bool is_planned(const mr_io *io, size_t port) {
+    const mr_plan_vertex *vertex = io->instance->vertex;
+    return port < vertex->output_count && vertex->pools[port].count > 0;
+}
+
 /* A buffer that the slot holds until its device work is done. */
 static int take(mr_io *io, size_t which, size_t bytes, mr_buffer **buffer) {
     mr_buffer *taken = NULL;
@@ -90,14 +115,18 @@ static int take(mr_io *io, size_t which, size_t bytes, mr_buffer **buffer) {
 }
 
 int mr_io_buffer(mr_io *io, size_t port, size_t bytes, mr_buffer **buffer) {
-    return take(io, port, bytes, buffer);
+    return is_planned(io, port) ? take(io, port, bytes, buffer) : refuse_output(io, port);
 }
 
 int mr_io_scratch(mr_io *io, size_t bytes, mr_buffer **buffer) {
+    if (!io->instance->vertex->scratch.bytes)
+        return refuse(io, "takes working memory that the plan does not have", "set `scratch_bytes` in negotiate");
     return take(io, io->instance->vertex->output_count + MR_SCRATCH_POOL, bytes, buffer);
 }
 
 int mr_io_results(mr_io *io, size_t bytes, mr_buffer **buffer) {
+    if (!io->instance->vertex->results.bytes)
+        return refuse(io, "takes memory for results that the plan does not have", "set `result_bytes` in negotiate");
     return take(io, io->instance->vertex->output_count + MR_RESULTS_POOL, bytes, buffer);
 }
 
@@ -106,6 +135,8 @@ int mr_io_staging(mr_io *io, size_t bytes, mr_buffer **buffer) {
 }
 
 int mr_io_pinned(mr_io *io, size_t bytes, mr_buffer **buffer) {
+    if (!io->instance->vertex->pinned.bytes)
+        return refuse(io, "takes pinned memory that the plan does not have", "set `pinned_bytes` in negotiate");
     return mr_io_take_buffer(io, io->instance->vertex->output_count + MR_PINNED_POOL, bytes, buffer);
 }
 
@@ -170,26 +201,12 @@ int mr_io_derive(mr_io *io, const mr_frame *from, mr_frame **frame) {
     return MR_OK;
 }
 
-/* Fills the frame's planes in, laid out as `format` in one block. */
-static void lay_out(const mr_format *format, mr_frame *frame, mr_buffer *buffer) {
-    if (format->payload != MR_PAYLOAD_PICTURE) {
-        frame->plane[0] = (mr_plane){.buffer = buffer, .data = buffer->data, .bytes = mr_tensor_bytes(format)};
-        return;
-    }
-    size_t offset = 0;
-    for (int i = 0; i < mr_pixel_describe(format->pixel)->planes; i++) {
-        size_t stride = mr_plane_stride(format->pixel, i, format->width);
-        size_t bytes = stride * (size_t)mr_plane_rows(format->pixel, i, format->height);
-        frame->plane[i] = (mr_plane){i ? mr_buffer_ref(buffer) : buffer, buffer->data + offset, (ptrdiff_t)stride,
-                                     bytes};
-        offset += bytes;
-    }
-}
-
 int mr_io_acquire(mr_io *io, size_t port, const mr_format *format, const mr_frame *from, mr_frame **frame) {
     size_t bytes = mr_format_bytes(format);
     if (!bytes)
         return mr_fail(MR_ERROR_INTERNAL, "%s asks for a frame of unknown size", io->instance->self.id);
+    if (!is_planned(io, port))
+        return refuse_output(io, port);
     mr_buffer *buffer = NULL;
     mr_frame *made = NULL;
     /* Work that writes it may be under way when the call fails and its frame is released. */
@@ -202,8 +219,8 @@ int mr_io_acquire(mr_io *io, size_t port, const mr_format *format, const mr_fram
         mr_buffer_unref(&buffer);
         return status;
     }
-    made->format = *format;
-    lay_out(format, made, buffer);
+    mr_frame_place(made, format, buffer, 0, MR_ROW_ALIGNMENT);
+    mr_buffer_unref(&buffer);
     *frame = made;
     return MR_OK;
 }
@@ -268,8 +285,23 @@ int mr_io_add_like(mr_io *io, mr_frame *frame, const mr_result *from, mr_result 
     return MR_OK;
 }
 
+/* Whether frames may leave with the buffers of their input. */
+static inline bool may_share(const mr_plan_vertex *vertex) {
+    for (size_t i = 0; i < vertex->output_count; i++)
+        if (vertex->outputs[i].shares >= 0)
+            return true;
+    return vertex->role != MR_ROLE_STAGE;
+}
+
+static int refuse_sharing(mr_io *io) {
+    return refuse(io, "passes on the buffers of its input, which the plan does not know",
+                  "set `shares` of the output in negotiate");
+}
+
 int mr_io_share(mr_io *io, const mr_frame *from, mr_frame **frame) {
     mr_frame *made = NULL;
+    if (from->plane[0].buffer && !may_share(io->instance->vertex))
+        return refuse_sharing(io);
     int status = mr_io_derive(io, from, &made);
     if (status)
         return status;
@@ -336,6 +368,8 @@ mr_frame *mr_io_take(mr_io *io, size_t index) {
 }
 
 int mr_io_forward(mr_io *io, size_t index) {
+    if (!may_share(io->instance->vertex))
+        return refuse_sharing(io);
     bool made = io->slot->staged;
     uint32_t source = io->slot->sources[index];
     return emit(io, 0, mr_io_take(io, index), source, made);

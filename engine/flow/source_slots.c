@@ -129,14 +129,14 @@ static const char *keep_label(void *context, const char *label) {
 }
 
 /* With the lock. */
-static void account_of(mr_source_slots *slots, uint32_t source, mr_account *account) {
+static void account_of(mr_source_slots *slots, uint32_t source, mr_source_summary *account) {
     mr_source_account(slots->run, source, !mr_wiring_source(slots->wiring, source), account);
     account->stay.leaving = slots->slot[source].phase == LEAVING;
-    for (size_t i = 0; i < account->row.truth_count; i++)
-        account->row.truths[i].label = keep_label(slots, account->row.truths[i].label);
+    for (size_t i = 0; i < account->truth_count; i++)
+        account->truths[i].label = keep_label(slots, account->truths[i].label);
 }
 
-bool mr_source_slot_account(mr_source_slots *slots, uint32_t source, mr_account *account) {
+bool mr_source_slot_account(mr_source_slots *slots, uint32_t source, mr_source_summary *account) {
     mr_sources_lock(slots->run->sources);
     bool there = slots->slot[source].phase != VACANT;
     if (there)
@@ -149,7 +149,7 @@ bool mr_source_slot_is_vacant(const mr_source_slots *slots, uint32_t source) {
     return slots->slot[source].phase == VACANT;
 }
 
-bool mr_source_retired_account(mr_source_slots *slots, size_t index, mr_account *account) {
+bool mr_source_retired_account(mr_source_slots *slots, size_t index, mr_source_summary *account) {
     mr_sources_lock(slots->run->sources);
     bool there = slots->retired && index < mr_retired_count(slots->retired) &&
                  mr_retired_copy(slots->retired, index, account);
@@ -163,10 +163,10 @@ uint64_t mr_source_slots_unaccounted(const mr_source_slots *slots) {
 
 /* The account goes to those who have left, and the slot begins a new one. With the lock. */
 static void close_account(mr_source_slots *slots, uint32_t source) {
-    mr_account account;
+    mr_source_summary account;
     account_of(slots, source, &account);
     account.stay.leaving = false;
-    account.stay.removed = account.row.ended = true;
+    account.stay.removed = account.ended = true;
     mr_retired_add(slots->retired, &account);
     mr_source_renew(slots->run, source);
     mr_spec_destroy(&slots->slot[source].spec);

@@ -52,13 +52,13 @@ int mr_source_options(mr_source_slots *slots, const char *id, mr_arena *arena, m
 
 /* What became of a source so far; false: no source has the slot. The row owns its lists and its message
  * (mr_row_fini). */
-bool mr_source_slot_account(mr_source_slots *slots, uint32_t source, mr_account *account);
+bool mr_source_slot_account(mr_source_slots *slots, uint32_t source, mr_source_summary *account);
 /* No source has the slot. With the lock of sources.h. */
 bool mr_source_slot_is_vacant(const mr_source_slots *slots, uint32_t source);
 /* Frames of sources that were removed, and that were not accounted for. */
 uint64_t mr_source_slots_unaccounted(const mr_source_slots *slots);
 /* Copies the account of a source that was removed, the first of them first; false: there are no more, or no memory. */
-bool mr_source_retired_account(mr_source_slots *slots, size_t index, mr_account *account);
+bool mr_source_retired_account(mr_source_slots *slots, size_t index, mr_source_summary *account);
 
 /* A frame of an external source, which has that id (the plan's pointer); takes the frame's reference on success only.
  * MR_ERROR_AGAIN: no room after that time. MR_ERROR_CANCELLED. */

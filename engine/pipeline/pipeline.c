@@ -210,28 +210,20 @@ static int wrap(mr_frame *frame, const mr_push *push) {
     return MR_OK;
 }
 
-static void copy_rows(uint8_t *to, size_t to_stride, const uint8_t *from, ptrdiff_t from_stride, size_t bytes,
-                      size_t rows) {
-    for (size_t row = 0; row < rows; row++)
-        memcpy(to + row * to_stride, from + (ptrdiff_t)row * from_stride, bytes);
-}
-
 static int copy(mr_frame *frame, const mr_push *push) {
-    bool picture = push->format.payload == MR_PAYLOAD_PICTURE;
-    int planes = picture ? mr_pixel_describe(push->format.pixel)->planes : 1;
-    for (int i = 0; i < planes; i++) {
-        size_t rows = picture ? (size_t)mr_plane_rows(push->format.pixel, i, push->format.height) : 1;
-        size_t bytes = picture ? mr_plane_row_bytes(push->format.pixel, i, push->format.width)
-                               : mr_tensor_bytes(&push->format);
-        uint8_t *data = mr_alloc(rows * bytes);
-        mr_buffer *buffer = data ? mr_buffer_wrap(data, rows * bytes, mr_free, data) : NULL;
-        if (!buffer) {
-            mr_free(data);
-            return mr_fail(MR_ERROR_MEMORY, "no memory for a pushed frame");
-        }
-        copy_rows(data, bytes, push->data[i], push->stride[i], bytes, rows);
-        frame->plane[i] = (mr_plane){buffer, data, (ptrdiff_t)bytes, rows * bytes};
+    const size_t bytes = mr_packed_bytes(&push->format);
+    uint8_t *data = mr_alloc(bytes);
+    mr_buffer *buffer = data ? mr_buffer_wrap(data, bytes, mr_free, data) : NULL;
+    mr_frame given = {.format = push->format};
+    if (!buffer) {
+        mr_free(data);
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a pushed frame");
     }
+    for (int i = 0; i < MR_MAX_PLANES; i++)
+        given.plane[i] = (mr_plane){.data = (uint8_t *)(uintptr_t)push->data[i], .stride = push->stride[i]};
+    mr_frame_pack(&given, data);
+    mr_frame_place(frame, &push->format, buffer, 0, 1);
+    mr_buffer_unref(&buffer);
     return MR_OK;
 }
 

@@ -115,10 +115,7 @@ static void mark_sources(const mr_plan *plan, bool *come) {
 }
 
 /* Takes the account over. */
-static void add_source(mr_summary *summary, const mr_account *account) {
-    const mr_source_summary *source = &account->row;
-    if (summary->stays)
-        summary->stays[summary->source_count] = account->stay;
+static void add_source(mr_summary *summary, const mr_source_summary *source) {
     summary->sources[summary->source_count++] = *source;
     summary->in += source->in;
     summary->delivered += source->delivered;
@@ -174,7 +171,7 @@ static void summarize_run(const mr_graph *graph, mr_summary *summary) {
 
 static void summarize_sources(const mr_graph *graph, const bool *come, mr_summary *summary) {
     for (uint32_t s = 0; s < graph->run.plan->source_count; s++) {
-        mr_account account;
+        mr_source_summary account;
         if (come[s] && mr_source_slot_account(graph->slots, s, &account))
             add_source(summary, &account);
     }
@@ -182,7 +179,7 @@ static void summarize_sources(const mr_graph *graph, const bool *come, mr_summar
 
 /* Sources that were removed, the first of them first. */
 static void summarize_retired(const mr_graph *graph, size_t room, mr_summary *summary) {
-    mr_account account;
+    mr_source_summary account;
     for (size_t i = 0; summary->source_count < room && mr_source_retired_account(graph->slots, i, &account); i++)
         add_source(summary, &account);
 }
@@ -251,7 +248,6 @@ static mr_summary *create(const mr_plan *plan, size_t sources) {
     made->balanced = true;
     made->most_sources = plan->spec->most_sources;
     made->sources = mr_calloc(sources + 1, sizeof *made->sources);
-    made->stays = mr_plan_changes(plan) ? mr_calloc(sources + 1, sizeof *made->stays) : NULL;
     made->stages = mr_calloc(plan->vertex_count + 1, sizeof *made->stages);
     made->cuts = mr_calloc(2 * plan->cut_count + 1, sizeof *made->cuts);
     made->devices = mr_calloc(plan->device_count, sizeof *made->devices);
@@ -259,8 +255,7 @@ static mr_summary *create(const mr_plan *plan, size_t sources) {
     for (size_t v = 0; v < plan->vertex_count && made->forced; v++)
         if (plan->vertices[v].forced)
             made->forced[made->forced_count++] = (mr_forced_summary){plan->vertices[v].id, plan->vertices[v].note};
-    if (!made->sources || (mr_plan_changes(plan) && !made->stays) || !made->stages || !made->cuts || !made->devices ||
-        !made->forced)
+    if (!made->sources || !made->stages || !made->cuts || !made->devices || !made->forced)
         mr_summary_destroy(&made);
     return made;
 }
@@ -346,7 +341,6 @@ void mr_summary_destroy(mr_summary **summary) {
     for (size_t s = 0; s < (*summary)->source_count; s++)
         mr_row_fini(&(*summary)->sources[s]);
     mr_free((*summary)->sources);
-    mr_free((*summary)->stays);
     for (size_t v = 0; v < (*summary)->stage_count; v++)
         mr_free((*summary)->stages[v].shares);
     mr_free((*summary)->stages);

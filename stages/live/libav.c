@@ -1,6 +1,8 @@
 /* Connections by libavformat, each with a thread of its own: libavformat resolves names and reads without regard for
  * whoever waits, and whoever waits for a stop must not wait for it. The thread ends by itself once the connection is
  * closed, and frees all that it shared with it. */
+#include "stages/live/libav.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -13,8 +15,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/base/url.h"
-#include "stages/live/address.h"
-#include "stages/live/connection.h"
+#include "stages/live/connection/address.h"
 #include "stages/live/libav_input.h"
 
 /* Packets that wait to be read: beyond that the sender, or the network, has to wait. And threads that have not ended
@@ -147,8 +148,8 @@ static void *run(void *context) {
     return NULL;
 }
 
-/* When the program ends, libraries take down what threads of closed connections may still be using; these are given a
- * moment to end before. One that waits for a name server does not hold up the program for longer. */
+/* When the program ends, libraries free things that threads of closed connections may still use. This gives those
+ * threads a moment to end. If one waits for a name server, the program does not wait longer for it. */
 static void await_threads(void) {
     enum { MOST_WAITS = 200 };
     const struct timespec while_waiting = {.tv_nsec = 5000000};
@@ -289,7 +290,7 @@ static void await_threads_at_exit(void) {
 }
 
 /* libsrt writes its own warnings to standard error, one and more for each try; only libavformat knows the library. It
- * is started here, so that what it does at the end of the program comes after the threads have been waited for. */
+ * is started here, so that its exit handler runs after this module has waited for the threads. */
 static void start_srt(void) {
     enum { CRITICAL = 2 };
     void (*set_level)(int);

@@ -12,8 +12,11 @@
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
 #include "engine/base/url.h"
-#include "stages/live/address.h"
+#include "stages/live/connection/address.h"
+#include "stages/live/libav.h"
 #include "stages/live/live_open.h"
+#include "stages/live/rtsp/rtsp.h"
+#include "stages/live/v4l2.h"
 #include "stages/live/web/web.h"
 #include "stages/media/notice.h"
 #include "stages/media/coded/picture_times.h"
@@ -189,7 +192,8 @@ static bool may_return(const live_reader *reader, int status) {
 }
 
 /* The time to the next try doubles up to the longest, but for the first minutes stays below a tenth of the time that
- * the stream has been away, so that it is soon seen to be back. What will not mend is tried no more often than that. */
+ * the stream has been away, so that it is soon seen to be back. If another try can hardly
+ * help, the wait is the longest at once. */
 static int64_t next_delay(live_reader *reader, int status) {
     const mr_live_params *params = &reader->params;
     int64_t away = (mr_live_now_ns() - reader->away_ns) / 10, most = params->most_ns;

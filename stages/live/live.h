@@ -13,11 +13,11 @@
  * until the next connection's first packet: an epoch of their own. Connections are opened by another thread then.
  *
  * A packet behind a gap is MR_FRAME_SEAM, and one that lacks a part MR_FRAME_CORRUPT: `decode` finds the pictures that
- * are made of what is missing. One thread, but for mr_live_wake. */
+ * depend on the missing ones. One thread, but for mr_live_wake. */
 #ifndef MILLRACE_STAGES_LIVE_LIVE_H
 #define MILLRACE_STAGES_LIVE_LIVE_H
 
-#include "stages/live/connection.h"
+#include "stages/live/connection/connection.h"
 #include "stages/live/live_times.h"
 
 typedef enum mr_live_away { MR_AWAY_WAIT, MR_AWAY_END, MR_AWAY_PICTURE } mr_live_away;

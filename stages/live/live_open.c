@@ -8,7 +8,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
-#include "stages/live/address.h"
+#include "stages/live/connection/address.h"
 
 struct mr_live_opening {
     mr_connect_function *open;

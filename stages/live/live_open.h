@@ -2,7 +2,7 @@
 #ifndef MILLRACE_STAGES_LIVE_LIVE_OPEN_H
 #define MILLRACE_STAGES_LIVE_LIVE_OPEN_H
 
-#include "stages/live/connection.h"
+#include "stages/live/connection/connection.h"
 
 typedef int mr_connect_function(mr_connection **connection, const mr_connection_params *params);
 

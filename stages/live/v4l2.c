@@ -5,6 +5,8 @@
  * a packet, closes the device. They are copied if too few buffers would be left to the driver, if rows are padded, or
  * if there is no room behind them for the zeros that FFmpeg's readers need; compressed pictures, which are small,
  * always. */
+#include "stages/live/v4l2.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <libavcodec/codec_par.h>
@@ -19,8 +21,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
-#include "stages/live/address.h"
-#include "stages/live/connection.h"
+#include "stages/live/connection/address.h"
 #include "stages/media/media_codec.h"
 #include "stages/media/media_probe.h"
 #include "stages/media/coded/nal.h"

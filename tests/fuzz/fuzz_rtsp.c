@@ -9,10 +9,10 @@
 
 #include "millrace/frame.h"
 #include "millrace/status.h"
-#include "stages/live/depacketize.h"
-#include "stages/live/rtcp.h"
-#include "stages/live/rtsp_message.h"
-#include "stages/live/sdp.h"
+#include "stages/live/rtsp/depacketize.h"
+#include "stages/live/rtsp/rtcp.h"
+#include "stages/live/rtsp/rtsp_message.h"
+#include "stages/live/rtsp/sdp.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

@@ -58,14 +58,14 @@ kernels/preprocess: engine/base engine/device engine/device/cuda kernels
 kernels/classical: engine/base engine/device/cuda kernels
 kernels/vector: engine/base engine/device/cuda kernels
 kernels/ceiling: engine/device/cuda kernels
-kernels/fit: engine/base engine/device engine/device/cuda kernels kernels/vector
+kernels/fit: engine/base kernels
 kernels/jpeg: kernels
 kernels/metrics: engine/base kernels
 stages: engine/base engine/device engine/text
 stages/model/onnx: engine/base
 stages/model: engine/base engine/device engine/device/cuda kernels/vector stages stages/model/onnx
 stages/model/export: engine/base kernels/vector stages/model stages/model/onnx
-stages/train: engine/base engine/device engine/device/open kernels kernels/fit kernels/metrics
+stages/train: engine/base engine/device kernels kernels/fit kernels/metrics
     kernels/vector stages/model
 stages/media/coded: engine/base
 stages/media/ts: engine/base
@@ -73,9 +73,13 @@ stages/media/index: engine/base
 stages/media/still: engine/base
 stages/media: engine/base engine/device engine/device/cuda stages stages/media/coded stages/media/index
     stages/media/still stages/media/ts
-stages/live/mjpeg: engine/base
 stages/live/web: engine/base stages stages/media
-stages/live: engine/base stages stages/media stages/media/coded stages/media/ts stages/live/mjpeg stages/live/web
+stages/live/mjpeg: engine/base stages/live/web
+stages/live/rtmp: engine/base
+stages/live/connection: engine/base stages/media stages/live/web
+stages/live/rtsp: engine/base stages/media stages/media/coded stages/live/connection
+stages/live: engine/base stages stages/media stages/media/coded stages/media/ts stages/live/mjpeg stages/live/rtmp
+    stages/live/web stages/live/connection stages/live/rtsp
 stages/source: engine/base stages stages/media stages/live
 stages/decode: engine/base engine/data engine/device engine/device/open engine/device/probe engine/device/cuda
     kernels/jpeg stages stages/media stages/media/coded stages/media/still

@@ -30,8 +30,8 @@
 #include "engine/base/thread.h"
 #include "millrace/frame.h"
 #include "millrace/status.h"
-#include "stages/live/address.h"
-#include "stages/live/connection.h"
+#include "stages/live/connection/address.h"
+#include "stages/live/rtsp/rtsp.h"
 #include "stages/media/coded/recovery.h"
 
 typedef struct reading {

@@ -1,29 +1,20 @@
-"""Everything that only a machine with a GPU can tell: builds with CUDA, runs the tests that need a GPU, then
-benchmarks, NVDEC, profiler, sanitizers and ONNX Runtime's CUDA provider, first what is worth most, and prints one JSON
-object with all figures beside what they should be. Progress is told on standard error. Nothing is installed; only
---pack fetches (from PyPI). tools/bench/README.md has the page of figures, which this fills.
+"""Runs everything that needs a machine with a GPU, the most important first: tests, benchmarks, NVDEC, ONNX Runtime on
+CUDA, and the sanitizers. Prints one JSON object: {step: {name: result}}.
 
-    tools/bench/gpu                              builds in build/gpu, then does all of it on cuda:0
-    tools/bench/gpu --only tests --only memcheck
+    tools/bench/gpu                              builds in build/gpu, then runs all steps on cuda:0
+    tools/bench/gpu --built build --only tests --only memcheck
     tools/bench/gpu --budget 540 --json r.json --resume
-                                                 as much of it as can be done in 540 seconds; the same command again
-                                                 goes on where that ended. r.json is whole at any time, r.log has all
-                                                 output, r-card.json what plan --assume cuda:1xr-card.json expects
-                                                 rates from
-    tools/bench/gpu --pack FOLDER                builds, and writes all that is needed on a machine with a driver and
-                                                 Python 3.11 or later, but without network or toolkit, in pieces of at
-                                                 most 55 MiB
-    tar xf PIECE; python3 FOLDER/gpu.py --resume --json r.json
-                                                 there, after each piece: does what the pieces so far allow. The first
-                                                 is enough for tests and benchmarks
-    tools/bench/gpu --fill r.json                writes the page of figures from a report
+                                                 keeps results in r.json and stops after 540 seconds. The same command
+                                                 again runs only what r.json lacks. r-card.json beside it has the
+                                                 card's figures for plan --assume cuda:1xr-card.json
+    tools/bench/gpu --pack FOLDER                builds, and writes what a machine without network and toolkit needs
+                                                 into FOLDER, in pieces; see gpu_pack.py
     tools/bench/gpu --built build --device sim:0 --only benchmarks --quick
-                                                 as much as can be tried without a GPU
+                                                 tries it without a GPU
 
-Exit status: 0 all is as it should be, 1 something is not, 64 wrong arguments, 69 there is no GPU, which is found out
-first, or nothing to build with, 75 something is left: time or pieces are missing."""
+Exit status: 0 all passed and every goal was reached, 1 something was not, 64 wrong arguments, 69 there is no GPU,
+75 time is up and something is left."""
 import argparse
-import ctypes
 import json
 import os
 import pathlib
@@ -32,283 +23,314 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
-import gpu_card
 import gpu_pack
-import gpu_page
-import gpu_steps
-from gpu_judge import judge
-from gpu_libraries import opened, search_path
-from gpu_report import WRONG_ARGUMENTS, OutOfTime, Report, Stopped, environment_with, last, say
 
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
-PACKED = (HERE / "manifests").is_dir()
-# What pkg-config knows of the libraries that millrace is built with, and Debian's names for them; those without a .pc
-# file by their header.
-LIBRARIES = {"libavformat": "libavformat-dev", "libavcodec": "libavcodec-dev", "libavutil": "libavutil-dev",
-             "libswscale": "libswscale-dev", "yaml-0.1": "libyaml-dev", "yajl": "libyajl-dev", "libzmq": "libzmq3-dev",
-             "libpng": "libpng-dev", "libprotobuf-c": "libprotobuf-c-dev", "liblz4": "liblz4-dev",
-             "libzstd": "libzstd-dev", "libxxhash": "libxxhash-dev",
-             "gnutls": "libgnutls28-dev", "libsodium": "libsodium-dev",
-             "cmocka": "libcmocka-dev"}
-TOOLS = {"cmake": "cmake", "ninja": "ninja-build", "gcc": "gcc", "g++": "g++", "pkg-config": "pkg-config",
-         "protoc-c": "protobuf-c-compiler", "nvcc": "the CUDA toolkit, 12.1 or later"}
-NO_DEVICE, UNFINISHED = 69, 75
-# CUdevice_attribute
-CAPABILITY = (75, 76)
+PACKED = (HERE / "bin").is_dir()
+ROOT = HERE if PACKED else HERE.parents[1]
+TESTS = ["test_device", "test_kernels", "test_preprocess", "test_classical_cuda", "test_cuda_device", "test_cuda_graph",
+         "test_cuda_chain", "test_cuda_trace", "test_cuda_flow", "test_extractors", "test_motion", "test_overlap",
+         "test_ceiling", "test_operations", "test_classify_head", "test_nvenc_card"]
+DECISIVE = ("test_device", "test_kernels")  # if one of these fails, no other result means anything
+SANITIZED = ["test_kernels", "test_preprocess", "test_classical_cuda", "test_cuda_device", "test_cuda_graph",
+             "test_cuda_chain", "test_cuda_flow"]
+BENCHMARKS = {"flow": "bench_flow", "latency": "bench_latency"}
+PROGRAMS = [*TESTS, "test_nvdec_card", "test_ort_card", *BENCHMARKS.values(), "millrace"]
+FLOW_GOAL = 0.9  # of the slower part of a pipeline
+DECODED = """version: 1
+pipeline: decoded
+sources: {clip: {uri: nothing}}
+stages:
+  decode: {input: clip, device: "%s", hardware: auto}
+  out: {type: "null", input: decode}
+"""
+CLASSIFIED = """version: 1
+pipeline: classified
+sources: {clip: {uri: nothing}}
+stages:
+  decode: {input: clip, device: cpu}
+  preprocess: {input: decode, fit: center-crop, crop_fraction: 0.875, mean: 127, std: 128, device: "%(device)s"}
+  features:
+    {input: preprocess, model: "%(models)s/lite0-features.onnx", tensor: features, device: "%(device)s"%(graph)s}
+  classify: {input: features, weights: "%(models)s/lite0-head.npy", labels: "%(models)s/imagenet.txt"}
+  out: {type: jsonl, input: classify, path: "-"}
+"""
 
 
-# ---- building --------------------------------------------------------------------------------------------------------
-
-def missing_to_build():
-    os.environ["PATH"] += os.pathsep + "/usr/local/cuda/bin"
-    found = [f"{name} ({package})" for name, package in TOOLS.items() if not shutil.which(name)]
-    if shutil.which("pkg-config"):
-        found += [f"{name}.pc ({package})" for name, package in LIBRARIES.items()
-                  if subprocess.run(["pkg-config", "--exists", name], check=False).returncode]
-    if not list(pathlib.Path("/usr/include").glob("**/blis*/cblas.h")):
-        found.append("cblas.h of serial BLIS (libblis-serial-dev)")
-    return found
-
-
-def capability_of(device):
-    """"90" for compute capability 9.0, and what is wrong where the device cannot be used: one of the two is None."""
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return None, "there is no NVIDIA driver here (libcuda.so.1 was not found)"
-    error, count, value = driver.cuInit(0), ctypes.c_int(), ctypes.c_int()
-    if error or driver.cuDeviceGetCount(ctypes.byref(count)):
-        return None, f"the driver cannot be used: cuInit answers {error}; millrace devices tells more"
-    number = int(device.partition(":")[2])
-    if number >= count.value:
-        return None, f"there is no {device}: the driver shows {count.value} GPUs"
-    digits = ""
-    for attribute in CAPABILITY:
-        driver.cuDeviceGetAttribute(ctypes.byref(value), attribute, number)
-        digits += str(value.value)
-    return digits, None
+def environment_of(data):
+    """The libraries, clips and networks of a pack, or in the folder where tools/setup and make_data put
+    them."""
+    folders = [data / "lib", data / "libraries"] if PACKED else []
+    runtimes = sorted((data / "libraries").glob("libonnxruntime.so.*")) + sorted(
+        data.glob("venv/lib/python3*/site-packages/onnxruntime/capi/libonnxruntime.so.*"))
+    found = {"MILLRACE_CLIPS": data / "clips/nvdec", "MILLRACE_TEST_MODELS": data / "models/test",
+             "MILLRACE_TIMED_MODEL": data / "models/lite0.onnx"}
+    found |= {"MILLRACE_ONNXRUNTIME": path for path in runtimes[:1]}
+    path = ":".join([*map(str, folders), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])])
+    return {**{name: str(path) for name, path in found.items() if path.exists()},
+            **os.environ, **({"LD_LIBRARY_PATH": path} if path else {})}
 
 
-def build(report, folder, architectures):
-    missing = missing_to_build()
-    if missing:
-        say("cannot build here, these are missing: " + ", ".join(missing))
-        return {"missing": missing}
-    say(f"building in {folder}")
-    for words in (["cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DMILLRACE_CUDA=ON", "-DMILLRACE_TESTS=ON",
-                   *([f"-DMILLRACE_CUDA_ARCHITECTURES={architectures}"] if architectures else [])],
-                  ["cmake", "--build", folder, "--target", *gpu_steps.PROGRAMS]):
-        status, said, wrong, _ = report.run(words, 3600)
-        if status != 0:
-            return {"failed": last(said + wrong, 20)}
-    return {"ok": True}
+class OutOfTime(Exception):
+    pass
+
+
+class Runs:
+    """The programs, and the report of their results."""
+
+    def __init__(self, given):
+        self.given, self.begun = given, time.monotonic()
+        kept = given.resume and given.json.exists()
+        self.report = json.loads(given.json.read_text()) if kept else {"device": given.device}
+        self.environment = environment_of(given.data)
+
+    def run(self, *words, environment=None):
+        """Exit status (None: it took too long), standard output, all output."""
+        seconds = self.given.seconds
+        if self.given.budget is not None:
+            seconds = min(seconds, self.given.budget - (time.monotonic() - self.begun))
+            if seconds <= 1:
+                raise OutOfTime
+        words = [str(word) for word in words]
+        try:
+            done = subprocess.run(words, capture_output=True, text=True, errors="replace", timeout=seconds,
+                                  stdin=subprocess.DEVNULL, cwd=self.given.scratch,
+                                  env={**self.environment, **(environment or {})})
+            return done.returncode, done.stdout, done.stdout + done.stderr
+        except subprocess.TimeoutExpired as late:
+            if seconds < self.given.seconds:
+                raise OutOfTime from late
+            return None, "", f"{words[0]} took longer than {seconds} seconds"
+        except OSError as error:
+            return 127, "", f"{words[0]}: {error.strerror}"
+
+    def program(self, name, *words, environment=None):
+        return self.run(self.given.built / name, *words, environment=environment)
+
+    def ask(self, step, name, measure):
+        """The result of that name: {"ok": whether it is as it should be, ...}. Measured if the report lacks it."""
+        results = self.report.setdefault(step, {})
+        if name not in results:
+            try:
+                results[name] = measure()
+            except (ValueError, KeyError, RuntimeError) as error:
+                results[name] = {"ok": False, "failed": f"{type(error).__name__}: {error}"}
+            print(f"tools/bench/gpu: {step} {name}: {json.dumps(results[name])}", file=sys.stderr, flush=True)
+            if self.given.json:
+                new = self.given.json.with_suffix(".new")
+                new.write_text(json.dumps(self.report, indent=1) + "\n")
+                new.replace(self.given.json)
+        return results[name]
+
+
+def last(text):
+    return "\n".join(text.strip().splitlines()[-5:])
+
+
+# ---- the steps -------------------------------------------------------------------------------------------------------
+
+def run_test(runs, name):
+    status, _, text = runs.program(name)
+    counts = {key.lower(): sum(map(int, re.findall(rf"\[  {key} *\] (\d+) test\(s\)", text)))
+              for key in ("PASSED", "FAILED", "SKIPPED")}
+    wrong = [line for line in text.splitlines() if "rror" in line or "FAILED" in line][:20] or last(text)
+    return {"ok": status == 0, "exit": status, **counts, **({} if status == 0 else {"failed": wrong})}
+
+
+def tests(runs):
+    for name in TESTS:
+        result = runs.ask("tests", name, lambda name=name: run_test(runs, name))
+        if name in DECISIVE and not result["ok"]:
+            raise RuntimeError(f"{name} failed, so nothing else is measured")
+
+
+def benchmark(runs, name, environment):
+    device, quick = runs.given.device, runs.given.quick
+    rounds = ["--frames", 80 if quick else 8000] if name == "flow" else ["--rounds", 20 if quick else 2000]
+    status, said, text = runs.program(BENCHMARKS[name], "--device", device, *rounds, environment=environment)
+    if status != 0:
+        return {"ok": False, "exit": status, "failed": last(text)}
+    result, missed = json.loads(said), []
+    if name == "flow" and device.startswith("cuda") and not environment and result["of_slower"] < FLOW_GOAL:
+        missed.append(f"of_slower is {result['of_slower']}, the goal is {FLOW_GOAL}")
+    if any(result.get("calls", {}).values()):
+        missed.append("calls that allocate, free or wait")
+    return {"ok": not missed, **({"missed": missed} if missed else {}), **result}
+
+
+def benchmarks(runs, step="benchmarks", environment=None):
+    for name in BENCHMARKS:
+        runs.ask(step, name, lambda name=name: benchmark(runs, name, environment))
+
+
+def ops(runs):
+    def measure():
+        quick = ["--only", "launch"] if runs.given.quick else []
+        status, said, text = runs.program("millrace", "bench", "ops", "--device", runs.given.device, "--json", *quick)
+        return {"ok": status == 0, **(json.loads(said) if status == 0 else {"failed": last(text)})}
+    runs.ask("ops", "operations", measure)
+
+
+def run_pipeline(runs, text, inputs, *more):
+    """The rows and the summary of a run."""
+    path = pathlib.Path(runs.given.scratch) / "pipeline.yaml"
+    path.write_text(text)
+    inputs = [word for one in inputs for word in ("--input", one)]
+    status, _, text = runs.program("millrace", "run", path, "--json", "--control", "off", *inputs, *more)
+    if status != 0:
+        raise RuntimeError(f"exit {status}: {last(text)}")
+    lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+    return [line for line in lines if "ledger" not in line], next(line for line in lines if "ledger" in line)
+
+
+def nvdec(runs):
+    """test_nvdec_card compares pictures with those of software; beside it the rates of 1, 4 and 16 streams."""
+    def rate(device, streams):
+        _, summary = run_pipeline(runs, DECODED % device, [runs.given.data / "clips/1080p.mp4"] * streams)
+        frames = summary["ledger"]["delivered"]
+        return {"ok": frames > 0, "frames": frames, "per_s": round(frames / summary["wall_s"], 1)}
+    runs.ask("nvdec", "test_nvdec_card", lambda: run_test(runs, "test_nvdec_card"))
+    runs.ask("nvdec", "software 1", lambda: rate("cpu", 1))
+    for streams in (1, 4, 16):
+        runs.ask("nvdec", f"hardware {streams}", lambda streams=streams: rate(runs.given.device, streams))
+
+
+def network(runs):
+    """The classes of a clip on the device, with CUDA graphs off and on, are those of the processor."""
+    clip, models = runs.given.data / "clips/1080p.mp4", runs.given.data / "models"
+
+    def classes(device, graph, workers):
+        text = CLASSIFIED % {"device": device, "models": models, "graph": ", cuda_graph: true" if graph else ""}
+        rows, summary = run_pipeline(runs, text, [clip], "--workers", workers)
+        best = sorted((row["seq"], [one["index"] for one in row["classes"]]) for row in rows)
+        return best, {"frames": len(rows), "per_s": round(len(rows) / summary["wall_s"], 1)}
+
+    def compare(graph, workers):
+        expected, (found, figures) = classes("cpu", False, 1)[0], classes(runs.given.device, graph, workers)
+        return {"ok": found == expected and len(found) > 0, **figures}
+    runs.ask("network", "test_ort_card", lambda: run_test(runs, "test_ort_card"))
+    for graph in (False, True):
+        for workers in (1, 16):
+            runs.ask("network", f"graph {'on' if graph else 'off'}, {workers} workers",
+                     lambda graph=graph, workers=workers: compare(graph, workers))
+
+
+def sanitize(runs, sanitizer):
+    found = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
+
+    def measure(name):
+        status, _, text = runs.run(found, "--tool", sanitizer, "--error-exitcode", 99,
+                                   runs.given.built / name)
+        return {"ok": status == 0, "exit": status, "summary": re.findall(r"SUMMARY: (.*)", text)}
+    for name in SANITIZED:
+        runs.ask(sanitizer, name, lambda name=name: measure(name))
+
+
+STEPS = {"tests": tests, "benchmarks": benchmarks,
+         "plain": lambda runs: benchmarks(runs, "plain", {"MILLRACE_CUDA_GRAPHS": "0"}), "ops": ops, "nvdec": nvdec,
+         "memcheck": lambda runs: sanitize(runs, "memcheck"),
+         "racecheck": lambda runs: sanitize(runs, "racecheck"), "network": network,
+         "initcheck": lambda runs: sanitize(runs, "initcheck"), "synccheck": lambda runs: sanitize(runs, "synccheck")}
+
+
+# ---- the card --------------------------------------------------------------------------------------------------------
+
+def write_card(report, machine, path):
+    """The card's measured figures, as `like=FILE.json` and `plan --assume` read them (engine/device/sim/card.h)."""
+    ceilings = report.get("ops", {}).get("operations", {}).get("devices", [{}])[0].get("ceilings", {})
+    card = {key: ceilings[key] for key in ("memory_bytes_s", "upload_bytes_s", "download_bytes_s", "launch_ns")
+            if ceilings.get(key)}
+    if rate := report.get("nvdec", {}).get("hardware 1", {}).get("per_s"):
+        card["decode_fps"] = {"h264": rate}
+    if card:
+        device = next((one for one in machine["cuda"]["devices"] if one["name"] == report["device"]), {})
+        path.write_text(json.dumps({"name": device.get("model", report["device"]), **card}, indent=1) + "\n")
 
 
 # ---- the command -----------------------------------------------------------------------------------------------------
 
-class Parser(argparse.ArgumentParser):
-    def error(self, message):
-        say(f"{message}; --help tells what there is")
-        sys.exit(WRONG_ARGUMENTS)
-
-
-def make_parser():
-    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cuda:0", help="cuda:N, or sim:N to try the benchmarks without a GPU")
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/gpu", help="where to build")
-    parser.add_argument("--built", type=pathlib.Path, default=HERE / "bin" if PACKED else None,
-                        help="a folder with the programs, so that nothing is built")
-    parser.add_argument("--data", type=pathlib.Path, default=HERE if PACKED else ROOT / "build",
-                        help="a folder with clips/, models/ and onnxruntime/, as a pack has them")
-    parser.add_argument("--architectures",
-                        help="compute capabilities to compile for, as 90; where not given, the GPU's, or all with "
-                             "--pack")
-    steps = list(gpu_steps.STEPS)
-    parser.add_argument("--only", action="append", choices=steps, help="this step; may be given several times")
-    parser.add_argument("--again", action="append", choices=steps, help="with --resume: measure this step again")
-    parser.add_argument("--go-on", action="store_true", help="also if " + " or ".join(gpu_steps.DECISIVE) + " fails")
-    parser.add_argument("--model", type=pathlib.Path, help="an ONNX file with one input, whose latency is measured")
-    parser.add_argument("--seconds", type=int, default=600, help="after which one program is ended (600)")
-    parser.add_argument("--budget", type=float, metavar="SECONDS", help="for all of it: what is not done then is left")
-    parser.add_argument("--resume", action="store_true", help="go on with what the file of --json has")
-    parser.add_argument("--quick", action="store_true", help="few rounds: to see that it works")
-    parser.add_argument("--json", type=pathlib.Path,
-                        help="write the report there too, and the output of all programs beside it")
-    parser.add_argument("--fill", type=pathlib.Path, metavar="REPORT", nargs="?", const=pathlib.Path(),
-                        help="only write the page of figures from a report; without REPORT from the one that is kept, "
-                             "if any")
-    parser.add_argument("--page", type=pathlib.Path, default=None if PACKED else HERE / "README.md",
-                        help="the page of figures; the report it is made of is kept beside it, as gpu.json")
-    packing = parser.add_argument_group("packing")
-    packing.add_argument("--pack", type=pathlib.Path, metavar="FOLDER", help="write pieces there")
-    packing.add_argument("--group", action="append", choices=list(gpu_pack.GROUPS), help="only these groups of files")
-    packing.add_argument("--piece", type=float, default=55, metavar="MIB", help="how large a piece may be (55)")
-    packing.add_argument("--wheels", type=pathlib.Path, default=ROOT / "build/gpu-wheels",
-                         help="a folder with the wheels of tools/requirements-gpu.txt; missing ones are downloaded "
-                              "into it")
-    packing.add_argument("--join", action="store_true",
-                         help="in a pack: only join what has come, and tell what is missing")
-    return parser
-
-
 def read_arguments():
-    parser = make_parser()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.error = lambda message: (print(f"tools/bench/gpu: {message}; see --help", file=sys.stderr), sys.exit(64))
+    parser.add_argument("--device", default="cuda:0", help="cuda:N, or sim:0 to try the benchmarks without a GPU")
+    parser.add_argument("--built", type=pathlib.Path, default=HERE / "bin" if PACKED else None,
+                        help="a folder with the programs (else they are built)")
+    parser.add_argument("--data", type=pathlib.Path, default=HERE if PACKED else ROOT / "build",
+                        help="a folder with clips/ and models/, which are made if they are missing")
+    parser.add_argument("--only", action="append", choices=list(STEPS), help="this step; may be given several times")
+    parser.add_argument("--seconds", type=float, default=600, help="after which one program is ended (600)")
+    parser.add_argument("--budget", type=float, metavar="SECONDS", help="stop after this time")
+    parser.add_argument("--quick", action="store_true", help="few rounds: to see that it works")
+    parser.add_argument("--json", type=pathlib.Path, help="keep the report there")
+    parser.add_argument("--resume", action="store_true", help="do not measure again what the report has")
+    parser.add_argument("--pack", type=pathlib.Path, metavar="FOLDER", help="write a pack there, and measure nothing")
+    parser.add_argument("--piece", type=int, default=55, metavar="MIB", help="the largest piece of a pack (55)")
     given = parser.parse_args()
     if given.resume and not given.json:
-        parser.error("--resume goes on with the file of --json: name one")
-    if not re.fullmatch(r"cpu|(cuda|sim):\d+", given.device):
-        parser.error(f"--device takes cuda:N, sim:N or cpu, not {given.device}")
-    if given.piece < 1:
-        parser.error("--piece takes 1 MiB or more")
-    if given.join and not PACKED:
-        parser.error("--join is for an unpacked piece: python3 FOLDER/gpu.py --join")
-    for name in ("built", "data", "json", "model", "page"):
+        parser.error("--resume continues the report of --json: name one")
+    if not re.fullmatch(r"(cuda|sim):\d+", given.device):
+        parser.error(f"--device takes cuda:N or sim:N, not {given.device}")
+    for name in ("built", "data", "json", "pack"):
         if getattr(given, name):
             setattr(given, name, getattr(given, name).absolute())
-    given.libraries = given.data / "cuda"
     return given
 
 
-def prepare(given):
-    """The environment of programs: the libraries of the pack, and those that pip and the toolkit have put somewhere."""
-    folders = [given.data / "lib"] if PACKED else []
-    if PACKED:
-        try:
-            ctypes.CDLL("libstdc++.so.6")
-        except OSError:
-            folders.append(given.data / "lib-compiler")
-    given.environment = environment_with([*folders, *search_path(opened(given.libraries))])
-    runtime = gpu_steps.find_onnxruntime(given)
-    if runtime:
-        given.environment["MILLRACE_ONNXRUNTIME"] = runtime
-    folders = {"MILLRACE_CLIPS": given.data / "clips/nvdec", "MILLRACE_TEST_MODELS": given.data / "models/test",
-               "MILLRACE_TIMED_MODEL": given.data / "models/lite0.onnx"}
-    given.test_environment = {name: str(path) for name, path in folders.items() if path.exists()}
+def build():
+    folder = ROOT / "build/gpu"
+    subprocess.run(["cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DMILLRACE_CUDA=ON", "-DMILLRACE_TESTS=ON"],
+                   check=True, stdout=sys.stderr)
+    subprocess.run(["cmake", "--build", folder, "--target", *PROGRAMS], check=True, stdout=sys.stderr)
+    return folder
 
 
-def make_programs(report, given):
-    """Builds unless programs are there; false if that cannot be done."""
-    if not given.built and ("ok" not in report.get("build", {}) or not (given.build / "millrace").exists()):
-        report["build"] = build(report, given.build, given.architectures)
-        report.write()
-    given.built = given.built or given.build
-    return "ok" in report.get("build", {"ok": True})
-
-
-def do_step(report, given, step, waiting):
-    """Runs a step, or notes the pieces that it waits for. An error in it is a result, and the next step is done."""
-    function, groups = gpu_steps.STEPS[step]
-    missing = {group: waiting[group] for group in groups if group in waiting}
-    if missing:
-        report.setdefault("waiting", {})[step] = missing
-        say(f"{step} waits for pieces: " + ", ".join(f"{group} ({'all' if chunks is None else ', '.join(chunks)})"
-                                                    for group, chunks in missing.items()))
-        return
-    report.setdefault("broken", {}).pop(step, None)
-    try:
-        function(report, given)
-    except (OutOfTime, Stopped):
-        raise
-    except Exception as error:
-        report["broken"][step] = f"{type(error).__name__}: {error}"
-        say(f"{step} broke off: {report['broken'][step]}")
-
-
-def do_all(report, given):
-    waiting = gpu_pack.join(HERE) if PACKED else {}
-    prepare(given)
-    if PACKED:
-        waiting = gpu_pack.needed(HERE, waiting, opened(given.libraries))
-    if "programs" not in waiting:
-        gpu_steps.look_at_machine(report, given)
-    with tempfile.TemporaryDirectory(prefix="millrace-gpu-") as scratch:
-        given.scratch = pathlib.Path(scratch)  # what programs leave behind goes with it
-        for step in given.only or gpu_steps.STEPS:
-            do_step(report, given, step, waiting)
-
-
-def status_of(report):
-    if "stopped" in report:
-        return 1
-    if report["unfinished"] or report.get("waiting"):
-        return UNFINISHED
-    if report.get("benchmarks", {}).get("flow", {}).get("exit") == NO_DEVICE:
-        return NO_DEVICE
-    return 0 if all(one["met"] for one in report["targets"]) else 1
-
-
-def keep_card(report, given):
-    """r.json has r-card.json beside it, for like=r-card.json."""
-    card = given.json and given.json.with_name(given.json.stem + "-card.json")
-    if card and given.device.startswith("cuda") and gpu_card.write_card(report, card):
-        say(f"{card} has what was measured: sim:0?like={card} and plan --assume cuda:1x{card} take it")
+def make_data(given):
+    steps = set(given.only or STEPS)
+    if steps & {"nvdec", "network"}:
+        gpu_pack.make_clips(given.built, given.data)
+    if "network" in steps:
+        gpu_pack.make_models(given.data)
 
 
 def measure(given):
-    report = Report(given)
-    report["unfinished"] = False
+    runs, status = Runs(given), 0
+    machine = json.loads(subprocess.check_output([given.built / "millrace", "devices", "--json"], env=runs.environment))
+    if given.device.startswith("cuda") and given.device not in [one["name"] for one in machine["cuda"]["devices"]]:
+        print(f"tools/bench/gpu: there is no {given.device}; see millrace devices", file=sys.stderr)
+        return 69
     try:
-        if not make_programs(report, given):
-            print(json.dumps(report, indent=1))
-            return NO_DEVICE
-        do_all(report, given)
+        if not PACKED:
+            make_data(given)
+            runs.environment = environment_of(given.data)
+        for step in given.only or STEPS:
+            STEPS[step](runs)
     except OutOfTime:
-        report["unfinished"] = True
-        say("no time is left" + (": the same command goes on from here" if given.resume else ""))
-    except Stopped as reason:
-        report["stopped"] = str(reason)
-        say(str(reason))
-    report["targets"] = judge(report)
-    report.write()
-    keep_card(report, given)
-    print(json.dumps(report, indent=1))
-    if given.page and given.device.startswith("cuda") and "machine" in report:
-        gpu_page.keep(given.page.with_name("gpu.json"), report)
-        gpu_page.fill(given.page, given.page.with_name("gpu.json"))
-    return status_of(report)
-
-
-def make_pack(given):
-    given.environment, given.json, given.resume = dict(os.environ), None, False
-    if not make_programs(Report(given), given):
-        return NO_DEVICE
-    whole = gpu_pack.pack(given.built, gpu_steps.PROGRAMS, given.pack.resolve(), given.group or list(gpu_pack.GROUPS),
-                          given.wheels, int(given.piece * gpu_pack.MIB))
-    return 0 if whole else 1
-
-
-def join_pieces():
-    waiting = gpu_pack.join(HERE)
-    for group, chunks in waiting.items():
-        say(f"{group} ({gpu_pack.GROUPS[group][0]}) is missing: "
-            f"{'all pieces' if chunks is None else ', '.join(chunks)}")
-    return UNFINISHED if waiting else 0
+        status = 75
+    except (RuntimeError, OSError, subprocess.CalledProcessError) as error:
+        print(f"tools/bench/gpu: {error}", file=sys.stderr)
+        status = 1
+    results = {f"{step} {name}": result for step, named in runs.report.items() if step != "device"
+               for name, result in named.items()}
+    wrong = [name for name, result in results.items() if not result["ok"]]
+    if wrong:
+        print(f"tools/bench/gpu: {len(wrong)} of {len(results)} are wrong: {', '.join(wrong)}", file=sys.stderr)
+    if given.json and given.device.startswith("cuda"):
+        write_card(runs.report, machine, given.json.with_name(given.json.stem + "-card.json"))
+    print(json.dumps({**runs.report, "machine": machine}, indent=1))
+    return status or (1 if wrong else 0)
 
 
 def main():
     given = read_arguments()
-    if given.join:
-        return join_pieces()
-    if given.fill is not None:
-        kept = given.page.with_name("gpu.json")
-        if given.fill != pathlib.Path():
-            gpu_page.keep(kept, json.loads(given.fill.read_text()))
-        gpu_page.fill(given.page, kept)
-        return 0
+    given.built = given.built or build()
+    gpu_pack.unpack_wheels(given.data)
     if given.pack:
-        return make_pack(given)
-    if given.device.startswith("cuda"):
-        capability, wrong = capability_of(given.device)
-        if wrong:
-            say(wrong)
-            print(json.dumps({"device": given.device, "unavailable": wrong}, indent=1))
-            return NO_DEVICE
-        given.architectures = given.architectures or capability
-    # The build's programs run with the environment as it is.
-    given.environment = dict(os.environ)
-    return measure(given)
+        gpu_pack.pack(given.built, PROGRAMS, given.data, given.pack, given.piece << 20)
+        return 0
+    with tempfile.TemporaryDirectory(prefix="millrace-gpu-") as given.scratch:
+        return measure(given)
 
 
 if __name__ == "__main__":

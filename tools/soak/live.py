@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Live cameras in large: what fails, what that costs the others, and what it all takes, beside other programs.
+"""Live cameras in large: what fails, and what that costs the others.
 
     tools/soak/live.py [--parts PART,...] [--full] [--json FILE]
 
@@ -14,15 +14,9 @@
     sizes       a camera comes back with another size, and with another codec
     receiver    a receiver of `video` is stopped, and goes on: gaps of the rows beside it
     killed      kill -9 of a run that records: what of its files can be read
-    latency     from the time that a camera draws into its pictures to the row, beside ffmpeg, GStreamer and OpenCV
-    throughput  receiving, and receiving with decoding, beside GStreamer and OpenCV: processor time, pictures
-    crowd       24 cameras decoded, one picture in ten classified, on two cores: late ones and processor time, beside
-                GStreamer and OpenCV
-    most        how many such cameras each of them manages with nothing late
 
 Cameras are those of tools/camera (RTSP, H.264, 720p, 20 pictures and 2 Mbit a second), behind a proxy if they are to
-fail; for `crowd` and `most` those of tools/soak/cameras.py. Needs gst-rtsp-server; programs that are not installed are
-left out, with a word. Without --full each part takes less than a minute. Prints a table for each part, and what
+fail. Needs gst-rtsp-server. Without --full each part takes less than a minute. Prints a table for each part, and what
 promises do not hold; exit code 1 if any does not: a stall seen within `stall` and a second, pictures back within two
 seconds of the server, descriptors and threads as before, memory within 5 MB, and no wrong picture."""
 import argparse
@@ -37,17 +31,15 @@ import live_faults  # noqa: E402
 import live_loss  # noqa: E402
 import live_many  # noqa: E402
 import live_out  # noqa: E402
-import live_peers  # noqa: E402
 from live_run import ROOT  # noqa: E402
 
 PARTS = {"faults": live_faults.faults, "refused": live_faults.refused, "beside": live_faults.beside,
          "times": live_faults.times, "loss": live_loss.loss, "reconnects": live_many.reconnects,
          "changes": live_many.changes, "sizes": live_faults.sizes, "receiver": live_out.receiver,
-         "killed": live_out.killed, "latency": live_peers.latency, "throughput": live_peers.throughput,
-         "crowd": live_peers.crowd, "most": live_peers.most}
+         "killed": live_out.killed}
 # Short and full: seconds, and how many.
 LENGTHS = {"seconds": (8, 20), "away": (5, 20), "stopped": (8, 60), "quiet": (3, 10), "reconnects": (60, 1000),
-           "rounds": (1, 2), "kills": (3, 8)}
+           "kills": (3, 8)}
 
 
 def arguments():
@@ -57,15 +49,10 @@ def arguments():
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="also write a line of JSON for each part")
     words = {"seconds": "of each run that is measured", "away": "without the server that was killed",
              "stopped": "that a server, or a receiver, stands still", "quiet": "before the first fault",
-             "reconnects": "of one camera; and additions and removals", "rounds": "of each program, in turn",
-             "kills": "of a run that records"}
+             "reconnects": "of one camera; and additions and removals", "kills": "of a run that records"}
     for name, (short, full) in LENGTHS.items():
         parser.add_argument(f"--{name}", type=int, help=f"{words[name]}; {short}, with --full {full}")
     parser.add_argument("--bad", type=int, default=16, help="cameras where one of them fails")
-    parser.add_argument("--cameras", type=int, default=24, help="of throughput and crowd")
-    parser.add_argument("--highest", type=int, default=48, help="cameras that `most` goes up to")
-    parser.add_argument("--model", type=pathlib.Path, default=ROOT / "build/models/lite0-features.onnx",
-                        help="of crowd and most; its lite0-head.npy lies beside it")
     parser.add_argument("--size", default="1280x720")
     parser.add_argument("--rate", type=float, default=20)
     parser.add_argument("--bitrate", default="2M")
@@ -78,7 +65,7 @@ def arguments():
     for name in given.parts:
         if name not in PARTS:
             parser.error(f"there is no part {name}; parts are {', '.join(PARTS)}")
-    given.millrace, given.model = given.millrace.resolve(), given.model.resolve()
+    given.millrace = given.millrace.resolve()
     return given
 
 

@@ -255,7 +255,7 @@ def changing_camera(given, each):
         made = argparse.Namespace(video=None, size=size, rate=given.rate, bitrate=given.bitrate, gop=1, codec="h264")
         with tempfile.TemporaryDirectory(prefix="millrace-live-") as folder:
             pictures.append(cameras.cut(cameras.load_camera().encode(made, folder)[:each]))
-    return cameras.Camera(None, [one for size in pictures for one in size], given.rate)
+    return cameras.Camera([one for size in pictures for one in size], given.rate)
 
 
 def in_the_middle(given, folder):

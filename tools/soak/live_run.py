@@ -3,7 +3,6 @@ messages are read."""
 import collections
 import contextlib
 import json
-import os
 import pathlib
 import re
 import select
@@ -16,7 +15,6 @@ import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-VENV = ROOT / "build/venv/bin/python"
 SERVERS = 4
 STALL = 2
 PATIENCE = 60
@@ -284,9 +282,3 @@ class Run:
     def kill(self):
         self.child.kill()
         self.child.wait()
-
-
-def cpu_of(child):
-    """Processor seconds of a process and all its threads so far."""
-    fields = pathlib.Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -67,14 +67,13 @@ void mr_source_tally(mr_source_counts *counts, const mr_frame *frame, const mr_r
     mr_tally_add(&counts->of[frame->identity.source].tally, frame->media, classes);
 }
 
-void mr_source_counts_read(const mr_source_counts *counts, uint32_t source, mr_source_summary *row,
-                           mr_source_stay *stay) {
+void mr_source_counts_read(const mr_source_counts *counts, uint32_t source, mr_source_summary *row) {
     const counted *count = &counts->of[source];
     row->expected = atomic_load_explicit(&count->expected, memory_order_relaxed);
     row->unread = atomic_load_explicit(&count->unread, memory_order_relaxed);
     row->seams = atomic_load_explicit(&count->seams, memory_order_relaxed);
-    stay->first_epoch = count->first_epoch;
-    stay->last_epoch = atomic_load_explicit(&count->last_epoch, memory_order_relaxed);
+    row->stay.first_epoch = count->first_epoch;
+    row->stay.last_epoch = atomic_load_explicit(&count->last_epoch, memory_order_relaxed);
     mr_tally_summarize(&count->tally, row);
 }
 

@@ -20,8 +20,7 @@ uint32_t mr_source_epoch(mr_source_counts *counts, uint32_t source, uint32_t own
 void mr_source_tally(mr_source_counts *counts, const mr_frame *frame, const mr_result *classes);
 
 /* Fills in what is counted here. */
-void mr_source_counts_read(const mr_source_counts *counts, uint32_t source, mr_source_summary *row,
-                           mr_source_stay *stay);
+void mr_source_counts_read(const mr_source_counts *counts, uint32_t source, mr_source_summary *row);
 /* Replaces each label by the one that `keep` gives for it: its owner goes. */
 void mr_source_counts_keep_labels(mr_source_counts *counts, uint32_t source,
                                   const char *(*keep)(void *context, const char *label), void *context);

@@ -102,24 +102,6 @@ void mr_source_fail(const mr_run *run, uint32_t source, int status, const char *
     mr_ending_note_failure(run->ending, status, text);
 }
 
-static void end_report(mr_sources *sources, mr_source_report *report) {
-    pthread_mutex_lock(&sources->report_lock);
-    if (report->phase && report->phase < MR_LINK_FAILED) {
-        report->phase = MR_LINK_ENDED;
-        report->since_ns = mr_clock_date_ns();
-        report->next_ns = 0;
-    }
-    pthread_mutex_unlock(&sources->report_lock);
-}
-
-void mr_source_end(const mr_run *run, uint32_t source) {
-    source_state *state = &run->sources->of[source];
-    mr_sources_lock(run->sources);
-    state->ended = true;
-    mr_sources_unlock(run->sources);
-    end_report(run->sources, &state->report);
-}
-
 void mr_source_ask_to_leave(const mr_run *run, uint32_t source) {
     atomic_store(&run->sources->of[source].leaves, true);
 }
@@ -168,36 +150,61 @@ void mr_source_report_state(const mr_run *run, uint32_t source, const mr_source_
                  mr_audit_number("connections", report->connections), mr_audit_number("left_out", left_out));
 }
 
+static mr_source_report report_of(mr_sources *sources, const source_state *state) {
+    pthread_mutex_lock(&sources->report_lock);
+    mr_source_report report = state->report;
+    pthread_mutex_unlock(&sources->report_lock);
+    return report;
+}
+
+/* The run does not call a source again once it is asked to end, and may be over before the source is closed: this
+ * reports that it has ended, in the summary and in the audit log. */
+static void end_report(const mr_run *run, uint32_t source) {
+    mr_source_report report = report_of(run->sources, &run->sources->of[source]);
+    if (!report.phase || report.phase >= MR_LINK_FAILED)
+        return;
+    report.phase = MR_LINK_ENDED;
+    report.since_ns = mr_clock_date_ns();
+    report.next_ns = 0;
+    mr_source_report_state(run, source, &report);
+}
+
+void mr_source_end(const mr_run *run, uint32_t source) {
+    end_report(run, source);
+    mr_sources_lock(run->sources);
+    run->sources->of[source].ended = true;
+    mr_sources_unlock(run->sources);
+}
+
 /* ---- accounts ---------------------------------------------------------------------------------------------------- */
 
-void mr_source_account(const mr_run *run, uint32_t source, bool arrived, mr_account *account) {
+void mr_source_account(const mr_run *run, uint32_t source, bool arrived, mr_source_summary *account) {
     const mr_plan_vertex *vertex = &run->plan->vertices[source];
     source_state *state = &run->sources->of[source];
     char *message = state->message && *state->message ? mr_strdup(state->message) : NULL;
     mr_ledger_account count;
     mr_ledger_read(run->ledger, source, arrived, &count);
-    *account = (mr_account){
-        .row = {.id = vertex->id,
-                .note = vertex->note,
-                .elsewhere = arrived,
-                .in = count.in,
-                .delivered = count.delivered,
-                .dropped = count.dropped,
-                .absorbed = count.absorbed,
-                .unaccounted = count.unaccounted,
-                .in_flight = count.in - count.delivered - count.dropped - count.absorbed - count.unaccounted,
-                .line_count = count.line_count,
-                .lines = count.lines,
-                .unsettled_count = count.unsettled_count,
-                .ended = state->ended,
-                .status = state->status,
-                .message = message ? message : ""},
+    *account = (mr_source_summary){
+        .id = vertex->id,
+        .note = vertex->note,
+        .elsewhere = arrived,
+        .in = count.in,
+        .delivered = count.delivered,
+        .dropped = count.dropped,
+        .absorbed = count.absorbed,
+        .unaccounted = count.unaccounted,
+        .in_flight = count.in - count.delivered - count.dropped - count.absorbed - count.unaccounted,
+        .line_count = count.line_count,
+        .lines = count.lines,
+        .unsettled_count = count.unsettled_count,
+        .ended = state->ended,
+        .status = state->status,
+        .message = message ? message : "",
+        .report = report_of(run->sources, state),
+        .stay.changes = mr_plan_changes(run->plan),
     };
-    memcpy(account->row.unsettled, count.unsettled, count.unsettled_count * sizeof *account->row.unsettled);
-    pthread_mutex_lock(&run->sources->report_lock);
-    account->row.report = state->report;
-    pthread_mutex_unlock(&run->sources->report_lock);
-    mr_source_counts_read(run->counts, source, &account->row, &account->stay);
+    memcpy(account->unsettled, count.unsettled, count.unsettled_count * sizeof *account->unsettled);
+    mr_source_counts_read(run->counts, source, account);
 }
 
 void mr_source_renew(const mr_run *run, uint32_t source) {

@@ -31,9 +31,9 @@ bool mr_source_is_to_leave(const mr_run *run, uint32_t source);
 /* It has ended and left its slot. With the lock. */
 void mr_source_leave(const mr_run *run, uint32_t source);
 
-/* Its account so far, which owns its lists and its message (mr_row_fini). `arrived`: its frames come from other nodes.
+/* Its summary so far, which owns its lists and its message (mr_row_fini). `arrived`: its frames come from other nodes.
  * With the lock. */
-void mr_source_account(const mr_run *run, uint32_t source, bool arrived, mr_account *account);
+void mr_source_account(const mr_run *run, uint32_t source, bool arrived, mr_source_summary *account);
 /* The slot begins a new account, for its next source. With the lock. */
 void mr_source_renew(const mr_run *run, uint32_t source);
 

@@ -240,7 +240,8 @@ stages:
         self.assertEqual(summary["ledger"]["delivered"], 20)
 
     def test_what_a_program_does_not_take_is_dropped(self):
-        running, socket = self.start_lingering(linger="500ms")
+        running = self.start(LINGERS.format(endpoint=self.endpoint, frames=20, linger="3s"))
+        socket = self.socket(zmq.PULL, RCVHWM=1)
         for _ in range(3):
             socket.recv_multipart()
         summary, told = self.end_of(running)

@@ -27,13 +27,17 @@ BATCHES = "  phash: {type: phash, input: decode, batch: 8}\n"
 
 
 def threads_of(process):
-    names = []
-    for task in pathlib.Path(f"/proc/{process}/task").iterdir():
-        try:
-            names.append((task / "comm").read_text().strip())
-        except OSError:  # it has ended
-            pass
-    return names
+    """The names of threads that were there at the same time: those that two listings have."""
+    def listing():
+        found = {}
+        for task in pathlib.Path(f"/proc/{process}/task").iterdir():
+            try:
+                found[task.name] = (task / "comm").read_text().strip()
+            except OSError:  # it has ended
+                pass
+        return found.items()
+
+    return [name for _, name in listing() & listing()]
 
 
 def open_clips(process):

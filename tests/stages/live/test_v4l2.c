@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
-#include "stages/live/connection.h"
+#include "stages/live/v4l2.h"
 #include "stages/media/media_codec.h"
 
 static const int64_t SECOND_NS = 1000000000;

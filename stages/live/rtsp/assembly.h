@@ -1,0 +1,79 @@
+/* A unit while its packets come: the depacketizers of the codecs write it. One thread at a time. */
+#ifndef MILLRACE_STAGES_LIVE_RTSP_ASSEMBLY_H
+#define MILLRACE_STAGES_LIVE_RTSP_ASSEMBLY_H
+
+#include "stages/live/rtsp/depacketize.h"
+
+/* Kinds of parameter sets; H.264 has no VPS. */
+enum { MR_SET_VPS, MR_SET_SPS, MR_SET_PPS, MR_SET_KINDS };
+enum { MR_ASSEMBLY_SETS = 32 };
+
+typedef struct mr_assembly {
+    uint8_t *data;
+    size_t bytes, room, most;
+    int64_t time;
+    uint32_t timestamp;
+    bool begun;        /* it has a packet */
+    bool picture;      /* it has a part of a picture, not only parameter sets and messages */
+    bool complete, given;
+    bool key, reference, gap, damaged;
+    bool point;        /* it has a recovery point */
+    bool too_large;    /* `most` was not enough: it will not be given */
+    int width, height;
+    size_t nal;        /* where the NAL unit that is being written begins, with its start code */
+    bool nal_open;
+    size_t lead;       /* bytes of the access unit delimiter at its beginning */
+    struct {
+        int kind;
+        size_t begin, bytes; /* with the start code */
+    } sets[MR_ASSEMBLY_SETS];
+    int set_count;
+} mr_assembly;
+
+/* Adds bytes; beyond `most`, or without memory, the unit counts as too large. */
+void mr_assembly_add(mr_assembly *assembly, const uint8_t *data, size_t bytes);
+
+/* The payloads of a codec. */
+typedef struct mr_payload_type {
+    /* The kind of parameter set that a NAL unit is; -1: none. NULL: the codec has none. */
+    int (*kind)(const uint8_t *nal);
+    /* Whether a payload is the beginning of a unit. */
+    bool (*begins)(const uint8_t *payload, size_t bytes);
+    /* Adds a payload to the depacketizer's unit. */
+    void (*add)(mr_depacketizer *depacketizer, mr_assembly *to, const mr_rtp_packet *packet);
+    /* All packets of the unit are there. */
+    void (*finish)(mr_depacketizer *depacketizer, mr_assembly *unit);
+} mr_payload_type;
+
+extern const mr_payload_type mr_payload_h264, mr_payload_hevc, mr_payload_jpeg;
+
+typedef struct mr_set_store {
+    uint8_t *data;     /* Annex B */
+    size_t bytes, room;
+} mr_set_store;
+
+struct mr_depacketizer {
+    const mr_payload_type *type;
+    mr_assembly units[2]; /* the one that packets are added to, and the one before */
+    int open;             /* index of the former */
+    bool begun;           /* a packet has come */
+    bool tainted;         /* since the last whole key something was missing */
+    bool gap;             /* the next unit has one */
+    bool marker_lies;     /* markers come within pictures */
+    bool held;            /* the unit that is open has its marker, the first one of the stream */
+    int64_t marked_time;  /* of the unit that a marker completed last */
+    bool has_marked;
+    mr_set_store sets[MR_SET_KINDS];
+    unsigned kinds_in_band; /* bit by kind: the last key brought them itself */
+    uint64_t version, told_version;
+    mr_set_store told;    /* all sets, for mr_depacketizer_sets */
+    int width, height;    /* of pictures whose header cannot hold it */
+    uint64_t refused;
+    char refusal[64];
+    struct mr_jpeg_tables *tables; /* JPEG: those of earlier pictures; NULL: none */
+};
+
+/* A payload that is not understood: the unit is damaged. */
+void mr_depacketizer_refuse(mr_depacketizer *depacketizer, mr_assembly *unit, const char *format, int type);
+
+#endif

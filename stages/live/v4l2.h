@@ -1,0 +1,9 @@
+/* Connections to cameras of this machine, by Video4Linux2. No other thread. */
+#ifndef MILLRACE_STAGES_LIVE_V4L2_H
+#define MILLRACE_STAGES_LIVE_V4L2_H
+
+#include "stages/live/connection/connection.h"
+
+int mr_connection_open_v4l2(mr_connection **connection, const mr_connection_params *params);
+
+#endif
