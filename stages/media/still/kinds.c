@@ -102,7 +102,7 @@ enum AVCodecID mr_image_codec_by_content(const uint8_t *data, size_t bytes) {
     return format ? mr_input_image_codec(format) : AV_CODEC_ID_NONE;
 }
 
-/* Of HEIF that libavcodec does not decode: what is missing. */
+/* Whether libheif, which HEIF of several parts needs, is missing. */
 static bool lacks_libheif(const mr_heif *heif, char *text, size_t room) {
     if (!heif->parts || mr_libheif_check() == MR_OK)
         return false;

@@ -83,9 +83,9 @@ size_t mr_tiff_pictures(const uint8_t *data, size_t bytes) {
     return ENOUGH;
 }
 
-/* ---- what is not decoded ----------------------------------------------------------------------------------------- */
+/* ---- kinds that are not decoded ---------------------------------------------------------------------------------- */
 
-/* What tiff.c of libavcodec knows; of JPEG it decodes none but in DNG. "": it is decoded. */
+/* libavcodec takes JPEG for known, and decodes it in DNG alone. "": it is decoded. */
 static const char *name_compression(uint32_t compression) {
     static const struct {
         uint32_t number;
