@@ -38,20 +38,21 @@ engine/planner: engine/base engine/data engine/device engine/device/sim engine/d
 engine/flow/executor: engine/base engine/device
 engine/flow/ledger: engine/base engine/data engine/observe
 engine/flow/link: engine/base engine/data engine/observe engine/plan engine/flow/executor engine/flow/ledger
+engine/flow/run: engine/base engine/data engine/observe engine/plan engine/text engine/flow/executor engine/flow/ledger
 engine/flow/instance: engine/base engine/data engine/device engine/observe engine/plan engine/flow/executor
-    engine/flow/ledger engine/flow/link
+    engine/flow/ledger engine/flow/link engine/flow/run
 engine/flow: engine/base engine/base/log engine/data engine/device engine/device/open engine/observe engine/text
-    engine/plan engine/flow/executor engine/flow/ledger engine/flow/link engine/flow/instance
+    engine/plan engine/flow/executor engine/flow/ledger engine/flow/link engine/flow/run engine/flow/instance
 engine/transport: engine/data
 engine/transport/session: engine/base engine/data engine/transport
 engine/transport/wire: engine/base engine/data engine/transport
 engine/transport/shm: engine/base engine/data engine/transport/wire
 engine/transport/zmq: engine/base engine/observe engine/transport/wire
 engine/transport/cut: engine/base engine/data engine/observe engine/plan engine/flow engine/flow/instance
-    engine/flow/ledger engine/flow/link engine/transport engine/transport/session engine/transport/wire
+    engine/flow/ledger engine/flow/link engine/flow/run engine/transport engine/transport/session engine/transport/wire
     engine/transport/shm engine/transport/zmq
 engine/pipeline: engine/base engine/data engine/text engine/spec engine/plan engine/planner engine/flow
-    engine/flow/executor engine/flow/link engine/transport/cut engine/transport/zmq
+    engine/flow/executor engine/flow/link engine/flow/run engine/transport/cut engine/transport/zmq
 kernels: engine/base
 kernels/preprocess: engine/base engine/device engine/device/cuda kernels
 kernels/classical: engine/base engine/device/cuda kernels

@@ -1,4 +1,4 @@
-#include "engine/flow/resume.h"
+#include "engine/flow/run/resume.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -15,8 +15,8 @@
 #include "engine/base/json.h"
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
-#include "engine/flow/graph.h"
-#include "engine/flow/resume_plan.h"
+#include "engine/data/receipt.h"
+#include "engine/flow/run/resume_plan.h"
 #include "millrace/log.h"
 
 enum { VERSION = 1, MOST_BYTES = 16 << 20, OF_TEXT = 17, INTERVAL_S = 1 };
@@ -30,8 +30,11 @@ typedef struct mark {
 } mark;
 
 struct mr_resume {
-    mr_graph *graph;
+    const mr_run *run;
     char *path;
+    bool *passes;         /* by vertex: settled frames are processed again */
+    int (*sync)(void *context); /* brings the output of sinks to the disk */
+    void *context;
     int lock_fd;          /* keeps another run off the checkpoint */
     size_t source_count;
     mark *marks;
@@ -96,7 +99,7 @@ static int read_reach(mr_resume *resume, const char *id, yajl_val one, mark *to)
 }
 
 static int read_mark(mr_resume *resume, uint32_t source, yajl_val sources) {
-    const char *id = resume->graph->plan->vertices[source].id;
+    const char *id = resume->run->plan->vertices[source].id;
     mark *to = &resume->marks[source];
     yajl_val one = member(sources, id, yajl_t_object), of = member(one, "of", yajl_t_string);
     yajl_val ended = member(one, "ended", yajl_t_any);
@@ -123,7 +126,7 @@ static int take_checkpoint(mr_resume *resume, const char *text) {
     if (!version || !YAJL_IS_INTEGER(version) || YAJL_GET_INTEGER(version) != VERSION || !sources)
         status = not_ours(resume, "it cannot be read");
     for (uint32_t s = 0; !status && s < resume->source_count; s++)
-        if (mr_plan_is_here(resume->graph->plan, &resume->graph->plan->vertices[s]))
+        if (mr_plan_is_here(resume->run->plan, &resume->run->plan->vertices[s]))
             status = read_mark(resume, s, sources);
     yajl_tree_free(all);
     resume->continues = !status;
@@ -148,7 +151,7 @@ static int read_checkpoint(mr_resume *resume) {
 static void look(mr_resume *resume, uint32_t source, mark *now) {
     const mark *before = &resume->marks[source];
     bool all_closed = false;
-    now->any = mr_ledger_reach(resume->graph->ledger, source, &now->last, &all_closed);
+    now->any = mr_ledger_reach(resume->run->ledger, source, &now->last, &all_closed);
     const mr_identity at = {.source = source, .epoch = now->last.epoch, .seq = now->last.seq};
     if (!now->any || mr_resume_settled(resume, &at)) {
         now->any = before->any;
@@ -175,7 +178,7 @@ static void put_mark(yajl_gen json, const char *id, const char *of, const mark *
 }
 
 static int print(const mr_resume *resume, const mark *now, yajl_gen json) {
-    const mr_plan *plan = resume->graph->plan;
+    const mr_plan *plan = resume->run->plan;
     bool complete = true;
     for (uint32_t s = 0; s < resume->source_count; s++)
         complete &= !mr_plan_is_here(plan, &plan->vertices[s]) || now[s].over;
@@ -197,12 +200,7 @@ static int print(const mr_resume *resume, const mark *now, yajl_gen json) {
 
 /* MR_ERROR_AGAIN if a sink does not know yet whether to keep its existing output: a checkpoint would decide that. */
 static int sync_sinks(mr_resume *resume) {
-    const mr_graph *graph = resume->graph;
-    int status = MR_OK;
-    for (size_t i = 0; !status && i < graph->instance_count; i++) {
-        mr_stage *self = &graph->instances[i]->placement.states[0].self;
-        status = self->type->sync ? self->type->sync(self) : MR_OK;
-    }
+    int status = resume->sync(resume->context);
     resume->lost |= status && status != MR_ERROR_AGAIN;
     return status;
 }
@@ -258,12 +256,14 @@ static void *keep(void *context) {
     return NULL;
 }
 
-int mr_resume_begin(mr_resume *resume) {
+int mr_resume_begin(mr_resume *resume, int (*sync)(void *context), void *context) {
     if (!resume)
         return MR_OK;
+    resume->sync = sync;
+    resume->context = context;
     int status = save(resume, true);
     resume->begun = !status;
-    if (status || resume->graph->seed)
+    if (status || resume->run->seed)
         return status;
     if (mr_thread_create(&resume->thread, keep, resume))
         return mr_fail(MR_ERROR_MEMORY, "no thread for checkpoints");
@@ -314,6 +314,12 @@ bool mr_resume_settled(const mr_resume *resume, const mr_identity *frame) {
     return frame->seq <= at->last.seq;
 }
 
+bool mr_resume_leaves_out(const mr_resume *resume, const mr_plan_vertex *stage, const mr_frame *frame) {
+    const mr_plan *plan = resume->run->plan;
+    return !resume->passes[stage - plan->vertices] && frame->receipt && frame->receipt->page < plan->source_count &&
+           mr_resume_settled(resume, &frame->receipt->frame);
+}
+
 bool mr_resume_over(const mr_resume *resume, uint32_t source) {
     return resume && resume->marks[source].over;
 }
@@ -324,29 +330,29 @@ uint32_t mr_resume_epoch(const mr_resume *resume, uint32_t source) {
 
 /* ---- making ---------------------------------------------------------------------------------------------------- */
 
-int mr_resume_create(mr_resume **resume, mr_graph *graph, const char *path) {
+int mr_resume_create(mr_resume **resume, const mr_run *run, const char *path) {
     mr_resume *made = mr_calloc(1, sizeof *made);
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a checkpoint");
-    made->graph = graph;
+    made->run = run;
     made->lock_fd = -1;
-    made->source_count = graph->plan->source_count;
+    made->source_count = run->plan->source_count;
     pthread_mutex_init(&made->lock, NULL);
     mr_condition_init(&made->changed);
     made->path = mr_strdup(path);
     made->marks = mr_calloc(made->source_count + 1, sizeof *made->marks);
-    int status = made->path && made->marks ? mr_resume_check(graph->plan)
+    int status = made->path && made->marks ? mr_resume_check(run->plan)
                                            : mr_fail(MR_ERROR_MEMORY, "no memory for a checkpoint");
     for (uint32_t s = 0; !status && s < made->source_count; s++)
-        snprintf(made->marks[s].of, OF_TEXT, "%016" PRIx64, mr_resume_digest(&graph->plan->vertices[s]));
+        snprintf(made->marks[s].of, OF_TEXT, "%016" PRIx64, mr_resume_digest(&run->plan->vertices[s]));
     if (!status)
         status = mr_file_lock(path, &made->lock_fd);
     if (!status)
         status = read_checkpoint(made);
     if (!status)
-        status = mr_resume_mark(graph);
+        status = mr_resume_mark(run->plan, &made->passes);
     if (!status)
-        mr_ledger_follow(graph->ledger);
+        mr_ledger_follow(run->ledger);
     if (status)
         mr_resume_destroy(&made);
     *resume = made;
@@ -363,72 +369,7 @@ void mr_resume_destroy(mr_resume **resume) {
     pthread_mutex_destroy(&gone->lock);
     mr_free(gone->path);
     mr_free(gone->marks);
+    mr_free(gone->passes);
     mr_free(gone);
     *resume = NULL;
-}
-
-/* ---- whether the run begins or continues ------------------------------------------------------------------------- */
-
-/* By vertex: the state that a cut in received. Sources and stages do not wait for a report: their own state is that the
- * run begins. */
-struct mr_run_states {
-    _Atomic mr_run_state *heard;
-    bool *enters, *leaves; /* the ends of cuts that are in this process */
-};
-
-int mr_run_state_create(mr_graph *graph) {
-    const mr_plan *plan = graph->plan;
-    mr_run_states *made = graph->run_states = mr_calloc(1, sizeof *made);
-    if (made) {
-        made->heard = mr_calloc(plan->vertex_count + 1, sizeof *made->heard);
-        made->enters = mr_calloc(plan->vertex_count + 1, sizeof *made->enters);
-        made->leaves = mr_calloc(plan->vertex_count + 1, sizeof *made->leaves);
-    }
-    if (!made || !made->heard || !made->enters || !made->leaves)
-        return mr_fail(MR_ERROR_MEMORY, "no memory for the pipeline %s", plan->name);
-    for (size_t i = 0; i < plan->cut_count; i++) {
-        made->enters[plan->cuts[i].in] = mr_plan_is_here(plan, &plan->vertices[plan->cuts[i].in]);
-        made->leaves[plan->cuts[i].out] = mr_plan_is_here(plan, &plan->vertices[plan->cuts[i].out]);
-    }
-    return MR_OK;
-}
-
-void mr_run_state_destroy(mr_graph *graph) {
-    mr_run_states *states = graph->run_states;
-    if (!states)
-        return;
-    mr_free(states->heard);
-    mr_free(states->enters);
-    mr_free(states->leaves);
-    mr_free(states);
-    graph->run_states = NULL;
-}
-
-void mr_run_state_tell(mr_graph *graph, int vertex, mr_run_state state) {
-    mr_run_state none = MR_RUN_UNKNOWN;
-    atomic_compare_exchange_strong(&graph->run_states->heard[vertex], &none, state);
-}
-
-/* Goes back only to the cuts in through which frames enter this process. */
-mr_run_state mr_run_state_of(const mr_graph *graph, int vertex) {
-    const mr_plan *plan = graph->plan;
-    const mr_run_states *states = graph->run_states;
-    mr_run_state all = MR_RUN_BEGINS;
-    /* A sink of this process may have written frames that were not settled; to other nodes they are sent again. */
-    if (states->leaves[vertex] ? mr_resume_any_settled(graph->resume) : mr_resume_continues(graph->resume))
-        return MR_RUN_GOES_ON;
-    bool *before = mr_calloc(plan->vertex_count, sizeof *before);
-    if (!before)
-        return MR_RUN_UNKNOWN; /* the caller asks again soon */
-    before[vertex] = true;
-    for (size_t i = plan->edge_count; i-- > 0;)
-        before[plan->edges[i].from] |= before[plan->edges[i].to] && !states->enters[plan->edges[i].to];
-    for (size_t v = 0; v < plan->vertex_count && all != MR_RUN_GOES_ON; v++) {
-        if (!before[v] || !states->enters[v])
-            continue;
-        mr_run_state heard = atomic_load(&states->heard[v]);
-        all = heard == MR_RUN_BEGINS ? all : heard;
-    }
-    mr_free(before);
-    return all;
 }

@@ -1,4 +1,4 @@
-#include "engine/flow/ledger/departed.h"
+#include "engine/flow/ledger/retired.h"
 
 #include <string.h>
 
@@ -12,8 +12,8 @@ void mr_row_fini(mr_source_summary *row) {
     *row = (mr_source_summary){0};
 }
 
-static const mr_source_summary *at(const mr_departed *departed, size_t index) {
-    return &departed->accounts[(departed->first + index) % MR_MOST_DEPARTED];
+static const mr_source_summary *at(const mr_retired *retired, size_t index) {
+    return &retired->accounts[(retired->first + index) % MR_MOST_RETIRED];
 }
 
 /* ---- all that came before ---------------------------------------------------------------------------------------- */
@@ -55,56 +55,56 @@ static void merge(mr_source_summary *to, const mr_source_summary *from) {
         to->stay.last_epoch = from->stay.last_epoch;
 }
 
-static void make_room(mr_departed *departed) {
-    mr_source_summary *oldest = &departed->accounts[departed->first];
-    if (!departed->merged)
-        departed->earlier = (mr_source_summary){
+static void make_room(mr_retired *retired) {
+    mr_source_summary *oldest = &retired->accounts[retired->first];
+    if (!retired->merged)
+        retired->earlier = (mr_source_summary){
             .id = "", .message = "", .ended = true, .stay = {.changes = true, .removed = true}};
-    departed->merged = true;
-    merge(&departed->earlier, oldest);
+    retired->merged = true;
+    merge(&retired->earlier, oldest);
     mr_row_fini(oldest);
-    departed->first = (departed->first + 1) % MR_MOST_DEPARTED;
-    departed->count--;
+    retired->first = (retired->first + 1) % MR_MOST_RETIRED;
+    retired->count--;
 }
 
 /* ---- epochs ------------------------------------------------------------------------------------------------------ */
 
-typedef struct mr_departed_epochs {
+typedef struct mr_retired_epochs {
     const char *id;
     uint32_t next;
-} mr_departed_epochs;
+} mr_retired_epochs;
 
-static void note_epoch(mr_departed *departed, const char *id, uint32_t next) {
-    for (size_t i = 0; i < departed->epoch_count; i++)
-        if (strcmp(departed->epochs[i].id, id) == 0) {
-            departed->epochs[i].next = next;
+static void note_epoch(mr_retired *retired, const char *id, uint32_t next) {
+    for (size_t i = 0; i < retired->epoch_count; i++)
+        if (strcmp(retired->epochs[i].id, id) == 0) {
+            retired->epochs[i].next = next;
             return;
         }
-    if (departed->epoch_count == departed->epoch_room) {
-        size_t room = 2 * departed->epoch_room + 64;
-        mr_departed_epochs *wider = mr_realloc(departed->epochs, room * sizeof *wider);
+    if (retired->epoch_count == retired->epoch_room) {
+        size_t room = 2 * retired->epoch_room + 64;
+        mr_retired_epochs *wider = mr_realloc(retired->epochs, room * sizeof *wider);
         if (!wider) {
-            departed->forgotten = next > departed->forgotten ? next : departed->forgotten;
+            retired->forgotten = next > retired->forgotten ? next : retired->forgotten;
             return;
         }
-        departed->epochs = wider;
-        departed->epoch_room = room;
+        retired->epochs = wider;
+        retired->epoch_room = room;
     }
-    departed->epochs[departed->epoch_count++] = (mr_departed_epochs){id, next};
+    retired->epochs[retired->epoch_count++] = (mr_retired_epochs){id, next};
 }
 
 /* ---- accounts ---------------------------------------------------------------------------------------------------- */
 
-void mr_departed_add(mr_departed *departed, mr_source_summary *account) {
-    note_epoch(departed, account->id, account->stay.last_epoch + 1);
-    if (departed->count == MR_MOST_DEPARTED)
-        make_room(departed);
-    departed->accounts[(departed->first + departed->count++) % MR_MOST_DEPARTED] = *account;
+void mr_retired_add(mr_retired *retired, mr_source_summary *account) {
+    note_epoch(retired, account->id, account->stay.last_epoch + 1);
+    if (retired->count == MR_MOST_RETIRED)
+        make_room(retired);
+    retired->accounts[(retired->first + retired->count++) % MR_MOST_RETIRED] = *account;
     *account = (mr_source_summary){0};
 }
 
-size_t mr_departed_count(const mr_departed *departed) {
-    return departed->count + departed->merged;
+size_t mr_retired_count(const mr_retired *retired) {
+    return retired->count + retired->merged;
 }
 
 static void *copy_of(const void *items, size_t bytes) {
@@ -114,10 +114,10 @@ static void *copy_of(const void *items, size_t bytes) {
     return copy;
 }
 
-bool mr_departed_copy(const mr_departed *departed, size_t index, mr_source_summary *copy) {
-    const mr_source_summary *from = !departed->merged ? at(departed, index)
-                             : index           ? at(departed, index - 1)
-                                               : &departed->earlier;
+bool mr_retired_copy(const mr_retired *retired, size_t index, mr_source_summary *copy) {
+    const mr_source_summary *from = !retired->merged ? at(retired, index)
+                             : index           ? at(retired, index - 1)
+                                               : &retired->earlier;
     *copy = *from;
     copy->lines = copy_of(from->lines, from->line_count * sizeof *from->lines);
     copy->truths = copy_of(from->truths, from->truth_count * sizeof *from->truths);
@@ -128,24 +128,24 @@ bool mr_departed_copy(const mr_departed *departed, size_t index, mr_source_summa
     return false;
 }
 
-uint64_t mr_departed_unaccounted(const mr_departed *departed) {
-    uint64_t sum = departed->earlier.unaccounted;
-    for (size_t i = 0; i < departed->count; i++)
-        sum += at(departed, i)->unaccounted;
+uint64_t mr_retired_unaccounted(const mr_retired *retired) {
+    uint64_t sum = retired->earlier.unaccounted;
+    for (size_t i = 0; i < retired->count; i++)
+        sum += at(retired, i)->unaccounted;
     return sum;
 }
 
-uint32_t mr_departed_epoch(const mr_departed *departed, const char *id) {
-    for (size_t i = 0; i < departed->epoch_count; i++)
-        if (strcmp(departed->epochs[i].id, id) == 0)
-            return departed->epochs[i].next;
-    return departed->forgotten;
+uint32_t mr_retired_epoch(const mr_retired *retired, const char *id) {
+    for (size_t i = 0; i < retired->epoch_count; i++)
+        if (strcmp(retired->epochs[i].id, id) == 0)
+            return retired->epochs[i].next;
+    return retired->forgotten;
 }
 
-void mr_departed_fini(mr_departed *departed) {
-    for (size_t i = 0; i < departed->count; i++)
-        mr_row_fini(&departed->accounts[(departed->first + i) % MR_MOST_DEPARTED]);
-    mr_row_fini(&departed->earlier);
-    mr_free(departed->epochs);
-    *departed = (mr_departed){0};
+void mr_retired_fini(mr_retired *retired) {
+    for (size_t i = 0; i < retired->count; i++)
+        mr_row_fini(&retired->accounts[(retired->first + i) % MR_MOST_RETIRED]);
+    mr_row_fini(&retired->earlier);
+    mr_free(retired->epochs);
+    *retired = (mr_retired){0};
 }

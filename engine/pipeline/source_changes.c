@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
-#include "engine/flow/seats.h"
+#include "engine/flow/graph.h"
 #include "engine/pipeline/pipeline.h"
 #include "engine/spec/digest.h"
 #include "engine/spec/spec_id.h"
@@ -56,26 +56,26 @@ static int report(mr_diagnostics *diagnostics, int status) {
     return mr_diagnose(diagnostics, MR_SEVERITY_ERROR, status, (mr_place){0}, NULL, "%s", mr_message());
 }
 
-static int find_added(const mr_plan *with, const char *id, mr_newcomer *newcomer) {
+static int find_added(const mr_plan *with, const char *id, mr_candidate *candidate) {
     for (uint32_t s = 0; s < with->spec->source_count; s++)
         if (strcmp(with->spec->sources[s].id, id) == 0) {
-            newcomer->source = s;
+            candidate->source = s;
             return MR_OK;
         }
     return mr_fail(MR_ERROR_CONFIG, "%s: its uri names several videos: add a source for each", id);
 }
 
 /* The plan of the pipeline as it would be with that source. Warnings were given when the pipeline was opened. */
-static int prove(mr_pipeline *pipeline, const mr_spec_added *added, mr_newcomer *newcomer,
+static int prove(mr_pipeline *pipeline, const mr_spec_added *added, mr_candidate *candidate,
                  mr_diagnostics *diagnostics) {
     mr_diagnostics found = {0};
     mr_pipeline_params params = pipeline->params;
-    int status = mr_pipeline_plan_with(&newcomer->with, &params, pipeline->plan, added, &found);
+    int status = mr_pipeline_plan_with(&candidate->with, &params, pipeline->plan, added, &found);
     for (size_t i = 0; status && i < found.count; i++)
         if (found.item[i].severity == MR_SEVERITY_ERROR)
             mr_diagnose(diagnostics, MR_SEVERITY_ERROR, found.item[i].status, found.item[i].place, found.item[i].hint,
                         "%s", found.item[i].message);
-    if (!status && (status = find_added(newcomer->with, added->id, newcomer)))
+    if (!status && (status = find_added(candidate->with, added->id, candidate)))
         report(diagnostics, status);
     mr_diagnostics_fini(&found);
     return status;
@@ -83,7 +83,7 @@ static int prove(mr_pipeline *pipeline, const mr_spec_added *added, mr_newcomer 
 
 static int room_of(const mr_pipeline *pipeline, const mr_graph **graph) {
     *graph = pipeline->graph;
-    if (!pipeline->graph || !pipeline->graph->departed)
+    if (!pipeline->graph || !mr_plan_changes(pipeline->plan))
         return mr_fail(MR_ERROR_USAGE,
                        "pipeline %s has no room for other sources: write sources: {max: 64} in its file",
                        pipeline->plan->name);
@@ -94,7 +94,7 @@ static const char unchanged[] = "nothing to change: it has these options";
 
 /* ---- changing ---------------------------------------------------------------------------------------------------- */
 
-typedef int give_place(mr_graph *graph, mr_newcomer *newcomer);
+typedef int give_slot(mr_source_slots *slots, mr_candidate *candidate);
 
 /* What the file holds may have changed, though its name has not. */
 static bool names_secret(const mr_spec_added *added) {
@@ -105,34 +105,35 @@ static bool names_secret(const mr_spec_added *added) {
 }
 
 /* The source would be as it is: `added` has its present options as `node`. */
-static bool changes_nothing(const mr_pipeline *pipeline, const mr_spec_added *added, const mr_newcomer *newcomer) {
+static bool changes_nothing(const mr_pipeline *pipeline, const mr_spec_added *added, const mr_candidate *candidate) {
     char before[MR_DIGEST_TEXT], after[MR_DIGEST_TEXT];
-    const mr_yaml *node = newcomer->with->spec->sources[newcomer->source].node;
-    return node && mr_seat_gives(pipeline->graph, added->id) && !mr_yaml_digest_with_secrets(added->node, before) &&
-           !mr_yaml_digest_with_secrets(node, after) && strcmp(before, after) == 0;
+    const mr_yaml *node = candidate->with->spec->sources[candidate->source].node;
+    return node && mr_source_gives(pipeline->graph->slots, added->id) &&
+           !mr_yaml_digest_with_secrets(added->node, before) && !mr_yaml_digest_with_secrets(node, after) &&
+           strcmp(before, after) == 0;
 }
 
-static int bring(mr_pipeline *pipeline, const mr_spec_added *added, give_place *give, mr_diagnostics *diagnostics) {
-    mr_newcomer newcomer = {0};
-    int status = prove(pipeline, added, &newcomer, diagnostics);
-    bool sets = give == mr_seat_replace && added->option_count && !names_secret(added);
-    bool same = !status && sets && changes_nothing(pipeline, added, &newcomer);
+static int bring(mr_pipeline *pipeline, const mr_spec_added *added, give_slot *give, mr_diagnostics *diagnostics) {
+    mr_candidate candidate = {0};
+    int status = prove(pipeline, added, &candidate, diagnostics);
+    bool sets = give == mr_source_replace && added->option_count && !names_secret(added);
+    bool same = !status && sets && changes_nothing(pipeline, added, &candidate);
     if (same)
         mr_diagnose(diagnostics, MR_SEVERITY_WARNING, MR_OK, (mr_place){0}, NULL, "%s", unchanged);
-    else if (!status && (status = give(pipeline->graph, &newcomer)))
+    else if (!status && (status = give(pipeline->graph->slots, &candidate)))
         report(diagnostics, status);
-    mr_plan_destroy(&newcomer.with);
+    mr_plan_destroy(&candidate.with);
     return status;
 }
 
 int mr_pipeline_add_node(mr_pipeline *pipeline, const char *id, const mr_yaml *node, mr_diagnostics *diagnostics) {
     const mr_spec_added added = {.id = id, .node = node};
-    return bring(pipeline, &added, mr_seat_take, diagnostics);
+    return bring(pipeline, &added, mr_source_admit, diagnostics);
 }
 
 int mr_pipeline_set_node(mr_pipeline *pipeline, const char *id, const mr_yaml *node, mr_diagnostics *diagnostics) {
     const mr_spec_added added = {.id = id, .node = node};
-    return bring(pipeline, &added, mr_seat_replace, diagnostics);
+    return bring(pipeline, &added, mr_source_replace, diagnostics);
 }
 
 int mr_pipeline_add_source(mr_pipeline *pipeline, const char *id, size_t option_count, const mr_override *options,
@@ -144,8 +145,8 @@ int mr_pipeline_add_source(mr_pipeline *pipeline, const char *id, size_t option_
         status = mr_fail(MR_ERROR_CONFIG, "\"%s\" cannot be the id of a source: use letters, digits, - and _, up to %d "
                          "bytes", id, MR_SPEC_ID_BYTES);
     if (!status)
-        status = mr_seat_is_free(pipeline->graph, id);
-    return status ? report(diagnostics, status) : bring(pipeline, &added, mr_seat_take, diagnostics);
+        status = mr_source_may_come(pipeline->graph->slots, id);
+    return status ? report(diagnostics, status) : bring(pipeline, &added, mr_source_admit, diagnostics);
 }
 
 int mr_pipeline_set_source(mr_pipeline *pipeline, const char *id, size_t option_count, const mr_override *options,
@@ -155,14 +156,14 @@ int mr_pipeline_set_source(mr_pipeline *pipeline, const char *id, size_t option_
     const mr_graph *graph;
     int status = room_of(pipeline, &graph);
     if (!status)
-        status = mr_seat_options(pipeline->graph, id, &arena, &node);
+        status = mr_source_options(pipeline->graph->slots, id, &arena, &node);
     const mr_spec_added added = {.id = id, .node = node, .option_count = option_count, .options = options};
     if (!status && !option_count) {
         mr_diagnose(diagnostics, MR_SEVERITY_WARNING, MR_OK, (mr_place){0}, NULL, "%s", unchanged);
         mr_arena_fini(&arena);
         return MR_OK;
     }
-    status = status ? report(diagnostics, status) : bring(pipeline, &added, mr_seat_replace, diagnostics);
+    status = status ? report(diagnostics, status) : bring(pipeline, &added, mr_source_replace, diagnostics);
     mr_arena_fini(&arena);
     return status;
 }
@@ -171,6 +172,6 @@ int mr_pipeline_remove_source(mr_pipeline *pipeline, const char *id, int64_t tim
     const mr_graph *graph;
     int status = room_of(pipeline, &graph);
     if (!status)
-        status = mr_seat_leave(pipeline->graph, id);
-    return status ? status : mr_seat_await(pipeline->graph, id, timeout_ns);
+        status = mr_source_remove(pipeline->graph->slots, id);
+    return status ? status : mr_source_await_removal(pipeline->graph->slots, id, timeout_ns);
 }

@@ -1,10 +1,9 @@
-#include "engine/flow/resume_plan.h"
+#include "engine/flow/run/resume_plan.h"
 
 #include <string.h>
 #include <xxhash.h>
 
 #include "engine/base/memory.h"
-#include "engine/flow/graph.h"
 #include "engine/text/options.h"
 
 /* ---- plans that cannot be resumed ------------------------------------------------------------------------------ */
@@ -177,21 +176,14 @@ static bool remembers(const mr_plan_vertex *vertex) {
 }
 
 /* Vertices are in topological order: those behind a vertex are known before it. */
-int mr_resume_mark(mr_graph *graph) {
-    const mr_plan *plan = graph->plan;
-    bool *needs = mr_calloc(plan->vertex_count + 1, sizeof *needs);
+int mr_resume_mark(const mr_plan *plan, bool **passes) {
+    bool *needs = *passes = mr_calloc(plan->vertex_count + 1, sizeof *needs);
     if (!needs)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a checkpoint");
     for (size_t v = plan->vertex_count; v-- > 0;) {
-        needs[v] = remembers(&plan->vertices[v]);
+        needs[v] = remembers(&plan->vertices[v]) || plan->vertices[v].role == MR_ROLE_SOURCE;
         for (size_t e = 0; e < plan->edge_count; e++)
             needs[v] |= plan->edges[e].from == (int)v && needs[plan->edges[e].to];
     }
-    for (size_t i = 0; i < graph->instance_count; i++) {
-        mr_instance *instance = graph->instances[i];
-        instance->intake.passes_settled =
-            needs[instance->vertex - plan->vertices] || instance->vertex->role == MR_ROLE_SOURCE;
-    }
-    mr_free(needs);
     return MR_OK;
 }

@@ -17,28 +17,26 @@
  * record is there twice and none is missing, and checkpoint and file never have to agree.
  *
  * Threads: create and destroy as the graph's; begin and end as its start and wait; the questions from any. */
-#ifndef MILLRACE_FLOW_RESUME_H
-#define MILLRACE_FLOW_RESUME_H
+#ifndef MILLRACE_FLOW_RUN_RESUME_H
+#define MILLRACE_FLOW_RUN_RESUME_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "millrace/frame.h"
-#include "millrace/stage.h"
+#include "engine/flow/run/run.h"
 
 typedef struct mr_resume mr_resume;
-typedef struct mr_graph mr_graph;
 
-/* Reads the checkpoint, if there is one, and checks that the pipeline can be resumed. Instances are wired already.
- * MR_ERROR_CONFIG if a sink cannot continue its output, or frames of one source reach a sink several ways, so that
- * their records cannot be told apart, or no source can repeat its frames; MR_ERROR_DATA if the checkpoint belongs to
- * something else or is malformed; MR_ERROR_IO, also if another run holds it (FILE.lock); MR_ERROR_PERMISSION,
- * MR_ERROR_MEMORY. */
-int mr_resume_create(mr_resume **resume, mr_graph *graph, const char *path);
+/* Reads the checkpoint, if there is one, and checks that the pipeline can be resumed. MR_ERROR_CONFIG: a sink cannot
+ * continue its output, or frames of one source reach a sink several ways, so that their records cannot be told apart,
+ * or no source can repeat its frames. MR_ERROR_DATA: the checkpoint belongs to something else or is malformed.
+ * MR_ERROR_IO: also if another run holds it (FILE.lock). MR_ERROR_PERMISSION, MR_ERROR_MEMORY. */
+int mr_resume_create(mr_resume **resume, const mr_run *run, const char *path);
 void mr_resume_destroy(mr_resume **resume);
 
-/* All is open, and nothing was delivered yet: writes the first checkpoint, and keeps it up to date from now on. */
-int mr_resume_begin(mr_resume *resume);
+/* All is open, and nothing was delivered yet: writes the first checkpoint, and keeps it up to date from now on. `sync`
+ * brings the output of sinks to the disk (mr_stage_type.sync). */
+int mr_resume_begin(mr_resume *resume, int (*sync)(void *context), void *context);
 /* All has ended: writes the last one. Returns, also when called again, whether all could be written. */
 int mr_resume_end(mr_resume *resume);
 /* The source has no more frames; sources that end because the run is stopped do not call this. */
@@ -50,23 +48,12 @@ bool mr_resume_continues(const mr_resume *resume);
 bool mr_resume_any_settled(const mr_resume *resume);
 /* Whether the source frame was settled by an earlier run. */
 bool mr_resume_settled(const mr_resume *resume, const mr_identity *frame);
+/* Whether a stage leaves a frame out, since an earlier run settled it and no stage from there on has state. `resume` is
+ * not NULL. */
+bool mr_resume_leaves_out(const mr_resume *resume, const mr_plan_vertex *stage, const mr_frame *frame);
 /* Whether all frames of the source were. */
 bool mr_resume_over(const mr_resume *resume, uint32_t source);
 /* The epoch in which the source continues. */
 uint32_t mr_resume_epoch(const mr_resume *resume, uint32_t source);
-
-/* ---- whether the run begins or continues: the answer of mr_stage_run_state --------------------------------------- */
-
-/* A run continues if there was a checkpoint, or if a node before this one says so (engine/transport/session/session.h).
- * Each cut in reports its state; every vertex goes by the cuts in that its frames come through. Any thread. */
-
-/* Nothing is known yet. MR_ERROR_MEMORY. */
-int mr_run_state_create(mr_graph *graph);
-void mr_run_state_destroy(mr_graph *graph);
-
-/* The state that the cut in at that vertex received; only the first report counts. */
-void mr_run_state_tell(mr_graph *graph, int vertex, mr_run_state state);
-/* The state for frames that come to that vertex. */
-mr_run_state mr_run_state_of(const mr_graph *graph, int vertex);
 
 #endif
