@@ -14,7 +14,6 @@ typedef struct state {
     int64_t start_ns;  /* when frame 0 left, on the pipeline's clock */
     mr_buffer *zeros;  /* payload of every frame; NULL for results only */
     mr_format format;
-    size_t offset[MR_MAX_PLANES + 1]; /* of each plane in the zeros; the last is the size of all */
 } state;
 
 static int negotiate(mr_negotiation *negotiation) {
@@ -37,28 +36,12 @@ static int negotiate(mr_negotiation *negotiation) {
     return MR_OK;
 }
 
-/* Planes lie one behind the other without padding. */
-static int plane_count(state *at) {
-    if (at->format.payload == MR_PAYLOAD_TENSOR) {
-        at->offset[1] = mr_tensor_bytes(&at->format);
-        return 1;
-    }
-    if (at->format.payload != MR_PAYLOAD_PICTURE)
-        return 0;
-    int planes = mr_pixel_describe(at->format.pixel)->planes;
-    for (int i = 0; i < planes; i++)
-        at->offset[i + 1] = at->offset[i] + mr_plane_row_bytes(at->format.pixel, i, at->format.width) *
-                                                (size_t)mr_plane_rows(at->format.pixel, i, at->format.height);
-    return planes;
-}
-
 static int open_source(mr_stage *self) {
     state *at = self->state;
     at->format = self->outputs[0];
-    int planes = plane_count(at);
-    if (planes == 0)
+    const size_t bytes = mr_packed_bytes(&at->format);
+    if (bytes == 0)
         return MR_OK;
-    size_t bytes = at->offset[planes];
     void *zeros = mr_calloc(1, bytes);
     if (zeros)
         at->zeros = mr_buffer_wrap(zeros, bytes, mr_free, zeros);
@@ -66,18 +49,6 @@ static int open_source(mr_stage *self) {
         return MR_OK;
     mr_free(zeros);
     return mr_fail(MR_ERROR_MEMORY, "%s: no memory for a picture of %zu bytes", self->id, bytes);
-}
-
-static void fill(const state *at, mr_frame *frame) {
-    frame->format = at->format;
-    for (int i = 0; i < MR_MAX_PLANES && at->zeros && at->offset[i + 1] > at->offset[i]; i++) {
-        mr_plane *plane = &frame->plane[i];
-        plane->buffer = mr_buffer_ref(at->zeros);
-        plane->data = at->zeros->data + at->offset[i];
-        plane->bytes = at->offset[i + 1] - at->offset[i];
-        if (at->format.payload == MR_PAYLOAD_PICTURE)
-            plane->stride = (ptrdiff_t)mr_plane_row_bytes(at->format.pixel, i, at->format.width);
-    }
 }
 
 static int process(mr_stage *self, mr_io *io) {
@@ -108,7 +79,9 @@ static int process(mr_stage *self, mr_io *io) {
     if (given->rate > 0)
         mr_io_set_due(io, frame, at->start_ns + pts_ns);
     frame->flags = MR_FRAME_KEY;
-    fill(at, frame);
+    frame->format = at->format;
+    if (at->zeros)
+        mr_frame_place(frame, &at->format, at->zeros, 0, 1);
     at->next++;
     return mr_io_emit(io, 0, frame);
 }

@@ -6,8 +6,9 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
+
+#include "engine/base/clock.h"
 
 enum { PATH_BYTES = 4096 };
 
@@ -174,10 +175,16 @@ int64_t mr_process_waited_ns(void) {
     return sum;
 }
 
+/* VmHWM: getrusage counts the memory of the process that started this one, too. */
 uint64_t mr_process_peak_bytes(void) {
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    return (uint64_t)usage.ru_maxrss * 1024; /* Linux counts KiB here */
+    char line[128];
+    unsigned long long kib = 0;
+    FILE *file = fopen("/proc/self/status", "re");
+    while (file && fgets(line, sizeof line, file) && sscanf(line, "VmHWM: %llu", &kib) != 1)
+        continue;
+    if (file)
+        fclose(file);
+    return (uint64_t)kib * 1024;
 }
 
 void mr_lock_init(pthread_mutex_t *lock) {
@@ -198,4 +205,10 @@ void mr_condition_init(pthread_cond_t *condition) {
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(condition, &attributes);
     pthread_condattr_destroy(&attributes);
+}
+
+struct timespec mr_condition_until(int64_t timeout_ns) {
+    int64_t now_ns = mr_clock_now_ns(mr_clock_real()), wait_ns = timeout_ns < 0 ? 0 : timeout_ns;
+    int64_t until = wait_ns < INT64_MAX - now_ns ? now_ns + wait_ns : INT64_MAX;
+    return (struct timespec){.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
 }

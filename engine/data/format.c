@@ -1,8 +1,8 @@
-#include "millrace/format.h"
-
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
+
+#include "millrace/frame.h"
 
 /* How the samples of a layout lie: {plane, step, offset} of each component. */
 #define GRAY(name, depth, step) {name, 1, 1, 0, 0, depth, 0, false, {{0, step, 0}}}
@@ -158,20 +158,8 @@ mr_format mr_tensor_format(mr_dtype dtype, mr_layout layout, int32_t rank, const
 
 /* ---- memory ---------------------------------------------------------------------------------------------------- */
 
-size_t mr_plane_stride(mr_pixel pixel, int plane, int32_t width) {
-    return (mr_plane_row_bytes(pixel, plane, width) + 63) / 64 * 64;
-}
-
 size_t mr_format_bytes(const mr_format *format) {
-    if (format->payload == MR_PAYLOAD_TENSOR)
-        return mr_tensor_bytes(format);
-    if (format->payload != MR_PAYLOAD_PICTURE || !format->pixel || format->width <= 0 || format->height <= 0)
-        return 0;
-    size_t bytes = 0;
-    for (int i = 0; i < mr_pixel_describe(format->pixel)->planes; i++)
-        bytes += mr_plane_stride(format->pixel, i, format->width) *
-                 (size_t)mr_plane_rows(format->pixel, i, format->height);
-    return bytes;
+    return mr_lay_out(format, MR_ROW_ALIGNMENT, NULL, NULL);
 }
 
 /* ---- text ------------------------------------------------------------------------------------------------------ */

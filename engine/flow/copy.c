@@ -196,16 +196,11 @@ static int copy_rows(way *w, size_t at, const mr_plane *from, size_t stride, siz
 /* ---- the payload ----------------------------------------------------------------------------------------------- */
 
 static int copy_planes(way *w, size_t at, const mr_frame *from, mr_frame *to) {
-    mr_pixel pixel = from->format.pixel;
     int status = MR_OK;
-    for (int i = 0; i < mr_pixel_describe(pixel)->planes && !status; i++) {
-        size_t row = mr_plane_row_bytes(pixel, i, from->format.width);
-        size_t stride = mr_plane_stride(pixel, i, from->format.width);
-        size_t rows = (size_t)mr_plane_rows(pixel, i, from->format.height);
-        to->plane[i] = (mr_plane){mr_buffer_ref(w->buffer), w->buffer->data + at, (ptrdiff_t)stride, stride * rows};
-        status = copy_rows(w, at, &from->plane[i], stride, row, rows);
-        at += stride * rows;
-    }
+    mr_frame_place(to, &from->format, w->buffer, at, MR_ROW_ALIGNMENT);
+    for (mr_row row = {0}; !status && mr_next_plane(&from->format, &row);)
+        status = copy_rows(w, (size_t)(to->plane[row.plane].data - w->buffer->data), &from->plane[row.plane],
+                           (size_t)to->plane[row.plane].stride, row.bytes, (size_t)row.rows);
     return status;
 }
 

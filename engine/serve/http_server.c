@@ -117,11 +117,11 @@ static bool has_left(const mr_http_request *request) {
     return poll(&on, 1, 0) > 0;
 }
 
-/* The library does not notice that the client of a suspended connection leaves. */
+/* The library does not notice that the client of a suspended connection leaves, or closes its sending side. */
 static void sweep_stream(mr_http_request *request, int64_t now) {
+    request->over = has_left(request);
     if (!request->waiting)
         return;
-    request->over = has_left(request);
     bool silent = request->parts.kind == MR_HTTP_EVENTS && now - request->since_ns >= request->server->timeout_ns;
     if (silent)
         mr_http_parts_comment(&request->parts);

@@ -35,8 +35,6 @@ void mr_fit_point_set(mr_fit_point *point, const double *parameters) {
         memcpy(point->weights, parameters, count * sizeof(double));
     for (size_t i = 0; !point->linear->doubles && i < count; i++)
         narrow[i] = (float)parameters[i];
-    if (point->devices)
-        mr_fit_devices_set(point->devices, point->weights);
 }
 
 /* logits = features times W, transposed: MR_FIT_CHUNK x outputs. */
@@ -125,26 +123,11 @@ static void make_chunk(void *context, size_t chunk, void *memory, double *sum) {
     widen(linear, sum, s.gradient, products);
 }
 
-/* After a failure, which the devices keep, the sum is undefined. */
-static void make_chunk_on_device(void *context, size_t chunk, void *memory, double *sum) {
-    (void)memory;
-    const mr_fit_point *point = context;
-    mr_fit_lane *lane;
-    void *logits = mr_fit_devices_multiply(point->devices, chunk, &lane);
-    if (!logits)
-        return;
-    finish_rows(point, chunk, logits, sum);
-    const void *gradient = mr_fit_devices_multiply_back(lane);
-    if (gradient)
-        widen(point->linear, sum, gradient, point->linear->outputs * point->linear->rows->width);
-    mr_fit_devices_leave(lane);
-}
-
 mr_fit_task mr_fit_linear_task(mr_fit_point *point) {
     return (mr_fit_task){.chunks = mr_fit_chunks(point->linear->rows->count),
                          .length = mr_fit_parameters(point->linear) + 1,
-                         .scratch_bytes = point->devices ? 0 : split(point->linear, NULL).bytes,
-                         .make = point->devices ? make_chunk_on_device : make_chunk,
+                         .scratch_bytes = split(point->linear, NULL).bytes,
+                         .make = make_chunk,
                          .context = point};
 }
 

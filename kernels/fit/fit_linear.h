@@ -18,7 +18,6 @@
 #ifndef MILLRACE_KERNELS_FIT_FIT_LINEAR_H
 #define MILLRACE_KERNELS_FIT_FIT_LINEAR_H
 
-#include "kernels/fit/fit_device.h"
 #include "kernels/fit/fit_rows.h"
 
 typedef enum mr_fit_loss { MR_FIT_SOFTMAX, MR_FIT_LOGISTIC, MR_FIT_SQUARED_HINGE } mr_fit_loss;
@@ -39,13 +38,11 @@ typedef struct mr_fit_point {
     const mr_fit_linear *linear;
     const double *parameters;
     void *weights; /* floats or doubles, outputs x width; room for doubles is enough */
-    mr_fit_devices *devices; /* where products are made; NULL: on the processors */
 } mr_fit_point;
 
 /* Puts the parameters in; once for all chunks. */
 void mr_fit_point_set(mr_fit_point *point, const double *parameters);
-/* The sum over all chunks at that point, as a crew makes it. On devices it is good if mr_fit_devices_status then has no
- * failure. */
+/* The sum over all chunks at that point, as a crew makes it. */
 mr_fit_task mr_fit_linear_task(mr_fit_point *point);
 /* F and its gradient from the sum over all chunks. `total`: V; `c`: C. `gradient` may be `sum`. */
 double mr_fit_objective(const mr_fit_linear *linear, const double *parameters, const double *sum, double total,

@@ -52,37 +52,17 @@ typedef struct matrix {
     bool turned;
 } matrix;
 
-/* Where products of a chunk are made. */
-typedef struct place {
-    const mr_perceptron_point *point;
-    size_t chunk;
-} place;
-
 /* to = a b: rows x columns, with `inner` products for each. */
-static void multiply(place at, size_t rows, size_t columns, size_t inner, matrix a, matrix b, void *to) {
+static void multiply(const mr_perceptron *p, size_t rows, size_t columns, size_t inner, matrix a, matrix b, void *to) {
     const enum CBLAS_TRANSPOSE turn_a = a.turned ? CblasTrans : CblasNoTrans;
     const enum CBLAS_TRANSPOSE turn_b = b.turned ? CblasTrans : CblasNoTrans;
     const f77_int m = (f77_int)rows, n = (f77_int)columns, k = (f77_int)inner;
-    if (at.point->devices)
-        mr_fit_devices_product(at.point->devices, at.chunk,
-                               &(mr_fit_product){a.numbers, b.numbers, rows, columns, inner, a.turned, b.turned}, to);
-    else if (at.point->perceptron->doubles)
+    if (p->doubles)
         cblas_dgemm(CblasRowMajor, turn_a, turn_b, m, n, k, 1.0, a.numbers, (f77_int)a.columns, b.numbers,
                     (f77_int)b.columns, 0.0, to, n);
     else
         cblas_sgemm(CblasRowMajor, turn_a, turn_b, m, n, k, 1.0f, a.numbers, (f77_int)a.columns, b.numbers,
                     (f77_int)b.columns, 0.0f, to, n);
-}
-
-/* Factors are the rows' features, the weights, outputs and residuals of a layer; products as well. */
-int mr_perceptron_devices(const mr_perceptron *p, mr_device *const *list, size_t count, mr_fit_devices **devices) {
-    size_t most = MR_FIT_CHUNK * p->rows->width;
-    for (size_t l = 0; l < p->layers; l++) {
-        const size_t weights = p->units[l] * inputs_of(p, l), outputs = MR_FIT_CHUNK * p->units[l];
-        most = weights > most ? weights : most;
-        most = outputs > most ? outputs : most;
-    }
-    return mr_fit_devices_create_for(devices, most, most, p->doubles, list, count);
 }
 
 void mr_perceptron_point_set(mr_perceptron_point *point, const double *parameters) {
@@ -139,14 +119,13 @@ static void take_rows(const mr_perceptron *p, size_t chunk, const scratch *s) {
         mr_fit_take_floats(p->rows, chunk, s->out[0]);
 }
 
-static void run_forward(place at, const scratch *s) {
-    const mr_perceptron_point *point = at.point;
+static void run_forward(const mr_perceptron_point *point, const scratch *s) {
     const mr_perceptron *p = point->perceptron;
     const char *weights = point->weights;
     const double *parameters = point->parameters;
     for (size_t l = 0; l < p->layers; l++) {
         const size_t inputs = inputs_of(p, l), units = p->units[l];
-        multiply(at, MR_FIT_CHUNK, units, inputs, (matrix){s->out[l], inputs, false}, (matrix){weights, inputs, true},
+        multiply(p, MR_FIT_CHUNK, units, inputs, (matrix){s->out[l], inputs, false}, (matrix){weights, inputs, true},
                  s->out[l + 1]);
         weights += units * inputs * number_bytes(p);
         parameters += units * inputs;
@@ -174,10 +153,9 @@ static double lose(const mr_perceptron *p, size_t chunk, const scratch *s, doubl
 }
 
 /* The gradient of layer l's weights and biases from its residuals. */
-static void sum_layer(place at, size_t l, const scratch *s, double *sum) {
-    const mr_perceptron *p = at.point->perceptron;
+static void sum_layer(const mr_perceptron *p, size_t l, const scratch *s, double *sum) {
     const size_t inputs = inputs_of(p, l), units = p->units[l], weights = units * inputs;
-    multiply(at, units, inputs, MR_FIT_CHUNK, (matrix){s->out[l + 1], units, true}, (matrix){s->out[l], inputs, false},
+    multiply(p, units, inputs, MR_FIT_CHUNK, (matrix){s->out[l + 1], units, true}, (matrix){s->out[l], inputs, false},
              s->gradient);
     for (size_t i = 0; i < weights; i++)
         sum[i] = number_at(p, s->gradient, i);
@@ -189,17 +167,15 @@ static void sum_layer(place at, size_t l, const scratch *s, double *sum) {
 
 /* The residuals before layer l, in place of that layer's output: those of units that gave nothing are zero.
  * `work`: room for MR_FIT_CHUNK x inputs. */
-static void pass_back(place at, size_t l, const scratch *s, const void *weights, void *work) {
-    const mr_perceptron *p = at.point->perceptron;
+static void pass_back(const mr_perceptron *p, size_t l, const scratch *s, const void *weights, void *work) {
     const size_t inputs = inputs_of(p, l), units = p->units[l];
-    multiply(at, MR_FIT_CHUNK, inputs, units, (matrix){s->out[l + 1], units, false}, (matrix){weights, inputs, false},
+    multiply(p, MR_FIT_CHUNK, inputs, units, (matrix){s->out[l + 1], units, false}, (matrix){weights, inputs, false},
              work);
     for (size_t i = 0; i < MR_FIT_CHUNK * inputs; i++)
         put_number(p, s->out[l], i, number_at(p, s->out[l], i) > 0.0 ? number_at(p, work, i) : 0.0);
 }
 
-static void run_backward(place at, const scratch *s, void *work, double *sum) {
-    const mr_perceptron_point *point = at.point;
+static void run_backward(const mr_perceptron_point *point, const scratch *s, void *work, double *sum) {
     const mr_perceptron *p = point->perceptron;
     size_t weights = 0, parameters = 0;
     for (size_t l = 0; l < p->layers; l++) {
@@ -209,9 +185,9 @@ static void run_backward(place at, const scratch *s, void *work, double *sum) {
     for (size_t l = p->layers; l-- > 0;) {
         weights -= p->units[l] * inputs_of(p, l);
         parameters -= p->units[l] * (inputs_of(p, l) + 1);
-        sum_layer(at, l, s, sum + parameters);
+        sum_layer(p, l, s, sum + parameters);
         if (l > 0)
-            pass_back(at, l, s, (const char *)point->weights + weights * number_bytes(p), work);
+            pass_back(p, l, s, (const char *)point->weights + weights * number_bytes(p), work);
     }
 }
 
@@ -227,12 +203,12 @@ static void make_chunk(void *context, size_t chunk, void *memory, double *sum) {
     const mr_perceptron_point *point = context;
     const mr_perceptron *p = point->perceptron;
     const scratch s = split(p, memory);
-    const place at = {point, point->first + chunk};
-    take_rows(p, at.chunk, &s);
-    run_forward(at, &s);
+    const size_t at = point->first + chunk;
+    take_rows(p, at, &s);
+    run_forward(point, &s);
     /* The sum has more numbers than the last layer has units, and none of them is in use yet. */
-    double loss = lose(p, at.chunk, &s, sum);
-    run_backward(at, &s, (char *)memory + s.bytes, sum);
+    double loss = lose(p, at, &s, sum);
+    run_backward(point, &s, (char *)memory + s.bytes, sum);
     sum[mr_perceptron_parameters(p)] = loss;
 }
 
@@ -247,7 +223,7 @@ void mr_perceptron_logits(const mr_perceptron_point *point, size_t chunk, void *
     const mr_perceptron *p = point->perceptron;
     const scratch s = split(p, scratch_memory);
     take_rows(p, chunk, &s);
-    run_forward((place){point, chunk}, &s);
+    run_forward(point, &s);
     for (size_t i = 0; i < MR_FIT_CHUNK * p->units[p->layers - 1]; i++)
         logits[i] = number_at(p, s.out[p->layers], i);
 }

@@ -10,11 +10,10 @@
  * Adam (Kingma and Ba, Adam: A Method for Stochastic Optimization, 2015, algorithm 1) follows the gradient of a
  * minibatch, in double precision.
  *
- * Threads: each with scratch memory of its own. Errors: of devices alone. */
+ * Threads: each with its own scratch memory. No errors. */
 #ifndef MILLRACE_KERNELS_FIT_FIT_PERCEPTRON_H
 #define MILLRACE_KERNELS_FIT_FIT_PERCEPTRON_H
 
-#include "kernels/fit/fit_device.h"
 #include "kernels/fit/fit_rows.h"
 
 enum { MR_PERCEPTRON_LAYERS = 8 };
@@ -31,7 +30,6 @@ typedef struct mr_perceptron_point {
     const double *parameters;
     void *weights; /* all W, one behind the other, floats or doubles; room for all parameters as doubles is enough */
     size_t first;  /* chunk of the rows at which the task begins */
-    mr_fit_devices *devices; /* where products are made; NULL: on the processors */
 } mr_perceptron_point;
 
 size_t mr_perceptron_parameters(const mr_perceptron *perceptron);
@@ -40,11 +38,7 @@ size_t mr_perceptron_parameters(const mr_perceptron *perceptron);
 void mr_perceptron_draw(const mr_perceptron *perceptron, uint64_t seed, double *parameters);
 /* Puts the parameters in; once for all chunks. */
 void mr_perceptron_point_set(mr_perceptron_point *point, const double *parameters);
-/* Opens what makes products of this perceptron on devices. */
-int mr_perceptron_devices(const mr_perceptron *perceptron, mr_device *const *list, size_t count,
-                          mr_fit_devices **devices);
-/* The sum over `chunks` chunks from point->first on. On devices it is good, as logits are, if mr_fit_devices_status has
- * no failure then. */
+/* The sum over `chunks` chunks from point->first on. */
 mr_fit_task mr_perceptron_task(mr_perceptron_point *point, size_t chunks);
 /* Logits of a chunk, MR_FIT_CHUNK x classes; `scratch` as the task says. */
 void mr_perceptron_logits(const mr_perceptron_point *point, size_t chunk, void *scratch, double *logits);

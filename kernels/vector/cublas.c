@@ -22,8 +22,6 @@ static struct {
     int (*set_math_mode)(handle, int mode);
     int (*sgemm)(handle, int transpose_a, int transpose_b, int m, int n, int k, const float *alpha, const float *a,
                  int a_stride, const float *b, int b_stride, const float *beta, float *c, int c_stride);
-    int (*dgemm)(handle, int transpose_a, int transpose_b, int m, int n, int k, const double *alpha, const double *a,
-                 int a_stride, const double *b, int b_stride, const double *beta, double *c, int c_stride);
 } cublas;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -41,7 +39,6 @@ static bool take_functions(void *library) {
         {"cublasSetWorkspace_v2", &cublas.set_workspace},
         {"cublasSetMathMode", &cublas.set_math_mode},
         {"cublasSgemm_v2", &cublas.sgemm},
-        {"cublasDgemm_v2", &cublas.dgemm},
     };
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++)
         if (!(*(void **)wanted[i].function = dlsym(library, wanted[i].name)))
@@ -131,18 +128,6 @@ int mr_cublas_linear(const mr_linear_work *work, float keep, int device, void *w
     if (!status)
         error = cublas.sgemm(its, TRANSPOSE, NO_TRANSPOSE, work->outputs, work->batch, work->inputs, &one,
                              work->weights, (int)work->weight_stride, work->src, (int)work->src_stride, &keep,
-                             work->dst, (int)work->dst_stride);
-    return end(device, status, error, work->outputs, work->inputs, work->batch);
-}
-
-int mr_cublas_linear_f64(const mr_linear_f64_work *work, int device, void *workspace, size_t workspace_bytes,
-                         void *stream) {
-    const double one = 1.0, zero = 0.0;
-    handle its = NULL;
-    int error = SUCCESS, status = begin(device, workspace, workspace_bytes, stream, &its);
-    if (!status)
-        error = cublas.dgemm(its, TRANSPOSE, NO_TRANSPOSE, work->outputs, work->batch, work->inputs, &one,
-                             work->weights, (int)work->weight_stride, work->src, (int)work->src_stride, &zero,
                              work->dst, (int)work->dst_stride);
     return end(device, status, error, work->outputs, work->inputs, work->batch);
 }

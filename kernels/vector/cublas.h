@@ -24,8 +24,5 @@ static inline size_t mr_cublas_workspace_bytes(int capability) {
  * each device, made at its first call. Only if the library was found. MR_ERROR_DEVICE. */
 int mr_cublas_linear(const mr_linear_work *work, float keep, int device, void *workspace, size_t workspace_bytes,
                      void *stream);
-/* By cublasDgemm, without what was there. */
-int mr_cublas_linear_f64(const mr_linear_f64_work *work, int device, void *workspace, size_t workspace_bytes,
-                         void *stream);
 
 #endif

@@ -40,12 +40,6 @@ void mr_linear(const mr_linear_work *work) {
                     (f77_int)work->dst_stride);
 }
 
-void mr_linear_f64(const mr_linear_f64_work *work) {
-    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, work->batch, work->outputs, work->inputs, 1.0, work->src,
-                (f77_int)work->src_stride, work->weights, (f77_int)work->weight_stride, 0.0, work->dst,
-                (f77_int)work->dst_stride);
-}
-
 /* Inserts into a list that is kept sorted; equal logits keep the order in which they came. */
 static int insert(const mr_top_k_work *work, int found, int index, float logit) {
     int at = found < work->most ? found++ : found - 1;

@@ -31,19 +31,6 @@ typedef struct mr_linear_work {
 void mr_linear(const mr_linear_work *work);
 int mr_linear_enqueue(mr_stream *stream, const mr_linear_work *work);
 
-/* The same in double precision, without a bias; strides in doubles. */
-typedef struct mr_linear_f64_work {
-    const double *weights;
-    size_t weight_stride;
-    int outputs, inputs, batch, filler;
-    const double *src;
-    size_t src_stride;
-    double *dst;
-    size_t dst_stride;
-} mr_linear_f64_work;
-void mr_linear_f64(const mr_linear_f64_work *work);
-int mr_linear_f64_enqueue(mr_stream *stream, const mr_linear_f64_work *work);
-
 /* The scores for logits. NONE: the scores are the logits. SOFTMAX: exp(x - max) / sum of these over all classes.
  * SIGMOID: 1 / (1 + exp(-x)), each class for itself. */
 typedef enum mr_activation { MR_ACTIVATION_NONE, MR_ACTIVATION_SOFTMAX, MR_ACTIVATION_SIGMOID } mr_activation;

@@ -355,17 +355,13 @@ __device__ static float bias_of(const mr_linear_work *work, int32_t output) {
     return work->bias && output < work->outputs ? work->bias[(size_t)output * work->bias_stride] : 0.0f;
 }
 
-__device__ static double bias_of(const mr_linear_f64_work *, int32_t) {
-    return 0.0;
-}
-
 /* A block makes a square of results: rows of it are items of the batch, columns outputs. Inputs come square by
  * square. */
-template <typename number, typename work_type> __device__ static void make_square(const work_type &work) {
-    __shared__ number weights[LINEAR_SIDE][LINEAR_SIDE + 1], src[LINEAR_SIDE][LINEAR_SIDE];
+__global__ static void linear(const __grid_constant__ mr_linear_work work) {
+    __shared__ float weights[LINEAR_SIDE][LINEAR_SIDE + 1], src[LINEAR_SIDE][LINEAR_SIDE];
     int32_t x = (int32_t)threadIdx.x, y = (int32_t)threadIdx.y, first = (int32_t)blockIdx.x * LINEAR_SIDE;
     int32_t item = (int32_t)blockIdx.y * LINEAR_SIDE + y, output = first + x;
-    number sum = bias_of(&work, output);
+    float sum = bias_of(&work, output);
     for (int32_t at = 0; at < work.inputs; at += LINEAR_SIDE) {
         bool inside = at + x < work.inputs;
         size_t input = (size_t)(at + x);
@@ -381,14 +377,6 @@ template <typename number, typename work_type> __device__ static void make_squar
         work.dst[(size_t)item * work.dst_stride + (size_t)output] = sum;
 }
 
-__global__ static void linear(const __grid_constant__ mr_linear_work work) {
-    make_square<float>(work);
-}
-
-__global__ static void linear_f64(const __grid_constant__ mr_linear_f64_work work) {
-    make_square<double>(work);
-}
-
 static dim3 squares(int outputs, int batch) {
     return dim3((unsigned)((outputs + LINEAR_SIDE - 1) / LINEAR_SIDE),
                 (unsigned)((batch + LINEAR_SIDE - 1) / LINEAR_SIDE));
@@ -396,11 +384,6 @@ static dim3 squares(int outputs, int batch) {
 
 int mr_linear_cuda(const mr_linear_work *work, void *stream) {
     MR_LAUNCH(linear, squares(work->outputs, work->batch), dim3(LINEAR_SIDE, LINEAR_SIDE), 0, stream, *work);
-    return mr_launched("a product", cudaSuccess);
-}
-
-int mr_linear_f64_cuda(const mr_linear_f64_work *work, void *stream) {
-    MR_LAUNCH(linear_f64, squares(work->outputs, work->batch), dim3(LINEAR_SIDE, LINEAR_SIDE), 0, stream, *work);
     return mr_launched("a product", cudaSuccess);
 }
 

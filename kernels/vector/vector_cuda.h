@@ -19,7 +19,6 @@ enum { MR_SCORE_ULPS = 8 };
 
 /* The whole product and bias, if there is no cuBLAS. */
 int mr_linear_cuda(const mr_linear_work *work, void *stream);
-int mr_linear_f64_cuda(const mr_linear_f64_work *work, void *stream);
 /* Only the bias, into dst, to which the products are then added. */
 int mr_bias_cuda(const mr_linear_work *work, void *stream);
 int mr_top_k_cuda(const mr_top_k_work *works, int count, void *stream);

@@ -3,7 +3,6 @@
 #include "kernels/without_cuda.h"
 
 MR_WITHOUT_CUDA(mr_linear_cuda, mr_linear_work)
-MR_WITHOUT_CUDA(mr_linear_f64_cuda, mr_linear_f64_work)
 MR_WITHOUT_CUDA(mr_bias_cuda, mr_linear_work)
 MR_WITHOUT_CUDA_EACH(mr_top_k_cuda, mr_top_k_work)
 MR_WITHOUT_CUDA_EACH(mr_rectify_cuda, mr_rectify_work)

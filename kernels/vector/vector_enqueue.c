@@ -51,7 +51,6 @@ ENQUEUE(normalize, mr_normalize_work, 1)
 ENQUEUE(pool_mean, mr_pool_work, 1)
 #undef ENQUEUE
 RUN(linear)
-RUN(linear_f64)
 #undef RUN
 
 /* workspace: NULL without cuBLAS, which works in memory of the stream, so that products on several streams do not
@@ -83,24 +82,4 @@ int mr_linear_enqueue(mr_stream *stream, const mr_linear_work *work) {
     linear_launch a = {.work = *work, .device = (size_t)stream->device->index};
     int status = find_workspace(stream, &a.workspace, &a.workspace_bytes);
     return status ? status : mr_cuda_launch(stream, launch_linear, &a, sizeof a, a.workspace && work->bias ? 2 : 1);
-}
-
-typedef struct linear_f64_launch {
-    mr_linear_f64_work work;
-    void *workspace;
-    size_t workspace_bytes, device;
-} linear_f64_launch;
-
-static int launch_linear_f64(const void *arguments, void *handle) {
-    const linear_f64_launch *a = arguments;
-    return a->workspace ? mr_cublas_linear_f64(&a->work, (int)a->device, a->workspace, a->workspace_bytes, handle)
-                        : mr_linear_f64_cuda(&a->work, handle);
-}
-
-int mr_linear_f64_enqueue(mr_stream *stream, const mr_linear_f64_work *work) {
-    if (!mr_stream_is_cuda(stream))
-        return mr_stream_submit(stream, run_linear_f64, work, sizeof *work);
-    linear_f64_launch a = {.work = *work, .device = (size_t)stream->device->index};
-    int status = find_workspace(stream, &a.workspace, &a.workspace_bytes);
-    return status ? status : mr_cuda_launch(stream, launch_linear_f64, &a, sizeof a, 1);
 }

@@ -2,21 +2,18 @@
 #include <millrace/plugin.h>
 
 /* While planning: pictures leave in the format in which they come in, but in buffers of this stage, which the planner
- * counts and sizes. `follows` would say that the input's own buffers go on. */
+ * counts and sizes. With `shares` it would promise that they lie in the buffers of its input. */
 static int negotiate(mr_negotiation *negotiation) {
-    negotiation->outputs[0].set = negotiation->inputs[0].set;
+    negotiation->outputs[0].follows = 0;
     return MR_OK;
 }
 
-/* The size of a plane depends on the layout: chroma planes may be smaller. Rows are `stride` bytes apart, which may
- * differ between the two pictures; the bytes behind a row belong to nobody. */
-static void invert(const mr_format *format, const mr_plane *from, const mr_plane *to, int plane) {
-    const int32_t rows = mr_plane_rows(format->pixel, plane, format->height);
-    const size_t bytes = mr_plane_row_bytes(format->pixel, plane, format->width);
-    for (int32_t y = 0; y < rows; y++) {
-        const uint8_t *source = from->data + y * from->stride;
-        uint8_t *target = to->data + y * to->stride;
-        for (size_t x = 0; x < bytes; x++)
+/* Walks the rows of all planes: chroma planes may have fewer and shorter rows. */
+static void invert(const mr_frame *from, const mr_frame *to) {
+    for (mr_row row = {0}; mr_next_row(&from->format, &row);) {
+        const uint8_t *source = mr_row_at(from->plane, &row);
+        uint8_t *target = mr_row_at(to->plane, &row);
+        for (size_t x = 0; x < row.bytes; x++)
             target[x] = (uint8_t)(255 - source[x]);
     }
 }
@@ -30,8 +27,7 @@ static int process(mr_stage *self, mr_io *io) {
     int status = mr_io_acquire(io, 0, &input->format, input, &output);
     if (status)
         return status; /* MR_ERROR_AGAIN: all buffers are in use, and it is called again */
-    for (int i = 0; i < mr_pixel_describe(input->format.pixel)->planes; i++)
-        invert(&input->format, &input->plane[i], &output->plane[i], i);
+    invert(input, output);
     return mr_io_emit(io, 0, output);
 }
 

@@ -132,15 +132,13 @@ int mr_encode_device_open(mr_encode_device *device, mr_io *io, const mr_encode_p
 /* ---- pictures ---------------------------------------------------------------------------------------------------- */
 
 /* Copies one plane, and repeats its last column and row up to the size of the surface. */
-static int copy_plane(mr_stream *stream, const mr_frame *frame, int plane, const mr_format *to, AVFrame *into) {
-    const mr_format *from = &frame->format;
-    size_t bytes = mr_plane_row_bytes(from->pixel, plane, from->width);
-    size_t wide = mr_plane_row_bytes(from->pixel, plane, to->width);
-    int rows = mr_plane_rows(from->pixel, plane, from->height), tall = mr_plane_rows(from->pixel, plane, to->height);
-    ptrdiff_t stride = into->linesize[plane];
-    uint8_t *data = into->data[plane];
-    int status = mr_stream_copy_rows(stream, data, stride, frame->plane[plane].data, frame->plane[plane].stride, bytes,
-                                     (size_t)rows);
+static int copy_plane(mr_stream *stream, const mr_frame *frame, const mr_row *row, const mr_format *to, AVFrame *into) {
+    const mr_plane *plane = &frame->plane[row->plane];
+    size_t bytes = row->bytes, wide = mr_plane_row_bytes(to->pixel, row->plane, to->width);
+    int rows = row->rows, tall = mr_plane_rows(to->pixel, row->plane, to->height);
+    ptrdiff_t stride = into->linesize[row->plane];
+    uint8_t *data = into->data[row->plane];
+    int status = mr_stream_copy_rows(stream, data, stride, plane->data, plane->stride, bytes, (size_t)rows);
     if (!status && wide > bytes)
         status = mr_stream_copy_rows(stream, data + bytes, stride, data + bytes - (wide - bytes), stride, wide - bytes,
                                      (size_t)rows);
@@ -168,8 +166,8 @@ static int begin(mr_encode_device *device, mr_stream *stream, const mr_frame *fr
     int status = find_room(device, &frame->format);
     if (!status)
         status = mr_event_create(&device->event, stream->device, device->self);
-    for (int i = 0; i < mr_pixel_describe(frame->format.pixel)->planes && !status; i++)
-        status = copy_plane(stream, frame, i, to, device->brought);
+    for (mr_row row = {0}; !status && mr_next_plane(&frame->format, &row);)
+        status = copy_plane(stream, frame, &row, to, device->brought);
     if (!status)
         status = mr_stream_record(stream, device->event);
     if (status)

@@ -73,26 +73,18 @@ void mr_encode_picture_end(mr_encode_picture *picture) {
 
 /* ---- filling up -------------------------------------------------------------------------------------------------- */
 
-/* Repeats the last sample of each row, and the last row, of one plane. */
-static void fill_plane(AVFrame *copy, int plane, size_t row_bytes, size_t wide_bytes, int rows, int tall_rows,
-                       size_t sample) {
-    uint8_t *data = copy->data[plane];
-    ptrdiff_t stride = copy->linesize[plane];
-    for (int y = 0; y < rows; y++)
-        for (size_t x = row_bytes; x < wide_bytes; x++)
+/* Repeats the last sample of each row, and the last row, of one plane. Only planar layouts and NV12, whose chroma is
+ * never filled up: an odd size has its last chroma sample already. */
+static void fill_plane(AVFrame *copy, const mr_row *row, const mr_format *to) {
+    const size_t wide = mr_plane_row_bytes(to->pixel, row->plane, to->width);
+    const size_t sample = mr_pixel_describe(to->pixel)->depth > 8 ? 2 : 1;
+    uint8_t *data = copy->data[row->plane];
+    ptrdiff_t stride = copy->linesize[row->plane];
+    for (int y = 0; y < row->rows; y++)
+        for (size_t x = row->bytes; x < wide; x++)
             data[y * stride + (ptrdiff_t)x] = data[y * stride + (ptrdiff_t)(x - sample)];
-    for (int y = rows; y < tall_rows; y++)
-        memcpy(data + y * stride, data + (rows - 1) * stride, wide_bytes);
-}
-
-/* Only planar layouts and NV12, whose chroma is never filled up: an odd size has its last chroma sample already. */
-static void fill_up(mr_encode_picture *picture) {
-    const mr_format *from = &picture->from, *to = &picture->to;
-    const mr_pixel_info *info = mr_pixel_describe(to->pixel);
-    for (int plane = 0; plane < info->planes; plane++)
-        fill_plane(picture->copy, plane, mr_plane_row_bytes(to->pixel, plane, from->width),
-                   mr_plane_row_bytes(to->pixel, plane, to->width), mr_plane_rows(to->pixel, plane, from->height),
-                   mr_plane_rows(to->pixel, plane, to->height), info->depth > 8 ? 2 : 1);
+    for (int y = row->rows; y < mr_plane_rows(to->pixel, row->plane, to->height); y++)
+        memcpy(data + y * stride, data + (row->rows - 1) * stride, wide);
 }
 
 static int convert(mr_encode_picture *picture, const uint8_t *const *planes, const int *strides, AVFrame *wrapped) {
@@ -110,7 +102,9 @@ static int convert(mr_encode_picture *picture, const uint8_t *const *planes, con
         av_image_copy(picture->copy->data, picture->copy->linesize, each, strides, mr_pixel_to_av(from->pixel),
                       from->width, from->height);
     }
-    fill_up(picture);
+    const mr_format filled = {.pixel = picture->to.pixel, .width = from->width, .height = from->height};
+    for (mr_row row = {0}; mr_next_plane(&filled, &row);)
+        fill_plane(picture->copy, &row, &picture->to);
     return av_frame_ref(wrapped, picture->copy) < 0 ? mr_fail(MR_ERROR_MEMORY, "out of memory") : MR_OK;
 }
 

@@ -33,7 +33,7 @@ static layout lay_out(const mr_preprocess_params *look, const mr_format *tensor,
 
 int mr_extractor_promise_result(mr_negotiation *n, const mr_format *tensor, const char *name) {
     const mr_format_set set = mr_format_set_of(tensor);
-    n->outputs[0].follows = 0;
+    n->outputs[0].follows = n->outputs[0].shares = 0;
     return mr_promise_result(n, 0, mr_kind_tensor(), name, &set);
 }
 
@@ -113,10 +113,7 @@ static int make_frame(const mr_extractor *e, mr_io *io, call *c, size_t index, m
     int status = mr_io_derive(io, mr_io_input_at(io, 0, index), frame);
     if (status)
         return status;
-    (*frame)->format = e->tensor;
-    (*frame)->plane[0] = (mr_plane){.buffer = mr_buffer_ref(c->vectors),
-                                    .data = c->numbers + index * c->layout.number_bytes,
-                                    .bytes = mr_tensor_bytes(&e->tensor)};
+    mr_frame_place(*frame, &e->tensor, c->vectors, index * c->layout.number_bytes, 1);
     return MR_OK;
 }
 

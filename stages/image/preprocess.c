@@ -329,9 +329,7 @@ static int place(mr_stage *self, mr_io *io, mr_buffer *buffer, size_t index, mr_
     int status = mr_io_derive(io, mr_io_input_at(io, 0, index), frame);
     if (status)
         return status;
-    (*frame)->format = self->outputs[0];
-    (*frame)->plane[0] =
-        (mr_plane){.buffer = mr_buffer_ref(buffer), .data = buffer->data + index * bytes, .bytes = bytes};
+    mr_frame_place(*frame, &self->outputs[0], buffer, index * bytes, 1);
     return MR_OK;
 }
 

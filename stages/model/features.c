@@ -181,8 +181,7 @@ static int emit(const state *s, mr_io *io, size_t index, mr_buffer *buffer, uint
     int status = mr_io_derive(io, mr_io_input_at(io, 0, index), &frame);
     if (status)
         return status;
-    frame->format = s->vector;
-    frame->plane[0] = (mr_plane){.buffer = mr_buffer_ref(buffer), .data = data, .bytes = mr_tensor_bytes(&s->vector)};
+    mr_frame_place(frame, &s->vector, buffer, (size_t)(data - buffer->data), 1);
     return mr_io_emit(io, 0, frame);
 }
 

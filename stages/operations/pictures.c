@@ -14,11 +14,6 @@ static mr_format source_of(const picture_shape *shape) {
     return (mr_format){.payload = MR_PAYLOAD_PICTURE, .pixel = shape->pixel, .width = WIDTH, .height = HEIGHT};
 }
 
-/* Rows without padding, plane behind plane. */
-static size_t plane_bytes(mr_pixel pixel, int plane) {
-    return mr_plane_row_bytes(pixel, plane, WIDTH) * (size_t)mr_plane_rows(pixel, plane, HEIGHT);
-}
-
 /* The samples that the region needs are read once, all of the picture unless the filter is `nearest`; the tensor is
  * written once. Arithmetic: the weights of the filters, first down the columns for whole rows, then along these, two
  * for each sample that a result is made of; then the conversion of each result (preprocess_cost.c). */
@@ -26,10 +21,7 @@ static int open_picture(mr_operation_call *call) {
     const picture_shape *shape = call->type->shape;
     const mr_format source = source_of(shape), output = mr_preprocess_output(&shape->params);
     mr_preprocess *plan = NULL;
-    size_t bytes = 0;
-    for (int p = 0; p < mr_pixel_describe(shape->pixel)->planes; p++)
-        bytes += plane_bytes(shape->pixel, p);
-    mr_operation_region(call, MR_MEMORY_DEVICE, bytes, MR_NOISE_BYTES);
+    mr_operation_region(call, MR_MEMORY_DEVICE, mr_packed_bytes(&source), MR_NOISE_BYTES);
     mr_operation_region(call, MR_MEMORY_DEVICE, mr_tensor_bytes(&output), MR_NOISE_NONE);
     int status = mr_preprocess_create(&plan, &shape->params, &source);
     if (status)
@@ -43,12 +35,13 @@ static int open_picture(mr_operation_call *call) {
 
 static int enqueue_picture(mr_operation_call *call, size_t set) {
     const picture_shape *shape = call->type->shape;
-    const uint8_t *at = mr_operation_at(call, set, 0);
+    const mr_format source = source_of(shape);
     mr_preprocess_work work = {.plan = call->state, .dst = mr_operation_at(call, set, 1)};
-    for (int p = 0; p < mr_pixel_describe(shape->pixel)->planes; p++) {
-        work.source.data[p] = at;
-        work.source.stride[p] = (ptrdiff_t)mr_plane_row_bytes(shape->pixel, p, WIDTH);
-        at += plane_bytes(shape->pixel, p);
+    mr_plane plane[MR_MAX_PLANES] = {0};
+    mr_lay_out(&source, 1, mr_operation_at(call, set, 0), plane);
+    for (int p = 0; p < MR_MAX_PLANES; p++) {
+        work.source.data[p] = plane[p].data;
+        work.source.stride[p] = plane[p].stride;
     }
     return mr_preprocess_enqueue(call->stream, &work, 1);
 }

@@ -40,28 +40,6 @@ static int enqueue_linear(mr_operation_call *call, size_t set) {
     return mr_linear_enqueue(call->stream, &work);
 }
 
-/* A fit's, as a device makes them: no bias. */
-static int open_linear_f64(mr_operation_call *call) {
-    const linear_shape *shape = call->type->shape;
-    const double batch = shape->batch;
-    region(call, 2 * FEATURES * CLASSES, MR_NOISE_NONE);
-    region(call, 2 * FEATURES * batch, MR_NOISE_NONE);
-    region(call, 2 * CLASSES * batch, MR_NOISE_NONE);
-    call->bytes = sizeof(double) * (FEATURES * CLASSES + (FEATURES + CLASSES) * batch);
-    call->flops = (2.0 * FEATURES - 1) * CLASSES * batch;
-    return MR_OK;
-}
-
-static int enqueue_linear_f64(mr_operation_call *call, size_t set) {
-    const linear_shape *shape = call->type->shape;
-    const mr_linear_f64_work work = {
-        .weights = mr_operation_at(call, set, 0), .weight_stride = FEATURES, .outputs = CLASSES, .inputs = FEATURES,
-        .batch = shape->batch, .src = mr_operation_at(call, set, 1), .src_stride = FEATURES,
-        .dst = mr_operation_at(call, set, 2), .dst_stride = CLASSES,
-    };
-    return mr_linear_f64_enqueue(call->stream, &work);
-}
-
 /* ---- best classes ----------------------------------------------------------------------------------------------- */
 
 /* All logits are read; index and score of the best, and their number, are written. A class: compared with the best so
@@ -182,7 +160,6 @@ const mr_operation_type mr_operation_vectors[] = {
     VECTOR("linear-1", "linear", "1280 features to 1000 classes, one item", (&(linear_shape){1, 0}), linear),
     VECTOR("linear-8", "linear", "1280 features to 1000 classes, 8 items as alone", (&(linear_shape){8, 1}), linear),
     VECTOR("linear-64", "linear", "1280 features to 1000 classes, 64 items", (&(linear_shape){64, 0}), linear),
-    VECTOR("linear-f64", "linear_f64", "1280 features to 1000 classes, 8 items", (&(linear_shape){8, 0}), linear_f64),
     VECTOR("top-k", "top_k", "softmax and 5 best of 1000 classes, 32 items", NULL, top_k),
     VECTOR("rectify", "rectify", "128 units of 32 items", NULL, rectify),
     VECTOR("nearest", "nearest", "votes of the 5 nearest of 10000 vectors, 8 items", NULL, nearest),

@@ -7,7 +7,6 @@
 #include "kernels/fit/fit_linear.h"
 #include "kernels/fit/lbfgs.h"
 #include "millrace/status.h"
-#include "stages/train/train_devices.h"
 #include "stages/train/train_kinds.h"
 #include "stages/train/train_loss.h"
 #include "stages/train/train_state.h"
@@ -29,7 +28,6 @@ typedef struct linear_fit {
     mr_fit_point point;
     mr_fit_task task;
     mr_fit_crew *crew;
-    mr_device *devices[MR_FIT_DEVICES];
     mr_lbfgs search;
     mr_trained trial;     /* the classifier of the penalty at hand, as it will be used */
     counters count;
@@ -49,9 +47,6 @@ static int evaluate(void *user, const double *x, double *value, double *gradient
     linear_fit *f = user;
     mr_fit_point_set(&f->point, x);
     mr_fit_crew_sum(f->crew, &f->task, f->nodes);
-    const int status = f->point.devices ? mr_fit_devices_status(f->point.devices) : MR_OK;
-    if (status)
-        return status;
     *value = mr_fit_objective(&f->linear, x, f->nodes, f->training->total, f->c, gradient);
     return MR_OK;
 }
@@ -264,20 +259,6 @@ static int take_memory(linear_fit *f) {
                : mr_fail(MR_ERROR_MEMORY, "no memory to fit %zu weights", f->length);
 }
 
-static int open_devices(linear_fit *f) {
-    const size_t count = f->training->params.device_count;
-    const int status = mr_train_open_devices(f->training, f->devices);
-    return status || !count
-               ? status
-               : mr_fit_devices_create(&f->point.devices, &f->rows, f->linear.outputs, f->linear.doubles, f->devices,
-                                     count);
-}
-
-static void close_devices(linear_fit *f) {
-    mr_fit_devices_destroy(&f->point.devices);
-    mr_train_close_devices(f->devices);
-}
-
 static int begin(linear_fit *f) {
     mr_fitting *t = f->training;
     f->trial = t->made->trained;
@@ -287,20 +268,17 @@ static int begin(linear_fit *f) {
                                         : t->params.kind == MR_CLASSIFIER_SQUARED_HINGE ? MR_FIT_SQUARED_HINGE
                                                                                         : MR_FIT_SOFTMAX};
     f->point.linear = &f->linear;
-    int status = open_devices(f);
     f->length = mr_fit_parameters(&f->linear);
     f->task = mr_fit_linear_task(&f->point);
     memcpy(f->penalties, t->params.penalties, t->params.penalty_count * sizeof *f->penalties);
     qsort(f->penalties, t->params.penalty_count, sizeof *f->penalties, by_value);
     const mr_fit_task loss = mr_train_loss_task(t, &f->trial), most = mr_train_larger(&f->task, &loss);
-    if (!status)
-        status = take_memory(f);
+    const int status = take_memory(f);
     return status ? status : mr_fit_crew_create(&f->crew, &most, t->params.threads);
 }
 
 static void end(linear_fit *f) {
     mr_fit_crew_destroy(&f->crew);
-    close_devices(f);
     mr_lbfgs_fini(&f->search);
     mr_npy_free(&f->trial.layer[0]);
     mr_free(f->point.weights);

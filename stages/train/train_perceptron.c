@@ -8,7 +8,6 @@
 #include "kernels/draw.h"
 #include "kernels/fit/fit_perceptron.h"
 #include "millrace/status.h"
-#include "stages/train/train_devices.h"
 #include "stages/train/train_kinds.h"
 #include "stages/train/train_loss.h"
 #include "stages/train/train_state.h"
@@ -26,7 +25,6 @@ typedef struct perceptron_fit {
     mr_perceptron net, judged; /* the same one, of the training rows and of the validation rows */
     mr_perceptron_point point, judged_point;
     mr_fit_crew *crew;
-    mr_device *devices[MR_FIT_DEVICES];
     mr_adam adam;
     counters count;
     size_t length;        /* parameters */
@@ -186,9 +184,6 @@ static int fit_epochs(perceptron_fit *f) {
     int status = read_state(f);
     while (!status && f->count.epoch < (uint64_t)t->params.steps && !is_out_of_patience(f)) {
         const double objective = run_epoch(f), loss = validate(f);
-        status = f->point.devices ? mr_fit_devices_status(f->point.devices) : MR_OK;
-        if (status)
-            return status;
         f->count.epoch++;
         if (!isfinite(objective))
             return mr_fail(MR_ERROR_DATA, "the fit ran away in epoch %d: take a smaller rate than %g",
@@ -276,15 +271,6 @@ static int take_memory(perceptron_fit *f, size_t chunks) {
     return MR_OK;
 }
 
-static int open_devices(perceptron_fit *f) {
-    const size_t count = f->training->params.device_count;
-    int status = mr_train_open_devices(f->training, f->devices);
-    if (!status && count)
-        status = mr_perceptron_devices(&f->net, f->devices, count, &f->point.devices);
-    f->judged_point.devices = f->point.devices;
-    return status;
-}
-
 static int begin(perceptron_fit *f) {
     mr_fitting *t = f->training;
     shape(f);
@@ -294,9 +280,7 @@ static int begin(perceptron_fit *f) {
     const mr_fit_task most = mr_train_larger(&step, &judge);
     if (t->params.penalty_count > 1)
         return mr_fail(MR_ERROR_USAGE, "a perceptron takes one penalty, not %zu", t->params.penalty_count);
-    int status = open_devices(f);
-    if (!status)
-        status = take_memory(f, chunks);
+    const int status = take_memory(f, chunks);
     if (!status)
         mr_perceptron_draw(&f->net, t->params.seed, f->parameters);
     return status ? status : mr_fit_crew_create(&f->crew, &most, t->params.threads);
@@ -304,8 +288,6 @@ static int begin(perceptron_fit *f) {
 
 static void end(perceptron_fit *f) {
     mr_fit_crew_destroy(&f->crew);
-    mr_fit_devices_destroy(&f->point.devices);
-    mr_train_close_devices(f->devices);
     mr_free(f->parameters);
     mr_free(f->best);
     mr_free(f->adam.mean);

@@ -27,8 +27,6 @@ static void add_params(XXH3_state_t *sum, const mr_fitting *t) {
     XXH3_128bits_update(sum, whole, sizeof whole);
     XXH3_128bits_update(sum, real, sizeof real);
     XXH3_128bits_update(sum, p->penalties, p->penalty_count * sizeof *p->penalties);
-    if (p->device_count) /* their kind */
-        XXH3_128bits_update(sum, p->devices[0], 3);
     if (p->hidden_count)
         XXH3_128bits_update(sum, p->hidden, p->hidden_count * sizeof *p->hidden);
 }

@@ -9,8 +9,7 @@
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
 #include "engine/base/utf8.h"
-#include "kernels/fit/fit_device.h"
-#include "millrace/devices.h"
+#include "kernels/fit/fit_rows.h"
 #include "millrace/status.h"
 #include "stages/model/labels.h"
 
@@ -106,25 +105,6 @@ static bool has_products(const mr_fit_params *p) {
     return p->kind != MR_CLASSIFIER_PROTOTYPES && p->kind != MR_CLASSIFIER_NEIGHBORS;
 }
 
-/* Bits depend on the kind of device, so there is one. */
-static int check_devices(const mr_fit_params *p) {
-    int status = MR_OK;
-    if (p->device_count && !has_products(p))
-        return mr_fail(MR_ERROR_USAGE, "a classifier of kind %s is fitted on the processors: name no device",
-                       mr_classifier_kind_name(p->kind));
-    if (p->device_count > MR_FIT_DEVICES)
-        return mr_fail(MR_ERROR_USAGE, "%zu devices are too many: at most %d fit", p->device_count, MR_FIT_DEVICES);
-    for (size_t i = 0; i < p->device_count && !status; i++) {
-        status = mr_device_check_name(p->devices[i]);
-        if (!status && strncmp(p->devices[i], p->devices[0], 3) != 0)
-            status = mr_fail(MR_ERROR_USAGE, "%s and %s are devices of two kinds, whose results differ in their last "
-                                             "bits: name those of one kind", p->devices[0], p->devices[i]);
-        if (!status && strcmp(p->devices[i], "cpu") == 0)
-            status = mr_fail(MR_ERROR_USAGE, "cpu: the processors are taken if no device is named");
-    }
-    return status;
-}
-
 static int check_params(const mr_fit_params *p) {
     if (!mr_classifier_kind_name(p->kind))
         return mr_fail(MR_ERROR_USAGE, "there is no classifier of kind %d", (int)p->kind);
@@ -136,10 +116,8 @@ static int check_params(const mr_fit_params *p) {
     if (p->doubles && !has_products(p))
         return mr_fail(MR_ERROR_USAGE, "a classifier of kind %s has no products that could be in double precision",
                        mr_classifier_kind_name(p->kind));
-    int status = check_penalties(p);
-    if (!status)
-        status = check_layers(p);
-    return status ? status : check_devices(p);
+    const int status = check_penalties(p);
+    return status ? status : check_layers(p);
 }
 
 /* The usual values in place of zeros. */

@@ -213,33 +213,13 @@ const char *mr_zmq_payload_format(const mr_frame *frame, char text[MR_FORMAT_TEX
     }
 }
 
-static size_t row_bytes(const mr_format *format, int plane) {
-    return mr_plane_row_bytes(format->pixel, plane, format->width);
-}
-
 size_t mr_zmq_payload_bytes(const mr_frame *frame) {
-    const mr_format *format = &frame->format;
-    size_t bytes = 0;
-    if (format->payload == MR_PAYLOAD_PACKET)
-        return frame->plane[0].bytes;
-    if (format->payload == MR_PAYLOAD_TENSOR)
-        return mr_tensor_bytes(format);
-    if (format->payload != MR_PAYLOAD_PICTURE)
-        return 0;
-    for (int i = 0; i < mr_pixel_describe(format->pixel)->planes; i++)
-        bytes += row_bytes(format, i) * (size_t)mr_plane_rows(format->pixel, i, format->height);
-    return bytes;
+    return frame->format.payload == MR_PAYLOAD_PACKET ? frame->plane[0].bytes : mr_packed_bytes(&frame->format);
 }
 
 void mr_zmq_payload_copy(const mr_frame *frame, uint8_t *to) {
-    const mr_format *format = &frame->format;
-    if (format->payload != MR_PAYLOAD_PICTURE) {
-        memcpy(to, frame->plane[0].data, mr_zmq_payload_bytes(frame));
-        return;
-    }
-    for (int i = 0; i < mr_pixel_describe(format->pixel)->planes; i++)
-        for (int32_t row = 0; row < mr_plane_rows(format->pixel, i, format->height); row++) {
-            memcpy(to, frame->plane[i].data + row * frame->plane[i].stride, row_bytes(format, i));
-            to += row_bytes(format, i);
-        }
+    if (frame->format.payload == MR_PAYLOAD_PACKET)
+        memcpy(to, frame->plane[0].data, frame->plane[0].bytes);
+    else
+        mr_frame_pack(frame, to);
 }

@@ -221,38 +221,13 @@ static int check_format(const mr_stage *self, const message *got, mr_format *for
                  : mr_fail(MR_ERROR_DATA, "the record has no format, and %s was expected", wanted);
 }
 
-/* Bytes of all planes without padding; 0 if there are more than the limit. */
-static size_t packed_bytes(const mr_format *format) {
-    size_t sum = 0;
-    if (format->payload == MR_PAYLOAD_TENSOR)
-        return mr_tensor_bytes(format);
-    if ((int64_t)format->width * format->height > INT32_MAX)
-        return 0;
-    for (int i = 0; i < mr_pixel_describe(format->pixel)->planes; i++)
-        sum += mr_plane_row_bytes(format->pixel, i, format->width) *
-               (size_t)mr_plane_rows(format->pixel, i, format->height);
-    return sum;
-}
-
-static void lay_out(mr_frame *frame, mr_buffer *buffer) {
-    const mr_format *format = &frame->format;
-    bool picture = format->payload == MR_PAYLOAD_PICTURE;
-    uint8_t *data = buffer->data;
-    for (int i = 0; i < (picture ? mr_pixel_describe(format->pixel)->planes : 1); i++) {
-        size_t stride = picture ? mr_plane_row_bytes(format->pixel, i, format->width) : 0;
-        size_t bytes = picture ? stride * (size_t)mr_plane_rows(format->pixel, i, format->height) : buffer->bytes;
-        frame->plane[i] = (mr_plane){i ? mr_buffer_ref(buffer) : buffer, data, (ptrdiff_t)stride, bytes};
-        data += bytes;
-    }
-}
-
 static int take_raw(mr_stage *self, message *got, mr_frame *frame) {
     mr_format format;
     zmq_msg_t *part = &got->part[PAYLOAD];
     int status = check_format(self, got, &format);
     if (status)
         return status;
-    size_t wanted = packed_bytes(&format), element = mr_dtype_bytes(format.dtype);
+    size_t wanted = mr_packed_bytes(&format), element = mr_dtype_bytes(format.dtype);
     if (format.payload == MR_PAYLOAD_PICTURE)
         element = mr_pixel_describe(format.pixel)->depth > 8 ? 2 : 1;
     if (zmq_msg_size(part) != wanted || !wanted)
@@ -260,8 +235,8 @@ static int take_raw(mr_stage *self, message *got, mr_frame *frame) {
     mr_buffer *buffer = keep_payload(part, element);
     if (!buffer)
         return no_memory();
-    frame->format = format;
-    lay_out(frame, buffer);
+    mr_frame_place(frame, &format, buffer, 0, 1);
+    mr_buffer_unref(&buffer);
     return MR_OK;
 }
 

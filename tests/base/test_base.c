@@ -189,7 +189,30 @@ static void the_process_is_measured(void **state) {
     assert_true(mr_process_peak_bytes() > bytes);
 }
 
-int main(void) {
+/* This program, started anew by a process of a hundred megabytes, has its own peak. */
+static void the_peak_is_not_that_of_another_process(void **state) {
+    (void)state;
+    enum { BYTES = 128 << 20 };
+    int status;
+    char *block = malloc(BYTES);
+    assert_non_null(block);
+    memset(block, 1, BYTES);
+    assert_int_equal(block[BYTES - 1], 1);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        execl("/proc/self/exe", "test_base", "peak", (char *)NULL);
+        _exit(127);
+    }
+    free(block);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+int main(int count, char **words) {
+    if (count > 1 && strcmp(words[1], "peak") == 0)
+        return mr_process_peak_bytes() > 100 << 20;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_simulated_clock_stands_until_it_is_set),
         cmocka_unit_test(the_real_clock_measures_sleep),
@@ -198,6 +221,7 @@ int main(void) {
         cmocka_unit_test(what_is_freed_is_kept_where_that_was_asked_for),
         cmocka_unit_test(control_groups_limit_cores),
         cmocka_unit_test(affinity_limits_cores),
+        cmocka_unit_test(the_peak_is_not_that_of_another_process),
         cmocka_unit_test(the_process_is_measured),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

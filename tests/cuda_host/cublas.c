@@ -19,9 +19,6 @@ int cublasSetMathMode(handle *its, int mode);
 int cublasSgemm_v2(handle *its, int transpose_a, int transpose_b, int m, int n, int k, const float *alpha,
                    const float *a, int a_stride, const float *b, int b_stride, const float *beta, float *c,
                    int c_stride);
-int cublasDgemm_v2(handle *its, int transpose_a, int transpose_b, int m, int n, int k, const double *alpha,
-                   const double *a, int a_stride, const double *b, int b_stride, const double *beta, double *c,
-                   int c_stride);
 
 size_t cublas_host_workspace(void);
 
@@ -79,7 +76,6 @@ static size_t element(int transposed, int stride, int row, int column) {
             }                                                                                                          \
     }
 MULTIPLY(multiply_floats, float)
-MULTIPLY(multiply_doubles, double)
 
 /* Given to the stream, so that it is recorded where a graph is: the program has the runtime (cuda_host.cpp). */
 static int give(handle *its, void (*function)(const void *), const product *p) {
@@ -98,11 +94,4 @@ int cublasSgemm_v2(handle *its, int transpose_a, int transpose_b, int m, int n, 
     const product p = {transpose_a, transpose_b, m, n, k, a_stride, b_stride, c_stride, (double)*alpha, (double)*beta,
                        a, b, c};
     return give(its, multiply_floats, &p);
-}
-
-int cublasDgemm_v2(handle *its, int transpose_a, int transpose_b, int m, int n, int k, const double *alpha,
-                   const double *a, int a_stride, const double *b, int b_stride, const double *beta, double *c,
-                   int c_stride) {
-    const product p = {transpose_a, transpose_b, m, n, k, a_stride, b_stride, c_stride, *alpha, *beta, a, b, c};
-    return give(its, multiply_doubles, &p);
 }

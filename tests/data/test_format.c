@@ -2,12 +2,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <cmocka.h>
 
 #include <libavutil/imgutils.h>
 #include <libavutil/pixdesc.h>
 
-#include "millrace/format.h"
+#include "millrace/frame.h"
 
 /* The same layouts as libavutil names them: the independent reference for the whole table. */
 static const enum AVPixelFormat twins[MR_PIXEL_COUNT] = {
@@ -67,6 +68,58 @@ static void plane_sizes_are_as_libavutil_computes_them(void **state) {
         }
 }
 
+/* The rows of every layout, walked, are those of libavutil's packed picture: copied by it and by ours they are the same
+ * bytes. */
+static void rows_are_walked_as_libavutil_copies_them(void **state) {
+    (void)state;
+    static const int sizes[][2] = {{1, 1}, {33, 17}, {64, 3}, {7, 1}};
+    for (int i = MR_PIXEL_ANY + 1; i < MR_PIXEL_COUNT; i++)
+        for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+            const mr_format format = {.payload = MR_PAYLOAD_PICTURE, .pixel = (mr_pixel)i, .width = sizes[s][0],
+                                      .height = sizes[s][1]};
+            mr_frame frame = {.format = format};
+            const uint8_t *planes[4];
+            int strides[4];
+            const size_t bytes = mr_format_bytes(&format), packed = mr_packed_bytes(&format);
+            uint8_t *padded = malloc(bytes), *ours = malloc(packed), *theirs = malloc(packed), *back = calloc(1, bytes);
+            for (size_t k = 0; k < bytes; k++)
+                padded[k] = (uint8_t)(k * 2654435761U >> 16);
+            assert_int_equal(mr_lay_out(&format, MR_ROW_ALIGNMENT, padded, frame.plane), bytes);
+            for (int p = 0; p < MR_MAX_PLANES; p++) {
+                planes[p] = frame.plane[p].data;
+                strides[p] = (int)frame.plane[p].stride;
+            }
+            assert_int_equal(av_image_get_buffer_size(twins[i], format.width, format.height, 1), packed);
+            assert_int_equal(av_image_copy_to_buffer(theirs, (int)packed, planes, strides, twins[i], format.width,
+                                                     format.height, 1), packed);
+            mr_frame_pack(&frame, ours);
+            assert_memory_equal(ours, theirs, packed);
+            mr_frame again = {.format = format}, dense = {.format = format};
+            mr_lay_out(&format, MR_ROW_ALIGNMENT, back, again.plane);
+            mr_lay_out(&format, 1, ours, dense.plane);
+            mr_copy_rows(&format, again.plane, dense.plane);
+            mr_frame_pack(&again, theirs);
+            assert_memory_equal(ours, theirs, packed);
+            free(padded);
+            free(ours);
+            free(theirs);
+            free(back);
+        }
+}
+
+static void layouts_that_cannot_be_have_no_bytes(void **state) {
+    (void)state;
+    const mr_format none[] = {
+        {.payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_I444_12, .width = INT32_MAX, .height = INT32_MAX},
+        {.payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_ANY, .width = 8, .height = 8},
+        {.payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_I420, .width = 8},
+        {.payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_I420, .width = -8, .height = 8},
+        {.payload = MR_PAYLOAD_PACKET},
+        {.payload = MR_PAYLOAD_RESULTS}};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+        assert_int_equal(mr_format_bytes(&none[i]), 0);
+}
+
 static void tensors_have_a_size_only_when_all_is_fixed(void **state) {
     (void)state;
     const int64_t image[] = {3, 224, 224}, open[] = {3, 0, 224}, huge[] = {INT64_MAX, 3};
@@ -108,6 +161,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_layout_is_as_libavutil_has_it),
         cmocka_unit_test(plane_sizes_are_as_libavutil_computes_them),
+        cmocka_unit_test(rows_are_walked_as_libavutil_copies_them),
+        cmocka_unit_test(layouts_that_cannot_be_have_no_bytes),
         cmocka_unit_test(tensors_have_a_size_only_when_all_is_fixed),
         cmocka_unit_test(formats_read_well),
     };

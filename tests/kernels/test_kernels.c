@@ -521,49 +521,6 @@ static void products_are_recorded(void **state) {
     on_device_close(&d);
 }
 
-static int launch_plain_doubles(on_device *d, const mr_linear_f64_work *work) {
-    void *handle = NULL;
-    int status = mr_cuda_enter(d->stream, &handle);
-    return status ? status : mr_linear_f64_cuda(work, handle);
-}
-
-static void check_doubles_on(on_device *d, int outputs, int inputs, int batch, bool plain) {
-    const size_t row = (size_t)inputs + 1, src_row = (size_t)inputs + 3, count = (size_t)outputs * (size_t)batch;
-    double *weights = draw_doubles((size_t)outputs * row), *src = draw_doubles((size_t)batch * src_row);
-    double *expected = malloc(count * sizeof *expected), *got = malloc(count * sizeof *got);
-    mr_linear_f64_work here = {.weights = weights, .weight_stride = row, .outputs = outputs, .inputs = inputs,
-                               .batch = batch, .src = src, .src_stride = src_row, .dst = expected,
-                               .dst_stride = (size_t)outputs};
-    mr_linear_f64_work there = here;
-    there.weights = on_device_put(d, weights, (size_t)outputs * row * sizeof *weights);
-    there.src = on_device_put(d, src, (size_t)batch * src_row * sizeof *src);
-    mr_linear_f64(&here);
-    memset(got, 0xff, count * sizeof *got);
-    there.dst = on_device_put(d, got, count * sizeof *got);
-    assert_int_equal(plain ? launch_plain_doubles(d, &there) : mr_linear_f64_enqueue(d->stream, &there), MR_OK);
-    on_device_take(d, there.dst, got, count * sizeof *got);
-    for (size_t i = 0; i < count; i++)
-        assert_true(fabs(got[i] - expected[i]) < 2e-15 * (double)(inputs + 4));
-    on_device_free(d, (void *)(uintptr_t)there.weights);
-    on_device_free(d, (void *)(uintptr_t)there.src);
-    free(weights);
-    free(src);
-    free(expected);
-    free(got);
-}
-
-static void linear_layers_of_doubles_on_a_device(void **state) {
-    on_device d;
-    ON_DEVICE_OR_SKIP(&d, *state);
-    for (int plain = 0; plain <= (int)mr_stream_is_cuda(d.stream); plain++) {
-        check_doubles_on(&d, 1, 1, 1, plain);
-        check_doubles_on(&d, 10, 37, 1, plain);
-        check_doubles_on(&d, 17, 129, 5, plain);
-        check_doubles_on(&d, 33, 64, 20, plain);
-    }
-    on_device_close(&d);
-}
-
 static void linear_layers_on_a_device(void **state) {
     on_device d;
     ON_DEVICE_OR_SKIP(&d, *state);
@@ -750,8 +707,6 @@ int main(void) {
         {"votes of the nearest on sim:0", votes_of_the_nearest_on_a_device, NULL, NULL, "sim:0"},
         {"votes of the nearest on " ON_CUDA, votes_of_the_nearest_on_a_device, NULL, NULL, "cuda:0"},
         {"linear layers on sim:0", linear_layers_on_a_device, NULL, NULL, "sim:0"},
-        {"linear layers of doubles on sim:0", linear_layers_of_doubles_on_a_device, NULL, NULL, "sim:0"},
-        {"linear layers of doubles on " ON_CUDA, linear_layers_of_doubles_on_a_device, NULL, NULL, "cuda:0"},
         {"linear layers on " ON_CUDA, linear_layers_on_a_device, NULL, NULL, "cuda:0"},
         {"products in graphs on " ON_CUDA, products_are_recorded, NULL, NULL, "cuda:0"},
     };

@@ -38,33 +38,34 @@ engine/planner: engine/base engine/data engine/device engine/device/sim engine/d
 engine/flow/executor: engine/base engine/device
 engine/flow/ledger: engine/base engine/data engine/observe
 engine/flow/link: engine/base engine/data engine/observe engine/plan engine/flow/executor engine/flow/ledger
+engine/flow/run: engine/base engine/data engine/observe engine/plan engine/text engine/flow/executor engine/flow/ledger
 engine/flow/instance: engine/base engine/data engine/device engine/observe engine/plan engine/flow/executor
-    engine/flow/ledger engine/flow/link
+    engine/flow/ledger engine/flow/link engine/flow/run
 engine/flow: engine/base engine/base/log engine/data engine/device engine/device/open engine/observe engine/text
-    engine/plan engine/flow/executor engine/flow/ledger engine/flow/link engine/flow/instance
+    engine/plan engine/flow/executor engine/flow/ledger engine/flow/link engine/flow/run engine/flow/instance
 engine/transport: engine/data
 engine/transport/session: engine/base engine/data engine/transport
 engine/transport/wire: engine/base engine/data engine/transport
 engine/transport/shm: engine/base engine/data engine/transport/wire
 engine/transport/zmq: engine/base engine/observe engine/transport/wire
 engine/transport/cut: engine/base engine/data engine/observe engine/plan engine/flow engine/flow/instance
-    engine/flow/ledger engine/flow/link engine/transport engine/transport/session engine/transport/wire
+    engine/flow/ledger engine/flow/link engine/flow/run engine/transport engine/transport/session engine/transport/wire
     engine/transport/shm engine/transport/zmq
 engine/pipeline: engine/base engine/data engine/text engine/spec engine/plan engine/planner engine/flow
-    engine/flow/executor engine/flow/link engine/transport/cut engine/transport/zmq
+    engine/flow/executor engine/flow/link engine/flow/run engine/transport/cut engine/transport/zmq
 kernels: engine/base
 kernels/preprocess: engine/base engine/device engine/device/cuda kernels
 kernels/classical: engine/base engine/device/cuda kernels
 kernels/vector: engine/base engine/device/cuda kernels
 kernels/ceiling: engine/device/cuda kernels
-kernels/fit: engine/base engine/device engine/device/cuda kernels kernels/vector
+kernels/fit: engine/base kernels
 kernels/jpeg: kernels
 kernels/metrics: engine/base kernels
 stages: engine/base engine/device engine/text
 stages/model/onnx: engine/base
 stages/model: engine/base engine/device engine/device/cuda kernels/vector stages stages/model/onnx
 stages/model/export: engine/base kernels/vector stages/model stages/model/onnx
-stages/train: engine/base engine/device engine/device/open kernels kernels/fit kernels/metrics
+stages/train: engine/base engine/device kernels kernels/fit kernels/metrics
     kernels/vector stages/model
 stages/media/coded: engine/base
 stages/media/ts: engine/base
@@ -72,12 +73,13 @@ stages/media/index: engine/base
 stages/media/still: engine/base
 stages/media: engine/base engine/device engine/device/cuda stages stages/media/coded stages/media/index
     stages/media/still stages/media/ts
-stages/live/mjpeg: engine/base
 stages/live/web: engine/base stages stages/media
+stages/live/mjpeg: engine/base stages/live/web
+stages/live/rtmp: engine/base
 stages/live/connection: engine/base stages/media stages/live/web
 stages/live/rtsp: engine/base stages/media stages/media/coded stages/live/connection
-stages/live: engine/base stages stages/media stages/media/coded stages/media/ts stages/live/mjpeg stages/live/web
-    stages/live/connection stages/live/rtsp
+stages/live: engine/base stages stages/media stages/media/coded stages/media/ts stages/live/mjpeg stages/live/rtmp
+    stages/live/web stages/live/connection stages/live/rtsp
 stages/source: engine/base stages stages/media stages/live
 stages/decode/device: engine/base engine/data engine/device engine/device/open engine/device/probe engine/device/cuda
     stages/media

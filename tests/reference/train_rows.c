@@ -61,11 +61,7 @@ static int fit(const mr_labelled_rows *rows, const mr_fit_params *params, const 
 }
 
 static void take_environment(mr_fit_params *params, size_t hidden[MOST]) {
-    static const char *device;
     double units[MOST];
-    device = getenv("DEVICE");
-    params->devices = &device;
-    params->device_count = device ? 1 : 0;
     const char *scaling = getenv("SCALING");
     if (scaling)
         params->scaling = *scaling == 'n' ? MR_SCALING_NONE : *scaling == 's' ? MR_SCALING_STANDARD : MR_SCALING_USUAL;

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <arpa/inet.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -411,6 +412,27 @@ static void clients_that_left_are_noticed(void **state) {
     stop(&at);
 }
 
+/* A stream that never waits ends, too, when its client closes the sending side. */
+static void busy_streams_end_with_their_clients(void **state) {
+    board at = {0};
+    char got[4096];
+    (void)state;
+    start(&at, NULL, 1, LONG / 5);
+    int fd = asking("/parts");
+    await_states(&at, 1);
+    pthread_mutex_lock(&at.lock);
+    at.number = INT_MAX;
+    pthread_mutex_unlock(&at.lock);
+    wake_all(&at);
+    assert_true(reads(fd, "\r\n\r\n1\r\n"));
+    assert_int_equal(shutdown(fd, SHUT_WR), 0);
+    while (recv(fd, got, sizeof got, 0) > 0)
+        continue;
+    await_states(&at, 0);
+    close(fd);
+    stop(&at);
+}
+
 static void slow_readers_are_closed(void **state) {
     board at = {.part_bytes = LARGE};
     (void)state;
@@ -579,7 +601,8 @@ int main(void) {
         cmocka_unit_test(hosts_are_checked_without_a_token), cmocka_unit_test(tokens_are_asked_for),
         cmocka_unit_test(parts_are_framed),         cmocka_unit_test(streams_give_each_part),
         cmocka_unit_test(answers_may_come_later),   cmocka_unit_test(silent_events_send_comments),
-        cmocka_unit_test(clients_that_left_are_noticed), cmocka_unit_test(slow_readers_are_closed),
+        cmocka_unit_test(clients_that_left_are_noticed), cmocka_unit_test(busy_streams_end_with_their_clients),
+        cmocka_unit_test(slow_readers_are_closed),
         cmocka_unit_test(half_requests_are_closed), cmocka_unit_test(bad_requests_are_refused),
         cmocka_unit_test(limits_hold),              cmocka_unit_test(stops_with_open_streams),
         cmocka_unit_test(many_come_and_go),

@@ -17,13 +17,10 @@ static void digest(const mr_frame *frame, char text[CLIP_MD5]) {
     struct AVMD5 *md5 = av_md5_alloc();
     uint8_t sum[16];
     av_md5_init(md5);
-    for (int plane = 0; plane < mr_pixel_describe(frame->format.pixel)->planes; plane++) {
-        size_t bytes = mr_plane_row_bytes(frame->format.pixel, plane, frame->format.width);
-        int32_t rows = mr_plane_rows(frame->format.pixel, plane, frame->format.height);
-        const mr_plane *from = &frame->plane[plane];
-        assert_true((size_t)(rows - 1) * (size_t)from->stride + bytes <= from->bytes);
-        for (int32_t y = 0; y < rows; y++)
-            av_md5_update(md5, from->data + y * from->stride, bytes);
+    for (mr_row row = {0}; mr_next_row(&frame->format, &row);) {
+        const mr_plane *from = &frame->plane[row.plane];
+        assert_true((size_t)row.y * (size_t)from->stride + row.bytes <= from->bytes);
+        av_md5_update(md5, mr_row_at(frame->plane, &row), row.bytes);
     }
     av_md5_final(md5, sum);
     av_free(md5);

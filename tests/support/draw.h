@@ -21,14 +21,4 @@ static inline float *draw_many(size_t count) {
     return values;
 }
 
-/* Uniform in about -1..1, with all bits of a double. To be freed by the caller. */
-static inline double *draw_doubles(size_t count) {
-    double *values = malloc(count * sizeof *values);
-    for (size_t i = 0; i < count; i++) {
-        const double coarse = (double)draw();
-        values[i] = coarse + (double)draw() / 16777216.0;
-    }
-    return values;
-}
-
 #endif

@@ -25,19 +25,14 @@ static uint32_t draw(void) {
     return random_state >> 8;
 }
 
-static const uint8_t *plane_of(const feed *f, size_t frame, int plane, ptrdiff_t *stride) {
-    const uint8_t *at = f->block[frame];
-    for (int p = 0; p < plane; p++)
-        at += mr_plane_row_bytes(f->format.pixel, p, f->format.width) *
-              (size_t)mr_plane_rows(f->format.pixel, p, f->format.height);
-    *stride = (ptrdiff_t)mr_plane_row_bytes(f->format.pixel, plane, f->format.width);
-    return at;
-}
-
 mr_picture feed_picture(const feed *f, size_t frame) {
     mr_picture picture = {{NULL}, {0}};
-    for (int p = 0; p < mr_pixel_describe(f->format.pixel)->planes; p++)
-        picture.data[p] = plane_of(f, frame, p, &picture.stride[p]);
+    mr_plane plane[MR_MAX_PLANES] = {0};
+    mr_lay_out(&f->format, 1, f->block[frame], plane);
+    for (int p = 0; p < MR_MAX_PLANES; p++) {
+        picture.data[p] = plane[p].data;
+        picture.stride[p] = plane[p].stride;
+    }
     return picture;
 }
 
@@ -45,9 +40,7 @@ void feed_fill(feed *f, mr_pixel pixel, size_t count) {
     const mr_pixel_info *info = mr_pixel_describe(pixel);
     *f = (feed){.format = {.payload = MR_PAYLOAD_PICTURE, .pixel = pixel, .width = FEED_WIDTH, .height = FEED_HEIGHT},
                 .count = count};
-    size_t bytes = 0;
-    for (int p = 0; p < info->planes; p++)
-        bytes += mr_plane_row_bytes(pixel, p, FEED_WIDTH) * (size_t)mr_plane_rows(pixel, p, FEED_HEIGHT);
+    const size_t bytes = mr_packed_bytes(&f->format);
     for (size_t i = 0; i < count; i++) {
         f->block[i] = malloc(bytes);
         f->pts_ns[i] = (int64_t)i * 40000000;
@@ -93,9 +86,10 @@ mr_pipeline *feeds_open(const mr_stage_type *const *types, const char *stages) {
 }
 
 static int push_one(mr_pipeline *pipeline, const feed *f, const char *source, size_t frame) {
+    const mr_picture picture = feed_picture(f, frame);
     mr_push push = {.format = f->format, .pts_ns = f->pts_ns[frame]};
-    for (int p = 0; p < mr_pixel_describe(f->format.pixel)->planes; p++)
-        push.data[p] = plane_of(f, frame, p, &push.stride[p]);
+    memcpy(push.data, picture.data, sizeof push.data);
+    memcpy(push.stride, picture.stride, sizeof push.stride);
     return mr_pipeline_push(pipeline, source, &push, -1);
 }
 

@@ -122,12 +122,6 @@ typedef struct mr_fit_params {
      * ... The card has the warnings too. */
     void (*warning)(void *user, const char *text);
     void *user;
-    /* Names of the devices that compute products (devices.h), at most 16, all of one kind; without any, the processors.
-     * Not for prototypes and neighbors. The bits are the same for any number of devices of one kind; GPUs must also be
-     * of one model. Between kinds, the objective of linear classifiers differs by at most 1e-6. Perceptrons accumulate
-     * differences over their steps and only come close. */
-    size_t device_count;
-    const char *const *devices;
     /* Softmax, logistic, squared hinge and perceptron: writes the whole fit to `state` at the end. The caller should
      * remove the file once the classifier is saved. A fit that continues from it ends at once, with the same bits. If
      * it cannot be written, `warning` is called and the fit does not fail. */

@@ -143,9 +143,9 @@ MR_API size_t mr_tensor_bytes(const mr_format *format);
 /* Makes a tensor format with `rank` dimensions. */
 MR_API mr_format mr_tensor_format(mr_dtype dtype, mr_layout layout, int32_t rank, const int64_t *dims);
 
-/* Bytes from row to row in one plane as the engine lays pictures out: aligned to 64. */
-MR_API size_t mr_plane_stride(mr_pixel pixel, int plane, int32_t width);
-/* Bytes in the block that holds one picture, with the strides above, or one tensor. 0: the format is not fixed, or
+/* The engine lays pictures out in one block with rows aligned to this many bytes (mr_lay_out in frame.h). */
+enum { MR_ROW_ALIGNMENT = 64 };
+/* Bytes in such a block with one picture or one tensor. 0: the format is not fixed, or
  * describes packets or results. */
 MR_API size_t mr_format_bytes(const mr_format *format);
 

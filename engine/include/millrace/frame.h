@@ -161,6 +161,32 @@ typedef struct mr_plane {
     size_t bytes;      /* packets and tensors: payload size; pictures: readable bytes from `data` */
 } mr_plane;
 
+/* Lays a picture or a tensor out in one block: plane after plane, with rows aligned to `alignment` bytes (1: without
+ * gaps). Sets data, stride and bytes of its planes; their buffers become NULL. `plane` may be NULL; then `data` is not
+ * used. Returns the block's bytes. 0: the format is not fixed or has no such layout, or the bytes overflow. */
+MR_API size_t mr_lay_out(const mr_format *format, size_t alignment, uint8_t *data, mr_plane plane[MR_MAX_PLANES]);
+static inline size_t mr_packed_bytes(const mr_format *format) {
+    return mr_lay_out(format, 1, NULL, NULL);
+}
+
+/* Walks the rows of a picture in any pixel layout, plane by plane from the top:
+ *
+ *     for (mr_row row = {0}; mr_next_row(&frame->format, &row);)
+ *         fwrite(mr_row_at(frame->plane, &row), 1, row.bytes, file); */
+typedef struct mr_row {
+    int plane;
+    int32_t y, rows; /* the row, and the number of rows in the plane; subsampled planes have fewer */
+    size_t bytes;    /* of each row in the plane, without padding */
+} mr_row;
+/* Moves to the next row, or to the first row of the next plane. False: there is none; *row can be used no more. */
+MR_API bool mr_next_row(const mr_format *format, mr_row *row);
+MR_API bool mr_next_plane(const mr_format *format, mr_row *row);
+static inline uint8_t *mr_row_at(const mr_plane plane[], const mr_row *row) {
+    return plane[row->plane].data + row->y * plane[row->plane].stride;
+}
+/* Copies all rows of a picture in host memory. */
+MR_API void mr_copy_rows(const mr_format *format, const mr_plane to[], const mr_plane from[]);
+
 /* KEY and DISPOSABLE: for packets. CORRUPT: a packet with missing data; or a frame made from damaged pictures, if
  * decode was asked to mark them. HIDDEN: a packet that only other packets need; its picture is not shown (an edit
  * list). SEAM: a packet before or in which the stream was interrupted, by a join of recordings or a missing part. AWAY:
@@ -201,6 +227,12 @@ typedef struct mr_frame {
 MR_API mr_frame *mr_frame_ref(mr_frame *frame);
 /* Drops *frame and sets it to NULL; NULL is allowed. */
 MR_API void mr_frame_unref(mr_frame **frame);
+
+/* Gives a frame its payload: a picture or tensor in `buffer`, from byte `at`, as mr_lay_out does. Each plane takes a
+ * reference. The frame must have no payload before. */
+MR_API void mr_frame_place(mr_frame *frame, const mr_format *format, mr_buffer *buffer, size_t at, size_t alignment);
+/* Copies a picture or tensor in host memory to `to`, without gaps: mr_packed_bytes of its format. */
+MR_API void mr_frame_pack(const mr_frame *frame, uint8_t *to);
 
 /* The most bytes of each name in mr_frame_names. */
 enum { MR_FRAME_ID = 255, MR_FRAME_FILE = 4095, MR_FRAME_LABEL = 255 };

@@ -75,14 +75,6 @@ static int describe(const mr_cut *cut, const mr_cut_item *item, const mr_settled
     return status ? status : closed;
 }
 
-static void write_picture(const mr_frame *frame, FILE *file) {
-    const mr_format *format = &frame->format;
-    for (int i = 0; i < mr_pixel_describe(format->pixel)->planes; i++)
-        for (int32_t row = 0; row < mr_plane_rows(format->pixel, i, format->height); row++)
-            fwrite(frame->plane[i].data + row * frame->plane[i].stride, 1,
-                   mr_plane_row_bytes(format->pixel, i, format->width), file);
-}
-
 static int write_payload(const mr_cut *cut, const mr_cut_item *item) {
     char path[PATH_BYTES];
     FILE *file;
@@ -93,7 +85,8 @@ static int write_payload(const mr_cut *cut, const mr_cut_item *item) {
     if (status)
         return status;
     if (frame->format.payload == MR_PAYLOAD_PICTURE)
-        write_picture(frame, file);
+        for (mr_row row = {0}; mr_next_row(&frame->format, &row);)
+            fwrite(mr_row_at(frame->plane, &row), 1, row.bytes, file);
     else
         fwrite(frame->plane[0].data, 1, frame->plane[0].bytes, file);
     return finish(file, path);

@@ -396,46 +396,28 @@ static int await_place(mr_decode_device *device, int most, held **place) {
     return MR_OK;
 }
 
-/* Planes as the engine lays a picture out, at `data`. */
-static mr_frame laid_out(const mr_format *format, uint8_t *data) {
-    mr_frame made = {.format = *format};
-    for (int i = 0; i < mr_pixel_describe(format->pixel)->planes; i++) {
-        size_t stride = mr_plane_stride(format->pixel, i, format->width);
-        made.plane[i] = (mr_plane){.data = data, .stride = (ptrdiff_t)stride};
-        data += stride * (size_t)mr_plane_rows(format->pixel, i, format->height);
-    }
-    return made;
-}
-
-static void copy_on_host(const AVFrame *picture, const mr_frame *to) {
-    mr_pixel pixel = to->format.pixel;
-    for (int i = 0; i < mr_pixel_describe(pixel)->planes; i++)
-        for (int32_t row = 0; row < mr_plane_rows(pixel, i, to->format.height); row++)
-            memcpy(to->plane[i].data + row * to->plane[i].stride,
-                   picture->data[i] + (ptrdiff_t)row * picture->linesize[i],
-                   mr_plane_row_bytes(pixel, i, to->format.width));
-}
-
 /* Brings a picture that was decoded by software into pinned memory, in its own layout or in another. */
 static int pin(mr_decode_device *device, mr_io *io, const AVFrame *picture, enum AVPixelFormat converted,
                const mr_format *format, mr_buffer **pinned) {
     int status = mr_io_pinned(io, mr_format_bytes(format), pinned);
     if (status)
         return status;
-    mr_frame to = laid_out(format, (*pinned)->data);
+    mr_frame to = {.format = *format};
+    mr_lay_out(format, MR_ROW_ALIGNMENT, (*pinned)->data, to.plane);
     if (converted != picture->format || picture->linesize[0] < 0)
         return mr_picture_convert(&device->scaler, picture, converted, &to);
-    copy_on_host(picture, &to);
+    for (mr_row row = {0}; mr_next_row(format, &row);)
+        memcpy(mr_row_at(to.plane, &row), picture->data[row.plane] + (ptrdiff_t)row.y * picture->linesize[row.plane],
+               row.bytes);
     return MR_OK;
 }
 
 static int copy(mr_stream *stream, const AVFrame *picture, const mr_frame *to) {
     int status = MR_OK;
-    for (int i = 0; i < mr_pixel_describe(to->format.pixel)->planes && !status; i++)
-        status = mr_stream_copy_rows(stream, to->plane[i].data, to->plane[i].stride, picture->data[i],
-                                     picture->linesize[i],
-                                     mr_plane_row_bytes(to->format.pixel, i, to->format.width),
-                                     (size_t)mr_plane_rows(to->format.pixel, i, to->format.height));
+    for (mr_row row = {0}; !status && mr_next_plane(&to->format, &row);)
+        status = mr_stream_copy_rows(stream, to->plane[row.plane].data, to->plane[row.plane].stride,
+                                     picture->data[row.plane], picture->linesize[row.plane], row.bytes,
+                                     (size_t)row.rows);
     return status;
 }
 

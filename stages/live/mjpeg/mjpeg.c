@@ -7,6 +7,7 @@
 
 #include "engine/base/clock.h"
 #include "millrace/status.h"
+#include "stages/live/web/web.h"
 
 static int64_t now_ns(void) {
     return mr_clock_now_ns(mr_clock_real());
@@ -73,8 +74,7 @@ static int fill(mr_mjpeg *mjpeg) {
         return error;
     if (count > 0)
         mr_joined_put(mjpeg->joined, (size_t)count);
-    /* libavformat takes the end of an answer that has no length for a premature one. */
-    const bool ended = count == 0 || (count == AVERROR(EIO) && avio_size(mjpeg->io) < 0);
+    const bool ended = count == 0 || mr_web_may_have_ended(mjpeg->io, count);
     return count > 0 ? 0 : ended ? AVERROR_EOF : count;
 }
 

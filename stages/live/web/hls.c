@@ -77,7 +77,8 @@ static int read_text(mr_web *web, AVIOContext *io, char **text, size_t *bytes) {
         *bytes += more > 0 ? (size_t)more : 0;
         if (*bytes > MR_PLAYLIST_MOST_BYTES)
             break;
-        if (more == AVERROR_EOF || more == 0)
+        const bool whole = *bytes && (*text)[*bytes - 1] == '\n';
+        if (more == AVERROR_EOF || more == 0 || (whole && mr_web_may_have_ended(io, more)))
             return 0;
         if (more < 0) {
             mr_free(*text);

@@ -195,6 +195,10 @@ int mr_web_open(mr_web *web, AVIOContext **io, const char *url, const mr_web_ran
     return error;
 }
 
+bool mr_web_may_have_ended(AVIOContext *io, int error) {
+    return error == AVERROR(EIO) && avio_size(io) < 0;
+}
+
 size_t mr_web_look(AVIOContext *io, char text[MR_WEB_LOOK]) {
     const int bytes = avio_read_partial(io, (unsigned char *)text, MR_WEB_LOOK - 1);
     const size_t length = bytes > 0 ? (size_t)bytes : 0;

@@ -43,6 +43,9 @@ int mr_web_open(mr_web *web, AVIOContext **io, const char *url, const mr_web_ran
 /* To be called when something was read, before it is used: libavformat requests an address again if it seeks, or if a
  * connection breaks, and may be led elsewhere then. 0, or an AVERROR with a refusal. */
 int mr_web_check(mr_web *web, AVIOContext *io);
+/* Whether an error of reading may be the end of an answer that has no length: libavformat takes that for a premature
+ * one, unless the server says "Connection: close", and cannot tell it from one that broke off between chunks. */
+bool mr_web_may_have_ended(AVIOContext *io, int error);
 /* The address that answered, without user and password, after redirections; false if it does not fit. */
 bool mr_web_location(AVIOContext *io, const char *url, char *location, size_t bytes);
 

@@ -252,6 +252,22 @@ class Playlists(Live):
                          [a[0], a[1], "none.ts", a[3], a[4], a[6], b[0], b[1], b[2], a[1], a[2], a[3]])
         self.assertFalse([line for line in sources["cam"]["dropped"] if line["reason"] != "stopped"])
 
+    def test_answers_without_a_length(self):
+        """Of HTTP/1.1, ended by closing the connection, which no header announces: the stream is read whole."""
+        a = self.make("a", seconds=3)
+
+        class Unsized(Scripted):
+            def do_GET(self):
+                path = pathlib.Path(self.folder) / self.path.lstrip("/")
+                body = path.read_bytes() if path.suffix == ".ts" else self.texts[self.path].encode()
+                self.wfile.write(b"HTTP/1.1 200 OK\r\n\r\n" + body)
+
+        self.url, self.asked = streams.web(self, self.folder, base=Unsized, texts={"/cam.m3u8": listed(a)})
+        child = self.begin({"cam": f"uri: '{self.url}/cam.m3u8', {SOON}"})
+        self.wait_until(lambda: len(self.rows()) >= 25, child)  # the end of the last waits for the next
+        self.assertEqual(self.finish(child)["cam"]["connection"]["connections"], 1)
+        self.assert_continue("cam", len(self.rows()))
+
     def test_hostile(self):
         """A playlist that libavformat's own reader dies of, one without end, one that leads away from HTTP, one whose
         variant is itself, segments without pictures, video of an unknown format: none harms the other source."""

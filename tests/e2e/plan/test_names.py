@@ -3,7 +3,6 @@ import csv
 import json
 import os
 import pathlib
-import unicodedata
 
 import clips
 import harness
@@ -27,10 +26,6 @@ nodes:
 NAMES = {"日本": "日本", "é": "é", "e\u0301te\u0301": "e\u0301te\u0301", "файл": "файл", "a b": "a_b", "-x": "_x",
          "x.y": "x_y", "no\u00a0space": "no_space", "bi\u202edi": "bi_di", "tab\tand\nline": "tab_and_line",
          "日" * 30: "日" * 16, "🎬 film": "🎬_film"}
-
-
-def columns(text):
-    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
 class Names(harness.Case):
@@ -88,20 +83,6 @@ class Names(harness.Case):
         self.run_names(paths, f"images, input: decode, path: '{self.folder}/out', name: '{{source}}-{{seq}}.png'")
         self.assertEqual({path.name for path in pathlib.Path(self.folder, "out").iterdir()},
                          {"日本-000000.png", "é-000000.png"})
-
-    def test_drawings_and_tables_are_aligned(self):
-        pipeline = self.write(PIPELINE.format(sink="'null', input: decode", more=""))
-        paths = [self.linked(f"{name}.mp4") for name in ("日本", "e\u0301te\u0301", "plain")]
-        done = call([MILLRACE, "graph", pipeline, *self.inputs(paths)])
-        self.assertEqual(done.returncode, 0, done.stderr)
-        top, middle, bottom = done.stdout.splitlines()[2:5]
-        edges = [column for column, c in enumerate(top) if c in "┌┐"]
-        self.assertEqual(len(edges), 6)
-        self.assertEqual([columns(middle[:at]) for at, c in enumerate(middle) if c == "│"], edges)
-        plain = call([MILLRACE, "graph", pipeline, "--ascii", *self.inputs(paths)])
-        self.assertEqual(plain.returncode, 0, plain.stderr)
-        self.assertTrue(plain.stdout.isascii())
-        self.assertEqual([at for at, c in enumerate(plain.stdout.splitlines()[3]) if c == "|"], edges)
 
     def test_sources_may_be_written_so_stages_not(self):
         written = """\

@@ -8,14 +8,12 @@ import subprocess
 import sys
 import tempfile
 import unittest
-import xml.etree.ElementTree
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from harness import MILLRACE, MODELS, ROOT, TIMEOUT
 
 # Bytes in a nanosecond: 10, 5 and 4.
 SIM = "sim:0?compute=10GB/s&upload=5GB/s&download=4GB/s&call=2us"
-SVG = "{http://www.w3.org/2000/svg}"
 
 
 def call(*arguments):
@@ -34,8 +32,7 @@ class Ops(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
-        cls.picture = cls.folder / "roofline.svg"
-        done = call("--device", SIM, "--json", "--svg", cls.picture)
+        done = call("--device", SIM, "--json")
         assert done.returncode == 0 and done.stderr == "", done
         cls.told = json.loads(done.stdout)
         cls.device = cls.told["devices"][0]
@@ -75,23 +72,6 @@ class Ops(unittest.TestCase):
                 self.assertAlmostEqual(one["share"], share, delta=1e-4 * share)
                 self.assertLessEqual(one["share"], 1.0001)
 
-    def test_the_picture(self):
-        root = xml.etree.ElementTree.parse(self.picture).getroot()
-        self.assertEqual(root.tag, SVG + "svg")
-        texts = ["".join(text.itertext()) for text in root.iter(SVG + "text")]
-        for one in self.operations:
-            self.assertTrue(any(re.match(rf" *\d+ {one}\b", text) for text in texts), one)
-        titles = {title.text.partition(":")[0] for title in root.iter(SVG + "title")} - {"millrace bench ops"}
-        marked = {name for name, one in self.operations.items() if one["group"] != "ceiling" and one["flops"]}
-        self.assertEqual(titles, marked)
-        self.assertIn("memory 10 GB/s", texts)
-        self.assertIn("arithmetic for each byte that has to move (flop/B)", texts)
-        box = [float(value) for value in root.get("viewBox").split()]
-        for text in root.iter(SVG + "text"):
-            self.assertLess(float(text.get("x")), box[2])
-            self.assertLess(float(text.get("y")), box[3])
-        self.assertNotIn("href", self.picture.read_text(), "it needs nothing but itself")
-
     def test_the_table_fits_a_pipe(self):
         done = call("--device", SIM, "--only", "preprocess-*")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
@@ -105,12 +85,11 @@ class Ops(unittest.TestCase):
         self.assertNotIn("hog", shown)
 
     def test_a_launch_may_take_no_time(self):
-        done = call("--device", "sim:0?compute=10GB/s&upload=5GB/s&download=4GB/s", "--only", "launch", "--svg",
-                    self.folder / "still.svg")
+        done = call("--device", "sim:0?compute=10GB/s&upload=5GB/s&download=4GB/s", "--only", "launch")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         (row,) = [line.split() for line in done.stdout.splitlines() if line.startswith("  launch ")]
         self.assertEqual(row, ["launch", "0.00", "ns", "-", "-", "-", "-", "-", "-"])
-        self.assertNotIn("nan", done.stdout + (self.folder / "still.svg").read_text())
+        self.assertNotIn("nan", done.stdout)
 
     def test_the_processors_and_a_network(self):
         models = ["--model", MODELS / "lite0.onnx"] if (MODELS / "lite0.onnx").exists() else []
@@ -143,7 +122,6 @@ class Ops(unittest.TestCase):
                 (("--device", "sim:0", "--only", "nothing-like-it"), 64, "names no operation"),
                 (("--device", "sim:0", "--seconds", "0"), 64, "--seconds"),
                 (("--model", "/nonexistent/a.onnx"), 66, "/nonexistent/a.onnx"),
-                (("--device", "sim:0", "--svg", "/nonexistent/a.svg"), 74, "/nonexistent/a.svg"),
                 (("--device", "sim:0?fail_after=2"), 69, "simulated failure"),
                 (("more",), 64, "name one benchmark")):
             with self.subTest(words):

@@ -96,13 +96,6 @@ class Digits(Training):
         self.assertAlmostEqual(told["test"]["accuracy"], accuracy, delta=0.002)
         self.assertEqual(told["test"]["rows"], int(test.sum()))
 
-        # On devices: as the processors within what single precision leaves.
-        told = self.train_json(self.list, "--penalty", "0.01", "--device", "sim:0", "--device", "sim:1")
-        there = numpy.load(self.head / "weights.npy").astype(numpy.float64)
-        found = softmax(x[test] @ there[:, :-1].T + there[:, -1], axis=1)
-        self.assertLess(numpy.abs(found - theirs).max(), 2e-3)
-        self.assertAlmostEqual(told["test"]["accuracy"], accuracy, delta=0.002)
-
         # The vectors are made once; other models take them from the cache.
         told = self.train_json(self.list, "--model", "neighbors", "--neighbors", "5")
         self.assertEqual(told["vectors"]["made"], 0)
@@ -471,11 +464,8 @@ class Sets(Training):
         for arguments, words in ((("--model", "svm"), "softmax"), (("--penalty", "0"), "--penalty takes"),
                                  (("--data", some), "--data can be given once"),
                                  (("--test", "1"), "--test takes"), (("--hidden", "9"), "is for --model perceptron"),
-                                 (("--device", "sim:0", "--model", "neighbors"), "--device is not for --model"),
-                                 (("--doubles", "--model", "prototypes"), "--doubles is not for --model"),
-                                 (("--device", "tpu:0"), "tpu:0")):
+                                 (("--doubles", "--model", "prototypes"), "--doubles is not for --model")):
             self.assertIn(words, self.train(some, *arguments, code=64).stderr)
-        self.assertIn("cuda:63", self.train(some, "--device", "cuda:63", code=69).stderr)
         self.assertIn("no stage of type classify has the id", self.train(some, "--stage", "hog", code=78).stderr)
 
 

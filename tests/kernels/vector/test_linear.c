@@ -39,38 +39,6 @@ static void check_linear(int outputs, int inputs, int batch, bool bias_in_weight
     free(dst);
 }
 
-/* Rounding errors of double precision. */
-static void check_doubles(int outputs, int inputs, int batch) {
-    const size_t row = (size_t)inputs + 1, src_row = (size_t)inputs + 3, dst_row = (size_t)outputs + 2;
-    double *weights = draw_doubles((size_t)outputs * row), *src = draw_doubles((size_t)batch * src_row);
-    double *dst = malloc((size_t)batch * dst_row * sizeof *dst);
-    for (size_t i = 0; i < (size_t)batch * dst_row; i++)
-        dst[i] = (double)NAN;
-    mr_linear_f64(&(mr_linear_f64_work){.weights = weights, .weight_stride = row, .outputs = outputs,
-                                        .inputs = inputs, .batch = batch, .src = src, .src_stride = src_row,
-                                        .dst = dst, .dst_stride = dst_row});
-    for (size_t n = 0; n < (size_t)batch; n++) {
-        for (size_t o = 0; o < (size_t)outputs; o++) {
-            long double sum = 0.0L;
-            for (size_t i = 0; i < (size_t)inputs; i++)
-                sum += (long double)weights[o * row + i] * (long double)src[n * src_row + i];
-            assert_true(fabsl((long double)dst[n * dst_row + o] - sum) < 1e-15L * (inputs + 4));
-        }
-        assert_true(isnan(dst[n * dst_row + (size_t)outputs]));
-    }
-    free(weights);
-    free(src);
-    free(dst);
-}
-
-static void linear_layers_of_doubles(void **state) {
-    (void)state;
-    check_doubles(1, 1, 1);
-    check_doubles(10, 37, 1);
-    check_doubles(7, 129, 5);
-    check_doubles(100, 1280, 8);
-}
-
 static void linear_layers(void **state) {
     (void)state;
     check_linear(1, 1, 1, true);
@@ -171,7 +139,6 @@ static void threads_multiply_at_once(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(linear_layers),
-        cmocka_unit_test(linear_layers_of_doubles),
         cmocka_unit_test(items_of_a_batch_are_as_alone),
         cmocka_unit_test(threads_multiply_at_once),
     };

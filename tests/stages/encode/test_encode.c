@@ -149,15 +149,13 @@ static void smooth(feed *f) {
     const mr_pixel_info *info = mr_pixel_describe(f->format.pixel);
     for (size_t i = 0; i < f->count; i++) {
         mr_picture picture = feed_picture(f, i);
-        for (int p = 0; p < info->planes; p++) {
-            int row = (int)mr_plane_row_bytes(f->format.pixel, p, FEED_WIDTH);
-            for (int y = 0; y < mr_plane_rows(f->format.pixel, p, FEED_HEIGHT); y++)
-                for (int x = 0; x < row; x++) {
-                    int pixel = info->rgb ? x / 3 : x, channel = info->rgb ? x % 3 : p;
-                    double wave = 60 * sin((pixel + 2 * (double)i) / 9 + channel) + 40 * cos((y + (double)i) / 7);
-                    ((uint8_t *)picture.data[p])[y * picture.stride[p] + x] = (uint8_t)lround(126 + wave);
-                }
-        }
+        for (mr_row row = {0}; mr_next_row(&f->format, &row);)
+            for (int x = 0; x < (int)row.bytes; x++) {
+                int pixel = info->rgb ? x / 3 : x, channel = info->rgb ? x % 3 : row.plane;
+                double wave = 60 * sin((pixel + 2 * (double)i) / 9 + channel) + 40 * cos((row.y + (double)i) / 7);
+                ((uint8_t *)picture.data[row.plane])[row.y * picture.stride[row.plane] + x] =
+                    (uint8_t)lround(126 + wave);
+            }
     }
 }
 

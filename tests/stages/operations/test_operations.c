@@ -88,11 +88,6 @@ static void count_linear_8(void) {
 static void count_linear_64(void) {
     count_linear(64);
 }
-static void count_linear_f64(void) {
-    dot(1280, 0);
-    counted = (counted - 1) * 1000.0 * 8; /* the first product is the sum's beginning */
-}
-
 static void count_top_k(void) {
     double sum = 0, best = -INFINITY;
     for (int i = 0; i < 1000; i++) {
@@ -400,7 +395,6 @@ static const struct {
     {"linear-1", 4 * (1280 * 1000 + 1000 + 1280 + 1000), count_linear_1, true},
     {"linear-8", 4 * (1280 * 1000 + 1000 + 8 * 2280), count_linear_8, true},
     {"linear-64", 4 * (1280 * 1000 + 1000 + 64 * 2280), count_linear_64, true},
-    {"linear-f64", 8 * (1280 * 1000 + 8 * 2280), count_linear_f64, true},
     {"top-k", 32 * 4 * (1000 + 5 + 5 + 1), count_top_k, true},
     {"rectify", 32 * 4 * 2 * 128, count_rectify, true},
     {"nearest", 8 * 4 * (10000 + 5 + 1000), count_votes, false},

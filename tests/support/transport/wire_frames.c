@@ -57,15 +57,7 @@ mr_frame *wire_picture(wire_fixture *f, mr_pixel pixel, int32_t width, int32_t h
                               .sar_num = 4, .sar_den = 3, .rotation = 270, .flip = true};
     mr_frame *frame = wire_frame(f, &format);
     mr_buffer *buffer = buffer_of(mr_format_bytes(&format), (uint32_t)width);
-    size_t offset = 0;
-    for (int i = 0; i < mr_pixel_describe(pixel)->planes; i++) {
-        mr_plane *plane = &frame->plane[i];
-        plane->buffer = mr_buffer_ref(buffer);
-        plane->data = buffer->data + offset;
-        plane->stride = (ptrdiff_t)mr_plane_stride(pixel, i, width);
-        plane->bytes = (size_t)plane->stride * (size_t)mr_plane_rows(pixel, i, height);
-        offset += (plane->bytes + 63) & ~(size_t)63;
-    }
+    mr_frame_place(frame, &format, buffer, 0, MR_ROW_ALIGNMENT);
     mr_buffer_unref(&buffer);
     return frame;
 }

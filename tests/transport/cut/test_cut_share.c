@@ -16,17 +16,10 @@
 static mr_frame *new_picture(cut_ends *f, uint8_t value) {
     mr_frame *frame;
     mr_buffer *buffer;
-    size_t offset = 0;
     assert_int_equal(mr_store_frame(f->store, &frame), MR_OK);
     assert_int_equal(mr_pool_acquire(f->pool, &buffer), MR_OK);
     memset(buffer->data, value, buffer->bytes);
-    frame->format = cut_ends_picture;
-    for (int i = 0; i < 3; i++) {
-        size_t stride = mr_plane_stride(cut_ends_picture.pixel, i, CUT_ENDS_WIDTH);
-        size_t bytes = stride * (size_t)mr_plane_rows(cut_ends_picture.pixel, i, CUT_ENDS_HEIGHT);
-        frame->plane[i] = (mr_plane){mr_buffer_ref(buffer), buffer->data + offset, (ptrdiff_t)stride, bytes};
-        offset += bytes;
-    }
+    mr_frame_place(frame, &cut_ends_picture, buffer, 0, MR_ROW_ALIGNMENT);
     mr_buffer_unref(&buffer);
     return frame;
 }
@@ -53,10 +46,9 @@ static mr_frame *cross(cut_ends *f, mr_frame *frame, size_t *payload) {
 
 static void expect_picture(const mr_frame *frame, uint8_t value) {
     assert_int_equal(frame->format.width, CUT_ENDS_WIDTH);
-    for (int i = 0; i < 3; i++)
-        for (int32_t y = 0; y < mr_plane_rows(cut_ends_picture.pixel, i, CUT_ENDS_HEIGHT); y++)
-            for (size_t x = 0; x < mr_plane_row_bytes(cut_ends_picture.pixel, i, CUT_ENDS_WIDTH); x++)
-                assert_int_equal(frame->plane[i].data[y * frame->plane[i].stride + (ptrdiff_t)x], value);
+    for (mr_row row = {0}; mr_next_row(&cut_ends_picture, &row);)
+        for (size_t x = 0; x < row.bytes; x++)
+            assert_int_equal(mr_row_at(frame->plane, &row)[x], value);
 }
 
 static void a_picture_stays_where_it_lies(void **state) {

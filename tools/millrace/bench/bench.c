@@ -28,20 +28,19 @@ static const mr_usage_option options[] = {
     MR_OPTION_CODE("device", required_argument, DEVICE),
     MR_OPTION_CODE("model", required_argument, MODEL),
     MR_OPTION_FIELD("only", request, ops.only),
-    MR_OPTION_FIELD("svg", request, ops.svg),
     MR_OPTION_FIELD("json", request, as_json),
     MR_USAGE_COMMON,
 };
 
 static const char *const examples[] = {"null --workers 1", "paced --sources 200 --json",
-                                       "ops --only 'preprocess-*' --svg roofline.svg",
+                                       "ops --only 'preprocess-*'",
                                        "ops --device cpu --device 'sim:0?like=h100' --json", NULL};
 
 static const mr_usage usage = {
     .verb = "bench",
     .synopsis = "null | paced | soak | ops [--frames N] [--stages N] [--sources N]\n"
                 "                      [--seconds N] [--workers N] [--device NAME]... [--model FILE]...\n"
-                "                      [--only PATTERN] [--svg FILE] [--json]",
+                "                      [--only PATTERN] [--json]",
     .help = "Measures the engine itself.\n\n"
             "  null               what a frame costs on its way through a stage that does nothing: 1,000,000\n"
             "                     frames through 8 null stages on one worker, the median of 5 runs\n"
@@ -63,7 +62,6 @@ static const mr_usage usage = {
             "  --model FILE       ops: a network to measure, an ONNX file; may be given several times\n"
             "  --only PATTERN     ops: only the limits and operations with such a name; * stands for any text, ? for\n"
             "                     any character\n"
-            "  --svg FILE         ops: draws the roofline of each device\n"
             "  --json             the figures as one JSON object\n",
     .options = options,
     .examples = examples,

@@ -54,8 +54,6 @@ void mr_ops_fini(mr_ops *ops);
 int mr_ops_print(const mr_ops *ops);
 /* One object in an array. */
 void mr_ops_put_json(yajl_gen json, const mr_ops *ops);
-/* A roofline of each device: one picture in a file. MR_ERROR_MEMORY, MR_ERROR_PERMISSION, MR_ERROR_IO. */
-int mr_ops_draw(const mr_ops *all, size_t count, const char *path);
 
 /* The words of a path or group, as in JSON: "memory", "kernel". */
 const char *mr_ops_path_name(mr_operation_path path);

@@ -62,9 +62,7 @@ static int report(const mr_usage *usage, const mr_ops_request *request, const mr
         matching += all[i].matching;
     if (!matching)
         return mr_usage_error(usage, "--only %s names no operation; bench ops without it lists them", request->only);
-    int status = request->svg ? mr_ops_draw(all, count, request->svg) : MR_OK;
-    if (!status)
-        status = as_json ? put_json(all, count) : put_tables(all, count);
+    int status = as_json ? put_json(all, count) : put_tables(all, count);
     return status ? mr_command_failed(status) : as_json ? 0 : mr_flush_stdout();
 }
 
@@ -91,8 +89,6 @@ static int check_files(const mr_ops_request *request) {
     for (size_t i = 0; i < request->model_count && !status; i++)
         if (access(request->models[i], R_OK))
             status = mr_fail(MR_ERROR_NO_INPUT, "cannot read the model %s", request->models[i]);
-    if (!status && request->svg && access(request->svg, F_OK))
-        status = mr_file_can_make(request->svg);
     return status;
 }
 

@@ -9,7 +9,7 @@ enum { MR_OPS_MOST = 16 }; /* devices, and networks */
 typedef struct mr_ops_request {
     const char *devices[MR_OPS_MOST + 1], *models[MR_OPS_MOST + 1]; /* ended by NULL */
     size_t device_count, model_count;
-    const char *only, *svg; /* NULL: not given */
+    const char *only; /* NULL: all */
 } mr_ops_request;
 
 /* Adds the argument of an option that may be given several times. Returns an exit code. */

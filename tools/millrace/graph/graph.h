@@ -1,5 +1,4 @@
-/* The drawing of a plan: boxes and arrows with their texts. plan -> chart -> DOT, or a layout (layout.h) and from it
- * the terminal's drawing or SVG.
+/* The drawing of a plan: boxes and arrows with their texts. plan -> chart -> text, or DOT and a picture from it.
  *
  * Sources that are alike (type, formats, consumers) are folded into one box. All texts are ASCII but the pipeline's
  * name, which is UTF-8 without control characters. A chart owns its texts and does not refer to the plan. */
@@ -25,7 +24,6 @@ typedef struct mr_chart_node {
 typedef struct mr_chart_edge {
     int from, from_port, to, to_port; /* from < to */
     const char *format;
-    const char *label;               /* the text at its start: the format, behind the port's name */
     const char *from_name, *to_name; /* of ports, if a type has several; else empty */
     const char *queue;               /* "queue 4, block"; within a cut "window 16, live" */
 } mr_chart_edge;
@@ -39,20 +37,15 @@ typedef struct mr_chart {
     mr_arena arena;      /* private */
 } mr_chart;
 
-typedef struct mr_chart_view {
-    int width;  /* most columns of a line */
-    bool ascii; /* no box characters */
-} mr_chart_view;
-
-enum { MR_CHART_MIN_WIDTH = 20, MR_CHART_MAX_WIDTH = 1000 };
-
 /* MR_OK or MR_ERROR_MEMORY, as all of these. */
 int mr_chart_make(mr_chart *graph, const mr_plan_view *plan);
 void mr_chart_fini(mr_chart *graph);
 
 /* Write to the stream; the caller checks it for errors. */
-int mr_chart_text(const mr_chart *graph, const mr_chart_view *view, FILE *stream);
+int mr_chart_text(const mr_chart *graph, FILE *stream);
 int mr_chart_dot(const mr_chart *graph, FILE *stream);
-int mr_chart_svg(const mr_chart *graph, FILE *stream);
+
+/* A picture of this kind ("svg", "png", "pdf"), by Graphviz's dot. MR_ERROR_UNAVAILABLE: there is no dot. */
+int mr_chart_picture(const mr_chart *graph, const char *kind, FILE *stream);
 
 #endif

@@ -22,10 +22,10 @@ static void put_attribute(FILE *stream, const char *name, const char *text) {
 }
 
 static void put_node(const mr_chart_node *node, FILE *stream) {
-    static const char *const shape[] = {[MR_CHART_SOURCE] = "style=rounded",
-                                        [MR_CHART_STAGE] = "style=solid",
-                                        [MR_CHART_SINK] = "style=bold",
-                                        [MR_CHART_COPY] = "style=dashed, fontsize=8, width=0.2, height=0.2"};
+    static const char *const shape[] = {[MR_CHART_SOURCE] = "fillcolor=\"#e3effb\"",
+                                        [MR_CHART_STAGE] = "fillcolor=white",
+                                        [MR_CHART_SINK] = "fillcolor=\"#e6f4e6\"",
+                                        [MR_CHART_COPY] = "style=dashed, fontsize=10, height=0.3"};
     fputs("    \"", stream);
     put_text(stream, node->name);
     fputs("\" [label=\"", stream);
@@ -59,7 +59,8 @@ int mr_chart_dot(const mr_chart *graph, FILE *stream) {
     put_text(stream, graph->name);
     fputs("\" {\n"
           "  rankdir=TB;\n"
-          "  node [shape=box, fontname=\"sans-serif\"];\n"
+          "  graph [fontname=\"sans-serif\", fontsize=10, style=\"rounded,dashed\", color=gray];\n"
+          "  node [shape=box, style=\"rounded,filled\", fontname=\"sans-serif\"];\n"
           "  edge [fontname=\"sans-serif\", fontsize=10];\n",
           stream);
     for (int g = 0; g < graph->group_count; g++) {

@@ -273,19 +273,15 @@ static int make_nodes(maker *m) {
 static int make_edge(maker *m, const mr_view_link *edge, mr_chart_edge *made) {
     mr_arena *arena = &m->graph->arena;
     const mr_view_stage *from = &m->plan->stages[edge->from], *to = &m->plan->stages[edge->to];
-    const char *leaving = from_name(from, edge->from_port);
     *made = (mr_chart_edge){.from = m->node[edge->from],
                             .from_port = edge->from_port,
                             .to = m->node[edge->to],
                             .to_port = edge->to_port,
                             .format = format_of(m, edge),
-                            .from_name = mr_arena_print(arena, "%s", leaving),
+                            .from_name = mr_arena_print(arena, "%s", from_name(from, edge->from_port)),
                             .to_name = mr_arena_print(arena, "%s", to_name(to, edge->to_port)),
                             .queue = queue_of(m, from, to)};
-    if (!made->format || !made->from_name || !made->to_name || !made->queue)
-        return MR_ERROR_MEMORY;
-    made->label = *leaving ? mr_arena_print(arena, "%s: %s", leaving, made->format) : made->format;
-    return made->label ? MR_OK : MR_ERROR_MEMORY;
+    return made->format && made->from_name && made->to_name && made->queue ? MR_OK : MR_ERROR_MEMORY;
 }
 
 static int make_edges(maker *m) {

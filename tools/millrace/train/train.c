@@ -8,7 +8,6 @@
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/print.h"
-#include "millrace/devices.h"
 #include "tools/millrace/cli/verbs.h"
 #include "tools/millrace/run/progress.h"
 #include "tools/millrace/train/features.h"
@@ -16,9 +15,9 @@
 #include "tools/millrace/train/near.h"
 #include "tools/millrace/train/training.h"
 
-enum { DATA = 256, MODEL, PENALTY, WEIGHTS, HIDDEN, VALIDATION, TEST, DEVICE, RESUME, EXPORT };
+enum { DATA = 256, MODEL, PENALTY, WEIGHTS, HIDDEN, VALIDATION, TEST, RESUME, EXPORT };
 
-enum { MOST_PENALTIES = 64, MOST_HIDDEN = 7, MOST_DEVICES = 16 };
+enum { MOST_PENALTIES = 64, MOST_HIDDEN = 7 };
 
 typedef struct arguments {
     mr_overrides overrides;
@@ -26,7 +25,6 @@ typedef struct arguments {
     mr_extraction_nodes spread;
     double penalties[MOST_PENALTIES];
     size_t hidden[MOST_HIDDEN];
-    const char *devices[MOST_DEVICES];
 } arguments;
 
 static const mr_usage_option options[] = {
@@ -44,7 +42,6 @@ static const mr_usage_option options[] = {
     MR_OPTION_CODE("test", required_argument, TEST),
     MR_OPTION_FIELD("stage", arguments, params.stage),
     MR_OPTION_NUMBER("threads", arguments, params.fit.threads, 1, 64),
-    MR_OPTION_CODE("device", required_argument, DEVICE),
     MR_OPTION_CODE("resume", optional_argument, RESUME),
     MR_OPTION_FIELD("cache", arguments, params.cache),
     MR_OPTION_FIELD("no-look-alikes", arguments, params.skip_near),
@@ -71,7 +68,7 @@ static const mr_usage usage = {
                 "                      [--model KIND] [--penalty C,...] [--class-weights none|balanced]\n"
                 "                      [--hidden N,...] [--neighbors K] [--doubles] [--seed N]\n"
                 "                      [--validation SHARE] [--test SHARE] [--stage ID] [--threads N]\n"
-                "                      [--device NAME]... [--resume] [--cache FOLDER] [--no-look-alikes]\n"
+                "                      [--resume] [--cache FOLDER] [--no-look-alikes]\n"
                 "                      [--export onnx] [--sign KEYFILE]\n"
                 "                      [--node NAME [--replica N] | --one-process] [--audit FILE]\n"
                 "                      [--set KEY=VALUE]... [--plugin FILE]... [--no-plugins] [--json]",
@@ -99,9 +96,6 @@ static const mr_usage usage = {
         "                     from its content, or its group, so that adding pictures moves no others\n"
         "  --stage ID         the stage of type classify, if there are several\n"
         "  --threads N        by default one for each usable core; the result does not depend on it\n"
-        "  --device NAME      multiplies matrices for the fit: cuda:N or sim:N; may be given several times; the\n"
-        "                     result does not depend on their number. Not for prototypes and neighbors. The devices\n"
-        "                     that make the vectors are those of the pipeline\n"
         "  --resume           continues a fit that was interrupted or killed\n"
         "  --cache FOLDER     where vectors are kept; by default $XDG_CACHE_HOME/millrace/features\n"
         "  --no-look-alikes   does not search for pictures in different parts that look alike\n"
@@ -167,17 +161,6 @@ static int take_hidden(arguments *to) {
     return 0;
 }
 
-static int take_device(arguments *to) {
-    mr_fit_params *fit = &to->params.fit;
-    if (fit->device_count == MOST_DEVICES)
-        return mr_usage_error(&usage, "--device can be given at most %d times", MOST_DEVICES);
-    if (mr_device_check_name(optarg))
-        return mr_usage_error(&usage, "--device: %s", mr_message());
-    to->devices[fit->device_count++] = optarg;
-    fit->devices = to->devices;
-    return 0;
-}
-
 static int take_weights(mr_fit_params *fit) {
     if (strcmp(optarg, "none") != 0 && strcmp(optarg, "balanced") != 0)
         return mr_usage_error(&usage, "--class-weights takes none or balanced, not \"%s\"", optarg);
@@ -223,8 +206,6 @@ static int take_option(void *given, int option) {
         return take_share(&params->shares.test, "test");
     case EXPORT:
         return take_export(params);
-    case DEVICE:
-        return take_device(to);
     default: /* RESUME */
         params->fit.resume = true;
         to->spread.run.resume = optarg; /* the watching process names a node's checkpoint */
@@ -234,19 +215,6 @@ static int take_option(void *given, int option) {
 
 static bool is_nearest(const mr_fit_params *fit) {
     return fit->kind == MR_CLASSIFIER_PROTOTYPES || fit->kind == MR_CLASSIFIER_NEIGHBORS;
-}
-
-/* A device that is not there is refused before vectors are made. */
-static int check_devices(const mr_fit_params *fit) {
-    uint64_t memory_bytes;
-    if (fit->device_count && is_nearest(fit))
-        return mr_usage_error(&usage, "--device is not for --model prototypes and neighbors, which have no products");
-    for (size_t i = 0; i < fit->device_count; i++) {
-        int status = mr_device_probe(fit->devices[i], &memory_bytes);
-        if (status)
-            return mr_command_failed(status);
-    }
-    return 0;
 }
 
 static int check(const mr_training_params *params) {
@@ -266,7 +234,7 @@ static int check(const mr_training_params *params) {
         return mr_usage_error(&usage, "--doubles is not for --model prototypes and neighbors, which have no products");
     if (fit->k && fit->kind != MR_CLASSIFIER_NEIGHBORS)
         return mr_usage_error(&usage, "--neighbors is for --model neighbors");
-    return check_devices(fit);
+    return 0;
 }
 
 static int run_verb(int argc, char **argv) {

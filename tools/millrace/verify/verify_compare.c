@@ -8,14 +8,6 @@
 
 /* ---- captures ---------------------------------------------------------------------------------------------------- */
 
-static size_t picture_bytes(const mr_format *format) {
-    size_t bytes = 0;
-    for (int i = 0; i < mr_pixel_describe(format->pixel)->planes; i++)
-        bytes += mr_plane_row_bytes(format->pixel, i, format->width) *
-                 (size_t)mr_plane_rows(format->pixel, i, format->height);
-    return bytes;
-}
-
 static bool is_wanted(const mr_result *result, const char *id) {
     return strcmp(result->stage, id) == 0;
 }
@@ -24,32 +16,14 @@ static size_t aligned(size_t bytes) {
     return (bytes + 15) / 16 * 16;
 }
 
-static size_t payload_bytes(const mr_frame *frame) {
-    return frame->format.payload == MR_PAYLOAD_PICTURE  ? picture_bytes(&frame->format)
-           : frame->format.payload == MR_PAYLOAD_TENSOR ? mr_tensor_bytes(&frame->format)
-                                                        : 0;
-}
-
-static void copy_picture(uint8_t *to, const mr_frame *frame) {
-    const mr_format *format = &frame->format;
-    for (int i = 0; i < mr_pixel_describe(format->pixel)->planes; i++) {
-        size_t bytes = mr_plane_row_bytes(format->pixel, i, format->width);
-        for (int32_t row = 0; row < mr_plane_rows(format->pixel, i, format->height); row++, to += bytes)
-            memcpy(to, frame->plane[i].data + row * frame->plane[i].stride, bytes);
-    }
-}
-
 static void add_payload(mr_capture *to, const mr_frame *frame, uint8_t *data) {
     bool picture = frame->format.payload == MR_PAYLOAD_PICTURE;
     mr_part *part = &to->part[to->part_count++];
     *part = (mr_part){.kind = picture ? NULL : mr_kind_tensor(),
                       .format = frame->format,
-                      .bytes = payload_bytes(frame),
+                      .bytes = mr_packed_bytes(&frame->format),
                       .data = data};
-    if (picture)
-        copy_picture(data, frame);
-    else
-        memcpy(data, frame->plane[0].data, part->bytes);
+    mr_frame_pack(frame, data);
 }
 
 static void add_result(mr_capture *to, const mr_result *result, uint8_t *data) {
@@ -65,7 +39,7 @@ static void add_result(mr_capture *to, const mr_result *result, uint8_t *data) {
 }
 
 mr_capture *mr_capture_create(const mr_frame *frame, const char *id, bool payload) {
-    size_t bytes = aligned(sizeof(mr_capture)), own = payload ? payload_bytes(frame) : 0;
+    size_t bytes = aligned(sizeof(mr_capture)), own = payload ? mr_packed_bytes(&frame->format) : 0;
     bytes += aligned(own);
     for (const mr_result *result = frame->results; result; result = result->next)
         bytes += is_wanted(result, id) ? aligned(mr_result_bytes(result)) : 0;
