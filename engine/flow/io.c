@@ -73,6 +73,31 @@ int mr_io_await_turn(mr_io *io) {
     return first ? MR_OK : MR_ERROR_AGAIN;
 }
 
+/* What a stage's author has to change stops the run: no frame would fare better. */
+static int refuse(mr_io *io, const char *deed, const char *change) {
+    const mr_stage *self = &io->instance->self;
+    return mr_io_refuse(io, mr_fail(MR_ERROR_INTERNAL, "the stage type \"%s\" %s; its author must %s",
+                                    self->type->name, deed, change));
+}
+
+static int refuse_output(mr_io *io, size_t port) {
+    const mr_plan_vertex *vertex = io->instance->vertex;
+    char deed[160];
+    if (port >= vertex->output_count)
+        return refuse(io, "takes a buffer for an output that it does not have", "name one of its outputs");
+    snprintf(deed, sizeof deed, "takes a buffer for its output \"%.64s\", for which %s",
+             vertex->type->outputs[port].name,
+             vertex->outputs[port].shares < 0 ? "the plan has none" : "it plans to share those of its input");
+    return refuse(io, deed, vertex->outputs[port].shares < 0
+                                ? "set `buffer_bytes` of that output in negotiate"
+                                : "leave `shares` of that output at -1 in negotiate, or set `buffer_bytes`");
+}
+
+static inline bool is_planned(const mr_io *io, size_t port) {
+    const mr_plan_vertex *vertex = io->instance->vertex;
+    return port < vertex->output_count && vertex->pools[port].count > 0;
+}
+
 /* A buffer that the slot holds until its device work is done. */
 static int take(mr_io *io, size_t which, size_t bytes, mr_buffer **buffer) {
     mr_buffer *taken = NULL;
@@ -88,14 +113,18 @@ static int take(mr_io *io, size_t which, size_t bytes, mr_buffer **buffer) {
 }
 
 int mr_io_buffer(mr_io *io, size_t port, size_t bytes, mr_buffer **buffer) {
-    return take(io, port, bytes, buffer);
+    return is_planned(io, port) ? take(io, port, bytes, buffer) : refuse_output(io, port);
 }
 
 int mr_io_scratch(mr_io *io, size_t bytes, mr_buffer **buffer) {
+    if (!io->instance->vertex->scratch.bytes)
+        return refuse(io, "takes working memory that the plan does not have", "set `scratch_bytes` in negotiate");
     return take(io, io->instance->vertex->output_count + MR_SCRATCH_POOL, bytes, buffer);
 }
 
 int mr_io_results(mr_io *io, size_t bytes, mr_buffer **buffer) {
+    if (!io->instance->vertex->results.bytes)
+        return refuse(io, "takes memory for results that the plan does not have", "set `result_bytes` in negotiate");
     return take(io, io->instance->vertex->output_count + MR_RESULTS_POOL, bytes, buffer);
 }
 
@@ -104,6 +133,8 @@ int mr_io_staging(mr_io *io, size_t bytes, mr_buffer **buffer) {
 }
 
 int mr_io_pinned(mr_io *io, size_t bytes, mr_buffer **buffer) {
+    if (!io->instance->vertex->pinned.bytes)
+        return refuse(io, "takes pinned memory that the plan does not have", "set `pinned_bytes` in negotiate");
     return mr_io_take_buffer(io, io->instance->vertex->output_count + MR_PINNED_POOL, bytes, buffer);
 }
 
@@ -172,6 +203,8 @@ int mr_io_acquire(mr_io *io, size_t port, const mr_format *format, const mr_fram
     size_t bytes = mr_format_bytes(format);
     if (!bytes)
         return mr_fail(MR_ERROR_INTERNAL, "%s asks for a frame of unknown size", io->instance->self.id);
+    if (!is_planned(io, port))
+        return refuse_output(io, port);
     mr_buffer *buffer = NULL;
     mr_frame *made = NULL;
     /* Work that writes it may be under way when the call fails and its frame is released. */
@@ -250,8 +283,23 @@ int mr_io_add_like(mr_io *io, mr_frame *frame, const mr_result *from, mr_result 
     return MR_OK;
 }
 
+/* Whether frames may leave with the buffers of their input. */
+static inline bool may_share(const mr_plan_vertex *vertex) {
+    for (size_t i = 0; i < vertex->output_count; i++)
+        if (vertex->outputs[i].shares >= 0)
+            return true;
+    return vertex->role != MR_ROLE_STAGE;
+}
+
+static int refuse_sharing(mr_io *io) {
+    return refuse(io, "passes on the buffers of its input, which the plan does not know",
+                  "set `shares` of the output in negotiate");
+}
+
 int mr_io_share(mr_io *io, const mr_frame *from, mr_frame **frame) {
     mr_frame *made = NULL;
+    if (from->plane[0].buffer && !may_share(io->instance->vertex))
+        return refuse_sharing(io);
     int status = mr_io_derive(io, from, &made);
     if (status)
         return status;
@@ -318,6 +366,8 @@ mr_frame *mr_io_take(mr_io *io, size_t index) {
 }
 
 int mr_io_forward(mr_io *io, size_t index) {
+    if (!may_share(io->instance->vertex))
+        return refuse_sharing(io);
     bool made = io->slot->staged;
     uint32_t source = io->slot->sources[index];
     return emit(io, 0, mr_io_take(io, index), source, made);

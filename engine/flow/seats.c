@@ -62,44 +62,44 @@ static mr_source_report report_of(mr_graph *graph, uint32_t source) {
 }
 
 /* With the lock. */
-static void account_of(mr_graph *graph, uint32_t source, mr_account *account) {
+static void account_of(mr_graph *graph, uint32_t source, mr_source_summary *account) {
     mr_source_state *state = &graph->sources[source];
     bool arrived = !state->instance;
     mr_ledger_account count;
     mr_ledger_read(graph->ledger, source, arrived, &count);
-    mr_source_summary *row = &account->row;
     char *message = state->message && *state->message ? mr_strdup(state->message) : NULL;
-    *account = (mr_account){
-        .row = {.id = graph->plan->vertices[source].id,
-                .note = graph->plan->vertices[source].note,
-                .elsewhere = arrived,
-                .in = count.in,
-                .delivered = count.delivered,
-                .dropped = count.dropped,
-                .absorbed = count.absorbed,
-                .unaccounted = count.unaccounted,
-                .in_flight = count.in - count.delivered - count.dropped - count.absorbed - count.unaccounted,
-                .line_count = count.line_count,
-                .lines = count.lines,
-                .unsettled_count = count.unsettled_count,
-                .expected = atomic_load_explicit(&state->expected, memory_order_relaxed),
-                .unread = atomic_load_explicit(&state->unread, memory_order_relaxed),
-                .seams = atomic_load_explicit(&state->seams, memory_order_relaxed),
-                .ended = state->ended,
-                .status = state->status,
-                .message = message ? message : "",
-                .report = report_of(graph, source)},
-        .stay = {.first_epoch = state->first_epoch,
+    *account = (mr_source_summary){
+        .id = graph->plan->vertices[source].id,
+        .note = graph->plan->vertices[source].note,
+        .elsewhere = arrived,
+        .in = count.in,
+        .delivered = count.delivered,
+        .dropped = count.dropped,
+        .absorbed = count.absorbed,
+        .unaccounted = count.unaccounted,
+        .in_flight = count.in - count.delivered - count.dropped - count.absorbed - count.unaccounted,
+        .line_count = count.line_count,
+        .lines = count.lines,
+        .unsettled_count = count.unsettled_count,
+        .expected = atomic_load_explicit(&state->expected, memory_order_relaxed),
+        .unread = atomic_load_explicit(&state->unread, memory_order_relaxed),
+        .seams = atomic_load_explicit(&state->seams, memory_order_relaxed),
+        .ended = state->ended,
+        .status = state->status,
+        .message = message ? message : "",
+        .report = report_of(graph, source),
+        .stay = {.changes = graph->departed != NULL,
+                 .first_epoch = state->first_epoch,
                  .last_epoch = atomic_load_explicit(&state->last_epoch, memory_order_relaxed),
                  .leaving = state->phase == MR_SOURCE_LEAVING},
     };
-    memcpy(row->unsettled, count.unsettled, count.unsettled_count * sizeof *row->unsettled);
-    mr_tally_summarize(&state->tally, row);
-    for (size_t i = 0; i < row->truth_count; i++)
-        row->truths[i].label = keep_label(graph, row->truths[i].label);
+    memcpy(account->unsettled, count.unsettled, count.unsettled_count * sizeof *account->unsettled);
+    mr_tally_summarize(&state->tally, account);
+    for (size_t i = 0; i < account->truth_count; i++)
+        account->truths[i].label = keep_label(graph, account->truths[i].label);
 }
 
-bool mr_seat_account(mr_graph *graph, uint32_t source, mr_account *account) {
+bool mr_seat_account(mr_graph *graph, uint32_t source, mr_source_summary *account) {
     pthread_mutex_lock(&graph->lock);
     bool there = graph->sources[source].phase != MR_SOURCE_VACANT;
     if (there)
@@ -111,10 +111,10 @@ bool mr_seat_account(mr_graph *graph, uint32_t source, mr_account *account) {
 /* The account goes to those who have left, and the place begins a new one. With the lock. */
 static void close_account(mr_graph *graph, uint32_t source) {
     mr_source_state *state = &graph->sources[source];
-    mr_account account;
+    mr_source_summary account;
     account_of(graph, source, &account);
     account.stay.leaving = false;
-    account.stay.removed = account.row.ended = true;
+    account.stay.removed = account.ended = true;
     mr_departed_add(graph->departed, &account);
     mr_ledger_clear(graph->ledger, source);
     mr_spec_destroy(&state->spec);

@@ -44,6 +44,6 @@ int mr_seat_options(mr_graph *graph, const char *id, mr_arena *arena, mr_yaml **
 bool mr_seat_left(mr_graph *graph, uint32_t source);
 
 /* What became of a source so far; false: nobody has the place. The row owns its lists and its message (mr_row_fini). */
-bool mr_seat_account(mr_graph *graph, uint32_t source, mr_account *account);
+bool mr_seat_account(mr_graph *graph, uint32_t source, mr_source_summary *account);
 
 #endif

@@ -111,10 +111,7 @@ static void mark_sources(const mr_plan *plan, bool *come) {
 }
 
 /* Takes the account over. */
-static void add_source(mr_summary *summary, const mr_account *account) {
-    const mr_source_summary *source = &account->row;
-    if (summary->stays)
-        summary->stays[summary->source_count] = account->stay;
+static void add_source(mr_summary *summary, const mr_source_summary *source) {
     summary->sources[summary->source_count++] = *source;
     summary->in += source->in;
     summary->delivered += source->delivered;
@@ -171,7 +168,7 @@ static void summarize_run(mr_graph *graph, mr_summary *summary) {
 
 static void summarize_sources(mr_graph *graph, const bool *come, mr_summary *summary) {
     for (uint32_t s = 0; s < graph->plan->source_count; s++) {
-        mr_account account;
+        mr_source_summary account;
         if (come[s] && mr_seat_account(graph, s, &account))
             add_source(summary, &account);
     }
@@ -179,7 +176,7 @@ static void summarize_sources(mr_graph *graph, const bool *come, mr_summary *sum
 
 /* Sources that were removed, the first of them first. */
 static void summarize_departed(mr_graph *graph, size_t room, mr_summary *summary) {
-    mr_account account;
+    mr_source_summary account;
     pthread_mutex_lock(&graph->lock);
     size_t count = mr_departed_count(graph->departed);
     for (size_t i = 0; i < count && summary->source_count < room; i++)
@@ -252,7 +249,6 @@ static mr_summary *create(const mr_plan *plan, size_t sources) {
     made->balanced = true;
     made->most_sources = plan->spec->most_sources;
     made->sources = mr_calloc(sources + 1, sizeof *made->sources);
-    made->stays = mr_plan_changes(plan) ? mr_calloc(sources + 1, sizeof *made->stays) : NULL;
     made->stages = mr_calloc(plan->vertex_count + 1, sizeof *made->stages);
     made->cuts = mr_calloc(2 * plan->cut_count + 1, sizeof *made->cuts);
     made->devices = mr_calloc(plan->device_count, sizeof *made->devices);
@@ -260,8 +256,7 @@ static mr_summary *create(const mr_plan *plan, size_t sources) {
     for (size_t v = 0; v < plan->vertex_count && made->forced; v++)
         if (plan->vertices[v].forced)
             made->forced[made->forced_count++] = (mr_forced_summary){plan->vertices[v].id, plan->vertices[v].note};
-    if (!made->sources || (mr_plan_changes(plan) && !made->stays) || !made->stages || !made->cuts || !made->devices ||
-        !made->forced)
+    if (!made->sources || !made->stages || !made->cuts || !made->devices || !made->forced)
         mr_summary_destroy(&made);
     return made;
 }
@@ -350,7 +345,6 @@ void mr_summary_destroy(mr_summary **summary) {
     for (size_t s = 0; s < (*summary)->source_count; s++)
         mr_row_fini(&(*summary)->sources[s]);
     mr_free((*summary)->sources);
-    mr_free((*summary)->stays);
     for (size_t v = 0; v < (*summary)->stage_count; v++)
         mr_free((*summary)->stages[v].shares);
     mr_free((*summary)->stages);

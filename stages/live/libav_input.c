@@ -22,9 +22,9 @@
 static const char analyze_us[] = "500000", probe_bytes[] = "2000000";
 
 
-/* How often libavformat may ask whether to stop, without a pause, while it opens a connection that is not of HTTP: RTMP
- * reads pieces of 128 bytes. Of RTP, whose bytes are not counted, RTP_BYTES of a picture come between two of these. */
-enum { MOST_OPENING_CALLS = 65536, RTP_BYTES = 512 };
+/* Bytes of RTP are not counted: RTP_BYTES of a picture come between two times that libavformat asks, without a pause,
+ * whether to stop. */
+enum { RTP_BYTES = 512 };
 static const int64_t pause_ns = 20000000;
 
 /* ---- where a scheme may lead to ---------------------------------------------------------------------------------- */
@@ -37,8 +37,8 @@ static const struct scheme {
 } schemes[] = {
     {"http", "", WEB}, /* web/web.h */
     {"https", "", WEB},
-    {"rtmp", "rtmp,tcp", "flv"},
-    {"rtmps", "rtmps,tls,tcp", "flv"},
+    {"rtmp", "tcp", "flv"}, /* rtmp/rtmp.h */
+    {"rtmps", "tls,tcp", "flv"},
     {"srt", "srt", "mpegts"},
     {"udp", "udp", "mpegts,h264,hevc,mpegvideo"},
     {"rtp", "rtp,udp", "rtp,sdp,mpegts"},
@@ -53,9 +53,19 @@ static const struct scheme *scheme_of(const char *url) {
     return &schemes[count - 1];
 }
 
+static bool is_rtmp(const char *url) {
+    return mr_url_has_scheme(url, "rtmp") || mr_url_has_scheme(url, "rtmps");
+}
+
 /* These streams end with the connection. If it ends early, too little may have come to be understood. */
 static bool may_be_cut_off(const char *url) {
-    return mr_url_has_scheme(url, "srt") || mr_url_has_scheme(url, "rtmp") || mr_url_has_scheme(url, "rtmps");
+    return mr_url_has_scheme(url, "srt") || is_rtmp(url);
+}
+
+/* RTP opens its sockets itself. */
+static bool has_bytes(const char *url) {
+    const char *name = scheme_of(url)->name;
+    return strcmp(name, "rtp") != 0 && strcmp(name, "sdp") != 0;
 }
 
 /* ---- errors ------------------------------------------------------------------------------------------------------ */
@@ -117,7 +127,10 @@ static int refuse_flood(mr_libav_input *input, size_t most_bytes) {
 }
 
 static int64_t bytes_read(const mr_libav_input *input) {
-    return input->hls ? mr_hls_bytes(input->hls) : input->io ? input->io->bytes_read : 0;
+    return input->hls    ? mr_hls_bytes(input->hls)
+           : input->rtmp ? mr_rtmp_bytes(input->rtmp)
+           : input->io   ? input->io->bytes_read
+                         : 0;
 }
 
 static void check_flood(mr_libav_input *input) {
@@ -205,29 +218,56 @@ static int open_description(mr_libav_input *input) {
     return status;
 }
 
+/* 0 or an AVERROR. */
+static int open_protocol(mr_libav_input *input, AVIOContext **io, const char *url, int flags) {
+    const AVIOInterruptCB interrupt = {interrupted, input};
+    AVDictionary *options = NULL;
+    set_protocol(input->params, &options);
+    av_dict_set(&options, "protocol_whitelist", scheme_of(input->params->url)->protocols, 0);
+    int error = avio_open2(io, url, flags, &interrupt, &options);
+    av_dict_free(&options);
+    return error < 0 ? error : 0;
+}
+
+/* The socket of RTMP. */
+static int open_socket(void *context, AVIOContext **io) {
+    mr_libav_input *input = context;
+    const bool secure = mr_url_has_scheme(input->params->url, "rtmps");
+    char url[MR_URL_BYTES];
+    mr_url at;
+    if (!mr_url_split(input->params->url, &at))
+        return AVERROR(EINVAL);
+    const bool wide = memchr(at.host.text, ':', at.host.bytes);
+    const mr_url_part port = at.port.bytes ? at.port : secure ? (mr_url_part){"443", 3} : (mr_url_part){"1935", 4};
+    snprintf(url, sizeof url, "%s://%s%.*s%s:%.*s", secure ? "tls" : "tcp", wide ? "[" : "", (int)at.host.bytes,
+             at.host.text, wide ? "]" : "", (int)port.bytes, port.text);
+    return open_protocol(input, io, url, AVIO_FLAG_READ_WRITE);
+}
+
+static int open_rtmp(mr_libav_input *input) {
+    const mr_connection_params *params = input->params;
+    const mr_rtmp_params rtmp = {.url = params->url, .user = params->user, .password = params->password,
+                                 .most_bytes = params->most_bytes, .refusal = &input->refusal, .connect = open_socket,
+                                 .context = input};
+    return mr_rtmp_open(&input->rtmp, &rtmp);
+}
+
 /* Opens the address itself: 0 or an AVERROR. */
 static int open_bytes(void *context, AVIOContext **io) {
     mr_libav_input *input = context;
     const mr_connection_params *params = input->params;
-    const AVIOInterruptCB interrupt = {interrupted, input};
-    AVDictionary *options = NULL;
     char url[MR_URL_BYTES];
     input->deadline_ns = mr_live_now_ns() + params->open_timeout_ns;
     mr_av_forget();
     if (mr_web_is_address(params->url))
         return mr_web_open(&input->web, io, params->url, NULL);
+    if (is_rtmp(params->url))
+        return open_rtmp(input);
     if (!address_of(params, url, sizeof url)) {
         input->refusal = mr_fail(MR_ERROR_CONFIG, "%s: URL, user and password are too long together", params->url);
         return AVERROR(EINVAL);
     }
-    set_protocol(params, &options);
-    av_dict_set(&options, "protocol_whitelist", scheme_of(params->url)->protocols, 0);
-    input->calls = 0;
-    input->most_calls = MOST_OPENING_CALLS;
-    int error = avio_open2(io, url, AVIO_FLAG_READ, &interrupt, &options);
-    input->most_calls = 0;
-    av_dict_free(&options);
-    return error < 0 ? error : 0;
+    return open_protocol(input, io, url, AVIO_FLAG_READ);
 }
 
 static void set_format(const mr_connection_params *params, bool is_list, AVDictionary **options) {
@@ -273,7 +313,7 @@ static int give_bytes(mr_libav_input *input) {
         input->format->io_open = open_part;
         return MR_OK;
     }
-    input->format->pb = input->io;
+    input->format->pb = input->rtmp ? mr_rtmp_flv(input->rtmp) : input->io;
     int error = input->hls ? mr_hls_begin(input->hls, &input->format->pb) : 0;
     if (error)
         return error == AVERROR_EOF ? MR_END : fail(input, error, "it broke off");
@@ -298,7 +338,7 @@ static int open_format(mr_libav_input *input) {
     int status = give_bytes(input);
     if (status)
         return status;
-    if (!input->io && !input->hls)
+    if (!has_bytes(params->url))
         input->most_calls = params->most_bytes / RTP_BYTES;
     set_format(params, input->hls, &options);
     const AVInputFormat *known = is_description(params->url) ? av_find_input_format("sdp") : NULL;
@@ -529,12 +569,6 @@ static bool take_jpegs(mr_libav_input *input, const char *text, size_t bytes) {
 
 /* ---- opening and closing ----------------------------------------------------------------------------------------- */
 
-/* RTP opens its sockets itself. */
-static bool has_bytes(const char *url) {
-    const char *name = scheme_of(url)->name;
-    return strcmp(name, "rtp") != 0 && strcmp(name, "sdp") != 0;
-}
-
 static int open_list(mr_libav_input *input) {
     const mr_connection_params *params = input->params;
     const mr_hls_params list = {.web = &input->web, .max_pixels = params->media.max_pixels,
@@ -593,6 +627,7 @@ void mr_libav_input_close(mr_libav_input *input) {
     mr_ts_tap_close(&input->tap);
     mr_index_bound_close(&input->index);
     mr_hls_close(&input->hls);
+    mr_rtmp_close(&input->rtmp);
     avio_closep(&io);
     mr_mjpeg_end(&input->mjpeg);
     if (input->has_jpeg)

@@ -1,7 +1,8 @@
 /* A stream of the network, opened and read by libavformat: which protocols it may use, TLS, limits of the look at it
  * before it begins, and the meaning of its errors. Calls block until their deadline, or until `cancelled`; one thread.
  * Over HTTP it gets bytes that were opened by web/web.h, or those of the segments of a playlist (web/hls.h), and opens
- * nothing itself. JPEGs over HTTP are read by our own reader (mjpeg/mjpeg.h), which takes only the bytes from it.
+ * nothing itself. JPEGs over HTTP are read by our own reader (mjpeg/mjpeg.h), which takes only the bytes from it. RTMP
+ * is our own client's (rtmp/rtmp.h), which gives it FLV.
  *
  * Bytes that a peer sends without a picture are bounded: after params->most_bytes and MR_LIBAV_MORE the connection is
  * given up, also while it is being opened. libavformat keeps such bytes in memory without a limit. */
@@ -13,6 +14,7 @@
 
 #include "stages/live/connection/connection.h"
 #include "stages/live/mjpeg/mjpeg.h"
+#include "stages/live/rtmp/rtmp.h"
 #include "stages/live/web/hls.h"
 #include "stages/live/web/hls_times.h"
 #include "stages/media/media_index.h"
@@ -28,7 +30,7 @@ typedef struct mr_libav_input {
     int64_t deadline_ns;                /* CLOCK_MONOTONIC; 0: none */
     bool ran_out;                       /* a call ended at the deadline */
     mr_input file;                      /* of a session description; fd -1: none */
-    AVIOContext *io;                    /* NULL: RTP, or `mjpeg` or `hls` reads it */
+    AVIOContext *io;                    /* NULL: RTP, or `mjpeg`, `hls` or `rtmp` reads it */
     int64_t read_before, seen;          /* bytes up to the last packet, and to the last question whether to stop */
     int64_t called_ns;                  /* when libavformat last asked whether to stop, */
     uint64_t calls, most_calls;         /* and how often without a pause; 0: not counted */
@@ -47,6 +49,7 @@ typedef struct mr_libav_input {
     int refusal;                        /* not MR_OK: a host or an answer is refused, as mr_message tells */
     mr_web web;
     mr_hls *hls;                        /* NULL: it is no playlist */
+    mr_rtmp *rtmp;                      /* NULL: it is not RTMP */
     mr_hls_times times;
     bool seam;                          /* something is missing before the next packet */
     bool recorded;                      /* it has an end */

@@ -123,7 +123,7 @@ static mr_source_summary row_of(mr_pipeline *pipeline, const char *id, mr_source
         if (strcmp(summary->sources[i].id, id) == 0) {
             found = summary->sources[i];
             if (stay)
-                *stay = summary->stays[i];
+                *stay = found.stay;
         }
     found.message = "";
     mr_summary_destroy(&summary);
@@ -472,7 +472,8 @@ TEST(a_plain_pipeline_has_no_room) {
     assert_non_null(strstr(why, "sources: {max: 64}"));
     assert_int_equal(mr_pipeline_remove_source(pipeline, "a", -1), MR_ERROR_USAGE);
     mr_summary *summary = flow_end(pipeline);
-    assert_null(summary->stays);
+    assert_int_equal(summary->source_count, 1);
+    assert_false(summary->sources[0].stay.changes);
     mr_summary_destroy(&summary);
     mr_pipeline_destroy(&pipeline);
 }

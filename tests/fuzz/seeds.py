@@ -22,6 +22,8 @@ from PIL import Image
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.join(HERE, "..", "..")
+sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
+from rtmp_server import amf, begin, command, message
 folder = sys.argv[1]
 
 
@@ -161,6 +163,26 @@ def rtsp(streams):
     packets = [struct.pack(">BBHII", 0x80, 0x9a | (n % 2) << 7, n, n // 2 * 3600, 1) +
                struct.pack(">IBBBB", n % 2 * len(scan), 1, 60, 4, 3) + scan for n in range(6)]
     put("rtsp", "jpeg", b"\2" + pieces(*packets, report))
+
+
+def rtmp():
+    """A server's messages after the handshake."""
+    answers = (message(2, 1, struct.pack(">I", 4096), stream=0) + message(2, 5, struct.pack(">I", 1000), stream=0) +
+               message(2, 6, struct.pack(">IB", 1000, 2), stream=0) +
+               command("_result", 1, {"fmsVer": "FMS/3"}, {"level": "status"}) + command("onBWDone", 0, None) +
+               command("_result", 2, None, 1) +
+               command("onStatus", 0, None, {"level": "status", "code": "NetStream.Play.Start"}))
+    tag = b"\t\0\0\5\0\0\1\0\0\0\0\x17\1\0\0\0\0\0\0\x10"
+    put("rtmp", "played", b"\0" + answers + message(4, 18, amf("onMetaData", {"width": 160.0}), chunk=4096) +
+        message(6, 9, b"\x17\0\0\0\0\1", 40) + message(70, 8, b"\xaf\1x") + message(400, 22, tag * 2, 80) +
+        begin(6, 9, 4, 0xffffff) + b"\1\0\0\0abcd" + message(2, 4, struct.pack(">HI", 6, 7), stream=0) +
+        begin(5, 9, 9000) + bytes(4096) + message(2, 2, struct.pack(">I", 5), stream=0) +
+        b"\x46\0\0\x28\0\0\2\x09ab\x86\0\0\x28cd\xc6ef" +
+        command("onStatus", 0, None, {"level": "status", "code": "NetStream.Play.Stop"}))
+    refused = "[ AccessManager.Reject ] : [ authmod=adobe ] : ?reason=needauth&user=u&salt=ab&challenge=cd&opaque=ef"
+    put("rtmp", "password", b"\7" + b"".join(
+        command("_error", 1, None, {"level": "error", "code": "Rejected", "description": text})
+        for text in ("[ code=403 need auth; authmod=adobe ]", refused)) + answers)
 
 
 # ---- pictures and streams -----------------------------------------------------------------------------------------
@@ -303,6 +325,7 @@ sealed()
 pictures()
 coded = streams()
 rtsp(coded)
+rtmp()
 transport()
 indexes()
 mxf()

@@ -74,10 +74,11 @@ stages/media: engine/base engine/device engine/device/cuda stages stages/media/c
     stages/media/still stages/media/ts
 stages/live/web: engine/base stages stages/media
 stages/live/mjpeg: engine/base stages/live/web
+stages/live/rtmp: engine/base
 stages/live/connection: engine/base stages/media stages/live/web
 stages/live/rtsp: engine/base stages/media stages/media/coded stages/live/connection
-stages/live: engine/base stages stages/media stages/media/coded stages/media/ts stages/live/mjpeg stages/live/web
-    stages/live/connection stages/live/rtsp
+stages/live: engine/base stages stages/media stages/media/coded stages/media/ts stages/live/mjpeg stages/live/rtmp
+    stages/live/web stages/live/connection stages/live/rtsp
 stages/source: engine/base stages stages/media stages/live
 stages/decode: engine/base engine/data engine/device engine/device/open engine/device/probe engine/device/cuda
     kernels/jpeg stages stages/media stages/media/coded stages/media/still

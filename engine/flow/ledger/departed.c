@@ -12,7 +12,7 @@ void mr_row_fini(mr_source_summary *row) {
     *row = (mr_source_summary){0};
 }
 
-static const mr_account *at(const mr_departed *departed, size_t index) {
+static const mr_source_summary *at(const mr_departed *departed, size_t index) {
     return &departed->accounts[(departed->first + index) % MR_MOST_DEPARTED];
 }
 
@@ -35,35 +35,34 @@ static void merge_line(mr_source_summary *to, const mr_ledger_line *line) {
 }
 
 /* Lines of the sources themselves are put together, too: else there would be one for each id. */
-static void merge(mr_account *to, const mr_account *from) {
-    mr_source_summary *sum = &to->row;
-    const mr_source_summary *row = &from->row;
-    sum->in += row->in;
-    sum->delivered += row->delivered;
-    sum->dropped += row->dropped;
-    sum->absorbed += row->absorbed;
-    sum->unaccounted += row->unaccounted;
-    sum->unread += row->unread;
-    sum->seams += row->seams;
-    sum->classified += row->classified;
-    sum->status = sum->status ? sum->status : row->status;
-    for (size_t i = 0; i < row->line_count; i++) {
-        mr_ledger_line line = row->lines[i];
-        if (strcmp(line.stage, row->id) == 0)
+static void merge(mr_source_summary *to, const mr_source_summary *from) {
+    to->in += from->in;
+    to->delivered += from->delivered;
+    to->dropped += from->dropped;
+    to->absorbed += from->absorbed;
+    to->unaccounted += from->unaccounted;
+    to->unread += from->unread;
+    to->seams += from->seams;
+    to->classified += from->classified;
+    to->status = to->status ? to->status : from->status;
+    for (size_t i = 0; i < from->line_count; i++) {
+        mr_ledger_line line = from->lines[i];
+        if (strcmp(line.stage, from->id) == 0)
             line.stage = "sources";
-        merge_line(sum, &line);
+        merge_line(to, &line);
     }
     if (from->stay.last_epoch > to->stay.last_epoch)
         to->stay.last_epoch = from->stay.last_epoch;
 }
 
 static void make_room(mr_departed *departed) {
-    mr_account *oldest = &departed->accounts[departed->first];
+    mr_source_summary *oldest = &departed->accounts[departed->first];
     if (!departed->merged)
-        departed->earlier = (mr_account){.row = {.id = "", .message = "", .ended = true}, .stay.removed = true};
+        departed->earlier = (mr_source_summary){
+            .id = "", .message = "", .ended = true, .stay = {.changes = true, .removed = true}};
     departed->merged = true;
     merge(&departed->earlier, oldest);
-    mr_row_fini(&oldest->row);
+    mr_row_fini(oldest);
     departed->first = (departed->first + 1) % MR_MOST_DEPARTED;
     departed->count--;
 }
@@ -96,12 +95,12 @@ static void note_epoch(mr_departed *departed, const char *id, uint32_t next) {
 
 /* ---- accounts ---------------------------------------------------------------------------------------------------- */
 
-void mr_departed_add(mr_departed *departed, mr_account *account) {
-    note_epoch(departed, account->row.id, account->stay.last_epoch + 1);
+void mr_departed_add(mr_departed *departed, mr_source_summary *account) {
+    note_epoch(departed, account->id, account->stay.last_epoch + 1);
     if (departed->count == MR_MOST_DEPARTED)
         make_room(departed);
     departed->accounts[(departed->first + departed->count++) % MR_MOST_DEPARTED] = *account;
-    *account = (mr_account){0};
+    *account = (mr_source_summary){0};
 }
 
 size_t mr_departed_count(const mr_departed *departed) {
@@ -115,24 +114,24 @@ static void *copy_of(const void *items, size_t bytes) {
     return copy;
 }
 
-bool mr_departed_copy(const mr_departed *departed, size_t index, mr_account *copy) {
-    const mr_account *from = !departed->merged ? at(departed, index)
+bool mr_departed_copy(const mr_departed *departed, size_t index, mr_source_summary *copy) {
+    const mr_source_summary *from = !departed->merged ? at(departed, index)
                              : index           ? at(departed, index - 1)
                                                : &departed->earlier;
     *copy = *from;
-    copy->row.lines = copy_of(from->row.lines, from->row.line_count * sizeof *from->row.lines);
-    copy->row.truths = copy_of(from->row.truths, from->row.truth_count * sizeof *from->row.truths);
-    copy->row.message = *from->row.message ? mr_strdup(from->row.message) : "";
-    if (copy->row.lines && copy->row.truths && copy->row.message)
+    copy->lines = copy_of(from->lines, from->line_count * sizeof *from->lines);
+    copy->truths = copy_of(from->truths, from->truth_count * sizeof *from->truths);
+    copy->message = *from->message ? mr_strdup(from->message) : "";
+    if (copy->lines && copy->truths && copy->message)
         return true;
-    mr_row_fini(&copy->row);
+    mr_row_fini(copy);
     return false;
 }
 
 uint64_t mr_departed_unaccounted(const mr_departed *departed) {
-    uint64_t sum = departed->earlier.row.unaccounted;
+    uint64_t sum = departed->earlier.unaccounted;
     for (size_t i = 0; i < departed->count; i++)
-        sum += at(departed, i)->row.unaccounted;
+        sum += at(departed, i)->unaccounted;
     return sum;
 }
 
@@ -145,8 +144,8 @@ uint32_t mr_departed_epoch(const mr_departed *departed, const char *id) {
 
 void mr_departed_fini(mr_departed *departed) {
     for (size_t i = 0; i < departed->count; i++)
-        mr_row_fini(&departed->accounts[(departed->first + i) % MR_MOST_DEPARTED].row);
-    mr_row_fini(&departed->earlier.row);
+        mr_row_fini(&departed->accounts[(departed->first + i) % MR_MOST_DEPARTED]);
+    mr_row_fini(&departed->earlier);
     mr_free(departed->epochs);
     *departed = (mr_departed){0};
 }

@@ -264,6 +264,15 @@ typedef struct mr_truth_count {
 /* The most unaccounted frames that mr_source_summary.unsettled lists. */
 enum { MR_UNSETTLED_FRAMES = 16 };
 
+/* When a source was in the pipeline. */
+typedef struct mr_source_stay {
+    bool changes;             /* sources can be added and removed; else the other fields are 0 */
+    uint32_t first_epoch, last_epoch; /* of the frames so far */
+    bool leaving;             /* removed, but frames are still in flight */
+    bool removed;             /* The source is gone. If very many were removed, the earliest ones share one row with
+                                 an empty id. */
+} mr_source_stay;
+
 typedef struct mr_source_summary {
     const char *id;
     bool elsewhere;           /* Another node reads it; the counts are of frames that came over cuts. */
@@ -291,15 +300,8 @@ typedef struct mr_source_summary {
     mr_source_report report;  /* for a source that connects to a camera or server; else UNREPORTED */
     const char *note;         /* Optional. The plan's remark (mr_negotiation.remark), such as "reads 2 pictures and
                                  leaves out 1 video". */
+    mr_source_stay stay;
 } mr_source_summary;
-
-/* When a source was in the pipeline, if sources come and go. */
-typedef struct mr_source_stay {
-    uint32_t first_epoch, last_epoch; /* of the frames so far */
-    bool leaving;             /* removed, but frames are still in flight */
-    bool removed;             /* The source is gone. If very many were removed, the earliest ones share one row with
-                                 an empty id. */
-} mr_source_stay;
 
 typedef enum mr_device_state {
     MR_DEVICE_WORKS,
@@ -307,6 +309,8 @@ typedef enum mr_device_state {
     MR_DEVICE_DISABLED,       /* disabled by mr_pipeline_enable_device */
     MR_DEVICE_FAILED
 } mr_device_state;
+/* "works", "in reserve", "disabled", "failed". */
+MR_API const char *mr_device_state_name(mr_device_state state);
 
 /* A stage's work on one of its devices. */
 typedef struct mr_share_summary {
@@ -403,7 +407,6 @@ typedef struct mr_summary {
     int64_t draining_ns;      /* Time since the run was asked to end, while frames in flight are still delivered. 0:
                                  not asked, frames are being dropped, or the run is over. */
     size_t most_sources;      /* N of `sources: {max: N}`; 0: sources cannot be added or removed */
-    mr_source_stay *stays;    /* one per source; NULL: sources cannot be added or removed */
     size_t forced_count;
     mr_forced_summary *forced;
 } mr_summary;

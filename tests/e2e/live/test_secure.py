@@ -2,6 +2,7 @@
 import ssl
 import subprocess
 
+import rtmp_server
 import streams
 from harness import TIMEOUT, main
 from streams import SOON, Live
@@ -92,6 +93,30 @@ class Secure(Live):
             self.assertEqual(sources[name]["connection"]["connections"], 0)
         self.assertEqual(asked, [])
         self.assertEqual(self.rows(), [])
+
+    def test_rtmps(self):
+        """A trusted server's stream; nothing is asked of a server that is not trusted, or has another host's name."""
+        clip = subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc2=size=160x120", "-frames:v", "20",
+                               "-pix_fmt", "yuv420p", "-c:v", "libx264", "-f", "flv", "-"], check=True,
+                              capture_output=True).stdout
+
+        def serve(connection, *_):
+            for time_ms, data in rtmp_server.pictures(clip):
+                connection.sendall(rtmp_server.message(6, 9, data, time_ms))
+            connection.recv(1)
+
+        server = rtmp_server.Server(self, serve, tls=self.tls)
+        child = self.begin({"trusted": f"uri: 'rtmps://{server.at}/app/a', ca_file: site.pem, {SOON}",
+                            "other": f"uri: 'rtmps://{server.at}/app/b', ca_file: other.pem, {SOON}",
+                            "none": f"uri: 'rtmps://{server.at}/app/c', {SOON}",
+                            "host": f"uri: 'rtmps://{server.at.replace('127.0.0.1', 'localhost')}/app/d', "
+                                    f"ca_file: site.pem, {SOON}"})
+        for name in ("other", "none", "host"):
+            words = "does not match hostname localhost" if name == "host" else "ca_file names authorities to trust"
+            self.assertIn(words, self.await_state(child, name, "away")["why"])
+        self.wait_until(lambda: len(self.rows("trusted")) > 10, child)
+        self.finish(child)
+        self.assertEqual(server.played, ["a"])
 
     def test_parts_elsewhere(self):
         """What a trusted playlist names, or leads to, is checked as well: its parts at a host of another name."""

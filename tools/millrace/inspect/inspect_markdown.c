@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "millrace/summary_fields.h"
 #include "tools/millrace/cli/types.h"
 #include "tools/millrace/inspect/inspect.h"
 
@@ -132,12 +133,70 @@ static void print_records(void) {
     putchar('\n');
 }
 
+static const char *summary_type(const mr_summary_field *field) {
+    switch (field->type) {
+    case MR_SUMMARY_BOOL:
+    case MR_SUMMARY_NONE:
+        return "true or false";
+    case MR_SUMMARY_F64:
+    case MR_SUMMARY_NS:
+    case MR_SUMMARY_NS_F64:
+    case MR_SUMMARY_RATIO:
+        return "number";
+    case MR_SUMMARY_DATE:
+        return "date";
+    case MR_SUMMARY_TEXT:
+    case MR_SUMMARY_CHARS:
+    case MR_SUMMARY_NAME:
+        return "text";
+    case MR_SUMMARY_BUCKETS:
+        return "numbers";
+    case MR_SUMMARY_PART:
+        return "object";
+    case MR_SUMMARY_LIST:
+    case MR_SUMMARY_ARRAY:
+        return "list";
+    default:
+        return "whole number";
+    }
+}
+
+/* One row for each field; those of objects and lists have their path before the name. */
+static void print_summary_fields(const mr_summary_part *part, const char *path) {
+    for (const mr_summary_field *field = part->fields; field->name; field++) {
+        char name[128];
+        const bool list = mr_summary_is_list(field);
+        snprintf(name, sizeof name, "%s%s%s", path, field->name, list ? "[]" : "");
+        if (field->type != MR_SUMMARY_INLINE) {
+            printf("| `%s` | %s%s%s | ", name, summary_type(field), field->unit ? ", " : "",
+                   field->unit ? field->unit : "");
+            print_escaped(field->help);
+            printf(" |\n");
+        }
+        if (field->part) {
+            snprintf(name + strlen(name), sizeof name - strlen(name), field->type == MR_SUMMARY_INLINE ? "" : ".");
+            print_summary_fields(field->part, name);
+        }
+    }
+}
+
+static void print_summary(void) {
+    printf("## Summaries\n\n"
+           "The fields of the summary of a process: `run --json`, and `status` in the answer to `ctl --json status`.\n"
+           "After the end `run --json` also has `exit_code` and `error`. With nodes, `nodes` has one summary for each\n"
+           "process.\n\n"
+           "| field | value | meaning |\n| --- | --- | --- |\n");
+    print_summary_fields(mr_summary_fields(), "");
+    putchar('\n');
+}
+
 void mr_inspect_markdown(const mr_stage_type *const *types) {
     printf("# Reference\n\n"
            "Every key of a pipeline, and every stage type with its options. Made by `millrace inspect --markdown`\n"
            "from the tables that parsing reads; `tools/reference` renews it.\n\n");
     print_keys(types);
     print_records();
+    print_summary();
     printf("## Sources\n\n");
     for (const mr_stage_type *const *type = types; *type; type++)
         if (!(*type)->inputs)

@@ -9,57 +9,33 @@
 
 enum { CHUNK = 65536, MOST_LINE = 64 << 20 };
 
-static yajl_val member(yajl_val report, const char *key, yajl_type type) {
-    const char *path[] = {key, NULL};
-    return report ? yajl_tree_get(report, path, type) : NULL;
-}
-
-int64_t mr_report_integer(yajl_val report, const char *key) {
-    yajl_val value = member(report, key, yajl_t_number);
-    return YAJL_IS_INTEGER(value) ? YAJL_GET_INTEGER(value) : 0;
-}
-
-double mr_report_number(yajl_val report, const char *key) {
-    yajl_val value = member(report, key, yajl_t_number);
-    return YAJL_IS_DOUBLE(value) ? YAJL_GET_DOUBLE(value) : (double)mr_report_integer(report, key);
-}
-
-bool mr_report_true(yajl_val report, const char *key) {
-    return member(report, key, yajl_t_true) != NULL;
-}
-
-const char *mr_report_text(yajl_val report, const char *key) {
-    const char *text = YAJL_GET_STRING(member(report, key, yajl_t_string));
-    return text ? text : "";
-}
-
-yajl_val *mr_report_array(yajl_val report, const char *key, size_t *count) {
-    yajl_val array = member(report, key, yajl_t_array);
-    *count = array ? array->u.array.len : 0;
-    return array ? array->u.array.values : NULL;
-}
-
-mr_identity mr_report_frame(yajl_val report) {
-    return (mr_identity){.epoch = (uint32_t)mr_report_integer(report, "epoch"),
-                         .seq = (uint64_t)mr_report_integer(report, "seq"),
-                         .sub = (uint32_t)mr_report_integer(report, "sub")};
+static void forget(mr_child *child) {
+    mr_summary_read_fini(&child->report);
+    yajl_tree_free(child->tree);
+    free(child->line);
+    child->tree = NULL;
+    child->line = NULL;
 }
 
 /* Keeps a whole line; a line that is not a report is left out. */
 static void take_line(mr_child *child, const char *line) {
-    char wrong[256];
-    yajl_val report = mr_json_parse(line, wrong, sizeof wrong);
-    char *copy = report ? strdup(line) : NULL;
-    if (!copy) {
-        yajl_tree_free(report);
+    const char *code_path[] = {"exit_code", NULL};
+    mr_summary report = {0};
+    yajl_val tree = mr_json_parse(line, NULL, 0);
+    char *copy = tree ? strdup(line) : NULL;
+    if (!copy || mr_summary_read(tree, &report)) {
+        yajl_tree_free(tree);
+        free(copy);
         return;
     }
-    yajl_tree_free(child->report);
-    free(child->line);
+    forget(child);
     child->report = report;
+    child->tree = tree;
     child->line = copy;
     child->ready = true;
-    child->finished = member(report, "exit_code", yajl_t_number) != NULL;
+    yajl_val code = yajl_tree_get(tree, code_path, yajl_t_number);
+    child->finished = code;
+    child->reported_code = YAJL_IS_INTEGER(code) ? (int)YAJL_GET_INTEGER(code) : 0;
 }
 
 /* Only the last line counts: those before it are older. */
@@ -107,18 +83,15 @@ void mr_child_fini(mr_child *child) {
     if (child->pipe >= 0)
         close(child->pipe);
     free(child->text);
-    free(child->line);
-    yajl_tree_free(child->report);
+    forget(child);
 }
 
 /* ---- the ledger ------------------------------------------------------------------------------------------------ */
 
-static uint64_t frames_of(yajl_val report, const char *key) {
-    size_t count;
+static uint64_t frames_of(const mr_source_summary *source, mr_outcome outcome) {
     uint64_t frames = 0;
-    yajl_val *lines = mr_report_array(report, key, &count);
-    for (size_t i = 0; i < count; i++)
-        frames += (uint64_t)mr_report_integer(lines[i], "frames");
+    for (size_t i = 0; i < source->line_count; i++)
+        frames += source->lines[i].outcome == outcome ? source->lines[i].frames : 0;
     return frames;
 }
 
@@ -132,32 +105,30 @@ static void add(mr_tally_of_nodes *sum, const mr_tally_of_nodes *of) {
     sum->balanced = sum->balanced && of->balanced;
 }
 
-mr_tally_of_nodes mr_child_tally(const mr_child *child, yajl_val source) {
+mr_tally_of_nodes mr_child_tally(const mr_child *child, const mr_source_summary *source) {
     mr_tally_of_nodes tally = {
-        .in = (uint64_t)mr_report_integer(source, "in"),
-        .delivered = (uint64_t)mr_report_integer(source, "delivered"),
-        .dropped = frames_of(source, "dropped"),
-        .absorbed = frames_of(source, "absorbed"),
-        .in_flight = (uint64_t)mr_report_integer(source, "in_flight"),
+        .in = source->in,
+        .delivered = source->delivered,
+        .dropped = frames_of(source, MR_OUTCOME_DROPPED),
+        .absorbed = frames_of(source, MR_OUTCOME_ABSORBED),
+        .in_flight = source->in_flight,
     };
     uint64_t known = tally.delivered + tally.dropped + tally.absorbed;
     tally.missing = child->done && tally.in > known ? tally.in - known : 0;
     /* While it runs its numbers are not all of one moment. */
-    tally.balanced = !child->done || (mr_report_true(source, "balanced") && tally.in == known && child->finished);
+    tally.balanced = !child->done || (!source->unaccounted && tally.in == known && child->finished);
     return tally;
 }
 
 /* Each frame that it had read was settled somewhere, or was in the process when it died. */
 static mr_tally_of_nodes sum_up(const mr_child *child) {
     mr_tally_of_nodes tally = {.balanced = true};
-    size_t sources;
-    yajl_val *source = mr_report_array(child->report, "sources", &sources);
     /* Frames that came over cuts are counted by the node of their source. */
-    for (size_t s = 0; s < sources; s++) {
-        if (mr_report_true(source[s], "elsewhere"))
-            continue;
-        const mr_tally_of_nodes one = mr_child_tally(child, source[s]);
-        add(&tally, &one);
+    for (size_t s = 0; s < child->report.source_count; s++) {
+        const mr_source_summary *source = &child->report.sources[s];
+        const mr_tally_of_nodes one = mr_child_tally(child, source);
+        if (!source->elsewhere)
+            add(&tally, &one);
     }
     return tally;
 }
@@ -168,10 +139,7 @@ void mr_child_remember(mr_child *child, bool settled) {
     gone.in_flight = 0;
     gone.balanced = true;
     add(&child->before, &gone);
-    yajl_tree_free(child->report);
-    free(child->line);
-    child->report = NULL;
-    child->line = NULL;
+    forget(child);
 }
 
 mr_tally_of_nodes mr_children_tally(const mr_child *children, size_t count) {
@@ -189,23 +157,20 @@ mr_tally_of_nodes mr_children_tally(const mr_child *children, size_t count) {
 
 /* ---- lost frames ----------------------------------------------------------------------------------------------- */
 
-static void add_lost(mr_loss *loss, yajl_val source) {
-    size_t count;
-    yajl_val *line = mr_report_array(source, "dropped", &count);
-    for (size_t i = 0; i < count && !mr_report_true(source, "elsewhere"); i++)
-        mr_loss_add(loss, mr_report_text(line[i], "stage"), mr_report_text(line[i], "reason"),
-                    (uint64_t)mr_report_integer(line[i], "frames"));
-    if (!mr_report_true(source, "elsewhere"))
-        mr_loss_add_unread(loss, mr_report_text(source, "id"), (uint64_t)mr_report_integer(source, "unread"));
+static void add_lost(mr_loss *loss, const mr_source_summary *source) {
+    for (size_t i = 0; i < source->line_count; i++)
+        if (source->lines[i].outcome == MR_OUTCOME_DROPPED)
+            mr_loss_add(loss, source->lines[i].stage, source->lines[i].reason, source->lines[i].frames);
+    mr_loss_add_unread(loss, source->id, source->unread);
 }
 
 mr_loss mr_children_loss(const mr_child *children, size_t count) {
     mr_loss loss = {.in = mr_children_tally(children, count).in};
     for (size_t i = 0; i < count; i++) {
-        size_t sources;
-        yajl_val *source = mr_report_array(children[i].report, "sources", &sources);
-        for (size_t s = 0; s < sources; s++)
-            add_lost(&loss, source[s]);
+        const mr_summary *report = &children[i].report;
+        for (size_t s = 0; s < report->source_count; s++)
+            if (!report->sources[s].elsewhere)
+                add_lost(&loss, &report->sources[s]);
         if (children[i].before.dropped)
             mr_loss_add(&loss, children[i].name, "in it when it died, or before", children[i].before.dropped);
     }

@@ -9,6 +9,7 @@
 
 #include "millrace/plan.h"
 #include "tools/millrace/run/loss.h"
+#include "tools/millrace/run/summary.h"
 
 enum { MR_CHILD_STARTS = 5 /* within a minute */ };
 
@@ -26,8 +27,10 @@ typedef struct mr_child {
     int pipe;                 /* of its reports, not blocking; -1: none */
     char *text;               /* the start of a line that is not complete yet */
     size_t length, room;
-    char *line;               /* its last whole line, and the same as a tree; NULL: none yet */
-    yajl_val report;
+    char *line;               /* its last whole line, and the same as a tree, with the texts; NULL: none yet */
+    yajl_val tree;
+    mr_summary report;        /* the same; empty: none yet */
+    int reported_code;        /* the exit code in its last report */
     bool ready, finished;     /* the running process has sent its first report, its last one */
     bool asked;               /* the running process was asked to end: a second signal would end it at once */
     bool unbegun;             /* its first process was asked to end, and did so before its first report */
@@ -44,20 +47,11 @@ typedef struct mr_child {
 /* Reads the reports that have arrived. */
 void mr_child_read(mr_child *child);
 void mr_child_fini(mr_child *child);
-/* A member of a child's last report, as a number or truth; 0 or false if there is none. */
-int64_t mr_report_integer(yajl_val report, const char *key);
-double mr_report_number(yajl_val report, const char *key);
-bool mr_report_true(yajl_val report, const char *key);
-const char *mr_report_text(yajl_val report, const char *key);
-/* An array; its length in *count. */
-yajl_val *mr_report_array(yajl_val report, const char *key, size_t *count);
-mr_identity mr_report_frame(yajl_val report);
-
 /* Adds the last report of a process that died to the child's `before`, since another may be started in its place.
  * Frames that were in flight count as absorbed if they are `settled` elsewhere, else as dropped. */
 void mr_child_remember(mr_child *child, bool settled);
 /* The frames of one source that a child reads. Frames in flight in a process that has ended are missing. */
-mr_tally_of_nodes mr_child_tally(const mr_child *child, yajl_val source);
+mr_tally_of_nodes mr_child_tally(const mr_child *child, const mr_source_summary *source);
 /* The frames of all sources that all children read. */
 mr_tally_of_nodes mr_children_tally(const mr_child *children, size_t count);
 

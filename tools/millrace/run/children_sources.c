@@ -17,39 +17,32 @@ typedef struct class_sums {
     mr_class_count classes[ROOM];
 } class_sums;
 
-static yajl_val source_of(const mr_child *child, const char *id) {
-    size_t sources;
-    yajl_val *source = mr_report_array(child->report, "sources", &sources);
-    for (size_t s = 0; s < sources; s++)
-        if (strcmp(mr_report_text(source[s], "id"), id) == 0)
-            return source[s];
+static const mr_source_summary *source_of(const mr_child *child, const char *id) {
+    for (size_t s = 0; s < child->report.source_count; s++)
+        if (strcmp(child->report.sources[s].id, id) == 0)
+            return &child->report.sources[s];
     return NULL;
 }
 
-static void add_class(class_sums *sums, yajl_val class) {
-    const int32_t index = (int32_t)mr_report_integer(class, "index");
-    const uint64_t frames = (uint64_t)mr_report_integer(class, "frames");
-    const double score = mr_report_number(class, "mean_score");
-    const char *label = mr_report_text(class, "label");
+static void add_class(class_sums *sums, const mr_class_count *class) {
     size_t at = 0;
-    while (at < sums->count && sums->classes[at].index != index)
+    while (at < sums->count && sums->classes[at].index != class->index)
         at++;
-    if (at == ROOM || !frames)
+    if (at == ROOM || !class->frames)
         return;
     mr_class_count *to = &sums->classes[at];
     if (at == sums->count)
-        *to = (mr_class_count){.index = index, .label = *label ? label : NULL};
+        *to = (mr_class_count){.index = class->index, .label = class->label};
     sums->count += at == sums->count;
-    to->mean_score = (to->mean_score * (double)to->frames + score * (double)frames) / (double)(to->frames + frames);
-    to->frames += frames;
+    to->mean_score = (to->mean_score * (double)to->frames + class->mean_score * (double)class->frames) /
+                     (double)(to->frames + class->frames);
+    to->frames += class->frames;
 }
 
-static void add_classes(class_sums *sums, yajl_val source) {
-    size_t count;
-    yajl_val *class = mr_report_array(source, "classes", &count);
-    sums->classified += (uint64_t)mr_report_integer(source, "classified");
-    for (size_t i = 0; i < count; i++)
-        add_class(sums, class[i]);
+static void add_classes(class_sums *sums, const mr_source_summary *source) {
+    sums->classified += source->classified;
+    for (size_t i = 0; i < source->class_count; i++)
+        add_class(sums, &source->classes[i]);
 }
 
 static int by_frames(const void *a, const void *b) {
@@ -63,7 +56,7 @@ static void sum_classes(const mr_child *children, size_t count, const char *id, 
     int node = -1;
     *sums = (class_sums){0};
     for (size_t i = 0; i < count; i++) {
-        yajl_val source = node < 0 || node == children[i].node ? source_of(&children[i], id) : NULL;
+        const mr_source_summary *source = node < 0 || node == children[i].node ? source_of(&children[i], id) : NULL;
         if (source)
             add_classes(sums, source);
         if (sums->classified)
@@ -72,29 +65,25 @@ static void sum_classes(const mr_child *children, size_t count, const char *id, 
     qsort(sums->classes, sums->count, sizeof sums->classes[0], by_frames);
 }
 
-static void print_row(const mr_child *children, size_t count, const mr_child *child, yajl_val source, FILE *stream) {
-    const mr_tally_of_nodes tally = mr_child_tally(child, source);
+static void print_row(const mr_child *children, size_t count, const mr_source_summary *source, FILE *stream) {
     class_sums sums;
-    mr_source_summary row = {.id = mr_report_text(source, "id"),
-                             .in = tally.in,
-                             .delivered = tally.delivered};
+    mr_source_summary row = {.id = source->id, .in = source->in, .delivered = source->delivered};
     sum_classes(children, count, row.id, &sums);
     row.classified = sums.classified;
     row.class_count = sums.count < MOST_CLASSES ? sums.count : MOST_CLASSES;
     memcpy(row.classes, sums.classes, row.class_count * sizeof row.classes[0]);
-    mr_source_print(&row, NULL, stream);
+    mr_source_print(&row, stream);
 }
 
 void mr_children_print_sources(const mr_child *children, size_t count, FILE *stream) {
     size_t shown = 0, more = 0;
     for (size_t i = 0; i < count; i++) {
-        size_t sources;
-        yajl_val *source = mr_report_array(children[i].report, "sources", &sources);
-        for (size_t s = 0; s < sources; s++) {
-            if (mr_report_true(source[s], "elsewhere"))
+        const mr_summary *report = &children[i].report;
+        for (size_t s = 0; s < report->source_count; s++) {
+            if (report->sources[s].elsewhere)
                 continue;
             if (shown++ < MOST_SOURCES)
-                print_row(children, count, &children[i], source[s], stream);
+                print_row(children, count, &report->sources[s], stream);
             else
                 more++;
         }

@@ -136,7 +136,7 @@ static void say_account(request *asked) {
         if (strcmp(row->id, asked->argument) != 0)
             continue;
         asked->text = words("%s %s: %llu frames, %llu delivered, %llu dropped, %llu absorbed, %llu in flight\n",
-                            row->id, summary->stays && summary->stays[i].removed ? "is removed" : "is being removed",
+                            row->id, row->stay.removed ? "is removed" : "is being removed",
                             (unsigned long long)row->in, (unsigned long long)row->delivered,
                             (unsigned long long)row->dropped, (unsigned long long)row->absorbed,
                             (unsigned long long)row->in_flight);

@@ -24,14 +24,6 @@ static void print_head(const mr_summary *summary, FILE *stream) {
 
 /* ---- stages ---------------------------------------------------------------------------------------------------- */
 
-const char *mr_device_state_name(mr_device_state state) {
-    static const char *const names[] = {[MR_DEVICE_WORKS] = "works",
-                                        [MR_DEVICE_RESERVED] = "in reserve",
-                                        [MR_DEVICE_DISABLED] = "disabled",
-                                        [MR_DEVICE_FAILED] = "failed"};
-    return names[state];
-}
-
 /* The share of each device, if there are several. */
 static void print_shares(const mr_stage_summary *stage, FILE *stream) {
     double all = 0;
@@ -58,9 +50,12 @@ static void add_duration(mr_table *table, int64_t ns) {
 }
 
 /* A source has no inputs and no queue. */
-static void add_stage(mr_table *table, const mr_stage_summary *stage) {
+static void add_stage(mr_table *table, const char *node, const mr_stage_summary *stage) {
+    if (node)
+        mr_table_add(table, "%s", node);
     mr_table_add(table, "%s", stage->id);
-    mr_table_add(table, "%s", stage->type);
+    if (!node)
+        mr_table_add(table, "%s", stage->type);
     mr_table_add(table, "%s", stage->device);
     mr_table_add(table, stage->is_source ? "-" : "%llu", (unsigned long long)stage->in);
     mr_table_add(table, "%llu", (unsigned long long)stage->out);
@@ -73,31 +68,38 @@ static void add_stage(mr_table *table, const mr_stage_summary *stage) {
     }
 }
 
-static bool is_shown(const mr_stage_summary *stage, size_t *sources) {
-    return !stage->is_source || ++*sources <= MOST_SOURCES;
+static size_t add_stages(mr_table *table, const mr_named_summary *of) {
+    size_t sources = 0;
+    for (size_t i = 0; i < of->summary->stage_count; i++) {
+        const mr_stage_summary *stage = &of->summary->stages[i];
+        if (!stage->is_source || ++sources <= MOST_SOURCES)
+            add_stage(table, of->name, stage);
+    }
+    return sources > MOST_SOURCES ? sources - MOST_SOURCES : 0;
 }
 
-static void print_table(const mr_summary *summary, int width, FILE *stream) {
+int mr_stages_print(const mr_named_summary *of, size_t count, int width, FILE *stream) {
+#define SHARED_COLUMNS {"device", .cut = MR_CUT_LINES}, {"in", .right = true}, {"out", .right = true},                \
+                       {"busy", .right = true}, {"p50", .right = true}, {"p99", .right = true}, {0}
     static const mr_column columns[] = {{"stage", .cut = MR_CUT_MIDDLE}, {"type", .cut = MR_CUT_MIDDLE},
-                                        {"device", .cut = MR_CUT_LINES}, {"in", .right = true},
-                                        {"out", .right = true},          {"busy", .right = true},
-                                        {"p50", .right = true},          {"p99", .right = true},
-                                        {0}};
-    mr_table table = {.columns = columns};
-    size_t sources = 0;
-    for (size_t i = 0; i < summary->stage_count; i++)
-        if (is_shown(&summary->stages[i], &sources))
-            add_stage(&table, &summary->stages[i]);
-    fputc('\n', stream);
-    if (mr_table_print(&table, width, stream))
-        fputs("  no memory for the table of stages\n", stream);
-    if (sources > MOST_SOURCES)
-        fprintf(stream, "  and %zu more sources\n", sources - MOST_SOURCES);
+                                        SHARED_COLUMNS};
+    static const mr_column of_nodes[] = {{"node", .cut = MR_CUT_MIDDLE}, {"stage", .cut = MR_CUT_MIDDLE},
+                                         SHARED_COLUMNS};
+    mr_table table = {.columns = count && of->name ? of_nodes : columns};
+    size_t more = 0;
+    for (size_t i = 0; i < count; i++)
+        more += add_stages(&table, &of[i]);
+    int status = mr_table_print(&table, width, stream);
+    if (more)
+        fprintf(stream, "  and %zu more sources\n", more);
+    return status;
 }
 
 static void print_stages(const mr_summary *summary, int width, FILE *stream) {
     char p50[MR_WORDS], p99[MR_WORDS];
-    print_table(summary, width, stream);
+    fputc('\n', stream);
+    if (mr_stages_print(&(mr_named_summary){NULL, summary}, 1, width, stream))
+        fputs("  no memory for the table of stages\n", stream);
     for (size_t i = 0; i < summary->stage_count; i++)
         print_shares(&summary->stages[i], stream);
     mr_print_wrapped(width, stream, "busy: inside the stage, all instances together; p50, p99: from entering its queue "
@@ -109,24 +111,29 @@ static void print_stages(const mr_summary *summary, int width, FILE *stream) {
 
 /* ---- cuts ------------------------------------------------------------------------------------------------------ */
 
-static void print_cuts(const mr_summary *summary, int width, FILE *stream) {
-    static const mr_column columns[] = {{"cut", .cut = MR_CUT_MIDDLE}, {"frames", .right = true},
-                                        {"again", .right = true},      {"set aside", .right = true},
-                                        {"sessions", .right = true},   {"refused", .right = true},
-                                        {0}};
-    mr_table table = {.columns = columns};
-    for (size_t i = 0; i < summary->cut_count; i++) {
-        const mr_cut_summary *cut = &summary->cuts[i];
-        const uint64_t counts[] = {cut->frames, cut->again, cut->set_aside, cut->sessions,
-                                   cut->malformed + cut->rejected + cut->refused};
-        mr_table_add(&table, "%s", cut->id);
-        for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
-            mr_table_add(&table, "%llu", (unsigned long long)counts[c]);
+/* Each end of each cut, as the process that has it counts. */
+int mr_cuts_print(const mr_named_summary *of, size_t count, int width, FILE *stream) {
+    static const mr_column columns[] = {{"node", .cut = MR_CUT_MIDDLE}, {"cut", .cut = MR_CUT_MIDDLE},
+                                        {"frames", .right = true},      {"again", .right = true},
+                                        {"set aside", .right = true},   {"sessions", .right = true},
+                                        {"refused", .right = true},     {0}};
+    mr_table table = {.columns = columns + !(count && of->name)};
+    for (size_t i = 0; i < count; i++) {
+        for (size_t c = 0; c < of[i].summary->cut_count; c++) {
+            const mr_cut_summary *cut = &of[i].summary->cuts[c];
+            const uint64_t counts[] = {cut->frames, cut->again, cut->set_aside, cut->sessions,
+                                       cut->malformed + cut->rejected + cut->refused};
+            if (of[i].name)
+                mr_table_add(&table, "%s", of[i].name);
+            mr_table_add(&table, "%s", cut->id);
+            for (size_t k = 0; k < sizeof counts / sizeof *counts; k++)
+                mr_table_add(&table, "%llu", (unsigned long long)counts[k]);
+        }
     }
-    if (summary->cut_count)
-        fputc('\n', stream);
-    if (summary->cut_count && mr_table_print(&table, width, stream))
-        fputs("  no memory for the table of cuts\n", stream);
+    if (!table.count)
+        return MR_OK;
+    fputc('\n', stream);
+    return mr_table_print(&table, width, stream);
 }
 
 /* ---- ledger ---------------------------------------------------------------------------------------------------- */
@@ -155,43 +162,33 @@ static void print_class(const mr_class_count *class, const mr_source_summary *so
     mr_print_filled(width, stream, first, text);
 }
 
-void mr_connection_print(const mr_connection_words *words, FILE *stream) {
-    bool waits = words->next_try && *words->next_try;
-    mr_print(stream, "    %s since %s", words->state, words->since);
-    if (words->why && *words->why)
-        mr_print(stream, ": %s", words->why);
-    if (waits)
-        mr_print(stream, "; next try at %s", words->next_try);
-    fprintf(stream, "\n    %lld connection%s in %lld tr%s, %lld packets, %.1f MB", (long long)words->connections,
-            words->connections == 1 ? "" : "s", (long long)words->tries, words->tries == 1 ? "y" : "ies",
-            (long long)words->packets, (double)words->bytes * 1e-6);
-    if (words->lost)
-        fprintf(stream, ", %lld lost", (long long)words->lost);
-    if (words->stills)
-        fprintf(stream, ", %lld still%s while away", (long long)words->stills, words->stills == 1 ? "" : "s");
-    if (words->jitter_ms > 0)
-        fprintf(stream, ", jitter %.1f ms", words->jitter_ms);
+void mr_connection_print(const mr_source_report *report, FILE *stream) {
+    char date[MR_DATE_TEXT];
+    mr_print(stream, "    %s since %s", mr_link_state_name(report->phase), mr_date_text(date, report->since_ns));
+    if (*report->why)
+        mr_print(stream, ": %s", report->why);
+    if (report->next_ns)
+        mr_print(stream, "; next try at %s", mr_date_text(date, report->next_ns));
+    fprintf(stream, "\n    %llu connection%s in %llu tr%s, %llu packets, %.1f MB",
+            (unsigned long long)report->connections, report->connections == 1 ? "" : "s",
+            (unsigned long long)report->tries, report->tries == 1 ? "y" : "ies", (unsigned long long)report->packets,
+            (double)report->bytes * 1e-6);
+    if (report->lost)
+        fprintf(stream, ", %llu lost", (unsigned long long)report->lost);
+    if (report->stills)
+        fprintf(stream, ", %llu still%s while away", (unsigned long long)report->stills,
+                report->stills == 1 ? "" : "s");
+    if (report->jitter_ns > 0)
+        fprintf(stream, ", jitter %.1f ms", report->jitter_ns * 1e-6);
     fputc('\n', stream);
 }
 
-static void print_connection(const mr_source_report *report, FILE *stream) {
-    char since[MR_DATE_TEXT], next[MR_DATE_TEXT] = "";
-    if (report->next_ns)
-        mr_date_text(next, report->next_ns);
-    mr_connection_print(&(mr_connection_words){mr_link_state_name(report->phase),
-                                               mr_date_text(since, report->since_ns), report->why, next,
-                                               (int64_t)report->tries, (int64_t)report->connections,
-                                               (int64_t)report->packets, (int64_t)report->bytes, (int64_t)report->lost,
-                                               (int64_t)report->stills, report->jitter_ns * 1e-6},
-                        stream);
-}
-
-void mr_source_print(const mr_source_summary *source, const mr_source_stay *stay, FILE *stream) {
+void mr_source_print(const mr_source_summary *source, FILE *stream) {
     char missing[512];
     mr_print(stream, "\n  %s: %llu frames, %llu delivered", *source->id ? source->id : "sources removed earlier",
              (unsigned long long)source->in, (unsigned long long)source->delivered);
-    if (stay && (stay->removed || stay->leaving) && *source->id)
-        fputs(stay->removed ? "; removed" : "; leaving", stream);
+    if ((source->stay.removed || source->stay.leaving) && *source->id)
+        fputs(source->stay.removed ? "; removed" : "; leaving", stream);
     if (source->seams)
         fprintf(stream, "; %llu seam%s in the stream", (unsigned long long)source->seams, source->seams > 1 ? "s" : "");
     if (source->status)
@@ -206,7 +203,7 @@ void mr_source_print(const mr_source_summary *source, const mr_source_stay *stay
     if (source->note)
         mr_print(stream, "    %s\n", source->note);
     if (source->report.phase)
-        print_connection(&source->report, stream);
+        mr_connection_print(&source->report, stream);
     for (size_t i = 0; i < source->class_count; i++)
         print_class(&source->classes[i], source, mr_terminal_width(stream), stream);
 }
@@ -237,20 +234,19 @@ static void print_truths(const mr_source_summary *source, FILE *stream) {
     free(sorted);
 }
 
-void mr_accuracy_print(const char *of, uint64_t labelled, uint64_t right, uint64_t listed, size_t longest,
-                       FILE *stream) {
-    const double all = labelled ? (double)labelled : 1;
-    mr_print(stream, "\n  %s: accuracy %.2f%% (%llu of %llu right)", of, 100 * (double)right / all,
-             (unsigned long long)right, (unsigned long long)labelled);
-    if (longest > 1)
-        fprintf(stream, ", %.2f%% among the %zu best", 100 * (double)listed / all, longest);
-    fputs(listed ? "\n" : "; no class is called as a folder is: compare `labels` with the folders\n", stream);
+void mr_accuracy_print(const mr_source_summary *source, FILE *stream) {
+    const double all = (double)source->labelled;
+    mr_print(stream, "\n  %s: accuracy %.2f%% (%llu of %llu right)", source->id, 100 * (double)source->right / all,
+             (unsigned long long)source->right, (unsigned long long)source->labelled);
+    if (source->longest > 1)
+        fprintf(stream, ", %.2f%% among the %zu best", 100 * (double)source->listed / all, source->longest);
+    fputs(source->listed ? "\n" : "; no class is called as a folder is: compare `labels` with the folders\n", stream);
 }
 
 static void print_accuracy(const mr_source_summary *source, FILE *stream) {
     if (!source->labelled)
         return;
-    mr_accuracy_print(source->id, source->labelled, source->right, source->listed, source->longest, stream);
+    mr_accuracy_print(source, stream);
     if (source->listed)
         print_truths(source, stream);
 }
@@ -259,12 +255,13 @@ void mr_summary_print(const mr_summary *summary, FILE *stream) {
     const int width = mr_terminal_width(stream);
     print_head(summary, stream);
     print_stages(summary, width, stream);
-    print_cuts(summary, width, stream);
+    if (mr_cuts_print(&(mr_named_summary){NULL, summary}, 1, width, stream))
+        fputs("  no memory for the table of cuts\n", stream);
     print_ledger(summary, stream);
     size_t left_out = 0;
     for (size_t i = 0; i < summary->source_count; i++) {
         if (i < MOST_SOURCES || summary->sources[i].status)
-            mr_source_print(&summary->sources[i], summary->stays ? &summary->stays[i] : NULL, stream);
+            mr_source_print(&summary->sources[i], stream);
         else
             left_out++;
     }

@@ -227,7 +227,7 @@ static void mark_dead(mr_supervisor *s, mr_child *child, int how) {
         snprintf(why, sizeof why, "was ended by signal %d", WTERMSIG(how));
     /* All was done and reported; only the exit was left. */
     if (child->finished && child->exit_code > 128)
-        child->exit_code = (int)mr_report_integer(child->report, "exit_code");
+        child->exit_code = child->reported_code;
     /* It had not begun, and is not started again. */
     const bool dismissed = child->asked && !child->ready && child->exit_code == 128 + SIGTERM;
     if (dismissed) {

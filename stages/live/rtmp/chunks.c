@@ -1,0 +1,216 @@
+#include "stages/live/rtmp/chunks.h"
+
+#include <errno.h>
+#include <libavutil/error.h>
+#include <libavutil/intreadwrite.h>
+#include <string.h>
+
+#include "engine/base/memory.h"
+#include "millrace/status.h"
+
+enum { CHUNK = 128, VERSION = 3, SHAKE = 1536, SET_CHUNK = 1, ABORT, ACKNOWLEDGE, ABSOLUTE = 0xffffff };
+
+static int take(mr_rtmp_chunks *chunks, uint8_t *to, size_t bytes) {
+    while (bytes) {
+        if (chunks->at == chunks->end) {
+            const int got = avio_read_partial(chunks->io, chunks->buffer, sizeof chunks->buffer);
+            if (got <= 0)
+                return got ? got : AVERROR_EOF;
+            chunks->at = 0;
+            chunks->end = (size_t)got;
+            chunks->read += (uint64_t)got;
+        }
+        const size_t there = chunks->end - chunks->at, part = there < bytes ? there : bytes;
+        memcpy(to, chunks->buffer + chunks->at, part);
+        chunks->at += part;
+        to += part;
+        bytes -= part;
+    }
+    return 0;
+}
+
+static int refuse(mr_rtmp_chunks *chunks, int status) {
+    *chunks->refusal = status;
+    return AVERROR(EPROTO);
+}
+
+static int send_all(mr_rtmp_chunks *chunks) {
+    avio_flush(chunks->io);
+    return chunks->io->error < 0 ? chunks->io->error : 0;
+}
+
+int mr_rtmp_chunks_begin(mr_rtmp_chunks *chunks) {
+    uint8_t ours[1 + SHAKE] = {VERSION}, theirs[1 + SHAKE];
+    chunks->chunk_bytes = CHUNK;
+    avio_write(chunks->io, ours, sizeof ours);
+    int error = send_all(chunks);
+    if (!error)
+        error = take(chunks, theirs, 1);
+    if (!error && theirs[0] != VERSION)
+        return refuse(chunks, mr_fail(MR_ERROR_DATA, "%s: the server does not answer as one of RTMP", chunks->url));
+    if (!error)
+        error = take(chunks, theirs + 1, SHAKE);
+    if (error)
+        return error;
+    avio_write(chunks->io, theirs + 1, SHAKE);
+    error = send_all(chunks);
+    return error ? error : take(chunks, ours, SHAKE);
+}
+
+int mr_rtmp_chunks_write(mr_rtmp_chunks *chunks, uint8_t type, uint32_t stream, const uint8_t *data, size_t bytes) {
+    const uint8_t id = type < MR_RTMP_AUDIO ? 2 : 3;
+    uint8_t head[12] = {id, [7] = type};
+    mr_put24(head + 4, bytes);
+    AV_WL32(head + 8, stream);
+    avio_write(chunks->io, head, sizeof head);
+    for (size_t at = 0; at < bytes; at += CHUNK) {
+        if (at)
+            avio_w8(chunks->io, 0xc0 | id);
+        avio_write(chunks->io, data + at, (int)(bytes - at < CHUNK ? bytes - at : CHUNK));
+    }
+    return send_all(chunks);
+}
+
+/* ---- messages that come ------------------------------------------------------------------------------------------ */
+
+static int find_stream(mr_rtmp_chunks *chunks, uint32_t id, mr_chunk_stream **stream) {
+    for (int i = 0; i < chunks->count; i++)
+        if (chunks->streams[i].id == id) {
+            *stream = &chunks->streams[i];
+            return 0;
+        }
+    if (chunks->count == MR_RTMP_STREAMS)
+        return refuse(chunks, mr_fail(MR_ERROR_DATA, "%s: the server uses more than %d chunk streams", chunks->url,
+                                      MR_RTMP_STREAMS));
+    *stream = &chunks->streams[chunks->count++];
+    (*stream)->id = id;
+    return 0;
+}
+
+/* Forgets what has come of a message. */
+static void drop(mr_rtmp_chunks *chunks, mr_chunk_stream *stream) {
+    if (stream->message.data)
+        chunks->declared -= stream->message.bytes;
+    mr_free(stream->message.data);
+    stream->message.data = NULL;
+    stream->filled = 0;
+}
+
+/* Which chunk stream the next chunk is of, and the form of its header: 0 is a whole one, 3 is none. */
+static int read_basic(mr_rtmp_chunks *chunks, mr_chunk_stream **stream, int *form) {
+    uint8_t first, more[2] = {0};
+    int error = take(chunks, &first, 1);
+    uint32_t id = first & 63;
+    if (!error && id < 2) {
+        error = take(chunks, more, id + 1);
+        id = 64u + more[0] + 256u * more[1];
+    }
+    *form = first >> 6;
+    return error ? error : find_stream(chunks, id, stream);
+}
+
+/* A header that names the same length again continues its message: some servers write no other. */
+static int read_header(mr_rtmp_chunks *chunks, mr_chunk_stream *stream, int form) {
+    static const size_t lengths[] = {11, 7, 3, 0};
+    uint8_t head[11], wide[4];
+    mr_rtmp_message *message = &stream->message;
+    int error = take(chunks, head, lengths[form]);
+    if (error)
+        return error;
+    if (form < 2 && (uint32_t)AV_RB24(head + 3) != message->bytes)
+        drop(chunks, stream);
+    if (form < 3) {
+        stream->step = (uint32_t)AV_RB24(head);
+        stream->extended = stream->step == ABSOLUTE;
+    }
+    if (form < 2) {
+        message->bytes = (uint32_t)AV_RB24(head + 3);
+        message->type = head[6];
+    }
+    if (form == 0)
+        message->stream = AV_RL32(head + 7);
+    if (stream->extended && (error = take(chunks, wide, sizeof wide)))
+        return error;
+    stream->step = stream->extended ? AV_RB32(wide) : stream->step;
+    if (!message->data)
+        message->time_ms = stream->step + (form ? message->time_ms : 0);
+    return 0;
+}
+
+static int begin_message(mr_rtmp_chunks *chunks, mr_chunk_stream *stream) {
+    mr_rtmp_message *message = &stream->message;
+    const size_t most = chunks->most_bytes;
+    if (message->bytes > most || chunks->declared + message->bytes > most + MR_RTMP_MORE)
+        return refuse(chunks, mr_fail(MR_ERROR_DATA, "%s: the server has begun messages of %zu bytes without ending "
+                                      "them; the most for max_pixels are %zu MiB", chunks->url,
+                                      chunks->declared + message->bytes, most >> 20));
+    message->data = mr_alloc(message->bytes + 1);
+    if (!message->data)
+        return AVERROR(ENOMEM);
+    chunks->declared += message->bytes;
+    return 0;
+}
+
+/* Reads a chunk. `whole` is a stream whose message it ends, or NULL. */
+static int read_chunk(mr_rtmp_chunks *chunks, mr_chunk_stream **whole) {
+    mr_chunk_stream *stream = NULL;
+    int form, error = read_basic(chunks, &stream, &form);
+    *whole = NULL;
+    if (!error)
+        error = read_header(chunks, stream, form);
+    if (!error && !stream->message.data)
+        error = begin_message(chunks, stream);
+    if (error)
+        return error;
+    const size_t left = stream->message.bytes - stream->filled;
+    const size_t part = left < chunks->chunk_bytes ? left : chunks->chunk_bytes;
+    error = take(chunks, stream->message.data + stream->filled, part);
+    stream->filled += part;
+    if (!error && part == left)
+        *whole = stream;
+    return error;
+}
+
+static void control(mr_rtmp_chunks *chunks, const mr_rtmp_message *message) {
+    const uint32_t value = message->bytes >= 4 ? AV_RB32(message->data) : 0, most = INT32_MAX;
+    if (message->type == SET_CHUNK && value & most)
+        chunks->chunk_bytes = value & most;
+    if (message->type == MR_RTMP_WINDOW)
+        chunks->window = value;
+    for (int i = 0; message->type == ABORT && i < chunks->count; i++)
+        if (chunks->streams[i].id == value)
+            drop(chunks, &chunks->streams[i]);
+}
+
+static int acknowledge(mr_rtmp_chunks *chunks) {
+    uint8_t read[4];
+    if (!chunks->window || chunks->read - chunks->reported < chunks->window)
+        return 0;
+    chunks->reported = chunks->read;
+    AV_WB32(read, (uint32_t)chunks->read);
+    return mr_rtmp_chunks_write(chunks, ACKNOWLEDGE, 0, read, sizeof read);
+}
+
+int mr_rtmp_chunks_read(mr_rtmp_chunks *chunks, mr_rtmp_message *message) {
+    mr_chunk_stream *stream = NULL;
+    int error = 0;
+    while (!error && !stream) {
+        error = read_chunk(chunks, &stream);
+        if (!error)
+            error = acknowledge(chunks);
+    }
+    if (error)
+        return error;
+    *message = stream->message;
+    stream->message.data = NULL;
+    stream->filled = 0;
+    chunks->declared -= message->bytes;
+    control(chunks, message);
+    return 0;
+}
+
+void mr_rtmp_chunks_end(mr_rtmp_chunks *chunks) {
+    for (int i = 0; i < chunks->count; i++)
+        mr_free(chunks->streams[i].message.data);
+    chunks->count = 0;
+}

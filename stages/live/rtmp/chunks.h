@@ -1,0 +1,64 @@
+/* Messages of RTMP out of the chunks that they come in, and into chunks (Adobe's RTMP 1.0, chapters 5.2 to 5.4).
+ *
+ * A server can begin a message on each of 65,599 chunk streams and end none. Memory is therefore bounded by the lengths
+ * that unfinished messages declare: one has at most `most_bytes`, all together MR_RTMP_MORE more, on at most
+ * MR_RTMP_STREAMS chunk streams. A server that exceeds these is refused, and nothing more may be read from it.
+ *
+ * Bytes come from libavformat's AVIO, and errors are its own (AVERROR). One thread at a time. */
+#ifndef MILLRACE_STAGES_LIVE_RTMP_CHUNKS_H
+#define MILLRACE_STAGES_LIVE_RTMP_CHUNKS_H
+
+#include <libavformat/avio.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { MR_RTMP_MORE = 1 << 20, MR_RTMP_STREAMS = 64, MR_RTMP_BUFFER = 16384 };
+
+enum { MR_RTMP_CONTROL = 4, MR_RTMP_WINDOW, MR_RTMP_BANDWIDTH, MR_RTMP_AUDIO = 8, MR_RTMP_VIDEO, MR_RTMP_COMMAND3 = 17,
+       MR_RTMP_DATA, MR_RTMP_COMMAND = 20, MR_RTMP_AGGREGATE = 22 };
+
+typedef struct mr_rtmp_message {
+    uint8_t type;
+    uint32_t time_ms, stream;
+    uint8_t *data; /* mr_free */
+    size_t bytes;
+} mr_rtmp_message;
+
+typedef struct mr_chunk_stream {
+    uint32_t id, step; /* `step`: the last timestamp field */
+    bool extended;     /* timestamps have 32 bits */
+    size_t filled;     /* bytes of the message that have come */
+    mr_rtmp_message message;
+} mr_chunk_stream;
+
+typedef struct mr_rtmp_chunks {
+    AVIOContext *io;           /* borrowed; opened for reading and writing */
+    const char *url;           /* for messages */
+    int *refusal;              /* set to a status; mr_message has the text */
+    size_t most_bytes;
+    uint64_t read, reported;   /* bytes from the server, and of these those that were acknowledged */
+    uint32_t window;           /* bytes to acknowledge after; 0: never */
+    uint32_t chunk_bytes;
+    size_t declared;           /* by unfinished messages */
+    int count;
+    mr_chunk_stream streams[MR_RTMP_STREAMS];
+    size_t at, end;            /* in `buffer`: read, and not taken */
+    uint8_t buffer[MR_RTMP_BUFFER];
+} mr_rtmp_chunks;
+
+static inline void mr_put24(uint8_t to[3], size_t value) {
+    for (int i = 0; i < 3; i++)
+        to[i] = (uint8_t)(value >> (16 - 8 * i));
+}
+
+/* Begins with the handshake. The caller has set io, url, refusal and most_bytes, and all else to 0. */
+int mr_rtmp_chunks_begin(mr_rtmp_chunks *chunks);
+/* Waits for the next message, which the caller then frees. Sizes of chunks, aborts and acknowledgements are dealt with
+ * here. */
+int mr_rtmp_chunks_read(mr_rtmp_chunks *chunks, mr_rtmp_message *message);
+int mr_rtmp_chunks_write(mr_rtmp_chunks *chunks, uint8_t type, uint32_t stream, const uint8_t *data, size_t bytes);
+/* Also for one that is all zero. */
+void mr_rtmp_chunks_end(mr_rtmp_chunks *chunks);
+
+#endif
