@@ -72,7 +72,7 @@ int mr_decoder_open(AVCodecContext **result, const mr_decoder_params *params, co
     int error = avcodec_open2(codec, decoder, NULL);
     if (error < 0) {
         avcodec_free_context(&codec);
-        return mr_fail(MR_ERROR_DATA, "%s: the decoder %s does not start: %s", media->path, decoder->name,
+        return mr_fail(mr_av_status(error), "%s: the decoder %s does not start: %s", media->path, decoder->name,
                        mr_av_words(error));
     }
     *result = codec;

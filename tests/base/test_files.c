@@ -12,6 +12,7 @@
 #include "engine/base/aside.h"
 #include "engine/base/file.h"
 #include "engine/base/memory.h"
+#include "engine/base/sha256.h"
 #include "millrace/status.h"
 #include "tests/support/suite.h"
 
@@ -38,6 +39,25 @@ static int remove_scratch(void **state) {
 }
 
 /* ---- files ----------------------------------------------------------------------------------------------------- */
+
+/* A node that ends for want of them is started again; one whose pipeline is missing is not. */
+TEST(want_of_descriptors_is_no_missing_file) {
+    struct rlimit before;
+    char sum[MR_SHA256_TEXT];
+    mr_file_bytes bytes;
+    assert_int_equal(mr_file_replace(in_scratch("there"), "old", 3), MR_OK);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    const struct rlimit none = {0, before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    const int summed = mr_sha256_file(in_scratch("there"), sum), read = mr_file_read("it", in_scratch("there"), 9, 0,
+                                                                                     &bytes);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(summed, MR_ERROR_MEMORY);
+    assert_int_equal(read, MR_ERROR_MEMORY);
+    assert_int_equal(mr_sha256_file(in_scratch("none"), sum), MR_ERROR_NO_INPUT);
+    assert_int_equal(mr_sha256_file(in_scratch("there/none"), sum), MR_ERROR_NO_INPUT);
+    assert_int_equal(unlink(in_scratch("there")), 0);
+}
 
 TEST(a_file_is_replaced_whole_or_not_at_all) {
     const struct rlimit small = {.rlim_cur = 100, .rlim_max = 100};
