@@ -9,7 +9,6 @@
 #include "engine/flow/link/link.h"
 #include "tests/support/flow_run.h"
 #include "tests/support/opened.h"
-#include "tests/support/patience.h"
 #include "tests/support/quiet.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/suite.h"

@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <stdatomic.h>
+#include <time.h>
 
 #define TEST(name) TEST_WITH(name, NULL, NULL)
 /* With a set-up and a tear-down, as cmocka_unit_test_setup_teardown. */
@@ -30,6 +32,18 @@
     int main(void) {                                                                                                 \
         return run_suite(set_up, tear_down);                                                                         \
     }
+
+/* Less than a second. */
+static inline void sleep_ms(int milliseconds) {
+    nanosleep(&(struct timespec){.tv_nsec = milliseconds * 1000000L}, NULL);
+}
+
+/* Waits until another thread's count has a value; fails after a minute. */
+static inline void await_count(atomic_int *value, int wanted) {
+    for (int i = 0; i < 12000 && atomic_load(value) != wanted; i++)
+        sleep_ms(5);
+    assert_int_equal(atomic_load(value), wanted);
+}
 
 void add_test(int line, const struct CMUnitTest *test);
 /* How many failed. */

@@ -8,7 +8,6 @@
 
 #include "engine/flow/executor/executor.h"
 #include "millrace/status.h"
-#include "tests/support/patience.h"
 #include "tests/support/suite.h"
 
 /* All tests are run with workers that sleep at once, and with some that poll: for less than tests take, and for

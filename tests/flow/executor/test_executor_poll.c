@@ -8,7 +8,6 @@
 
 #include "engine/flow/executor/executor_parts.h"
 #include "millrace/status.h"
-#include "tests/support/patience.h"
 #include "tests/support/suite.h"
 
 static mr_executor *make(int workers, int64_t busy_poll_ns) {
