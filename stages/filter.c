@@ -52,6 +52,7 @@ static mr_wanted wanted_of(const filter_options *given) {
 static int negotiate(mr_negotiation *n) {
     const filter_options *given = n->options;
     const mr_wanted wanted = wanted_of(given);
+    n->outputs[0].follows = n->outputs[0].shares = 0;
     if (!mr_wanted_may_come(&n->inputs[0]))
         return mr_refuse(n, NULL, "no frame that comes here has classes: name a stage after classify as its input");
     return mr_wanted_check(n, &wanted, given->not ? "every frame would pass" : "no frame would ever pass",

@@ -41,7 +41,7 @@ static int promise_vector(mr_negotiation *negotiation, const mr_planned_input *i
 static int negotiate(mr_negotiation *negotiation) {
     if (negotiation->input_count < 2)
         return mr_refuse(negotiation, NULL, "only one input: name two or more, as in join: {a: ..., b: ...}");
-    negotiation->outputs[0].follows = 0;
+    negotiation->outputs[0].follows = negotiation->outputs[0].shares = 0;
     int status = MR_OK;
     for (size_t i = 1; i < negotiation->input_count && !status; i++) {
         status = promise_vector(negotiation, &negotiation->inputs[i]);

@@ -454,11 +454,13 @@ static void take_answer(mr_plan_vertex *vertex, const mr_negotiation *n) {
     vertex->scratch.bytes = n->scratch_bytes;
     vertex->pinned.bytes = n->pinned_bytes;
     vertex->results.bytes = n->result_bytes;
-    for (size_t i = 0; i < vertex->output_count; i++)
-        if (vertex->outputs[i].follows >= 0) {
-            vertex->outputs[i].set = vertex->inputs[vertex->outputs[i].follows].set;
-            vertex->outputs[i].operation = vertex->inputs[vertex->outputs[i].follows].operation;
-        }
+    for (size_t i = 0; i < vertex->output_count; i++) {
+        mr_planned_output *output = &vertex->outputs[i];
+        if (output->follows >= 0)
+            output->set = vertex->inputs[output->follows].set;
+        if (output->shares >= 0)
+            output->operation = vertex->inputs[output->shares].operation;
+    }
 }
 
 /* ---- files ------------------------------------------------------------------------------------------------------ */

@@ -594,9 +594,14 @@ int mr_plan_repeat(mr_plan_builder *b, mr_plan_vertex *vertex, const mr_plan_ver
                                 .mean_pixels = given->mean_pixels,
                                 .references = given->references,
                                 .stills = given->stills};
-    *output = (mr_planned_output){
-        .set = given->set, .follows = -1, .results = given->results, .more_results = given->more_results,
-        .mean_pixels = given->mean_pixels, .references = given->references, .stills = given->stills};
+    *output = (mr_planned_output){.set = given->set,
+                                  .follows = -1,
+                                  .shares = 0,
+                                  .results = given->results,
+                                  .more_results = given->more_results,
+                                  .mean_pixels = given->mean_pixels,
+                                  .references = given->references,
+                                  .stills = given->stills};
     vertex->input_count = 1;
     vertex->inputs = input;
     vertex->output_count = vertex->type->outputs ? 1 : 0;

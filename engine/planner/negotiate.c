@@ -136,13 +136,14 @@ static void assume(mr_plan_vertex *vertex, size_t port) {
     const mr_port *said = &vertex->type->outputs[port];
     const mr_planned_input *input = vertex->input_count ? &vertex->inputs[0] : NULL;
     mr_planned_output *output = &vertex->outputs[port];
-    *output = (mr_planned_output){.follows = -1};
+    *output = (mr_planned_output){.follows = -1, .shares = -1};
     if (input) {
         output->results = input->results;
         output->more_results = input->more_results;
         output->mean_pixels = input->mean_pixels;
         output->references = input->references;
         output->stills = input->stills;
+        output->shares = vertex->type->negotiate || vertex->type->map ? -1 : 0;
     }
     if (mr_port_accepts_anything(said)) {
         output->set = input ? input->set : (mr_format_set){0};

@@ -150,7 +150,7 @@ bool mr_plan_allocates(const mr_plan_vertex *vertex, size_t port, uint64_t *byte
             *bytes = 0;
         return true;
     }
-    if (vertex->role == MR_ROLE_SOURCE || output->follows >= 0 || output->set.payload == MR_PAYLOAD_PACKET ||
+    if (vertex->role == MR_ROLE_SOURCE || output->shares >= 0 || output->set.payload == MR_PAYLOAD_PACKET ||
         output->set.payload == MR_PAYLOAD_RESULTS)
         return false;
     *bytes = mr_aligned_bytes(mr_format_set_most_bytes(&output->set));
@@ -160,7 +160,7 @@ bool mr_plan_allocates(const mr_plan_vertex *vertex, size_t port, uint64_t *byte
 /* Whether no opened file determines the size of a stage's output: the largest that its formats allow would prove
  * nothing. */
 static bool is_open(const mr_planned_output *output) {
-    return output->follows < 0 && mr_format_set_most_bytes(&output->set) == 0;
+    return output->shares < 0 && mr_format_set_most_bytes(&output->set) == 0;
 }
 
 /* Whether no opened file determines the size of a stage's output, though it has one. */

@@ -17,17 +17,16 @@ static const mr_format_set *carried(const mr_plan_builder *b, const mr_view_link
     return &b->plan->vertices[edge->from].outputs[edge->from_port].set;
 }
 
-/* Whether frames may leave a stage in the buffers of its input: if an output is of the same kind. */
-static bool passes_through(const mr_plan_vertex *vertex, const mr_format_set *in) {
-    mr_format_set met;
+/* Whether frames may leave a stage in the buffers of that input. */
+static bool passes_through(const mr_plan_vertex *vertex, int port) {
     for (size_t i = 0; i < vertex->output_count && !vertex->copy; i++)
-        if (vertex->outputs[i].set.payload == in->payload && mr_format_set_meet(&vertex->outputs[i].set, in, &met))
+        if (vertex->outputs[i].shares == port)
             return true;
     return false;
 }
 
 bool mr_plan_passes_on(const mr_plan_builder *b, const mr_plan_link *link) {
-    return passes_through(&b->plan->vertices[link->to], &b->plan->vertices[link->from].outputs[link->from_port].set);
+    return passes_through(&b->plan->vertices[link->to], link->to_port);
 }
 
 /* Sums stop here; lint.c looks closer at those that do. */
@@ -98,7 +97,7 @@ static holding held_by(const mr_plan_builder *b, const mr_view_link *edge, const
     int64_t calls = less ? to->batch : (int64_t)to->in_flight * to->batch;
     holding held = {.per_source = less && to->batch < to->queue ? to->batch : to->queue};
     *(to->entry == MR_ENTRY_PER_SOURCE ? &held.per_source : &held.in_all) += calls;
-    if (of.results ? !to->copy : passes_through(to, carried(b, edge))) {
+    if (of.results ? !to->copy : passes_through(to, edge->to_port)) {
         held.per_source += behind[edge->to].per_source;
         held.in_all += behind[edge->to].in_all;
     }
@@ -127,7 +126,7 @@ static bool brings_tensors(const mr_planned_input *input) {
 static int count_staging(const mr_plan_vertex *vertex, int64_t making, int64_t payloads, int64_t results) {
     int64_t after = 0;
     for (size_t i = 0; i < vertex->input_count; i++) {
-        int64_t passing = passes_through(vertex, &vertex->inputs[i].set) ? payloads : 0;
+        int64_t passing = passes_through(vertex, (int)i) ? payloads : 0;
         int64_t held = brings_tensors(&vertex->inputs[i]) ? results : passing;
         after = held > after ? held : after;
     }

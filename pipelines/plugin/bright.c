@@ -21,7 +21,7 @@ static const mr_result_kind boxes = {
 static const mr_result_kind *const kinds[] = {&boxes, NULL};
 
 static int negotiate(mr_negotiation *negotiation) {
-    negotiation->outputs[0].follows = 0;
+    negotiation->outputs[0].follows = negotiation->outputs[0].shares = 0;
     return mr_promise_result(negotiation, 0, &boxes, NULL, NULL);
 }
 

@@ -15,7 +15,7 @@ static mr_format number(void) {
 static int negotiate(mr_negotiation *negotiation) {
     const mr_format tensor = number();
     const mr_format_set set = mr_format_set_of(&tensor);
-    negotiation->outputs[0].follows = 0;
+    negotiation->outputs[0].follows = negotiation->outputs[0].shares = 0;
     return mr_promise_result(negotiation, 0, mr_kind_tensor(), "darkness", &set);
 }
 

@@ -2,9 +2,9 @@
 #include <millrace/plugin.h>
 
 /* While planning: pictures leave in the format in which they come in, but in buffers of this stage, which the planner
- * counts and sizes. `follows` would say that the input's own buffers go on. */
+ * counts and sizes. With `shares` it would promise that they lie in the buffers of its input. */
 static int negotiate(mr_negotiation *negotiation) {
-    negotiation->outputs[0].set = negotiation->inputs[0].set;
+    negotiation->outputs[0].follows = 0;
     return MR_OK;
 }
 

@@ -33,7 +33,7 @@ static layout lay_out(const mr_preprocess_params *look, const mr_format *tensor,
 
 int mr_extractor_promise_result(mr_negotiation *n, const mr_format *tensor, const char *name) {
     const mr_format_set set = mr_format_set_of(tensor);
-    n->outputs[0].follows = 0;
+    n->outputs[0].follows = n->outputs[0].shares = 0;
     return mr_promise_result(n, 0, mr_kind_tensor(), name, &set);
 }
 

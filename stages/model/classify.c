@@ -363,7 +363,7 @@ static int negotiate(mr_negotiation *n) {
     const options *o = n->options;
     char text[MR_FORMAT_TEXT];
     mr_format vector = {0};
-    n->outputs[0].follows = 0;
+    n->outputs[0].follows = n->outputs[0].shares = 0;
     if (o->window > 1)
         n->entry = MR_ENTRY_PER_SOURCE;
     if (o->window > 1 && n->batch > 1)

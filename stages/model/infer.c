@@ -98,7 +98,7 @@ static int negotiate(mr_negotiation *n) {
     state s = {0};
     choice c;
     mr_planned_input known[MR_MODEL_MAX_TENSORS];
-    n->outputs[0].follows = 0;
+    n->outputs[0].follows = n->outputs[0].shares = 0;
     n->unread = n->offline;
     n->outputs[0].more_results |= n->offline;
     mr_model_plan_device(n, &((const options *)n->options)->device);

@@ -17,6 +17,7 @@
 #include "engine/base/aside.h"
 #include "engine/base/file.h"
 #include "engine/base/memory.h"
+#include "engine/base/sha256.h"
 #include "millrace/status.h"
 
 static char scratch[] = "/tmp/test_files-XXXXXX";
@@ -42,6 +43,26 @@ static int remove_scratch(void **state) {
 }
 
 /* ---- files ----------------------------------------------------------------------------------------------------- */
+
+/* A node that ends for want of them is started again; one whose pipeline is missing is not. */
+static void want_of_descriptors_is_no_missing_file(void **state) {
+    (void)state;
+    struct rlimit before;
+    char sum[MR_SHA256_TEXT];
+    mr_file_bytes bytes;
+    assert_int_equal(mr_file_replace(in_scratch("there"), "old", 3), MR_OK);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    const struct rlimit none = {0, before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    const int summed = mr_sha256_file(in_scratch("there"), sum), read = mr_file_read("it", in_scratch("there"), 9, 0,
+                                                                                     &bytes);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(summed, MR_ERROR_MEMORY);
+    assert_int_equal(read, MR_ERROR_MEMORY);
+    assert_int_equal(mr_sha256_file(in_scratch("none"), sum), MR_ERROR_NO_INPUT);
+    assert_int_equal(mr_sha256_file(in_scratch("there/none"), sum), MR_ERROR_NO_INPUT);
+    assert_int_equal(unlink(in_scratch("there")), 0);
+}
 
 static void a_file_is_replaced_whole_or_not_at_all(void **state) {
     (void)state;
@@ -252,6 +273,7 @@ static void where_none_can_be_made_it_says_so(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(want_of_descriptors_is_no_missing_file),
         cmocka_unit_test(a_file_is_replaced_whole_or_not_at_all),
         cmocka_unit_test(what_is_no_file_is_not_replaced),
         cmocka_unit_test(what_stands_beside_is_not_written_through),

@@ -67,7 +67,7 @@ static void a_run_takes_what_is_planned_from_its_start(void **state) {
         mr_pipeline *pipeline = open_chain("", seed);
         const mr_plan *plan = pipeline->plan;
         assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
-        const mr_device *device = pipeline->graph->devices[1];
+        const mr_device *device = pipeline->graph->run.devices[1];
         for (int i = 0; i < 2; i++) {
             assert_int_equal(mr_device_most_bytes(device, MR_MEMORY_DEVICE), plan->devices[1].memory.bytes);
             assert_int_equal(mr_device_most_bytes(device, MR_MEMORY_PINNED), plan->pinned.bytes);
@@ -94,11 +94,11 @@ static void refuse_start(int allocation, const char *wanted) {
 
 static void what_is_missing_is_told(void **state) {
     (void)state;
-    refuse_start(9, "p.yaml:6:3: make->sim:0?fail_allocation=9: sim:0: there is memory for 2 of the 23 buffers of 64 "
-                    "bytes that are planned for the stage; 1.3 KiB are missing; lower queue of one, which is 4: that "
+    refuse_start(9, "p.yaml:6:3: make->sim:0?fail_allocation=9: sim:0: there is memory for 2 of the 9 buffers of 64 "
+                    "bytes that are planned for the stage; 448 bytes are missing; lower queue of one, which is 4: that "
                     "saves up to 192 bytes");
-    refuse_start(37, "p.yaml:6:3: one: sim:0: there is memory for 7 of the 17 buffers of 64 bytes that are planned for "
-                     "the stage; 640 bytes are missing; lower queue of one, which is 4: that saves up to 192 bytes");
+    refuse_start(20, "p.yaml:6:3: one: sim:0: there is memory for 4 of the 11 buffers of 64 bytes that are planned for "
+                     "the stage; 448 bytes are missing; lower queue of one, which is 4: that saves up to 192 bytes");
     mr_pipeline *pipeline = open_chain("?fail_allocation=3", 1);
     mr_summary *sums = flow_run(pipeline);
     assert_int_equal(sums->delivered, FRAMES);

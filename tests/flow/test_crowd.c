@@ -21,7 +21,7 @@ static atomic_bool begins[MOST_CALLS]; /* by number of the frame */
 static int calls;
 
 static int crowd_negotiate(mr_negotiation *negotiation) {
-    negotiation->outputs[0].set = negotiation->inputs[0].set;
+    negotiation->outputs[0].follows = negotiation->outputs[0].shares = 0;
     negotiation->overlap = negotiation->workers;
     return MR_OK;
 }

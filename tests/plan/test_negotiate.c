@@ -79,7 +79,7 @@ static int negotiate_net(mr_negotiation *n) {
     const mr_format_set set = mr_format_set_of(&o->takes);
     count(n, &o->asked);
     mr_take(n, 0, &set, "the input \"x\" of %s", n->id);
-    n->outputs[0].follows = 0;
+    n->outputs[0].follows = n->outputs[0].shares = 0;
     return mr_promise_result(n, 0, mr_kind_tensor(), "y", &set);
 }
 

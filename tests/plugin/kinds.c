@@ -38,7 +38,7 @@ static mr_format heat_format(void) {
 static int find_negotiate(mr_negotiation *n) {
     const mr_format format = heat_format();
     const mr_format_set set = mr_format_set_of(&format);
-    n->outputs[0].follows = 0;
+    n->outputs[0].follows = n->outputs[0].shares = 0;
     n->outputs[0].buffer_bytes = 4;
     int status = mr_promise_result(n, 0, &heat, "warm", &set);
     return status ? status : mr_promise_result(n, 0, &boxes, NULL, NULL);
@@ -80,7 +80,7 @@ static int find(mr_stage *self, mr_io *io) {
 }
 
 static int total_negotiate(mr_negotiation *n) {
-    n->outputs[0].follows = 0;
+    n->outputs[0].follows = n->outputs[0].shares = 0;
     return MR_OK;
 }
 

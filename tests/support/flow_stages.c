@@ -203,7 +203,7 @@ static int block_process(mr_stage *self, mr_io *io) {
 static int note_negotiate(mr_negotiation *negotiation) {
     const mr_format number = mr_tensor_format(MR_DTYPE_I64, MR_LAYOUT_FLAT, 1, (int64_t[]){1});
     const mr_format_set set = mr_format_set_of(&number);
-    negotiation->outputs[0].follows = 0;
+    negotiation->outputs[0].follows = negotiation->outputs[0].shares = 0;
     negotiation->outputs[0].buffer_bytes = sizeof(int64_t);
     return mr_promise_result(negotiation, 0, mr_kind_tensor(), "note", &set);
 }

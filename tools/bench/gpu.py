@@ -3,9 +3,12 @@ CUDA, and the sanitizers. Prints one JSON object: {step: {name: result}}.
 
     tools/bench/gpu                              builds in build/gpu, then runs all steps on cuda:0
     tools/bench/gpu --built build --only tests --only memcheck
-    tools/bench/gpu --budget 540 --json r.json   keeps results in r.json and stops after 540 seconds. The same command
+    tools/bench/gpu --budget 540 --json r.json --resume
+                                                 keeps results in r.json and stops after 540 seconds. The same command
                                                  again runs only what r.json lacks. r-card.json beside it has the
                                                  card's figures for plan --assume cuda:1xr-card.json
+    tools/bench/gpu --pack FOLDER                builds, and writes what a machine without network and toolkit needs
+                                                 into FOLDER, in pieces; see gpu_pack.py
     tools/bench/gpu --built build --device sim:0 --only benchmarks --quick
                                                  tries it without a GPU
 
@@ -22,7 +25,11 @@ import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+import gpu_pack
+
+HERE = pathlib.Path(__file__).resolve().parent
+PACKED = (HERE / "bin").is_dir()
+ROOT = HERE if PACKED else HERE.parents[1]
 TESTS = ["test_device", "test_kernels", "test_preprocess", "test_classical_cuda", "test_cuda_device", "test_cuda_graph",
          "test_cuda_chain", "test_cuda_trace", "test_cuda_flow", "test_extractors", "test_motion", "test_overlap",
          "test_ceiling", "test_operations", "test_classify_head", "test_nvenc_card"]
@@ -30,6 +37,7 @@ DECISIVE = ("test_device", "test_kernels")  # if one of these fails, no other re
 SANITIZED = ["test_kernels", "test_preprocess", "test_classical_cuda", "test_cuda_device", "test_cuda_graph",
              "test_cuda_chain", "test_cuda_flow"]
 BENCHMARKS = {"flow": "bench_flow", "latency": "bench_latency"}
+PROGRAMS = [*TESTS, "test_nvdec_card", "test_ort_card", *BENCHMARKS.values(), "millrace"]
 FLOW_GOAL = 0.9  # of the slower part of a pipeline
 DECODED = """version: 1
 pipeline: decoded
@@ -51,6 +59,20 @@ stages:
 """
 
 
+def environment_of(data):
+    """The libraries, clips and networks of a pack, or in the folder where tools/setup and make_data put
+    them."""
+    folders = [data / "lib", data / "libraries"] if PACKED else []
+    runtimes = sorted((data / "libraries").glob("libonnxruntime.so.*")) + sorted(
+        data.glob("venv/lib/python3*/site-packages/onnxruntime/capi/libonnxruntime.so.*"))
+    found = {"MILLRACE_CLIPS": data / "clips/nvdec", "MILLRACE_TEST_MODELS": data / "models/test",
+             "MILLRACE_TIMED_MODEL": data / "models/lite0.onnx"}
+    found |= {"MILLRACE_ONNXRUNTIME": path for path in runtimes[:1]}
+    path = ":".join([*map(str, folders), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])])
+    return {**{name: str(path) for name, path in found.items() if path.exists()},
+            **os.environ, **({"LD_LIBRARY_PATH": path} if path else {})}
+
+
 class OutOfTime(Exception):
     pass
 
@@ -60,8 +82,9 @@ class Runs:
 
     def __init__(self, given):
         self.given, self.begun = given, time.monotonic()
-        kept = given.json and given.json.exists()
+        kept = given.resume and given.json.exists()
         self.report = json.loads(given.json.read_text()) if kept else {"device": given.device}
+        self.environment = environment_of(given.data)
 
     def run(self, *words, environment=None):
         """Exit status (None: it took too long), standard output, all output."""
@@ -74,7 +97,7 @@ class Runs:
         try:
             done = subprocess.run(words, capture_output=True, text=True, errors="replace", timeout=seconds,
                                   stdin=subprocess.DEVNULL, cwd=self.given.scratch,
-                                  env={**os.environ, **(environment or {})})
+                                  env={**self.environment, **(environment or {})})
             return done.returncode, done.stdout, done.stdout + done.stderr
         except subprocess.TimeoutExpired as late:
             if seconds < self.given.seconds:
@@ -232,17 +255,24 @@ def read_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.error = lambda message: (print(f"tools/bench/gpu: {message}; see --help", file=sys.stderr), sys.exit(64))
     parser.add_argument("--device", default="cuda:0", help="cuda:N, or sim:0 to try the benchmarks without a GPU")
-    parser.add_argument("--built", type=pathlib.Path, help="a folder with the programs (else they are built)")
-    parser.add_argument("--data", type=pathlib.Path, default=ROOT / "build", help="a folder with clips/ and models/")
+    parser.add_argument("--built", type=pathlib.Path, default=HERE / "bin" if PACKED else None,
+                        help="a folder with the programs (else they are built)")
+    parser.add_argument("--data", type=pathlib.Path, default=HERE if PACKED else ROOT / "build",
+                        help="a folder with clips/ and models/, which are made if they are missing")
     parser.add_argument("--only", action="append", choices=list(STEPS), help="this step; may be given several times")
     parser.add_argument("--seconds", type=float, default=600, help="after which one program is ended (600)")
     parser.add_argument("--budget", type=float, metavar="SECONDS", help="stop after this time")
     parser.add_argument("--quick", action="store_true", help="few rounds: to see that it works")
-    parser.add_argument("--json", type=pathlib.Path, help="keep the report there; what it has is not measured again")
+    parser.add_argument("--json", type=pathlib.Path, help="keep the report there")
+    parser.add_argument("--resume", action="store_true", help="do not measure again what the report has")
+    parser.add_argument("--pack", type=pathlib.Path, metavar="FOLDER", help="write a pack there, and measure nothing")
+    parser.add_argument("--piece", type=int, default=55, metavar="MIB", help="the largest piece of a pack (55)")
     given = parser.parse_args()
+    if given.resume and not given.json:
+        parser.error("--resume continues the report of --json: name one")
     if not re.fullmatch(r"(cuda|sim):\d+", given.device):
         parser.error(f"--device takes cuda:N or sim:N, not {given.device}")
-    for name in ("built", "data", "json"):
+    for name in ("built", "data", "json", "pack"):
         if getattr(given, name):
             setattr(given, name, getattr(given, name).absolute())
     return given
@@ -250,26 +280,37 @@ def read_arguments():
 
 def build():
     folder = ROOT / "build/gpu"
-    subprocess.run(["cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DMILLRACE_CUDA=ON"], check=True,
-                   stdout=sys.stderr)
-    programs = [*TESTS, "test_nvdec_card", "test_ort_card", *BENCHMARKS.values(), "millrace"]
-    subprocess.run(["cmake", "--build", folder, "--target", *programs], check=True, stdout=sys.stderr)
+    subprocess.run(["cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DMILLRACE_CUDA=ON", "-DMILLRACE_TESTS=ON"],
+                   check=True, stdout=sys.stderr)
+    subprocess.run(["cmake", "--build", folder, "--target", *PROGRAMS], check=True, stdout=sys.stderr)
     return folder
+
+
+def make_data(given):
+    steps = set(given.only or STEPS)
+    if steps & {"nvdec", "network"}:
+        gpu_pack.make_clips(given.built, given.data)
+    if "network" in steps:
+        gpu_pack.make_models(given.data)
 
 
 def measure(given):
     runs, status = Runs(given), 0
-    machine = json.loads(subprocess.check_output([given.built / "millrace", "devices", "--json"]))
+    machine = json.loads(subprocess.check_output([given.built / "millrace", "devices", "--json"], env=runs.environment))
     if given.device.startswith("cuda") and given.device not in [one["name"] for one in machine["cuda"]["devices"]]:
         print(f"tools/bench/gpu: there is no {given.device}; see millrace devices", file=sys.stderr)
         return 69
     try:
+        if not PACKED:
+            make_data(given)
+            runs.environment = environment_of(given.data)
         for step in given.only or STEPS:
             STEPS[step](runs)
     except OutOfTime:
         status = 75
-    except RuntimeError as error:
+    except (RuntimeError, OSError, subprocess.CalledProcessError) as error:
         print(f"tools/bench/gpu: {error}", file=sys.stderr)
+        status = 1
     results = {f"{step} {name}": result for step, named in runs.report.items() if step != "device"
                for name, result in named.items()}
     wrong = [name for name, result in results.items() if not result["ok"]]
@@ -284,6 +325,10 @@ def measure(given):
 def main():
     given = read_arguments()
     given.built = given.built or build()
+    gpu_pack.unpack_wheels(given.data)
+    if given.pack:
+        gpu_pack.pack(given.built, PROGRAMS, given.data, given.pack, given.piece << 20)
+        return 0
     with tempfile.TemporaryDirectory(prefix="millrace-gpu-") as given.scratch:
         return measure(given)
 

@@ -91,7 +91,8 @@ typedef struct mr_stage_type {
      * `add` for each stream in order, and each becomes a source. Adds nothing for a single stream, or if the stream has
      * an error. Returns MR_OK or the result of `add`. */
     int (*spread)(const char *uri, int (*add)(void *context, const char *uri), void *context);
-    int (*negotiate)(mr_negotiation *negotiation); /* NULL: outputs have the formats of input 0 */
+    int (*negotiate)(mr_negotiation *negotiation); /* NULL: outputs have the formats of input 0 and, without `map`,
+                                                      share its buffers */
     /* Optional. Checks whether the stage can work with these options on `device` ("cpu", "cuda:0"), which exists.
      * Returns MR_OK or the status of mr_fail. The message must name the missing part, where it was looked for and the
      * fix. Not called for an offline plan or an assumed device. NULL: all devices that its kernels support. */
@@ -181,17 +182,20 @@ typedef struct mr_planned_output {
     const mr_format_set *wanted; /* NULL in the first call. With `chosen`, in the second call: the formats that all
                                     consumers accept. The stage may then fix more than the planner can, such as a
                                     value that follows from another. */
-    int follows;               /* The input whose frames pass to this output in their format; -1: none. The planner
-                                  then asks that input for what consumers need. A stage that only looks at pictures
-                                  or adds results sets 0; negotiation passes through it. */
+    int follows;               /* The input whose frames have the same format as those of this output; -1: none. The
+                                  planner then asks that input for what consumers need. */
+    int shares;                /* The input in whose buffers the frames of this output lie (mr_io_share,
+                                  mr_io_forward); -1: none. The planner then plans no buffers for this output, unless
+                                  buffer_bytes is set, and counts its frames against the stage that made them. A stage
+                                  that only looks at frames or adds results sets `follows` and `shares`. */
     const char *unfixed;       /* Optional, with `chosen`: the options to write if no consumer narrows the format. */
     const mr_planned_result *results; /* the results of input 0; mr_promise_result adds more */
     bool more_results;         /* frames may carry other results that are not known */
     int64_t mean_pixels;       /* as in mr_planned_input */
     int references;            /* as in mr_planned_input */
     bool stills;               /* as in mr_planned_input */
-    const char *operation;     /* as in mr_planned_input; NULL unless the stage sets it, or `follows` an input that
-                                  has one */
+    const char *operation;     /* as in mr_planned_input; NULL unless the stage sets it, or `shares` the buffers of an
+                                  input that has one */
     size_t buffer_bytes;       /* bytes per buffer if the stage needs more than `set` implies (padding); else 0 */
     size_t buffer_mean_bytes;  /* Average bytes per buffer, if buffers differ; else 0. A pool that the stage creates
                                   then takes no more than mr_stage.output_most_bytes. */
@@ -458,11 +462,13 @@ MR_API int64_t mr_io_now_ns(const mr_io *io);
 
 /* Makes a frame without payload. It has the identity, times, media, results and receipt of `from`. */
 MR_API int mr_io_derive(mr_io *io, const mr_frame *from, mr_frame **frame);
-/* As mr_io_derive, but shares the payload of `from`. For stages that only add results to frames; such a stage must set
- * mr_planned_output.follows. */
+/* As mr_io_derive, but shares the payload of `from`. For stages that only add results to frames. Such a stage must set
+ * mr_planned_output.shares; otherwise the engine stops the run (mr_io_refuse). */
 MR_API int mr_io_share(mr_io *io, const mr_frame *from, mr_frame **frame);
 /* As mr_io_derive, with planes for `format` from that output port's pool. MR_ERROR_AGAIN: all buffers are in use. The
- * stage must return it from process; it gets the same inputs again once a buffer is free. */
+ * stage must return it from process; it gets the same inputs again once a buffer is free. If the plan has no buffers
+ * for that output, the engine stops the run (mr_io_refuse); the message tells the stage's author what to declare. The
+ * same holds for the four calls below. */
 MR_API int mr_io_acquire(mr_io *io, size_t port, const mr_format *format, const mr_frame *from, mr_frame **frame);
 /* Takes a buffer with at least `bytes` from that output port's pool, for a result or a batch; see mr_io_acquire. The
  * caller owns the reference. The engine keeps another one until the device has finished the call's work. A call must
@@ -504,7 +510,7 @@ MR_API int mr_io_add_tensor(mr_io *io, mr_frame *frame, const char *name, const 
 
 /* Emits a frame on an output port. Takes the reference, also on failure. */
 MR_API int mr_io_emit(mr_io *io, size_t port, mr_frame *frame);
-/* Emits input `index` of port 0 unchanged. */
+/* Emits input `index` of port 0 unchanged. The stage must set mr_planned_output.shares for output 0. */
 MR_API int mr_io_forward(mr_io *io, size_t index);
 /* Records the outcome of a frame that is not emitted. `reason` is a string literal of one or two words. Dropped: lost
  * against the author's wish. Absorbed: as the author asked (a gate, every: N, a window). A frame that is neither

@@ -1,10 +1,15 @@
 """tools/bench/gpu without a GPU: on a simulated device, and with programs that a script plays."""
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
+import zipfile
 
 from harness import MILLRACE, Case, main
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[3] / "tools/bench"))
+import gpu_pack  # noqa: E402
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[3] / "tools/bench/gpu.py"
 # Plays each program. The file ORDERS names one that fails.
@@ -74,13 +79,35 @@ class Gpu(Case):
                          ["test_device", "test_kernels"])
 
     def test_a_report_is_continued(self):
-        kept = ("--only", "tests", "--json", self.folder / "r.json")
+        kept = ("--only", "tests", "--resume", "--json", self.folder / "r.json")
         self.assertEqual(self.play(*kept, "--budget", "0", exits=75)["tests"], {})
         self.play(*kept, fails="test_motion", exits=1)
         self.assertFalse(self.play(*kept, exits=1)["tests"]["test_motion"]["ok"])
 
+    def test_a_pack(self):
+        """Pieces are small, join with the commands that --pack prints, and hold no part of the C library."""
+        built, place = self.folder / "bin", self.folder / "place"
+        built.mkdir()
+        shutil.copy2(shutil.which("xz"), built / "packed")  # a program with a library beside the C library's
+        gpu_pack.copy_programs(built, ["packed"], place)
+        self.assertTrue(list(place.glob("lib/liblzma.so*")))
+        self.assertFalse(list(place.glob("lib/libc.so*")) + list(place.glob("lib/ld-linux*")))
+        pieces = gpu_pack.write_pieces(place, self.folder, "programs.tar.xz", 30000)
+        self.assertGreater(len(pieces), 1)
+        self.assertLessEqual(max(piece.stat().st_size for piece in pieces), 30000)
+        subprocess.run("cat programs.tar.xz.* | tar xJ", shell=True, cwd=self.folder, check=True)
+        there = self.folder / "gpu"
+        self.assertEqual((there / "bin/packed").read_bytes(), (place / "bin/packed").read_bytes())
+        subprocess.run([there / "bin/packed", "--version"], check=True, capture_output=True)
+        (there / "wheels").mkdir()
+        with zipfile.ZipFile(there / "wheels/nvidia_cublas-13-py3.whl", "w") as wheel:
+            wheel.writestr("nvidia/cublas/lib/libcublasLt.so.13", b"library")
+            wheel.writestr("nvidia/cublas/include/cublas.h", b"header")
+        gpu_pack.unpack_wheels(there)
+        self.assertEqual([path.name for path in (there / "libraries").iterdir()], ["libcublasLt.so.13"])
+
     def test_wrong_arguments(self):
-        for words in (["--device", "gpu"], ["--only", "everything"], ["--budget", "soon"]):
+        for words in (["--device", "gpu"], ["--only", "everything"], ["--budget", "soon"], ["--resume"]):
             self.assertIn("tools/bench/gpu: ", self.call(*words, exits=64).stderr)
         self.call("--built", pathlib.Path(MILLRACE).parent, "--device", "cuda:99", exits=69)
 

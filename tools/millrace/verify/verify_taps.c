@@ -37,7 +37,7 @@ static int add_tap(mr_verify *verify, const mr_plan_view *plan, const mr_view_st
         .port = strdup(vertex->output_count > 1 ? vertex->type->outputs[port].name : ""),
         .type = vertex->type->name,
         .moved = mr_verify_moves(vertex, verify->device[0]) || mr_verify_moves(vertex, verify->device[1]),
-        .payload = vertex->outputs[port].follows < 0,
+        .payload = vertex->outputs[port].shares < 0,
     };
     tap->end[0] = &tap->waiting[0];
     tap->end[1] = &tap->waiting[1];

@@ -1,0 +1,235 @@
+/* What a stage type promises of its outputs while planning, and what it then does: the engine refuses memory that the
+ * plan does not have, with a message for the author. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "engine/pipeline/pipeline.h"
+#include "tests/support/flow_run.h"
+#include "tests/support/opened.h"
+#include "tests/support/quiet.h"
+
+static const mr_format picture = {.payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_I420, .width = 34, .height = 22};
+
+/* ---- stage types ------------------------------------------------------------------------------------------------- */
+
+static int copy_process(mr_stage *self, mr_io *io) {
+    const mr_frame *input = mr_io_input(io);
+    mr_frame *output;
+    (void)self;
+    int status = mr_io_acquire(io, 0, &input->format, input, &output);
+    if (status)
+        return status;
+    mr_copy_rows(&input->format, output->plane, input->plane);
+    return mr_io_emit(io, 0, output);
+}
+
+static int copy_map(mr_stage *self, mr_stream *stream, const mr_frame *input, mr_frame *output) {
+    (void)self;
+    (void)stream;
+    mr_copy_rows(&input->format, output->plane, input->plane);
+    return MR_OK;
+}
+
+static int share_process(mr_stage *self, mr_io *io) {
+    mr_frame *output;
+    (void)self;
+    int status = mr_io_share(io, mr_io_input(io), &output);
+    return status ? status : mr_io_emit(io, 0, output);
+}
+
+static int forward_process(mr_stage *self, mr_io *io) {
+    (void)self;
+    return mr_io_forward(io, 0);
+}
+
+/* Takes a buffer that it does not need, and passes its input on. */
+typedef int take_buffer(mr_io *io, mr_buffer **buffer);
+static int take_and_forward(mr_io *io, take_buffer *take) {
+    mr_buffer *buffer = NULL;
+    int status = take(io, &buffer);
+    mr_buffer_unref(&buffer);
+    return status ? status : mr_io_forward(io, 0);
+}
+
+static int take_output(mr_io *io, mr_buffer **buffer) {
+    return mr_io_buffer(io, 0, 64, buffer);
+}
+static int take_no_output(mr_io *io, mr_buffer **buffer) {
+    return mr_io_buffer(io, 1, 64, buffer);
+}
+static int take_results(mr_io *io, mr_buffer **buffer) {
+    return mr_io_results(io, 64, buffer);
+}
+static int take_pinned(mr_io *io, mr_buffer **buffer) {
+    return mr_io_pinned(io, 64, buffer);
+}
+static int take_scratch(mr_io *io, mr_buffer **buffer) {
+    return mr_io_scratch(io, 64, buffer);
+}
+
+#define TAKES(what)                                                                                                    \
+    static int what##_process(mr_stage *self, mr_io *io) {                                                             \
+        (void)self;                                                                                                    \
+        return take_and_forward(io, take_##what);                                                                      \
+    }
+TAKES(output)
+TAKES(no_output)
+TAKES(results)
+TAKES(pinned)
+TAKES(scratch)
+
+static int nothing_negotiate(mr_negotiation *n) {
+    (void)n;
+    return MR_OK;
+}
+
+static int follow_negotiate(mr_negotiation *n) {
+    n->outputs[0].follows = 0;
+    return MR_OK;
+}
+
+static int share_negotiate(mr_negotiation *n) {
+    n->outputs[0].follows = n->outputs[0].shares = 0;
+    return MR_OK;
+}
+
+static const mr_format_set pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload = MR_PAYLOAD_ANY}};
+static const mr_port in[] = {{.name = "in", .accepts = pictures}, {0}};
+static const mr_port out[] = {{.name = "out"}, {0}};
+#define TYPE(called, ...)                                                                                              \
+    static const mr_stage_type called = {                                                                              \
+        .name = #called, .summary = "for tests", .inputs = in, .outputs = out, __VA_ARGS__}
+TYPE(copies, .negotiate = follow_negotiate, .process = copy_process);
+TYPE(maps, .map = copy_map);
+TYPE(shares, .negotiate = share_negotiate, .process = share_process);
+TYPE(says_nothing, .process = forward_process);
+TYPE(copies_unsaid, .process = copy_process);
+TYPE(copies_shared, .negotiate = share_negotiate, .process = copy_process);
+TYPE(shares_unsaid, .negotiate = follow_negotiate, .process = share_process);
+TYPE(forwards_unsaid, .negotiate = nothing_negotiate, .process = forward_process);
+TYPE(takes_output, .negotiate = share_negotiate, .process = output_process);
+TYPE(takes_no_output, .process = no_output_process);
+TYPE(takes_scratch, .process = scratch_process);
+TYPE(takes_results, .process = results_process);
+TYPE(takes_pinned, .process = pinned_process);
+
+static int swallow(mr_stage *self, mr_io *io) {
+    (void)self;
+    (void)io;
+    return MR_DONE;
+}
+static const mr_stage_type sink = {.name = "sink", .summary = "for tests", .inputs = in, .process = swallow};
+
+static const mr_stage_type *const types[] = {
+    &copies, &maps, &shares, &says_nothing, &copies_unsaid, &copies_shared, &shares_unsaid, &forwards_unsaid,
+    &takes_output, &takes_no_output, &takes_scratch, &takes_results, &takes_pinned, &sink};
+
+static mr_pipeline *open_with(const char *stages, uint64_t seed) {
+    enum { TYPES = sizeof types / sizeof *types };
+    const mr_stage_type *all[96];
+    char text[512];
+    size_t count = 0;
+    for (; mr_stage_types()[count]; count++)
+        all[count] = mr_stage_types()[count];
+    memcpy(all + count, types, sizeof types);
+    all[count + TYPES] = NULL;
+    snprintf(text, sizeof text,
+             "version: 1\npipeline: p\nsources: {a: {type: \"null\", frames: 20, format: I420 34x22}}\nstages:\n%s",
+             stages);
+    return opened(&(mr_pipeline_params){.types = all, .path = "p.yaml", .text = text, .seed = seed, .workers = 2});
+}
+
+static const mr_plan_vertex *planned(const mr_pipeline *pipeline, const char *id) {
+    for (size_t v = 0; v < pipeline->plan->vertex_count; v++)
+        if (strcmp(pipeline->plan->vertices[v].id, id) == 0)
+            return &pipeline->plan->vertices[v];
+    fail_msg("no vertex %s", id);
+    return NULL;
+}
+
+/* ---- tests ------------------------------------------------------------------------------------------------------- */
+
+/* A stage that fills buffers of the input's format has memory in the plan; one that shares those of its input has none,
+ * and the stage before it has buffers for all who hold its frames. */
+static void promises_decide_who_has_buffers(void **state) {
+    (void)state;
+    mr_pipeline *pipeline = open_with("  one: {type: copies, input: a}\n"
+                                      "  two: {type: shares, input: one}\n"
+                                      "  three: {type: says_nothing, input: two}\n"
+                                      "  four: {type: maps, input: three}\n"
+                                      "  five: {type: sink, input: four}\n", 0);
+    const mr_plan_vertex *one = planned(pipeline, "one"), *four = planned(pipeline, "four");
+    assert_int_equal(one->pools[0].bytes, mr_format_bytes(&picture));
+    assert_int_equal(four->pools[0].bytes, mr_format_bytes(&picture));
+    assert_int_equal(planned(pipeline, "two")->pools[0].count, 0);
+    assert_int_equal(planned(pipeline, "three")->pools[0].count, 0);
+    /* Those of `one` are held in the queues and calls of two, three and four; those of `four` by the sink alone. */
+    int held = 0;
+    for (const char *const *id = (const char *const[]){"two", "three", "four", NULL}; *id; id++)
+        held += planned(pipeline, *id)->queue + planned(pipeline, *id)->in_flight;
+    assert_int_equal(one->pools[0].count, one->in_flight + held);
+    assert_int_equal(four->pools[0].count,
+                     four->in_flight + planned(pipeline, "five")->queue + planned(pipeline, "five")->in_flight);
+    mr_summary *summary = flow_run(pipeline);
+    assert_int_equal(summary->delivered, 20);
+    mr_summary_destroy(&summary);
+    mr_pipeline_destroy(&pipeline);
+}
+
+static void refuses(const char *type, const char *wanted) {
+    char stages[128], message[512];
+    snprintf(stages, sizeof stages, "  it: {type: %s, input: a}\n  sink: {input: it}\n", type);
+    for (uint64_t seed = 0; seed < 2; seed++) {
+        mr_pipeline *pipeline = open_with(stages, seed);
+        mr_summary *summary;
+        assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+        assert_int_equal(ended(pipeline), MR_ERROR_INTERNAL);
+        snprintf(message, sizeof message, "the stage type \"%s\" %s", type, wanted);
+        assert_string_equal(mr_message(), message);
+        assert_int_equal(mr_pipeline_summarize(pipeline, &summary), MR_OK);
+        assert_int_equal(summary->delivered, 0);
+        assert_true(summary->balanced);
+        mr_summary_destroy(&summary);
+        mr_pipeline_destroy(&pipeline);
+    }
+}
+
+static void unplanned_memory_is_refused(void **state) {
+    (void)state;
+    refuses("copies_unsaid", "takes a buffer for its output \"out\", for which it plans to share those of its input; "
+                             "its author must leave `shares` of that output at -1 in negotiate, or set `buffer_bytes`");
+    refuses("copies_shared", "takes a buffer for its output \"out\", for which it plans to share those of its input; "
+                             "its author must leave `shares` of that output at -1 in negotiate, or set `buffer_bytes`");
+    refuses("takes_output", "takes a buffer for its output \"out\", for which it plans to share those of its input; "
+                            "its author must leave `shares` of that output at -1 in negotiate, or set `buffer_bytes`");
+    refuses("takes_no_output", "takes a buffer for an output that it does not have; its author must name one of its "
+                               "outputs");
+    refuses("takes_scratch", "takes working memory that the plan does not have; its author must set `scratch_bytes` in "
+                             "negotiate");
+    refuses("takes_results", "takes memory for results that the plan does not have; its author must set `result_bytes` "
+                             "in negotiate");
+    refuses("takes_pinned", "takes pinned memory that the plan does not have; its author must set `pinned_bytes` in "
+                            "negotiate");
+}
+
+static void unplanned_sharing_is_refused(void **state) {
+    (void)state;
+    static const char wanted[] = "passes on the buffers of its input, which the plan does not know; its author must "
+                                 "set `shares` of the output in negotiate";
+    refuses("shares_unsaid", wanted);
+    refuses("forwards_unsaid", wanted);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(promises_decide_who_has_buffers),
+        cmocka_unit_test(unplanned_memory_is_refused),
+        cmocka_unit_test(unplanned_sharing_is_refused),
+    };
+    return cmocka_run_group_tests(tests, be_quiet, NULL);
+}
