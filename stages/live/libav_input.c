@@ -668,8 +668,8 @@ static int next(mr_libav_input *input) {
             continue;
         if (error == AVERROR_EOF && !refusal_of(input))
             return MR_END;
-        const bool closed = mr_web_is_address(input->params->url) && input->io && mr_web_may_have_ended(input->io, error);
-        if (closed && !refusal_of(input))
+        const bool over_http = input->io && mr_web_is_address(input->params->url);
+        if (over_http && !refusal_of(input) && mr_web_may_have_ended(input->io, error))
             return end_without_length(input);
         if (error < 0)
             return fail(input, error, "it broke off");
