@@ -222,7 +222,8 @@ static int no_place(const mr_graph *graph, const mr_newcomer *newcomer, int stat
 static int line_up(mr_graph *graph, uint32_t place, mr_newcomer *newcomer) {
     int status = MR_OK;
     if (!suits(graph, place, newcomer, &status))
-        return status ? mr_fail(status, "%s: %s", graph->plan->vertices[place].id, mr_message())
+        return status ? mr_fail(status, "%s: %s: remove it, and add it when it is gone",
+                                graph->plan->vertices[place].id, mr_message())
                       : mr_fail(MR_ERROR_CONFIG,
                                 "%s: its type and its stages cannot change while it runs: remove it, and "
                                 "add another", graph->plan->vertices[place].id);

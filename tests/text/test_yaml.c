@@ -118,8 +118,10 @@ static void what_configuration_does_not_need_is_refused(void **state) {
 
 static void syntax_errors_have_a_place_and_a_hint(void **state) {
     (void)state;
-    expect_text("a: b: c\n", "f.yaml:1:5: error: this is not YAML: mapping values are not allowed in this context\n"
-                             "    hint: put a value that holds \": \" in quotes, and check the indentation\n");
+    expect_text("a: b: c\n",
+                "f.yaml:1:5: error: this is not YAML: mapping values are not allowed in this context\n"
+                "    hint: put a value that holds \": \" in quotes, write a space after each colon, and check the "
+                "indentation\n");
     expect_text("a: 'b\n",
                 "f.yaml:1:4: error: this is not YAML: found unexpected end of stream while scanning a quoted "
                 "scalar (line 2, column 1)\n    hint: the quote that opens here is not closed\n");
