@@ -231,6 +231,11 @@ typedef struct mr_plan {
     mr_arena arena;                 /* private: all of the above but the spec */
 } mr_plan;
 
+/* Whether sources come and go (sources: {max: N}): the run goes on without any until it is asked to end. */
+static inline bool mr_plan_changes(const mr_plan *plan) {
+    return plan->spec && plan->spec->most_sources > 0;
+}
+
 /* Whether the vertex runs in this process. */
 static inline bool mr_plan_is_here(const mr_plan *plan, const mr_plan_vertex *vertex) {
     return vertex->node == plan->node;

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/base/file.h"
 #include "engine/base/url.h"
 #include "millrace/log.h"
 #include "stages/media/manifest.h"
@@ -98,6 +99,9 @@ int64_t mr_av_max_pixels(int64_t pixels) {
 int mr_av_status(int error) {
     switch (error) {
     case AVERROR(ENOMEM):
+    case AVERROR(EMFILE):
+    case AVERROR(ENFILE):
+    case AVERROR(EAGAIN): /* no thread */
         return MR_ERROR_MEMORY;
     case AVERROR(ENOENT):
         return MR_ERROR_NO_INPUT;
@@ -115,7 +119,7 @@ int mr_av_status(int error) {
 }
 
 static int fail_errno(const char *path, int error) {
-    return mr_fail(mr_av_status(AVERROR(error)), "%s: %s", path, strerror(error));
+    return mr_fail(mr_file_status(error), "%s: %s", path, strerror(error));
 }
 
 static int refuse_special(const char *path, mode_t mode) {
