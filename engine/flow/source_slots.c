@@ -262,7 +262,8 @@ static int no_place(const mr_source_slots *slots, const mr_candidate *candidate,
 static int line_up(mr_source_slots *slots, uint32_t slot, mr_candidate *candidate) {
     int status = MR_OK;
     if (!suits(slots, slot, candidate, &status))
-        return status ? mr_fail(status, "%s: %s", slots->run->plan->vertices[slot].id, mr_message())
+        return status ? mr_fail(status, "%s: %s: remove it, and add it when it is gone",
+                                slots->run->plan->vertices[slot].id, mr_message())
                       : mr_fail(MR_ERROR_CONFIG,
                                 "%s: its type and its stages cannot change while it runs: remove it, and "
                                 "add another", slots->run->plan->vertices[slot].id);

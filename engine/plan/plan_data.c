@@ -117,7 +117,7 @@ int mr_plan_proves(const mr_plan *plan, uint32_t place, const mr_plan *with, uin
     char one[MR_FORMAT_SET_TEXT], other[MR_FORMAT_SET_TEXT];
     for (size_t i = 0; i < b->output_count; i++)
         if (!mr_format_set_holds(&a->outputs[i].set, &b->outputs[i].set))
-            return mr_fail(MR_ERROR_CONFIG, "it gives %s, and its place was planned for %s",
+            return mr_fail(MR_ERROR_CONFIG, "it gives %s, and its slot was planned for %s",
                            mr_format_set_print(&b->outputs[i].set, one, sizeof one),
                            mr_format_set_print(&a->outputs[i].set, other, sizeof other));
     int status = MR_OK;

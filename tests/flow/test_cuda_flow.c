@@ -1,12 +1,6 @@
 /* Whole pipelines on CUDA devices: what comes out is what the processors give, bit for bit; while frames pass nothing
  * is allocated and nobody waits; memory that is not pinned goes through memory that is; and a device that fails takes
  * no more than its frames along. On GPUs, or on devices that the host plays, which break on demand and count. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -21,6 +15,7 @@
 #include "millrace/millrace.h"
 #include "stages/list.h"
 #include "tests/support/opened.h"
+#include "tests/support/suite.h"
 #include "tests/support/worker_counts.h"
 
 #ifdef MILLRACE_CUDA_HOST

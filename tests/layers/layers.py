@@ -81,8 +81,10 @@ stages/live/rtsp: engine/base stages/media stages/media/coded stages/live/connec
 stages/live: engine/base stages stages/media stages/media/coded stages/media/ts stages/live/mjpeg stages/live/rtmp
     stages/live/web stages/live/connection stages/live/rtsp
 stages/source: engine/base stages stages/media stages/live
-stages/decode: engine/base engine/data engine/device engine/device/open engine/device/probe engine/device/cuda
-    kernels/jpeg stages stages/media stages/media/coded stages/media/still
+stages/decode/device: engine/base engine/data engine/device engine/device/open engine/device/probe engine/device/cuda
+    stages/media
+stages/decode: engine/base kernels/jpeg stages stages/media stages/media/coded stages/media/still
+    stages/decode/device
 stages/encode: engine/base engine/device stages stages/media
 stages/image: engine/base engine/device kernels/preprocess kernels/classical stages
 stages/sink: engine/base engine/data stages stages/media stages/media/still
@@ -90,7 +92,7 @@ stages/preview: engine/base engine/serve stages stages/media stages/media/still 
 stages/video: engine/base stages stages/media stages/media/coded stages/sink
 stages/operations: engine/base engine/device engine/device/open engine/device/probe engine/device/cuda
     engine/device/sim kernels/preprocess kernels/classical kernels/vector kernels/ceiling stages/model stages/model/onnx
-    stages/media stages/encode stages/decode
+    stages/media stages/encode stages/decode/device
 stages/zmq: engine/base engine/text engine/transport/zmq stages stages/media stages/media/still stages/sink
 tools/millrace/cli: engine/base
 tools/millrace/run: engine/base tools/millrace/cli

@@ -1,12 +1,7 @@
 /* Devices, copies and memory: what is planned. What runs on devices then do is in test_spread.c. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "engine/pipeline/pipeline.h"
 #include "engine/plan/assumption.h"
@@ -14,6 +9,7 @@
 #include "millrace/plan.h"
 #include "tests/support/fakes.h"
 #include "tests/support/flow_stages.h"
+#include "tests/support/suite.h"
 
 #define HEAD "version: 1\npipeline: p\n"
 
@@ -66,8 +62,7 @@ static void expect_refusal(const char *text, planning how, const char *said) {
 #define SOURCE "sources: {in: {format: RGB24 640x480}}\n"
 #define DEVICES "devices: {off: {device: sim:9, enabled: false}, fast: {device: sim:0}, slow: {device: sim:1}}\n"
 
-static void auto_takes_the_first_device_that_can(void **state) {
-    (void)state;
+TEST(auto_takes_the_first_device_that_can) {
     mr_plan *plan = load(HEAD DEVICES SOURCE "stages:\n"
                               "  a: {type: preprocess, input: in, size: 8, device: auto}\n"
                               "  out: {type: 'null', input: a, device: auto}\n", (planning){0}, "");
@@ -78,8 +73,7 @@ static void auto_takes_the_first_device_that_can(void **state) {
     mr_plan_destroy(&plan);
 }
 
-static void auto_stays_with_its_neighbours(void **state) {
-    (void)state;
+TEST(auto_stays_with_its_neighbours) {
     mr_plan *plan = load(HEAD DEVICES "sources: {in: {format: f32 10}}\n"
                               "stages:\n"
                               "  a: {type: classify, input: in, device: slow}\n"
@@ -91,8 +85,7 @@ static void auto_stays_with_its_neighbours(void **state) {
     mr_plan_destroy(&plan);
 }
 
-static void auto_without_devices_takes_the_processors(void **state) {
-    (void)state;
+TEST(auto_without_devices_takes_the_processors) {
     mr_plan *plan = load(HEAD SOURCE "stages:\n"
                               "  a: {type: preprocess, input: in, size: 8, device: auto}\n"
                               "  out: {type: 'null', input: a}\n", (planning){0}, "");
@@ -103,8 +96,7 @@ static void auto_without_devices_takes_the_processors(void **state) {
 }
 
 /* 640 x 480 pictures take 900 KiB each: six of them wait, and four are worked on. */
-static void auto_minds_memory(void **state) {
-    (void)state;
+TEST(auto_minds_memory) {
     mr_plan *plan = load(HEAD "devices: {small: {device: sim:0, memory: 6MiB}, large: {device: sim:1}}\n" SOURCE
                               "stages:\n"
                               "  a: {type: preprocess, input: in, size: 8, device: auto}\n"
@@ -125,8 +117,7 @@ static void auto_minds_memory(void **state) {
          "  out: {type: 'null', input: [a, c]}\n"
 
 /* Three devices, 12 ms: even shares are 4 ms. */
-static void auto_balances_what_was_measured(void **state) {
-    (void)state;
+TEST(auto_balances_what_was_measured) {
     const planning how = {.costs = {{"a", 3e6}, {"b", 1e6}, {"c", 8e6}}, .cost_count = 3};
     mr_plan *plan = load(TWO_GROUPS, how, "");
     assert_string_equal(vertex(plan, "b")->devices.names, "sim:1, sim:2");
@@ -142,8 +133,7 @@ static void auto_balances_what_was_measured(void **state) {
     mr_plan_destroy(&plan);
 }
 
-static void auto_minds_what_is_placed_already(void **state) {
-    (void)state;
+TEST(auto_minds_what_is_placed_already) {
     const planning how = {.costs = {{"a", 4e6}, {"b", 3e6}, {"c", 1e6}}, .cost_count = 3};
     mr_plan *plan = load(HEAD THREE SOURCE "stages:\n"
                               "  a: {type: preprocess, input: in, size: 8, device: a1}\n"
@@ -161,8 +151,7 @@ static void auto_minds_what_is_placed_already(void **state) {
 }
 
 /* What remembers earlier frames is not spread, whatever it costs; nor is what keeps up with its source anyway. */
-static void auto_spreads_no_more_than_it_may_and_must(void **state) {
-    (void)state;
+TEST(auto_spreads_no_more_than_it_may_and_must) {
     const planning how = {.costs = {{"a", 9e6}, {"b", 1e6}}, .cost_count = 2, .online = true};
     mr_plan *plan = load(HEAD THREE SOURCE "stages:\n"
                               "  a: {type: preprocess, input: in, size: 64x64, device: auto}\n"
@@ -190,8 +179,7 @@ static void auto_spreads_no_more_than_it_may_and_must(void **state) {
     }
 }
 
-static void a_list_leaves_out_what_is_disabled(void **state) {
-    (void)state;
+TEST(a_list_leaves_out_what_is_disabled) {
     mr_plan *plan = load(HEAD DEVICES SOURCE "stages:\n"
                               "  a: {type: preprocess, input: in, size: 8, device: [fast, off, slow]}\n"
                               "  out: {type: 'null', input: a}\n", (planning){0}, "");
@@ -206,8 +194,7 @@ static void a_list_leaves_out_what_is_disabled(void **state) {
     mr_plan_destroy(&plan);
 }
 
-static void copies_are_shared_and_named(void **state) {
-    (void)state;
+TEST(copies_are_shared_and_named) {
     mr_plan *plan = load(HEAD DEVICES SOURCE "stages:\n"
                               "  a: {type: preprocess, input: in, size: 64x1, order: gray, device: fast}\n"
                               "  b: {type: preprocess, input: in, size: 16, device: fast}\n"
@@ -234,8 +221,7 @@ static void copies_are_shared_and_named(void **state) {
     mr_plan_destroy(&plan);
 }
 
-static void what_is_assumed_is_planned_with(void **state) {
-    (void)state;
+TEST(what_is_assumed_is_planned_with) {
     const char *text = HEAD SOURCE "stages:\n"
                             "  a: {type: preprocess, input: in, size: 8, device: auto}\n"
                             "  b: {type: preprocess, input: in, size: 8, device: \"cuda:7\"}\n"
@@ -254,8 +240,7 @@ static void what_is_assumed_is_planned_with(void **state) {
 }
 
 /* 2^62 bytes a frame: sums of these must not begin anew at 2^64, where they would seem to fit. */
-static void no_sum_is_too_large_to_be_refused(void **state) {
-    (void)state;
+TEST(no_sum_is_too_large_to_be_refused) {
     static const int queues[] = {3, 4, 5, 6};
     for (size_t i = 0; i < sizeof queues / sizeof *queues; i++) {
         char text[512];
@@ -276,8 +261,7 @@ static void no_sum_is_too_large_to_be_refused(void **state) {
     }
 }
 
-static void assumed_memory_is_a_limit(void **state) {
-    (void)state;
+TEST(assumed_memory_is_a_limit) {
     expect_refusal(
         HEAD SOURCE "stages:\n"
                     "  a: {type: preprocess, input: in, size: 8, device: \"sim:1\", queue: 40}\n"
@@ -294,8 +278,7 @@ static int no_work(mr_stage *self, mr_io *io) {
 }
 
 /* A stage type that works through streams, but has kernels for no GPU. */
-static void stages_without_cuda_kernels_are_refused(void **state) {
-    (void)state;
+TEST(stages_without_cuda_kernels_are_refused) {
     static const mr_port port[] = {{.name = "any"}, {0}};
     static const mr_stage_type unable = {
         .name = "unable", .summary = "for tests", .inputs = port, .outputs = port, .streams = true, .process = no_work};
@@ -309,8 +292,7 @@ static void stages_without_cuda_kernels_are_refused(void **state) {
 }
 
 /* A stage type that has CUDA kernels, for hardware that is not available. */
-static void devices_that_are_not_there_are_refused(void **state) {
-    (void)state;
+TEST(devices_that_are_not_there_are_refused) {
     static const mr_port port[] = {{.name = "any"}, {0}};
     static const mr_stage_type able = {
         .name = "able", .summary = "for tests", .inputs = port, .outputs = port, .cuda = true, .streams = true,
@@ -348,8 +330,7 @@ static int check_picky_input(const void *options, const mr_format_set *input, co
                                                   mr_format_set_print(input, text, sizeof text));
 }
 
-static void what_a_device_does_not_take_is_asked_and_told(void **state) {
-    (void)state;
+TEST(what_a_device_does_not_take_is_asked_and_told) {
     static const mr_port port[] = {{.name = "any"}, {0}};
     static const mr_stage_type picky = {
         .name = "picky", .summary = "for tests", .inputs = port, .outputs = port, .streams = true, .process = no_work,
@@ -381,23 +362,4 @@ static void what_a_device_does_not_take_is_asked_and_told(void **state) {
 #undef TWO
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(auto_takes_the_first_device_that_can),
-        cmocka_unit_test(auto_stays_with_its_neighbours),
-        cmocka_unit_test(auto_without_devices_takes_the_processors),
-        cmocka_unit_test(auto_minds_memory),
-        cmocka_unit_test(auto_balances_what_was_measured),
-        cmocka_unit_test(auto_minds_what_is_placed_already),
-        cmocka_unit_test(auto_spreads_no_more_than_it_may_and_must),
-        cmocka_unit_test(a_list_leaves_out_what_is_disabled),
-        cmocka_unit_test(what_a_device_does_not_take_is_asked_and_told),
-        cmocka_unit_test(copies_are_shared_and_named),
-        cmocka_unit_test(what_is_assumed_is_planned_with),
-        cmocka_unit_test(no_sum_is_too_large_to_be_refused),
-        cmocka_unit_test(assumed_memory_is_a_limit),
-        cmocka_unit_test(stages_without_cuda_kernels_are_refused),
-        cmocka_unit_test(devices_that_are_not_there_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

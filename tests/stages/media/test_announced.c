@@ -15,7 +15,7 @@
 #include "engine/pipeline/pipeline.h"
 #include "engine/planner/planner.h"
 #include "millrace/millrace.h"
-#include "stages/decode/decode_pool.h"
+#include "stages/decode/device/decode_pool.h"
 #include "stages/media/picture_format.h"
 #include "tests/support/clips.h"
 #include "tests/support/opened.h"

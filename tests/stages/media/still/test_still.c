@@ -1,13 +1,8 @@
 /* The end of still pictures in their files: synthetic files with known ends, cut at every byte. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "stages/media/still/still.h"
+#include "tests/support/suite.h"
 
 typedef struct sample {
     enum AVCodecID codec;
@@ -43,8 +38,7 @@ static const uint8_t *bytes_of(const sample *from) {
     return (const uint8_t *)from->bytes;
 }
 
-static void the_end_is_found(void **state) {
-    (void)state;
+TEST(the_end_is_found) {
     for (size_t i = 0; i < SAMPLES; i++) {
         const sample *now = &samples[i];
         uint8_t longer[ROOM] = {0};
@@ -56,8 +50,7 @@ static void the_end_is_found(void **state) {
 }
 
 /* Each prefix stands in memory of its own, so that a sanitizer sees a read behind it. */
-static void pictures_that_are_cut_off_have_no_end(void **state) {
-    (void)state;
+TEST(pictures_that_are_cut_off_have_no_end) {
     for (size_t i = 0; i < SAMPLES; i++)
         for (size_t length = 0; length < samples[i].length; length++) {
             uint8_t *copy = test_malloc(length + 1);
@@ -68,8 +61,7 @@ static void pictures_that_are_cut_off_have_no_end(void **state) {
         }
 }
 
-static void pages_of_tiff_are_counted(void **state) {
-    (void)state;
+TEST(pages_of_tiff_are_counted) {
     static const uint8_t little[] = "II*\0\x08\0\0\0\0\0\x0e\0\0\0\0\0\0\0\0\0", big[] = "MM\0*\0\0\0\x08\0\0\0\0\0\0";
     static const uint8_t circle[] = "II*\0\x08\0\0\0\0\0\x08\0\0\0";
     assert_int_equal(mr_still_pictures(AV_CODEC_ID_TIFF, little, sizeof little), 2);
@@ -83,8 +75,7 @@ static void pages_of_tiff_are_counted(void **state) {
     }
 }
 
-static void other_contents_have_no_end(void **state) {
-    (void)state;
+TEST(other_contents_have_no_end) {
     for (size_t i = 0; i < SAMPLES; i++)
         for (size_t k = 0; k < SAMPLES; k++)
             if (samples[i].codec != samples[k].codec)
@@ -95,12 +86,4 @@ static void other_contents_have_no_end(void **state) {
     assert_false(mr_still_begins(AV_CODEC_ID_MJPEG, (const uint8_t *)"\xff\xd8", 2));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_end_is_found),
-        cmocka_unit_test(pictures_that_are_cut_off_have_no_end),
-        cmocka_unit_test(pages_of_tiff_are_counted),
-        cmocka_unit_test(other_contents_have_no_end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

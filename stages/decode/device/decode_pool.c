@@ -1,4 +1,4 @@
-#include "stages/decode/decode_pool.h"
+#include "stages/decode/device/decode_pool.h"
 
 #include <libavutil/imgutils.h>
 #include <libavutil/pixdesc.h>

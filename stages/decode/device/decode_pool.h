@@ -10,13 +10,13 @@
  * and the next packet waits for room for the largest picture. If pictures become so much larger than planned that too
  * few fit for the consumers, there is a warning, and more memory. Only in shared memory, whose slots are of one size, a
  * change of size opens a new pool; the old one dies with its last buffer. */
-#ifndef MILLRACE_STAGES_DECODE_DECODE_POOL_H
-#define MILLRACE_STAGES_DECODE_DECODE_POOL_H
+#ifndef MILLRACE_STAGES_DECODE_DEVICE_DECODE_POOL_H
+#define MILLRACE_STAGES_DECODE_DEVICE_DECODE_POOL_H
 
 #include <libavcodec/avcodec.h>
 
 #include "millrace/stage.h"
-#include "stages/decode/decode_heard.h"
+#include "stages/decode/device/decode_heard.h"
 
 typedef struct mr_picture_pool mr_picture_pool;
 

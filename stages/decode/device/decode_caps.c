@@ -1,4 +1,4 @@
-#include "stages/decode/decode_caps.h"
+#include "stages/decode/device/decode_caps.h"
 
 #include <pthread.h>
 #include <stdio.h>

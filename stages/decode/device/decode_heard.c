@@ -1,4 +1,4 @@
-#include "stages/decode/decode_heard.h"
+#include "stages/decode/device/decode_heard.h"
 
 #include <libavutil/log.h>
 #include <string.h>
@@ -104,6 +104,12 @@ bool mr_heard_spilt(mr_heard *heard, int64_t number) {
         found |= heard->spilt.number[i] == number;
     pthread_mutex_unlock(&heard->lock);
     return found;
+}
+
+void mr_heard_spoil(mr_heard *heard, int64_t number) {
+    pthread_mutex_lock(&heard->lock);
+    heard->first = number < heard->first ? number : heard->first;
+    pthread_mutex_unlock(&heard->lock);
 }
 
 int64_t mr_heard_first(mr_heard *heard) {

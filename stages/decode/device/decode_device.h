@@ -6,14 +6,14 @@
  * queue behind can starve the decoder of its surfaces.
  *
  * One thread at a time. */
-#ifndef MILLRACE_STAGES_DECODE_DECODE_DEVICE_H
-#define MILLRACE_STAGES_DECODE_DECODE_DEVICE_H
+#ifndef MILLRACE_STAGES_DECODE_DEVICE_DECODE_DEVICE_H
+#define MILLRACE_STAGES_DECODE_DEVICE_DECODE_DEVICE_H
 
 #include <libavcodec/avcodec.h>
 #include <libswscale/swscale.h>
 
 #include "millrace/stage.h"
-#include "stages/decode/decode_heard.h"
+#include "stages/decode/device/decode_heard.h"
 #include "stages/media/media_hardware.h"
 
 typedef struct mr_decode_device mr_decode_device;

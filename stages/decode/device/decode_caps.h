@@ -1,6 +1,6 @@
 /* Capabilities of a GPU's video decoder, queried from the driver's library before anything is decoded. */
-#ifndef MILLRACE_STAGES_DECODE_DECODE_CAPS_H
-#define MILLRACE_STAGES_DECODE_DECODE_CAPS_H
+#ifndef MILLRACE_STAGES_DECODE_DEVICE_DECODE_CAPS_H
+#define MILLRACE_STAGES_DECODE_DEVICE_DECODE_CAPS_H
 
 #include "millrace/format_set.h"
 

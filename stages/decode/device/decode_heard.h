@@ -8,8 +8,8 @@
  * count.
  *
  * Packets are named by the number that is sent with them as reordered_opaque. Any thread may call. */
-#ifndef MILLRACE_STAGES_DECODE_DECODE_HEARD_H
-#define MILLRACE_STAGES_DECODE_DECODE_HEARD_H
+#ifndef MILLRACE_STAGES_DECODE_DEVICE_DECODE_HEARD_H
+#define MILLRACE_STAGES_DECODE_DEVICE_DECODE_HEARD_H
 
 #include <libavcodec/avcodec.h>
 #include <pthread.h>
@@ -46,6 +46,8 @@ void mr_heard_line(mr_heard *heard, int64_t number, int level, const char *forma
 
 /* Whether the picture of the packet of that number is damaged; to be called once, for a picture that has come out. */
 bool mr_heard_of(mr_heard *heard, int64_t number);
+/* The packet of that number is damaged, as something else than the log shows. */
+void mr_heard_spoil(mr_heard *heard, int64_t number);
 /* The lowest number of a damaged packet since mr_heard_begin; INT64_MAX: none. */
 int64_t mr_heard_first(mr_heard *heard);
 /* Takes the lowest number of a damaged packet that was not taken yet; 0: there is none. Those of still pictures that

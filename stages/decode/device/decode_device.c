@@ -1,4 +1,4 @@
-#include "stages/decode/decode_device.h"
+#include "stages/decode/device/decode_device.h"
 
 #include <libavutil/hwcontext.h>
 #include <libavutil/pixdesc.h>
@@ -8,7 +8,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/device/device.h"
-#include "stages/decode/decode_caps.h"
+#include "stages/decode/device/decode_caps.h"
 #include "stages/media/media_cuda.h"
 #include "stages/media/picture_format.h"
 
