@@ -54,7 +54,7 @@ bool mr_value_rate(const char *text, double *value) {
     double number, divisor = 1;
     if (!mr_units_number(text, &number, &end))
         return false;
-    if (*end == '/' && (!mr_units_number(end + 1, &divisor, &end) || divisor <= 0))
+    if (*end == '/' && end[1] != 's' && (!mr_units_number(end + 1, &divisor, &end) || divisor <= 0))
         return false;
     end += strspn(end, " ");
     if (*end && strcmp(end, "fps") != 0 && strcmp(end, "/s") != 0)

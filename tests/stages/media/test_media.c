@@ -1,8 +1,4 @@
 /* Readers: supported files, the order and times of packets, and refusals. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,13 +6,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <libavcodec/avcodec.h>
 
 #include "stages/media/media_input.h"
 #include "stages/media/media_list.h"
 #include "stages/media/media_reader.h"
 #include "tests/support/clips.h"
+#include "tests/support/suite.h"
 
 static mr_reader_params params_for(const char *uri) {
     return (mr_reader_params){.uri = uri, .stream = -1, .loops = 1, .every = 1, .rate = 25,

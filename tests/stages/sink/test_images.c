@@ -1,8 +1,4 @@
 /* The images sink: names, refusals, and pixels as ffmpeg converts them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,10 +6,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "millrace/millrace.h"
 #include "tests/support/clips.h"
+#include "tests/support/suite.h"
 
 static const char folder[] = "test-clips/images-out";
 

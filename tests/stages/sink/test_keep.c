@@ -1,20 +1,14 @@
 /* Names of files: printed, and recognised, so that retention removes no other file. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "millrace/status.h"
 #include "stages/sink/file_name.h"
+#include "tests/support/suite.h"
 
 /* 2026-11-23T08:15:00Z */
 static const int64_t AT = 1795421700;
 
-static void names_are_printed(void **state) {
-    (void)state;
+TEST(names_are_printed) {
     static const struct {
         const char *pattern, *source;
         uint64_t number;
@@ -44,8 +38,7 @@ static void names_are_printed(void **state) {
 }
 
 /* What stands in the place of a token is no pattern. */
-static void names_of_pictures_are_printed(void **state) {
-    (void)state;
+TEST(names_of_pictures_are_printed) {
     static const struct {
         const char *pattern, *source;
         mr_identity identity;
@@ -73,8 +66,7 @@ static void names_of_pictures_are_printed(void **state) {
     assert_int_equal(mr_picture_name_print(name, 10, "{seq}.png", "", &one), MR_ERROR_IO);
 }
 
-static void other_names_are_told_apart(void **state) {
-    (void)state;
+TEST(other_names_are_told_apart) {
     static const char *const others[] = {
         "cam-2-000001.mp4", "cam-00001.mp4", "cam-000001.mkv", "cam-000001", "cam-000001.mp4.part", "cam-000001-x.mp4",
         "camera-000001.mp4", "cam-.mp4", "xcam-000001.mp4", "cam-0000000000000000001.mp4", ""};
@@ -85,8 +77,7 @@ static void other_names_are_told_apart(void **state) {
 }
 
 /* What a name cannot say is left to marks and to the ids of the other sources (keep.h). */
-static void names_that_may_be_of_two_sources(void **state) {
-    (void)state;
+TEST(names_that_may_be_of_two_sources) {
     static const struct {
         const char *name, *pattern, *mine, *theirs;
         bool fits, again;
@@ -108,8 +99,7 @@ static void names_that_may_be_of_two_sources(void **state) {
     assert_false(mr_file_name_has_source("x.mp4", "x.mp4", "x"));
 }
 
-static void bad_patterns_are_refused(void **state) {
-    (void)state;
+TEST(bad_patterns_are_refused) {
     static const char *const bad[] = {"a/b.mp4", "{seq}.mp4", "{source.mp4", "}.mp4", "{source}{number}.mp4",
                                       "{number}{source}.mp4", "{source}0{number}.mp4", "{number}{time}.mp4",
                                       "{number}{number}.mp4", "{number}1.mp4", "{time}{number}.mp4"};
@@ -123,11 +113,4 @@ static void bad_patterns_are_refused(void **state) {
                          length + 11 < MR_OUTPUT_NAME ? MR_OK : MR_ERROR_IO);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(names_are_printed),
-                                       cmocka_unit_test(names_of_pictures_are_printed),
-                                       cmocka_unit_test(other_names_are_told_apart),
-                                       cmocka_unit_test(names_that_may_be_of_two_sources),
-                                       cmocka_unit_test(bad_patterns_are_refused)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)
