@@ -282,7 +282,7 @@ static void warn_of_file(const mr_view_stage *stage, const mr_option *option, mr
 static void warn_of_files(const mr_plan_view *plan, mr_diagnostics *wrong) {
     bool endless = false;
     for (size_t s = 0; s < plan->stage_count; s++)
-        endless |= plan->stages[s].endless;
+        endless |= plan->stages[s].offer.endless;
     for (size_t s = 0; s < plan->stage_count && endless; s++)
         for (const mr_option *option = plan->stages[s].type->options; option && option->name; option++)
             warn_of_file(&plan->stages[s], option, wrong);
