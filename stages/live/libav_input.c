@@ -639,6 +639,24 @@ void mr_libav_input_close(mr_libav_input *input) {
 
 /* ---- packets ----------------------------------------------------------------------------------------------------- */
 
+static void note_end(mr_libav_input *input) {
+    const AVPacket *packet = input->packet;
+    const int64_t end_us = packet->pts == AV_NOPTS_VALUE ? 0 : av_rescale_q(packet->pts + packet->duration,
+                                                                          input->stream->time_base, AV_TIME_BASE_Q);
+    input->end_us = end_us > input->end_us ? end_us : input->end_us;
+}
+
+/* The server has closed the connection, and had named no length. A recording is whole if it has reached the end that it
+ * names itself. */
+static int end_without_length(mr_libav_input *input) {
+    const AVFormatContext *format = input->format;
+    const int64_t begin = format->start_time == AV_NOPTS_VALUE ? 0 : format->start_time;
+    if (!input->recorded || format->duration <= 0 || input->end_us >= begin + format->duration - AV_TIME_BASE / 2)
+        return MR_END;
+    return mr_fail(MR_ERROR_IO, "%s: it broke off at %.3f s of %.3f s", input->params->url,
+                   (double)(input->end_us - begin) / AV_TIME_BASE, (double)format->duration / AV_TIME_BASE);
+}
+
 static int next(mr_libav_input *input) {
     for (;;) {
         av_packet_unref(input->packet);
@@ -650,6 +668,9 @@ static int next(mr_libav_input *input) {
             continue;
         if (error == AVERROR_EOF && !refusal_of(input))
             return MR_END;
+        const bool over_http = input->io && mr_web_is_address(input->params->url);
+        if (over_http && !refusal_of(input) && mr_web_may_have_ended(input->io, error))
+            return end_without_length(input);
         if (error < 0)
             return fail(input, error, "it broke off");
         if (input->packet->stream_index != input->stream->index || input->packet->size <= 0)
@@ -659,6 +680,7 @@ static int next(mr_libav_input *input) {
         input->read_before = bytes_read(input);
         input->calls = 0;
         input->begun = true;
+        note_end(input);
         return MR_OK;
     }
 }

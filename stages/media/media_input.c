@@ -231,5 +231,5 @@ int mr_input_probe(mr_input *input, const char *path, const AVInputFormat **form
         return MR_OK;
     if (error == AVERROR_EXIT || error == AVERROR(ETIMEDOUT) || error == AVERROR(EIO))
         return mr_fail(mr_av_status(error), "%s: %s", path, mr_av_words(error));
-    return mr_fail(MR_ERROR_DATA, "%s: is not a video or image of a known format: %s", path, mr_av_words(error));
+    return mr_fail(MR_ERROR_DATA, "%s is not a video or image of a known format", path);
 }

@@ -191,6 +191,25 @@ TEST(several_inputs_make_sources_with_names_of_their_own) {
     mr_diagnostics_fini(&diagnostics);
 }
 
+TEST_WITH(each_input_has_options_of_its_own, set_input, NULL) {
+    setenv("MR_TEST_RATE", "7", 1);
+    const char *const inputs[] = {"a.mp4", "b.mp4"};
+    const mr_override overrides[] = {{"sources.b.rate", "${MR_TEST_RATE}"}, {"sources.lobby.rate", "20"},
+                                     {"sources.a.uri", "other.mp4"}, {"sources.c.rate", "5"}};
+    mr_spec_params wishes = {.input_count = 2, .inputs = inputs, .override_count = 3, .overrides = overrides};
+    mr_spec *spec = parse(text, &wishes, "");
+    assert_int_equal(spec->source_count, 2);
+    assert_true(((const fake_camera *)spec->sources[0].options)->rate == 20);
+    assert_string_equal(((const fake_camera *)spec->sources[0].options)->uri, "other.mp4");
+    assert_true(((const fake_camera *)spec->sources[1].options)->rate == 7);
+    mr_spec_destroy(&spec);
+    wishes.override_count = 4;
+    spec = parse(text, &wishes,
+                 "--set sources.c.rate (dir/p.yaml:5:3): error: there is no \"c\" in sources\n"
+                 "    hint: it has a, b\n");
+    mr_spec_destroy(&spec);
+}
+
 TEST(inputs_need_an_only_source) {
     const char *const inputs[] = {"a.mp4"};
     const mr_spec_params wishes = {.input_count = 1, .inputs = inputs, .output = "x"};
@@ -202,6 +221,11 @@ TEST(inputs_need_an_only_source) {
               "    hint: use --set sources.ID.uri=... for each\n"
               "--output: error: an output replaces the path of the only stage that writes a file, but the "
               "pipeline has 0\n");
+    mr_spec_destroy(&spec);
+    /* A stage whose type is unknown may be the one that writes. */
+    spec = parse("version: 1\npipeline: p\nsources: {a: {uri: x}}\nstages: {out: {type: tarsh, input: a}}\n",
+                 &(mr_spec_params){.output = "x"},
+                 "dir/p.yaml:4:22: error: stages.out: unknown type \"tarsh\"\n    hint: did you mean \"trash\"?\n");
     mr_spec_destroy(&spec);
     const mr_spec_params input_only = {.input_count = 1, .inputs = inputs};
     spec = parse("version: 1\npipeline: p\nsources: {a: {type: pattern}}\nstages: {out: {type: trash, input: a}}\n",

@@ -224,6 +224,12 @@ TEST(wrong_types_say_what_was_found) {
                         "    hint: write 168h\n");
     refuses("wait: 1.5 days", "f:1:7: error: stages.x.wait: expected a duration such as 20ms, found \"1.5 days\"\n"
                               "    hint: write 36h\n");
+    refuses("wait: 5 Seconds", "f:1:7: error: stages.x.wait: expected a duration such as 20ms, found \"5 Seconds\"\n"
+                               "    hint: write 5s\n");
+    refuses("wait: 1h30m", "f:1:7: error: stages.x.wait: expected a duration such as 20ms, found \"1h30m\"\n"
+                           "    hint: write 90min\n");
+    refuses("wait: 2 fortnights", "f:1:7: error: stages.x.wait: expected a duration such as 20ms, found "
+                                  "\"2 fortnights\"\n");
     refuses("wait: d", "f:1:7: error: stages.x.wait: expected a duration such as 20ms, found \"d\"\n");
     refuses("memory: 64 MEGS",
             "f:1:9: error: stages.x.memory: expected a number of bytes such as 64MiB, found \"64 MEGS\"\n");

@@ -108,8 +108,10 @@ TEST(what_configuration_does_not_need_is_refused) {
 }
 
 TEST(syntax_errors_have_a_place_and_a_hint) {
-    expect_text("a: b: c\n", "f.yaml:1:5: error: this is not YAML: mapping values are not allowed in this context\n"
-                             "    hint: put a value that holds \": \" in quotes, and check the indentation\n");
+    expect_text("a: b: c\n",
+                "f.yaml:1:5: error: this is not YAML: mapping values are not allowed in this context\n"
+                "    hint: put a value that holds \": \" in quotes, write a space after each colon, and check the "
+                "indentation\n");
     expect_text("a: 'b\n",
                 "f.yaml:1:4: error: this is not YAML: found unexpected end of stream while scanning a quoted "
                 "scalar (line 2, column 1)\n    hint: the quote that opens here is not closed\n");
