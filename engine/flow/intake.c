@@ -113,8 +113,8 @@ static void shed_gathered(mr_instance *instance, mr_slot *slot, const mr_task *t
  * them meanwhile. */
 static size_t most_frames(const mr_instance *instance, const mr_task *task) {
     const mr_plan_vertex *vertex = instance->vertex;
-    const bool gathers = vertex->gathers > 1 && mr_executor_is_busy(task->executor);
-    return (size_t)(gathers ? vertex->gathers : instance->self.batch);
+    const bool gathers = vertex->calls.gathers > 1 && mr_executor_is_busy(task->executor);
+    return (size_t)(gathers ? vertex->calls.gathers : instance->self.batch);
 }
 
 /* Before a join, gaps count as frames: the other ways to the join hold as many frames as the batches on the way there
@@ -130,7 +130,7 @@ static bool goes_alone(const mr_instance *instance, const mr_slot *slot, const m
     const mr_event *ready = item->frame->ready;
     if (!slot->frame_count)
         return false;
-    if (instance->vertex->gathers > 1)
+    if (instance->vertex->calls.gathers > 1)
         return ready && !mr_event_done(ready);
     return instance->vertex->copy && ready != slot->frames[0]->ready;
 }
@@ -143,11 +143,11 @@ static bool leaves(mr_instance *instance, mr_slot *slot, mr_task *task) {
     if (!mr_plan_waits_for_batch(instance->vertex) || is_full(instance, slot, (size_t)instance->self.batch) ||
         instance->intake.held_up || mr_link_ended(instance->intake.ports[0]))
         return true;
-    if (instance->vertex->batch_timeout_ns <= 0)
+    if (instance->vertex->calls.batch_timeout_ns <= 0)
         return false;
     int64_t now = mr_executor_now_ns(task->executor);
     if (instance->intake.batch_due_ns == INT64_MAX)
-        instance->intake.batch_due_ns = now + instance->vertex->batch_timeout_ns;
+        instance->intake.batch_due_ns = now + instance->vertex->calls.batch_timeout_ns;
     if (now >= instance->intake.batch_due_ns)
         return true;
     mr_task_wake_at(task, instance->intake.batch_due_ns);

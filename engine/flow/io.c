@@ -119,13 +119,13 @@ int mr_io_buffer(mr_io *io, size_t port, size_t bytes, mr_buffer **buffer) {
 }
 
 int mr_io_scratch(mr_io *io, size_t bytes, mr_buffer **buffer) {
-    if (!io->instance->vertex->scratch.bytes)
+    if (!io->instance->vertex->memory.scratch.bytes)
         return refuse(io, "takes working memory that the plan does not have", "set `scratch_bytes` in negotiate");
     return take(io, io->instance->vertex->output_count + MR_SCRATCH_POOL, bytes, buffer);
 }
 
 int mr_io_results(mr_io *io, size_t bytes, mr_buffer **buffer) {
-    if (!io->instance->vertex->results.bytes)
+    if (!io->instance->vertex->memory.results.bytes)
         return refuse(io, "takes memory for results that the plan does not have", "set `result_bytes` in negotiate");
     return take(io, io->instance->vertex->output_count + MR_RESULTS_POOL, bytes, buffer);
 }
@@ -135,7 +135,7 @@ int mr_io_staging(mr_io *io, size_t bytes, mr_buffer **buffer) {
 }
 
 int mr_io_pinned(mr_io *io, size_t bytes, mr_buffer **buffer) {
-    if (!io->instance->vertex->pinned.bytes)
+    if (!io->instance->vertex->memory.pinned.bytes)
         return refuse(io, "takes pinned memory that the plan does not have", "set `pinned_bytes` in negotiate");
     return mr_io_take_buffer(io, io->instance->vertex->output_count + MR_PINNED_POOL, bytes, buffer);
 }
@@ -156,9 +156,9 @@ static int try(mr_io *io, size_t which, size_t bytes, mr_buffer **buffer) {
 
 int mr_io_gather(mr_io *io, size_t bytes, mr_buffer **buffer, mr_buffer **block) {
     const mr_plan_vertex *vertex = io->instance->vertex;
-    bool uploads = vertex->block.count;
+    bool uploads = vertex->memory.block.count;
     *buffer = *block = NULL;
-    if (!vertex->batches.count || bytes > vertex->batches.bytes)
+    if (!vertex->memory.batches.count || bytes > vertex->memory.batches.bytes)
         return MR_OK;
     int status = try(io, MR_BATCHES_POOL, bytes, buffer);
     if (!status && *buffer && uploads)
@@ -169,7 +169,7 @@ int mr_io_gather(mr_io *io, size_t bytes, mr_buffer **buffer, mr_buffer **block)
 }
 
 int mr_io_bounce(mr_io *io, const mr_frame *frame, mr_device *device, size_t bytes, mr_buffer **buffer) {
-    bool needed = device && io->instance->vertex->pinned.count && mr_copy_is_external(frame, device);
+    bool needed = device && io->instance->vertex->memory.pinned.count && mr_copy_is_external(frame, device);
     *buffer = NULL;
     return needed ? take(io, io->instance->vertex->output_count + MR_PINNED_POOL, bytes, buffer) : MR_OK;
 }
@@ -240,7 +240,7 @@ int mr_io_originate(mr_io *io, const mr_identity *identity, mr_frame **frame) {
         return status;
     }
     /* A source that waits within its call, as for a camera, has the frame long after the call began. */
-    made->born_ns = instance->vertex->blocking ? mr_io_now_ns(io) : io->now_ns;
+    made->born_ns = instance->vertex->calls.blocking ? mr_io_now_ns(io) : io->now_ns;
     mr_io_set_due(io, made, made->born_ns);
     made->format.payload = MR_PAYLOAD_RESULTS;
     *frame = made;
@@ -248,7 +248,7 @@ int mr_io_originate(mr_io *io, const mr_identity *identity, mr_frame **frame) {
 }
 
 void mr_io_set_due(mr_io *io, mr_frame *frame, int64_t due_ns) {
-    int64_t deadline_ns = io->instance->vertex->deadline_ns;
+    int64_t deadline_ns = io->instance->vertex->offer.deadline_ns;
     frame->deadline_ns = deadline_ns ? due_ns + deadline_ns : 0;
 }
 

@@ -21,11 +21,11 @@ static size_t power_of_two(size_t least) {
 
 static int create_slots(mr_instance *instance) {
     const mr_plan_vertex *vertex = instance->vertex;
-    instance->ring.in_flight = (size_t)vertex->in_flight;
+    instance->ring.in_flight = (size_t)vertex->calls.in_flight;
     /* Slots that are done before earlier ones may wait for them in the ring; a copy takes the frames of a batch one by
      * one. */
-    size_t several = vertex->device_count > 1 ? vertex->device_count : 0;
-    size_t done = MR_PLAN_REORDERED * several * (vertex->copy ? (size_t)vertex->turn : 1);
+    size_t several = vertex->devices.count > 1 ? vertex->devices.count : 0;
+    size_t done = MR_PLAN_REORDERED * several * (vertex->copy ? (size_t)vertex->devices.turn : 1);
     instance->ring.slot_count = power_of_two(instance->ring.in_flight + done);
     instance->ring.slots = mr_calloc(instance->ring.slot_count, sizeof *instance->ring.slots);
     const size_t room = mr_instance_room(instance);
@@ -46,7 +46,7 @@ static int create_parts(mr_instance *instance) {
     const mr_plan_vertex *vertex = instance->vertex;
     instance->placement.states = mr_calloc(mr_plan_parts(vertex), sizeof *instance->placement.states);
     instance->placement.state_count = instance->placement.states ? mr_plan_parts(vertex) : 0;
-    instance->placement.working = vertex->device_count;
+    instance->placement.working = vertex->devices.count;
     for (size_t i = 0; i < instance->placement.state_count; i++) {
         mr_instance_state *state = &instance->placement.states[i];
         state->self = instance->self;
@@ -75,7 +75,7 @@ static int create_entry(mr_instance *instance, mr_entry_task *entry, void (*run)
 
 static int create_entries(mr_instance *instance, void (*run)(void *entry)) {
     const mr_plan_vertex *vertex = instance->vertex;
-    instance->entry_count = vertex->entries > 1 ? (size_t)vertex->entries : 1;
+    instance->entry_count = vertex->calls.entries > 1 ? (size_t)vertex->calls.entries : 1;
     instance->shared = instance->entry_count > 1;
     instance->intake.burst = instance->shared ? 1 : MR_BURST;
     instance->entries = mr_calloc(instance->entry_count, sizeof *instance->entries);
@@ -100,7 +100,7 @@ int mr_instance_create(mr_instance **instance, const mr_run *run, const mr_plan_
     pthread_mutex_init(&made->abandoned.lock, NULL);
     made->run = run;
     made->vertex = vertex;
-    mr_opening_init(&made->opening, source != MR_SOURCE_NONE && run->plan->vertices[source].waits);
+    mr_opening_init(&made->opening, source != MR_SOURCE_NONE && run->plan->vertices[source].offer.waits);
     made->intake.port_count = vertex->role == MR_ROLE_SOURCE ? vertex->type->external : vertex->input_count;
     made->intake.batch_due_ns = INT64_MAX;
     made->intake.ends_left = source == MR_SOURCE_NONE ? vertex->source_count : 1;
@@ -114,11 +114,11 @@ int mr_instance_create(mr_instance **instance, const mr_run *run, const mr_plan_
         .outputs = vertex->formats,
         .source = source,
         .source_id = source == MR_SOURCE_NONE ? NULL : run->plan->vertices[source].id,
-        .entries = vertex->entries > 1 ? vertex->entries : 1,
-        .threads = vertex->threads,
-        .batch = vertex->batch > 1 ? vertex->batch : 1,
-        .output_buffers = vertex->output_buffers,
-        .output_least = vertex->least_buffers - vertex->retained,
+        .entries = vertex->calls.entries > 1 ? vertex->calls.entries : 1,
+        .threads = vertex->calls.threads,
+        .batch = vertex->calls.batch > 1 ? vertex->calls.batch : 1,
+        .output_buffers = vertex->needs.output_buffers,
+        .output_least = vertex->needs.least_buffers - vertex->needs.retained,
         .output_largest = vertex->output_count ? (size_t)vertex->pools[0].bytes : 0,
         .output_most_bytes = vertex->output_count ? vertex->pools[0].most : 0,
         .flow = made,
@@ -149,11 +149,11 @@ static const mr_plan_vertex *follower_of(const mr_plan *plan, const mr_plan_vert
  * one of them. Copies have streams of their own, so that they run beside computing. */
 static bool hands_on(const mr_plan *plan, const mr_plan_vertex *vertex) {
     const mr_plan_vertex *follower = follower_of(plan, vertex);
-    if (!follower || vertex->copy || follower->copy || vertex->entry != MR_ENTRY_STATELESS)
+    if (!follower || vertex->copy || follower->copy || vertex->calls.entry != MR_ENTRY_STATELESS)
         return false;
     bool one = mr_plan_parts(vertex) == 1 && mr_plan_parts(follower) == 1;
-    return one && vertex->devices[0] == follower->devices[0] && follower->input_count == 1 &&
-           follower->batch <= vertex->batch;
+    return one && vertex->devices.at[0] == follower->devices.at[0] && follower->input_count == 1 &&
+           follower->calls.batch <= vertex->calls.batch;
 }
 
 void mr_instance_set_devices(mr_instance *instance) {

@@ -35,8 +35,8 @@ static const mr_view_pool *planned(const mr_instance *instance, size_t which) {
     const mr_plan_vertex *vertex = instance->vertex;
     if (which < vertex->output_count)
         return &vertex->pools[which];
-    const mr_view_pool *const others[] = {&vertex->scratch, &vertex->staging,  &vertex->pinned,
-                                          &vertex->results, &vertex->batches, &vertex->block};
+    const mr_view_pool *const others[] = {&vertex->memory.scratch, &vertex->memory.staging,  &vertex->memory.pinned,
+                                          &vertex->memory.results, &vertex->memory.batches, &vertex->memory.block};
     return others[which - vertex->output_count];
 }
 
@@ -120,7 +120,7 @@ int mr_io_try_buffer(mr_io *io, size_t which, size_t bytes, mr_buffer **buffer) 
 static bool is_ahead(const mr_instance *instance, size_t number, size_t which) {
     const mr_plan_vertex *vertex = instance->vertex;
     const mr_view_pool *plan = planned(instance, which);
-    bool own = which < vertex->output_count && vertex->outputs[which].own_pool && vertex->devices[0] == 0;
+    bool own = which < vertex->output_count && vertex->outputs[which].own_pool && vertex->devices.at[0] == 0;
     if (!plan->ahead || own)
         return false;
     /* Host memory is one for all devices; the processors, in reserve, have no memory of their own. */

@@ -62,7 +62,7 @@ static int create_changing(mr_source_slots *slots) {
     if (!slots->retired)
         return mr_fail(MR_ERROR_MEMORY, "no memory for sources that come and go");
     for (size_t s = 0; s < slots->run->plan->source_count; s++)
-        slots->slot[s].phase = slots->run->plan->vertices[s].reserved ? VACANT : PRESENT;
+        slots->slot[s].phase = slots->run->plan->vertices[s].offer.reserved ? VACANT : PRESENT;
     return mr_names_create(&slots->ids, MOST_IDS, MOST_ID_BYTES);
 }
 
@@ -194,7 +194,7 @@ static void rename_instances(mr_source_slots *slots, uint32_t source) {
 static void admit(mr_source_slots *slots, uint32_t slot, mr_candidate *candidate, const char *id) {
     source_slot *state = &slots->slot[slot];
     const mr_plan_vertex *source = &candidate->with->vertices[candidate->source];
-    mr_plan_seat((mr_plan *)(uintptr_t)slots->run->plan, slot, source, id, keep_label(slots, source->note));
+    mr_plan_seat((mr_plan *)(uintptr_t)slots->run->plan, slot, source, id, keep_label(slots, source->remarks.anywhere));
     mr_source_counts_renew(slots->run->counts, slot, mr_retired_epoch(slots->retired, id));
     state->gives = source->outputs[0].set;
     state->spec = (mr_spec *)(uintptr_t)candidate->with->spec;

@@ -29,8 +29,8 @@ static void find_late_sources(const mr_plan *plan, bool *late) {
     for (size_t v = 0; v < plan->vertex_count; v++) {
         const mr_plan_vertex *vertex = &plan->vertices[v];
         if (vertex->role == MR_ROLE_SOURCE)
-            late[vertex->source] |= vertex->paced;
-        for (size_t i = 0; i < vertex->source_count && vertex->policy != MR_POLICY_BLOCK; i++)
+            late[vertex->source] |= vertex->offer.paced;
+        for (size_t i = 0; i < vertex->source_count && vertex->handling.policy != MR_POLICY_BLOCK; i++)
             late[vertex->sources[i]] = true;
     }
 }
@@ -88,7 +88,7 @@ static int start_threads(mr_graph *graph, const bool *late) {
     int status = MR_OK;
     for (size_t i = 0; !status && !graph->run.seed && i < mr_wiring_count(graph->wiring); i++) {
         mr_instance *instance = mr_wiring_at(graph->wiring, i);
-        if (!instance->vertex->blocking || mr_opening_waits(&instance->opening))
+        if (!instance->vertex->calls.blocking || mr_opening_waits(&instance->opening))
             continue;
         if (turn_of(instance, late) == IN_ORDER && !mr_instance_delivers(instance))
             mr_instance_let_open_itself(instance);

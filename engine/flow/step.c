@@ -110,7 +110,7 @@ static void fail_call(mr_instance *instance, mr_slot *slot, int status) {
         return;
     }
     complain(instance, status);
-    if (!type->outputs || instance->vertex->on_error == MR_ON_ERROR_FAIL) {
+    if (!type->outputs || instance->vertex->handling.on_error == MR_ON_ERROR_FAIL) {
         atomic_store(&instance->failed, !type->outputs);
         mr_control_fail(instance->run, status, mr_message());
     }
@@ -292,7 +292,7 @@ static bool ends_frames(const mr_instance *instance) {
  * the time of each is needed, nor if a call may wait. */
 static unsigned stretch_of(const mr_entry_task *entry, int64_t spent_ns) {
     const mr_instance *instance = entry->instance;
-    bool alone = entry->traced || mr_shedder_sheds(&instance->shedder) || instance->vertex->blocking ||
+    bool alone = entry->traced || mr_shedder_sheds(&instance->shedder) || instance->vertex->calls.blocking ||
                  is_source(instance) || ends_frames(instance);
     return alone || spent_ns >= SHORT_NS ? 1 : MR_STRETCH;
 }
@@ -467,7 +467,7 @@ static void end(mr_instance *instance, mr_entry_task *entry, int answer) {
     if (answer == MR_DONE) {
         entry->slot->state = MR_SLOT_DONE;
         entry->slot = NULL;
-        if (instance->vertex->overlap)
+        if (instance->vertex->calls.overlap)
             pass_turn(instance);
     }
     atomic_store_explicit(&entry->unfinished, entry->slot != NULL, memory_order_relaxed);

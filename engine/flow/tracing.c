@@ -254,7 +254,7 @@ static int add_threads(mr_tracing *made, const mr_wiring *wiring) {
     for (int i = 0; !status && i < plan->workers; i++)
         status = mr_trace_add_track(made->trace, plan->name, mr_worker_name(i, name), &made->workers[i]);
     for (size_t i = 0; !status && i < mr_wiring_count(wiring); i++)
-        if (mr_wiring_at(wiring, i)->vertex->blocking)
+        if (mr_wiring_at(wiring, i)->vertex->calls.blocking)
             status = mr_trace_add_track(made->trace, plan->name, label(mr_wiring_at(wiring, i), text),
                                         &made->instances[i].thread);
     return status ? status : mr_trace_add_track(made->trace, plan->name, "drops", &made->drops);

@@ -48,7 +48,7 @@ static void tell_links(const turn *one) {
 static int give_threads(const mr_run *run, const turn *one) {
     int status = MR_OK;
     for (size_t i = 0; i < one->own_count && !run->seed && !status; i++)
-        if (one->own[i]->vertex->blocking)
+        if (one->own[i]->vertex->calls.blocking)
             status = mr_task_detach(&one->own[i]->entries[0].task, one->own[i]->self.id);
     return status;
 }
@@ -199,7 +199,7 @@ static void visit(mr_turns *turns, visitor *call) {
         const uint32_t *sources = alone ? &instance->self.source : instance->vertex->sources;
         size_t count = alone ? 1 : instance->vertex->source_count;
         for (size_t s = 0; s < count; s++)
-            if (turns->run->plan->vertices[sources[s]].waits)
+            if (turns->run->plan->vertices[sources[s]].offer.waits)
                 call(turns, &turns->turns[turns->turn_of[sources[s]]], instance);
     }
 }
@@ -230,13 +230,13 @@ static void list_one(mr_turns *turns, turn *one, mr_instance *instance) {
 static void list_turns(mr_turns *turns) {
     const mr_plan *plan = turns->run->plan;
     for (uint32_t s = 0; s < plan->source_count; s++)
-        if (plan->vertices[s].waits) {
+        if (plan->vertices[s].offer.waits) {
             turns->turn_of[s] = turns->count;
             turns->turns[turns->count++].source = s;
         }
     visit(turns, count_one);
     for (size_t i = 0; i < turns->count; i++)
-        turns->turns[i].asked = !plan->vertices[turns->turns[i].source].reserved;
+        turns->turns[i].asked = !plan->vertices[turns->turns[i].source].offer.reserved;
 }
 
 static int list_reach(mr_turns *turns) {

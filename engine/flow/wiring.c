@@ -21,7 +21,7 @@ struct mr_wiring {
 };
 
 static bool is_per_source(const mr_plan_vertex *vertex) {
-    return vertex->role != MR_ROLE_SOURCE && vertex->entry == MR_ENTRY_PER_SOURCE;
+    return vertex->role != MR_ROLE_SOURCE && vertex->calls.entry == MR_ENTRY_PER_SOURCE;
 }
 
 /* External sources have an inlet too: the program pushes into it. */
@@ -99,10 +99,10 @@ static size_t port_sources(const mr_plan *plan, int vertex, int port, bool *come
 /* The number of frames in a lane at which its producers are woken: half of it; but before a join they are woken
  * whenever the batches on other ways may lack a frame. */
 static int refill(const mr_plan_vertex *vertex) {
-    int half = vertex->queue / 2, lacking = vertex->gathered - 1;
+    int half = vertex->handling.queue / 2, lacking = vertex->handling.gathered - 1;
     if (vertex->input_count < 2 || lacking < half)
         return half;
-    return lacking < vertex->queue ? lacking : vertex->queue - 1;
+    return lacking < vertex->handling.queue ? lacking : vertex->handling.queue - 1;
 }
 
 /* One link into one instance's port; enters it in the port's table for each source it takes. */
@@ -113,9 +113,9 @@ static int add_link(mr_wiring *wiring, mr_instance *instance, size_t port, const
         .source_count = wiring->run->plan->source_count,
         .sources = sources,
         .lane_count = count,
-        .capacity = vertex->queue,
+        .capacity = vertex->handling.queue,
         .refill = refill(vertex),
-        .policy = vertex->policy,
+        .policy = vertex->handling.policy,
         .keeps_head = instance->intake.port_count > 1,
         .wants_gaps = instance->intake.port_count > 1 || instance->ring.marks_gaps,
         .stage = vertex->id,
@@ -257,7 +257,7 @@ static int find_followers(mr_wiring *wiring) {
     for (size_t i = 0; i < wiring->instance_count && !status; i++) {
         mr_instance *instance = wiring->instances[i];
         size_t v = (size_t)(instance->vertex - plan->vertices);
-        if (instance->vertex->device_count == 1 || instance->vertex->copy)
+        if (instance->vertex->devices.count == 1 || instance->vertex->copy)
             continue;
         size_t count = mark_followers(plan, v, follows);
         if (!(instance->placement.followers = mr_calloc(count + 1, sizeof(mr_instance *))))

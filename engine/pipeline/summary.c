@@ -58,12 +58,12 @@ static void add_shares(const mr_instance *instance, mr_stage_summary *summary) {
 
 static void begin_shares(const mr_graph *graph, const mr_plan_vertex *vertex, mr_stage_summary *summary) {
     size_t parts = mr_plan_parts(vertex);
-    bool none = vertex->copy || (parts == 1 && vertex->devices[0] == 0);
+    bool none = vertex->copy || (parts == 1 && vertex->devices.at[0] == 0);
     summary->shares = none ? NULL : mr_calloc(parts, sizeof *summary->shares);
     summary->share_count = summary->shares ? parts : 0;
     for (size_t i = 0; i < summary->share_count; i++) {
         summary->shares[i].device = graph->run.plan->devices[mr_plan_part(vertex, i)].name;
-        summary->shares[i].state = i < vertex->device_count ? MR_DEVICE_WORKS : MR_DEVICE_RESERVED;
+        summary->shares[i].state = i < vertex->devices.count ? MR_DEVICE_WORKS : MR_DEVICE_RESERVED;
     }
 }
 
@@ -74,7 +74,7 @@ static size_t summarize_stage(const mr_graph *graph, size_t vertex, size_t first
     size_t count = 0;
     *summary = (mr_stage_summary){.id = planned->id,
                                   .type = planned->type->name,
-                                  .device = planned->device_names,
+                                  .device = planned->devices.names,
                                   .is_source = planned->role == MR_ROLE_SOURCE};
     begin_shares(graph, planned, summary);
     for (size_t i = first; i < mr_wiring_count(graph->wiring) && mr_wiring_at(graph->wiring, i)->vertex == planned;
@@ -253,8 +253,9 @@ static mr_summary *create(const mr_plan *plan, size_t sources) {
     made->devices = mr_calloc(plan->device_count, sizeof *made->devices);
     made->forced = mr_calloc(plan->vertex_count + 1, sizeof *made->forced);
     for (size_t v = 0; v < plan->vertex_count && made->forced; v++)
-        if (plan->vertices[v].forced)
-            made->forced[made->forced_count++] = (mr_forced_summary){plan->vertices[v].id, plan->vertices[v].note};
+        if (plan->vertices[v].remarks.forced)
+            made->forced[made->forced_count++] =
+                (mr_forced_summary){plan->vertices[v].id, plan->vertices[v].remarks.anywhere};
     if (!made->sources || !made->stages || !made->cuts || !made->devices || !made->forced)
         mr_summary_destroy(&made);
     return made;

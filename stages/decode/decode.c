@@ -143,9 +143,16 @@ static void note_error(mr_stage *self, mr_io *io, int error) {
     mr_frame_unref(&packet);
 }
 
-/* The pictures that are left out before one of that time get their numbers; INT64_MAX: all. */
+/* No frame has the next number, nor any later one in its epoch if it is the `last`. */
+static void skip_number(decode_state *state, mr_io *io, bool last) {
+    const mr_identity next = mr_decode_stream_take(&state->stream);
+    mr_io_skip(io, next.epoch, next.seq, last);
+}
+
+/* Skips the numbers of pictures that are left out before one of that time; INT64_MAX: all. */
 static void skip_left_out(decode_state *state, mr_io *io, int64_t pts_ns) {
-    mr_decode_stream_skip(&state->stream, io, mr_needed_reach(&state->needed, pts_ns));
+    for (uint64_t left = mr_needed_reach(&state->needed, pts_ns); left > 0; left--)
+        skip_number(state, io, false);
 }
 
 static void drop_undecoded(mr_io *io, mr_frame *packet) {
@@ -279,8 +286,12 @@ static int settle(mr_stage *self, mr_io *io, bool *emitted) {
     *emitted = state->verdict == VERDICT_WANTED && !status;
     if (*emitted)
         state->last_given = number;
-    if (!ahead)
-        mr_decode_stream_settle(&state->stream, io, *emitted);
+    if (!ahead && mr_decode_stream_is_numbered(&state->stream)) {
+        if (*emitted)
+            mr_decode_stream_take(&state->stream);
+        else
+            skip_number(state, io, false);
+    }
     if (!ahead && state->following->buf[0] && state->following->reordered_opaque == number)
         return MR_OK;
     if (state->last_given != number)
@@ -479,7 +490,8 @@ static int drain(mr_stage *self, mr_io *io, bool cut_short) {
 }
 
 static void begin_epoch(decode_state *state, mr_io *io, uint32_t epoch) {
-    mr_decode_stream_begin(&state->stream, io, epoch);
+    skip_number(state, io, true);
+    mr_decode_stream_begin(&state->stream, epoch);
     mr_needed_begin_epoch(&state->needed);
     mr_damage_begin_epoch(&state->damage);
 }

@@ -66,8 +66,9 @@ void mr_decode_report_emitted(mr_decode_report *report, const mr_stage *self, co
 
 /* ---- packets without a picture ----------------------------------------------------------------------------------- */
 
-static bool is_still_file(const mr_frame *packet) {
-    return packet->media && packet->media->still && mr_frame_file(packet);
+/* The file that is this still picture; NULL: it is none. */
+static const char *still_file(const mr_frame *packet) {
+    return packet->media && packet->media->still ? mr_frame_file(packet) : NULL;
 }
 
 /* A damaged picture of a video may cost all of them up to the next key frame. */
@@ -80,6 +81,7 @@ static const char *consequence(const mr_decode_choices *from) {
 const char *mr_decode_report_damaged(mr_decode_report *report, const mr_stage *self, const mr_frame *packet) {
     void (*say)(const mr_stage *, const char *, ...) = report->damaged ? mr_stage_info : mr_stage_warn;
     const mr_decode_choices *from = self->options;
+    const char *file = still_file(packet);
     int width, height;
     const bool exceeds = sscanf(mr_av_complaint(), "Picture size %dx%d exceeds", &width, &height) == 2;
     /* Once a decoder has refused one, packets that depend on it give no picture either. */
@@ -90,17 +92,16 @@ const char *mr_decode_report_damaged(mr_decode_report *report, const mr_stage *s
     /* A picture that FFmpeg refuses for its size is not damaged: a larger max_pixels admits it. */
     if (exceeds)
         say(self, "%s: %s is %dx%d, larger than max_pixels (%lld) allows: raise max_pixels of %s", self->source_id,
-            is_still_file(packet) ? mr_frame_file(packet) : "a picture", width, height, (long long)from->max_pixels,
-            self->id);
-    else if (is_still_file(packet))
-        say(self, "%s: %s %s", self->source_id, mr_frame_file(packet), foreign ? report->trouble : "is damaged");
+            file ? file : "a picture", width, height, (long long)from->max_pixels, self->id);
+    else if (file)
+        say(self, "%s: %s %s", self->source_id, file, foreign ? report->trouble : "is damaged");
     else if (packet->pts_ns != MR_NO_TIME)
         say(self, "%s: the picture at %.3f s is damaged%s", self->source_id, (double)packet->pts_ns / 1e9,
             consequence(from));
     else
         say(self, "%s: a picture is damaged%s", self->source_id, consequence(from));
     report->damaged = true;
-    if (is_still_file(packet)) {
+    if (file) {
         mr_media_unref(&report->lost);
         report->lost = mr_media_ref(packet->media);
     }

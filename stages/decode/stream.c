@@ -10,8 +10,7 @@ bool mr_decode_stream_is_at(const mr_decode_stream *stream, uint32_t epoch) {
     return stream->epoch == epoch;
 }
 
-void mr_decode_stream_begin(mr_decode_stream *stream, mr_io *io, uint32_t epoch) {
-    mr_io_skip(io, stream->epoch, stream->seq, true);
+void mr_decode_stream_begin(mr_decode_stream *stream, uint32_t epoch) {
     *stream = (mr_decode_stream){.epoch = epoch, .time_ns = MR_NO_TIME, .last_dts_ns = stream->last_dts_ns};
 }
 
@@ -89,21 +88,18 @@ bool mr_decode_stream_is_ahead(mr_decode_stream *stream, const mr_frame *packet,
     return stream->ahead;
 }
 
-void mr_decode_stream_skip(mr_decode_stream *stream, mr_io *io, uint64_t numbers) {
-    for (uint64_t i = 0; i < numbers; i++)
-        mr_io_skip(io, stream->epoch, stream->seq++, false);
+mr_identity mr_decode_stream_take(mr_decode_stream *stream) {
+    return (mr_identity){.epoch = stream->epoch, .seq = stream->seq++};
+}
+
+bool mr_decode_stream_is_numbered(const mr_decode_stream *stream) {
+    return stream->numbered;
 }
 
 void mr_decode_stream_stamp(const mr_decode_stream *stream, mr_frame *frame) {
     frame->identity.seq = stream->seq;
     frame->pts_ns = stream->time_ns;
     frame->dts_ns = MR_NO_TIME;
-}
-
-void mr_decode_stream_settle(mr_decode_stream *stream, mr_io *io, bool emitted) {
-    if (stream->numbered && !emitted)
-        mr_io_skip(io, stream->epoch, stream->seq, false);
-    stream->seq += stream->numbered;
 }
 
 bool mr_decode_stream_is_empty(const mr_decode_stream *stream) {

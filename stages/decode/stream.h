@@ -3,7 +3,6 @@
 #ifndef MILLRACE_STAGES_DECODE_STREAM_H
 #define MILLRACE_STAGES_DECODE_STREAM_H
 
-#include "millrace/stage.h"
 #include "stages/decode/decode_pending.h"
 
 typedef struct mr_decode_stream {
@@ -18,8 +17,7 @@ typedef struct mr_decode_stream {
 
 void mr_decode_stream_init(mr_decode_stream *stream);
 bool mr_decode_stream_is_at(const mr_decode_stream *stream, uint32_t epoch);
-/* Ends this epoch and begins that one. */
-void mr_decode_stream_begin(mr_decode_stream *stream, mr_io *io, uint32_t epoch);
+void mr_decode_stream_begin(mr_decode_stream *stream, uint32_t epoch);
 /* The next packet in decode order. */
 void mr_decode_stream_note(mr_decode_stream *stream, const mr_frame *packet);
 /* No packet follows for now. `cut_short`: more might have come. */
@@ -28,15 +26,15 @@ void mr_decode_stream_end(mr_decode_stream *stream, bool cut_short);
 /* Whether the packet's picture comes out before others that were not read might. Once it is, all are up to the end.
  * `reorders`: the decoder does. */
 bool mr_decode_stream_is_ahead(mr_decode_stream *stream, const mr_frame *packet, bool reorders);
-/* That many pictures are left out before the next one. */
-void mr_decode_stream_skip(mr_decode_stream *stream, mr_io *io, uint64_t numbers);
+/* The epoch and number of the next picture, which is settled or left out. */
+mr_identity mr_decode_stream_take(mr_decode_stream *stream);
 /* The picture of the packet of that number, still in `pending`, comes next. Returns its time; MR_NO_TIME: unknown. */
 int64_t mr_decode_stream_place(mr_decode_stream *stream, const mr_pending *pending, const mr_frame *packet,
                                int64_t number);
+/* Whether that picture has a number. */
+bool mr_decode_stream_is_numbered(const mr_decode_stream *stream);
 /* Gives a frame the time and number of that picture. */
 void mr_decode_stream_stamp(const mr_decode_stream *stream, mr_frame *frame);
-/* That picture was emitted, or not. */
-void mr_decode_stream_settle(mr_decode_stream *stream, mr_io *io, bool emitted);
 /* Whether no picture of this epoch has had a number. */
 bool mr_decode_stream_is_empty(const mr_decode_stream *stream);
 

@@ -2,8 +2,7 @@
  * regular files are opened: FIFOs, sockets and devices are refused, whatever they are called.
  *
  * One thread at a time uses an mr_input. */
-#ifndef MILLRACE_STAGES_MEDIA_MEDIA_INPUT_H
-#define MILLRACE_STAGES_MEDIA_MEDIA_INPUT_H
+#pragma once
 
 #include <libavformat/avformat.h>
 #include <stdint.h>
@@ -77,5 +76,3 @@ void mr_av_forget(void);
 void mr_av_recall(const char *complaint);
 /* The mr_status that fits an AVERROR. */
 int mr_av_status(int error);
-
-#endif

@@ -48,7 +48,7 @@ static void pools_of_devices_are_planned_ahead(void **state) {
     mr_pipeline *pipeline = open_chain("", 1);
     assert_true(planned(pipeline, "make->sim:0")->pools[0].ahead);
     assert_true(planned(pipeline, "one")->pools[0].ahead);
-    assert_true(planned(pipeline, "two")->scratch.ahead);
+    assert_true(planned(pipeline, "two")->memory.scratch.ahead);
     assert_true(planned(pipeline, "two->host")->pools[0].ahead);
     assert_int_equal(planned(pipeline, "two->host")->pools[0].memory, MR_MEMORY_PINNED);
     /* Pinned, since it is read from there. */

@@ -208,7 +208,7 @@ static mr_view_pool pinned_of(const char *first, const char *id) {
     mr_pipeline *pipeline = opened(&params);
     for (size_t v = 0; v < pipeline->plan->vertex_count; v++)
         if (strcmp(pipeline->plan->vertices[v].id, id) == 0)
-            found = pipeline->plan->vertices[v].pinned;
+            found = pipeline->plan->vertices[v].memory.pinned;
     mr_pipeline_destroy(&pipeline);
     return found;
 }

@@ -166,10 +166,10 @@ TEST(promises_decide_who_has_buffers) {
     /* Those of `one` are held in the queues and calls of two, three and four; those of `four` by the sink alone. */
     int held = 0;
     for (const char *const *id = (const char *const[]){"two", "three", "four", NULL}; *id; id++)
-        held += planned(pipeline, *id)->queue + planned(pipeline, *id)->in_flight;
-    assert_int_equal(one->pools[0].count, one->in_flight + held);
-    assert_int_equal(four->pools[0].count,
-                     four->in_flight + planned(pipeline, "five")->queue + planned(pipeline, "five")->in_flight);
+        held += planned(pipeline, *id)->handling.queue + planned(pipeline, *id)->calls.in_flight;
+    assert_int_equal(one->pools[0].count, one->calls.in_flight + held);
+    assert_int_equal(four->pools[0].count, four->calls.in_flight + planned(pipeline, "five")->handling.queue +
+                                               planned(pipeline, "five")->calls.in_flight);
     mr_summary *summary = flow_run(pipeline);
     assert_int_equal(summary->delivered, 20);
     mr_summary_destroy(&summary);

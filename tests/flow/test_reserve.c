@@ -154,17 +154,17 @@ TEST(the_plan_says_what_is_in_reserve) {
                                         "  out: {type: collect, input: three}\n",
                                       1, 2);
     const mr_plan_vertex *one = planned(pipeline, "one");
-    assert_true(one->has_reserve);
-    assert_string_equal(pipeline->plan->devices[one->reserve].name, "sim:3");
-    assert_string_equal(one->device_names, "sim:0, then sim:3");
-    assert_true(pipeline->plan->devices[one->reserve].used);
-    assert_true(pipeline->plan->devices[one->reserve].memory.bytes > 0);
-    assert_int_equal(one->staging.memory, MR_MEMORY_DEVICE);
-    assert_true(one->staging.count > 0);
+    assert_true(one->devices.has_reserve);
+    assert_string_equal(pipeline->plan->devices[one->devices.reserve].name, "sim:3");
+    assert_string_equal(one->devices.names, "sim:0, then sim:3");
+    assert_true(pipeline->plan->devices[one->devices.reserve].used);
+    assert_true(pipeline->plan->devices[one->devices.reserve].memory.bytes > 0);
+    assert_int_equal(one->memory.staging.memory, MR_MEMORY_DEVICE);
+    assert_true(one->memory.staging.count > 0);
     assert_null(planned(pipeline, "make->sim:0"));
     assert_non_null(planned(pipeline, "one->host"));
-    assert_false(planned(pipeline, "two")->has_reserve);
-    assert_false(planned(pipeline, "three")->has_reserve);
+    assert_false(planned(pipeline, "two")->devices.has_reserve);
+    assert_false(planned(pipeline, "three")->devices.has_reserve);
     mr_pipeline_destroy(&pipeline);
 }
 

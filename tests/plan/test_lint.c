@@ -206,7 +206,7 @@ TEST(each_place_counts_once) {
     fclose(out);
     mr_plan *plan = planned(text);
     assert_string_equal(plan->vertices[1].id, "m-0");
-    assert_int_equal(plan->vertices[1].output_buffers, 4 + 30 * 4 * (4 + 4) + 4 + 2);
+    assert_int_equal(plan->vertices[1].needs.output_buffers, 4 + 30 * 4 * (4 + 4) + 4 + 2);
     mr_plan_destroy(&plan);
     free(text);
 }

@@ -66,10 +66,10 @@ TEST(auto_takes_the_first_device_that_can) {
     mr_plan *plan = load(HEAD DEVICES SOURCE "stages:\n"
                               "  a: {type: preprocess, input: in, size: 8, device: auto}\n"
                               "  out: {type: 'null', input: a, device: auto}\n", (planning){0}, "");
-    assert_string_equal(vertex(plan, "a")->device, "sim:0");
-    assert_string_equal(vertex(plan, "a")->device_reason, "the first device that can take it (sim:9 is disabled)");
-    assert_string_equal(vertex(plan, "out")->device, "cpu");
-    assert_string_equal(vertex(plan, "out")->device_reason, "null runs on processors only");
+    assert_string_equal(vertex(plan, "a")->devices.first, "sim:0");
+    assert_string_equal(vertex(plan, "a")->devices.reason, "the first device that can take it (sim:9 is disabled)");
+    assert_string_equal(vertex(plan, "out")->devices.first, "cpu");
+    assert_string_equal(vertex(plan, "out")->devices.reason, "null runs on processors only");
     mr_plan_destroy(&plan);
 }
 
@@ -79,8 +79,8 @@ TEST(auto_stays_with_its_neighbours) {
                               "  a: {type: classify, input: in, device: slow}\n"
                               "  b: {type: classify, input: a, device: auto}\n"
                               "  out: {type: 'null', input: b}\n", (planning){0}, "");
-    assert_string_equal(vertex(plan, "b")->device, "sim:1");
-    assert_string_equal(vertex(plan, "b")->device_reason, "the same as a, so that nothing is copied between them");
+    assert_string_equal(vertex(plan, "b")->devices.first, "sim:1");
+    assert_string_equal(vertex(plan, "b")->devices.reason, "the same as a, so that nothing is copied between them");
     assert_int_equal(plan->vertex_count, 6);
     mr_plan_destroy(&plan);
 }
@@ -89,8 +89,8 @@ TEST(auto_without_devices_takes_the_processors) {
     mr_plan *plan = load(HEAD SOURCE "stages:\n"
                               "  a: {type: preprocess, input: in, size: 8, device: auto}\n"
                               "  out: {type: 'null', input: a}\n", (planning){0}, "");
-    assert_string_equal(vertex(plan, "a")->device, "cpu");
-    assert_string_equal(vertex(plan, "a")->device_reason, "no other device is named under devices");
+    assert_string_equal(vertex(plan, "a")->devices.first, "cpu");
+    assert_string_equal(vertex(plan, "a")->devices.reason, "no other device is named under devices");
     assert_int_equal(plan->vertex_count, 3);
     mr_plan_destroy(&plan);
 }
@@ -101,8 +101,8 @@ TEST(auto_minds_memory) {
                               "stages:\n"
                               "  a: {type: preprocess, input: in, size: 8, device: auto}\n"
                               "  out: {type: 'null', input: a}\n", (planning){0}, "");
-    assert_string_equal(vertex(plan, "a")->device, "sim:1");
-    assert_string_equal(vertex(plan, "a")->device_reason,
+    assert_string_equal(vertex(plan, "a")->devices.first, "sim:1");
+    assert_string_equal(vertex(plan, "a")->devices.reason,
                         "the first device that can take it (sim:0 has too little memory)");
     mr_plan_destroy(&plan);
 }
@@ -120,16 +120,16 @@ TEST(auto_minds_memory) {
 TEST(auto_balances_what_was_measured) {
     const planning how = {.costs = {{"a", 3e6}, {"b", 1e6}, {"c", 8e6}}, .cost_count = 3};
     mr_plan *plan = load(TWO_GROUPS, how, "");
-    assert_string_equal(vertex(plan, "b")->device_names, "sim:1, sim:2");
+    assert_string_equal(vertex(plan, "b")->devices.names, "sim:1, sim:2");
     assert_string_equal(
-        vertex(plan, "b")->device_reason,
+        vertex(plan, "b")->devices.reason,
         "spread over 2 devices, since this stage takes 9 ms of the 12 ms that a frame takes on devices");
-    assert_string_equal(vertex(plan, "c")->device_names, "sim:1, sim:2");
-    assert_string_equal(vertex(plan, "c")->device_reason, "the same as b, so that nothing is copied between them");
-    assert_string_equal(vertex(plan, "a")->device_names, "sim:3");
-    assert_string_equal(vertex(plan, "a")->device_reason,
+    assert_string_equal(vertex(plan, "c")->devices.names, "sim:1, sim:2");
+    assert_string_equal(vertex(plan, "c")->devices.reason, "the same as b, so that nothing is copied between them");
+    assert_string_equal(vertex(plan, "a")->devices.names, "sim:3");
+    assert_string_equal(vertex(plan, "a")->devices.reason,
                         "the least loaded device: 0 ms a frame before, 3 ms more with this stage");
-    assert_int_equal(vertex(plan, "b")->in_flight, vertex(plan, "a")->in_flight);
+    assert_int_equal(vertex(plan, "b")->calls.in_flight, vertex(plan, "a")->calls.in_flight);
     mr_plan_destroy(&plan);
 }
 
@@ -141,11 +141,11 @@ TEST(auto_minds_what_is_placed_already) {
                               "  c: {type: sharpness, input: in, device: auto}\n"
                               "  d: {type: motion, input: in, device: auto}\n"
                               "  out: {type: 'null', input: [a, b, c, d]}\n", how, "");
-    assert_string_equal(vertex(plan, "b")->device_names, "sim:2");
-    assert_string_equal(vertex(plan, "c")->device_names, "sim:3");
+    assert_string_equal(vertex(plan, "b")->devices.names, "sim:2");
+    assert_string_equal(vertex(plan, "c")->devices.names, "sim:3");
     /* What was not measured is placed last, without a claim. */
-    assert_string_equal(vertex(plan, "d")->device_names, "sim:3");
-    assert_string_equal(vertex(plan, "d")->device_reason,
+    assert_string_equal(vertex(plan, "d")->devices.names, "sim:3");
+    assert_string_equal(vertex(plan, "d")->devices.reason,
                         "the least loaded device; the stage's cost was not measured");
     mr_plan_destroy(&plan);
 }
@@ -158,8 +158,8 @@ TEST(auto_spreads_no_more_than_it_may_and_must) {
                               "  b: {type: motion, input: in, device: auto}\n"
                               "  out: {type: 'null', input: [a, b]}\n",
                          (planning){.costs = {{"a", 1e6}, {"b", 9e6}}, .cost_count = 2}, "");
-    assert_string_equal(vertex(plan, "b")->device_names, "sim:1");
-    assert_string_equal(vertex(plan, "a")->device_names, "sim:2");
+    assert_string_equal(vertex(plan, "b")->devices.names, "sim:1");
+    assert_string_equal(vertex(plan, "a")->devices.names, "sim:2");
     mr_plan_destroy(&plan);
     static const char paced[] = HEAD THREE
         "sources: {in: {type: 'null', rate: %dfps, format: RGB24 640x480}}\n"
@@ -174,7 +174,7 @@ TEST(auto_spreads_no_more_than_it_may_and_must) {
         char text[1024];
         snprintf(text, sizeof text, paced, cases[i].rate);
         plan = load(text, how, "");
-        assert_string_equal(vertex(plan, "a")->device_names, cases[i].devices);
+        assert_string_equal(vertex(plan, "a")->devices.names, cases[i].devices);
         mr_plan_destroy(&plan);
     }
 }
@@ -184,13 +184,13 @@ TEST(a_list_leaves_out_what_is_disabled) {
                               "  a: {type: preprocess, input: in, size: 8, device: [fast, off, slow]}\n"
                               "  out: {type: 'null', input: a}\n", (planning){0}, "");
     const mr_plan_vertex *a = vertex(plan, "a");
-    assert_int_equal(a->device_count, 2);
-    assert_string_equal(plan->devices[a->devices[0]].name, "sim:0");
-    assert_string_equal(plan->devices[a->devices[1]].name, "sim:1");
-    assert_string_equal(a->device_reason, "sim:9 is disabled and left out");
-    assert_int_equal(a->staging.count, a->in_flight);
-    assert_int_equal(a->staging.bytes, 640 * 480 * 3);
-    assert_int_equal(vertex(plan, "a->host")->device_count, 2);
+    assert_int_equal(a->devices.count, 2);
+    assert_string_equal(plan->devices[a->devices.at[0]].name, "sim:0");
+    assert_string_equal(plan->devices[a->devices.at[1]].name, "sim:1");
+    assert_string_equal(a->devices.reason, "sim:9 is disabled and left out");
+    assert_int_equal(a->memory.staging.count, a->calls.in_flight);
+    assert_int_equal(a->memory.staging.bytes, 640 * 480 * 3);
+    assert_int_equal(vertex(plan, "a->host")->devices.count, 2);
     mr_plan_destroy(&plan);
 }
 
@@ -204,16 +204,16 @@ TEST(copies_are_shared_and_named) {
                               "  last: {type: 'null', input: [d, a]}\n", (planning){0}, "");
     const mr_plan_vertex *up = vertex(plan, "in->sim:0"), *down = vertex(plan, "a->host");
     assert_int_equal(up->copy, MR_COPY_UPLOAD);
-    assert_string_equal(up->device, "sim:0");
+    assert_string_equal(up->devices.first, "sim:0");
     assert_int_equal(up->pools[0].memory, MR_MEMORY_DEVICE);
     assert_int_equal(up->pools[0].bytes, 640 * 480 * 3);
     assert_int_equal(vertex(plan, "in->sim:1")->copy, MR_COPY_UPLOAD);
     assert_int_equal(down->copy, MR_COPY_DOWNLOAD);
-    assert_string_equal(down->device, "sim:0");
+    assert_string_equal(down->devices.first, "sim:0");
     assert_int_equal(down->pools[0].memory, MR_MEMORY_PINNED);
     assert_int_equal(down->pools[0].bytes, 64 * 4);
     assert_int_equal(vertex(plan, "a->sim:1")->copy, MR_COPY_PEER);
-    assert_string_equal(vertex(plan, "a->sim:1")->device, "sim:1");
+    assert_string_equal(vertex(plan, "a->sim:1")->devices.first, "sim:1");
     /* in, two uploads, a, b, c, the peer copy, d, four downloads, out, last */
     assert_int_equal(plan->vertex_count, 1 + 2 + 3 + 1 + 1 + 4 + 2);
     for (size_t e = 0; e < plan->edge_count; e++)
@@ -230,8 +230,8 @@ TEST(what_is_assumed_is_planned_with) {
     assert_true(plan->assumed);
     assert_int_equal(plan->device_count, 9);
     assert_int_equal(plan->devices[8].memory_bytes, UINT64_C(80) << 30);
-    assert_string_equal(vertex(plan, "a")->device, "cuda:0");
-    assert_string_equal(vertex(plan, "b")->device, "cuda:7");
+    assert_string_equal(vertex(plan, "a")->devices.first, "cuda:0");
+    assert_string_equal(vertex(plan, "b")->devices.first, "cuda:7");
     mr_plan_destroy(&plan);
     assert_int_equal(mr_plan_check_assumption("sim:2"), MR_OK);
     const char *const wrong[] = {"cuda", "cuda:", "cuda:0", "cpu:1", "cuda:8x", "cuda:8y1GiB", "sim:999", "cuda:-1"};
@@ -343,21 +343,21 @@ TEST(what_a_device_does_not_take_is_asked_and_told) {
     HEAD more "sources: {a: {format: RGB24 64x48}, b: {format: GRAY8 32x24}}\n"                                       \
               "stages:\n  picky: {input: [a, b], device: " device "}\n  out: {type: 'null', input: picky}\n"
     mr_plan *plan = load(TWO("'sim:0'", ""), how, "");
-    assert_null(vertex(plan, "picky")->remark);
+    assert_null(vertex(plan, "picky")->remarks.here);
     mr_plan_destroy(&plan);
     plan = load(TWO("'sim:2'", ""), how, "");
-    assert_string_equal(vertex(plan, "picky")->remark,
+    assert_string_equal(vertex(plan, "picky")->remarks.here,
                         "of a: sim:2 has nothing for picture RGB24 64x48; of b: sim:2 has "
                         "nothing for picture GRAY8 32x24");
     mr_plan_destroy(&plan);
     expect_refusal(TWO("'sim:1'", ""), how,
                    "p.yaml:5:34: error: stages.picky: a: sim:1 has nothing for picture RGB24 64x48\n");
     plan = load(TWO("auto", "devices: {first: {device: sim:1}, other: {device: sim:2}}\n"), how, "");
-    assert_string_equal(vertex(plan, "picky")->device, "sim:2");
+    assert_string_equal(vertex(plan, "picky")->devices.first, "sim:2");
     assert_string_equal(
-        vertex(plan, "picky")->device_reason,
+        vertex(plan, "picky")->devices.reason,
         "the first device that can take it (sim:1 cannot run it: a: sim:1 has nothing for picture RGB24 64x48)");
-    assert_non_null(strstr(vertex(plan, "picky")->remark, "of b: sim:2 has nothing"));
+    assert_non_null(strstr(vertex(plan, "picky")->remarks.here, "of b: sim:2 has nothing"));
     mr_plan_destroy(&plan);
 #undef TWO
 }

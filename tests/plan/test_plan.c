@@ -73,26 +73,26 @@ TEST(numbers_are_decided) {
     mr_plan *plan = load(chain);
     const mr_plan_vertex *open = vertex(plan, "open"), *small = vertex(plan, "small"), *learn = vertex(plan, "learn");
     assert_int_equal(plan->workers, 3);
-    assert_int_equal(small->entries, 3);
-    assert_int_equal(small->in_flight, 6);
-    assert_int_equal(open->entries, 1);
-    assert_int_equal(open->in_flight, 2);
-    assert_int_equal(open->threads, 2);
-    assert_true(open->blocking);
-    assert_int_equal(open->queue, 6);
-    assert_int_equal(open->policy, MR_POLICY_DROP_OLDEST);
-    assert_int_equal(small->queue, 4);
-    assert_int_equal(learn->batch, 8);
-    assert_int_equal(learn->queue, 4);
+    assert_int_equal(small->calls.entries, 3);
+    assert_int_equal(small->calls.in_flight, 6);
+    assert_int_equal(open->calls.entries, 1);
+    assert_int_equal(open->calls.in_flight, 2);
+    assert_int_equal(open->calls.threads, 2);
+    assert_true(open->calls.blocking);
+    assert_int_equal(open->handling.queue, 6);
+    assert_int_equal(open->handling.policy, MR_POLICY_DROP_OLDEST);
+    assert_int_equal(small->handling.queue, 4);
+    assert_int_equal(learn->calls.batch, 8);
+    assert_int_equal(learn->handling.queue, 4);
     assert_int_equal(learn->source_count, 2);
-    assert_int_equal(learn->output_buffers, 2 * 8 + 2 * 32 + 2);
-    assert_int_equal(small->output_buffers, 6 + 2 * 4 + 2 * 8);
-    assert_int_equal(open->output_buffers, 3 + 2 + 4 + 6);
-    assert_int_equal(vertex(plan, "lobby")->output_buffers, 2 + 6 + 2);
+    assert_int_equal(learn->needs.output_buffers, 2 * 8 + 2 * 32 + 2);
+    assert_int_equal(small->needs.output_buffers, 6 + 2 * 4 + 2 * 8);
+    assert_int_equal(open->needs.output_buffers, 3 + 2 + 4 + 6);
+    assert_int_equal(vertex(plan, "lobby")->needs.output_buffers, 2 + 6 + 2);
     /* To get on: one call in each stage, and in the queue what the next call takes, a batch of 8 or what fits of it. */
-    assert_int_equal(learn->least_buffers, 8 + 2 * 1 + 1);
-    assert_int_equal(small->least_buffers, 1 + 2 * 4 + 8);
-    assert_int_equal(open->least_buffers, 3 + 1 + 1 + 1);
+    assert_int_equal(learn->needs.least_buffers, 8 + 2 * 1 + 1);
+    assert_int_equal(small->needs.least_buffers, 1 + 2 * 4 + 8);
+    assert_int_equal(open->needs.least_buffers, 3 + 1 + 1 + 1);
     mr_plan_destroy(&plan);
 }
 
@@ -118,9 +118,9 @@ TEST(joins_have_ports_and_pictures_pass_through) {
     assert_int_equal(all->inputs[1].format.payload, MR_PAYLOAD_PICTURE);
     /* Behind open: keep (4 + 6) and, as it passes pictures on, pair (4 + 2) behind it; shrink (4 + 6); all
      * (4 + 2). */
-    assert_int_equal(vertex(plan, "open")->output_buffers, 3 + 2 + (4 + 6) + (4 + 2) + (4 + 6) + (4 + 2));
+    assert_int_equal(vertex(plan, "open")->needs.output_buffers, 3 + 2 + (4 + 6) + (4 + 2) + (4 + 6) + (4 + 2));
     /* At joins frames wait for each other: nothing is taken from those places. */
-    assert_int_equal(vertex(plan, "open")->least_buffers, 3 + 1 + (1 + 1) + (4 + 2) + (1 + 1) + (4 + 2));
+    assert_int_equal(vertex(plan, "open")->needs.least_buffers, 3 + 1 + (1 + 1) + (4 + 2) + (1 + 1) + (4 + 2));
     mr_plan_destroy(&plan);
 }
 
@@ -179,8 +179,8 @@ TEST(joins_wait_for_batches) {
                               "  again: {type: same, input: learn}\n"
                               "  all: {type: gather, join: {x: shrink, y: again}}\n"
                               "  out: {type: trash, input: all}\n");
-    assert_int_equal(vertex(plan, "all")->queue, 8);
-    assert_int_equal(vertex(plan, "out")->queue, 4);
+    assert_int_equal(vertex(plan, "all")->handling.queue, 8);
+    assert_int_equal(vertex(plan, "out")->handling.queue, 4);
     mr_plan_destroy(&plan);
 }
 
@@ -217,12 +217,12 @@ TEST(devices_are_resolved) {
                               "  shrink: {input: [open, still], size: 4, device: auto}\n"
                               "  learn: {input: shrink, device: \"sim:12\"}\n"
                               "  out: {type: trash, input: learn}\n");
-    assert_string_equal(vertex(plan, "open")->device, "cpu");
-    assert_null(vertex(plan, "open")->device_reason);
-    assert_string_equal(vertex(plan, "shrink")->device, "sim:12");
-    assert_string_equal(vertex(plan, "shrink")->device_reason,
+    assert_string_equal(vertex(plan, "open")->devices.first, "cpu");
+    assert_null(vertex(plan, "open")->devices.reason);
+    assert_string_equal(vertex(plan, "shrink")->devices.first, "sim:12");
+    assert_string_equal(vertex(plan, "shrink")->devices.reason,
                         "the same as learn, so that nothing is copied between them");
-    assert_string_equal(vertex(plan, "learn")->device, "sim:12");
+    assert_string_equal(vertex(plan, "learn")->devices.first, "sim:12");
     mr_plan_destroy(&plan);
 }
 
@@ -237,8 +237,8 @@ TEST(deterministic_plans_have_no_threads) {
         MR_OK);
     assert_int_equal(plan->workers, 1);
     for (size_t v = 0; v < plan->vertex_count; v++) {
-        assert_false(plan->vertices[v].blocking);
-        assert_int_equal(plan->vertices[v].entries, 1);
+        assert_false(plan->vertices[v].calls.blocking);
+        assert_int_equal(plan->vertices[v].calls.entries, 1);
     }
     mr_plan_destroy(&plan);
     mr_diagnostics_fini(&diagnostics);

@@ -68,7 +68,7 @@ TEST(a_cut_says_all_that_its_ends_need) {
     assert_string_equal(cut->node, "camera");
     assert_string_equal(cut->pipeline, "p");
     assert_int_equal(cut->mode, MR_CUT_LIVE);
-    assert_int_equal(plan->vertices[plan->cuts[0].out].policy, MR_POLICY_DROP_OLDEST);
+    assert_int_equal(plan->vertices[plan->cuts[0].out].handling.policy, MR_POLICY_DROP_OLDEST);
     assert_int_equal(cut->compression, MR_CUT_LZ4);
     assert_true(cut->checksum_payload && cut->shared_memory);
     assert_string_equal(cut->listen, "tcp://127.0.0.1:7001");
@@ -104,8 +104,8 @@ TEST(many_results_go_over_a_cut_at_once) {
     const mr_plan_cut *cut = &plan->cuts[1];
     assert_string_equal(cut->cut->name, "learn->center");
     assert_int_equal(cut->cut->window, 512);
-    assert_int_equal(plan->vertices[cut->in].queue, 512);
-    assert_int_equal(plan->vertices[cut->out].queue, 128);
+    assert_int_equal(plan->vertices[cut->in].handling.queue, 512);
+    assert_int_equal(plan->vertices[cut->out].handling.queue, 128);
     mr_plan_destroy(&plan);
 }
 
@@ -141,8 +141,8 @@ TEST(a_window_has_room_for_the_batches_behind_it) {
     const mr_plan_vertex *in = &plan->vertices[plan->cuts[1].in];
     assert_int_equal(in->pools[0].count, 24);
     assert_int_equal(in->pools[0].bytes, frame);
-    assert_int_equal(in->queue, 24);
-    assert_int_equal(plan->vertices[plan->cuts[1].out].in_flight, 24);
+    assert_int_equal(in->handling.queue, 24);
+    assert_int_equal(plan->vertices[plan->cuts[1].out].calls.in_flight, 24);
     /* What this process takes is that, and what it makes of it; what others take is theirs. */
     assert_int_equal(plan->host.bytes, plan->nodes[2].host.bytes);
     assert_true(plan->nodes[1].host.bytes >= 34 * frame);
@@ -226,7 +226,7 @@ TEST(processes_of_one_node_listen_side_by_side) {
     assert_string_equal(cut->connect[0], "tcp://127.0.0.1:7100");
     assert_string_equal(cut->connect[1], "tcp://127.0.0.1:7101");
     assert_true(plan->cuts[0].cut->max_peers >= 3);
-    assert_int_equal(plan->vertices[plan->cuts[1].in].queue, 3 * cut->window);
+    assert_int_equal(plan->vertices[plan->cuts[1].in].handling.queue, 3 * cut->window);
     mr_plan_destroy(&plan);
 }
 

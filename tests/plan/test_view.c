@@ -57,14 +57,14 @@ TEST(stages_and_copies_are_seen) {
     assert_int_equal(view->stage_count, 6); /* a copy to the device, and one from it */
     const mr_view_stage *camera = &view->stages[0], *small = &view->stages[find(view, "small")];
     assert_string_equal(camera->id, "camera");
-    assert_string_equal(camera->written, "camera");
+    assert_string_equal(camera->offer.written, "camera");
     assert_int_equal(camera->role, MR_VIEW_SOURCE);
     assert_int_equal(camera->output_bytes[0], mr_format_set_most_bytes(&camera->outputs[0].set));
     assert_string_equal(small->type->name, "preprocess");
-    assert_string_equal(small->device, "sim:0");
-    assert_string_equal(view->devices[small->devices[0]].name, "sim:0");
+    assert_string_equal(small->devices.first, "sim:0");
+    assert_string_equal(view->devices[small->devices.at[0]].name, "sim:0");
     assert_string_equal(small->place, "seen.yaml:6:3");
-    assert_true(small->works_on_devices);
+    assert_true(small->devices.any);
     assert_int_equal(small->output_bytes[0], 16 * 12 * 3 * 4);
     assert_int_equal(view->stages[find(view, "camera->sim:0")].role, MR_VIEW_UPLOAD);
     assert_int_equal(view->stages[find(view, "small->host")].role, MR_VIEW_DOWNLOAD);

@@ -86,7 +86,8 @@ static inline mr_slot *mr_instance_slot(mr_instance *instance, uint64_t number) 
 static inline size_t mr_instance_room(const mr_instance *instance) {
     const mr_plan_vertex *vertex = instance->vertex;
     const size_t ports = instance->intake.port_count;
-    const size_t frames = (size_t)(vertex->gathers > vertex->batch ? vertex->gathers : vertex->batch);
+    const size_t frames =
+        (size_t)(vertex->calls.gathers > vertex->calls.batch ? vertex->calls.gathers : vertex->calls.batch);
     return ports > frames ? ports : frames;
 }
 

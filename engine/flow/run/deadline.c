@@ -65,7 +65,7 @@ static const char *late_packet(mr_shedder *shedder, const mr_frame *packet, int6
         return NULL;
     if (packet->flags & MR_FRAME_DISPOSABLE || (packet->media && packet->media->still))
         return "late";
-    *skips = late_ns > shedder->run->plan->vertices[packet->identity.source].deadline_ns;
+    *skips = late_ns > shedder->run->plan->vertices[packet->identity.source].offer.deadline_ns;
     return *skips ? "late" : NULL;
 }
 
@@ -95,7 +95,7 @@ static bool has_deadlines(const mr_plan *plan) {
     if (mr_plan_changes(plan))
         return true; /* One that comes may have one. */
     for (size_t s = 0; s < plan->source_count; s++)
-        if (plan->vertices[s].deadline_ns)
+        if (plan->vertices[s].offer.deadline_ns)
             return true;
     return false;
 }

@@ -58,7 +58,7 @@ static int check_sources(const mr_plan *plan) {
         const mr_plan_vertex *vertex = &plan->vertices[s];
         if (!mr_plan_is_here(plan, vertex))
             continue;
-        if (vertex->repeats)
+        if (vertex->offer.repeats)
             return MR_OK;
         other = vertex;
     }
@@ -172,7 +172,7 @@ uint64_t mr_resume_digest(const mr_plan_vertex *source) {
 
 static bool remembers(const mr_plan_vertex *vertex) {
     return vertex->type->outputs && !vertex->copy && vertex->role != MR_ROLE_CUT_IN &&
-           vertex->entry != MR_ENTRY_STATELESS;
+           vertex->calls.entry != MR_ENTRY_STATELESS;
 }
 
 /* Vertices are in topological order: those behind a vertex are known before it. */

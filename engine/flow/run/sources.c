@@ -186,7 +186,7 @@ void mr_source_account(const mr_run *run, uint32_t source, bool arrived, mr_sour
     mr_ledger_read(run->ledger, source, arrived, &count);
     *account = (mr_source_summary){
         .id = vertex->id,
-        .note = vertex->note,
+        .note = vertex->remarks.anywhere,
         .elsewhere = arrived,
         .in = count.in,
         .delivered = count.delivered,

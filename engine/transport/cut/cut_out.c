@@ -271,7 +271,7 @@ _Static_assert((int)MR_CUT_MOST_PEERS <= (int)MR_ZMQ_MOST_KNOWN, "each consumer'
 static void note_done_before(const cut_out *out, const mr_frame *frame) {
     const mr_plan *plan = out->instance->run->plan;
     const mr_plan_vertex *source = &plan->vertices[frame->identity.source];
-    bool same = source->repeats || !mr_plan_is_here(plan, source);
+    bool same = source->offer.repeats || !mr_plan_is_here(plan, source);
     mr_receipt_note(frame->receipt, same ? MR_NOTE_ABSORBED : MR_NOTE_DROPPED, out->self->id,
                     same ? DONE_BEFORE : NO_CONSUMER);
 }

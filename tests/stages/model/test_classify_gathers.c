@@ -130,8 +130,8 @@ static int gathers(const char *format, const char *options) {
     const mr_plan_vertex *it = pipeline->plan->vertices;
     while (strcmp(it->id, "it") != 0)
         it++;
-    const int found = it->gathers;
-    assert_int_equal(it->batch, strstr(options, "size: 8") ? 8 : 1);
+    const int found = it->calls.gathers;
+    assert_int_equal(it->calls.batch, strstr(options, "size: 8") ? 8 : 1);
     mr_pipeline_destroy(&pipeline);
     return found;
 }

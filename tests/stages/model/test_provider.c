@@ -175,8 +175,8 @@ TEST(a_graph_has_one_entry_in_the_plan) {
         mr_pipeline *pipeline = opened(&params);
         mr_model_use_runtime(NULL);
         const mr_plan_vertex *network = planned(pipeline, "network");
-        assert_int_equal(network->entries, graph ? 1 : 16);
-        assert_int_equal(network->blocking, graph);
+        assert_int_equal(network->calls.entries, graph ? 1 : 16);
+        assert_int_equal(network->calls.blocking, graph);
         mr_pipeline_destroy(&pipeline);
     }
 }
