@@ -22,10 +22,30 @@ static int missing_folder(const char *path) {
     return length && stat(folder, &found) ? length : 0;
 }
 
+int mr_file_status(int error) {
+    switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+    case ELOOP:
+    case ENAMETOOLONG:
+        return MR_ERROR_NO_INPUT;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+        return MR_ERROR_PERMISSION;
+    case ENOMEM:
+    case EMFILE:
+    case ENFILE:
+        return MR_ERROR_MEMORY;
+    default:
+        return MR_ERROR_IO;
+    }
+}
+
 int mr_file_fail(const char *verb, const char *path) {
     const int error = errno, missing = error == ENOENT ? missing_folder(path) : 0;
     const char *hint = error == ENXIO ? " (a FIFO without a reader)" : "";
-    int status = error == EACCES || error == EPERM || error == EROFS ? MR_ERROR_PERMISSION : MR_ERROR_IO;
+    const int found = mr_file_status(error), status = found == MR_ERROR_NO_INPUT ? MR_ERROR_IO : found;
     if (missing)
         return mr_fail(status, "cannot %s %s: there is no folder %.*s", verb, path, missing, path);
     return mr_fail(status, "cannot %s %s: %s%s", verb, path, strerror(error), hint);
@@ -291,8 +311,7 @@ int mr_file_read(const char *what, const char *path, size_t most, size_t room, m
     mr_file_bytes made = {0};
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0)
-        return mr_fail(errno == EACCES || errno == EPERM ? MR_ERROR_PERMISSION : MR_ERROR_NO_INPUT,
-                       "cannot read %s %s: %s", what, path, strerror(errno));
+        return mr_fail(mr_file_status(errno), "cannot read %s %s: %s", what, path, strerror(errno));
     int status = judge(what, path, fd, most, &made.bytes);
     if (!status && !(made.data = mr_alloc(made.bytes + room + 1)))
         status = mr_fail(MR_ERROR_MEMORY, "no memory for %s %s", what, path);

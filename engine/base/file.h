@@ -47,6 +47,9 @@ typedef struct mr_file_bytes {
     size_t bytes;
 } mr_file_bytes;
 int mr_file_read(const char *what, const char *path, size_t most, size_t room, mr_file_bytes *to);
+/* The status of a failed system call's errno. MR_ERROR_MEMORY: the process has no memory or descriptors left, whatever
+ * the file is. */
+int mr_file_status(int error);
 /* mr_fail with errno in words: "cannot write to results.jsonl: No space left on device". */
 int mr_file_fail(const char *verb, const char *path);
 

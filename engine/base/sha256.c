@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/base/file.h"
 #include "millrace/status.h"
 
 enum { BITS = 256, PIECE = 16384 };
@@ -64,8 +65,7 @@ int mr_sha256_file(const char *path, char text[MR_SHA256_TEXT]) {
     struct stat facts;
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0)
-        return mr_fail(errno == EACCES ? MR_ERROR_PERMISSION : MR_ERROR_NO_INPUT, "cannot read %s: %s", path,
-                       strerror(errno));
+        return mr_fail(mr_file_status(errno), "cannot read %s: %s", path, strerror(errno));
     int status = fstat(file, &facts) || !S_ISREG(facts.st_mode) ? mr_fail(MR_ERROR_DATA, "%s is not a file", path)
                                                                 : mr_sha256_begin(&sum);
     if (!status)

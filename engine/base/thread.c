@@ -8,6 +8,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "engine/base/clock.h"
+
 enum { PATH_BYTES = 4096 };
 
 /* A new thread has the mask of the one that makes it. */
@@ -203,4 +205,10 @@ void mr_condition_init(pthread_cond_t *condition) {
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(condition, &attributes);
     pthread_condattr_destroy(&attributes);
+}
+
+struct timespec mr_condition_until(int64_t timeout_ns) {
+    int64_t now_ns = mr_clock_now_ns(mr_clock_real()), wait_ns = timeout_ns < 0 ? 0 : timeout_ns;
+    int64_t until = wait_ns < INT64_MAX - now_ns ? now_ns + wait_ns : INT64_MAX;
+    return (struct timespec){.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
 }

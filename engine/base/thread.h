@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <stdint.h>
+#include <time.h>
 
 /* Starts a thread of the engine like pthread_create, whose errors it returns. The thread has SIGPIPE and SIGXFSZ
  * blocked: if a write fails for a closed pipe or a file size limit it returns EPIPE or EFBIG, whatever the program's
@@ -35,5 +36,7 @@ uint64_t mr_process_peak_bytes(void);
 void mr_lock_init(pthread_mutex_t *lock);
 /* A condition whose timed waits are told times of the monotonic clock, which mr_clock_real gives. */
 void mr_condition_init(pthread_cond_t *condition);
+/* When a timed wait of that length for such a condition is over, which begins now; negative: at once. */
+struct timespec mr_condition_until(int64_t timeout_ns);
 
 #endif

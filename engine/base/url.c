@@ -201,14 +201,15 @@ static char *hide_in_word(char *word) {
     return word + strcspn(word, ends);
 }
 
+/* Passphrases come first: what their removal leaves may read as user and password. */
 void mr_url_hide(char *text) {
-    if (strchr(text, '@'))
-        for (char *word = text + strspn(text, between); *word; word += strspn(word, between))
-            word = hide_in_word(word);
     for (char *secret = text; (secret = strstr(secret, "passphrase="));) {
         secret += strlen("passphrase=");
         remove_part(secret, secret + strcspn(secret, "&# \t\r\n\"'<>"));
     }
+    if (strchr(text, '@'))
+        for (char *word = text + strspn(text, between); *word; word += strspn(word, between))
+            word = hide_in_word(word);
 }
 
 mr_url_doubt mr_url_doubt_of(const char *text) {

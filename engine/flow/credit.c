@@ -1,15 +1,15 @@
 #include "engine/flow/credit.h"
 
 #include "engine/base/memory.h"
-#include "engine/flow/graph.h"
 #include "engine/flow/instance/hooks.h"
 #include "engine/flow/link/link.h"
+#include "engine/flow/run/control.h"
 
 int mr_credit_create(mr_instance *instance) {
     const mr_plan_vertex *vertex = instance->vertex;
     if (!instance->ring.marks_gaps || instance->self.source != MR_SOURCE_NONE || vertex->source_count < 2)
         return MR_OK;
-    instance->intake.credit = mr_calloc(instance->graph->plan->source_count, sizeof *instance->intake.credit);
+    instance->intake.credit = mr_calloc(instance->run->plan->source_count, sizeof *instance->intake.credit);
     return instance->intake.credit ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for the graph");
 }
 
@@ -20,7 +20,7 @@ void mr_credit_destroy(mr_instance *instance) {
 
 /* Its frames go no further, so they need no room. */
 static bool drops_all(const mr_instance *instance) {
-    return atomic_load_explicit(&instance->graph->cancelled, memory_order_relaxed) ||
+    return mr_control_is_cancelled(instance->run) ||
            atomic_load_explicit(&instance->failed, memory_order_relaxed);
 }
 

@@ -1,63 +1,110 @@
 #include "engine/flow/graph.h"
 
-#include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "engine/base/log/repeats.h"
 #include "engine/base/memory.h"
-#include "engine/base/thread.h"
+#include "engine/flow/run/control.h"
+#include "engine/flow/run/deadline.h"
+#include "engine/flow/run/deliveries.h"
+#include "engine/flow/run/ending.h"
 #include "engine/flow/lifecycle.h"
-#include "engine/flow/link/link.h"
+#include "engine/flow/run/openings.h"
 #include "engine/flow/placement.h"
-#include "engine/flow/resume.h"
-#include "engine/flow/run.h"
-#include "engine/flow/seats.h"
-#include "engine/flow/start.h"
+#include "engine/flow/run/resume.h"
+#include "engine/flow/run/run_states.h"
+#include "engine/flow/run/source_counts.h"
+#include "engine/flow/run/sources.h"
+#include "engine/flow/step.h"
 #include "engine/flow/tracing.h"
-#include "engine/flow/turns.h"
+
+/* Words of other nodes: ids of stages, labels and reasons. */
+enum { MOST_NAMES = 65536, MOST_NAME_BYTES = 16 << 20 };
 
 /* ---- making and ending ----------------------------------------------------------------------------------------- */
 
-static int create_parts(mr_graph *graph) {
-    const mr_plan *plan = graph->plan;
-    graph->sources = mr_calloc(plan->source_count + 1, sizeof *graph->sources);
-    graph->subscriptions = mr_calloc(plan->vertex_count + 1, sizeof *graph->subscriptions);
-    graph->devices = mr_calloc(plan->device_count, sizeof(mr_device *));
-    if (!graph->sources || !graph->subscriptions || !graph->devices)
+/* Wakes all that may have to end. Before the start there are no threads to wake; the start checks the flags. */
+static void pass_stop_on(void *context) {
+    mr_graph *graph = context;
+    for (uint32_t s = 0; s < graph->run.plan->source_count; s++)
+        if (mr_wiring_source(graph->wiring, s) && graph->run.plan->vertices[s].type->external)
+            mr_source_end_pushes(graph->slots, s, NULL);
+    const bool started = atomic_load(&graph->started);
+    for (size_t i = 0; started && i < mr_wiring_count(graph->wiring); i++) {
+        mr_instance *instance = mr_wiring_at(graph->wiring, i);
+        if (!mr_opening_has_begun(&instance->opening))
+            continue;
+        mr_instance_tell_stop(instance);
+        mr_instance_wake_all(instance);
+    }
+    if (started)
+        mr_turns_look(graph->turns);
+    mr_sources_lock(graph->run.sources);
+    mr_sources_announce(graph->run.sources);
+    mr_sources_unlock(graph->run.sources);
+}
+
+static int create_run(mr_graph *graph, const mr_graph_params *params) {
+    mr_run *run = &graph->run;
+    const mr_plan *plan = run->plan;
+    run->devices = mr_calloc(plan->device_count, sizeof(mr_device *));
+    if (!run->devices)
         return mr_fail(MR_ERROR_MEMORY, "no memory for the graph");
-    int status = mr_executor_create(&graph->executor, plan->workers, graph->seed);
+    int status = mr_executor_create(&run->executor, plan->workers, run->seed);
     if (!status)
-        mr_executor_busy_poll(graph->executor, plan->busy_poll_ns);
+        mr_executor_busy_poll(run->executor, plan->busy_poll_ns);
     if (!status)
-        status = mr_store_create(&graph->store);
+        status = mr_store_create(&run->store);
     if (!status)
-        status = mr_ledger_create(&graph->ledger, plan->source_count);
+        status = mr_ledger_create(&run->ledger, plan->source_count);
+    if (!status && plan->cut_count)
+        status = mr_names_create(&run->names, MOST_NAMES, MOST_NAME_BYTES);
     if (!status)
-        status = mr_graph_wire(graph);
+        status = mr_control_create(&run->control, pass_stop_on, graph);
     if (!status)
-        status = mr_seats_create(graph);
+        status = mr_ending_create(&run->ending);
     if (!status)
-        status = mr_turns_create(&graph->turns, graph);
-    for (size_t i = 0; !status && i < plan->source_count; i++)
-        mr_task_init(&graph->sources[i].room, graph->executor, mr_graph_tell_room, graph);
-    graph->running = graph->instance_count;
+        status = mr_openings_create(&run->openings);
+    if (!status)
+        status = mr_sources_create(&run->sources, plan, params->quiet_sources);
+    if (!status)
+        status = mr_source_counts_create(&run->counts, plan->source_count);
+    if (!status)
+        status = mr_deliveries_create(&run->deliveries, plan);
+    if (!status)
+        status = mr_deadlines_create(run);
+    return status ? status : mr_run_state_create(run);
+}
+
+static int keep_path(const char *path, char **kept) {
+    return !path || (*kept = mr_strdup(path)) ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for a pipeline");
+}
+
+static int create_parts(mr_graph *graph, const mr_graph_params *params) {
+    int status = create_run(graph, params);
+    if (!status)
+        status = mr_wiring_create(&graph->wiring, &graph->run, mr_instance_run);
+    if (!status)
+        status = mr_turns_create(&graph->turns, &graph->run, graph->wiring);
+    if (!status)
+        status = mr_source_slots_create(&graph->slots, &graph->run, graph->wiring, graph->turns);
+    if (!status)
+        status = keep_path(params->trace, &graph->trace_path);
+    if (!status)
+        status = keep_path(params->resume, &graph->resume_path);
+    if (!status)
+        mr_ending_hold(graph->run.ending, mr_wiring_count(graph->wiring));
     return status;
 }
 
-int mr_graph_create(mr_graph **graph, const mr_plan *plan, uint64_t seed) {
+int mr_graph_create(mr_graph **graph, const mr_plan *plan, const mr_graph_params *params) {
     mr_graph *made = mr_calloc(1, sizeof *made);
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for the graph");
-    made->plan = plan;
-    made->seed = seed;
-    atomic_init(&made->tally_vertex, -1);
-    pthread_mutex_init(&made->report_lock, NULL);
-    pthread_mutex_init(&made->lock, NULL);
-    mr_condition_init(&made->changed);
-    int status = mr_run_state_create(made);
-    if (!status)
-        status = create_parts(made);
+    made->run.plan = plan;
+    made->run.seed = params->seed;
+    made->run.profiled = params->profiled;
+    int status = create_parts(made, params);
     if (status)
         mr_graph_destroy(&made);
     else
@@ -65,100 +112,81 @@ int mr_graph_create(mr_graph **graph, const mr_plan *plan, uint64_t seed) {
     return status;
 }
 
-/* Ends the tasks' threads, beside each other, before the state they use is destroyed. */
-static void end_tasks(mr_graph *graph) {
-    if (!graph->executor)
-        return;
-    mr_executor_stop(graph->executor);
-    for (size_t i = 0; i < graph->instance_count; i++)
-        for (size_t e = 0; e < graph->instances[i]->entry_count; e++)
-            mr_task_ask_thread_to_end(&graph->instances[i]->entries[e].task);
-    for (size_t i = 0; i < graph->instance_count; i++)
-        for (size_t e = 0; e < graph->instances[i]->entry_count; e++)
-            mr_task_fini(&graph->instances[i]->entries[e].task);
-    for (size_t i = 0; graph->sources && i < graph->plan->source_count; i++)
-        mr_task_fini(&graph->sources[i].room);
-    mr_turns_destroy(&graph->turns);
+static void destroy_devices(mr_run *run) {
+    for (size_t d = 0; run->devices && d < run->plan->device_count; d++)
+        mr_device_destroy(&run->devices[d]);
+    mr_free(run->devices);
 }
 
-static void destroy_sources(mr_graph *graph) {
-    for (size_t i = 0; graph->sources && i < graph->plan->source_count; i++) {
-        mr_free(graph->sources[i].message);
-        mr_tally_fini(&graph->sources[i].tally);
-    }
-    mr_free(graph->sources);
-}
-
-static void destroy_devices(mr_graph *graph) {
-    for (size_t d = 0; graph->devices && d < graph->plan->device_count; d++)
-        mr_device_destroy(&graph->devices[d]);
-    mr_free(graph->devices);
+/* In the order in which one uses the other. */
+static void destroy_run(mr_run *run) {
+    mr_run_state_destroy(run); /* sinks ask it as they close */
+    mr_deadlines_destroy(run);
+    mr_deliveries_destroy(&run->deliveries);
+    mr_source_counts_destroy(&run->counts);
+    mr_sources_destroy(&run->sources);
+    mr_openings_destroy(&run->openings);
+    mr_tracing_destroy(run);
+    destroy_devices(run);
+    mr_ledger_release(&run->ledger);
+    mr_store_release(&run->store);
+    mr_names_destroy(&run->names);
+    mr_ending_destroy(&run->ending);
+    mr_control_destroy(&run->control);
+    mr_executor_destroy(&run->executor);
 }
 
 void mr_graph_destroy(mr_graph **graph) {
     mr_graph *gone = *graph;
     if (!gone)
         return;
-    if (gone->started && mr_graph_wait(gone, 0) == MR_ERROR_AGAIN) {
-        mr_graph_stop(gone, true);
+    if (atomic_load(&gone->started) && mr_graph_wait(gone, 0) == MR_ERROR_AGAIN) {
+        mr_control_stop(&gone->run, true);
         mr_graph_wait(gone, -1);
     }
-    end_tasks(gone);
-    mr_tracing_end(gone);
-    mr_resume_destroy(&gone->resume);
-    mr_graph_unwire(gone);
-    mr_run_state_destroy(gone); /* sinks ask it as they close */
-    mr_seats_destroy(gone);
-    destroy_sources(gone);
-    mr_tracing_destroy(gone);
-    destroy_devices(gone);
+    /* The tasks' threads end before the state that they use is destroyed. */
+    if (gone->run.executor)
+        mr_executor_stop(gone->run.executor);
+    if (gone->wiring)
+        mr_wiring_end_tasks(gone->wiring);
+    mr_turns_destroy(&gone->turns);
+    mr_tracing_end(&gone->run);
+    mr_resume_destroy(&gone->run.resume);
+    mr_wiring_destroy(&gone->wiring);
+    mr_source_slots_destroy(&gone->slots);
     mr_free(gone->trace_path);
     mr_free(gone->resume_path);
-    mr_free(gone->subscriptions);
-    mr_ledger_release(&gone->ledger);
-    mr_store_release(&gone->store);
-    mr_names_destroy(&gone->names);
-    mr_executor_destroy(&gone->executor);
-    pthread_cond_destroy(&gone->changed);
-    pthread_mutex_destroy(&gone->lock);
-    pthread_mutex_destroy(&gone->report_lock);
+    destroy_run(&gone->run);
     mr_free(gone);
     *graph = NULL;
 }
 
 /* ---- the end --------------------------------------------------------------------------------------------------- */
 
-static bool has_subscriber(const mr_graph *graph) {
-    for (size_t v = 0; v < graph->plan->vertex_count; v++)
-        if (graph->subscriptions[v].function)
-            return true;
-    return false;
-}
-
 /* Every frame must be accounted for once all has ended; only a program that subscribes may still hold some. */
 static int balance_of(mr_graph *graph, uint32_t source, bool arrived) {
     mr_ledger_account count;
-    mr_ledger_read(graph->ledger, source, arrived, &count);
+    mr_ledger_read(graph->run.ledger, source, arrived, &count);
     mr_free(count.lines);
     uint64_t known = count.delivered + count.dropped + count.absorbed;
-    if (!count.unaccounted && (count.in == known || has_subscriber(graph)))
+    if (!count.unaccounted && (count.in == known || mr_deliveries_are_watched(&graph->run)))
         return MR_OK;
     char names[512];
     mr_identities_print(count.unsettled, count.unsettled_count, count.in - known, names, sizeof names);
     return mr_fail(MR_ERROR_INTERNAL,
                    "the ledger of %s does not balance: %llu frames in%s, %llu accounted for; missing: %s",
-                   graph->plan->vertices[source].id, (unsigned long long)count.in,
+                   graph->run.plan->vertices[source].id, (unsigned long long)count.in,
                    arrived ? " from other nodes" : "", (unsigned long long)known, names);
 }
 
 static int balance(mr_graph *graph) {
     int status = MR_OK;
-    for (uint32_t s = 0; !status && s < graph->plan->source_count; s++) {
+    for (uint32_t s = 0; !status && s < graph->run.plan->source_count; s++) {
         status = balance_of(graph, s, false);
         if (!status)
             status = balance_of(graph, s, true);
     }
-    uint64_t missing = graph->departed ? mr_departed_unaccounted(graph->departed) : 0;
+    uint64_t missing = mr_source_slots_unaccounted(graph->slots);
     if (!status && missing)
         status = mr_fail(MR_ERROR_INTERNAL, "the ledger does not balance: %llu frames of sources that were removed are "
                          "not accounted for", (unsigned long long)missing);
@@ -166,128 +194,63 @@ static int balance(mr_graph *graph) {
 }
 
 static int outcome(mr_graph *graph) {
+    mr_run *run = &graph->run;
     mr_log_settle();
-    pthread_mutex_lock(&graph->lock);
-    int status = graph->status;
-    char message[sizeof graph->message];
-    memcpy(message, graph->message, sizeof message);
-    pthread_mutex_unlock(&graph->lock);
-    int traced = mr_tracing_end(graph), saved = mr_resume_end(graph->resume);
-    int balanced = status ? mr_fail(status, "%s", message) : balance(graph);
+    int traced = mr_tracing_end(run), saved = mr_resume_end(run->resume);
+    int status = mr_ending_outcome(run->ending);
+    int balanced = status ? status : balance(graph);
     if (!balanced && traced)
-        return mr_tracing_end(graph);
-    return balanced || !saved ? balanced : mr_resume_end(graph->resume);
-}
-
-static bool has_ended(mr_graph *graph) {
-    pthread_mutex_lock(&graph->lock);
-    bool ended = graph->running == 0;
-    pthread_mutex_unlock(&graph->lock);
-    return ended;
+        return mr_tracing_end(run);
+    return balanced || !saved ? balanced : mr_resume_end(run->resume);
 }
 
 /* Deterministic: the caller's thread is the executor. */
 static int drive(mr_graph *graph, int64_t timeout_ns) {
-    int64_t until = timeout_ns < 0 ? INT64_MAX : mr_executor_now_ns(graph->executor) + timeout_ns;
-    bool more = mr_executor_drive(graph->executor, until);
-    if (has_ended(graph))
+    mr_executor *executor = graph->run.executor;
+    int64_t until = timeout_ns < 0 ? INT64_MAX : mr_executor_now_ns(executor) + timeout_ns;
+    bool more = mr_executor_drive(executor, until);
+    const size_t left = mr_ending_wait(graph->run.ending, 0);
+    if (!left)
         return outcome(graph);
     if (!more && timeout_ns < 0)
-        return mr_fail(MR_ERROR_INTERNAL, "deadlock: %zu stages wait for input",
-                       graph->running);
+        return mr_fail(MR_ERROR_INTERNAL, "deadlock: %zu stages wait for input", left);
     return MR_ERROR_AGAIN;
 }
 
 int mr_graph_wait(mr_graph *graph, int64_t timeout_ns) {
-    if (graph->seed)
+    if (graph->run.seed)
         return drive(graph, timeout_ns);
-    struct timespec until = mr_graph_deadline(timeout_ns);
-    pthread_mutex_lock(&graph->lock);
-    while (graph->running > 0) {
-        if (timeout_ns < 0)
-            pthread_cond_wait(&graph->changed, &graph->lock);
-        else if (pthread_cond_timedwait(&graph->changed, &graph->lock, &until))
-            break;
-    }
-    bool ended = graph->running == 0;
-    pthread_mutex_unlock(&graph->lock);
-    return ended ? outcome(graph) : MR_ERROR_AGAIN;
+    return mr_ending_wait(graph->run.ending, timeout_ns) ? MR_ERROR_AGAIN : outcome(graph);
 }
 
-/* ---- enabling devices ------------------------------------------------------------------------------------------ */
+/* ---- requests ---------------------------------------------------------------------------------------------------- */
 
 /* Under the lock, so that two devices that are disabled at once do not both leave a stage to the other. */
 int mr_graph_enable_device(mr_graph *graph, const mr_device *device, bool enabled) {
+    const mr_wiring *wiring = graph->wiring;
     const mr_instance *needs = NULL;
-    pthread_mutex_lock(&graph->lock);
-    for (size_t i = 0; i < graph->instance_count && !enabled && !needs; i++)
-        if (!mr_instance_can_spare(graph->instances[i], device))
-            needs = graph->instances[i];
-    for (size_t i = 0; i < graph->instance_count && !needs; i++)
-        mr_instance_enable(graph->instances[i], device, enabled);
-    pthread_mutex_unlock(&graph->lock);
-    atomic_fetch_add(&graph->news, 1);
+    mr_sources_lock(graph->run.sources);
+    for (size_t i = 0; i < mr_wiring_count(wiring) && !enabled && !needs; i++)
+        if (!mr_instance_can_spare(mr_wiring_at(wiring, i), device))
+            needs = mr_wiring_at(wiring, i);
+    for (size_t i = 0; i < mr_wiring_count(wiring) && !needs; i++)
+        mr_instance_enable(mr_wiring_at(wiring, i), device, enabled);
+    mr_sources_unlock(graph->run.sources);
+    mr_control_note_change(&graph->run);
     if (needs)
         return mr_fail(MR_ERROR_UNAVAILABLE, "%s cannot be disabled: %s (%s) has no other device to work on",
                        device->name, needs->self.id, needs->self.place);
     return MR_OK;
 }
 
+/* Under the lock, since sources may come and go. */
 int mr_graph_trigger(mr_graph *graph, const char *id) {
     size_t triggered = 0;
-    pthread_mutex_lock(&graph->lock);
-    for (size_t i = 0; i < graph->instance_count; i++)
-        triggered += mr_instance_trigger(graph->instances[i], id) ? 1 : 0;
-    pthread_mutex_unlock(&graph->lock);
+    mr_sources_lock(graph->run.sources);
+    for (size_t i = 0; i < mr_wiring_count(graph->wiring); i++)
+        triggered += mr_instance_trigger(mr_wiring_at(graph->wiring, i), id) ? 1 : 0;
+    mr_sources_unlock(graph->run.sources);
     if (triggered)
         return MR_OK;
     return mr_fail(MR_ERROR_USAGE, "\"%s\" is neither a stage that can be triggered nor a source of one", id);
-}
-
-/* ---- frames from the program ------------------------------------------------------------------------------------- */
-
-/* Of sources that come and go, the place may have another one by now. With the lock. */
-static bool takes_frames(const mr_graph *graph, uint32_t source, const char *id) {
-    const mr_source_state *state = &graph->sources[source];
-    return !graph->departed ||
-           (state->phase == MR_SOURCE_HERE && !state->pushed_end && graph->plan->vertices[source].id == id);
-}
-
-void mr_graph_end_pushes(mr_graph *graph, uint32_t source, const char *id) {
-    pthread_mutex_lock(&graph->lock);
-    /* Else the end would be that of the next source of the place. */
-    if (takes_frames(graph, source, id))
-        mr_graph_push_end(graph, source);
-    pthread_mutex_unlock(&graph->lock);
-}
-
-int mr_graph_push(mr_graph *graph, uint32_t source, const char *id, mr_frame *frame, int64_t timeout_ns) {
-    mr_source_state *state = &graph->sources[source];
-    mr_item item = {.kind = MR_ITEM_FRAME, .source = source, .frame = frame};
-    struct timespec until = mr_graph_deadline(timeout_ns);
-    for (;;) {
-        if (atomic_load(&graph->stopping))
-            return mr_fail(MR_ERROR_CANCELLED, "the pipeline is stopping");
-        item.entered_ns = mr_executor_now_ns(graph->executor);
-        pthread_mutex_lock(&graph->lock);
-        bool gone = !takes_frames(graph, source, id);
-        bool pushed = !gone && mr_link_push(mr_graph_external_inlet(graph, source), &item, &state->room);
-        /* The room task needs the graph's lock to signal, so it cannot do so before the wait begins. */
-        int timed_out = 0;
-        if (!pushed && !gone && timeout_ns != 0 && !graph->seed) {
-            if (timeout_ns < 0)
-                pthread_cond_wait(&graph->changed, &graph->lock);
-            else
-                timed_out = pthread_cond_timedwait(&graph->changed, &graph->lock, &until);
-        }
-        pthread_mutex_unlock(&graph->lock);
-        if (pushed)
-            return MR_OK;
-        if (gone)
-            return mr_fail(MR_ERROR_CANCELLED, "the source %s has ended, or was removed", id);
-        if (graph->seed && timeout_ns != 0 && mr_executor_drive(graph->executor, item.entered_ns))
-            continue;
-        if (timed_out || timeout_ns == 0 || graph->seed)
-            return mr_fail(MR_ERROR_AGAIN, "%s has no room", id);
-    }
 }

@@ -3,11 +3,11 @@
 
 #include "engine/flow/copy.h"
 #include "engine/flow/credit.h"
-#include "engine/flow/deadline.h"
-#include "engine/flow/graph.h"
+#include "engine/flow/run/deadline.h"
 #include "engine/flow/link/link.h"
 #include "engine/flow/placement.h"
-#include "engine/flow/resume.h"
+#include "engine/flow/run/control.h"
+#include "engine/flow/run/resume.h"
 #include "engine/flow/slots.h"
 
 /* ---- one port ---------------------------------------------------------------------------------------------------- */
@@ -24,19 +24,18 @@ int mr_input_await(const mr_slot *slot, const mr_frame *frame, mr_entry_task *en
     return 0;
 }
 
-bool mr_instance_is_settled(const mr_instance *instance, const mr_frame *frame) {
-    return !instance->intake.passes_settled && frame->receipt &&
-           frame->receipt->page < instance->graph->plan->source_count &&
-           mr_resume_settled(instance->graph->resume, &frame->receipt->frame);
+/* Whether an earlier run settled the frame, and it goes no further. */
+static bool leaves_out(const mr_instance *instance, const mr_frame *frame) {
+    return instance->run->resume && mr_resume_leaves_out(instance->run->resume, instance->vertex, frame);
 }
 
 /* The reason not to process a frame; NULL if there is none. */
-static const char *refusal(mr_instance *instance, const mr_frame *frame, const mr_task *task) {
-    if (atomic_load_explicit(&instance->graph->cancelled, memory_order_relaxed))
+static const char *refusal(mr_instance *instance, const mr_frame *frame) {
+    if (mr_control_is_cancelled(instance->run))
         return MR_REASON_STOPPED;
     if (atomic_load_explicit(&instance->failed, memory_order_relaxed))
         return "failed";
-    return instance->intake.sheds ? mr_deadline_refusal(instance, frame, task) : NULL;
+    return mr_shedder_sheds(&instance->shedder) ? mr_shedder_refusal(&instance->shedder, frame) : NULL;
 }
 
 /* Drops an input that is not to be processed, or cannot be. */
@@ -71,8 +70,8 @@ static void take_from_inbox(mr_instance *instance) {
 /* Moves the first frame of the inbox into the slot, or drops it. False: it is not ready; the entry will be woken. */
 static bool take_frame(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) {
     mr_item *item = &instance->intake.inbox[instance->intake.inbox_first];
-    const char *reason = refusal(instance, item->frame, &entry->task);
-    if (!reason && mr_instance_leaves_out(instance, item->frame)) {
+    const char *reason = refusal(instance, item->frame);
+    if (!reason && leaves_out(instance, item->frame)) {
         mr_instance_settle(instance, slot, item->frame, MR_NOTE_ABSORBED, instance->self.id, MR_REASON_DONE_BEFORE);
         mr_frame_unref(&item->frame);
         mr_credit_return(instance, item->source);
@@ -114,8 +113,8 @@ static void shed_gathered(mr_instance *instance, mr_slot *slot, const mr_task *t
  * them meanwhile. */
 static size_t most_frames(const mr_instance *instance, const mr_task *task) {
     const mr_plan_vertex *vertex = instance->vertex;
-    const bool gathers = vertex->gathers > 1 && mr_executor_is_busy(task->executor);
-    return (size_t)(gathers ? vertex->gathers : instance->self.batch);
+    const bool gathers = vertex->calls.gathers > 1 && mr_executor_is_busy(task->executor);
+    return (size_t)(gathers ? vertex->calls.gathers : instance->self.batch);
 }
 
 /* Before a join, gaps count as frames: the other ways to the join hold as many frames as the batches on the way there
@@ -131,7 +130,7 @@ static bool goes_alone(const mr_instance *instance, const mr_slot *slot, const m
     const mr_event *ready = item->frame->ready;
     if (!slot->frame_count)
         return false;
-    if (instance->vertex->gathers > 1)
+    if (instance->vertex->calls.gathers > 1)
         return ready && !mr_event_done(ready);
     return instance->vertex->copy && ready != slot->frames[0]->ready;
 }
@@ -144,11 +143,11 @@ static bool leaves(mr_instance *instance, mr_slot *slot, mr_task *task) {
     if (!mr_plan_waits_for_batch(instance->vertex) || is_full(instance, slot, (size_t)instance->self.batch) ||
         instance->intake.held_up || mr_link_ended(instance->intake.ports[0]))
         return true;
-    if (instance->vertex->batch_timeout_ns <= 0)
+    if (instance->vertex->calls.batch_timeout_ns <= 0)
         return false;
     int64_t now = mr_executor_now_ns(task->executor);
     if (instance->intake.batch_due_ns == INT64_MAX)
-        instance->intake.batch_due_ns = now + instance->vertex->batch_timeout_ns;
+        instance->intake.batch_due_ns = now + instance->vertex->calls.batch_timeout_ns;
     if (now >= instance->intake.batch_due_ns)
         return true;
     mr_task_wake_at(task, instance->intake.batch_due_ns);
@@ -162,7 +161,7 @@ static void add_mark(mr_slot *slot, const mr_item *mark) {
 
 bool mr_instance_gather(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) {
     const size_t most = most_frames(instance, &entry->task);
-    if (instance->intake.sheds && slot->frame_count)
+    if (mr_shedder_sheds(&instance->shedder) && slot->frame_count)
         shed_gathered(instance, slot, &entry->task);
     while (!is_full(instance, slot, most) && fill_inbox(entry, most - slot->frame_count)) {
         mr_item *item = &instance->intake.inbox[instance->intake.inbox_first];
@@ -304,16 +303,16 @@ static verdict take_match(mr_instance *instance, mr_slot *slot, size_t turn, con
     if (ready == 0)
         return WAITS;
     const char *stage = instance->self.id, *reason = NULL;
-    if (instance->intake.sheds)
-        reason = mr_deadline_refusal(instance, at->item[0].frame, &entry->task);
-    if (atomic_load_explicit(&instance->graph->cancelled, memory_order_relaxed)) {
+    if (mr_shedder_sheds(&instance->shedder))
+        reason = mr_shedder_refusal(&instance->shedder, at->item[0].frame);
+    if (mr_control_is_cancelled(instance->run)) {
         reason = MR_REASON_STOPPED;
     } else if (ready < 0) {
         stage = mr_event_stage(failed->ready)->id;
         reason = "device error";
     }
     mr_note note = MR_NOTE_DROPPED;
-    if (!reason && mr_instance_leaves_out(instance, at->item[0].frame)) {
+    if (!reason && leaves_out(instance, at->item[0].frame)) {
         note = MR_NOTE_ABSORBED;
         reason = MR_REASON_DONE_BEFORE;
     }

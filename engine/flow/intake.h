@@ -2,15 +2,8 @@
 #ifndef MILLRACE_FLOW_INTAKE_H
 #define MILLRACE_FLOW_INTAKE_H
 
-#include "engine/flow/graph.h"
 #include "engine/flow/instance/instance.h"
 
-/* mr_instance_leaves_out of a run that may continue another. */
-bool mr_instance_is_settled(const mr_instance *instance, const mr_frame *frame);
-/* Whether an earlier run settled the frame, and it goes no further. */
-static inline bool mr_instance_leaves_out(const mr_instance *instance, const mr_frame *frame) {
-    return instance->graph->resume && mr_instance_is_settled(instance, frame);
-}
 /* Collects the next call's inputs in `slot`. True if it is complete; else the entry will be woken. */
 bool mr_instance_gather(mr_instance *instance, mr_slot *slot, mr_entry_task *entry);
 /* The same for stages with several ports: one frame of each, matched by identity. */

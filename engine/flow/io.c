@@ -12,13 +12,15 @@
 #include "engine/base/memory.h"
 #include "engine/base/print.h"
 #include "engine/flow/copy.h"
-#include "engine/flow/graph.h"
 #include "engine/flow/lifecycle.h"
 #include "engine/flow/pools.h"
-#include "engine/flow/resume.h"
-#include "engine/flow/run.h"
+#include "engine/flow/run/control.h"
+#include "engine/flow/run/deliveries.h"
+#include "engine/flow/run/resume.h"
+#include "engine/flow/run/run_states.h"
+#include "engine/flow/run/source_counts.h"
+#include "engine/flow/run/sources.h"
 #include "engine/flow/slots.h"
-#include "millrace/audit.h"
 #include "millrace/log.h"
 
 /* ---- inputs ---------------------------------------------------------------------------------------------------- */
@@ -117,13 +119,13 @@ int mr_io_buffer(mr_io *io, size_t port, size_t bytes, mr_buffer **buffer) {
 }
 
 int mr_io_scratch(mr_io *io, size_t bytes, mr_buffer **buffer) {
-    if (!io->instance->vertex->scratch.bytes)
+    if (!io->instance->vertex->memory.scratch.bytes)
         return refuse(io, "takes working memory that the plan does not have", "set `scratch_bytes` in negotiate");
     return take(io, io->instance->vertex->output_count + MR_SCRATCH_POOL, bytes, buffer);
 }
 
 int mr_io_results(mr_io *io, size_t bytes, mr_buffer **buffer) {
-    if (!io->instance->vertex->results.bytes)
+    if (!io->instance->vertex->memory.results.bytes)
         return refuse(io, "takes memory for results that the plan does not have", "set `result_bytes` in negotiate");
     return take(io, io->instance->vertex->output_count + MR_RESULTS_POOL, bytes, buffer);
 }
@@ -133,7 +135,7 @@ int mr_io_staging(mr_io *io, size_t bytes, mr_buffer **buffer) {
 }
 
 int mr_io_pinned(mr_io *io, size_t bytes, mr_buffer **buffer) {
-    if (!io->instance->vertex->pinned.bytes)
+    if (!io->instance->vertex->memory.pinned.bytes)
         return refuse(io, "takes pinned memory that the plan does not have", "set `pinned_bytes` in negotiate");
     return mr_io_take_buffer(io, io->instance->vertex->output_count + MR_PINNED_POOL, bytes, buffer);
 }
@@ -154,9 +156,9 @@ static int try(mr_io *io, size_t which, size_t bytes, mr_buffer **buffer) {
 
 int mr_io_gather(mr_io *io, size_t bytes, mr_buffer **buffer, mr_buffer **block) {
     const mr_plan_vertex *vertex = io->instance->vertex;
-    bool uploads = vertex->block.count;
+    bool uploads = vertex->memory.block.count;
     *buffer = *block = NULL;
-    if (!vertex->batches.count || bytes > vertex->batches.bytes)
+    if (!vertex->memory.batches.count || bytes > vertex->memory.batches.bytes)
         return MR_OK;
     int status = try(io, MR_BATCHES_POOL, bytes, buffer);
     if (!status && *buffer && uploads)
@@ -167,7 +169,7 @@ int mr_io_gather(mr_io *io, size_t bytes, mr_buffer **buffer, mr_buffer **block)
 }
 
 int mr_io_bounce(mr_io *io, const mr_frame *frame, mr_device *device, size_t bytes, mr_buffer **buffer) {
-    bool needed = device && io->instance->vertex->pinned.count && mr_copy_is_external(frame, device);
+    bool needed = device && io->instance->vertex->memory.pinned.count && mr_copy_is_external(frame, device);
     *buffer = NULL;
     return needed ? take(io, io->instance->vertex->output_count + MR_PINNED_POOL, bytes, buffer) : MR_OK;
 }
@@ -176,7 +178,7 @@ int mr_io_bounce(mr_io *io, const mr_frame *frame, mr_device *device, size_t byt
 
 int mr_io_derive(mr_io *io, const mr_frame *from, mr_frame **frame) {
     mr_frame *made = NULL;
-    int status = mr_store_frame(io->instance->graph->store, &made);
+    int status = mr_store_frame(io->instance->run->store, &made);
     if (status)
         return status;
     made->identity = from->identity;
@@ -227,19 +229,19 @@ int mr_io_acquire(mr_io *io, size_t port, const mr_format *format, const mr_fram
 int mr_io_originate(mr_io *io, const mr_identity *identity, mr_frame **frame) {
     mr_instance *instance = io->instance;
     mr_frame *made = NULL;
-    int status = mr_store_frame(instance->graph->store, &made);
+    int status = mr_store_frame(instance->run->store, &made);
     if (!status) {
         made->identity = *identity;
         made->identity.source = instance->self.source;
-        made->identity.epoch = mr_graph_epoch(instance->graph, instance->self.source, identity->epoch);
-        status = mr_ledger_open(instance->graph->ledger, &made->identity, &made->receipt);
+        made->identity.epoch = mr_source_epoch(instance->run->counts, instance->self.source, identity->epoch);
+        status = mr_ledger_open(instance->run->ledger, &made->identity, &made->receipt);
     }
     if (status) {
         mr_frame_unref(&made);
         return status;
     }
     /* A source that waits within its call, as for a camera, has the frame long after the call began. */
-    made->born_ns = instance->vertex->blocking ? mr_io_now_ns(io) : io->now_ns;
+    made->born_ns = instance->vertex->calls.blocking ? mr_io_now_ns(io) : io->now_ns;
     mr_io_set_due(io, made, made->born_ns);
     made->format.payload = MR_PAYLOAD_RESULTS;
     *frame = made;
@@ -247,14 +249,14 @@ int mr_io_originate(mr_io *io, const mr_identity *identity, mr_frame **frame) {
 }
 
 void mr_io_set_due(mr_io *io, mr_frame *frame, int64_t due_ns) {
-    int64_t deadline_ns = io->instance->vertex->deadline_ns;
+    int64_t deadline_ns = io->instance->vertex->offer.deadline_ns;
     frame->deadline_ns = deadline_ns ? due_ns + deadline_ns : 0;
 }
 
 int mr_io_add_result(mr_io *io, mr_frame *frame, const mr_result_kind *kind, size_t capacity,
                      mr_result **result) {
     mr_result *made = NULL;
-    int status = mr_store_result(io->instance->graph->store, kind, capacity, &made);
+    int status = mr_store_result(io->instance->run->store, kind, capacity, &made);
     if (status)
         return status;
     /* Work that writes it may be under way when the call fails and its frame is released. */
@@ -331,9 +333,9 @@ static void note_original(mr_instance *instance, mr_frame *frame) {
     if (frame->format.payload == MR_PAYLOAD_PICTURE && !frame->geometry.width)
         frame->geometry = mr_geometry_of(&frame->format);
     if (frame->media && frame->media->frames)
-        mr_graph_expect_frames(instance->graph, frame->identity.source, frame->media->frames);
+        mr_source_expect_frames(instance->run->counts, frame->identity.source, frame->media->frames);
     if (instance->vertex->role == MR_ROLE_SOURCE && frame->flags & MR_FRAME_SEAM)
-        mr_graph_count_seam(instance->graph, frame->identity.source);
+        mr_source_count_seam(instance->run->counts, frame->identity.source);
 }
 
 /* Of a frame that passes through, nothing is read: it may have left the cache. */
@@ -453,7 +455,7 @@ void mr_io_wake_at(mr_io *io, int64_t time_ns) {
 }
 
 void mr_io_fail_source(mr_io *io, uint32_t source, int status) {
-    mr_graph_fail_source(io->instance->graph, source, status, mr_message());
+    mr_source_fail(io->instance->run, source, status, mr_message());
 }
 
 /* ---- the stage itself ------------------------------------------------------------------------------------------ */
@@ -462,68 +464,70 @@ static const mr_instance *instance_of(const mr_stage *self) {
     return self->flow;
 }
 
+static const mr_run *run_of(const mr_stage *self) {
+    return instance_of(self)->run;
+}
+
 bool mr_stage_cancelled(const mr_stage *self) {
-    mr_graph *graph = instance_of(self)->graph;
-    if (atomic_load_explicit(&graph->cancelled, memory_order_relaxed))
+    if (mr_control_is_cancelled(run_of(self)))
         return true;
-    return !self->type->inputs && (atomic_load_explicit(&graph->stopping, memory_order_relaxed) ||
-                                   mr_instance_leaves(instance_of(self)));
+    return !self->type->inputs && (mr_control_is_stopping(run_of(self)) || mr_instance_leaves(instance_of(self)));
 }
 
 bool mr_stage_gives_up(const mr_stage *self) {
-    mr_graph *graph = instance_of(self)->graph;
+    const mr_run *run = run_of(self);
     if (mr_stage_cancelled(self))
         return true;
-    int64_t asked_ns = atomic_load(&graph->stop_ns);
+    int64_t asked_ns = mr_control_stop_ns(run);
     /* Short enough for a run of several nodes, which are asked one after the other, to end in time. */
-    if (!asked_ns || mr_clock_now_ns(mr_clock_real()) - asked_ns < graph->plan->grace_ns / 10 * 3)
+    if (!asked_ns || mr_clock_now_ns(mr_clock_real()) - asked_ns < run->plan->grace_ns / 10 * 3)
         return false;
     mr_stage_warn(self, "is still waiting after the run was asked to end: frames in flight are dropped");
-    mr_graph_stop(graph, true);
+    mr_control_stop(run, true);
     return true;
 }
 
 bool mr_stage_reliable(const mr_stage *self) {
     const mr_instance *instance = instance_of(self);
-    return mr_plan_is_reliable(instance->graph->plan, (int)(instance->vertex - instance->graph->plan->vertices));
+    return mr_plan_is_reliable(instance->run->plan, (int)(instance->vertex - instance->run->plan->vertices));
 }
 
 double mr_stage_shrink(const mr_stage *self, const mr_format *picture) {
     const mr_instance *instance = instance_of(self);
-    const mr_plan *plan = instance->graph->plan;
+    const mr_plan *plan = instance->run->plan;
     return mr_plan_shrink(plan, (int)(instance->vertex - plan->vertices), picture);
 }
 
 void mr_stage_miss_frames(const mr_stage *self, uint64_t frames) {
     const mr_instance *instance = instance_of(self);
-    mr_graph_miss_frames(instance->graph, instance->self.source, frames);
+    mr_source_miss_frames(instance->run->counts, instance->self.source, frames);
 }
 
 bool mr_stage_checkpoints(const mr_stage *self) {
-    return instance_of(self)->graph->resume != NULL;
+    return run_of(self)->resume != NULL;
 }
 
 bool mr_stage_continues(const mr_stage *self) {
-    return mr_resume_continues(instance_of(self)->graph->resume);
+    return mr_resume_continues(run_of(self)->resume);
 }
 
 mr_run_state mr_stage_run_state(const mr_stage *self) {
     const mr_instance *instance = instance_of(self);
-    return mr_run_state_of(instance->graph, (int)(instance->vertex - instance->graph->plan->vertices));
+    return mr_run_state_of(instance->run, (int)(instance->vertex - instance->run->plan->vertices));
 }
 
 bool mr_stage_settled(const mr_stage *self, const mr_identity *frame) {
-    return mr_resume_settled(instance_of(self)->graph->resume, frame);
+    return mr_resume_settled(run_of(self)->resume, frame);
 }
 
 bool mr_stage_comes_again(const mr_stage *self, const mr_identity *frame) {
-    const mr_graph *graph = instance_of(self)->graph;
+    const mr_plan *plan = run_of(self)->plan;
     return mr_stage_continues(self) && !mr_stage_settled(self, frame) &&
-           mr_plan_is_here(graph->plan, &graph->plan->vertices[frame->source]);
+           mr_plan_is_here(plan, &plan->vertices[frame->source]);
 }
 
 uint32_t mr_stage_resume_epoch(const mr_stage *self, uint32_t source) {
-    return mr_resume_epoch(instance_of(self)->graph->resume, source);
+    return mr_resume_epoch(run_of(self)->resume, source);
 }
 
 static uint32_t tenths_since_2026(void) {
@@ -536,12 +540,12 @@ static uint32_t tenths_since_2026(void) {
 
 uint32_t mr_stage_first_epoch(const mr_stage *self) {
     const char *given = getenv("MILLRACE_EPOCH");
-    bool alone = !given && instance_of(self)->graph->plan->node_count > 0;
+    bool alone = !given && run_of(self)->plan->node_count > 0;
     return alone || mr_stage_continues(self) ? tenths_since_2026() : given ? (uint32_t)strtoul(given, NULL, 10) : 0;
 }
 
 uint32_t mr_stage_find_source(const mr_stage *self, const char *id) {
-    const mr_plan *plan = instance_of(self)->graph->plan;
+    const mr_plan *plan = run_of(self)->plan;
     for (uint32_t s = 0; s < plan->source_count; s++)
         if (strcmp(plan->vertices[s].id, id) == 0)
             return s;
@@ -549,59 +553,30 @@ uint32_t mr_stage_find_source(const mr_stage *self, const char *id) {
 }
 
 const char *mr_stage_source_id(const mr_stage *self, uint32_t source) {
-    return instance_of(self)->graph->plan->vertices[source].id;
+    return run_of(self)->plan->vertices[source].id;
 }
 
 const char *mr_stage_source_at(const mr_stage *self, uint32_t source) {
-    mr_graph *graph = instance_of(self)->graph;
-    if (source >= graph->plan->source_count)
+    const mr_run *run = run_of(self);
+    if (source >= run->plan->source_count)
         return NULL;
-    pthread_mutex_lock(&graph->lock);
-    const char *id = graph->plan->vertices[source].id;
-    pthread_mutex_unlock(&graph->lock);
+    mr_sources_lock(run->sources);
+    const char *id = run->plan->vertices[source].id;
+    mr_sources_unlock(run->sources);
     return id ? id : "";
 }
 
 uint64_t mr_stage_reopenings(const mr_stage *self) {
-    return atomic_load_explicit(&instance_of(self)->graph->reopenings, memory_order_relaxed);
+    return mr_control_reopenings(run_of(self));
 }
 
 const char *mr_stage_pipeline(const mr_stage *self) {
-    return instance_of(self)->graph->plan->name;
-}
-
-const char *mr_link_state_name(mr_link_state phase) {
-    static const char *const names[] = {
-        [MR_LINK_UNREPORTED] = "", [MR_LINK_CONNECTING] = "connecting", [MR_LINK_LIVE] = "live",
-        [MR_LINK_STALLED] = "stalled", [MR_LINK_AWAY] = "away", [MR_LINK_FAILED] = "failed",
-        [MR_LINK_ENDED] = "ended"};
-    return names[phase];
-}
-
-/* The audit log has the changes that matter, and not each try while a source is away. */
-static bool is_news(mr_source_state *state, mr_link_state phase, uint64_t *left_out) {
-    return phase != MR_LINK_CONNECTING &&
-           mr_audit_may_state(&state->audited, mr_clock_now_ns(mr_clock_real()), (int)phase, phase >= MR_LINK_FAILED,
-                              left_out);
+    return run_of(self)->plan->name;
 }
 
 void mr_stage_report(const mr_stage *self, const mr_source_report *report) {
-    mr_graph *graph = instance_of(self)->graph;
-    if (self->source == MR_SOURCE_NONE)
-        return;
-    pthread_mutex_lock(&graph->report_lock);
-    uint64_t left_out = 0;
-    bool news = is_news(&graph->sources[self->source], report->phase, &left_out);
-    bool changed = graph->sources[self->source].report.phase != report->phase;
-    graph->sources[self->source].report = *report;
-    pthread_mutex_unlock(&graph->report_lock);
-    if (changed)
-        atomic_fetch_add(&graph->news, 1);
-    if (news)
-        mr_audit("source", mr_audit_text("pipeline", graph->plan->name), mr_audit_text("source", self->source_id),
-                 mr_audit_text("state", mr_link_state_name(report->phase)),
-                 mr_audit_text("why", *report->why ? report->why : NULL), mr_audit_number("tries", report->tries),
-                 mr_audit_number("connections", report->connections), mr_audit_number("left_out", left_out));
+    if (self->source != MR_SOURCE_NONE)
+        mr_source_report_state(run_of(self), self->source, report);
 }
 
 static void __attribute__((format(printf, 3, 0))) say(mr_log_level level, const mr_stage *self, const char *format,
@@ -631,8 +606,5 @@ void mr_stage_info(const mr_stage *self, const char *format, ...) {
 
 void mr_stage_deliver(const mr_stage *self, const mr_frame *frame) {
     const mr_instance *instance = instance_of(self);
-    mr_graph *graph = instance->graph;
-    const mr_subscription *subscription = &graph->subscriptions[instance->vertex - graph->plan->vertices];
-    if (subscription->function)
-        subscription->function(subscription->context, mr_stage_source_id(self, frame->identity.source), frame);
+    mr_deliveries_show(instance->run, instance->vertex, frame);
 }

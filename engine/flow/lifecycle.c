@@ -5,11 +5,12 @@
 
 #include "engine/base/memory.h"
 #include "engine/flow/credit.h"
-#include "engine/flow/graph.h"
 #include "engine/flow/link/link.h"
 #include "engine/flow/pools.h"
 #include "engine/flow/slots.h"
-#include "engine/flow/tracing.h"
+#include "engine/flow/run/control.h"
+#include "engine/flow/run/openings.h"
+#include "engine/flow/run/sources.h"
 
 static size_t power_of_two(size_t least) {
     size_t power = 1;
@@ -20,11 +21,11 @@ static size_t power_of_two(size_t least) {
 
 static int create_slots(mr_instance *instance) {
     const mr_plan_vertex *vertex = instance->vertex;
-    instance->ring.in_flight = (size_t)vertex->in_flight;
+    instance->ring.in_flight = (size_t)vertex->calls.in_flight;
     /* Slots that are done before earlier ones may wait for them in the ring; a copy takes the frames of a batch one by
      * one. */
-    size_t several = vertex->device_count > 1 ? vertex->device_count : 0;
-    size_t done = MR_PLAN_REORDERED * several * (vertex->copy ? (size_t)vertex->turn : 1);
+    size_t several = vertex->devices.count > 1 ? vertex->devices.count : 0;
+    size_t done = MR_PLAN_REORDERED * several * (vertex->copy ? (size_t)vertex->devices.turn : 1);
     instance->ring.slot_count = power_of_two(instance->ring.in_flight + done);
     instance->ring.slots = mr_calloc(instance->ring.slot_count, sizeof *instance->ring.slots);
     const size_t room = mr_instance_room(instance);
@@ -45,7 +46,7 @@ static int create_parts(mr_instance *instance) {
     const mr_plan_vertex *vertex = instance->vertex;
     instance->placement.states = mr_calloc(mr_plan_parts(vertex), sizeof *instance->placement.states);
     instance->placement.state_count = instance->placement.states ? mr_plan_parts(vertex) : 0;
-    instance->placement.working = vertex->device_count;
+    instance->placement.working = vertex->devices.count;
     for (size_t i = 0; i < instance->placement.state_count; i++) {
         mr_instance_state *state = &instance->placement.states[i];
         state->self = instance->self;
@@ -63,7 +64,7 @@ static int create_entry(mr_instance *instance, mr_entry_task *entry, void (*run)
     bool joins = instance->intake.port_count > 1 && instance->self.source == MR_SOURCE_NONE;
     entry->instance = instance;
     entry->wait_count = (joins ? vertex->source_count : 1) + 1;
-    mr_task_init(&entry->task, instance->graph->executor, run, entry);
+    mr_task_init(&entry->task, instance->run->executor, run, entry);
     entry->io = (mr_io){.instance = instance, .entry = entry};
     entry->waits = mr_calloc(entry->wait_count, sizeof *entry->waits);
     entry->pool_waits = mr_calloc(mr_instance_pools(instance) + 1, sizeof *entry->pool_waits);
@@ -74,17 +75,15 @@ static int create_entry(mr_instance *instance, mr_entry_task *entry, void (*run)
 
 static int create_entries(mr_instance *instance, void (*run)(void *entry)) {
     const mr_plan_vertex *vertex = instance->vertex;
-    instance->entry_count = vertex->entries > 1 ? (size_t)vertex->entries : 1;
+    instance->entry_count = vertex->calls.entries > 1 ? (size_t)vertex->calls.entries : 1;
     instance->shared = instance->entry_count > 1;
     instance->intake.burst = instance->shared ? 1 : MR_BURST;
     instance->entries = mr_calloc(instance->entry_count, sizeof *instance->entries);
     instance->intake.ports = mr_calloc(instance->intake.port_count + 1, sizeof(mr_link *));
     if (!instance->entries || !instance->intake.ports)
         return MR_ERROR_MEMORY;
-    size_t sources = instance->self.source == MR_SOURCE_NONE ? vertex->source_count : 1;
-    instance->intake.skipping = mr_calloc(sources + 1, sizeof *instance->intake.skipping);
     instance->intake.away_reported = mr_calloc(vertex->source_count + 1, sizeof *instance->intake.away_reported);
-    if (!instance->intake.skipping || !instance->intake.away_reported)
+    if (!instance->intake.away_reported)
         return MR_ERROR_MEMORY;
     int status = MR_OK;
     for (size_t i = 0; i < instance->entry_count && !status; i++)
@@ -92,16 +91,16 @@ static int create_entries(mr_instance *instance, void (*run)(void *entry)) {
     return status;
 }
 
-int mr_instance_create(mr_instance **instance, mr_graph *graph, const mr_plan_vertex *vertex, uint32_t source,
-                       void (*run)(void *entry)) {
+int mr_instance_create(mr_instance **instance, const mr_run *run, const mr_plan_vertex *vertex, uint32_t source,
+                       void (*run_entry)(void *entry)) {
     mr_instance *made = mr_calloc(1, sizeof *made);
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for stage %s", vertex->id);
     pthread_mutex_init(&made->lock, NULL);
     pthread_mutex_init(&made->abandoned.lock, NULL);
-    made->graph = graph;
+    made->run = run;
     made->vertex = vertex;
-    made->opening.waits = source != MR_SOURCE_NONE && graph->plan->vertices[source].waits;
+    mr_opening_init(&made->opening, source != MR_SOURCE_NONE && run->plan->vertices[source].offer.waits);
     made->intake.port_count = vertex->role == MR_ROLE_SOURCE ? vertex->type->external : vertex->input_count;
     made->intake.batch_due_ns = INT64_MAX;
     made->intake.ends_left = source == MR_SOURCE_NONE ? vertex->source_count : 1;
@@ -114,17 +113,18 @@ int mr_instance_create(mr_instance **instance, mr_graph *graph, const mr_plan_ve
         .inputs = vertex->inputs,
         .outputs = vertex->formats,
         .source = source,
-        .source_id = source == MR_SOURCE_NONE ? NULL : graph->plan->vertices[source].id,
-        .entries = vertex->entries > 1 ? vertex->entries : 1,
-        .threads = vertex->threads,
-        .batch = vertex->batch > 1 ? vertex->batch : 1,
-        .output_buffers = vertex->output_buffers,
-        .output_least = vertex->least_buffers - vertex->retained,
+        .source_id = source == MR_SOURCE_NONE ? NULL : run->plan->vertices[source].id,
+        .entries = vertex->calls.entries > 1 ? vertex->calls.entries : 1,
+        .threads = vertex->calls.threads,
+        .batch = vertex->calls.batch > 1 ? vertex->calls.batch : 1,
+        .output_buffers = vertex->needs.output_buffers,
+        .output_least = vertex->needs.least_buffers - vertex->needs.retained,
         .output_largest = vertex->output_count ? (size_t)vertex->pools[0].bytes : 0,
         .output_most_bytes = vertex->output_count ? vertex->pools[0].most : 0,
         .flow = made,
     };
-    if (create_parts(made) || create_entries(made, run) || create_slots(made)) {
+    if (mr_shedder_init(&made->shedder, run, vertex, source) || create_parts(made) ||
+        create_entries(made, run_entry) || create_slots(made)) {
         mr_instance_destroy(&made);
         return mr_fail(MR_ERROR_MEMORY, "no memory for stage %s", vertex->id);
     }
@@ -149,16 +149,16 @@ static const mr_plan_vertex *follower_of(const mr_plan *plan, const mr_plan_vert
  * one of them. Copies have streams of their own, so that they run beside computing. */
 static bool hands_on(const mr_plan *plan, const mr_plan_vertex *vertex) {
     const mr_plan_vertex *follower = follower_of(plan, vertex);
-    if (!follower || vertex->copy || follower->copy || vertex->entry != MR_ENTRY_STATELESS)
+    if (!follower || vertex->copy || follower->copy || vertex->calls.entry != MR_ENTRY_STATELESS)
         return false;
     bool one = mr_plan_parts(vertex) == 1 && mr_plan_parts(follower) == 1;
-    return one && vertex->devices[0] == follower->devices[0] && follower->input_count == 1 &&
-           follower->batch <= vertex->batch;
+    return one && vertex->devices.at[0] == follower->devices.at[0] && follower->input_count == 1 &&
+           follower->calls.batch <= vertex->calls.batch;
 }
 
 void mr_instance_set_devices(mr_instance *instance) {
     const mr_plan_vertex *vertex = instance->vertex;
-    mr_device **devices = instance->graph->devices;
+    mr_device **devices = instance->run->devices;
     for (size_t i = 0; i < instance->placement.state_count; i++) {
         mr_stage *self = &instance->placement.states[i].self;
         self->device = devices[mr_plan_part(vertex, i)];
@@ -175,7 +175,7 @@ void mr_instance_set_devices(mr_instance *instance) {
     instance->self.device = instance->placement.states[0].self.device;
     /* A stage behind that leaves a source's frames where they are (credit.h) would leave their work undone. */
     const bool all_are_taken = !instance->ring.marks_gaps || vertex->source_count < 2;
-    instance->ring.hands_on = all_are_taken && hands_on(instance->graph->plan, vertex);
+    instance->ring.hands_on = all_are_taken && hands_on(instance->run->plan, vertex);
 }
 
 static int open_part(mr_instance *instance, size_t number) {
@@ -207,25 +207,25 @@ int mr_instance_open(mr_instance *instance) {
 
 bool mr_instance_leaves(const mr_instance *instance) {
     return instance->vertex->role == MR_ROLE_SOURCE &&
-           atomic_load(&instance->graph->sources[instance->self.source].leaving);
+           mr_source_is_to_leave(instance->run, instance->self.source);
 }
 
 void mr_instance_tell_stop(mr_instance *instance) {
-    if (!instance->self.type->stop || !atomic_load(&instance->opening.ready))
+    if (!instance->self.type->stop || !mr_opening_is_ready(&instance->opening))
         return;
-    if (instance->opening.waits)
+    if (mr_opening_waits(&instance->opening))
         pthread_mutex_lock(&instance->lock);
     for (size_t i = 0; i < instance->placement.state_count; i++)
         if (instance->placement.states[i].opened)
             instance->self.type->stop(&instance->placement.states[i].self);
-    if (instance->opening.waits)
+    if (mr_opening_waits(&instance->opening))
         pthread_mutex_unlock(&instance->lock);
 }
 
 bool mr_instance_trigger(mr_instance *instance, const char *id) {
     const mr_stage *self = &instance->self;
     bool triggered = false;
-    if (!self->type->trigger || !atomic_load(&instance->opening.ready))
+    if (!self->type->trigger || !mr_opening_is_ready(&instance->opening))
         return false;
     pthread_mutex_lock(&instance->lock);
     bool meant = strcmp(self->id, id) == 0 || (self->source_id && strcmp(self->source_id, id) == 0);
@@ -239,8 +239,8 @@ bool mr_instance_trigger(mr_instance *instance, const char *id) {
 /* A stop sets its flag and then looks for ready instances; here the order is reversed, so that at least one of both
  * stops the stage type. */
 void mr_instance_set_ready(mr_instance *instance) {
-    atomic_store(&instance->opening.ready, true);
-    if (atomic_load(&instance->graph->stopping) || mr_instance_leaves(instance))
+    mr_opening_set_ready(&instance->opening);
+    if (mr_control_is_stopping(instance->run) || mr_instance_leaves(instance))
         mr_instance_tell_stop(instance);
 }
 
@@ -333,8 +333,7 @@ void mr_instance_put_away(mr_instance *instance) {
 
 /* Keeps wakes that come late from having an effect, and waits for runs that have begun. */
 static bool keep_out(mr_instance *instance) {
-    atomic_store(&instance->opening.begun, false);
-    atomic_store(&instance->opening.ready, false);
+    mr_opening_withdraw(&instance->opening);
     for (size_t i = 0; i < instance->entry_count; i++)
         mr_task_end_thread(&instance->entries[i].task);
     for (size_t i = 0; i < instance->entry_count; i++)
@@ -357,9 +356,8 @@ static void reset_intake(mr_instance *instance) {
     mr_intake *intake = &instance->intake;
     intake->inbox_first = intake->inbox_count = 0;
     intake->batch_due_ns = INT64_MAX;
-    intake->held_up = intake->ended = intake->skipping[0] = false;
+    intake->held_up = intake->ended = false;
     memset(intake->away_reported, 0, instance->vertex->source_count * sizeof *intake->away_reported);
-    intake->untried = 0;
 }
 
 static void reset_ring(mr_slot_ring *ring) {
@@ -389,6 +387,7 @@ bool mr_instance_vacate(mr_instance *instance) {
         if (instance->placement.states[i].self.state)
             memset(instance->placement.states[i].self.state, 0, instance->self.type->state_bytes);
     reset_intake(instance);
+    mr_shedder_renew(&instance->shedder);
     reset_ring(&instance->ring);
     pthread_mutex_unlock(&instance->lock);
     mr_instance_finish(instance);
@@ -396,12 +395,12 @@ bool mr_instance_vacate(mr_instance *instance) {
         release_pools(&instance->placement.states[i], mr_instance_pools(instance));
     atomic_store(&instance->failed, false);
     atomic_store(&instance->complained, false);
-    instance->opening.left = false;
+    mr_opening_take_left(&instance->opening);
     return true;
 }
 
 void mr_instance_rename(mr_instance *instance) {
-    const mr_plan *plan = instance->graph->plan;
+    const mr_plan *plan = instance->run->plan;
     mr_stage *const own = &instance->self;
     own->source_id = plan->vertices[own->source].id;
     own->id = instance->vertex->id;
@@ -436,8 +435,6 @@ static void destroy_entry(mr_instance *instance, mr_entry_task *entry) {
     mr_free(entry->pool_waits);
     mr_free(entry->streams);
     mr_free(entry->staging);
-    if (entry->traced)
-        mr_free(entry->traced->arrows);
     mr_free(entry->traced);
 }
 
@@ -453,7 +450,7 @@ void mr_instance_destroy(mr_instance **instance) {
         destroy_entry(gone, &gone->entries[i]);
     destroy_parts(gone);
     mr_free(gone->entries);
-    mr_free(gone->intake.skipping);
+    mr_shedder_fini(&gone->shedder);
     mr_free(gone->intake.away_reported);
     mr_free(gone->placement.followers);
     pthread_mutex_destroy(&gone->lock);
@@ -481,4 +478,35 @@ void mr_instance_wake(void *context) {
 void mr_instance_wake_all(mr_instance *instance) {
     for (size_t i = 0; i < instance->entry_count; i++)
         mr_task_wake(&instance->entries[i].task);
+}
+
+/* ---- stages of opening ------------------------------------------------------------------------------------------- */
+
+int mr_instance_give_thread(mr_instance *instance) {
+    return mr_task_detach(&instance->entries[0].task, instance->self.id);
+}
+
+void mr_instance_let_open_itself(mr_instance *instance) {
+    mr_opening_let_open_itself(&instance->opening);
+    mr_openings_expect(instance->run->openings);
+}
+
+void mr_instance_fail(mr_instance *instance) {
+    atomic_store(&instance->failed, true);
+}
+
+void mr_instance_leave_shut(mr_instance *instance) {
+    for (size_t e = 0; e < instance->entry_count; e++)
+        mr_task_return(&instance->entries[e].task);
+    mr_instance_fail(instance);
+    mr_opening_set_ready(&instance->opening);
+}
+
+bool mr_instance_is_open(const mr_instance *instance) {
+    return instance->placement.states[0].opened;
+}
+
+int mr_instance_sync(mr_instance *instance) {
+    mr_stage *self = &instance->placement.states[0].self;
+    return self->type->sync ? self->type->sync(self) : MR_OK;
 }

@@ -4,9 +4,9 @@
 
 #include "engine/flow/instance/instance.h"
 
-/* `run` is the task of its entries (step.h). MR_ERROR_MEMORY. */
-int mr_instance_create(mr_instance **instance, mr_graph *graph, const mr_plan_vertex *vertex, uint32_t source,
-                       void (*run)(void *entry));
+/* `run_entry` is the task of its entries (step.h). MR_ERROR_MEMORY. */
+int mr_instance_create(mr_instance **instance, const mr_run *run, const mr_plan_vertex *vertex, uint32_t source,
+                       void (*run_entry)(void *entry));
 /* Waits for its devices' work and closes their streams. Must be called for all instances before the first is destroyed:
  * a device may still report to one that another's work is done. */
 void mr_instance_finish(mr_instance *instance);
@@ -35,6 +35,16 @@ void mr_instance_put_away(mr_instance *instance);
 bool mr_instance_vacate(mr_instance *instance);
 /* What the plan says of its source, which has changed, while it is vacant. */
 void mr_instance_rename(mr_instance *instance);
+/* Before the start: gives its first entry a thread (MR_ERROR_MEMORY), which is also to open it. */
+int mr_instance_give_thread(mr_instance *instance);
+void mr_instance_let_open_itself(mr_instance *instance);
+/* From now on it drops its inputs. Any thread. */
+void mr_instance_fail(mr_instance *instance);
+/* It will not be opened, and only passes the ends of its sources on. */
+void mr_instance_leave_shut(mr_instance *instance);
+bool mr_instance_is_open(const mr_instance *instance);
+/* Brings a sink's output to the disk (mr_stage_type.sync). */
+int mr_instance_sync(mr_instance *instance);
 /* Wakes an entry: something has changed. Any thread. */
 void mr_instance_wake(void *instance);
 /* Wakes all entries, also those in an unfinished call. */

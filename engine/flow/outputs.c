@@ -6,14 +6,15 @@
 #include "engine/data/pool.h"
 #include "engine/data/store.h"
 #include "engine/flow/credit.h"
-#include "engine/flow/graph.h"
 #include "engine/flow/instance/instance.h"
 #include "engine/flow/link/link.h"
 #include "engine/flow/placement.h"
-#include "engine/flow/run.h"
+#include "engine/flow/run/deliveries.h"
+#include "engine/flow/run/ending.h"
+#include "engine/flow/run/ends.h"
+#include "engine/flow/run/sources.h"
 #include "engine/flow/slots.h"
 #include "engine/flow/tracing.h"
-#include "engine/flow/turns.h"
 
 /* ---- memory that a device may still use ------------------------------------------------------------------------ */
 
@@ -213,7 +214,7 @@ static void end_here(mr_instance *instance, mr_slot_output *output, int64_t now_
     mr_frame *frame = output->item.frame;
     if (instance->self.type->outputs && instance->self.type->outputs[output->port].optional) {
         mr_receipt_note(frame->receipt, MR_NOTE_DELIVERED, NULL, NULL);
-        mr_graph_deliver(instance->graph, instance, frame, now_ns);
+        mr_deliver(instance->run, instance->vertex, frame, now_ns);
     } else {
         mr_receipt_note(frame->receipt, MR_NOTE_ABSORBED, instance->self.id, "not taken");
     }
@@ -249,8 +250,9 @@ static void count_ends(mr_instance *instance, const mr_slot *slot) {
             continue;
         const bool leaves = slot->marks[i].leaves;
         instance->intake.ends_left -= !leaves;
-        instance->opening.left |= leaves && instance->self.source != MR_SOURCE_NONE;
-        mr_turns_note(instance->graph->turns, slot->marks[i].source, leaves);
+        if (leaves && instance->self.source != MR_SOURCE_NONE)
+            mr_opening_note_left(&instance->opening);
+        mr_ends_note(instance->run->ends, slot->marks[i].source, leaves);
     }
 }
 
@@ -299,6 +301,14 @@ static bool release(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) 
     return true;
 }
 
+static void report_end(const mr_instance *instance) {
+    if (instance->vertex->role == MR_ROLE_SOURCE)
+        mr_source_end(instance->run, instance->self.source);
+    if (mr_opening_waits(&instance->opening))
+        mr_ends_note(instance->run->ends, instance->self.source, false);
+    mr_ending_release(instance->run->ending);
+}
+
 /* Calls of one device are done in order; one device does not wait for another. */
 static void free_held(mr_instance *instance, mr_entry_task *entry) {
     bool done = true;
@@ -307,13 +317,11 @@ static void free_held(mr_instance *instance, mr_entry_task *entry) {
         done = release(instance, mr_instance_slot(instance, n), entry);
         instance->ring.freed += done && n == instance->ring.freed;
     }
-    if (instance->opening.left && instance->ring.freed == instance->ring.claimed) {
-        instance->opening.left = false;
-        mr_turns_note(instance->graph->turns, instance->self.source, true);
-    }
+    if (instance->ring.freed == instance->ring.claimed && mr_opening_take_left(&instance->opening))
+        mr_ends_note(instance->run->ends, instance->self.source, true);
     if (instance->intake.ends_left == 0 && instance->ring.freed == instance->ring.claimed && !instance->ring.reported) {
         instance->ring.reported = true;
-        mr_graph_instance_ended(instance->graph, instance);
+        report_end(instance);
     }
 }
 

@@ -56,7 +56,8 @@ static uint64_t backlog(mr_instance *instance, size_t number) {
 
 static bool has_room(const mr_instance *instance, uint64_t frames) {
     uint64_t calls = (instance->ring.in_flight + instance->placement.working - 1) / instance->placement.working;
-    uint64_t here = calls * (uint64_t)instance->self.batch, behind = KEEPS_BUSY * (uint64_t)instance->vertex->turn;
+    uint64_t here = calls * (uint64_t)instance->self.batch,
+             behind = KEEPS_BUSY * (uint64_t)instance->vertex->devices.turn;
     return frames < (here > behind ? here : behind);
 }
 
@@ -146,7 +147,7 @@ size_t mr_instance_device_now(mr_instance *instance, size_t number) {
 }
 
 static uint64_t turn_now(const mr_instance *instance) {
-    return instance->placement.spread / (uint64_t)instance->vertex->turn + 1;
+    return instance->placement.spread / (uint64_t)instance->vertex->devices.turn + 1;
 }
 
 size_t mr_instance_choose_device(mr_instance *instance, const mr_frame *frame) {

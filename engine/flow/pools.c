@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "engine/data/pool.h"
-#include "engine/flow/graph.h"
+#include "engine/flow/run/control.h"
 #include "engine/text/value.h"
 
 enum { VALUE_TEXT = 32 };
@@ -35,8 +35,8 @@ static const mr_view_pool *planned(const mr_instance *instance, size_t which) {
     const mr_plan_vertex *vertex = instance->vertex;
     if (which < vertex->output_count)
         return &vertex->pools[which];
-    const mr_view_pool *const others[] = {&vertex->scratch, &vertex->staging,  &vertex->pinned,
-                                          &vertex->results, &vertex->batches, &vertex->block};
+    const mr_view_pool *const others[] = {&vertex->memory.scratch, &vertex->memory.staging,  &vertex->memory.pinned,
+                                          &vertex->memory.results, &vertex->memory.batches, &vertex->memory.block};
     return others[which - vertex->output_count];
 }
 
@@ -46,7 +46,7 @@ static int create_pool(const mr_instance *instance, const mr_instance_state *sta
     bool output = which < instance->vertex->output_count;
     int count = output ? instance->self.output_buffers : plan->count ? plan->count : (int)instance->ring.in_flight;
     mr_device *device =
-        plan->memory == MR_MEMORY_DEVICE ? state->self.device : instance->graph->devices[plan->device];
+        plan->memory == MR_MEMORY_DEVICE ? state->self.device : instance->run->devices[plan->device];
     /* The processors, in reserve for a device, have the host's memory. */
     bool plain = device->type->kind == MR_DEVICE_CPU && plan->memory != MR_MEMORY_SHARED;
     mr_memory memory = plain ? MR_MEMORY_HOST : plan->memory;
@@ -87,7 +87,7 @@ uint64_t mr_instance_in_use(mr_instance *instance, const mr_instance_state *stat
 
 /* Buffers may be kept for ever by their holders: a run that is stopped at once does not wait for them. */
 int mr_io_park(mr_io *io, mr_pool *pool, int count, size_t place) {
-    if (atomic_load(&io->instance->graph->cancelled))
+    if (mr_control_is_cancelled(io->instance->run))
         return mr_fail(MR_ERROR_CANCELLED, "the run is stopped");
     mr_pool_notify(pool, count, &io->entry->pool_waits[place], mr_task_waker, &io->entry->task);
     return MR_ERROR_AGAIN;
@@ -120,7 +120,7 @@ int mr_io_try_buffer(mr_io *io, size_t which, size_t bytes, mr_buffer **buffer) 
 static bool is_ahead(const mr_instance *instance, size_t number, size_t which) {
     const mr_plan_vertex *vertex = instance->vertex;
     const mr_view_pool *plan = planned(instance, which);
-    bool own = which < vertex->output_count && vertex->outputs[which].own_pool && vertex->devices[0] == 0;
+    bool own = which < vertex->output_count && vertex->outputs[which].own_pool && vertex->devices.at[0] == 0;
     if (!plan->ahead || own)
         return false;
     /* Host memory is one for all devices; the processors, in reserve, have no memory of their own. */
@@ -128,10 +128,10 @@ static bool is_ahead(const mr_instance *instance, size_t number, size_t which) {
 }
 
 static int tell_missing(const mr_instance *instance, size_t number, const mr_view_pool *plan, int made, int status) {
-    const mr_graph *graph = instance->graph;
+    const mr_run *run = instance->run;
     const bool there = plan->memory == MR_MEMORY_DEVICE;
-    const mr_device *device = there ? instance->placement.states[number].self.device : graph->devices[plan->device];
-    const char *lower = graph->plan->devices[there ? mr_plan_part(instance->vertex, number) : 0].lower;
+    const mr_device *device = there ? instance->placement.states[number].self.device : run->devices[plan->device];
+    const char *lower = run->plan->devices[there ? mr_plan_part(instance->vertex, number) : 0].lower;
     char each[VALUE_TEXT], missing[VALUE_TEXT];
     if (status != MR_ERROR_MEMORY)
         return status;

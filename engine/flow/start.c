@@ -8,21 +8,15 @@
  * (turns.h). Deterministic: the caller's thread opens all, and in between all tasks that can run do. */
 #include "engine/flow/start.h"
 
-#include <stdio.h>
-#include <string.h>
-
-#include "engine/base/clock.h"
 #include "engine/base/memory.h"
-#include "engine/base/thread.h"
 #include "engine/device/open/open.h"
-#include "engine/flow/graph.h"
+#include "engine/flow/run/control.h"
+#include "engine/flow/run/ending.h"
 #include "engine/flow/instance/hooks.h"
-#include "engine/flow/instance/instance.h"
 #include "engine/flow/lifecycle.h"
-#include "engine/flow/resume.h"
-#include "engine/flow/run.h"
+#include "engine/flow/run/openings.h"
+#include "engine/flow/run/resume.h"
 #include "engine/flow/tracing.h"
-#include "engine/flow/turns.h"
 
 /* In the order of opening. */
 typedef enum turn { AT_ONCE, IN_ORDER, LATE_SOURCES, SINKS } turn;
@@ -35,8 +29,8 @@ static void find_late_sources(const mr_plan *plan, bool *late) {
     for (size_t v = 0; v < plan->vertex_count; v++) {
         const mr_plan_vertex *vertex = &plan->vertices[v];
         if (vertex->role == MR_ROLE_SOURCE)
-            late[vertex->source] |= vertex->paced;
-        for (size_t i = 0; i < vertex->source_count && vertex->policy != MR_POLICY_BLOCK; i++)
+            late[vertex->source] |= vertex->offer.paced;
+        for (size_t i = 0; i < vertex->source_count && vertex->handling.policy != MR_POLICY_BLOCK; i++)
             late[vertex->sources[i]] = true;
     }
 }
@@ -46,7 +40,7 @@ static turn turn_of(const mr_instance *instance, const bool *late) {
         return SINKS;
     if (instance->vertex->role == MR_ROLE_SOURCE && late[instance->self.source])
         return LATE_SOURCES;
-    return instance->opening.opens_itself ? AT_ONCE : IN_ORDER;
+    return mr_opening_opens_itself(&instance->opening) ? AT_ONCE : IN_ORDER;
 }
 
 /* ---- devices and threads --------------------------------------------------------------------------------------- */
@@ -61,88 +55,80 @@ static const mr_plan_vertex *first_on(const mr_plan *plan, int device) {
 }
 
 static int open_device(mr_graph *graph, int d) {
-    const char *name = graph->plan->devices[d].name;
-    int status = mr_device_open(&graph->devices[d], name, graph->seed, graph->seed != 0);
+    mr_run *run = &graph->run;
+    const char *name = run->plan->devices[d].name;
+    int status = mr_device_open(&run->devices[d], name, run->seed, run->seed != 0);
     if (status) {
-        const mr_plan_vertex *vertex = first_on(graph->plan, d);
+        const mr_plan_vertex *vertex = first_on(run->plan, d);
         return mr_fail(status, "%s: %s: %s", vertex->place, vertex->id, mr_message());
     }
-    graph->devices[d]->trace = graph->trace;
-    graph->devices[d]->trace_context = graph->trace_context;
-    graph->reads_checked |= graph->devices[d]->type->host_reads != NULL;
-    if (graph->devices[d]->type->kind != MR_DEVICE_CPU)
-        mr_store_pin(graph->store, graph->devices[d]);
-    bool simulated = graph->seed && graph->devices[d]->type->kind == MR_DEVICE_SIM;
-    return simulated ? mr_executor_add_device(graph->executor, graph->devices[d]) : MR_OK;
+    mr_device *device = run->devices[d];
+    device->trace = graph->trace;
+    device->trace_context = graph->trace_context;
+    run->reads_checked |= device->type->host_reads != NULL;
+    if (device->type->kind != MR_DEVICE_CPU)
+        mr_store_pin(run->store, device);
+    bool simulated = run->seed && device->type->kind == MR_DEVICE_SIM;
+    return simulated ? mr_executor_add_device(run->executor, device) : MR_OK;
 }
 
 static int open_devices(mr_graph *graph) {
+    const mr_plan *plan = graph->run.plan;
     int status = MR_OK;
-    for (int d = 0; !status && d < (int)graph->plan->device_count; d++)
-        if (graph->plan->devices[d].used)
+    for (int d = 0; !status && d < (int)plan->device_count; d++)
+        if (plan->devices[d].used)
             status = open_device(graph, d);
-    for (size_t i = 0; !status && i < graph->instance_count; i++)
-        mr_instance_set_devices(graph->instances[i]);
+    for (size_t i = 0; !status && i < mr_wiring_count(graph->wiring); i++)
+        mr_instance_set_devices(mr_wiring_at(graph->wiring, i));
     return status;
 }
 
 /* Nothing runs yet: no instance has been started. */
 static int start_threads(mr_graph *graph, const bool *late) {
-    for (size_t i = 0; !graph->seed && i < graph->instance_count; i++) {
-        mr_instance *instance = graph->instances[i];
-        if (!instance->vertex->blocking || instance->opening.waits)
+    int status = MR_OK;
+    for (size_t i = 0; !status && !graph->run.seed && i < mr_wiring_count(graph->wiring); i++) {
+        mr_instance *instance = mr_wiring_at(graph->wiring, i);
+        if (!instance->vertex->calls.blocking || mr_opening_waits(&instance->opening))
             continue;
-        instance->opening.opens_itself = turn_of(instance, late) == IN_ORDER && !mr_instance_delivers(instance);
-        graph->opening += instance->opening.opens_itself;
-        int status = mr_task_detach(&instance->entries[0].task, instance->self.id);
-        if (status)
-            return status;
+        if (turn_of(instance, late) == IN_ORDER && !mr_instance_delivers(instance))
+            mr_instance_let_open_itself(instance);
+        status = mr_instance_give_thread(instance);
     }
-    return mr_executor_start(graph->executor);
+    return status ? status : mr_executor_start(graph->run.executor);
 }
 
 /* ---- opening --------------------------------------------------------------------------------------------------- */
 
-static int failure(mr_graph *graph) {
-    pthread_mutex_lock(&graph->lock);
-    int status = graph->open_status;
-    pthread_mutex_unlock(&graph->lock);
-    return status;
-}
-
-/* Waits until all threads have opened their instances. */
-static int await_openings(mr_graph *graph) {
-    pthread_mutex_lock(&graph->lock);
-    while (graph->opening)
-        pthread_cond_wait(&graph->changed, &graph->lock);
-    int status = graph->open_status;
-    pthread_mutex_unlock(&graph->lock);
+static int open_one(mr_graph *graph, mr_instance *instance, turn now) {
+    int status = mr_instance_open(instance);
+    if (status)
+        mr_openings_fail(graph->run.openings, status, "%s: %s: %s", instance->self.place, instance->self.id,
+                         mr_message());
+    status = mr_openings_status(graph->run.openings, false);
+    if (!status && now == IN_ORDER && !mr_instance_delivers(instance))
+        mr_instance_start(instance);
+    if (!status && graph->run.seed)
+        mr_executor_drive(graph->run.executor, mr_executor_now_ns(graph->run.executor));
     return status;
 }
 
 static int open_those(mr_graph *graph, turn now, const bool *late) {
-    int status = failure(graph);
-    for (size_t i = 0; !status && i < graph->instance_count; i++) {
-        mr_instance *instance = graph->instances[i];
-        if (instance->opening.waits || turn_of(instance, late) != now)
-            continue;
-        mr_graph_instance_opened(graph, instance, mr_instance_open(instance));
-        status = failure(graph);
-        if (!status && now == IN_ORDER && !mr_instance_delivers(instance))
-            mr_instance_start(instance);
-        if (!status && graph->seed)
-            mr_executor_drive(graph->executor, mr_executor_now_ns(graph->executor));
+    int status = mr_openings_status(graph->run.openings, false);
+    for (size_t i = 0; !status && i < mr_wiring_count(graph->wiring); i++) {
+        mr_instance *instance = mr_wiring_at(graph->wiring, i);
+        if (!mr_opening_waits(&instance->opening) && turn_of(instance, late) == now)
+            status = open_one(graph, instance, now);
     }
     return status;
 }
 
 static int open_all(mr_graph *graph, const bool *late) {
-    for (size_t i = 0; i < graph->instance_count; i++)
-        if (graph->instances[i]->opening.opens_itself)
-            mr_instance_wake(graph->instances[i]);
+    for (size_t i = 0; i < mr_wiring_count(graph->wiring); i++)
+        if (mr_opening_opens_itself(&mr_wiring_at(graph->wiring, i)->opening))
+            mr_instance_wake(mr_wiring_at(graph->wiring, i));
     int status = open_those(graph, IN_ORDER, late);
     if (!status)
-        status = await_openings(graph);
+        status = mr_openings_status(graph->run.openings, true);
     if (!status)
         status = open_those(graph, LATE_SOURCES, late);
     return status ? status : open_those(graph, SINKS, late);
@@ -150,104 +136,99 @@ static int open_all(mr_graph *graph, const bool *late) {
 
 /* Lets the instances go that had to wait for all the others. */
 static void let_all_go(mr_graph *graph) {
-    for (size_t i = 0; i < graph->instance_count; i++)
-        if (!graph->instances[i]->opening.waits &&
-            !atomic_load_explicit(&graph->instances[i]->opening.ready, memory_order_relaxed))
-            mr_instance_start(graph->instances[i]);
+    for (size_t i = 0; i < mr_wiring_count(graph->wiring); i++) {
+        mr_instance *instance = mr_wiring_at(graph->wiring, i);
+        if (!mr_opening_waits(&instance->opening) && !mr_opening_is_ready(&instance->opening))
+            mr_instance_start(instance);
+    }
 }
 
 /* ---- giving up ------------------------------------------------------------------------------------------------- */
 
 /* Calls never_opened for the ends of cuts that were not opened: nothing else ends their sources. */
 static void end_unopened(mr_graph *graph) {
-    for (size_t i = 0; i < graph->instance_count; i++) {
-        const mr_stage_hooks *hooks = graph->instances[i]->self.type->hooks;
-        if (hooks && hooks->never_opened && !graph->instances[i]->placement.states[0].opened)
-            hooks->never_opened(graph->instances[i]);
+    for (size_t i = 0; i < mr_wiring_count(graph->wiring); i++) {
+        mr_instance *instance = mr_wiring_at(graph->wiring, i);
+        const mr_stage_hooks *hooks = instance->self.type->hooks;
+        if (hooks && hooks->never_opened && !mr_instance_is_open(instance))
+            hooks->never_opened(instance);
     }
 }
 
 /* Ends a run that could not be opened: open instances are stopped at once, and the others only drop their inputs. */
 static int give_up(mr_graph *graph) {
-    mr_graph_stop(graph, true);
-    int status = await_openings(graph);
-    pthread_mutex_lock(&graph->lock);
-    graph->status = status;
-    memcpy(graph->message, graph->open_message, sizeof graph->message);
-    pthread_mutex_unlock(&graph->lock);
-    for (size_t i = 0; i < graph->instance_count; i++)
-        if (!graph->instances[i]->opening.waits &&
-            !atomic_load_explicit(&graph->instances[i]->opening.ready, memory_order_acquire))
-            atomic_store(&graph->instances[i]->failed, true);
+    mr_run *run = &graph->run;
+    mr_control_stop(run, true);
+    int status = mr_openings_status(run->openings, true);
+    mr_ending_replace_failure(run->ending, status, mr_message());
+    for (size_t i = 0; i < mr_wiring_count(graph->wiring); i++) {
+        mr_instance *instance = mr_wiring_at(graph->wiring, i);
+        if (!mr_opening_waits(&instance->opening) && !mr_opening_is_ready(&instance->opening))
+            mr_instance_fail(instance);
+    }
     end_unopened(graph);
     let_all_go(graph);
     mr_graph_wait(graph, -1);
-    return mr_fail(status, "%s", graph->open_message);
+    return mr_openings_status(run->openings, true);
 }
 
 /* Nothing has run, so nothing has to end. */
 static int never_begin(mr_graph *graph, int status) {
-    atomic_store(&graph->stopping, true);
-    pthread_mutex_lock(&graph->lock);
-    graph->running = 0;
-    graph->status = status;
-    snprintf(graph->message, sizeof graph->message, "%s", mr_message());
-    pthread_cond_broadcast(&graph->changed);
-    pthread_mutex_unlock(&graph->lock);
+    mr_control_note_stop(&graph->run);
+    mr_ending_give_up(graph->run.ending, status, mr_message());
     return status;
 }
 
 /* ---- the start ------------------------------------------------------------------------------------------------- */
 
-static void note_start(mr_graph *graph) {
-    pthread_mutex_lock(&graph->lock);
-    graph->started_ns = mr_clock_now_ns(mr_clock_real());
-    graph->started_cpu_s = mr_process_cpu_s();
-    pthread_mutex_unlock(&graph->lock);
+static int sync_sinks(void *context) {
+    const mr_graph *graph = context;
+    int status = MR_OK;
+    for (size_t i = 0; !status && i < mr_wiring_count(graph->wiring); i++)
+        status = mr_instance_sync(mr_wiring_at(graph->wiring, i));
+    return status;
 }
 
 /* Sinks have begun or continued their files, and nothing is delivered yet. */
 static int begin_checkpoints(mr_graph *graph) {
-    int status = mr_resume_begin(graph->resume);
-    pthread_mutex_lock(&graph->lock);
-    if (status && !graph->open_status) {
-        graph->open_status = status;
-        snprintf(graph->open_message, sizeof graph->open_message, "%s", mr_message());
-    }
-    pthread_mutex_unlock(&graph->lock);
+    int status = mr_resume_begin(graph->run.resume, sync_sinks, graph);
+    if (status)
+        mr_openings_fail(graph->run.openings, status, "%s", mr_message());
     return status;
 }
 
 static int start(mr_graph *graph, const bool *late) {
-    int status = mr_tracing_begin(graph);
+    mr_run *run = &graph->run;
+    int status = graph->trace_path ? mr_tracing_begin(run, graph->wiring, graph->trace_path) : MR_OK;
     if (!status)
         status = open_devices(graph);
     if (!status)
-        status = mr_tracing_watch_devices(graph);
+        status = mr_tracing_watch_devices(run);
     if (!status)
         status = start_threads(graph, late);
     if (status)
         return never_begin(graph, status);
-    pthread_mutex_lock(&graph->lock);
-    graph->started = true;
-    pthread_mutex_unlock(&graph->lock);
+    mr_source_slots_open(graph->slots);
+    atomic_store(&graph->started, true);
     if (open_all(graph, late) || begin_checkpoints(graph))
         return give_up(graph);
-    pthread_mutex_lock(&graph->lock);
-    graph->started_allocations = mr_allocation_count();
-    pthread_mutex_unlock(&graph->lock);
+    mr_ending_note_open(run->ending);
     let_all_go(graph);
     mr_turns_look(graph->turns);
     return MR_OK;
 }
 
 int mr_graph_start(mr_graph *graph) {
-    note_start(graph);
-    bool *late = mr_calloc(graph->plan->source_count + 1, sizeof *late);
+    const mr_plan *plan = graph->run.plan;
+    int status = graph->resume_path ? mr_resume_create(&graph->run.resume, &graph->run, graph->resume_path) : MR_OK;
+    if (status)
+        return status;
+    mr_ending_note_start(graph->run.ending);
+    bool *late = mr_calloc(plan->source_count + 1, sizeof *late);
     if (!late)
-        return never_begin(graph, mr_fail(MR_ERROR_MEMORY, "no memory to start %s", graph->plan->name));
-    find_late_sources(graph->plan, late);
-    int status = start(graph, late);
+        return never_begin(graph, mr_fail(MR_ERROR_MEMORY, "no memory to start %s", plan->name));
+    find_late_sources(plan, late);
+    status = start(graph, late);
     mr_free(late);
     return status;
 }

@@ -4,16 +4,18 @@
 #include <string.h>
 
 #include "engine/base/thread.h"
-#include "engine/flow/deadline.h"
-#include "engine/flow/graph.h"
+#include "engine/flow/run/control.h"
+#include "engine/flow/run/deliveries.h"
+#include "engine/flow/run/openings.h"
+#include "engine/flow/run/source_counts.h"
+#include "engine/flow/run/sources.h"
 #include "engine/flow/instance/hooks.h"
 #include "engine/flow/instance/instance.h"
 #include "engine/flow/intake.h"
 #include "engine/flow/lifecycle.h"
 #include "engine/flow/outputs.h"
 #include "engine/flow/placement.h"
-#include "engine/flow/resume.h"
-#include "engine/flow/run.h"
+#include "engine/flow/run/resume.h"
 #include "engine/flow/slots.h"
 #include "engine/flow/tracing.h"
 #include "millrace/log.h"
@@ -60,7 +62,7 @@ static mr_slot *claim(mr_instance *instance, mr_entry_task *entry) {
     if (!gather(instance, slot, entry))
         return NULL;
     slot->state = MR_SLOT_RUNNING;
-    if (instance->intake.sheds)
+    if (mr_shedder_sheds(&instance->shedder))
         slot->begun_ns = mr_executor_now_ns(executor);
     if (slot->frame_count == 0)
         slot->device_number = mr_instance_device_now(instance, 0);
@@ -81,10 +83,9 @@ static void complain(mr_instance *instance, int status) {
 }
 
 int mr_io_refuse(mr_io *io, int status) {
-    mr_graph *graph = io->instance->graph;
     complain(io->instance, status);
-    mr_graph_fail(graph, status, mr_message());
-    mr_graph_stop(graph, true);
+    mr_control_fail(io->instance->run, status, mr_message());
+    mr_control_stop(io->instance->run, true);
     return mr_fail(MR_ERROR_CANCELLED, "the run cannot go on here");
 }
 
@@ -99,19 +100,19 @@ static void settle_all(mr_instance *instance, mr_slot *slot, mr_note note, const
 /* A call has failed: the source ends, a sink takes no more, any other stage drops these inputs. */
 static void fail_call(mr_instance *instance, mr_slot *slot, int status) {
     const mr_stage_type *type = instance->self.type;
-    if (status == MR_ERROR_CANCELLED && atomic_load(&instance->graph->cancelled)) {
+    if (status == MR_ERROR_CANCELLED && mr_control_is_cancelled(instance->run)) {
         settle_all(instance, slot, MR_NOTE_DROPPED, MR_REASON_STOPPED);
         return;
     }
     if (!type->inputs) {
-        mr_graph_fail_source(instance->graph, instance->self.source, status, mr_message());
+        mr_source_fail(instance->run, instance->self.source, status, mr_message());
         instance->intake.ended = true;
         return;
     }
     complain(instance, status);
-    if (!type->outputs || instance->vertex->on_error == MR_ON_ERROR_FAIL) {
+    if (!type->outputs || instance->vertex->handling.on_error == MR_ON_ERROR_FAIL) {
         atomic_store(&instance->failed, !type->outputs);
-        mr_graph_fail(instance->graph, status, mr_message());
+        mr_control_fail(instance->run, status, mr_message());
     }
     if (status == MR_ERROR_DEVICE)
         mr_instance_device_failed(instance, slot);
@@ -122,7 +123,7 @@ static void deliver_all(mr_instance *instance, mr_slot *slot, int64_t now_ns) {
     for (size_t i = 0; i < slot->frame_count; i++)
         if (!slot->settled[i]) {
             mr_receipt_note(slot->frames[i]->receipt, MR_NOTE_DELIVERED, NULL, NULL);
-            mr_graph_deliver(instance->graph, instance, slot->frames[i], now_ns);
+            mr_deliver(instance->run, instance->vertex, slot->frames[i], now_ns);
             slot->settled[i] = true;
         }
 }
@@ -147,11 +148,11 @@ static int call_external(mr_instance *instance, mr_io *io) {
     mr_frame *frame = mr_io_input(io);
     frame->identity = (mr_identity){
         .source = instance->self.source,
-        .epoch = mr_graph_epoch(instance->graph, instance->self.source, instance->intake.first_epoch),
+        .epoch = mr_source_epoch(instance->run->counts, instance->self.source, instance->intake.first_epoch),
         .seq = instance->ring.claimed - 1};
     frame->born_ns = io->now_ns;
     mr_io_set_due(io, frame, io->now_ns);
-    int status = mr_ledger_open(instance->graph->ledger, &frame->identity, &frame->receipt);
+    int status = mr_ledger_open(instance->run->ledger, &frame->identity, &frame->receipt);
     return status ? status : mr_io_forward(io, 0);
 }
 
@@ -209,7 +210,7 @@ static int have_inputs(mr_entry_task *entry, const mr_slot *slot) {
     if (!state->on_host)
         return await_inputs(entry, slot);
     int status = mr_instance_brings_in(entry->instance) ? mr_io_bring_in(&entry->io) : MR_OK;
-    return status || !entry->instance->graph->reads_checked ? status : check_inputs(&state->self, slot);
+    return status || !entry->instance->run->reads_checked ? status : check_inputs(&state->self, slot);
 }
 
 /* A call that is repeated takes its buffers again; those of one pool must not wait for another pool's. */
@@ -245,7 +246,7 @@ enum { SHORT_STRIDE = 16 };
 
 /* A call; if the run is profiled, with the processor time that its thread spends in it. */
 static int measure_process(mr_entry_task *entry, mr_slot *slot) {
-    if (!entry->instance->graph->profiled || (entry->meter.stride && entry->meter.calls++ % entry->meter.stride))
+    if (!entry->instance->run->profiled || (entry->meter.stride && entry->meter.calls++ % entry->meter.stride))
         return call_process(entry, slot);
     int64_t before = mr_thread_cpu_ns();
     int answer = call_process(entry, slot);
@@ -273,8 +274,8 @@ static void count_call(mr_entry_task *entry, const mr_slot *slot, int64_t now_ns
         entry->meter.entered_ns[entry->meter.entered++] = slot->entered_ns[0];
         return;
     }
-    if (entry->instance->intake.sheds)
-        mr_graph_note_call(entry->instance->graph, entry->instance, now_ns - slot->begun_ns);
+    if (mr_shedder_sheds(&entry->instance->shedder))
+        mr_shedder_note_call(&entry->instance->shedder, now_ns - slot->begun_ns);
     for (size_t i = 0; i < slot->frame_count; i++)
         mr_histogram_add(&entry->meter.latency, now_ns - slot->entered_ns[i]);
 }
@@ -291,8 +292,8 @@ static bool ends_frames(const mr_instance *instance) {
  * the time of each is needed, nor if a call may wait. */
 static unsigned stretch_of(const mr_entry_task *entry, int64_t spent_ns) {
     const mr_instance *instance = entry->instance;
-    bool alone = entry->traced || instance->intake.sheds || instance->vertex->blocking || is_source(instance) ||
-                 ends_frames(instance);
+    bool alone = entry->traced || mr_shedder_sheds(&instance->shedder) || instance->vertex->calls.blocking ||
+                 is_source(instance) || ends_frames(instance);
     return alone || spent_ns >= SHORT_NS ? 1 : MR_STRETCH;
 }
 
@@ -369,21 +370,21 @@ static int end_source(mr_instance *instance, mr_slot *slot, bool cut_short) {
     mr_item end = {.kind = MR_ITEM_END,
                    .source = instance->self.source,
                    .cut_short = cut_short,
-                   .leaves = mr_graph_leaves_place(instance->graph)};
+                   .leaves = mr_plan_changes(instance->run->plan) && !mr_control_is_stopping(instance->run)};
     instance->intake.ended = true;
     int status = mr_slot_add_mark(slot, &end);
     return status ? status : MR_DONE;
 }
 
 static bool is_stopped(const mr_instance *instance) {
-    return atomic_load_explicit(&instance->graph->stopping, memory_order_relaxed) || mr_instance_leaves(instance);
+    return mr_control_is_stopping(instance->run) || mr_instance_leaves(instance);
 }
 
 /* ---- one step -------------------------------------------------------------------------------------------------- */
 
 static int call_source(mr_entry_task *entry, mr_slot *slot) {
     mr_instance *instance = entry->instance;
-    const bool over = mr_resume_over(instance->graph->resume, instance->self.source);
+    const bool over = mr_resume_over(instance->run->resume, instance->self.source);
     if (over || is_stopped(instance))
         return end_source(instance, slot, !over);
     if (atomic_load_explicit(&instance->failed, memory_order_relaxed))
@@ -399,7 +400,7 @@ static int call_source(mr_entry_task *entry, mr_slot *slot) {
         return MR_DONE;
     const bool cut_short = is_stopped(instance);
     if (!cut_short)
-        mr_resume_exhausted(instance->graph->resume, instance->self.source);
+        mr_resume_exhausted(instance->run->resume, instance->self.source);
     return end_source(instance, slot, cut_short);
 }
 
@@ -466,7 +467,7 @@ static void end(mr_instance *instance, mr_entry_task *entry, int answer) {
     if (answer == MR_DONE) {
         entry->slot->state = MR_SLOT_DONE;
         entry->slot = NULL;
-        if (instance->vertex->overlap)
+        if (instance->vertex->calls.overlap)
             pass_turn(instance);
     }
     atomic_store_explicit(&entry->unfinished, entry->slot != NULL, memory_order_relaxed);
@@ -476,29 +477,31 @@ static void end(mr_instance *instance, mr_entry_task *entry, int answer) {
 
 /* Opens an instance on its own thread. False if it cannot be opened. */
 static bool open_itself(mr_instance *instance) {
-    if (instance->opening.tried)
+    if (!mr_opening_try(&instance->opening))
         return false;
-    instance->opening.tried = true;
     int status = mr_instance_open(instance);
     if (!status)
         mr_instance_set_ready(instance);
-    mr_graph_instance_opened(instance->graph, instance, status);
+    else
+        mr_openings_fail(instance->run->openings, status, "%s: %s: %s", instance->self.place, instance->self.id,
+                         mr_message());
+    mr_openings_end(instance->run->openings);
     return !status;
 }
 
 /* A source that is not to be read any more need not be opened. */
 static bool is_needless(const mr_instance *instance) {
     return instance->vertex->role == MR_ROLE_SOURCE && (is_stopped(instance) ||
-                                           mr_resume_over(instance->graph->resume, instance->self.source));
+                                           mr_resume_over(instance->run->resume, instance->self.source));
 }
 
 static void fail_late(const mr_instance *instance, int status) {
     char text[512];
     snprintf(text, sizeof text, "%s: %s: %s", instance->self.place, instance->self.id, mr_message());
     if (instance->vertex->role == MR_ROLE_SOURCE)
-        mr_graph_fail_source(instance->graph, instance->self.source, status, mr_message());
+        mr_source_fail(instance->run, instance->self.source, status, mr_message());
     else
-        mr_graph_fail(instance->graph, status, text);
+        mr_control_fail(instance->run, status, text);
 }
 
 /* Opens an instance that waited for its turn. If it cannot be opened, it drops its inputs, and has no outputs. That a
@@ -517,9 +520,9 @@ static void open_late(mr_instance *instance) {
 
 /* False: it must not run yet. */
 static bool get_ready(mr_instance *instance) {
-    if (!instance->opening.waits)
-        return instance->opening.opens_itself && open_itself(instance);
-    if (!atomic_load(&instance->opening.begun))
+    if (!mr_opening_waits(&instance->opening))
+        return open_itself(instance);
+    if (!mr_opening_has_begun(&instance->opening))
         return false;
     open_late(instance);
     return true;
@@ -528,7 +531,7 @@ static bool get_ready(mr_instance *instance) {
 void mr_instance_run(void *context) {
     mr_entry_task *entry = context;
     mr_instance *instance = entry->instance;
-    if (!atomic_load_explicit(&instance->opening.ready, memory_order_acquire) && !get_ready(instance))
+    if (!mr_opening_is_ready(&instance->opening) && !get_ready(instance))
         return;
     int64_t begun = mr_executor_now_ns(entry->task.executor);
     entry->io.now_ns = begun;

@@ -3,7 +3,6 @@
 #include <stdio.h>
 
 #include "engine/base/memory.h"
-#include "engine/flow/graph.h"
 #include "engine/flow/link/link.h"
 #include "millrace/log.h"
 
@@ -27,19 +26,20 @@ typedef struct engine_rows {
 
 /* Written by the thread of the device that reports its work. */
 typedef struct device_trace {
-    mr_graph *graph;
+    struct mr_tracing *tracing;
     engine_rows engines[MR_ENGINES];
 } device_trace;
 
 static const char waiting[] = "waiting", queues[] = "queues";
 
 struct mr_tracing {
+    const mr_run *run;
     mr_trace *trace;
     mr_track *drops;
     mr_track **workers;
     const char **sources;         /* their ids */
     char **rooms;                 /* by vertex: "room in decode" */
-    mr_instance_trace *instances; /* in the order of the graph's */
+    mr_instance_trace *instances; /* in the order of the wiring's */
     device_trace *devices;        /* as in the plan */
     bool branches;                /* frames go more than one way */
     atomic_bool reported;             /* the failure to write it was logged */
@@ -82,7 +82,7 @@ static void note_given(mr_call_trace *traced, const mr_slot *slot) {
 static mr_track *track_here(const mr_entry_task *entry) {
     const mr_instance *instance = entry->instance;
     mr_track *own = entry->task.thread ? instance->traced->thread : NULL;
-    return own ? own : instance->graph->tracing->workers[mr_executor_worker_here()];
+    return own ? own : instance->run->tracing->workers[mr_executor_worker_here()];
 }
 
 static const char *outcome_of(const mr_slot *slot, int answer) {
@@ -97,7 +97,7 @@ static const char *outcome_of(const mr_slot *slot, int answer) {
 static mr_trace_step step_of(const mr_instance *instance) {
     if (instance->vertex->role == MR_ROLE_SOURCE)
         return MR_TRACE_FIRST;
-    return mr_instance_delivers(instance) && !instance->graph->tracing->branches ? MR_TRACE_LAST : MR_TRACE_NEXT;
+    return mr_instance_delivers(instance) && !instance->run->tracing->branches ? MR_TRACE_LAST : MR_TRACE_NEXT;
 }
 
 void mr_tracing_end_call(mr_entry_task *entry, const mr_slot *slot, int answer) {
@@ -107,7 +107,7 @@ void mr_tracing_end_call(mr_entry_task *entry, const mr_slot *slot, int answer) 
     if (slot && instance->vertex->role == MR_ROLE_SOURCE)
         note_given(traced, slot);
     const mr_trace_about about = {
-        .source = traced->frame_count ? instance->graph->tracing->sources[traced->first.source] : NULL,
+        .source = traced->frame_count ? instance->run->tracing->sources[traced->first.source] : NULL,
         .frame = traced->first,
         .frames = (uint32_t)traced->frame_count,
         .reason = outcome_of(slot, answer),
@@ -199,8 +199,8 @@ static mr_track *take_row(mr_trace *trace, const mr_device *device, const mr_wor
 
 static void note_work(void *context, const mr_device *device, const mr_work_note *note) {
     device_trace *traced = context;
-    const struct mr_tracing *tracing = traced->graph->tracing;
-    bool framed = note->frame.source < traced->graph->plan->source_count;
+    const mr_tracing *tracing = traced->tracing;
+    bool framed = note->frame.source < tracing->run->plan->source_count;
     const mr_trace_about about = {
         .source = framed ? tracing->sources[note->frame.source] : NULL,
         .frame = note->frame,
@@ -212,12 +212,12 @@ static void note_work(void *context, const mr_device *device, const mr_work_note
 }
 
 /* The rows are in the order of a frame's way, whichever works first. */
-int mr_tracing_watch_devices(mr_graph *graph) {
-    struct mr_tracing *tracing = graph->tracing;
-    for (size_t d = 0; tracing && d < graph->plan->device_count; d++) {
-        mr_device *device = graph->devices[d];
+int mr_tracing_watch_devices(const mr_run *run) {
+    mr_tracing *tracing = run->tracing;
+    for (size_t d = 0; tracing && d < run->plan->device_count; d++) {
+        mr_device *device = run->devices[d];
         device_trace *traced = &tracing->devices[d];
-        traced->graph = graph;
+        traced->tracing = tracing;
         for (int e = 0; device && device->type->kind != MR_DEVICE_CPU && e < MR_ENGINES; e++)
             if (!add_row(tracing->trace, device, (mr_engine)e, &traced->engines[e]))
                 return MR_ERROR_MEMORY;
@@ -229,10 +229,10 @@ int mr_tracing_watch_devices(mr_graph *graph) {
     return MR_OK;
 }
 
-static void leave_devices(mr_graph *graph) {
-    for (size_t d = 0; graph->devices && d < graph->plan->device_count; d++)
-        if (graph->devices[d])
-            graph->devices[d]->trace = NULL;
+static void leave_devices(const mr_run *run) {
+    for (size_t d = 0; run->devices && d < run->plan->device_count; d++)
+        if (run->devices[d])
+            run->devices[d]->trace = NULL;
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
@@ -247,22 +247,21 @@ static const char *label(const mr_instance *instance, char text[LABEL]) {
     return text;
 }
 
-static int add_threads(mr_graph *graph) {
-    struct mr_tracing *made = graph->tracing;
+static int add_threads(mr_tracing *made, const mr_wiring *wiring) {
+    const mr_plan *plan = made->run->plan;
     char name[MR_THREAD_NAME], text[LABEL];
     int status = MR_OK;
-    for (int i = 0; !status && i < graph->plan->workers; i++)
-        status = mr_trace_add_track(made->trace, graph->plan->name, mr_worker_name(i, name), &made->workers[i]);
-    for (size_t i = 0; !status && i < graph->instance_count; i++)
-        if (graph->instances[i]->vertex->blocking)
-            status = mr_trace_add_track(made->trace, graph->plan->name, label(graph->instances[i], text),
+    for (int i = 0; !status && i < plan->workers; i++)
+        status = mr_trace_add_track(made->trace, plan->name, mr_worker_name(i, name), &made->workers[i]);
+    for (size_t i = 0; !status && i < mr_wiring_count(wiring); i++)
+        if (mr_wiring_at(wiring, i)->vertex->calls.blocking)
+            status = mr_trace_add_track(made->trace, plan->name, label(mr_wiring_at(wiring, i), text),
                                         &made->instances[i].thread);
-    return status ? status : mr_trace_add_track(made->trace, graph->plan->name, "drops", &made->drops);
+    return status ? status : mr_trace_add_track(made->trace, plan->name, "drops", &made->drops);
 }
 
-static int add_queues(mr_graph *graph, const mr_instance *instance) {
-    struct mr_tracing *made = graph->tracing;
-    const char *room = made->rooms[instance->vertex - graph->plan->vertices];
+static int add_queues(mr_tracing *made, const mr_instance *instance) {
+    const char *room = made->rooms[instance->vertex - made->run->plan->vertices];
     char text[LABEL], name[2 * LABEL];
     int status = MR_OK;
     for (size_t port = 0; !status && port < instance->intake.port_count; port++) {
@@ -280,30 +279,28 @@ static int add_queues(mr_graph *graph, const mr_instance *instance) {
 static int add_calls(mr_instance *instance, mr_trace *trace) {
     const size_t room = mr_instance_room(instance);
     for (size_t e = 0; e < instance->entry_count; e++) {
-        mr_call_trace *traced = mr_calloc(1, sizeof *traced);
-        if (!traced || !(traced->arrows = mr_calloc(room, sizeof *traced->arrows))) {
-            mr_free(traced);
+        mr_call_trace *traced = mr_calloc(1, sizeof *traced + room * sizeof traced->arrows[0]);
+        if (!traced)
             return mr_fail(MR_ERROR_MEMORY, "no memory to trace %s", instance->self.id);
-        }
         traced->trace = trace;
         instance->entries[e].traced = traced;
     }
     return MR_OK;
 }
 
-static int add_instances(mr_graph *graph) {
-    struct mr_tracing *made = graph->tracing;
+static int add_instances(mr_tracing *made, const mr_wiring *wiring) {
+    const mr_plan *plan = made->run->plan;
     char text[LABEL];
     int status = MR_OK;
-    for (size_t e = 1; e < graph->plan->edge_count; e++)
+    for (size_t e = 1; e < plan->edge_count; e++)
         for (size_t before = 0; before < e; before++)
-            made->branches |= graph->plan->edges[e].from == graph->plan->edges[before].from;
-    for (size_t i = 0; !status && i < graph->instance_count; i++) {
-        mr_instance *instance = graph->instances[i];
+            made->branches |= plan->edges[e].from == plan->edges[before].from;
+    for (size_t i = 0; !status && i < mr_wiring_count(wiring); i++) {
+        mr_instance *instance = mr_wiring_at(wiring, i);
         made->instances[i].trace = made->trace;
         status = mr_trace_add_track(made->trace, waiting, label(instance, text), &made->instances[i].waits);
         if (!status)
-            status = add_queues(graph, instance);
+            status = add_queues(made, instance);
         if (!status)
             status = add_calls(instance, made->trace);
         if (!status)
@@ -314,15 +311,14 @@ static int add_instances(mr_graph *graph) {
 
 /* ---- beginning and end ------------------------------------------------------------------------------------------- */
 
-static int create_names(mr_graph *graph) {
-    const mr_plan *plan = graph->plan;
-    struct mr_tracing *made = graph->tracing;
+static int create_names(mr_tracing *made, const mr_wiring *wiring) {
+    const mr_plan *plan = made->run->plan;
     char text[LABEL];
     made->workers = mr_calloc((size_t)plan->workers, sizeof(mr_track *));
     made->sources = mr_calloc(plan->source_count + 1, sizeof(char *));
     made->rooms = mr_calloc(plan->vertex_count + 1, sizeof(char *));
     made->devices = mr_calloc(plan->device_count, sizeof *made->devices);
-    made->instances = mr_calloc(graph->instance_count + 1, sizeof *made->instances);
+    made->instances = mr_calloc(mr_wiring_count(wiring) + 1, sizeof *made->instances);
     if (!made->workers || !made->sources || !made->rooms || !made->devices || !made->instances)
         return mr_fail(MR_ERROR_MEMORY, "no memory for the trace");
     for (size_t v = 0; v < plan->vertex_count; v++) {
@@ -335,48 +331,47 @@ static int create_names(mr_graph *graph) {
     return MR_OK;
 }
 
-int mr_tracing_begin(mr_graph *graph) {
-    if (!graph->trace_path)
-        return MR_OK;
-    struct mr_tracing *made = mr_calloc(1, sizeof *made);
+int mr_tracing_begin(mr_run *run, const mr_wiring *wiring, const char *path) {
+    mr_tracing *made = mr_calloc(1, sizeof *made);
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for the trace");
-    graph->tracing = made;
+    run->tracing = made;
+    made->run = run;
     const mr_trace_params params = {
-        .path = graph->trace_path, .clock = mr_executor_clock(graph->executor), .threaded = !graph->seed};
-    int status = create_names(graph);
+        .path = path, .clock = mr_executor_clock(run->executor), .threaded = !run->seed};
+    int status = create_names(made, wiring);
     if (!status)
         status = mr_trace_create(&made->trace, &params);
     if (!status)
-        status = add_threads(graph);
+        status = add_threads(made, wiring);
     if (!status)
-        status = add_instances(graph);
+        status = add_instances(made, wiring);
     if (!status)
-        mr_ledger_trace(graph->ledger, &(mr_ledger_tracing){made->trace, made->drops, made->sources});
+        mr_ledger_trace(run->ledger, &(mr_ledger_tracing){made->trace, made->drops, made->sources});
     return status;
 }
 
-void mr_tracing_rename(mr_graph *graph, uint32_t source) {
-    if (graph->tracing && graph->tracing->sources)
-        graph->tracing->sources[source] = graph->plan->vertices[source].id;
+void mr_tracing_rename(const mr_run *run, uint32_t source) {
+    if (run->tracing && run->tracing->sources)
+        run->tracing->sources[source] = run->plan->vertices[source].id;
 }
 
-int mr_tracing_end(mr_graph *graph) {
-    struct mr_tracing *tracing = graph->tracing;
+int mr_tracing_end(const mr_run *run) {
+    mr_tracing *tracing = run->tracing;
     int status = tracing && tracing->trace ? mr_trace_finish(tracing->trace) : MR_OK;
     if (status && !atomic_exchange(&tracing->reported, true))
         mr_log(MR_LOG_ERROR, "%s", mr_message());
     return status;
 }
 
-void mr_tracing_destroy(mr_graph *graph) {
-    struct mr_tracing *gone = graph->tracing;
+void mr_tracing_destroy(mr_run *run) {
+    mr_tracing *gone = run->tracing;
     if (!gone)
         return;
-    mr_ledger_trace(graph->ledger, NULL);
-    leave_devices(graph);
+    mr_ledger_trace(run->ledger, NULL);
+    leave_devices(run);
     mr_trace_destroy(&gone->trace);
-    for (size_t v = 0; gone->rooms && v < graph->plan->vertex_count; v++)
+    for (size_t v = 0; gone->rooms && v < run->plan->vertex_count; v++)
         mr_free(gone->rooms[v]);
     mr_free(gone->rooms);
     mr_free(gone->workers);
@@ -384,5 +379,5 @@ void mr_tracing_destroy(mr_graph *graph) {
     mr_free(gone->sources);
     mr_free(gone->instances);
     mr_free(gone);
-    graph->tracing = NULL;
+    run->tracing = NULL;
 }

@@ -9,8 +9,10 @@
 #ifndef MILLRACE_FLOW_TRACING_H
 #define MILLRACE_FLOW_TRACING_H
 
-#include "engine/flow/instance/instance.h"
+#include "engine/flow/wiring.h"
 #include "engine/observe/trace.h"
+
+typedef struct mr_tracing mr_tracing;
 
 /* Of an instance. Guarded as its slots are. */
 typedef struct mr_instance_trace {
@@ -30,19 +32,19 @@ typedef struct mr_call_trace {
     mr_identity first;   /* of the frames of the call */
     size_t frame_count;
     size_t arrow_count;
-    mr_identity *arrows; /* the source frames that they descend from */
+    mr_identity arrows[]; /* the source frames that they descend from; room for those of a call */
 } mr_call_trace;
 
-/* Creates the trace and its rows, if graph->trace_path is set. */
-int mr_tracing_begin(mr_graph *graph);
+/* Creates the trace, in run->tracing, and its rows. */
+int mr_tracing_begin(mr_run *run, const mr_wiring *wiring, const char *path);
 /* From now on devices, which are open, report their work. */
-int mr_tracing_watch_devices(mr_graph *graph);
+int mr_tracing_watch_devices(const mr_run *run);
 /* All has ended: writes the rest. MR_ERROR_IO, which is logged the first time. */
-int mr_tracing_end(mr_graph *graph);
+int mr_tracing_end(const mr_run *run);
 /* Called when only programs that hold frames may still report. */
-void mr_tracing_destroy(mr_graph *graph);
-/* A place has another source now; none of its frames is there. */
-void mr_tracing_rename(mr_graph *graph, uint32_t source);
+void mr_tracing_destroy(mr_run *run);
+/* A source slot has another source now; none of its frames is there. */
+void mr_tracing_rename(const mr_run *run, uint32_t source);
 
 /* Around a call of an entry, if entry->traced. `slot` is NULL if the call is flush. */
 void mr_tracing_begin_call(mr_entry_task *entry, const mr_slot *slot);

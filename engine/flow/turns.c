@@ -1,31 +1,30 @@
 #include "engine/flow/turns.h"
 
 #include "engine/base/memory.h"
-#include "engine/flow/graph.h"
+#include "engine/flow/run/control.h"
+#include "engine/flow/run/ends.h"
 #include "engine/flow/lifecycle.h"
 #include "engine/flow/link/link.h"
-#include "engine/flow/run.h"
-#include "engine/flow/seats.h"
+#include "engine/flow/run/sources.h"
 
-/* A source that waits, or has begun; or the place of one after the other. */
+/* A source that waits, or has begun; or the slot of one after the other. */
 typedef struct turn {
     uint32_t source;
-    bool begun;           /* of a place: its source has not left since */
+    bool begun;           /* of a slot: its source has not left since */
     bool ending;          /* it has ended, and its threads were asked to */
     bool over;            /* it was put away, and none comes after it */
     size_t own_count;     /* the source, and the stages that work for it alone */
     mr_instance **own;
     size_t inlet_count;   /* links that count it among the sources to come */
     mr_link **inlets;
-    size_t ends;          /* of the source in each stage, and of the stages that work for it alone */
-    _Atomic size_t left;  /* of them, those to come */
-    _Atomic bool leaves;  /* those that came leave the place to another */
-    _Atomic bool asked;   /* of a place: a source is there, and may begin */
+    _Atomic bool asked;   /* of a slot: a source is there, and may begin */
 } turn;
 
 /* What a source reaches is listed once: with thousands of sources a walk over all stages for each takes minutes. */
 struct mr_turns {
-    mr_graph *graph;
+    mr_run *run;
+    const mr_wiring *wiring;
+    mr_turns_calls calls;
     mr_task task;         /* only this changes the fields below */
     bool changes;         /* sources come and go: all that are there may begin */
     size_t count;
@@ -46,48 +45,45 @@ static void tell_links(const turn *one) {
         mr_link_begin(one->inlets[i], one->source);
 }
 
-static int give_threads(const mr_graph *graph, const turn *one) {
+static int give_threads(const mr_run *run, const turn *one) {
     int status = MR_OK;
-    for (size_t i = 0; i < one->own_count && !graph->seed && !status; i++)
-        if (one->own[i]->vertex->blocking)
+    for (size_t i = 0; i < one->own_count && !run->seed && !status; i++)
+        if (one->own[i]->vertex->calls.blocking)
             status = mr_task_detach(&one->own[i]->entries[0].task, one->own[i]->self.id);
     return status;
 }
 
 /* Leaves it and the stages that work for it alone closed: they only pass the end on. */
 static void leave_shut(const turn *one) {
-    for (size_t i = 0; i < one->own_count; i++) {
-        mr_instance *instance = one->own[i];
-        for (size_t e = 0; e < instance->entry_count; e++)
-            mr_task_return(&instance->entries[e].task);
-        atomic_store(&instance->failed, true);
-        atomic_store(&instance->opening.ready, true);
-    }
+    for (size_t i = 0; i < one->own_count; i++)
+        mr_instance_leave_shut(one->own[i]);
 }
 
-static void begin(mr_graph *graph, const turn *one) {
-    const mr_plan_vertex *vertex = &graph->plan->vertices[one->source];
-    bool stopping = atomic_load(&graph->stopping);
-    int status = stopping ? MR_OK : give_threads(graph, one);
+static void begin(mr_turns *turns, const turn *one) {
+    const mr_run *run = turns->run;
+    mr_instance *source = mr_wiring_source(turns->wiring, one->source);
+    bool stopping = mr_control_is_stopping(run);
+    int status = stopping ? MR_OK : give_threads(run, one);
     if (status)
-        mr_graph_fail_source(graph, one->source, status, mr_message());
+        mr_source_fail(run, one->source, status, mr_message());
     if (stopping || status)
         leave_shut(one);
     tell_links(one);
     for (size_t i = 0; i < one->own_count; i++)
-        atomic_store(&one->own[i]->opening.begun, true);
+        mr_opening_begin(&one->own[i]->opening);
     /* The program cannot end a source that is not there. */
-    if (vertex->type->external && (stopping || status))
-        mr_graph_end_source(graph, one->source);
-    mr_instance_wake(graph->sources[one->source].instance);
+    if (run->plan->vertices[one->source].type->external && (stopping || status))
+        turns->calls.end_pushes(turns->calls.context, one->source);
+    mr_instance_wake(source);
 }
 
 /* Before the first is put away, so that they end beside each other. Those that end meanwhile have the next look. */
 static void ask_threads_to_end(mr_turns *turns, size_t first, size_t end) {
     for (size_t i = first; i < end; i++) {
         turn *one = &turns->turns[i];
-        one->ending = !one->over && (one->begun || !turns->changes) && !atomic_load(&one->left) &&
-                      !atomic_load(&one->leaves);
+        one->ending = !one->over && (one->begun || !turns->changes) &&
+                      mr_ends_have_passed(turns->run->ends, one->source) &&
+                      !mr_ends_leave(turns->run->ends, one->source);
         for (size_t own = 0; one->ending && own < one->own_count; own++)
             for (size_t e = 0; e < one->own[own]->entry_count; e++)
                 mr_task_ask_thread_to_end(&one->own[own]->entries[e].task);
@@ -99,17 +95,16 @@ static void put_away(const turn *one) {
         mr_instance_put_away(one->own[i]);
 }
 
-/* ---- places ---------------------------------------------------------------------------------------------------- */
+/* ---- source slots ------------------------------------------------------------------------------------------------ */
 
 static void wake(void *context) {
     mr_task_wake(context);
 }
 
-/* Makes the place ready for the next source. False: frames of the last are held somewhere, or an instance is about to
+/* Makes the slot ready for the next source. False: frames of the last are held somewhere, or an instance is about to
  * run; the task will be woken. */
 static bool vacate(mr_turns *turns, turn *one) {
-    mr_graph *graph = turns->graph;
-    if (!mr_ledger_await_empty(graph->ledger, one->source, wake, &turns->task))
+    if (!mr_ledger_await_empty(turns->run->ledger, one->source, wake, &turns->task))
         return false;
     for (size_t i = 0; i < one->own_count; i++)
         if (!mr_instance_vacate(one->own[i])) {
@@ -122,16 +117,15 @@ static bool vacate(mr_turns *turns, turn *one) {
 static void leave(mr_turns *turns, turn *one) {
     if (!vacate(turns, one))
         return;
-    atomic_store(&one->left, one->ends);
-    atomic_store(&one->leaves, false);
+    mr_ends_renew(turns->run->ends, one->source);
     one->begun = false;
     turns->open--;
-    if (mr_seat_left(turns->graph, one->source))
+    if (turns->calls.retire(turns->calls.context, one->source))
         atomic_store(&one->asked, true);
 }
 
-/* A place that nobody has must see an end, too, for the run to end. */
-static void look_at_places(mr_turns *turns) {
+/* A slot that no source has must see an end, too, for the run to end. */
+static void look_at_slots(mr_turns *turns) {
     ask_threads_to_end(turns, 0, turns->count);
     for (size_t i = 0; i < turns->count; i++) {
         turn *one = &turns->turns[i];
@@ -140,14 +134,15 @@ static void look_at_places(mr_turns *turns) {
             one->begun = false;
             one->over = true;
             turns->open--;
-        } else if (one->begun && !atomic_load(&one->left) && atomic_load(&one->leaves)) {
+        } else if (one->begun && mr_ends_have_passed(turns->run->ends, one->source) &&
+                   mr_ends_leave(turns->run->ends, one->source)) {
             leave(turns, one);
         }
         bool asked = !one->begun && !one->over && atomic_exchange(&one->asked, false);
-        if (!one->begun && !one->over && (asked || atomic_load(&turns->graph->stopping))) {
+        if (!one->begun && !one->over && (asked || mr_control_is_stopping(turns->run))) {
             one->begun = true;
             turns->open++;
-            begin(turns->graph, one);
+            begin(turns, one);
         }
     }
 }
@@ -171,29 +166,19 @@ static void put_ended_away(mr_turns *turns) {
 static void look(void *context) {
     mr_turns *turns = context;
     if (turns->changes) {
-        look_at_places(turns);
+        look_at_slots(turns);
         return;
     }
     put_ended_away(turns);
     while (turns->next < turns->count &&
-           (turns->open < (size_t)turns->graph->plan->jobs || atomic_load(&turns->graph->stopping))) {
+           (turns->open < (size_t)turns->run->plan->jobs || mr_control_is_stopping(turns->run))) {
         turns->open++;
-        begin(turns->graph, &turns->turns[turns->next++]);
+        begin(turns, &turns->turns[turns->next++]);
     }
 }
 
 void mr_turns_look(mr_turns *turns) {
     if (turns)
-        mr_task_wake(&turns->task);
-}
-
-void mr_turns_note(mr_turns *turns, uint32_t source, bool leaves) {
-    if (!turns || !turns->graph->plan->vertices[source].waits)
-        return;
-    turn *one = &turns->turns[turns->turn_of[source]];
-    if (leaves)
-        atomic_store(&one->leaves, true);
-    if (atomic_fetch_sub(&one->left, 1) == 1)
         mr_task_wake(&turns->task);
 }
 
@@ -208,13 +193,13 @@ typedef void visitor(mr_turns *turns, turn *one, mr_instance *instance);
 
 /* Calls it for each source that waits with each stage that it reaches, and for the source itself. */
 static void visit(mr_turns *turns, visitor *call) {
-    for (size_t i = 0; i < turns->graph->instance_count; i++) {
-        mr_instance *instance = turns->graph->instances[i];
+    for (size_t i = 0; i < mr_wiring_count(turns->wiring); i++) {
+        mr_instance *instance = mr_wiring_at(turns->wiring, i);
         bool alone = instance->self.source != MR_SOURCE_NONE;
         const uint32_t *sources = alone ? &instance->self.source : instance->vertex->sources;
         size_t count = alone ? 1 : instance->vertex->source_count;
         for (size_t s = 0; s < count; s++)
-            if (turns->graph->plan->vertices[sources[s]].waits)
+            if (turns->run->plan->vertices[sources[s]].offer.waits)
                 call(turns, &turns->turns[turns->turn_of[sources[s]]], instance);
     }
 }
@@ -222,9 +207,8 @@ static void visit(mr_turns *turns, visitor *call) {
 /* Counts one end in each stage that the source reaches, and one for the stage itself if it works for that source
  * alone. */
 static void count_one(mr_turns *turns, turn *one, mr_instance *instance) {
-    (void)turns;
     bool alone = instance->self.source != MR_SOURCE_NONE;
-    one->ends += 1 + alone;
+    mr_ends_expect(turns->run->ends, one->source, 1 + alone);
     one->own_count += alone;
     for (size_t port = 0; port < instance->intake.port_count; port++)
         one->inlet_count += mr_link_has_source(instance->intake.ports[port], one->source);
@@ -244,17 +228,15 @@ static void list_one(mr_turns *turns, turn *one, mr_instance *instance) {
 }
 
 static void list_turns(mr_turns *turns) {
-    const mr_plan *plan = turns->graph->plan;
+    const mr_plan *plan = turns->run->plan;
     for (uint32_t s = 0; s < plan->source_count; s++)
-        if (plan->vertices[s].waits) {
+        if (plan->vertices[s].offer.waits) {
             turns->turn_of[s] = turns->count;
             turns->turns[turns->count++].source = s;
         }
     visit(turns, count_one);
-    for (size_t i = 0; i < turns->count; i++) {
-        turns->turns[i].left = turns->turns[i].ends;
-        turns->turns[i].asked = !plan->vertices[turns->turns[i].source].reserved;
-    }
+    for (size_t i = 0; i < turns->count; i++)
+        turns->turns[i].asked = !plan->vertices[turns->turns[i].source].offer.reserved;
 }
 
 static int list_reach(mr_turns *turns) {
@@ -280,23 +262,31 @@ static int list_reach(mr_turns *turns) {
     return MR_OK;
 }
 
-int mr_turns_create(mr_turns **turns, mr_graph *graph) {
-    size_t waiting = mr_plan_waiting(graph->plan);
+int mr_turns_create(mr_turns **turns, mr_run *run, const mr_wiring *wiring) {
+    size_t waiting = mr_plan_waiting(run->plan);
     mr_turns *made = waiting ? mr_calloc(1, sizeof *made) : NULL;
     if (!waiting)
         return MR_OK;
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for the turns of sources");
     *turns = made;
-    made->graph = graph;
-    made->changes = mr_plan_changes(graph->plan);
-    mr_task_init(&made->task, graph->executor, look, made);
+    made->run = run;
+    made->wiring = wiring;
+    made->changes = mr_plan_changes(run->plan);
+    mr_task_init(&made->task, run->executor, look, made);
+    if (mr_ends_create(&run->ends, run->plan->source_count, &made->task))
+        return MR_ERROR_MEMORY;
     made->turns = mr_calloc(waiting, sizeof *made->turns);
-    made->turn_of = mr_calloc(graph->plan->source_count, sizeof *made->turn_of);
+    made->turn_of = mr_calloc(run->plan->source_count, sizeof *made->turn_of);
     if (!made->turns || !made->turn_of)
         return mr_fail(MR_ERROR_MEMORY, "no memory for the turns of sources");
     list_turns(made);
     return list_reach(made) ? mr_fail(MR_ERROR_MEMORY, "no memory for the turns of sources") : MR_OK;
+}
+
+void mr_turns_set_calls(mr_turns *turns, const mr_turns_calls *calls) {
+    if (turns)
+        turns->calls = *calls;
 }
 
 void mr_turns_destroy(mr_turns **turns) {
@@ -305,8 +295,9 @@ void mr_turns_destroy(mr_turns **turns) {
         return;
     /* A program may still hold frames. */
     for (size_t i = 0; gone->changes && i < gone->count; i++)
-        mr_ledger_await_empty(gone->graph->ledger, gone->turns[i].source, NULL, NULL);
+        mr_ledger_await_empty(gone->run->ledger, gone->turns[i].source, NULL, NULL);
     mr_task_fini(&gone->task);
+    mr_ends_destroy(&gone->run->ends);
     mr_free(gone->turns);
     mr_free(gone->turn_of);
     mr_free(gone->owns);

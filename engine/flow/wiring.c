@@ -1,17 +1,27 @@
 /* From a plan to instances, the links between them, and the routes: the link that takes each source's frames. */
+#include "engine/flow/wiring.h"
+
 #include <string.h>
 
 #include "engine/base/memory.h"
 #include "engine/flow/credit.h"
-#include "engine/flow/deadline.h"
-#include "engine/flow/graph.h"
 #include "engine/flow/lifecycle.h"
 #include "engine/flow/link/link.h"
-#include "engine/flow/start.h"
-#include "engine/flow/step.h"
+
+struct mr_wiring {
+    const mr_run *run;
+    void (*run_entry)(void *entry);
+    size_t instance_count, instance_room;
+    mr_instance **instances;        /* in the order of the plan's vertices */
+    mr_instance **of_source;        /* by source */
+    mr_link ***inlets;              /* [vertex's first inlet + port][source]: the link that takes that source's
+                                       frames */
+    size_t *first_inlet;            /* by vertex */
+    mr_route **routes;              /* [vertex][output port] */
+};
 
 static bool is_per_source(const mr_plan_vertex *vertex) {
-    return vertex->role != MR_ROLE_SOURCE && vertex->entry == MR_ENTRY_PER_SOURCE;
+    return vertex->role != MR_ROLE_SOURCE && vertex->calls.entry == MR_ENTRY_PER_SOURCE;
 }
 
 /* External sources have an inlet too: the program pushes into it. */
@@ -19,42 +29,43 @@ static size_t inlet_count(const mr_plan_vertex *vertex) {
     return vertex->role == MR_ROLE_SOURCE ? vertex->type->external : vertex->input_count;
 }
 
-static mr_link **inlet(mr_graph *graph, size_t vertex, size_t port) {
-    return graph->inlets[graph->first_inlet[vertex] + port];
+static mr_link **inlet(mr_wiring *wiring, size_t vertex, size_t port) {
+    return wiring->inlets[wiring->first_inlet[vertex] + port];
 }
 
 /* ---- instances ------------------------------------------------------------------------------------------------- */
 
-static int add_instance(mr_graph *graph, size_t vertex, uint32_t source) {
-    if (graph->instance_count == graph->instance_room) {
-        size_t room = graph->instance_room * 2 + 16;
-        mr_instance **instances = mr_realloc(graph->instances, room * sizeof *instances);
+static int add_instance(mr_wiring *wiring, size_t vertex, uint32_t source) {
+    if (wiring->instance_count == wiring->instance_room) {
+        size_t room = wiring->instance_room * 2 + 16;
+        mr_instance **instances = mr_realloc(wiring->instances, room * sizeof *instances);
         if (!instances)
             return mr_fail(MR_ERROR_MEMORY, "no memory for %zu stages", room);
-        graph->instances = instances;
-        graph->instance_room = room;
+        wiring->instances = instances;
+        wiring->instance_room = room;
     }
-    mr_instance **instance = &graph->instances[graph->instance_count];
-    int status = mr_instance_create(instance, graph, &graph->plan->vertices[vertex], source, mr_instance_run);
+    mr_instance **instance = &wiring->instances[wiring->instance_count];
+    int status =
+        mr_instance_create(instance, wiring->run, &wiring->run->plan->vertices[vertex], source, wiring->run_entry);
     if (!status)
-        graph->instance_count++;
+        wiring->instance_count++;
     return status;
 }
 
-static int create_instances(mr_graph *graph, size_t v) {
-    const mr_plan_vertex *vertex = &graph->plan->vertices[v];
-    if (!mr_plan_is_here(graph->plan, vertex))
+static int create_instances(mr_wiring *wiring, size_t v) {
+    const mr_plan_vertex *vertex = &wiring->run->plan->vertices[v];
+    if (!mr_plan_is_here(wiring->run->plan, vertex))
         return MR_OK;
     if (vertex->role == MR_ROLE_SOURCE) {
-        int status = add_instance(graph, v, vertex->source);
+        int status = add_instance(wiring, v, vertex->source);
         if (!status)
-            graph->sources[vertex->source].instance = graph->instances[graph->instance_count - 1];
+            wiring->of_source[vertex->source] = wiring->instances[wiring->instance_count - 1];
         return status;
     }
     if (!is_per_source(vertex))
-        return add_instance(graph, v, MR_SOURCE_NONE);
+        return add_instance(wiring, v, MR_SOURCE_NONE);
     for (size_t i = 0; i < vertex->source_count; i++) {
-        int status = add_instance(graph, v, vertex->sources[i]);
+        int status = add_instance(wiring, v, vertex->sources[i]);
         if (status)
             return status;
     }
@@ -88,23 +99,23 @@ static size_t port_sources(const mr_plan *plan, int vertex, int port, bool *come
 /* The number of frames in a lane at which its producers are woken: half of it; but before a join they are woken
  * whenever the batches on other ways may lack a frame. */
 static int refill(const mr_plan_vertex *vertex) {
-    int half = vertex->queue / 2, lacking = vertex->gathered - 1;
+    int half = vertex->handling.queue / 2, lacking = vertex->handling.gathered - 1;
     if (vertex->input_count < 2 || lacking < half)
         return half;
-    return lacking < vertex->queue ? lacking : vertex->queue - 1;
+    return lacking < vertex->handling.queue ? lacking : vertex->handling.queue - 1;
 }
 
 /* One link into one instance's port; enters it in the port's table for each source it takes. */
-static int add_link(mr_graph *graph, mr_instance *instance, size_t port, const uint32_t *sources, size_t count) {
+static int add_link(mr_wiring *wiring, mr_instance *instance, size_t port, const uint32_t *sources, size_t count) {
     const mr_plan_vertex *vertex = instance->vertex;
-    size_t v = (size_t)(vertex - graph->plan->vertices);
+    size_t v = (size_t)(vertex - wiring->run->plan->vertices);
     mr_link_params params = {
-        .source_count = graph->plan->source_count,
+        .source_count = wiring->run->plan->source_count,
         .sources = sources,
         .lane_count = count,
-        .capacity = vertex->queue,
+        .capacity = vertex->handling.queue,
         .refill = refill(vertex),
-        .policy = vertex->policy,
+        .policy = vertex->handling.policy,
         .keeps_head = instance->intake.port_count > 1,
         .wants_gaps = instance->intake.port_count > 1 || instance->ring.marks_gaps,
         .stage = vertex->id,
@@ -114,27 +125,27 @@ static int add_link(mr_graph *graph, mr_instance *instance, size_t port, const u
     };
     int status = mr_link_create(&instance->intake.ports[port], &params);
     for (size_t i = 0; !status && i < count; i++)
-        inlet(graph, v, port)[sources[i]] = instance->intake.ports[port];
+        inlet(wiring, v, port)[sources[i]] = instance->intake.ports[port];
     return status;
 }
 
 /* Gives each instance of a vertex its link on one port. */
-static int link_port(mr_graph *graph, size_t v, size_t port, const uint32_t *sources, size_t count) {
-    for (size_t i = 0; i < graph->instance_count; i++) {
-        mr_instance *instance = graph->instances[i];
-        if (instance->vertex != &graph->plan->vertices[v])
+static int link_port(mr_wiring *wiring, size_t v, size_t port, const uint32_t *sources, size_t count) {
+    for (size_t i = 0; i < wiring->instance_count; i++) {
+        mr_instance *instance = wiring->instances[i];
+        if (instance->vertex != &wiring->run->plan->vertices[v])
             continue;
         bool one = instance->self.source != MR_SOURCE_NONE;
-        int status = one ? add_link(graph, instance, port, &instance->self.source, 1)
-                         : add_link(graph, instance, port, sources, count);
+        int status = one ? add_link(wiring, instance, port, &instance->self.source, 1)
+                         : add_link(wiring, instance, port, sources, count);
         if (status)
             return status;
     }
     return MR_OK;
 }
 
-static int create_links(mr_graph *graph, size_t v) {
-    const mr_plan *plan = graph->plan;
+static int create_links(mr_wiring *wiring, size_t v) {
+    const mr_plan *plan = wiring->run->plan;
     bool *comes = mr_calloc(plan->source_count + 1, sizeof *comes);
     uint32_t *sources = mr_calloc(plan->source_count + 1, sizeof *sources);
     int status = comes && sources ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for links");
@@ -143,7 +154,7 @@ static int create_links(mr_graph *graph, size_t v) {
         for (uint32_t s = 0; count < wanted; s++)
             if (comes[s])
                 sources[count++] = s;
-        status = link_port(graph, v, port, sources, count);
+        status = link_port(wiring, v, port, sources, count);
     }
     mr_free(comes);
     mr_free(sources);
@@ -156,18 +167,18 @@ static bool leads_here(const mr_plan *plan, const mr_view_link *edge) {
 }
 
 /* Tells each link the number of producers that will end each source. */
-static void expect_ends(mr_graph *graph) {
-    const mr_plan *plan = graph->plan;
+static void expect_ends(mr_wiring *wiring) {
+    const mr_plan *plan = wiring->run->plan;
     for (size_t e = 0; e < plan->edge_count; e++) {
         const mr_view_link *edge = &plan->edges[e];
         const mr_plan_vertex *from = &plan->vertices[edge->from];
         for (size_t i = 0; leads_here(plan, edge) && i < from->source_count; i++)
-            mr_link_expect(inlet(graph, (size_t)edge->to, (size_t)edge->to_port)[from->sources[i]], from->sources[i]);
+            mr_link_expect(inlet(wiring, (size_t)edge->to, (size_t)edge->to_port)[from->sources[i]], from->sources[i]);
     }
     for (size_t v = 0; v < plan->vertex_count; v++)
         if (plan->vertices[v].role == MR_ROLE_SOURCE && plan->vertices[v].type->external &&
             mr_plan_is_here(plan, &plan->vertices[v]))
-            mr_link_expect(inlet(graph, v, 0)[plan->vertices[v].source], plan->vertices[v].source);
+            mr_link_expect(inlet(wiring, v, 0)[plan->vertices[v].source], plan->vertices[v].source);
 }
 
 /* ---- routes ---------------------------------------------------------------------------------------------------- */
@@ -181,23 +192,23 @@ static int add_consumer(mr_route *route, mr_link *const *links) {
     return MR_OK;
 }
 
-static int create_routes(mr_graph *graph) {
-    const mr_plan *plan = graph->plan;
+static int create_routes(mr_wiring *wiring) {
+    const mr_plan *plan = wiring->run->plan;
     for (size_t v = 0; v < plan->vertex_count; v++)
-        if (!(graph->routes[v] = mr_calloc(plan->vertices[v].output_count + 1, sizeof(mr_route))))
+        if (!(wiring->routes[v] = mr_calloc(plan->vertices[v].output_count + 1, sizeof(mr_route))))
             return mr_fail(MR_ERROR_MEMORY, "no memory for routes");
     for (size_t e = 0; e < plan->edge_count; e++) {
         const mr_view_link *edge = &plan->edges[e];
         /* A cut out has no output ports. */
         if (!leads_here(plan, edge) || !mr_plan_is_here(plan, &plan->vertices[edge->from]))
             continue;
-        int status = add_consumer(&graph->routes[edge->from][edge->from_port],
-                                  inlet(graph, (size_t)edge->to, (size_t)edge->to_port));
+        int status = add_consumer(&wiring->routes[edge->from][edge->from_port],
+                                  inlet(wiring, (size_t)edge->to, (size_t)edge->to_port));
         if (status)
             return status;
     }
-    for (size_t i = 0; i < graph->instance_count; i++)
-        graph->instances[i]->ring.routes = graph->routes[graph->instances[i]->vertex - plan->vertices];
+    for (size_t i = 0; i < wiring->instance_count; i++)
+        wiring->instances[i]->ring.routes = wiring->routes[wiring->instances[i]->vertex - plan->vertices];
     return MR_OK;
 }
 
@@ -207,8 +218,8 @@ static bool asks_for_gaps(const mr_plan_vertex *vertex) {
 }
 
 /* A stage leaves gaps if anything behind it asks for them. Vertices are in topological order. */
-static int mark_tellers(mr_graph *graph) {
-    const mr_plan *plan = graph->plan;
+static int mark_tellers(mr_wiring *wiring) {
+    const mr_plan *plan = wiring->run->plan;
     bool *tells = mr_calloc(plan->vertex_count + 1, sizeof *tells);
     if (!tells)
         return mr_fail(MR_ERROR_MEMORY, "no memory for the graph");
@@ -216,8 +227,8 @@ static int mark_tellers(mr_graph *graph) {
         for (size_t e = 0; e < plan->edge_count; e++)
             if (plan->edges[e].from == (int)v)
                 tells[v] |= tells[plan->edges[e].to] || asks_for_gaps(&plan->vertices[plan->edges[e].to]);
-    for (size_t i = 0; i < graph->instance_count; i++)
-        graph->instances[i]->ring.marks_gaps = tells[graph->instances[i]->vertex - plan->vertices];
+    for (size_t i = 0; i < wiring->instance_count; i++)
+        wiring->instances[i]->ring.marks_gaps = tells[wiring->instances[i]->vertex - plan->vertices];
     mr_free(tells);
     return MR_OK;
 }
@@ -239,21 +250,21 @@ static size_t mark_followers(const mr_plan *plan, size_t v, bool *follows) {
     return count;
 }
 
-static int find_followers(mr_graph *graph) {
-    const mr_plan *plan = graph->plan;
+static int find_followers(mr_wiring *wiring) {
+    const mr_plan *plan = wiring->run->plan;
     bool *follows = mr_calloc(plan->vertex_count + 1, sizeof *follows);
     int status = follows ? MR_OK : MR_ERROR_MEMORY;
-    for (size_t i = 0; i < graph->instance_count && !status; i++) {
-        mr_instance *instance = graph->instances[i];
+    for (size_t i = 0; i < wiring->instance_count && !status; i++) {
+        mr_instance *instance = wiring->instances[i];
         size_t v = (size_t)(instance->vertex - plan->vertices);
-        if (instance->vertex->device_count == 1 || instance->vertex->copy)
+        if (instance->vertex->devices.count == 1 || instance->vertex->copy)
             continue;
         size_t count = mark_followers(plan, v, follows);
         if (!(instance->placement.followers = mr_calloc(count + 1, sizeof(mr_instance *))))
             status = MR_ERROR_MEMORY;
-        for (size_t j = i + 1; j < graph->instance_count && !status; j++)
-            if (follows[graph->instances[j]->vertex - plan->vertices])
-                instance->placement.followers[instance->placement.follower_count++] = graph->instances[j];
+        for (size_t j = i + 1; j < wiring->instance_count && !status; j++)
+            if (follows[wiring->instances[j]->vertex - plan->vertices])
+                instance->placement.followers[instance->placement.follower_count++] = wiring->instances[j];
     }
     mr_free(follows);
     return status ? mr_fail(status, "no memory for the graph") : MR_OK;
@@ -261,64 +272,114 @@ static int find_followers(mr_graph *graph) {
 
 /* ---- the whole ------------------------------------------------------------------------------------------------- */
 
-static int create_inlets(mr_graph *graph) {
-    const mr_plan *plan = graph->plan;
+static int create_inlets(mr_wiring *wiring) {
+    const mr_plan *plan = wiring->run->plan;
     size_t count = 0;
-    graph->first_inlet = mr_calloc(plan->vertex_count + 1, sizeof *graph->first_inlet);
-    graph->routes = mr_calloc(plan->vertex_count + 1, sizeof(mr_route *));
-    if (!graph->first_inlet || !graph->routes)
+    wiring->first_inlet = mr_calloc(plan->vertex_count + 1, sizeof *wiring->first_inlet);
+    wiring->of_source = mr_calloc(plan->source_count + 1, sizeof(mr_instance *));
+    wiring->routes = mr_calloc(plan->vertex_count + 1, sizeof(mr_route *));
+    if (!wiring->first_inlet || !wiring->of_source || !wiring->routes)
         return MR_ERROR_MEMORY;
     for (size_t v = 0; v < plan->vertex_count; v++) {
-        graph->first_inlet[v] = count;
+        wiring->first_inlet[v] = count;
         count += inlet_count(&plan->vertices[v]);
     }
-    graph->first_inlet[plan->vertex_count] = count;
-    if (!(graph->inlets = mr_calloc(count + 1, sizeof(mr_link **))))
+    wiring->first_inlet[plan->vertex_count] = count;
+    if (!(wiring->inlets = mr_calloc(count + 1, sizeof(mr_link **))))
         return MR_ERROR_MEMORY;
     for (size_t i = 0; i < count; i++)
-        if (!(graph->inlets[i] = mr_calloc(plan->source_count + 1, sizeof(mr_link *))))
+        if (!(wiring->inlets[i] = mr_calloc(plan->source_count + 1, sizeof(mr_link *))))
             return MR_ERROR_MEMORY;
     return MR_OK;
 }
 
-int mr_graph_wire(mr_graph *graph) {
-    int status = create_inlets(graph);
+static int wire(mr_wiring *wiring) {
+    const mr_plan *plan = wiring->run->plan;
+    int status = create_inlets(wiring);
     if (status)
         return mr_fail(status, "no memory for the graph");
-    for (size_t v = 0; !status && v < graph->plan->vertex_count; v++)
-        status = create_instances(graph, v);
+    for (size_t v = 0; !status && v < plan->vertex_count; v++)
+        status = create_instances(wiring, v);
     if (!status)
-        status = mark_tellers(graph);
-    for (size_t i = 0; !status && i < graph->instance_count; i++)
-        status = mr_credit_create(graph->instances[i]);
-    for (size_t v = 0; !status && v < graph->plan->vertex_count; v++)
-        status = create_links(graph, v);
+        status = mark_tellers(wiring);
+    for (size_t i = 0; !status && i < wiring->instance_count; i++)
+        status = mr_credit_create(wiring->instances[i]);
+    for (size_t v = 0; !status && v < plan->vertex_count; v++)
+        status = create_links(wiring, v);
     if (!status)
-        status = create_routes(graph);
+        status = create_routes(wiring);
     if (!status)
-        status = find_followers(graph);
-    if (status)
-        return status;
-    expect_ends(graph);
-    return mr_graph_create_needs(graph);
+        status = find_followers(wiring);
+    if (!status)
+        expect_ends(wiring);
+    return status;
 }
 
-void mr_graph_unwire(mr_graph *graph) {
-    const mr_plan *plan = graph->plan;
-    for (size_t i = 0; i < graph->instance_count; i++)
-        mr_instance_finish(graph->instances[i]);
-    while (graph->instance_count > 0)
-        mr_instance_destroy(&graph->instances[--graph->instance_count]);
-    mr_free(graph->instances);
-    for (size_t i = 0; graph->inlets && i < graph->first_inlet[plan->vertex_count]; i++)
-        mr_free(graph->inlets[i]);
-    mr_free(graph->inlets);
-    mr_free(graph->first_inlet);
-    mr_graph_destroy_needs(graph);
-    for (size_t v = 0; graph->routes && v < plan->vertex_count; v++) {
-        for (size_t port = 0; graph->routes[v] && port < plan->vertices[v].output_count; port++)
-            mr_free(graph->routes[v][port].links);
-        mr_free(graph->routes[v]);
+int mr_wiring_create(mr_wiring **wiring, const mr_run *run, void (*run_entry)(void *entry)) {
+    mr_wiring *made = mr_calloc(1, sizeof *made);
+    if (!made)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the graph");
+    made->run = run;
+    made->run_entry = run_entry;
+    int status = wire(made);
+    if (status)
+        mr_wiring_destroy(&made);
+    *wiring = made;
+    return status;
+}
+
+static void destroy_routes(mr_wiring *wiring) {
+    const mr_plan *plan = wiring->run->plan;
+    for (size_t v = 0; wiring->routes && v < plan->vertex_count; v++) {
+        for (size_t port = 0; wiring->routes[v] && port < plan->vertices[v].output_count; port++)
+            mr_free(wiring->routes[v][port].links);
+        mr_free(wiring->routes[v]);
     }
-    mr_free(graph->routes);
+    mr_free(wiring->routes);
+}
+
+void mr_wiring_destroy(mr_wiring **wiring) {
+    mr_wiring *gone = *wiring;
+    if (!gone)
+        return;
+    for (size_t i = 0; i < gone->instance_count; i++)
+        mr_instance_finish(gone->instances[i]);
+    while (gone->instance_count > 0)
+        mr_instance_destroy(&gone->instances[--gone->instance_count]);
+    mr_free(gone->instances);
+    mr_free(gone->of_source);
+    for (size_t i = 0; gone->inlets && i < gone->first_inlet[gone->run->plan->vertex_count]; i++)
+        mr_free(gone->inlets[i]);
+    mr_free(gone->inlets);
+    mr_free(gone->first_inlet);
+    destroy_routes(gone);
+    mr_free(gone);
+    *wiring = NULL;
+}
+
+/* ---- questions --------------------------------------------------------------------------------------------------- */
+
+size_t mr_wiring_count(const mr_wiring *wiring) {
+    return wiring->instance_count;
+}
+
+mr_instance *mr_wiring_at(const mr_wiring *wiring, size_t index) {
+    return wiring->instances[index];
+}
+
+mr_instance *mr_wiring_source(const mr_wiring *wiring, uint32_t source) {
+    return wiring->of_source[source];
+}
+
+mr_link *mr_wiring_external_inlet(const mr_wiring *wiring, uint32_t source) {
+    return wiring->of_source[source]->intake.ports[0];
+}
+
+void mr_wiring_end_tasks(const mr_wiring *wiring) {
+    for (size_t i = 0; i < wiring->instance_count; i++)
+        for (size_t e = 0; e < wiring->instances[i]->entry_count; e++)
+            mr_task_ask_thread_to_end(&wiring->instances[i]->entries[e].task);
+    for (size_t i = 0; i < wiring->instance_count; i++)
+        for (size_t e = 0; e < wiring->instances[i]->entry_count; e++)
+            mr_task_fini(&wiring->instances[i]->entries[e].task);
 }

@@ -17,7 +17,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
-#include "engine/flow/seats.h"
+#include "engine/flow/graph.h"
 #include "engine/pipeline/pipeline.h"
 #include "engine/spec/spec_list.h"
 #include "millrace/audit.h"
@@ -88,11 +88,12 @@ static void remove_gone(mr_listed *listed, const mr_index *ids, outcome *came) {
     static const int64_t patience_ns = 1000000000;
     mr_graph *graph = listed->pipeline->graph;
     for (size_t i = 0; i < listed->count; i++)
-        if (!lists(ids, listed->sources[i].id) && !mr_seat_leave(graph, listed->sources[i].id))
+        if (!lists(ids, listed->sources[i].id) && !mr_source_remove(graph->slots, listed->sources[i].id))
             came->removed++;
     /* One that hangs takes the patience for all. */
     for (size_t i = 0; i < listed->count && !atomic_load(&listed->ending); i++)
-        if (!lists(ids, listed->sources[i].id) && mr_seat_await(graph, listed->sources[i].id, patience_ns))
+        if (!lists(ids, listed->sources[i].id) &&
+            mr_source_await_removal(graph->slots, listed->sources[i].id, patience_ns))
             break;
 }
 
@@ -284,7 +285,7 @@ int mr_listed_start(mr_listed **listed, mr_pipeline *pipeline) {
     pthread_mutex_init(&made->lock, NULL);
     *listed = made;
     /* A seeded run has no threads. */
-    if (pipeline->graph->seed) {
+    if (pipeline->graph->run.seed) {
         read_list(made);
         return MR_OK;
     }

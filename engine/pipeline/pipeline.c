@@ -6,9 +6,8 @@
 #include "engine/base/sized.h"
 #include "engine/flow/copy.h"
 #include "engine/flow/graph.h"
-#include "engine/flow/resume.h"
-#include "engine/flow/run.h"
-#include "engine/flow/seats.h"
+#include "engine/flow/run/control.h"
+#include "engine/flow/run/deliveries.h"
 #include "engine/flow/start.h"
 #include "engine/pipeline/listed.h"
 #include "engine/pipeline/pipeline.h"
@@ -64,6 +63,15 @@ int mr_pipeline_plan(mr_plan **plan, const mr_pipeline_params *params, mr_diagno
     return mr_pipeline_plan_with(plan, params, NULL, NULL, diagnostics);
 }
 
+static int create_graph(mr_pipeline *pipeline, const mr_pipeline_params *params) {
+    const mr_graph_params own = {.seed = params->seed,
+                                 .profiled = params->profile != NULL,
+                                 .quiet_sources = params->quiet_sources,
+                                 .trace = params->trace,
+                                 .resume = params->resume};
+    return mr_graph_create(&pipeline->graph, pipeline->plan, &own);
+}
+
 static int open_pipeline(mr_pipeline **pipeline, const mr_pipeline_params *params, mr_diagnostics *diagnostics) {
     mr_pipeline *made = mr_calloc(1, sizeof *made);
     if (!made)
@@ -78,15 +86,7 @@ static int open_pipeline(mr_pipeline **pipeline, const mr_pipeline_params *param
     if (!status && params->profile)
         status = mr_plan_discard_output(made->plan, params->profile);
     if (!status && !made->offline)
-        status = mr_graph_create(&made->graph, made->plan, params->seed);
-    if (!status && made->graph) {
-        made->graph->profiled = params->profile != NULL;
-        made->graph->quiet_sources = params->quiet_sources;
-    }
-    if (!status && made->graph && params->trace && !(made->graph->trace_path = mr_strdup(params->trace)))
-        status = mr_fail(MR_ERROR_MEMORY, "no memory for a pipeline");
-    if (!status && made->graph && params->resume && !(made->graph->resume_path = mr_strdup(params->resume)))
-        status = mr_fail(MR_ERROR_MEMORY, "no memory for a pipeline");
+        status = create_graph(made, params);
     if (status)
         mr_pipeline_destroy(&made);
     *pipeline = made;
@@ -115,7 +115,7 @@ void mr_pipeline_destroy(mr_pipeline **pipeline) {
         return;
     /* What the list would still add ends at once. */
     if (gone->listed)
-        mr_graph_stop(gone->graph, true);
+        mr_control_stop(&gone->graph->run, true);
     mr_listed_stop(&gone->listed);
     mr_summary_destroy(&gone->snapshot);
     pthread_mutex_destroy(&gone->snapshot_lock);
@@ -137,25 +137,19 @@ static const mr_plan_vertex *find(const mr_pipeline *pipeline, const char *id, b
     return NULL;
 }
 
-/* A source that is there. Of those that come and go, the place may have another one at once; its id tells. */
+/* A source that is there. Of those that come and go, the slot may have another one at once; its id tells. */
 static const mr_plan_vertex *find_source(const mr_pipeline *pipeline, const char *id, const char **kept) {
     mr_graph *graph = pipeline->graph;
     const mr_plan_vertex *vertex = NULL;
-    if (!graph || !graph->departed) {
+    if (!graph || !mr_plan_changes(pipeline->plan)) {
         vertex = find(pipeline, id, true);
         *kept = vertex ? vertex->id : NULL;
         return vertex;
     }
-    pthread_mutex_lock(&graph->lock);
-    uint32_t source = mr_seat_find(graph, id);
-    if (source != MR_SOURCE_NONE) {
-        vertex = &pipeline->plan->vertices[source];
-        *kept = vertex->id;
-    }
-    pthread_mutex_unlock(&graph->lock);
-    if (!vertex)
+    uint32_t source = mr_source_find(graph->slots, id, kept);
+    if (source == MR_SOURCE_NONE)
         mr_fail(MR_ERROR_USAGE, "pipeline %s has no source \"%s\"", pipeline->plan->name, id);
-    return vertex;
+    return source == MR_SOURCE_NONE ? NULL : &pipeline->plan->vertices[source];
 }
 
 static const mr_plan_vertex *find_external(const mr_pipeline *pipeline, const char *id, const char **kept) {
@@ -176,7 +170,7 @@ int mr_pipeline_subscribe(mr_pipeline *pipeline, const char *stage, mr_frame_fun
     const mr_plan_vertex *vertex = find(pipeline, stage, false);
     if (!vertex)
         return MR_ERROR_USAGE;
-    pipeline->graph->subscriptions[vertex - pipeline->plan->vertices] = (mr_subscription){function, context};
+    mr_deliveries_subscribe(&pipeline->graph->run, vertex, function, context);
     return MR_OK;
 }
 
@@ -186,17 +180,15 @@ int mr_pipeline_start(mr_pipeline *pipeline) {
                                            ? "name the node that this process runs: each process runs one"
                                            : "a pipeline that was opened offline cannot be started");
     mr_graph *graph = pipeline->graph;
-    const mr_place *most = &graph->plan->spec->most_place;
-    if (graph->resume_path && graph->departed)
+    const mr_place *most = &pipeline->plan->spec->most_place;
+    if (graph->resume_path && mr_plan_changes(pipeline->plan))
         return mr_fail(MR_ERROR_USAGE,
                        "%s:%d:%d: sources.max: a run whose sources come and go cannot be continued from a "
                        "checkpoint: run it without one (--resume), or remove `max`",
                        most->file, most->line, most->column);
-    int status = graph->resume_path ? mr_resume_create(&graph->resume, graph, graph->resume_path) : MR_OK;
-    if (!status)
-        status = mr_graph_start(graph);
+    int status = mr_graph_start(graph);
     if (!status && (status = mr_listed_start(&pipeline->listed, pipeline)))
-        mr_graph_stop(graph, true);
+        mr_control_stop(&graph->run, true);
     return status;
 }
 
@@ -245,35 +237,26 @@ static void disown(mr_frame *frame, const mr_push *push) {
         frame->plane[0].buffer->release = release_nothing;
 }
 
-/* The formats that were proven. */
-static mr_format_set gives(mr_graph *graph, const mr_plan_vertex *vertex) {
-    pthread_mutex_lock(&graph->lock);
-    const mr_source_state *state = &graph->sources[vertex->source];
-    mr_format_set set = state->gives_own ? state->gives : vertex->outputs[0].set;
-    pthread_mutex_unlock(&graph->lock);
-    return set;
-}
-
 static int push_frame(mr_pipeline *pipeline, const char *source, const mr_push *push, int64_t timeout_ns) {
     const char *id = NULL;
     const mr_plan_vertex *vertex = find_external(pipeline, source, &id);
     if (!vertex)
         return MR_ERROR_USAGE;
     char planned[MR_FORMAT_SET_TEXT], pushed[MR_FORMAT_TEXT];
-    const mr_format_set set = gives(pipeline->graph, vertex);
+    const mr_format_set set = mr_source_formats(pipeline->graph->slots, vertex->source);
     if (!mr_format_set_has(&set, &push->format))
         return mr_fail(MR_ERROR_DATA, "%s takes %s, but %s was pushed", source,
                        mr_format_set_print(&set, planned, sizeof planned),
                        mr_format_print(&push->format, pushed, sizeof pushed));
     mr_frame *frame = NULL;
-    int status = mr_store_frame(pipeline->graph->store, &frame);
+    int status = mr_store_frame(pipeline->graph->run.store, &frame);
     if (status)
         return status;
     frame->format = push->format;
     frame->pts_ns = push->pts_ns;
     status = push->release ? wrap(frame, push) : copy(frame, push);
     if (!status)
-        status = mr_graph_push(pipeline->graph, vertex->source, id, frame, timeout_ns);
+        status = mr_source_push(pipeline->graph->slots, vertex->source, id, frame, timeout_ns);
     if (status) {
         disown(frame, push);
         mr_frame_unref(&frame);
@@ -292,14 +275,14 @@ int mr_pipeline_end(mr_pipeline *pipeline, const char *source) {
     const char *id = NULL;
     const mr_plan_vertex *vertex = find_external(pipeline, source, &id);
     if (vertex)
-        mr_graph_end_pushes(pipeline->graph, vertex->source, id);
+        mr_source_end_pushes(pipeline->graph->slots, vertex->source, id);
     return vertex ? MR_OK : MR_ERROR_USAGE;
 }
 
 /* ---- the end --------------------------------------------------------------------------------------------------- */
 
 void mr_pipeline_stop(mr_pipeline *pipeline, bool at_once) {
-    mr_graph_stop(pipeline->graph, at_once);
+    mr_control_stop(&pipeline->graph->run, at_once);
 }
 
 /* The device of that name or alias, if the run has it open. */
@@ -308,7 +291,7 @@ static const mr_device *find_device(const mr_pipeline *pipeline, const char *nam
     for (size_t d = 0; pipeline->graph && d < plan->device_count; d++) {
         const mr_plan_device *device = &plan->devices[d];
         if (strcmp(device->name, name) == 0 || (device->alias && strcmp(device->alias, name) == 0))
-            return pipeline->graph->devices[d];
+            return pipeline->graph->run.devices[d];
     }
     return NULL;
 }
@@ -325,7 +308,7 @@ int mr_pipeline_trigger(mr_pipeline *pipeline, const char *id) {
 
 void mr_pipeline_reopen(mr_pipeline *pipeline) {
     if (pipeline->graph)
-        atomic_fetch_add(&pipeline->graph->reopenings, 1);
+        mr_control_reopen(&pipeline->graph->run);
 }
 
 int mr_pipeline_wait(mr_pipeline *pipeline, int64_t timeout_ns) {

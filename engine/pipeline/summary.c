@@ -8,7 +8,10 @@
 #include "engine/base/thread.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/link/link.h"
-#include "engine/flow/seats.h"
+#include "engine/flow/run/control.h"
+#include "engine/flow/run/deliveries.h"
+#include "engine/flow/run/ending.h"
+#include "engine/flow/run/sources.h"
 #include "engine/pipeline/pipeline.h"
 
 const char *mr_version(void) {
@@ -55,28 +58,29 @@ static void add_shares(const mr_instance *instance, mr_stage_summary *summary) {
 
 static void begin_shares(const mr_graph *graph, const mr_plan_vertex *vertex, mr_stage_summary *summary) {
     size_t parts = mr_plan_parts(vertex);
-    bool none = vertex->copy || (parts == 1 && vertex->devices[0] == 0);
+    bool none = vertex->copy || (parts == 1 && vertex->devices.at[0] == 0);
     summary->shares = none ? NULL : mr_calloc(parts, sizeof *summary->shares);
     summary->share_count = summary->shares ? parts : 0;
     for (size_t i = 0; i < summary->share_count; i++) {
-        summary->shares[i].device = graph->plan->devices[mr_plan_part(vertex, i)].name;
-        summary->shares[i].state = i < vertex->device_count ? MR_DEVICE_WORKS : MR_DEVICE_RESERVED;
+        summary->shares[i].device = graph->run.plan->devices[mr_plan_part(vertex, i)].name;
+        summary->shares[i].state = i < vertex->devices.count ? MR_DEVICE_WORKS : MR_DEVICE_RESERVED;
     }
 }
 
 /* Sums up the instances of one vertex, which are contiguous from `first` on; returns their number. */
 static size_t summarize_stage(const mr_graph *graph, size_t vertex, size_t first, mr_stage_summary *summary) {
-    const mr_plan_vertex *planned = &graph->plan->vertices[vertex];
+    const mr_plan_vertex *planned = &graph->run.plan->vertices[vertex];
     mr_histogram_sums latency = {0};
     size_t count = 0;
     *summary = (mr_stage_summary){.id = planned->id,
                                   .type = planned->type->name,
-                                  .device = planned->device_names,
+                                  .device = planned->devices.names,
                                   .is_source = planned->role == MR_ROLE_SOURCE};
     begin_shares(graph, planned, summary);
-    for (size_t i = first; i < graph->instance_count && graph->instances[i]->vertex == planned; i++, count++) {
-        add_instance(graph->instances[i], summary, &latency);
-        add_shares(graph->instances[i], summary);
+    for (size_t i = first; i < mr_wiring_count(graph->wiring) && mr_wiring_at(graph->wiring, i)->vertex == planned;
+         i++, count++) {
+        add_instance(mr_wiring_at(graph->wiring, i), summary, &latency);
+        add_shares(mr_wiring_at(graph->wiring, i), summary);
     }
     summary->instances = (int)count;
     summary->p50_ns = mr_histogram_percentile(&latency, 0.5);
@@ -124,15 +128,15 @@ static void add_source(mr_summary *summary, const mr_source_summary *source) {
 }
 
 static int64_t threads_cpu_ns(const mr_graph *graph) {
-    int64_t sum = mr_executor_cpu_ns(graph->executor);
-    for (size_t i = 0; i < graph->instance_count; i++)
-        sum += mr_task_cpu_ns(&graph->instances[i]->entries[0].task);
+    int64_t sum = mr_executor_cpu_ns(graph->run.executor);
+    for (size_t i = 0; i < mr_wiring_count(graph->wiring); i++)
+        sum += mr_task_cpu_ns(&mr_wiring_at(graph->wiring, i)->entries[0].task);
     return sum;
 }
 
 static void summarize_memory(const mr_graph *graph, mr_summary *summary) {
-    for (size_t d = 0; d < graph->plan->device_count; d++) {
-        const mr_device *device = graph->devices[d];
+    for (size_t d = 0; d < graph->run.plan->device_count; d++) {
+        const mr_device *device = graph->run.devices[d];
         if (!device)
             continue;
         summary->host_bytes += mr_device_most_bytes(device, MR_MEMORY_HOST);
@@ -140,60 +144,55 @@ static void summarize_memory(const mr_graph *graph, mr_summary *summary) {
         summary->shared_bytes += mr_device_most_bytes(device, MR_MEMORY_SHARED);
         if (d > 0)
             summary->devices[summary->device_count++] =
-                (mr_device_summary){graph->plan->devices[d].name, mr_device_most_bytes(device, MR_MEMORY_DEVICE)};
+                (mr_device_summary){graph->run.plan->devices[d].name, mr_device_most_bytes(device, MR_MEMORY_DEVICE)};
     }
 }
 
-static void summarize_run(mr_graph *graph, mr_summary *summary) {
+static void summarize_run(const mr_graph *graph, mr_summary *summary) {
+    const mr_run *run = &graph->run;
     mr_histogram_sums latency = {0};
-    const int64_t first_ns = atomic_load(&graph->first_ns);
-    pthread_mutex_lock(&graph->lock);
-    int64_t until = graph->ended_ns ? graph->ended_ns : mr_clock_now_ns(mr_clock_real());
-    double cpu = graph->ended_ns ? graph->ended_cpu_s : mr_process_cpu_s();
-    summary->wall_s = (double)(until - graph->started_ns) * 1e-9;
-    summary->cpu_s = cpu - graph->started_cpu_s;
-    summary->allocations = mr_allocation_count() - graph->started_allocations;
-    summary->first_s = first_ns && !graph->seed ? (double)(first_ns - graph->started_ns) * 1e-9 : 0;
-    int64_t asked_ns = atomic_load(&graph->stop_ns);
-    if (asked_ns && !graph->ended_ns && !atomic_load(&graph->cancelled))
+    const int64_t first_ns = mr_deliveries_read(run, &latency);
+    const mr_run_times times = mr_ending_times(run->ending);
+    int64_t until = times.ended_ns ? times.ended_ns : mr_clock_now_ns(mr_clock_real());
+    double cpu = times.ended_ns ? times.ended_cpu_s : mr_process_cpu_s();
+    summary->wall_s = (double)(until - times.started_ns) * 1e-9;
+    summary->cpu_s = cpu - times.started_cpu_s;
+    summary->allocations = mr_allocation_count() - times.allocations;
+    summary->first_s = first_ns && !run->seed ? (double)(first_ns - times.started_ns) * 1e-9 : 0;
+    int64_t asked_ns = mr_control_stop_ns(run);
+    if (asked_ns && !times.ended_ns && !mr_control_is_cancelled(run))
         summary->draining_ns = until - asked_ns;
-    pthread_mutex_unlock(&graph->lock);
-    summary->threads_cpu_s = graph->profiled ? (double)threads_cpu_ns(graph) * 1e-9 : 0;
+    summary->threads_cpu_s = run->profiled ? (double)threads_cpu_ns(graph) * 1e-9 : 0;
     summary->peak_bytes = mr_process_peak_bytes();
-    mr_histogram_sum(&graph->latency, &latency);
     summary->latency_p50_ns = mr_histogram_percentile(&latency, 0.5);
     summary->latency_p99_ns = mr_histogram_percentile(&latency, 0.99);
     mr_histogram_publish(&latency, &summary->latency);
 }
 
-static void summarize_sources(mr_graph *graph, const bool *come, mr_summary *summary) {
-    for (uint32_t s = 0; s < graph->plan->source_count; s++) {
+static void summarize_sources(const mr_graph *graph, const bool *come, mr_summary *summary) {
+    for (uint32_t s = 0; s < graph->run.plan->source_count; s++) {
         mr_source_summary account;
-        if (come[s] && mr_seat_account(graph, s, &account))
+        if (come[s] && mr_source_slot_account(graph->slots, s, &account))
             add_source(summary, &account);
     }
 }
 
 /* Sources that were removed, the first of them first. */
-static void summarize_departed(mr_graph *graph, size_t room, mr_summary *summary) {
+static void summarize_retired(const mr_graph *graph, size_t room, mr_summary *summary) {
     mr_source_summary account;
-    pthread_mutex_lock(&graph->lock);
-    size_t count = mr_departed_count(graph->departed);
-    for (size_t i = 0; i < count && summary->source_count < room; i++)
-        if (mr_departed_copy(graph->departed, i, &account))
-            add_source(summary, &account);
-    pthread_mutex_unlock(&graph->lock);
+    for (size_t i = 0; summary->source_count < room && mr_source_retired_account(graph->slots, i, &account); i++)
+        add_source(summary, &account);
 }
 
-/* Whether the vertex is a place that no source has. With the lock. */
+/* Whether the vertex is a slot that no source has. With the lock. */
 static bool is_vacant(const mr_graph *graph, size_t vertex) {
-    return vertex < graph->plan->source_count && graph->sources[vertex].phase == MR_SOURCE_VACANT;
+    return vertex < graph->run.plan->source_count && mr_source_slot_is_vacant(graph->slots, (uint32_t)vertex);
 }
 
 /* With the lock, since sources may come and go. */
-static void summarize_stages(mr_graph *graph, mr_summary *summary) {
-    const mr_plan *plan = graph->plan;
-    pthread_mutex_lock(&graph->lock);
+static void summarize_stages(const mr_graph *graph, mr_summary *summary) {
+    const mr_plan *plan = graph->run.plan;
+    mr_sources_lock(graph->run.sources);
     for (size_t v = 0, instance = 0; v < plan->vertex_count; v++) {
         if (!mr_plan_is_here(plan, &plan->vertices[v]))
             continue;
@@ -202,7 +201,7 @@ static void summarize_stages(mr_graph *graph, mr_summary *summary) {
         else
             instance += summarize_stage(graph, v, instance, &summary->stages[summary->stage_count++]);
     }
-    pthread_mutex_unlock(&graph->lock);
+    mr_sources_unlock(graph->run.sources);
 }
 
 static uint64_t read_count(const _Atomic uint64_t *count) {
@@ -210,8 +209,8 @@ static uint64_t read_count(const _Atomic uint64_t *count) {
 }
 
 static void summarize_cuts(const mr_graph *graph, mr_summary *summary) {
-    for (size_t i = 0; i < graph->instance_count; i++) {
-        const mr_instance *instance = graph->instances[i];
+    for (size_t i = 0; i < mr_wiring_count(graph->wiring); i++) {
+        const mr_instance *instance = mr_wiring_at(graph->wiring, i);
         const mr_cut_tally *tally = &instance->cut;
         if (mr_plan_cut_of(instance->vertex))
             summary->cuts[summary->cut_count++] = (mr_cut_summary){
@@ -254,27 +253,26 @@ static mr_summary *create(const mr_plan *plan, size_t sources) {
     made->devices = mr_calloc(plan->device_count, sizeof *made->devices);
     made->forced = mr_calloc(plan->vertex_count + 1, sizeof *made->forced);
     for (size_t v = 0; v < plan->vertex_count && made->forced; v++)
-        if (plan->vertices[v].forced)
-            made->forced[made->forced_count++] = (mr_forced_summary){plan->vertices[v].id, plan->vertices[v].note};
+        if (plan->vertices[v].remarks.forced)
+            made->forced[made->forced_count++] =
+                (mr_forced_summary){plan->vertices[v].id, plan->vertices[v].remarks.anywhere};
     if (!made->sources || !made->stages || !made->cuts || !made->devices || !made->forced)
         mr_summary_destroy(&made);
     return made;
 }
 
-static bool is_over(mr_graph *graph) {
-    pthread_mutex_lock(&graph->lock);
-    bool over = graph->ended_ns;
-    pthread_mutex_unlock(&graph->lock);
-    return over;
+static bool is_over(const mr_graph *graph) {
+    return mr_ending_times(graph->run.ending).ended_ns;
 }
 
 /* After the end: workers add the times of their last calls as they leave the stages, a moment after the last frame. A
  * call that hangs is not waited for. */
 static void settle(const mr_graph *graph) {
     const int64_t until_ns = mr_clock_now_ns(mr_clock_real()) + INT64_C(100000000);
-    for (size_t i = 0; i < graph->instance_count; i++)
-        for (size_t e = 0; e < graph->instances[i]->entry_count; e++)
-            while (atomic_load_explicit(&graph->instances[i]->entries[e].meter.unclocked, memory_order_acquire) &&
+    for (size_t i = 0; i < mr_wiring_count(graph->wiring); i++)
+        for (size_t e = 0; e < mr_wiring_at(graph->wiring, i)->entry_count; e++)
+            while (atomic_load_explicit(&mr_wiring_at(graph->wiring, i)->entries[e].meter.unclocked,
+                                        memory_order_acquire) &&
                    mr_clock_now_ns(mr_clock_real()) < until_ns)
                 sched_yield();
 }
@@ -285,18 +283,17 @@ int mr_pipeline_summarize(mr_pipeline *pipeline, mr_summary **summary) {
         return mr_fail(MR_ERROR_USAGE, "a pipeline that was opened offline has no summary");
     if (is_over(graph))
         settle(graph);
-    bool *come = mr_calloc(graph->plan->source_count + 1, sizeof *come);
-    size_t room = graph->plan->source_count + (graph->departed ? MR_MOST_DEPARTED + 1 : 0);
-    mr_summary *made = come ? create(graph->plan, room) : NULL;
+    bool *come = mr_calloc(graph->run.plan->source_count + 1, sizeof *come);
+    size_t room = graph->run.plan->source_count + (mr_plan_changes(graph->run.plan) ? MR_MOST_RETIRED + 1 : 0);
+    mr_summary *made = come ? create(graph->run.plan, room) : NULL;
     if (!made) {
         mr_free(come);
         return mr_fail(MR_ERROR_MEMORY, "no memory for a summary");
     }
-    mark_sources(graph->plan, come);
+    mark_sources(graph->run.plan, come);
     summarize_run(graph, made);
     summarize_memory(graph, made);
-    if (graph->departed)
-        summarize_departed(graph, room, made);
+    summarize_retired(graph, room, made);
     summarize_sources(graph, come, made);
     summarize_stages(graph, made);
     summarize_cuts(graph, made);
@@ -323,7 +320,7 @@ int mr_pipeline_snapshot(mr_pipeline *pipeline, int64_t age_ns, mr_summary **sum
     int status = MR_OK;
     pthread_mutex_lock(&pipeline->snapshot_lock);
     const int64_t now_ns = mr_clock_now_ns(mr_clock_real());
-    const uint64_t news = pipeline->graph ? atomic_load(&pipeline->graph->news) : 0;
+    const uint64_t news = pipeline->graph ? mr_control_changes(&pipeline->graph->run) : 0;
     const bool over = pipeline->graph && is_over(pipeline->graph);
     const bool fresh = now_ns - pipeline->snapshot_ns < age_ns && pipeline->snapshot_news == news;
     if (!pipeline->snapshot || pipeline->snapshot_last != over || (!over && !fresh))

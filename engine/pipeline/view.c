@@ -3,7 +3,9 @@
 
 #include "engine/base/memory.h"
 #include "engine/base/sized.h"
-#include "engine/flow/resume_plan.h"
+#include "engine/flow/graph.h"
+#include "engine/flow/run/resume_plan.h"
+#include "engine/flow/run/sources.h"
 #include "engine/pipeline/pipeline.h"
 #include "engine/planner/lint_timing.h"
 #include "engine/text/yaml.h"
@@ -144,10 +146,10 @@ int mr_plan_view_open_sized(const mr_plan_view **view, const mr_pipeline_params 
 int mr_pipeline_view(const mr_pipeline *pipeline, const mr_plan_view **view) {
     mr_graph *graph = pipeline->graph;
     if (graph)
-        pthread_mutex_lock(&graph->lock);
+        mr_sources_lock(graph->run.sources);
     int status = make(view, pipeline->plan, NULL);
     if (graph)
-        pthread_mutex_unlock(&graph->lock);
+        mr_sources_unlock(graph->run.sources);
     return status;
 }
 

@@ -57,10 +57,10 @@ static void add_process(thread_list *list, const mr_plan *plan) {
     for (size_t v = 0; v < plan->vertex_count; v++) {
         const mr_plan_vertex *vertex = &plan->vertices[v];
         int instances =
-            vertex->node == list->node && (!vertex->waits || begun++ < plan->jobs) ? vertex->instances : 0;
-        add(list, vertex->id, vertex->blocking ? instances : 0, vertex->role == MR_ROLE_SOURCE ? "source" : "stage",
-            vertex->id);
-        add(list, "", vertex->threads * instances, "library", vertex->id);
+            vertex->node == list->node && (!vertex->offer.waits || begun++ < plan->jobs) ? vertex->calls.instances : 0;
+        add(list, vertex->id, vertex->calls.blocking ? instances : 0,
+            vertex->role == MR_ROLE_SOURCE ? "source" : "stage", vertex->id);
+        add(list, "", vertex->calls.threads * instances, "library", vertex->id);
         if (instances && mr_plan_cut_of(vertex))
             add_cut(list, vertex);
     }

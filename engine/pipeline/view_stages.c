@@ -24,7 +24,7 @@ static mr_view_role role_of(const mr_plan_vertex *vertex) {
 static uint64_t output_bytes(const mr_plan_vertex *vertex, size_t port) {
     const mr_view_pool *pool = &vertex->pools[port];
     uint64_t bytes = mr_format_set_most_bytes(&vertex->outputs[port].set);
-    uint64_t part = pool->count > 0 ? pool->bytes / (uint64_t)vertex->batch : 0;
+    uint64_t part = pool->count > 0 ? pool->bytes / (uint64_t)vertex->calls.batch : 0;
     return part > bytes ? part : bytes;
 }
 
@@ -95,61 +95,35 @@ static mr_view_stage stage_of(const mr_plan *plan, const mr_plan_vertex *vertex)
     static const char *const policies[] = {[MR_POLICY_BLOCK] = "block",
                                            [MR_POLICY_DROP_OLDEST] = "drop-oldest",
                                            [MR_POLICY_DROP_NEWEST] = "drop-newest"};
-    bool source = vertex->role == MR_ROLE_SOURCE;
-    return (mr_view_stage){
+    mr_view_stage made = {
         .id = vertex->id,
         .type = vertex->type,
         .options = vertex->options,
         .place = vertex->place,
         .role = role_of(vertex),
         .source = vertex->source,
-        .written = !source                   ? NULL
-                   : plan->spec->all_sources ? plan->spec->all_sources
-                                             : mr_spec_source_name(plan->spec, vertex->source),
         .node = vertex->node,
-        .device = vertex->device,
-        .device_names = vertex->device_names,
-        .device_reason = vertex->device_reason,
-        .remark = vertex->remark,
-        .note = vertex->note,
-        .device_count = vertex->device_count,
         .devices = vertex->devices,
-        .has_reserve = vertex->has_reserve,
-        .reserve = vertex->reserve,
-        .instances = vertex->instances,
-        .entry = vertex->entry,
-        .blocking = vertex->blocking,
-        .threads = vertex->threads,
-        .entries = vertex->entries,
-        .in_flight = vertex->in_flight,
-        .batch = vertex->batch,
-        .batch_timeout_ns = vertex->batch_timeout_ns,
-        .gathers = vertex->gathers,
-        .queue = vertex->queue,
-        .when_full = policies[vertex->policy],
-        .on_error = vertex->on_error == MR_ON_ERROR_FAIL ? "fail" : "drop",
-        .works_on_devices = mr_plan_works_on_devices(vertex->type),
-        .constant_bytes = vertex->constant_bytes,
+        .remarks = vertex->remarks,
+        .calls = vertex->calls,
+        .queue = vertex->handling.queue,
+        .when_full = policies[vertex->handling.policy],
+        .on_error = vertex->handling.on_error == MR_ON_ERROR_FAIL ? "fail" : "drop",
         .input_count = vertex->input_count,
         .inputs = vertex->inputs,
         .output_count = vertex->output_count,
         .outputs = vertex->outputs,
         .pools = vertex->pools,
-        .scratch = vertex->scratch,
-        .staging = vertex->staging,
-        .batches = vertex->batches,
-        .block = vertex->block,
-        .results = vertex->results,
-        .pinned = vertex->pinned,
-        .rate = vertex->rate,
-        .paced = vertex->paced,
-        .repeats = vertex->repeats,
-        .endless = vertex->endless,
-        .frames = vertex->frames,
-        .deadline_ns = vertex->deadline_ns,
+        .memory = vertex->memory,
+        .offer = vertex->offer,
         .source_count = vertex->source_count,
         .sources = vertex->sources,
     };
+    made.devices.any = mr_plan_works_on_devices(vertex->type);
+    if (vertex->role == MR_ROLE_SOURCE)
+        made.offer.written =
+            plan->spec->all_sources ? plan->spec->all_sources : mr_spec_source_name(plan->spec, vertex->source);
+    return made;
 }
 
 int mr_view_fill_stages(mr_view *view, const mr_plan *plan) {

@@ -9,22 +9,22 @@
 size_t mr_plan_waiting(const mr_plan *plan) {
     size_t count = 0;
     for (size_t s = 0; s < plan->source_count; s++)
-        count += plan->vertices[s].waits;
+        count += plan->vertices[s].offer.waits;
     return count;
 }
 
 size_t mr_plan_at_once(const mr_plan *plan, const mr_plan_vertex *vertex) {
     size_t waiting = 0;
     for (size_t i = 0; i < vertex->source_count; i++)
-        waiting += plan->vertices[vertex->sources[i]].waits;
+        waiting += plan->vertices[vertex->sources[i]].offer.waits;
     size_t open = waiting > (size_t)plan->jobs ? (size_t)plan->jobs : waiting;
     return vertex->source_count - waiting + open;
 }
 
 bool mr_plan_same_devices(const mr_plan_vertex *a, const mr_plan_vertex *b) {
-    return a->device_count == b->device_count && a->has_reserve == b->has_reserve &&
-           (!a->has_reserve || a->reserve == b->reserve) &&
-           memcmp(a->devices, b->devices, a->device_count * sizeof *a->devices) == 0;
+    return a->devices.count == b->devices.count && a->devices.has_reserve == b->devices.has_reserve &&
+           (!a->devices.has_reserve || a->devices.reserve == b->devices.reserve) &&
+           memcmp(a->devices.at, b->devices.at, a->devices.count * sizeof *a->devices.at) == 0;
 }
 
 bool mr_plan_works_on_devices(const mr_stage_type *type) {
@@ -106,9 +106,9 @@ static int exceeds(const mr_plan_vertex *planned, const mr_plan_vertex *vertex) 
             return mr_fail(MR_ERROR_CONFIG, "%s would give %s, and was planned for %s", planned->id,
                            mr_format_set_print(&vertex->outputs[i].set, one, sizeof one),
                            mr_format_set_print(&planned->outputs[i].set, other, sizeof other));
-    if (vertex->retained > planned->retained)
+    if (vertex->needs.retained > planned->needs.retained)
         return mr_fail(MR_ERROR_CONFIG, "%s would keep %d frames for itself, and was planned for %d", planned->id,
-                       vertex->retained, planned->retained);
+                       vertex->needs.retained, planned->needs.retained);
     return MR_OK;
 }
 
@@ -117,7 +117,7 @@ int mr_plan_proves(const mr_plan *plan, uint32_t place, const mr_plan *with, uin
     char one[MR_FORMAT_SET_TEXT], other[MR_FORMAT_SET_TEXT];
     for (size_t i = 0; i < b->output_count; i++)
         if (!mr_format_set_holds(&a->outputs[i].set, &b->outputs[i].set))
-            return mr_fail(MR_ERROR_CONFIG, "it gives %s, and its place was planned for %s",
+            return mr_fail(MR_ERROR_CONFIG, "it gives %s, and its slot was planned for %s",
                            mr_format_set_print(&b->outputs[i].set, one, sizeof one),
                            mr_format_set_print(&a->outputs[i].set, other, sizeof other));
     int status = MR_OK;
@@ -133,17 +133,17 @@ void mr_plan_seat(mr_plan *plan, uint32_t place, const mr_plan_vertex *source, c
                   const char *note) {
     mr_plan_vertex *to = &plan->vertices[place];
     to->id = id;
-    to->note = note;
+    to->remarks.anywhere = note;
     to->options = source->options;
     to->place = source->place;
     to->mark = source->mark;
-    to->blocking = source->blocking;
-    to->paced = source->paced;
-    to->rate = source->rate;
-    to->frames = source->frames;
-    to->endless = source->endless;
-    to->repeats = source->repeats;
-    to->deadline_ns = source->deadline_ns;
+    to->calls.blocking = source->calls.blocking;
+    to->offer.paced = source->offer.paced;
+    to->offer.rate = source->offer.rate;
+    to->offer.frames = source->offer.frames;
+    to->offer.endless = source->offer.endless;
+    to->offer.repeats = source->offer.repeats;
+    to->offer.deadline_ns = source->offer.deadline_ns;
 }
 
 void mr_plan_destroy(mr_plan **plan) {

@@ -125,6 +125,26 @@ typedef struct mr_plan_cut {
 } mr_plan_cut;
 
 /* A source, stage, copy or end of a cut. */
+/* What becomes of frames that cannot be taken or processed. */
+typedef struct mr_planned_handling {
+    int queue;                      /* frames of one source that each input link holds */
+    int gathered;                   /* frames of one source that batches may hold on one way here, its own included */
+    mr_policy policy;               /* of its input links when full */
+    mr_on_error on_error;
+} mr_planned_handling;
+
+/* What its stage type needs, as negotiated, and the buffers that follow from it. */
+typedef struct mr_planned_needs {
+    size_t stream_bytes[2];         /* of each CUDA device, for one entry */
+    int64_t library_bytes;          /* of each CUDA device, for one instance */
+    mr_planned_work work;           /* on a GPU */
+    int retained;                   /* buffers that an instance keeps for itself */
+    int output_buffers;             /* for output 0 of one instance (Buffers, above) */
+    int least_buffers;              /* with that many the pipeline still makes progress: one call in each stage, and
+                                       in each queue no more than that call needs */
+    int likely_buffers;             /* the number expected to be in use (planner/sizes.c) */
+} mr_planned_needs;
+
 typedef struct mr_plan_vertex {
     const char *id;
     const mr_stage_type *type;
@@ -133,68 +153,23 @@ typedef struct mr_plan_vertex {
     mr_place mark;
     mr_plan_role role;
     uint32_t source;                /* sources: 0, 1, ... */
-    const char *device;             /* the first of its devices: "cpu", "sim:0", ... */
-    const char *device_names;       /* of all of them: "sim:0, sim:1" */
-    const char *device_reason;      /* why, if the YAML left a choice to the planner; else NULL */
-    const char *remark;             /* how it behaves otherwise there than expected, and why; NULL: it does not */
-    const char *note;               /* the same on any device (mr_negotiation.remark); NULL: it does not */
-    bool forced;                    /* the note is of a difference that the author has overruled */
-    size_t device_count;            /* at least 1; more: frames are spread over them */
-    const int *devices;             /* in plan->devices */
-    int turn;                       /* several devices: that many frames in a row go to the same one */
-    bool has_reserve;               /* a device takes over from any of these that fails */
-    int reserve;                    /* that device, in plan->devices; all that the stage needs is open there */
+    mr_view_devices devices;        /* indexes of plan->devices */
+    mr_view_remarks remarks;
     mr_copy_kind copy;
     int node;                       /* the node that runs it, in plan->nodes; 0 if there are none */
-    int instances;
-    mr_entry entry;
-    bool blocking;
-    int threads;                    /* of libraries, for one instance */
-    int overlap;                    /* MR_ENTRY_PER_SOURCE: calls of one instance that may overlap, as negotiated */
-    int entries;                    /* workers that may be in it at once; > 1 only for MR_ENTRY_STATELESS, or with
-                                       `overlap` */
-    int in_flight;                  /* slots of one instance */
-    int batch;                      /* most frames of one call; 1 without `batch:` */
-    int64_t batch_timeout_ns;
-    int gathers;                    /* more than 1: while all workers are busy, a call takes up to so many of the frames
-                                       that wait, and waits for none (Gathering, above) */
-    int queue;                      /* frames of one source that each input link holds */
-    int gathered;                   /* frames of one source that batches may hold on one way here, its own included */
-    mr_policy policy;               /* of its input links when full */
-    mr_on_error on_error;
-    size_t constant_bytes;          /* on each CUDA device, for one instance; as negotiated */
-    size_t stream_bytes[2];         /* of each CUDA device, for one entry; as negotiated */
-    int64_t library_bytes;          /* of each CUDA device, for one instance; as negotiated */
-    mr_planned_work work;           /* on a GPU, as negotiated */
-    int retained;                   /* buffers that an instance keeps for itself, as negotiated */
-    int output_buffers;             /* for output 0 of one instance (Buffers, above) */
-    int least_buffers;              /* with that many the pipeline still makes progress: one call in each stage, and
-                                       in each queue no more than that call needs */
-    int likely_buffers;             /* the number expected to be in use (planner/sizes.c) */
+    mr_view_calls calls;
+    mr_planned_handling handling;
+    mr_planned_needs needs;
     size_t input_count;
     const mr_planned_input *inputs; /* one for each input port that is used; merged links stand behind one port */
     const mr_format_set *takes;     /* one for each of them: the formats that it, and all that its frames go on to,
                                        can accept; NULL if the planner has inserted the vertex */
-    double rate;                    /* sources: frames a second it offers; 0: as fast as possible, or unknown */
-    bool paced;                     /* sources: it keeps to that rate */
-    int64_t frames;                 /* sources: number of frames to come; 0: unknown */
-    bool endless;                   /* sources: it has no end */
-    bool repeats;                   /* sources: as negotiated */
-    bool waits; /* sources: it is opened when its turn comes (planner/jobs.c), and if it cannot be, the
-                   run goes on without it */
-    bool reserved;                  /* sources: a place for one that is added while it runs (mr_plan_seat) */
-    bool unreadable;                /* sources: it could not be opened for the plan; only if others like it could */
-    int64_t deadline_ns;            /* sources: from when a frame is due until no work is begun on it; 0: none */
+    mr_view_offer offer;            /* sources */
     size_t output_count;
     mr_planned_output *outputs;
     mr_format *formats;             /* one for each output: the properties that all its frames share */
     mr_view_pool *pools;            /* one for each output: buffers of its frames, or of the tensors it adds to them */
-    mr_view_pool scratch;           /* scratch memory of calls */
-    mr_view_pool staging;           /* several devices: uploads of each into its memory itself (Memory, above) */
-    mr_view_pool batches;           /* copies of small frames: their target, several in one buffer */
-    mr_view_pool block;             /* of uploads: pinned memory in which those are put together before */
-    mr_view_pool results;           /* host memory to which results of calls are downloaded */
-    mr_view_pool pinned;            /* host memory through which external memory goes to a device (Memory, above) */
+    mr_view_memory memory;
     size_t source_count;            /* the sources whose frames arrive here */
     const uint32_t *sources;        /* ascending */
 } mr_plan_vertex;
@@ -230,6 +205,11 @@ typedef struct mr_plan {
     const mr_view_expected *expected; /* the expected rates; NULL: no device is like a card */
     mr_arena arena;                 /* private: all of the above but the spec */
 } mr_plan;
+
+/* Whether sources come and go (sources: {max: N}): the run goes on without any until it is asked to end. */
+static inline bool mr_plan_changes(const mr_plan *plan) {
+    return plan->spec && plan->spec->most_sources > 0;
+}
 
 /* Whether the vertex runs in this process. */
 static inline bool mr_plan_is_here(const mr_plan *plan, const mr_plan_vertex *vertex) {
@@ -272,10 +252,10 @@ typedef struct mr_plan_params {
 
 /* The devices on which the vertex has state and pools: its own, and behind them the one in reserve. */
 static inline size_t mr_plan_parts(const mr_plan_vertex *vertex) {
-    return vertex->device_count + vertex->has_reserve;
+    return vertex->devices.count + vertex->devices.has_reserve;
 }
 static inline int mr_plan_part(const mr_plan_vertex *vertex, size_t part) {
-    return part < vertex->device_count ? vertex->devices[part] : vertex->reserve;
+    return part < vertex->devices.count ? vertex->devices.at[part] : vertex->devices.reserve;
 }
 
 /* The number of sources that reach the vertex and are open at a time. */
@@ -287,7 +267,7 @@ size_t mr_plan_waiting(const mr_plan *plan);
 bool mr_plan_same_devices(const mr_plan_vertex *a, const mr_plan_vertex *b);
 /* Whether calls of the vertex wait until a batch is full; copies take the frames that have arrived. */
 static inline bool mr_plan_waits_for_batch(const mr_plan_vertex *vertex) {
-    return vertex->batch > 1 && !vertex->copy;
+    return vertex->calls.batch > 1 && !vertex->copy;
 }
 /* For a stage on several devices: calls that each device may finish before one that began earlier on a slower
  * device. */

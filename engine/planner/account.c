@@ -30,13 +30,13 @@ static void put_row(account *to, mr_view_row row) {
 }
 
 uint64_t mr_plan_pool_bytes(const mr_plan_vertex *vertex, const mr_view_pool *pool) {
-    return mr_plan_times(pool->most, (uint64_t)vertex->instances);
+    return mr_plan_times(pool->most, (uint64_t)vertex->calls.instances);
 }
 
 static uint64_t likely_bytes(const mr_plan_vertex *vertex, const mr_view_pool *pool) {
     uint64_t most = mr_plan_pool_bytes(vertex, pool);
     uint64_t each = mr_plan_times((uint64_t)pool->likely, pool->mean);
-    uint64_t likely = mr_plan_times(each, (uint64_t)vertex->instances);
+    uint64_t likely = mr_plan_times(each, (uint64_t)vertex->calls.instances);
     return pool->ahead || likely > most ? most : likely;
 }
 
@@ -47,7 +47,7 @@ static mr_view_kind kind_of(mr_memory memory) {
 /* A pool in device memory exists on each of the devices; that of the processors, in reserve, is in host memory. */
 static void put_pool(account *to, const mr_plan_vertex *vertex, const mr_view_pool *pool, const char *what) {
     mr_view_row row = {.node = vertex->node, .kind = kind_of(pool->memory), .device = pool->device, .of = vertex->id,
-                       .what = what, .buffers = (int64_t)pool->count * vertex->instances, .each = pool->bytes,
+                       .what = what, .buffers = (int64_t)pool->count * vertex->calls.instances, .each = pool->bytes,
                        .most = {.bytes = mr_plan_pool_bytes(vertex, pool), .likely = likely_bytes(vertex, pool),
                                 .unknown = pool->bytes == 0}};
     bool on_devices = pool->memory == MR_MEMORY_DEVICE;
@@ -62,17 +62,18 @@ static void put_pool(account *to, const mr_plan_vertex *vertex, const mr_view_po
 /* Of one vertex on one of its devices. If the device's capability is not known, the larger figure counts. */
 static uint64_t workspace_bytes(const mr_plan_vertex *vertex, const mr_plan_device *device) {
     int capability = device->card && device->card->capability ? device->card->capability : device->capability;
-    size_t below = vertex->stream_bytes[0], from_90 = vertex->stream_bytes[1];
-    size_t each = capability ? vertex->stream_bytes[capability >= 90] : below > from_90 ? below : from_90;
-    int entries = vertex->entries > 1 ? vertex->entries : 1;
-    return mr_plan_times(mr_plan_times(each, (uint64_t)entries), (uint64_t)vertex->instances);
+    size_t below = vertex->needs.stream_bytes[0], from_90 = vertex->needs.stream_bytes[1];
+    size_t each = capability ? vertex->needs.stream_bytes[capability >= 90] : below > from_90 ? below : from_90;
+    int entries = vertex->calls.entries > 1 ? vertex->calls.entries : 1;
+    return mr_plan_times(mr_plan_times(each, (uint64_t)entries), (uint64_t)vertex->calls.instances);
 }
 
 /* Memory that stages and libraries use on CUDA devices beside pools. */
 static void put_others(account *to, const mr_plan_vertex *vertex) {
-    bool known = vertex->library_bytes != MR_BYTES_UNKNOWN;
-    uint64_t instances = (uint64_t)vertex->instances, constants = mr_plan_times(vertex->constant_bytes, instances);
-    uint64_t bytes = known ? mr_plan_times((uint64_t)vertex->library_bytes, instances) : 0;
+    bool known = vertex->needs.library_bytes != MR_BYTES_UNKNOWN;
+    uint64_t instances = (uint64_t)vertex->calls.instances,
+             constants = mr_plan_times(vertex->memory.constant_bytes, instances);
+    uint64_t bytes = known ? mr_plan_times((uint64_t)vertex->needs.library_bytes, instances) : 0;
     for (size_t i = 0; i < mr_plan_parts(vertex); i++) {
         int device = mr_plan_part(vertex, i);
         mr_view_row row = {.node = vertex->node, .kind = MR_VIEW_DEVICE, .device = device, .of = vertex->id,
@@ -102,12 +103,12 @@ static int put_vertex(account *to, mr_arena *arena, const mr_plan_vertex *vertex
             return MR_ERROR_MEMORY;
         put_pool(to, vertex, &vertex->pools[i], name);
     }
-    put_pool(to, vertex, &vertex->scratch, "work");
-    put_pool(to, vertex, &vertex->staging, "staging");
-    put_pool(to, vertex, &vertex->batches, "batches");
-    put_pool(to, vertex, &vertex->block, "block");
-    put_pool(to, vertex, &vertex->pinned, "pinned");
-    put_pool(to, vertex, &vertex->results, "results");
+    put_pool(to, vertex, &vertex->memory.scratch, "work");
+    put_pool(to, vertex, &vertex->memory.staging, "staging");
+    put_pool(to, vertex, &vertex->memory.batches, "batches");
+    put_pool(to, vertex, &vertex->memory.block, "block");
+    put_pool(to, vertex, &vertex->memory.pinned, "pinned");
+    put_pool(to, vertex, &vertex->memory.results, "results");
     put_others(to, vertex);
     return MR_OK;
 }

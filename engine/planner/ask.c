@@ -58,7 +58,7 @@ static int refuse(mr_negotiation *negotiation, int status, const char *option, c
     bool spared = planned && status != MR_ERROR_CONFIG && status != MR_ERROR_MEMORY &&
                   mr_plan_may_spare(ask->b, ask->v);
     if (planned)
-        ask->b->plan->vertices[ask->v].unreadable = spared;
+        ask->b->plan->vertices[ask->v].offer.unreadable = spared;
     return mr_diagnose(ask->b->diagnostics, spared ? MR_SEVERITY_WARNING : MR_SEVERITY_ERROR, status, place,
                        spared ? "the others are read; because of this one, the run fails at its end"
                               : hint_for(ask, status, option, node), "%s.%s: %s",
@@ -434,26 +434,26 @@ static void note_needs(mr_plan_builder *b, int v, const mr_negotiation *n) {
 }
 
 static void take_answer(mr_plan_vertex *vertex, const mr_negotiation *n) {
-    vertex->entry = n->entry;
-    vertex->overlap = n->overlap;
-    vertex->gathers = n->gathers;
-    vertex->blocking = n->blocking;
-    vertex->threads = n->threads;
-    vertex->rate = n->rate;
-    vertex->paced = n->paced;
-    vertex->frames = n->frames;
-    vertex->endless = n->endless;
-    vertex->repeats = n->repeats;
-    vertex->retained = n->retained;
-    vertex->constant_bytes = n->constant_bytes;
-    vertex->work = n->work;
-    vertex->note = n->remark;
-    vertex->forced = n->forced && n->remark;
-    memcpy(vertex->stream_bytes, n->stream_bytes, sizeof vertex->stream_bytes);
-    vertex->library_bytes = n->library_bytes;
-    vertex->scratch.bytes = n->scratch_bytes;
-    vertex->pinned.bytes = n->pinned_bytes;
-    vertex->results.bytes = n->result_bytes;
+    vertex->calls.entry = n->entry;
+    vertex->calls.overlap = n->overlap;
+    vertex->calls.gathers = n->gathers;
+    vertex->calls.blocking = n->blocking;
+    vertex->calls.threads = n->threads;
+    vertex->offer.rate = n->rate;
+    vertex->offer.paced = n->paced;
+    vertex->offer.frames = n->frames;
+    vertex->offer.endless = n->endless;
+    vertex->offer.repeats = n->repeats;
+    vertex->needs.retained = n->retained;
+    vertex->memory.constant_bytes = n->constant_bytes;
+    vertex->needs.work = n->work;
+    vertex->remarks.anywhere = n->remark;
+    vertex->remarks.forced = n->forced && n->remark;
+    memcpy(vertex->needs.stream_bytes, n->stream_bytes, sizeof vertex->needs.stream_bytes);
+    vertex->needs.library_bytes = n->library_bytes;
+    vertex->memory.scratch.bytes = n->scratch_bytes;
+    vertex->memory.pinned.bytes = n->pinned_bytes;
+    vertex->memory.results.bytes = n->result_bytes;
     for (size_t i = 0; i < vertex->output_count; i++) {
         mr_planned_output *output = &vertex->outputs[i];
         if (output->follows >= 0)
@@ -536,7 +536,7 @@ bool mr_plan_ask(mr_plan_builder *b, int v) {
                         .returns = b->plan->node_count > 0 && b->plan->node >= 0,
                         .input_count = vertex->input_count,
                         .inputs = vertex->inputs,
-                        .batch = vertex->batch,
+                        .batch = vertex->calls.batch,
                         .device = device->count ? device->item[0] : "cpu",
                         .sources = (int)source_count(b, vertex),
                         .workers = b->plan->workers,
@@ -583,13 +583,13 @@ static const mr_plan_vertex *first_reserved(const mr_plan_builder *b, int v) {
 }
 
 static void give_as(mr_plan_vertex *vertex, const mr_plan_vertex *like) {
-    vertex->entry = like->entry;
-    vertex->blocking = like->blocking;
-    vertex->threads = like->threads;
-    vertex->rate = like->rate;
-    vertex->paced = like->paced;
-    vertex->endless = like->endless;
-    vertex->retained = like->retained;
+    vertex->calls.entry = like->calls.entry;
+    vertex->calls.blocking = like->calls.blocking;
+    vertex->calls.threads = like->calls.threads;
+    vertex->offer.rate = like->offer.rate;
+    vertex->offer.paced = like->offer.paced;
+    vertex->offer.endless = like->offer.endless;
+    vertex->needs.retained = like->needs.retained;
     memcpy(vertex->outputs, like->outputs, vertex->output_count * sizeof *vertex->outputs);
 }
 
@@ -601,7 +601,7 @@ bool mr_plan_is_not_asked(mr_plan_builder *b, int v) {
     if (like)
         give_as(vertex, like);
     else if (b->vertex[v]->partial)
-        vertex->blocking = vertex->type->blocking;
+        vertex->calls.blocking = vertex->type->blocking;
     return like || b->vertex[v]->partial;
 }
 

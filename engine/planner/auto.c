@@ -66,12 +66,12 @@ static void sum_costs(const mr_plan_builder *b, balance_of_costs *to) {
         double cost = cost_of(b, v);
         if (to->group[v] >= 0) {
             to->cost[to->group[v]] += cost;
-            to->together[to->group[v]] |= vertex->entry != MR_ENTRY_STATELESS;
+            to->together[to->group[v]] |= vertex->calls.entry != MR_ENTRY_STATELESS;
             to->total += cost;
         }
         /* Stages that name their devices are placed already. */
-        for (size_t i = 0; to->group[v] < 0 && i < vertex->device_count; i++)
-            to->load[vertex->devices[i]] += cost / (double)vertex->device_count;
+        for (size_t i = 0; to->group[v] < 0 && i < vertex->devices.count; i++)
+            to->load[vertex->devices.at[i]] += cost / (double)vertex->devices.count;
     }
     for (size_t d = 1; d < b->plan->device_count; d++)
         to->total += to->load[d];
@@ -107,9 +107,9 @@ static int next_by_cost(const mr_plan_builder *b, const balance_of_costs *balanc
 static size_t needed(const mr_plan_builder *b, double cost_ns, size_t most) {
     double rate = 0;
     for (size_t s = 0; s < b->plan->source_count; s++) {
-        if (!b->plan->vertices[s].paced || b->plan->vertices[s].rate <= 0)
+        if (!b->plan->vertices[s].offer.paced || b->plan->vertices[s].offer.rate <= 0)
             return most;
-        rate += b->plan->vertices[s].rate;
+        rate += b->plan->vertices[s].offer.rate;
     }
     double devices = rate * cost_ns * 1e-9 / COMFORTABLE;
     return devices >= (double)most ? most : (size_t)devices + 1;
@@ -151,20 +151,20 @@ static int take_by_cost(mr_plan_builder *b, balance_of_costs *balance, int v, in
     qsort(devices, taken, sizeof *devices, by_number);
     for (size_t i = 0; i < taken; i++)
         balance->load[devices[i]] += cost / (double)taken;
-    vertex->devices = devices;
-    vertex->device_count = taken;
+    vertex->devices.at = devices;
+    vertex->devices.count = taken;
     if (cost <= 0)
-        vertex->device_reason = "the least loaded device; the stage's cost was not measured";
+        vertex->devices.reason = "the least loaded device; the stage's cost was not measured";
     else if (taken > 1)
-        vertex->device_reason = mr_arena_print(
+        vertex->devices.reason = mr_arena_print(
             b->arena, "spread over %zu devices, since this stage takes %.3g ms of the %.3g ms that a frame takes on "
                       "devices",
             taken, cost * 1e-6, balance->total * 1e-6);
     else
-        vertex->device_reason = mr_arena_print(
+        vertex->devices.reason = mr_arena_print(
             b->arena, "the least loaded device: %.3g ms a frame before, %.3g ms more with this stage", before * 1e-6,
             cost * 1e-6);
-    return vertex->device_reason ? MR_OK : MR_ERROR_MEMORY;
+    return vertex->devices.reason ? MR_OK : MR_ERROR_MEMORY;
 }
 
 /* ---- one after the other ----------------------------------------------------------------------------------------- */
@@ -209,14 +209,14 @@ static const char *objection(search *s, int d) {
 /* Puts the stage on a neighbour's device, if it can run there. */
 static bool join_neighbour(search *s, const mr_plan_vertex *neighbour) {
     mr_plan_vertex *vertex = &s->b->plan->vertices[s->v];
-    if (neighbour->devices[0] == 0 || (neighbour->device_count > 1 && vertex->entry != MR_ENTRY_STATELESS))
+    if (neighbour->devices.at[0] == 0 || (neighbour->devices.count > 1 && vertex->calls.entry != MR_ENTRY_STATELESS))
         return false;
-    for (size_t i = 0; i < neighbour->device_count; i++)
-        if (objection(s, neighbour->devices[i]))
+    for (size_t i = 0; i < neighbour->devices.count; i++)
+        if (objection(s, neighbour->devices.at[i]))
             return false;
-    vertex->devices = neighbour->devices;
-    vertex->device_count = neighbour->device_count;
-    vertex->device_reason =
+    vertex->devices.at = neighbour->devices.at;
+    vertex->devices.count = neighbour->devices.count;
+    vertex->devices.reason =
         mr_arena_print(s->b->arena, "the same as %s, so that nothing is copied between them", neighbour->id);
     return true;
 }
@@ -262,8 +262,8 @@ static int take_one(search *s) {
         return take_by_cost(b, s->balance, s->v, device, willing);
     if (!found && !*s->against)
         object(s, "no other device", "is named under devices");
-    vertex->devices = device;
-    vertex->device_reason =
+    vertex->devices.at = device;
+    vertex->devices.reason =
         found && *s->against ? mr_arena_print(b->arena, "the first device that can take it (%s)", s->against)
         : found              ? "the first device that can take it"
                              : mr_arena_print(b->arena, "%s", s->against);
@@ -272,10 +272,10 @@ static int take_one(search *s) {
 
 /* Warns of a device without a CUDA variant of the stage, taken because it is only assumed. */
 static void warn_of_kernels(mr_plan_builder *b, int v) {
-    for (size_t i = 0; !mr_plan_is_elsewhere(b, v) && i < b->plan->vertices[v].device_count; i++)
-        if (mr_plan_is_cuda(&b->plan->devices[b->plan->vertices[v].devices[i]])) {
+    for (size_t i = 0; !mr_plan_is_elsewhere(b, v) && i < b->plan->vertices[v].devices.count; i++)
+        if (mr_plan_is_cuda(&b->plan->devices[b->plan->vertices[v].devices.at[i]])) {
             mr_plan_check_device(b, b->vertex[v], mr_yaml_get(b->vertex[v]->node, "device")->place,
-                                 b->plan->vertices[v].devices[i]);
+                                 b->plan->vertices[v].devices.at[i]);
             return;
         }
 }
@@ -283,8 +283,8 @@ static void warn_of_kernels(mr_plan_builder *b, int v) {
 static int remark(mr_plan_builder *b, int v) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
     int status = MR_OK;
-    for (size_t i = 0; i < vertex->device_count && status != MR_ERROR_MEMORY; i++) {
-        const mr_plan_device *device = &b->plan->devices[vertex->devices[i]];
+    for (size_t i = 0; i < vertex->devices.count && status != MR_ERROR_MEMORY; i++) {
+        const mr_plan_device *device = &b->plan->devices[vertex->devices.at[i]];
         if (!b->params.offline && !device->assumed && !mr_plan_is_elsewhere(b, v))
             status = mr_plan_check_inputs(b, v, device->name, true);
     }
@@ -295,7 +295,7 @@ static int place_auto(mr_plan_builder *b, balance_of_costs *balance, int v, cons
     mr_plan_vertex *vertex = &b->plan->vertices[v];
     search s = {.b = b, .v = v, .bytes = mr_plan_estimate(b, v), .taken = taken, .balance = balance};
     if (!mr_plan_works_on_devices(vertex->type)) {
-        vertex->device_reason = mr_arena_print(b->arena, "%s runs on processors only", vertex->type->name);
+        vertex->devices.reason = mr_arena_print(b->arena, "%s runs on processors only", vertex->type->name);
     } else if (!join_any_neighbour(&s) && take_one(&s)) {
         return MR_ERROR_MEMORY;
     }
@@ -303,14 +303,14 @@ static int place_auto(mr_plan_builder *b, balance_of_costs *balance, int v, cons
     mr_plan_settle_reserve(vertex);
     mr_plan_name_device(b, vertex);
     warn_of_kernels(b, v);
-    return vertex->device_reason ? remark(b, v) : MR_ERROR_MEMORY;
+    return vertex->devices.reason ? remark(b, v) : MR_ERROR_MEMORY;
 }
 
 static void take_memory(mr_plan_builder *b, int v, uint64_t *taken) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
     uint64_t bytes = mr_plan_estimate(b, v);
-    for (size_t i = 0; i < vertex->device_count; i++)
-        taken[vertex->devices[i]] += bytes;
+    for (size_t i = 0; i < vertex->devices.count; i++)
+        taken[vertex->devices.at[i]] += bytes;
 }
 
 int mr_plan_place_auto(mr_plan_builder *b) {

@@ -14,12 +14,12 @@ enum { COPY_QUEUE = 2, COPY_IN_FLIGHT = 2 };
 /* ---- whether a link needs one ---------------------------------------------------------------------------------- */
 
 static bool on_host(const mr_plan_vertex *vertex) {
-    return vertex->devices[0] == 0;
+    return vertex->devices.at[0] == 0;
 }
 
 /* A stage with a device in reserve reads its frames from the host: a device in between might be the one that fails. */
 static bool goes_home(const mr_plan_vertex *to) {
-    return on_host(to) || to->has_reserve;
+    return on_host(to) || to->devices.has_reserve;
 }
 
 /* Whether frames hold device memory: a payload of ours, or tensors among their results. */
@@ -37,7 +37,7 @@ static bool holds_memory(const mr_planned_output *output) {
 static bool needs_copy(const mr_plan_builder *b, const mr_plan_link *link) {
     const mr_plan_vertex *from = &b->plan->vertices[link->from], *to = &b->plan->vertices[link->to];
     /* A stage on several devices uploads its inputs itself; one with a device in reserve does so only from the host. */
-    if (mr_plan_parts(to) > 1 && (on_host(from) || !to->has_reserve))
+    if (mr_plan_parts(to) > 1 && (on_host(from) || !to->devices.has_reserve))
         return false;
     return !mr_plan_same_devices(from, to) && holds_memory(&from->outputs[link->from_port]);
 }
@@ -49,13 +49,13 @@ static const char *name_copy(mr_plan_builder *b, const mr_plan_link *link) {
     const mr_port *port = &from->type->outputs[link->from_port];
     return mr_arena_print(b->arena, "%s%s%s->%s", from->id, link->from_port ? "." : "",
                           link->from_port ? port->name : "",
-                          goes_home(to) ? "host" : b->plan->devices[to->devices[0]].name);
+                          goes_home(to) ? "host" : b->plan->devices[to->devices.at[0]].name);
 }
 
 /* Behind several devices, frames wait here for the slowest of them, a batch of each and the next, while the others go
  * on. */
 static int copy_calls(const mr_plan_vertex *works) {
-    return COPY_IN_FLIGHT * (int)mr_plan_parts(works) * (works->device_count > 1 ? works->turn : 1);
+    return COPY_IN_FLIGHT * (int)mr_plan_parts(works) * (works->devices.count > 1 ? works->devices.turn : 1);
 }
 
 /* Frames that one call may copy together: as many small ones as the stages on either side process at once. On several
@@ -67,12 +67,12 @@ static int copy_batch(const mr_plan_builder *b, const mr_plan_link *link, const 
     bool known = mr_plan_frame_bytes(&output->set, output->results, output->more_results, &bytes) && bytes;
     if (!known || bytes > MR_COPY_SMALL_BYTES || mr_plan_parts(works) > 1)
         return 1;
-    int most = (int)(MR_COPY_GATHERED_BYTES / bytes), wanted = on_host(from) ? 1 : from->batch;
+    int most = (int)(MR_COPY_GATHERED_BYTES / bytes), wanted = on_host(from) ? 1 : from->calls.batch;
     for (size_t i = 0; i < b->link_count; i++) {
         const mr_plan_link *other = &b->link[i];
         const mr_plan_vertex *reader = &b->plan->vertices[other->to];
         if (other->from == link->from && other->from_port == link->from_port && mr_plan_same_devices(reader, to))
-            wanted = reader->batch > wanted ? reader->batch : wanted;
+            wanted = reader->calls.batch > wanted ? reader->calls.batch : wanted;
     }
     most = most < MR_COPY_BATCH ? most : MR_COPY_BATCH;
     return wanted < most ? wanted : most;
@@ -101,20 +101,20 @@ static int make_copy(mr_plan_builder *b, const mr_plan_link *link, mr_plan_verte
         .options = options,
         .place = to->place,
         .mark = to->mark,
-        .device_count = works->device_count,
-        .devices = works->devices,
-        .has_reserve = works->has_reserve,
-        .reserve = works->reserve,
+        .devices.count = works->devices.count,
+        .devices.at = works->devices.at,
+        .devices.has_reserve = works->devices.has_reserve,
+        .devices.reserve = works->devices.reserve,
         .copy = goes_home(to)   ? MR_COPY_DOWNLOAD
                 : on_host(from) ? MR_COPY_UPLOAD
                                 : MR_COPY_PEER,
-        .instances = 1,
-        .entry = MR_ENTRY_STATELESS,
-        .entries = 1,
-        .in_flight = copy_calls(works),
-        .batch = batch,
-        .queue = copy_queue(batch, from->source_count),
-        .turn = works->turn,
+        .calls.instances = 1,
+        .calls.entry = MR_ENTRY_STATELESS,
+        .calls.entries = 1,
+        .calls.in_flight = copy_calls(works),
+        .calls.batch = batch,
+        .handling.queue = copy_queue(batch, from->source_count),
+        .devices.turn = works->devices.turn,
         .source_count = from->source_count,
         .sources = from->sources,
         .node = works->node,

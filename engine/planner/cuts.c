@@ -61,16 +61,16 @@ static void fill_end(mr_plan_builder *b, mr_plan_vertex *end, const char *id, mr
         .role = role,
         .place = reader->place,
         .mark = reader->mark,
-        .device_count = 1,
-        .devices = processors,
+        .devices.count = 1,
+        .devices.at = processors,
         .node = node,
-        .instances = 1,
-        .entry = MR_ENTRY_SHARED,
-        .entries = 1,
-        .in_flight = 1,
-        .batch = 1,
-        .queue = CUT_QUEUE,
-        .turn = 1,
+        .calls.instances = 1,
+        .calls.entry = MR_ENTRY_SHARED,
+        .calls.entries = 1,
+        .calls.in_flight = 1,
+        .calls.batch = 1,
+        .handling.queue = CUT_QUEUE,
+        .devices.turn = 1,
         .source_count = from->source_count,
         .sources = from->sources,
     };
@@ -119,7 +119,7 @@ static int make_cut(mr_plan_builder *b, const mr_plan_link *link, mr_plan_vertex
             return MR_ERROR_MEMORY;
     }
     if (cut->mode == MR_CUT_LIVE)
-        ends[0].policy = MR_POLICY_DROP_OLDEST;
+        ends[0].handling.policy = MR_POLICY_DROP_OLDEST;
     return MR_OK;
 }
 
@@ -227,13 +227,13 @@ static void settle(mr_plan_builder *b, mr_plan_cut *entry, mr_cut *cut, const wi
     set_bytes(out, cut);
     set_window(b, entry, reader, cut, hold, reported);
     if (go_together(cut, gives_packets(b, entry)) && cut->window > TINY_QUEUE)
-        out->queue = TINY_QUEUE;
+        out->handling.queue = TINY_QUEUE;
     if (cut->frame_bytes == 0)
         cut->max_message_bytes = UNKNOWN_BYTES;
-    out->in_flight = cut->window;
+    out->calls.in_flight = cut->window;
     /* Every arriving frame had credit: none of them may find the queue full. */
-    in->queue = cut->window * b->plan->nodes[entry->from].replicas;
-    in->retained = in->queue;
+    in->handling.queue = cut->window * b->plan->nodes[entry->from].replicas;
+    in->needs.retained = in->handling.queue;
 }
 
 /* ---- errors ---------------------------------------------------------------------------------------------------- */
@@ -278,11 +278,11 @@ static void warn_of_wish(mr_plan_builder *b, int v) {
 static void check_shared_work(mr_plan_builder *b, int v) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
     const mr_plan_node *node = &b->plan->nodes[vertex->node];
-    if (node->replicas < 2 || vertex->role == MR_ROLE_SOURCE || vertex->entry == MR_ENTRY_STATELESS)
+    if (node->replicas < 2 || vertex->role == MR_ROLE_SOURCE || vertex->calls.entry == MR_ENTRY_STATELESS)
         return;
     mr_plan_error(b, vertex->mark, "move it to a node of one process",
                   "stages.%s: %s, so the %d processes of the node \"%s\" cannot share its work", vertex->id,
-                  vertex->entry == MR_ENTRY_PER_SOURCE ? "it remembers earlier frames of each source"
+                  vertex->calls.entry == MR_ENTRY_PER_SOURCE ? "it remembers earlier frames of each source"
                                                        : "it remembers earlier frames",
                   node->replicas, node->id);
 }
@@ -331,11 +331,11 @@ enum {
 };
 
 static int holds_itself(const mr_plan_vertex *vertex) {
-    if (vertex->role != MR_ROLE_SOURCE && vertex->entry == MR_ENTRY_PER_SOURCE && vertex->input_count == 1 &&
+    if (vertex->role != MR_ROLE_SOURCE && vertex->calls.entry == MR_ENTRY_PER_SOURCE && vertex->input_count == 1 &&
         vertex->inputs[0].set.payload == MR_PAYLOAD_PACKET)
         return DECODER_PACKETS;
     /* A batch with a timeout leaves without the frames that the window holds back. */
-    return mr_plan_waits_for_batch(vertex) && vertex->batch_timeout_ns == 0 ? vertex->batch : 0;
+    return mr_plan_waits_for_batch(vertex) && vertex->calls.batch_timeout_ns == 0 ? vertex->calls.batch : 0;
 }
 
 static int begin_holds(const mr_plan_builder *b, hold_table *holds) {
@@ -423,15 +423,16 @@ static void lengthen_ways(mr_plan_builder *b, const hold_table *holds) {
     for (int v = 0; v < b->count; v++) {
         mr_plan_vertex *vertex = &b->plan->vertices[v];
         const mr_spec_vertex *spec = b->vertex[v];
-        if (vertex->queue >= holds->wanted[v] || vertex->policy != MR_POLICY_BLOCK || vertex->role == MR_ROLE_CUT_OUT)
+        if (vertex->handling.queue >= holds->wanted[v] || vertex->handling.policy != MR_POLICY_BLOCK ||
+            vertex->role == MR_ROLE_CUT_OUT)
             continue;
         if (spec->common.queue.size > 0)
             mr_plan_error(b, mr_yaml_get(spec->node, "queue")->place, "remove `queue`: the plan then makes it long "
                                                                       "enough",
                           "stages.%s.queue: %d frame%s of a source may wait here before a join after cuts, but %d are "
                           "needed: the sources would deadlock",
-                          spec->id, vertex->queue, vertex->queue == 1 ? "" : "s", holds->wanted[v]);
-        vertex->queue = holds->wanted[v];
+                          spec->id, vertex->handling.queue, vertex->handling.queue == 1 ? "" : "s", holds->wanted[v]);
+        vertex->handling.queue = holds->wanted[v];
     }
 }
 

@@ -26,9 +26,9 @@ static double time_ns(double amount, double rate) {
 
 /* The first device of a vertex that is like a card; -1: none. */
 static int card_of(const work *w, const mr_plan_vertex *vertex) {
-    for (size_t i = 0; i < vertex->device_count; i++)
-        if (w->plan->devices[vertex->devices[i]].card)
-            return vertex->devices[i];
+    for (size_t i = 0; i < vertex->devices.count; i++)
+        if (w->plan->devices[vertex->devices.at[i]].card)
+            return vertex->devices.at[i];
     return -1;
 }
 
@@ -48,8 +48,8 @@ static int miss_figure(const work *w, mr_view_expected_stage *of, double amount,
 /* Bytes of a frame that a stage reads; negative: not known. Results are small beside payloads. */
 static double read_bytes(const mr_plan_vertex *vertex) {
     double sum = 0;
-    if (vertex->work.read_bytes > 0)
-        return vertex->work.read_bytes;
+    if (vertex->needs.work.read_bytes > 0)
+        return vertex->needs.work.read_bytes;
     for (size_t i = 0; i < vertex->input_count; i++) {
         uint64_t bytes = mr_format_set_most_bytes(&vertex->inputs[i].set);
         if (!bytes && vertex->inputs[i].set.payload != MR_PAYLOAD_RESULTS)
@@ -61,17 +61,17 @@ static double read_bytes(const mr_plan_vertex *vertex) {
 
 /* Its outputs in buffers of its own, and its scratch memory, which is written and read again. */
 static double written_bytes(const mr_plan_vertex *vertex) {
-    double sum = 2 * (double)vertex->scratch.bytes / vertex->batch;
+    double sum = 2 * (double)vertex->memory.scratch.bytes / vertex->calls.batch;
     for (size_t port = 0; port < vertex->output_count; port++)
         if (vertex->pools[port].count > 0)
-            sum += (double)vertex->pools[port].bytes / vertex->batch;
+            sum += (double)vertex->pools[port].bytes / vertex->calls.batch;
     return sum;
 }
 
 static int expect_memory(const work *w, const mr_plan_vertex *vertex, const mr_card *card, mr_view_expected_stage *of) {
     double read = read_bytes(vertex);
-    double bytes = (read > 0 ? read : 0) + written_bytes(vertex) + vertex->work.more_bytes +
-                   vertex->work.call_bytes / vertex->batch;
+    double bytes = (read > 0 ? read : 0) + written_bytes(vertex) + vertex->needs.work.more_bytes +
+                   vertex->needs.work.call_bytes / vertex->calls.batch;
     of->part.memory_ns = time_ns(bytes, card->memory_rate);
     if (read < 0 && miss(w, of, "the size of its inputs is not known"))
         return MR_ERROR_MEMORY;
@@ -80,8 +80,8 @@ static int expect_memory(const work *w, const mr_plan_vertex *vertex, const mr_c
 
 static int expect_kernels(const work *w, const mr_plan_vertex *vertex, const mr_card *card,
                           mr_view_expected_stage *of) {
-    const mr_planned_work *takes = &vertex->work;
-    of->part.launch_ns = takes->launches * card->launch_ns / vertex->batch;
+    const mr_planned_work *takes = &vertex->needs.work;
+    of->part.launch_ns = takes->launches * card->launch_ns / vertex->calls.batch;
     of->part.operation_ns =
         time_ns(takes->f32_operations, card->f32_rate) + time_ns(takes->f16_operations, card->f16_rate);
     if (takes->launches <= 0 && !takes->unknown && miss(w, of, "its kernels are not counted"))
@@ -104,7 +104,7 @@ static double decode_fps(const mr_card *card, const char *codec) {
 
 static int expect_decoder(const work *w, const mr_plan_vertex *vertex, const mr_card *card,
                           mr_view_expected_stage *of) {
-    const mr_planned_work *takes = &vertex->work;
+    const mr_planned_work *takes = &vertex->needs.work;
     double fps = card->decoders > 0 ? decode_fps(card, takes->codec) : 0;
     if (fps <= 0 || takes->decoded_pixels <= 0) {
         const char *why = mr_arena_print(w->b->arena,
@@ -157,8 +157,8 @@ static const char *most_of(const mr_view_work *p) {
 /* Frames a second of a stage that has its cards to itself, limited by the cards and by its calls in flight. */
 static void limit_stage(const mr_plan_vertex *vertex, const mr_card *card, mr_view_expected_stage *of) {
     const mr_view_work *p = &of->part;
-    double cards = (double)vertex->device_count, calls = (double)vertex->in_flight * vertex->instances;
-    double decoders = vertex->instances < card->decoders ? vertex->instances : card->decoders;
+    double cards = (double)vertex->devices.count, calls = (double)vertex->calls.in_flight * vertex->calls.instances;
+    double decoders = vertex->calls.instances < card->decoders ? vertex->calls.instances : card->decoders;
     double alone = larger(busy_ns(p), larger(p->upload_ns, p->download_ns)) / cards;
     if (card->kernels <= 1)
         alone = larger(alone, (p->launch_ns + busy_ns(p)) / cards);
@@ -174,12 +174,12 @@ static int expect_on_card(const work *w, const mr_plan_vertex *vertex, mr_view_e
     int status;
     if (vertex->copy)
         status = expect_copy(w, &vertex->pools[0], vertex->copy, card, of);
-    else if (vertex->work.codec)
+    else if (vertex->needs.work.codec)
         status = expect_decoder(w, vertex, card, of);
     else
         status = expect_kernels(w, vertex, card, of);
-    if (!status && vertex->staging.count > 0)
-        status = expect_copy(w, &vertex->staging, MR_COPY_UPLOAD, card, of);
+    if (!status && vertex->memory.staging.count > 0)
+        status = expect_copy(w, &vertex->memory.staging, MR_COPY_UPLOAD, card, of);
     if (!status && call_ns(&of->part) > 0)
         limit_stage(vertex, card, of);
     return status;
@@ -198,7 +198,7 @@ static double measured_ns(const work *w, const char *id) {
 static int expect_on_host(const work *w, const mr_plan_vertex *vertex, mr_view_expected_stage *of) {
     of->host_ns = measured_ns(w, vertex->id);
     if (of->host_ns <= 0)
-        return miss(w, of, vertex->devices[0] ? "its device is not modelled"
+        return miss(w, of, vertex->devices.at[0] ? "its device is not modelled"
                            : w->b->params.cost_count ? "it was not measured"
                                                      : "it runs on the host's processors");
     of->limit = "processors";
@@ -213,10 +213,10 @@ static double share_of(const work *w, const mr_plan_vertex *vertex) {
 }
 
 static void add_to_devices(const work *w, const mr_plan_vertex *vertex, const mr_view_work *p) {
-    double share = share_of(w, vertex) / (double)vertex->device_count;
-    for (size_t i = 0; i < vertex->device_count; i++) {
-        mr_view_expected_device *device = &w->devices[vertex->devices[i]];
-        const mr_card *card = w->plan->devices[vertex->devices[i]].card;
+    double share = share_of(w, vertex) / (double)vertex->devices.count;
+    for (size_t i = 0; i < vertex->devices.count; i++) {
+        mr_view_expected_device *device = &w->devices[vertex->devices.at[i]];
+        const mr_card *card = w->plan->devices[vertex->devices.at[i]].card;
         if (!card)
             continue;
         bool one = card->copy_engines == 1;
@@ -253,8 +253,8 @@ static int heaviest(const work *w, int device, mr_part_of *part) {
     double most = 0;
     for (size_t v = 0; v < w->plan->vertex_count; v++) {
         const mr_plan_vertex *vertex = &w->plan->vertices[v];
-        for (size_t i = 0; i < vertex->device_count; i++) {
-            double takes = vertex->devices[i] == device ? share_of(w, vertex) * part(&w->stages[v].part) : 0;
+        for (size_t i = 0; i < vertex->devices.count; i++) {
+            double takes = vertex->devices.at[i] == device ? share_of(w, vertex) * part(&w->stages[v].part) : 0;
             if (takes > most) {
                 most = takes;
                 best = (int)v;
@@ -304,9 +304,9 @@ static void limit_sources(const work *w) {
     double rate = 0;
     for (size_t s = 0; s < w->plan->source_count; s++) {
         const mr_plan_vertex *source = &w->plan->vertices[s];
-        if (!source->paced || source->rate <= 0)
+        if (!source->offer.paced || source->offer.rate <= 0)
             return;
-        rate += source->rate;
+        rate += source->offer.rate;
     }
     hold_to(w, rate, "sources", -1, -1);
 }

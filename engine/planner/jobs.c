@@ -25,16 +25,16 @@ bool mr_plan_may_spare(const mr_plan_builder *b, int v) {
 
 static const mr_plan_vertex *first_of(const mr_plan_builder *b, const mr_spec_group *group, bool unreadable) {
     for (size_t s = group->first; s < group->first + group->count; s++)
-        if (b->plan->vertices[s].unreadable == unreadable)
+        if (b->plan->vertices[s].offer.unreadable == unreadable)
             return &b->plan->vertices[s];
     return NULL;
 }
 
 static void fill(mr_plan_vertex *vertex, const mr_plan_vertex *like) {
-    vertex->blocking = like->blocking;
-    vertex->paced = like->paced;
-    vertex->endless = like->endless;
-    vertex->repeats = like->repeats;
+    vertex->calls.blocking = like->calls.blocking;
+    vertex->offer.paced = like->offer.paced;
+    vertex->offer.endless = like->offer.endless;
+    vertex->offer.repeats = like->offer.repeats;
     vertex->outputs[0] = like->outputs[0];
 }
 
@@ -46,7 +46,7 @@ void mr_plan_fill_unreadable(mr_plan_builder *b) {
             mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_DATA, b->vertex[group->first]->place, NULL,
                         "sources.%s: none of its %zu videos can be read", group->name, group->count);
         for (size_t s = group->first; like && s < group->first + group->count; s++) {
-            if (b->plan->vertices[s].unreadable)
+            if (b->plan->vertices[s].offer.unreadable)
                 fill(&b->plan->vertices[s], like);
         }
     }
@@ -60,12 +60,12 @@ static bool waits_by_request(const mr_plan_vertex *vertex) {
 }
 
 static bool waits_by_itself(const mr_plan_builder *b, const mr_plan_vertex *vertex) {
-    return !vertex->paced && !vertex->endless && mr_plan_may_spare(b, (int)vertex->source);
+    return !vertex->offer.paced && !vertex->offer.endless && mr_plan_may_spare(b, (int)vertex->source);
 }
 
 static const mr_plan_vertex *first_endless(const mr_plan *plan) {
     for (size_t s = 0; s < plan->source_count; s++)
-        if (plan->vertices[s].waits && plan->vertices[s].endless)
+        if (plan->vertices[s].offer.waits && plan->vertices[s].offer.endless)
             return &plan->vertices[s];
     return NULL;
 }
@@ -92,7 +92,7 @@ static void check_request(mr_plan_builder *b, int jobs, size_t waiting) {
 /* Where sources come and go, each begins when it comes, and none waits for another. */
 static void settle_room(mr_plan_builder *b, int asked) {
     for (size_t s = 0; s < b->plan->source_count; s++)
-        b->plan->vertices[s].waits = true;
+        b->plan->vertices[s].offer.waits = true;
     b->plan->jobs = (int)b->plan->source_count;
     if (asked)
         mr_plan_error(b, place_of(b), "remove jobs, or sources.max",
@@ -108,7 +108,8 @@ int mr_plan_settle_jobs(mr_plan_builder *b) {
     }
     for (size_t s = 0; s < plan->source_count; s++) {
         mr_plan_vertex *vertex = &plan->vertices[s];
-        vertex->waits = waits_by_itself(b, vertex) || vertex->unreadable || (asked && waits_by_request(vertex));
+        vertex->offer.waits =
+            waits_by_itself(b, vertex) || vertex->offer.unreadable || (asked && waits_by_request(vertex));
     }
     size_t waiting = mr_plan_waiting(plan);
     if (asked)

@@ -94,10 +94,11 @@ static void unknown_input(const reference *r, const char *name) {
     if (r->b->spec->source_count == 0)
         return;
     mr_plan_offer_ids(r->b, &nearest, true, true);
-    mr_plan_error(r->b, r->input->place,
-                  strcmp(name, "*") == 0 ? "sources.* means all of them"
-                                         : mr_nearest_hint(&nearest, hint, sizeof hint,
-                                                           "inputs are ids of sources and stages of this file"),
+    const char *other = strpbrk(name, ", ") ? "several inputs are a list: input: [a, b]"
+                                            : "inputs are ids of sources and stages of this file";
+    const char *advice = strcmp(name, "*") == 0 ? "sources.* means all of them"
+                                                : mr_nearest_hint(&nearest, hint, sizeof hint, other);
+    mr_plan_error(r->b, r->input->place, advice,
                   "stages.%s: there is no source or stage \"%s\" to take as input", consumer(r)->id, name);
 }
 

@@ -217,9 +217,10 @@ typedef struct count {
 
 static void count_link(const mr_plan_builder *b, int v, const mr_plan_link *link, count *counted) {
     const mr_plan_vertex *to = &b->plan->vertices[link->to], *from = &b->plan->vertices[v];
-    int64_t sources = from->entry == MR_ENTRY_PER_SOURCE ? 1 : (int64_t)mr_plan_at_once(b->plan, from);
-    int64_t calls = (int64_t)to->in_flight * to->batch * (to->entry == MR_ENTRY_PER_SOURCE ? sources : 1);
-    int64_t waiting = (int64_t)to->queue * sources;
+    int64_t sources = from->calls.entry == MR_ENTRY_PER_SOURCE ? 1 : (int64_t)mr_plan_at_once(b->plan, from);
+    int64_t calls =
+        (int64_t)to->calls.in_flight * to->calls.batch * (to->calls.entry == MR_ENTRY_PER_SOURCE ? sources : 1);
+    int64_t waiting = (int64_t)to->handling.queue * sources;
     counted->buffers += waiting + calls;
     if (waiting <= counted->most)
         return;
@@ -231,7 +232,8 @@ static void count_link(const mr_plan_builder *b, int v, const mr_plan_link *link
 /* Walks the links behind `v` as far as frames pass on in their buffers. */
 static count count_places(const mr_plan_builder *b, int v, bool *seen, int *stack) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
-    count counted = {.buffers = vertex->retained + (int64_t)vertex->in_flight * vertex->batch, .at = -1};
+    count counted = {.buffers = vertex->needs.retained + (int64_t)vertex->calls.in_flight * vertex->calls.batch,
+                     .at = -1};
     int height = 0;
     for (int i = 0; i < b->count; i++)
         seen[i] = false;
@@ -265,7 +267,7 @@ static void refuse_pool(const mr_plan_builder *b, int v, const count *counted) {
     mr_plan_error(b, queue ? queue->place : vertices[v].mark, hint,
                   "up to %lld frames of \"%s\" may be held at once, %d%s before \"%s\" alone, but a pool has at most "
                   "%d buffers",
-                  (long long)counted->buffers, vertices[v].id, vertices[counted->at].queue, of_each,
+                  (long long)counted->buffers, vertices[v].id, vertices[counted->at].handling.queue, of_each,
                   vertices[counted->at].id, MR_PLAN_MOST_BUFFERS);
 }
 
@@ -277,14 +279,14 @@ static int lint_pools(mr_plan_builder *b) {
         return MR_ERROR_MEMORY;
     for (int v = 0; v < b->count; v++) {
         mr_plan_vertex *vertex = &b->plan->vertices[v];
-        if (vertex->output_buffers < MR_PLAN_MOST_BUFFERS || !vertex->output_count ||
+        if (vertex->needs.output_buffers < MR_PLAN_MOST_BUFFERS || !vertex->output_count ||
             !mr_plan_allocates(vertex, 0, &bytes))
             continue;
         count counted = count_places(b, v, seen, stack);
         if (counted.buffers > MR_PLAN_MOST_BUFFERS)
             refuse_pool(b, v, &counted);
         else
-            vertex->output_buffers = (int)counted.buffers;
+            vertex->needs.output_buffers = (int)counted.buffers;
     }
     return MR_OK;
 }
@@ -314,9 +316,9 @@ static void warn_of_assumed(mr_plan_builder *b) {
 /* A difference that the author has overruled is said again at each start. */
 static void warn_of_forced(mr_plan_builder *b) {
     for (int v = 0; v < b->count; v++)
-        if (b->plan->vertices[v].forced)
+        if (b->plan->vertices[v].remarks.forced)
             mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, b->vertex[v]->place, NULL, "%s: %s",
-                        b->vertex[v]->id, b->plan->vertices[v].note);
+                        b->vertex[v]->id, b->plan->vertices[v].remarks.anywhere);
 }
 
 int mr_lint_sizes(mr_plan_builder *b) {

@@ -16,7 +16,7 @@ static const int64_t ANY_NUMBER = INT64_MAX / 2;
 /* The most frames that can reach one instance of `v`: the frames of its sources, on each way that they take. */
 static int64_t frames_at(const mr_plan_builder *b, int v, const int64_t *frames) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
-    bool alone = vertex->entry == MR_ENTRY_PER_SOURCE;
+    bool alone = vertex->calls.entry == MR_ENTRY_PER_SOURCE;
     int64_t sum = 0, largest = 0;
     for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++) {
         int64_t more = frames[b->link[b->in.item[i]].from];
@@ -37,8 +37,8 @@ static void warn_of_few(const mr_plan_builder *b, int v, int64_t frames) {
     snprintf(hint, sizeof hint, "write a size of at most %lld", (long long)frames);
     mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, place_of(b, v, "batch.size"), hint,
                 "stages.%s.batch: a batch of %d can never fill: its sources give %s%lld %s", b->vertex[v]->id,
-                vertex->batch, vertex->entry == MR_ENTRY_PER_SOURCE ? "no more than " : "only ", (long long)frames,
-                frames == 1 ? "frame" : "frames");
+                vertex->calls.batch, vertex->calls.entry == MR_ENTRY_PER_SOURCE ? "no more than " : "only ",
+                (long long)frames, frames == 1 ? "frame" : "frames");
 }
 
 /* ---- time ------------------------------------------------------------------------------------------------------ */
@@ -46,15 +46,15 @@ static void warn_of_few(const mr_plan_builder *b, int v, int64_t frames) {
 /* Whether all sources that reach a stage emit their frames when these are due, without being hurried. *rate is the
  * number that reach one instance in a second; 0 if not known. */
 static bool is_paced(const mr_plan *plan, const mr_plan_vertex *vertex, double *rate) {
-    bool alone = vertex->entry == MR_ENTRY_PER_SOURCE, known = true;
+    bool alone = vertex->calls.entry == MR_ENTRY_PER_SOURCE, known = true;
     double least = 0, sum = 0;
     for (size_t s = 0; s < vertex->source_count; s++) {
         const mr_plan_vertex *source = &plan->vertices[vertex->sources[s]];
-        if (!source->paced && !(source->type && source->type->external))
+        if (!source->offer.paced && !(source->type && source->type->external))
             return false;
-        known = known && source->paced && source->rate > 0;
-        least = s == 0 || source->rate < least ? source->rate : least;
-        sum += source->rate;
+        known = known && source->offer.paced && source->offer.rate > 0;
+        least = s == 0 || source->offer.rate < least ? source->offer.rate : least;
+        sum += source->offer.rate;
     }
     *rate = !known ? 0 : alone ? least : sum;
     return vertex->source_count > 0;
@@ -68,25 +68,25 @@ static const mr_plan_vertex *find_paced(const mr_plan *plan, const mr_plan_verte
     *rate = 0;
     for (size_t s = 0; s < vertex->source_count; s++) {
         const mr_plan_vertex *source = &plan->vertices[vertex->sources[s]];
-        const bool paced = source->paced || (source->type && source->type->external);
+        const bool paced = source->offer.paced || (source->type && source->type->external);
         others |= !paced;
         first = paced && !first ? source : first;
-        known = known && (!paced || (source->paced && source->rate > 0));
-        *rate += paced ? source->rate : 0;
+        known = known && (!paced || (source->offer.paced && source->offer.rate > 0));
+        *rate += paced ? source->offer.rate : 0;
     }
     *rate = known ? *rate : 0;
     return others ? first : NULL;
 }
 
 static int64_t filling_ns(const mr_plan_vertex *vertex, double rate) {
-    return (int64_t)((vertex->batch - 1) / rate * 1e9);
+    return (int64_t)((vertex->calls.batch - 1) / rate * 1e9);
 }
 
 static int64_t batch_wait_ns(const mr_plan *plan, const mr_plan_vertex *vertex) {
     double rate;
     if (!mr_plan_waits_for_batch(vertex))
         return 0;
-    int64_t wait = vertex->batch_timeout_ns;
+    int64_t wait = vertex->calls.batch_timeout_ns;
     if (!is_paced(plan, vertex, &rate) || rate <= 0)
         return wait;
     int64_t fills = filling_ns(vertex, rate);
@@ -103,10 +103,10 @@ static void warn_of_waiting(const mr_plan_builder *b, int v, double rate, const 
         snprintf(waits, sizeof waits, "which takes %s at %.6g a second",
                  mr_lint_print_time(filling_ns(vertex, rate), time, sizeof time), rate);
     snprintf(hint, sizeof hint, "limit how long the first frame may wait: batch: {size: %d, timeout: 50ms}",
-             vertex->batch);
+             vertex->calls.batch);
     mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, place_of(b, v, "batch"), hint,
                 "stages.%s.batch: frames%s come in real time, and without a timeout the first waits until %d "
-                "have come, %s%s", b->vertex[v]->id, whose, vertex->batch, waits,
+                "have come, %s%s", b->vertex[v]->id, whose, vertex->calls.batch, waits,
                 one ? " once the other sources have ended" : "");
 }
 
@@ -114,8 +114,8 @@ static void warn_of_waiting(const mr_plan_builder *b, int v, double rate, const 
 
 /* The number of frames that can wait at one instance, busy with a batch, before the stages that feed it stall. */
 static int64_t waiting_at(const mr_plan *plan, const mr_plan_vertex *vertex) {
-    bool alone = vertex->entry == MR_ENTRY_PER_SOURCE || vertex->source_count == 0;
-    return (int64_t)vertex->queue * (alone ? 1 : (int64_t)mr_plan_at_once(plan, vertex));
+    bool alone = vertex->calls.entry == MR_ENTRY_PER_SOURCE || vertex->source_count == 0;
+    return (int64_t)vertex->handling.queue * (alone ? 1 : (int64_t)mr_plan_at_once(plan, vertex));
 }
 
 static void warn_of_short_queue(const mr_plan_builder *b, int v) {
@@ -123,11 +123,11 @@ static void warn_of_short_queue(const mr_plan_builder *b, int v) {
     long long waiting = (long long)waiting_at(b->plan, vertex);
     char hint[96];
     snprintf(hint, sizeof hint, "write queue: %lld or more, or remove `queue`",
-             (vertex->batch * (long long)vertex->queue + waiting - 1) / waiting);
+             (vertex->calls.batch * (long long)vertex->handling.queue + waiting - 1) / waiting);
     mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, place_of(b, v, "queue.size"), hint,
                 "stages.%s.queue: only %lld %s for the next batch of %d while one is in flight; then the stages before "
                 "it stall", b->vertex[v]->id, waiting, waiting == 1 ? "frame gathers" : "frames gather",
-                vertex->batch);
+                vertex->calls.batch);
 }
 
 /* ---- queues of joins ------------------------------------------------------------------------------------------- */
@@ -181,23 +181,23 @@ static gathering gathers(const search *s, int v, int one, int other, bool *way) 
         s->at[at].here = way[at] && !s->behind[at];
         if (!s->at[at].here || !mr_plan_waits_for_batch(vertex))
             continue;
-        s->at[at].frames += vertex->batch;
+        s->at[at].frames += vertex->calls.batch;
         s->at[at].last = at;
-        s->at[at].timed = s->at[at].timed && vertex->batch_timeout_ns > 0;
+        s->at[at].timed = s->at[at].timed && vertex->calls.batch_timeout_ns > 0;
     }
     return worst_way(s, v, one);
 }
 
 static void report_queue(const mr_plan_builder *b, int v, const gathering *gathered) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
-    bool blocks = vertex->policy == MR_POLICY_BLOCK, fatal = blocks && !gathered->timed;
+    bool blocks = vertex->handling.policy == MR_POLICY_BLOCK, fatal = blocks && !gathered->timed;
     char hint[96];
     snprintf(hint, sizeof hint, "write queue: %d or more, or remove `queue`", gathered->frames);
     mr_diagnose(b->diagnostics, fatal ? MR_SEVERITY_ERROR : MR_SEVERITY_WARNING, fatal ? MR_ERROR_CONFIG : MR_OK,
                 place_of(b, v, "queue.size"), hint,
                 "stages.%s.queue: %d %s of a source may wait here while %d gather in batches on another path to this "
                 "join (\"%s\"): %s",
-                vertex->id, vertex->queue, vertex->queue == 1 ? "frame" : "frames", gathered->frames,
+                vertex->id, vertex->handling.queue, vertex->handling.queue == 1 ? "frame" : "frames", gathered->frames,
                 b->vertex[gathered->last]->id,
                 fatal ? "the batch could never fill"
                       : blocks ? "the batch would never fill before its timeout"
@@ -220,7 +220,7 @@ static int check_queue(const mr_plan_builder *b, int v) {
             gathering found = one == other ? (gathering){0} : gathers(&s, v, one, other, way);
             worst = found.frames > worst.frames ? found : worst;
         }
-    if (worst.frames > vertex->queue)
+    if (worst.frames > vertex->handling.queue)
         report_queue(b, v, &worst);
     return MR_OK;
 }
@@ -231,9 +231,9 @@ static void check_batch(const mr_plan_builder *b, int v, int64_t frames) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
     const mr_plan_vertex *one;
     double rate;
-    if (frames < vertex->batch)
+    if (frames < vertex->calls.batch)
         warn_of_few(b, v, frames);
-    else if (vertex->batch_timeout_ns > 0)
+    else if (vertex->calls.batch_timeout_ns > 0)
         return;
     else if (is_paced(b->plan, vertex, &rate))
         warn_of_waiting(b, v, rate, NULL);
@@ -249,14 +249,15 @@ int mr_lint_batches(mr_plan_builder *b) {
         const mr_plan_vertex *vertex = &b->plan->vertices[v];
         bool own_queue = b->vertex[v]->common.queue.size > 0;
         frames[v] = vertex->role != MR_ROLE_SOURCE ? frames_at(b, v, frames)
-                    : vertex->frames > 0           ? vertex->frames
+                    : vertex->offer.frames > 0           ? vertex->offer.frames
                                                    : ANY_NUMBER;
         if (mr_plan_waits_for_batch(vertex))
             check_batch(b, v, frames[v]);
-        if (own_queue && vertex->batch > 1 && vertex->input_count == 1 && vertex->policy == MR_POLICY_BLOCK &&
-            waiting_at(b->plan, vertex) < vertex->batch)
+        if (own_queue && vertex->calls.batch > 1 && vertex->input_count == 1 &&
+            vertex->handling.policy == MR_POLICY_BLOCK && waiting_at(b->plan, vertex) < vertex->calls.batch)
             warn_of_short_queue(b, v);
-        if (own_queue && vertex->input_count > 1 && vertex->queue < vertex->gathered && check_queue(b, v))
+        if (own_queue && vertex->input_count > 1 && vertex->handling.queue < vertex->handling.gathered &&
+            check_queue(b, v))
             return MR_ERROR_MEMORY;
     }
     return MR_OK;
@@ -321,14 +322,14 @@ static void warn_of_ways(const mr_plan *plan, const mr_spec *spec, const ways *f
     char deadline[32], sum[32], way[512], hint[160];
     for (size_t s = 0; s < plan->source_count; s++) {
         const mr_plan_vertex *source = &plan->vertices[s];
-        if (!source->deadline_ns || found->ns[s] <= source->deadline_ns)
+        if (!source->offer.deadline_ns || found->ns[s] <= source->offer.deadline_ns)
             continue;
         mr_lint_print_time(found->ns[s], sum, sizeof sum);
         list_way(plan, found, each_ns, (int)s, way, sizeof way);
         snprintf(hint, sizeof hint, "write a deadline of more than %s, or %s", sum, how);
         mr_diagnose(diagnostics, MR_SEVERITY_WARNING, MR_OK, place_of_deadline(source, spec), hint,
                     "sources.%s.deadline: %s is less than the %s that %s: %s", source->id,
-                    mr_lint_print_time(source->deadline_ns, deadline, sizeof deadline), sum, what, way);
+                    mr_lint_print_time(source->offer.deadline_ns, deadline, sizeof deadline), sum, what, way);
     }
 }
 
@@ -354,7 +355,7 @@ static int compare(const mr_plan *plan, const mr_spec *spec, const int64_t *cost
     for (size_t v = 0; v < plan->vertex_count; v++) {
         each_ns[v] = batch_wait_ns(plan, &plan->vertices[v]);
         if (cost_ns)
-            each_ns[v] += cost_ns[v] * plan->vertices[v].batch;
+            each_ns[v] += cost_ns[v] * plan->vertices[v].calls.batch;
     }
     find_ways(plan, each_ns, &found);
     if (cost_ns)
@@ -378,8 +379,8 @@ int mr_lint_deadlines(mr_plan_builder *b) {
     bool any = false;
     for (size_t s = 0; s < b->spec->source_count; s++) {
         const mr_plan_vertex *source = &b->plan->vertices[s];
-        any = any || source->deadline_ns;
-        if (!source->deadline_ns || source->paced || source->type->external || b->spec->sources[s].partial)
+        any = any || source->offer.deadline_ns;
+        if (!source->offer.deadline_ns || source->offer.paced || source->type->external || b->spec->sources[s].partial)
             continue;
         if (source->type->paced_by)
             snprintf(hint, sizeof hint, "write %s, or remove `deadline`", source->type->paced_by);

@@ -162,12 +162,27 @@ static int fitting_before(const mr_plan_builder *b, int v, const mr_port *wanted
     return -1;
 }
 
+/* The only producer for a stage that adds nothing to its frames, so that it can only choose among them, such as filter;
+ * -1: it is no such stage. */
+static int chosen_from(const mr_plan_builder *b, int v) {
+    const mr_plan_vertex *vertex = &b->plan->vertices[v];
+    if (b->in.start[v + 1] - b->in.start[v] != 1 || vertex->input_count != 1 || vertex->output_count != 1 ||
+        vertex->outputs[0].follows != 0 || vertex->outputs[0].results != vertex->inputs[0].results)
+        return -1;
+    return b->link[b->in.item[b->in.start[v]]].from;
+}
+
 static const char *advise_before(const mr_plan_builder *b, const mr_plan_link *link, const mr_port *wanted, char *hint,
                                  size_t bytes) {
-    int before = fitting_before(b, link->from, wanted);
+    int before = fitting_before(b, link->from, wanted), other = chosen_from(b, link->from);
     if (before < 0)
         return NULL;
-    snprintf(hint, bytes, "use an earlier stage: write input: %s", b->vertex[before]->id);
+    if (other < 0 || other == before)
+        snprintf(hint, bytes, "use an earlier stage: write input: %s", b->vertex[before]->id);
+    else
+        snprintf(hint, bytes,
+                 "put a join before %s: seen: {type: join, join: {a: %s, b: %s}}, and write input: seen in %s",
+                 b->vertex[link->from]->id, b->vertex[before]->id, b->vertex[other]->id, b->vertex[link->from]->id);
     return hint;
 }
 

@@ -417,7 +417,7 @@ static int negotiate_vertex(mr_plan_builder *b, int v) {
     }
     if ((vertex->role != MR_ROLE_SOURCE && gather_inputs(b, v, &fits)) || make_outputs(b, v))
         return MR_ERROR_MEMORY;
-    vertex->entry = vertex->type->entry;
+    vertex->calls.entry = vertex->type->entry;
     if (mr_plan_is_not_asked(b, v)) {
         b->asked[v] = !b->vertex[v]->broken;
         return MR_OK;
@@ -431,7 +431,7 @@ static int negotiate_vertex(mr_plan_builder *b, int v) {
     if (!wrong)
         wrong = !mr_plan_ask(b, v);
     if (b->vertex[v]->reserved)
-        vertex->frames = 0;
+        vertex->offer.frames = 0;
     b->unknown[v] = wrong && !gives_one_thing(vertex->type);
     b->hangs[v] = hangs_on_choice(b, v);
     return MR_OK;

@@ -195,14 +195,14 @@ static int named(mr_plan_builder *b, const char *name) {
 
 void mr_plan_name_device(mr_plan_builder *b, mr_plan_vertex *vertex) {
     const mr_plan_device *devices = b->plan->devices;
-    vertex->device = devices[vertex->devices[0]].name;
-    vertex->device_names = devices[vertex->devices[0]].name;
-    for (size_t i = 1; i < vertex->device_count && vertex->device_names; i++)
-        vertex->device_names =
-            mr_arena_print(b->arena, "%s, %s", vertex->device_names, devices[vertex->devices[i]].name);
-    if (vertex->has_reserve && vertex->device_names)
-        vertex->device_names =
-            mr_arena_print(b->arena, "%s, then %s", vertex->device_names, devices[vertex->reserve].name);
+    vertex->devices.first = devices[vertex->devices.at[0]].name;
+    vertex->devices.names = devices[vertex->devices.at[0]].name;
+    for (size_t i = 1; i < vertex->devices.count && vertex->devices.names; i++)
+        vertex->devices.names =
+            mr_arena_print(b->arena, "%s, %s", vertex->devices.names, devices[vertex->devices.at[i]].name);
+    if (vertex->devices.has_reserve && vertex->devices.names)
+        vertex->devices.names =
+            mr_arena_print(b->arena, "%s, then %s", vertex->devices.names, devices[vertex->devices.reserve].name);
 }
 
 /* Adds one name of a list; disabled devices are left out, and the reason says so. */
@@ -215,12 +215,12 @@ static int take_listed(mr_plan_builder *b, int v, size_t i, int *devices) {
         return d;
     const mr_plan_device *device = &b->plan->devices[d];
     if (!device->enabled) {
-        vertex->device_reason = mr_arena_print(b->arena, "%s%s%s is disabled and left out",
-                                               vertex->device_reason ? vertex->device_reason : "",
-                                               vertex->device_reason ? "; " : "", device->name);
-        return vertex->device_reason ? MR_OK : MR_ERROR_MEMORY;
+        vertex->devices.reason = mr_arena_print(b->arena, "%s%s%s is disabled and left out",
+                                               vertex->devices.reason ? vertex->devices.reason : "",
+                                               vertex->devices.reason ? "; " : "", device->name);
+        return vertex->devices.reason ? MR_OK : MR_ERROR_MEMORY;
     }
-    for (size_t j = 0; j < vertex->device_count; j++)
+    for (size_t j = 0; j < vertex->devices.count; j++)
         if (devices[j] == d) {
             mr_plan_error(b, place, "name each device once", "stages.%s.device: %s is named twice", spec->id,
                           device->name);
@@ -231,12 +231,12 @@ static int take_listed(mr_plan_builder *b, int v, size_t i, int *devices) {
                       "stages.%s.device: the processors cannot share a stage with other devices", spec->id);
     /* A missing kernel is reported once. */
     if (mr_plan_is_elsewhere(b, v)) {
-        devices[vertex->device_count++] = d;
+        devices[vertex->devices.count++] = d;
         return MR_OK;
     }
-    if (vertex->device_count == 0 || !mr_plan_is_cuda(device) || !spec->type || spec->type->cuda)
+    if (vertex->devices.count == 0 || !mr_plan_is_cuda(device) || !spec->type || spec->type->cuda)
         mr_plan_check_device(b, spec, place, d);
-    devices[vertex->device_count++] = d;
+    devices[vertex->devices.count++] = d;
     return MR_OK;
 }
 
@@ -246,16 +246,16 @@ static int take_list(mr_plan_builder *b, int v) {
     int *devices = mr_arena_array(b->arena, spec->common.device.count, sizeof *devices);
     if (!devices)
         return MR_ERROR_MEMORY;
-    vertex->device_count = 0;
+    vertex->devices.count = 0;
     for (size_t i = 0; i < spec->common.device.count; i++)
         if (take_listed(b, v, i, devices))
             return MR_ERROR_MEMORY;
-    if (vertex->device_count == 0) {
+    if (vertex->devices.count == 0) {
         mr_plan_error(b, mr_yaml_item_place(spec->node, "device", 0), "remove enabled: false from one of them",
                       "stages.%s.device: all devices in the list are disabled", spec->id);
-        vertex->device_count = 1;
+        vertex->devices.count = 1;
     }
-    vertex->devices = devices;
+    vertex->devices.at = devices;
     mr_plan_name_device(b, vertex);
     return MR_OK;
 }
@@ -263,15 +263,15 @@ static int take_list(mr_plan_builder *b, int v) {
 /* If a stage remembers earlier frames, all of its frames must go to one device. */
 static void check_spread(mr_plan_builder *b, int v) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
-    if (vertex->device_count < 2 || vertex->entry == MR_ENTRY_STATELESS)
+    if (vertex->devices.count < 2 || vertex->calls.entry == MR_ENTRY_STATELESS)
         return;
     mr_plan_error(b, mr_yaml_item_place(b->vertex[v]->node, "device", 0), "name one device",
                   "stages.%s.device: %s, so %s cannot be spread over %zu "
                   "devices",
                   vertex->id,
-                  vertex->entry == MR_ENTRY_PER_SOURCE ? "it remembers earlier frames of each source"
+                  vertex->calls.entry == MR_ENTRY_PER_SOURCE ? "it remembers earlier frames of each source"
                                                        : "it remembers earlier frames",
-                  vertex->type->name, vertex->device_count);
+                  vertex->type->name, vertex->devices.count);
 }
 
 /* The device that takes over if others fail. */
@@ -285,22 +285,23 @@ static int place_reserve(mr_plan_builder *b, int v) {
     int d = named(b, name);
     if (d < 0)
         return d;
-    for (size_t i = 0; i < vertex->device_count; i++)
-        if (vertex->devices[i] == d && d != 0)
+    for (size_t i = 0; i < vertex->devices.count; i++)
+        if (vertex->devices.at[i] == d && d != 0)
             mr_plan_error(b, place, "name another device, or cpu",
                           "stages.%s.on_device_error: the stage computes on %s itself", spec->id,
                           b->plan->devices[d].name);
     if (!mr_plan_is_elsewhere(b, v))
         mr_plan_check_device(b, spec, place, d);
-    vertex->reserve = d;
-    vertex->has_reserve = true;
+    vertex->devices.reserve = d;
+    vertex->devices.has_reserve = true;
     return MR_OK;
 }
 
 bool mr_plan_settle_reserve(mr_plan_vertex *vertex) {
-    for (size_t i = 0; i < vertex->device_count; i++)
-        vertex->has_reserve = vertex->has_reserve && vertex->devices[i] != 0 && vertex->devices[i] != vertex->reserve;
-    return vertex->has_reserve;
+    for (size_t i = 0; i < vertex->devices.count; i++)
+        vertex->devices.has_reserve = vertex->devices.has_reserve && vertex->devices.at[i] != 0 &&
+                                      vertex->devices.at[i] != vertex->devices.reserve;
+    return vertex->devices.has_reserve;
 }
 
 static int place_named(mr_plan_builder *b, int v) {
@@ -308,10 +309,10 @@ static int place_named(mr_plan_builder *b, int v) {
     mr_plan_vertex *vertex = &b->plan->vertices[v];
     const mr_spec_vertex *spec = b->vertex[v];
     const mr_strings *names = &spec->common.device;
-    vertex->devices = processors;
-    vertex->device_count = 1;
-    bool each = vertex->entry == MR_ENTRY_PER_SOURCE && vertex->role != MR_ROLE_SOURCE;
-    vertex->instances = each ? (int)mr_plan_at_once(b->plan, vertex) : 1;
+    vertex->devices.at = processors;
+    vertex->devices.count = 1;
+    bool each = vertex->calls.entry == MR_ENTRY_PER_SOURCE && vertex->role != MR_ROLE_SOURCE;
+    vertex->calls.instances = each ? (int)mr_plan_at_once(b->plan, vertex) : 1;
     mr_plan_name_device(b, vertex);
     if (vertex->role == MR_ROLE_SOURCE || !spec->type || spec->broken || names->count == 0 || mr_plan_is_auto(spec))
         return MR_OK;
@@ -324,7 +325,7 @@ static int place_named(mr_plan_builder *b, int v) {
     int *device = mr_arena_array(b->arena, 1, sizeof *device);
     if (!device || (*device = named(b, names->item[0])) < 0)
         return MR_ERROR_MEMORY;
-    vertex->devices = device;
+    vertex->devices.at = device;
     mr_plan_name_device(b, vertex);
     /* Devices that are not on this machine are checked by their own node. */
     if (!mr_plan_is_elsewhere(b, v))
@@ -337,10 +338,10 @@ bool mr_plan_is_auto(const mr_spec_vertex *spec) {
 }
 
 static int add_remark(mr_plan_builder *b, mr_plan_vertex *vertex, const char *from) {
-    const char *before = vertex->remark;
-    vertex->remark =
+    const char *before = vertex->remarks.here;
+    vertex->remarks.here =
         mr_arena_print(b->arena, "%s%sof %s: %s", before ? before : "", before ? "; " : "", from, mr_message());
-    return vertex->remark ? MR_OK : MR_ERROR_MEMORY;
+    return vertex->remarks.here ? MR_OK : MR_ERROR_MEMORY;
 }
 
 int mr_plan_check_inputs(mr_plan_builder *b, int v, const char *device, bool remarks) {
@@ -371,7 +372,7 @@ static void ask_types(mr_plan_builder *b, int v) {
     for (size_t i = 0; i < mr_plan_parts(vertex); i++) {
         int d = mr_plan_part(vertex, i);
         mr_plan_device *device = &b->plan->devices[d];
-        mr_place place = i == vertex->device_count       ? mr_yaml_get(spec->node, "on_device_error")->place
+        mr_place place = i == vertex->devices.count       ? mr_yaml_get(spec->node, "on_device_error")->place
                          : spec->common.device.count > 0 ? mr_yaml_item_place(spec->node, "device", i)
                                                          : spec->place;
         if (device->assumed || !device->enabled || (d && mr_plan_probe(b, device)))
@@ -389,11 +390,11 @@ static void ask_types(mr_plan_builder *b, int v) {
 void mr_plan_set_turns(mr_plan_builder *b) {
     for (int v = b->count - 1; v >= 0; v--) {
         mr_plan_vertex *vertex = &b->plan->vertices[v];
-        vertex->turn = vertex->batch;
+        vertex->devices.turn = vertex->calls.batch;
         for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++) {
             const mr_plan_vertex *to = &b->plan->vertices[b->link[b->out.item[i]].to];
-            if (to->device_count > 1 && to->turn > vertex->turn)
-                vertex->turn = to->turn;
+            if (to->devices.count > 1 && to->devices.turn > vertex->devices.turn)
+                vertex->devices.turn = to->devices.turn;
         }
     }
 }
@@ -424,14 +425,14 @@ void mr_plan_set_calls(mr_plan_builder *b, int v) {
     mr_plan_vertex *vertex = &b->plan->vertices[v];
     int64_t wanted = b->vertex[v]->common.in_flight;
     if (b->params.deterministic)
-        vertex->blocking = false;
+        vertex->calls.blocking = false;
     /* A source emits its frames in one order, so only one worker may be in it. */
-    bool parallel = vertex->role != MR_ROLE_SOURCE && !vertex->blocking && !b->params.deterministic;
-    int most = vertex->entry == MR_ENTRY_STATELESS ? b->plan->workers : vertex->overlap;
-    vertex->entries = !parallel || most < 1 ? 1 : most < b->plan->workers ? most : b->plan->workers;
-    if (wanted > 0 && vertex->entries > wanted)
-        vertex->entries = (int)wanted;
+    bool parallel = vertex->role != MR_ROLE_SOURCE && !vertex->calls.blocking && !b->params.deterministic;
+    int most = vertex->calls.entry == MR_ENTRY_STATELESS ? b->plan->workers : vertex->calls.overlap;
+    vertex->calls.entries = !parallel || most < 1 ? 1 : most < b->plan->workers ? most : b->plan->workers;
+    if (wanted > 0 && vertex->calls.entries > wanted)
+        vertex->calls.entries = (int)wanted;
     /* Two calls for each worker, or each device: while the first is unfinished, others may go on behind it. */
-    int calls = vertex->entries > (int)vertex->device_count ? vertex->entries : (int)vertex->device_count;
-    vertex->in_flight = wanted > 0 ? (int)wanted : DEFAULT_IN_FLIGHT * calls;
+    int calls = vertex->calls.entries > (int)vertex->devices.count ? vertex->calls.entries : (int)vertex->devices.count;
+    vertex->calls.in_flight = wanted > 0 ? (int)wanted : DEFAULT_IN_FLIGHT * calls;
 }

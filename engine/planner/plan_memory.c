@@ -49,7 +49,7 @@ static int pinned_for(const mr_plan_builder *b, const int *pinned, int v, int po
 static int find_pinned(const mr_plan_builder *b, int **pinned) {
     *pinned = mr_arena_array(b->arena, (size_t)b->count + 1, sizeof **pinned);
     for (int v = b->count - 1; *pinned && v >= 0; v--)
-        (*pinned)[v] = b->plan->vertices[v].devices[0] ? 0 : pinned_for(b, *pinned, v, -1);
+        (*pinned)[v] = b->plan->vertices[v].devices.at[0] ? 0 : pinned_for(b, *pinned, v, -1);
     return *pinned ? MR_OK : MR_ERROR_MEMORY;
 }
 
@@ -73,7 +73,7 @@ static int find_shared(const mr_plan_builder *b, bool **shared) {
     *shared = mr_arena_array(b->arena, (size_t)b->count + 1, sizeof **shared);
     for (int v = b->count - 1; *shared && v >= 0; v--) {
         const mr_plan_vertex *vertex = &b->plan->vertices[v];
-        bool here = !mr_plan_cut_of(vertex) && vertex->devices[0] == 0;
+        bool here = !mr_plan_cut_of(vertex) && vertex->devices.at[0] == 0;
         (*shared)[v] = here && is_shared(b, *shared, v, -1);
     }
     return *shared ? MR_OK : MR_ERROR_MEMORY;
@@ -172,7 +172,7 @@ static bool is_unsized(const mr_planned_output *output) {
 
 static void place_pool(const mr_plan_builder *b, const ways *w, int v, int port, mr_view_pool *pool) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
-    int home = vertex->devices[0];
+    int home = vertex->devices.at[0];
     if (vertex->copy == MR_COPY_DOWNLOAD) {
         pool->memory = MR_MEMORY_PINNED;
         pool->device = home;
@@ -188,7 +188,7 @@ static void place_pool(const mr_plan_builder *b, const ways *w, int v, int port,
 }
 
 static mr_view_pool staging_of(const mr_plan_vertex *vertex) {
-    mr_view_pool pool = {.memory = MR_MEMORY_DEVICE, .device = vertex->devices[0]};
+    mr_view_pool pool = {.memory = MR_MEMORY_DEVICE, .device = vertex->devices.at[0]};
     bool known = true;
     for (size_t i = 0; i < vertex->input_count; i++) {
         uint64_t bytes;
@@ -196,7 +196,7 @@ static mr_view_pool staging_of(const mr_plan_vertex *vertex) {
         pool.bytes = bytes > pool.bytes ? bytes : pool.bytes;
     }
     /* Frames without memory of a payload need no upload. */
-    pool.count = known && pool.bytes == 0 ? 0 : vertex->staging.count;
+    pool.count = known && pool.bytes == 0 ? 0 : vertex->memory.staging.count;
     pool.bytes = known ? pool.bytes : 0;
     return pool;
 }
@@ -207,38 +207,42 @@ enum { MOST_PINNED = 2 }; /* of the memory that stages request */
  * device. */
 static mr_view_pool pinned_of(const mr_plan_builder *b, const ways *w, int v) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
-    mr_view_pool pool = {.memory = MR_MEMORY_PINNED, .device = accelerator_of(vertex), .bytes = vertex->pinned.bytes};
-    bool brings = vertex->copy == MR_COPY_UPLOAD || vertex->staging.count;
+    mr_view_pool pool = {
+        .memory = MR_MEMORY_PINNED, .device = accelerator_of(vertex), .bytes = vertex->memory.pinned.bytes};
+    bool brings = vertex->copy == MR_COPY_UPLOAD || vertex->memory.staging.count;
     bool passes = brings && gets_external(b, w, v);
     if (!pool.device || (!passes && !pool.bytes))
         return (mr_view_pool){.memory = MR_MEMORY_PINNED, .device = pool.device};
-    pool.count = passes ? vertex->in_flight * vertex->batch * (int)vertex->input_count : MOST_PINNED;
+    pool.count = passes ? vertex->calls.in_flight * vertex->calls.batch * (int)vertex->input_count : MOST_PINNED;
     if (passes)
-        pool.bytes = vertex->copy ? vertex->pools[0].bytes : vertex->staging.bytes;
+        pool.bytes = vertex->copy ? vertex->pools[0].bytes : vertex->memory.staging.bytes;
     return pool;
 }
 
 /* As many as hold all slabs that may be in use if all are full, and one for each call under way: as much again as the
  * buffers for single frames. */
 static mr_view_pool batches_of(const mr_plan_vertex *vertex) {
-    if (!vertex->copy || vertex->batch == 1 || !vertex->pools[0].bytes)
+    if (!vertex->copy || vertex->calls.batch == 1 || !vertex->pools[0].bytes)
         return (mr_view_pool){0};
     mr_view_pool pool = vertex->pools[0];
-    pool.bytes = mr_plan_times((uint64_t)vertex->batch, pool.bytes);
-    pool.count = (vertex->output_buffers + vertex->batch - 1) / vertex->batch + vertex->in_flight;
+    pool.bytes = mr_plan_times((uint64_t)vertex->calls.batch, pool.bytes);
+    pool.count =
+        (vertex->needs.output_buffers + vertex->calls.batch - 1) / vertex->calls.batch + vertex->calls.in_flight;
     return pool;
 }
 
 static mr_view_pool block_of(const mr_plan_vertex *vertex) {
-    mr_view_pool pool = {.memory = MR_MEMORY_PINNED, .device = accelerator_of(vertex), .bytes = vertex->batches.bytes};
-    pool.count = vertex->copy == MR_COPY_UPLOAD && pool.bytes ? vertex->in_flight : 0;
+    mr_view_pool pool = {
+        .memory = MR_MEMORY_PINNED, .device = accelerator_of(vertex), .bytes = vertex->memory.batches.bytes};
+    pool.count = vertex->copy == MR_COPY_UPLOAD && pool.bytes ? vertex->calls.in_flight : 0;
     return pool;
 }
 
 /* One for each call that may be under way on a device. */
 static mr_view_pool results_of(const mr_plan_vertex *vertex) {
-    mr_view_pool pool = {.memory = MR_MEMORY_PINNED, .device = accelerator_of(vertex), .bytes = vertex->results.bytes};
-    pool.count = pool.device && pool.bytes ? vertex->in_flight : 0;
+    mr_view_pool pool = {
+        .memory = MR_MEMORY_PINNED, .device = accelerator_of(vertex), .bytes = vertex->memory.results.bytes};
+    pool.count = pool.device && pool.bytes ? vertex->calls.in_flight : 0;
     return pool;
 }
 
@@ -255,12 +259,12 @@ static void find_ahead(mr_plan_vertex *vertex) {
         vertex->pools[port].ahead = vertex->role != MR_ROLE_CUT_IN && !open && is_ahead(&vertex->pools[port]);
         unsized |= open;
     }
-    vertex->scratch.ahead = is_ahead(&vertex->scratch);
-    vertex->staging.ahead = is_ahead(&vertex->staging);
-    vertex->batches.ahead = is_ahead(&vertex->batches);
-    vertex->block.ahead = is_ahead(&vertex->block);
-    vertex->results.ahead = is_ahead(&vertex->results);
-    vertex->pinned.ahead = !unsized && is_ahead(&vertex->pinned);
+    vertex->memory.scratch.ahead = is_ahead(&vertex->memory.scratch);
+    vertex->memory.staging.ahead = is_ahead(&vertex->memory.staging);
+    vertex->memory.batches.ahead = is_ahead(&vertex->memory.batches);
+    vertex->memory.block.ahead = is_ahead(&vertex->memory.block);
+    vertex->memory.results.ahead = is_ahead(&vertex->memory.results);
+    vertex->memory.pinned.ahead = !unsized && is_ahead(&vertex->memory.pinned);
 }
 
 /* Few pictures of a folder are as large as the largest of them. If a stage's own pool grows as buffers are needed, it
@@ -270,7 +274,7 @@ static uint64_t bound_bytes(const mr_plan_vertex *vertex, const mr_planned_outpu
     uint64_t all = mr_plan_times((uint64_t)pool->count, pool->bytes);
     if (!output || !output->own_pool || pool->memory != MR_MEMORY_HOST || pool->mean == pool->bytes)
         return all;
-    uint64_t least = mr_plan_times((uint64_t)vertex->least_buffers, pool->bytes);
+    uint64_t least = mr_plan_times((uint64_t)vertex->needs.least_buffers, pool->bytes);
     uint64_t usual = mr_plan_times(2 * (uint64_t)pool->count, pool->mean);
     uint64_t most = least > usual ? least : usual;
     return most < all ? most : all;
@@ -285,15 +289,15 @@ static void finish_pool(const mr_plan_vertex *vertex, const mr_planned_output *o
 
 /* Calls that are inside a stage at once: of its workers, or of its own thread. */
 static void finish_pools(mr_plan_vertex *vertex) {
-    int calls = vertex->entries > 1 ? vertex->entries : 1;
+    int calls = vertex->calls.entries > 1 ? vertex->calls.entries : 1;
     for (size_t port = 0; port < vertex->output_count; port++)
-        finish_pool(vertex, &vertex->outputs[port], vertex->likely_buffers, &vertex->pools[port]);
-    finish_pool(vertex, NULL, calls, &vertex->scratch);
-    finish_pool(vertex, NULL, vertex->staging.count, &vertex->staging);
-    finish_pool(vertex, NULL, calls, &vertex->pinned);
-    finish_pool(vertex, NULL, calls, &vertex->results);
-    finish_pool(vertex, NULL, vertex->batches.count, &vertex->batches);
-    finish_pool(vertex, NULL, calls, &vertex->block);
+        finish_pool(vertex, &vertex->outputs[port], vertex->needs.likely_buffers, &vertex->pools[port]);
+    finish_pool(vertex, NULL, calls, &vertex->memory.scratch);
+    finish_pool(vertex, NULL, vertex->memory.staging.count, &vertex->memory.staging);
+    finish_pool(vertex, NULL, calls, &vertex->memory.pinned);
+    finish_pool(vertex, NULL, calls, &vertex->memory.results);
+    finish_pool(vertex, NULL, vertex->memory.batches.count, &vertex->memory.batches);
+    finish_pool(vertex, NULL, calls, &vertex->memory.block);
 }
 
 int mr_plan_pools(mr_plan_builder *b) {
@@ -310,18 +314,18 @@ int mr_plan_pools(mr_plan_builder *b) {
             bool some = mr_plan_allocates(vertex, port, &pool->bytes);
             if (b->params.offline && is_open(&vertex->outputs[port]))
                 pool->bytes = 0;
-            pool->count = some ? vertex->output_buffers : 0;
+            pool->count = some ? vertex->needs.output_buffers : 0;
             place_pool(b, &w, v, (int)port, pool);
         }
-        vertex->scratch.memory = vertex->devices[0] ? MR_MEMORY_DEVICE : MR_MEMORY_HOST;
-        vertex->scratch.device = vertex->devices[0];
-        vertex->scratch.count = vertex->scratch.bytes ? vertex->in_flight : 0;
+        vertex->memory.scratch.memory = vertex->devices.at[0] ? MR_MEMORY_DEVICE : MR_MEMORY_HOST;
+        vertex->memory.scratch.device = vertex->devices.at[0];
+        vertex->memory.scratch.count = vertex->memory.scratch.bytes ? vertex->calls.in_flight : 0;
         if (mr_plan_parts(vertex) > 1 && !vertex->copy)
-            vertex->staging = staging_of(vertex);
-        vertex->pinned = pinned_of(b, &w, v);
-        vertex->results = results_of(vertex);
-        vertex->batches = batches_of(vertex);
-        vertex->block = block_of(vertex);
+            vertex->memory.staging = staging_of(vertex);
+        vertex->memory.pinned = pinned_of(b, &w, v);
+        vertex->memory.results = results_of(vertex);
+        vertex->memory.batches = batches_of(vertex);
+        vertex->memory.block = block_of(vertex);
         find_ahead(vertex);
         finish_pools(vertex);
     }
@@ -330,12 +334,13 @@ int mr_plan_pools(mr_plan_builder *b) {
 
 uint64_t mr_plan_estimate(const mr_plan_builder *b, int v) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
-    uint64_t bytes = mr_plan_pool_bytes(vertex, &vertex->scratch);
+    uint64_t bytes = mr_plan_pool_bytes(vertex, &vertex->memory.scratch);
     for (size_t i = 0; i < vertex->output_count; i++)
         bytes = mr_plan_plus(bytes, mr_plan_pool_bytes(vertex, &vertex->pools[i]));
     /* Buffers that a copy would hold of its output: in its own slots, in the queue, and in the slots here. */
-    uint64_t frames = 2 + (uint64_t)vertex->queue * mr_plan_at_once(b->plan, vertex) +
-                      (uint64_t)vertex->in_flight * (uint64_t)vertex->batch * (uint64_t)vertex->instances;
+    uint64_t frames =
+        2 + (uint64_t)vertex->handling.queue * mr_plan_at_once(b->plan, vertex) +
+        (uint64_t)vertex->calls.in_flight * (uint64_t)vertex->calls.batch * (uint64_t)vertex->calls.instances;
     for (size_t i = 0; i < vertex->input_count; i++) {
         uint64_t each;
         input_bytes(&vertex->inputs[i], &each);
@@ -361,10 +366,10 @@ static void offer(saving *best, const char *stage, const char *key, int value, u
 static void offer_calls(saving *best, const mr_plan_vertex *stage, uint64_t bytes) {
     if (stage->copy || stage->role == MR_ROLE_SOURCE)
         return;
-    uint64_t each = mr_plan_times(bytes, (uint64_t)stage->instances), calls = (uint64_t)stage->in_flight,
-             batch = (uint64_t)stage->batch;
-    offer(best, stage->id, "in_flight", stage->in_flight, mr_plan_times((calls - 1) * batch, each));
-    offer(best, stage->id, "batch", stage->batch, mr_plan_times((batch - 1) * calls, each));
+    uint64_t each = mr_plan_times(bytes, (uint64_t)stage->calls.instances), calls = (uint64_t)stage->calls.in_flight,
+             batch = (uint64_t)stage->calls.batch;
+    offer(best, stage->id, "in_flight", stage->calls.in_flight, mr_plan_times((calls - 1) * batch, each));
+    offer(best, stage->id, "batch", stage->calls.batch, mr_plan_times((batch - 1) * calls, each));
 }
 
 static bool lies_on(const mr_plan_vertex *vertex, const mr_view_pool *pool, int device) {
@@ -385,7 +390,8 @@ static void offer_holders(const mr_plan_builder *b, int v, int port, uint64_t by
         if (link->from_port != port || to->copy)
             continue;
         uint64_t sources = mr_plan_at_once(b->plan, &b->plan->vertices[v]);
-        offer(best, to->id, "queue", to->queue, mr_plan_times((uint64_t)(to->queue - 1) * sources, bytes));
+        offer(best, to->id, "queue", to->handling.queue,
+              mr_plan_times((uint64_t)(to->handling.queue - 1) * sources, bytes));
         offer_calls(best, to, bytes);
     }
 }
@@ -397,8 +403,8 @@ static saving find_saving(const mr_plan_builder *b, int device) {
         for (size_t i = 0; i < vertex->output_count; i++)
             if (vertex->pools[i].count && lies_on(vertex, &vertex->pools[i], device))
                 offer_holders(b, v, (int)i, vertex->pools[i].bytes, &best);
-        if (vertex->staging.count && lies_on(vertex, &vertex->staging, device))
-            offer_calls(&best, vertex, vertex->staging.bytes);
+        if (vertex->memory.staging.count && lies_on(vertex, &vertex->memory.staging, device))
+            offer_calls(&best, vertex, vertex->memory.staging.bytes);
     }
     return best;
 }

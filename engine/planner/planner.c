@@ -26,9 +26,9 @@ static const int64_t DEFAULT_GRACE_NS = 10000000000;
 
 static void set_batch(mr_plan_builder *b, mr_plan_vertex *vertex, const mr_spec_vertex *spec) {
     const mr_spec_batch *batch = &spec->common.batch;
-    vertex->batch = batch->size > 1 ? (int)batch->size : 1;
-    vertex->batch_timeout_ns = batch->timeout_ns;
-    if (vertex->batch == 1 || !spec->type || spec->type->batches)
+    vertex->calls.batch = batch->size > 1 ? (int)batch->size : 1;
+    vertex->calls.batch_timeout_ns = batch->timeout_ns;
+    if (vertex->calls.batch == 1 || !spec->type || spec->type->batches)
         return;
     mr_plan_error(b, mr_yaml_get(spec->node, "batch")->place, "remove `batch`",
                   "stages.%s.batch: %s takes one frame at a time", spec->id, spec->type->name);
@@ -45,16 +45,16 @@ static void set_vertex(mr_plan_builder *b, int v) {
         .mark = spec->place,
         .role = spec->is_source ? MR_ROLE_SOURCE : MR_ROLE_STAGE,
         .source = spec->is_source ? (uint32_t)v : 0,
-        .reserved = spec->reserved,
-        .policy = (mr_policy)spec->common.queue.when_full,
-        .on_error = (mr_on_error)spec->common.on_error,
-        .deadline_ns = spec->common.deadline_ns,
+        .offer.reserved = spec->reserved,
+        .handling.policy = (mr_policy)spec->common.queue.when_full,
+        .handling.on_error = (mr_on_error)spec->common.on_error,
+        .offer.deadline_ns = spec->common.deadline_ns,
     };
     set_batch(b, vertex, spec);
-    vertex->queue = spec->common.queue.size > 0 ? (int)spec->common.queue.size : DEFAULT_QUEUE;
+    vertex->handling.queue = spec->common.queue.size > 0 ? (int)spec->common.queue.size : DEFAULT_QUEUE;
     /* The next batch waits in the queue while the calls before it are under way. */
-    if (spec->common.queue.size == 0 && vertex->queue < vertex->batch)
-        vertex->queue = vertex->batch;
+    if (spec->common.queue.size == 0 && vertex->handling.queue < vertex->calls.batch)
+        vertex->handling.queue = vertex->calls.batch;
 }
 
 static int list_vertices(mr_plan_builder *b) {

@@ -40,14 +40,16 @@ static int64_t cap(int64_t value) {
 static void lengthen_joins(mr_plan_builder *b) {
     for (int v = 0; v < b->count; v++) {
         mr_plan_vertex *vertex = &b->plan->vertices[v];
-        vertex->gathered = 0;
+        vertex->handling.gathered = 0;
         for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++) {
-            int before = b->plan->vertices[b->link[b->in.item[i]].from].gathered;
-            vertex->gathered = before > vertex->gathered ? before : vertex->gathered;
+            int before = b->plan->vertices[b->link[b->in.item[i]].from].handling.gathered;
+            vertex->handling.gathered = before > vertex->handling.gathered ? before : vertex->handling.gathered;
         }
-        if (vertex->input_count > 1 && b->vertex[v]->common.queue.size == 0 && vertex->queue < vertex->gathered)
-            vertex->queue = vertex->gathered;
-        vertex->gathered = (int)cap(vertex->gathered + (mr_plan_waits_for_batch(vertex) ? vertex->batch : 0));
+        if (vertex->input_count > 1 && b->vertex[v]->common.queue.size == 0 &&
+            vertex->handling.queue < vertex->handling.gathered)
+            vertex->handling.queue = vertex->handling.gathered;
+        vertex->handling.gathered =
+            (int)cap(vertex->handling.gathered + (mr_plan_waits_for_batch(vertex) ? vertex->calls.batch : 0));
     }
 }
 
@@ -56,13 +58,13 @@ static void lengthen_joins(mr_plan_builder *b) {
 static void lengthen_small(mr_plan_builder *b) {
     for (int v = 0; v < b->count; v++) {
         mr_plan_vertex *vertex = &b->plan->vertices[v];
-        bool small = vertex->policy == MR_POLICY_BLOCK && b->vertex[v]->common.queue.size == 0;
+        bool small = vertex->handling.policy == MR_POLICY_BLOCK && b->vertex[v]->common.queue.size == 0;
         for (int i = b->in.start[v]; small && i < b->in.start[v + 1]; i++) {
             mr_payload payload = carried(b, &b->plan->edges[b->in.item[i]])->payload;
             small = payload == MR_PAYLOAD_PACKET || payload == MR_PAYLOAD_RESULTS;
         }
-        if (small && vertex->input_count > 0 && vertex->queue < SMALL_FRAMES_QUEUE)
-            vertex->queue = SMALL_FRAMES_QUEUE;
+        if (small && vertex->input_count > 0 && vertex->handling.queue < SMALL_FRAMES_QUEUE)
+            vertex->handling.queue = SMALL_FRAMES_QUEUE;
     }
 }
 
@@ -94,9 +96,9 @@ static bool needs_less(const mr_plan_vertex *to) {
 static holding held_by(const mr_plan_builder *b, const mr_view_link *edge, const holding *behind, counting of) {
     const mr_plan_vertex *to = &b->plan->vertices[edge->to];
     bool less = of.least && needs_less(to);
-    int64_t calls = less ? to->batch : (int64_t)to->in_flight * to->batch;
-    holding held = {.per_source = less && to->batch < to->queue ? to->batch : to->queue};
-    *(to->entry == MR_ENTRY_PER_SOURCE ? &held.per_source : &held.in_all) += calls;
+    int64_t calls = less ? to->calls.batch : (int64_t)to->calls.in_flight * to->calls.batch;
+    holding held = {.per_source = less && to->calls.batch < to->handling.queue ? to->calls.batch : to->handling.queue};
+    *(to->calls.entry == MR_ENTRY_PER_SOURCE ? &held.per_source : &held.in_all) += calls;
     if (of.results ? !to->copy : passes_through(to, edge->to_port)) {
         held.per_source += behind[edge->to].per_source;
         held.in_all += behind[edge->to].in_all;
@@ -144,10 +146,11 @@ static void lengthen_behind_several(mr_plan_builder *b) {
         mr_plan_vertex *vertex = &b->plan->vertices[v];
         for (int i = b->in.start[v]; !vertex->copy && i < b->in.start[v + 1]; i++) {
             const mr_plan_vertex *from = &b->plan->vertices[b->link[b->in.item[i]].from];
-            int64_t waits = (int64_t)MR_PLAN_REORDERED * (int64_t)from->device_count * from->turn;
-            if (from->device_count > 1 && !mr_plan_same_devices(from, vertex) && b->vertex[v]->common.queue.size == 0 &&
-                vertex->queue < waits && vertex->policy == MR_POLICY_BLOCK)
-                vertex->queue = (int)cap(waits);
+            int64_t waits = (int64_t)MR_PLAN_REORDERED * (int64_t)from->devices.count * from->devices.turn;
+            if (from->devices.count > 1 && !mr_plan_same_devices(from, vertex) &&
+                b->vertex[v]->common.queue.size == 0 && vertex->handling.queue < waits &&
+                vertex->handling.policy == MR_POLICY_BLOCK)
+                vertex->handling.queue = (int)cap(waits);
         }
     }
 }
@@ -169,20 +172,20 @@ static int make_holdings(mr_plan_builder *b, holdings *all) {
 static int64_t frames_that_come(const mr_plan_builder *b, const mr_plan_vertex *vertex) {
     int64_t sum = 0, largest = 0;
     for (size_t i = 0; i < vertex->source_count; i++) {
-        int64_t frames = b->plan->vertices[vertex->sources[i]].frames;
+        int64_t frames = b->plan->vertices[vertex->sources[i]].offer.frames;
         if (frames <= 0)
             return MR_PLAN_MOST_BUFFERS;
         sum = cap(sum + frames);
         largest = frames > largest ? frames : largest;
     }
-    return vertex->entry == MR_ENTRY_PER_SOURCE ? cap(largest) : sum;
+    return vertex->calls.entry == MR_ENTRY_PER_SOURCE ? cap(largest) : sum;
 }
 
 /* If a run is as fast as its slowest stage, queues before that stage are full and those behind it empty; the slowest is
  * not known yet: half of all places. Payload in the other process's memory needs no place here. */
 static int count_likely(const mr_plan_builder *b, const mr_plan_vertex *vertex) {
     const mr_cut *cut = mr_plan_cut_of(vertex);
-    int64_t half = ((int64_t)vertex->output_buffers + 1) / 2, frames = frames_that_come(b, vertex);
+    int64_t half = ((int64_t)vertex->needs.output_buffers + 1) / 2, frames = frames_that_come(b, vertex);
     if (cut && cut->shared_memory)
         return 0;
     return (int)(frames < half ? frames : half);
@@ -191,19 +194,19 @@ static int count_likely(const mr_plan_builder *b, const mr_plan_vertex *vertex) 
 static void count_buffers(mr_plan_builder *b, int v, const holdings *all) {
     mr_plan_vertex *vertex = &b->plan->vertices[v];
     bool results = holds_results(vertex);
-    bool alone = vertex->role == MR_ROLE_SOURCE || vertex->entry == MR_ENTRY_PER_SOURCE;
+    bool alone = vertex->role == MR_ROLE_SOURCE || vertex->calls.entry == MR_ENTRY_PER_SOURCE;
     int64_t sources = alone ? 1 : (int64_t)mr_plan_at_once(b->plan, vertex);
-    int64_t making = (int64_t)vertex->in_flight * vertex->batch;
+    int64_t making = (int64_t)vertex->calls.in_flight * vertex->calls.batch;
     const holding *behind = results ? &all->results[v] : &all->payloads[v];
     const holding *least = results ? &all->least_results[v] : &all->least_payloads[v];
-    vertex->output_buffers = (int)cap(vertex->retained + making + held_of(behind, sources));
-    vertex->least_buffers = (int)cap(vertex->retained + vertex->batch + held_of(least, sources));
+    vertex->needs.output_buffers = (int)cap(vertex->needs.retained + making + held_of(behind, sources));
+    vertex->needs.least_buffers = (int)cap(vertex->needs.retained + vertex->calls.batch + held_of(least, sources));
     /* Frames of a cut are limited by its window, wherever they are then held. */
     if (vertex->role == MR_ROLE_CUT_IN)
-        vertex->output_buffers = vertex->least_buffers = vertex->retained;
-    vertex->likely_buffers = count_likely(b, vertex);
+        vertex->needs.output_buffers = vertex->needs.least_buffers = vertex->needs.retained;
+    vertex->needs.likely_buffers = count_likely(b, vertex);
     if (mr_plan_parts(vertex) > 1 && !vertex->copy)
-        vertex->staging.count = count_staging(vertex, making, held_of(&all->payloads[v], sources),
+        vertex->memory.staging.count = count_staging(vertex, making, held_of(&all->payloads[v], sources),
                                               held_of(&all->results[v], sources));
 }
 

@@ -23,14 +23,31 @@ static bool path_is_plain(const char *key) {
     return length > 0 && key[0] != '.' && key[length - 1] != '.' && !strstr(key, "..");
 }
 
+/* A map with the same values. */
+static mr_yaml *copy_map(mr_arena *arena, const mr_yaml *map) {
+    mr_yaml *copy = mr_yaml_new(arena, MR_YAML_MAP, map->place);
+    if (copy)
+        copy->doubled = map->doubled;
+    for (const mr_yaml *child = map->first; child && copy; child = child->next) {
+        mr_yaml *twin = mr_arena_alloc(arena, sizeof *twin);
+        if (!twin)
+            return NULL;
+        *twin = *child;
+        if (mr_yaml_put(copy, arena, child->key, child->key_place, twin))
+            return NULL;
+    }
+    return copy;
+}
+
 /* The map behind `part`, created if it is missing. A plain value in its place is replaced, so that batch.size can be
- * set if `batch: 8` was written. */
+ * set if `batch: 8` was written. Sources that inputs have made share their maps, so it is copied before it changes. */
 static mr_yaml *descend(mr_spec_parser *p, mr_yaml *map, const char *part, mr_place place) {
-    mr_yaml *child = mr_yaml_get(map, part);
-    if (child && child->kind == MR_YAML_MAP)
-        return child;
-    child = mr_yaml_new(&p->spec->arena, MR_YAML_MAP, place);
-    return child && !mr_yaml_put(map, &p->spec->arena, part, place, child) ? child : NULL;
+    mr_arena *arena = &p->spec->arena;
+    const mr_yaml *child = mr_yaml_get(map, part);
+    const bool is_map = child && child->kind == MR_YAML_MAP;
+    mr_place key_place = is_map ? child->key_place : place;
+    mr_yaml *own = is_map ? copy_map(arena, child) : mr_yaml_new(arena, MR_YAML_MAP, place);
+    return own && !mr_yaml_put(map, arena, part, key_place, own) ? own : NULL;
 }
 
 /* An option is set only of a stage that exists: a slip in its id would otherwise create a new one. */
@@ -181,18 +198,8 @@ static const char *unique_id(mr_spec_parser *p, mr_index *taken, const mr_yaml *
 
 static mr_yaml *copy_source(mr_spec_parser *p, const mr_yaml *source, mr_yaml *uri) {
     mr_arena *arena = &p->spec->arena;
-    mr_yaml *copy = mr_yaml_new(arena, MR_YAML_MAP, source->place);
-    if (!copy || !uri)
-        return NULL;
-    for (const mr_yaml *child = source->first; child; child = child->next) {
-        mr_yaml *twin = mr_arena_alloc(arena, sizeof *twin);
-        if (!twin)
-            return NULL;
-        *twin = *child;
-        if (mr_yaml_put(copy, arena, child->key, child->key_place, twin))
-            return NULL;
-    }
-    return mr_yaml_put(copy, arena, "uri", uri->place, uri) ? NULL : copy;
+    mr_yaml *copy = copy_map(arena, source);
+    return copy && uri && !mr_yaml_put(copy, arena, "uri", uri->place, uri) ? copy : NULL;
 }
 
 static int replace_source(mr_spec_parser *p, const mr_yaml *sources, const mr_yaml *source) {
@@ -257,18 +264,20 @@ static int apply_output(mr_spec_parser *p) {
     mr_yaml *sink = NULL;
     const mr_option *option = NULL;
     size_t count = 0;
+    bool known = !p->plugins_broken;
     if (!p->params->output || !stages || stages->kind != MR_YAML_MAP)
         return MR_OK;
     for (mr_yaml *stage = stages->first; stage; stage = stage->next) {
         const mr_option *path = written_path(p, stage);
+        known = known && (stage->kind != MR_YAML_MAP || mr_spec_type_of(p, stage, false));
         if (!path)
             continue;
         sink = stage;
         option = path;
         count++;
     }
-    if (count != 1 && p->plugins_broken)
-        return MR_OK;
+    if (count != 1 && !known)
+        return MR_OK; /* a stage of an unknown type, which is reported, may be the one */
     if (count != 1) {
         mr_spec_error(p, (mr_place){.file = "--output"}, count ? "use --set stages.ID.path=... for each" : NULL,
                       "an output replaces the path of the only stage that writes a file, but the pipeline has %zu",
@@ -279,10 +288,35 @@ static int apply_output(mr_spec_parser *p) {
     return path ? mr_yaml_put(sink, &p->spec->arena, option->name, path->place, path) : MR_ERROR_MEMORY;
 }
 
-int mr_spec_override(mr_spec_parser *parser) {
-    for (size_t i = 0; i < parser->params->override_count; i++)
-        if (apply_override(parser, &parser->params->overrides[i]))
+/* "sources.lobby-2.every" waits until inputs and folders have made their sources: it may be an option of one. */
+static bool waits(mr_spec_parser *p, const char *key) {
+    const mr_yaml *sources = mr_yaml_get(p->spec->root, "sources");
+    if (strncmp(key, "sources.", strlen("sources.")) != 0 || !path_is_plain(key))
+        return false;
+    key += strlen("sources.");
+    const char *id = next_part(&p->spec->arena, &key);
+    return id && *key && !mr_yaml_get(sources, id);
+}
+
+/* The overrides that wait, and the variables in them. */
+static int apply_late(mr_spec_parser *p) {
+    for (size_t i = 0; i < p->params->override_count; i++)
+        if (p->late[i] && (apply_override(p, &p->params->overrides[i]) ||
+                           mr_yaml_expand(p->spec->root, &p->spec->arena, p->diagnostics) == MR_ERROR_MEMORY))
             return MR_ERROR_MEMORY;
+    return MR_OK;
+}
+
+int mr_spec_override(mr_spec_parser *parser) {
+    const mr_spec_params *params = parser->params;
+    parser->late = mr_arena_array(&parser->spec->arena, params->override_count, sizeof *parser->late);
+    if (params->override_count && !parser->late)
+        return MR_ERROR_MEMORY;
+    for (size_t i = 0; i < params->override_count; i++) {
+        parser->late[i] = waits(parser, params->overrides[i].key);
+        if (!parser->late[i] && apply_override(parser, &params->overrides[i]))
+            return MR_ERROR_MEMORY;
+    }
     /* Which options are inputs or outputs depends on the types. */
     return mr_spec_read_plugins(parser) || mr_spec_take_room(parser) || apply_inputs(parser) || apply_output(parser)
                ? MR_ERROR_MEMORY
@@ -395,7 +429,7 @@ static int replace(mr_spec_parser *p, const mr_yaml *sources, const streams *fou
 int mr_spec_spread(mr_spec_parser *p) {
     const mr_yaml *sources = mr_yaml_get(p->spec->root, "sources");
     if (!sources || sources->kind != MR_YAML_MAP || sources->count == 0)
-        return MR_OK;
+        return apply_late(p);
     streams *found = mr_arena_array(&p->spec->arena, sources->count, sizeof *found);
     bool any = false;
     size_t i = 0;
@@ -406,7 +440,7 @@ int mr_spec_spread(mr_spec_parser *p) {
             return MR_ERROR_MEMORY;
         any |= found[i].count > 0;
     }
-    return any ? replace(p, sources, found) : MR_OK;
+    return any && replace(p, sources, found) ? MR_ERROR_MEMORY : apply_late(p);
 }
 
 const char *mr_spec_source_name(const mr_spec *spec, size_t source) {

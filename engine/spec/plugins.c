@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/base/file.h"
 #include "millrace/status.h"
 
 /* ---- the file -------------------------------------------------------------------------------------------------- */
@@ -43,8 +44,7 @@ static int check_file(const char *path) {
     struct stat about;
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), error = errno;
     if (file < 0)
-        return mr_fail(error == EACCES ? MR_ERROR_PERMISSION : MR_ERROR_NO_INPUT, "cannot open the plugin %s: %s", path,
-                       strerror(error));
+        return mr_fail(mr_file_status(error), "cannot open the plugin %s: %s", path, strerror(error));
     bool regular = fstat(file, &about) == 0 && S_ISREG(about.st_mode);
     bool library = regular && read(file, first, sizeof first) == sizeof first && !memcmp(first, magic, sizeof magic);
     close(file);

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/base/file.h"
 #include "engine/base/print.h"
 #include "engine/spec/plugins.h"
 #include "engine/spec/spec_id.h"
@@ -70,7 +71,7 @@ static int read_text(mr_spec_parser *p, const char **text, size_t *bytes) {
     /* Does not wait for a writer: a FIFO is refused at once. */
     int descriptor = open(p->params->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (descriptor < 0)
-        return file_error(p, errno == EACCES ? MR_ERROR_PERMISSION : MR_ERROR_NO_INPUT, false, strerror(errno));
+        return file_error(p, mr_file_status(errno), false, strerror(errno));
     int status = read_descriptor(p, descriptor, text, bytes);
     close(descriptor);
     return status;

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/base/file.h"
 #include "engine/spec/spec_id.h"
 #include "engine/spec/spec_parser.h"
 #include "millrace/status.h"
@@ -27,7 +28,7 @@ typedef struct reading {
 /* ---- files ------------------------------------------------------------------------------------------------------ */
 
 static int refuse_file(const reading *r, const char *path, const char *why, int error) {
-    int status = error == EACCES ? MR_ERROR_PERMISSION : MR_ERROR_NO_INPUT;
+    int status = error == EINVAL ? MR_ERROR_NO_INPUT : mr_file_status(error);
     return mr_diagnose(r->diagnostics, MR_SEVERITY_ERROR, status, (mr_place){.file = path}, NULL,
                        "cannot read the list of sources: %s", why);
 }

@@ -18,6 +18,7 @@ typedef struct mr_spec_parser {
     mr_diagnostics *diagnostics;
     const char *directory;     /* of the file, "" or ending in "/" */
     const char *default_source;
+    bool *late;                /* for each override: it waits for sources that inputs make */
     mr_yaml *most, *like;      /* `max` and `like` of `sources`; NULL: not there */
     bool plugins_broken;       /* some could not be loaded: unknown types may be theirs */
     mr_index types[2];         /* name to mr_type_entry: of stages, of sources (a name may stand for one of each) */
@@ -34,7 +35,8 @@ extern const mr_option mr_device_keys[];
 /* spec_nodes.c: those of an entry of `nodes`; and those of a stage's `cut`. */
 extern const mr_option mr_node_keys[], mr_cut_keys[];
 
-/* override.c: replaces sources that name several streams by one for each. MR_OK or MR_ERROR_MEMORY. */
+/* override.c: replaces sources that name several streams by one for each, and applies the overrides of these. MR_OK or
+ * MR_ERROR_MEMORY; all else is diagnosed. */
 int mr_spec_spread(mr_spec_parser *parser);
 
 /* override.c: applies the command line's overrides to the tree. MR_OK or MR_ERROR_MEMORY; all else is diagnosed. */

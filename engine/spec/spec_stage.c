@@ -65,8 +65,9 @@ static void unknown_type(const mr_spec_parser *p, const mr_spec_vertex *vertex, 
 static bool type_is_misspelt(const mr_spec_parser *p, const mr_spec_vertex *vertex) {
     const mr_yaml *entry = mr_option_misspelt(p->spec->synonyms, "type", keys_of(vertex), NULL, vertex->node);
     if (entry)
-        mr_spec_error(p, entry->key_place, "did you mean \"type\"?", "%s.%s: unknown key \"%s\"",
-                      section_of(vertex), vertex->id, entry->key);
+        mr_spec_error(p, entry->key_place,
+                      strchr(entry->key, ':') ? "write a space after the colon" : "did you mean \"type\"?",
+                      "%s.%s: unknown key \"%s\"", section_of(vertex), vertex->id, entry->key);
     return entry != NULL;
 }
 
@@ -142,12 +143,10 @@ static int read_join(const mr_spec_parser *p, mr_spec_vertex *vertex, const mr_y
     return MR_OK;
 }
 
-/* Whether `input` is there with a slip in it ("inputs", "input:cam"), which is reported as an unknown key. */
+/* Whether one of them is there with a slip in it ("inputs", "join:cam"), which is reported as an unknown key. */
 static bool has_slip(const mr_spec_parser *p, const mr_yaml *node) {
-    for (const mr_yaml *entry = node->first; entry; entry = entry->next)
-        if (strncmp(entry->key, "input:", 6) == 0 || strncmp(entry->key, "join:", 5) == 0)
-            return true;
-    return mr_option_misspelt(p->spec->synonyms, "input", mr_stage_keys, NULL, node);
+    return mr_option_misspelt(p->spec->synonyms, "input", mr_stage_keys, NULL, node) ||
+           mr_option_misspelt(p->spec->synonyms, "join", mr_stage_keys, NULL, node);
 }
 
 static int read_inputs(const mr_spec_parser *p, mr_spec_vertex *vertex) {
@@ -336,8 +335,13 @@ int mr_spec_read_vertex(mr_spec_parser *p, mr_spec_vertex *vertex) {
         bool scalar = vertex->node->kind == MR_YAML_SCALAR && !mr_yaml_is_null(vertex->node);
         const char *source = p->spec->source_count > 0 && !vertex->is_source ? p->spec->sources[0].id : "lobby";
         const char *said = scalar ? vertex->node->text : vertex->is_source ? "lobby.mp4" : source;
-        snprintf(hint, sizeof hint, "write %s: {%s: %.150s}", vertex->id,
-                 vertex->is_source ? "uri" : "type: decode, input", said);
+        const size_t key = strspn(said, "abcdefghijklmnopqrstuvwxyz_");
+        if (key && said[key] == ':' && said[key + 1] && said[key + 1] != '/')
+            snprintf(hint, sizeof hint, "a space is missing after the colon: write %.*s: %.100s", (int)key, said,
+                     said + key + 1);
+        else
+            snprintf(hint, sizeof hint, "write %s: {%s: %.150s}", vertex->id,
+                     vertex->is_source ? "uri" : "type: decode, input", said);
         if (!vertex->node->broken)
             mr_spec_error(p, vertex->node->place, hint, "%s.%s: expected a map of options, found %s", section,
                           vertex->id, mr_yaml_found(vertex->node, found, sizeof found));

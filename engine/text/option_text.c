@@ -228,23 +228,33 @@ static const char *hint_part(const mr_yaml *found, char *text, size_t bytes) {
     return text;
 }
 
-/* "7d", "2 weeks": hours are the longest unit. False: it is no such text. */
-static bool in_days(const char *said, double *hours) {
+/* "7d", "2 weeks", "5 seconds", "1h 30m": as people write it, in seconds. False: it is no such text. */
+static bool in_words(const char *said, double *seconds) {
     static const struct {
-        const char *unit;
-        double hours;
-    } units[] = {{"d", 24}, {"day", 24}, {"days", 24}, {"w", 168}, {"week", 168}, {"weeks", 168}};
-    size_t digits = strspn(said, "0123456789."), unit = digits + strspn(said + digits, " ");
-    char number[32];
-    if (digits >= sizeof number)
-        return false;
-    snprintf(number, sizeof number, "%.*s", (int)digits, said);
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-        if (strcmp(said + unit, units[i].unit) == 0 && mr_value_double(number, hours)) {
-            *hours *= units[i].hours;
-            return true;
-        }
-    return false;
+        const char *units; /* a space around each */
+        double seconds;
+    } known[] = {{" ms msec msecs millisecond milliseconds ", 1e-3}, {" s sec secs second seconds ", 1},
+                 {" m min mins minute minutes ", 60},                {" h hr hrs hour hours ", 3600},
+                 {" d day days ", 86400},                            {" w week weeks ", 604800}};
+    char number[32], unit[20];
+    double value;
+    *seconds = 0;
+    do {
+        size_t digits = strspn(said, "0123456789."), gap = strspn(said + digits, " ");
+        size_t letters = strcspn(said + digits + gap, " 0123456789."), i = 0;
+        if (!digits || digits >= sizeof number || !letters || letters + 3 > sizeof unit)
+            return false;
+        snprintf(number, sizeof number, "%.*s", (int)digits, said);
+        snprintf(unit, sizeof unit, " %.*s ", (int)letters, said + digits + gap);
+        while (i < sizeof known / sizeof *known && !strcasestr(known[i].units, unit))
+            i++;
+        if (i == sizeof known / sizeof *known || !mr_value_double(number, &value))
+            return false;
+        *seconds += value * known[i].seconds;
+        said += digits + gap + letters;
+        said += strspn(said, " ");
+    } while (*said);
+    return true;
 }
 
 /* "00:01:30", "1:30": hours, minutes and seconds. */
@@ -267,13 +277,23 @@ static bool on_clock(const char *said, double *seconds) {
     }
 }
 
+/* In the largest unit of which it is a whole number, or in seconds. */
 static const char *hint_unit(const mr_yaml *found, char *text, size_t bytes) {
+    static const struct {
+        const char *unit;
+        double seconds;
+    } units[] = {{"h", 3600}, {"min", 60}, {"s", 1}, {"ms", 1e-3}};
     double value;
-    if (found->kind == MR_YAML_SCALAR && (in_days(found->text, &value) || on_clock(found->text, &value))) {
-        snprintf(text, bytes, "write %.9g%s", value, strchr(found->text, ':') ? "s" : "h");
+    size_t i = 0;
+    if (found->kind != MR_YAML_SCALAR)
+        return NULL;
+    if (in_words(found->text, &value) || on_clock(found->text, &value)) {
+        while (i < 3 && fmod(value, units[i].seconds) != 0 && !(i == 2 && value > 1))
+            i++;
+        snprintf(text, bytes, "write %.9g%s", value / units[i].seconds, units[i].unit);
         return text;
     }
-    if (found->kind != MR_YAML_SCALAR || !mr_value_double(found->text, &value) || value < 0)
+    if (!mr_value_double(found->text, &value) || value < 0)
         return NULL; /* No duration is below zero, whatever its unit. */
     snprintf(text, bytes, "write the unit too, as in %sms or %ss", found->text, found->text);
     return text;

@@ -421,7 +421,9 @@ static int unknown_key(const mr_option_reader *reader, const mr_option *table, c
         offer_key(&nearest, option->name, keys, sizeof keys, &count);
     for (const mr_option *option = known; shown && option && option->name; option++)
         offer_key(&nearest, option->name, keys, sizeof keys, &count);
-    const char *near = mr_nearest_hint(&nearest, hint, sizeof hint, NULL), *other = NULL;
+    /* "input:decode" has no slip, but lacks a space. */
+    const char *near = strchr(entry->key, ':') ? NULL : mr_nearest_hint(&nearest, hint, sizeof hint, NULL);
+    const char *other = NULL;
     /* A letter is more easily mistaken than a word. */
     if (shown && !(near && nearest.distance <= 1))
         other = mr_synonym_key(reader->synonyms, table, known, map, entry, meant, sizeof meant);
@@ -437,10 +439,12 @@ const mr_yaml *mr_option_misspelt(const mr_synonym *synonyms, const char *name, 
                                   const mr_option *known, const mr_yaml *map) {
     for (const mr_yaml *entry = mr_yaml_get(map, name) ? NULL : map->first; entry; entry = entry->next) {
         mr_nearest nearest = {.wanted = entry->key};
+        size_t length = strcspn(entry->key, ":");
+        bool glued = entry->key[length] && strncmp(entry->key, name, length) == 0 && !name[length];
         if (mr_option_find(table, entry->key) || mr_option_find(known, entry->key))
             continue;
         mr_nearest_offer(&nearest, name);
-        if (nearest.best || mr_synonym_means(synonyms, entry, name))
+        if (nearest.best || glued || mr_synonym_means(synonyms, entry, name))
             return entry;
     }
     return NULL;

@@ -54,7 +54,7 @@ bool mr_value_rate(const char *text, double *value) {
     double number, divisor = 1;
     if (!mr_units_number(text, &number, &end))
         return false;
-    if (*end == '/' && (!mr_units_number(end + 1, &divisor, &end) || divisor <= 0))
+    if (*end == '/' && end[1] != 's' && (!mr_units_number(end + 1, &divisor, &end) || divisor <= 0))
         return false;
     end += strspn(end, " ");
     if (*end && strcmp(end, "fps") != 0 && strcmp(end, "/s") != 0)
@@ -219,7 +219,7 @@ const char *mr_value_print_duration(double ns, char *text, size_t bytes) {
 
 const char *mr_value_print_bytes(double value, char *text, size_t bytes) {
     static const mr_unit shown[] = {{"B", 1}, {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0},
-                                 {"TiB", 1099511627776.0}};
+                                    {"TiB", 1099511627776.0}, {"TB", 1e12}};
     return print_unit(value, shown, sizeof shown / sizeof *shown, text, bytes);
 }
 

@@ -156,6 +156,9 @@ static int on_scalar(builder *b, const yaml_event_t *event, mr_place place) {
         return MR_ERROR_MEMORY;
     node->text = text;
     node->quoted = event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
+    if (!node->quoted && (strncmp(text, "\u201c", 3) == 0 || strncmp(text, "\u2018", 3) == 0))
+        mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, place, "write \" or ' in place of it",
+                    "a typographic quote is a part of the value");
     return place_value(b, node);
 }
 
@@ -266,7 +269,8 @@ static const char *syntax_hint(const char *problem) {
     static const struct {
         const char *problem, *hint;
     } hints[] = {
-        {"mapping values are not allowed", "put a value that holds \": \" in quotes, and check the indentation"},
+        {"mapping values are not allowed", "put a value that holds \": \" in quotes, write a space after each "
+                                           "colon, and check the indentation"},
         {"cannot start any token",
          "indent with spaces, not tabs, and put a value that begins with %, @ or ` in quotes"},
         {"could not find expected ':'", "a key is followed by a colon and a space"},

@@ -27,7 +27,7 @@ mr_format number() {
 int negotiate(mr_negotiation *negotiation) {
     const mr_format tensor = number();
     const mr_format_set set = mr_format_set_of(&tensor);
-    negotiation->outputs[0].follows = 0;
+    negotiation->outputs[0].follows = negotiation->outputs[0].shares = 0;
     return mr_promise_result(negotiation, 0, mr_kind_tensor(), "brightness", &set);
 }
 

@@ -5,15 +5,46 @@
  * picture"); it is dropped ("corrupt", "no key frame": sent before the first picture could be decoded; "stopped": the
  * number of its picture is unknown, since packets of pictures that are shown before it were not read any more). Packets
  * and pictures are matched by a number that goes through the decoder. */
-#include <errno.h>
-#include <inttypes.h>
-#include <string.h>
-
-#include "engine/device/device.h"
-#include "stages/decode/decode_state.h"
+#include "stages/decode/damage.h"
+#include "stages/decode/decode_needed.h"
+#include "stages/decode/decode_options.h"
+#include "stages/decode/decoder.h"
+#include "stages/decode/report.h"
+#include "stages/decode/stream.h"
 #include "stages/list.h"
 #include "stages/media/media_input.h"
 #include "stages/media/picture_format.h"
+
+/* The outcome of a picture. AHEAD: some before it may not have been read when the source was asked to end. AGAIN: it is
+ * decoded once more. */
+typedef enum verdict {
+    VERDICT_WANTED,
+    VERDICT_NOT_SELECTED,
+    VERDICT_DAMAGED,
+    VERDICT_AHEAD,
+    VERDICT_AGAIN
+} verdict;
+
+/* Of one source. Only `target` and `early` are used by calls that are not in turn. */
+typedef struct decode_state {
+    mr_decode_target target;
+    mr_early *early;         /* NULL: calls do not overlap */
+    mr_needed needed;        /* packets that are not yet in the decoder, */
+    mr_pending pending;      /* and those that are */
+    mr_decoder decoder;
+    mr_damage damage;
+    mr_decode_stream stream;
+    mr_decode_report report;
+    AVFrame *picture;        /* the next to be settled, and the one after it; empty: it is not known yet */
+    AVFrame *following;
+    verdict verdict;         /* on picture */
+    int64_t last_given;      /* number of the packet whose picture was emitted last */
+    bool taken;              /* the input of this call is in `needed`, or was sent */
+    bool sent;               /* pictures of the last packet that was sent have not all been received */
+    bool replacing, ending;  /* the decoder gives its last pictures: another takes its place; all packets were sent */
+    int64_t again;           /* number of the first packet that the other one gets; INT64_MAX: none that was sent */
+    bool refused;            /* the device's decoder cannot continue, nor be replaced */
+} decode_state;
 
 static const mr_format_set packets[] = {{.payload = MR_PAYLOAD_PACKET}, {.payload = MR_PAYLOAD_ANY}};
 static const mr_format_set pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload = MR_PAYLOAD_ANY}};
@@ -26,321 +57,284 @@ static const mr_port outputs[] = {
 
 static int open_decode(mr_stage *self) {
     const mr_decode_choices *from = self->options;
-    mr_decode_state *state = self->state;
+    decode_state *state = self->state;
     mr_av_log_capture();
     mr_pending_init(&state->pending);
-    mr_selection_begin(&state->selection);
+    mr_needed_begin_epoch(&state->needed);
+    mr_decode_stream_init(&state->stream);
     state->again = INT64_MAX;
-    state->latest_pts_ns = INT64_MIN;
-    state->time_ns = MR_NO_TIME;
-    state->packet = av_packet_alloc();
     state->picture = av_frame_alloc();
     state->following = av_frame_alloc();
-    state->reduced_picture = av_frame_alloc();
-    if (!state->packet || !state->picture || !state->following || !state->reduced_picture)
+    if (!state->picture || !state->following)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
     if (self->entries > 1 && mr_early_create(&state->early, self->entries))
         return MR_ERROR_MEMORY;
-    return self->device->type->kind == MR_DEVICE_CPU
-               ? mr_picture_pool_create(&state->pool, self, from->damaged != MR_DAMAGED_DROP)
-               : mr_decode_device_create(&state->device, self, (mr_hardware)from->hardware);
+    if (mr_decoder_init(&state->decoder, self, &state->target, state->early))
+        return MR_ERROR_MEMORY;
+    int status = mr_decode_target_open(&state->target, self, (mr_hardware)from->hardware,
+                                       from->damaged != MR_DAMAGED_DROP);
+    if (!status)
+        mr_damage_init(&state->damage, mr_decode_target_heard(&state->target), &state->pending);
+    return status;
 }
 
-/* At the end of a source, while others go on: its buffers are given back, but for those of frames under way. */
-static void close_source(const mr_stage *self) {
-    mr_decode_state *state = self->state;
+/* At the end of a source, while others continue: gives its buffers back, but for those of frames under way. */
+static void close_source(decode_state *state) {
     mr_needed_fini(&state->needed);
-    mr_decode_close(state);
-    state->x264_build = 0;
-    mr_early_close(state->early, self->entries);
-    mr_jpeg_decoder_destroy(&state->jpeg);
+    mr_decoder_close(&state->decoder, true);
+    mr_early_close(state->early);
     av_frame_unref(state->picture);
     av_frame_unref(state->following);
-    av_frame_unref(state->reduced_picture);
-    mr_picture_pool_destroy(&state->pool);
+    mr_decode_target_close(&state->target);
 }
 
 static void close_decode(mr_stage *self) {
-    mr_decode_state *state = self->state;
-    close_source(self);
+    decode_state *state = self->state;
+    close_source(state);
+    mr_decoder_fini(&state->decoder);
+    mr_early_destroy(&state->early);
+    mr_decode_target_fini(&state->target);
+    mr_pending_fini(&state->pending);
+    mr_decode_report_fini(&state->report);
     av_frame_free(&state->picture);
     av_frame_free(&state->following);
-    av_frame_free(&state->reduced_picture);
-    av_packet_free(&state->packet);
-    mr_early_destroy(&state->early, self->entries);
-    mr_media_unref(&state->lost);
-    sws_freeContext(state->scaler);
-    mr_decode_device_destroy(&state->device);
-    mr_pending_fini(&state->pending);
+}
+
+/* ---- packets without a picture --------------------------------------------------------------------------------- */
+
+static void drop_damaged(mr_stage *self, mr_io *io, const mr_frame *packet) {
+    decode_state *state = self->state;
+    mr_io_drop(io, packet, mr_decode_report_damaged(&state->report, self, packet));
+}
+
+/* Settles a packet, taken from `pending`, that gave no picture, and drops the reference. */
+static void settle_without(mr_stage *self, mr_io *io, mr_frame *packet, int64_t number) {
+    decode_state *state = self->state;
+    const mr_decode_choices *from = self->options;
+    const mr_damage_cause cause = mr_damage_explain(&state->damage, packet, number);
+    const bool known = cause == MR_DAMAGE_KNOWN;
+    if (!known && packet->flags & MR_FRAME_HIDDEN)
+        mr_io_absorb(io, packet, "not shown");
+    else if (!known && mr_pending_may_be_field(&state->pending, number))
+        mr_io_absorb(io, packet, "second field");
+    else if (!known && packet->media && packet->pts_ns != MR_NO_TIME && packet->pts_ns < packet->media->start_ns)
+        mr_io_absorb(io, packet, "not selected");
+    else if (cause)
+        drop_damaged(self, io, packet);
+    else if (from->skip != MR_SKIP_NONE)
+        mr_io_absorb(io, packet, "skip");
+    else if (mr_decode_stream_is_empty(&state->stream) && !mr_decode_report_has_pictures(&state->report))
+        mr_io_drop(io, packet, "no key frame");
+    else
+        mr_io_absorb(io, packet, "no picture");
+    mr_frame_unref(&packet);
+}
+
+/* The decoder has refused a packet. */
+static void note_error(mr_stage *self, mr_io *io, int error) {
+    decode_state *state = self->state;
+    bool sure;
+    const int64_t number = mr_decoder_refused(&state->decoder, &state->pending, &sure);
+    mr_decode_report_error(&state->report, error);
+    if (!mr_damage_refuse(&state->damage, number, sure))
+        return;
+    mr_frame *packet = mr_pending_take(&state->pending, number);
+    drop_damaged(self, io, packet);
+    mr_frame_unref(&packet);
+}
+
+/* No frame has the next number, nor any later one in its epoch if it is the `last`. */
+static void skip_number(decode_state *state, mr_io *io, bool last) {
+    const mr_identity next = mr_decode_stream_take(&state->stream);
+    mr_io_skip(io, next.epoch, next.seq, last);
+}
+
+/* Skips the numbers of pictures that are left out before one of that time; INT64_MAX: all. */
+static void skip_left_out(decode_state *state, mr_io *io, int64_t pts_ns) {
+    for (uint64_t left = mr_needed_reach(&state->needed, pts_ns); left > 0; left--)
+        skip_number(state, io, false);
+}
+
+static void drop_undecoded(mr_io *io, mr_frame *packet) {
+    mr_io_drop(io, packet, "no decoder");
+    mr_frame_unref(&packet);
+}
+
+/* There is no decoder any more. */
+static int give_up(decode_state *state, mr_io *io, uint32_t source, int status) {
+    mr_io_fail_source(io, source, status);
+    mr_needed_end(&state->needed, true);
+    for (mr_needed_answer next; (next = mr_needed_next(&state->needed, 0)) != MR_NEEDED_WAIT;)
+        drop_undecoded(io, mr_needed_take(&state->needed, next));
+    int64_t number;
+    for (mr_frame *packet; (packet = mr_pending_take_oldest(&state->pending, INT64_MAX, &number));)
+        drop_undecoded(io, packet);
+    skip_left_out(state, io, INT64_MAX);
+    mr_needed_fini(&state->needed);
+    state->again = INT64_MAX;
+    state->sent = false;
+    return MR_DONE;
 }
 
 /* ---- pictures -------------------------------------------------------------------------------------------------- */
 
-static int64_t interval_of(const mr_frame *packet) {
-    return packet->duration_ns > 0 ? packet->duration_ns : mr_media_interval_ns(packet->media);
-}
-
-/* The first picture of a packet behind that number that is shown later than that time, if it is decoded and shown at
- * once; MR_NO_TIME: none is known. */
-static int64_t shown_next(const mr_decode_state *state, int64_t number, int64_t time_ns) {
-    int64_t first_ns = MR_NO_TIME;
-    for (int64_t next = number + 1; next < state->pending.next; next++) {
-        const mr_frame *packet = mr_pending_find(&state->pending, next);
-        if (packet && (packet->pts_ns == MR_NO_TIME || packet->pts_ns > packet->dts_ns))
-            break;
-        if (packet && (time_ns == MR_NO_TIME || packet->pts_ns > time_ns) &&
-            (first_ns == MR_NO_TIME || packet->pts_ns < first_ns))
-            first_ns = packet->pts_ns;
-    }
-    return first_ns;
-}
-
-/* The latest picture that is known to be shown before that of a packet without a time: one that was given, or one that
- * is decoded after it and shown at once, whether it was given or not. Where one is missing is the picture's place. */
-static int64_t shown_before(const mr_decode_state *state, int64_t number, int64_t interval_ns) {
-    int64_t latest_ns = state->time_ns, next_ns;
-    while ((next_ns = shown_next(state, number, latest_ns)) != MR_NO_TIME &&
-           (latest_ns == MR_NO_TIME || !interval_ns || next_ns - latest_ns < interval_ns + interval_ns / 2))
-        latest_ns = next_ns;
-    return latest_ns;
-}
-
-/* Presentation time of a picture whose packet has none; MR_NO_TIME: its stream has neither times nor a rate. */
-static int64_t invent_time(const mr_decode_state *state, const mr_frame *packet, int64_t number) {
-    const int64_t interval_ns = interval_of(packet), before_ns = shown_before(state, number, interval_ns);
-    if (before_ns != MR_NO_TIME)
-        return interval_ns ? before_ns + interval_ns : MR_NO_TIME;
-    if (packet->dts_ns != MR_NO_TIME)
-        return packet->dts_ns;
-    return interval_ns ? (int64_t)state->seq * interval_ns : MR_NO_TIME;
-}
-
-/* Presentation times rise: those of packets do (stages/media/coded/picture_times.h), unless their order was not known
- * there, or damage has confused it. */
-static int64_t time_of(const mr_decode_state *state, const mr_frame *packet, int64_t number) {
-    static const int64_t tick_ns = 11112; /* of the clock of MPEG */
-    const int64_t pts_ns = packet->pts_ns != MR_NO_TIME ? packet->pts_ns : invent_time(state, packet, number);
-    const bool rises = pts_ns == MR_NO_TIME || state->time_ns == MR_NO_TIME || pts_ns > state->time_ns;
-    return rises ? pts_ns : state->time_ns + tick_ns;
-}
-
-/* Gives numbers to the pictures that were left out before one of that time; INT64_MAX: all. */
-static mr_needed_reached reach(mr_decode_state *state, mr_io *io, int64_t pts_ns) {
-    mr_needed_reached reached = mr_needed_reach(&state->needed, pts_ns, &state->selection);
-    for (uint64_t i = 0; i < reached.numbers; i++)
-        mr_io_skip(io, state->epoch, state->seq++, false);
-    return reached;
-}
-
-static bool is_selected(mr_decode_state *state, mr_io *io, const mr_frame *packet, int64_t number) {
-    mr_needed_reached reached = {0};
+static bool is_selected(decode_state *state, mr_io *io, const mr_frame *packet, int64_t number) {
     if (packet->pts_ns != MR_NO_TIME)
-        reached = reach(state, io, packet->pts_ns);
-    const int64_t time_ns = time_of(state, packet, number);
-    state->time_ns = time_ns;
-    state->numbered = mr_selection_has_begun(packet->media, time_ns);
-    state->shown_pts_ns = time_ns == packet->pts_ns ? time_ns : MR_NO_TIME;
-    return reached.counted ? reached.wanted : mr_selection_wants(&state->selection, packet->media, time_ns);
-}
-
-static bool is_patched(const mr_decode_state *state, const AVFrame *picture) {
-    if (mr_decode_is_early(state))
-        return state->present->patched;
-    return mr_heard_of(mr_decode_heard(state), picture->reordered_opaque);
-}
-
-/* Whether it comes behind pictures that are shown after it. Without the key between them, which was refused, a decoder
- * takes those of one sequence and of the next for one, and gives times of others to them. */
-static bool is_out_of_order(mr_decode_state *state, const mr_frame *packet) {
-    if (packet->pts_ns == MR_NO_TIME)
-        return false;
-    const bool behind = packet->pts_ns < state->latest_pts_ns;
-    state->latest_pts_ns = behind ? state->latest_pts_ns : packet->pts_ns;
-    return behind && state->wrong_to;
-}
-
-/* A key that comes out well ends the damage: from then on times that run back are the stream's own. */
-static void note_recovery(mr_decode_state *state, const mr_frame *packet, int64_t number) {
-    if (packet->flags & MR_FRAME_KEY && number > state->wrong_to) {
-        state->wrong_to = 0;
-        state->latest_pts_ns = packet->pts_ns;
-    }
+        skip_left_out(state, io, packet->pts_ns);
+    const int64_t time_ns = mr_decode_stream_place(&state->stream, &state->pending, packet, number);
+    return mr_needed_wants(&state->needed, packet, time_ns);
 }
 
 /* The number of the first packet whose picture comes from another decoder. */
-static int64_t decoded_again_from(const mr_decode_state *state) {
-    if (state->draining)
+static int64_t decoded_again_from(const decode_state *state) {
+    if (state->replacing || state->ending)
         return state->again;
-    return mr_decode_is_spoilt_late(state) ? state->entry : INT64_MAX;
+    return mr_damage_spoils(&state->damage, mr_decoder_codec(&state->decoder), NULL);
 }
 
-static mr_decode_verdict judge(mr_stage *self, mr_io *io, const AVFrame *picture) {
-    mr_decode_state *state = self->state;
-    const mr_decode_choices *from = self->options;
-    const mr_frame *packet = mr_pending_find(&state->pending, picture->reordered_opaque);
-    mr_decode_learn(state);
+static verdict judge(mr_stage *self, mr_io *io, AVFrame *picture) {
+    decode_state *state = self->state;
+    const int64_t number = picture->reordered_opaque;
+    const mr_frame *packet = mr_pending_find(&state->pending, number);
+    mr_damage_learn(&state->damage);
     if (!packet)
-        return MR_VERDICT_NOT_SELECTED;
-    if (picture->reordered_opaque >= decoded_again_from(state))
-        return MR_VERDICT_AGAIN;
-    state->ahead |= state->cut_short && state->codec->has_b_frames > 0 &&
-                    !mr_selection_can_count(packet, state->last_dts_ns);
-    if (state->ahead) {
-        state->pictures++;
-        return MR_VERDICT_AHEAD;
+        return VERDICT_NOT_SELECTED;
+    if (number >= decoded_again_from(state))
+        return VERDICT_AGAIN;
+    if (mr_decode_stream_is_ahead(&state->stream, packet, mr_decoder_codec(&state->decoder)->has_b_frames > 0)) {
+        mr_decode_report_picture(&state->report, true);
+        return VERDICT_AHEAD;
     }
-    const bool heard = is_patched(state, picture), patched = heard || picture->decode_error_flags;
-    bool damaged = patched || picture->flags & AV_FRAME_FLAG_CORRUPT ||
-                   mr_pending_is_wrong(&state->pending, packet, picture->reordered_opaque);
-    if (!damaged)
-        note_recovery(state, packet, picture->reordered_opaque);
-    damaged |= is_out_of_order(state, packet);
-    if (patched)
-        mr_decode_spoil(state, picture->reordered_opaque);
-    if (patched && !heard)
-        mr_decode_taint(state, picture->reordered_opaque);
-    state->marked = damaged && from->damaged == MR_DAMAGED_MARK;
-    state->outsized = false;
+    const bool patched = mr_decoder_patched(&state->decoder, picture);
+    const bool damaged = mr_damage_judge(&state->damage, packet, picture, patched);
+    const bool dropped = damaged && ((const mr_decode_choices *)self->options)->damaged == MR_DAMAGED_DROP;
+    if (damaged)
+        picture->flags |= AV_FRAME_FLAG_CORRUPT;
     if (picture->interlaced_frame)
-        mr_pending_note_interlaced(&state->pending, picture->reordered_opaque);
-    bool selected = is_selected(state, io, packet, picture->reordered_opaque);
-    if (damaged && from->damaged == MR_DAMAGED_DROP)
-        return MR_VERDICT_DAMAGED;
-    state->pictures++;
-    return selected ? MR_VERDICT_WANTED : MR_VERDICT_NOT_SELECTED;
-}
-
-static bool is_upside_down(const AVFrame *picture) {
-    return picture->linesize[0] < 0 || picture->linesize[1] < 0 || picture->linesize[2] < 0;
+        mr_pending_note_interlaced(&state->pending, number);
+    mr_decode_report_picture(&state->report, !dropped);
+    const bool selected = is_selected(state, io, packet, number);
+    return dropped ? VERDICT_DAMAGED : selected ? VERDICT_WANTED : VERDICT_NOT_SELECTED;
 }
 
 /* A frame with the picture's planes, derived from its packet. */
 static int make_frame(mr_stage *self, mr_io *io, const mr_frame *packet, mr_frame **frame) {
-    mr_decode_state *state = self->state;
+    decode_state *state = self->state;
     const AVFrame *picture = state->picture;
     const mr_decode_choices *from = self->options;
     const mr_untagged untagged = {(mr_matrix)from->untagged.matrix, (mr_range)from->untagged.range};
     const enum AVPixelFormat layout = mr_decode_device_layout(picture);
     enum AVPixelFormat converted = layout;
     mr_pixel pixel = mr_pixel_from_av(layout);
-    bool convert = !pixel || is_upside_down(picture);
     if (!pixel)
         pixel = mr_pixel_nearest(layout, &converted);
     if (!pixel)
         return mr_fail(MR_ERROR_DATA, "pictures of pixel format %d cannot be carried", layout);
     mr_format format;
-    mr_format_describe(&format, picture, pixel, mr_decode_context(state), packet->media, untagged);
+    mr_format_describe(&format, picture, pixel, mr_decoder_codec(&state->decoder), packet->media, untagged);
     mr_still_turn(&format, packet, picture->metadata);
-    if (state->device)
-        return mr_decode_device_give(state->device, io, picture, converted, &format, packet, frame);
-    int status = convert ? mr_io_acquire(io, 0, &format, packet, frame) : mr_io_derive(io, packet, frame);
-    if (status)
-        return status;
-    (*frame)->format = format;
-    status = convert ? mr_picture_convert(&state->scaler, picture, converted, *frame)
-                     : mr_picture_pool_give(state->pool, picture, *frame);
-    if (status)
-        mr_frame_unref(frame);
-    return status;
-}
-
-/* If the plan has no room for a picture it gets a new pool, which is logged once. */
-static void note_size(mr_stage *self, const AVFrame *picture) {
-    mr_decode_state *state = self->state;
-    mr_bounds width = self->inputs[0].set.width, height = self->inputs[0].set.height;
-    if (state->outgrown || !width.max || (picture->width <= width.max && picture->height <= height.max))
-        return;
-    state->outgrown = true;
-    mr_stage_warn(self, "%s: pictures are %dx%d, larger than the %dx%d that were announced: memory may exceed the plan",
-                  self->source_id, picture->width, picture->height, (int)width.max, (int)height.max);
+    return mr_decode_target_give(&state->target, io, picture, converted, &format, packet, frame);
 }
 
 static int emit_picture(mr_stage *self, mr_io *io, const mr_frame *packet) {
-    mr_decode_state *state = self->state;
+    decode_state *state = self->state;
     const AVFrame *picture = state->picture;
+    const bool marks = ((const mr_decode_choices *)self->options)->damaged == MR_DAMAGED_MARK;
     mr_frame *frame;
-    note_size(self, picture);
+    mr_decode_report_emitted(&state->report, self, picture);
     int status = make_frame(self, io, packet, &frame);
     if (status)
         return status;
-    frame->identity.seq = state->seq;
     frame->geometry = mr_geometry_of(&frame->format);
     if (packet->geometry.width) /* a picture that this pipeline has encoded */
         frame->geometry = mr_geometry_chain(&frame->geometry, &packet->geometry);
-    frame->pts_ns = state->time_ns;
-    frame->dts_ns = MR_NO_TIME;
-    frame->flags = (picture->key_frame ? MR_FRAME_KEY : 0) | (state->marked ? MR_FRAME_CORRUPT : 0) |
-                   (packet->flags & MR_FRAME_AWAY);
+    mr_decode_stream_stamp(&state->stream, frame);
+    frame->flags = (picture->key_frame ? MR_FRAME_KEY : 0) | (packet->flags & MR_FRAME_AWAY) |
+                   (marks && picture->flags & AV_FRAME_FLAG_CORRUPT ? MR_FRAME_CORRUPT : 0);
     return mr_io_emit(io, 0, frame);
+}
+
+/* Settles a packet none of whose pictures was emitted. `status`: of emitting the last of them. */
+static void settle_unwanted(mr_stage *self, mr_io *io, const mr_frame *packet, int status) {
+    switch (((const decode_state *)self->state)->verdict) {
+    case VERDICT_NOT_SELECTED:
+        mr_io_absorb(io, packet, "not selected");
+        break;
+    case VERDICT_DAMAGED:
+        drop_damaged(self, io, packet);
+        break;
+    case VERDICT_AHEAD:
+        mr_io_drop(io, packet, MR_REASON_STOPPED);
+        break;
+    default:
+        mr_io_drop(io, packet, status == MR_ERROR_DEVICE ? "device error" : "cannot be carried");
+    }
 }
 
 /* Settles state->picture: *emitted: whether it was emitted. MR_ERROR_AGAIN leaves it to be settled later. A packet with
  * several pictures keeps its place until the last of them. */
 static int settle(mr_stage *self, mr_io *io, bool *emitted) {
-    mr_decode_state *state = self->state;
-    int64_t number = state->picture->reordered_opaque;
+    decode_state *state = self->state;
+    const int64_t number = state->picture->reordered_opaque;
+    const bool ahead = state->verdict == VERDICT_AHEAD;
     mr_frame *packet = mr_pending_find(&state->pending, number);
-    *emitted = false;
-    if (!packet || state->verdict == MR_VERDICT_AGAIN)
-        return MR_OK; /* without one: it was counted as damaged before */
     int status = MR_OK;
-    if (state->verdict == MR_VERDICT_WANTED) {
+    *emitted = false;
+    if (!packet || state->verdict == VERDICT_AGAIN)
+        return MR_OK; /* without one: it was counted as damaged before */
+    if (state->verdict == VERDICT_WANTED)
         status = emit_picture(self, io, packet);
-        if (status == MR_ERROR_AGAIN)
-            return status;
-        *emitted = status == MR_OK;
-    }
-    if (state->verdict == MR_VERDICT_AHEAD) {
-        mr_io_drop(io, packet, MR_REASON_STOPPED);
-        packet = mr_pending_take(&state->pending, number);
-        mr_frame_unref(&packet);
-        return MR_OK;
-    }
+    if (status == MR_ERROR_AGAIN)
+        return status;
+    *emitted = state->verdict == VERDICT_WANTED && !status;
     if (*emitted)
         state->last_given = number;
-    else if (state->numbered)
-        mr_io_skip(io, state->epoch, state->seq, false);
-    bool shared = state->has_following && state->following->reordered_opaque == number;
-    if (!shared && state->last_given != number) {
-        if (state->verdict == MR_VERDICT_NOT_SELECTED)
-            mr_io_absorb(io, packet, "not selected");
-        else if (state->verdict == MR_VERDICT_DAMAGED)
-            mr_decode_drop_corrupt(self, io, packet);
+    if (!ahead && mr_decode_stream_is_numbered(&state->stream)) {
+        if (*emitted)
+            mr_decode_stream_take(&state->stream);
         else
-            mr_io_drop(io, packet, status == MR_ERROR_DEVICE ? "device error" : "cannot be carried");
+            skip_number(state, io, false);
     }
-    if (!shared) {
-        mr_pending_take(&state->pending, number);
-        mr_frame_unref(&packet);
-    }
-    state->seq += state->numbered;
+    if (!ahead && state->following->buf[0] && state->following->reordered_opaque == number)
+        return MR_OK;
+    if (state->last_given != number)
+        settle_unwanted(self, io, packet, status);
+    mr_pending_take(&state->pending, number);
+    mr_frame_unref(&packet);
     return MR_OK;
+}
+
+/* The decoder's next picture; false: it has none at present, or none at all. */
+static bool receive(mr_stage *self, mr_io *io, AVFrame *picture) {
+    decode_state *state = self->state;
+    int error;
+    while ((error = mr_decoder_receive(&state->decoder, &state->pending, picture)) < 0) {
+        if (error == AVERROR(EAGAIN) || error == AVERROR_EOF)
+            return false;
+        note_error(self, io, error);
+    }
+    return true;
 }
 
 /* Gives pictures until one was emitted. MR_MORE: another waits; MR_DONE: none. */
 static int give_pictures(mr_stage *self, mr_io *io) {
-    mr_decode_state *state = self->state;
+    decode_state *state = self->state;
     for (bool emitted = false;;) {
-        if (!state->has_picture) {
-            if (emitted || !mr_decode_receive(self, io, state->picture))
+        if (!state->picture->buf[0]) {
+            if (emitted || !receive(self, io, state->picture))
                 return MR_DONE;
-            state->has_picture = true;
             state->verdict = judge(self, io, state->picture);
         }
         if (emitted)
             return MR_MORE;
-        if (!state->has_following)
-            state->has_following = mr_decode_receive(self, io, state->following);
+        if (!state->following->buf[0])
+            receive(self, io, state->following);
         int status = settle(self, io, &emitted);
         if (status)
             return status;
         av_frame_unref(state->picture);
-        AVFrame *next = state->following;
-        state->following = state->picture;
-        state->picture = next;
-        state->has_picture = state->has_following;
-        state->has_following = false;
-        if (state->has_picture)
+        av_frame_move_ref(state->picture, state->following);
+        if (state->picture->buf[0])
             state->verdict = judge(self, io, state->picture);
     }
 }
@@ -349,171 +343,186 @@ static int give_pictures(mr_stage *self, mr_io *io) {
 
 /* `again`: of the first packet that another decoder gets; INT64_MAX: all are this one's. */
 static void begin_draining(mr_stage *self, mr_io *io, int64_t again) {
-    mr_decode_state *state = self->state;
-    state->draining = true;
+    decode_state *state = self->state;
     state->again = again;
-    state->drain_errors = 0;
-    mr_decode_send_end(self, io);
+    state->ending = again == INT64_MAX;
+    state->replacing = !state->ending;
+    const int error = mr_decoder_drain(&state->decoder);
+    if (error < 0)
+        note_error(self, io, error);
 }
 
 /* Receives the decoder's last pictures. MR_MORE or MR_ERROR_AGAIN: to be called again. */
 static int drain_decoder(mr_stage *self, mr_io *io) {
-    mr_decode_state *state = self->state;
+    decode_state *state = self->state;
     int answer = give_pictures(self, io);
     if (answer)
         return answer;
     int64_t number;
     for (mr_frame *packet; (packet = mr_pending_take_oldest(&state->pending, state->again, &number));)
-        mr_decode_close_receipt(self, io, packet, number);
-    state->errors = 0;
-    state->draining = false;
-    return MR_DONE;
-}
-
-/* There is no decoder any more. */
-static int give_up(mr_decode_state *state, mr_io *io) {
-    mr_needed_end(&state->needed, true);
-    for (mr_needed_answer next; (next = mr_needed_next(&state->needed, 0)) != MR_NEEDED_WAIT;) {
-        mr_frame *packet = mr_needed_take(&state->needed, next);
-        mr_io_drop(io, packet, "no decoder");
-        mr_frame_unref(&packet);
-    }
-    int64_t number;
-    for (mr_frame *packet; (packet = mr_pending_take_oldest(&state->pending, INT64_MAX, &number));) {
-        mr_io_drop(io, packet, "no decoder");
-        mr_frame_unref(&packet);
-    }
-    reach(state, io, INT64_MAX);
-    state->again = INT64_MAX;
-    state->sent = state->stretch = false;
+        settle_without(self, io, packet, number);
+    mr_damage_end(&state->damage);
+    mr_decoder_restart(&state->decoder);
+    state->replacing = state->ending = false;
     return MR_DONE;
 }
 
 /* As drain_decoder, and opens another decoder. */
 static int replace_decoder(mr_stage *self, mr_io *io) {
-    mr_decode_state *state = self->state;
+    decode_state *state = self->state;
     int answer = drain_decoder(self, io);
     if (answer)
         return answer;
-    bool sent = state->again < state->pending.next;
+    const bool sent = state->again < mr_pending_next(&state->pending);
     const mr_frame *packet = sent ? mr_pending_find(&state->pending, state->again) : mr_needed_chosen(&state->needed);
     state->again = sent ? state->again : INT64_MAX;
     state->sent = false;
-    int status = mr_decode_replace(self, io, packet);
-    if (!status)
-        return MR_DONE;
-    mr_io_fail_source(io, packet->identity.source, status);
-    return give_up(state, io);
+    mr_damage_replace(&state->damage, state->again);
+    mr_decode_report_begin(&state->report);
+    int status = mr_decoder_replace(&state->decoder, io, packet);
+    return status ? give_up(state, io, packet->identity.source, status) : MR_DONE;
 }
 
 /* ---- stretches: packets of one epoch and one decoder ----------------------------------------------------------- */
 
-static void leave_out(mr_decode_state *state, mr_io *io, mr_frame *packet) {
-    state->left++;
+/* Sends a packet of that number, which is in `pending`. */
+static void send_packet(mr_stage *self, mr_io *io, const mr_frame *packet, int64_t number) {
+    decode_state *state = self->state;
+    int error;
+    state->sent = true;
+    const int status = mr_decoder_send(&state->decoder, io, packet, number, &error);
+    if (status)
+        give_up(state, io, packet->identity.source, status);
+    else if (error < 0)
+        note_error(self, io, error);
+}
+
+/* Sends a packet that the decoder before this one had got. */
+static void send_again(mr_stage *self, mr_io *io) {
+    decode_state *state = self->state;
+    const int64_t number = state->again++;
+    const mr_frame *packet = mr_pending_find(&state->pending, number);
+    if (state->again == mr_pending_next(&state->pending))
+        state->again = INT64_MAX;
+    if (!packet)
+        return;
+    mr_damage_send_again(&state->damage, packet, number);
+    send_packet(self, io, packet, number);
+}
+
+/* Sends the packet that was chosen, once there is room for its picture. A decoder that does not suit it is drained. */
+static int send_chosen(mr_stage *self, mr_io *io) {
+    decode_state *state = self->state;
+    const int64_t again = mr_damage_spoils(&state->damage, mr_decoder_codec(&state->decoder),
+                                           mr_needed_chosen(&state->needed));
+    if (again < INT64_MAX) {
+        begin_draining(self, io, again);
+        return MR_OK;
+    }
+    mr_pool *full = mr_early_is_present(state->early) ? NULL : mr_decode_target_full(&state->target);
+    if (full)
+        return mr_io_await_pool(io, full, 1);
+    int64_t number;
+    mr_frame *expired = mr_pending_expired(&state->pending, &number);
+    if (expired)
+        settle_without(self, io, expired, number);
+    mr_frame *packet = mr_needed_take(&state->needed, MR_NEEDED_SEND);
+    mr_decode_report_sent(&state->report, self, packet);
+    send_packet(self, io, packet, mr_damage_send(&state->damage, packet));
+    mr_frame_unref(&packet);
+    return MR_OK;
+}
+
+static void leave_out(decode_state *state, mr_io *io) {
+    mr_frame *packet = mr_needed_take(&state->needed, MR_NEEDED_LEAVE);
+    mr_decode_report_left(&state->report);
     mr_io_absorb(io, packet, "not selected");
     mr_frame_unref(&packet);
+}
+
+/* Sends one packet, or leaves one out. MR_END: the rest waits for packets to come. */
+static int send_next(mr_stage *self, mr_io *io, size_t room) {
+    decode_state *state = self->state;
+    if (state->again < mr_pending_next(&state->pending)) {
+        send_again(self, io);
+        return MR_OK;
+    }
+    const mr_needed_answer next = mr_needed_next(&state->needed, room);
+    if (next == MR_NEEDED_SEND)
+        return send_chosen(self, io);
+    if (next == MR_NEEDED_LEAVE)
+        leave_out(state, io);
+    return next == MR_NEEDED_WAIT ? MR_END : MR_OK;
 }
 
 /* Decodes packets that are known to be needed, or have to be decoded now. MR_DONE: the rest waits for packets to come.
  */
 static int decode_needed(mr_stage *self, mr_io *io, size_t room) {
-    mr_decode_state *state = self->state;
-    for (;;) {
-        if (!state->draining && mr_decode_is_spoilt_late(state))
-            begin_draining(self, io, state->entry);
-        int answer = state->draining ? replace_decoder(self, io) : MR_DONE;
-        if (answer || !state->codec)
-            return answer;
-        if (!state->sent && state->again < state->pending.next) {
-            mr_decode_send_again(self, io);
-            state->sent = true;
+    decode_state *state = self->state;
+    for (const AVCodecContext *codec; (codec = mr_decoder_codec(&state->decoder));) {
+        const int64_t again = state->replacing ? INT64_MAX : mr_damage_spoils(&state->damage, codec, NULL);
+        if (again < INT64_MAX)
+            begin_draining(self, io, again);
+        int answer = state->replacing ? replace_decoder(self, io) : state->sent ? MR_OK : send_next(self, io, room);
+        if (!answer && state->sent) {
+            answer = give_pictures(self, io);
+            state->sent = answer != MR_DONE;
         }
-        if (!state->sent) {
-            mr_needed_answer next = mr_needed_next(&state->needed, room);
-            if (next == MR_NEEDED_WAIT)
-                return MR_DONE;
-            if (next == MR_NEEDED_SEND && mr_decode_is_spoilt_for(state, mr_needed_chosen(&state->needed))) {
-                begin_draining(self, io, state->pending.next);
-                continue;
-            }
-            bool sends = next == MR_NEEDED_SEND && !state->present;
-            mr_pool *full = sends && state->pool ? mr_picture_pool_full(state->pool) : NULL;
-            if (full)
-                return mr_io_await_pool(io, full, 1);
-            mr_frame *packet = mr_needed_take(&state->needed, next);
-            if (next == MR_NEEDED_LEAVE) {
-                leave_out(state, io, packet);
-                continue;
-            }
-            int status = mr_decode_send(self, io, packet);
-            mr_frame_unref(&packet);
-            if (status)
-                return give_up(state, io);
-            state->sent = true;
-        }
-        answer = give_pictures(self, io);
-        if (answer != MR_DONE)
-            return answer;
-        state->sent = false;
+        if (answer)
+            return answer == MR_END ? MR_DONE : answer;
     }
+    return MR_DONE;
 }
 
-/* Receives the decoder's last pictures and closes it. MR_MORE or MR_ERROR_AGAIN: to be called again. */
-static int drain(mr_stage *self, mr_io *io) {
-    mr_decode_state *state = self->state;
+/* Receives the decoder's last pictures. MR_MORE or MR_ERROR_AGAIN: to be called again. */
+static int drain(mr_stage *self, mr_io *io, bool cut_short) {
+    decode_state *state = self->state;
     if (!state->ending) {
-        mr_needed_end(&state->needed, state->cut_short);
+        mr_needed_end(&state->needed, cut_short);
         int answer = decode_needed(self, io, 0);
-        if (answer || !state->codec)
+        if (answer || !mr_decoder_codec(&state->decoder))
             return answer;
         begin_draining(self, io, INT64_MAX);
-        state->ending = true;
     }
     int answer = drain_decoder(self, io);
     if (answer)
         return answer;
-    reach(state, io, INT64_MAX);
-    state->ending = state->ahead = state->stretch = false;
-    avcodec_flush_buffers(state->codec);
+    skip_left_out(state, io, INT64_MAX);
+    mr_needed_fini(&state->needed);
     return MR_DONE;
 }
 
-static void begin_epoch(mr_decode_state *state, mr_io *io, uint32_t epoch) {
-    mr_io_skip(io, state->epoch, state->seq, true);
-    state->epoch = epoch;
-    state->seq = 0;
-    mr_selection_begin(&state->selection);
-    state->gaps = (mr_gaps){0};
-    state->alone = (mr_alone){0};
-    state->latest_pts_ns = INT64_MIN;
-    state->time_ns = MR_NO_TIME;
+static void begin_epoch(decode_state *state, mr_io *io, uint32_t epoch) {
+    skip_number(state, io, true);
+    mr_decode_stream_begin(&state->stream, epoch);
+    mr_needed_begin_epoch(&state->needed);
+    mr_damage_begin_epoch(&state->damage);
 }
 
 /* Makes the decoder ready for a packet; its remaining pictures are received first. */
 static int prepare(mr_stage *self, mr_io *io, const mr_frame *frame) {
-    mr_decode_state *state = self->state;
-    bool renewed = state->codec && (frame->media->codec != state->media->codec || mr_decoder_is_used_up(frame));
-    if (state->codec && (renewed || frame->identity.epoch != state->epoch)) {
-        int answer = drain(self, io);
-        if (answer)
-            return answer;
-    }
-    if (frame->identity.epoch != state->epoch)
+    decode_state *state = self->state;
+    const bool open = mr_decoder_codec(&state->decoder), renewed = open && !mr_decoder_suits(&state->decoder, frame);
+    const bool follows = mr_decode_stream_is_at(&state->stream, frame->identity.epoch);
+    int status = open && (renewed || !follows) ? drain(self, io, false) : MR_OK;
+    if (status)
+        return status;
+    if (!follows)
         begin_epoch(state, io, frame->identity.epoch);
     if (renewed) {
-        mr_decode_close(state);
-        state->x264_build = 0;
-        state->alone = (mr_alone){0};
+        mr_decoder_close(&state->decoder, true);
+        mr_damage_begin_media(&state->damage);
     }
-    int status = state->codec ? MR_OK : mr_decode_open(self, io, frame, 0);
-    if (!status && !state->stretch) {
-        const mr_decode_choices *from = self->options;
-        mr_needed_begin(&state->needed, frame, from->skip != MR_SKIP_NONE);
-        state->shown_pts_ns = MR_NO_TIME;
-        state->stretch = true;
+    if (!mr_decoder_codec(&state->decoder)) {
+        mr_decode_report_begin(&state->report);
+        status = mr_decoder_open(&state->decoder, io, frame);
     }
+    if (!status)
+        mr_needed_begin(&state->needed, frame, ((const mr_decode_choices *)self->options)->skip != MR_SKIP_NONE);
     return status;
 }
+
+/* ---- the stage ------------------------------------------------------------------------------------------------- */
 
 static bool is_skipped(const mr_decode_choices *from, const mr_frame *frame) {
     return (from->skip == MR_SKIP_NONREF && frame->flags & MR_FRAME_DISPOSABLE) ||
@@ -521,154 +530,127 @@ static bool is_skipped(const mr_decode_choices *from, const mr_frame *frame) {
 }
 
 static bool is_corrupt(const mr_frame *frame) {
-    return frame->plane[0].bytes == 0 || frame->plane[0].bytes > INT32_MAX - AV_INPUT_BUFFER_PADDING_SIZE;
+    return frame->plane[0].bytes == 0 || frame->plane[0].bytes > INT32_MAX - AV_INPUT_BUFFER_PADDING_SIZE ||
+           mr_still_would_be_wrong(frame);
+}
+
+/* Why a packet is dropped before it is decoded; NULL: it is not. */
+static const char *reason_to_drop(mr_stage *self, const mr_frame *frame) {
+    decode_state *state = self->state;
+    const AVCodecParameters *codec = frame->media ? frame->media->codec : NULL;
+    if (codec && mr_decode_report_outsized(&state->report, self, frame->media, codec->width, codec->height))
+        return "too large";
+    if (!codec || state->refused)
+        return codec ? "no decoder" : "no media";
+    if (is_corrupt(frame)) /* if it is marked, its source has logged the reason */
+        return frame->flags & MR_FRAME_CORRUPT ? "corrupt"
+                                               : mr_decode_report_damaged(&state->report, self, frame);
+    return NULL;
 }
 
 /* True if the packet is settled without the decoder. */
 static bool settle_undecoded(mr_stage *self, mr_io *io, const mr_frame *frame) {
-    mr_decode_state *state = self->state;
+    decode_state *state = self->state;
     const mr_decode_choices *from = self->options;
-    bool skipped = is_skipped(from, frame), corrupt = is_corrupt(frame);
-    const AVCodecParameters *codec = frame->media ? frame->media->codec : NULL;
-    if (codec && mr_decode_is_outsized(self, frame->media, codec->width, codec->height)) {
-        state->packets++;
-        mr_io_drop(io, frame, "too large");
-        return true;
-    }
-    const char *damage = !frame->media || !frame->media->codec ? "no media" : state->refused ? "no decoder" : NULL;
-    if (!damage && !corrupt && !skipped)
+    const bool skipped = is_skipped(from, frame);
+    const char *reason = reason_to_drop(self, frame);
+    if (!reason && !skipped)
         return false;
-    if (damage || corrupt)
-        state->packets++;
-    if (damage)
-        mr_io_drop(io, frame, damage);
-    else if (corrupt && frame->flags & MR_FRAME_CORRUPT)
-        mr_io_drop(io, frame, "corrupt"); /* its source has logged the reason */
-    else if (corrupt)
-        mr_decode_drop_corrupt(self, io, frame);
-    else
+    if (reason) {
+        mr_decode_report_packet(&state->report);
+        mr_io_drop(io, frame, reason);
+    } else {
         mr_io_absorb(io, frame, "skip");
-    if (skipped && from->skip == MR_SKIP_NONREF) /* nothing depends on it */
-        mr_gaps_note(&state->gaps, frame);
-    if (skipped && frame->flags & MR_FRAME_SEAM)
-        mr_gaps_taint(&state->gaps);
+    }
+    if (skipped)
+        mr_damage_skip(&state->damage, frame, from->skip == MR_SKIP_NONREF);
     return true;
 }
 
-/* A picture that must not be late does not wait for packets behind it. If a decoder reorders pictures, it gives one
- * only after a number of others: leaving some out would make those behind them late. */
-static void take(mr_stage *self, mr_frame *frame) {
-    mr_decode_state *state = self->state;
-    mr_gaps_note(&state->gaps, frame);
-    if (state->shown_pts_ns != MR_NO_TIME)
-        mr_needed_count_from(&state->needed, state->shown_pts_ns, &state->selection, &state->pending);
-    mr_needed_add(&state->needed, frame, frame->deadline_ns && state->codec->has_b_frames > 0);
-    state->last_dts_ns = frame->dts_ns;
+/* A picture that must not be late does not wait for packets after it. If a decoder reorders pictures, it gives one only
+ * after a number of others: leaving some out would make those after them late. */
+static void take(decode_state *state, mr_frame *frame) {
+    const bool all = frame->deadline_ns && mr_decoder_codec(&state->decoder)->has_b_frames > 0;
+    mr_damage_note(&state->damage, frame);
+    mr_needed_add(&state->needed, frame, all, &state->pending);
+    mr_decode_stream_note(&state->stream, frame);
     state->taken = true;
 }
 
 /* How many packets may wait before the decoder. */
-static size_t room_of(const mr_decode_state *state, const mr_frame *frame) {
-    size_t inside = mr_pending_count(&state->pending);
+static size_t room_of(const decode_state *state, const mr_frame *frame) {
+    const size_t inside = mr_pending_count(&state->pending);
     return frame->deadline_ns || inside > MR_NEEDED_MOST ? 0 : MR_NEEDED_MOST - inside;
 }
 
 static int process_in_turn(mr_stage *self, mr_io *io) {
-    mr_decode_state *state = self->state;
+    decode_state *state = self->state;
     mr_frame *frame = mr_io_input(io);
     if (!state->taken) {
         if (settle_undecoded(self, io, frame))
             return MR_DONE;
         int answer = prepare(self, io, frame);
         if (answer == MR_ERROR_DATA || answer == MR_ERROR_UNAVAILABLE) {
-            state->packets++;
+            mr_decode_report_packet(&state->report);
             mr_io_fail_source(io, frame->identity.source, answer);
             mr_io_drop(io, frame, "no decoder");
             return MR_DONE;
         }
         if (answer)
             return answer;
-        take(self, frame);
+        take(state, frame);
     }
     int answer = decode_needed(self, io, room_of(state, frame));
-    if (answer == MR_DONE)
-        state->taken = false;
-    if (!state->refused && mr_decode_device_refused(state->device)) {
+    state->taken = answer != MR_DONE;
+    if (!state->refused && mr_decode_device_refused(mr_decode_target_device(&state->target))) {
         state->refused = true;
         mr_io_fail_source(io, frame->identity.source, MR_ERROR_UNAVAILABLE);
     }
     return answer;
 }
 
-/* Decodes a still picture beside other calls, unless that was done before. MR_ERROR_AGAIN: there is no room for it. */
+/* Decodes a still picture beside other calls. MR_ERROR_AGAIN: there is no room for it. */
 static int decode_early(mr_stage *self, mr_io *io, const mr_frame *frame) {
-    mr_decode_state *state = self->state;
+    const decode_state *state = self->state;
     const mr_decode_choices *from = self->options;
-    mr_early *early = &state->early[mr_io_entry(io)];
     const mr_media *media = frame->media;
-    if (early->done || !media || !media->codec || !media->still || is_skipped(from, frame) || is_corrupt(frame))
+    if (!media || !media->codec || !media->still || is_skipped(from, frame) || is_corrupt(frame))
         return MR_OK;
-    mr_pool *full = mr_picture_pool_full(state->pool);
-    if (full)
-        return mr_io_await_pool(io, full, 1);
-    mr_decoder_params params = mr_decode_params(self, io, frame, 0);
-    mr_early_decode(early, &params, self, frame, from->reduced != MR_REDUCED_OFF);
-    return MR_OK;
+    mr_codec_params params = mr_decoder_params(self, io, &state->target, frame);
+    return mr_early_decode(state->early, &params, self, frame, from->reduced != MR_REDUCED_OFF);
 }
 
 static int process(mr_stage *self, mr_io *io) {
-    mr_decode_state *state = self->state;
+    const decode_state *state = self->state;
     if (!state->early)
         return process_in_turn(self, io);
-    mr_early *early = &state->early[mr_io_entry(io)];
     int answer = decode_early(self, io, mr_io_input(io));
     if (!answer)
         answer = mr_io_await_turn(io);
     if (answer)
         return answer;
-    state->present = early->done ? early : NULL;
+    mr_early_begin_turn(state->early, mr_io_entry(io));
     answer = process_in_turn(self, io);
-    state->present = NULL;
-    if (answer != MR_MORE && answer != MR_ERROR_AGAIN)
-        mr_early_end(early);
+    mr_early_end_turn(state->early, answer != MR_MORE && answer != MR_ERROR_AGAIN);
     return answer;
 }
 
-/* A folder has many files: one of them is named. */
-static int fail_undecoded(const mr_decode_state *state) {
-    const char *why = state->outsized     ? "its pictures are larger than planned for"
-                      : state->last_error ? mr_av_words(state->last_error)
-                                          : "no picture was complete";
-    if (!state->lost)
-        return mr_fail(MR_ERROR_DATA, "nothing could be decoded: %s", why);
-    if (state->packets == 1 && *state->trouble)
-        return mr_fail(MR_ERROR_DATA, "%s %s", state->lost->path, state->trouble);
-    if (state->packets == 1)
-        return mr_fail(MR_ERROR_DATA, "nothing could be decoded of %s: %s", state->lost->path, why);
-    return mr_fail(MR_ERROR_DATA, "nothing could be decoded of %" PRIu64 " files, such as %s: %s", state->packets,
-                   state->lost->path, why);
-}
-
 static int flush(mr_stage *self, mr_io *io, uint32_t source) {
-    mr_decode_state *state = self->state;
+    decode_state *state = self->state;
     int answer = mr_io_await_turn(io);
     if (answer)
         return answer;
-    state->cut_short = mr_io_cut_short(io);
-    answer = state->codec ? drain(self, io) : MR_DONE;
+    const bool cut_short = mr_io_cut_short(io);
+    mr_decode_stream_end(&state->stream, cut_short);
+    answer = mr_decoder_codec(&state->decoder) ? drain(self, io, cut_short) : MR_DONE;
     if (answer)
         return answer;
-    mr_still_sum_up(&state->stills, self);
-    if (state->left > 0)
-        mr_stage_info(self, "%s: %" PRIu64 " pictures were not decoded, since neither they nor what depends on them is "
-                      "wanted", self->source_id, state->left);
-    if (state->scaled[2] + state->scaled[3] > 0)
-        mr_stage_info(self, "%s: %" PRIu64 " pictures were decoded at 1/8 of their size, %" PRIu64 " at 1/4, %" PRIu64
-                      " whole", self->source_id, state->scaled[3], state->scaled[2], state->scaled[0]);
-    close_source(self);
+    const int failure = mr_decode_report_end(&state->report, self);
+    mr_decoder_sum_up(&state->decoder);
+    close_source(state);
     /* A source that was asked to end may have had whole pictures still to come. */
-    if (state->packets > 0 && state->pictures == 0 && !state->refused && !state->cut_short)
-        mr_io_fail_source(io, source, fail_undecoded(state));
+    if (failure && !state->refused && !cut_short)
+        mr_io_fail_source(io, source, failure);
     return MR_DONE;
 }
 
@@ -690,7 +672,7 @@ const mr_stage_type mr_decode_stage = {
     .outputs = outputs,
     .options = mr_decode_options,
     .options_bytes = sizeof(mr_decode_choices),
-    .state_bytes = sizeof(mr_decode_state),
+    .state_bytes = sizeof(decode_state),
     .entry = MR_ENTRY_PER_SOURCE,
     .converts = true,
     .streams = true,

@@ -10,7 +10,7 @@
 #include "stages/media/still/still.h"
 
 /* Each still image is a packet of its own: frame threads would only add delay. */
-static int threads_for(const mr_decoder_params *params, const mr_media *media, enum AVCodecID id) {
+static int threads_for(const mr_codec_params *params, const mr_media *media, enum AVCodecID id) {
     const AVCodecDescriptor *descriptor = avcodec_descriptor_get(id);
     bool still = media->still || (descriptor && descriptor->mime_types);
     return still ? 1 : params->threads;
@@ -21,9 +21,7 @@ static void hear(void *object, int level, const char *format) {
     if (!object || *(const AVClass *const *)object != avcodec_get_class())
         return;
     const AVCodecContext *codec = object;
-    mr_heard *heard = mr_picture_pool_heard_of(codec);
-    if (!heard)
-        heard = mr_decode_device_heard_of(codec);
+    mr_heard *heard = mr_decode_target_heard_of(codec);
     if (heard)
         mr_heard_line(heard, codec->reordered_opaque, level, format);
 }
@@ -33,10 +31,10 @@ static bool is_ms_mpeg4(enum AVCodecID codec) {
            codec == AV_CODEC_ID_WMV2;
 }
 
-int mr_decoder_open(AVCodecContext **result, const mr_decoder_params *params, const mr_media *media) {
+int mr_codec_open(AVCodecContext **result, const mr_codec_params *params, const mr_media *media) {
     const AVCodecParameters *parameters = media->codec;
     const AVCodec *decoder;
-    if (mr_decode_device_choose(params->device, parameters->codec_id, params->io, &decoder))
+    if (mr_decode_device_choose(mr_decode_target_device(params->target), parameters->codec_id, params->io, &decoder))
         return MR_ERROR_UNAVAILABLE;
     if (!decoder)
         return mr_fail(MR_ERROR_DATA, "%s: no decoder for %s is installed", media->path,
@@ -65,14 +63,11 @@ int mr_decoder_open(AVCodecContext **result, const mr_decoder_params *params, co
     if (params->x264_build && decoder->priv_class && parameters->codec_id == AV_CODEC_ID_H264)
         av_opt_set_int(codec->priv_data, "x264_build", params->x264_build, 0);
     mr_av_log_listen(hear);
-    if (params->device)
-        mr_decode_device_attach(params->device, codec);
-    else
-        mr_picture_pool_attach(params->pool, codec);
+    mr_decode_target_attach(params->target, codec);
     int error = avcodec_open2(codec, decoder, NULL);
     if (error < 0) {
         avcodec_free_context(&codec);
-        return mr_fail(MR_ERROR_DATA, "%s: the decoder %s does not start: %s", media->path, decoder->name,
+        return mr_fail(mr_av_status(error), "%s: the decoder %s does not start: %s", media->path, decoder->name,
                        mr_av_words(error));
     }
     *result = codec;
@@ -81,7 +76,7 @@ int mr_decoder_open(AVCodecContext **result, const mr_decoder_params *params, co
 
 /* ---- packets --------------------------------------------------------------------------------------------------- */
 
-bool mr_decoder_is_used_up(const mr_frame *frame) {
+bool mr_codec_is_used_up(const mr_frame *frame) {
     const mr_plane *plane = &frame->plane[0];
     const AVCodecParameters *stream = frame->media->codec;
     return frame->media->still && mr_still_lacks_tables(stream->codec_id, plane->data, plane->bytes);
@@ -95,9 +90,30 @@ static void announce(AVCodecContext *codec, const mr_frame *frame, int64_t numbe
     mr_av_forget();
 }
 
-int mr_decoder_send(AVCodecContext *codec, AVPacket *packet, const mr_frame *frame, int64_t number) {
+/* Takes the buffer. */
+static void set_data(AVPacket *packet, AVBufferRef *buffer, size_t bytes) {
+    av_buffer_unref(&packet->buf);
+    packet->buf = buffer;
+    packet->data = buffer->data;
+    packet->size = (int)bytes;
+}
+
+/* Leaves out what takes any amount of memory: 500 kB of compressed text took a gigabyte. */
+static int strip_png(AVPacket *packet) {
+    const size_t all = (size_t)packet->size, bytes = mr_png_strip(packet->data, all, NULL);
+    AVBufferRef *buffer = bytes < all ? av_buffer_allocz(bytes + AV_INPUT_BUFFER_PADDING_SIZE) : NULL;
+    if (!buffer)
+        return bytes < all ? AVERROR(ENOMEM) : 0;
+    mr_png_strip(packet->data, all, buffer->data);
+    set_data(packet, buffer, bytes);
+    return 0;
+}
+
+int mr_codec_send(AVCodecContext *codec, AVPacket *packet, const mr_frame *frame, int64_t number) {
     announce(codec, frame, number);
     int error = mr_packet_lend(packet, frame);
+    if (error >= 0 && codec->codec_id == AV_CODEC_ID_PNG)
+        error = strip_png(packet);
     if (error >= 0)
         error = avcodec_send_packet(codec, packet);
     av_packet_unref(packet);
@@ -123,7 +139,7 @@ static int64_t number_of(const AVCodecContext *codec, const mr_pending *pending,
     return shown ? shown : number;
 }
 
-int mr_decoder_receive(AVCodecContext *codec, const mr_pending *pending, AVFrame *picture) {
+int mr_codec_receive(AVCodecContext *codec, const mr_pending *pending, AVFrame *picture) {
     int error = avcodec_receive_frame(codec, picture);
     if (error >= 0)
         picture->reordered_opaque = number_of(codec, pending, picture);
@@ -141,10 +157,7 @@ static int keep_header(AVPacket *packet, size_t header, size_t least) {
         return AVERROR(ENOMEM);
     memcpy(buffer->data, packet->data, header);
     memcpy(buffer->data + header, end, sizeof end);
-    av_buffer_unref(&packet->buf);
-    packet->buf = buffer;
-    packet->data = buffer->data;
-    packet->size = (int)bytes;
+    set_data(packet, buffer, bytes);
     return 0;
 }
 
@@ -177,7 +190,7 @@ static bool take_memory(const AVFrame *picture, int count, mr_jpeg_plane planes[
     return true;
 }
 
-bool mr_decoder_reduce(AVCodecContext *codec, mr_jpeg_decoder **jpeg, AVPacket *packet, const mr_frame *frame,
+bool mr_codec_reduce(AVCodecContext *codec, mr_jpeg_decoder **jpeg, AVPacket *packet, const mr_frame *frame,
                        int64_t number, AVFrame *picture) {
     enum { BLOCK_SCALE = 3, BLOCKS_PER_BYTE = 4 };
     const AVCodecParameters *stream = frame->media->codec;
@@ -236,11 +249,11 @@ static int decode_heif(AVCodecContext *codec, const mr_frame *frame, int64_t num
     return 0;
 }
 
-int mr_decoder_decode(AVCodecContext *codec, mr_jpeg_decoder **jpeg, AVPacket *packet, const mr_frame *frame,
+int mr_codec_decode(AVCodecContext *codec, mr_jpeg_decoder **jpeg, AVPacket *packet, const mr_frame *frame,
                       int64_t number, AVFrame *picture) {
     if (is_heif(frame))
         return decode_heif(codec, frame, number, picture);
-    if (mr_decoder_reduce(codec, jpeg, packet, frame, number, picture))
+    if (mr_codec_reduce(codec, jpeg, packet, frame, number, picture))
         return 0;
-    return mr_decoder_send(codec, packet, frame, number);
+    return mr_codec_send(codec, packet, frame, number);
 }

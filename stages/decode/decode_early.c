@@ -4,52 +4,78 @@
 #include <stdio.h>
 
 #include "engine/base/memory.h"
+#include "stages/decode/decode_reduced.h"
 #include "stages/media/media_input.h"
 
+typedef struct entry {
+    AVCodecContext *codec[MR_REDUCED_MOST + 1]; /* of `id`, by scale */
+    enum AVCodecID id;
+    AVPacket *packet;
+    AVFrame *picture;
+    mr_reduced reduced;
+    mr_jpeg_decoder *jpeg; /* NULL until there is one to be reduced */
+    bool done;             /* a packet was decoded; all below is about it */
+    bool sent;             /* mr_early_send was called */
+    int scale;
+    int refused, received; /* answers of the decoder: 0 or an AVERROR */
+    bool patched;
+    int64_t number;
+    char complaint[256];   /* the decoder's first error message */
+} entry;
+
+struct mr_early {
+    entry *turn; /* NULL: the call whose turn it is has decoded nothing */
+    int count;
+    entry entries[];
+};
+
 int mr_early_create(mr_early **result, int count) {
-    mr_early *early = mr_calloc((size_t)count, sizeof *early);
+    mr_early *early = mr_calloc(1, sizeof *early + (size_t)count * sizeof *early->entries);
     bool whole = early;
     for (int i = 0; early && i < count; i++) {
-        early[i].packet = av_packet_alloc();
-        early[i].picture = av_frame_alloc();
-        whole = whole && early[i].packet && early[i].picture;
+        entry *one = &early->entries[early->count++];
+        one->packet = av_packet_alloc();
+        one->picture = av_frame_alloc();
+        whole = whole && one->packet && one->picture;
     }
     *result = early;
     return whole ? MR_OK : mr_fail(MR_ERROR_MEMORY, "out of memory");
 }
 
-static void close_codecs(mr_early *early) {
-    av_frame_unref(early->picture);
+static void close_codecs(entry *one) {
+    av_frame_unref(one->picture);
     for (int scale = 0; scale <= MR_REDUCED_MOST; scale++)
-        avcodec_free_context(&early->codec[scale]);
+        avcodec_free_context(&one->codec[scale]);
 }
 
-void mr_early_close(mr_early *early, int count) {
-    for (int i = 0; early && i < count; i++) {
-        close_codecs(&early[i]);
-        mr_jpeg_decoder_destroy(&early[i].jpeg);
+void mr_early_close(mr_early *early) {
+    for (int i = 0; early && i < early->count; i++) {
+        close_codecs(&early->entries[i]);
+        mr_jpeg_decoder_destroy(&early->entries[i].jpeg);
     }
 }
 
-void mr_early_destroy(mr_early **early, int count) {
-    mr_early_close(*early, count);
-    for (int i = 0; *early && i < count; i++) {
-        av_frame_free(&(*early)[i].picture);
-        av_packet_free(&(*early)[i].packet);
+void mr_early_destroy(mr_early **early) {
+    mr_early_close(*early);
+    for (int i = 0; *early && i < (*early)->count; i++) {
+        av_frame_free(&(*early)->entries[i].picture);
+        av_packet_free(&(*early)->entries[i].packet);
     }
     mr_free(*early);
     *early = NULL;
 }
 
+/* ---- before the turn --------------------------------------------------------------------------------------------- */
+
 /* The decoder for a packet; NULL if there is none, or none that gives a packet's picture at once. */
-static AVCodecContext *decoder_for(mr_early *early, const mr_decoder_params *params, const mr_frame *frame) {
+static AVCodecContext *decoder_for(entry *one, const mr_codec_params *params, const mr_frame *frame) {
     const mr_media *media = frame->media;
     const AVCodecParameters *parameters = media->codec;
-    if (parameters->codec_id != early->id || mr_decoder_is_used_up(frame))
-        close_codecs(early);
-    early->id = parameters->codec_id;
-    AVCodecContext **codec = &early->codec[params->scale];
-    if (!*codec && mr_decoder_open(codec, params, media))
+    if (parameters->codec_id != one->id || mr_codec_is_used_up(frame))
+        close_codecs(one);
+    one->id = parameters->codec_id;
+    AVCodecContext **codec = &one->codec[params->scale];
+    if (!*codec && mr_codec_open(codec, params, media))
         return NULL;
     return (*codec)->codec->capabilities & AV_CODEC_CAP_DELAY ? NULL : *codec;
 }
@@ -60,41 +86,74 @@ static int64_t draw_ticket(void) {
     return atomic_fetch_add(&last, 1);
 }
 
-void mr_early_decode(mr_early *early, mr_decoder_params *params, const mr_stage *stage, const mr_frame *frame,
-                     bool reduces) {
-    params->scale = reduces ? mr_reduced_scale(&early->reduced, stage, frame, params->max_pixels) : 0;
-    AVCodecContext *codec = decoder_for(early, params, frame);
+int mr_early_decode(mr_early *early, mr_codec_params *params, const mr_stage *stage, const mr_frame *frame,
+                    bool reduces) {
+    entry *one = &early->entries[mr_io_entry(params->io)];
+    if (one->done)
+        return MR_OK;
+    mr_pool *full = mr_decode_target_full(params->target);
+    if (full)
+        return mr_io_await_pool(params->io, full, 1);
+    params->scale = reduces ? mr_reduced_scale(&one->reduced, stage, frame, params->max_pixels) : 0;
+    AVCodecContext *codec = decoder_for(one, params, frame);
     if (!codec)
-        return;
-    int64_t ticket = draw_ticket();
-    early->scale = params->scale;
-    early->received = 0;
-    early->sent = mr_decoder_decode(codec, &early->jpeg, early->packet, frame, ticket, early->picture);
-    if (!early->picture->buf[0])
-        early->received = avcodec_receive_frame(codec, early->picture);
-    early->patched = mr_heard_of(mr_picture_pool_heard(params->pool), ticket);
-    snprintf(early->complaint, sizeof early->complaint, "%s", mr_av_complaint());
-    early->done = true;
+        return MR_OK;
+    const int64_t ticket = draw_ticket();
+    one->scale = params->scale;
+    one->received = 0;
+    one->refused = mr_codec_decode(codec, &one->jpeg, one->packet, frame, ticket, one->picture);
+    if (!one->picture->buf[0])
+        one->received = avcodec_receive_frame(codec, one->picture);
+    one->patched = mr_heard_of(mr_decode_target_heard(params->target), ticket);
+    snprintf(one->complaint, sizeof one->complaint, "%s", mr_av_complaint());
+    one->done = true;
+    return MR_OK;
 }
 
-int mr_early_begin(mr_early *early, int64_t number) {
-    early->taken = true;
-    early->number = number;
-    mr_av_recall(early->complaint);
-    return early->sent < 0 ? early->sent : 0;
+/* ---- in turn ----------------------------------------------------------------------------------------------------- */
+
+void mr_early_begin_turn(mr_early *early, int number) {
+    entry *one = &early->entries[number];
+    early->turn = one->done ? one : NULL;
 }
 
-int mr_early_take(mr_early *early, AVFrame *picture) {
-    int received = early->received;
-    early->received = AVERROR(EAGAIN);
+void mr_early_end_turn(mr_early *early, bool done) {
+    if (done && early->turn) {
+        early->turn->done = early->turn->sent = false;
+        av_frame_unref(early->turn->picture);
+    }
+    early->turn = NULL;
+}
+
+bool mr_early_is_present(const mr_early *early) {
+    return early && early->turn;
+}
+
+const AVCodecContext *mr_early_codec(const mr_early *early) {
+    const entry *one = early && early->turn && early->turn->sent ? early->turn : NULL;
+    return one ? one->codec[one->scale] : NULL;
+}
+
+bool mr_early_patched(const mr_early *early) {
+    return early->turn->patched;
+}
+
+int mr_early_send(mr_early *early, int64_t number, int *scale) {
+    entry *one = early->turn;
+    one->sent = true;
+    one->number = number;
+    *scale = one->scale;
+    mr_av_recall(one->complaint);
+    return one->refused < 0 ? one->refused : 0;
+}
+
+int mr_early_receive(mr_early *early, AVFrame *picture) {
+    entry *one = early->turn;
+    const int received = one->received;
+    one->received = AVERROR(EAGAIN);
     if (received < 0)
         return received;
-    av_frame_move_ref(picture, early->picture);
-    picture->reordered_opaque = early->number;
+    av_frame_move_ref(picture, one->picture);
+    picture->reordered_opaque = one->number;
     return received;
-}
-
-void mr_early_end(mr_early *early) {
-    early->done = early->taken = false;
-    av_frame_unref(early->picture);
 }

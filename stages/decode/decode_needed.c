@@ -1,58 +1,6 @@
 #include "stages/decode/decode_needed.h"
 
-#include <math.h>
 #include <string.h>
-
-/* ---- wanted pictures ------------------------------------------------------------------------------------------- */
-
-void mr_selection_begin(mr_selection *selection) {
-    *selection = (mr_selection){.last_ns = MR_NO_TIME};
-}
-
-/* How much too early a picture may be. If there are fewer than two pictures for each that may be given, one that is
- * refused for being early is missing: then it is half the distance of pictures. Else the next one follows soon, and
- * only the rounding of a container's clock counts, which has a millisecond in the coarsest (Matroska, FLV). */
-static double tolerance_of(const mr_selection *selection, double slot_ns) {
-    static const double most_rounding_ns = 500000;
-    const double half_ns = selection->distance_ns / 2, most_ns = slot_ns / 2;
-    if (selection->distance_ns > most_ns)
-        return half_ns < most_ns ? half_ns : most_ns;
-    return half_ns < most_rounding_ns ? half_ns : most_rounding_ns;
-}
-
-/* Each picture that is given uses up one slot of 1/fps seconds. What one comes late is made up for by the next, up to
- * half a slot. */
-static bool is_due(mr_selection *selection, double fps, int64_t time_ns) {
-    enum { SMOOTH = 8 };
-    const double slot_ns = 1e9 / fps, came_ns = (double)time_ns - (double)selection->last_ns;
-    const bool first = selection->last_ns == MR_NO_TIME;
-    if (!first)
-        selection->distance_ns +=
-            selection->distance_ns > 0 ? (came_ns - selection->distance_ns) / SMOOTH : came_ns;
-    selection->last_ns = time_ns;
-    if (!first && (double)time_ns < selection->due_ns - tolerance_of(selection, slot_ns))
-        return false;
-    const double earliest_ns = (double)time_ns - slot_ns / 2;
-    selection->due_ns = (first ? (double)time_ns : fmax(selection->due_ns, earliest_ns)) + slot_ns;
-    return true;
-}
-
-bool mr_selection_has_begun(const mr_media *media, int64_t time_ns) {
-    return time_ns == MR_NO_TIME || time_ns >= media->start_ns;
-}
-
-bool mr_selection_wants(mr_selection *selection, const mr_media *media, int64_t time_ns) {
-    bool timed = time_ns != MR_NO_TIME;
-    if (!mr_selection_has_begun(media, time_ns) || (timed && media->end_ns > 0 && time_ns >= media->end_ns))
-        return false;
-    if (media->every > 1 && selection->in_range++ % (uint64_t)media->every != 0)
-        return false;
-    return media->fps <= 0 || !timed || is_due(selection, media->fps, time_ns);
-}
-
-bool mr_selection_can_count(const mr_frame *packet, int64_t last_dts_ns) {
-    return packet->pts_ns != MR_NO_TIME && last_dts_ns != MR_NO_TIME && packet->pts_ns <= last_dts_ns;
-}
 
 /* ---- places ---------------------------------------------------------------------------------------------------- */
 
@@ -94,8 +42,8 @@ static void order_up_to(mr_needed *needed, int64_t time_ns) {
     for (; needed->ordered < needed->place_count && needed->place[needed->ordered].pts_ns <= time_ns;
          needed->ordered++) {
         mr_needed_place *place = &needed->place[needed->ordered];
-        place->wanted = mr_selection_wants(&needed->selection, needed->media, place->pts_ns);
-        place->after = needed->selection;
+        place->wanted = mr_selection_wants(&needed->ahead, needed->media, place->pts_ns);
+        place->after = needed->ahead;
     }
 }
 
@@ -122,8 +70,15 @@ static bool wants_all(const mr_media *media) {
     return media->every <= 1 && media->fps <= 0 && media->start_ns <= 0 && media->end_ns <= 0;
 }
 
+void mr_needed_begin_epoch(mr_needed *needed) {
+    mr_selection_begin(&needed->now);
+}
+
 void mr_needed_begin(mr_needed *needed, const mr_frame *first, bool all) {
+    if (needed->begun)
+        return;
     mr_needed_fini(needed);
+    needed->begun = true;
     if (all || wants_all(first->media) || !mr_packet_looks_open(&needed->looks, first->media->codec))
         return;
     needed->entry_pts_ns = INT64_MAX;
@@ -131,13 +86,15 @@ void mr_needed_begin(mr_needed *needed, const mr_frame *first, bool all) {
     needed->mode = MR_NEEDED_BEGINS;
 }
 
-void mr_needed_count_from(mr_needed *needed, int64_t pts_ns, const mr_selection *selection,
-                          const mr_pending *pending) {
-    if (needed->mode != MR_NEEDED_BEGINS || needed->held_count > 0 || pts_ns < needed->entry_pts_ns)
+/* Counting begins after the last picture that came out, unless others are held, or it is shown before the first key. */
+static void begin_counting(mr_needed *needed, const mr_pending *pending) {
+    const int64_t pts_ns = needed->shown_pts_ns, next = mr_pending_next(pending);
+    if (needed->mode != MR_NEEDED_BEGINS || pts_ns == MR_NO_TIME || needed->held_count > 0 ||
+        pts_ns < needed->entry_pts_ns)
         return;
     needed->mode = MR_NEEDED_COUNTS;
-    needed->selection = *selection;
-    for (int64_t number = pending->next - MR_PENDING_WINDOW; number < pending->next; number++) {
+    needed->ahead = needed->now;
+    for (int64_t number = next - MR_PENDING_WINDOW; number < next; number++) {
         const mr_frame *packet = mr_pending_find(pending, number);
         if (!packet || packet->flags & MR_FRAME_HIDDEN || (packet->pts_ns <= pts_ns && packet->pts_ns != MR_NO_TIME))
             continue;
@@ -146,8 +103,9 @@ void mr_needed_count_from(mr_needed *needed, int64_t pts_ns, const mr_selection 
     }
 }
 
-void mr_needed_add(mr_needed *needed, mr_frame *frame, bool all) {
+void mr_needed_add(mr_needed *needed, mr_frame *frame, bool all, const mr_pending *pending) {
     mr_packet_use use = {0};
+    begin_counting(needed, pending);
     bool hidden = frame->flags & MR_FRAME_HIDDEN;
     if (needed->mode != MR_NEEDED_OFF)
         use = mr_packet_look(&needed->looks, frame);
@@ -176,7 +134,7 @@ void mr_needed_fini(mr_needed *needed) {
         mr_frame_unref(&needed->held[i].frame);
     mr_media_unref(&needed->media);
     mr_packet_looks_close(&needed->looks);
-    *needed = (mr_needed){.mode = MR_NEEDED_OFF};
+    *needed = (mr_needed){.mode = MR_NEEDED_OFF, .now = needed->now, .shown_pts_ns = MR_NO_TIME};
 }
 
 /* ---- deciding -------------------------------------------------------------------------------------------------- */
@@ -250,26 +208,39 @@ mr_frame *mr_needed_take(mr_needed *needed, mr_needed_answer answer) {
 
 /* ---- pictures -------------------------------------------------------------------------------------------------- */
 
-mr_needed_reached mr_needed_reach(mr_needed *needed, int64_t pts_ns, mr_selection *selection) {
-    mr_needed_reached reached = {0};
+uint64_t mr_needed_reach(mr_needed *needed, int64_t pts_ns) {
+    uint64_t numbers = 0;
     size_t passed = 0;
     for (; passed < needed->place_count && needed->place[passed].pts_ns < pts_ns; passed++) {
         const mr_needed_place *place = &needed->place[passed];
         if (place->left)
-            *selection = place->after;
-        reached.numbers += place->numbers;
+            needed->now = place->after;
+        numbers += place->numbers;
     }
     remove_places(needed, 0, passed);
-    if (needed->place_count == 0 || needed->place[0].pts_ns != pts_ns || needed->place[0].left)
-        return reached;
+    return numbers;
+}
+
+/* Decides by the place of the next picture, if it has one that is known. */
+static bool is_placed(mr_needed *needed, int64_t pts_ns, bool *wanted) {
+    if (pts_ns == MR_NO_TIME || needed->place_count == 0 || needed->place[0].pts_ns != pts_ns || needed->place[0].left)
+        return false;
     /* All that are shown before it have been given. */
     if (needed->mode == MR_NEEDED_COUNTS)
         order_up_to(needed, pts_ns);
-    if (is_ordered(needed, needed->place)) {
-        reached.counted = true;
-        reached.wanted = needed->place[0].wanted;
-        *selection = needed->place[0].after;
+    const bool placed = is_ordered(needed, needed->place);
+    if (placed) {
+        *wanted = needed->place[0].wanted;
+        needed->now = needed->place[0].after;
     }
     remove_places(needed, 0, 1);
-    return reached;
+    return placed;
+}
+
+bool mr_needed_wants(mr_needed *needed, const mr_frame *packet, int64_t time_ns) {
+    bool wanted;
+    if (!is_placed(needed, packet->pts_ns, &wanted))
+        wanted = mr_selection_wants(&needed->now, packet->media, time_ns);
+    needed->shown_pts_ns = time_ns == packet->pts_ns ? time_ns : MR_NO_TIME;
+    return wanted;
 }

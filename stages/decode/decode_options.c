@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "stages/decode/decode_device.h"
-#include "stages/decode/decode_pool.h"
 #include "stages/decode/decode_reduced.h"
+#include "stages/decode/device/decode_device.h"
+#include "stages/decode/device/decode_pool.h"
 
 enum { MOST_THREADS = 64, MOST_REFERENCES = 20 };
 
@@ -202,6 +202,13 @@ int mr_decode_negotiate(mr_negotiation *negotiation) {
     if (on_device)
         negotiation->pinned_bytes = negotiation->outputs[0].buffer_bytes;
     return MR_OK;
+}
+
+int64_t mr_decode_most_pixels(const mr_stage *self, const mr_media *media) {
+    const mr_decode_choices *from = self->options;
+    const mr_format_set *planned = &self->inputs[0].set;
+    const int64_t most = (int64_t)planned->width.max * planned->height.max;
+    return media->live && most > 0 && most < from->max_pixels ? most : from->max_pixels;
 }
 
 int mr_decode_check(const void *own, const char *device) {

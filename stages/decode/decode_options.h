@@ -24,6 +24,10 @@ typedef struct mr_decode_choices {
 
 extern const mr_option mr_decode_options[];
 
+/* The largest picture of that media that is decoded. Of a live source nobody has seen pictures before: it is the one
+ * that is planned for. */
+int64_t mr_decode_most_pixels(const mr_stage *self, const mr_media *media);
+
 /* As mr_stage_type has them. */
 int mr_decode_negotiate(mr_negotiation *negotiation);
 int mr_decode_check(const void *options, const char *device);

@@ -4,6 +4,10 @@ void mr_pending_init(mr_pending *pending) {
     *pending = (mr_pending){.next = 1, .oldest = 1};
 }
 
+int64_t mr_pending_next(const mr_pending *pending) {
+    return pending->next;
+}
+
 static size_t slot_of(int64_t number) {
     return (size_t)(number % MR_PENDING_WINDOW);
 }

@@ -19,6 +19,8 @@ typedef struct mr_pending {
 } mr_pending;
 
 void mr_pending_init(mr_pending *pending);
+/* The number of the next packet. */
+int64_t mr_pending_next(const mr_pending *pending);
 /* Adds a reference to the packet and returns its number. The slot must be free: mr_pending_expired comes before.
  * `wrong`: what it depends on is missing, or wrong. */
 int64_t mr_pending_add(mr_pending *pending, mr_frame *packet, bool wrong);

@@ -7,6 +7,7 @@
 #include "stages/media/still/kinds.h"
 #include "stages/media/still/orientation.h"
 #include "stages/media/still/still.h"
+#include "stages/media/still/tiff.h"
 
 enum { MOST_TEXT = 512 };
 
@@ -27,6 +28,12 @@ void mr_still_turn(mr_format *picture, const mr_frame *packet, const AVDictionar
         picture->rotation = found.rotation;
         picture->flip = found.flip;
     }
+}
+
+bool mr_still_would_be_wrong(const mr_frame *packet) {
+    char text[MOST_TEXT];
+    return codec_of(packet) == AV_CODEC_ID_TIFF &&
+           mr_tiff_trouble(packet->plane[0].data, packet->plane[0].bytes, text, sizeof text);
 }
 
 /* Packets of AV1 are what a reader has taken out of a file, not the file. */

@@ -382,18 +382,19 @@ static int find_streams(mr_libav_input *input) {
         return fail(input, error < 0 ? error : AVERROR(ETIMEDOUT), "looking for its streams");
     const bool any = input->replaced || (input->hls && mr_hls_is_variant(input->hls));
     int wanted = any ? -1 : input->params->media.stream;
-    int best = wanted >= 0 ? wanted : av_find_best_stream(format, AVMEDIA_TYPE_VIDEO, -1, -1, NULL, 0);
-    bool there = best >= 0 && (unsigned)best < format->nb_streams &&
-                 format->streams[best]->codecpar->codec_type == AVMEDIA_TYPE_VIDEO;
+    AVStream *best = mr_input_best_video(format, input->params->media.max_pixels);
+    if (wanted >= 0)
+        best = (unsigned)wanted < format->nb_streams ? format->streams[wanted] : NULL;
+    const bool there = best && best->codecpar->codec_type == AVMEDIA_TYPE_VIDEO;
     if (!there && wanted >= 0)
         return mr_fail(MR_ERROR_DATA, "%s: stream %d is not a video; it has %u streams", input->params->url, wanted,
                        format->nb_streams);
     if (!there)
         return mr_fail(MR_ERROR_DATA, "%s: holds no video", input->params->url);
-    status = mr_input_check_codec(format->streams[best]->codecpar, input->params->url);
+    status = mr_input_check_codec(best->codecpar, input->params->url);
     if (status)
         return status;
-    input->stream = format->streams[best];
+    input->stream = best;
     for (unsigned i = 0; i < format->nb_streams; i++)
         if (format->streams[i] != input->stream)
             format->streams[i]->discard = AVDISCARD_ALL;
@@ -639,6 +640,24 @@ void mr_libav_input_close(mr_libav_input *input) {
 
 /* ---- packets ----------------------------------------------------------------------------------------------------- */
 
+static void note_end(mr_libav_input *input) {
+    const AVPacket *packet = input->packet;
+    const int64_t end_us = packet->pts == AV_NOPTS_VALUE ? 0 : av_rescale_q(packet->pts + packet->duration,
+                                                                          input->stream->time_base, AV_TIME_BASE_Q);
+    input->end_us = end_us > input->end_us ? end_us : input->end_us;
+}
+
+/* The server has closed the connection, and had named no length. A recording is whole if it has reached the end that it
+ * names itself. */
+static int end_without_length(mr_libav_input *input) {
+    const AVFormatContext *format = input->format;
+    const int64_t begin = format->start_time == AV_NOPTS_VALUE ? 0 : format->start_time;
+    if (!input->recorded || format->duration <= 0 || input->end_us >= begin + format->duration - AV_TIME_BASE / 2)
+        return MR_END;
+    return mr_fail(MR_ERROR_IO, "%s: it broke off at %.3f s of %.3f s", input->params->url,
+                   (double)(input->end_us - begin) / AV_TIME_BASE, (double)format->duration / AV_TIME_BASE);
+}
+
 static int next(mr_libav_input *input) {
     for (;;) {
         av_packet_unref(input->packet);
@@ -650,6 +669,9 @@ static int next(mr_libav_input *input) {
             continue;
         if (error == AVERROR_EOF && !refusal_of(input))
             return MR_END;
+        const bool over_http = input->io && mr_web_is_address(input->params->url);
+        if (over_http && !refusal_of(input) && mr_web_may_have_ended(input->io, error))
+            return end_without_length(input);
         if (error < 0)
             return fail(input, error, "it broke off");
         if (input->packet->stream_index != input->stream->index || input->packet->size <= 0)
@@ -659,7 +681,8 @@ static int next(mr_libav_input *input) {
         input->read_before = bytes_read(input);
         input->calls = 0;
         input->begun = true;
-        return MR_OK;
+        note_end(input);
+        return mr_input_check_packet(input->packet, input->params->url);
     }
 }
 

@@ -53,6 +53,7 @@ typedef struct mr_libav_input {
     mr_hls_times times;
     bool seam;                          /* something is missing before the next packet */
     bool recorded;                      /* it has an end */
+    int64_t end_us;                     /* of the last packet in presentation order, by the stream's clock */
     bool timeless;                      /* its packets have no times of their own */
     AVIOContext *tap;                   /* of a transport stream, in front of `io`; else NULL */
     mr_index_bound index;               /* of others, likewise */

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/base/file.h"
 #include "engine/base/url.h"
 #include "millrace/log.h"
 #include "stages/media/manifest.h"
@@ -90,6 +91,30 @@ int mr_input_check_codec(const AVCodecParameters *codec, const char *path) {
                ? MR_OK : mr_fail(MR_ERROR_DATA, "%s: its video is of a format that is not known", path);
 }
 
+static int64_t rank_of(const AVStream *stream, int64_t most_pixels) {
+    const AVCodecParameters *codec = stream->codecpar;
+    const int64_t pixels = (int64_t)codec->width * codec->height;
+    const bool lasts = !(stream->disposition & AV_DISPOSITION_ATTACHED_PIC) && stream->nb_frames != 1;
+    return (lasts && codec->codec_id ? INT64_C(1) << 62 : 0) + (pixels <= most_pixels ? pixels + 1 : 0);
+}
+
+AVStream *mr_input_best_video(const AVFormatContext *format, int64_t most_pixels) {
+    AVStream *best = NULL;
+    for (unsigned i = 0; i < format->nb_streams; i++) {
+        AVStream *stream = format->streams[i];
+        if (stream->codecpar->codec_type == AVMEDIA_TYPE_VIDEO &&
+            (!best || rank_of(stream, most_pixels) > rank_of(best, most_pixels)))
+            best = stream;
+    }
+    return best;
+}
+
+int mr_input_check_packet(const AVPacket *packet, const char *path) {
+    return av_packet_get_side_data(packet, AV_PKT_DATA_ENCRYPTION_INFO, NULL)
+               ? mr_fail(MR_ERROR_DATA, "%s: its video is encrypted, which is not supported: decrypt it first", path)
+               : MR_OK;
+}
+
 int64_t mr_av_max_pixels(int64_t pixels) {
     int64_t limit = pixels + pixels / 2 + 65536;
     return limit < INT32_MAX ? limit : INT32_MAX;
@@ -98,6 +123,9 @@ int64_t mr_av_max_pixels(int64_t pixels) {
 int mr_av_status(int error) {
     switch (error) {
     case AVERROR(ENOMEM):
+    case AVERROR(EMFILE):
+    case AVERROR(ENFILE):
+    case AVERROR(EAGAIN): /* no thread */
         return MR_ERROR_MEMORY;
     case AVERROR(ENOENT):
         return MR_ERROR_NO_INPUT;
@@ -115,7 +143,7 @@ int mr_av_status(int error) {
 }
 
 static int fail_errno(const char *path, int error) {
-    return mr_fail(mr_av_status(AVERROR(error)), "%s: %s", path, strerror(error));
+    return mr_fail(mr_file_status(error), "%s: %s", path, strerror(error));
 }
 
 static int refuse_special(const char *path, mode_t mode) {
@@ -227,5 +255,5 @@ int mr_input_probe(mr_input *input, const char *path, const AVInputFormat **form
         return MR_OK;
     if (error == AVERROR_EXIT || error == AVERROR(ETIMEDOUT) || error == AVERROR(EIO))
         return mr_fail(mr_av_status(error), "%s: %s", path, mr_av_words(error));
-    return mr_fail(MR_ERROR_DATA, "%s: is not a video or image of a known format: %s", path, mr_av_words(error));
+    return mr_fail(MR_ERROR_DATA, "%s is not a video or image of a known format", path);
 }

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "engine/base/arena.h"
+#include "engine/base/file.h"
 #include "engine/base/memory.h"
 #include "stages/media/manifest.h"
 #include "stages/media/still/kinds.h"
@@ -119,7 +120,7 @@ static bool is_file(const char *path) {
 
 static int open_folder(const char *path, DIR **folder) {
     *folder = opendir(path);
-    return *folder ? MR_OK : mr_fail(mr_av_status(AVERROR(errno)), "%s: %s", path, strerror(errno));
+    return *folder ? MR_OK : mr_fail(mr_file_status(errno), "%s: %s", path, strerror(errno));
 }
 
 static bool is_image_by_name(const char *path) {

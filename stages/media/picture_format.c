@@ -124,7 +124,8 @@ static bool is_jpeg_yuv(enum AVPixelFormat format) {
 
 static mr_range range_of(const AVFrame *picture, const mr_pixel_info *info, const AVCodecContext *codec,
                          mr_range untagged) {
-    if (info->rgb || picture->color_range == AVCOL_RANGE_JPEG || is_jpeg_yuv(picture->format))
+    if (info->rgb || picture->color_range == AVCOL_RANGE_JPEG || is_jpeg_yuv(picture->format) ||
+        codec->codec_id == AV_CODEC_ID_TIFF)
         return MR_RANGE_FULL;
     if (picture->color_range == AVCOL_RANGE_MPEG)
         return MR_RANGE_LIMITED;
@@ -147,7 +148,7 @@ static mr_siting siting_of(const AVFrame *picture, const mr_pixel_info *info, co
         break;
     }
     bool centred = codec->codec_id == AV_CODEC_ID_MJPEG || codec->codec_id == AV_CODEC_ID_MPEG1VIDEO ||
-                   codec->codec_id == AV_CODEC_ID_WEBP;
+                   codec->codec_id == AV_CODEC_ID_WEBP || codec->codec_id == AV_CODEC_ID_TIFF;
     return centred ? MR_SITING_CENTER : MR_SITING_LEFT;
 }
 

@@ -123,6 +123,7 @@ static int show(model_view *view, const mr_file_bytes *file, const mr_onnx_repor
         .inputs = show_values(view, report->inputs, report->input_count, NULL),
         .outputs = show_values(view, report->outputs, report->output_count, whole ? &graph : NULL),
         .prepared = text_of(view, mr_onnx_find_note(file->data, file->bytes, MR_ONNX_PREPARED)),
+        .labels = text_of(view, mr_onnx_find_note(file->data, file->bytes, MR_ONNX_LABELS)),
     };
     mr_onnx_graph_free(&graph);
     count_work(view, file, report);

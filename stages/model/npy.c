@@ -214,8 +214,7 @@ static int open_file(source *from, header *h) {
     struct stat facts;
     from->file = open(from->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (from->file < 0)
-        return mr_fail(errno == EACCES ? MR_ERROR_PERMISSION : MR_ERROR_NO_INPUT, "cannot read %s: %s", from->path,
-                       strerror(errno));
+        return mr_fail(mr_file_status(errno), "cannot read %s: %s", from->path, strerror(errno));
     int status = fstat(from->file, &facts) || !S_ISREG(facts.st_mode) ? refuse(from->path, "it is not a file") : MR_OK;
     if (!status)
         status = read_header(from, h);

@@ -43,11 +43,34 @@ static const mr_result_kind *choose_kind(const mr_planned_input *input, const ch
     return other && !input->more_results ? other : classes;
 }
 
+/* Whether frames carry numbers, and nothing that has rows. */
+static bool has_tensors_alone(const mr_planned_input *input) {
+    bool tensors = input->set.payload == MR_PAYLOAD_TENSOR;
+    for (const mr_planned_result *one = input->results; one; one = one->next) {
+        if (one->kind->fields)
+            return false;
+        tensors = true;
+    }
+    return tensors && !input->more_results;
+}
+
+static int refuse_kind(mr_negotiation *n, const char *wanted) {
+    char kinds[200] = "";
+    for (const mr_planned_result *one = n->inputs[0].results; one; one = one->next)
+        if (one->kind->fields && strlen(kinds) + strlen(one->kind->name) + 3 < sizeof kinds)
+            sprintf(kinds + strlen(kinds), "%s%s", *kinds ? ", " : "", one->kind->name);
+    return mr_refuse(n, "results", "no stage before it gives results of the kind \"%s\" with fields; %s%s", wanted,
+                     *kinds ? "it can have rows for " : "jsonl writes tensors (tensors: true)", kinds);
+}
+
 static int negotiate(mr_negotiation *n) {
     const options *given = n->options;
     const mr_result_kind *kind = choose_kind(&n->inputs[0], given->results);
     if (!kind)
-        return mr_refuse(n, "results", "no stage before it gives results of the kind \"%s\"", given->results);
+        return refuse_kind(n, given->results);
+    if (has_tensors_alone(&n->inputs[0]))
+        mr_warn(n, NULL, "jsonl writes tensors (tensors: true) and vectors (features: true)",
+                "frames come without classes, and a csv has no column for tensors: it only lists the frames");
     for (const mr_planned_result *one = n->inputs[0].results; one && !given->results; one = one->next)
         if (one->kind->fields && one->kind != kind) {
             mr_warn(n, NULL, NULL, "it has rows for %s only; for those of %s add a csv with results: %s", kind->name,

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/base/file.h"
 #include "engine/base/key_file.h"
 #include "engine/base/memory.h"
 #include "engine/base/url.h"
@@ -27,8 +28,7 @@ static int read_password(const char *path, char **password) {
     if (unsafe)
         return unsafe;
     if (bytes < 0)
-        return mr_fail(error == ENOENT ? MR_ERROR_NO_INPUT : error == EACCES ? MR_ERROR_PERMISSION : MR_ERROR_IO,
-                       "the password cannot be read from %s: %s", path, strerror(error));
+        return mr_fail(mr_file_status(error), "the password cannot be read from %s: %s", path, strerror(error));
     text[bytes] = '\0';
     text[strcspn(text, "\r\n")] = '\0';
     *password = *text ? mr_strdup(text) : NULL;

@@ -252,9 +252,10 @@ static int read_message(mr_stage *self, message *got) {
     return status;
 }
 
-/* A message that cannot become a frame is counted as a dropped one. */
-static int refuse(mr_stage *self, mr_io *io, mr_frame *frame) {
-    mr_stage_warn(self, "a message was refused: %s", mr_message());
+/* A message that cannot become a frame is counted as a dropped one, and named as its sender calls it. */
+static int refuse(mr_stage *self, mr_io *io, const message *got, mr_frame *frame) {
+    const char *name = *got->fields.id ? got->fields.id : got->fields.file;
+    mr_stage_warn(self, "a message%s%.200s was refused: %s", *name ? " " : "", name, mr_message());
     mr_io_drop(io, frame, "bad message");
     mr_frame_unref(&frame);
     return MR_DONE;
@@ -278,7 +279,7 @@ static int give(mr_stage *self, mr_io *io, message *got, int status) {
     if (!status)
         status = mr_frame_name(frame, &(mr_frame_names){got->fields.id, got->fields.file, got->fields.label});
     if (status)
-        return refuse(self, io, frame);
+        return refuse(self, io, got, frame);
     frame->pts_ns = got->fields.pts_ns;
     return mr_io_emit(io, 0, frame);
 }

@@ -1,9 +1,3 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <errno.h>
 #include <malloc.h>
 #include <sched.h>
@@ -19,9 +13,9 @@
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
+#include "tests/support/suite.h"
 
-static void a_simulated_clock_stands_until_it_is_set(void **state) {
-    (void)state;
+TEST(a_simulated_clock_stands_until_it_is_set) {
     mr_clock *clock;
     assert_int_equal(mr_clock_create_simulated(&clock, 5), 0);
     usleep(1000);
@@ -32,16 +26,14 @@ static void a_simulated_clock_stands_until_it_is_set(void **state) {
     assert_null(clock);
 }
 
-static void the_real_clock_measures_sleep(void **state) {
-    (void)state;
+TEST(the_real_clock_measures_sleep) {
     int64_t before = mr_clock_now_ns(mr_clock_real());
     usleep(2000);
     int64_t slept = mr_clock_now_ns(mr_clock_real()) - before;
     assert_in_range(slept, 2000000, 1000000000000);
 }
 
-static void allocations_are_counted(void **state) {
-    (void)state;
+TEST(allocations_are_counted) {
     uint64_t before = mr_allocation_count();
     void *a = mr_alloc(10), *b = mr_calloc(3, 4), *c = mr_alloc_aligned(256, 100);
     char *d = mr_strdup("text");
@@ -59,8 +51,7 @@ static void allocations_are_counted(void **state) {
 }
 
 /* Else the second block would come from the system again, and be told of by mallinfo2 as such. */
-static void what_is_freed_is_kept_where_that_was_asked_for(void **state) {
-    (void)state;
+TEST(what_is_freed_is_kept_where_that_was_asked_for) {
 #if defined __GLIBC__ && !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
     const size_t bytes = 8 << 20;
     mr_memory_keep(2 * bytes);
@@ -93,8 +84,7 @@ static void *write_in_vain(void *context) {
 }
 
 /* In a process of its own, in which both signals end it. */
-static void failed_writes_raise_no_signals(void **state) {
-    (void)state;
+TEST(failed_writes_raise_no_signals) {
     int status = 0;
     pid_t child = fork();
     if (child == 0) {
@@ -135,8 +125,7 @@ static int cores_of(const char *root, const char *membership) {
     return mr_cgroup_cores(path, root);
 }
 
-static void control_groups_limit_cores(void **state) {
-    (void)state;
+TEST(control_groups_limit_cores) {
     char root[] = "/tmp/millrace-cgroup-XXXXXX";
     assert_non_null(mkdtemp(root));
     put(root, "/a/b", "cpu.max", "max 100000\n");
@@ -160,8 +149,7 @@ static void control_groups_limit_cores(void **state) {
     assert_int_equal(system(command), 0);
 }
 
-static void affinity_limits_cores(void **state) {
-    (void)state;
+TEST(affinity_limits_cores) {
     cpu_set_t before, one;
     assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
     assert_in_range(mr_usable_cores(), 1, CPU_COUNT(&before));
@@ -175,8 +163,7 @@ static void affinity_limits_cores(void **state) {
     assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
 }
 
-static void the_process_is_measured(void **state) {
-    (void)state;
+TEST(the_process_is_measured) {
     size_t bytes = 64 << 20;
     double before = mr_process_cpu_s();
     char *block = malloc(bytes);
@@ -190,8 +177,7 @@ static void the_process_is_measured(void **state) {
 }
 
 /* This program, started anew by a process of a hundred megabytes, has its own peak. */
-static void the_peak_is_not_that_of_another_process(void **state) {
-    (void)state;
+TEST(the_peak_is_not_that_of_another_process) {
     enum { BYTES = 128 << 20 };
     int status;
     char *block = malloc(BYTES);
@@ -213,16 +199,5 @@ static void the_peak_is_not_that_of_another_process(void **state) {
 int main(int count, char **words) {
     if (count > 1 && strcmp(words[1], "peak") == 0)
         return mr_process_peak_bytes() > 100 << 20;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_simulated_clock_stands_until_it_is_set),
-        cmocka_unit_test(the_real_clock_measures_sleep),
-        cmocka_unit_test(failed_writes_raise_no_signals),
-        cmocka_unit_test(allocations_are_counted),
-        cmocka_unit_test(what_is_freed_is_kept_where_that_was_asked_for),
-        cmocka_unit_test(control_groups_limit_cores),
-        cmocka_unit_test(affinity_limits_cores),
-        cmocka_unit_test(the_peak_is_not_that_of_another_process),
-        cmocka_unit_test(the_process_is_measured),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_suite(NULL, NULL);
 }

@@ -1,9 +1,4 @@
 /* Files that are replaced whole, and folders that do not outlive who made them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -17,7 +12,9 @@
 #include "engine/base/aside.h"
 #include "engine/base/file.h"
 #include "engine/base/memory.h"
+#include "engine/base/sha256.h"
 #include "millrace/status.h"
+#include "tests/support/suite.h"
 
 static char scratch[] = "/tmp/test_files-XXXXXX";
 
@@ -43,8 +40,26 @@ static int remove_scratch(void **state) {
 
 /* ---- files ----------------------------------------------------------------------------------------------------- */
 
-static void a_file_is_replaced_whole_or_not_at_all(void **state) {
-    (void)state;
+/* A node that ends for want of them is started again; one whose pipeline is missing is not. */
+TEST(want_of_descriptors_is_no_missing_file) {
+    struct rlimit before;
+    char sum[MR_SHA256_TEXT];
+    mr_file_bytes bytes;
+    assert_int_equal(mr_file_replace(in_scratch("there"), "old", 3), MR_OK);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    const struct rlimit none = {0, before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    const int summed = mr_sha256_file(in_scratch("there"), sum), read = mr_file_read("it", in_scratch("there"), 9, 0,
+                                                                                     &bytes);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(summed, MR_ERROR_MEMORY);
+    assert_int_equal(read, MR_ERROR_MEMORY);
+    assert_int_equal(mr_sha256_file(in_scratch("none"), sum), MR_ERROR_NO_INPUT);
+    assert_int_equal(mr_sha256_file(in_scratch("there/none"), sum), MR_ERROR_NO_INPUT);
+    assert_int_equal(unlink(in_scratch("there")), 0);
+}
+
+TEST(a_file_is_replaced_whole_or_not_at_all) {
     const struct rlimit small = {.rlim_cur = 100, .rlim_max = 100};
     char read[8] = "", large[1000] = "";
     assert_int_equal(mr_file_replace(in_scratch("place"), "old", 3), MR_OK);
@@ -68,8 +83,7 @@ static void a_file_is_replaced_whole_or_not_at_all(void **state) {
 }
 
 /* As root, which may rename a file onto a device: a FIFO stands for one. */
-static void what_is_no_file_is_not_replaced(void **state) {
-    (void)state;
+TEST(what_is_no_file_is_not_replaced) {
     char place[256];
     struct stat found;
     snprintf(place, sizeof place, "%s", in_scratch("place"));
@@ -88,8 +102,7 @@ static void what_is_no_file_is_not_replaced(void **state) {
 }
 
 /* Whoever can write into the folder could else have another file of this user emptied. */
-static void what_stands_beside_is_not_written_through(void **state) {
-    (void)state;
+TEST(what_stands_beside_is_not_written_through) {
     char victim[256], part[256], text[8] = "";
     snprintf(victim, sizeof victim, "%s", in_scratch("victim"));
     snprintf(part, sizeof part, "%s", in_scratch("place.part"));
@@ -118,8 +131,7 @@ static void what_stands_beside_is_not_written_through(void **state) {
     assert_int_equal(unlink(victim), 0);
 }
 
-static void a_lock_has_one_owner_at_a_time(void **state) {
-    (void)state;
+TEST(a_lock_has_one_owner_at_a_time) {
     char path[256], owner[32];
     int mine = -1, other = -1, ended, ends[2];
     snprintf(path, sizeof path, "%s", in_scratch("kept"));
@@ -152,8 +164,7 @@ static void a_lock_has_one_owner_at_a_time(void **state) {
     close(ends[1]);
 }
 
-static void files_are_read_whole_or_not_at_all(void **state) {
-    (void)state;
+TEST(files_are_read_whole_or_not_at_all) {
     mr_file_bytes read = {0};
     assert_int_equal(mr_file_replace(in_scratch("whole"), "12345", 5), MR_OK);
     assert_int_equal(mr_file_read("the thing", in_scratch("whole"), 5, 10, &read), MR_OK);
@@ -193,8 +204,7 @@ static void leave(char folder[MR_ASIDE]) {
     close(ends[1]);
 }
 
-static void what_killed_ones_leave_is_removed(void **state) {
-    (void)state;
+TEST(what_killed_ones_leave_is_removed) {
     char left[MR_ASIDE], inside[MR_ASIDE + 16];
     mr_aside aside;
     leave(left);
@@ -208,8 +218,7 @@ static void what_killed_ones_leave_is_removed(void **state) {
     mr_aside_remove(&aside);
 }
 
-static void what_is_held_stays(void **state) {
-    (void)state;
+TEST(what_is_held_stays) {
     mr_aside first, second;
     struct stat of;
     assert_int_equal(mr_aside_make(&first, scratch), MR_OK);
@@ -224,8 +233,7 @@ static void what_is_held_stays(void **state) {
 }
 
 /* A folder that only looks like one, and one that others may write into. */
-static void what_is_not_ours_stays(void **state) {
-    (void)state;
+TEST(what_is_not_ours_stays) {
     char left[MR_ASIDE];
     mr_aside aside;
     leave(left);
@@ -242,25 +250,11 @@ static void what_is_not_ours_stays(void **state) {
     assert_int_equal(rmdir(in_scratch("millrace-backup")), 0);
 }
 
-static void where_none_can_be_made_it_says_so(void **state) {
-    (void)state;
+TEST(where_none_can_be_made_it_says_so) {
     mr_aside aside;
     assert_int_equal(mr_aside_make(&aside, in_scratch("nowhere")), MR_ERROR_IO);
     assert_non_null(strstr(mr_message(), "nowhere: No such file or directory"));
     mr_aside_remove(&aside);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_file_is_replaced_whole_or_not_at_all),
-        cmocka_unit_test(what_is_no_file_is_not_replaced),
-        cmocka_unit_test(what_stands_beside_is_not_written_through),
-        cmocka_unit_test(a_lock_has_one_owner_at_a_time),
-        cmocka_unit_test(files_are_read_whole_or_not_at_all),
-        cmocka_unit_test(what_killed_ones_leave_is_removed),
-        cmocka_unit_test(what_is_held_stays),
-        cmocka_unit_test(what_is_not_ours_stays),
-        cmocka_unit_test(where_none_can_be_made_it_says_so),
-    };
-    return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
-}
+RUN_TESTS(make_scratch, remove_scratch)

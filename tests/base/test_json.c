@@ -1,14 +1,9 @@
 /* Texts of JSON that others wrote. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/json.h"
+#include "tests/support/suite.h"
 
 /* `levels` arrays or objects in each other. */
 static char *nest(int levels, const char *open, const char *close) {
@@ -34,8 +29,7 @@ static void check(int levels, const char *open, const char *close, bool taken) {
     free(text);
 }
 
-static void texts_are_nested_to_a_limit(void **state) {
-    (void)state;
+TEST(texts_are_nested_to_a_limit) {
     static const struct {
         const char *open, *close;
     } forms[] = {{"[", "]"}, {"{\"a\":", "}"}, {"/* \" */[", "]"}, {"[\"]\",", "]"}, {"[{\"]\":[],\"b\":", "}]"}};
@@ -47,8 +41,7 @@ static void texts_are_nested_to_a_limit(void **state) {
     check(1, "\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\"", "", true);
 }
 
-static void other_errors_are_yajls(void **state) {
-    (void)state;
+TEST(other_errors_are_yajls) {
     char wrong[256] = "";
     assert_null(mr_json_parse("{\"a\": [1, 2", wrong, sizeof wrong));
     assert_string_equal(wrong, "parse error: premature EOF"); /* one line */
@@ -59,8 +52,7 @@ static void other_errors_are_yajls(void **state) {
 }
 
 /* RFC 8259: JSON is UTF-8 (RFC 3629), without overlong forms, surrogates and numbers above U+10FFFF. */
-static void names_that_are_not_utf8_are_written_as_ascii(void **state) {
-    (void)state;
+TEST(names_that_are_not_utf8_are_written_as_ascii) {
     static const char *const cases[][2] = {
         {"a\xc3\xa4", "\"a\xc3\xa4\""}, {"a\xff" "b", "\"a?b\""}, {"\xc3\xa4\xff", "\"\xc3\xa4?\""},
         {"\xc0\xaf", "\"??\""}, {"a\xed\xa0\x80", "\"a???\""}, {"\xf4\x90\x80\x80", "\"????\""},
@@ -77,11 +69,4 @@ static void names_that_are_not_utf8_are_written_as_ascii(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_that_are_not_utf8_are_written_as_ascii),
-        cmocka_unit_test(texts_are_nested_to_a_limit),
-        cmocka_unit_test(other_errors_are_yajls),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

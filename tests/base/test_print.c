@@ -1,9 +1,3 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -14,6 +8,7 @@
 #include "engine/base/utf8.h"
 #include "millrace/diagnostics.h"
 #include "millrace/log.h"
+#include "tests/support/suite.h"
 
 static void assert_shown(const char *text, const char *as) {
     char got[256];
@@ -22,8 +17,7 @@ static void assert_shown(const char *text, const char *as) {
     assert_int_equal(mr_printable(text), strcmp(text, as) == 0);
 }
 
-static void what_a_terminal_obeys_is_shown(void **state) {
-    (void)state;
+TEST(what_a_terminal_obeys_is_shown) {
     assert_shown("a\x1b]0;title\x07z", "a\\x1b]0;title\\x07z");
     assert_shown("one\ntwo\r\tthree\x7f", "one\\x0atwo\\x0d\\x09three\\x7f");
     assert_shown("\xc2\x9b" "2J", "\\u009b2J");                /* CSI of C1 in UTF-8 */
@@ -34,8 +28,7 @@ static void what_a_terminal_obeys_is_shown(void **state) {
     assert_shown("\xef\xbf\xbe\xef\xbf\xbf", "\\ufffe\\uffff");
 }
 
-static void what_is_broken_is_shown_byte_by_byte(void **state) {
-    (void)state;
+TEST(what_is_broken_is_shown_byte_by_byte) {
     assert_shown("\xff\xfe", "\\xff\\xfe");
     assert_shown("\xc0\x8a", "\\xc0\\x8a");         /* a newline, overlong */
     assert_shown("\xe0\x82\x9b", "\\xe0\\x82\\x9b"); /* CSI, overlong */
@@ -45,8 +38,7 @@ static void what_is_broken_is_shown_byte_by_byte(void **state) {
     assert_shown("\xe6\x97" "A", "\\xe6\\x97" "A");
 }
 
-static void what_people_write_stays(void **state) {
-    (void)state;
+TEST(what_people_write_stays) {
     assert_shown("", "");
     assert_shown("C:\\x1b \"quoted\" 100% $HOME", "C:\\x1b \"quoted\" 100% $HOME");
     assert_shown("caf\xc3\xa9 \xe6\x97\xa5\xe6\x9c\xac \xf0\x9f\x90\xa6",
@@ -58,8 +50,7 @@ static void what_people_write_stays(void **state) {
 }
 
 /* Every character that there is, against a reference that is written another way. */
-static void every_character_is_shown_or_escaped(void **state) {
-    (void)state;
+TEST(every_character_is_shown_or_escaped) {
     for (uint32_t code = 1; code <= 0x10ffff; code++) {
         char text[5] = {0}, got[32], want[32];
         if (code >= 0xd800 && code < 0xe000)
@@ -96,8 +87,7 @@ static void every_character_is_shown_or_escaped(void **state) {
         assert_string_equal(got, want);                                                                                \
     } while (0)
 
-static void numbers_and_texts_are_those_of_printf(void **state) {
-    (void)state;
+TEST(numbers_and_texts_are_those_of_printf) {
     SAME("plain");
     SAME("100%% of %d", 7);
     SAME("%5d|%-5d|%05d|%+d|% d|%x|%#X|%o|%u", 42, 42, 42, 42, 42, 255u, 255u, 8u, UINT_MAX);
@@ -112,8 +102,7 @@ static void numbers_and_texts_are_those_of_printf(void **state) {
     SAME("%p", (void *)state);
 }
 
-static void widths_count_columns(void **state) {
-    (void)state;
+TEST(widths_count_columns) {
     char got[64];
     static const struct {
         const char *text;
@@ -133,8 +122,7 @@ static void widths_count_columns(void **state) {
     assert_string_equal(got, "\xc3\xa9   |   \xc3\xa9|\\x1b  |");
 }
 
-static void no_character_is_cut(void **state) {
-    (void)state;
+TEST(no_character_is_cut) {
     char got[8];
     assert_int_equal(mr_print_into(got, sizeof got, "%s", "abcde\xc3\xa9\xc3\xa9"), 9);
     assert_string_equal(got, "abcde\xc3\xa9");
@@ -143,8 +131,7 @@ static void no_character_is_cut(void **state) {
     assert_int_equal(mr_print_into(NULL, 0, "%s", "abc"), 3);
 }
 
-static void texts_end_with_a_whole_character(void **state) {
-    (void)state;
+TEST(texts_end_with_a_whole_character) {
     static const struct {
         const char *text;
         size_t most, bytes;
@@ -155,8 +142,7 @@ static void texts_end_with_a_whole_character(void **state) {
 }
 
 /* As Unicode's CaseFolding.txt has them (simple folding, without that of Turkish). */
-static void letters_of_all_scripts_have_a_case(void **state) {
-    (void)state;
+TEST(letters_of_all_scripts_have_a_case) {
     static const char *const same[][2] = {
         {"Cat", "cAT"}, {"\xc3\x84pfel", "\xc3\xa4pfel"}, {"\xc3\x85NGSTR\xc3\x96M", "\xc3\xa5ngstr\xc3\xb6m"},
         {"\xd0\xa9\xd0\xa3\xd0\x9a\xd0\x90", "\xd1\x89\xd1\x83\xd0\xba\xd0\xb0"}, /* Cyrillic: a pike */
@@ -173,8 +159,7 @@ static void letters_of_all_scripts_have_a_case(void **state) {
     }
 }
 
-static void long_texts_are_whole(void **state) {
-    (void)state;
+TEST(long_texts_are_whole) {
     enum { LONG = 100000 };
     char *text = malloc(LONG + 1), *got = NULL;
     size_t bytes = 0;
@@ -200,16 +185,14 @@ static void keep_line(void *context, mr_log_level level, const char *line) {
     snprintf(logged, sizeof logged, "%s", line);
 }
 
-static void log_lines_are_one_line(void **state) {
-    (void)state;
+TEST(log_lines_are_one_line) {
     mr_log_to(keep_line, NULL);
     mr_log(MR_LOG_ERROR, "%s: refused", "peer\nmillrace: error: forged\x1b[2J");
     mr_log_to(NULL, NULL);
     assert_string_equal(logged, "peer\\x0amillrace: error: forged\\x1b[2J: refused");
 }
 
-static void diagnostics_keep_to_their_lines(void **state) {
-    (void)state;
+TEST(diagnostics_keep_to_their_lines) {
     mr_diagnostics wrong = {0};
     char *got = NULL;
     size_t bytes = 0;
@@ -223,20 +206,4 @@ static void diagnostics_keep_to_their_lines(void **state) {
     free(got);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_a_terminal_obeys_is_shown),
-        cmocka_unit_test(what_is_broken_is_shown_byte_by_byte),
-        cmocka_unit_test(what_people_write_stays),
-        cmocka_unit_test(every_character_is_shown_or_escaped),
-        cmocka_unit_test(numbers_and_texts_are_those_of_printf),
-        cmocka_unit_test(widths_count_columns),
-        cmocka_unit_test(no_character_is_cut),
-        cmocka_unit_test(texts_end_with_a_whole_character),
-        cmocka_unit_test(letters_of_all_scripts_have_a_case),
-        cmocka_unit_test(long_texts_are_whole),
-        cmocka_unit_test(log_lines_are_one_line),
-        cmocka_unit_test(diagnostics_keep_to_their_lines),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

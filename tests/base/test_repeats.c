@@ -1,9 +1,3 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -12,6 +6,7 @@
 
 #include "engine/base/log/repeats.h"
 #include "engine/base/memory.h"
+#include "tests/support/suite.h"
 
 static const int64_t S = 1000000000, MINUTE = 60000000000;
 
@@ -42,8 +37,7 @@ static void put(mr_repeats *repeats, int64_t now_ns, uint64_t key, mr_log_level 
     to->lines += mr_repeats_take(repeats, now_ns, key, level, text);
 }
 
-static void the_first_lines_are_written_and_later_ones_counted(void **state) {
-    (void)state;
+TEST(the_first_lines_are_written_and_later_ones_counted) {
     mr_repeats repeats = {0};
     written to = {0};
     char text[64];
@@ -62,8 +56,7 @@ static void the_first_lines_are_written_and_later_ones_counted(void **state) {
     mr_repeats_fini(&repeats);
 }
 
-static void a_line_that_repeats_word_for_word_is_counted_at_once(void **state) {
-    (void)state;
+TEST(a_line_that_repeats_word_for_word_is_counted_at_once) {
     mr_repeats repeats = {0};
     written to = {0};
     for (int i = 0; i < 10000; i++)
@@ -76,8 +69,7 @@ static void a_line_that_repeats_word_for_word_is_counted_at_once(void **state) {
     mr_repeats_fini(&repeats);
 }
 
-static void after_a_quiet_minute_lines_are_written_again(void **state) {
-    (void)state;
+TEST(after_a_quiet_minute_lines_are_written_again) {
     mr_repeats repeats = {0};
     written to = {0};
     put(&repeats, S, 1, MR_LOG_WARNING, "a", &to);
@@ -98,8 +90,7 @@ static void after_a_quiet_minute_lines_are_written_again(void **state) {
     assert_int_equal(mr_repeats_due_ns(&repeats), INT64_MAX);
 }
 
-static void kinds_are_counted_apart_and_are_bounded(void **state) {
-    (void)state;
+TEST(kinds_are_counted_apart_and_are_bounded) {
     mr_repeats repeats = {0};
     written to = {0};
     for (uint64_t key = 10; key < 10 + 3 * MR_REPEATS_KEYS; key++) {
@@ -117,8 +108,7 @@ static void kinds_are_counted_apart_and_are_bounded(void **state) {
     mr_repeats_fini(&repeats);
 }
 
-static void a_short_span_is_given_in_seconds(void **state) {
-    (void)state;
+TEST(a_short_span_is_given_in_seconds) {
     mr_repeats repeats = {0};
     written to = {0};
     put(&repeats, S, 1, MR_LOG_WARNING, "a", &to);
@@ -144,8 +134,7 @@ static void *repeat(void *context) {
     return NULL;
 }
 
-static void whatever_a_peer_repeats_gives_few_lines(void **state) {
-    (void)state;
+TEST(whatever_a_peer_repeats_gives_few_lines) {
     pthread_t thread[4];
     mr_log_to(count_line, NULL);
     mr_log_repeating(MR_LOG_INFO, "s", "a peer: a level that is not wanted");
@@ -170,14 +159,4 @@ static void whatever_a_peer_repeats_gives_few_lines(void **state) {
     mr_log_to(NULL, NULL);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_first_lines_are_written_and_later_ones_counted),
-        cmocka_unit_test(a_line_that_repeats_word_for_word_is_counted_at_once),
-        cmocka_unit_test(after_a_quiet_minute_lines_are_written_again),
-        cmocka_unit_test(kinds_are_counted_apart_and_are_bounded),
-        cmocka_unit_test(a_short_span_is_given_in_seconds),
-        cmocka_unit_test(whatever_a_peer_repeats_gives_few_lines),
-    };
-    return cmocka_run_group_tests_name("repeats", tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

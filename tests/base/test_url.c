@@ -1,14 +1,9 @@
 /* URLs: their parts, and that user and password are not shown. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "engine/base/url.h"
+#include "tests/support/suite.h"
 
 static void assert_part(mr_url_part part, const char *text) {
     char copy[256];
@@ -20,7 +15,7 @@ static void assert_part(mr_url_part part, const char *text) {
     assert_string_equal(copy, text);
 }
 
-static void test_parts(void **state) {
+TEST(test_parts) {
     static const struct {
         const char *url, *scheme, *user, *password, *host, *port, *rest;
     } cases[] = {
@@ -35,7 +30,6 @@ static void test_parts(void **state) {
         {"rtsp://", "rtsp", NULL, NULL, "", NULL, NULL},
     };
     mr_url url;
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_true(mr_url_split(cases[i].url, &url));
         assert_part(url.scheme, cases[i].scheme);
@@ -51,9 +45,8 @@ static void test_parts(void **state) {
     assert_false(mr_url_split("", &url));
 }
 
-static void test_signs(void **state) {
+TEST(test_signs) {
     char text[16];
-    (void)state;
     assert_true(mr_url_decode((mr_url_part){"a%40%3a%zz%2", 12}, text, sizeof text));
     assert_string_equal(text, "a@:%zz%2");
     assert_false(mr_url_decode((mr_url_part){"a%00b", 5}, text, sizeof text));
@@ -63,9 +56,8 @@ static void test_signs(void **state) {
     assert_false(mr_url_encode("@@@@@@", text, sizeof text));
 }
 
-static void test_query(void **state) {
+TEST(test_query) {
     mr_url url;
-    (void)state;
     assert_true(mr_url_split("srt://h:1?mode=x&passphrase=geheim#y", &url));
     assert_part(mr_url_query(&url, "passphrase"), "geheim");
     assert_part(mr_url_query(&url, "mode"), "x");
@@ -74,7 +66,7 @@ static void test_query(void **state) {
     assert_part(mr_url_query(&url, "mode"), NULL);
 }
 
-static void test_hiding(void **state) {
+TEST(test_hiding) {
     static const char *const cases[][2] = {
         {"Opening 'http://u:p@h/a.ts' for reading", "Opening 'http://h/a.ts' for reading"},
         {"from rtsp://u:p/q@h/x to http://a:b@c", "from rtsp://h/x to http://c"},
@@ -96,7 +88,6 @@ static void test_hiding(void **state) {
         {"rtsp://h:554/a@1 http://h/@u/x", "rtsp://h:554/a@1 http://h/@u/x"},
     };
     char text[160];
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         snprintf(text, sizeof text, "%s", cases[i][0]);
         mr_url_hide(text);
@@ -105,7 +96,7 @@ static void test_hiding(void **state) {
 }
 
 /* RFC 3986, 5.4, as far as it is about URLs with an authority. */
-static void test_references(void **state) {
+TEST(test_references) {
     static const char base[] = "http://a/b/c/d;p?q";
     static const char *const cases[][2] = {
         {"g:h", "g:h"}, {"g", "http://a/b/c/g"}, {"./g", "http://a/b/c/g"}, {"g/", "http://a/b/c/g/"},
@@ -120,7 +111,6 @@ static void test_references(void **state) {
         {"2026:1.ts", "http://a/b/c/2026:1.ts"}, {"a_b:1.ts", "http://a/b/c/a_b:1.ts"},
     };
     char url[64];
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_true(mr_url_resolve(base, cases[i][0], url, sizeof url));
         assert_string_equal(url, cases[i][1]);
@@ -135,8 +125,7 @@ static void test_references(void **state) {
     assert_false(mr_url_resolve("http://a/b/c", "http://x/y", url, 10));
 }
 
-static void test_hosts(void **state) {
-    (void)state;
+TEST(test_hosts) {
     assert_true(mr_host_is_allowed(NULL, "a"));
     assert_true(mr_host_is_allowed("10.0.*,*.local", "Cam1.LOCAL"));
     assert_true(mr_host_is_allowed("10.0.*,*.local", "10.0.3.4"));
@@ -144,7 +133,7 @@ static void test_hosts(void **state) {
     assert_false(mr_host_is_allowed("", "a"));
 }
 
-static void test_doubt(void **state) {
+TEST(test_doubt) {
     static const struct {
         const char *text;
         mr_url_doubt doubt;
@@ -158,15 +147,8 @@ static void test_doubt(void **state) {
                  {"C:/a/b@c.mp4", MR_URL_CLEAR},                {"clips/a:b@c.mp4", MR_URL_CLEAR},
                  {"a:b@c", MR_URL_CLEAR},                       {"lavfi:testsrc", MR_URL_CLEAR},
                  {"ipc://@name", MR_URL_CLEAR},                 {"", MR_URL_CLEAR}};
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         assert_int_equal(mr_url_doubt_of(cases[i].text), cases[i].doubt);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_parts), cmocka_unit_test(test_signs),
-                                       cmocka_unit_test(test_query), cmocka_unit_test(test_hiding),
-                                       cmocka_unit_test(test_hosts), cmocka_unit_test(test_references),
-                                       cmocka_unit_test(test_doubt)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

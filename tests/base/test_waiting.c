@@ -1,11 +1,5 @@
 /* Whatever waits for the work of a device is woken, however many wait for it: all entries of all consumers, the stage
  * that gave the work, and joins, which wait for one frame of every source. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -13,6 +7,7 @@
 #include "tests/support/flow_run.h"
 #include "tests/support/opened.h"
 #include "tests/support/quiet.h"
+#include "tests/support/suite.h"
 #include "tests/support/worker_counts.h"
 
 enum { SEEDS = 5, FRAMES = 60, CONSUMERS = 12, SOURCES = 10, TEXT = 4096 };
@@ -52,8 +47,7 @@ __attribute__((format(printf, 3, 4))) static int append(char text[TEXT], int len
 }
 
 /* One entry of each waits for the same event; so does whoever recorded it. */
-static void many_stages_wait_for_one_event(void **state) {
-    (void)state;
+TEST(many_stages_wait_for_one_event) {
     char text[TEXT];
     int length = append(text, 0,
                         "version: 1\npipeline: wide\nsources: {a: {type: count, frames: %d}}\n"
@@ -65,8 +59,7 @@ static void many_stages_wait_for_one_event(void **state) {
 }
 
 /* All entries of one stage wait for the same event. */
-static void many_entries_wait_for_one_event(void **state) {
-    (void)state;
+TEST(many_entries_wait_for_one_event) {
     run_everywhere("version: 1\npipeline: deep\nsources: {a: {type: count, frames: 60}}\n"
                    "stages:\n"
                    "  one: {type: scale, input: a, device: " SLOW "}\n"
@@ -76,8 +69,7 @@ static void many_entries_wait_for_one_event(void **state) {
 }
 
 /* Eight at four workers. */
-static void entries_of_two_stages_wait_for_one_event(void **state) {
-    (void)state;
+TEST(entries_of_two_stages_wait_for_one_event) {
     run_everywhere("version: 1\npipeline: two\nsources: {a: {type: count, frames: 60}}\n"
                    "stages:\n"
                    "  one: {type: scale, input: a, device: " SLOW "}\n"
@@ -89,8 +81,7 @@ static void entries_of_two_stages_wait_for_one_event(void **state) {
 }
 
 /* Work that is over about when somebody begins to wait for it. */
-static void entries_wait_for_events_that_are_almost_done(void **state) {
-    (void)state;
+TEST(entries_wait_for_events_that_are_almost_done) {
     for (int i = 0; i < 10; i++)
         run_everywhere("version: 1\npipeline: fast\nsources: {a: {type: count, frames: 60}}\n"
                        "stages:\n"
@@ -101,8 +92,7 @@ static void entries_wait_for_events_that_are_almost_done(void **state) {
 }
 
 /* A stage that is spread lets go of what each device has done, and waits for all of them. */
-static void entries_wait_for_events_of_several_devices(void **state) {
-    (void)state;
+TEST(entries_wait_for_events_of_several_devices) {
     run_everywhere("version: 1\npipeline: spread\nsources: {a: {type: count, frames: 60}}\n"
                    "stages:\n"
                    "  one: {type: scale, input: a, device: [" SLOW ", \"sim:1?max_delay=100us\", \"sim:2\"]}\n"
@@ -112,8 +102,7 @@ static void entries_wait_for_events_of_several_devices(void **state) {
 }
 
 /* The same entry waits for an event of each source. */
-static void a_join_waits_for_every_source(void **state) {
-    (void)state;
+TEST(a_join_waits_for_every_source) {
     char text[TEXT];
     int length = append(text, 0, "version: 1\npipeline: join\nsources:\n");
     for (int i = 0; i < SOURCES; i++)
@@ -156,8 +145,7 @@ static void keep_all(const char *text, uint64_t seed, int workers, void *context
 
 /* The program keeps all buffers there are, so that calls wait for one, and gives them back only when the pipeline, and
  * what waited there, is no more. */
-static void a_run_that_waits_for_buffers_can_be_stopped(void **state) {
-    (void)state;
+TEST(a_run_that_waits_for_buffers_can_be_stopped) {
     flow_everywhere("version: 1\npipeline: kept\nsources: {a: {type: count, frames: 60}}\n"
                     "stages:\n"
                     "  one: {type: scale, input: a, device: \"%1$s\"}\n"
@@ -166,15 +154,4 @@ static void a_run_that_waits_for_buffers_can_be_stopped(void **state) {
                     SEEDS, keep_all, NULL);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(many_stages_wait_for_one_event),
-        cmocka_unit_test(many_entries_wait_for_one_event),
-        cmocka_unit_test(entries_of_two_stages_wait_for_one_event),
-        cmocka_unit_test(entries_wait_for_events_that_are_almost_done),
-        cmocka_unit_test(entries_wait_for_events_of_several_devices),
-        cmocka_unit_test(a_join_waits_for_every_source),
-        cmocka_unit_test(a_run_that_waits_for_buffers_can_be_stopped),
-    };
-    return cmocka_run_group_tests(tests, be_quiet, expect_no_misuse);
-}
+RUN_TESTS(be_quiet, expect_no_misuse)

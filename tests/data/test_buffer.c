@@ -1,9 +1,3 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -14,6 +8,7 @@
 #include "engine/device/device.h"
 #include "engine/device/open/open.h"
 #include "engine/device/sim/sim.h"
+#include "tests/support/suite.h"
 
 static void count_call(void *context) {
     atomic_fetch_add((atomic_int *)context, 1);
@@ -25,8 +20,7 @@ static mr_buffer *acquire(mr_pool *pool) {
     return buffer;
 }
 
-static void a_pool_gives_what_it_has_and_no_more(void **state) {
-    (void)state;
+TEST(a_pool_gives_what_it_has_and_no_more) {
     mr_pool *pool;
     mr_buffer *a, *b, *c = NULL;
     assert_int_equal(mr_pool_create(&pool, mr_device_cpu(), MR_MEMORY_HOST, 1000, 2), MR_OK);
@@ -66,8 +60,7 @@ static mr_buffer *acquire_bytes(mr_pool *pool, size_t bytes) {
 }
 
 /* Sizes are mixed; all together stay within 2000 bytes, and what is free makes room. */
-static void a_bounded_pool_never_takes_more_bytes(void **state) {
-    (void)state;
+TEST(a_bounded_pool_never_takes_more_bytes) {
     mr_pool *pool;
     mr_buffer *none = NULL;
     atomic_int room = 0;
@@ -102,8 +95,7 @@ static void a_bounded_pool_never_takes_more_bytes(void **state) {
     mr_pool_release(&pool);
 }
 
-static void a_pool_may_be_widened(void **state) {
-    (void)state;
+TEST(a_pool_may_be_widened) {
     mr_pool *pool;
     mr_buffer *none = NULL;
     assert_int_equal(mr_pool_create_bounded(&pool, mr_device_cpu(), MR_MEMORY_HOST, 100, 4, 400), MR_OK);
@@ -124,8 +116,7 @@ static void a_pool_may_be_widened(void **state) {
 }
 
 /* Whatever is taken and given back, what the device counts stays within the bound. */
-static void what_is_counted_stays_within_the_bound(void **state) {
-    (void)state;
+TEST(what_is_counted_stays_within_the_bound) {
     enum { HELD = 16, MOST = 5000 };
     mr_pool *pool;
     mr_buffer *held[HELD] = {0};
@@ -150,8 +141,7 @@ static void what_is_counted_stays_within_the_bound(void **state) {
     mr_device_destroy(&device);
 }
 
-static void buffers_outlive_the_release_of_their_pool(void **state) {
-    (void)state;
+TEST(buffers_outlive_the_release_of_their_pool) {
     mr_pool *pool;
     assert_int_equal(mr_pool_create(&pool, mr_device_cpu(), MR_MEMORY_HOST, 64, 2), MR_OK);
     mr_buffer *a = acquire(pool), *b = acquire(pool);
@@ -162,8 +152,7 @@ static void buffers_outlive_the_release_of_their_pool(void **state) {
     mr_buffer_unref(&b);
 }
 
-static void a_waiter_is_called_once_when_enough_came_back(void **state) {
-    (void)state;
+TEST(a_waiter_is_called_once_when_enough_came_back) {
     mr_pool *pool;
     atomic_int one = 0, two = 0;
     mr_pool_wait first = {0}, second = {0};
@@ -185,8 +174,7 @@ static void a_waiter_is_called_once_when_enough_came_back(void **state) {
     mr_pool_release(&pool);
 }
 
-static void any_number_may_wait_for_a_pool(void **state) {
-    (void)state;
+TEST(any_number_may_wait_for_a_pool) {
     enum { WAITERS = 1000 };
     static mr_pool_wait waits[WAITERS];
     static atomic_int calls[WAITERS];
@@ -205,8 +193,7 @@ static void any_number_may_wait_for_a_pool(void **state) {
 }
 
 /* Also for one of another pool, and once the pool is released: it goes with the last who waits for it. */
-static void who_forgets_a_pool_is_not_called(void **state) {
-    (void)state;
+TEST(who_forgets_a_pool_is_not_called) {
     mr_pool *pool, *other;
     atomic_int gone = 0, moved = 0, stays = 0;
     mr_pool_wait first = {0}, second = {0}, third = {0};
@@ -231,8 +218,7 @@ static void who_forgets_a_pool_is_not_called(void **state) {
     mr_pool_release(&other);
 }
 
-static void an_allocation_that_fails_leaves_the_pool_usable(void **state) {
-    (void)state;
+TEST(an_allocation_that_fails_leaves_the_pool_usable) {
     mr_pool *pool;
     mr_device *device;
     mr_buffer *buffer = NULL;
@@ -251,8 +237,7 @@ static void an_allocation_that_fails_leaves_the_pool_usable(void **state) {
 }
 
 /* The device has so much memory: what fits is made, and told. */
-static void a_pool_that_was_filled_allocates_no_more(void **state) {
-    (void)state;
+TEST(a_pool_that_was_filled_allocates_no_more) {
     mr_device *device;
     const mr_sim_params params = {.manual = true, .memory_bytes = 1000};
     assert_int_equal(mr_sim_create(&device, &params), MR_OK);
@@ -277,8 +262,7 @@ static void a_pool_that_was_filled_allocates_no_more(void **state) {
     mr_device_destroy(&device);
 }
 
-static void foreign_memory_is_released_once(void **state) {
-    (void)state;
+TEST(foreign_memory_is_released_once) {
     uint8_t data[16];
     atomic_int released = 0;
     mr_buffer *a = mr_buffer_wrap(data, sizeof data, count_call, &released);
@@ -307,8 +291,7 @@ static void use_once(mr_pool *pool) {
     mr_pool_forget(&wait);
 }
 
-static void nothing_is_allocated_in_steady_state(void **state) {
-    (void)state;
+TEST(nothing_is_allocated_in_steady_state) {
     mr_pool *pool;
     assert_int_equal(mr_pool_create(&pool, mr_device_cpu(), MR_MEMORY_HOST, 64, 4), MR_OK);
     use_once(pool);
@@ -323,8 +306,7 @@ static void free_media(mr_media *media) {
     free(media);
 }
 
-static void media_live_while_they_are_referred_to(void **state) {
-    (void)state;
+TEST(media_live_while_they_are_referred_to) {
     mr_media *media = calloc(1, sizeof *media);
     assert_non_null(media);
     media->references = 1;
@@ -361,8 +343,7 @@ static void *take_and_give(void *context) {
     return NULL;
 }
 
-static void threads_share_a_pool(void **state) {
-    (void)state;
+TEST(threads_share_a_pool) {
     mr_pool *pool;
     pthread_t threads[THREADS];
     assert_int_equal(mr_pool_create(&pool, mr_device_cpu(), MR_MEMORY_HOST, 64, BUFFERS), MR_OK);
@@ -383,8 +364,7 @@ static void *give_back(void *buffer) {
     return NULL;
 }
 
-static void a_pool_may_be_released_while_others_give_back(void **state) {
-    (void)state;
+TEST(a_pool_may_be_released_while_others_give_back) {
     for (int round = 0; round < 200; round++) {
         mr_pool *pool;
         pthread_t threads[2];
@@ -397,23 +377,4 @@ static void a_pool_may_be_released_while_others_give_back(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_pool_gives_what_it_has_and_no_more),
-        cmocka_unit_test(a_bounded_pool_never_takes_more_bytes),
-        cmocka_unit_test(a_pool_may_be_widened),
-        cmocka_unit_test(what_is_counted_stays_within_the_bound),
-        cmocka_unit_test(buffers_outlive_the_release_of_their_pool),
-        cmocka_unit_test(a_waiter_is_called_once_when_enough_came_back),
-        cmocka_unit_test(any_number_may_wait_for_a_pool),
-        cmocka_unit_test(who_forgets_a_pool_is_not_called),
-        cmocka_unit_test(an_allocation_that_fails_leaves_the_pool_usable),
-        cmocka_unit_test(a_pool_that_was_filled_allocates_no_more),
-        cmocka_unit_test(foreign_memory_is_released_once),
-        cmocka_unit_test(nothing_is_allocated_in_steady_state),
-        cmocka_unit_test(media_live_while_they_are_referred_to),
-        cmocka_unit_test(threads_share_a_pool),
-        cmocka_unit_test(a_pool_may_be_released_while_others_give_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -1,14 +1,10 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <cmocka.h>
 
 #include <libavutil/imgutils.h>
 #include <libavutil/pixdesc.h>
 
 #include "millrace/frame.h"
+#include "tests/support/suite.h"
 
 /* The same layouts as libavutil names them: the independent reference for the whole table. */
 static const enum AVPixelFormat twins[MR_PIXEL_COUNT] = {
@@ -27,8 +23,7 @@ static const enum AVPixelFormat twins[MR_PIXEL_COUNT] = {
     [MR_PIXEL_GBR_10] = AV_PIX_FMT_GBRP10LE,     [MR_PIXEL_GBR_12] = AV_PIX_FMT_GBRP12LE,
 };
 
-static void every_layout_is_as_libavutil_has_it(void **state) {
-    (void)state;
+TEST(every_layout_is_as_libavutil_has_it) {
     for (int i = MR_PIXEL_ANY + 1; i < MR_PIXEL_COUNT; i++) {
         const mr_pixel_info *ours = mr_pixel_describe((mr_pixel)i);
         const AVPixFmtDescriptor *theirs = av_pix_fmt_desc_get(twins[i]);
@@ -49,8 +44,7 @@ static void every_layout_is_as_libavutil_has_it(void **state) {
     }
 }
 
-static void plane_sizes_are_as_libavutil_computes_them(void **state) {
-    (void)state;
+TEST(plane_sizes_are_as_libavutil_computes_them) {
     static const int sizes[][2] = {{1, 1}, {2, 2}, {3, 5}, {640, 480}, {641, 479}, {1920, 1080}, {7, 1}};
     for (int i = MR_PIXEL_ANY + 1; i < MR_PIXEL_COUNT; i++)
         for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
@@ -70,8 +64,7 @@ static void plane_sizes_are_as_libavutil_computes_them(void **state) {
 
 /* The rows of every layout, walked, are those of libavutil's packed picture: copied by it and by ours they are the same
  * bytes. */
-static void rows_are_walked_as_libavutil_copies_them(void **state) {
-    (void)state;
+TEST(rows_are_walked_as_libavutil_copies_them) {
     static const int sizes[][2] = {{1, 1}, {33, 17}, {64, 3}, {7, 1}};
     for (int i = MR_PIXEL_ANY + 1; i < MR_PIXEL_COUNT; i++)
         for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
@@ -107,8 +100,7 @@ static void rows_are_walked_as_libavutil_copies_them(void **state) {
         }
 }
 
-static void layouts_that_cannot_be_have_no_bytes(void **state) {
-    (void)state;
+TEST(layouts_that_cannot_be_have_no_bytes) {
     const mr_format none[] = {
         {.payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_I444_12, .width = INT32_MAX, .height = INT32_MAX},
         {.payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_ANY, .width = 8, .height = 8},
@@ -120,8 +112,7 @@ static void layouts_that_cannot_be_have_no_bytes(void **state) {
         assert_int_equal(mr_format_bytes(&none[i]), 0);
 }
 
-static void tensors_have_a_size_only_when_all_is_fixed(void **state) {
-    (void)state;
+TEST(tensors_have_a_size_only_when_all_is_fixed) {
     const int64_t image[] = {3, 224, 224}, open[] = {3, 0, 224}, huge[] = {INT64_MAX, 3};
     mr_format format = mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_NCHW, 3, image);
     assert_int_equal(mr_tensor_count(&format), 150528);
@@ -137,8 +128,7 @@ static void tensors_have_a_size_only_when_all_is_fixed(void **state) {
     assert_int_equal(mr_tensor_bytes(&format), 0);
 }
 
-static void formats_read_well(void **state) {
-    (void)state;
+TEST(formats_read_well) {
     char text[MR_FORMAT_TEXT];
     const int64_t dims[] = {3, 224, 224}, open[] = {3, 0, 0};
     mr_format format = {.payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_I420, .width = 1280, .height = 720};
@@ -157,14 +147,4 @@ static void formats_read_well(void **state) {
     assert_string_equal(mr_format_print(&format, text, 12), "picture I42");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_layout_is_as_libavutil_has_it),
-        cmocka_unit_test(plane_sizes_are_as_libavutil_computes_them),
-        cmocka_unit_test(rows_are_walked_as_libavutil_copies_them),
-        cmocka_unit_test(layouts_that_cannot_be_have_no_bytes),
-        cmocka_unit_test(tensors_have_a_size_only_when_all_is_fixed),
-        cmocka_unit_test(formats_read_well),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

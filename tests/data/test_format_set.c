@@ -1,14 +1,9 @@
 /* Sets of formats: what is in both, what holds what, the memory of the largest, and how they read. The operations are
  * held to their meaning: membership of single formats, tried one by one. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <string.h>
 
 #include "millrace/format_set.h"
+#include "tests/support/suite.h"
 
 static mr_format picture(mr_pixel pixel, int32_t width, int32_t height) {
     return (mr_format){.payload = MR_PAYLOAD_PICTURE, .pixel = pixel, .width = width, .height = height};
@@ -61,8 +56,7 @@ static void check_pair(const mr_format_set *a, const mr_format_set *b) {
     assert_true(mr_format_set_holds(&wide, a) && mr_format_set_holds(&wide, b));
 }
 
-static void operations_mean_what_membership_means(void **state) {
-    (void)state;
+TEST(operations_mean_what_membership_means) {
     uint32_t random = 20261121;
     for (int i = 0; i < 5000; i++) {
         mr_format_set a = random_set(&random), b = random_set(&random);
@@ -71,8 +65,7 @@ static void operations_mean_what_membership_means(void **state) {
 }
 
 /* ---- single formats ---- */
-static void an_open_field_takes_the_other_side(void **state) {
-    (void)state;
+TEST(an_open_field_takes_the_other_side) {
     mr_format given = {.payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_I420, .width = 640, .height = 480,
                        .rotation = 90, .sar_num = 4, .sar_den = 3};
     mr_format_set any = {0}, one = mr_format_set_of(&given), met;
@@ -92,8 +85,7 @@ static void an_open_field_takes_the_other_side(void **state) {
     assert_int_equal(mr_tensor_count(&common), 3 * 224 * 224);
 }
 
-static void what_differs_does_not_meet(void **state) {
-    (void)state;
+TEST(what_differs_does_not_meet) {
     mr_format wide = mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_NCHW, 3, (int64_t[]){3, 224, 224});
     mr_format deep = mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_NHWC, 3, (int64_t[]){224, 224, 3});
     mr_format flat = mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_NCHW, 2, (int64_t[]){3, 224});
@@ -107,8 +99,7 @@ static void what_differs_does_not_meet(void **state) {
     assert_int_equal(met.rank, 77);
 }
 
-static void colour_and_display_never_conflict(void **state) {
-    (void)state;
+TEST(colour_and_display_never_conflict) {
     mr_format a = {.payload = MR_PAYLOAD_PICTURE, .matrix = MR_MATRIX_BT709, .rotation = 90, .sar_num = 1,
                    .sar_den = 1};
     mr_format b = {.payload = MR_PAYLOAD_PICTURE, .matrix = MR_MATRIX_BT601, .range = MR_RANGE_FULL, .rotation = 180};
@@ -123,8 +114,7 @@ static void colour_and_display_never_conflict(void **state) {
 }
 
 /* ---- memory ---- */
-static void the_largest_member_is_what_must_fit(void **state) {
-    (void)state;
+TEST(the_largest_member_is_what_must_fit) {
     mr_format_set set = {.payload = MR_PAYLOAD_PICTURE,
                          .pixels = MR_IN_SET(MR_PIXEL_I420) | MR_IN_SET(MR_PIXEL_RGB24) | MR_IN_SET(MR_PIXEL_GRAY8),
                          .width = {1, 640}, .height = {1, 480}};
@@ -151,8 +141,7 @@ static void expect_text(const mr_format_set *set, const char *expected) {
     assert_string_equal(mr_format_set_print(set, text, sizeof text), expected);
 }
 
-static void sets_read_well(void **state) {
-    (void)state;
+TEST(sets_read_well) {
     mr_format_set set = {.payload = MR_PAYLOAD_PICTURE, .pixels = MR_IN_SET(MR_PIXEL_I420), .width = {1280, 1280},
                          .height = {720, 720}};
     expect_text(&set, "picture I420 1280x720");
@@ -179,14 +168,4 @@ static void sets_read_well(void **state) {
     assert_string_equal(mr_format_set_print(&set, cut, sizeof cut), "picture I42");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(operations_mean_what_membership_means),
-        cmocka_unit_test(an_open_field_takes_the_other_side),
-        cmocka_unit_test(what_differs_does_not_meet),
-        cmocka_unit_test(colour_and_display_never_conflict),
-        cmocka_unit_test(the_largest_member_is_what_must_fit),
-        cmocka_unit_test(sets_read_well),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -1,12 +1,8 @@
 /* Sets of identities, beside a table with one bit for each frame. */
 #include "engine/data/identity_set.h"
+#include "tests/support/suite.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <cmocka.h>
 
 #include "millrace/status.h"
 
@@ -43,8 +39,7 @@ static size_t intervals_of(const table *expected) {
     return count;
 }
 
-static void any_order_gives_the_same_set(void **state) {
-    (void)state;
+TEST(any_order_gives_the_same_set) {
     for (uint64_t seed = 1; seed <= 8; seed++) {
         mr_identity_set set = {0};
         table *expected = calloc(1, sizeof *expected);
@@ -63,8 +58,7 @@ static void any_order_gives_the_same_set(void **state) {
     }
 }
 
-static void what_follows_takes_one_interval(void **state) {
-    (void)state;
+TEST(what_follows_takes_one_interval) {
     mr_identity_set set = {0};
     for (uint64_t seq = 0; seq < 100000; seq++)
         assert_int_equal(mr_identity_set_add(&set, &(mr_identity){.seq = seq ^ 3}), MR_OK); /* by fours backwards */
@@ -76,8 +70,7 @@ static void what_follows_takes_one_interval(void **state) {
     assert_false(mr_identity_set_has(&set, &(mr_identity){.seq = 5}));
 }
 
-static void the_largest_numbers_have_their_place(void **state) {
-    (void)state;
+TEST(the_largest_numbers_have_their_place) {
     mr_identity_set set = {0};
     const mr_identity last = {.source = UINT32_MAX, .epoch = UINT32_MAX, .sub = UINT32_MAX, .seq = UINT64_MAX};
     mr_identity before = last, first = last;
@@ -93,8 +86,7 @@ static void the_largest_numbers_have_their_place(void **state) {
 }
 
 /* A peer that sends every other number costs no more than the bound. */
-static void gaps_are_bounded(void **state) {
-    (void)state;
+TEST(gaps_are_bounded) {
     mr_identity_set set = {0};
     for (uint64_t i = 0; i < MR_IDENTITY_INTERVALS; i++)
         assert_int_equal(mr_identity_set_add(&set, &(mr_identity){.seq = 2 * i}), MR_OK);
@@ -105,12 +97,4 @@ static void gaps_are_bounded(void **state) {
     mr_identity_set_fini(&set);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_order_gives_the_same_set),
-        cmocka_unit_test(what_follows_takes_one_interval),
-        cmocka_unit_test(the_largest_numbers_have_their_place),
-        cmocka_unit_test(gaps_are_bounded),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

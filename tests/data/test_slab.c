@@ -1,9 +1,3 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -17,9 +11,9 @@
 #include "engine/device/device.h"
 #include "millrace/log.h"
 #include "millrace/status.h"
+#include "tests/support/suite.h"
 
-static void slots_lie_behind_their_generations(void **state) {
-    (void)state;
+TEST(slots_lie_behind_their_generations) {
     mr_slab_layout layout;
     assert_true(mr_slab_lay_out(100, 3, &layout));
     assert_int_equal(layout.first, 64);
@@ -36,8 +30,7 @@ static void slots_lie_behind_their_generations(void **state) {
 }
 
 /* What a reader relies on: the file stays as large as it is, and nobody who gets the descriptor can write. */
-static void nobody_else_can_change_it(void **state) {
-    (void)state;
+TEST(nobody_else_can_change_it) {
     mr_slab *slab;
     void *data;
     assert_int_equal(mr_slab_create(&slab, 5000, 4), MR_OK);
@@ -68,8 +61,7 @@ static void nobody_else_can_change_it(void **state) {
     assert_null(slab);
 }
 
-static void pages_are_made_as_slots_are_taken(void **state) {
-    (void)state;
+TEST(pages_are_made_as_slots_are_taken) {
     mr_slab *slab;
     void *data;
     struct stat before, after;
@@ -91,8 +83,7 @@ static void pages_are_made_as_slots_are_taken(void **state) {
     mr_slab_unref(&slab);
 }
 
-static void a_pool_of_shared_memory_renews_what_it_gives(void **state) {
-    (void)state;
+TEST(a_pool_of_shared_memory_renews_what_it_gives) {
     mr_pool *pool;
     mr_buffer *a, *b, *c = NULL;
     uint64_t first, second;
@@ -135,8 +126,7 @@ static void note_warning(void *context, mr_log_level level, const char *line) {
 }
 
 /* Runs last: what is told is told once in a process. */
-static void without_shared_memory_a_pool_lies_in_plain_memory(void **state) {
-    (void)state;
+TEST(without_shared_memory_a_pool_lies_in_plain_memory) {
     struct rlimit before, none;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     none = before;
@@ -160,8 +150,7 @@ static void without_shared_memory_a_pool_lies_in_plain_memory(void **state) {
     assert_non_null(strstr(warning, "as copies: shared memory: 200"));
 }
 
-static void what_cannot_be_sealed_or_opened_is_not_available(void **state) {
-    (void)state;
+TEST(what_cannot_be_sealed_or_opened_is_not_available) {
     struct rlimit before, none;
     mr_slab *slab = NULL;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
@@ -176,14 +165,4 @@ static void what_cannot_be_sealed_or_opened_is_not_available(void **state) {
     assert_int_equal(mr_slab_create(&slab, SIZE_MAX, 1), MR_ERROR_UNAVAILABLE);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(slots_lie_behind_their_generations),
-        cmocka_unit_test(nobody_else_can_change_it),
-        cmocka_unit_test(pages_are_made_as_slots_are_taken),
-        cmocka_unit_test(a_pool_of_shared_memory_renews_what_it_gives),
-        cmocka_unit_test(what_cannot_be_sealed_or_opened_is_not_available),
-        cmocka_unit_test(without_shared_memory_a_pool_lies_in_plain_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -1,13 +1,8 @@
 /* Times from outside: what is out of bounds is no time, and no sum overflows (UBSan). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <libavutil/avutil.h>
 
 #include "stages/media/media_codec.h"
+#include "tests/support/suite.h"
 
 static const int64_t second_ns = 1000000000, day_ns = INT64_C(86400000000000);
 static const AVRational coarse = {INT32_MAX, 1}, milli = {1, 1000}, fine = {1, INT32_MAX};
@@ -15,8 +10,7 @@ static const int64_t wild[] = {INT64_MAX, INT64_MIN, INT64_MIN + 1, INT64_MAX / 
                                -MR_MOST_TIME_NS, MR_MOST_TIME_NS + 1, -1, 0, 1};
 enum { WILD = sizeof wild / sizeof *wild };
 
-static void times_are_bounded(void **state) {
-    (void)state;
+TEST(times_are_bounded) {
     assert_int_equal(mr_time_bound(MR_MOST_TIME_NS), MR_MOST_TIME_NS);
     assert_int_equal(mr_time_bound(-MR_MOST_TIME_NS), -MR_MOST_TIME_NS);
     assert_int_equal(mr_time_bound(MR_MOST_TIME_NS + 1), MR_NO_TIME);
@@ -27,16 +21,14 @@ static void times_are_bounded(void **state) {
     assert_int_equal(mr_time_step(INT64_MAX, -3, MR_MOST_TIME_NS), INT64_MAX - 3 * MR_MOST_TIME_NS);
 }
 
-static void intervals_are_bounded(void **state) {
-    (void)state;
+TEST(intervals_are_bounded) {
     assert_int_equal(mr_media_interval_ns(&(mr_media){.rate_num = 30000, .rate_den = 1001}), 33366667);
     assert_int_equal(mr_media_interval_ns(&(mr_media){.rate_num = 1, .rate_den = INT32_MAX}), day_ns);
     assert_int_equal(mr_media_interval_ns(&(mr_media){.rate_num = INT32_MAX, .rate_den = 1}), 0);
     assert_int_equal(mr_media_interval_ns(&(mr_media){.rate_num = -1, .rate_den = 1}), 0);
 }
 
-static void times_of_files_are_bounded(void **state) {
-    (void)state;
+TEST(times_of_files_are_bounded) {
     assert_int_equal(mr_ticks_ns(1040, 1000, milli), 40000000);
     assert_int_equal(mr_ticks_ns(AV_NOPTS_VALUE, 0, milli), MR_NO_TIME);
     assert_int_equal(mr_ticks_ns(0, AV_NOPTS_VALUE, milli), MR_NO_TIME);
@@ -57,8 +49,4 @@ static void times_of_files_are_bounded(void **state) {
     assert_true(plain.pts == 1040 && plain.dts == 1000 && plain.duration == 40);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(times_are_bounded), cmocka_unit_test(intervals_are_bounded),
-                                       cmocka_unit_test(times_of_files_are_bounded)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

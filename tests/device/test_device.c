@@ -1,10 +1,4 @@
 /* One suite for every kind of device, then opening by name. What only the simulated one has: test_sim*.c. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +7,7 @@
 #include "engine/device/device.h"
 #include "engine/device/open/open.h"
 #include "tests/support/device_work.h"
+#include "tests/support/suite.h"
 #include "tests/support/worker_counts.h"
 
 static const char *const kinds[] = {"cpu", "sim:0", "sim:0 manual", "cuda:0"};

@@ -36,9 +36,9 @@ static int64_t run(const char *text) {
     mr_pipeline *pipeline = flow_open(text, 11, 0);
     pipeline->graph->trace = keep_note;
     pipeline->graph->trace_context = &logged;
-    int64_t begin = mr_executor_now_ns(pipeline->graph->executor);
+    int64_t begin = mr_executor_now_ns(pipeline->graph->run.executor);
     mr_summary *sums = flow_run(pipeline);
-    int64_t spent = mr_executor_now_ns(pipeline->graph->executor) - begin;
+    int64_t spent = mr_executor_now_ns(pipeline->graph->run.executor) - begin;
     assert_int_equal(sums->delivered, sums->in);
     for (size_t i = 0; i < collection_count; i++)
         assert_int_equal(collection[i].identity.seq, i);

@@ -48,7 +48,7 @@ static void pools_of_devices_are_planned_ahead(void **state) {
     mr_pipeline *pipeline = open_chain("", 1);
     assert_true(planned(pipeline, "make->sim:0")->pools[0].ahead);
     assert_true(planned(pipeline, "one")->pools[0].ahead);
-    assert_true(planned(pipeline, "two")->scratch.ahead);
+    assert_true(planned(pipeline, "two")->memory.scratch.ahead);
     assert_true(planned(pipeline, "two->host")->pools[0].ahead);
     assert_int_equal(planned(pipeline, "two->host")->pools[0].memory, MR_MEMORY_PINNED);
     /* Pinned, since it is read from there. */
@@ -67,7 +67,7 @@ static void a_run_takes_what_is_planned_from_its_start(void **state) {
         mr_pipeline *pipeline = open_chain("", seed);
         const mr_plan *plan = pipeline->plan;
         assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
-        const mr_device *device = pipeline->graph->devices[1];
+        const mr_device *device = pipeline->graph->run.devices[1];
         for (int i = 0; i < 2; i++) {
             assert_int_equal(mr_device_most_bytes(device, MR_MEMORY_DEVICE), plan->devices[1].memory.bytes);
             assert_int_equal(mr_device_most_bytes(device, MR_MEMORY_PINNED), plan->pinned.bytes);

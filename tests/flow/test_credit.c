@@ -1,14 +1,10 @@
 /* Ways that part and meet again in a join, with several sources on them: whatever the order in which the stages take
  * the sources' frames, and however short the queues, no source holds up another, so that all frames arrive. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <cmocka.h>
 
 #include "tests/support/flow_run.h"
 #include "tests/support/sanitized.h"
+#include "tests/support/suite.h"
 #include "tests/support/worker_counts.h"
 
 enum { SEEDS = UNDER_TSAN(40, 200), SOURCES = 6, FRAMES = 24, TEXT = 4096 };
@@ -44,8 +40,7 @@ static void run_everywhere(const char *stages, uint64_t delivered) {
         run(text, 0, workers, delivered);
 }
 
-static void two_ways(void **state) {
-    (void)state;
+TEST(two_ways) {
     run_everywhere("  left: {type: pass, input: sources.*, queue: 1}\n"
                    "  right: {type: pass, input: sources.*, queue: 1}\n"
                    "  both: {type: meet, join: {left: left, right: right}, queue: 1}\n",
@@ -53,8 +48,7 @@ static void two_ways(void **state) {
 }
 
 /* A way's first stage does not know that the last has no room. */
-static void ways_of_several_stages(void **state) {
-    (void)state;
+TEST(ways_of_several_stages) {
     run_everywhere("  left: {type: pass, input: sources.*, queue: 1}\n"
                    "  middle: {type: slow, input: left, period: 100us, queue: 1}\n"
                    "  last: {type: pass, input: middle, queue: 1}\n"
@@ -63,8 +57,7 @@ static void ways_of_several_stages(void **state) {
                    SOURCES * FRAMES);
 }
 
-static void ways_on_devices(void **state) {
-    (void)state;
+TEST(ways_on_devices) {
     run_everywhere("  left: {type: scale, input: sources.*, queue: 1, device: \"sim:0?max_delay=100us\"}\n"
                    "  right: {type: scale, input: sources.*, queue: 1, device: \"sim:1?max_delay=200us\"}\n"
                    "  both: {type: meet, join: {left: left, right: right}, queue: 1}\n",
@@ -72,8 +65,7 @@ static void ways_on_devices(void **state) {
 }
 
 /* What one way lets pass only sometimes leaves gaps. */
-static void ways_that_leave_frames_out(void **state) {
-    (void)state;
+TEST(ways_that_leave_frames_out) {
     run_everywhere("  left: {type: gate, input: sources.*, every: 3, queue: 1}\n"
                    "  right: {type: gate, input: sources.*, every: 2, queue: 1}\n"
                    "  both: {type: meet, join: {left: left, right: right}, queue: 1}\n",
@@ -81,8 +73,7 @@ static void ways_that_leave_frames_out(void **state) {
 }
 
 /* Frames that would fill the batch have no room behind it: it goes without them. */
-static void a_batch_larger_than_the_room_behind_it(void **state) {
-    (void)state;
+TEST(a_batch_larger_than_the_room_behind_it) {
     run_everywhere("  left: {type: batcher, input: sources.*, batch: 16}\n"
                    "  last: {type: pass, input: left, queue: 1}\n"
                    "  right: {type: pass, input: sources.*, queue: 1}\n"
@@ -91,8 +82,7 @@ static void a_batch_larger_than_the_room_behind_it(void **state) {
 }
 
 /* The frames of a call have room, however many it takes of those that wait. */
-static void gathered_frames_on_both_ways(void **state) {
-    (void)state;
+TEST(gathered_frames_on_both_ways) {
     run_everywhere("  left: {type: gatherer, input: sources.*, queue: 3}\n"
                    "  right: {type: slow, input: sources.*, period: 70us, queue: 2}\n"
                    "  last: {type: gatherer, input: right}\n"
@@ -100,16 +90,14 @@ static void gathered_frames_on_both_ways(void **state) {
                    SOURCES * FRAMES);
 }
 
-static void batches_on_both_ways(void **state) {
-    (void)state;
+TEST(batches_on_both_ways) {
     run_everywhere("  left: {type: batcher, input: sources.*, batch: 5}\n"
                    "  right: {type: batcher, input: sources.*, batch: 7}\n"
                    "  both: {type: meet, join: {left: left, right: right}}\n",
                    SOURCES * FRAMES);
 }
 
-static void joins_behind_joins(void **state) {
-    (void)state;
+TEST(joins_behind_joins) {
     run_everywhere("  left: {type: pass, input: sources.*, queue: 1}\n"
                    "  right: {type: pass, input: sources.*, queue: 1}\n"
                    "  first: {type: meet, join: {left: left, right: right}, queue: 1}\n"
@@ -118,16 +106,4 @@ static void joins_behind_joins(void **state) {
                    SOURCES * FRAMES);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_ways),
-        cmocka_unit_test(ways_of_several_stages),
-        cmocka_unit_test(ways_on_devices),
-        cmocka_unit_test(ways_that_leave_frames_out),
-        cmocka_unit_test(a_batch_larger_than_the_room_behind_it),
-        cmocka_unit_test(gathered_frames_on_both_ways),
-        cmocka_unit_test(batches_on_both_ways),
-        cmocka_unit_test(joins_behind_joins),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

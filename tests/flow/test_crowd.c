@@ -1,16 +1,10 @@
 /* Calls of one instance that overlap: who waits for its turn takes no inputs, so new ones wake somebody else. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdatomic.h>
 #include <stdio.h>
 
 #include "tests/support/flow_run.h"
 #include "tests/support/opened.h"
-#include "tests/support/patience.h"
+#include "tests/support/suite.h"
 #include "tests/support/worker_counts.h"
 
 /* ---- crowd: the first call ends when all others have begun and wait for their turn ------------------------------- */
@@ -49,8 +43,7 @@ static const mr_stage_type crowd = {.name = "crowd",
                                     .process = crowd_process};
 
 /* Frames come one at a time, after the calls before them have gone to sleep. */
-static void frames_wake_those_who_do_not_wait(void **state) {
-    (void)state;
+TEST(frames_wake_those_who_do_not_wait) {
     const mr_stage_type *types[32] = {&crowd};
     for (size_t i = 0; flow_stage_types()[i] && i < 30; i++)
         types[i + 1] = flow_stage_types()[i];
@@ -75,9 +68,4 @@ static void frames_wake_those_who_do_not_wait(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(frames_wake_those_who_do_not_wait),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -1,12 +1,6 @@
 /* Calls that are handed on from stream to stream: a chain of stages is launched as one graph and recorded once, and
  * does what its stages do one by one; what nobody takes over is done all the same. On a GPU, or on the one that the
  * host plays, which counts the calls of the runtime. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +15,7 @@
 #include "millrace/millrace.h"
 #include "tests/support/on_device.h"
 #include "tests/support/opened.h"
+#include "tests/support/suite.h"
 #include "tests/support/temporary.h"
 #include "tests/support/worker_counts.h"
 

@@ -1,12 +1,6 @@
 /* Whole pipelines on CUDA devices: what comes out is what the processors give, bit for bit; while frames pass nothing
  * is allocated and nobody waits; memory that is not pinned goes through memory that is; and a device that fails takes
  * no more than its frames along. On GPUs, or on devices that the host plays, which break on demand and count. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -21,6 +15,7 @@
 #include "millrace/millrace.h"
 #include "stages/list.h"
 #include "tests/support/opened.h"
+#include "tests/support/suite.h"
 #include "tests/support/worker_counts.h"
 
 #ifdef MILLRACE_CUDA_HOST
@@ -213,7 +208,7 @@ static mr_view_pool pinned_of(const char *first, const char *id) {
     mr_pipeline *pipeline = opened(&params);
     for (size_t v = 0; v < pipeline->plan->vertex_count; v++)
         if (strcmp(pipeline->plan->vertices[v].id, id) == 0)
-            found = pipeline->plan->vertices[v].pinned;
+            found = pipeline->plan->vertices[v].memory.pinned;
     mr_pipeline_destroy(&pipeline);
     return found;
 }

@@ -1,15 +1,10 @@
 /* Deadlines and batches in the running graph, mostly with a simulated clock. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <string.h>
 
 #include "tests/support/flow_run.h"
 #include "tests/support/quiet.h"
+#include "tests/support/suite.h"
 
 enum { SEEDS = 25 };
 
@@ -36,8 +31,7 @@ static void check_gated_batch(const mr_summary *sums) {
 }
 
 /* The gate lets one of ten through: while eight of those gather, eighty must not have to wait on the other way. */
-static void a_gate_before_a_batch_does_not_stop_a_join(void **state) {
-    (void)state;
+TEST(a_gate_before_a_batch_does_not_stop_a_join) {
     const char *text = "version: 1\npipeline: gate\n"
                        "sources: {a: {type: count, frames: 1000}}\n"
                        "stages:\n"
@@ -57,8 +51,7 @@ static void check_full_batches(const mr_summary *sums) {
 }
 
 /* Frames leave the queue as they come and gather in the call: a batch may be larger than the queue before it. */
-static void a_batch_fills_from_a_short_queue(void **state) {
-    (void)state;
+TEST(a_batch_fills_from_a_short_queue) {
     const char *text = "version: 1\npipeline: short\n"
                        "sources: {a: {type: count, frames: 64}}\n"
                        "stages:\n"
@@ -75,8 +68,7 @@ static void check_wide_merge(const mr_summary *sums) {
 }
 
 /* More stages than a lane has room for wait for it at once. */
-static void many_ways_into_a_slow_sink_go_on(void **state) {
-    (void)state;
+TEST(many_ways_into_a_slow_sink_go_on) {
     const char *text = "version: 1\npipeline: wide\n"
                        "sources: {a: {type: count, frames: 200}}\n"
                        "stages:\n"
@@ -120,8 +112,7 @@ static void check_shed(const mr_summary *sums) {
     assert_true(collection[collection_count - 1].identity.seq >= 190);
 }
 
-static void late_frames_are_shed_before_work(void **state) {
-    (void)state;
+TEST(late_frames_are_shed_before_work) {
     run_with_all_seeds("version: 1\npipeline: late\n"
                        "sources: {a: {type: count, frames: 200, period: 1ms, deadline: 3ms}}\n"
                        "stages:\n"
@@ -138,8 +129,7 @@ static void check_unhurried(const mr_summary *sums) {
 }
 
 /* Nothing comes behind the sink: the work is done, and is not thrown away. */
-static void a_sink_delivers_what_is_late(void **state) {
-    (void)state;
+TEST(a_sink_delivers_what_is_late) {
     run_with_all_seeds("version: 1\npipeline: sink\n"
                        "sources: {a: {type: count, frames: 50, period: 10ms, deadline: 3ms}}\n"
                        "stages:\n"
@@ -155,8 +145,7 @@ static void check_shed_before_join(const mr_summary *sums) {
 }
 
 /* What is shed on one way does not stop the other, nor the join behind both, nor one behind that. */
-static void joins_do_not_wait_for_what_was_shed(void **state) {
-    (void)state;
+TEST(joins_do_not_wait_for_what_was_shed) {
     run_with_all_seeds("version: 1\npipeline: joins\n"
                        "sources: {a: {type: count, frames: 200, period: 1ms, deadline: 6ms}}\n"
                        "stages:\n"
@@ -179,8 +168,7 @@ static void check_in_time(const mr_summary *sums) {
 }
 
 /* Four frames take six milliseconds to come, in which the first becomes late: it goes, and the batch never fills. */
-static void frames_become_late_while_their_batch_gathers(void **state) {
-    (void)state;
+TEST(frames_become_late_while_their_batch_gathers) {
     const char *text = "version: 1\npipeline: batch\n"
                        "sources: {a: {type: count, frames: 40, period: 2ms, deadline: 3ms}}\n"
                        "stages:\n"
@@ -216,8 +204,7 @@ static void check_packets(const mr_summary *sums) {
     assert_true(collection[collection_count - 1].identity.seq >= 900);
 }
 
-static void packets_are_shed_so_that_the_rest_can_be_decoded(void **state) {
-    (void)state;
+TEST(packets_are_shed_so_that_the_rest_can_be_decoded) {
     run_with_all_seeds("version: 1\npipeline: packets\n"
                        "sources: {a: {type: count, frames: 1000, period: 1ms, gop: 10, deadline: 3ms}}\n"
                        "stages:\n"
@@ -226,16 +213,4 @@ static void packets_are_shed_so_that_the_rest_can_be_decoded(void **state) {
                        check_packets);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_gate_before_a_batch_does_not_stop_a_join),
-        cmocka_unit_test(a_batch_fills_from_a_short_queue),
-        cmocka_unit_test(many_ways_into_a_slow_sink_go_on),
-        cmocka_unit_test(late_frames_are_shed_before_work),
-        cmocka_unit_test(a_sink_delivers_what_is_late),
-        cmocka_unit_test(joins_do_not_wait_for_what_was_shed),
-        cmocka_unit_test(frames_become_late_while_their_batch_gathers),
-        cmocka_unit_test(packets_are_shed_so_that_the_rest_can_be_decoded),
-    };
-    return cmocka_run_group_tests(tests, be_quiet, NULL);
-}
+RUN_TESTS(be_quiet, NULL)

@@ -42,7 +42,7 @@ static int64_t count_calls(int device, uint64_t seed) {
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
     assert_int_equal(mr_pipeline_wait(pipeline, -1), MR_OK);
     assert_int_equal(collection_count, FRAMES);
-    int64_t calls = mr_sim_calls(pipeline->graph->devices[device + 1]);
+    int64_t calls = mr_sim_calls(pipeline->graph->run.devices[device + 1]);
     mr_pipeline_destroy(&pipeline);
     return calls;
 }

@@ -1,15 +1,11 @@
 /* Sources that share a stage which cannot take all of their frames: each gets the same share, within one frame at any
  * time, whatever drops or waits. A source that offers less than its share gets all that it offers. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "tests/support/flow_run.h"
 #include "tests/support/sanitized.h"
+#include "tests/support/suite.h"
 #include "tests/support/worker_counts.h"
 
 enum { MOST_SOURCES = 8, TEXT = 4096, SEEDS = UNDER_TSAN(1, 2) };
@@ -99,23 +95,20 @@ static void expect_equal(const char *stages, int sources, uint64_t slack) {
             }
 }
 
-static void a_slow_stage(void **state) {
-    (void)state;
+TEST(a_slow_stage) {
     for (int sources = 2; sources <= MOST_SOURCES; sources += 3)
         expect_equal("  it: {type: slow, input: sources.*, period: 150us, queue: {size: %1$d, when_full: %2$s}}\n",
                      sources, 1);
 }
 
-static void a_device_with_one_call_in_flight(void **state) {
-    (void)state;
+TEST(a_device_with_one_call_in_flight) {
     expect_equal("  make: {type: scale, input: sources.*}\n"
                  "  it: {type: scale, input: make, device: 'sim:0?call=150us', in_flight: 1,\n"
                  "       queue: {size: %1$d, when_full: %2$s}}\n",
                  4, 1);
 }
 
-static void batches(void **state) {
-    (void)state;
+TEST(batches) {
     expect_equal("  make: {type: scale, input: sources.*}\n"
                  "  it: {type: block, input: make, batch: 3, device: 'sim:0?call=400us', in_flight: 1,\n"
                  "       queue: {size: %1$d, when_full: %2$s}}\n",
@@ -123,15 +116,13 @@ static void batches(void **state) {
 }
 
 /* A stage before the slow one that leaves frames out: its gaps are no turns. */
-static void frames_left_out_before(void **state) {
-    (void)state;
+TEST(frames_left_out_before) {
     expect_equal("  some: {type: gate, input: sources.*, every: 3}\n"
                  "  it: {type: slow, input: some, period: 500us, queue: {size: %1$d, when_full: %2$s}}\n",
                  4, 1);
 }
 
-static void both_ways_to_a_join(void **state) {
-    (void)state;
+TEST(both_ways_to_a_join) {
     expect_equal("  left: {type: pass, input: sources.*}\n"
                  "  right: {type: slow, input: sources.*, period: 150us, queue: {size: %1$d, when_full: %2$s}}\n"
                  "  it: {type: meet, join: {left: left, right: right}}\n",
@@ -139,8 +130,7 @@ static void both_ways_to_a_join(void **state) {
 }
 
 /* A frame without its pair, which was dropped on the other way, is not offered. */
-static void a_slow_join(void **state) {
-    (void)state;
+TEST(a_slow_join) {
     expect_equal("  left: {type: pass, input: sources.*, queue: {size: %1$d, when_full: %2$s}}\n"
                  "  right: {type: pass, input: sources.*, queue: {size: %1$d, when_full: %2$s}}\n"
                  "  met: {type: meet, join: {left: left, right: right}, queue: {size: %1$d, when_full: %2$s}}\n"
@@ -150,8 +140,7 @@ static void a_slow_join(void **state) {
 
 /* They offer 800, 400, 200 and 100 frames, and the stage takes 800. The slow sources get all; the others share the
  * rest, 500 frames and what is left in their queues at the end, though one offers twice as much as the other. */
-static void sources_of_other_rates(void **state) {
-    (void)state;
+TEST(sources_of_other_rates) {
     static const int periods[] = {100, 200, 400, 800};
     char text[TEXT];
     for (size_t policy = 1; policy < sizeof policies / sizeof *policies; policy++)
@@ -171,8 +160,7 @@ static void sources_of_other_rates(void **state) {
 }
 
 /* On threads the clock is real, so that sources may be late; none may starve. */
-static void on_threads(void **state) {
-    (void)state;
+TEST(on_threads) {
     static const int periods[] = {1000, 1000, 1000, 1000};
     char text[TEXT];
     for (size_t policy = 0; policy < sizeof policies / sizeof *policies; policy++)
@@ -186,16 +174,4 @@ static void on_threads(void **state) {
         }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_slow_stage),
-        cmocka_unit_test(a_device_with_one_call_in_flight),
-        cmocka_unit_test(batches),
-        cmocka_unit_test(frames_left_out_before),
-        cmocka_unit_test(both_ways_to_a_join),
-        cmocka_unit_test(a_slow_join),
-        cmocka_unit_test(sources_of_other_rates),
-        cmocka_unit_test(on_threads),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

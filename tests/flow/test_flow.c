@@ -1,11 +1,5 @@
 /* The running graph: every pipeline here runs on the cpu and on the simulated accelerator, under many seeds of the
  * deterministic executor and once on real workers, and must give the same. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <string.h>
 
@@ -14,6 +8,7 @@
 #include "tests/support/opened.h"
 #include "tests/support/quiet.h"
 #include "tests/support/sanitized.h"
+#include "tests/support/suite.h"
 #include "tests/support/worker_counts.h"
 
 enum { SEEDS = UNDER_TSAN(8, 25) };
@@ -84,8 +79,7 @@ static void check_chain(const run *result) {
         assert_int_equal(collection[i].value, collection[i].identity.seq + 2);
 }
 
-static void chain_computes_in_order(void **state) {
-    (void)state;
+TEST(chain_computes_in_order) {
     run_everywhere("version: 1\npipeline: chain\n"
                    "sources: {a: {type: count, frames: 200}}\n"
                    "stages:\n"
@@ -107,8 +101,7 @@ static void check_results(const run *result) {
 }
 
 /* The batch waits for more of them than the stages before it have room for. */
-static void a_batch_of_results_fills(void **state) {
-    (void)state;
+TEST(a_batch_of_results_fills) {
     run_everywhere("version: 1\npipeline: results\n"
                    "sources: {a: {type: count, frames: 100}}\n"
                    "stages:\n"
@@ -131,8 +124,7 @@ static void check_batch(const run *result) {
     assert_true(smallest_batch >= 1);
 }
 
-static void batches_across_sources_keep_order(void **state) {
-    (void)state;
+TEST(batches_across_sources_keep_order) {
     run_everywhere("version: 1\npipeline: batches\n"
                    "sources:\n"
                    "  a: {type: count, frames: 57}\n"
@@ -163,8 +155,7 @@ static void check_join(const run *result) {
     expect_order();
 }
 
-static void joins_match_by_identity(void **state) {
-    (void)state;
+TEST(joins_match_by_identity) {
     run_everywhere("version: 1\npipeline: join\n"
                    "sources: {a: {type: count, frames: 100}}\n"
                    "stages:\n"
@@ -187,8 +178,7 @@ static void check_absorbed(const run *result) {
     assert_int_equal(result->sums->lines[0].frames, 75);
 }
 
-static void what_a_gate_holds_back_is_absorbed(void **state) {
-    (void)state;
+TEST(what_a_gate_holds_back_is_absorbed) {
     run_everywhere("version: 1\npipeline: gate\n"
                    "sources: {a: {type: count, frames: 100}}\n"
                    "stages:\n"
@@ -206,8 +196,7 @@ static void check_merge(const run *result) {
     assert_int_equal(result->sums->delivered, 50); /* a source frame counts once, however many came of it */
 }
 
-static void merged_ways_end_together(void **state) {
-    (void)state;
+TEST(merged_ways_end_together) {
     run_everywhere("version: 1\npipeline: merge\n"
                    "sources: {a: {type: count, frames: 50}}\n"
                    "stages:\n"
@@ -227,8 +216,7 @@ static void check_broken(const run *result) {
     assert_string_equal(result->sums->lines[0].reason, "error");
 }
 
-static void a_frame_that_fails_is_dropped_and_the_run_goes_on(void **state) {
-    (void)state;
+TEST(a_frame_that_fails_is_dropped_and_the_run_goes_on) {
     run_everywhere("version: 1\npipeline: broken\n"
                    "sources: {a: {type: count, frames: 40}}\n"
                    "stages:\n"
@@ -245,8 +233,7 @@ static void check_failing(const run *result) {
     assert_string_equal(result->sums->lines[0].stage, "odd");
 }
 
-static void on_error_fail_ends_the_run(void **state) {
-    (void)state;
+TEST(on_error_fail_ends_the_run) {
     run_everywhere("version: 1\npipeline: failing\n"
                    "sources: {a: {type: count, frames: 100000}}\n"
                    "stages:\n"
@@ -265,8 +252,7 @@ static void check_failed_source(const run *result) {
     assert_int_equal(source_of(result, "good")->delivered, 60);
 }
 
-static void a_failed_source_does_not_stop_the_others(void **state) {
-    (void)state;
+TEST(a_failed_source_does_not_stop_the_others) {
     run_everywhere("version: 1\npipeline: sources\n"
                    "sources:\n"
                    "  good: {type: count, frames: 60}\n"
@@ -284,7 +270,7 @@ static void count_lines(void *context, mr_log_level level, const char *line) {
     logged += strstr(line, "frame 5 cannot be read") != NULL;
 }
 
-static void a_failed_source_is_logged_unless_that_is_not_wanted(void **state) {
+TEST(a_failed_source_is_logged_unless_that_is_not_wanted) {
     static const char text[] = "version: 1\npipeline: sources\n"
                                "sources: {bad: {type: count, frames: 60, fail_at: 5}}\n"
                                "stages: {out: {type: collect, input: bad}}\n";
@@ -312,8 +298,7 @@ static void check_failed_sink(const run *result) {
     assert_string_equal(result->sums->lines[0].stage, "out");
 }
 
-static void a_sink_that_cannot_write_ends_the_run_in_order(void **state) {
-    (void)state;
+TEST(a_sink_that_cannot_write_ends_the_run_in_order) {
     run_everywhere("version: 1\npipeline: sink\n"
                    "sources: {a: {type: count, frames: 100000}}\n"
                    "stages:\n"
@@ -331,8 +316,7 @@ static void check_forgetful(const run *result) {
         assert_int_equal(result->sums->sources[0].unsettled[i].seq, i);
 }
 
-static void a_lost_frame_unbalances_the_ledger(void **state) {
-    (void)state;
+TEST(a_lost_frame_unbalances_the_ledger) {
     const char *text = "version: 1\npipeline: lost\n"
                        "sources: {a: {type: count, frames: 10}}\n"
                        "stages:\n"
@@ -357,8 +341,7 @@ static void check_device_failures(const run *result) {
         assert_int_equal(collection[i].value, collection[i].identity.seq + 1);
 }
 
-static void device_failures_drop_their_frames_only(void **state) {
-    (void)state;
+TEST(device_failures_drop_their_frames_only) {
     const char *text = "version: 1\npipeline: failing\n"
                        "sources: {a: {type: count, frames: 100}}\n"
                        "stages:\n"
@@ -381,8 +364,7 @@ static void check_live(const run *result) {
     expect_order();
 }
 
-static void a_live_queue_drops_and_counts(void **state) {
-    (void)state;
+TEST(a_live_queue_drops_and_counts) {
     run_everywhere("version: 1\npipeline: live\n"
                    "sources: {a: {type: count, frames: 300, period: 20us}}\n"
                    "stages:\n"
@@ -402,8 +384,7 @@ static void check_live_join(const run *result) {
 }
 
 /* A producer drops from the queues that the join looks at. */
-static void a_live_join_drops_and_counts(void **state) {
-    (void)state;
+TEST(a_live_join_drops_and_counts) {
     run_everywhere("version: 1\npipeline: live-join\n"
                    "sources: {a: {type: count, frames: 3000}}\n"
                    "stages:\n"
@@ -446,8 +427,7 @@ static void stop_midway(bool at_once, uint64_t seed, int64_t after_ns) {
     close_run(&pipeline, &result);
 }
 
-static void stopping_drains_or_drops_and_always_balances(void **state) {
-    (void)state;
+TEST(stopping_drains_or_drops_and_always_balances) {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         stop_midway(false, seed, (int64_t)seed * 100000);
         stop_midway(true, seed, (int64_t)seed * 100000);
@@ -456,8 +436,7 @@ static void stopping_drains_or_drops_and_always_balances(void **state) {
     stop_midway(true, 0, 20000000);
 }
 
-static void destroying_a_running_pipeline_leaks_nothing(void **state) {
-    (void)state;
+TEST(destroying_a_running_pipeline_leaks_nothing) {
     const char *text = "version: 1\npipeline: destroy\n"
                        "sources: {a: {type: count, frames: 100000000}}\n"
                        "stages:\n"
@@ -474,8 +453,7 @@ static void destroying_a_running_pipeline_leaks_nothing(void **state) {
 
 /* Nobody takes what laggard gives, so that its own calls hold all of its buffers: those that come behind must leave
  * one to the first, or no call could ever end. */
-static void a_call_that_others_overtake_gets_its_buffer(void **state) {
-    (void)state;
+TEST(a_call_that_others_overtake_gets_its_buffer) {
     mr_pipeline *pipeline = flow_open("version: 1\npipeline: overtaking\n"
                                       "sources: {a: {type: count, frames: 50}}\n"
                                       "stages: {laggard: {input: a}}\n", 0, 2);
@@ -497,8 +475,7 @@ static void expect_recounted(const run *result) {
         assert_int_equal(collection[i].identity.seq, next[collection[i].identity.source]++);
 }
 
-static void calls_that_overlap_take_turns(void **state) {
-    (void)state;
+TEST(calls_that_overlap_take_turns) {
     const char *text = "version: 1\npipeline: turns\n"
                        "sources: {a: {type: count, frames: 300}, b: {type: count, frames: 300}}\n"
                        "stages:\n"
@@ -510,8 +487,7 @@ static void calls_that_overlap_take_turns(void **state) {
 }
 
 /* ---- steady state ---- */
-static void nothing_is_allocated_per_frame(void **state) {
-    (void)state;
+TEST(nothing_is_allocated_per_frame) {
     uint64_t allocations[2];
     for (int i = 0; i < 2; i++) {
         char text[1024];
@@ -535,28 +511,4 @@ static void nothing_is_allocated_per_frame(void **state) {
     assert_in_range(allocations[1], 0, allocations[0] + 50);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chain_computes_in_order),
-        cmocka_unit_test(a_batch_of_results_fills),
-        cmocka_unit_test(batches_across_sources_keep_order),
-        cmocka_unit_test(joins_match_by_identity),
-        cmocka_unit_test(what_a_gate_holds_back_is_absorbed),
-        cmocka_unit_test(merged_ways_end_together),
-        cmocka_unit_test(a_frame_that_fails_is_dropped_and_the_run_goes_on),
-        cmocka_unit_test(on_error_fail_ends_the_run),
-        cmocka_unit_test(a_failed_source_does_not_stop_the_others),
-        cmocka_unit_test(a_failed_source_is_logged_unless_that_is_not_wanted),
-        cmocka_unit_test(a_sink_that_cannot_write_ends_the_run_in_order),
-        cmocka_unit_test(a_lost_frame_unbalances_the_ledger),
-        cmocka_unit_test(device_failures_drop_their_frames_only),
-        cmocka_unit_test(a_live_queue_drops_and_counts),
-        cmocka_unit_test(a_live_join_drops_and_counts),
-        cmocka_unit_test(stopping_drains_or_drops_and_always_balances),
-        cmocka_unit_test(destroying_a_running_pipeline_leaks_nothing),
-        cmocka_unit_test(a_call_that_others_overtake_gets_its_buffer),
-        cmocka_unit_test(calls_that_overlap_take_turns),
-        cmocka_unit_test(nothing_is_allocated_per_frame),
-    };
-    return cmocka_run_group_tests(tests, be_quiet, expect_no_misuse);
-}
+RUN_TESTS(be_quiet, expect_no_misuse)

@@ -1,16 +1,11 @@
 /* Stages that take several frames in one call if those wait already: they wait for none, hold up none, and what the
  * author asks for holds. The deterministic executor has one worker, which is always busy. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <string.h>
 
 #include "tests/support/flow_run.h"
 #include "tests/support/quiet.h"
+#include "tests/support/suite.h"
 #include "tests/support/worker_counts.h"
 
 enum { SEEDS = 25, FRAMES = 200, MOST = 4 };
@@ -51,8 +46,7 @@ static const char *written(const char *before, const char *it) {
     return text;
 }
 
-static void frames_that_wait_go_together(void **state) {
-    (void)state;
+TEST(frames_that_wait_go_together) {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         run(written("", ""), seed, 1, 2 * FRAMES);
         assert_in_range(largest_batch, 2, MOST);
@@ -65,8 +59,7 @@ static void frames_that_wait_go_together(void **state) {
 }
 
 /* A frame that its device still works on does not hold up those before it. */
-static void frames_of_a_device_go_when_they_are_ready(void **state) {
-    (void)state;
+TEST(frames_of_a_device_go_when_they_are_ready) {
     const char *device = ", device: 'sim:0?min_delay=10us&max_delay=300us'";
     for (uint64_t seed = 1; seed <= SEEDS; seed++)
         run(written(device, ""), seed, 1, 2 * FRAMES);
@@ -75,8 +68,7 @@ static void frames_of_a_device_go_when_they_are_ready(void **state) {
 }
 
 /* Simulated time: nobody waits for company, so nothing is late. */
-static void a_frame_alone_leaves_at_once(void **state) {
-    (void)state;
+TEST(a_frame_alone_leaves_at_once) {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         run("version: 1\npipeline: p\n"
             "sources: {a: {type: count, frames: 50, period: 5ms, deadline: 1ms}}\n"
@@ -91,8 +83,7 @@ static void a_frame_alone_leaves_at_once(void **state) {
 }
 
 /* Two frames come at a time: they leave together, and at once. */
-static void two_that_come_together_leave_together(void **state) {
-    (void)state;
+TEST(two_that_come_together_leave_together) {
     size_t together = 0;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         run("version: 1\npipeline: p\n"
@@ -112,8 +103,7 @@ static void two_that_come_together_leave_together(void **state) {
 }
 
 /* No batch but one that the author wrote, even of one. */
-static void a_batch_of_the_author_holds(void **state) {
-    (void)state;
+TEST(a_batch_of_the_author_holds) {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         run(written("", ", batch: 8"), seed, 1, 2 * FRAMES);
         assert_int_equal(largest_batch, 8);
@@ -125,13 +115,4 @@ static void a_batch_of_the_author_holds(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(frames_that_wait_go_together),
-        cmocka_unit_test(frames_of_a_device_go_when_they_are_ready),
-        cmocka_unit_test(a_frame_alone_leaves_at_once),
-        cmocka_unit_test(two_that_come_together_leave_together),
-        cmocka_unit_test(a_batch_of_the_author_holds),
-    };
-    return cmocka_run_group_tests(tests, be_quiet, NULL);
-}
+RUN_TESTS(be_quiet, NULL)

@@ -1,17 +1,12 @@
 /* What a frame costs on its way through a stage that does nothing, counted rather than timed: how often the clock is
  * read and a lock is taken. The deterministic executor makes the counts the same in every run. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <pthread.h>
 #include <stdio.h>
 
 #include "engine/base/clock.h"
 #include "tests/support/flow_run.h"
 #include "tests/support/quiet.h"
+#include "tests/support/suite.h"
 
 enum { FRAMES = 4000, FEW = 1, MANY = 9 };
 
@@ -59,8 +54,7 @@ static double a_hop(uint64_t few, uint64_t many) {
     return (double)(many - few) / FRAMES / (MANY - FEW);
 }
 
-static void test_a_hop_on_the_host_reads_the_clock_once_in_many_calls(void **state) {
-    (void)state;
+TEST(test_a_hop_on_the_host_reads_the_clock_once_in_many_calls) {
     const costs few = run_chain(FEW), many = run_chain(MANY);
     assert_true(a_hop(few.clock_reads, many.clock_reads) < 0.5);
     assert_true(a_hop(few.locks, many.locks) < 1.5);
@@ -68,9 +62,4 @@ static void test_a_hop_on_the_host_reads_the_clock_once_in_many_calls(void **sta
     assert_true((double)few.locks / FRAMES < 7.5);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_hop_on_the_host_reads_the_clock_once_in_many_calls),
-    };
-    return cmocka_run_group_tests(tests, be_quiet, NULL);
-}
+RUN_TESTS(be_quiet, NULL)

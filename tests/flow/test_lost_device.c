@@ -74,8 +74,8 @@ static void expect_no_work(const mr_instance *instance, const mr_entry_task *ent
 
 /* What has become of each call's memory. */
 static void expect_no_rest(const mr_graph *graph) {
-    for (size_t i = 0; i < graph->instance_count; i++) {
-        const mr_instance *instance = graph->instances[i];
+    for (size_t i = 0; i < mr_wiring_count(graph->wiring); i++) {
+        const mr_instance *instance = mr_wiring_at(graph->wiring, i);
         expect_kept_once(&instance->abandoned);
         for (size_t e = 0; e < instance->entry_count; e++)
             expect_no_work(instance, &instance->entries[e]);

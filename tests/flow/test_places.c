@@ -1,10 +1,4 @@
 /* Sources that come and go while a pipeline runs: places, accounts, and all that one of them leaves alone. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <dirent.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -15,9 +9,9 @@
 #include "engine/flow/link/link.h"
 #include "tests/support/flow_run.h"
 #include "tests/support/opened.h"
-#include "tests/support/patience.h"
 #include "tests/support/quiet.h"
 #include "tests/support/sanitized.h"
+#include "tests/support/suite.h"
 #include "tests/support/temporary.h"
 #include "tests/support/worker_counts.h"
 
@@ -198,8 +192,7 @@ static void none_then_two(const char *text, uint64_t seed, int workers, void *co
     mr_pipeline_destroy(&pipeline);
 }
 
-static void begins_with_none(void **state) {
-    (void)state;
+TEST(begins_with_none) {
     flow_everywhere("version: 1\npipeline: p\nsources: {max: 3, like: {type: count}}\n" STAGES, 10, none_then_two,
                     NULL);
 }
@@ -234,8 +227,7 @@ static void come_again(const char *text, uint64_t seed, int workers, void *conte
     mr_pipeline_destroy(&pipeline);
 }
 
-static void an_id_comes_again(void **state) {
-    (void)state;
+TEST(an_id_comes_again) {
     flow_everywhere("version: 1\npipeline: p\n"
                     "sources: {max: 2, like: {type: count}, named: {type: count, frames: 7}}\n" STAGES,
                     10, come_again, NULL);
@@ -267,8 +259,7 @@ static void remove_one(const char *text, uint64_t seed, int workers, void *conte
     finish(&pipeline);
 }
 
-static void one_is_removed(void **state) {
-    (void)state;
+TEST(one_is_removed) {
     flow_everywhere("version: 1\npipeline: p\n"
                     "sources: {max: 2, like: {type: count, frames: -1}, keep: {type: count, frames: -1, period: 1ms},\n"
                     "          go: {type: count, frames: -1, period: 1ms}}\n" STAGES,
@@ -276,8 +267,7 @@ static void one_is_removed(void **state) {
 }
 
 /* Without a clock the queues behind it are full all the time. */
-static void a_fast_one_is_removed(void **state) {
-    (void)state;
+TEST(a_fast_one_is_removed) {
     EACH_WORKER_COUNT(workers) {
         mr_pipeline *pipeline = open_text("version: 1\npipeline: p\n"
                                           "sources: {max: 3, like: {type: count, frames: -1}}\n"
@@ -310,8 +300,7 @@ void __wrap_mr_link_begin(mr_link *link, uint32_t source) {
 }
 
 /* A walk over all stages for each source would be quadratic: of ten thousand sources a third had begun in 15 s. */
-static void a_source_begins_and_ends_in_its_own_stages(void **state) {
-    (void)state;
+TEST(a_source_begins_and_ends_in_its_own_stages) {
     enum { SOURCES = 300, LINKS_OF_ONE = 3 };
     char *text = malloc(SOURCES * 64 + 1024);
     assert_non_null(text);
@@ -366,8 +355,7 @@ void __wrap_mr_task_fini(mr_task *task) {
 }
 
 /* Threads that were asked to end one by one, each when the one before it had ended, took longer than the grace. */
-static void threads_end_beside_each_other(void **state) {
-    (void)state;
+TEST(threads_end_beside_each_other) {
     for (int places = 0; places < 2; places++) {
         char *text = malloc(BLOCKED * 64 + 1024);
         assert_non_null(text);
@@ -392,8 +380,7 @@ static void threads_end_beside_each_other(void **state) {
 
 /* ---- one that blocks --------------------------------------------------------------------------------------------- */
 
-static void a_blocked_one_is_removed(void **state) {
-    (void)state;
+TEST(a_blocked_one_is_removed) {
     EACH_WORKER_COUNT(workers) {
         atomic_store(&opened_stuck, 0);
         atomic_store(&closed_stuck, 0);
@@ -418,8 +405,7 @@ static void a_blocked_one_is_removed(void **state) {
 }
 
 /* Such a source may not have its thread yet, which its place gets with the first. */
-static void a_blocking_one_is_removed_at_once(void **state) {
-    (void)state;
+TEST(a_blocking_one_is_removed_at_once) {
     enum { PLACES = 64 };
     char id[16];
     EACH_WORKER_COUNT(workers) {
@@ -446,8 +432,7 @@ static void a_blocking_one_is_removed_at_once(void **state) {
 
 /* ---- refusals change nothing ------------------------------------------------------------------------------------- */
 
-static void wrong_ones_are_refused(void **state) {
-    (void)state;
+TEST(wrong_ones_are_refused) {
     char why[512];
     mr_pipeline *pipeline = open_text(
         "version: 1\npipeline: p\n"
@@ -476,8 +461,7 @@ static void wrong_ones_are_refused(void **state) {
     finish(&pipeline);
 }
 
-static void a_plain_pipeline_has_no_room(void **state) {
-    (void)state;
+TEST(a_plain_pipeline_has_no_room) {
     char why[512];
     mr_pipeline *pipeline = open_text("version: 1\npipeline: p\nsources: {a: {type: count}}\n"
                                       "stages: {out: {type: collect, input: a}}\n",
@@ -494,8 +478,7 @@ static void a_plain_pipeline_has_no_room(void **state) {
 }
 
 /* Though it is not called any more, and not closed before the pipeline is. */
-static void a_live_one_has_ended_with_the_run(void **state) {
-    (void)state;
+TEST(a_live_one_has_ended_with_the_run) {
     mr_pipeline *pipeline = open_text("version: 1\npipeline: p\nsources: {a: {type: live}}\n"
                                       "stages: {out: {type: collect, input: a}}\n",
                                       0, 2);
@@ -539,8 +522,7 @@ static void change_one(const char *text, uint64_t seed, int workers, void *conte
     finish(&pipeline);
 }
 
-static void one_is_changed(void **state) {
-    (void)state;
+TEST(one_is_changed) {
     flow_everywhere("version: 1\npipeline: p\nsources: {max: 2, a: {type: count, frames: -1, period: 1ms}, "
                     "like: {type: count}}\n" STAGES,
                     5, change_one, NULL);
@@ -570,8 +552,7 @@ static void join_them(const char *text, uint64_t seed, int workers, void *contex
     mr_pipeline_destroy(&pipeline);
 }
 
-static void joins_and_batches_go_on(void **state) {
-    (void)state;
+TEST(joins_and_batches_go_on) {
     flow_everywhere("version: 1\npipeline: p\nsources: {max: 3, like: {type: count}}\n"
                     "stages:\n"
                     "  one: {type: scale, input: sources.*, device: \"%1$s\"}\n"
@@ -591,8 +572,7 @@ static int push(mr_pipeline *pipeline, const char *id, int64_t timeout_ns) {
     return mr_pipeline_push(pipeline, id, &frame, timeout_ns);
 }
 
-static void programs_push(void **state) {
-    (void)state;
+TEST(programs_push) {
     EACH_WORKER_COUNT(workers) {
         mr_pipeline *pipeline = open_text("version: 1\npipeline: p\n"
                                           "sources: {max: 2, like: {type: push, format: GRAY8 4x1}}\n"
@@ -708,8 +688,7 @@ static void run_steady(int workers, int turns, uint64_t *values, size_t *frames)
     keep_values(values, frames);
 }
 
-static void others_do_not_notice(void **state) {
-    (void)state;
+TEST(others_do_not_notice) {
     static uint64_t alone[MOST_ROWS], among[MOST_ROWS];
     size_t alone_frames, among_frames;
     run_steady(2, 0, alone, &alone_frames);
@@ -739,8 +718,7 @@ static void await_removal(mr_pipeline *pipeline, const char *id) {
 }
 
 /* Each change is seen; and one that is made while the run is stopped does no harm. */
-static void a_list_is_followed(void **state) {
-    (void)state;
+TEST_WITH(a_list_is_followed, make_temporary, remove_temporary) {
     char text[512];
     snprintf(text, sizeof text,
              "version: 1\npipeline: p\nsources: {max: 3, like: {type: count, frames: -1, period: 1ms}}\n"
@@ -813,8 +791,7 @@ static void *change_at_random(void *context) {
 }
 
 /* Whatever comes of it, all is accounted for; and the run is stopped amid it. */
-static void several_threads_change_it(void **state) {
-    (void)state;
+TEST(several_threads_change_it) {
     EACH_WORKER_COUNT(workers) {
         pthread_t thread[4];
         changer changers[4];
@@ -836,25 +813,4 @@ static void several_threads_change_it(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(begins_with_none),
-        cmocka_unit_test(an_id_comes_again),
-        cmocka_unit_test(one_is_removed),
-        cmocka_unit_test(a_fast_one_is_removed),
-        cmocka_unit_test(a_source_begins_and_ends_in_its_own_stages),
-        cmocka_unit_test(threads_end_beside_each_other),
-        cmocka_unit_test(a_blocked_one_is_removed),
-        cmocka_unit_test(a_blocking_one_is_removed_at_once),
-        cmocka_unit_test(wrong_ones_are_refused),
-        cmocka_unit_test(a_plain_pipeline_has_no_room),
-        cmocka_unit_test(a_live_one_has_ended_with_the_run),
-        cmocka_unit_test(one_is_changed),
-        cmocka_unit_test(joins_and_batches_go_on),
-        cmocka_unit_test(programs_push),
-        cmocka_unit_test(others_do_not_notice),
-        cmocka_unit_test_setup_teardown(a_list_is_followed, make_temporary, remove_temporary),
-        cmocka_unit_test(several_threads_change_it),
-    };
-    return cmocka_run_group_tests(tests, be_quiet, NULL);
-}
+RUN_TESTS(be_quiet, NULL)

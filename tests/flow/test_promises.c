@@ -1,17 +1,13 @@
 /* What a stage type promises of its outputs while planning, and what it then does: the engine refuses memory that the
  * plan does not have, with a message for the author. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "engine/pipeline/pipeline.h"
 #include "tests/support/flow_run.h"
 #include "tests/support/opened.h"
 #include "tests/support/quiet.h"
+#include "tests/support/suite.h"
 
 static const mr_format picture = {.payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_I420, .width = 34, .height = 22};
 
@@ -156,8 +152,7 @@ static const mr_plan_vertex *planned(const mr_pipeline *pipeline, const char *id
 
 /* A stage that fills buffers of the input's format has memory in the plan; one that shares those of its input has none,
  * and the stage before it has buffers for all who hold its frames. */
-static void promises_decide_who_has_buffers(void **state) {
-    (void)state;
+TEST(promises_decide_who_has_buffers) {
     mr_pipeline *pipeline = open_with("  one: {type: copies, input: a}\n"
                                       "  two: {type: shares, input: one}\n"
                                       "  three: {type: says_nothing, input: two}\n"
@@ -171,10 +166,10 @@ static void promises_decide_who_has_buffers(void **state) {
     /* Those of `one` are held in the queues and calls of two, three and four; those of `four` by the sink alone. */
     int held = 0;
     for (const char *const *id = (const char *const[]){"two", "three", "four", NULL}; *id; id++)
-        held += planned(pipeline, *id)->queue + planned(pipeline, *id)->in_flight;
-    assert_int_equal(one->pools[0].count, one->in_flight + held);
-    assert_int_equal(four->pools[0].count,
-                     four->in_flight + planned(pipeline, "five")->queue + planned(pipeline, "five")->in_flight);
+        held += planned(pipeline, *id)->handling.queue + planned(pipeline, *id)->calls.in_flight;
+    assert_int_equal(one->pools[0].count, one->calls.in_flight + held);
+    assert_int_equal(four->pools[0].count, four->calls.in_flight + planned(pipeline, "five")->handling.queue +
+                                               planned(pipeline, "five")->calls.in_flight);
     mr_summary *summary = flow_run(pipeline);
     assert_int_equal(summary->delivered, 20);
     mr_summary_destroy(&summary);
@@ -199,8 +194,7 @@ static void refuses(const char *type, const char *wanted) {
     }
 }
 
-static void unplanned_memory_is_refused(void **state) {
-    (void)state;
+TEST(unplanned_memory_is_refused) {
     refuses("copies_unsaid", "takes a buffer for its output \"out\", for which it plans to share those of its input; "
                              "its author must leave `shares` of that output at -1 in negotiate, or set `buffer_bytes`");
     refuses("copies_shared", "takes a buffer for its output \"out\", for which it plans to share those of its input; "
@@ -217,19 +211,11 @@ static void unplanned_memory_is_refused(void **state) {
                             "negotiate");
 }
 
-static void unplanned_sharing_is_refused(void **state) {
-    (void)state;
+TEST(unplanned_sharing_is_refused) {
     static const char wanted[] = "passes on the buffers of its input, which the plan does not know; its author must "
                                  "set `shares` of the output in negotiate";
     refuses("shares_unsaid", wanted);
     refuses("forwards_unsaid", wanted);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(promises_decide_who_has_buffers),
-        cmocka_unit_test(unplanned_memory_is_refused),
-        cmocka_unit_test(unplanned_sharing_is_refused),
-    };
-    return cmocka_run_group_tests(tests, be_quiet, NULL);
-}
+RUN_TESTS(be_quiet, NULL)

@@ -1,13 +1,8 @@
 /* A device in reserve takes over from one that fails: the frames it hit are dropped, all others are as the processors
  * would have made them, in order; and what that needs is in the plan. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "engine/device/device.h"
 #include "engine/device/sim/sim.h"
@@ -15,6 +10,7 @@
 #include "tests/support/fakes.h"
 #include "tests/support/flow_run.h"
 #include "tests/support/quiet.h"
+#include "tests/support/suite.h"
 #include "tests/support/worker_counts.h"
 
 #define HEAD "version: 1\npipeline: p\n"
@@ -73,8 +69,7 @@ static void run_all(const char *format, uint64_t stages) {
     run_each(format, stages, false);
 }
 
-static void work_goes_on_after_the_device_is_lost(void **state) {
-    (void)state;
+TEST(work_goes_on_after_the_device_is_lost) {
     run_all(HEAD "sources: {a: {type: count, frames: 80}}\n"
                  "stages:\n"
                  "  make: {type: scale, input: a}\n"
@@ -83,8 +78,7 @@ static void work_goes_on_after_the_device_is_lost(void **state) {
             1);
 }
 
-static void one_asynchronous_error_is_enough(void **state) {
-    (void)state;
+TEST(one_asynchronous_error_is_enough) {
     run_all(HEAD "sources: {a: {type: count, frames: 80}}\n"
                  "stages:\n"
                  "  make: {type: scale, input: a}\n"
@@ -93,8 +87,7 @@ static void one_asynchronous_error_is_enough(void **state) {
             1);
 }
 
-static void one_of_several_is_replaced(void **state) {
-    (void)state;
+TEST(one_of_several_is_replaced) {
     run_each(HEAD "sources: {a: {type: count, frames: 80}}\n"
                  "stages:\n"
                  "  make: {type: scale, input: a}\n"
@@ -103,8 +96,7 @@ static void one_of_several_is_replaced(void **state) {
              1, true);
 }
 
-static void a_chain_on_one_device_goes_on(void **state) {
-    (void)state;
+TEST(a_chain_on_one_device_goes_on) {
     run_all(HEAD "sources: {a: {type: count, frames: 80}}\n"
                  "stages:\n"
                  "  make: {type: scale, input: a}\n"
@@ -114,8 +106,7 @@ static void a_chain_on_one_device_goes_on(void **state) {
             2);
 }
 
-static void what_comes_from_other_devices_comes_home(void **state) {
-    (void)state;
+TEST(what_comes_from_other_devices_comes_home) {
     run_all(HEAD "sources: {a: {type: count, frames: 80}}\n"
                  "stages:\n"
                  "  make: {type: scale, input: a, device: sim:1}\n"
@@ -126,8 +117,7 @@ static void what_comes_from_other_devices_comes_home(void **state) {
 }
 
 /* Each call of the device fails in turn, and is the first of a lost device. */
-static void whatever_call_fails_the_rest_arrives(void **state) {
-    (void)state;
+TEST(whatever_call_fails_the_rest_arrives) {
     static const char *const how[] = {"fail_call", "lose_call"};
     char text[1024];
     for (int h = 0; h < 2; h++)
@@ -153,8 +143,7 @@ static const mr_plan_vertex *planned(const mr_pipeline *pipeline, const char *id
     return NULL;
 }
 
-static void the_plan_says_what_is_in_reserve(void **state) {
-    (void)state;
+TEST(the_plan_says_what_is_in_reserve) {
     mr_pipeline *pipeline = flow_open(HEAD "devices: {spare: {device: sim:3}}\n"
                                         "sources: {a: {type: count, frames: 80}}\n"
                                         "stages:\n"
@@ -165,17 +154,17 @@ static void the_plan_says_what_is_in_reserve(void **state) {
                                         "  out: {type: collect, input: three}\n",
                                       1, 2);
     const mr_plan_vertex *one = planned(pipeline, "one");
-    assert_true(one->has_reserve);
-    assert_string_equal(pipeline->plan->devices[one->reserve].name, "sim:3");
-    assert_string_equal(one->device_names, "sim:0, then sim:3");
-    assert_true(pipeline->plan->devices[one->reserve].used);
-    assert_true(pipeline->plan->devices[one->reserve].memory.bytes > 0);
-    assert_int_equal(one->staging.memory, MR_MEMORY_DEVICE);
-    assert_true(one->staging.count > 0);
+    assert_true(one->devices.has_reserve);
+    assert_string_equal(pipeline->plan->devices[one->devices.reserve].name, "sim:3");
+    assert_string_equal(one->devices.names, "sim:0, then sim:3");
+    assert_true(pipeline->plan->devices[one->devices.reserve].used);
+    assert_true(pipeline->plan->devices[one->devices.reserve].memory.bytes > 0);
+    assert_int_equal(one->memory.staging.memory, MR_MEMORY_DEVICE);
+    assert_true(one->memory.staging.count > 0);
     assert_null(planned(pipeline, "make->sim:0"));
     assert_non_null(planned(pipeline, "one->host"));
-    assert_false(planned(pipeline, "two")->has_reserve);
-    assert_false(planned(pipeline, "three")->has_reserve);
+    assert_false(planned(pipeline, "two")->devices.has_reserve);
+    assert_false(planned(pipeline, "three")->devices.has_reserve);
     mr_pipeline_destroy(&pipeline);
 }
 
@@ -199,8 +188,7 @@ static void expect_refusal(const char *reserve, const char *said) {
     mr_diagnostics_fini(&diagnostics);
 }
 
-static void reserves_that_cannot_be_are_refused(void **state) {
-    (void)state;
+TEST(reserves_that_cannot_be_are_refused) {
     expect_refusal(
         "gpu", "p.yaml:6:64: error: stages.one.on_device_error: \"gpu\" is neither a device nor a name under "
                "`devices`");
@@ -209,16 +197,4 @@ static void reserves_that_cannot_be_are_refused(void **state) {
     expect_refusal("off", "sim:9 is disabled");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_plan_says_what_is_in_reserve),
-        cmocka_unit_test(reserves_that_cannot_be_are_refused),
-        cmocka_unit_test(work_goes_on_after_the_device_is_lost),
-        cmocka_unit_test(one_asynchronous_error_is_enough),
-        cmocka_unit_test(one_of_several_is_replaced),
-        cmocka_unit_test(a_chain_on_one_device_goes_on),
-        cmocka_unit_test(what_comes_from_other_devices_comes_home),
-        cmocka_unit_test(whatever_call_fails_the_rest_arrives),
-    };
-    return cmocka_run_group_tests(tests, be_quiet_but_for_misuse, NULL);
-}
+RUN_TESTS(be_quiet_but_for_misuse, NULL)

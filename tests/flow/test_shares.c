@@ -36,7 +36,7 @@ static const mr_stage_summary *stage(const mr_summary *sums, const char *id) {
 
 static outcome ended(mr_pipeline *pipeline, int64_t begin_ns, uint64_t frames, uint64_t stages) {
     outcome it = {.pipeline = pipeline, .sums = flow_end(pipeline)};
-    it.spent_ns = mr_executor_now_ns(pipeline->graph->executor) - begin_ns;
+    it.spent_ns = mr_executor_now_ns(pipeline->graph->run.executor) - begin_ns;
     flow_expect(it.sums, frames, stages);
     assert_int_equal(mr_sim_misuses(), 0);
     return it;
@@ -44,7 +44,7 @@ static outcome ended(mr_pipeline *pipeline, int64_t begin_ns, uint64_t frames, u
 
 static outcome run(const char *text, uint64_t seed, uint64_t stages) {
     mr_pipeline *pipeline = flow_open(text, seed, next_worker_count());
-    int64_t begin = mr_executor_now_ns(pipeline->graph->executor);
+    int64_t begin = mr_executor_now_ns(pipeline->graph->run.executor);
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
     return ended(pipeline, begin, FRAMES, stages);
 }
@@ -187,7 +187,7 @@ static const char by_hand[] =
          "  out: {type: collect, input: three}\n";
 
 static void go_on(mr_pipeline *pipeline, int64_t until_ns) {
-    assert_int_equal(mr_pipeline_wait(pipeline, until_ns - mr_executor_now_ns(pipeline->graph->executor)),
+    assert_int_equal(mr_pipeline_wait(pipeline, until_ns - mr_executor_now_ns(pipeline->graph->run.executor)),
                      MR_ERROR_AGAIN);
 }
 
@@ -196,7 +196,7 @@ static void a_disabled_device_gets_nothing_until_it_is_enabled(void **state) {
     for (uint64_t seed = 1; seed < 6; seed++) {
         mr_pipeline *pipeline = flow_open(by_hand, seed, 2);
         mr_summary *before, *after;
-        int64_t begin = mr_executor_now_ns(pipeline->graph->executor);
+        int64_t begin = mr_executor_now_ns(pipeline->graph->run.executor);
         assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
         go_on(pipeline, begin + 400 * CALL_NS);
         assert_int_equal(mr_pipeline_enable_device(pipeline, "second", false), MR_OK);
@@ -225,7 +225,7 @@ static void a_disabled_device_gets_nothing_until_it_is_enabled(void **state) {
 static void no_stage_is_left_without_a_device(void **state) {
     (void)state;
     mr_pipeline *pipeline = flow_open(by_hand, 1, 2);
-    int64_t begin = mr_executor_now_ns(pipeline->graph->executor);
+    int64_t begin = mr_executor_now_ns(pipeline->graph->run.executor);
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
     go_on(pipeline, begin + 10 * CALL_NS);
     assert_int_equal(mr_pipeline_enable_device(pipeline, "sim:7", false), MR_ERROR_USAGE);

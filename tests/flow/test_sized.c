@@ -1,12 +1,8 @@
 /* Structs of programs that were compiled with earlier or later headers (millrace/version.h). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 /* cmocka wants these before it. */
-#include <cmocka.h>
-
 #include "millrace/millrace.h"
+#include "tests/support/suite.h"
 
 static const char pipeline_text[] = "version: 1\n"
                                     "pipeline: sized\n"
@@ -40,8 +36,7 @@ static void fails(const mr_pipeline_params *params, size_t bytes, const char *me
     mr_diagnostics_fini(&wrong);
 }
 
-static void fields_of_later_headers_are_not_read(void **state) {
-    (void)state;
+TEST(fields_of_later_headers_are_not_read) {
     later_params params = later();
     mr_diagnostics wrong = {0};
     mr_pipeline *pipeline = NULL;
@@ -56,8 +51,7 @@ static void fields_of_later_headers_are_not_read(void **state) {
     mr_pipeline_destroy(&pipeline);
 }
 
-static void unknown_fields_are_refused_unless_zero(void **state) {
-    (void)state;
+TEST(unknown_fields_are_refused_unless_zero) {
     later_params params = later();
     mr_diagnostics wrong = {0};
     mr_pipeline *pipeline = NULL;
@@ -67,8 +61,7 @@ static void unknown_fields_are_refused_unless_zero(void **state) {
     fails(&params.params, sizeof params, "the program was compiled with newer headers");
 }
 
-static void a_size_that_never_was_is_refused(void **state) {
-    (void)state;
+TEST(a_size_that_never_was_is_refused) {
     later_params params = later();
     fails(&params.params, 0, "pass sizeof(mr_pipeline_params)");
     fails(&params.params, offsetof(mr_pipeline_params, path), "at least");
@@ -80,8 +73,7 @@ static void count(void *context, const char *source, const mr_frame *frame) {
     ++*(int *)context;
 }
 
-static void pushes_are_sized_too(void **state) {
-    (void)state;
+TEST(pushes_are_sized_too) {
     later_params params = later();
     mr_diagnostics wrong = {0};
     mr_pipeline *pipeline = NULL;
@@ -104,12 +96,4 @@ static void pushes_are_sized_too(void **state) {
     mr_pipeline_destroy(&pipeline);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fields_of_later_headers_are_not_read),
-        cmocka_unit_test(unknown_fields_are_refused_unless_zero),
-        cmocka_unit_test(a_size_that_never_was_is_refused),
-        cmocka_unit_test(pushes_are_sized_too),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -1,12 +1,6 @@
 /* The start: stages work while others are still being opened; where one cannot be opened, nothing was delivered, all
  * has ended and every frame is accounted for. On the cpu and on the simulated accelerator, on workers, and under
  * seeds of the deterministic executor. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -19,6 +13,7 @@
 #include "tests/support/opened.h"
 #include "tests/support/opening_stages.h"
 #include "tests/support/quiet.h"
+#include "tests/support/suite.h"
 #include "tests/support/worker_counts.h"
 
 enum { SEEDS = 10, FRAMES = 60 };
@@ -76,8 +71,7 @@ static void expect_all(const char *text, uint64_t seed, int workers) {
 }
 
 /* Queues of one frame, and openings that take their time: were one wake lost, the run would stand still. */
-static void no_wake_is_lost_while_stages_open(void **unused) {
-    (void)unused;
+TEST(no_wake_is_lost_while_stages_open) {
     opening_forget(5);
     run_everywhere("version: 1\npipeline: wakes\n"
                    "sources: {a: {type: read, blocking: true}}\n"
@@ -90,8 +84,7 @@ static void no_wake_is_lost_while_stages_open(void **unused) {
 }
 
 /* The opening of `two` ends only once `one` has worked on a frame. */
-static void stages_work_while_those_behind_are_opened(void **unused) {
-    (void)unused;
+TEST(stages_work_while_those_behind_are_opened) {
     opening_forget(4);
     run_everywhere("version: 1\npipeline: meanwhile\n"
                    "sources: {a: {type: read}}\n"
@@ -103,8 +96,7 @@ static void stages_work_while_those_behind_are_opened(void **unused) {
 }
 
 /* Without threads nothing blocks and `a` comes first in any case. */
-static void what_blocks_is_opened_beside_the_others(void **unused) {
-    (void)unused;
+TEST(what_blocks_is_opened_beside_the_others) {
     const char *text = "version: 1\npipeline: beside\n"
                        "sources: {a: {type: read, blocking: true, takes_ns: 20000000}}\n"
                        "stages:\n"
@@ -117,8 +109,7 @@ static void what_blocks_is_opened_beside_the_others(void **unused) {
 }
 
 /* One keeps to the clock; the other's frames would be dropped by a queue. */
-static void sources_that_cannot_wait_begin_last(void **unused) {
-    (void)unused;
+TEST(sources_that_cannot_wait_begin_last) {
     opening_forget(3);
     run_everywhere("version: 1\npipeline: paced\n"
                    "sources: {a: {type: read, paced: true, last: true, blocking: true}}\n"
@@ -135,8 +126,7 @@ static void sources_that_cannot_wait_begin_last(void **unused) {
 }
 
 /* What reaches an end of the graph is delivered, be it a sink or not. */
-static void nothing_is_delivered_before_all_is_open(void **unused) {
-    (void)unused;
+TEST(nothing_is_delivered_before_all_is_open) {
     opening_forget(4);
     run_everywhere("version: 1\npipeline: ends\n"
                    "sources: {a: {type: read}}\n"
@@ -190,16 +180,14 @@ static void fail_at(int fails, unsigned blocking) {
     run_everywhere(text, expect_failure);
 }
 
-static void whatever_cannot_be_opened_ends_all(void **unused) {
-    (void)unused;
+TEST(whatever_cannot_be_opened_ends_all) {
     static const unsigned sets[] = {0, 1, 3, 0x14, 0x1f};
     for (int fails = 0; fails < 5; fails++)
         for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++)
             fail_at(fails, sets[i]);
 }
 
-static void of_two_failures_one_is_told(void **unused) {
-    (void)unused;
+TEST(of_two_failures_one_is_told) {
     failing = NULL;
     run_everywhere("version: 1\npipeline: two\n"
                    "sources: {a: {type: read, blocking: true, fail: true, takes_ns: 100000}, b: {type: read}}\n"
@@ -211,8 +199,7 @@ static void of_two_failures_one_is_told(void **unused) {
 }
 
 /* `a` would be opened for ever, were it not for the failure of `two`, whose message it is. */
-static void a_failure_interrupts_what_is_being_opened(void **unused) {
-    (void)unused;
+TEST(a_failure_interrupts_what_is_being_opened) {
     failing = ": two: ";
     EACH_WORKER_COUNT(workers)
         expect_failure("version: 1\npipeline: stuck\n"
@@ -271,8 +258,7 @@ static void what_was_pushed_before_a_failure_is_released(const char *text, uint6
     expect_order();
 }
 
-static void pushing_needs_no_start(void **unused) {
-    (void)unused;
+TEST(pushing_needs_no_start) {
     run_everywhere(PUSHED "  one: {type: work, input: p, takes_ns: 100000, device: \"%1$s\"}\n"
                           "  end: {type: take, input: one}\n", what_was_pushed_before_the_start_is_processed);
     run_everywhere(PUSHED "  one: {type: work, input: p, device: \"%1$s\"}\n"
@@ -298,8 +284,7 @@ static void *stop(void *context) {
     return NULL;
 }
 
-static void stopping_during_the_start_ends_the_run(void **unused) {
-    (void)unused;
+TEST(stopping_during_the_start_ends_the_run) {
     for (int i = 0; i < 40; i++) {
         opening_forget(4);
         mr_pipeline *pipeline = open_text("version: 1\npipeline: stopped\n"
@@ -321,18 +306,4 @@ static void stopping_during_the_start_ends_the_run(void **unused) {
 }
 
 /* The failures that these tests bring about would fill the screen. */
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_wake_is_lost_while_stages_open),
-        cmocka_unit_test(stages_work_while_those_behind_are_opened),
-        cmocka_unit_test(what_blocks_is_opened_beside_the_others),
-        cmocka_unit_test(sources_that_cannot_wait_begin_last),
-        cmocka_unit_test(nothing_is_delivered_before_all_is_open),
-        cmocka_unit_test(whatever_cannot_be_opened_ends_all),
-        cmocka_unit_test(of_two_failures_one_is_told),
-        cmocka_unit_test(a_failure_interrupts_what_is_being_opened),
-        cmocka_unit_test(pushing_needs_no_start),
-        cmocka_unit_test(stopping_during_the_start_ends_the_run),
-    };
-    return cmocka_run_group_tests(tests, be_quiet, NULL);
-}
+RUN_TESTS(be_quiet, NULL)

@@ -1,17 +1,12 @@
 /* A video that is stopped while pictures are on their way that are not decoded in the order in which they are shown:
  * each that comes out has its own number, and a run that goes on from there writes what one run would have written. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "tests/support/opened.h"
+#include "tests/support/suite.h"
 #include "tests/support/temporary.h"
 
 #define CLIP "/usr/lib/python3/dist-packages/imageio/resources/images/cockatoo.mp4"
@@ -91,17 +86,11 @@ static void expect_the_same(const char *options, size_t count, int64_t step) {
     }
 }
 
-static void what_comes_out_has_its_own_number(void **state) {
-    (void)state;
+TEST_WITH(what_comes_out_has_its_own_number, make_temporary, remove_temporary) {
     if (access(CLIP, R_OK))
         skip();
     expect_the_same("", 30, 1);
     expect_the_same(", every: 2", 15, 4);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_comes_out_has_its_own_number, make_temporary, remove_temporary),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

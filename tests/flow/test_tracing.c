@@ -1,10 +1,4 @@
 /* What the running graph tells its trace: in simulated time exactly, and on threads what the summary says. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +10,7 @@
 #include "tests/support/flow_stages.h"
 #include "tests/support/opened.h"
 #include "tests/support/quiet.h"
+#include "tests/support/suite.h"
 #include "tests/support/temporary.h"
 #include "tests/support/worker_counts.h"
 
@@ -171,8 +166,7 @@ static const char expected[] =
     "{\"ph\":\"X\",\"name\":\"sim:0\",\"pid\":2,\"tid\":10,\"ts\":0.000,\"dur\":7.000,\"args\":{}}\n"
     "],\"otherData\":{\"events_lost\":0}}\n";
 
-static void simulated_time_is_written_exactly(void **state) {
-    (void)state;
+TEST_WITH(simulated_time_is_written_exactly, make_temporary, remove_temporary) {
     mr_summary *sums = NULL;
     mr_pipeline *pipeline = run_text(one_after_the_other, 1, 1, &sums);
     mr_summary_destroy(&sums);
@@ -245,8 +239,7 @@ static void expect_summary(uint64_t seed, int workers) {
     mr_pipeline_destroy(&pipeline);
 }
 
-static void calls_and_drops_are_those_of_the_summary(void **state) {
-    (void)state;
+TEST_WITH(calls_and_drops_are_those_of_the_summary, make_temporary, remove_temporary) {
     for (uint64_t seed = 1; seed <= 10; seed++)
         expect_summary(seed, 1);
     EACH_WORKER_COUNT(workers)
@@ -316,8 +309,7 @@ static void expect_hidden(const events *all) {
 }
 
 /* Copies of about as long as the work, shorter, and longer. */
-static void copies_hide_behind_work(void **state) {
-    (void)state;
+TEST_WITH(copies_hide_behind_work, make_temporary, remove_temporary) {
     static const char *const rates[] = {
         "upload=800kB/s&download=1MB/s&call=9us",
         "upload=4MB/s&download=2MB/s&call=20us",
@@ -342,8 +334,7 @@ static void copies_hide_behind_work(void **state) {
 /* ---- waits ---- */
 
 /* Behind a slow stage all fills up: its neighbour waits for room nearly all the time, and for nothing else. */
-static void who_is_stuck_says_on_what(void **state) {
-    (void)state;
+TEST_WITH(who_is_stuck_says_on_what, make_temporary, remove_temporary) {
     mr_summary *sums = NULL;
     mr_pipeline *pipeline = run_text("version: 1\npipeline: stuck\nsources: {a: {type: count, frames: 50}}\nstages:\n"
                                      "  quick: {type: pass, input: a, queue: 2}\n"
@@ -375,8 +366,7 @@ static int open_with(const char *trace, mr_pipeline **pipeline) {
     return status;
 }
 
-static void a_trace_that_cannot_be_written_fails_the_run(void **state) {
-    (void)state;
+TEST_WITH(a_trace_that_cannot_be_written_fails_the_run, make_temporary, remove_temporary) {
     mr_pipeline *pipeline = NULL;
     assert_int_equal(open_with("/nowhere/trace.json", &pipeline), MR_OK);
     assert_int_equal(mr_pipeline_start(pipeline), MR_ERROR_IO);
@@ -393,14 +383,4 @@ static void a_trace_that_cannot_be_written_fails_the_run(void **state) {
     mr_log_to(NULL, NULL);
 }
 
-int main(void) {
-#define TEST(function) cmocka_unit_test_setup_teardown(function, make_temporary, remove_temporary)
-    const struct CMUnitTest tests[] = {
-        TEST(simulated_time_is_written_exactly),
-        TEST(calls_and_drops_are_those_of_the_summary),
-        TEST(copies_hide_behind_work),
-        TEST(who_is_stuck_says_on_what),
-        TEST(a_trace_that_cannot_be_written_fails_the_run),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -7,9 +7,8 @@
 #include <stdlib.h>
 
 #include "engine/device/sim/card_file.h"
-#include "engine/flow/graph.h"
 #include "engine/flow/ledger/ledger.h"
-#include "engine/flow/resume.h"
+#include "engine/flow/run/resume.h"
 #include "engine/pipeline/pipeline.h"
 #include "engine/planner/planner.h"
 #include "millrace/status.h"
@@ -42,21 +41,21 @@ static const mr_plan *the_plan(void) {
 }
 
 static void read_checkpoint(const uint8_t *data, size_t bytes) {
-    mr_graph graph = {.plan = the_plan()};
+    mr_run run = {.plan = the_plan()};
     mr_resume *resume = NULL;
-    if (mr_ledger_create(&graph.ledger, graph.plan->source_count))
+    if (mr_ledger_create(&run.ledger, run.plan->source_count))
         abort();
-    int status = mr_resume_create(&resume, &graph, fuzz_file("checkpoint", data, bytes));
+    int status = mr_resume_create(&resume, &run, fuzz_file("checkpoint", data, bytes));
     expect_reason(status);
     if (status != MR_OK && resume)
         abort();
-    for (uint32_t source = 0; resume && source < graph.plan->source_count; source++) {
+    for (uint32_t source = 0; resume && source < run.plan->source_count; source++) {
         const mr_identity frame = {.source = source, .epoch = mr_resume_epoch(resume, source)};
         (void)mr_resume_settled(resume, &frame);
         (void)mr_resume_over(resume, source);
     }
     mr_resume_destroy(&resume);
-    mr_ledger_release(&graph.ledger);
+    mr_ledger_release(&run.ledger);
 }
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */

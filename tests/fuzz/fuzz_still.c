@@ -1,4 +1,4 @@
-/* Files of still pictures: their orientation, their end, how many they hold, and the picture in a file of HEIF.
+/* Files of still pictures: their orientation, their end, how many they hold, kinds of TIFF, and the picture in HEIF.
  * tests/fuzz/corpus/still/ has files to begin with. */
 #include <stdint.h>
 #include <stdlib.h>
@@ -6,6 +6,7 @@
 #include "stages/media/still/heif.h"
 #include "stages/media/still/orientation.h"
 #include "stages/media/still/still.h"
+#include "stages/media/still/tiff.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -29,6 +30,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         expect(mr_still_pictures(codecs[i], data, size) > 0);
     }
     mr_webp_is_animated(data, size);
+    char text[256];
+    mr_tiff_trouble(data, size, text, sizeof text);
     mr_heif heif;
     const bool is_heif = mr_heif_read(data, size, &heif);
     expect_upright(heif.upright);

@@ -1,15 +1,11 @@
 /* The work that shows the limits of devices: its results, in every variant and on every device. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "kernels/ceiling/ceiling.h"
 #include "kernels/ceiling/ceiling_rows.h"
 #include "tests/support/on_device.h"
+#include "tests/support/suite.h"
 
 enum { COUNT = 4 * 1037, PRODUCTS = 3 * MR_PRODUCT_LANES, ROUNDS = 7, GUARD = 16 };
 
@@ -34,8 +30,7 @@ static uint32_t product_by_hand(uint32_t word) {
     return word;
 }
 
-static void products_of_every_variant(void **state) {
-    (void)state;
+TEST(products_of_every_variant) {
     fill_words();
     for (int isa = MR_ISA_C; isa <= (int)mr_isa_detect(); isa++) {
         uint32_t dst[MR_PRODUCT_LANES + GUARD];
@@ -101,27 +96,16 @@ static void check_device(const char *name) {
     on_device_close(&d);
 }
 
-static void on_the_processors(void **state) {
-    (void)state;
+TEST(on_the_processors) {
     check_device("cpu");
 }
 
-static void on_a_simulated_device(void **state) {
-    (void)state;
+TEST(on_a_simulated_device) {
     check_device("sim:0");
 }
 
-static void on_cuda(void **state) {
-    (void)state;
+TEST(on_cuda) {
     check_device("cuda:0");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products_of_every_variant),
-        cmocka_unit_test(on_the_processors),
-        cmocka_unit_test(on_a_simulated_device),
-        cmocka_unit_test(on_cuda),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -2,15 +2,10 @@
  * their variants. Expected values are computed here in double precision, or were computed with NumPy and SciPy as the
  * comments say. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #ifdef MILLRACE_CUDA_HOST
 #include <cuda_runtime_api.h>
@@ -29,6 +24,7 @@
 #include "kernels/vector/vector_rows.h"
 #include "tests/support/draw.h"
 #include "tests/support/on_device.h"
+#include "tests/support/suite.h"
 
 /* scipy.special.softmax([1, 3, 2, 3, -1]) and scipy.special.expit, SciPy 1.17. */
 static void scores_and_best_classes(void **state) {

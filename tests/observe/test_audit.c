@@ -1,12 +1,6 @@
 /* The audit log keeps whole lines, whatever becomes of the disk and of others that write into it, and peers cannot fill
  * it. A disk is full where a limit of the process says so (RLIMIT_FSIZE): write(2) then takes what fits, as it does on
  * a full disk, and nothing at the end. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -23,6 +17,7 @@
 #include "engine/transport/zmq/socket.h"
 #include "millrace/log.h"
 #include "millrace/status.h"
+#include "tests/support/suite.h"
 
 typedef struct fixture {
     char path[64];
@@ -96,7 +91,7 @@ static void read_log(fixture *in, const char *event, int pieces) {
 
 /* ---- disks ----------------------------------------------------------------------------------------------------- */
 
-static void a_full_disk_leaves_whole_lines(void **state) {
+TEST_WITH(a_full_disk_leaves_whole_lines, begin, finish) {
     fixture *in = *state;
     assert_int_equal(mr_audit_open(in->path), MR_OK);
     mr_audit("event", mr_audit_number("number", 0));
@@ -115,7 +110,7 @@ static void a_full_disk_leaves_whole_lines(void **state) {
     assert_int_equal(in->lost, line);
 }
 
-static void what_others_have_left_is_ended(void **state) {
+TEST_WITH(what_others_have_left_is_ended, begin, finish) {
     fixture *in = *state;
     assert_int_equal(mr_audit_open(in->path), MR_OK);
     for (int i = 0; i < 3; i++) {
@@ -153,7 +148,7 @@ static void write_some(const fixture *in, unsigned seed) {
     _exit(0);
 }
 
-static void several_processes_leave_whole_lines(void **state) {
+TEST_WITH(several_processes_leave_whole_lines, begin, finish) {
     fixture *in = *state;
     for (unsigned i = 0; i < PROCESSES; i++)
         if (fork() == 0)
@@ -168,7 +163,7 @@ static void several_processes_leave_whole_lines(void **state) {
     assert_true(in->lost > 0);
 }
 
-static void what_is_not_a_regular_file_is_taken_as_it_is(void **state) {
+TEST_WITH(what_is_not_a_regular_file_is_taken_as_it_is, begin, finish) {
     fixture *in = *state;
     char got[512] = "";
     unlink(in->path);
@@ -185,7 +180,7 @@ static void what_is_not_a_regular_file_is_taken_as_it_is(void **state) {
 }
 
 /* The log is one: another that is opened takes its place, and the first is closed. */
-static void a_log_takes_the_place_of_another(void **state) {
+TEST_WITH(a_log_takes_the_place_of_another, begin, finish) {
     fixture *in = *state;
     struct stat found;
     int before = dup(STDERR_FILENO);
@@ -207,7 +202,7 @@ static void a_log_takes_the_place_of_another(void **state) {
 
 /* ---- floods ---------------------------------------------------------------------------------------------------- */
 
-static void peers_that_are_let_in_do_not_fill_it(void **state) {
+TEST_WITH(peers_that_are_let_in_do_not_fill_it, begin, finish) {
     enum { PEERS = 120, AT_ONCE = 20 };
     fixture *in = *state;
     mr_zmq *socket = NULL;
@@ -238,8 +233,7 @@ static void peers_that_are_let_in_do_not_fill_it(void **state) {
 }
 
 /* A source that is live for three seconds and away for half a second, for a day; and then away for good. */
-static void states_of_a_flapping_source(void **state) {
-    (void)state;
+TEST(states_of_a_flapping_source) {
     enum { LIVE = 2, AWAY = 4, ENDED = 6 };
     const int64_t second_ns = 1000000000, day_ns = 86400 * second_ns;
     mr_audit_states states = {0};
@@ -264,15 +258,4 @@ static void states_of_a_flapping_source(void **state) {
     assert_false(mr_audit_may_state(&states, now_ns, ENDED, true, &left_out));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_full_disk_leaves_whole_lines, begin, finish),
-        cmocka_unit_test_setup_teardown(what_others_have_left_is_ended, begin, finish),
-        cmocka_unit_test_setup_teardown(several_processes_leave_whole_lines, begin, finish),
-        cmocka_unit_test_setup_teardown(what_is_not_a_regular_file_is_taken_as_it_is, begin, finish),
-        cmocka_unit_test_setup_teardown(a_log_takes_the_place_of_another, begin, finish),
-        cmocka_unit_test_setup_teardown(peers_that_are_let_in_do_not_fill_it, begin, finish),
-        cmocka_unit_test(states_of_a_flapping_source),
-    };
-    return cmocka_run_group_tests_name("audit", tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -1,12 +1,8 @@
 /* Histograms: each duration lies between the bounds of its public bucket; sums, percentiles, several threads. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <pthread.h>
 
 #include "engine/observe/histogram.h"
+#include "tests/support/suite.h"
 
 static mr_durations published(const mr_histogram *from) {
     mr_histogram_sums sums = {0};
@@ -23,8 +19,7 @@ static int expected_bucket(int64_t duration_ns) {
     return at;
 }
 
-static void durations_lie_between_their_bounds(void **state) {
-    (void)state;
+TEST(durations_lie_between_their_bounds) {
     for (int bit = 0; bit < 63; bit++)
         for (int64_t more = -1; more <= 1; more++) {
             mr_histogram histogram = {0};
@@ -39,9 +34,8 @@ static void durations_lie_between_their_bounds(void **state) {
 }
 
 /* A clock that was set back gives no negative sum. */
-static void negative_durations_count_as_none(void **state) {
+TEST(negative_durations_count_as_none) {
     mr_histogram histogram = {0};
-    (void)state;
     mr_histogram_add(&histogram, -5);
     mr_histogram_add_shared(&histogram, -7);
     mr_durations found = published(&histogram);
@@ -50,10 +44,9 @@ static void negative_durations_count_as_none(void **state) {
     assert_int_equal(found.sum_ns, 0);
 }
 
-static void percentiles_are_near(void **state) {
+TEST(percentiles_are_near) {
     mr_histogram histogram = {0};
     mr_histogram_sums sums = {0};
-    (void)state;
     for (int64_t i = 1; i <= 1000; i++)
         mr_histogram_add(&histogram, i * 1000);
     mr_histogram_sum(&histogram, &sums);
@@ -71,10 +64,9 @@ static void *add(void *context) {
     return NULL;
 }
 
-static void several_threads_lose_nothing(void **state) {
+TEST(several_threads_lose_nothing) {
     static mr_histogram histogram;
     pthread_t threads[THREADS];
-    (void)state;
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, add, &histogram), 0);
     for (int i = 0; i < THREADS; i++)
@@ -84,12 +76,4 @@ static void several_threads_lose_nothing(void **state) {
     assert_int_equal(found.sum_ns, INT64_C(100) * THREADS * EACH * (EACH - 1) / 2);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(durations_lie_between_their_bounds),
-        cmocka_unit_test(negative_durations_count_as_none),
-        cmocka_unit_test(percentiles_are_near),
-        cmocka_unit_test(several_threads_lose_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

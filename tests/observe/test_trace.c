@@ -1,11 +1,5 @@
 /* Traces: what is told is in the file, exactly; what found no room is counted; a run that was killed leaves a
  * whole trace. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,6 +14,7 @@
 #include "millrace/log.h"
 #include "millrace/status.h"
 #include "tests/support/quiet.h"
+#include "tests/support/suite.h"
 #include "tests/support/temporary.h"
 
 /* Trees take a time that grows with the square of the events. */
@@ -72,8 +67,7 @@ static const char expected[] =
     "\"bp\":\"e\"}\n"
     "],\"otherData\":{\"events_lost\":0}}\n";
 
-static void events_are_written_exactly(void **state) {
-    (void)state;
+TEST_WITH(events_are_written_exactly, make_temporary, remove_temporary) {
     mr_clock *clock = NULL;
     mr_trace *trace = NULL;
     mr_track *unused, *worker, *upload, *queue;
@@ -117,8 +111,7 @@ static void *tell(void *context) {
 }
 
 /* Whatever the writer manages: nothing is told twice, and what is missing is counted. */
-static void threads_lose_only_what_is_counted(void **state) {
-    (void)state;
+TEST_WITH(threads_lose_only_what_is_counted, make_temporary, remove_temporary) {
     mr_trace *trace = NULL;
     teller tellers[THREADS];
     be_quiet(NULL);
@@ -142,8 +135,7 @@ static void threads_lose_only_what_is_counted(void **state) {
 }
 
 /* Without a writer nothing is lost, however much more than a ring holds. */
-static void alone_nothing_is_lost(void **state) {
-    (void)state;
+TEST_WITH(alone_nothing_is_lost, make_temporary, remove_temporary) {
     mr_trace *trace = NULL;
     mr_track *track;
     assert_int_equal(mr_trace_create(&trace, &(mr_trace_params){temporary_path, mr_clock_real(), false}), MR_OK);
@@ -159,8 +151,7 @@ static void alone_nothing_is_lost(void **state) {
     free(text);
 }
 
-static void two_traces_of_one_thread_stay_apart(void **state) {
-    (void)state;
+TEST_WITH(two_traces_of_one_thread_stay_apart, make_temporary, remove_temporary) {
     mr_trace *first = NULL, *second = NULL;
     mr_track *one, *other;
     assert_int_equal(mr_trace_create(&first, &(mr_trace_params){temporary_path, mr_clock_real(), false}), MR_OK);
@@ -214,8 +205,7 @@ static void stop_and_kill(pid_t child) {
 }
 
 /* What was written until then is there, as a whole. */
-static void a_killed_run_leaves_a_trace(void **state) {
-    (void)state;
+TEST_WITH(a_killed_run_leaves_a_trace, make_temporary, remove_temporary) {
     for (int round = 0; round < 10; round++) {
         assert_int_equal(truncate(temporary_path, 0), 0);
         pid_t child = fork();
@@ -233,8 +223,7 @@ static void a_killed_run_leaves_a_trace(void **state) {
     }
 }
 
-static void what_cannot_be_written_is_told(void **state) {
-    (void)state;
+TEST_WITH(what_cannot_be_written_is_told, make_temporary, remove_temporary) {
     mr_trace *trace = NULL, *again = NULL;
     mr_trace_params params = {"/nowhere/trace.json", mr_clock_real(), false};
     assert_int_equal(mr_trace_create(&trace, &params), MR_ERROR_IO);
@@ -253,8 +242,7 @@ static void what_cannot_be_written_is_told(void **state) {
 }
 
 /* A disk that fills up in the middle: what fitted is a complete trace. */
-static void a_full_disk_leaves_what_fitted(void **state) {
-    (void)state;
+TEST_WITH(a_full_disk_leaves_what_fitted, make_temporary, remove_temporary) {
     mr_trace *trace = NULL;
     mr_track *track;
     struct rlimit before, limit;
@@ -277,16 +265,4 @@ static void a_full_disk_leaves_what_fitted(void **state) {
     free(text);
 }
 
-int main(void) {
-#define TEST(function) cmocka_unit_test_setup_teardown(function, make_temporary, remove_temporary)
-    const struct CMUnitTest tests[] = {
-        TEST(events_are_written_exactly),
-        TEST(threads_lose_only_what_is_counted),
-        TEST(alone_nothing_is_lost),
-        TEST(two_traces_of_one_thread_stay_apart),
-        TEST(a_killed_run_leaves_a_trace),
-        TEST(what_cannot_be_written_is_told),
-        TEST(a_full_disk_leaves_what_fitted),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -1,10 +1,5 @@
 /* Snapshots of a pipeline at work, under 1 to 16 workers: no count ever falls, the ledger of every source balances at
  * every moment, and the last one is exact. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -13,6 +8,7 @@
 #include "millrace/stage.h"
 #include "tests/support/flow_run.h"
 #include "tests/support/opened.h"
+#include "tests/support/suite.h"
 #include "tests/support/worker_counts.h"
 
 enum { SOURCES = 3, FRAMES = 3000, EVERY = 3, CLASSES = 300, READERS = 3, TYPES = 64 };
@@ -171,9 +167,8 @@ static void check_last(mr_pipeline *pipeline) {
     mr_summary_destroy(&last);
 }
 
-static void snapshots_only_rise_and_balance(void **state) {
+TEST(snapshots_only_rise_and_balance) {
     static const int64_t ages[READERS] = {-1, 0, 1000000};
-    (void)state;
     EACH_WORKER_COUNT(workers) {
         reader readers[READERS];
         pthread_t threads[READERS];
@@ -198,9 +193,8 @@ static void snapshots_only_rise_and_balance(void **state) {
 }
 
 /* Readers that ask at once have one summary, and may keep it however many come after it. */
-static void readers_share_a_snapshot(void **state) {
+TEST(readers_share_a_snapshot) {
     mr_summary *first, *second, *third;
-    (void)state;
     mr_pipeline *pipeline = open_seen(2);
     assert_int_equal(mr_pipeline_snapshot(pipeline, INT64_MAX, &first), MR_OK);
     assert_int_equal(mr_pipeline_snapshot(pipeline, INT64_MAX, &second), MR_OK);
@@ -219,9 +213,8 @@ static void readers_share_a_snapshot(void **state) {
 }
 
 /* A change is seen at once, however old a summary may be. */
-static void changes_are_seen_at_once(void **state) {
+TEST(changes_are_seen_at_once) {
     mr_summary *before, *after;
-    (void)state;
     mr_pipeline *pipeline = open_seen(2);
     assert_int_equal(mr_pipeline_snapshot(pipeline, INT64_MAX, &before), MR_OK);
     mr_pipeline_stop(pipeline, false);
@@ -232,11 +225,4 @@ static void changes_are_seen_at_once(void **state) {
     mr_pipeline_destroy(&pipeline);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(snapshots_only_rise_and_balance),
-        cmocka_unit_test(readers_share_a_snapshot),
-        cmocka_unit_test(changes_are_seen_at_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -339,9 +339,9 @@ static double run_rate(const char *device, const char *more, double *expected) {
         .types = mr_stage_types(), .path = "p.yaml", .text = text, .seed = 7, .workers = 1};
     mr_pipeline *pipeline = opened(&params);
     *expected = pipeline->plan->expected->rate;
-    int64_t begin = mr_executor_now_ns(pipeline->graph->executor);
+    int64_t begin = mr_executor_now_ns(pipeline->graph->run.executor);
     mr_summary *summary = flow_run(pipeline);
-    double seconds = (double)(mr_executor_now_ns(pipeline->graph->executor) - begin) / 1e9;
+    double seconds = (double)(mr_executor_now_ns(pipeline->graph->run.executor) - begin) / 1e9;
     assert_int_equal(summary->delivered, FRAMES);
     mr_summary_destroy(&summary);
     mr_pipeline_destroy(&pipeline);

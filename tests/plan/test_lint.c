@@ -1,10 +1,5 @@
 /* What planning warns of, and what it leaves alone: tests/wrong has the words of what is refused, here stand the
  * cases around them. Pipelines are of the real stage types, planned without opening anything. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +10,7 @@
 #include "engine/planner/planner.h"
 #include "millrace/status.h"
 #include "tests/support/fakes.h"
+#include "tests/support/suite.h"
 
 #define HEAD "version: 1\npipeline: p\n"
 
@@ -48,8 +44,7 @@ static void repeat(FILE *out, int count, const char *format) {
 
 /* ---- files ----------------------------------------------------------------------------------------------------- */
 
-static void files_that_do_not_meet_are_fine(void **state) {
-    (void)state;
+TEST(files_that_do_not_meet_are_fine) {
     expect(HEAD "sources: {a: {uri: a.mp4}, b: {uri: b.mp4}, pictures: {uri: 'shots/*.jpg'}}\n"
                 "stages:\n"
                 "  a1: {type: decode, input: a}\n"
@@ -64,8 +59,7 @@ static void files_that_do_not_meet_are_fine(void **state) {
            "");
 }
 
-static void names_without_their_source_meet(void **state) {
-    (void)state;
+TEST(names_without_their_source_meet) {
     expect(
         HEAD "sources: {a: {uri: a.mp4}, b: {uri: b.mp4}}\n"
              "stages:\n"
@@ -79,8 +73,7 @@ static void names_without_their_source_meet(void **state) {
 }
 
 /* Links are followed: where both names lead to the file that is there. */
-static void links_are_followed(void **state) {
-    (void)state;
+TEST(links_are_followed) {
     char folder[] = "/tmp/millrace-lint-XXXXXX", file[64], link_to[64], deep[64], text[512];
     assert_non_null(mkdtemp(folder));
     snprintf(file, sizeof file, "%s/out.csv", folder);
@@ -110,8 +103,7 @@ static void links_are_followed(void **state) {
 
 /* ---- joins ----------------------------------------------------------------------------------------------------- */
 
-static void joins_that_complete_are_fine(void **state) {
-    (void)state;
+TEST(joins_that_complete_are_fine) {
     expect(HEAD "sources: {a: {uri: a.mp4}, b: {uri: b.mp4}}\n"
                 "stages:\n"
                 "  decode: {input: sources.*}\n"
@@ -125,8 +117,7 @@ static void joins_that_complete_are_fine(void **state) {
 }
 
 /* The same frame by two ways into a sink is what the author asked for; so it is behind a join. */
-static void merges_before_a_sink_are_fine(void **state) {
-    (void)state;
+TEST(merges_before_a_sink_are_fine) {
     expect(HEAD "sources: {a: {uri: a.mp4}, b: {uri: b.mp4}}\n"
                 "stages:\n"
                 "  decode: {input: sources.*}\n"
@@ -138,8 +129,7 @@ static void merges_before_a_sink_are_fine(void **state) {
 }
 
 /* A merge of two ways matters only where its source is one that is joined. */
-static void merges_of_other_sources_are_fine(void **state) {
-    (void)state;
+TEST(merges_of_other_sources_are_fine) {
     expect(
         HEAD "sources: {a: {uri: a.mp4}, b: {uri: b.mp4}}\n"
              "stages:\n"
@@ -158,8 +148,7 @@ static void merges_of_other_sources_are_fine(void **state) {
 
 #define TENSORS "format: 'f32 3x8x8'"
 
-static void batches_that_fill_are_fine(void **state) {
-    (void)state;
+TEST(batches_that_fill_are_fine) {
     expect(HEAD "sources:\n"
                 "  a: {type: 'null', frames: 3, " TENSORS "}\n"
                 "  b: {type: 'null', frames: 5, " TENSORS "}\n"
@@ -175,8 +164,7 @@ static void batches_that_fill_are_fine(void **state) {
 }
 
 /* Batches before the fork hold back both ways alike; so do batches behind a join. */
-static void queues_of_joins_may_be_short_where_nothing_gathers(void **state) {
-    (void)state;
+TEST(queues_of_joins_may_be_short_where_nothing_gathers) {
     expect(HEAD "sources: {a: {type: 'null', " TENSORS "}}\n"
                 "stages:\n"
                 "  learn: {type: features, input: a, model: net.onnx, batch: 8}\n"
@@ -205,8 +193,7 @@ static mr_plan *planned(const char *text) {
 /* Thirty times a way forks and comes together again, so that a frame has 2^30 ways to go; but it may lie only in
  * 120 queues of 4 and in 4 calls of the stage behind each, in the queue of 4 and 2 calls of the sink, and in 4
  * calls of its own. */
-static void each_place_counts_once(void **state) {
-    (void)state;
+TEST(each_place_counts_once) {
     char *text = NULL;
     size_t bytes;
     FILE *out = open_memstream(&text, &bytes);
@@ -219,7 +206,7 @@ static void each_place_counts_once(void **state) {
     fclose(out);
     mr_plan *plan = planned(text);
     assert_string_equal(plan->vertices[1].id, "m-0");
-    assert_int_equal(plan->vertices[1].output_buffers, 4 + 30 * 4 * (4 + 4) + 4 + 2);
+    assert_int_equal(plan->vertices[1].needs.output_buffers, 4 + 30 * 4 * (4 + 4) + 4 + 2);
     mr_plan_destroy(&plan);
     free(text);
 }
@@ -239,8 +226,7 @@ static const char costly[] = HEAD
 
 /* decode 2 ms, small 0.5, learn 4 x 3 + 5 of waiting, both 0.001, out 1: 20.501 ms; the way round learn is
  * shorter. */
-static void measured_costs_are_held_against_deadlines(void **state) {
-    (void)state;
+TEST(measured_costs_are_held_against_deadlines) {
     mr_diagnostics diagnostics = {0};
     mr_plan *plan = planned(costly);
     const char *const order[] = {"cam", "calm", "decode", "small", "learn", "both", "out"};
@@ -262,8 +248,7 @@ static void measured_costs_are_held_against_deadlines(void **state) {
     mr_plan_destroy(&plan);
 }
 
-static void times_have_their_units(void **state) {
-    (void)state;
+TEST(times_have_their_units) {
     char text[32];
     assert_string_equal(mr_lint_print_time(33333333, text, sizeof text), "33.33ms");
     assert_string_equal(mr_lint_print_time(2500, text, sizeof text), "2.5us");
@@ -274,8 +259,7 @@ static void times_have_their_units(void **state) {
 /* ---- size ----------------------------------------------------------------------------------------------------- */
 
 /* 1,000 sources, 100 joins of two ways and as many sinks with files of their own. */
-static void large_pipelines_are_fine(void **state) {
-    (void)state;
+TEST(large_pipelines_are_fine) {
     char *text = NULL;
     size_t bytes;
     FILE *out = open_memstream(&text, &bytes);
@@ -289,20 +273,4 @@ static void large_pipelines_are_fine(void **state) {
     free(text);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(files_that_do_not_meet_are_fine),
-        cmocka_unit_test(names_without_their_source_meet),
-        cmocka_unit_test(links_are_followed),
-        cmocka_unit_test(joins_that_complete_are_fine),
-        cmocka_unit_test(merges_before_a_sink_are_fine),
-        cmocka_unit_test(merges_of_other_sources_are_fine),
-        cmocka_unit_test(batches_that_fill_are_fine),
-        cmocka_unit_test(queues_of_joins_may_be_short_where_nothing_gathers),
-        cmocka_unit_test(each_place_counts_once),
-        cmocka_unit_test(measured_costs_are_held_against_deadlines),
-        cmocka_unit_test(times_have_their_units),
-        cmocka_unit_test(large_pipelines_are_fine),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

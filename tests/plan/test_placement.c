@@ -1,12 +1,7 @@
 /* Devices, copies and memory: what is planned. What runs on devices then do is in test_spread.c. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "engine/pipeline/pipeline.h"
 #include "engine/plan/assumption.h"
@@ -14,6 +9,7 @@
 #include "millrace/plan.h"
 #include "tests/support/fakes.h"
 #include "tests/support/flow_stages.h"
+#include "tests/support/suite.h"
 
 #define HEAD "version: 1\npipeline: p\n"
 
@@ -66,51 +62,47 @@ static void expect_refusal(const char *text, planning how, const char *said) {
 #define SOURCE "sources: {in: {format: RGB24 640x480}}\n"
 #define DEVICES "devices: {off: {device: sim:9, enabled: false}, fast: {device: sim:0}, slow: {device: sim:1}}\n"
 
-static void auto_takes_the_first_device_that_can(void **state) {
-    (void)state;
+TEST(auto_takes_the_first_device_that_can) {
     mr_plan *plan = load(HEAD DEVICES SOURCE "stages:\n"
                               "  a: {type: preprocess, input: in, size: 8, device: auto}\n"
                               "  out: {type: 'null', input: a, device: auto}\n", (planning){0}, "");
-    assert_string_equal(vertex(plan, "a")->device, "sim:0");
-    assert_string_equal(vertex(plan, "a")->device_reason, "the first device that can take it (sim:9 is disabled)");
-    assert_string_equal(vertex(plan, "out")->device, "cpu");
-    assert_string_equal(vertex(plan, "out")->device_reason, "null runs on processors only");
+    assert_string_equal(vertex(plan, "a")->devices.first, "sim:0");
+    assert_string_equal(vertex(plan, "a")->devices.reason, "the first device that can take it (sim:9 is disabled)");
+    assert_string_equal(vertex(plan, "out")->devices.first, "cpu");
+    assert_string_equal(vertex(plan, "out")->devices.reason, "null runs on processors only");
     mr_plan_destroy(&plan);
 }
 
-static void auto_stays_with_its_neighbours(void **state) {
-    (void)state;
+TEST(auto_stays_with_its_neighbours) {
     mr_plan *plan = load(HEAD DEVICES "sources: {in: {format: f32 10}}\n"
                               "stages:\n"
                               "  a: {type: classify, input: in, device: slow}\n"
                               "  b: {type: classify, input: a, device: auto}\n"
                               "  out: {type: 'null', input: b}\n", (planning){0}, "");
-    assert_string_equal(vertex(plan, "b")->device, "sim:1");
-    assert_string_equal(vertex(plan, "b")->device_reason, "the same as a, so that nothing is copied between them");
+    assert_string_equal(vertex(plan, "b")->devices.first, "sim:1");
+    assert_string_equal(vertex(plan, "b")->devices.reason, "the same as a, so that nothing is copied between them");
     assert_int_equal(plan->vertex_count, 6);
     mr_plan_destroy(&plan);
 }
 
-static void auto_without_devices_takes_the_processors(void **state) {
-    (void)state;
+TEST(auto_without_devices_takes_the_processors) {
     mr_plan *plan = load(HEAD SOURCE "stages:\n"
                               "  a: {type: preprocess, input: in, size: 8, device: auto}\n"
                               "  out: {type: 'null', input: a}\n", (planning){0}, "");
-    assert_string_equal(vertex(plan, "a")->device, "cpu");
-    assert_string_equal(vertex(plan, "a")->device_reason, "no other device is named under devices");
+    assert_string_equal(vertex(plan, "a")->devices.first, "cpu");
+    assert_string_equal(vertex(plan, "a")->devices.reason, "no other device is named under devices");
     assert_int_equal(plan->vertex_count, 3);
     mr_plan_destroy(&plan);
 }
 
 /* 640 x 480 pictures take 900 KiB each: six of them wait, and four are worked on. */
-static void auto_minds_memory(void **state) {
-    (void)state;
+TEST(auto_minds_memory) {
     mr_plan *plan = load(HEAD "devices: {small: {device: sim:0, memory: 6MiB}, large: {device: sim:1}}\n" SOURCE
                               "stages:\n"
                               "  a: {type: preprocess, input: in, size: 8, device: auto}\n"
                               "  out: {type: 'null', input: a}\n", (planning){0}, "");
-    assert_string_equal(vertex(plan, "a")->device, "sim:1");
-    assert_string_equal(vertex(plan, "a")->device_reason,
+    assert_string_equal(vertex(plan, "a")->devices.first, "sim:1");
+    assert_string_equal(vertex(plan, "a")->devices.reason,
                         "the first device that can take it (sim:0 has too little memory)");
     mr_plan_destroy(&plan);
 }
@@ -125,25 +117,23 @@ static void auto_minds_memory(void **state) {
          "  out: {type: 'null', input: [a, c]}\n"
 
 /* Three devices, 12 ms: even shares are 4 ms. */
-static void auto_balances_what_was_measured(void **state) {
-    (void)state;
+TEST(auto_balances_what_was_measured) {
     const planning how = {.costs = {{"a", 3e6}, {"b", 1e6}, {"c", 8e6}}, .cost_count = 3};
     mr_plan *plan = load(TWO_GROUPS, how, "");
-    assert_string_equal(vertex(plan, "b")->device_names, "sim:1, sim:2");
+    assert_string_equal(vertex(plan, "b")->devices.names, "sim:1, sim:2");
     assert_string_equal(
-        vertex(plan, "b")->device_reason,
+        vertex(plan, "b")->devices.reason,
         "spread over 2 devices, since this stage takes 9 ms of the 12 ms that a frame takes on devices");
-    assert_string_equal(vertex(plan, "c")->device_names, "sim:1, sim:2");
-    assert_string_equal(vertex(plan, "c")->device_reason, "the same as b, so that nothing is copied between them");
-    assert_string_equal(vertex(plan, "a")->device_names, "sim:3");
-    assert_string_equal(vertex(plan, "a")->device_reason,
+    assert_string_equal(vertex(plan, "c")->devices.names, "sim:1, sim:2");
+    assert_string_equal(vertex(plan, "c")->devices.reason, "the same as b, so that nothing is copied between them");
+    assert_string_equal(vertex(plan, "a")->devices.names, "sim:3");
+    assert_string_equal(vertex(plan, "a")->devices.reason,
                         "the least loaded device: 0 ms a frame before, 3 ms more with this stage");
-    assert_int_equal(vertex(plan, "b")->in_flight, vertex(plan, "a")->in_flight);
+    assert_int_equal(vertex(plan, "b")->calls.in_flight, vertex(plan, "a")->calls.in_flight);
     mr_plan_destroy(&plan);
 }
 
-static void auto_minds_what_is_placed_already(void **state) {
-    (void)state;
+TEST(auto_minds_what_is_placed_already) {
     const planning how = {.costs = {{"a", 4e6}, {"b", 3e6}, {"c", 1e6}}, .cost_count = 3};
     mr_plan *plan = load(HEAD THREE SOURCE "stages:\n"
                               "  a: {type: preprocess, input: in, size: 8, device: a1}\n"
@@ -151,26 +141,25 @@ static void auto_minds_what_is_placed_already(void **state) {
                               "  c: {type: sharpness, input: in, device: auto}\n"
                               "  d: {type: motion, input: in, device: auto}\n"
                               "  out: {type: 'null', input: [a, b, c, d]}\n", how, "");
-    assert_string_equal(vertex(plan, "b")->device_names, "sim:2");
-    assert_string_equal(vertex(plan, "c")->device_names, "sim:3");
+    assert_string_equal(vertex(plan, "b")->devices.names, "sim:2");
+    assert_string_equal(vertex(plan, "c")->devices.names, "sim:3");
     /* What was not measured is placed last, without a claim. */
-    assert_string_equal(vertex(plan, "d")->device_names, "sim:3");
-    assert_string_equal(vertex(plan, "d")->device_reason,
+    assert_string_equal(vertex(plan, "d")->devices.names, "sim:3");
+    assert_string_equal(vertex(plan, "d")->devices.reason,
                         "the least loaded device; the stage's cost was not measured");
     mr_plan_destroy(&plan);
 }
 
 /* What remembers earlier frames is not spread, whatever it costs; nor is what keeps up with its source anyway. */
-static void auto_spreads_no_more_than_it_may_and_must(void **state) {
-    (void)state;
+TEST(auto_spreads_no_more_than_it_may_and_must) {
     const planning how = {.costs = {{"a", 9e6}, {"b", 1e6}}, .cost_count = 2, .online = true};
     mr_plan *plan = load(HEAD THREE SOURCE "stages:\n"
                               "  a: {type: preprocess, input: in, size: 64x64, device: auto}\n"
                               "  b: {type: motion, input: in, device: auto}\n"
                               "  out: {type: 'null', input: [a, b]}\n",
                          (planning){.costs = {{"a", 1e6}, {"b", 9e6}}, .cost_count = 2}, "");
-    assert_string_equal(vertex(plan, "b")->device_names, "sim:1");
-    assert_string_equal(vertex(plan, "a")->device_names, "sim:2");
+    assert_string_equal(vertex(plan, "b")->devices.names, "sim:1");
+    assert_string_equal(vertex(plan, "a")->devices.names, "sim:2");
     mr_plan_destroy(&plan);
     static const char paced[] = HEAD THREE
         "sources: {in: {type: 'null', rate: %dfps, format: RGB24 640x480}}\n"
@@ -185,29 +174,27 @@ static void auto_spreads_no_more_than_it_may_and_must(void **state) {
         char text[1024];
         snprintf(text, sizeof text, paced, cases[i].rate);
         plan = load(text, how, "");
-        assert_string_equal(vertex(plan, "a")->device_names, cases[i].devices);
+        assert_string_equal(vertex(plan, "a")->devices.names, cases[i].devices);
         mr_plan_destroy(&plan);
     }
 }
 
-static void a_list_leaves_out_what_is_disabled(void **state) {
-    (void)state;
+TEST(a_list_leaves_out_what_is_disabled) {
     mr_plan *plan = load(HEAD DEVICES SOURCE "stages:\n"
                               "  a: {type: preprocess, input: in, size: 8, device: [fast, off, slow]}\n"
                               "  out: {type: 'null', input: a}\n", (planning){0}, "");
     const mr_plan_vertex *a = vertex(plan, "a");
-    assert_int_equal(a->device_count, 2);
-    assert_string_equal(plan->devices[a->devices[0]].name, "sim:0");
-    assert_string_equal(plan->devices[a->devices[1]].name, "sim:1");
-    assert_string_equal(a->device_reason, "sim:9 is disabled and left out");
-    assert_int_equal(a->staging.count, a->in_flight);
-    assert_int_equal(a->staging.bytes, 640 * 480 * 3);
-    assert_int_equal(vertex(plan, "a->host")->device_count, 2);
+    assert_int_equal(a->devices.count, 2);
+    assert_string_equal(plan->devices[a->devices.at[0]].name, "sim:0");
+    assert_string_equal(plan->devices[a->devices.at[1]].name, "sim:1");
+    assert_string_equal(a->devices.reason, "sim:9 is disabled and left out");
+    assert_int_equal(a->memory.staging.count, a->calls.in_flight);
+    assert_int_equal(a->memory.staging.bytes, 640 * 480 * 3);
+    assert_int_equal(vertex(plan, "a->host")->devices.count, 2);
     mr_plan_destroy(&plan);
 }
 
-static void copies_are_shared_and_named(void **state) {
-    (void)state;
+TEST(copies_are_shared_and_named) {
     mr_plan *plan = load(HEAD DEVICES SOURCE "stages:\n"
                               "  a: {type: preprocess, input: in, size: 64x1, order: gray, device: fast}\n"
                               "  b: {type: preprocess, input: in, size: 16, device: fast}\n"
@@ -217,16 +204,16 @@ static void copies_are_shared_and_named(void **state) {
                               "  last: {type: 'null', input: [d, a]}\n", (planning){0}, "");
     const mr_plan_vertex *up = vertex(plan, "in->sim:0"), *down = vertex(plan, "a->host");
     assert_int_equal(up->copy, MR_COPY_UPLOAD);
-    assert_string_equal(up->device, "sim:0");
+    assert_string_equal(up->devices.first, "sim:0");
     assert_int_equal(up->pools[0].memory, MR_MEMORY_DEVICE);
     assert_int_equal(up->pools[0].bytes, 640 * 480 * 3);
     assert_int_equal(vertex(plan, "in->sim:1")->copy, MR_COPY_UPLOAD);
     assert_int_equal(down->copy, MR_COPY_DOWNLOAD);
-    assert_string_equal(down->device, "sim:0");
+    assert_string_equal(down->devices.first, "sim:0");
     assert_int_equal(down->pools[0].memory, MR_MEMORY_PINNED);
     assert_int_equal(down->pools[0].bytes, 64 * 4);
     assert_int_equal(vertex(plan, "a->sim:1")->copy, MR_COPY_PEER);
-    assert_string_equal(vertex(plan, "a->sim:1")->device, "sim:1");
+    assert_string_equal(vertex(plan, "a->sim:1")->devices.first, "sim:1");
     /* in, two uploads, a, b, c, the peer copy, d, four downloads, out, last */
     assert_int_equal(plan->vertex_count, 1 + 2 + 3 + 1 + 1 + 4 + 2);
     for (size_t e = 0; e < plan->edge_count; e++)
@@ -234,8 +221,7 @@ static void copies_are_shared_and_named(void **state) {
     mr_plan_destroy(&plan);
 }
 
-static void what_is_assumed_is_planned_with(void **state) {
-    (void)state;
+TEST(what_is_assumed_is_planned_with) {
     const char *text = HEAD SOURCE "stages:\n"
                             "  a: {type: preprocess, input: in, size: 8, device: auto}\n"
                             "  b: {type: preprocess, input: in, size: 8, device: \"cuda:7\"}\n"
@@ -244,8 +230,8 @@ static void what_is_assumed_is_planned_with(void **state) {
     assert_true(plan->assumed);
     assert_int_equal(plan->device_count, 9);
     assert_int_equal(plan->devices[8].memory_bytes, UINT64_C(80) << 30);
-    assert_string_equal(vertex(plan, "a")->device, "cuda:0");
-    assert_string_equal(vertex(plan, "b")->device, "cuda:7");
+    assert_string_equal(vertex(plan, "a")->devices.first, "cuda:0");
+    assert_string_equal(vertex(plan, "b")->devices.first, "cuda:7");
     mr_plan_destroy(&plan);
     assert_int_equal(mr_plan_check_assumption("sim:2"), MR_OK);
     const char *const wrong[] = {"cuda", "cuda:", "cuda:0", "cpu:1", "cuda:8x", "cuda:8y1GiB", "sim:999", "cuda:-1"};
@@ -254,8 +240,7 @@ static void what_is_assumed_is_planned_with(void **state) {
 }
 
 /* 2^62 bytes a frame: sums of these must not begin anew at 2^64, where they would seem to fit. */
-static void no_sum_is_too_large_to_be_refused(void **state) {
-    (void)state;
+TEST(no_sum_is_too_large_to_be_refused) {
     static const int queues[] = {3, 4, 5, 6};
     for (size_t i = 0; i < sizeof queues / sizeof *queues; i++) {
         char text[512];
@@ -276,8 +261,7 @@ static void no_sum_is_too_large_to_be_refused(void **state) {
     }
 }
 
-static void assumed_memory_is_a_limit(void **state) {
-    (void)state;
+TEST(assumed_memory_is_a_limit) {
     expect_refusal(
         HEAD SOURCE "stages:\n"
                     "  a: {type: preprocess, input: in, size: 8, device: \"sim:1\", queue: 40}\n"
@@ -294,8 +278,7 @@ static int no_work(mr_stage *self, mr_io *io) {
 }
 
 /* A stage type that works through streams, but has kernels for no GPU. */
-static void stages_without_cuda_kernels_are_refused(void **state) {
-    (void)state;
+TEST(stages_without_cuda_kernels_are_refused) {
     static const mr_port port[] = {{.name = "any"}, {0}};
     static const mr_stage_type unable = {
         .name = "unable", .summary = "for tests", .inputs = port, .outputs = port, .streams = true, .process = no_work};
@@ -309,8 +292,7 @@ static void stages_without_cuda_kernels_are_refused(void **state) {
 }
 
 /* A stage type that has CUDA kernels, for hardware that is not available. */
-static void devices_that_are_not_there_are_refused(void **state) {
-    (void)state;
+TEST(devices_that_are_not_there_are_refused) {
     static const mr_port port[] = {{.name = "any"}, {0}};
     static const mr_stage_type able = {
         .name = "able", .summary = "for tests", .inputs = port, .outputs = port, .cuda = true, .streams = true,
@@ -348,8 +330,7 @@ static int check_picky_input(const void *options, const mr_format_set *input, co
                                                   mr_format_set_print(input, text, sizeof text));
 }
 
-static void what_a_device_does_not_take_is_asked_and_told(void **state) {
-    (void)state;
+TEST(what_a_device_does_not_take_is_asked_and_told) {
     static const mr_port port[] = {{.name = "any"}, {0}};
     static const mr_stage_type picky = {
         .name = "picky", .summary = "for tests", .inputs = port, .outputs = port, .streams = true, .process = no_work,
@@ -362,42 +343,23 @@ static void what_a_device_does_not_take_is_asked_and_told(void **state) {
     HEAD more "sources: {a: {format: RGB24 64x48}, b: {format: GRAY8 32x24}}\n"                                       \
               "stages:\n  picky: {input: [a, b], device: " device "}\n  out: {type: 'null', input: picky}\n"
     mr_plan *plan = load(TWO("'sim:0'", ""), how, "");
-    assert_null(vertex(plan, "picky")->remark);
+    assert_null(vertex(plan, "picky")->remarks.here);
     mr_plan_destroy(&plan);
     plan = load(TWO("'sim:2'", ""), how, "");
-    assert_string_equal(vertex(plan, "picky")->remark,
+    assert_string_equal(vertex(plan, "picky")->remarks.here,
                         "of a: sim:2 has nothing for picture RGB24 64x48; of b: sim:2 has "
                         "nothing for picture GRAY8 32x24");
     mr_plan_destroy(&plan);
     expect_refusal(TWO("'sim:1'", ""), how,
                    "p.yaml:5:34: error: stages.picky: a: sim:1 has nothing for picture RGB24 64x48\n");
     plan = load(TWO("auto", "devices: {first: {device: sim:1}, other: {device: sim:2}}\n"), how, "");
-    assert_string_equal(vertex(plan, "picky")->device, "sim:2");
+    assert_string_equal(vertex(plan, "picky")->devices.first, "sim:2");
     assert_string_equal(
-        vertex(plan, "picky")->device_reason,
+        vertex(plan, "picky")->devices.reason,
         "the first device that can take it (sim:1 cannot run it: a: sim:1 has nothing for picture RGB24 64x48)");
-    assert_non_null(strstr(vertex(plan, "picky")->remark, "of b: sim:2 has nothing"));
+    assert_non_null(strstr(vertex(plan, "picky")->remarks.here, "of b: sim:2 has nothing"));
     mr_plan_destroy(&plan);
 #undef TWO
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(auto_takes_the_first_device_that_can),
-        cmocka_unit_test(auto_stays_with_its_neighbours),
-        cmocka_unit_test(auto_without_devices_takes_the_processors),
-        cmocka_unit_test(auto_minds_memory),
-        cmocka_unit_test(auto_balances_what_was_measured),
-        cmocka_unit_test(auto_minds_what_is_placed_already),
-        cmocka_unit_test(auto_spreads_no_more_than_it_may_and_must),
-        cmocka_unit_test(a_list_leaves_out_what_is_disabled),
-        cmocka_unit_test(what_a_device_does_not_take_is_asked_and_told),
-        cmocka_unit_test(copies_are_shared_and_named),
-        cmocka_unit_test(what_is_assumed_is_planned_with),
-        cmocka_unit_test(no_sum_is_too_large_to_be_refused),
-        cmocka_unit_test(assumed_memory_is_a_limit),
-        cmocka_unit_test(stages_without_cuda_kernels_are_refused),
-        cmocka_unit_test(devices_that_are_not_there_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -1,18 +1,14 @@
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "engine/pipeline/pipeline.h"
 #include "engine/planner/planner.h"
 #include "millrace/status.h"
 #include "tests/support/fakes.h"
+#include "tests/support/suite.h"
 
 static mr_plan *load(const char *text) {
     mr_diagnostics diagnostics = {0};
@@ -36,8 +32,7 @@ static const char chain[] = HEAD "sources:\n"
                                  "  small: {type: shrink, input: open, size: 64x32}\n"
                                  "  open: {input: sources.*, queue: {size: 6, when_full: drop-oldest}}\n";
 
-static void stages_stand_in_topological_order(void **state) {
-    (void)state;
+TEST(stages_stand_in_topological_order) {
     mr_plan *plan = load(chain);
     const char *const order[] = {"lobby", "hall", "open", "small", "learn", "out"};
     assert_int_equal(plan->vertex_count, 6);
@@ -55,8 +50,7 @@ static void stages_stand_in_topological_order(void **state) {
     mr_plan_destroy(&plan);
 }
 
-static void formats_are_what_stages_answer(void **state) {
-    (void)state;
+TEST(formats_are_what_stages_answer) {
     mr_plan *plan = load(chain);
     char text[MR_FORMAT_TEXT];
     assert_int_equal(vertex(plan, "lobby")->outputs[0].set.payload, MR_PAYLOAD_PACKET);
@@ -75,38 +69,36 @@ static void formats_are_what_stages_answer(void **state) {
  * small: stateless, 2 calls for each worker, and behind it learn: queue 4 for each of 2 sources + 2 calls * 8.
  * open: per source, 3 retained + 2 calls, and behind it small: queue 4 + 6 calls.
  * lobby: 2 calls, and behind it one open: queue 6 + 2 calls. */
-static void numbers_are_decided(void **state) {
-    (void)state;
+TEST(numbers_are_decided) {
     mr_plan *plan = load(chain);
     const mr_plan_vertex *open = vertex(plan, "open"), *small = vertex(plan, "small"), *learn = vertex(plan, "learn");
     assert_int_equal(plan->workers, 3);
-    assert_int_equal(small->entries, 3);
-    assert_int_equal(small->in_flight, 6);
-    assert_int_equal(open->entries, 1);
-    assert_int_equal(open->in_flight, 2);
-    assert_int_equal(open->threads, 2);
-    assert_true(open->blocking);
-    assert_int_equal(open->queue, 6);
-    assert_int_equal(open->policy, MR_POLICY_DROP_OLDEST);
-    assert_int_equal(small->queue, 4);
-    assert_int_equal(learn->batch, 8);
-    assert_int_equal(learn->queue, 4);
+    assert_int_equal(small->calls.entries, 3);
+    assert_int_equal(small->calls.in_flight, 6);
+    assert_int_equal(open->calls.entries, 1);
+    assert_int_equal(open->calls.in_flight, 2);
+    assert_int_equal(open->calls.threads, 2);
+    assert_true(open->calls.blocking);
+    assert_int_equal(open->handling.queue, 6);
+    assert_int_equal(open->handling.policy, MR_POLICY_DROP_OLDEST);
+    assert_int_equal(small->handling.queue, 4);
+    assert_int_equal(learn->calls.batch, 8);
+    assert_int_equal(learn->handling.queue, 4);
     assert_int_equal(learn->source_count, 2);
-    assert_int_equal(learn->output_buffers, 2 * 8 + 2 * 32 + 2);
-    assert_int_equal(small->output_buffers, 6 + 2 * 4 + 2 * 8);
-    assert_int_equal(open->output_buffers, 3 + 2 + 4 + 6);
-    assert_int_equal(vertex(plan, "lobby")->output_buffers, 2 + 6 + 2);
+    assert_int_equal(learn->needs.output_buffers, 2 * 8 + 2 * 32 + 2);
+    assert_int_equal(small->needs.output_buffers, 6 + 2 * 4 + 2 * 8);
+    assert_int_equal(open->needs.output_buffers, 3 + 2 + 4 + 6);
+    assert_int_equal(vertex(plan, "lobby")->needs.output_buffers, 2 + 6 + 2);
     /* To get on: one call in each stage, and in the queue what the next call takes, a batch of 8 or what fits of it. */
-    assert_int_equal(learn->least_buffers, 8 + 2 * 1 + 1);
-    assert_int_equal(small->least_buffers, 1 + 2 * 4 + 8);
-    assert_int_equal(open->least_buffers, 3 + 1 + 1 + 1);
+    assert_int_equal(learn->needs.least_buffers, 8 + 2 * 1 + 1);
+    assert_int_equal(small->needs.least_buffers, 1 + 2 * 4 + 8);
+    assert_int_equal(open->needs.least_buffers, 3 + 1 + 1 + 1);
     mr_plan_destroy(&plan);
 }
 
 #define SOURCES "sources: {a: {uri: a.mp4}, b: {uri: b.mp4}, still: {type: pattern, format: RGB24 640x480}}\n"
 
-static void joins_have_ports_and_pictures_pass_through(void **state) {
-    (void)state;
+TEST(joins_have_ports_and_pictures_pass_through) {
     mr_plan *plan = load(HEAD "sources: {a: {uri: a.mp4}}\n"
                               "stages:\n"
                               "  open: {input: a}\n"
@@ -126,14 +118,13 @@ static void joins_have_ports_and_pictures_pass_through(void **state) {
     assert_int_equal(all->inputs[1].format.payload, MR_PAYLOAD_PICTURE);
     /* Behind open: keep (4 + 6) and, as it passes pictures on, pair (4 + 2) behind it; shrink (4 + 6); all
      * (4 + 2). */
-    assert_int_equal(vertex(plan, "open")->output_buffers, 3 + 2 + (4 + 6) + (4 + 2) + (4 + 6) + (4 + 2));
+    assert_int_equal(vertex(plan, "open")->needs.output_buffers, 3 + 2 + (4 + 6) + (4 + 2) + (4 + 6) + (4 + 2));
     /* At joins frames wait for each other: nothing is taken from those places. */
-    assert_int_equal(vertex(plan, "open")->least_buffers, 3 + 1 + (1 + 1) + (4 + 2) + (1 + 1) + (4 + 2));
+    assert_int_equal(vertex(plan, "open")->needs.least_buffers, 3 + 1 + (1 + 1) + (4 + 2) + (1 + 1) + (4 + 2));
     mr_plan_destroy(&plan);
 }
 
-static void outputs_have_names(void **state) {
-    (void)state;
+TEST(outputs_have_names) {
     mr_plan *plan = load(HEAD SOURCES "stages:\n"
                               "  open: {input: [a, b]}\n"
                               "  split: {input: [still, open]}\n"
@@ -158,8 +149,7 @@ static void outputs_have_names(void **state) {
     mr_plan_destroy(&plan);
 }
 
-static void merged_formats_keep_what_they_share(void **state) {
-    (void)state;
+TEST(merged_formats_keep_what_they_share) {
     mr_plan *plan = load(HEAD "sources:\n"
                               "  x: {type: pattern, format: RGB24 640x480}\n"
                               "  y: {type: pattern, format: RGB24 320x240}\n"
@@ -181,8 +171,7 @@ static void merged_formats_keep_what_they_share(void **state) {
 }
 
 /* One way to the join gathers eight frames: the other way must hold as many. */
-static void joins_wait_for_batches(void **state) {
-    (void)state;
+TEST(joins_wait_for_batches) {
     mr_plan *plan = load(HEAD SOURCES "stages:\n"
                               "  open: {input: [a, b]}\n"
                               "  shrink: {input: [open, still], size: 4}\n"
@@ -190,8 +179,8 @@ static void joins_wait_for_batches(void **state) {
                               "  again: {type: same, input: learn}\n"
                               "  all: {type: gather, join: {x: shrink, y: again}}\n"
                               "  out: {type: trash, input: all}\n");
-    assert_int_equal(vertex(plan, "all")->queue, 8);
-    assert_int_equal(vertex(plan, "out")->queue, 4);
+    assert_int_equal(vertex(plan, "all")->handling.queue, 8);
+    assert_int_equal(vertex(plan, "out")->handling.queue, 4);
     mr_plan_destroy(&plan);
 }
 
@@ -207,8 +196,7 @@ static const char *said_of_missing_file(void) {
 }
 
 /* What is wrong with a source does not hide what is wrong behind it. */
-static void errors_behind_a_missing_file_are_found(void **state) {
-    (void)state;
+TEST(errors_behind_a_missing_file_are_found) {
     char expected[PATH_MAX + 512];
     snprintf(expected, sizeof expected, "%s%s", said_of_missing_file(),
              "dir/p.yaml:6:31: error: stages.shrink: the width 5 is odd\n"
@@ -223,24 +211,22 @@ static void errors_behind_a_missing_file_are_found(void **state) {
                 expected);
 }
 
-static void devices_are_resolved(void **state) {
-    (void)state;
+TEST(devices_are_resolved) {
     mr_plan *plan = load(HEAD SOURCES "stages:\n"
                               "  open: {input: [a, b]}\n"
                               "  shrink: {input: [open, still], size: 4, device: auto}\n"
                               "  learn: {input: shrink, device: \"sim:12\"}\n"
                               "  out: {type: trash, input: learn}\n");
-    assert_string_equal(vertex(plan, "open")->device, "cpu");
-    assert_null(vertex(plan, "open")->device_reason);
-    assert_string_equal(vertex(plan, "shrink")->device, "sim:12");
-    assert_string_equal(vertex(plan, "shrink")->device_reason,
+    assert_string_equal(vertex(plan, "open")->devices.first, "cpu");
+    assert_null(vertex(plan, "open")->devices.reason);
+    assert_string_equal(vertex(plan, "shrink")->devices.first, "sim:12");
+    assert_string_equal(vertex(plan, "shrink")->devices.reason,
                         "the same as learn, so that nothing is copied between them");
-    assert_string_equal(vertex(plan, "learn")->device, "sim:12");
+    assert_string_equal(vertex(plan, "learn")->devices.first, "sim:12");
     mr_plan_destroy(&plan);
 }
 
-static void deterministic_plans_have_no_threads(void **state) {
-    (void)state;
+TEST(deterministic_plans_have_no_threads) {
     mr_diagnostics diagnostics = {0};
     mr_plan *plan;
     const mr_spec_params spec = {.types = fake_types, .default_source_type = "camera", .text = chain};
@@ -251,15 +237,14 @@ static void deterministic_plans_have_no_threads(void **state) {
         MR_OK);
     assert_int_equal(plan->workers, 1);
     for (size_t v = 0; v < plan->vertex_count; v++) {
-        assert_false(plan->vertices[v].blocking);
-        assert_int_equal(plan->vertices[v].entries, 1);
+        assert_false(plan->vertices[v].calls.blocking);
+        assert_int_equal(plan->vertices[v].calls.entries, 1);
     }
     mr_plan_destroy(&plan);
     mr_diagnostics_fini(&diagnostics);
 }
 
-static void refusals_have_the_place_of_their_option(void **state) {
-    (void)state;
+TEST(refusals_have_the_place_of_their_option) {
     fake_expect(HEAD "sources: {a: {uri: missing.mp4}}\n"
                      "stages:\n"
                      "  open: {input: a}\n"
@@ -272,8 +257,7 @@ static void refusals_have_the_place_of_their_option(void **state) {
                 "dir/p.yaml:5:32: error: stages.shrink: the width 5 is odd\n");
 }
 
-static void misfits_name_both_ends_and_what_converts(void **state) {
-    (void)state;
+TEST(misfits_name_both_ends_and_what_converts) {
     fake_expect(HEAD "sources: {a: {uri: a.mp4}, u: {type: pattern, format: u8 3x4x4}}\n"
                      "stages:\n"
                      "  small: {type: shrink, input: a, size: 4}\n"
@@ -289,8 +273,7 @@ static void misfits_name_both_ends_and_what_converts(void **state) {
 }
 
 /* A stage without one of its inputs is not asked for formats: it would find nothing there. */
-static void stages_without_their_inputs_are_not_asked(void **state) {
-    (void)state;
+TEST(stages_without_their_inputs_are_not_asked) {
     fake_expect(HEAD "sources: {still: {type: pattern}}\n"
                      "stages:\n"
                      "  shrink: {input: stil, size: 5x4}\n"
@@ -306,8 +289,7 @@ static void stages_without_their_inputs_are_not_asked(void **state) {
 }
 
 /* Beside very many ids the first unknown names are guessed at, and all are told. */
-static void guesses_are_bounded(void **state) {
-    (void)state;
+TEST(guesses_are_bounded) {
     enum { MANY_SOURCES = 10000, UNKNOWN_INPUTS = 20, GUESSED = 10 };
     char *text = NULL;
     size_t length = 0;
@@ -335,8 +317,7 @@ static void guesses_are_bounded(void **state) {
     free(text);
 }
 
-static void unused_outputs_are_warned_of(void **state) {
-    (void)state;
+TEST(unused_outputs_are_warned_of) {
     mr_diagnostics diagnostics = {0};
     mr_plan *plan;
     int status = fake_load(&plan,
@@ -359,8 +340,7 @@ static void unused_outputs_are_warned_of(void **state) {
     mr_diagnostics_fini(&diagnostics);
 }
 
-static void text_and_graph_are_checked_at_once(void **state) {
-    (void)state;
+TEST(text_and_graph_are_checked_at_once) {
     fake_expect(HEAD "sources: {a: {uri: a.mp4, rate: 0}}\n"
                      "stages:\n"
                      "  x: {type: same, input: y}\n"
@@ -375,8 +355,7 @@ static void text_and_graph_are_checked_at_once(void **state) {
                 "    hint: did you mean \"a\"?\n");
 }
 
-static void cycles_behind_cycles_are_all_named(void **state) {
-    (void)state;
+TEST(cycles_behind_cycles_are_all_named) {
     fake_expect(HEAD "sources: {a: {uri: a.mp4}}\n"
                      "stages:\n"
                      "  end: {type: trash, input: d}\n"
@@ -391,8 +370,7 @@ static void cycles_behind_cycles_are_all_named(void **state) {
 }
 
 /* 1,000 sources into a chain of 200 stages. */
-static void large_pipelines_are_planned(void **state) {
-    (void)state;
+TEST(large_pipelines_are_planned) {
     char *text = NULL;
     size_t bytes;
     FILE *out = open_memstream(&text, &bytes);
@@ -411,26 +389,4 @@ static void large_pipelines_are_planned(void **state) {
     free(text);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(joins_have_ports_and_pictures_pass_through),
-        cmocka_unit_test(outputs_have_names),
-        cmocka_unit_test(merged_formats_keep_what_they_share),
-        cmocka_unit_test(joins_wait_for_batches),
-        cmocka_unit_test(errors_behind_a_missing_file_are_found),
-        cmocka_unit_test(devices_are_resolved),
-        cmocka_unit_test(deterministic_plans_have_no_threads),
-        cmocka_unit_test(refusals_have_the_place_of_their_option),
-        cmocka_unit_test(misfits_name_both_ends_and_what_converts),
-        cmocka_unit_test(stages_without_their_inputs_are_not_asked),
-        cmocka_unit_test(guesses_are_bounded),
-        cmocka_unit_test(unused_outputs_are_warned_of),
-        cmocka_unit_test(text_and_graph_are_checked_at_once),
-        cmocka_unit_test(cycles_behind_cycles_are_all_named),
-        cmocka_unit_test(large_pipelines_are_planned),
-        cmocka_unit_test(stages_stand_in_topological_order),
-        cmocka_unit_test(formats_are_what_stages_answer),
-        cmocka_unit_test(numbers_are_decided),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

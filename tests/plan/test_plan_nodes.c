@@ -1,16 +1,12 @@
 /* Plans of several nodes: who runs what, and what is decided about the links between them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "engine/pipeline/pipeline.h"
 #include "engine/planner/planner.h"
 #include "millrace/status.h"
 #include "tests/support/fakes.h"
+#include "tests/support/suite.h"
 
 static const char text[] = "version: 1\npipeline: p\n"
                            "sources:\n"
@@ -44,8 +40,7 @@ static mr_plan *load(const char *yaml, const mr_plan_params *how) {
     return plan;
 }
 
-static void links_between_nodes_become_cuts(void **state) {
-    (void)state;
+TEST(links_between_nodes_become_cuts) {
     mr_plan *plan = load(text, &(mr_plan_params){0});
     assert_int_equal(plan->node, -1);
     assert_int_equal(plan->node_count, 3);
@@ -64,8 +59,7 @@ static void links_between_nodes_become_cuts(void **state) {
     mr_plan_destroy(&plan);
 }
 
-static void a_cut_says_all_that_its_ends_need(void **state) {
-    (void)state;
+TEST(a_cut_says_all_that_its_ends_need) {
     mr_plan *plan = load(text, &(mr_plan_params){.node = "camera"});
     const mr_cut *cut = plan->cuts[0].cut;
     assert_int_equal(plan->node, 0);
@@ -74,7 +68,7 @@ static void a_cut_says_all_that_its_ends_need(void **state) {
     assert_string_equal(cut->node, "camera");
     assert_string_equal(cut->pipeline, "p");
     assert_int_equal(cut->mode, MR_CUT_LIVE);
-    assert_int_equal(plan->vertices[plan->cuts[0].out].policy, MR_POLICY_DROP_OLDEST);
+    assert_int_equal(plan->vertices[plan->cuts[0].out].handling.policy, MR_POLICY_DROP_OLDEST);
     assert_int_equal(cut->compression, MR_CUT_LZ4);
     assert_true(cut->checksum_payload && cut->shared_memory);
     assert_string_equal(cut->listen, "tcp://127.0.0.1:7001");
@@ -92,8 +86,7 @@ static void a_cut_says_all_that_its_ends_need(void **state) {
     mr_plan_destroy(&plan);
 }
 
-static void nodes_that_do_not_say_listen_in_the_runtime_folder(void **state) {
-    (void)state;
+TEST(nodes_that_do_not_say_listen_in_the_runtime_folder) {
     mr_plan *plan = load(text, &(mr_plan_params){.node = "center"});
     assert_string_equal(plan->cuts[1].cut->listen, "ipc:///run/test/worker.1");
     assert_string_equal(plan->cuts[2].cut->connect[0], "ipc:///run/test/worker.2");
@@ -106,19 +99,17 @@ static void nodes_that_do_not_say_listen_in_the_runtime_folder(void **state) {
 }
 
 /* Nothing is dropped of these on their way, and one process takes them. */
-static void many_results_go_over_a_cut_at_once(void **state) {
-    (void)state;
+TEST(many_results_go_over_a_cut_at_once) {
     mr_plan *plan = load(text, &(mr_plan_params){.node = "center"});
     const mr_plan_cut *cut = &plan->cuts[1];
     assert_string_equal(cut->cut->name, "learn->center");
     assert_int_equal(cut->cut->window, 512);
-    assert_int_equal(plan->vertices[cut->in].queue, 512);
-    assert_int_equal(plan->vertices[cut->out].queue, 128);
+    assert_int_equal(plan->vertices[cut->in].handling.queue, 512);
+    assert_int_equal(plan->vertices[cut->out].handling.queue, 128);
     mr_plan_destroy(&plan);
 }
 
-static void without_cuts_one_process_runs_all(void **state) {
-    (void)state;
+TEST(without_cuts_one_process_runs_all) {
     mr_diagnostics diagnostics = {0};
     mr_plan *plan;
     assert_int_equal(fake_load(&plan, text, &diagnostics), MR_OK);
@@ -131,8 +122,7 @@ static void without_cuts_one_process_runs_all(void **state) {
     mr_plan_destroy(&plan);
 }
 
-static void a_window_has_room_for_the_batches_behind_it(void **state) {
-    (void)state;
+TEST(a_window_has_room_for_the_batches_behind_it) {
     static const char large[] = "version: 1\npipeline: p\n"
                                 "sources:\n  lobby: {type: pattern, format: RGB24 640x480}\n"
                                 "stages:\n"
@@ -151,8 +141,8 @@ static void a_window_has_room_for_the_batches_behind_it(void **state) {
     const mr_plan_vertex *in = &plan->vertices[plan->cuts[1].in];
     assert_int_equal(in->pools[0].count, 24);
     assert_int_equal(in->pools[0].bytes, frame);
-    assert_int_equal(in->queue, 24);
-    assert_int_equal(plan->vertices[plan->cuts[1].out].in_flight, 24);
+    assert_int_equal(in->handling.queue, 24);
+    assert_int_equal(plan->vertices[plan->cuts[1].out].calls.in_flight, 24);
     /* What this process takes is that, and what it makes of it; what others take is theirs. */
     assert_int_equal(plan->host.bytes, plan->nodes[2].host.bytes);
     assert_true(plan->nodes[1].host.bytes >= 34 * frame);
@@ -161,8 +151,7 @@ static void a_window_has_room_for_the_batches_behind_it(void **state) {
 
 /* Also through a stage that sends on what it got in the buffers it came in; unless it goes to another machine, or the
  * author says inline. */
-static void pools_before_a_cut_lie_in_shared_memory(void **state) {
-    (void)state;
+TEST(pools_before_a_cut_lie_in_shared_memory) {
     static const struct {
         const char *address, *cut;
         mr_memory memory;
@@ -197,8 +186,7 @@ static void pools_before_a_cut_lie_in_shared_memory(void **state) {
 }
 
 /* What copies are put in before and behind them. */
-static void cuts_know_their_ends(void **state) {
-    (void)state;
+TEST(cuts_know_their_ends) {
     static const char copied[] = "version: 1\npipeline: p\n"
                                  "sources:\n  lobby: {type: pattern, format: RGB24 64x48}\n"
                                  "stages:\n"
@@ -219,8 +207,7 @@ static void cuts_know_their_ends(void **state) {
     mr_plan_destroy(&plan);
 }
 
-static void processes_of_one_node_listen_side_by_side(void **state) {
-    (void)state;
+TEST(processes_of_one_node_listen_side_by_side) {
     static const char shared[] = "version: 1\npipeline: p\n"
                                  "sources:\n  lobby: {type: pattern, format: RGB24 64x48}\n"
                                  "stages:\n"
@@ -239,12 +226,11 @@ static void processes_of_one_node_listen_side_by_side(void **state) {
     assert_string_equal(cut->connect[0], "tcp://127.0.0.1:7100");
     assert_string_equal(cut->connect[1], "tcp://127.0.0.1:7101");
     assert_true(plan->cuts[0].cut->max_peers >= 3);
-    assert_int_equal(plan->vertices[plan->cuts[1].in].queue, 3 * cut->window);
+    assert_int_equal(plan->vertices[plan->cuts[1].in].handling.queue, 3 * cut->window);
     mr_plan_destroy(&plan);
 }
 
-static void a_node_polls_as_it_says_or_as_the_pipeline_does(void **state) {
-    (void)state;
+TEST(a_node_polls_as_it_says_or_as_the_pipeline_does) {
     static const char polls[] = "version: 1\npipeline: p\nbusy_poll: 20ms\n"
                                 "sources:\n  lobby: {type: pattern, format: RGB24 64x48}\n"
                                 "stages:\n"
@@ -266,18 +252,4 @@ static void a_node_polls_as_it_says_or_as_the_pipeline_does(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(links_between_nodes_become_cuts),
-        cmocka_unit_test(a_cut_says_all_that_its_ends_need),
-        cmocka_unit_test(nodes_that_do_not_say_listen_in_the_runtime_folder),
-        cmocka_unit_test(many_results_go_over_a_cut_at_once),
-        cmocka_unit_test(without_cuts_one_process_runs_all),
-        cmocka_unit_test(a_window_has_room_for_the_batches_behind_it),
-        cmocka_unit_test(pools_before_a_cut_lie_in_shared_memory),
-        cmocka_unit_test(cuts_know_their_ends),
-        cmocka_unit_test(processes_of_one_node_listen_side_by_side),
-        cmocka_unit_test(a_node_polls_as_it_says_or_as_the_pipeline_does),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

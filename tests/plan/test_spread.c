@@ -1,17 +1,13 @@
 /* Runs on several simulated devices give what one gives, in the memory that was planned, whatever the seed. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "engine/pipeline/pipeline.h"
 #include "tests/support/flow_run.h"
 #include "tests/support/opened.h"
 #include "tests/support/quiet.h"
 #include "tests/support/sanitized.h"
+#include "tests/support/suite.h"
 
 #define HEAD "version: 1\npipeline: p\n"
 
@@ -77,8 +73,7 @@ static const char *const lists[][2] = {{"cpu", "cpu"},
                                        {"cpu", "[sim:1, sim:0]"}};
 enum { LISTS = sizeof lists / sizeof lists[0] };
 
-static void several_devices_give_what_one_gives(void **state) {
-    (void)state;
+TEST(several_devices_give_what_one_gives) {
     for (size_t i = 0; i < LISTS; i++)
         run_on(HEAD "sources: {a: {type: count, frames: 50}, b: {type: count, frames: 31}}\n"
                     "stages:\n"
@@ -87,8 +82,7 @@ static void several_devices_give_what_one_gives(void **state) {
                     "  out: {type: collect, input: two}\n", lists[i][0], lists[i][1], 81, 1);
 }
 
-static void batches_stay_whole_on_several_devices(void **state) {
-    (void)state;
+TEST(batches_stay_whole_on_several_devices) {
     for (size_t i = 0; i < LISTS; i++) {
         run_on(HEAD "sources: {a: {type: count, frames: 40}}\n"
                     "stages:\n"
@@ -100,8 +94,7 @@ static void batches_stay_whole_on_several_devices(void **state) {
 }
 
 /* What is added to the results on one device is read by the host, and the payload beside it too. */
-static void tensors_among_the_results_come_home(void **state) {
-    (void)state;
+TEST(tensors_among_the_results_come_home) {
     for (size_t i = 0; i < LISTS; i++) {
         run_on(HEAD "sources: {a: {type: count, frames: 40}}\n"
                     "stages:\n"
@@ -114,8 +107,7 @@ static void tensors_among_the_results_come_home(void **state) {
     }
 }
 
-static void joins_get_both_sides_home(void **state) {
-    (void)state;
+TEST(joins_get_both_sides_home) {
     for (uint64_t seed = 0; seed <= SEEDS; seed++) {
         run_text(flow_stage_types(),
                  HEAD "sources: {a: {type: count, frames: 60}}\n"
@@ -130,8 +122,7 @@ static void joins_get_both_sides_home(void **state) {
 }
 
 /* One device of the list fails now and then: its frames are dropped, and all others come in order. */
-static void failures_of_one_device_drop_its_frames_only(void **state) {
-    (void)state;
+TEST(failures_of_one_device_drop_its_frames_only) {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         mr_pipeline *pipeline =
             flow_open(HEAD "sources: {a: {type: count, frames: 60}}\n"
@@ -163,8 +154,7 @@ static uint64_t count_frames(const char *text) {
     return frames;
 }
 
-static void a_clip_stays_within_the_planned_memory(void **state) {
-    (void)state;
+TEST(a_clip_stays_within_the_planned_memory) {
     assert_int_equal(count_frames(HEAD "sources:\n"
                                        "  clip: {type: media, uri: " IMAGES "/cockatoo.mp4, every: " EVERY "}\n"
                                        "stages:\n"
@@ -175,8 +165,7 @@ static void a_clip_stays_within_the_planned_memory(void **state) {
                                        "  out: {type: 'null', input: [one, two, three]}\n"), UNDER_TSAN(70, 280));
 }
 
-static void mixed_pictures_stay_within_the_planned_memory(void **state) {
-    (void)state;
+TEST(mixed_pictures_stay_within_the_planned_memory) {
     assert_true(count_frames(HEAD "sources: {folder: {type: media, uri: " FOLDER "/*.jpg}}\n"
                                   "stages:\n"
                                   "  decode: {input: folder}\n"
@@ -193,8 +182,7 @@ static void keep_frame(void *context, const char *source, const mr_frame *frame)
 }
 
 /* What came from a device lies in memory that the device has pinned: it outlives the pipeline with the frame. */
-static void a_kept_frame_outlives_its_device(void **state) {
-    (void)state;
+TEST(a_kept_frame_outlives_its_device) {
     mr_frame *kept = NULL;
     mr_pipeline *pipeline = open_text(mr_stage_types(),
                                       HEAD "sources: {in: {type: push, format: RGB24 4x4}}\n"
@@ -218,16 +206,4 @@ static void a_kept_frame_outlives_its_device(void **state) {
     mr_frame_unref(&kept);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(several_devices_give_what_one_gives),
-        cmocka_unit_test(batches_stay_whole_on_several_devices),
-        cmocka_unit_test(tensors_among_the_results_come_home),
-        cmocka_unit_test(joins_get_both_sides_home),
-        cmocka_unit_test(failures_of_one_device_drop_its_frames_only),
-        cmocka_unit_test(a_clip_stays_within_the_planned_memory),
-        cmocka_unit_test(a_kept_frame_outlives_its_device),
-        cmocka_unit_test(mixed_pictures_stay_within_the_planned_memory),
-    };
-    return cmocka_run_group_tests(tests, be_quiet, expect_no_misuse);
-}
+RUN_TESTS(be_quiet, expect_no_misuse)

@@ -1,14 +1,10 @@
 /* The view of a plan, as a program that embeds the library reads it: public headers only. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 /* cmocka wants these before it. */
-#include <cmocka.h>
-
 #include "millrace/millrace.h"
 #include "millrace/plan.h"
+#include "tests/support/suite.h"
 
 static const char text[] =
     "version: 1\n"
@@ -51,8 +47,7 @@ static bool has_link(const mr_plan_view *view, const char *from, const char *to)
     return false;
 }
 
-static void stages_and_copies_are_seen(void **state) {
-    (void)state;
+TEST(stages_and_copies_are_seen) {
     const mr_plan_view *view = open_view(text);
     assert_string_equal(view->name, "seen");
     assert_string_equal(view->file, "seen.yaml");
@@ -62,14 +57,14 @@ static void stages_and_copies_are_seen(void **state) {
     assert_int_equal(view->stage_count, 6); /* a copy to the device, and one from it */
     const mr_view_stage *camera = &view->stages[0], *small = &view->stages[find(view, "small")];
     assert_string_equal(camera->id, "camera");
-    assert_string_equal(camera->written, "camera");
+    assert_string_equal(camera->offer.written, "camera");
     assert_int_equal(camera->role, MR_VIEW_SOURCE);
     assert_int_equal(camera->output_bytes[0], mr_format_set_most_bytes(&camera->outputs[0].set));
     assert_string_equal(small->type->name, "preprocess");
-    assert_string_equal(small->device, "sim:0");
-    assert_string_equal(view->devices[small->devices[0]].name, "sim:0");
+    assert_string_equal(small->devices.first, "sim:0");
+    assert_string_equal(view->devices[small->devices.at[0]].name, "sim:0");
     assert_string_equal(small->place, "seen.yaml:6:3");
-    assert_true(small->works_on_devices);
+    assert_true(small->devices.any);
     assert_int_equal(small->output_bytes[0], 16 * 12 * 3 * 4);
     assert_int_equal(view->stages[find(view, "camera->sim:0")].role, MR_VIEW_UPLOAD);
     assert_int_equal(view->stages[find(view, "small->host")].role, MR_VIEW_DOWNLOAD);
@@ -79,8 +74,7 @@ static void stages_and_copies_are_seen(void **state) {
     assert_null(view);
 }
 
-static void links_are_seen(void **state) {
-    (void)state;
+TEST(links_are_seen) {
     const mr_plan_view *view = open_view(text);
     assert_int_equal(view->link_count, 5);
     assert_true(has_link(view, "camera", "camera->sim:0"));
@@ -92,8 +86,7 @@ static void links_are_seen(void **state) {
 }
 
 /* The rows of a kind add up to what the plan says of it. */
-static void memory_adds_up(void **state) {
-    (void)state;
+TEST(memory_adds_up) {
     const mr_plan_view *view = open_view(text);
     uint64_t sums[MR_VIEW_LIBRARIES + 1] = {0};
     for (size_t i = 0; i < view->row_count; i++)
@@ -108,8 +101,7 @@ static void memory_adds_up(void **state) {
     mr_plan_view_close(&view);
 }
 
-static void threads_and_files_are_seen(void **state) {
-    (void)state;
+TEST(threads_and_files_are_seen) {
     const mr_plan_view *view = open_view(text);
     int workers = 0, devices = 0;
     for (size_t i = 0; i < view->thread_count; i++) {
@@ -125,8 +117,7 @@ static void threads_and_files_are_seen(void **state) {
     mr_plan_view_close(&view);
 }
 
-static void nodes_and_cuts_are_seen(void **state) {
-    (void)state;
+TEST(nodes_and_cuts_are_seen) {
     static const char nodes[] = "version: 1\n"
                                 "pipeline: seen\n"
                                 "sources: {camera: {type: push, format: RGB24 64x48}}\n"
@@ -158,8 +149,7 @@ static void nodes_and_cuts_are_seen(void **state) {
     mr_diagnostics_fini(&wrong);
 }
 
-static void a_pipeline_shows_its_plan(void **state) {
-    (void)state;
+TEST(a_pipeline_shows_its_plan) {
     const mr_plan_view *alone = open_view(text), *of_pipeline = NULL;
     mr_pipeline *pipeline = NULL;
     mr_diagnostics wrong = {0};
@@ -175,8 +165,7 @@ static void a_pipeline_shows_its_plan(void **state) {
     mr_plan_view_close(&alone);
 }
 
-static void what_is_wrong_is_said(void **state) {
-    (void)state;
+TEST(what_is_wrong_is_said) {
     const mr_plan_view *view = (const mr_plan_view *)state;
     mr_diagnostics wrong = {0};
     mr_pipeline_params params = params_of("version: 1\npipeline: bad\n"
@@ -191,12 +180,4 @@ static void what_is_wrong_is_said(void **state) {
     mr_diagnostics_fini(&wrong);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stages_and_copies_are_seen), cmocka_unit_test(links_are_seen),
-        cmocka_unit_test(memory_adds_up),             cmocka_unit_test(threads_and_files_are_seen),
-        cmocka_unit_test(nodes_and_cuts_are_seen),    cmocka_unit_test(a_pipeline_shows_its_plan),
-        cmocka_unit_test(what_is_wrong_is_said),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

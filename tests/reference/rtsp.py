@@ -427,9 +427,13 @@ class Hostile(Scripted):
                                                                     tables=bytes([16]) * 64 + bytes([17]) * 128)))
                 time.sleep(0.005)
 
+        def chosen(transport):
+            return lambda *_: f"RTSP/1.0 200 OK\r\nCSeq: CSEQ\r\n{transport}Session: 7\r\n\r\n".encode()
+
         for wrong in ({"count": lambda count: 0}, {"count": lambda count: count - 1},
                       {"count": lambda count: 7 * count}, {"sdp": hostile.SDP.split(b"\r\n", 1)[1]},
-                      {"OPTIONS": closing}, {"packets": packets}):
+                      {"OPTIONS": closing}, {"packets": packets}, {"SETUP": chosen("")},
+                      {"SETUP": chosen("Transport: RTP/AVP;unicast;source=192.168.1.3;interleaved=0-1\r\n")}):
             server, found = self.against({"survey": 1}, **wrong)
             self.assertEqual((found.status, len(found.packets)), (0, 20), (wrong, found.message))
             self.assertEqual(found.packets[0].flags & (CORRUPT | KEY), KEY)

@@ -1,9 +1,4 @@
 /* Addresses that a server listens at, names by which it is asked for, and tokens. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,8 +6,9 @@
 #include "engine/serve/http_address.h"
 #include "engine/serve/http_token.h"
 #include "millrace/status.h"
+#include "tests/support/suite.h"
 
-static void addresses_are_read(void **state) {
+TEST(addresses_are_read) {
     static const struct {
         const char *text;
         bool right, loopback;
@@ -23,7 +19,6 @@ static void addresses_are_read(void **state) {
                  {"127.0.0.1:-1", false, false}, {"::1:80", false, false},     {"[::1]80", false, false},
                  {"camera.example:80", false, false}, {"[::1", false, false},  {"", false, false},
                  {"http://127.0.0.1:80", false, false}};
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         mr_http_address address;
         int status = mr_http_address_parse(cases[i].text, &address);
@@ -32,12 +27,11 @@ static void addresses_are_read(void **state) {
     }
 }
 
-static void hosts_are_told_apart(void **state) {
+TEST(hosts_are_told_apart) {
     static const char *const local[] = {"localhost", "localhost:8090", "127.0.0.1", "127.0.0.1:1", "[::1]", "[::1]:80"};
     static const char *const others[] = {"camera.example", "127.0.0.1.example.com", "localhost.example.com:80",
                                          "0.0.0.0", "10.0.0.1:80", "[::2]", "", ":80", "127.0.0.1:x", "[127.0.0.1]",
                                          "localhost:"};
-    (void)state;
     for (size_t i = 0; i < sizeof local / sizeof *local; i++)
         if (!mr_http_host_is_local(local[i]))
             fail_msg("%s is this machine", local[i]);
@@ -46,11 +40,10 @@ static void hosts_are_told_apart(void **state) {
             fail_msg("\"%s\" is not", others[i]);
 }
 
-static void a_port_in_use_is_refused(void **state) {
+TEST(a_port_in_use_is_refused) {
     mr_http_address address;
     int first, second, port, none;
     char text[64];
-    (void)state;
     assert_int_equal(mr_http_address_parse("127.0.0.1:0", &address), MR_OK);
     assert_int_equal(mr_http_address_listen(&address, "127.0.0.1:0", &first, &port), MR_OK);
     snprintf(text, sizeof text, "127.0.0.1:%d", port);
@@ -64,9 +57,8 @@ static void a_port_in_use_is_refused(void **state) {
     assert_int_equal(mr_http_address_listen(&address, "192.0.2.1:0", &second, &none), MR_ERROR_UNAVAILABLE);
 }
 
-static void tokens_are_compared_whole(void **state) {
+TEST(tokens_are_compared_whole) {
     static const char token[] = "0123456789abcdef";
-    (void)state;
     assert_true(mr_http_token_is(token, token));
     static const char *const wrong[] = {"", "0", "0123456789abcde", "0123456789abcdef0", "0123456789abcdeg",
                                         "0123456789abcdef0123456789abcdef"};
@@ -74,9 +66,8 @@ static void tokens_are_compared_whole(void **state) {
         assert_false(mr_http_token_is(token, wrong[i]));
 }
 
-static void weak_tokens_are_refused(void **state) {
+TEST(weak_tokens_are_refused) {
     char longest[1026];
-    (void)state;
     memset(longest, 'a', 1025);
     longest[1025] = '\0';
     assert_int_equal(mr_http_token_check("0123456789abcdef", ""), MR_OK);
@@ -89,11 +80,4 @@ static void weak_tokens_are_refused(void **state) {
     assert_null(strstr(mr_message(), "0123"));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(addresses_are_read),        cmocka_unit_test(hosts_are_told_apart),
-        cmocka_unit_test(a_port_in_use_is_refused),  cmocka_unit_test(tokens_are_compared_whole),
-        cmocka_unit_test(weak_tokens_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

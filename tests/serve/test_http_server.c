@@ -1,9 +1,4 @@
 /* The HTTP server, seen from a socket: routes, permission, streams, limits, and clients that are slow or leave. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <arpa/inet.h>
 #include <limits.h>
 #include <netinet/in.h>
@@ -20,6 +15,7 @@
 #include "engine/serve/http_parts.h"
 #include "engine/serve/http_server.h"
 #include "millrace/status.h"
+#include "tests/support/suite.h"
 
 enum { MOST_SEEN = 4096, LARGE = 1 << 20, OTHERS = 64 };
 static const int64_t LONG = 10 * INT64_C(1000000000), SHORT = 500000000; /* timeouts */
@@ -231,10 +227,9 @@ static const char LOCAL[] = "Host: localhost\r\n";
 
 /* ---- routes and permission -------------------------------------------------------------------------------------- */
 
-static void routes_are_found(void **state) {
+TEST(routes_are_found) {
     board at = {0};
     char long_path[600] = "/name/";
-    (void)state;
     start(&at, NULL, 1, LONG);
     expect("GET", "/", LOCAL, 200, "\r\n\r\n<p>");
     expect("GET", "/?a=b", LOCAL, 200, "Content-Security-Policy: default-src 'none'");
@@ -253,10 +248,9 @@ static void routes_are_found(void **state) {
     stop(&at);
 }
 
-static void other_methods_are_refused(void **state) {
+TEST(other_methods_are_refused) {
     static const char *const methods[] = {"POST", "PUT", "DELETE", "OPTIONS", "TRACE", "BREW"};
     board at = {0};
-    (void)state;
     start(&at, NULL, 1, LONG);
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
         expect(methods[i], "/", LOCAL, 405, "Allow: GET, HEAD");
@@ -271,9 +265,8 @@ static void other_methods_are_refused(void **state) {
     stop(&at);
 }
 
-static void hosts_are_checked_without_a_token(void **state) {
+TEST(hosts_are_checked_without_a_token) {
     board at = {0};
-    (void)state;
     start(&at, NULL, 1, LONG);
     expect("GET", "/", "Host: [::1]:80\r\n", 200, "<p>");
     expect("GET", "/", "Host: evil.example\r\n", 403, "localhost");
@@ -284,10 +277,9 @@ static void hosts_are_checked_without_a_token(void **state) {
     stop(&at);
 }
 
-static void tokens_are_asked_for(void **state) {
+TEST(tokens_are_asked_for) {
     board at = {0};
     char longer[64];
-    (void)state;
     start(&at, TOKEN, 1, LONG);
     snprintf(longer, sizeof longer, "/?token=%sx", TOKEN);
     expect("GET", "/", LOCAL, 401, "WWW-Authenticate: Bearer");
@@ -302,10 +294,9 @@ static void tokens_are_asked_for(void **state) {
 
 /* ---- streams ---------------------------------------------------------------------------------------------------- */
 
-static void parts_are_framed(void **state) {
+TEST(parts_are_framed) {
     mr_http_parts parts = {.kind = MR_HTTP_MULTIPART}, events = {.kind = MR_HTTP_EVENTS};
     char all[512];
-    (void)state;
     /* In pieces of any size. */
     for (size_t room = 1; room < 100; room++) {
         size_t done = 0;
@@ -332,9 +323,8 @@ static void parts_are_framed(void **state) {
     }
 }
 
-static void streams_give_each_part(void **state) {
+TEST(streams_give_each_part) {
     board at = {0};
-    (void)state;
     start(&at, NULL, 2, LONG);
     int events = asking("/events"), parts = asking("/parts");
     await_states(&at, 2);
@@ -356,9 +346,8 @@ static void streams_give_each_part(void **state) {
     stop(&at);
 }
 
-static void answers_may_come_later(void **state) {
+TEST(answers_may_come_later) {
     board at = {0};
-    (void)state;
     start(&at, NULL, 1, LONG);
     int fd = asking("/later");
     await_states(&at, 1);
@@ -374,9 +363,8 @@ static void answers_may_come_later(void **state) {
 }
 
 /* A stream that has nothing to send for `timeout` sends a comment. */
-static void silent_events_send_comments(void **state) {
+TEST(silent_events_send_comments) {
     board at = {0};
-    (void)state;
     start(&at, NULL, 1, SHORT);
     int fd = asking("/events");
     assert_true(reads(fd, "\r\n\r\n:\n\n:\n\n"));
@@ -390,9 +378,8 @@ static void silent_events_send_comments(void **state) {
 
 /* The client of a stream that waits has left. The library does not notice, and fails if such a connection is resumed
  * after it was closed; here every wake-up is harmless, however late it comes. */
-static void clients_that_left_are_noticed(void **state) {
+TEST(clients_that_left_are_noticed) {
     board at = {0};
-    (void)state;
     start(&at, NULL, 2, LONG / 5);
     for (int turn = 0; turn < 2; turn++) {
         int events = asking("/events"), parts = asking("/parts");
@@ -413,10 +400,9 @@ static void clients_that_left_are_noticed(void **state) {
 }
 
 /* A stream that never waits ends, too, when its client closes the sending side. */
-static void busy_streams_end_with_their_clients(void **state) {
+TEST(busy_streams_end_with_their_clients) {
     board at = {0};
     char got[4096];
-    (void)state;
     start(&at, NULL, 1, LONG / 5);
     int fd = asking("/parts");
     await_states(&at, 1);
@@ -433,9 +419,8 @@ static void busy_streams_end_with_their_clients(void **state) {
     stop(&at);
 }
 
-static void slow_readers_are_closed(void **state) {
+TEST(slow_readers_are_closed) {
     board at = {.part_bytes = LARGE};
-    (void)state;
     start(&at, NULL, 2, SHORT);
     int slow = asking("/parts"), other = asking("/events");
     await_states(&at, 2);
@@ -449,13 +434,12 @@ static void slow_readers_are_closed(void **state) {
     stop(&at);
 }
 
-static void half_requests_are_closed(void **state) {
+TEST(half_requests_are_closed) {
     static const char *const halves[] = {"", "G", "GET / HTTP/1.1\r\nHost: loc", "GET /later HTTP/1.1\r\n\r",
                                          "GET /later HTTP/1.1\r\nHost: localhost\r\n\r\n", /* is never answered */
                                          "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nhalf"};
     int fd[sizeof halves / sizeof *halves];
     board at = {0};
-    (void)state;
     start(&at, NULL, 1, SHORT);
     for (size_t i = 0; i < sizeof halves / sizeof *halves; i++)
         fd[i] = connected(halves[i]);
@@ -467,14 +451,13 @@ static void half_requests_are_closed(void **state) {
     stop(&at);
 }
 
-static void bad_requests_are_refused(void **state) {
+TEST(bad_requests_are_refused) {
     static const char *const bad[] = {
         "\r\n\r\n\r\n", "GET\r\n\r\n", "GET / HTTP/9.9\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
         "GET / HTTP/1.1\r\nContent-Length: -1\r\n\r\n", "\x16\x03\x01\x02",
         "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n"};
     board at = {0};
     char *large = malloc(65536);
-    (void)state;
     start(&at, NULL, 1, SHORT);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char *got = answer_to(bad[i]);
@@ -496,11 +479,10 @@ static void bad_requests_are_refused(void **state) {
     stop(&at);
 }
 
-static void limits_hold(void **state) {
+TEST(limits_hold) {
     enum { STREAMS = 3, SILENT = OTHERS + STREAMS };
     int streams[STREAMS], silent[SILENT];
     board at = {0};
-    (void)state;
     start(&at, NULL, STREAMS, SHORT);
     for (int i = 0; i < STREAMS; i++)
         streams[i] = asking(i % 2 ? "/events" : "/parts");
@@ -527,8 +509,7 @@ static void limits_hold(void **state) {
 
 /* ---- the end, and all at once ----------------------------------------------------------------------------------- */
 
-static void stops_with_open_streams(void **state) {
-    (void)state;
+TEST(stops_with_open_streams) {
     for (int turn = 0; turn < 4; turn++) {
         board at = {.part_bytes = LARGE};
         start(&at, NULL, 8, LONG);
@@ -567,12 +548,11 @@ static void *come_and_go(void *context) {
     return NULL;
 }
 
-static void many_come_and_go(void **state) {
+TEST(many_come_and_go) {
     enum { CLIENTS = 6 };
     board at = {0};
     pthread_t publishers[2], clients[CLIENTS];
     unsigned failed[CLIENTS] = {0};
-    (void)state;
     start(&at, NULL, 4, LONG);
     for (int i = 0; i < 2; i++)
         assert_int_equal(pthread_create(&publishers[i], NULL, publish_many, &at), 0);
@@ -595,17 +575,4 @@ static void many_come_and_go(void **state) {
     stop(&at);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(routes_are_found),         cmocka_unit_test(other_methods_are_refused),
-        cmocka_unit_test(hosts_are_checked_without_a_token), cmocka_unit_test(tokens_are_asked_for),
-        cmocka_unit_test(parts_are_framed),         cmocka_unit_test(streams_give_each_part),
-        cmocka_unit_test(answers_may_come_later),   cmocka_unit_test(silent_events_send_comments),
-        cmocka_unit_test(clients_that_left_are_noticed), cmocka_unit_test(busy_streams_end_with_their_clients),
-        cmocka_unit_test(slow_readers_are_closed),
-        cmocka_unit_test(half_requests_are_closed), cmocka_unit_test(bad_requests_are_refused),
-        cmocka_unit_test(limits_hold),              cmocka_unit_test(stops_with_open_streams),
-        cmocka_unit_test(many_come_and_go),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -1,15 +1,11 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <cmocka.h>
 
 #include "engine/pipeline/pipeline.h"
 #include "engine/planner/planner.h"
 #include "millrace/status.h"
 #include "tests/support/fakes.h"
+#include "tests/support/suite.h"
 
 static const char text[] = "version: 1\n"
                            "pipeline: try\n"
@@ -47,8 +43,7 @@ static int set_input(void **state) {
     return setenv("MR_TEST_INPUT", "in.mp4", 1);
 }
 
-static void a_pipeline_is_read(void **state) {
-    (void)state;
+TEST_WITH(a_pipeline_is_read, set_input, NULL) {
     mr_spec *spec = parse(text, &no_wishes, "");
     assert_string_equal(spec->name, "try");
     assert_int_equal(spec->workers, 3);
@@ -86,8 +81,7 @@ static void a_pipeline_is_read(void **state) {
     assert_null(spec);
 }
 
-static void joins_are_read_in_order(void **state) {
-    (void)state;
+TEST(joins_are_read_in_order) {
     mr_spec *spec = parse("version: 1\npipeline: p\nsources: {a: {uri: x}, b: {uri: y}}\n"
                           "stages: {both: {type: gather, join: {left: b, right: a.packets}}}\n", &no_wishes, "");
     const mr_spec_vertex *both = &spec->stages[0];
@@ -100,8 +94,7 @@ static void joins_are_read_in_order(void **state) {
 }
 
 /* The number is Python's: hashlib.sha256 over the tree in bencode. */
-static void a_digest_tells_pipelines_apart(void **state) {
-    (void)state;
+TEST_WITH(a_digest_tells_pipelines_apart, set_input, NULL) {
     char twin[2 * sizeof text];
     const mr_override other = {"stages.learn.batch.size", "9"};
     mr_spec *spec = parse(text, &no_wishes, "");
@@ -116,8 +109,7 @@ static void a_digest_tells_pipelines_apart(void **state) {
     mr_spec_destroy(&different);
 }
 
-static void overrides_are_read_as_yaml(void **state) {
-    (void)state;
+TEST_WITH(overrides_are_read_as_yaml, set_input, NULL) {
     const mr_override overrides[] = {{"stages.learn.batch.size", "16"},
                                      {"stages.open.queue.when_full", "drop-oldest"},
                                      {"stages.shrink", "{input: open, size: 10}"},
@@ -141,8 +133,7 @@ static void overrides_are_read_as_yaml(void **state) {
     mr_spec_destroy(&spec);
 }
 
-static void errors_name_the_override(void **state) {
-    (void)state;
+TEST_WITH(errors_name_the_override, set_input, NULL) {
     const mr_override overrides[] = {{"stages.lern.batch.size", "16"},
                                      {"stages.learn.batch.size", "many"},
                                      {"stages.shrink.siz", "5"},
@@ -165,8 +156,7 @@ static void errors_name_the_override(void **state) {
     mr_spec_destroy(&spec);
 }
 
-static void one_input_replaces_the_uri(void **state) {
-    (void)state;
+TEST(one_input_replaces_the_uri) {
     /* The variable that it replaces need not be set; a dollar in its name has no meaning. */
     unsetenv("MR_TEST_INPUT");
     const char *const inputs[] = {"videos/$$b.mp4"};
@@ -180,8 +170,7 @@ static void one_input_replaces_the_uri(void **state) {
     mr_spec_destroy(&spec);
 }
 
-static void several_inputs_make_sources_with_names_of_their_own(void **state) {
-    (void)state;
+TEST(several_inputs_make_sources_with_names_of_their_own) {
     const char *const inputs[] = {"a/cam one.mp4", "b/cam one.mp4", "open.avi", "x-2.y.mkv", "http://h/x-2.y.mkv",
                                   "../folder/", ".hidden", "cam_one-2"};
     const char *const ids[] = {"cam_one", "cam_one-2", "open-2",  "x-2_y",
@@ -202,8 +191,26 @@ static void several_inputs_make_sources_with_names_of_their_own(void **state) {
     mr_diagnostics_fini(&diagnostics);
 }
 
-static void inputs_need_an_only_source(void **state) {
-    (void)state;
+TEST_WITH(each_input_has_options_of_its_own, set_input, NULL) {
+    setenv("MR_TEST_RATE", "7", 1);
+    const char *const inputs[] = {"a.mp4", "b.mp4"};
+    const mr_override overrides[] = {{"sources.b.rate", "${MR_TEST_RATE}"}, {"sources.lobby.rate", "20"},
+                                     {"sources.a.uri", "other.mp4"}, {"sources.c.rate", "5"}};
+    mr_spec_params wishes = {.input_count = 2, .inputs = inputs, .override_count = 3, .overrides = overrides};
+    mr_spec *spec = parse(text, &wishes, "");
+    assert_int_equal(spec->source_count, 2);
+    assert_true(((const fake_camera *)spec->sources[0].options)->rate == 20);
+    assert_string_equal(((const fake_camera *)spec->sources[0].options)->uri, "other.mp4");
+    assert_true(((const fake_camera *)spec->sources[1].options)->rate == 7);
+    mr_spec_destroy(&spec);
+    wishes.override_count = 4;
+    spec = parse(text, &wishes,
+                 "--set sources.c.rate (dir/p.yaml:5:3): error: there is no \"c\" in sources\n"
+                 "    hint: it has a, b\n");
+    mr_spec_destroy(&spec);
+}
+
+TEST(inputs_need_an_only_source) {
     const char *const inputs[] = {"a.mp4"};
     const mr_spec_params wishes = {.input_count = 1, .inputs = inputs, .output = "x"};
     mr_spec *spec =
@@ -215,14 +222,18 @@ static void inputs_need_an_only_source(void **state) {
               "--output: error: an output replaces the path of the only stage that writes a file, but the "
               "pipeline has 0\n");
     mr_spec_destroy(&spec);
+    /* A stage whose type is unknown may be the one that writes. */
+    spec = parse("version: 1\npipeline: p\nsources: {a: {uri: x}}\nstages: {out: {type: tarsh, input: a}}\n",
+                 &(mr_spec_params){.output = "x"},
+                 "dir/p.yaml:4:22: error: stages.out: unknown type \"tarsh\"\n    hint: did you mean \"trash\"?\n");
+    mr_spec_destroy(&spec);
     const mr_spec_params input_only = {.input_count = 1, .inputs = inputs};
     spec = parse("version: 1\npipeline: p\nsources: {a: {type: pattern}}\nstages: {out: {type: trash, input: a}}\n",
                  &input_only, "--input: error: the source \"a\" is of type pattern, which reads no uri\n");
     mr_spec_destroy(&spec);
 }
 
-static void wrong_variables_are_told_once(void **state) {
-    (void)state;
+TEST(wrong_variables_are_told_once) {
     unsetenv("MR_TEST_INPUT");
     mr_spec *spec = parse("version: 1\npipeline: p\nsources: {a: {uri: x, rate: \"${MR_TEST_INPUT}\"}}\n"
                           "stages: {shrink: {input: a, size: \"${MR_TEST_INPUT}\"}}\n", &no_wishes,
@@ -235,8 +246,7 @@ static void wrong_variables_are_told_once(void **state) {
     mr_spec_destroy(&spec);
 }
 
-static void variables_may_be_numbers(void **state) {
-    (void)state;
+TEST(variables_may_be_numbers) {
     setenv("MR_TEST_SIZE", "8", 1);
     mr_spec *spec = parse("version: 1\npipeline: p\nsources: {a: {uri: x}}\n"
                           "stages: {learn: {input: a, batch: \"${MR_TEST_SIZE}\"}}\n", &no_wishes, "");
@@ -245,8 +255,7 @@ static void variables_may_be_numbers(void **state) {
 }
 
 /* A program that says nothing of plugins runs no code that a pipeline names; nor is the missing type told of. */
-static void plugins_are_loaded_only_if_allowed(void **state) {
-    (void)state;
+TEST(plugins_are_loaded_only_if_allowed) {
     mr_spec *spec = parse("version: 1\npipeline: p\nplugins: libmine.so\nsources: {lobby: {uri: a.mp4}}\n"
                           "stages:\n  mine: {input: lobby}\n", &no_wishes,
                           "dir/p.yaml:3:1: error: plugins: this command does not load plugins that a pipeline names\n"
@@ -259,19 +268,4 @@ static void plugins_are_loaded_only_if_allowed(void **state) {
     mr_spec_destroy(&spec);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plugins_are_loaded_only_if_allowed),
-        cmocka_unit_test_setup(a_pipeline_is_read, set_input),
-        cmocka_unit_test_setup(a_digest_tells_pipelines_apart, set_input),
-        cmocka_unit_test(joins_are_read_in_order),
-        cmocka_unit_test_setup(overrides_are_read_as_yaml, set_input),
-        cmocka_unit_test_setup(errors_name_the_override, set_input),
-        cmocka_unit_test(one_input_replaces_the_uri),
-        cmocka_unit_test(several_inputs_make_sources_with_names_of_their_own),
-        cmocka_unit_test(inputs_need_an_only_source),
-        cmocka_unit_test(wrong_variables_are_told_once),
-        cmocka_unit_test(variables_may_be_numbers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

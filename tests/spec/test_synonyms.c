@@ -1,13 +1,8 @@
 /* Words of other programs: every hint that the table makes is held to. What it says to write is read by the tables
  * that read pipelines, and whole types are planned. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "engine/device/device.h"
 #include "engine/device/open/open.h"
@@ -18,6 +13,7 @@
 #include "millrace/status.h"
 #include "stages/synonyms.h"
 #include "tests/support/fakes.h"
+#include "tests/support/suite.h"
 
 enum { TEXT = 512 };
 
@@ -98,8 +94,7 @@ static void check_type(const mr_synonym *row, const char *word) {
     free(said);
 }
 
-static void types_of_others_become_types_that_are_planned(void **state) {
-    (void)state;
+TEST(types_of_others_become_types_that_are_planned) {
     assert_true(each_word(MR_SYNONYM_SOURCE, check_type) >= 40);
     assert_true(each_word(MR_SYNONYM_STAGE, check_type) >= 120);
 }
@@ -166,14 +161,12 @@ static void check_key(const mr_synonym *row, const char *word) {
     assert_true(places > 0);
 }
 
-static void keys_of_others_become_keys_that_are_read(void **state) {
-    (void)state;
+TEST(keys_of_others_become_keys_that_are_read) {
     assert_true(each_word(MR_SYNONYM_KEY, check_key) >= 200);
 }
 
 /* What stands there is kept where the key that is meant takes it, and an example is given where it does not. */
-static void values_are_carried_over_where_they_fit(void **state) {
-    (void)state;
+TEST(values_are_carried_over_where_they_fit) {
     static const struct {
         const char *stage, *hint;
     } cases[] = {
@@ -207,8 +200,7 @@ static void values_are_carried_over_where_they_fit(void **state) {
 }
 
 /* A key that stands for one that is required is one mistake, not two. */
-static void nothing_is_missing_that_has_another_name(void **state) {
-    (void)state;
+TEST(nothing_is_missing_that_has_another_name) {
     size_t errors;
     char *said = said_of(
         "version: 1\nname: p\nsources:\n  lobby: {location: lobby.mp4}\nstages:\n"
@@ -248,8 +240,7 @@ static void check_choice(const mr_synonym *row, const char *word) {
     assert_true(places > 0);
 }
 
-static void values_of_others_become_values_that_are_read(void **state) {
-    (void)state;
+TEST(values_of_others_become_values_that_are_read) {
     assert_true(each_word(MR_SYNONYM_CHOICE, check_choice) >= 80);
 }
 
@@ -261,8 +252,7 @@ static void check_uri(const mr_synonym *row, const char *word) {
     assert_string_equal(hint, expected);
 }
 
-static void paths_of_others_are_told(void **state) {
-    (void)state;
+TEST(paths_of_others_are_told) {
     char hint[TEXT];
     assert_true(each_word(MR_SYNONYM_URI, check_uri) >= 13);
     assert_null(mr_synonym_uri(mr_synonym_table, "lobby.mp4", hint, sizeof hint));
@@ -284,8 +274,7 @@ static void check_file(const mr_synonym *row, const char *word) {
     free(said);
 }
 
-static void files_of_others_are_told_as_such(void **state) {
-    (void)state;
+TEST(files_of_others_are_told_as_such) {
     size_t errors;
     assert_true(each_word(MR_SYNONYM_FILE, check_file) >= 20);
     char *said = said_of("gst-launch-1.0 filesrc location=a.mp4 ! decodebin ! fakesink\n", &errors);
@@ -297,15 +286,4 @@ static void files_of_others_are_told_as_such(void **state) {
     free(said);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(types_of_others_become_types_that_are_planned),
-        cmocka_unit_test(keys_of_others_become_keys_that_are_read),
-        cmocka_unit_test(values_are_carried_over_where_they_fit),
-        cmocka_unit_test(nothing_is_missing_that_has_another_name),
-        cmocka_unit_test(values_of_others_become_values_that_are_read),
-        cmocka_unit_test(paths_of_others_are_told),
-        cmocka_unit_test(files_of_others_are_told_as_such),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -1,12 +1,8 @@
 /* Stage types that are malformed, and lists of types: what a plugin or a program of its own can get wrong. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "millrace/millrace.h"
+#include "tests/support/suite.h"
 
 typedef struct options {
     bool flag;
@@ -65,8 +61,7 @@ static void option_refused(mr_option option, const char *why) {
     refused(&type, why);
 }
 
-static void those_of_millrace_are_sound(void **state) {
-    (void)state;
+TEST(those_of_millrace_are_sound) {
     const mr_stage_type type = sound();
     assert_int_equal(mr_stage_type_check(&type), MR_OK);
     for (const mr_stage_type *const *one = mr_stage_types(); *one; one++)
@@ -81,8 +76,7 @@ static void those_of_millrace_are_sound(void **state) {
         refused(&type, why);                                                                                         \
     } while (0)
 
-static void names_and_functions(void **state) {
-    (void)state;
+TEST(names_and_functions) {
     REFUSED("\"\" cannot be the name of a stage type", type.name = NULL);
     REFUSED("\"a b\" cannot be the name", type.name = "a b");
     REFUSED("\"-x\" cannot be the name", type.name = "-x");
@@ -98,8 +92,7 @@ static void names_and_functions(void **state) {
     REFUSED("`external` is for sources", type.external = true);
 }
 
-static void ports(void **state) {
-    (void)state;
+TEST(ports) {
     static const mr_port none[] = {{0}}, twice[] = {{.name = "a"}, {.name = "a"}, {0}}, odd[] = {{.name = "a.b"}, {0}};
     mr_port many[20] = {0};
     mr_format_set endless[80];
@@ -116,8 +109,7 @@ static void ports(void **state) {
     REFUSED("the formats of input \"in\" have no end", type.inputs = open);
 }
 
-static void tables_of_options(void **state) {
-    (void)state;
+TEST(tables_of_options) {
     static const mr_option twice[] = {{.name = "a", .kind = MR_OPTION_BOOL}, {.name = "a", .kind = MR_OPTION_BOOL},
                                       MR_OPTIONS_END};
     static const mr_option late[] = {{.name = "x", .kind = MR_OPTION_DOUBLE, .offset = 64}, MR_OPTIONS_END};
@@ -146,8 +138,7 @@ static void tables_of_options(void **state) {
     REFUSED("options_bytes is 0", type.options_bytes = 0);
 }
 
-static void lists(void **state) {
-    (void)state;
+TEST(lists) {
     mr_type_list list = {0};
     mr_stage_type stage = sound(), source = sound(), other = sound();
     source.inputs = NULL;
@@ -170,10 +161,4 @@ static void lists(void **state) {
     mr_type_list_fini(&list);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(those_of_millrace_are_sound), cmocka_unit_test(names_and_functions), cmocka_unit_test(ports),
-        cmocka_unit_test(tables_of_options),           cmocka_unit_test(lists),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

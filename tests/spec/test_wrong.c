@@ -3,20 +3,16 @@
  * test_wrong` writes the files anew; the difference is then read like any other change. */
 #include <dirent.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "engine/pipeline/pipeline.h"
 #include "engine/planner/planner.h"
 #include "millrace/status.h"
 #include "tests/support/fakes.h"
+#include "tests/support/suite.h"
 #include "tests/support/temporary.h"
 
 static int is_yaml(const struct dirent *entry) {
@@ -88,8 +84,7 @@ static int check_topic(const char *topic, int *count) {
     return different;
 }
 
-static void every_wrong_pipeline_is_refused_in_the_right_words(void **state) {
-    (void)state;
+TEST(every_wrong_pipeline_is_refused_in_the_right_words) {
     struct dirent **topic;
     int different = 0, count = 0;
     unsetenv("MR_TEST_NONE");
@@ -105,8 +100,7 @@ static void every_wrong_pipeline_is_refused_in_the_right_words(void **state) {
 }
 
 /* A pipeline is as wrong with its output thrown away as with a terminal. */
-static void it_is_no_matter_where_standard_output_leads(void **state) {
-    (void)state;
+TEST(it_is_no_matter_where_standard_output_leads) {
     assert_int_equal(chdir(SOURCE_DIR "/tests/wrong/file"), 0);
     fflush(stdout);
     int kept = dup(STDOUT_FILENO), null = open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -130,18 +124,10 @@ static int status_of(const char *path) {
     return mr_status_exit_code(status);
 }
 
-static void files_that_are_none_are_refused(void **state) {
-    (void)state;
+TEST(files_that_are_none_are_refused) {
     assert_int_equal(status_of("no such file.yaml"), 66);
     assert_int_equal(status_of("/tmp"), 66);
     assert_int_equal(status_of("/dev/zero"), 66);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_wrong_pipeline_is_refused_in_the_right_words),
-        cmocka_unit_test(it_is_no_matter_where_standard_output_leads),
-        cmocka_unit_test(files_that_are_none_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

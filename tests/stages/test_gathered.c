@@ -1,12 +1,6 @@
 /* The cost of a batch on a device beside its kernels: results are downloaded by one copy and one host function a call,
  * however many frames it has; they are those of the processors, bit for bit; and every frame is accounted for if one of
  * a batch fails. On simulated accelerators, whose log is counted, and on CUDA devices that the host plays. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +12,7 @@
 #include "stages/list.h"
 #include "tests/support/opened.h"
 #include "tests/support/quiet.h"
+#include "tests/support/suite.h"
 #include "tests/support/worker_counts.h"
 
 #ifdef MILLRACE_CUDA_HOST

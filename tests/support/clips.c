@@ -1,14 +1,11 @@
 #include "tests/support/clips.h"
+#include "tests/support/suite.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* Of clips. */
 static const char *folder(void) {

@@ -1,13 +1,9 @@
 #include "tests/support/decoded.h"
+#include "tests/support/suite.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 #include <libavutil/md5.h>
 #include <libavutil/mem.h>
 

@@ -1,10 +1,5 @@
 #include "tests/support/device_work.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/support/suite.h"
 
 #include <time.h>
 #include "engine/device/sim/sim.h"

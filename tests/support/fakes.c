@@ -1,14 +1,10 @@
 #include "engine/pipeline/pipeline.h"
 #include "engine/planner/planner.h"
 #include "tests/support/fakes.h"
+#include "tests/support/suite.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "millrace/status.h"
 

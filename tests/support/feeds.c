@@ -1,10 +1,5 @@
 #include "tests/support/feeds.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/support/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>

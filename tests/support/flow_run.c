@@ -1,11 +1,7 @@
 #include "tests/support/flow_run.h"
+#include "tests/support/suite.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <cmocka.h>
 
 #include "tests/support/opened.h"
 #include "tests/support/worker_counts.h"

@@ -1,4 +1,4 @@
-/* One JPEG decoded by mr_decoder_reduce and by libavcodec's lowres, whose decoder fails on any damage. */
+/* One JPEG decoded by mr_codec_reduce and by libavcodec's lowres, whose decoder fails on any damage. */
 #ifndef MILLRACE_TESTS_SUPPORT_LOWRES_H
 #define MILLRACE_TESTS_SUPPORT_LOWRES_H
 
@@ -62,8 +62,8 @@ static inline lowres_answer compare_lowres(mr_jpeg_decoder **jpeg, const uint8_t
     AVPacket *packet = av_packet_alloc();
     AVFrame *seen = av_frame_alloc(), *expected = av_frame_alloc();
     lowres_answer answer = LOWRES_REFUSED;
-    if (mr_decoder_reduce(mine, jpeg, packet, &frame, 5, seen)) {
-        bool decoded = mr_decoder_send(theirs, packet, &frame, 5) >= 0 && avcodec_receive_frame(theirs, expected) >= 0;
+    if (mr_codec_reduce(mine, jpeg, packet, &frame, 5, seen)) {
+        bool decoded = mr_codec_send(theirs, packet, &frame, 5) >= 0 && avcodec_receive_frame(theirs, expected) >= 0;
         answer = decoded && is_same_picture(seen, expected) ? LOWRES_SAME : LOWRES_WRONG;
     }
     av_frame_free(&seen);

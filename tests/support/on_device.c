@@ -1,9 +1,7 @@
 #include "tests/support/on_device.h"
+#include "tests/support/suite.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <time.h>
-#include <cmocka.h>
 #include "engine/device/open/open.h"
 
 bool on_device_open(on_device *d, const char *name) {

@@ -1,11 +1,7 @@
 #include "tests/support/opened.h"
+#include "tests/support/suite.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <cmocka.h>
 
 mr_pipeline *opened(const mr_pipeline_params *params) {
     mr_diagnostics wrong = {0};

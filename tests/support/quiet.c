@@ -1,11 +1,7 @@
 #include "tests/support/quiet.h"
+#include "tests/support/suite.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "engine/device/device.h"
 #include "engine/device/sim/sim.h"

@@ -1,14 +1,10 @@
+#include "tests/support/suite.h"
 #include "tests/support/temporary.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 char temporary_path[] = "/tmp/millrace-test-XXXXXX";
 

@@ -1,18 +1,14 @@
 #include <locale.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "engine/base/nearest.h"
 #include "engine/text/options.h"
 #include "engine/text/value.h"
 #include "millrace/status.h"
 #include "tests/support/fakes.h"
+#include "tests/support/suite.h"
 
 typedef struct everything {
     bool flag;
@@ -104,8 +100,7 @@ static void refuses(const char *text, const char *expected) {
     done(&f);
 }
 
-static void a_size_may_be_left_to_the_stage(void **state) {
-    (void)state;
+TEST(a_size_may_be_left_to_the_stage) {
     static const mr_option automatic = {.name = "size", .kind = MR_OPTION_SIZE, .fallback = "auto", .min = 1, .max = 9};
     static const mr_option sizes[] = {automatic, MR_OPTIONS_END};
     const char *const texts[] = {"size: 3x4", "size: auto", "size: automatic"};
@@ -131,8 +126,7 @@ static void a_size_may_be_left_to_the_stage(void **state) {
                         "a size (width x height) such as 224x224, or auto");
 }
 
-static void defaults_are_read_as_yaml(void **state) {
-    (void)state;
+TEST(defaults_are_read_as_yaml) {
     filling f;
     fill(&f, "{}");
     const everything *o = &f.options;
@@ -159,8 +153,7 @@ static void defaults_are_read_as_yaml(void **state) {
     done(&f);
 }
 
-static void every_kind_is_read(void **state) {
-    (void)state;
+TEST(every_kind_is_read) {
     filling f;
     fill(&f, "{flag: false, whole: 64, number: 1e-3, text: 5, path: out/r.jsonl, uri: rtsp://h/1, choice: area,\n"
              "wait: 1.5s, memory: 4096, rate: 29.97, size: 299, mean: 4, names: one, headers: {a: b, c: d},\n"
@@ -202,8 +195,7 @@ static const char *uri_of(filling *f, const char *uri) {
     return f->options.uri;
 }
 
-static void paths_start_at_the_file_and_uris_do_not(void **state) {
-    (void)state;
+TEST(paths_start_at_the_file_and_uris_do_not) {
     static const char *const cases[][2] = {
         {"a.mp4", "dir/a.mp4"},   {"/tmp/a.mp4", "/tmp/a.mp4"},      {"../a.mp4", "dir/../a.mp4"},
         {"-", "-"},               {"lavfi:testsrc", "lavfi:testsrc"}, {"http://h/a.mp4", "http://h/a.mp4"},
@@ -217,8 +209,7 @@ static void paths_start_at_the_file_and_uris_do_not(void **state) {
     }
 }
 
-static void wrong_types_say_what_was_found(void **state) {
-    (void)state;
+TEST(wrong_types_say_what_was_found) {
     refuses("whole: five", "f:1:8: error: stages.x.whole: expected a whole number such as 5, found \"five\"\n");
     refuses("whole: 2.5", "f:1:8: error: stages.x.whole: expected a whole number such as 5, found \"2.5\"\n");
     refuses("whole:", "f:1:7: error: stages.x.whole: expected a whole number such as 5, found nothing\n"
@@ -233,6 +224,12 @@ static void wrong_types_say_what_was_found(void **state) {
                         "    hint: write 168h\n");
     refuses("wait: 1.5 days", "f:1:7: error: stages.x.wait: expected a duration such as 20ms, found \"1.5 days\"\n"
                               "    hint: write 36h\n");
+    refuses("wait: 5 Seconds", "f:1:7: error: stages.x.wait: expected a duration such as 20ms, found \"5 Seconds\"\n"
+                               "    hint: write 5s\n");
+    refuses("wait: 1h30m", "f:1:7: error: stages.x.wait: expected a duration such as 20ms, found \"1h30m\"\n"
+                           "    hint: write 90min\n");
+    refuses("wait: 2 fortnights", "f:1:7: error: stages.x.wait: expected a duration such as 20ms, found "
+                                  "\"2 fortnights\"\n");
     refuses("wait: d", "f:1:7: error: stages.x.wait: expected a duration such as 20ms, found \"d\"\n");
     refuses("memory: 64 MEGS",
             "f:1:9: error: stages.x.memory: expected a number of bytes such as 64MiB, found \"64 MEGS\"\n");
@@ -249,8 +246,7 @@ static void wrong_types_say_what_was_found(void **state) {
                         "    hint: it is empty: is a variable of the shell not set?\n");
 }
 
-static void ranges_are_told_with_their_unit(void **state) {
-    (void)state;
+TEST(ranges_are_told_with_their_unit) {
     refuses("whole: 0", "f:1:8: error: stages.x.whole: 0 is out of range; expected 1 to 64 frames\n");
     refuses("whole: 65", "f:1:8: error: stages.x.whole: 65 is out of range; expected 1 to 64 frames\n");
     refuses("number: -0.5", "f:1:9: error: stages.x.number: -0.5 is out of range; expected 0 to 1\n");
@@ -263,8 +259,7 @@ static void ranges_are_told_with_their_unit(void **state) {
     refuses("part: {x: 101}", "f:1:11: error: stages.x.part.x: 101 is out of range; expected 0 to 100 px\n");
 }
 
-static void all_errors_of_a_map_are_found(void **state) {
-    (void)state;
+TEST(all_errors_of_a_map_are_found) {
     refuses("{wohle: 5, choice: bilinaer, part: {y: 1, z: 2}}",
             "f:1:2: error: stages.x: unknown key \"wohle\"\n"
             "    hint: did you mean \"whole\"?\n"
@@ -275,8 +270,7 @@ static void all_errors_of_a_map_are_found(void **state) {
             "    hint: add \"x\": a whole number such as 8\n");
 }
 
-static void options_are_told(void **state) {
-    (void)state;
+TEST(options_are_told) {
     char text[MR_OPTION_TEXT];
     static const char *const told[][4] = {
         {"flag", "true | false", "", "true | false; default true"},
@@ -299,8 +293,7 @@ static void options_are_told(void **state) {
     assert_null(mr_option_find(NULL, "nothing"));
 }
 
-static void units_are_understood(void **state) {
-    (void)state;
+TEST(units_are_understood) {
     static const struct {
         const char *text;
         int64_t value;
@@ -324,8 +317,7 @@ static void units_are_understood(void **state) {
     assert_true(mr_value_int("-9223372036854775808", &value));
 }
 
-static void formats_are_understood(void **state) {
-    (void)state;
+TEST(formats_are_understood) {
     static const char *const right[][2] = {
         {"RGB24 640x480", "picture RGB24 640x480"},
         {"u8 10", "tensor u8 10"},
@@ -344,8 +336,7 @@ static void formats_are_understood(void **state) {
 }
 
 /* What is not finite would spoil every number that it meets, far from the line that holds it. */
-static void only_finite_numbers_are_numbers(void **state) {
-    (void)state;
+TEST(only_finite_numbers_are_numbers) {
     static const char *const wrong[] = {"nan",  ".nan",   ".NaN", "NAN",  "inf",    ".inf",
                                         "-inf", "-.Inf", "+.INF", "1e999", "-1e309", "infinity"};
     static const char *const rates[] = {"1e308/1e-300", "1/0", "0/0", "1/nan", "inf/1", "1e999fps"};
@@ -366,8 +357,7 @@ static void only_finite_numbers_are_numbers(void **state) {
 }
 
 /* A program around us may speak another language; files do not change their meaning for that. */
-static void decimal_points_are_points_in_any_locale(void **state) {
-    (void)state;
+TEST(decimal_points_are_points_in_any_locale) {
     static const char *const names[] = {"de_DE.UTF-8", "fr_FR.UTF-8", "de_DE.utf8", "fr_FR.utf8"};
     bool set = false;
     for (size_t i = 0; i < 4 && !set; i++)
@@ -402,8 +392,7 @@ static void check_table(const mr_option *option, const char *type, size_t bytes)
     }
 }
 
-static void tables_of_all_types_are_sound(void **state) {
-    (void)state;
+TEST(tables_of_all_types_are_sound) {
     for (const mr_stage_type *const *type = mr_stage_types(); *type; type++) {
         mr_arena arena = {0};
         mr_diagnostics diagnostics = {0};
@@ -427,8 +416,7 @@ static const char *nearest_of(const char *wanted, const char *const *names) {
     return nearest.best;
 }
 
-static void nearest_names_are_found(void **state) {
-    (void)state;
+TEST(nearest_names_are_found) {
     static const char *const names[] = {"decode", "preprocess", "features", "csv", "jsonl", NULL};
     assert_string_equal(nearest_of("deocde", names), "decode");
     assert_string_equal(nearest_of("Preproces", names), "preprocess");
@@ -461,8 +449,7 @@ static int plain_distance(const char *a, const char *b) {
 }
 
 /* What is passed over for speed is never nearer than what is found. */
-static void the_nearest_of_many_names_is_found(void **state) {
-    (void)state;
+TEST(the_nearest_of_many_names_is_found) {
     srand(17);
     for (int round = 0; round < 2000; round++) {
         char name[12][16];
@@ -485,23 +472,4 @@ static void the_nearest_of_many_names_is_found(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_size_may_be_left_to_the_stage),
-        cmocka_unit_test(defaults_are_read_as_yaml),
-        cmocka_unit_test(every_kind_is_read),
-        cmocka_unit_test(paths_start_at_the_file_and_uris_do_not),
-        cmocka_unit_test(wrong_types_say_what_was_found),
-        cmocka_unit_test(ranges_are_told_with_their_unit),
-        cmocka_unit_test(all_errors_of_a_map_are_found),
-        cmocka_unit_test(options_are_told),
-        cmocka_unit_test(units_are_understood),
-        cmocka_unit_test(formats_are_understood),
-        cmocka_unit_test(only_finite_numbers_are_numbers),
-        cmocka_unit_test(decimal_points_are_points_in_any_locale),
-        cmocka_unit_test(tables_of_all_types_are_sound),
-        cmocka_unit_test(nearest_names_are_found),
-        cmocka_unit_test(the_nearest_of_many_names_is_found),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -1,14 +1,10 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "engine/text/yaml.h"
 #include "millrace/status.h"
 #include "tests/support/fakes.h"
+#include "tests/support/suite.h"
 
 typedef struct reading {
     mr_arena arena;
@@ -45,8 +41,7 @@ static void expect_text(const char *text, const char *expected) {
     expect(text, strlen(text), expected);
 }
 
-static void a_byte_order_mark_is_passed_over(void **state) {
-    (void)state;
+TEST(a_byte_order_mark_is_passed_over) {
     reading r = read_text("\xEF\xBB\xBF" "a: 1\nb: 2\n");
     assert_int_equal(r.status, MR_OK);
     assert_int_equal(r.root->count, 2);
@@ -55,8 +50,7 @@ static void a_byte_order_mark_is_passed_over(void **state) {
     done(&r);
 }
 
-static void tree_keeps_order_and_places(void **state) {
-    (void)state;
+TEST(tree_keeps_order_and_places) {
     reading r = read_text("# a comment\na: 1\nb:\n  - x\n  - 'two words'\nc: {d: null, \u00fc: \"\\u00e4\"}\n");
     assert_int_equal(r.status, MR_OK);
     assert_int_equal(r.root->kind, MR_YAML_MAP);
@@ -84,16 +78,14 @@ static void tree_keeps_order_and_places(void **state) {
     done(&r);
 }
 
-static void nothing_is_written_as_nothing(void **state) {
-    (void)state;
+TEST(nothing_is_written_as_nothing) {
     reading r = read_text("# nothing\n");
     assert_int_equal(r.status, MR_OK);
     assert_null(r.root);
     done(&r);
 }
 
-static void duplicates_are_refused_with_both_places(void **state) {
-    (void)state;
+TEST(duplicates_are_refused_with_both_places) {
     expect_text("a: 1\nb: {c: 2, c: 3}\na: 4\n",
                 "f.yaml:2:11: error: duplicate key \"c\"; it is already at line 2, column 5\n"
                 "    hint: remove one of them\n"
@@ -101,8 +93,7 @@ static void duplicates_are_refused_with_both_places(void **state) {
                 "    hint: remove one of them\n");
 }
 
-static void what_configuration_does_not_need_is_refused(void **state) {
-    (void)state;
+TEST(what_configuration_does_not_need_is_refused) {
     expect_text("a: &x 1\nb: *x\nc: !!str 2\n",
                 "f.yaml:1:4: error: anchors (&x) are not accepted\n"
                 "    hint: write the value out wherever it is needed\n"
@@ -116,18 +107,18 @@ static void what_configuration_does_not_need_is_refused(void **state) {
                             "    hint: write the key as plain text\n");
 }
 
-static void syntax_errors_have_a_place_and_a_hint(void **state) {
-    (void)state;
-    expect_text("a: b: c\n", "f.yaml:1:5: error: this is not YAML: mapping values are not allowed in this context\n"
-                             "    hint: put a value that holds \": \" in quotes, and check the indentation\n");
+TEST(syntax_errors_have_a_place_and_a_hint) {
+    expect_text("a: b: c\n",
+                "f.yaml:1:5: error: this is not YAML: mapping values are not allowed in this context\n"
+                "    hint: put a value that holds \": \" in quotes, write a space after each colon, and check the "
+                "indentation\n");
     expect_text("a: 'b\n",
                 "f.yaml:1:4: error: this is not YAML: found unexpected end of stream while scanning a quoted "
                 "scalar (line 2, column 1)\n    hint: the quote that opens here is not closed\n");
 }
 
 /* libyaml stops far behind what is left open; the place is where it opens. */
-static void what_is_left_open_is_told_where_it_opens(void **state) {
-    (void)state;
+TEST(what_is_left_open_is_told_where_it_opens) {
     expect_text("a: \"b\nc: 1\nd: \"e\"\n",
                 "f.yaml:1:4: error: this is not YAML: did not find expected key while parsing a block mapping "
                 "(line 3, column 5)\n    hint: the quote that opens here is not closed on its line\n");
@@ -146,8 +137,7 @@ static void what_is_left_open_is_told_where_it_opens(void **state) {
                 "(line 4, column 1)\n    hint: the quote that opens here is not closed\n");
 }
 
-static void bytes_that_are_not_text_are_refused(void **state) {
-    (void)state;
+TEST(bytes_that_are_not_text_are_refused) {
     expect("a: \xff\n", 5, "f.yaml:1:4: error: byte 0xff is not UTF-8\n    hint: save the file as UTF-8\n");
     expect("a: 1\nb: \0\n", 10,
            "f.yaml:2:4: error: the text holds a zero byte (0x00)\n    hint: save the file as UTF-8\n");
@@ -164,8 +154,7 @@ static void bytes_that_are_not_text_are_refused(void **state) {
 }
 
 /* 20,000 nested brackets take libyaml seconds where it is left to itself. */
-static void depth_and_length_are_limited(void **state) {
-    (void)state;
+TEST(depth_and_length_are_limited) {
     enum { DEEP = 20000 };
     static const char *const opening[] = {"[", "{a: ", "- ", "[\n"};
     char *text = malloc(DEEP * 4 + 1);
@@ -189,8 +178,7 @@ static void depth_and_length_are_limited(void **state) {
 }
 
 /* "[x,x,...]": the list and its items are all that is counted. */
-static void keys_and_values_are_limited(void **state) {
-    (void)state;
+TEST(keys_and_values_are_limited) {
     enum { ITEMS = MR_YAML_MAX_NODES };
     static char text[2 * ITEMS + 2];
     for (size_t i = 0; i < ITEMS; i++)
@@ -205,8 +193,7 @@ static void keys_and_values_are_limited(void **state) {
     done(&r);
 }
 
-static void the_deepest_nesting_is_accepted(void **state) {
-    (void)state;
+TEST(the_deepest_nesting_is_accepted) {
     char text[2 * MR_YAML_MAX_DEPTH + 3];
     for (int depth = MR_YAML_MAX_DEPTH; depth <= MR_YAML_MAX_DEPTH + 1; depth++) {
         memset(text, '[', (size_t)depth);
@@ -237,8 +224,7 @@ static void refuses(const char *text, const char *expected) {
     done(&r);
 }
 
-static void variables_are_replaced(void **state) {
-    (void)state;
+TEST(variables_are_replaced) {
     setenv("MR_TEST_A", "alpha", 1);
     setenv("MR_TEST_EMPTY", "", 1);
     setenv("MR_TEST_RAW", "${MR_TEST_A}: $$ [x]", 1);
@@ -259,15 +245,13 @@ static void variables_are_replaced(void **state) {
     expands_to("${MR_TEST_RAW}", "${MR_TEST_A}: $$ [x]");
 }
 
-static void missing_variables_are_errors_with_a_place(void **state) {
-    (void)state;
+TEST(missing_variables_are_errors_with_a_place) {
     unsetenv("MR_TEST_NONE");
     refuses("a: ${MR_TEST_NONE}", "f.yaml:1:4: error: the variable MR_TEST_NONE is not set\n"
                                   "    hint: set it in the environment: MR_TEST_NONE=...\n");
 }
 
-static void wrong_variables_are_errors(void **state) {
-    (void)state;
+TEST(wrong_variables_are_errors) {
     unsetenv("MR_TEST_NONE");
     refuses("${MR_TEST_NONE:?name a file}", "f.yaml:1:1: error: the variable MR_TEST_NONE is not set: name a file\n"
                                             "    hint: set it in the environment: MR_TEST_NONE=...\n");
@@ -280,8 +264,7 @@ static void wrong_variables_are_errors(void **state) {
 }
 
 /* A text of many variables cannot grow without bound. */
-static void what_variables_make_is_limited(void **state) {
-    (void)state;
+TEST(what_variables_make_is_limited) {
     enum { LONG = 100000, TIMES = 20 };
     char *value = malloc(LONG + 1), text[TIMES * 16 + 1] = "";
     memset(value, 'x', LONG);
@@ -295,8 +278,7 @@ static void what_variables_make_is_limited(void **state) {
 }
 
 /* User and password stand in the node, and the text has neither. The last one has a "://" in its query. */
-static void passwords_are_taken_out_of_urls(void **state) {
-    (void)state;
+TEST(passwords_are_taken_out_of_urls) {
     static const struct {
         const char *url, *text, *user, *password;
     } cases[] = {
@@ -321,24 +303,4 @@ static void passwords_are_taken_out_of_urls(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_byte_order_mark_is_passed_over),
-        cmocka_unit_test(tree_keeps_order_and_places),
-        cmocka_unit_test(nothing_is_written_as_nothing),
-        cmocka_unit_test(duplicates_are_refused_with_both_places),
-        cmocka_unit_test(what_configuration_does_not_need_is_refused),
-        cmocka_unit_test(syntax_errors_have_a_place_and_a_hint),
-        cmocka_unit_test(what_is_left_open_is_told_where_it_opens),
-        cmocka_unit_test(bytes_that_are_not_text_are_refused),
-        cmocka_unit_test(depth_and_length_are_limited),
-        cmocka_unit_test(keys_and_values_are_limited),
-        cmocka_unit_test(the_deepest_nesting_is_accepted),
-        cmocka_unit_test(variables_are_replaced),
-        cmocka_unit_test(missing_variables_are_errors_with_a_place),
-        cmocka_unit_test(wrong_variables_are_errors),
-        cmocka_unit_test(what_variables_make_is_limited),
-        cmocka_unit_test(passwords_are_taken_out_of_urls),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

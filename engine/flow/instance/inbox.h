@@ -20,12 +20,6 @@ typedef struct mr_intake {
     int64_t batch_due_ns;    /* when the batch that is gathered leaves; INT64_MAX: not set */
     size_t ends_left;        /* sources that have not ended here */
     bool ended;
-    bool sheds;              /* late frames are dropped; false for last stages, which deliver them */
-    bool passes_settled;     /* frames that an earlier run settled (resume.h) are processed again, since this stage, or
-                                one behind, keeps state */
-    bool *skipping;          /* for each source here: packets are passed over until a key frame in time */
-    int untried;             /* frames dropped because they would be late, though they are not yet */
-    _Atomic int64_t last_ns; /* of the last call */
     uint32_t first_epoch;    /* of a source whose frames the program pushes */
 } mr_intake;
 

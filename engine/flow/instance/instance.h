@@ -26,10 +26,10 @@
 #include "engine/flow/instance/entry.h"
 #include "engine/flow/instance/inbox.h"
 #include "engine/flow/instance/instance_state.h"
+#include "engine/flow/instance/opening.h"
 #include "engine/flow/instance/slot.h"
-#include "engine/plan/plan_data.h"
-
-typedef struct mr_graph mr_graph;
+#include "engine/flow/run/deadline.h"
+#include "engine/flow/run/run.h"
 
 /* Counts of an end of a cut, as in mr_cut_summary: written by its stage while it works, read by any thread. */
 typedef struct mr_cut_tally {
@@ -49,19 +49,9 @@ typedef struct mr_abandonment {
     mr_abandoned *items;
 } mr_abandonment;
 
-/* Its opening (lifecycle.h). */
-typedef struct mr_opening {
-    bool waits;              /* its source waits for its turn (turns.h), and it opens with the source */
-    atomic_bool begun;       /* likewise: it may open itself */
-    bool opens_itself;       /* by its own thread, when that first runs */
-    bool tried;              /* its thread has tried to */
-    bool left;               /* its source has left: the instance waits for the next (turns.h) */
-    atomic_bool ready;       /* it may run: it is open, and was started. Until then wakes have no effect */
-} mr_opening;
-
 struct mr_instance {
     mr_stage self;           /* on its first device, without its state: common to all devices */
-    mr_graph *graph;
+    const mr_run *run;
     const mr_plan_vertex *vertex;
     pthread_mutex_t lock;
     bool shared;             /* several entries: the lock is taken */
@@ -72,6 +62,7 @@ struct mr_instance {
     mr_slot_ring ring;
     mr_intake intake;
     mr_placement placement;
+    mr_shedder shedder;
     mr_opening opening;
     mr_abandonment abandoned;
     mr_cut_tally cut;        /* of an end of a cut */
@@ -95,7 +86,8 @@ static inline mr_slot *mr_instance_slot(mr_instance *instance, uint64_t number) 
 static inline size_t mr_instance_room(const mr_instance *instance) {
     const mr_plan_vertex *vertex = instance->vertex;
     const size_t ports = instance->intake.port_count;
-    const size_t frames = (size_t)(vertex->gathers > vertex->batch ? vertex->gathers : vertex->batch);
+    const size_t frames =
+        (size_t)(vertex->calls.gathers > vertex->calls.batch ? vertex->calls.gathers : vertex->calls.batch);
     return ports > frames ? ports : frames;
 }
 

@@ -111,6 +111,67 @@ typedef struct mr_view_cut {
     const char *const *connect;
 } mr_view_cut;
 
+/* The devices of a stage. */
+typedef struct mr_view_devices {
+    const char *first;              /* name of the first device */
+    const char *names;              /* all devices: "sim:0, sim:1" */
+    const char *reason;             /* Optional. The reason, if the planner chose the device. */
+    size_t count;                   /* at least 1; more: frames are spread over them */
+    const int *at;                  /* indexes of the devices */
+    int turn;                       /* several devices: the number of frames in a row that go to the same one */
+    bool has_reserve;
+    int reserve;                    /* the device that takes over from a failed one; the stage is open there too */
+    bool any;                       /* the type can run on devices other than the host's processors */
+} mr_view_devices;
+
+/* How a stage is called. */
+typedef struct mr_view_calls {
+    int instances;
+    mr_entry entry;
+    bool blocking;                  /* each instance has a thread */
+    int threads;                    /* threads that libraries start per instance */
+    int overlap;                    /* MR_ENTRY_PER_SOURCE: calls of an instance that may overlap */
+    int entries;                    /* most workers in an instance at once */
+    int in_flight;                  /* most calls of an instance in progress */
+    int batch;                      /* most frames in a call; 1 without `batch:` */
+    int64_t batch_timeout_ns;
+    int gathers;                    /* More than 1: without a batch, a call takes up to this number of waiting frames
+                                       while all workers are busy. It never waits for frames. */
+} mr_view_calls;
+
+/* Memory of a stage besides its outputs. */
+typedef struct mr_view_memory {
+    size_t constant_bytes;          /* weights and tables per instance, on each CUDA device */
+    mr_view_pool scratch;           /* working memory of calls */
+    mr_view_pool staging;           /* several devices: uploads to the memory of each */
+    mr_view_pool batches;           /* copies of small frames: the target of several together */
+    mr_view_pool block;             /* uploads of small frames: pinned memory in which they are put together */
+    mr_view_pool results;           /* host memory to which results of calls are downloaded */
+    mr_view_pool pinned;            /* host memory through which external memory goes to a device */
+} mr_view_memory;
+
+/* What a source offers. */
+typedef struct mr_view_offer {
+    const char *written;            /* its key under `sources`; several may share one */
+    double rate;                    /* frames per second; 0: as fast as possible, or unknown */
+    bool paced;                     /* keeps to that rate even if frames are not taken */
+    bool repeats;                   /* can give the same frames again in another run */
+    bool endless;                   /* has no end, or no known end */
+    bool waits;                     /* It is opened when its turn comes. If it cannot be, the run continues without
+                                       it. */
+    bool reserved;                  /* a slot for a source that is added during the run */
+    bool unreadable;                /* it could not be opened for the plan, but others like it could */
+    int64_t frames;                 /* number of frames; 0: unknown */
+    int64_t deadline_ns;            /* no work is begun on frames that are late by this time; 0: none */
+} mr_view_offer;
+
+/* What a stage does differently from what its options say, and why. Each is optional. */
+typedef struct mr_view_remarks {
+    const char *here;               /* on its device */
+    const char *anywhere;           /* on any device */
+    bool forced;                    /* the author has overruled a difference (`force:`) */
+} mr_view_remarks;
+
 /* A source, a stage, a copy or an end of a cut. */
 typedef struct mr_view_stage {
     const char *id;
@@ -119,48 +180,24 @@ typedef struct mr_view_stage {
     const char *place;              /* "file:line:column" */
     mr_view_role role;
     uint32_t source;                /* sources: their index */
-    const char *written;            /* sources: their key under `sources`; several may share one */
     int node;                       /* 0 if there are no nodes */
-    const char *device;             /* the first device */
-    const char *device_names;       /* all devices: "sim:0, sim:1" */
-    const char *device_reason;      /* Optional. The reason, if the planner chose the device. */
-    const char *remark;             /* Optional. What the stage does differently on that device, and why. */
-    const char *note;               /* Optional. What the stage does differently on any device, and why. */
-    size_t device_count;            /* more than one: frames are spread over them */
-    const int *devices;
-    bool has_reserve;
-    int reserve;                    /* the device that takes over from a failed one */
-    int instances;
-    mr_entry entry;
-    bool blocking;                  /* each instance has a thread */
-    int threads;                    /* threads that libraries start per instance */
-    int entries;                    /* most workers in an instance at once */
-    int in_flight;                  /* most calls of an instance in progress */
-    int batch;                      /* most frames in a call */
-    int64_t batch_timeout_ns;
+    mr_view_devices devices;
+    mr_view_remarks remarks;
+    mr_view_calls calls;
     int queue;                      /* frames of one source that each incoming link holds */
     const char *when_full;          /* "block", "drop-oldest", "drop-newest" */
     const char *on_error;           /* "drop", "fail" */
-    bool works_on_devices;          /* the type can run on devices other than the host's processors */
-    size_t constant_bytes;          /* weights and tables per instance, on each CUDA device */
     size_t input_count;
     const mr_planned_input *inputs;
     size_t output_count;
     const mr_planned_output *outputs;
     const uint64_t *output_bytes;   /* most bytes in one frame on each output, with tensors among the results */
     const mr_view_pool *pools;      /* one per output */
-    mr_view_pool scratch, staging, batches, block, results, pinned;
-    double rate;                    /* sources: the rate they offer */
-    bool paced;                     /* keeps to that rate even if frames are not taken */
-    bool repeats;                   /* sources: can give the same frames again in another run */
-    bool endless;                   /* sources: has no end, or no known end */
-    int64_t frames;                 /* sources: number of frames */
-    int64_t deadline_ns;            /* sources; 0: none */
+    mr_view_memory memory;
+    mr_view_offer offer;            /* sources */
     size_t source_count;            /* sources whose frames reach this stage */
     const uint32_t *sources;        /* ascending */
     const mr_view_cut *cut;         /* Optional. The cut, if this is an end of one. */
-    int gathers;                    /* More than 1: without a batch, a call takes up to this number of waiting frames
-                                       while all workers are busy. It never waits for frames. */
 } mr_view_stage;
 
 /* From a stage's output to another stage's input. */

@@ -143,34 +143,19 @@ int mr_cut_kinds(const mr_plan *plan, mr_kinds *kinds) {
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-/* Words of other nodes: ids of stages, labels and reasons; of each process so many. */
-enum { MOST_NAMES = 65536, MOST_NAME_BYTES = 16 << 20 };
-
-static int share_names(mr_graph *graph) {
-    int status = MR_OK;
-    pthread_mutex_lock(&graph->lock);
-    if (!graph->names)
-        status = mr_names_create(&graph->names, MOST_NAMES, MOST_NAME_BYTES);
-    pthread_mutex_unlock(&graph->lock);
-    return status;
-}
-
-int mr_cut_reader(mr_wire_reader **reader, mr_graph *graph, const mr_cut *cut, mr_cut_importer *importer,
+int mr_cut_reader(mr_wire_reader **reader, const mr_run *run, const mr_cut *cut, mr_cut_importer *importer,
                   const mr_cut_reading *reading) {
-    int status = share_names(graph);
-    if (status)
-        return status;
     const mr_wire_reader_params params = {
         .most_bytes = cut->max_message_bytes,
         .source_count = cut->source_count,
-        .names = graph->names,
+        .names = run->names,
         .whose = reading->whose,
         .whose_context = reading->context,
         .most_items = reading->most_items,
-        .store = graph->store,
+        .store = run->store,
         .map = importer ? mr_cut_import_buffer : NULL,
         .context = importer,
-        .codec = mr_cut_codec(graph->plan),
+        .codec = mr_cut_codec(run->plan),
         .kinds = reading->kinds,
     };
     return mr_wire_reader_create(reader, &params);

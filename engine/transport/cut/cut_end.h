@@ -2,7 +2,7 @@
 #ifndef MILLRACE_TRANSPORT_CUT_CUT_END_H
 #define MILLRACE_TRANSPORT_CUT_CUT_END_H
 
-#include "engine/flow/graph.h"
+#include "engine/flow/instance/instance.h"
 #include "engine/observe/audit_log.h"
 #include "engine/plan/cut.h"
 #include "engine/transport/cut/cut_share.h"
@@ -43,14 +43,14 @@ const mr_media_codec *mr_cut_codec(const mr_plan *plan);
 /* The kinds of results that frames of the pipeline may carry: the built-in ones, and those of its stage types. */
 int mr_cut_kinds(const mr_plan *plan, mr_kinds *kinds);
 
-/* Creates the wire reader; names are kept by the graph. `importer`: maps payloads in shared memory; NULL: refused. */
+/* Creates the wire reader; names are kept by the run. `importer`: maps payloads in shared memory; NULL: refused. */
 typedef struct mr_cut_reading {
     mr_names_share *(*whose)(void *context, uint64_t session); /* as in wire.h */
     void *context;
     size_t most_items;
     const mr_kinds *kinds;
 } mr_cut_reading;
-int mr_cut_reader(mr_wire_reader **reader, mr_graph *graph, const mr_cut *cut, mr_cut_importer *importer,
+int mr_cut_reader(mr_wire_reader **reader, const mr_run *run, const mr_cut *cut, mr_cut_importer *importer,
                   const mr_cut_reading *reading);
 
 /* Opens the I/O thread: with a ROUTER at the producer, else with a DEALER for each producing node. `params` without id

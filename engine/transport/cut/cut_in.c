@@ -7,8 +7,10 @@
 #include "engine/flow/instance/hooks.h"
 #include "engine/flow/instance/instance.h"
 #include "engine/flow/link/link.h"
-#include "engine/flow/run.h"
-#include "engine/flow/resume.h"
+#include "engine/flow/run/control.h"
+#include "engine/flow/run/ending.h"
+#include "engine/flow/run/resume.h"
+#include "engine/flow/run/run_states.h"
 #include "engine/transport/cut/arrivals.h"
 #include "engine/transport/cut/cut_end.h"
 #include "engine/transport/cut/cut_lanes.h"
@@ -53,7 +55,7 @@ typedef struct cut_in {
     int64_t known_ns;          /* when all connected senders had reported the run state; 0: not yet */
     mr_run_state run_state;
     bool reported_forgetting;
-    bool holding;              /* the graph's end waits for the producer's report that it needs nothing more */
+    bool holding;              /* the run's end waits for the producer's report that it needs nothing more */
     bool refusing;             /* arriving frames are not accepted any more */
 } cut_in;
 
@@ -85,7 +87,7 @@ static void take_frame(cut_in *in, size_t producer, const mr_cut_item *taken, in
                                  .frame = frame},
                         .ticket = taken->ticket,
                         .counted = true};
-    if (mr_arrivals_open(in->arrivals, in->instance->graph->ledger, &taken->identity, taken->ticket, &frame->receipt)) {
+    if (mr_arrivals_open(in->arrivals, in->instance->run->ledger, &taken->identity, taken->ticket, &frame->receipt)) {
         refuse(in, taken, "out of memory", now_ns);
         return;
     }
@@ -221,7 +223,7 @@ static bool is_reported(const cut_in *in, const mr_arrival *arrival) {
 
 static void settle_closed(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
     mr_arrival *first = mr_arrivals_take(in->arrivals, in->due_ns || atomic_load(&in->closing), now_ns, wake_ns);
-    bool cancelled = atomic_load(&in->instance->graph->cancelled);
+    bool cancelled = mr_control_is_cancelled(in->instance->run);
     for (const mr_arrival *arrival = first; arrival; arrival = arrival->next) {
         bool known = arrival->record != MR_NOTE_NONE;
         in->progress++;
@@ -261,7 +263,7 @@ static void end_all(cut_in *in, int64_t now_ns) {
 
 /* A run that is being stopped still accepts frames for some time, since the producer may be stopping too. */
 static void watch_end(cut_in *in, int64_t now_ns) {
-    bool stopping = atomic_load(&in->stopping), cancelled = stopping && atomic_load(&in->instance->graph->cancelled);
+    bool stopping = atomic_load(&in->stopping), cancelled = stopping && mr_control_is_cancelled(in->instance->run);
     if (stopping && !in->due_ns)
         in->due_ns = now_ns + in->stop_ns;
     if (cancelled)
@@ -298,7 +300,7 @@ static void watch_run(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
     else if (excused)
         *wake_ns = mr_earlier_ns(*wake_ns, until_ns);
     if (in->run_state != MR_RUN_UNKNOWN)
-        mr_run_state_tell(in->instance->graph, (int)(in->instance->vertex - in->instance->graph->plan->vertices),
+        mr_run_state_tell(in->instance->run, (int)(in->instance->vertex - in->instance->run->plan->vertices),
                           in->run_state);
 }
 
@@ -320,7 +322,7 @@ static void watch_farewell(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
     if (atomic_load(&in->stopping) || in->refusing || mr_receiver_finished(in->receiver) ||
         (ended && now_ns >= until_ns)) {
         in->holding = false;
-        mr_graph_release(in->instance->graph);
+        mr_ending_release(in->instance->run->ending);
     } else if (ended) {
         *wake_ns = mr_earlier_ns(*wake_ns, until_ns);
     }
@@ -337,7 +339,7 @@ static void report_absence(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
     in->hopeless = true;
     snprintf(message, sizeof message, "%s: %s at %s has refused this node for 30 s: %s", in->cut->name,
              in->cut->from_node, address, in->reporter.refused);
-    mr_graph_fail(in->instance->graph, MR_ERROR_PROTOCOL, message);
+    mr_control_fail(in->instance->run, MR_ERROR_PROTOCOL, message);
 }
 
 /* The first read, which is often all there is. */
@@ -449,7 +451,7 @@ static int create_session(cut_in *in) {
         .senders = senders,
         .credit_frames = MR_CUT_CREDIT * window,
         .credit_bytes = cut->window_bytes ? MR_CUT_CREDIT * cut->window_bytes : UINT64_MAX,
-        .remembers_all = mr_cut_is_exact(in->instance->graph->plan, in->instance->vertex),
+        .remembers_all = mr_cut_is_exact(in->instance->run->plan, in->instance->vertex),
         .report_items = half_window(cut),
         .memory = remembered(cut),
     };
@@ -465,7 +467,7 @@ static int create_parts(cut_in *in) {
     if (!in->shares)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a cut");
     mr_memory_keep(in->cut->window_bytes); /* libzmq allocates each message, and frees it with its frames. */
-    int status = mr_cut_kinds(in->instance->graph->plan, &in->kinds);
+    int status = mr_cut_kinds(in->instance->run->plan, &in->kinds);
     if (!status)
         status = mr_cut_importer_create(&in->importer, in->cut);
     if (!status)
@@ -478,7 +480,7 @@ static int create_parts(cut_in *in) {
     if (!status)
         status = mr_wire_writer_create(&in->writer, &(mr_wire_writer_params){0});
     if (!status)
-        status = mr_cut_reader(&in->reader, in->instance->graph, in->cut, in->importer, &reading);
+        status = mr_cut_reader(&in->reader, in->instance->run, in->cut, in->importer, &reading);
     return status ? status : mr_cut_io_thread(&in->io_thread, in->cut, false, &carrying);
 }
 
@@ -487,14 +489,14 @@ static int open(mr_stage *self) {
     in->self = self;
     in->cut = self->options;
     in->instance = self->flow;
-    in->layouts = layouts_taken(in->instance->graph->plan,
-                                (int)(in->instance->vertex - in->instance->graph->plan->vertices));
+    in->layouts = layouts_taken(in->instance->run->plan,
+                                (int)(in->instance->vertex - in->instance->run->plan->vertices));
     in->reporter = mr_cut_reporter_of(in->cut);
     in->stop_ns = mr_cut_times_of(in->cut).stop_ns;
     in->look_ns = mr_cut_ends_are_published() ? 0 : INT64_MAX;
-    mr_task_init(&in->room, in->instance->graph->executor, report_room, in);
-    mr_task_init(&in->messages, in->instance->graph->executor, read_ring_messages, in);
-    mr_task_init(&in->turn, in->instance->graph->executor, take_turn, in);
+    mr_task_init(&in->room, in->instance->run->executor, report_room, in);
+    mr_task_init(&in->messages, in->instance->run->executor, read_ring_messages, in);
+    mr_task_init(&in->turn, in->instance->run->executor, take_turn, in);
     mr_task_for_upkeep(&in->messages);
     mr_task_for_upkeep(&in->turn);
     in->has_tasks = true;
@@ -502,10 +504,10 @@ static int open(mr_stage *self) {
     if (!status) {
         watch_rings(in);
         mr_arrivals_attach(in->arrivals, in->io_thread);
-        mr_graph_hold(in->instance->graph);
+        mr_ending_hold(in->instance->run->ending, 1);
         in->holding = true;
         if ((status = mr_io_thread_start(in->io_thread)))
-            mr_graph_release(in->instance->graph);
+            mr_ending_release(in->instance->run->ending);
     }
     if (status)
         end_sources(in->instance);

@@ -228,7 +228,7 @@ static int create_order(mr_cut_lanes *lanes, const mr_cut *cut, int64_t patience
     if (!mr_cut_restores_order(cut))
         return MR_OK;
     return mr_order_create(&lanes->order, cut->source_count, cut->connect_count, patience_ns,
-                           mr_cut_any_is_live(lanes->instance->graph->plan));
+                           mr_cut_any_is_live(lanes->instance->run->plan));
 }
 
 int mr_cut_lanes_create(mr_cut_lanes **lanes, mr_instance *instance, const mr_cut *cut, mr_receiver *receiver,

@@ -10,7 +10,7 @@
 #ifndef MILLRACE_TRANSPORT_CUT_CUT_LANES_H
 #define MILLRACE_TRANSPORT_CUT_CUT_LANES_H
 
-#include "engine/flow/graph.h"
+#include "engine/flow/instance/instance.h"
 #include "engine/plan/cut.h"
 #include "engine/transport/cut/order.h"
 #include "engine/transport/session/session.h"

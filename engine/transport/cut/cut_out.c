@@ -14,8 +14,10 @@
 #include "engine/flow/instance/instance.h"
 #include "engine/flow/io.h"
 #include "engine/flow/ledger/ledger.h"
-#include "engine/flow/run.h"
-#include "engine/flow/resume.h"
+#include "engine/flow/run/control.h"
+#include "engine/flow/run/deliveries.h"
+#include "engine/flow/run/resume.h"
+#include "engine/flow/run/run_states.h"
 #include "engine/transport/cut/cut_end.h"
 #include "engine/transport/cut/cut_stages.h"
 #include "engine/transport/cut/dead_letter.h"
@@ -267,9 +269,9 @@ _Static_assert((int)MR_CUT_MOST_PEERS <= (int)MR_ZMQ_MOST_KNOWN, "each consumer'
 
 /* The consuming node has ended, and reported this frame's outcome to a former process here, if it is the same frame. */
 static void note_done_before(const cut_out *out, const mr_frame *frame) {
-    const mr_plan *plan = out->instance->graph->plan;
+    const mr_plan *plan = out->instance->run->plan;
     const mr_plan_vertex *source = &plan->vertices[frame->identity.source];
-    bool same = source->repeats || !mr_plan_is_here(plan, source);
+    bool same = source->offer.repeats || !mr_plan_is_here(plan, source);
     mr_receipt_note(frame->receipt, same ? MR_NOTE_ABSORBED : MR_NOTE_DROPPED, out->self->id,
                     same ? DONE_BEFORE : NO_CONSUMER);
 }
@@ -283,7 +285,7 @@ static void settle(cut_out *out, const mr_cut_item *item, const mr_settled *sett
     else
         mr_receipt_note(frame->receipt, settled->outcome, settled->stage, settled->reason);
     if (settled->outcome == MR_NOTE_DELIVERED)
-        mr_graph_deliver(out->instance->graph, out->instance, frame, now_ns);
+        mr_deliver(out->instance->run, out->instance->vertex, frame, now_ns);
     mr_frame_unref(&frame);
     out->settled_frames++;
     out->settled_bytes += item->bytes;
@@ -413,7 +415,7 @@ static void watch_consumer(cut_out *out, int64_t now_ns) {
 /* A run that is being stopped gives the other side some time; a live cut, whose frames are useless later, does so at
  * its end. */
 static void watch_end(cut_out *out, bool stopping, bool ending, bool closing, int64_t now_ns) {
-    bool cancelled = atomic_load(&out->instance->graph->cancelled);
+    bool cancelled = mr_control_is_cancelled(out->instance->run);
     if ((cancelled && stopping) || closing)
         abandon(out, STOPPED);
     if ((stopping || (ending && out->cut->mode == MR_CUT_LIVE)) && !out->due_ns)
@@ -479,9 +481,9 @@ static void lost(void *context, uint32_t route) {
 static const int64_t ASK_NS = 50000000;
 
 static void report_run(cut_out *out, int64_t now_ns, int64_t *wake_ns) {
-    const mr_graph *graph = out->instance->graph;
+    const mr_run *run = out->instance->run;
     if (out->run_state == MR_RUN_UNKNOWN) {
-        out->run_state = mr_run_state_of(graph, (int)(out->instance->vertex - graph->plan->vertices));
+        out->run_state = mr_run_state_of(run, (int)(out->instance->vertex - run->plan->vertices));
         mr_sender_set_run_state(out->sender, out->run_state);
     }
     if (out->run_state == MR_RUN_UNKNOWN)
@@ -531,7 +533,7 @@ static int create_shares(cut_out *out) {
 /* With a live cut anywhere, knowledge of losses may be lost with a process, whichever cuts it has. Packets are numbered
  * differently from their pictures, so that nothing behind waits for their numbers. */
 static bool reports_lost(const cut_out *out) {
-    return mr_cut_any_is_live(out->instance->graph->plan) && out->instance->ring.marks_gaps &&
+    return mr_cut_any_is_live(out->instance->run->plan) && out->instance->ring.marks_gaps &&
            out->instance->vertex->inputs[0].set.payload != MR_PAYLOAD_PACKET;
 }
 
@@ -544,7 +546,7 @@ static int create_session(cut_out *out) {
     uint32_t peers = cut->max_peers > 0 ? (uint32_t)cut->max_peers : consumers;
     const mr_sender_params params = {
         .self = self,
-        .run = mr_cut_run(out->instance->graph->plan, out->instance->vertex, self.incarnation),
+        .run = mr_cut_run(out->instance->run->plan, out->instance->vertex, self.incarnation),
         .live = cut->mode == MR_CUT_LIVE,
         .reports_lost = reports_lost(out),
         .consumer = cut->to_node,
@@ -594,19 +596,19 @@ static int open(mr_stage *self) {
     out->stop_ns = mr_cut_times_of(out->cut).stop_ns;
     out->look_ns = mr_cut_ends_are_published() ? 0 : INT64_MAX;
     mr_lock_init(&out->lock);
-    mr_task_init(&out->turn, out->instance->graph->executor, take_turn, out);
+    mr_task_init(&out->turn, out->instance->run->executor, take_turn, out);
     mr_task_for_upkeep(&out->turn);
     out->locking = true;
     int status = mr_dead_letter_prepare(out->cut);
     if (!status)
-        status = mr_cut_kinds(out->instance->graph->plan, &out->kinds);
+        status = mr_cut_kinds(out->instance->run->plan, &out->kinds);
     if (!status)
         status = mr_cut_exporter_create(&out->exporter, out->cut);
     const mr_wire_writer_params writing = {.compression = compressions[out->cut->compression],
                                            .checksum = out->cut->checksum_payload,
                                            .share = out->exporter ? mr_cut_export_buffer : NULL,
                                            .context = out->exporter,
-                                           .codec = mr_cut_codec(out->instance->graph->plan),
+                                           .codec = mr_cut_codec(out->instance->run->plan),
                                            .kinds = &out->kinds};
     const mr_io_thread_params carrying = {.receive = receive, .lost = lost, .work = work, .context = out};
     if (!status)
@@ -616,7 +618,7 @@ static int open(mr_stage *self) {
     if (!status)
         status = mr_wire_writer_create(&out->writer, &writing);
     if (!status)
-        status = mr_cut_reader(&out->reader, out->instance->graph, out->cut, NULL,
+        status = mr_cut_reader(&out->reader, out->instance->run, out->cut, NULL,
                                &(mr_cut_reading){.whose = whose, .context = out, .kinds = &out->kinds});
     if (!status)
         status = mr_cut_io_thread(&out->io_thread, out->cut, true, &carrying);

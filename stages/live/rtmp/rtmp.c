@@ -301,13 +301,11 @@ static int read_flv(void *context, uint8_t *to, int room) {
 /* ---- opening and closing ----------------------------------------------------------------------------------------- */
 
 static void hang_up(mr_rtmp *rtmp) {
-    AVIOContext *socket = rtmp->socket;
-    rtmp->socket = NULL; /* closing asks whether to stop, too */
     rtmp->before += (int64_t)rtmp->chunks.read;
     mr_rtmp_chunks_end(&rtmp->chunks);
     rtmp->chunks = (mr_rtmp_chunks){.url = rtmp->params.url, .refusal = rtmp->params.refusal,
                                     .most_bytes = rtmp->params.most_bytes};
-    avio_closep(&socket);
+    avio_closep(&rtmp->socket);
 }
 
 /* Up to the wish to play, with one connection. */

@@ -6,6 +6,7 @@
 #include "engine/base/memory.h"
 #include "millrace/status.h"
 #include "stages/live/rtsp/assembly.h"
+#include "stages/media/coded/nal.h"
 
 /* ---- units ------------------------------------------------------------------------------------------------------- */
 
@@ -113,17 +114,28 @@ static void complete_sets(mr_depacketizer *d, mr_assembly *unit, unsigned kinds)
     mr_free(moved);
 }
 
-void mr_depacketizer_add_set(mr_depacketizer *d, const uint8_t *data, size_t bytes) {
+static void add_set(mr_depacketizer *d, mr_nal set) {
     static const uint8_t start[] = {0, 0, 0, 1};
-    const int kind = bytes > 0 && d->type->kind ? d->type->kind(data) : -1;
+    const int kind = set.bytes > 0 && d->type->kind ? d->type->kind(set.data) : -1;
     if (kind < 0)
         return;
     mr_set_store *to = &d->sets[kind];
     const size_t before = to->bytes;
-    if (store(to, start, sizeof start) && store(to, data, bytes))
+    while (set.bytes > 1 && set.data[set.bytes - 1] == 0)
+        set.bytes--;
+    if (store(to, start, sizeof start) && store(to, set.data, set.bytes))
         d->version++;
     else
         to->bytes = before;
+}
+
+void mr_depacketizer_add_set(mr_depacketizer *d, const uint8_t *data, size_t bytes) {
+    mr_nals behind_codes = {data, data + bytes, 0}, ahead = behind_codes;
+    mr_nal set;
+    const bool coded = mr_nal_next(&ahead, &set);
+    add_set(d, coded ? (mr_nal){data, (size_t)(set.data - 3 - data)} : (mr_nal){data, bytes});
+    while (mr_nal_next(&behind_codes, &set))
+        add_set(d, set);
 }
 
 const uint8_t *mr_depacketizer_sets(mr_depacketizer *d, size_t *bytes, uint64_t *version) {

@@ -44,8 +44,8 @@ void mr_depacketizer_release(mr_depacketizer *depacketizer);
 /* Whether a unit is begun, of which more packets follow at once. */
 bool mr_depacketizer_is_open(const mr_depacketizer *depacketizer);
 
-/* A parameter set (NAL unit) from elsewhere: key units that lack such sets get it in front. Larger ones than 64 KiB are
- * ignored. */
+/* A parameter set (NAL unit) from elsewhere, or several with start codes. Key units that lack such sets get it in
+ * front. Larger ones than 64 KiB are ignored. */
 void mr_depacketizer_add_set(mr_depacketizer *depacketizer, const uint8_t *data, size_t bytes);
 /* The parameter sets that are known, in Annex B form, followed by MR_RTP_PADDING zeros: valid until the next put or
  * add_set. `version` changes with them. bytes 0: none. */

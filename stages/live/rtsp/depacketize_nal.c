@@ -13,25 +13,52 @@ static void begin_nal(mr_assembly *to, const uint8_t *header, size_t bytes) {
     mr_assembly_add(to, header, bytes);
 }
 
-static void end_nal(mr_assembly *to, int set_kind, bool delimits) {
+/* Whether a sender has left a start code where a NAL unit should begin. */
+static bool has_start_code(const uint8_t *nal, size_t bytes) {
+    const uint8_t *end = nal + bytes;
+    for (; nal < end && *nal == 0; nal++)
+        bytes--;
+    return nal < end && *nal == 1 && bytes > 1;
+}
+
+typedef void noting(mr_depacketizer *d, mr_assembly *to, size_t begin, uint8_t *nal, size_t bytes);
+
+/* Ends what was begun last: a NAL unit, or several with start codes between them, as some senders pack sets with a
+ * picture. `note` gets each, and where its start code is. */
+static void end_nal(mr_depacketizer *d, mr_assembly *to, bool coded, noting *note) {
     to->nal_open = false;
     if (to->too_large)
         return;
-    if (delimits && to->nal == 0)
-        to->lead = to->bytes;
-    if (set_kind >= 0 && to->set_count < MR_ASSEMBLY_SETS) {
-        to->sets[to->set_count].kind = set_kind;
-        to->sets[to->set_count].begin = to->nal;
-        to->sets[to->set_count++].bytes = to->bytes - to->nal;
+    const size_t written = to->bytes - to->nal - sizeof start_code;
+    uint8_t *first = to->data + to->nal;
+    if (coded && has_start_code(first + sizeof start_code, written)) { /* which replaces ours */
+        memmove(first, first + sizeof start_code, written);
+        to->bytes -= sizeof start_code;
+    } else if (coded) {
+        to->damaged = true;
+    }
+    mr_nals from = {to->data + to->nal, to->data + to->bytes, 0};
+    size_t begin = to->nal;
+    for (mr_nal nal; mr_nal_next(&from, &nal);) {
+        while (nal.bytes && nal.data[nal.bytes - 1] == 0) /* of the next start code */
+            nal.bytes--;
+        if (nal.bytes)
+            note(d, to, begin, to->data + (nal.data - to->data), nal.bytes);
+        begin = (size_t)(nal.data + nal.bytes - to->data);
     }
 }
 
-/* Looks into the messages that were written last. */
-static void note_point(mr_assembly *to, bool hevc) {
-    const size_t begin = to->nal + sizeof start_code;
+static void note_set(mr_assembly *to, int kind, size_t begin, size_t end) {
+    if (kind < 0 || to->set_count == MR_ASSEMBLY_SETS)
+        return;
+    to->sets[to->set_count].kind = kind;
+    to->sets[to->set_count].begin = begin;
+    to->sets[to->set_count++].bytes = end - begin;
+}
+
+static void note_point(mr_assembly *to, bool hevc, const uint8_t *messages, size_t bytes) {
     mr_recovery_point point;
-    to->point = to->point || (!to->too_large && mr_recovery_point_read(&point, hevc, (mr_nal){to->data + begin,
-                                                                                              to->bytes - begin}));
+    to->point = to->point || mr_recovery_point_read(&point, hevc, (mr_nal){messages, bytes});
 }
 
 /* A NAL unit of several packets that had no end. */
@@ -74,10 +101,13 @@ static bool begins_picture(int type, const uint8_t *slice, size_t bytes) {
 
 static bool begins_h264(const uint8_t *payload, size_t bytes) {
     const int type = bytes ? payload[0] & 31 : 0;
+    if (type == 0)
+        return has_start_code(payload, bytes);
     if (type == STAP_A)
         return bytes > 4 && begins_picture(payload[3] & 31, payload + 4, bytes - 4);
     if (type == FU_A)
-        return bytes > 2 && payload[1] & 0x80 && begins_picture(payload[1] & 31, payload + 2, bytes - 2);
+        return bytes > 2 && payload[1] & 0x80 &&
+               (!(payload[1] & 31) || begins_picture(payload[1] & 31, payload + 2, bytes - 2));
     return bytes > 1 && begins_picture(type, payload + 1, bytes - 1);
 }
 
@@ -94,26 +124,40 @@ static int kind_h264(const uint8_t *nal) {
     return type == SPS ? MR_SET_SPS : type == PPS ? MR_SET_PPS : -1;
 }
 
-static void end_h264(mr_assembly *to, uint8_t header) {
-    const int type = header & 31;
-    end_nal(to, kind_h264(&header), type == DELIMITER);
+static void note_nal_h264(mr_depacketizer *d, mr_assembly *to, size_t begin, uint8_t *nal, size_t bytes) {
+    const int type = nal[0] & 31;
+    const size_t end = (size_t)(nal + bytes - to->data);
+    (void)d;
+    note_h264(to, nal[0]);
+    note_set(to, kind_h264(nal), begin, end);
+    if (type == DELIMITER && begin == 0)
+        to->lead = end;
     if (type == SEI)
-        note_point(to, false);
+        note_point(to, false, nal, bytes);
+}
+
+/* Nobody looks for start codes in slices, which are most of a stream. */
+static void end_h264(mr_depacketizer *d, mr_assembly *to, uint8_t header) {
+    const int type = header & 31;
+    if (type >= SLICE && type <= IDR)
+        to->nal_open = false;
+    else
+        end_nal(d, to, type == 0, note_nal_h264);
 }
 
 static void add_nal_h264(mr_depacketizer *d, mr_assembly *to, const uint8_t *nal, size_t bytes) {
-    if ((nal[0] & 31) == 0 || (nal[0] & 31) >= STAP_A) {
+    if (((nal[0] & 31) == 0 && !has_start_code(nal, bytes)) || (nal[0] & 31) >= STAP_A) {
         mr_depacketizer_refuse(d, to, "NAL units of type %d", nal[0] & 31);
         return;
     }
     note_h264(to, nal[0]);
     begin_nal(to, nal, bytes);
-    end_h264(to, nal[0]);
+    end_h264(d, to, nal[0]);
 }
 
-static void add_fragment_h264(mr_assembly *to, const uint8_t *payload, size_t bytes) {
-    const bool first = payload[1] & 0x80, last = payload[1] & 0x40;
-    const uint8_t header = (uint8_t)((payload[0] & 0xe0) | (payload[1] & 31));
+static void add_fragment_h264(mr_depacketizer *d, mr_assembly *to, const uint8_t *payload, size_t bytes) {
+    const bool first = payload[1] & 0x80, last = payload[1] & 0x40, coded = !(payload[1] & 31);
+    const uint8_t header = coded ? 0 : (uint8_t)((payload[0] & 0xe0) | (payload[1] & 31));
     note_h264(to, header);
     if (first) {
         check_ended(to);
@@ -124,7 +168,7 @@ static void add_fragment_h264(mr_assembly *to, const uint8_t *payload, size_t by
     }
     mr_assembly_add(to, payload + 2, bytes - 2);
     if (last)
-        end_h264(to, header);
+        end_h264(d, to, header);
 }
 
 static void add_h264(mr_depacketizer *d, mr_assembly *to, const mr_rtp_packet *packet) {
@@ -132,14 +176,14 @@ static void add_h264(mr_depacketizer *d, mr_assembly *to, const mr_rtp_packet *p
     const size_t bytes = packet->bytes;
     const int type = bytes ? payload[0] & 31 : -1;
     if (type == FU_A && bytes > 2) {
-        add_fragment_h264(to, payload, bytes);
+        add_fragment_h264(d, to, payload, bytes);
         return;
     }
     if (bytes) /* empty ones only keep a connection open */
         check_ended(to);
     if (type == STAP_A)
         add_aggregate(d, to, payload + 1, bytes - 1, 1, add_nal_h264);
-    else if (type >= SLICE && type < STAP_A)
+    else if ((type >= SLICE && type < STAP_A) || (type == 0 && has_start_code(payload, bytes)))
         add_nal_h264(d, to, payload, bytes);
     else if (bytes)
         mr_depacketizer_refuse(d, to, "H.264 packets of type %d", type);
@@ -156,6 +200,11 @@ static int type_of(const uint8_t *header) {
     return header[0] >> 1 & 63;
 }
 
+/* A start code in place of a header, whose second byte is never 0. */
+static bool is_coded(const uint8_t *header) {
+    return type_of(header) == 0 && header[1] == 0;
+}
+
 /* The first bit of a slice: first_slice_segment_in_pic_flag. */
 static bool begins_picture_hevc(int type, const uint8_t *slice, size_t bytes) {
     if (type <= LAST_SLICE)
@@ -167,6 +216,8 @@ static bool begins_hevc(const uint8_t *payload, size_t bytes) {
     if (bytes <= HEADER)
         return false;
     const int type = type_of(payload);
+    if (is_coded(payload))
+        return has_start_code(payload, bytes);
     if (type == AGGREGATE)
         return bytes > 6 && begins_picture_hevc(type_of(payload + 4), payload + 6, bytes - 6);
     if (type == FRAGMENT)
@@ -193,24 +244,36 @@ static int kind_hevc(const uint8_t *nal) {
     return type >= VPS && type <= PPS_HEVC ? MR_SET_VPS + type - VPS : -1;
 }
 
-static void end_hevc(mr_assembly *to, const uint8_t header[HEADER]) {
-    const int type = type_of(header);
-    end_nal(to, kind_hevc(header), type == DELIMITER_HEVC);
+static void note_nal_hevc(mr_depacketizer *d, mr_assembly *to, size_t begin, uint8_t *nal, size_t bytes) {
+    const int type = type_of(nal);
+    const size_t end = (size_t)(nal + bytes - to->data);
+    if (bytes > HEADER)
+        note_hevc(d, to, type, nal, nal);
+    note_set(to, kind_hevc(nal), begin, end);
+    if (type == DELIMITER_HEVC && begin == 0)
+        to->lead = end;
     if (type == SEI_HEVC)
-        note_point(to, true);
+        note_point(to, true, nal, bytes);
+}
+
+static void end_hevc(mr_depacketizer *d, mr_assembly *to, const uint8_t header[HEADER]) {
+    if (type_of(header) <= LAST_SLICE && !is_coded(header))
+        to->nal_open = false;
+    else
+        end_nal(d, to, is_coded(header), note_nal_hevc);
 }
 
 static void add_nal_hevc(mr_depacketizer *d, mr_assembly *to, const uint8_t *nal, size_t bytes) {
     uint8_t header[HEADER];
     const int type = type_of(nal);
-    if (type >= AGGREGATE) {
+    if (type >= AGGREGATE || (is_coded(nal) && !has_start_code(nal, bytes))) {
         mr_depacketizer_refuse(d, to, "NAL units of type %d", type);
         return;
     }
     note_hevc(d, to, type, nal, header);
     begin_nal(to, header, sizeof header);
     mr_assembly_add(to, nal + HEADER, bytes - HEADER);
-    end_hevc(to, header);
+    end_hevc(d, to, header);
 }
 
 static void add_fragment_hevc(mr_depacketizer *d, mr_assembly *to, const uint8_t *payload, size_t bytes) {
@@ -227,7 +290,7 @@ static void add_fragment_hevc(mr_depacketizer *d, mr_assembly *to, const uint8_t
     }
     mr_assembly_add(to, payload + 3, bytes - 3);
     if (last)
-        end_hevc(to, header);
+        end_hevc(d, to, header);
 }
 
 static void add_hevc(mr_depacketizer *d, mr_assembly *to, const mr_rtp_packet *packet) {

@@ -158,12 +158,12 @@ static void read_pair(const char *text, int pair[2], int most) {
     }
 }
 
-/* The ways that the server has chosen. False: not the one we asked for. */
+/* The ways that the server has chosen; some leave out that it is TCP, or the header. False: it chose another one. */
 static bool read_transport(mr_rtsp *rtsp, const mr_rtsp_message *answer) {
     char transport[1024] = "", pair[64];
     mr_rtsp_header(answer, "Transport", 0, transport, sizeof transport);
-    const bool tcp = strcasestr(transport, "/TCP") != NULL;
-    if (tcp == rtsp->over_udp || strcasestr(transport, "multicast"))
+    const bool tcp = strcasestr(transport, "/TCP") || mr_rtsp_field(transport, "interleaved", pair, sizeof pair);
+    if ((*transport && tcp == rtsp->over_udp) || strcasestr(transport, "multicast"))
         return false;
     rtsp->channels[0] = 0;
     rtsp->channels[1] = 1;

@@ -88,7 +88,7 @@ static void read_map(reading *at, const char *rest) {
     static const struct {
         const char *name;
         mr_rtp_codec codec;
-    } known[] = {{"H264", MR_RTP_H264}, {"H265", MR_RTP_HEVC}, {"JPEG", MR_RTP_JPEG}};
+    } known[] = {{"H264", MR_RTP_H264}, {"H265", MR_RTP_HEVC}, {"HEVC", MR_RTP_HEVC}, {"JPEG", MR_RTP_JPEG}};
     char codec[32];
     int type, rate = 0;
     if (sscanf(rest, "%3d %31[^/ \t]/%9d", &type, codec, &rate) < 2 || type != at->sdp->payload)
@@ -147,19 +147,29 @@ static void read_attribute(reading *at, const char *line) {
 
 /* ---- parameter sets ---------------------------------------------------------------------------------------------- */
 
+/* The bytes that are left of a text from `*text` on, without quotes and spaces around it. */
+static size_t trim(const char **text, size_t bytes) {
+    static const char around[] = " \t\"";
+    for (; bytes && strchr(around, **text); bytes--)
+        ++*text;
+    while (bytes && strchr(around, (*text)[bytes - 1]))
+        bytes--;
+    return bytes;
+}
+
 /* Adds the sets of a list such as "Z0IAKeNQ,aM48gA==". One that is not base64, or too much, is left out: the stream
  * will bring them. */
 static void read_sets(mr_sdp *sdp, const char *list, size_t bytes) {
     char coded[4096];
     while (bytes > 0 && sdp->set_count < MR_SDP_MOST_SETS) {
-        const char *comma = memchr(list, ',', bytes);
-        const size_t length = comma ? (size_t)(comma - list) : bytes;
+        const char *comma = memchr(list, ',', bytes), *set = list;
+        const size_t length = comma ? (size_t)(comma - list) : bytes, kept = trim(&set, length);
         size_t used = 0;
         for (int i = 0; i < sdp->set_count; i++)
             used += sdp->set_bytes[i];
-        if (length > 0 && length < sizeof coded) {
-            memcpy(coded, list, length);
-            coded[length] = '\0';
+        if (kept > 0 && kept < sizeof coded) {
+            memcpy(coded, set, kept);
+            coded[kept] = '\0';
             const int got = av_base64_decode(sdp->sets + used, coded, (int)(MR_SDP_SETS_BYTES - used));
             if (got > 0 && (size_t)got <= MR_SDP_SETS_BYTES - used)
                 sdp->set_bytes[sdp->set_count++] = (size_t)got;
@@ -173,18 +183,18 @@ static void read_parameters(reading *at) {
     static const char *const lists[] = {"sprop-parameter-sets", "sprop-vps", "sprop-sps", "sprop-pps"};
     for (const char *text = at->parameters; *text;) {
         text += strspn(text, "; \t");
-        const size_t bytes = strcspn(text, ";");
-        const char *equals = memchr(text, '=', bytes);
-        const size_t key = equals ? (size_t)(equals - text) : bytes;
-        const char *value = equals ? equals + 1 : text + bytes;
+        const char *end = text + strcspn(text, ";"), *equals = memchr(text, '=', (size_t)(end - text));
+        const char *value = equals ? equals + 1 : end;
+        const size_t value_bytes = trim(&value, (size_t)(end - value));
+        const size_t key = trim(&text, (size_t)((equals ? equals : end) - text));
         for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
             if (key == strlen(lists[i]) && strncasecmp(text, lists[i], key) == 0)
-                read_sets(at->sdp, value, bytes - key - (equals != NULL));
+                read_sets(at->sdp, value, value_bytes);
         if (key == 18 && strncasecmp(text, "packetization-mode", key) == 0)
             at->interleaved = at->interleaved || *value == '2';
         if (key == 18 && strncasecmp(text, "sprop-max-don-diff", key) == 0)
             at->interleaved = at->interleaved || number(value, 65535) > 0;
-        text += bytes;
+        text = end;
     }
 }
 

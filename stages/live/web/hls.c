@@ -293,15 +293,15 @@ static int choose(mr_hls *hls) {
     return 0;
 }
 
-/* The segment is not to be had. A live stream does without it, if it has not come by the next look at the playlist. A
- * recording without it would be another one. */
-static int lose(mr_hls *hls, int error) {
+/* The segment is not to be had, for a reason or an error of libavformat's. A live stream does without it, if it has not
+ * come by the next look at the playlist. A recording without it would be another one. */
+static int lose(mr_hls *hls, int error, const char *why) {
     const int64_t number = hls->list.sequence + (int64_t)hls->index;
     if (*hls->web->refusal || mr_web_interrupted(hls->web))
         return error;
     if (hls->recorded && hls->bytes)
         *hls->web->refusal = mr_fail(MR_ERROR_IO, "%s: its segment %" PRId64 " cannot be read: %s", hls->web->url,
-                                     number, mr_av_words(error));
+                                     number, why ? why : mr_av_words(error));
     if (hls->recorded)
         return error;
     hls->chosen = false;
@@ -314,6 +314,17 @@ static int lose(mr_hls *hls, int error) {
     return ++hls->lost >= MOST_LOST ? error : 0;
 }
 
+/* Why the segment that was opened is none, or NULL. Servers give an empty one, or a page that says what is wrong. */
+static const char *look_into(mr_hls *hls) {
+    uint8_t first;
+    const int bytes = avio_read_partial(hls->part, &first, 1);
+    if (bytes == 0 || bytes == AVERROR_EOF || mr_web_may_have_ended(hls->opened, bytes))
+        return "it is empty";
+    if (bytes > 0)
+        avio_seek(hls->part, -1, SEEK_CUR);
+    return bytes > 0 && first == '<' ? "it is a page of text" : NULL;
+}
+
 static int open_segment(mr_hls *hls) {
     const mr_segment *segment = next_segment(hls);
     const mr_web_range range = {segment->first, segment->bytes};
@@ -323,8 +334,11 @@ static int open_segment(mr_hls *hls) {
         return AVERROR_INVALIDDATA;
     }
     const int error = segment->gap ? 0 : open_part(hls, segment->uri, &range, segment->key);
-    if (error)
-        return lose(hls, error);
+    const char *why = error || segment->gap ? NULL : look_into(hls);
+    if (why)
+        close_part(hls);
+    if (error || why)
+        return lose(hls, why ? AVERROR_INVALIDDATA : error, why);
     mr_hls_place_take(&hls->place, &hls->list, hls->index);
     hls->chosen = false;
     hls->hole |= segment->gap;
@@ -338,7 +352,7 @@ static int open_map(mr_hls *hls) {
     const mr_web_range range = {map->first, map->bytes};
     const int error = open_part(hls, map->uri, &range, map->key);
     hls->map_is_due = error != 0;
-    return error ? lose(hls, error) : 0;
+    return error ? lose(hls, error, NULL) : 0;
 }
 
 /* Opens the next header or segment, or comes closer to it. */

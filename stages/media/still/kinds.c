@@ -9,6 +9,7 @@
 #include "stages/media/still/heif.h"
 #include "stages/media/still/libheif.h"
 #include "stages/media/still/still.h"
+#include "stages/media/still/tiff.h"
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
@@ -101,7 +102,7 @@ enum AVCodecID mr_image_codec_by_content(const uint8_t *data, size_t bytes) {
     return format ? mr_input_image_codec(format) : AV_CODEC_ID_NONE;
 }
 
-/* Of HEIF that libavcodec does not decode: what is missing. */
+/* Whether libheif, which HEIF of several parts needs, is missing. */
 static bool lacks_libheif(const mr_heif *heif, char *text, size_t room) {
     if (!heif->parts || mr_libheif_check() == MR_OK)
         return false;
@@ -118,6 +119,8 @@ bool mr_still_trouble(const char *path, const uint8_t *data, size_t bytes, char 
     }
     if (mr_heif_read(data, bytes, &heif))
         return lacks_libheif(&heif, text, room);
+    if (mr_tiff_trouble(data, bytes, text, room))
+        return true;
     if (bytes == 0 || mr_image_codec_by_content(data, bytes))
         return false;
     const AVInputFormat *format = guess(data, bytes);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "stages/media/still/still.h"
+#include "stages/media/still/tiff.h"
 
 /* ---- the eight values ------------------------------------------------------------------------------------------- */
 
@@ -30,52 +31,13 @@ mr_upright mr_upright_then(mr_upright first, mr_upright then) {
     return (mr_upright){(int16_t)((before + quarters(then)) % 4 * 90), first.flip != then.flip};
 }
 
-/* ---- TIFF 6.0, which EXIF is, too -------------------------------------------------------------------------------- */
-
-/* An unsigned number of `bytes` bytes. */
-static uint32_t number_at(const uint8_t *data, int bytes, bool big) {
-    uint32_t number = 0;
-    for (int i = 0; i < bytes; i++)
-        number |= (uint32_t)data[i] << 8 * (big ? bytes - 1 - i : i);
-    return number;
-}
-
-/* The value of an entry (2: tag, 2: type, 4: count, 4: value) if it is a number of one to four bytes; else 0. */
-static uint32_t value_of(const uint8_t *entry, bool big) {
-    enum { BYTE = 1, SHORT = 3, LONG = 4 };
-    switch (number_at(entry + 2, 2, big)) {
-    case BYTE:
-        return entry[8];
-    case SHORT:
-        return number_at(entry + 8, 2, big);
-    case LONG:
-        return number_at(entry + 8, 4, big);
-    default:
-        return 0;
-    }
-}
-
-/* The orientation in the first directory; 0: it has none. */
-static unsigned read_tiff(const uint8_t *data, size_t bytes) {
-    enum { HEADER = 8, ENTRY = 12, ORIENTATION = 274 };
-    if (bytes < HEADER || (memcmp(data, "II*\0", 4) != 0 && memcmp(data, "MM\0*", 4) != 0))
-        return 0;
-    const bool big = data[0] == 'M';
-    size_t at = number_at(data + 4, 4, big);
-    if (at < HEADER || at > bytes - 2)
-        return 0;
-    size_t entries = number_at(data + at, 2, big);
-    for (at += 2; entries > 0 && at + ENTRY <= bytes; entries--, at += ENTRY)
-        if (number_at(data + at, 2, big) == ORIENTATION)
-            return value_of(data + at, big);
-    return 0;
-}
+/* ---- EXIF -------------------------------------------------------------------------------------------------------- */
 
 /* Some writers put JPEG's mark before it. */
 static unsigned read_exif(const uint8_t *data, size_t bytes) {
     enum { MARK = 6 };
     const bool marked = bytes >= MARK && memcmp(data, "Exif\0\0", MARK) == 0;
-    return marked ? read_tiff(data + MARK, bytes - MARK) : read_tiff(data, bytes);
+    return marked ? mr_tiff_orientation(data + MARK, bytes - MARK) : mr_tiff_orientation(data, bytes);
 }
 
 /* ---- texts ------------------------------------------------------------------------------------------------------- */
@@ -125,7 +87,7 @@ mr_upright mr_still_upright(enum AVCodecID codec, const uint8_t *data, size_t by
     if (!mr_still_begins(codec, data, bytes))
         return (mr_upright){0};
     if (codec == AV_CODEC_ID_TIFF)
-        return mr_upright_of_exif(read_tiff(data, bytes));
+        return mr_upright_of_exif(mr_tiff_orientation(data, bytes));
     if (codec == AV_CODEC_ID_PNG) {
         exif = mr_png_find_chunk(data, bytes, "eXIf");
         xmp = mr_png_find_text(data, bytes, "XML:com.adobe.xmp");

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "stages/media/still/tiff.h"
+
 static uint32_t big_32(const uint8_t *at) {
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
@@ -95,6 +97,26 @@ mr_still_part mr_png_find_text(const uint8_t *data, size_t bytes, const char *ke
             return (mr_still_part){data + at + 8 + length, size - length};
     }
     return (mr_still_part){0};
+}
+
+static bool is_spare(const uint8_t *chunk) {
+    enum { MOST = 16384 };
+    const bool text = memcmp(chunk + 4, "tEXt", 4) == 0, profile = memcmp(chunk + 4, "iCCP", 4) == 0;
+    return memcmp(chunk + 4, "zTXt", 4) == 0 || ((text || profile) && big_32(chunk) > MOST);
+}
+
+size_t mr_png_strip(const uint8_t *data, size_t bytes, uint8_t *to) {
+    size_t kept = 0, length;
+    for (size_t at = 0; at < bytes; at += length) {
+        const bool chunk = at && bytes - at >= PNG_AROUND && big_32(data + at) <= bytes - at - PNG_AROUND;
+        length = chunk ? big_32(data + at) + PNG_AROUND : at || bytes < PNG_SIGNATURE ? bytes - at : PNG_SIGNATURE;
+        if (chunk && is_spare(data + at))
+            continue;
+        if (to)
+            memcpy(to + kept, data + at, length);
+        kept += length;
+    }
+    return kept;
 }
 
 static size_t end_of_png(const uint8_t *data, size_t bytes) {
@@ -209,25 +231,6 @@ static size_t end_of_netpbm(const uint8_t *data, size_t bytes) {
     return width && height && most && end <= bytes ? end : 0;
 }
 
-/* ---- TIFF 6.0: a list of directories, one a page ---------------------------------------------------------------- */
-
-static size_t pictures_in_tiff(const uint8_t *data, size_t bytes) {
-    enum { ENTRY = 12, ENOUGH = 10000 };
-    if (bytes < 8)
-        return 1;
-    bool big = data[0] == 'M';
-    size_t count = 0, at = big ? big_32(data + 4) : little_32(data + 4);
-    while (at && at + 2 <= bytes && count < ENOUGH) {
-        size_t entries = big ? (size_t)data[at] << 8 | data[at + 1] : (size_t)data[at + 1] << 8 | data[at];
-        at += 2 + entries * ENTRY;
-        count++;
-        if (at + 4 > bytes)
-            break;
-        at = big ? big_32(data + at) : little_32(data + at);
-    }
-    return count ? count : 1;
-}
-
 /* ---- all of them ------------------------------------------------------------------------------------------------ */
 
 size_t mr_still_end(enum AVCodecID codec, const uint8_t *data, size_t bytes) {
@@ -263,7 +266,7 @@ size_t mr_still_pictures(enum AVCodecID codec, const uint8_t *data, size_t bytes
     else if (codec == AV_CODEC_ID_PNG)
         pictures = pictures_in_png(data, bytes);
     else if (codec == AV_CODEC_ID_TIFF)
-        pictures = pictures_in_tiff(data, bytes);
+        pictures = mr_tiff_pictures(data, bytes);
     return pictures > 1 ? pictures : 1;
 }
 

@@ -12,6 +12,7 @@
 #include "stages/model/onnx/onnx_file.h"
 #include "stages/model/onnx/onnx_graph.h"
 #include "stages/model/export/onnx_head.h"
+#include "stages/model/onnx/onnx_report.h"
 #include "stages/model/runtime.h"
 
 /* protobuf messages, and with them ONNX files, hold less than 2 GiB. */
@@ -30,7 +31,7 @@ static int add_labels(mr_onnx_build *b, const mr_classifier_card *card) {
         mr_json_text(json, NULL, card->class_names[i]);
     yajl_gen_array_close(json);
     yajl_gen_get_buf(json, &text, &bytes);
-    mr_onnx_add_note(b, "millrace.labels", (const char *)text);
+    mr_onnx_add_note(b, MR_ONNX_LABELS, (const char *)text);
     yajl_gen_free(json);
     return MR_OK;
 }

@@ -50,6 +50,7 @@ void mr_onnx_read_report(const uint8_t *data, size_t bytes, mr_onnx_report *repo
 mr_pb_span mr_onnx_find_note(const uint8_t *data, size_t bytes, const char *key);
 /* The note that `millrace export` writes: how preprocess made the input (tools/millrace/train/exporting.c). */
 #define MR_ONNX_PREPARED "millrace.input"
+#define MR_ONNX_LABELS "millrace.labels"
 
 /* "f32" for 1, and so on; "type 99" if it is unknown. */
 const char *mr_onnx_type_name(int element);

@@ -1,11 +1,5 @@
 /* What only CUDA devices have to do: reach each other, and wait for each other's events. On two of them, or on those
  * that the host plays. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +9,7 @@
 #include "engine/device/open/open.h"
 #include "engine/device/probe/gpu.h"
 #include "millrace/log.h"
+#include "tests/support/suite.h"
 
 #ifdef MILLRACE_CUDA_HOST
 #include <cuda_runtime_api.h>

@@ -1,10 +1,4 @@
 /* Launches that recur become CUDA graphs, and do what they did before: on a GPU, or on the one that the host plays. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -14,6 +8,7 @@
 #include "kernels/vector/vector.h"
 #include "millrace/log.h"
 #include "tests/support/on_device.h"
+#include "tests/support/suite.h"
 
 #ifdef MILLRACE_CUDA_HOST
 #include <cuda_runtime_api.h>

@@ -1,16 +1,11 @@
 /* What a CUDA device tells of its work: on one, or on the one that the host plays. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <string.h>
 #include <time.h>
 
 #include "engine/base/clock.h"
 #include "engine/device/device.h"
 #include "engine/device/open/open.h"
+#include "tests/support/suite.h"
 
 enum { BYTES = 1 << 16, MOST = 16, WORK_NS = 2000000, CLOCK_NS = 1000000 };
 
@@ -82,8 +77,7 @@ static void expect_notes(const mr_work_note *note, const mr_stream *stream, int6
 }
 
 /* Also after so long that times are counted from another point. */
-static void each_piece_is_told_with_its_time(void **state) {
-    (void)state;
+TEST(each_piece_is_told_with_its_time) {
     static notes got;
     const mr_stage stage = {.id = "stage"};
     void *here = NULL, *there = NULL;
@@ -112,8 +106,7 @@ static void each_piece_is_told_with_its_time(void **state) {
     device->trace = NULL;
 }
 
-static void nothing_is_told_where_nobody_looks(void **state) {
-    (void)state;
+TEST(nothing_is_told_where_nobody_looks) {
     static notes got;
     void *here = NULL, *there = NULL;
     mr_stream *stream = NULL;
@@ -131,8 +124,7 @@ static void nothing_is_told_where_nobody_looks(void **state) {
 }
 
 /* Whether a profiler is attached or not. */
-static void ranges_may_be_nested(void **state) {
-    (void)state;
+TEST(ranges_may_be_nested) {
     if (!device)
         skip();
     device->type->range_begin("outer");
@@ -141,11 +133,4 @@ static void ranges_may_be_nested(void **state) {
     device->type->range_end();
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_piece_is_told_with_its_time),
-        cmocka_unit_test(nothing_is_told_where_nobody_looks),
-        cmocka_unit_test(ranges_may_be_nested),
-    };
-    return cmocka_run_group_tests(tests, open_device, close_device);
-}
+RUN_TESTS(open_device, close_device)

@@ -1,10 +1,4 @@
 /* Probing of GPUs against drivers that are not there: each situation is a table of answers. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <errno.h>
 #include <string.h>
 
@@ -14,6 +8,7 @@
 #include "engine/device/probe/gpu.h"
 #include "millrace/status.h"
 #include "tests/support/gpu_machine.h"
+#include "tests/support/suite.h"
 
 static const mr_gpu_finding *find(const mr_gpu_finding *findings, int count, const char *code) {
     for (int i = 0; i < count; i++)
@@ -57,8 +52,7 @@ static void expect_of_gpu(const mr_gpu_access *access, const char *code, bool fa
     mr_gpus_fini(&found);
 }
 
-static void test_all_is_read(void **state) {
-    (void)state;
+TEST(test_all_is_read) {
     mr_gpu_access access = gpu_healthy();
     mr_gpus found;
     assert_int_equal(mr_gpus_probe(&access, &found), MR_OK);
@@ -93,8 +87,7 @@ static void test_all_is_read(void **state) {
 }
 
 /* What the driver's libraries do not tell stays unknown, and nothing else is missing. */
-static void test_without_management(void **state) {
-    (void)state;
+TEST(test_without_management) {
     mr_gpu_access access = gpu_healthy();
     access.nvmlInit = NULL;
     access.cuvidGetDecoderCaps = NULL;
@@ -113,8 +106,7 @@ static void test_without_management(void **state) {
     mr_gpus_fini(&found);
 }
 
-static void test_no_driver(void **state) {
-    (void)state;
+TEST(test_no_driver) {
     mr_gpu_access access = gpu_without_driver();
     gpu_here.cards = 0;
     expect(&access, "no-gpu", "no NVIDIA driver, and no NVIDIA card on the PCI bus", "use cpu or sim:N");
@@ -127,8 +119,7 @@ static void test_no_driver(void **state) {
            "--gpus all");
 }
 
-static void test_driver_older_than_the_runtime(void **state) {
-    (void)state;
+TEST(test_driver_older_than_the_runtime) {
     mr_gpu_access access = gpu_healthy();
     access.nvmlInit = NULL;
     gpu_here.module = "535.104.05";
@@ -144,8 +135,7 @@ static void test_driver_older_than_the_runtime(void **state) {
     assert_false(mr_gpu_driver_suffices(12090, 13000));
 }
 
-static void test_no_permission(void **state) {
-    (void)state;
+TEST(test_no_permission) {
     mr_gpu_access access = gpu_healthy();
     gpu_here.init_error = 100;
     gpu_here.refused = "/dev/nvidiactl";
@@ -157,8 +147,7 @@ static void test_no_permission(void **state) {
     expect(&access, "no-permission", "/dev/nvidia-uvm: Operation not permitted", "ls -l /dev/nvidia-uvm");
 }
 
-static void test_no_device(void **state) {
-    (void)state;
+TEST(test_no_device) {
     mr_gpu_access access = gpu_healthy();
     gpu_here.init_error = 100;
     gpu_here.nodes = false;
@@ -174,8 +163,7 @@ static void test_no_device(void **state) {
     expect(&access, "mig", "MIG is on", "nvidia-smi mig -cgi");
 }
 
-static void test_driver_that_does_not_start(void **state) {
-    (void)state;
+TEST(test_driver_that_does_not_start) {
     mr_gpu_access access = gpu_healthy();
     gpu_here.init_error = 803;
     expect(&access, "driver-mismatch", "in the kernel (580.65.06) and its library", "restart");
@@ -185,8 +173,7 @@ static void test_driver_that_does_not_start(void **state) {
     expect(&access, "driver-error", "CUDA_ERROR_UNKNOWN (999)", "nvidia-smi");
 }
 
-static void test_architecture(void **state) {
-    (void)state;
+TEST(test_architecture) {
     mr_gpu_access access = gpu_healthy();
     gpu_here.capability = 70;
     expect_of_gpu(&access, "wrong-architecture", true,
@@ -205,8 +192,7 @@ static void test_architecture(void **state) {
     }
 }
 
-static void test_modes_and_errors(void **state) {
-    (void)state;
+TEST(test_modes_and_errors) {
     mr_gpu_access access = gpu_healthy();
     gpu_here.mode = 2;
     expect_of_gpu(&access, "prohibited", true, "prohibited", "-c DEFAULT");
@@ -231,8 +217,7 @@ static void test_modes_and_errors(void **state) {
     mr_gpus_fini(&found);
 }
 
-static void test_build_without_cuda(void **state) {
-    (void)state;
+TEST(test_build_without_cuda) {
     mr_gpu_access access = gpu_healthy();
     access.runtime = 0;
     expect(&access, "no-cuda", "this build of millrace has no CUDA", "-DMILLRACE_CUDA=ON");
@@ -242,8 +227,7 @@ static void test_build_without_cuda(void **state) {
     expect(&access, "no-gpu", "no NVIDIA driver", "sim:N");
 }
 
-static void test_uuids(void **state) {
-    (void)state;
+TEST(test_uuids) {
     mr_gpu_access access = gpu_healthy();
     int index = -1;
     assert_int_equal(mr_gpu_index_of(&access, "GPU-a0a1a2a3-a4a5-a6a7-a8a9-AAABACADAE01", &index), MR_OK);
@@ -276,8 +260,7 @@ static int nvml_by_instance(const char *uuid, void **handle) {
 }
 
 /* An instance has a UUID of its own kind, by which NVML knows it. */
-static void test_instances(void **state) {
-    (void)state;
+TEST(test_instances) {
     mr_gpu_access access = gpu_healthy();
     mr_gpus found;
     access.nvmlDeviceGetHandleByUUID = nvml_by_instance;
@@ -291,8 +274,7 @@ static void test_instances(void **state) {
 }
 
 /* Whatever this machine is: the real libraries, where there are any. */
-static void test_this_machine(void **state) {
-    (void)state;
+TEST(test_this_machine) {
     mr_gpu_access access;
     mr_gpus found;
     mr_gpu_access_open(&access);
@@ -313,8 +295,7 @@ static void test_this_machine(void **state) {
 
 /* ---- what programs see ------------------------------------------------------------------------------------------- */
 
-static void test_a_view_of_healthy_gpus(void **state) {
-    (void)state;
+TEST(test_a_view_of_healthy_gpus) {
     mr_gpu_access access = gpu_healthy();
     const mr_machine *machine;
     assert_int_equal(mr_machine_open_with(&machine, &access), MR_OK);
@@ -343,8 +324,7 @@ static void test_a_view_of_healthy_gpus(void **state) {
     mr_machine_close(&machine);
 }
 
-static void test_a_view_of_findings(void **state) {
-    (void)state;
+TEST(test_a_view_of_findings) {
     mr_gpu_access access = gpu_healthy();
     const mr_machine *machine;
     gpu_here.slowed = 0x04 | 0x40;
@@ -372,23 +352,4 @@ static void test_a_view_of_findings(void **state) {
     mr_machine_close(&machine);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_is_read),
-        cmocka_unit_test(test_without_management),
-        cmocka_unit_test(test_no_driver),
-        cmocka_unit_test(test_driver_older_than_the_runtime),
-        cmocka_unit_test(test_no_permission),
-        cmocka_unit_test(test_no_device),
-        cmocka_unit_test(test_driver_that_does_not_start),
-        cmocka_unit_test(test_architecture),
-        cmocka_unit_test(test_modes_and_errors),
-        cmocka_unit_test(test_build_without_cuda),
-        cmocka_unit_test(test_uuids),
-        cmocka_unit_test(test_instances),
-        cmocka_unit_test(test_this_machine),
-        cmocka_unit_test(test_a_view_of_healthy_gpus),
-        cmocka_unit_test(test_a_view_of_findings),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -1,19 +1,15 @@
 /* A GPU is one device, whether it is named by its number or by its UUID. The driver is one of the tests' own. */
 #include <dlfcn.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "engine/device/device.h"
 #include "engine/device/open/open.h"
 #include "engine/pipeline/pipeline.h"
 #include "engine/planner/planner.h"
 #include "tests/support/fakes.h"
+#include "tests/support/suite.h"
 
 #define FIRST "cuda:GPU-a0a0a0a0-a0a0-a0a0-a0a0-a0a0a0a0a0a0"
 #define SECOND "cuda:GPU-A1a1a1a1-a1a1-a1a1-a1a1-a1a1a1a1a1a1"
@@ -28,8 +24,7 @@ static int close_driver(void **state) {
     return dlclose(*state);
 }
 
-static void a_uuid_has_a_number(void **state) {
-    (void)state;
+TEST(a_uuid_has_a_number) {
     char text[MR_DEVICE_NAME];
     assert_string_equal(mr_device_number(FIRST, text), "cuda:0");
     assert_string_equal(mr_device_number(SECOND, text), "cuda:1");
@@ -64,8 +59,7 @@ static void assert_said(const char *devices, const char *device, bool offline, c
     free(said);
 }
 
-static void one_gpu_is_not_two_devices(void **state) {
-    (void)state;
+TEST(one_gpu_is_not_two_devices) {
     assert_said("", "[\"cuda:0\", \"" FIRST "\"]", false, "cuda:0 is named twice", true);
     assert_said("", "[\"" FIRST "\", \"cuda:0\"]", false, "cuda:0 is named twice", true);
     assert_said("", "[\"cuda:0\", \"" SECOND "\"]", false, "is named twice", false);
@@ -75,8 +69,7 @@ static void one_gpu_is_not_two_devices(void **state) {
                 true);
 }
 
-static void one_gpu_has_one_limit(void **state) {
-    (void)state;
+TEST(one_gpu_has_one_limit) {
     assert_said("devices:\n  fast: {device: \"cuda:1\"}\n  slow: {device: \"" SECOND "\"}\n", "fast", false,
                 "devices.slow: cuda:GPU-a1a1a1a1-a1a1-a1a1-a1a1-a1a1a1a1a1a1 is cuda:1, which already has the name "
                 "\"fast\" (p.yaml:4:3)",
@@ -87,11 +80,4 @@ static void one_gpu_has_one_limit(void **state) {
                 true);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_uuid_has_a_number),
-        cmocka_unit_test(one_gpu_is_not_two_devices),
-        cmocka_unit_test(one_gpu_has_one_limit),
-    };
-    return cmocka_run_group_tests(tests, open_driver, close_driver);
-}
+RUN_TESTS(open_driver, close_driver)

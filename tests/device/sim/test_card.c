@@ -1,26 +1,21 @@
 /* Models of cards: their names and figures, files with measured ones, and simulated devices that are like one. The
  * times are worked out here by hand from the sheets' figures. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "engine/device/device.h"
 #include "engine/device/open/open.h"
 #include "engine/device/sim/sim.h"
 #include "millrace/status.h"
 #include "tests/support/quiet.h"
+#include "tests/support/suite.h"
 #include "tests/support/temporary.h"
 
 enum { MEGABYTE = 1000000 };
 
 /* ---- names and figures ------------------------------------------------------------------------------------------- */
 
-static void a_card_is_found_however_it_is_written(void **state) {
-    (void)state;
+TEST(a_card_is_found_however_it_is_written) {
     static const char *const names[] = {"h100", "H100", "rtx-4090", "RTX 4090", "rtx_4090", "A100-40GB", "a10040gb"};
     mr_card card;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
@@ -42,8 +37,7 @@ static void close_to(double is, double should_be) {
 
 /* H100 SXM5: 3.35 TB/s, PCIe 5.0 (63 GB/s each way behind its code), 67 and 989.5 TFLOPS, 132 multiprocessors of four
  * schedulers for 32 threads at 1.98 GHz, 7 NVDEC of Turing (771 frames of H.264 at 1860 MHz) at 1545 MHz. */
-static void figures_are_those_of_the_sheet_and_a_share(void **state) {
-    (void)state;
+TEST(figures_are_those_of_the_sheet_and_a_share) {
     mr_card card;
     assert_true(mr_card_find("h100", &card));
     assert_string_equal(card.title, "NVIDIA H100 SXM5 80GB");
@@ -63,8 +57,7 @@ static void figures_are_those_of_the_sheet_and_a_share(void **state) {
     close_to(card.upload_rate, 15.754e9 * 0.8);
 }
 
-static void every_card_is_whole(void **state) {
-    (void)state;
+TEST(every_card_is_whole) {
     mr_card card;
     for (size_t i = 0; mr_card_name(i); i++) {
         assert_true(mr_card_find(mr_card_name(i), &card));
@@ -86,8 +79,7 @@ static void write_file(const char *text) {
     fclose(file);
 }
 
-static void measured_figures_replace_those_of_a_sheet(void **state) {
-    (void)state;
+TEST_WITH(measured_figures_replace_those_of_a_sheet, make_temporary, remove_temporary) {
     mr_card card, sheet;
     write_file("{\"like\": \"h100\", \"name\": \"node7\", \"upload_bytes_s\": 53e9, \"launch_ns\": 2100,"
                " \"copy_engines\": 1, \"decode_fps\": {\"h264\": 600}}");
@@ -104,8 +96,7 @@ static void measured_figures_replace_those_of_a_sheet(void **state) {
 }
 
 /* Without a card behind it nothing is made up. */
-static void what_a_file_leaves_out_is_not_known(void **state) {
-    (void)state;
+TEST_WITH(what_a_file_leaves_out_is_not_known, make_temporary, remove_temporary) {
     mr_card card;
     write_file("{\"memory_bytes_s\": 1e12, \"memory_bytes\": 1073741824}");
     assert_int_equal(mr_card_open(temporary_path, &card), MR_OK);
@@ -114,8 +105,7 @@ static void what_a_file_leaves_out_is_not_known(void **state) {
     assert_true(card.upload_rate == 0 && card.f32_rate == 0 && card.launch_ns == 0 && card.decoders == 0);
 }
 
-static void a_wrong_file_is_refused(void **state) {
-    (void)state;
+TEST_WITH(a_wrong_file_is_refused, make_temporary, remove_temporary) {
     static const char *const wrong[][2] = {
         {"{", "is not JSON"},
         {"[1]", "is not a JSON object with figures of a card"},
@@ -202,8 +192,7 @@ static int64_t kernels(const char *name, int count) {
     return end(&f);
 }
 
-static void a_device_takes_the_times_of_its_card(void **state) {
-    (void)state;
+TEST(a_device_takes_the_times_of_its_card) {
     /* 10^6 bytes at 63.015 GB/s x 0.8 */
     assert_in_range(upload("sim:0?like=h100"), 19835, 19837);
     /* at 31.508 GB/s x 0.8 */
@@ -215,8 +204,7 @@ static void a_device_takes_the_times_of_its_card(void **state) {
 
 /* Launches in two streams pass side by side, and what they move one after the other: 3 us + 2 x 0.3317 us. In one
  * stream two are launched one behind the other. */
-static void kernels_of_two_streams_share_the_memory(void **state) {
-    (void)state;
+TEST(kernels_of_two_streams_share_the_memory) {
     assert_in_range(kernels("sim:0?like=h100", 2), 3662, 3664);
     /* The first of one stream ends before that of the other, and so does its second: 2 x 3 us + 3 x 0.3317 us. */
     assert_in_range(kernels("sim:0?like=h100", 4), 6993, 6996);
@@ -225,8 +213,7 @@ static void kernels_of_two_streams_share_the_memory(void **state) {
 }
 
 /* Eight pieces of work for one launch: its time once, and of the buffer that all are given, its bytes once. */
-static void pieces_of_one_launch_take_its_time_once(void **state) {
-    (void)state;
+TEST(pieces_of_one_launch_take_its_time_once) {
     fixture f;
     begin(&f, "sim:0?like=h100");
     for (int i = 0; i < 8; i++) {
@@ -241,8 +228,7 @@ static void pieces_of_one_launch_take_its_time_once(void **state) {
     assert_in_range(end(&f), 2 * 3000 + 3 * 331, 2 * 3000 + 3 * 332);
 }
 
-static void copies_share_one_engine_where_there_is_one(void **state) {
-    (void)state;
+TEST(copies_share_one_engine_where_there_is_one) {
     assert_int_equal(both_ways("sim:0?copy=1GB/s"), 1000000);
     assert_int_equal(both_ways("sim:0?copy=1GB/s&copies=1"), 2000000);
     assert_in_range(both_ways("sim:0?like=h100&copies=2"), 19835, 19837);
@@ -250,8 +236,7 @@ static void copies_share_one_engine_where_there_is_one(void **state) {
 }
 
 /* Wherever it stands. */
-static void what_is_written_beside_a_card_holds(void **state) {
-    (void)state;
+TEST(what_is_written_beside_a_card_holds) {
     uint64_t bytes;
     mr_card card;
     assert_int_equal(mr_device_probe("sim:0?like=h100", &bytes), MR_OK);
@@ -269,8 +254,7 @@ static void what_is_written_beside_a_card_holds(void **state) {
     assert_false(mr_device_card("cpu", &card));
 }
 
-static void a_device_takes_the_times_of_a_file(void **state) {
-    (void)state;
+TEST_WITH(a_device_takes_the_times_of_a_file, make_temporary, remove_temporary) {
     char name[512];
     write_file("{\"upload_bytes_s\": 2e9, \"memory_bytes_s\": 1e9, \"launch_ns\": 500}");
     snprintf(name, sizeof name, "sim:0?like=%s", temporary_path);
@@ -278,8 +262,7 @@ static void a_device_takes_the_times_of_a_file(void **state) {
     assert_int_equal(kernels(name, 1), 1000500);
 }
 
-static void a_card_that_there_is_not_is_named_with_those_that_are(void **state) {
-    (void)state;
+TEST(a_card_that_there_is_not_is_named_with_those_that_are) {
     char all[256], said[512];
     assert_int_equal(mr_device_check_name("sim:0?like=h101"), MR_ERROR_CONFIG);
     snprintf(said, sizeof said, "there is no model of a card \"h101\"; there are %s, and files of figures (FILE.json)",
@@ -289,21 +272,4 @@ static void a_card_that_there_is_not_is_named_with_those_that_are(void **state) 
     assert_int_equal(mr_device_check_name("sim:0?like="), MR_ERROR_CONFIG);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_card_is_found_however_it_is_written),
-        cmocka_unit_test(figures_are_those_of_the_sheet_and_a_share),
-        cmocka_unit_test(every_card_is_whole),
-        cmocka_unit_test_setup_teardown(measured_figures_replace_those_of_a_sheet, make_temporary, remove_temporary),
-        cmocka_unit_test_setup_teardown(what_a_file_leaves_out_is_not_known, make_temporary, remove_temporary),
-        cmocka_unit_test_setup_teardown(a_wrong_file_is_refused, make_temporary, remove_temporary),
-        cmocka_unit_test(a_device_takes_the_times_of_its_card),
-        cmocka_unit_test(kernels_of_two_streams_share_the_memory),
-        cmocka_unit_test(pieces_of_one_launch_take_its_time_once),
-        cmocka_unit_test(copies_share_one_engine_where_there_is_one),
-        cmocka_unit_test(what_is_written_beside_a_card_holds),
-        cmocka_unit_test_setup_teardown(a_device_takes_the_times_of_a_file, make_temporary, remove_temporary),
-        cmocka_unit_test(a_card_that_there_is_not_is_named_with_those_that_are),
-    };
-    return cmocka_run_group_tests(tests, be_quiet, NULL);
-}
+RUN_TESTS(be_quiet, NULL)

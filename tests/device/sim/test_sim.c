@@ -1,11 +1,5 @@
 /* What only the simulated accelerator has: engines with rates, limits, failures on demand, and misuse that is caught.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <string.h>
 
@@ -14,6 +8,7 @@
 #include "engine/device/sim/sim.h"
 #include "millrace/status.h"
 #include "tests/support/quiet.h"
+#include "tests/support/suite.h"
 
 enum { MEGABYTE = 1000000, MOST_NOTES = 64 };
 
@@ -128,8 +123,7 @@ static void one_bit_is_wrong(const char *name, size_t wrong) {
     end(&f);
 }
 
-static void one_value_of_one_frame_is_wrong(void **state) {
-    (void)state;
+TEST(one_value_of_one_frame_is_wrong) {
     one_bit_is_wrong("sim:0?corrupt=8", 1);
     one_bit_is_wrong("sim:0?corrupt=7", 0);
     one_bit_is_wrong("sim:0", 0);
@@ -153,8 +147,7 @@ static int submit(mr_stream *stream, void *to, const void *from) {
 
 /* ---- time ------------------------------------------------------------------------------------------------------ */
 
-static void each_engine_takes_its_time(void **state) {
-    (void)state;
+TEST(each_engine_takes_its_time) {
     fixture f;
     begin(&f, "sim:0?upload=1GB/s&download=500MB/s&compute=10GB/s&call=20us");
     void *host = take(f.device, MR_MEMORY_PINNED, MEGABYTE), *data = take(f.device, MR_MEMORY_DEVICE, MEGABYTE);
@@ -183,8 +176,7 @@ static void each_engine_takes_its_time(void **state) {
 
 /* Two streams share an engine: together they take as long as one would with all of it; two engines work side by side.
  */
-static void engines_work_side_by_side_and_each_in_order(void **state) {
-    (void)state;
+TEST(engines_work_side_by_side_and_each_in_order) {
     fixture f;
     begin(&f, "sim:0?copy=1GB/s&call=3ms");
     void *host = take(f.device, MR_MEMORY_PINNED, MEGABYTE), *a = take(f.device, MR_MEMORY_DEVICE, MEGABYTE),
@@ -200,8 +192,7 @@ static void engines_work_side_by_side_and_each_in_order(void **state) {
     end(&f);
 }
 
-static void slow_from_an_operation_on(void **state) {
-    (void)state;
+TEST(slow_from_an_operation_on) {
     fixture f;
     uint8_t host[2] = {0};
     begin(&f, "sim:0?call=1ms&slow_after=3&slow=5");
@@ -213,8 +204,7 @@ static void slow_from_an_operation_on(void **state) {
 
 /* ---- limits and failures --------------------------------------------------------------------------------------- */
 
-static void memory_is_limited(void **state) {
-    (void)state;
+TEST(memory_is_limited) {
     fixture f;
     uint64_t bytes;
     void *none;
@@ -233,8 +223,7 @@ static void memory_is_limited(void **state) {
     assert_int_equal(bytes, 64 << 20);
 }
 
-static void a_lost_device_fails_all(void **state) {
-    (void)state;
+TEST(a_lost_device_fails_all) {
     fixture f;
     uint8_t host[2] = {0};
     mr_stream *stream;
@@ -289,8 +278,7 @@ static int call_everything(const char *name) {
     return failed;
 }
 
-static void one_call_fails_or_all_from_one_on(void **state) {
-    (void)state;
+TEST(one_call_fails_or_all_from_one_on) {
     char name[64];
     assert_int_equal(call_everything("sim:0"), 0);
     assert_int_equal(call_everything("sim:0?fail_call=8"), 0);
@@ -302,8 +290,7 @@ static void one_call_fails_or_all_from_one_on(void **state) {
     }
 }
 
-static void names_say_what_is_wrong(void **state) {
-    (void)state;
+TEST(names_say_what_is_wrong) {
     static const char *const wrong[][2] = {
         {"sim:0?copy=12", "copy of a simulated device is bytes a second such as 12GB/s, not \"12\""},
         {"sim:0?call=fast", "call of a simulated device is a time such as 20us, not \"fast\""},
@@ -328,8 +315,7 @@ static void expect_misuse(int status, uint64_t *count, const char *what) {
     assert_int_equal(mr_sim_misuses(), ++*count);
 }
 
-static void memory_of_another_device_is_caught(void **state) {
-    (void)state;
+TEST(memory_of_another_device_is_caught) {
     fixture f;
     mr_device *other;
     uint64_t count = mr_sim_misuses();
@@ -349,8 +335,7 @@ static void memory_of_another_device_is_caught(void **state) {
     mr_device_destroy(&other);
 }
 
-static void bounds_are_kept(void **state) {
-    (void)state;
+TEST(bounds_are_kept) {
     fixture f;
     uint8_t host[200] = {0};
     uint64_t count = mr_sim_misuses();
@@ -368,8 +353,7 @@ static void bounds_are_kept(void **state) {
 }
 
 /* Whether or not it would have been in time. */
-static void reading_before_the_event_is_caught(void **state) {
-    (void)state;
+TEST(reading_before_the_event_is_caught) {
     fixture f;
     uint8_t host[64] = {3};
     uint64_t count = mr_sim_misuses();
@@ -397,8 +381,7 @@ static void reading_before_the_event_is_caught(void **state) {
     end(&f);
 }
 
-static void two_writers_are_caught(void **state) {
-    (void)state;
+TEST(two_writers_are_caught) {
     fixture f;
     uint8_t host[64] = {0};
     uint64_t count = mr_sim_misuses();
@@ -414,8 +397,7 @@ static void two_writers_are_caught(void **state) {
     end(&f);
 }
 
-static void what_is_gone_in_flight_is_caught(void **state) {
-    (void)state;
+TEST(what_is_gone_in_flight_is_caught) {
     fixture f;
     uint8_t host[64] = {0};
     uint64_t count = mr_sim_misuses();
@@ -433,21 +415,4 @@ static void what_is_gone_in_flight_is_caught(void **state) {
     end(&f);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_engine_takes_its_time),
-        cmocka_unit_test(engines_work_side_by_side_and_each_in_order),
-        cmocka_unit_test(slow_from_an_operation_on),
-        cmocka_unit_test(memory_is_limited),
-        cmocka_unit_test(a_lost_device_fails_all),
-        cmocka_unit_test(one_call_fails_or_all_from_one_on),
-        cmocka_unit_test(one_value_of_one_frame_is_wrong),
-        cmocka_unit_test(names_say_what_is_wrong),
-        cmocka_unit_test(memory_of_another_device_is_caught),
-        cmocka_unit_test(bounds_are_kept),
-        cmocka_unit_test(reading_before_the_event_is_caught),
-        cmocka_unit_test(two_writers_are_caught),
-        cmocka_unit_test(what_is_gone_in_flight_is_caught),
-    };
-    return cmocka_run_group_tests(tests, be_quiet, NULL);
-}
+RUN_TESTS(be_quiet, NULL)

@@ -1,14 +1,9 @@
 /* Work on simulated accelerators: their time, which follows the seed and passes by hand, failures on demand, and
  * streams that wait for events of other devices. Rates, limits and misuse: tests/device/sim/test_sim.c. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "engine/device/device.h"
 #include "engine/device/sim/sim.h"
 #include "tests/support/device_work.h"
+#include "tests/support/suite.h"
 
 static mr_device *make_sim(mr_sim_params params) {
     mr_device *device;
@@ -33,8 +28,7 @@ static void due_times(uint64_t seed, int64_t times[5]) {
     mr_device_destroy(&device);
 }
 
-static void simulated_time_follows_the_seed(void **state) {
-    (void)state;
+TEST(simulated_time_follows_the_seed) {
     int64_t a[5], b[5], c[5];
     due_times(3, a);
     due_times(3, b);
@@ -45,8 +39,7 @@ static void simulated_time_follows_the_seed(void **state) {
         assert_in_range(a[i] - (i ? a[i - 1] : 0), 1000, 5000);
 }
 
-static void nothing_happens_before_its_time(void **state) {
-    (void)state;
+TEST(nothing_happens_before_its_time) {
     mr_device *device = make_sim((mr_sim_params){.min_delay_ns = 1000, .max_delay_ns = 1000, .manual = true});
     mr_stream *stream;
     mr_event *event;
@@ -86,8 +79,7 @@ static int failures(mr_sim_params params) {
     return bits;
 }
 
-static void failures_come_on_demand(void **state) {
-    (void)state;
+TEST(failures_come_on_demand) {
     assert_int_equal(failures((mr_sim_params){0}), 0);
     assert_int_equal(failures((mr_sim_params){.fail_after = 4}), 0x38);
     assert_int_equal(failures((mr_sim_params){.fail_every = 3}), 0x24);
@@ -102,8 +94,7 @@ static void failures_come_on_demand(void **state) {
 }
 
 /* On two devices, all behind one event of a third. */
-static void many_streams_of_many_devices_wait_for_one_event(void **state) {
-    (void)state;
+TEST(many_streams_of_many_devices_wait_for_one_event) {
     enum { STREAMS = 50 };
     mr_device *devices[2] = {make_sim((mr_sim_params){.index = 1}), make_sim((mr_sim_params){.index = 2})};
     mr_device *third = make_sim((mr_sim_params){.manual = true});
@@ -140,8 +131,7 @@ static void many_streams_of_many_devices_wait_for_one_event(void **state) {
     mr_device_destroy(&third);
 }
 
-static void the_cpu_refuses_to_wait(void **state) {
-    (void)state;
+TEST(the_cpu_refuses_to_wait) {
     mr_device *device = make_sim((mr_sim_params){.manual = true});
     mr_stream *stream;
     mr_event *event;
@@ -155,13 +145,4 @@ static void the_cpu_refuses_to_wait(void **state) {
     mr_device_destroy(&device);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(simulated_time_follows_the_seed),
-        cmocka_unit_test(nothing_happens_before_its_time),
-        cmocka_unit_test(failures_come_on_demand),
-        cmocka_unit_test(many_streams_of_many_devices_wait_for_one_event),
-        cmocka_unit_test(the_cpu_refuses_to_wait),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -78,6 +78,7 @@ class Topics(Case):
         told = call([MILLRACE, "help", "format"])
         self.assertEqual((told.returncode, told.stdout), (64, ""))
         self.assertIn('did you mean "formats"?', told.stderr)
+        self.assertIn("it is a stage type", call([MILLRACE, "help", "filter"]).stderr)
         for arguments in (["formats", "nodes"], ["--man", "bash"], ["--completion", "fish"],
                           ["formats", "--man", "millrace"], ["--man", "millrace", "--completion", "bash"]):
             self.assertEqual(call([MILLRACE, "help", *arguments]).returncode, 64, arguments)

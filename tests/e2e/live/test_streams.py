@@ -228,6 +228,26 @@ class Web(Live):
             self.assertEqual(sources[name]["connection"]["state"], "ended")
         self.assertEqual([round(row["pts"], 6) for row in self.rows("file")], [i / 25 for i in range(50)])
 
+    def test_files_without_a_length(self):
+        """Of HTTP/1.0: what ends where the file says that it ends is whole, what ends before has broken off."""
+        class Unsized(streams.Web):
+            def do_GET(self):
+                name = self.path.lstrip("/")
+                body = (pathlib.Path(self.folder) / name.removeprefix("cut-")).read_bytes()
+                self.wfile.write(b"HTTP/1.0 200 OK\r\n\r\n" + body[:len(body) // 2 if "cut" in name else None])
+
+        url, _ = streams.web(self, self.folder, base=Unsized)
+        names = {}
+        for kind in ("flv", "mkv"):
+            self.make_clip(f"clip.{kind}", "-bf", "0")
+            names |= {kind: f"clip.{kind}", f"cut-{kind}": f"cut-clip.{kind}"}
+        child = self.begin({name: f"uri: '{url}/{file}'" for name, file in names.items()})
+        sources = self.summary_of(child, 74)
+        for kind in ("flv", "mkv"):
+            self.assertEqual([len(self.rows(kind)), sources[kind]["error"]], [50, None])
+            self.assertLess(len(self.rows(f"cut-{kind}")), 40)
+            self.assertRegex(sources[f"cut-{kind}"]["error"], r"it broke off at \d\.\d+ s of 2\.000 s")
+
     def test_errors_that_do_not_mend(self):
         """401, 404: tried no more often than the longest interval; 503: soon again. None stops the others."""
         self.make_clip("clip.mp4", "-movflags", "+faststart")

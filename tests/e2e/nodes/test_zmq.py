@@ -413,10 +413,11 @@ stages:
 
     def test_nothing_that_comes_ends_the_run(self):
         running, output = self.take(options="format: u8 4, max_message: 1KiB")
-        bad = ([b"{}"], [b"{}", b"123"], [b"{}", b"12345"], [b"{", b"1234"], [b"\xff" * 9, b"1234"], [b"[1]", b"1234"],
-               [b"{}", b"1234", b"more"], [b"{}", b"1234"] + [b""] * 50, [b'{"format":"f32 1"}', b"1234"],
-               [b'{"format":"u8 99999999999999x99999999999"}', b"1234"], [b'{"pts":1e300}', b"1234"],
-               [b"{" * 900, b"1234"], [b'{"a":' * 150 + b"1" + b"}" * 150, b"1234"], [b"", b""], [b"", b"", b""])
+        bad = ([b"{}"], [b'{"id":"job-7"}', b"123"], [b"{}", b"12345"], [b"{", b"1234"], [b"\xff" * 9, b"1234"],
+               [b"[1]", b"1234"], [b"{}", b"1234", b"more"], [b"{}", b"1234"] + [b""] * 50,
+               [b'{"format":"f32 1"}', b"1234"], [b'{"format":"u8 99999999999999x99999999999"}', b"1234"],
+               [b'{"pts":1e300}', b"1234"], [b"{" * 900, b"1234"],
+               [b'{"a":' * 150 + b"1" + b"}" * 150, b"1234"], [b"", b""], [b"", b"", b""])
         socket = self.socket(zmq.PUSH)
         for parts in bad:
             socket.send_multipart(parts)
@@ -430,6 +431,7 @@ stages:
         self.assertEqual([(line["reason"], line["frames"]) for line in summary["ledger"]["dropped"]],
                          [("bad message", len(bad))])
         self.assertIn("a message was refused: a message has 1 part: expected record and payload", told)
+        self.assertIn("a message job-7 was refused: the payload has 3 bytes, and 4 were expected", told)
 
     def test_idle_sources_end(self):
         running, output = self.take(options="format: u8 1, idle: 200ms")

@@ -285,6 +285,24 @@ class Folders(Photos):
         printed = call([MILLRACE, "run", self.write(text), "--fail-on-loss"])
         self.assertIn(said.replace("1 picture", "2 pictures"), " ".join(printed.stderr.partition("ledger")[2].split()))
 
+    def test_kinds_of_tiff(self):
+        """Those of which libavcodec would make black pictures are named; those that it reads are Pillow's."""
+        for compression in ("tiff_lzw", "tiff_adobe_deflate", "packbits"):
+            drawing().save(self.photos / f"{compression}.tif", compression=compression)
+        drawing().convert("YCbCr").save(self.photos / "ycbcr.tif")
+        drawing().convert("CMYK").save(self.photos / "cmyk.tif")
+        drawing().save(self.photos / "x.jpeg.tif", compression="jpeg")
+        drawing().save(self.photos / "x.big.tif", big_tiff=True)
+        read = sorted(path for path in self.photos.glob("*.tif") if not path.name.startswith("x."))
+        files, run = self.images(self.photos)
+        self.assertEqual(len(files), len(read))
+        for file, source in zip(files, read):
+            self.assertLess(difference(Image.open(file), Image.open(source))[0], 1.5, source)
+        self.assertIn("2 dropped by decode (not a picture that is read)", run.err)
+        for name, kind in (("x.jpeg.tif", "TIFF with JPEG compression"), ("x.big.tif", "BigTIFF")):
+            self.assertIn(f"{name} is a {kind}, which is not supported: make a PNG of it",
+                          self.images(self.photos / name, code=65)[1].err)
+
     def test_nested_folders_match_two_stars(self):
         self.fill()
         everything, run = self.names(f"{self.photos}/**/*.jpg")

@@ -4,6 +4,7 @@ import csv
 import fcntl
 import json
 import os
+import pathlib
 import pty
 import signal
 import subprocess
@@ -136,6 +137,23 @@ class Rotation(Controlled):
         self.assertNotIn("lines-000000.jsonl", kept)
         sizes = [(self.folder / name).stat().st_size for name in kept if name != "lines-000001-2.jsonl"]
         self.assertLess(sum(sizes), 1024 + 2 * max(sizes))
+
+    def test_a_list_that_cannot_be_written(self):
+        """A file that cannot be listed is not kept, neither open nor in the folder, however often that happens: records
+        stay where they went before."""
+        child = self.begin("'lines-{number}.jsonl', segment: 100ms")
+        self.wait_until(lambda: len(self.names()) >= 2)
+        files, [listed] = pathlib.Path(f"/proc/{child.pid}/fd"), self.folder.glob(".*.lines.files")
+        listed.unlink()
+        listed.mkdir()
+        tries, seen = set(), lambda: tries.add(self.folder.stat().st_mtime_ns) or len(tries)
+        self.wait_until(lambda: seen() > 2)
+        had = len(list(files.iterdir()))
+        self.wait_until(lambda: seen() > 12)
+        self.assertLess(len(list(files.iterdir())), had + 5)
+        summary, names = self.end(child), self.names()
+        self.assertTrue(all((self.folder / name).stat().st_size for name in names))
+        self.assert_rows(["table.csv"], names, list(range(summary["ledger"]["in"])))
 
     def test_a_hangup_begins_a_segment(self):
         child = self.begin("'lines-{time}.jsonl'")

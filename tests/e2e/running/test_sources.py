@@ -159,6 +159,8 @@ class Sources(harness.Controlled):
         self.assertEqual((self.of()["a"]["first_epoch"], self.of()["a"]["ended"]), (0, False))
         self.assertIn("remove one first", self.refused("add", "c", code=69))
         self.assertIn("every", self.refused("set", "a", "every=none"))
+        larger = "uri=" + PATTERN.format(size="320x240", seconds=1)
+        self.assertIn("remove it, and add it", self.refused("set", "a", larger))
         self.assertFalse(self.of()["a"]["ended"])
         self.end_of(child)
         audit = [json.loads(line) for line in (self.folder / "audit.jsonl").read_text().splitlines()]

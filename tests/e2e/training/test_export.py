@@ -148,7 +148,8 @@ class Digits(Exports):
                                                            code=64).stderr)
         done = self.millrace("export", ROOT / "pipelines/classify-video.yaml", "--data", self.list, "--output", output,
                              code=78)
-        self.assertIn("classify has no head to export", done.stderr)
+        self.assertIn("classify has no head to export: name the folder that `millrace train` wrote, with "
+                      "--set stages.classify.head=FOLDER", done.stderr)
         self.assertIn("there is no folder", self.millrace("export", self.head, "--output", self.folder / "no/x.onnx",
                                                           code=74).stderr)
         self.assertIn("it has no head.json", self.millrace("export", self.folder, "--output", output, code=65).stderr)
@@ -233,6 +234,9 @@ class Joined(Exports):
         self.check(network, "images", ["Softmax", "ArgMax"])
         first = self.folder / "first.onnx"
         (self.head / "model.onnx").rename(first)
+        labels = (self.head / "labels.txt").read_text().splitlines()
+        self.assertIn(f"a file with {len(labels)} lines: \"{labels[0]}\", \"{labels[1]}\"",
+                      self.millrace("inspect", first).stdout)
         pipeline = self.pipeline(f"{{type: features, input: preprocess, model: \"{first}\", tensor: scores}}")
         self.millrace("train", pipeline, "--data", self.pictures, "--output", self.head, "--cache",
                       self.folder / "cache", "--no-look-alikes", "--export", "onnx")

@@ -1,11 +1,5 @@
 /* The executor: no lost wakes, one thread in a task at a time, timers, threads of their own, descriptors, and
  * reproducible order. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -14,7 +8,7 @@
 
 #include "engine/flow/executor/executor.h"
 #include "millrace/status.h"
-#include "tests/support/patience.h"
+#include "tests/support/suite.h"
 
 /* All tests are run with workers that sleep at once, and with some that poll: for less than tests take, and for
  * longer. */

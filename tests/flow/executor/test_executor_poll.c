@@ -1,10 +1,4 @@
 /* Workers that poll: what they look at, whom they wake, and that they sleep in the end. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -14,7 +8,7 @@
 
 #include "engine/flow/executor/executor_parts.h"
 #include "millrace/status.h"
-#include "tests/support/patience.h"
+#include "tests/support/suite.h"
 
 static mr_executor *make(int workers, int64_t busy_poll_ns) {
     mr_executor *executor = NULL;
@@ -44,8 +38,7 @@ static void run_again(void *context) {
 }
 
 /* Of whom nobody wants anything: for so long after the last task one looks for work, and then all sleep. */
-static void who_polls_sleeps_in_the_end(void **state) {
-    (void)state;
+TEST(who_polls_sleeps_in_the_end) {
     enum { POLL_MS = 20, REST_MS = 999, MOST_MS = 5 * POLL_MS };
     mr_executor *executor = make(4, POLL_MS * 1000000L);
     repeater self = {.ending = true};
@@ -73,8 +66,7 @@ static void keep_up(void *context) {
 }
 
 /* Upkeep that comes sooner than workers cease to poll would have them do so for ever. */
-static void upkeep_alone_keeps_nobody_polling(void **state) {
-    (void)state;
+TEST(upkeep_alone_keeps_nobody_polling) {
     enum { POLL_MS = 20, TURNS = 100, MOST_MS = 5 * POLL_MS };
     for (int brings = 0; brings < 2; brings++) {
         mr_executor *executor = make(2, POLL_MS * 1000000L);
@@ -162,8 +154,7 @@ static void bring_and_take(int workers, int64_t busy_poll_ns, bool busy) {
 }
 
 /* Also while a task keeps one worker, or the only one, at work. */
-static void what_is_polled_wakes_its_task(void **state) {
-    (void)state;
+TEST(what_is_polled_wakes_its_task) {
     static const int64_t polls_ns[] = {0, 1000000, 200000000};
     for (size_t i = 0; i < sizeof polls_ns / sizeof *polls_ns; i++)
         for (int turn = 0; turn < 4; turn++)
@@ -171,8 +162,7 @@ static void what_is_polled_wakes_its_task(void **state) {
 }
 
 /* Who is about to sleep asks once more, so that whoever brings something then knows that he must wake the task. */
-static void the_last_look_is_told(void **state) {
-    (void)state;
+TEST(the_last_look_is_told) {
     mr_executor *executor = make(3, 5000000);
     parcels self = {.taken = 0};
     mr_task_init(&self.task, executor, take_parcels, &self);
@@ -225,8 +215,7 @@ static void *stop_executor(void *context) {
 }
 
 /* Who was about to sleep ends, too: nobody would wake it. */
-static void who_is_about_to_sleep_is_stopped(void **state) {
-    (void)state;
+TEST(who_is_about_to_sleep_is_stopped) {
     pthread_t thread;
     mr_executor *executor = make(1, 1000000);
     farewell self = {.executor = executor};
@@ -244,8 +233,7 @@ static void who_is_about_to_sleep_is_stopped(void **state) {
     close(fd);
 }
 
-static void too_many_to_poll_are_refused(void **state) {
-    (void)state;
+TEST(too_many_to_poll_are_refused) {
     enum { MANY = 65 };
     static parcels many[MANY];
     mr_executor *executor = make(1, 0);
@@ -261,14 +249,4 @@ static void too_many_to_poll_are_refused(void **state) {
     destroy(executor);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_polls_sleeps_in_the_end),
-        cmocka_unit_test(upkeep_alone_keeps_nobody_polling),
-        cmocka_unit_test(what_is_polled_wakes_its_task),
-        cmocka_unit_test(the_last_look_is_told),
-        cmocka_unit_test(who_is_about_to_sleep_is_stopped),
-        cmocka_unit_test(too_many_to_poll_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -1,15 +1,10 @@
 /* How far a source has got, beside a plain count of what is still open. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdlib.h>
 
 #include "engine/flow/ledger/reach.h"
+#include "tests/support/suite.h"
 
-static void nothing_is_reached_before_anything_closes(void **state) {
-    (void)state;
+TEST(nothing_is_reached_before_anything_closes) {
     mr_reach reach = {0};
     uint64_t first, second;
     assert_int_equal(mr_reach_open(&reach, &(mr_identity){.seq = 0}, &first), 0);
@@ -24,8 +19,7 @@ static void nothing_is_reached_before_anything_closes(void **state) {
 }
 
 /* Frames close in random order; the reach is the last before the first that is open, found by looking at all. */
-static void the_reach_ends_before_the_first_gap(void **state) {
-    (void)state;
+TEST(the_reach_ends_before_the_first_gap) {
     enum { FRAMES = 3000, TURN = 1000 };
     static uint64_t number[FRAMES];
     static char closed[FRAMES];
@@ -58,10 +52,4 @@ static void the_reach_ends_before_the_first_gap(void **state) {
     mr_reach_fini(&reach);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_reached_before_anything_closes),
-        cmocka_unit_test(the_reach_ends_before_the_first_gap),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

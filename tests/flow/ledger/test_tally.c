@@ -10,7 +10,7 @@
 
 #include "engine/flow/ledger/growing.h"
 #include "engine/base/memory.h"
-#include "engine/flow/ledger/departed.h"
+#include "engine/flow/ledger/retired.h"
 #include "engine/flow/ledger/tally.h"
 
 enum { THREADS = 4, FRAMES = 20000, CLASSES = 700, FOLDERS = 90 };

@@ -1,14 +1,9 @@
 /* Links by themselves: room, order, round-robin, marks, and what goes when a lane is full. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "engine/base/memory.h"
 #include "engine/data/store.h"
 #include "engine/flow/ledger/ledger.h"
 #include "engine/flow/link/link.h"
+#include "tests/support/suite.h"
 
 static mr_store *store;
 static mr_ledger *ledger;
@@ -87,8 +82,7 @@ static void expect_item(mr_link *link, mr_item_kind kind, uint32_t source, uint6
     }
 }
 
-static void full_lane_leaves_the_frame_and_others_have_room(void **state) {
-    (void)state;
+TEST_WITH(full_lane_leaves_the_frame_and_others_have_room, set_up, tear_down) {
     mr_link *link = make_link(2, MR_POLICY_BLOCK);
     assert_true(push(link, 0, 0));
     assert_true(push(link, 0, 1));
@@ -98,8 +92,7 @@ static void full_lane_leaves_the_frame_and_others_have_room(void **state) {
     mr_link_destroy(&link);
 }
 
-static void the_longest_queue_is_remembered(void **state) {
-    (void)state;
+TEST_WITH(the_longest_queue_is_remembered, set_up, tear_down) {
     mr_link *link = make_link(4, MR_POLICY_BLOCK);
     mr_item item;
     assert_int_equal(mr_link_most_frames(link), 0);
@@ -115,8 +108,7 @@ static void the_longest_queue_is_remembered(void **state) {
     mr_link_destroy(&link);
 }
 
-static void lanes_are_served_in_turn(void **state) {
-    (void)state;
+TEST_WITH(lanes_are_served_in_turn, set_up, tear_down) {
     mr_link *link = make_link(4, MR_POLICY_BLOCK);
     for (uint64_t seq = 0; seq < 3; seq++)
         push(link, 0, seq);
@@ -132,8 +124,7 @@ static mr_item gap_item(uint32_t source, uint64_t seq) {
     return (mr_item){.kind = MR_ITEM_GAP, .source = source, .identity = {.source = source, .seq = seq}};
 }
 
-static void a_gap_is_no_turn(void **state) {
-    (void)state;
+TEST_WITH(a_gap_is_no_turn, set_up, tear_down) {
     mr_link *link = make_link(2, MR_POLICY_DROP_OLDEST);
     for (uint64_t seq = 0; seq < 2; seq++)
         push(link, 0, seq);
@@ -148,8 +139,7 @@ static void a_gap_is_no_turn(void **state) {
     mr_link_destroy(&link);
 }
 
-static void a_lane_with_gaps_alone_keeps_its_turn(void **state) {
-    (void)state;
+TEST_WITH(a_lane_with_gaps_alone_keeps_its_turn, set_up, tear_down) {
     mr_link *link = make_link(2, MR_POLICY_BLOCK);
     mr_item gone = gap_item(1, 0);
     push(link, 0, 0);
@@ -166,8 +156,7 @@ static void a_lane_with_gaps_alone_keeps_its_turn(void **state) {
 }
 
 /* A consumer that hangs for days does not fill the memory with what it missed. */
-static void gaps_that_nobody_wants_are_not_kept(void **state) {
-    (void)state;
+TEST_WITH(gaps_that_nobody_wants_are_not_kept, set_up, tear_down) {
     mr_item gone = gap_item(0, 0), items[8];
     mr_link *link = make_link_of(3, MR_POLICY_DROP_OLDEST, false, false);
     assert_true(mr_link_push(link, &gone, NULL));
@@ -184,8 +173,7 @@ static void gaps_that_nobody_wants_are_not_kept(void **state) {
 }
 
 /* With the rest of a group of pictures the frame that came is left out: the lane is empty though it has a turn. */
-static void a_lane_that_was_emptied_is_passed_over(void **state) {
-    (void)state;
+TEST_WITH(a_lane_that_was_emptied_is_passed_over, set_up, tear_down) {
     mr_item items[8];
     mr_link *link = make_link_of(2, MR_POLICY_DROP_OLDEST, false, false);
     push_packet(link, 0, MR_FRAME_KEY);
@@ -203,8 +191,7 @@ static void a_lane_that_was_emptied_is_passed_over(void **state) {
 }
 
 /* Lane 1 is served again in the next round only, though it was listed before lane 0 had a frame. */
-static void a_late_lane_is_served_before_those_that_were(void **state) {
-    (void)state;
+TEST_WITH(a_late_lane_is_served_before_those_that_were, set_up, tear_down) {
     mr_link *link = make_link(1, MR_POLICY_BLOCK);
     push(link, 1, 0);
     push(link, 0, 0);
@@ -224,8 +211,7 @@ static bool refuse_lane(void *context, uint32_t source) {
 }
 
 /* A lane whose frame the consumer could not use comes first in the next round. */
-static void a_lane_that_was_left_comes_first(void **state) {
-    (void)state;
+TEST_WITH(a_lane_that_was_left_comes_first, set_up, tear_down) {
     mr_link *link = make_link(4, MR_POLICY_BLOCK);
     uint32_t refused = 0;
     mr_item items[2];
@@ -244,8 +230,7 @@ static void a_lane_that_was_left_comes_first(void **state) {
     mr_link_destroy(&link);
 }
 
-static void marks_take_no_room_and_keep_their_place(void **state) {
-    (void)state;
+TEST_WITH(marks_take_no_room_and_keep_their_place, set_up, tear_down) {
     mr_link *link = make_link(1, MR_POLICY_BLOCK);
     push(link, 0, 0);
     for (uint64_t seq = 1; seq < 40; seq++) {
@@ -267,8 +252,7 @@ static void count_run(void *context) {
 }
 
 /* None of them may be left for later: those before it may have nothing to give any more. */
-static void room_wakes_all_who_wait_for_it(void **state) {
-    (void)state;
+TEST_WITH(room_wakes_all_who_wait_for_it, set_up, tear_down) {
     enum { PRODUCERS = 100 };
     static mr_task producers[PRODUCERS];
     int runs = 0;
@@ -298,8 +282,7 @@ static void room_wakes_all_who_wait_for_it(void **state) {
     mr_link_destroy(&link);
 }
 
-static void a_lane_ends_with_the_last_of_its_producers(void **state) {
-    (void)state;
+TEST_WITH(a_lane_ends_with_the_last_of_its_producers, set_up, tear_down) {
     mr_link *link = make_link(1, MR_POLICY_BLOCK);
     mr_link_expect(link, 0); /* a second one */
     mr_item end = {.kind = MR_ITEM_END, .source = 0}, item;
@@ -310,8 +293,7 @@ static void a_lane_ends_with_the_last_of_its_producers(void **state) {
     mr_link_destroy(&link);
 }
 
-static void drop_oldest_leaves_a_mark_and_is_counted(void **state) {
-    (void)state;
+TEST_WITH(drop_oldest_leaves_a_mark_and_is_counted, set_up, tear_down) {
     mr_link *link = make_link(2, MR_POLICY_DROP_OLDEST);
     for (uint64_t seq = 0; seq < 3; seq++)
         assert_true(push(link, 0, seq));
@@ -328,8 +310,7 @@ static void drop_oldest_leaves_a_mark_and_is_counted(void **state) {
     mr_link_destroy(&link);
 }
 
-static void drop_newest_keeps_what_waits(void **state) {
-    (void)state;
+TEST_WITH(drop_newest_keeps_what_waits, set_up, tear_down) {
     mr_link *link = make_link(2, MR_POLICY_DROP_NEWEST);
     for (uint64_t seq = 0; seq < 3; seq++)
         assert_true(push(link, 0, seq));
@@ -339,8 +320,7 @@ static void drop_newest_keeps_what_waits(void **state) {
     mr_link_destroy(&link);
 }
 
-static void disposable_packets_go_first(void **state) {
-    (void)state;
+TEST_WITH(disposable_packets_go_first, set_up, tear_down) {
     mr_link *link = make_link(3, MR_POLICY_DROP_OLDEST);
     push_packet(link, 0, MR_FRAME_KEY);
     push_packet(link, 1, MR_FRAME_DISPOSABLE);
@@ -353,8 +333,7 @@ static void disposable_packets_go_first(void **state) {
     mr_link_destroy(&link);
 }
 
-static void without_disposable_packets_all_go_up_to_the_next_key(void **state) {
-    (void)state;
+TEST_WITH(without_disposable_packets_all_go_up_to_the_next_key, set_up, tear_down) {
     mr_link *link = make_link(3, MR_POLICY_DROP_OLDEST);
     push_packet(link, 0, MR_FRAME_KEY);
     push_packet(link, 1, 0);
@@ -373,8 +352,7 @@ static void without_disposable_packets_all_go_up_to_the_next_key(void **state) {
 }
 
 /* The consumer may be looking at it. If it is alone, the frame that comes is the oldest that can go. */
-static void the_head_stays_if_the_consumer_looks_at_it(void **state) {
-    (void)state;
+TEST_WITH(the_head_stays_if_the_consumer_looks_at_it, set_up, tear_down) {
     for (int capacity = 1; capacity <= 2; capacity++) {
         mr_link *link = make_link_of(capacity, MR_POLICY_DROP_OLDEST, true, true);
         mr_item head;
@@ -391,8 +369,7 @@ static void the_head_stays_if_the_consumer_looks_at_it(void **state) {
     }
 }
 
-static void packets_behind_the_head_go_up_to_the_next_key(void **state) {
-    (void)state;
+TEST_WITH(packets_behind_the_head_go_up_to_the_next_key, set_up, tear_down) {
     mr_link *link = make_link_of(2, MR_POLICY_DROP_OLDEST, true, true);
     push_packet(link, 0, MR_FRAME_KEY);
     push_packet(link, 1, 0);
@@ -407,8 +384,7 @@ static void packets_behind_the_head_go_up_to_the_next_key(void **state) {
 }
 
 /* A mark that a source pauses is dropped as soon as anything follows it in its lane. */
-static void what_comes_ends_an_absence(void **state) {
-    (void)state;
+TEST_WITH(what_comes_ends_an_absence, set_up, tear_down) {
     mr_link *link = make_link(4, MR_POLICY_BLOCK);
     mr_item first, away = {.kind = MR_ITEM_GAP, .source = 1, .identity = mr_identity_away(1)},
                    lost = {.kind = MR_ITEM_GAP, .source = 1, .identity = mr_identity_lost((mr_identity){.seq = 7})};
@@ -427,27 +403,4 @@ static void what_comes_ends_an_absence(void **state) {
     mr_link_destroy(&link);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(full_lane_leaves_the_frame_and_others_have_room, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_longest_queue_is_remembered, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(lanes_are_served_in_turn, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_gap_is_no_turn, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_lane_with_gaps_alone_keeps_its_turn, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(gaps_that_nobody_wants_are_not_kept, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_lane_that_was_emptied_is_passed_over, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_late_lane_is_served_before_those_that_were, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_lane_that_was_left_comes_first, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(marks_take_no_room_and_keep_their_place, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(room_wakes_all_who_wait_for_it, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_lane_ends_with_the_last_of_its_producers, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(drop_oldest_leaves_a_mark_and_is_counted, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(drop_newest_keeps_what_waits, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(disposable_packets_go_first, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(without_disposable_packets_all_go_up_to_the_next_key, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_head_stays_if_the_consumer_looks_at_it, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(packets_behind_the_head_go_up_to_the_next_key, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_comes_ends_an_absence, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -2,14 +2,9 @@
  * odd sizes in guarded memory; known answers; and work on a stream. tests/reference/classical.py compares them
  * with others' implementations. MILLRACE_SEED repeats a run. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "engine/device/device.h"
 #include "engine/device/sim/sim.h"
@@ -18,6 +13,7 @@
 #include "millrace/status.h"
 #include "tests/support/hog_layout.h"
 #include "tests/support/seeded.h"
+#include "tests/support/suite.h"
 
 enum { GUARD = 0xa5, GUARD_BYTES = 64, CASES = 300 };
 
@@ -194,8 +190,7 @@ static void check_hog(const mr_classical_rows *c, const mr_classical_rows *varia
     mr_hog_destroy(&hog);
 }
 
-static void variants_are_equal(void **state) {
-    (void)state;
+TEST(variants_are_equal) {
     for_each_variant(check_laplacian);
     for_each_variant(check_differing);
     for_each_variant(check_hsv);
@@ -209,8 +204,7 @@ static void variants_are_equal(void **state) {
 
 /* Against atan2 of the C library, in quarter turns: the polynomial's 2.4e-8 and roundings of single precision up
  * to 4. */
-static void directions_are_those_of_the_arctangent(void **state) {
-    (void)state;
+TEST(directions_are_those_of_the_arctangent) {
     for (int dy = -255; dy <= 255; dy++)
         for (int dx = -255; dx <= 255; dx++) {
             double turn = atan2(dy, dx) / acos(0.0), got = (double)mr_quarter_turns((float)dx, (float)dy);
@@ -220,8 +214,7 @@ static void directions_are_those_of_the_arctangent(void **state) {
     assert_true(mr_quarter_turns(0, 0) == 0.0f);
 }
 
-static void a_ramp_points_one_way(void **state) {
-    (void)state;
+TEST(a_ramp_points_one_way) {
     const mr_hog_params p = {.width = 16, .height = 16, .channels = 1, .block_width = 16, .block_height = 16,
                              .stride_x = 8, .stride_y = 8, .cell_width = 8, .cell_height = 8, .bins = 9,
                              .clip = 1.0f};
@@ -251,8 +244,7 @@ static void refused(mr_hog_params p, const char *words) {
         fail_msg("\"%s\" does not say \"%s\"", mr_message(), words);
 }
 
-static void layouts_that_cannot_be_are_refused(void **state) {
-    (void)state;
+TEST(layouts_that_cannot_be_are_refused) {
     const mr_hog_params good = {.width = 64, .height = 128, .channels = 1, .block_width = 16, .block_height = 16,
                                 .stride_x = 8, .stride_y = 8, .cell_width = 8, .cell_height = 8, .bins = 9,
                                 .clip = 0.2f};
@@ -283,8 +275,7 @@ static void layouts_that_cannot_be_are_refused(void **state) {
 }
 
 /* A flat picture has no frequency but that of its mean; the sums of the rounded cosines are exactly 0. */
-static void flat_pictures_have_one_bit(void **state) {
-    (void)state;
+TEST(flat_pictures_have_one_bit) {
     uint8_t src[1024], hash[MR_HASH_BYTES];
     static const uint8_t one[MR_HASH_BYTES] = {0x80}, none[MR_HASH_BYTES] = {0};
     memset(src, 131, sizeof src);
@@ -296,8 +287,7 @@ static void flat_pictures_have_one_bit(void **state) {
 }
 
 /* One bright pixel of 3 x 3: the Laplacian is -4 in the middle, 1 beside it, mirrored at the edges 2. */
-static void one_pixel_is_sharp(void **state) {
-    (void)state;
+TEST(one_pixel_is_sharp) {
     const uint8_t src[] = {0, 0, 0, 99, 0, 10, 0, 99, 0, 0, 0, 99};
     float got = -1;
     mr_sharpness(mr_classical_rows_get(), &(mr_sharpness_item){.src = src, .stride = 4, .width = 3, .height = 3,
@@ -318,8 +308,7 @@ static void one_pixel_is_sharp(void **state) {
 /* ---- work on a stream ----------------------------------------------------------------------------------------- */
 
 /* The simulated accelerator does work later and on its own copy of the struct; bits of a hash as floats. */
-static void work_on_a_stream(void **state) {
-    (void)state;
+TEST(work_on_a_stream) {
     const mr_sim_params params = {.manual = true};
     mr_device *device = NULL;
     mr_stream *stream = NULL;
@@ -347,14 +336,5 @@ static void work_on_a_stream(void **state) {
 
 int main(void) {
     find_seed();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(variants_are_equal),
-        cmocka_unit_test(directions_are_those_of_the_arctangent),
-        cmocka_unit_test(a_ramp_points_one_way),
-        cmocka_unit_test(layouts_that_cannot_be_are_refused),
-        cmocka_unit_test(flat_pictures_have_one_bit),
-        cmocka_unit_test(one_pixel_is_sharp),
-        cmocka_unit_test(work_on_a_stream),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_suite(NULL, NULL);
 }

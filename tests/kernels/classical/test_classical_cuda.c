@@ -1,18 +1,14 @@
 /* Classical features on a CUDA device: equal to the C reference bit for bit, on random pictures of odd sizes, in
  * guarded, poisoned device memory, a piece of work at a time. Skipped if there is no device. MILLRACE_SEED repeats a
  * run. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "kernels/classical/classical_cuda.h"
 #include "millrace/status.h"
 #include "tests/support/hog_layout.h"
 #include "tests/support/seeded.h"
+#include "tests/support/suite.h"
 
 #ifdef MILLRACE_HAS_CUDA
 #include <cuda_runtime_api.h>

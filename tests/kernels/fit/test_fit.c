@@ -1,14 +1,9 @@
 /* Fitting: sums of one shape, gradients against differences, minima that are known, and the same bits for any number of
  * threads and after a state was saved. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "kernels/fit/fit_linear.h"
 #include "kernels/fit/fit_scaler.h"
@@ -16,6 +11,7 @@
 #include "kernels/fit/lbfgs.h"
 #include "millrace/status.h"
 #include "tests/support/draw.h"
+#include "tests/support/suite.h"
 
 /* ---- sums -------------------------------------------------------------------------------------------------------- */
 
@@ -48,11 +44,10 @@ static double node_of(mr_fit_sum *sum, const double *leaf, size_t count) {
 }
 
 /* Values of very different sizes: any other order of additions gives other bits. */
-static void sums_have_one_shape(void **state) {
+TEST(sums_have_one_shape) {
     enum { MOST = 70 };
     double leaf[MOST], nodes[MOST];
     mr_fit_sum sum;
-    (void)state;
     assert_int_equal(mr_fit_sum_init(&sum, 1, MOST), 0);
     for (size_t count = 1; count <= MOST; count++) {
         for (size_t i = 0; i < count; i++)
@@ -174,9 +169,8 @@ static double objective_of(const data *d, const double *x, double c) {
     return loss / total + squares / (2.0 * c * total);
 }
 
-static void losses_and_gradients_are_those_of_the_formulas(void **state) {
+TEST(losses_and_gradients_are_those_of_the_formulas) {
     enum { COUNT = CLASSES * (WIDTH + 1) };
-    (void)state;
     for (int loss = 0; loss < 3; loss++)
         for (int doubles = 0; doubles < 2; doubles++) {
             data d;
@@ -217,12 +211,11 @@ static int valley(void *user, const double *x, double *value, double *gradient) 
     return 0;
 }
 
-static void a_valley_is_followed_to_its_end(void **state) {
+TEST(a_valley_is_followed_to_its_end) {
     double begin_at[10], ground = 0.0;
     mr_lbfgs search;
     const mr_lbfgs_params params = {.length = 10, .evaluate = valley, .user = &ground, .gradient = 1e-10,
                                     .steps = 1000};
-    (void)state;
     for (int i = 0; i < 10; i++)
         begin_at[i] = i % 2 ? 1.0 : -1.2;
     assert_int_equal(mr_lbfgs_init(&search, &params, begin_at), 0);
@@ -248,8 +241,7 @@ static mr_lbfgs_end end_of(double ground, double progress, int steps) {
     return end;
 }
 
-static void a_search_says_why_it_ends(void **state) {
-    (void)state;
+TEST(a_search_says_why_it_ends) {
     assert_int_equal(end_of(0.0, 0.0, 3), MR_LBFGS_STEPS);
     assert_int_equal(end_of(1e3, 1e-3, 1000), MR_LBFGS_PROGRESS);
     assert_int_equal(end_of(1e9, 0.0, 1000), MR_LBFGS_PRECISION);
@@ -287,9 +279,8 @@ static void search_with(const mr_fit_linear *linear, int threads, int fails_afte
     free(saved);
 }
 
-static void bits_are_those_of_one_thread(void **state) {
+TEST(bits_are_those_of_one_thread) {
     enum { COUNT = CLASSES * (WIDTH + 1) };
-    (void)state;
     for (int loss = 0; loss < 3; loss++) {
         data d;
         double one[COUNT], other[COUNT];
@@ -308,12 +299,11 @@ static void bits_are_those_of_one_thread(void **state) {
 }
 
 /* A last chunk of one row is computed as any other. */
-static void a_row_counts_the_same_wherever_it_stands(void **state) {
+TEST(a_row_counts_the_same_wherever_it_stands) {
     enum { COUNT = CLASSES * (WIDTH + 1) };
     data d;
     problem p;
     double x[COUNT], gradient[COUNT], value, alone, last;
-    (void)state;
     make_data(&d, MR_FIT_SOFTMAX, false);
     for (size_t i = 0; i < COUNT; i++)
         x[i] = (double)draw();
@@ -351,10 +341,9 @@ static int measure(const mr_fit_rows *rows, int threads, double *mean, double *f
     return status;
 }
 
-static void features_are_measured(void **state) {
+TEST(features_are_measured) {
     data d;
     double mean[WIDTH], factor[WIDTH], again[2 * WIDTH];
-    (void)state;
     make_data(&d, MR_FIT_SOFTMAX, false);
     for (size_t i = 0; i < ROWS; i++) {
         d.features[i * WIDTH] = 0.1f; /* constant */
@@ -388,11 +377,10 @@ static void features_are_measured(void **state) {
     free(d.features);
 }
 
-static void a_folded_classifier_gives_the_same_logits(void **state) {
+TEST(a_folded_classifier_gives_the_same_logits) {
     enum { COUNT = CLASSES * (WIDTH + 1) };
     data d;
     double x[COUNT], folded[COUNT];
-    (void)state;
     make_data(&d, MR_FIT_SOFTMAX, false);
     for (size_t i = 0; i < COUNT; i++)
         x[i] = folded[i] = (double)draw();
@@ -407,16 +395,4 @@ static void a_folded_classifier_gives_the_same_logits(void **state) {
     free(d.features);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_have_one_shape),
-        cmocka_unit_test(losses_and_gradients_are_those_of_the_formulas),
-        cmocka_unit_test(a_valley_is_followed_to_its_end),
-        cmocka_unit_test(a_search_says_why_it_ends),
-        cmocka_unit_test(bits_are_those_of_one_thread),
-        cmocka_unit_test(a_row_counts_the_same_wherever_it_stands),
-        cmocka_unit_test(features_are_measured),
-        cmocka_unit_test(a_folded_classifier_gives_the_same_logits),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -1,16 +1,12 @@
 /* A crew's sum has the bits of the tree that fit_sum.h describes, whichever threads make it. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "kernels/fit/fit_crew.h"
 #include "tests/support/draw.h"
+#include "tests/support/suite.h"
 
 enum { MOST = 4 * MR_FIT_BLOCKS, LENGTH = 3 };
 
@@ -39,9 +35,8 @@ static double sum_of(const double *chunks, size_t first, size_t width, size_t co
     return sum_of(chunks, first, half, half, k) + sum_of(chunks, first + half, half, count - half, k);
 }
 
-static void any_threads_make_the_same_sum(void **state) {
+TEST(any_threads_make_the_same_sum) {
     double values[MOST * LENGTH], nodes[MR_FIT_BLOCKS * LENGTH];
-    (void)state;
     for (int threads = 1; threads <= 16; threads++) {
         mr_fit_crew *crew = NULL;
         const mr_fit_task most = task_of(values, MOST);
@@ -57,7 +52,4 @@ static void any_threads_make_the_same_sum(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(any_threads_make_the_same_sum)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

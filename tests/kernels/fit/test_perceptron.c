@@ -1,18 +1,14 @@
 /* Perceptrons: the gradient against differences of the formulas in double precision, the bits for any number of
  * threads, a function that no linear classifier learns, Adam by its definition. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "kernels/draw.h"
 #include "kernels/fit/fit_perceptron.h"
 #include "tests/support/draw.h"
+#include "tests/support/suite.h"
 
 enum { WIDTH = 6, CLASSES = 3, ROWS = 600, MOST = 64 };
 
@@ -113,9 +109,8 @@ static void compare_gradients(size_t layers, const size_t *units, bool doubles) 
     drop(&n);
 }
 
-static void gradients_are_those_of_the_formulas(void **state) {
+TEST(gradients_are_those_of_the_formulas) {
     const size_t shapes[][3] = {{CLASSES}, {9, CLASSES}, {16, 5, CLASSES}};
-    (void)state;
     for (size_t layers = 1; layers <= 3; layers++)
         for (int doubles = 0; doubles < 2; doubles++)
             compare_gradients(layers, shapes[layers - 1], doubles);
@@ -139,17 +134,15 @@ static void compare_threads(bool doubles) {
     free(one);
 }
 
-static void bits_are_those_of_one_thread(void **state) {
-    (void)state;
+TEST(bits_are_those_of_one_thread) {
     compare_threads(false);
     compare_threads(true);
 }
 
 /* The classes are rings around the middle. */
-static void rings_are_learned(void **state) {
+TEST(rings_are_learned) {
     const size_t units[] = {24, 16, CLASSES};
     net n;
-    (void)state;
     make(&n, 3, units, false, 2);
     for (size_t i = 0; i < ROWS; i++) {
         float *x = n.features + i * WIDTH, length = sqrtf(x[0] * x[0] + x[1] * x[1]);
@@ -173,10 +166,9 @@ static void rings_are_learned(void **state) {
 }
 
 /* Algorithm 1 of the paper, written once more for one number. */
-static void adam_is_that_of_the_paper(void **state) {
+TEST(adam_is_that_of_the_paper) {
     double mean = 0.0, square = 0.0, x = 1.0, moment[2] = {0.0, 0.0}, at = 1.0;
     mr_adam adam = {.length = 1, .mean = &moment[0], .square = &moment[1]};
-    (void)state;
     for (int t = 1; t <= 20; t++) {
         const double gradient = (double)draw();
         mean = 0.9 * mean + 0.1 * gradient;
@@ -187,11 +179,10 @@ static void adam_is_that_of_the_paper(void **state) {
     }
 }
 
-static void drawn_numbers_have_their_moments(void **state) {
+TEST(drawn_numbers_have_their_moments) {
     uint64_t seed = 7;
     double sum = 0.0, squares = 0.0;
     size_t count[10] = {0};
-    (void)state;
     for (int i = 0; i < 100000; i++) {
         double x = mr_draw_normal(&seed);
         sum += x;
@@ -206,13 +197,4 @@ static void drawn_numbers_have_their_moments(void **state) {
     assert_true(mr_draw(&seed) == 6457827717110365317u && mr_draw(&seed) == 3203168211198807973u);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_are_those_of_the_formulas),
-        cmocka_unit_test(bits_are_those_of_one_thread),
-        cmocka_unit_test(rings_are_learned),
-        cmocka_unit_test(adam_is_that_of_the_paper),
-        cmocka_unit_test(drawn_numbers_have_their_moments),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -1,18 +1,13 @@
 /* Row operations of reduced JPEG pictures: samples that were computed by hand, and every variant beside the C
  * reference, on random blocks up to the largest numbers, in guarded memory. tests/stages/decode/test_jpeg.c compares
  * whole pictures with libavcodec. MILLRACE_SEED repeats a run. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "kernels/jpeg/jpeg_rows.h"
 #include "tests/support/seeded.h"
+#include "tests/support/suite.h"
 
 enum { GUARD = 0xa5, GUARDS = 32, MOST = 150, CASES = 2000, ROW = MOST * MR_JPEG_FOUR + 2 * GUARDS };
 
@@ -60,8 +55,7 @@ static void check(const mr_jpeg_rows *reference, const mr_jpeg_rows *variant) {
     free(blocks);
 }
 
-static void variants_equal_the_reference(void **state) {
-    (void)state;
+TEST(variants_equal_the_reference) {
     mr_jpeg_rows c, variant;
     mr_jpeg_rows_init(&c, MR_ISA_C);
     for (int isa = MR_ISA_C; isa <= (int)mr_isa_detect(); isa++) {
@@ -74,12 +68,11 @@ static void variants_equal_the_reference(void **state) {
 }
 
 /* (1004 +- 2 * 40 +- 3 * 20 +- 5 * 8) / 8, rounded down; then all that is held within 0..255, and what is not used. */
-static void known_blocks(void **state) {
+TEST(known_blocks) {
     static const int16_t blocks[MR_JPEG_AT_ONCE * MR_JPEG_LOW] = {1000, 40, 20, 99, 8, -99, 99, 99, 2100, 0, 0, 0, 0,
                                                                   0,    0,  0,  -900};
     static const int16_t factors[MR_JPEG_LOW] = {1, 2, 3, 0, 5};
     static const uint8_t expected[2][6] = {{148, 118, 255, 255, 0, 0}, {123, 113, 255, 255, 0, 0}};
-    (void)state;
     for (int isa = MR_ISA_C; isa <= (int)mr_isa_detect(); isa++) {
         mr_jpeg_rows rows;
         uint8_t out[2][ROW];
@@ -92,9 +85,5 @@ static void known_blocks(void **state) {
 
 int main(void) {
     find_seed();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_blocks),
-        cmocka_unit_test(variants_equal_the_reference),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_suite(NULL, NULL);
 }

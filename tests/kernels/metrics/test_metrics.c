@@ -1,15 +1,11 @@
 /* Resamples of figures.h. The figures themselves stand beside scikit-learn's and SciPy's in tests/reference. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "millrace/figures.h"
 #include "millrace/status.h"
+#include "tests/support/suite.h"
 
 /* Rows of group 0, and behind them groups of one row each. */
 enum { LONG = 100000, OTHERS = 99999, ROWS = LONG + OTHERS, GROUPS = OTHERS + 1, RESAMPLES = 40 };
@@ -29,8 +25,7 @@ static double share_of_long(void *user, const size_t *row, size_t count) {
 }
 
 /* A video among pictures: room for as many groups as long as the longest would be 80 GB. */
-static void one_group_may_be_long_and_groups_many(void **state) {
-    (void)state;
+TEST(one_group_may_be_long_and_groups_many) {
     int32_t *group = calloc(ROWS, sizeof *group);
     mr_interval interval;
     double largest = 0;
@@ -54,8 +49,7 @@ static double mean_of(void *user, const size_t *row, size_t count) {
 }
 
 /* Of n values that are 0 or 1, each its own group, the interval is near to p +- 1.96 sqrt(p (1 - p) / n). */
-static void the_interval_of_a_mean_is_that_of_the_formula(void **state) {
-    (void)state;
+TEST(the_interval_of_a_mean_is_that_of_the_formula) {
     enum { N = 1000 };
     int32_t group[N];
     double value[N];
@@ -70,10 +64,4 @@ static void the_interval_of_a_mean_is_that_of_the_formula(void **state) {
     assert_true(fabs(interval.high - (0.2 + half)) < 0.003);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_group_may_be_long_and_groups_many),
-        cmocka_unit_test(the_interval_of_a_mean_is_that_of_the_formula),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

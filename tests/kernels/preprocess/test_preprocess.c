@@ -2,17 +2,13 @@
  * precision, on random pictures, sizes and parameters; and batches on devices against the C reference, bit for bit too
  * (skipped if there is no such device). MILLRACE_SEED repeats a run. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "millrace/status.h"
 #include "tests/support/seeded.h"
+#include "tests/support/suite.h"
 #ifdef MILLRACE_CUDA_HOST
 #include "cuda_runtime_api.h"
 #endif

@@ -1,17 +1,13 @@
 /* Products of matrices on the host's processors, against sums in double precision, and on several threads at once. */
 #include <math.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "kernels/vector/vector.h"
 #include "tests/support/draw.h"
+#include "tests/support/suite.h"
 
 /* Sums of n products: rounding errors of single precision grow at most with n, in practice with its root. */
 static void check_linear(int outputs, int inputs, int batch, bool bias_in_weights) {
@@ -39,8 +35,7 @@ static void check_linear(int outputs, int inputs, int batch, bool bias_in_weight
     free(dst);
 }
 
-static void linear_layers(void **state) {
-    (void)state;
+TEST(linear_layers) {
     check_linear(1, 1, 1, true);
     check_linear(10, 37, 1, true);
     check_linear(10, 37, 1, false);
@@ -74,8 +69,7 @@ static void check_alone(int outputs, int inputs, int batch) {
     free(one);
 }
 
-static void items_of_a_batch_are_as_alone(void **state) {
-    (void)state;
+TEST(items_of_a_batch_are_as_alone) {
     static const int outputs[] = {1, 6, 7, 47, 48, 49, 95, 96, 100, 1000};
     for (size_t i = 0; i < sizeof outputs / sizeof outputs[0]; i++)
         for (int batch = 1; batch <= 9; batch++) {
@@ -107,8 +101,7 @@ static void *multiply(void *context) {
 }
 
 /* Each product alone first, then all at once: workers classify at the same time. */
-static void threads_multiply_at_once(void **state) {
-    (void)state;
+TEST(threads_multiply_at_once) {
     float *weights = draw_many(SHARED_OUTPUTS * SHARED_INPUTS);
     multiplier threads[SHARED_THREADS];
     pthread_t ids[SHARED_THREADS];
@@ -136,11 +129,4 @@ static void threads_multiply_at_once(void **state) {
     free(weights);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(linear_layers),
-        cmocka_unit_test(items_of_a_batch_are_as_alone),
-        cmocka_unit_test(threads_multiply_at_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

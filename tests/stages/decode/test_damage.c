@@ -2,21 +2,16 @@
  * right, whatever refers to which and whatever threads decode; and no picture of a group without damage is lost. Blocks
  * of zeros, as a disk leaves them, and noise stand for what decoders notice: of noise those of H.264 and AV1 do not
  * notice all. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "millrace/millrace.h"
 #include "tests/support/decoded.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/seeded.h"
+#include "tests/support/suite.h"
 
 enum { FRAMES = 72, GROUP = 12, DAMAGES = UNDER_TSAN(4, 24), MOST_HITS = 3, STEP_NS = 40000000 };
 typedef enum fill { ZEROS, NOISE } fill;
@@ -159,8 +154,7 @@ static void try_stream(size_t stream) {
     remove(damaged);
 }
 
-static void what_is_made_of_damaged_pictures_is_not_given(void **state) {
-    (void)state;
+TEST(what_is_made_of_damaged_pictures_is_not_given) {
     for (size_t i = 0; i < sizeof streams / sizeof *streams; i++)
         try_stream(i);
 }
@@ -228,8 +222,7 @@ static void expect_no_lie(const char *path, const clip_frames *expected, int cou
         find_right(&result, expected, true, right);
 }
 
-static void what_a_damaged_header_says_is_not_believed(void **state) {
-    (void)state;
+TEST(what_a_damaged_header_says_is_not_believed) {
     static clip_frames expected;
     static packets whole;
     char path[CLIP_PATH], lying[CLIP_PATH], name[64];
@@ -259,9 +252,5 @@ int main(void) {
     find_seed();
     if (!clips_available())
         return 0;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_a_damaged_header_says_is_not_believed),
-        cmocka_unit_test(what_is_made_of_damaged_pictures_is_not_given),
-    };
-    return cmocka_run_group_tests_name("damage", tests, NULL, NULL);
+    return run_suite(NULL, NULL);
 }

@@ -16,7 +16,7 @@
 #include "engine/device/device.h"
 #include "engine/device/sim/sim.h"
 #include "millrace/millrace.h"
-#include "stages/decode/decode_device.h"
+#include "stages/decode/device/decode_device.h"
 #include "stages/media/picture_format.h"
 #include "tests/support/decoded.h"
 

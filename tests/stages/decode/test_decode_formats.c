@@ -1,17 +1,13 @@
 /* Formats of decoded pictures: colour and rotation of streams, and the defaults if they do not specify them; every
  * pixel layout of FFmpeg; the selection of pictures. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <cmocka.h>
 #include <libavutil/display.h>
 #include <libavutil/imgutils.h>
 
 #include "stages/decode/decode_needed.h"
 #include "stages/media/picture_format.h"
 #include "tests/support/decoded.h"
+#include "tests/support/suite.h"
 
 static void formats_carry_rotation_and_colour(void **state) {
     (void)state;

@@ -1,16 +1,11 @@
 /* Behind packets that were dropped before decode pictures are wrong until the stream has recovered, and no others
  * are. */
 #include <libavcodec/avcodec.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "stages/decode/decode_gaps.h"
 #include "stages/decode/decode_packet.h"
+#include "tests/support/suite.h"
 
 static AVCodecParameters codec = {.codec_id = AV_CODEC_ID_H264};
 static mr_media media = {.codec = &codec};
@@ -35,8 +30,7 @@ static bool pass(mr_gaps *gaps, uint64_t number, int64_t pts_ns, const char *dat
 
 #define PASS(number, pts_ns, data) pass(&gaps, number, pts_ns, data, sizeof data - 1)
 
-static void test_nothing_is_missing(void **state) {
-    (void)state;
+TEST(test_nothing_is_missing) {
     static mr_gaps gaps;
     memset(&gaps, 0, sizeof gaps);
     assert_false(PASS(7, 100, ahead)); /* where a stream begins is no gap */
@@ -47,8 +41,7 @@ static void test_nothing_is_missing(void **state) {
     assert_false(PASS(12, 220, plain));
 }
 
-static void test_keys_behind_a_gap(void **state) {
-    (void)state;
+TEST(test_keys_behind_a_gap) {
     static mr_gaps gaps;
     memset(&gaps, 0, sizeof gaps);
     assert_false(PASS(0, 0, idr));
@@ -62,8 +55,7 @@ static void test_keys_behind_a_gap(void **state) {
 }
 
 /* Packets may wait to be decoded. */
-static void test_later(void **state) {
-    (void)state;
+TEST(test_later) {
     static mr_gaps gaps;
     memset(&gaps, 0, sizeof gaps);
     const mr_frame packets[] = {packet_of(0, 0, idr, sizeof idr - 1), packet_of(1, 20, plain, sizeof plain - 1),
@@ -75,8 +67,7 @@ static void test_later(void **state) {
 }
 
 /* The decoder found the picture of the second packet damaged when it had others. */
-static void test_damaged(void **state) {
-    (void)state;
+TEST(test_damaged) {
     static mr_gaps gaps;
     memset(&gaps, 0, sizeof gaps);
     const mr_frame packets[] = {packet_of(0, 0, idr, sizeof idr - 1), packet_of(1, 20, plain, sizeof plain - 1),
@@ -99,8 +90,7 @@ static void test_damaged(void **state) {
 }
 
 /* Behind a gap the same packet is one behind a gap when it is passed again. */
-static void test_damaged_behind_a_gap(void **state) {
-    (void)state;
+TEST(test_damaged_behind_a_gap) {
     static mr_gaps gaps;
     memset(&gaps, 0, sizeof gaps);
     const mr_frame entry = packet_of(9, 100, ahead, sizeof ahead - 1);
@@ -123,8 +113,7 @@ static bool is_alone(enum AVCodecID id, const char *data, size_t bytes) {
 
 #define ALONE(id, data) is_alone(AV_CODEC_ID_##id, data, sizeof data - 1)
 
-static void test_pictures_that_none_is_made_of(void **state) {
-    (void)state;
+TEST(test_pictures_that_none_is_made_of) {
     assert_true(ALONE(MJPEG, "\xff\xd8"));
     assert_false(ALONE(VP9, "\x82\x49\x83\x42"));
     assert_false(ALONE(H264, "\0\0\1\x41\x9a?"));
@@ -142,14 +131,4 @@ static void test_pictures_that_none_is_made_of(void **state) {
     assert_false(ALONE(MPEG4, "\0\0\1\xb6\x90\0\0\0\1\xb6\x50\0"));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing_is_missing),
-        cmocka_unit_test(test_keys_behind_a_gap),
-        cmocka_unit_test(test_later),
-        cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_damaged_behind_a_gap),
-        cmocka_unit_test(test_pictures_that_none_is_made_of),
-    };
-    return cmocka_run_group_tests_name("gaps", tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

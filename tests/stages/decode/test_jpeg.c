@@ -1,20 +1,16 @@
 /* JPEG decoded at 1/4 and 1/8 beside libavcodec: pictures that are made of random coefficients and codes, pictures of
  * encoders, and both damaged. What is decoded is the same bit for bit; whatever else is refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <glob.h>
 
 #include "tests/support/clips.h"
 #include "tests/support/lowres.h"
 #include "tests/support/quiet.h"
 #include "tests/support/seeded.h"
+#include "tests/support/suite.h"
 
 /* ---- pictures of random coefficients ----------------------------------------------------------------------------- */
 

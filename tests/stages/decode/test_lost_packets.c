@@ -1,20 +1,15 @@
 /* Transport streams of which packets are missing: no picture that differs from that of the whole stream is given as if
  * it were right, and groups of pictures without a loss are given whole. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "millrace/millrace.h"
 #include "tests/support/decoded.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/seeded.h"
+#include "tests/support/suite.h"
 
 enum { FRAMES = 72, GROUP = 12, LOSSES = UNDER_TSAN(3, 8), MOST_LOST = 4, TS = 188, PID = 0x100, STEP_NS = 40000000 };
 
@@ -112,8 +107,7 @@ static void check(const char *path, size_t stream, const clip_frames *expected, 
     }
 }
 
-static void what_is_made_of_lost_packets_is_not_given(void **state) {
-    (void)state;
+TEST(what_is_made_of_lost_packets_is_not_given) {
     static clip_frames expected;
     char path[CLIP_PATH], lacking[CLIP_PATH], name[64];
     bool hit[FRAMES / GROUP];
@@ -138,8 +132,7 @@ static void what_is_made_of_lost_packets_is_not_given(void **state) {
 }
 
 /* Where reading begins in the middle, the first picture is right, and none is missing, whichever is sought. */
-static void pictures_from_the_start_on_are_right(void **state) {
-    (void)state;
+TEST(pictures_from_the_start_on_are_right) {
     static const int starts[] = {40, 480, 960, 1000, 1440, 2360, 2840};
     static clip_frames expected;
     static clip_outcome result;
@@ -169,9 +162,5 @@ int main(void) {
     find_seed();
     if (!clips_available())
         return 0;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pictures_from_the_start_on_are_right),
-        cmocka_unit_test(what_is_made_of_lost_packets_is_not_given),
-    };
-    return cmocka_run_group_tests_name("lost_packets", tests, NULL, NULL);
+    return run_suite(NULL, NULL);
 }

@@ -1,21 +1,17 @@
 /* Pictures that are neither wanted nor needed are not decoded: the wanted ones, their numbers and times and the ledger
  * are those of ffmpeg, which decodes everything; as many are left out as the structure of each stream allows. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <libavformat/avformat.h>
 
 #include "millrace/log.h"
 #include "millrace/millrace.h"
 #include "stages/decode/decode_packet.h"
 #include "tests/support/decoded.h"
+#include "tests/support/suite.h"
 
 /* Below, at, and beyond the distance of pictures that are references, and of key pictures; with one thread and
  * several. */
@@ -93,8 +89,7 @@ static void assert_wanted(const clip_outcome *result, const clip_frames *all, si
     }
 }
 
-static void wanted_pictures_are_those_of_ffmpeg(void **state) {
-    (void)state;
+TEST(wanted_pictures_are_those_of_ffmpeg) {
     static clip_frames all;
     static clip_outcome result;
     for (size_t i = 0; i < STREAMS; i++) {
@@ -114,8 +109,7 @@ static void wanted_pictures_are_those_of_ffmpeg(void **state) {
     }
 }
 
-static void pictures_that_a_later_packet_shows_are_those_of_ffmpeg(void **state) {
-    (void)state;
+TEST(pictures_that_a_later_packet_shows_are_those_of_ffmpeg) {
     static clip_frames all;
     static clip_outcome result;
     char path[CLIP_PATH], options[64];
@@ -129,8 +123,7 @@ static void pictures_that_a_later_packet_shows_are_those_of_ffmpeg(void **state)
 }
 
 /* ffmpeg's own filter selects the same. */
-static void the_filter_of_ffmpeg_agrees(void **state) {
-    (void)state;
+TEST(the_filter_of_ffmpeg_agrees) {
     static clip_outcome result;
     char path[CLIP_PATH], line[1024];
     clip_path(path, "needed-b3-pyramid.mp4");
@@ -147,8 +140,7 @@ static void the_filter_of_ffmpeg_agrees(void **state) {
 }
 
 /* From the middle, by rate, and again in a second turn. */
-static void other_selections_are_the_same(void **state) {
-    (void)state;
+TEST(other_selections_are_the_same) {
     static clip_frames all;
     static clip_outcome result;
     static const char *const names[] = {"needed-b2.mp4", "needed-b3-pyramid.mp4", "needed-b2.mkv", "needed-hevc.mp4",
@@ -177,8 +169,7 @@ static void other_selections_are_the_same(void **state) {
 }
 
 /* Packets without dependents are those that libavcodec leaves out with skip_frame. */
-static void disposable_packets_are_those_of_libavcodec(void **state) {
-    (void)state;
+TEST(disposable_packets_are_those_of_libavcodec) {
     static const char *const names[] = {"needed-b2.mp4", "needed-b3-pyramid.mp4", "needed-open.mkv", "needed.ts",
                                         "needed-b16.mp4", "needed-plain.mp4", "needed-hevc.mp4",
                                         "needed-hevc-open.mkv", "needed-mpeg2.ts", "needed-mpeg2-closed.mkv"};
@@ -214,8 +205,7 @@ static void disposable_packets_are_those_of_libavcodec(void **state) {
 /* If it begins in the middle of an open GOP, a decoder gives pictures that refer to missing ones, but not the leading
  * ones of the first key picture: the numbers of pictures are then known from there on only. Every picture of the first
  * run has the same place in the second, which need not decode all of them. */
-static void beginning_within_an_open_gop_counts_the_same(void **state) {
-    (void)state;
+TEST(beginning_within_an_open_gop_counts_the_same) {
     static clip_outcome all, some;
     char path[CLIP_PATH], options[64];
     clip_path(path, "needed-hevc-open.ts");
@@ -238,8 +228,7 @@ static void beginning_within_an_open_gop_counts_the_same(void **state) {
 /* Pictures that are whole if all of a damaged stream is decoded are the same if only the needed ones are. Those that
  * refer to a damaged picture are not: a decoder patches those up from the last ones it has decoded. Damage of pictures
  * that are left out is not noticed. */
-static void damage_gives_the_same(void **state) {
-    (void)state;
+TEST(damage_gives_the_same) {
     static clip_frames whole;
     static clip_outcome all, some;
     char path[CLIP_PATH], spoilt[CLIP_PATH];
@@ -272,8 +261,7 @@ static void damage_gives_the_same(void **state) {
 }
 
 /* Pictures for a device, and one thread with a simulated clock. */
-static void devices_and_clocks_change_nothing(void **state) {
-    (void)state;
+TEST(devices_and_clocks_change_nothing) {
     static clip_frames all;
     static clip_outcome result;
     char path[CLIP_PATH];
@@ -294,17 +282,7 @@ static void devices_and_clocks_change_nothing(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wanted_pictures_are_those_of_ffmpeg),
-        cmocka_unit_test(pictures_that_a_later_packet_shows_are_those_of_ffmpeg),
-        cmocka_unit_test(the_filter_of_ffmpeg_agrees),
-        cmocka_unit_test(other_selections_are_the_same),
-        cmocka_unit_test(disposable_packets_are_those_of_libavcodec),
-        cmocka_unit_test(beginning_within_an_open_gop_counts_the_same),
-        cmocka_unit_test(damage_gives_the_same),
-        cmocka_unit_test(devices_and_clocks_change_nothing),
-    };
     mr_log_set_level(MR_LOG_INFO);
     mr_log_to(hear, NULL);
-    return clips_available() ? cmocka_run_group_tests(tests, NULL, NULL) : 0;
+    return clips_available() ? run_suite(NULL, NULL) : 0;
 }

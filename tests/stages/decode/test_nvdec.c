@@ -11,8 +11,8 @@
 
 #include "engine/device/probe/gpu.h"
 #include "millrace/status.h"
-#include "stages/decode/decode_caps.h"
-#include "stages/decode/decode_device.h"
+#include "stages/decode/device/decode_caps.h"
+#include "stages/decode/device/decode_device.h"
 #include "stages/media/media_cuda.h"
 
 static void *libraries[2];

@@ -1,19 +1,14 @@
 /* A clip of H.264 4:4:4 that a build of x264 before 151 encoded, which only its first packet tells: decoders that begin
  * behind it decode it as ffmpeg does from its beginning. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "millrace/millrace.h"
 #include "tests/support/decoded.h"
 #include "tests/support/seeded.h"
+#include "tests/support/suite.h"
 
 #define CLIP "/usr/lib/python3/dist-packages/imageio/resources/images/cockatoo.mp4"
 
@@ -43,8 +38,7 @@ static void expect_pictures(size_t first, size_t left) {
             fail_msg("picture %zu is missing", i);
 }
 
-static void from_the_middle(void **state) {
-    (void)state;
+TEST(from_the_middle) {
     for (size_t i = 0; i < THREADS; i++) {
         char decode[32];
         snprintf(decode, sizeof decode, ", threads: %d", threads[i]);
@@ -79,8 +73,7 @@ static void damage(const char *path) {
     fclose(file);
 }
 
-static void behind_damage(void **state) {
-    (void)state;
+TEST(behind_damage) {
     char path[CLIP_PATH], name[64], decode[64];
     snprintf(name, sizeof name, "old-build-%d.mp4", getpid());
     clip_path(path, name);
@@ -103,6 +96,5 @@ int main(void) {
     clip_reference(CLIP, &expected);
     if (expected.count != FRAMES)
         return 1;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(from_the_middle), cmocka_unit_test(behind_damage)};
-    return cmocka_run_group_tests_name("old builds", tests, NULL, NULL);
+    return run_suite(NULL, NULL);
 }

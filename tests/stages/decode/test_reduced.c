@@ -1,18 +1,13 @@
 /* JPEG that is decoded at a part of its size: what is read of a header, which scale is taken, and pictures that are,
  * bit for bit, those of ffmpeg's own -lowres. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "stages/decode/decode_reduced.h"
 #include "stages/list.h"
 #include "tests/support/decoded.h"
+#include "tests/support/suite.h"
 
 /* ---- headers ----------------------------------------------------------------------------------------------------- */
 

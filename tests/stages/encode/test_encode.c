@@ -1,13 +1,8 @@
 /* encode: its packets are decoded by libavcodec and compared with the pictures that went in. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <libavcodec/avcodec.h>
 #include <libswscale/swscale.h>
 #include <math.h>
@@ -17,6 +12,7 @@
 #include "stages/media/picture_format.h"
 #include "tests/support/feeds.h"
 #include "tests/support/opened.h"
+#include "tests/support/suite.h"
 
 enum { COUNT = 14 };
 
@@ -187,8 +183,7 @@ static void assert_same_planes(const feed *f, size_t frame, const AVFrame *pictu
     }
 }
 
-static void lossless_pictures_come_back(void **state) {
-    (void)state;
+TEST(lossless_pictures_come_back) {
     static const mr_pixel pixels[] = {MR_PIXEL_I420, MR_PIXEL_I422, MR_PIXEL_I444, MR_PIXEL_I420_10, MR_PIXEL_NV12,
                                       MR_PIXEL_GRAY8};
     for (int codec = 0; codec < MR_CODEC_MJPEG; codec++)
@@ -207,8 +202,7 @@ static void lossless_pictures_come_back(void **state) {
 }
 
 /* The bounds are two dB below what was measured. */
-static void pictures_look_alike(void **state) {
-    (void)state;
+TEST(pictures_look_alike) {
     static const mr_pixel pixels[] = {MR_PIXEL_I420, MR_PIXEL_RGB24, MR_PIXEL_GRAY8, MR_PIXEL_NV12};
     static const double least[MR_CODECS][4] = {
         {46, 41.5, 46, 46}, {48, 44, 48, 48}, {50, 43.5, 50, 50}, {48, 41.5, 48, 48}, {45, 43, 47, 45}};
@@ -229,8 +223,7 @@ static void pictures_look_alike(void **state) {
 }
 
 /* As many packets as pictures, numbered in the order of decoding, with all times; key frames as often as was asked. */
-static void packets_have_times_and_keys(void **state) {
-    (void)state;
+TEST(packets_have_times_and_keys) {
     static const char *const keys[] = {"5", "200ms"};
     for (int codec = 0; codec < MR_CODECS; codec++)
         for (int latency = 0; latency < MR_LATENCIES; latency++) {
@@ -263,8 +256,7 @@ static void packets_have_times_and_keys(void **state) {
 }
 
 /* The encoder's bits do not depend on other sources, nor on their workers. */
-static void sources_have_encoders_of_their_own(void **state) {
-    (void)state;
+TEST(sources_have_encoders_of_their_own) {
     feed_fill(&feeds[0], MR_PIXEL_I420, COUNT);
     feed_fill(&feeds[1], MR_PIXEL_RGB24, 1);
     feed_count = 2;
@@ -277,9 +269,4 @@ static void sources_have_encoders_of_their_own(void **state) {
     end(&pipeline);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lossless_pictures_come_back), cmocka_unit_test(pictures_look_alike),
-        cmocka_unit_test(packets_have_times_and_keys), cmocka_unit_test(sources_have_encoders_of_their_own)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

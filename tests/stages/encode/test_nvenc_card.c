@@ -1,12 +1,6 @@
 /* encode on a CUDA device: NVENC's packets, decoded by libavcodec, look like the pictures that went in, for each codec
  * and layout that it takes, with one source and several. On a GPU; or on a device that the host plays, whose NVENC
  * (fakes/nvencode.c) encodes by libx264 and libx265, so that all but the hardware is tested without a GPU. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <dlfcn.h>
 #include <libavcodec/avcodec.h>
 #include <math.h>
@@ -19,6 +13,7 @@
 #include "stages/media/media_codec.h"
 #include "stages/media/media_cuda.h"
 #include "tests/support/opened.h"
+#include "tests/support/suite.h"
 
 #ifdef MILLRACE_CUDA_HOST
 enum { PLAYED = true };

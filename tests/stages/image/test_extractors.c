@@ -1,14 +1,9 @@
 /* The stages of classical features in pipelines: on the processor and on simulated accelerators, alone and in batches,
  * for pictures of several layouts, each frame has the kernels' results for its picture. The kernels' results are
  * compared with other libraries' in tests/reference/classical.py. Motion: tests/stages/image/test_motion.c. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "engine/device/device.h"
 #include "engine/device/open/open.h"
@@ -18,6 +13,7 @@
 #include "millrace/millrace.h"
 #include "tests/support/feeds.h"
 #include "tests/support/flow_stages.h"
+#include "tests/support/suite.h"
 
 /* A small picture, as a stage should make it. */
 static uint8_t *make_small(const feed *f, size_t frame, mr_preprocess_params params) {
@@ -153,8 +149,7 @@ static bool is_possible(const char *way) {
 }
 
 /* Two sources of different layouts each time. More frames than one piece of work holds, in one batch. */
-static void features_are_those_of_the_kernels(void **state) {
-    (void)state;
+TEST(features_are_those_of_the_kernels) {
     static const mr_pixel layouts[][2] = {{MR_PIXEL_I420, MR_PIXEL_RGB24}, {MR_PIXEL_NV12, MR_PIXEL_I420_10},
                                           {MR_PIXEL_GRAY8, MR_PIXEL_YA8}};
     static const char *const ways[] = {"", ", device: 'sim:0'", ", batch: {size: 4, timeout: 1ms}",
@@ -175,8 +170,7 @@ static void features_are_those_of_the_kernels(void **state) {
 }
 
 /* Results go with a frame past stages that make a new payload, and a batch far behind can hold all of them. */
-static void results_go_along(void **state) {
-    (void)state;
+TEST(results_go_along) {
     feed_count = 1;
     feed_fill(&feeds[0], MR_PIXEL_I420, FEED_FRAMES);
     const feeds_ledger told = feeds_run("  sharp: {type: sharpness, input: a}\n"
@@ -206,8 +200,7 @@ static void see_both(void *context, const char *source, const mr_frame *frame) {
 }
 
 /* The frames that a join has put together are released long before the sink receives the joined one. */
-static void joined_results_are_copies(void **state) {
-    (void)state;
+TEST(joined_results_are_copies) {
     size_t seen = 0;
     feed_count = 1;
     feed_fill(&feeds[0], MR_PIXEL_GRAY8, FEED_FRAMES);
@@ -223,8 +216,7 @@ static void joined_results_are_copies(void **state) {
 }
 
 /* `note` puts a tensor into its device's memory: with that, the frame's results are copied to the host. */
-static void results_are_copied_with_others(void **state) {
-    (void)state;
+TEST(results_are_copied_with_others) {
     const mr_stage_type *both[64] = {NULL};
     size_t count = 0, seen = 0;
     for (const mr_stage_type *const *type = mr_stage_types(); *type; type++)
@@ -244,12 +236,4 @@ static void results_are_copied_with_others(void **state) {
     feeds_free();
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(features_are_those_of_the_kernels),
-        cmocka_unit_test(results_go_along),
-        cmocka_unit_test(results_are_copied_with_others),
-        cmocka_unit_test(joined_results_are_copies),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

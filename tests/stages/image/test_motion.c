@@ -1,18 +1,14 @@
 /* Motion in pipelines, on the processor and on accelerators: pictures that have changed go through, and those that are
  * due for a refresh; the ledger counts the rest. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "engine/device/device.h"
 #include "engine/device/open/open.h"
 #include "millrace/millrace.h"
 #include "tests/support/feeds.h"
 #include "tests/support/opened.h"
+#include "tests/support/suite.h"
 
 /* A gray picture of one level, with `columns` columns on its left of another. */
 static void paint(feed *f, size_t frame, int level, int columns, int other) {
@@ -61,8 +57,7 @@ static void check_gate(const char *device) {
     feeds_free();
 }
 
-static void moving_pictures_go_through(void **state) {
-    (void)state;
+TEST(moving_pictures_go_through) {
     check_gate("");
     check_gate(", device: 'sim:0'");
     uint64_t bytes;
@@ -70,8 +65,7 @@ static void moving_pictures_go_through(void **state) {
         check_gate(", device: 'cuda:0'");
 }
 
-static void still_pictures_are_refreshed(void **state) {
-    (void)state;
+TEST(still_pictures_are_refreshed) {
     start_motion(1);
     feeds[0].count = 7;
     const feeds_ledger told = feeds_run("  it: {type: motion, input: a, refresh: 80ms}\n");
@@ -81,8 +75,7 @@ static void still_pictures_are_refreshed(void **state) {
     feeds_free();
 }
 
-static void no_threshold_lets_all_through(void **state) {
-    (void)state;
+TEST(no_threshold_lets_all_through) {
     start_motion(1);
     const feeds_ledger told = feeds_run("  it: {type: motion, input: a, threshold: 0}\n");
     assert_int_equal(feeds[0].arrived, 10);
@@ -91,8 +84,7 @@ static void no_threshold_lets_all_through(void **state) {
 }
 
 /* Work that fails drops its frame, and the next one is compared with the last that went through. */
-static void failures_are_accounted_for(void **state) {
-    (void)state;
+TEST(failures_are_accounted_for) {
     start_motion(1);
     for (size_t k = 0; k < 10; k++)
         paint(&feeds[0], k, (int)k * 20, 0, 0);
@@ -104,8 +96,7 @@ static void failures_are_accounted_for(void **state) {
 
 /* With one worker and simulated time: a call that waits for its device does not stop the stages before and behind it.
  * The pictures of the null source are all alike. */
-static void time_may_be_simulated(void **state) {
-    (void)state;
+TEST(time_may_be_simulated) {
     static const char text[] = "version: 1\npipeline: test\nsources:\n"
                                "  a: {type: 'null', format: GRAY8 64x48, frames: 40}\n"
                                "  b: {type: 'null', format: I420 64x48, frames: 25}\nstages:\n"
@@ -124,13 +115,4 @@ static void time_may_be_simulated(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(moving_pictures_go_through),
-        cmocka_unit_test(still_pictures_are_refreshed),
-        cmocka_unit_test(no_threshold_lets_all_through),
-        cmocka_unit_test(failures_are_accounted_for),
-        cmocka_unit_test(time_may_be_simulated),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

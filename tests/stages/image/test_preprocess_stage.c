@@ -1,12 +1,7 @@
 /* The preprocess stage on a simulated accelerator: enqueued work runs later, by the plan for that picture, whatever
  * other pictures came in between. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "engine/base/memory.h"
 #include "engine/device/device.h"
@@ -16,6 +11,7 @@
 #include "kernels/preprocess/preprocess.h"
 #include "stages/image/resizer.h"
 #include "stages/list.h"
+#include "tests/support/suite.h"
 
 enum { SIDE = 16, RESULTS = 3 * SIDE * SIDE };
 
@@ -78,7 +74,7 @@ static int enqueue(instance *made, int width, int height, uint8_t *pixels, float
     return mr_resizer_enqueue(made->stage.state, made->stream, &item, 1);
 }
 
-static void the_plan_says_the_shape(void **state) {
+TEST_WITH(the_plan_says_the_shape, open_instance, close_instance) {
     instance *made = *state;
     char line[MR_FORMAT_TEXT];
     assert_string_equal(mr_format_print(&made->plan->vertices[1].formats[0], line, sizeof line),
@@ -86,7 +82,7 @@ static void the_plan_says_the_shape(void **state) {
 }
 
 /* More picture sizes than plans are kept, all in flight at once: none may lose its plan. (value - 127.5) / 127.5. */
-static void many_sizes_in_flight(void **state) {
+TEST_WITH(many_sizes_in_flight, open_instance, close_instance) {
     enum { SIZES = 40 };
     instance *made = *state;
     static float results[SIZES][RESULTS];
@@ -104,7 +100,7 @@ static void many_sizes_in_flight(void **state) {
 }
 
 /* On the processor itself; the device allocates nothing either. */
-static void known_sizes_allocate_nothing(void **state) {
+TEST_WITH(known_sizes_allocate_nothing, open_instance, close_instance) {
     instance *made = *state;
     static float results[RESULTS];
     static uint8_t pixels[64 * 64];
@@ -119,17 +115,9 @@ static void known_sizes_allocate_nothing(void **state) {
     assert_int_equal(mr_allocation_count(), before);
 }
 
-static void a_picture_that_cannot_be_is_refused(void **state) {
+TEST_WITH(a_picture_that_cannot_be_is_refused, open_instance, close_instance) {
     instance *made = *state;
     assert_int_equal(enqueue(made, 0, 5, NULL, NULL), MR_ERROR_DATA);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_plan_says_the_shape, open_instance, close_instance),
-        cmocka_unit_test_setup_teardown(many_sizes_in_flight, open_instance, close_instance),
-        cmocka_unit_test_setup_teardown(known_sizes_allocate_nothing, open_instance, close_instance),
-        cmocka_unit_test_setup_teardown(a_picture_that_cannot_be_is_refused, open_instance, close_instance),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -1,12 +1,6 @@
 /* The clock of live packets: from 0, without jumps, whatever the stream says. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "stages/live/live_times.h"
+#include "tests/support/suite.h"
 
 static const int64_t frame_ns = 40000000, second_ns = 1000000000;
 
@@ -20,9 +14,8 @@ static mr_packet pass(mr_live_times *times, int64_t pts_ns, int64_t dts_ns, int6
     return packet;
 }
 
-static void test_they_begin_at_0_and_keep_their_distances(void **state) {
+TEST(test_they_begin_at_0_and_keep_their_distances) {
     mr_live_times times;
-    (void)state;
     mr_live_times_begin(&times, MR_LIVE_STREAM);
     for (int64_t i = 0; i < 100; i++) {
         mr_packet packet = pass(&times, 7 * second_ns + i * frame_ns, MR_NO_TIME, 99 + i * frame_ns + i % 7 * 1000000);
@@ -34,10 +27,9 @@ static void test_they_begin_at_0_and_keep_their_distances(void **state) {
 }
 
 /* I P B B: decoded 0 1 2 3, shown 0 3 1 2. */
-static void test_pictures_out_of_order(void **state) {
+TEST(test_pictures_out_of_order) {
     static const int64_t shown[] = {0, 3, 1, 2, 6, 4, 5};
     mr_live_times times;
-    (void)state;
     for (int with_dts = 0; with_dts < 2; with_dts++) {
         mr_live_times_begin(&times, MR_LIVE_STREAM);
         for (int64_t i = 0; i < 7; i++) {
@@ -50,10 +42,9 @@ static void test_pictures_out_of_order(void **state) {
     }
 }
 
-static void test_jumps_go_on_by_the_arrival(void **state) {
+TEST(test_jumps_go_on_by_the_arrival) {
     static const int64_t jumps[] = {-95443717, -20, 20, 95443717}; /* seconds: also a transport stream's 33 bits */
     mr_live_times times;
-    (void)state;
     for (size_t j = 0; j < 4; j++) {
         mr_live_times_begin(&times, MR_LIVE_STREAM);
         pass(&times, 0, MR_NO_TIME, 0);
@@ -67,9 +58,8 @@ static void test_jumps_go_on_by_the_arrival(void **state) {
 }
 
 /* One frame in 20 seconds is no jump. */
-static void test_a_pause_is_none(void **state) {
+TEST(test_a_pause_is_none) {
     mr_live_times times;
-    (void)state;
     mr_live_times_begin(&times, MR_LIVE_STREAM);
     pass(&times, 0, 0, 0);
     mr_packet packet = pass(&times, 20 * second_ns, 20 * second_ns, 20 * second_ns + 300000000);
@@ -77,18 +67,16 @@ static void test_a_pause_is_none(void **state) {
     assert_int_equal(times.jumps, 0);
 }
 
-static void test_missing_ones_follow_the_arrival(void **state) {
+TEST(test_missing_ones_follow_the_arrival) {
     mr_live_times times;
-    (void)state;
     mr_live_times_begin(&times, MR_LIVE_STREAM);
     for (int64_t i = 0; i < 10; i++)
         assert_int_equal(pass(&times, MR_NO_TIME, MR_NO_TIME, 17 + i * frame_ns).pts_ns, i * frame_ns);
 }
 
-static void test_any_numbers(void **state) {
+TEST(test_any_numbers) {
     static const int64_t wild[] = {INT64_MAX, INT64_MIN + 1, 0, INT64_MAX - 1, 1, INT64_MIN + 2, -1};
     mr_live_times times;
-    (void)state;
     for (int has_dts = 0; has_dts < 2; has_dts++) {
         int64_t last = INT64_MIN;
         mr_live_times_begin(&times, MR_LIVE_STREAM);
@@ -102,10 +90,9 @@ static void test_any_numbers(void **state) {
     }
 }
 
-static void test_arrival(void **state) {
+TEST(test_arrival) {
     static const int64_t shown[] = {0, 3, 1, 2, 6, 4, 5};
     mr_live_times times;
-    (void)state;
     mr_live_times_begin(&times, MR_LIVE_ARRIVAL);
     for (int64_t i = 0; i < 7; i++) {
         mr_packet packet = pass(&times, shown[i] * frame_ns, MR_NO_TIME, second_ns + i * frame_ns);
@@ -119,22 +106,13 @@ static void test_arrival(void **state) {
     }
 }
 
-static void test_the_camera_tells(void **state) {
+TEST(test_the_camera_tells) {
     mr_live_times times;
     mr_packet packet = packet_of(0, MR_NO_TIME, 0);
-    (void)state;
     mr_live_times_begin(&times, MR_LIVE_CAMERA);
     packet.captured_ns = 1700000000000000000;
     mr_live_times_pass(&times, &packet);
     assert_int_equal(packet.captured_ns, 1700000000000000000);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_they_begin_at_0_and_keep_their_distances), cmocka_unit_test(test_pictures_out_of_order),
-        cmocka_unit_test(test_jumps_go_on_by_the_arrival),               cmocka_unit_test(test_a_pause_is_none),
-        cmocka_unit_test(test_missing_ones_follow_the_arrival),               cmocka_unit_test(test_any_numbers),
-        cmocka_unit_test(test_arrival),                                  cmocka_unit_test(test_the_camera_tells),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -1,11 +1,6 @@
 /* Cameras of this machine: the choice of a mode, and a connection to a driver that is played here, behind the system
  * calls that are wrapped: formats with and without padded rows, pictures that are missing or damaged, packets that
  * outlive the connection, and a camera that is unplugged. With $MILLRACE_TEST_CAMERA also to that device. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/videodev2.h>
@@ -21,6 +16,7 @@
 #include "engine/base/clock.h"
 #include "stages/live/v4l2.h"
 #include "stages/media/media_codec.h"
+#include "tests/support/suite.h"
 
 static const int64_t SECOND_NS = 1000000000;
 
@@ -283,7 +279,7 @@ static const mr_camera_mode webcam[] = {
     {MR_CAMERA_H264, 3, {1920, 1080}, 1, 30}};
 enum { WEBCAM = sizeof webcam / sizeof *webcam };
 
-static void the_best_mode_is_chosen(void **state) {
+TEST(the_best_mode_is_chosen) {
     static const struct {
         mr_camera_wish wish;
         size_t expected;
@@ -293,7 +289,6 @@ static void the_best_mode_is_chosen(void **state) {
                  {{{1280, 720}, 60, MR_CAMERA_AUTO}, 4}, {{{0, 0}, 60, MR_CAMERA_AUTO}, 4},
                  {{{3840, 2160}, 0, MR_CAMERA_AUTO}, 7}, {{{0, 0}, 0, MR_CAMERA_H264}, 8},
                  {{{0, 0}, 5, MR_CAMERA_AUTO}, 3}};
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         size_t chosen = WEBCAM;
         assert_int_equal(mr_camera_choose("c", webcam, WEBCAM, &cases[i].wish, &chosen), MR_OK);
@@ -302,11 +297,10 @@ static void the_best_mode_is_chosen(void **state) {
     }
 }
 
-static void modes_that_are_not_there_are_refused(void **state) {
+TEST(modes_that_are_not_there_are_refused) {
     const mr_camera_wish wishes[] = {{{1, 1}, 0, MR_CAMERA_AUTO}, {{640, 480}, 31, MR_CAMERA_AUTO},
                                      {{0, 0}, 0, MR_CAMERA_NV12}};
     size_t chosen;
-    (void)state;
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(mr_camera_choose("/dev/video7", webcam, WEBCAM, &wishes[i], &chosen), MR_ERROR_CONFIG);
         assert_non_null(strstr(mr_message(), "/dev/video7"));
@@ -326,10 +320,9 @@ static int64_t wall_ns(void) {
     return wall.tv_sec * SECOND_NS + wall.tv_nsec;
 }
 
-static void raw_pictures_are_not_copied(void **state) {
+TEST(raw_pictures_are_not_copied) {
     mr_packet packets[FAKE_BUFFERS];
     mr_connection_counts counts;
-    (void)state;
     play(nv12, 64, NV12_BYTES, NV12_BYTES + 100);
     mr_connection *connection = connected();
     assert_int_equal(driver.fourcc, V4L2_PIX_FMT_NV12);
@@ -368,10 +361,9 @@ static void raw_pictures_are_not_copied(void **state) {
     assert_int_equal(driver.mapped, 0);
 }
 
-static void padded_rows_are_packed(void **state) {
+TEST(padded_rows_are_packed) {
     static const offer i420[] = {{V4L2_PIX_FMT_YUV420, 60, 32, {25}}, {0}};
     mr_packet packet;
-    (void)state;
     play(i420, 64, 64 * 32 * 3 / 2, 64 * 32 * 3 / 2 + 1);
     mr_connection *connection = connected();
     take_picture(0, 1);
@@ -390,10 +382,9 @@ static void padded_rows_are_packed(void **state) {
     connection->type->close(connection);
 }
 
-static void missing_and_damaged_pictures_are_counted(void **state) {
+TEST(missing_and_damaged_pictures_are_counted) {
     mr_packet packet;
     mr_connection_counts counts;
-    (void)state;
     play(nv12, 64, NV12_BYTES, NV12_BYTES + 1);
     mr_connection *connection = connected();
     take_picture(0, 1);
@@ -417,10 +408,9 @@ static void missing_and_damaged_pictures_are_counted(void **state) {
 }
 
 /* Its data is that of the test: a key frame begins with a parameter set. */
-static void compressed_pictures_are_copied(void **state) {
+TEST(compressed_pictures_are_copied) {
     static const offer h264[] = {{V4L2_PIX_FMT_H264, 64, 32, {30}}, {0}};
     mr_packet packet;
-    (void)state;
     play(h264, 0, 1000, 4096);
     mr_connection *connection = connected();
     for (uint8_t seed = 0; seed < 2; seed++) {
@@ -445,10 +435,9 @@ static void *release_later(void *packet) {
 }
 
 /* Other threads release packets while the connection reads and closes. */
-static void packets_outlive_the_connection(void **state) {
+TEST(packets_outlive_the_connection) {
     mr_packet packets[40];
     pthread_t threads[40];
-    (void)state;
     play(nv12, 64, NV12_BYTES, NV12_BYTES + 100);
     mr_connection *connection = connected();
     for (int i = 0; i < 40; i++) {
@@ -470,7 +459,7 @@ static void packets_outlive_the_connection(void **state) {
     assert_int_equal(driver.mapped, 0);
 }
 
-static void failures_tell_if_another_try_may_help(void **state) {
+TEST(failures_tell_if_another_try_may_help) {
     static const struct {
         int error, status;
         const char *words;
@@ -479,7 +468,6 @@ static void failures_tell_if_another_try_may_help(void **state) {
     const mr_connection_params params = params_of();
     mr_connection *connection;
     mr_packet packet;
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         play(nv12, 64, NV12_BYTES, NV12_BYTES + 100);
         driver.open_error = cases[i].error;
@@ -500,12 +488,11 @@ static void failures_tell_if_another_try_may_help(void **state) {
     assert_int_equal(mr_connection_open_v4l2(&connection, &file), MR_ERROR_DATA);
 }
 
-static void waiting_can_be_ended(void **state) {
+TEST(waiting_can_be_ended) {
     const uint64_t one = 1;
     mr_connection_params params = params_of();
     mr_connection *connection;
     mr_packet packet;
-    (void)state;
     play(nv12, 64, NV12_BYTES, NV12_BYTES + 100);
     params.wake = eventfd(0, EFD_CLOEXEC);
     assert_int_equal(mr_connection_open_v4l2(&connection, &params), MR_OK);
@@ -518,11 +505,10 @@ static void waiting_can_be_ended(void **state) {
     close(params.wake);
 }
 
-static void a_real_camera_is_read(void **state) {
+TEST(a_real_camera_is_read) {
     mr_connection_params params = params_of();
     mr_connection *connection;
     mr_survey survey;
-    (void)state;
     params.url = params.media.uri = getenv("MILLRACE_TEST_CAMERA");
     if (!params.url)
         skip();
@@ -541,18 +527,4 @@ static void a_real_camera_is_read(void **state) {
     connection->type->close(connection);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_best_mode_is_chosen),
-        cmocka_unit_test(modes_that_are_not_there_are_refused),
-        cmocka_unit_test(raw_pictures_are_not_copied),
-        cmocka_unit_test(padded_rows_are_packed),
-        cmocka_unit_test(missing_and_damaged_pictures_are_counted),
-        cmocka_unit_test(compressed_pictures_are_copied),
-        cmocka_unit_test(packets_outlive_the_connection),
-        cmocka_unit_test(failures_tell_if_another_try_may_help),
-        cmocka_unit_test(waiting_can_be_ended),
-        cmocka_unit_test(a_real_camera_is_read),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -15,7 +15,7 @@
 #include "engine/pipeline/pipeline.h"
 #include "engine/planner/planner.h"
 #include "millrace/millrace.h"
-#include "stages/decode/decode_pool.h"
+#include "stages/decode/device/decode_pool.h"
 #include "stages/media/picture_format.h"
 #include "tests/support/clips.h"
 #include "tests/support/opened.h"
@@ -154,9 +154,9 @@ static void assert_as_ffprobe(const char *path, const mr_plan_vertex *source) {
     ask(path, "r_frame_rate", answer);
     int num = 0, den = 0;
     assert_int_equal(sscanf(answer, "%d/%d", &num, &den), 2);
-    assert_true(fabs(source->rate - (double)num / den) < 0.01);
+    assert_true(fabs(source->offer.rate - (double)num / den) < 0.01);
     ask(path, "nb_frames", answer);
-    assert_int_equal(source->frames, strcmp(answer, "N/A") == 0 ? 0 : atoi(answer));
+    assert_int_equal(source->offer.frames, strcmp(answer, "N/A") == 0 ? 0 : atoi(answer));
 }
 
 static void streams_are_announced_as_by_ffprobe_and_come_so(void **state) {
@@ -194,9 +194,9 @@ static void turned_streams_are_announced_turned(void **state) {
 static void assert_offer(const char *path, const char *options, double rate, bool paced, int64_t frames) {
     mr_plan *plan = plan_clip(path, options, false);
     const mr_plan_vertex *source = source_of(plan);
-    assert_true(fabs(source->rate - rate) < 1e-9);
-    assert_int_equal(source->paced, paced);
-    assert_int_equal(source->frames, frames);
+    assert_true(fabs(source->offer.rate - rate) < 1e-9);
+    assert_int_equal(source->offer.paced, paced);
+    assert_int_equal(source->offer.frames, frames);
     mr_plan_destroy(&plan);
 }
 
@@ -216,7 +216,7 @@ static void options_change_the_announced_format(void **state) {
     assert_int_equal(pictures_of(plan)->set.pixels, MR_IN_SET(MR_PIXEL_I420));
     mr_plan_destroy(&plan);
     plan = plan_clip("no/such/file.mp4", ", realtime: true", true);
-    assert_true(source_of(plan)->paced);
+    assert_true(source_of(plan)->offer.paced);
     assert_int_equal(pictures_of(plan)->set.width.max, 0);
     mr_plan_destroy(&plan);
 }
@@ -262,8 +262,8 @@ static void folders_are_bounded_by_their_images(void **state) {
     mr_plan *plan = plan_clip("test-clips/said-images", ", rate: 5fps", false);
     const mr_plan_vertex *source = source_of(plan);
     const mr_format_set *set = &pictures_of(plan)->set;
-    assert_int_equal(source->frames, 14);
-    assert_true(source->rate == 5);
+    assert_int_equal(source->offer.frames, 14);
+    assert_true(source->offer.rate == 5);
     assert_null(source->outputs[0].set.codec);
     assert_int_equal(set->width.min, 40);
     assert_int_equal(set->width.max, 310);
@@ -285,7 +285,7 @@ static void parts_of_folders_are_bounded_by_their_own(void **state) {
     mr_plan_destroy(&plan);
     /* In natural order: 2.jpg and 3.bmp, twice. */
     plan = plan_clip("test-clips/said-images", ", rate: 10fps, start: 100ms, duration: 200ms, loop: 2", false);
-    assert_int_equal(source_of(plan)->frames, 4);
+    assert_int_equal(source_of(plan)->offer.frames, 4);
     assert_int_equal(pictures_of(plan)->set.height.min, 30);
     assert_int_equal(pictures_of(plan)->set.height.max, 60);
     mr_plan_destroy(&plan);
@@ -302,7 +302,7 @@ static void many_images_are_left_open(void **state) {
         assert_int_equal(link("test-clips/said-many/0.png", name), 0);
     }
     mr_plan *plan = plan_clip("test-clips/said-many", "", false);
-    assert_int_equal(source_of(plan)->frames, SURVEYED + 1);
+    assert_int_equal(source_of(plan)->offer.frames, SURVEYED + 1);
     assert_int_equal(pictures_of(plan)->set.width.max, 0);
     assert_int_equal(pictures_of(plan)->set.pixels, 0);
     mr_plan_destroy(&plan);

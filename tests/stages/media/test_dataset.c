@@ -1,17 +1,12 @@
 /* Lists of labelled files, their content and their parts (millrace/dataset.h). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "millrace/dataset.h"
 #include "millrace/log.h"
+#include "tests/support/suite.h"
 
 static char folder[] = "/tmp/millrace-dataset-XXXXXX";
 
@@ -36,7 +31,7 @@ static void refuses(const char *name, const char *text, size_t bytes, const char
         fail_msg("\"%s\" in place of \"%s\"", rest, message);
 }
 
-static void reads_csv(void **state) {
+TEST(reads_csv) {
     static const char text[] = "\xef\xbb\xbfLabel,path,note,group,split\r\n"
                                "\"b, \"\"x\"\"\",one.png,\"two\nlines\",g1,test\r\n"
                                "\n"
@@ -44,7 +39,6 @@ static void reads_csv(void **state) {
                                ",three.png,,g1,validation";
     mr_file_list *list;
     char path[256];
-    (void)state;
     assert_int_equal(mr_file_list_open(&list, write_file("good.csv", text, sizeof text - 1)), MR_OK);
     assert_int_equal(list->count, 3);
     assert_int_equal(list->label_count, 2);
@@ -68,13 +62,12 @@ static void reads_csv(void **state) {
 }
 
 /* As lists are written by hand: the columns are as RFC 4180 and Python's csv with skipinitialspace have them. */
-static void blanks_around_fields_are_left_out(void **state) {
+TEST(blanks_around_fields_are_left_out) {
     static const char text[] = " path ,\tlabel, group\r\n"
                                "  one.png, black cat , \" g 1 \" \n"
                                "\" two.png\",black cat,\n"
                                "   \n";
     mr_file_list *list;
-    (void)state;
     assert_int_equal(mr_file_list_open(&list, write_file("blanks.csv", text, sizeof text - 1)), MR_OK);
     assert_int_equal(list->count, 2);
     assert_int_equal(list->label_count, 1);
@@ -94,14 +87,13 @@ static void hear(void *context, mr_log_level level, const char *line) {
 }
 
 /* A group that is misspelt would be none, and pictures of one person would be in several parts. */
-static void a_column_that_is_not_used_is_named(void **state) {
+TEST(a_column_that_is_not_used_is_named) {
     static const struct {
         const char *name, *text, *column;
     } lists[] = {{"a.csv", "path,label,groups,note\na.png,a,g,n\n", "groups"},
                  {"b.csv", ",path,label\n0,a.png,a\n", NULL},
                  {"c.jsonl", "{\"path\": \"a\", \"label\": {\"x\": 1}}\n", NULL},
                  {"d.jsonl", "{\"path\": \"a\"}\n{\"Group\": 1, \"class\": \"b\", \"path\": \"b\"}\n", "class"}};
-    (void)state;
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         char words[64];
         mr_file_list *list;
@@ -116,12 +108,11 @@ static void a_column_that_is_not_used_is_named(void **state) {
     }
 }
 
-static void reads_jsonl(void **state) {
+TEST(reads_jsonl) {
     static const char text[] = "{\"path\": \"one.png\", \"label\": 10, \"more\": {\"path\": [1, {\"label\": 2}]}}\n"
                                " \n"
                                "{\"label\": \"9\", \"path\": \"tw\\u00f6.png\", \"group\": null, \"split\": \"train\"}";
     mr_file_list *list;
-    (void)state;
     assert_int_equal(mr_file_list_open(&list, write_file("good.jsonl", text, sizeof text - 1)), MR_OK);
     assert_int_equal(list->count, 2);
     assert_string_equal(list->labels[0], "10");
@@ -134,7 +125,7 @@ static void reads_jsonl(void **state) {
     mr_file_list_close(&list);
 }
 
-static void reads_ranges(void **state) {
+TEST(reads_ranges) {
     static const char text[] = "path,start,end\na.mp4,1.5,2\na.mp4,,0.25\na,3,\na,,\nb.png,,\nc.MKV,,\n";
     static const char lines[] = "{\"path\": \"a.mp4\", \"start\": 1.5, \"end\": \"2e0\"}\n";
     static const struct {
@@ -143,7 +134,6 @@ static void reads_ranges(void **state) {
     } rows[] = {{true, 1500000000, 2000000000}, {true, 0, 250000000}, {true, 3000000000, 0},
                 {false, 0, 0},                  {false, 0, 0},        {true, 0, 0}};
     mr_file_list *list;
-    (void)state;
     assert_int_equal(mr_file_list_open(&list, write_file("ranges.csv", text, sizeof text - 1)), MR_OK);
     assert_int_equal(list->count, 6);
     for (size_t i = 0; i < list->count; i++) {
@@ -159,8 +149,7 @@ static void reads_ranges(void **state) {
 }
 
 #define REFUSES(name, text, message) refuses(name, text, sizeof text - 1, message)
-static void refuses_bad_rows(void **state) {
-    (void)state;
+TEST(refuses_bad_rows) {
     REFUSES("bad.csv", "file,label\na.png,a\n", ":1: no column is called path");
     REFUSES("bad.csv", "path;label\na.png;a\n", ":1: the columns are separated by \";\": a list has commas");
     REFUSES("bad.csv", "path\tlabel\na.png\ta\n", ":1: the columns are separated by tabs: a list has commas");
@@ -196,9 +185,8 @@ static void refuses_bad_rows(void **state) {
     REFUSES("bad.jsonl", "{\"label\": \"a\"}\n", ":1: the row has no path");
 }
 
-static void knows_content_again(void **state) {
+TEST(knows_content_again) {
     mr_content_key one, two, other;
-    (void)state;
     assert_int_equal(mr_content_key_of(write_file("one", "content", 7), &one), MR_OK);
     assert_int_equal(mr_content_key_of(write_file("two", "content", 7), &two), MR_OK);
     assert_int_equal(mr_content_key_of(write_file("other", "contenu", 7), &other), MR_OK);
@@ -208,11 +196,10 @@ static void knows_content_again(void **state) {
     assert_int_equal(mr_content_key_of("/nothing", &one), MR_ERROR_NO_INPUT);
 }
 
-static void splits_by_group(void **state) {
+TEST(splits_by_group) {
     const mr_split_shares shares = {.validation = 0.1, .test = 0.25};
     int count[MR_SPLITS] = {0};
     char group[32];
-    (void)state;
     for (int i = 0; i < 20000; i++) {
         int bytes = snprintf(group, sizeof group, "group %d", i);
         count[mr_split_of(1, group, (size_t)bytes, shares)]++;
@@ -240,11 +227,4 @@ static int clean(void **state) {
     return system(command);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_csv),           cmocka_unit_test(reads_jsonl),     cmocka_unit_test(refuses_bad_rows),
-        cmocka_unit_test(knows_content_again), cmocka_unit_test(splits_by_group), cmocka_unit_test(reads_ranges),
-        cmocka_unit_test(blanks_around_fields_are_left_out), cmocka_unit_test(a_column_that_is_not_used_is_named),
-    };
-    return cmocka_run_group_tests(tests, make, clean);
-}
+RUN_TESTS(make, clean)

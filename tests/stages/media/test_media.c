@@ -1,21 +1,18 @@
 /* Readers: supported files, the order and times of packets, and refusals. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <libavcodec/avcodec.h>
 
 #include "stages/media/media_input.h"
 #include "stages/media/media_list.h"
 #include "stages/media/media_reader.h"
 #include "tests/support/clips.h"
+#include "tests/support/suite.h"
 
 static mr_reader_params params_for(const char *uri) {
     return (mr_reader_params){.uri = uri, .stream = -1, .loops = 1, .every = 1, .rate = 25,
@@ -270,6 +267,24 @@ static void folders_are_read_in_natural_order(void **state) {
     drop(&packet);
 }
 
+/* A good picture that could not be opened is not a damaged one. */
+static void no_descriptors_left_is_no_damage(void **state) {
+    (void)state;
+    struct rlimit before;
+    mr_packet packet;
+    make_folder();
+    mr_reader_params params = params_for("test-clips/mixed");
+    mr_reader *reader = open_uri(&params);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    const struct rlimit none = {0, before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    const int status = mr_reader_read(reader, &packet);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(status, MR_ERROR_MEMORY);
+    assert_non_null(strstr(mr_message(), "Too many open files"));
+    mr_reader_destroy(&reader);
+}
+
 static void labels_are_folders_in_byte_order(void **state) {
     (void)state;
     make_folder();
@@ -377,6 +392,7 @@ int main(void) {
         cmocka_unit_test(packets_are_those_of_ffprobe),
         cmocka_unit_test(sizes_beyond_the_limit_are_refused),
         cmocka_unit_test(folders_are_read_in_natural_order),
+        cmocka_unit_test(no_descriptors_left_is_no_damage),
         cmocka_unit_test(labels_are_folders_in_byte_order),
         cmocka_unit_test(globs_match_files),
         cmocka_unit_test(images_reuse_their_media),

@@ -1,14 +1,11 @@
 /* Codec parameters of FFmpeg in words and back. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <libavcodec/avcodec.h>
 
 #include "millrace/status.h"
 #include "stages/media/media_codec.h"
+#include "tests/support/suite.h"
 
 static AVCodecParameters *parameters(void) {
     AVCodecParameters *made = avcodec_parameters_alloc();
@@ -37,8 +34,7 @@ static AVCodecParameters *parameters(void) {
     return made;
 }
 
-static void test_there_and_back(void **state) {
-    (void)state;
+TEST(test_there_and_back) {
     AVCodecParameters *from = parameters(), *to;
     mr_codec_description description;
     void *made;
@@ -76,8 +72,7 @@ static void assert_refused(const mr_codec_description *description, const char *
     assert_string_equal(mr_message(), words);
 }
 
-static void test_refused(void **state) {
-    (void)state;
+TEST(test_refused) {
     mr_codec_description good = {.name = "h264", .pixel = ""}, bad = good;
     void *made;
     assert_int_equal(mr_av_codec.make(&good, &made), MR_OK);
@@ -98,7 +93,4 @@ static void test_refused(void **state) {
     assert_refused(&bad, "packets of h264 with a header that is too long");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_there_and_back), cmocka_unit_test(test_refused)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

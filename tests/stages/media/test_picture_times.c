@@ -1,16 +1,12 @@
 /* Times of packets are made in one place: presentation times rise in presentation order, decoding times in decode
  * order, and those that are right stay. Streams whose pictures are out of order are in tests/e2e/live/test_times.py. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 
-#include <cmocka.h>
 #include <libavformat/avformat.h>
 
 #include "stages/media/coded/picture_times.h"
 #include "tests/support/decoded.h"
+#include "tests/support/suite.h"
 
 static const int64_t frame_ns = 40000000;
 
@@ -27,8 +23,7 @@ static mr_packet pass(mr_picture_times *times, int codec, int64_t pts_ns, int64_
     return packet;
 }
 
-static void true_times_stay(void **state) {
-    (void)state;
+TEST(true_times_stay) {
     static const int64_t shown[] = {0, 3, 1, 2, 6, 4, 5, 9, 7, 8};
     mr_picture_times times = {0};
     for (int live = 0; live < 2; live++) {
@@ -49,8 +44,7 @@ static void true_times_stay(void **state) {
 }
 
 /* A file whose table of times has an entry of 2^31 seconds. */
-static void a_duration_of_years_is_none(void **state) {
-    (void)state;
+TEST(a_duration_of_years_is_none) {
     AVCodecParameters codec = {.codec_id = AV_CODEC_ID_H264};
     mr_media media = {.references = 1, .codec = &codec, .rate_num = 25, .rate_den = 1};
     static uint8_t data[16];
@@ -68,8 +62,7 @@ static void a_duration_of_years_is_none(void **state) {
 }
 
 /* Held back by one picture. */
-static void decoding_times_are_made(void **state) {
-    (void)state;
+TEST(decoding_times_are_made) {
     static const int64_t shown[] = {0, 3, 1, 2, 6, 4, 5, 9, 7, 8};
     mr_picture_times times = {0};
     mr_picture_times_begin(&times, true);
@@ -81,8 +74,7 @@ static void decoding_times_are_made(void **state) {
     mr_picture_times_fini(&times);
 }
 
-static void a_clock_that_stands_still_goes_on_at_the_pace_of_arrival(void **state) {
-    (void)state;
+TEST(a_clock_that_stands_still_goes_on_at_the_pace_of_arrival) {
     mr_picture_times times = {0};
     mr_picture_times_begin(&times, true);
     for (int64_t i = 0; i < 100; i++)
@@ -91,8 +83,7 @@ static void a_clock_that_stands_still_goes_on_at_the_pace_of_arrival(void **stat
 }
 
 /* It is caught up with at half the pace. */
-static void a_clock_that_steps_back_is_caught_up_with(void **state) {
-    (void)state;
+TEST(a_clock_that_steps_back_is_caught_up_with) {
     mr_picture_times times = {0};
     int64_t last_ns = -1;
     mr_picture_times_begin(&times, true);
@@ -109,8 +100,7 @@ static void a_clock_that_steps_back_is_caught_up_with(void **state) {
     mr_picture_times_fini(&times);
 }
 
-static void any_numbers_rise(void **state) {
-    (void)state;
+TEST(any_numbers_rise) {
     static const int64_t wild[] = {MR_MOST_TIME_NS, -MR_MOST_TIME_NS, 0, MR_MOST_TIME_NS - 1, 1, 2 - MR_MOST_TIME_NS,
                                    -1};
     mr_picture_times times = {0};
@@ -129,8 +119,7 @@ static void any_numbers_rise(void **state) {
 }
 
 /* A file that says that each picture lasts a day. */
-static void long_pictures_have_no_times_beyond_the_bounds(void **state) {
-    (void)state;
+TEST(long_pictures_have_no_times_beyond_the_bounds) {
     mr_media slow = medias[1];
     slow.rate_num = 1;
     slow.rate_den = INT32_MAX;
@@ -150,8 +139,7 @@ static void long_pictures_have_no_times_beyond_the_bounds(void **state) {
 }
 
 /* Of what encoders write, in the header of a stream, and as libavcodec finds it. */
-static void the_depth_is_that_of_libavcodec(void **state) {
-    (void)state;
+TEST(the_depth_is_that_of_libavcodec) {
     static const struct {
         const char *name, *arguments;
     } streams[] = {
@@ -180,16 +168,4 @@ static void the_depth_is_that_of_libavcodec(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(true_times_stay),
-        cmocka_unit_test(a_duration_of_years_is_none),
-        cmocka_unit_test(decoding_times_are_made),
-        cmocka_unit_test(a_clock_that_stands_still_goes_on_at_the_pace_of_arrival),
-        cmocka_unit_test(a_clock_that_steps_back_is_caught_up_with),
-        cmocka_unit_test(any_numbers_rise),
-        cmocka_unit_test(long_pictures_have_no_times_beyond_the_bounds),
-        cmocka_unit_test(the_depth_is_that_of_libavcodec),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

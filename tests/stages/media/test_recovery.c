@@ -3,15 +3,12 @@
  * stream. */
 #include <libavcodec/avcodec.h>
 #include <libavformat/avformat.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "stages/media/coded/recovery.h"
 #include "tests/support/clips.h"
+#include "tests/support/suite.h"
 
 /* Every ten pictures the scene changes (x264), or an I picture is asked for (x265): from FIRST on these are I pictures,
  * but no IDR pictures. */
@@ -206,8 +203,7 @@ static void check(const stream *of, wish wanted, size_t wrong, size_t right) {
     }
 }
 
-static void test_streams(void **state) {
-    (void)state;
+TEST(test_streams) {
     if (!clips_available())
         skip();
     for (int i = 0; i < (int)(sizeof streams / sizeof *streams); i++) {
@@ -227,8 +223,7 @@ static void test_streams(void **state) {
 
 /* Joined at a message or one picture before it: in H.264 the first picture of a decoder is lost if it needs others, and
  * what it renews with it, so that the next message counts. */
-static void test_joined(void **state) {
-    (void)state;
+TEST(test_joined) {
     if (!clips_available())
         skip();
     for (int i = 0; i < (int)(sizeof streams / sizeof *streams); i++) {
@@ -251,8 +246,7 @@ static void test_joined(void **state) {
 }
 
 /* Nothing is missing, but what was joined does not fit. */
-static void test_broken_links(void **state) {
-    (void)state;
+TEST(test_broken_links) {
     if (!clips_available())
         skip();
     for (int i = 0; i < (int)(sizeof streams / sizeof *streams); i++) {
@@ -272,8 +266,7 @@ static void test_broken_links(void **state) {
 
 /* ---- bits -------------------------------------------------------------------------------------------------------- */
 
-static void test_bits(void **state) {
-    (void)state;
+TEST(test_bits) {
     const uint8_t data[] = {0xa6, 0x42, 0x98, 0xe2, 0x04, 0x8a};
     mr_bits bits = {.data = data, .bytes = sizeof data};
     for (unsigned i = 0; i < 9; i++) /* H.264, table 9-2 */
@@ -299,8 +292,7 @@ static void test_bits(void **state) {
 }
 
 /* Messages that are cut off anywhere, and packets of random bytes, are no recovery points, and read no further. */
-static void test_malformed(void **state) {
-    (void)state;
+TEST(test_malformed) {
     static mr_recovery recovery;
     mr_recovery_point point;
     uint8_t whole[64] = {0};
@@ -338,13 +330,6 @@ static void test_malformed(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_streams),
-        cmocka_unit_test(test_joined),
-        cmocka_unit_test(test_broken_links),
-        cmocka_unit_test(test_bits),
-        cmocka_unit_test(test_malformed),
-    };
     av_log_set_level(AV_LOG_QUIET);
-    return cmocka_run_group_tests_name("recovery", tests, NULL, NULL);
+    return run_suite(NULL, NULL);
 }

@@ -2,16 +2,13 @@
  * bytes of the file say it, too. */
 #include <libavcodec/avcodec.h>
 #include <libavformat/avformat.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "stages/media/coded/x264_build.h"
 #include "tests/support/clips.h"
+#include "tests/support/suite.h"
 
 enum { ROOM = 2048, NUMBER = 16 };
 
@@ -54,8 +51,7 @@ static int32_t build_of(const packet *from, size_t bytes, enum AVCodecID id) {
     return build;
 }
 
-static void messages_tell_it(void **state) {
-    (void)state;
+TEST(messages_tell_it) {
     static const struct {
         const char *text;
         int32_t build;
@@ -76,8 +72,7 @@ static void messages_tell_it(void **state) {
     }
 }
 
-static void others_may_stand_before_it_but_no_slice(void **state) {
-    (void)state;
+TEST(others_may_stand_before_it_but_no_slice) {
     packet one = {0}, late = {0};
     add(&one, "\0\0\1\11\360\0\0\1\147\1\2\3", 12);
     add_unit(&one, "another encoder");
@@ -90,8 +85,7 @@ static void others_may_stand_before_it_but_no_slice(void **state) {
 }
 
 /* Wherever it is cut, it is told whole, in part, or not at all, and nothing behind the cut is read. */
-static void cut_off_packets_are_bounded(void **state) {
-    (void)state;
+TEST(cut_off_packets_are_bounded) {
     packet one = {0};
     add_unit(&one, "x264 - core 142 r50");
     for (size_t bytes = 0; bytes <= one.bytes; bytes++) {
@@ -127,20 +121,11 @@ static void expect_in_clip(const char *name, const char *arguments) {
     avformat_close_input(&file);
 }
 
-static void clips_tell_it(void **state) {
-    (void)state;
+TEST(clips_tell_it) {
     if (!clips_available())
         skip();
     expect_in_clip("build.mp4", "-f lavfi -i testsrc2=size=64x64 -frames:v 3 -c:v libx264");
     expect_in_clip("build.h264", "-f lavfi -i testsrc2=size=64x64 -frames:v 3 -c:v libx264");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(messages_tell_it),
-        cmocka_unit_test(others_may_stand_before_it_but_no_slice),
-        cmocka_unit_test(cut_off_packets_are_bounded),
-        cmocka_unit_test(clips_tell_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

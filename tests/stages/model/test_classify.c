@@ -1,15 +1,11 @@
 /* classify beside NumPy's linear layer and scores in double precision; and the vote over a window. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "stages/model/vote.h"
 #include "tests/support/models.h"
+#include "tests/support/suite.h"
 
 enum { CLASSES = 6 };
 
@@ -56,8 +52,7 @@ static void expect(const char *format, const float *frames, const char *options,
     }
 }
 
-static void scores_are_those_of_the_reference(void **state) {
-    (void)state;
+TEST(scores_are_those_of_the_reference) {
     NEED_MODELS();
     static const char *const activations[] = {"none", "softmax", "sigmoid"};
     static const char *const heads[] = {"head.npy", "head-f8.npy"};
@@ -75,8 +70,7 @@ static void scores_are_those_of_the_reference(void **state) {
     }
 }
 
-static void batches_and_accelerators_change_nothing(void **state) {
-    (void)state;
+TEST(batches_and_accelerators_change_nothing) {
     NEED_MODELS();
     expect("f32 5", pairs, "weights: @/head.npy, batch: {size: 4, timeout: 1ms}", "scores-softmax", 5, 0);
     expect("f32 5", pairs, "weights: @/head.npy, device: 'sim:0'", "scores-softmax", 5, 0);
@@ -85,8 +79,7 @@ static void batches_and_accelerators_change_nothing(void **state) {
 
 /* As softmax of NumPy, PyTorch and ONNX Runtime, which gives no score at all then: a frame whose logits are not finite
  * has no classes, and its neighbours have theirs. */
-static void logits_that_are_not_finite_have_no_classes(void **state) {
-    (void)state;
+TEST(logits_that_are_not_finite_have_no_classes) {
     static const float odd[] = {NAN, INFINITY, -INFINITY};
     static const char *const options[] = {"", ", batch: {size: 4, timeout: 1ms}", ", device: 'sim:0'",
                                           ", activation: none", ", window: 3"};
@@ -120,8 +113,7 @@ static void look_at_labels(arrived *seen, const mr_frame *frame) {
     }
 }
 
-static void classes_have_labels_and_tensors_of_infer_are_classified(void **state) {
-    (void)state;
+TEST(classes_have_labels_and_tensors_of_infer_are_classified) {
     NEED_MODELS();
     static arrived got;
     static const char *const choices[] = {"", ", tensor: sum"};
@@ -142,8 +134,7 @@ static void classes_have_labels_and_tensors_of_infer_are_classified(void **state
 
 /* ---- the window ------------------------------------------------------------------------------------------------ */
 
-static void the_window_votes(void **state) {
-    (void)state;
+TEST(the_window_votes) {
     static const struct {
         int32_t best;
         int32_t first, second;
@@ -166,8 +157,7 @@ static void the_window_votes(void **state) {
     assert_null(vote);
 }
 
-static void a_window_counts_the_frames_of_a_source(void **state) {
-    (void)state;
+TEST(a_window_counts_the_frames_of_a_source) {
     NEED_MODELS();
     static arrived got;
     got = (arrived){.look = look_at_classes};
@@ -201,8 +191,7 @@ static void refused(int status, const char *format, const char *options, const c
 #define REFUSED(status, format, options, ...)                                                                        \
     refused(status, format, options, (const char *const[]){__VA_ARGS__, NULL})
 
-static void weights_that_do_not_fit_are_refused(void **state) {
-    (void)state;
+TEST(weights_that_do_not_fit_are_refused) {
     NEED_MODELS();
     REFUSED(MR_ERROR_CONFIG, "f32 5", "weights: @/head.npy, labels: @/few.txt", "few.txt", " 2 labels", " 6 classes");
     REFUSED(MR_ERROR_CONFIG, "f32 6", "labels: @/few.txt", "few.txt", " 2 labels", " 6 classes");
@@ -216,8 +205,7 @@ static void weights_that_do_not_fit_are_refused(void **state) {
     REFUSED(MR_ERROR_CONFIG, "f32 6", "window: 4, batch: {size: 2}", "window");
 }
 
-static void inputs_without_a_vector_are_refused(void **state) {
-    (void)state;
+TEST(inputs_without_a_vector_are_refused) {
     NEED_MODELS();
     char message[4096];
     REFUSED(MR_ERROR_CONFIG, "f32 2x3", "top_k: 2", "no vector", "in gives a tensor f32 2x3;");
@@ -248,16 +236,4 @@ static int make(void **state) {
     return 0;
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scores_are_those_of_the_reference),
-        cmocka_unit_test(logits_that_are_not_finite_have_no_classes),
-        cmocka_unit_test(batches_and_accelerators_change_nothing),
-        cmocka_unit_test(classes_have_labels_and_tensors_of_infer_are_classified),
-        cmocka_unit_test(the_window_votes),
-        cmocka_unit_test(a_window_counts_the_frames_of_a_source),
-        cmocka_unit_test(weights_that_do_not_fit_are_refused),
-        cmocka_unit_test(inputs_without_a_vector_are_refused),
-    };
-    return cmocka_run_group_tests(tests, make, NULL);
-}
+RUN_TESTS(make, NULL)

@@ -1,10 +1,4 @@
 /* classify takes up to four frames that wait in one call: each gets the bits that it gets alone. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +9,7 @@
 #include "tests/support/draw.h"
 #include "tests/support/opened.h"
 #include "tests/support/quiet.h"
+#include "tests/support/suite.h"
 #include "tests/support/worker_counts.h"
 
 enum { FRAMES = 60, CLASSES = 100, LENGTH = 64, TOP = 7, TOGETHER = 4 };
@@ -106,8 +101,7 @@ static void compare(const outcome *out, const outcome *wanted) {
         }
 }
 
-static void gathered_frames_have_the_bits_of_those_alone(void **state) {
-    (void)state;
+TEST(gathered_frames_have_the_bits_of_those_alone) {
     outcome alone = run(", batch: 1", 1);
     assert_int_equal(alone.most, 1);
     EACH_WORKER_COUNT(workers) {
@@ -136,14 +130,13 @@ static int gathers(const char *format, const char *options) {
     const mr_plan_vertex *it = pipeline->plan->vertices;
     while (strcmp(it->id, "it") != 0)
         it++;
-    const int found = it->gathers;
-    assert_int_equal(it->batch, strstr(options, "size: 8") ? 8 : 1);
+    const int found = it->calls.gathers;
+    assert_int_equal(it->calls.batch, strstr(options, "size: 8") ? 8 : 1);
     mr_pipeline_destroy(&pipeline);
     return found;
 }
 
-static void only_frames_that_share_the_weights_are_gathered(void **state) {
-    (void)state;
+TEST(only_frames_that_share_the_weights_are_gathered) {
     assert_int_equal(gathers("f32 64", ", weights: classify-gathers-test.npy"), TOGETHER);
     assert_int_equal(gathers("f32 64", ", weights: classify-gathers-test.npy, device: cpu"), TOGETHER);
     assert_int_equal(gathers("f32 64", ", weights: classify-gathers-test.npy, batch: 1"), 1);
@@ -177,10 +170,4 @@ static int unmake(void **state) {
     return unlink(WEIGHTS);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gathered_frames_have_the_bits_of_those_alone),
-        cmocka_unit_test(only_frames_that_share_the_weights_are_gathered),
-    };
-    return cmocka_run_group_tests(tests, make, unmake);
-}
+RUN_TESTS(make, unmake)

@@ -1,10 +1,5 @@
 /* classify by perceptrons and neighbors on devices: the scores and the first class beside those that a computation in
  * double precision makes of the files of the head. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +10,7 @@
 #include "tests/support/blobs.h"
 #include "tests/support/models.h"
 #include "tests/support/on_device.h"
+#include "tests/support/suite.h"
 
 enum { MOST = 128, K = 5 };
 

@@ -1,11 +1,5 @@
 /* Engines that are kept: complete folders are found again, others are built anew, and processes do not disturb each
  * other. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +10,7 @@
 
 #include "stages/model/engine_cache.h"
 #include "tests/support/quiet.h"
+#include "tests/support/suite.h"
 
 static char base[] = "test-engines.XXXXXX", engines[64];
 
@@ -57,8 +52,7 @@ static int entries(void) {
     return count - 2;
 }
 
-static void engines_are_found_again(void **state) {
-    (void)state;
+TEST(engines_are_found_again) {
     mr_engine_cache cache, again;
     struct stat about;
     make_kept(&cache, "network");
@@ -77,8 +71,7 @@ static void engines_are_found_again(void **state) {
     assert_int_equal(entries(), 1);
 }
 
-static void other_networks_and_versions_have_others(void **state) {
-    (void)state;
+TEST(other_networks_and_versions_have_others) {
     mr_engine_cache caches[4];
     const mr_engine_part of[4][2] = {
         {{"ab", 2}, {"c", 1}}, {{"a", 1}, {"bc", 2}}, {{"ab", 2}, {"d", 1}}, {{"abc", 3}, {"", 0}}};
@@ -92,8 +85,7 @@ static void other_networks_and_versions_have_others(void **state) {
         mr_engine_cache_close(&caches[i]);
 }
 
-static void incomplete_engines_are_not_kept(void **state) {
-    (void)state;
+TEST(incomplete_engines_are_not_kept) {
     mr_engine_cache cache;
     int before = entries();
     open_of(&cache, "unfinished");
@@ -149,8 +141,7 @@ static void share_file(const char *folder) {
     assert_int_equal(chmod(path, 0666), 0);
 }
 
-static void damaged_and_foreign_engines_are_built_anew(void **state) {
-    (void)state;
+TEST(damaged_and_foreign_engines_are_built_anew) {
     static void (*const damages[])(const char *) =
         {flip, cut, empty, add, lose, garble, unlist, follow, share, share_file};
     mr_engine_cache cache, again;
@@ -171,8 +162,7 @@ static void damaged_and_foreign_engines_are_built_anew(void **state) {
     }
 }
 
-static void a_file_or_link_in_its_place_is_taken_away(void **state) {
-    (void)state;
+TEST(a_file_or_link_in_its_place_is_taken_away) {
     mr_engine_cache cache;
     char path[PATH_MAX];
     for (int i = 0; i < 2; i++) {
@@ -193,8 +183,7 @@ static void a_file_or_link_in_its_place_is_taken_away(void **state) {
 
 /* ---- several processes ------------------------------------------------------------------------------------------- */
 
-static void two_may_build_at_once(void **state) {
-    (void)state;
+TEST(two_may_build_at_once) {
     mr_engine_cache first, second, third;
     open_of(&first, "both");
     open_of(&second, "both");
@@ -230,8 +219,7 @@ static void use_for_a_while(unsigned seed) {
     _exit(0);
 }
 
-static void processes_do_not_disturb_each_other(void **state) {
-    (void)state;
+TEST(processes_do_not_disturb_each_other) {
     enum { PROCESSES = 6 };
     mr_engine_cache cache;
     int before = entries(), outcome;
@@ -257,8 +245,7 @@ static void processes_do_not_disturb_each_other(void **state) {
 
 /* ---- where ------------------------------------------------------------------------------------------------------- */
 
-static void the_folder_is_the_users_cache(void **state) {
-    (void)state;
+TEST(the_folder_is_the_users_cache) {
     mr_engine_cache cache;
     char there[PATH_MAX], own[PATH_MAX + 128];
     const mr_engine_part part = {"x", 1};
@@ -284,8 +271,7 @@ static void the_folder_is_the_users_cache(void **state) {
     free(home);
 }
 
-static void none_is_never_a_failure(void **state) {
-    (void)state;
+TEST(none_is_never_a_failure) {
     static const char *const bases[] = {"-", "/proc/none/such", "/dev/null/engines"};
     const mr_engine_part part = {"x", 1};
     for (size_t i = 0; i < sizeof bases / sizeof bases[0]; i++) {
@@ -312,17 +298,4 @@ static int finish(void **state) {
     return system(command);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(engines_are_found_again),
-        cmocka_unit_test(other_networks_and_versions_have_others),
-        cmocka_unit_test(incomplete_engines_are_not_kept),
-        cmocka_unit_test(damaged_and_foreign_engines_are_built_anew),
-        cmocka_unit_test(a_file_or_link_in_its_place_is_taken_away),
-        cmocka_unit_test(two_may_build_at_once),
-        cmocka_unit_test(processes_do_not_disturb_each_other),
-        cmocka_unit_test(the_folder_is_the_users_cache),
-        cmocka_unit_test(none_is_never_a_failure),
-    };
-    return cmocka_run_group_tests(tests, prepare, finish);
-}
+RUN_TESTS(prepare, finish)

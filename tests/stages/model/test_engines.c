@@ -1,12 +1,6 @@
 /* TensorRT's engines on their way through ONNX Runtime's provider: built once, read at the next start, and built anew
  * if they are damaged or refused. On a device that the host plays, with a library that stands in for the runtime
  * (fakes/onnxruntime.c); test_ort_card does it with the real ones. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +13,7 @@
 #include "tests/support/models.h"
 #include "tests/support/on_device.h"
 #include "tests/support/quiet.h"
+#include "tests/support/suite.h"
 
 #ifdef MILLRACE_CUDA_HOST
 
@@ -96,8 +91,7 @@ static void begin(void) {
 }
 
 /* At once, and in the first run. */
-static void they_are_built_once(void **state) {
-    (void)state;
+TEST(they_are_built_once) {
     if (!have_models)
         skip();
     for (int late = 0; late < 2; late++) {
@@ -113,8 +107,7 @@ static void they_are_built_once(void **state) {
 }
 
 /* By their sums, so that the runtime does not see them. */
-static void damaged_ones_are_built_anew(void **state) {
-    (void)state;
+TEST(damaged_ones_are_built_anew) {
     if (!have_models)
         skip();
     begin();
@@ -125,8 +118,7 @@ static void damaged_ones_are_built_anew(void **state) {
 }
 
 /* The runtime refuses complete engines, as after an update of the driver. */
-static void refused_ones_are_built_anew(void **state) {
-    (void)state;
+TEST(refused_ones_are_built_anew) {
     int did[3];
     if (!have_models)
         skip();
@@ -166,12 +158,7 @@ static int finish(void **state) {
 
 int main(void) {
 #ifdef MILLRACE_CUDA_HOST
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(they_are_built_once),
-        cmocka_unit_test(damaged_ones_are_built_anew),
-        cmocka_unit_test(refused_ones_are_built_anew),
-    };
-    return cmocka_run_group_tests(tests, prepare, finish);
+    return run_suite(prepare, finish);
 #else
     printf("skipped: it is run as test_engines_cuda_host\n");
     return 0;

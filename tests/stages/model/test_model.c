@@ -1,9 +1,4 @@
 /* features and infer on small networks, compared with ONNX Runtime's Python on the same inputs. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +10,7 @@
 #include "stages/model/onnx/onnx_file.h"
 #include "stages/model/onnx_signature.h"
 #include "tests/support/models.h"
+#include "tests/support/suite.h"
 
 enum { IMAGE = 3 * 8 * 6, OUT = 4 * 4 * 3, INNER = 4 * 8 * 6 };
 
@@ -53,8 +49,7 @@ static void features_of(const char *options, const char *reference, size_t count
     expect("f32 3x8x6", images, stages, reference, count, look_at_payload);
 }
 
-static void features_are_those_of_the_reference(void **state) {
-    (void)state;
+TEST(features_are_those_of_the_reference) {
     NEED_MODELS();
     features_of("any-batch.onnx", "out", OUT);
     features_of("any-batch.onnx, tensor: out", "out", OUT);
@@ -63,15 +58,13 @@ static void features_are_those_of_the_reference(void **state) {
     features_of("free-size.onnx", "out", OUT);
 }
 
-static void an_inner_tensor_can_be_had(void **state) {
-    (void)state;
+TEST(an_inner_tensor_can_be_had) {
     NEED_MODELS();
     features_of("any-batch.onnx, tensor: inner", "inner", INNER);
 }
 
 /* Seven frames in batches of four: one is not full. */
-static void batches_change_nothing(void **state) {
-    (void)state;
+TEST(batches_change_nothing) {
     NEED_MODELS();
     features_of("any-batch.onnx, batch: {size: 4, timeout: 1ms}", "out", OUT);
     features_of("any-batch.onnx, batch: {size: 3, timeout: 50ms}, pool: average, normalize: l2", "unit", 4);
@@ -79,8 +72,7 @@ static void batches_change_nothing(void **state) {
     features_of("batch-of-4.onnx", "out", OUT);
 }
 
-static void an_accelerator_changes_nothing(void **state) {
-    (void)state;
+TEST(an_accelerator_changes_nothing) {
     NEED_MODELS();
     features_of("any-batch.onnx, device: 'sim:0', batch: {size: 4, timeout: 1ms}", "out", OUT);
     features_of("any-batch.onnx, device: 'sim:0', pool: average, normalize: l2", "unit", 4);
@@ -90,8 +82,7 @@ static void an_accelerator_changes_nothing(void **state) {
            "out", OUT, look_at_tensor);
 }
 
-static void infer_adds_tensors_and_keeps_the_payload(void **state) {
-    (void)state;
+TEST(infer_adds_tensors_and_keeps_the_payload) {
     NEED_MODELS();
     static const char stages[] = "  network: {type: infer, input: in, model: @/any-batch.onnx}\n"
                                  "  sink: {type: callback, input: network}\n";
@@ -103,8 +94,7 @@ static void infer_adds_tensors_and_keeps_the_payload(void **state) {
            "out", OUT, look_at_tensor);
 }
 
-static void inputs_are_joined_by_name(void **state) {
-    (void)state;
+TEST(inputs_are_joined_by_name) {
     NEED_MODELS();
     char stages[1024];
     static const char form[] = "  one: {type: 'null', input: in}\n  two: {type: 'null', input: in}\n"
@@ -133,16 +123,14 @@ static void refused(int status, const char *format, const char *stage, const cha
 #define REFUSED(status, format, stage, ...) refused(status, format, stage, (const char *const[]){__VA_ARGS__, NULL})
 
 /* In planning, which needs no device. */
-static void graphs_need_known_sizes(void **state) {
-    (void)state;
+TEST(graphs_need_known_sizes) {
     NEED_MODELS();
     REFUSED(MR_ERROR_CONFIG, "f32 3x8x6", "type: features, model: @/free-size.onnx, cuda_graph: true", "6:",
             "cuda_graph needs outputs of known size, but free-size.onnx has outputs of unknown size; remove "
             "cuda_graph");
 }
 
-static void files_that_are_no_networks(void **state) {
-    (void)state;
+TEST(files_that_are_no_networks) {
     NEED_MODELS();
     REFUSED(MR_ERROR_NO_INPUT, "f32 5", "type: features, model: @/none.onnx", "none.onnx", "6:");
     REFUSED(MR_ERROR_DATA, "f32 5", "type: features, model: @/garbage.onnx", "garbage.onnx");
@@ -160,16 +148,14 @@ static void files_that_are_no_networks(void **state) {
 }
 
 /* models.py shows that ONNX Runtime loads the other file of the first. */
-static void fields_in_disguise(void **state) {
-    (void)state;
+TEST(fields_in_disguise) {
     NEED_MODELS();
     REFUSED(MR_ERROR_DATA, "f32 5", "type: infer, model: @/disguised.onnx", "disguised.onnx", "does not load");
     REFUSED(MR_ERROR_DATA, "f32 5", "type: features, model: @/disguised.onnx", "disguised.onnx", "does not load");
     REFUSED(MR_ERROR_DATA, "f32 5", "type: infer, model: @/overlong.onnx", "overlong.onnx", "does not load");
 }
 
-static void weights_that_are_no_numbers(void **state) {
-    (void)state;
+TEST(weights_that_are_no_numbers) {
     NEED_MODELS();
     REFUSED(MR_ERROR_DATA, "f32 5", "type: infer, model: @/nan-weight.onnx", "6:", "nan-weight.onnx", "\"fc.weight\"",
             "(of a Gemm)", "nan at row 3, column 1");
@@ -186,8 +172,7 @@ static void weights_that_are_no_numbers(void **state) {
     mr_model_close(&model);
 }
 
-static void shapes_and_types_that_do_not_fit(void **state) {
-    (void)state;
+TEST(shapes_and_types_that_do_not_fit) {
     NEED_MODELS();
     REFUSED(MR_ERROR_CONFIG, "f32 3x6x8", "type: features, model: @/any-batch.onnx", "any-batch.onnx", "\"images\"",
             "3x8x6", "3x6x8", "in");
@@ -202,8 +187,7 @@ static void shapes_and_types_that_do_not_fit(void **state) {
             "batches of 4", "8");
 }
 
-static void names_that_are_not_there(void **state) {
-    (void)state;
+TEST(names_that_are_not_there) {
     NEED_MODELS();
     REFUSED(MR_ERROR_CONFIG, "f32 3x8x6", "type: features, model: @/any-batch.onnx, tensor: nose", "\"nose\"",
             "any-batch.onnx", "out");
@@ -214,8 +198,7 @@ static void names_that_are_not_there(void **state) {
 }
 
 /* A runtime is needed if the network is loaded. */
-static void another_runtime(void **state) {
-    (void)state;
+TEST(another_runtime) {
     NEED_MODELS();
     arrived got = {.look = look_at_payload};
     assert_int_equal(models_run("f32 3x8x6", images,
@@ -256,8 +239,7 @@ static bool tells(const char *path) {
 }
 
 /* The reference is ONNX Runtime's description of the loaded network. */
-static void a_file_declares_the_same_as_the_runtime(void **state) {
-    (void)state;
+TEST(a_file_declares_the_same_as_the_runtime) {
     NEED_MODELS();
     static const struct {
         const char *name;
@@ -284,8 +266,7 @@ static void a_file_declares_the_same_as_the_runtime(void **state) {
 }
 
 /* The size of the output does not follow from the batch: the model that was only read is loaded, and tried. */
-static void shapes_that_the_file_leaves_open_are_tried(void **state) {
-    (void)state;
+TEST(shapes_that_the_file_leaves_open_are_tried) {
     NEED_MODELS();
     expect("f32 5", pairs,
            "  network: {type: infer, input: in, model: @/whole.onnx}\n  sink: {type: callback, input: network}\n",
@@ -293,8 +274,7 @@ static void shapes_that_the_file_leaves_open_are_tried(void **state) {
 }
 
 /* The bytes that were checked are loaded: the path is opened once, even if the file changes afterwards. */
-static void the_bytes_that_were_checked_are_loaded(void **state) {
-    (void)state;
+TEST(the_bytes_that_were_checked_are_loaded) {
     NEED_MODELS();
     static const char path[] = "model-test-files/replaced.onnx";
     mr_model *model = NULL;
@@ -339,8 +319,7 @@ static void chosen(const char *options, const char *behind, const char *expected
 #define FREE_SIZE                                                                                                    \
     "  net: {type: features, input: small, model: free-size.onnx}\n  out: {type: callback, input: net}\n"
 
-static void models_receive_the_planned_formats(void **state) {
-    (void)state;
+TEST(models_receive_the_planned_formats) {
     NEED_MODELS();
     static const char misfit[] =
         "net takes tensor f32 3x8x6 (the input \"images\" of any-batch.onnx), but small gives ";
@@ -370,8 +349,7 @@ static void wrap(uint8_t *data, size_t end, size_t *at, uint8_t tag) {
 }
 
 /* Without a runtime: inputs, outputs, and the work of a convolution of 4 x 8 x 6 numbers from 3 x 3 x 3 each. */
-static void programs_see_what_a_model_takes_and_gives(void **state) {
-    (void)state;
+TEST(programs_see_what_a_model_takes_and_gives) {
     NEED_MODELS();
     const mr_model_view *model;
     assert_int_equal(mr_model_view_open(&model, "model-test-files/free-size.onnx"), MR_OK);
@@ -406,8 +384,7 @@ static void programs_see_what_a_model_takes_and_gives(void **state) {
 }
 
 /* If a model is cut off at any byte the message says so, and at which. */
-static void truncated_models_say_so(void **state) {
-    (void)state;
+TEST(truncated_models_say_so) {
     NEED_MODELS();
     static uint8_t data[65536];
     FILE *file = fopen("model-test-files/any-batch.onnx", "rb");
@@ -432,8 +409,7 @@ static void truncated_models_say_so(void **state) {
     assert_true(weights >= 4 * 3 * 3 * 3 * sizeof(float));
 }
 
-static void scanning_survives_random_bytes(void **state) {
-    (void)state;
+TEST(scanning_survives_random_bytes) {
     mr_onnx_facts facts;
     static uint8_t nested[4096];
     assert_int_equal(mr_onnx_scan(nested, 0, NULL, &facts), MR_ERROR_DATA);
@@ -459,8 +435,7 @@ static void scanning_survives_random_bytes(void **state) {
 }
 
 /* Every cut of a real file, and many with a byte changed: the ranges found must lie within the file. */
-static void signatures_survive_random_bytes(void **state) {
-    (void)state;
+TEST(signatures_survive_random_bytes) {
     NEED_MODELS();
     static uint8_t data[8192];
     FILE *file = fopen("model-test-files/two-inputs.onnx", "rb");
@@ -495,29 +470,4 @@ static int make(void **state) {
     return 0;
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(features_are_those_of_the_reference),
-        cmocka_unit_test(an_inner_tensor_can_be_had),
-        cmocka_unit_test(batches_change_nothing),
-        cmocka_unit_test(an_accelerator_changes_nothing),
-        cmocka_unit_test(infer_adds_tensors_and_keeps_the_payload),
-        cmocka_unit_test(inputs_are_joined_by_name),
-        cmocka_unit_test(graphs_need_known_sizes),
-        cmocka_unit_test(files_that_are_no_networks),
-        cmocka_unit_test(fields_in_disguise),
-        cmocka_unit_test(weights_that_are_no_numbers),
-        cmocka_unit_test(the_bytes_that_were_checked_are_loaded),
-        cmocka_unit_test(truncated_models_say_so),
-        cmocka_unit_test(programs_see_what_a_model_takes_and_gives),
-        cmocka_unit_test(shapes_and_types_that_do_not_fit),
-        cmocka_unit_test(names_that_are_not_there),
-        cmocka_unit_test(models_receive_the_planned_formats),
-        cmocka_unit_test(another_runtime),
-        cmocka_unit_test(a_file_declares_the_same_as_the_runtime),
-        cmocka_unit_test(shapes_that_the_file_leaves_open_are_tried),
-        cmocka_unit_test(scanning_survives_random_bytes),
-        cmocka_unit_test(signatures_survive_random_bytes),
-    };
-    return cmocka_run_group_tests(tests, make, NULL);
-}
+RUN_TESTS(make, NULL)

@@ -1,10 +1,5 @@
 /* Reading of .npy files and labels. The bytes follow numpy.lib.format; NumPy's own files are read in test_classify.c.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +10,7 @@
 #include "millrace/status.h"
 #include "stages/model/labels.h"
 #include "stages/model/npy.h"
+#include "tests/support/suite.h"
 
 static char path[] = "npy-test-file";
 
@@ -52,8 +48,7 @@ static void refused(const char *word) {
 static const float six[] = {1, 2, 3, -4, 5.5f, 6};
 #define HEADER(type, order, shape) "{'descr': '" type "', 'fortran_order': " order ", 'shape': " shape ", }   \n"
 
-static void both_versions_are_read(void **state) {
-    (void)state;
+TEST(both_versions_are_read) {
     for (int version = 1; version <= 2; version++) {
         mr_matrix_f32 matrix = {0};
         write_npy(version, HEADER("<f4", "False", "(2, 3)"), six, sizeof six);
@@ -73,8 +68,7 @@ static void both_versions_are_read(void **state) {
     }
 }
 
-static void doubles_are_rounded(void **state) {
-    (void)state;
+TEST(doubles_are_rounded) {
     const double wide[] = {0.1, -3.4e38, 3, 1e-60};
     const float narrow[] = {0.1f, -3.4e38f, 3, 0};
     mr_matrix_f32 matrix = {0};
@@ -84,8 +78,7 @@ static void doubles_are_rounded(void **state) {
     mr_npy_free(&matrix);
 }
 
-static void other_arrays_are_refused(void **state) {
-    (void)state;
+TEST(other_arrays_are_refused) {
     write_npy(1, HEADER(">f4", "False", "(2, 3)"), six, sizeof six);
     refused("big-endian");
     write_npy(1, HEADER("<f4", "True", "(2, 3)"), six, sizeof six);
@@ -104,8 +97,7 @@ static void other_arrays_are_refused(void **state) {
     refused("version 3");
 }
 
-static void numbers_that_are_not_finite_are_refused(void **state) {
-    (void)state;
+TEST(numbers_that_are_not_finite_are_refused) {
     const float bad[] = {NAN, -NAN, INFINITY, -INFINITY};
     for (size_t i = 0; i < 4; i++) {
         float numbers[6] = {1, 2, 3, 4, 5, 6};
@@ -123,8 +115,7 @@ static void numbers_that_are_not_finite_are_refused(void **state) {
 }
 
 /* Behind the first piece that is read, too. */
-static void large_files_are_checked_whole(void **state) {
-    (void)state;
+TEST(large_files_are_checked_whole) {
     enum { ROWS = 5000, COLUMNS = 3 };
     static uint8_t file[1024 + ROWS * COLUMNS * sizeof(float)];
     const char *header = HEADER("<f4", "False", "(5000, 3)");
@@ -145,8 +136,7 @@ static void large_files_are_checked_whole(void **state) {
     refused("row 4321, column 1");
 }
 
-static void damaged_files_are_refused(void **state) {
-    (void)state;
+TEST(damaged_files_are_refused) {
     write_npy(1, HEADER("<f4", "False", "(2, 3)"), six, sizeof six - 1);
     refused("cut off");
     write_npy(1, HEADER("<f4", "False", "(2, 2)"), six, sizeof six);
@@ -182,8 +172,7 @@ static void damaged_files_are_refused(void **state) {
     refused("not a .npy");
 }
 
-static void missing_files_and_folders_are_refused(void **state) {
-    (void)state;
+TEST(missing_files_and_folders_are_refused) {
     mr_matrix_f32 matrix = {0};
     mr_labels labels = {0};
     unlink(path);
@@ -204,8 +193,7 @@ static void read_labels(const char *text, mr_labels *labels) {
     assert_int_equal(mr_labels_read(path, labels), MR_OK);
 }
 
-static void labels_stand_one_a_line(void **state) {
-    (void)state;
+TEST(labels_stand_one_a_line) {
     mr_labels labels = {0};
     read_labels("hen\r\n\ntr\xc3\xa4ge Ente\nlast", &labels);
     assert_int_equal(labels.count, 4);
@@ -224,8 +212,7 @@ static void labels_stand_one_a_line(void **state) {
     mr_labels_free(&labels);
 }
 
-static void labels_are_text(void **state) {
-    (void)state;
+TEST(labels_are_text) {
     static const struct {
         const char *text;
         size_t bytes;
@@ -243,8 +230,7 @@ static void labels_are_text(void **state) {
     }
 }
 
-static void a_label_has_an_end(void **state) {
-    (void)state;
+TEST(a_label_has_an_end) {
     static char text[MR_LABEL_MAX_BYTES + 2];
     memset(text, 'x', MR_LABEL_MAX_BYTES + 1);
     mr_labels labels = {0};
@@ -262,18 +248,4 @@ static int clean(void **state) {
     return 0;
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(both_versions_are_read),
-        cmocka_unit_test(doubles_are_rounded),
-        cmocka_unit_test(other_arrays_are_refused),
-        cmocka_unit_test(numbers_that_are_not_finite_are_refused),
-        cmocka_unit_test(large_files_are_checked_whole),
-        cmocka_unit_test(damaged_files_are_refused),
-        cmocka_unit_test(missing_files_and_folders_are_refused),
-        cmocka_unit_test(labels_stand_one_a_line),
-        cmocka_unit_test(labels_are_text),
-        cmocka_unit_test(a_label_has_an_end),
-    };
-    return cmocka_run_group_tests(tests, NULL, clean);
-}
+RUN_TESTS(NULL, clean)

@@ -6,12 +6,6 @@
  * MILLRACE_ONNXRUNTIME names the library of onnxruntime-gpu. Networks and references are made by
  * tests/reference/models.py (tests/support/models.h); MILLRACE_TIMED_MODEL names another network with one input, of
  * known size but for its batch, that is timed. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>
@@ -25,6 +19,7 @@
 #include "stages/model/runtime.h"
 #include "tests/support/models.h"
 #include "tests/support/on_device.h"
+#include "tests/support/suite.h"
 
 enum { IMAGE = 3 * 8 * 6, OUT = 4 * 4 * 3, TIMED_RUNS = 200 };
 

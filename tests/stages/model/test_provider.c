@@ -1,11 +1,6 @@
 /* Providers: models that compute on a device themselves. Sessions on devices are shown with a runtime made for the
  * purpose, whose work the simulated devices watch; the library that is missing if a provider cannot be loaded, with an
  * imitation of ONNX Runtime. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <dlfcn.h>
 #include <limits.h>
 #include <pthread.h>
@@ -29,6 +24,7 @@
 #include "stages/model/runtime.h"
 #include "tests/support/models.h"
 #include "tests/support/opened.h"
+#include "tests/support/suite.h"
 
 /* ---- a runtime that doubles ------------------------------------------------------------------------------------ */
 
@@ -137,8 +133,7 @@ static void expect_doubled(const char *options, int on_first, int on_second) {
     assert_int_equal(closed, on_first + on_second);
 }
 
-static void a_session_works_on_the_stages_device(void **state) {
-    (void)state;
+TEST(a_session_works_on_the_stages_device) {
     expect_doubled("device: 'sim:0'", 1, 0);
     assert_int_equal(runs[0], MODELS_FRAMES);
     assert_int_equal(batch_seen, 1);
@@ -146,14 +141,12 @@ static void a_session_works_on_the_stages_device(void **state) {
     assert_int_equal(runs[1], MODELS_FRAMES);
 }
 
-static void short_batches_run_with_the_planned_shape(void **state) {
-    (void)state;
+TEST(short_batches_run_with_the_planned_shape) {
     expect_doubled("device: 'sim:0', batch: {size: 4, timeout: 50ms}", 1, 0);
     assert_int_equal(batch_seen, 4);
 }
 
-static void each_device_of_a_list_has_a_session(void **state) {
-    (void)state;
+TEST(each_device_of_a_list_has_a_session) {
     expect_doubled("device: ['sim:0', 'sim:1']", 1, 1);
     assert_true(runs[0] > 0 && runs[1] > 0);
     assert_int_equal(runs[0] + runs[1], MODELS_FRAMES);
@@ -161,16 +154,14 @@ static void each_device_of_a_list_has_a_session(void **state) {
 }
 
 /* ONNX Runtime keeps a CUDA graph, and the handles it was recorded with, for the thread that recorded it. */
-static void a_graph_is_run_by_one_thread(void **state) {
-    (void)state;
+TEST(a_graph_is_run_by_one_thread) {
     expect_doubled("cuda_graph: true, device: 'sim:0'", 1, 0);
     assert_string_equal(run_by, "features");
     expect_doubled("cuda_graph: true, device: 'sim:0', batch: {size: 2, timeout: 1ms}, in_flight: 8", 1, 0);
     assert_string_equal(run_by, "features");
 }
 
-static void a_graph_has_one_entry_in_the_plan(void **state) {
-    (void)state;
+TEST(a_graph_has_one_entry_in_the_plan) {
     for (int graph = 0; graph < 2; graph++) {
         char text[1024];
         snprintf(text, sizeof text,
@@ -184,15 +175,14 @@ static void a_graph_has_one_entry_in_the_plan(void **state) {
         mr_pipeline *pipeline = opened(&params);
         mr_model_use_runtime(NULL);
         const mr_plan_vertex *network = planned(pipeline, "network");
-        assert_int_equal(network->entries, graph ? 1 : 16);
-        assert_int_equal(network->blocking, graph);
+        assert_int_equal(network->calls.entries, graph ? 1 : 16);
+        assert_int_equal(network->calls.blocking, graph);
         mr_pipeline_destroy(&pipeline);
     }
 }
 
 /* The ledger is looked at by models_run. */
-static void a_device_that_fails_drops_its_frames(void **state) {
-    (void)state;
+TEST(a_device_that_fails_drops_its_frames) {
     static arrived seen;
     run_doubled("device: 'sim:0?fail_every=5'", &seen);
     assert_true(seen.count < MODELS_FRAMES * LENGTH);
@@ -200,8 +190,7 @@ static void a_device_that_fails_drops_its_frames(void **state) {
 }
 
 /* The absence of misuse above proves something only if misuse is detected. */
-static void a_session_on_another_device_is_caught(void **state) {
-    (void)state;
+TEST(a_session_on_another_device_is_caught) {
     static arrived seen;
     uint64_t misuses = mr_sim_misuses();
     assert_int_equal(mr_device_open(&astray, "sim:1", 1, false), MR_OK);
@@ -276,21 +265,18 @@ static int make_home(void **state) {
     return 0;
 }
 
-static void an_old_runtime_is_recognised(void **state) {
-    (void)state;
+TEST(an_old_runtime_is_recognised) {
     expect_missing(MR_PROVIDER_CUDA, LIST("FAKE_OLD=1"), LIST("is ONNX Runtime 1.2.3; millrace needs 1.16 or later"));
 }
 
-static void a_build_without_the_provider_is_named(void **state) {
-    (void)state;
+TEST(a_build_without_the_provider_is_named) {
     expect_missing(MR_PROVIDER_AUTO, LIST("FAKE_PROVIDERS=CPUExecutionProvider"),
                    LIST("without the provider cuda", "pip install onnxruntime-gpu", home));
     expect_missing(MR_PROVIDER_TENSORRT, LIST("FAKE_PROVIDERS=CPUExecutionProvider CUDAExecutionProvider"),
                    LIST("without the provider tensorrt"));
 }
 
-static void missing_libraries_are_named_with_their_remedy(void **state) {
-    (void)state;
+TEST(missing_libraries_are_named_with_their_remedy) {
     expect_missing(MR_PROVIDER_CUDA, LIST(BUILT, "FAKE_NEEDS=libc.so.6 libcublas.so.77"),
                    LIST("needs libcublas.so.77", "nvidia/*/lib", "onnxruntime-gpu[cuda,cudnn]", home));
     expect_missing(MR_PROVIDER_CUDA, LIST(BUILT, "FAKE_NEEDS=libcuda.so.77"), LIST("install the NVIDIA driver"));
@@ -299,8 +285,7 @@ static void missing_libraries_are_named_with_their_remedy(void **state) {
                    LIST("cannot be loaded", "an odd reason"));
 }
 
-static void another_version_is_named(void **state) {
-    (void)state;
+TEST(another_version_is_named) {
     put("nvidia/cublas/lib/libcublas.so.76", NULL);
     expect_missing(MR_PROVIDER_CUDA, LIST(BUILT, "FAKE_NEEDS=libcublas.so.77"),
                    LIST("needs libcublas.so.77", "nvidia/cublas/lib/libcublas.so.76 is of another version"));
@@ -310,8 +295,7 @@ static void another_version_is_named(void **state) {
 }
 
 /* The one that exists is loaded, so that the next one is missing. */
-static void libraries_that_pip_installed_are_found(void **state) {
-    (void)state;
+TEST(libraries_that_pip_installed_are_found) {
     put("nvidia/cufft/lib/libmillrace-test.so.1", FAKE_COMPANION);
     expect_missing(MR_PROVIDER_CUDA, LIST(BUILT, "FAKE_NEEDS=libmillrace-test.so.1 libcublas.so.78"),
                    LIST("needs libcublas.so.78"));
@@ -342,8 +326,7 @@ static void found_in_child(const char *name, const char *value, const char *libr
     assert_true(WIFEXITED(outcome) && WEXITSTATUS(outcome) == 0);
 }
 
-static void packages_are_found_in_python_environments(void **state) {
-    (void)state;
+TEST(packages_are_found_in_python_environments) {
     static const struct {
         const char *variable, *value, *companion; /* below home */
     } cases[] = {{"VIRTUAL_ENV", "env", "env/lib/python3.99/site-packages/nvidia/cu13/lib/libmillrace-none.so.1"},
@@ -370,8 +353,7 @@ static void hear(void *context, mr_log_level level, const char *line) {
 }
 
 /* If the loader finds it itself, that one is used. In a process of its own: NVIDIA's library leaves memory behind. */
-static void cublas_is_found_where_pip_puts_it(void **state) {
-    (void)state;
+TEST(cublas_is_found_where_pip_puts_it) {
     int outcome = 0;
     put("blas/lib/python3.99/site-packages/nvidia/cu13/lib/libcublas.so.13", FAKE_CUBLAS);
     pid_t child = fork();
@@ -390,8 +372,7 @@ static void cublas_is_found_where_pip_puts_it(void **state) {
     assert_true(WIFEXITED(outcome) && WEXITSTATUS(outcome) == 0);
 }
 
-static void the_provider_must_suit_the_device(void **state) {
-    (void)state;
+TEST(the_provider_must_suit_the_device) {
     static const struct {
         const char *options, *words;
     } cases[] = {
@@ -412,23 +393,4 @@ static void the_provider_must_suit_the_device(void **state) {
     assert_int_equal(mr_model_check(&params, "sim:0"), MR_OK);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_session_works_on_the_stages_device),
-        cmocka_unit_test(short_batches_run_with_the_planned_shape),
-        cmocka_unit_test(each_device_of_a_list_has_a_session),
-        cmocka_unit_test(a_graph_is_run_by_one_thread),
-        cmocka_unit_test(a_graph_has_one_entry_in_the_plan),
-        cmocka_unit_test(a_device_that_fails_drops_its_frames),
-        cmocka_unit_test(a_session_on_another_device_is_caught),
-        cmocka_unit_test(an_old_runtime_is_recognised),
-        cmocka_unit_test(a_build_without_the_provider_is_named),
-        cmocka_unit_test(missing_libraries_are_named_with_their_remedy),
-        cmocka_unit_test(another_version_is_named),
-        cmocka_unit_test(libraries_that_pip_installed_are_found),
-        cmocka_unit_test(packages_are_found_in_python_environments),
-        cmocka_unit_test(cublas_is_found_where_pip_puts_it),
-        cmocka_unit_test(the_provider_must_suit_the_device),
-    };
-    return cmocka_run_group_tests(tests, make_home, NULL);
-}
+RUN_TESTS(make_home, NULL)

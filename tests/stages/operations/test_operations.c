@@ -5,14 +5,9 @@
  * preprocess report how many samples they weigh. Bytes are those of the shapes, written out. */
 #include <dlfcn.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "kernels/classical/classical_pixel.h"
 #include "kernels/preprocess/choice.h"
@@ -20,6 +15,7 @@
 #include "millrace/operations.h"
 #include "millrace/status.h"
 #include "tests/support/sanitized.h"
+#include "tests/support/suite.h"
 
 /* ---- arithmetic that counts ------------------------------------------------------------------------------------- */
 

@@ -1,10 +1,5 @@
 /* preview: sizes and JPEGs of its pictures, and its server with many who look, come and go at once, beside 1
  * to 16 workers. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -22,16 +17,16 @@
 #include "stages/media/still/jpeg.h"
 #include "stages/preview/shrink.h"
 #include "tests/support/opened.h"
+#include "tests/support/suite.h"
 
 /* ---- pictures -------------------------------------------------------------------------------------------------- */
 
-static void sizes_keep_the_shape(void **state) {
+TEST(sizes_keep_the_shape) {
     static const struct {
         int32_t width, height, sar_num, sar_den, to, wide, high;
     } cases[] = {{1280, 720, 0, 0, 640, 640, 360}, {320, 240, 1, 1, 640, 320, 240}, {720, 576, 16, 15, 640, 640, 480},
                  {720, 576, 64, 45, 8192, 1024, 576}, {1080, 1920, 0, 0, 540, 540, 960}, {1, 1, 0, 0, 16, 1, 1},
                  {10, 30000, 0, 0, 100, 1, 400}, {30000, 10, 0, 0, 300, 300, 1}, {100, 100, 1, 1000000, 64, 1, 100}};
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const mr_format format = {.payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_I420, .width = cases[i].width,
                                   .height = cases[i].height, .sar_num = cases[i].sar_num, .sar_den = cases[i].sar_den};
@@ -80,9 +75,8 @@ static uint8_t *encoded(int quality, mr_upright upright, size_t *bytes) {
     return first;
 }
 
-static void quality_costs_bytes(void **state) {
+TEST(quality_costs_bytes) {
     size_t before = 0;
-    (void)state;
     for (int quality = 10; quality <= 90; quality += 40) {
         size_t bytes;
         mr_free(encoded(quality, (mr_upright){0}, &bytes));
@@ -93,14 +87,13 @@ static void quality_costs_bytes(void **state) {
 
 /* JPEG is JFIF: begins with SOI, ends with EOI; EXIF stands behind SOI if the picture is to be turned, and nowhere
  * otherwise. The values are those of the EXIF standard's table. */
-static void turned_pictures_say_so(void **state) {
+TEST(turned_pictures_say_so) {
     static const struct {
         int16_t rotation;
         bool flip;
         uint8_t value;
     } cases[] = {{0, false, 1}, {90, false, 6}, {180, false, 3}, {270, false, 8}, {0, true, 2}, {90, true, 7},
                  {180, true, 4}, {270, true, 5}, {-90, false, 8}};
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         size_t bytes;
         uint8_t *data = encoded(75, (mr_upright){cases[i].rotation, cases[i].flip}, &bytes);
@@ -117,10 +110,9 @@ static void turned_pictures_say_so(void **state) {
     }
 }
 
-static void titles_are_text(void **state) {
+TEST(titles_are_text) {
     size_t bytes;
     char *page = mr_page_make("<script>a & b</script>", &bytes);
-    (void)state;
     assert_non_null(page);
     assert_int_equal(strlen(page), bytes);
     assert_non_null(strstr(page, "<h1>&lt;script&gt;a &amp; b&lt;/script&gt;</h1>"));
@@ -215,9 +207,8 @@ static void stop(mr_pipeline *pipeline) {
     mr_pipeline_destroy(&pipeline);
 }
 
-static void many_look_at_once(void **state) {
+TEST(many_look_at_once) {
     static const int workers[] = {1, 4, 16};
-    (void)state;
     for (size_t i = 0; i < sizeof workers / sizeof *workers; i++) {
         mr_pipeline *pipeline = running(workers[i]);
         pthread_t threads[CLIENTS];
@@ -235,9 +226,8 @@ static void many_look_at_once(void **state) {
 }
 
 /* The end of a run waits for nobody: neither for a viewer, nor for one who has not asked for anything. */
-static void the_end_waits_for_nobody(void **state) {
+TEST(the_end_waits_for_nobody) {
     static const char request[] = "GET /a.mjpeg HTTP/1.1\r\nHost: localhost\r\n\r\n";
-    (void)state;
     mr_pipeline *pipeline = running(2);
     int viewer = connected(), silent = connected();
     char byte;
@@ -258,11 +248,4 @@ static int listen_to_log(void **state) {
     return 0;
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_keep_the_shape), cmocka_unit_test(quality_costs_bytes),
-        cmocka_unit_test(turned_pictures_say_so), cmocka_unit_test(titles_are_text),
-        cmocka_unit_test(many_look_at_once),    cmocka_unit_test(the_end_waits_for_nobody),
-    };
-    return cmocka_run_group_tests(tests, listen_to_log, NULL);
-}
+RUN_TESTS(listen_to_log, NULL)

@@ -1,8 +1,4 @@
 /* The images sink: names, refusals, and pixels as ffmpeg converts them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,10 +6,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "millrace/millrace.h"
 #include "tests/support/clips.h"
+#include "tests/support/suite.h"
 
 static const char folder[] = "test-clips/images-out";
 
@@ -91,6 +86,9 @@ static void wrong_names_and_full_folders_are_refused(void **state) {
     assert_int_equal(run_into(PATTERN, "", "", said), MR_ERROR_CONFIG);
     assert_non_null(strstr(said, "overwrite"));
     assert_int_equal(run_into(PATTERN, "", ", overwrite: true", said), MR_OK);
+    /* A service that is started again keeps the pictures of the last start. */
+    assert_int_equal(run_into(PATTERN, "", ", name: \"{source}-{time}-{seq}.png\"", said), MR_OK);
+    assert_exists("a_b-000002.png", true);
 }
 
 /* A limit on the size of files stands for a full disk. */

@@ -1,20 +1,14 @@
 /* Names of files: printed, and recognised, so that retention removes no other file. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "millrace/status.h"
 #include "stages/sink/file_name.h"
+#include "tests/support/suite.h"
 
 /* 2026-11-23T08:15:00Z */
 static const int64_t AT = 1795421700;
 
-static void names_are_printed(void **state) {
-    (void)state;
+TEST(names_are_printed) {
     static const struct {
         const char *pattern, *source;
         uint64_t number;
@@ -44,8 +38,7 @@ static void names_are_printed(void **state) {
 }
 
 /* What stands in the place of a token is no pattern. */
-static void names_of_pictures_are_printed(void **state) {
-    (void)state;
+TEST(names_of_pictures_are_printed) {
     static const struct {
         const char *pattern, *source;
         mr_identity identity;
@@ -56,25 +49,25 @@ static void names_of_pictures_are_printed(void **state) {
         {"{seq}{source}{seq}.png", "{sub}{epoch}", {.seq = 7, .sub = 3}, "000007{sub}{epoch}000007.png"},
         {"{seq}.{sub}.jpg", "x", {.epoch = 2, .seq = 1234567, .sub = 3}, "2-1234567.3.jpg"},
         {"{epoch}_{seq}.jpg", "x", {.epoch = 2, .seq = 1}, "2_000001.jpg"},
+        {"{time}-{seq}.jpg", "x", {.seq = 1}, "20261128T142742Z-000001.jpg"},
     };
     char name[64];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_int_equal(mr_picture_name_check(cases[i].pattern), MR_OK);
         assert_int_equal(mr_picture_name_print(name, sizeof name, cases[i].pattern, cases[i].source,
-                                               &cases[i].identity), MR_OK);
+                                               &cases[i].identity, 1795876062), MR_OK);
         assert_string_equal(name, cases[i].name);
     }
-    static const char *const wrong[] = {"{source}.png", "a/{seq}.png", "{seq}{.png", "{seq}{time}.png", "{number}{seq}",
+    static const char *const wrong[] = {"{source}.png", "a/{seq}.png", "{seq}{.png", "{time}.png",      "{number}{seq}",
                                         "{class}-{seq}.png"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_int_equal(mr_picture_name_check(wrong[i]), MR_ERROR_CONFIG);
     const mr_identity one = {.seq = 1};
-    assert_int_equal(mr_picture_name_print(name, 11, "{seq}.png", "", &one), MR_OK);
-    assert_int_equal(mr_picture_name_print(name, 10, "{seq}.png", "", &one), MR_ERROR_IO);
+    assert_int_equal(mr_picture_name_print(name, 11, "{seq}.png", "", &one, 0), MR_OK);
+    assert_int_equal(mr_picture_name_print(name, 10, "{seq}.png", "", &one, 0), MR_ERROR_IO);
 }
 
-static void other_names_are_told_apart(void **state) {
-    (void)state;
+TEST(other_names_are_told_apart) {
     static const char *const others[] = {
         "cam-2-000001.mp4", "cam-00001.mp4", "cam-000001.mkv", "cam-000001", "cam-000001.mp4.part", "cam-000001-x.mp4",
         "camera-000001.mp4", "cam-.mp4", "xcam-000001.mp4", "cam-0000000000000000001.mp4", ""};
@@ -85,8 +78,7 @@ static void other_names_are_told_apart(void **state) {
 }
 
 /* What a name cannot say is left to marks and to the ids of the other sources (keep.h). */
-static void names_that_may_be_of_two_sources(void **state) {
-    (void)state;
+TEST(names_that_may_be_of_two_sources) {
     static const struct {
         const char *name, *pattern, *mine, *theirs;
         bool fits, again;
@@ -108,8 +100,7 @@ static void names_that_may_be_of_two_sources(void **state) {
     assert_false(mr_file_name_has_source("x.mp4", "x.mp4", "x"));
 }
 
-static void bad_patterns_are_refused(void **state) {
-    (void)state;
+TEST(bad_patterns_are_refused) {
     static const char *const bad[] = {"a/b.mp4", "{seq}.mp4", "{source.mp4", "}.mp4", "{source}{number}.mp4",
                                       "{number}{source}.mp4", "{source}0{number}.mp4", "{number}{time}.mp4",
                                       "{number}{number}.mp4", "{number}1.mp4", "{time}{number}.mp4"};
@@ -123,11 +114,4 @@ static void bad_patterns_are_refused(void **state) {
                          length + 11 < MR_OUTPUT_NAME ? MR_OK : MR_ERROR_IO);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(names_are_printed),
-                                       cmocka_unit_test(names_of_pictures_are_printed),
-                                       cmocka_unit_test(other_names_are_told_apart),
-                                       cmocka_unit_test(names_that_may_be_of_two_sources),
-                                       cmocka_unit_test(bad_patterns_are_refused)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

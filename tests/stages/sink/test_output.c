@@ -1,8 +1,3 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <fcntl.h>
 #include <locale.h>
 #include <math.h>
@@ -14,9 +9,9 @@
 
 #include "millrace/millrace.h"
 #include "stages/sink/output.h"
+#include "tests/support/suite.h"
 
-static void floats_read_back_as_themselves(void **state) {
-    (void)state;
+TEST(floats_read_back_as_themselves) {
     char text[MR_NUMBER_TEXT];
     uint32_t bits = 12345;
     for (int i = 0; i < 20000; i++) {
@@ -32,8 +27,7 @@ static void floats_read_back_as_themselves(void **state) {
     }
 }
 
-static void simple_floats_are_short(void **state) {
-    (void)state;
+TEST(simple_floats_are_short) {
     char text[MR_NUMBER_TEXT];
     mr_float_text(text, 0.5f);
     assert_string_equal(text, "0.5");
@@ -45,8 +39,7 @@ static void simple_floats_are_short(void **state) {
     assert_string_equal(text, "1e-07");
 }
 
-static void times_are_exact_seconds(void **state) {
-    (void)state;
+TEST(times_are_exact_seconds) {
     char text[MR_NUMBER_TEXT];
     assert_int_equal(mr_seconds_text(text, MR_NO_TIME), 0);
     mr_seconds_text(text, 0);
@@ -62,8 +55,7 @@ static void times_are_exact_seconds(void **state) {
 }
 
 /* The values are those of IEEE 754-2019, table 3.5's binary16: 2^-24, the largest subnormal, 1, the largest, -2. */
-static void halves_are_widened_exactly(void **state) {
-    (void)state;
+TEST(halves_are_widened_exactly) {
     assert_true(mr_half_to_float(0x0001) == ldexpf(1, -24));
     assert_true(mr_half_to_float(0x03ff) == ldexpf(1023, -24));
     assert_true(mr_half_to_float(0x3c00) == 1.0f);
@@ -75,8 +67,7 @@ static void halves_are_widened_exactly(void **state) {
     assert_true(isnan(mr_half_to_float(0x7e00)));
 }
 
-static void elements_have_the_text_of_their_type(void **state) {
-    (void)state;
+TEST(elements_have_the_text_of_their_type) {
     char text[MR_NUMBER_TEXT];
     const int64_t wide[] = {1, -9000000000000000000};
     const int32_t narrow[] = {0, INT32_MIN};
@@ -92,8 +83,7 @@ static void elements_have_the_text_of_their_type(void **state) {
     assert_string_equal(text, "0.5");
 }
 
-static void one_file_takes_one_writer(void **state) {
-    (void)state;
+TEST(one_file_takes_one_writer) {
     char path[] = "/tmp/millrace-output-XXXXXX";
     int made = mkstemp(path);
     assert_true(made >= 0);
@@ -113,8 +103,7 @@ static void one_file_takes_one_writer(void **state) {
     unlink(path);
 }
 
-static void standard_output_takes_one_writer(void **state) {
-    (void)state;
+TEST(standard_output_takes_one_writer) {
     mr_output first = {0}, second = {0};
     assert_int_equal(mr_output_open(&first, "-"), MR_OK);
     assert_true(mr_output_takes_stdout());
@@ -127,8 +116,7 @@ static void standard_output_takes_one_writer(void **state) {
     assert_true(fcntl(STDOUT_FILENO, F_GETFD) >= 0);
 }
 
-static void outputs_that_cannot_be_opened_are_reported(void **state) {
-    (void)state;
+TEST(outputs_that_cannot_be_opened_are_reported) {
     mr_output output;
     assert_int_equal(mr_output_open(&output, "/nonexistent/x.jsonl"), MR_ERROR_IO);
     assert_non_null(strstr(mr_message(), "/nonexistent/x.jsonl: there is no folder /nonexistent"));
@@ -147,12 +135,5 @@ static void outputs_that_cannot_be_opened_are_reported(void **state) {
 
 int main(void) {
     setlocale(LC_ALL, "");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(floats_read_back_as_themselves),   cmocka_unit_test(simple_floats_are_short),
-        cmocka_unit_test(times_are_exact_seconds),          cmocka_unit_test(halves_are_widened_exactly),
-        cmocka_unit_test(elements_have_the_text_of_their_type), cmocka_unit_test(one_file_takes_one_writer),
-        cmocka_unit_test(standard_output_takes_one_writer),
-        cmocka_unit_test(outputs_that_cannot_be_opened_are_reported),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_suite(NULL, NULL);
 }

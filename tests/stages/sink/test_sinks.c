@@ -1,11 +1,6 @@
 /* The output of jsonl, csv, callback and join for frames with results. A stage of the test's own gives the results, so
  * that every value that is expected stands here. JSON is read back by yajl's parser, CSV compared with RFC 4180 by
  * hand. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +10,7 @@
 #include <yajl/yajl_tree.h>
 
 #include "millrace/millrace.h"
+#include "tests/support/suite.h"
 #include "tests/support/temporary.h"
 
 /* ---- a stage that tells fortunes ------------------------------------------------------------------------------- */
@@ -195,7 +191,7 @@ static void sum_dots(void *context, const char *source, const mr_frame *frame) {
     *(int64_t *)context += ((const dot *)result->data)->at;
 }
 
-static void a_program_gets_results_of_any_kind(void **state) {
+TEST_WITH(a_program_gets_results_of_any_kind, set_up, tear_down) {
     int64_t sum = 0;
     assert_int_equal(run(*state, "version: 1\npipeline: test\nsources:\n  s: {type: 'null', frames: 3}\nstages:\n"
                                  "  dots: {type: dotter, input: s}\n  sink: {type: callback, input: dots}\n",
@@ -205,7 +201,7 @@ static void a_program_gets_results_of_any_kind(void **state) {
 
 /* ---- jsonl ----------------------------------------------------------------------------------------------------- */
 
-static void jsonl_writes_one_object_a_frame(void **state) {
+TEST_WITH(jsonl_writes_one_object_a_frame, set_up, tear_down) {
     assert_int_equal(run(*state,
                          "version: 1\npipeline: test\nsources:\n  s: {type: 'null', frames: 3, rate: 1000}\nstages:\n"
                          "  oracle: {input: s, label: \"a \\\"b\\\", \\u00e9\\n\"}\n"
@@ -242,7 +238,7 @@ static void jsonl_writes_one_object_a_frame(void **state) {
     assert_null(line);
 }
 
-static void jsonl_prints_features_on_request(void **state) {
+TEST_WITH(jsonl_prints_features_on_request, set_up, tear_down) {
     assert_int_equal(
         run(*state,
             "version: 1\npipeline: test\nsources:\n  s: {type: 'null', frames: 1, format: u8 2x3}\nstages:\n"
@@ -253,7 +249,7 @@ static void jsonl_prints_features_on_request(void **state) {
                         "{\"source\":\"s\",\"seq\":0,\"pts\":null,\"classes\":[],\"features\":[0,0,0,0,0,0]}\n");
 }
 
-static void several_classifiers_are_distinguished(void **state) {
+TEST_WITH(several_classifiers_are_distinguished, set_up, tear_down) {
     assert_int_equal(run(*state,
                          "version: 1\npipeline: test\nsources:\n  s: {type: 'null', frames: 1}\nstages:\n"
                          "  a: {type: oracle, input: s, index: 1}\n  b: {type: oracle, input: s, index: 2}\n"
@@ -274,7 +270,7 @@ static void several_classifiers_are_distinguished(void **state) {
 
 /* ---- csv ------------------------------------------------------------------------------------------------------- */
 
-static void csv_quotes_fields_that_need_it(void **state) {
+TEST_WITH(csv_quotes_fields_that_need_it, set_up, tear_down) {
     assert_int_equal(run(*state,
                          "version: 1\npipeline: test\nsources:\n  s: {type: 'null', frames: 1, rate: 10}\nstages:\n"
                          "  oracle: {input: s, label: \"hen, \\\"big\\\"\"}\n"
@@ -286,7 +282,7 @@ static void csv_quotes_fields_that_need_it(void **state) {
                                          "s,0,0,0,0,,,2,0,,0.1\r\n");
 }
 
-static void csv_escapes_formulas_on_request(void **state) {
+TEST_WITH(csv_escapes_formulas_on_request, set_up, tear_down) {
     static const struct {
         const char *label, *field;
     } cases[] = {{"=1+1", "'=1+1"}, {"@a,b", "\"'@a,b\""}, {"-1", "'-1"}, {"a=1", "a=1"}};
@@ -302,7 +298,7 @@ static void csv_escapes_formulas_on_request(void **state) {
     }
 }
 
-static void csv_has_a_row_for_a_frame_without_classes(void **state) {
+TEST_WITH(csv_has_a_row_for_a_frame_without_classes, set_up, tear_down) {
     assert_int_equal(run(*state,
                          "version: 1\npipeline: test\nsources:\n  s: {type: 'null', frames: 1}\nstages:\n"
                          "  sink: {type: csv, input: s, path: %s}\n",
@@ -330,7 +326,7 @@ static void receive(void *context, const char *source, const mr_frame *frame) {
         got->results++;
 }
 
-static void callback_gets_every_frame_in_order(void **state) {
+TEST_WITH(callback_gets_every_frame_in_order, set_up, tear_down) {
     received got = {0};
     assert_int_equal(run(*state,
                          "version: 1\npipeline: test # %s\nsources:\n  s: {type: 'null', frames: 500}\nstages:\n"
@@ -342,7 +338,7 @@ static void callback_gets_every_frame_in_order(void **state) {
 }
 
 /* Results from before the fork of the graph are listed once, not once for each branch. */
-static void join_has_the_first_payload_and_all_results(void **state) {
+TEST_WITH(join_has_the_first_payload_and_all_results, set_up, tear_down) {
     received got = {0};
     assert_int_equal(run(*state,
                          "version: 1\npipeline: test # %s\nsources:\n"
@@ -372,7 +368,7 @@ static void join_has_the_first_payload_and_all_results(void **state) {
 
 /* ---- failures -------------------------------------------------------------------------------------------------- */
 
-static void a_full_disk_fails_the_run(void **state) {
+TEST_WITH(a_full_disk_fails_the_run, set_up, tear_down) {
     assert_int_equal(run(*state,
                          "version: 1\npipeline: test # %s\nsources:\n  s: {type: 'null', frames: 10}\nstages:\n"
                          "  sink: {type: jsonl, input: s, path: /dev/full}\n",
@@ -382,7 +378,7 @@ static void a_full_disk_fails_the_run(void **state) {
 
 /* Two stages of one pipeline are refused when it is planned (tests/wrong); another program is seen when the file is
  * opened. */
-static void a_file_that_another_program_writes_is_refused(void **state) {
+TEST_WITH(a_file_that_another_program_writes_is_refused, set_up, tear_down) {
     fixture *made = *state;
     char text[512];
     snprintf(text, sizeof text,
@@ -399,19 +395,4 @@ static void a_file_that_another_program_writes_is_refused(void **state) {
     close(other);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_program_gets_results_of_any_kind, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(jsonl_writes_one_object_a_frame, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(jsonl_prints_features_on_request, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(several_classifiers_are_distinguished, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(csv_quotes_fields_that_need_it, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(csv_escapes_formulas_on_request, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(csv_has_a_row_for_a_frame_without_classes, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(callback_gets_every_frame_in_order, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(join_has_the_first_payload_and_all_results, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_full_disk_fails_the_run, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_file_that_another_program_writes_is_refused, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -1,9 +1,4 @@
 /* Classifiers that are kept in a folder: opened again, damaged, on a full disk; and used by `classify`. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,11 +14,11 @@
 #include "millrace/status.h"
 #include "tests/support/blobs.h"
 #include "tests/support/models.h"
+#include "tests/support/suite.h"
 
 /* ---- the folder -------------------------------------------------------------------------------------------------- */
 
-static void what_is_opened_is_what_was_saved(void **state) {
-    (void)state;
+TEST_WITH(what_is_opened_is_what_was_saved, blob_setup, NULL) {
     static float before[BLOB_ROWS * BLOB_CLASSES], after[BLOB_ROWS * BLOB_CLASSES];
     char folder[256];
     blob_folder("head", folder);
@@ -80,8 +75,7 @@ static void write_text(const char *folder, const char *name, const char *text) {
     fclose(file);
 }
 
-static void only_a_classifier_is_written_over(void **state) {
-    (void)state;
+TEST_WITH(only_a_classifier_is_written_over, blob_setup, NULL) {
     char home[256], path[600], file[700];
     blob_folder("home", home);
     snprintf(path, sizeof path, "%s/head/", home);
@@ -128,8 +122,7 @@ static void only_a_classifier_is_written_over(void **state) {
 }
 
 /* What is compared with the digest is what is used: a file that is exchanged between two readings would not be. */
-static void each_file_is_read_once(void **state) {
-    (void)state;
+TEST_WITH(each_file_is_read_once, blob_setup, NULL) {
     char folder[256];
     _Alignas(struct inotify_event) char events[8192];
     blob_folder("once", folder);
@@ -160,8 +153,7 @@ static void each_file_is_read_once(void **state) {
 }
 
 /* Another process that looks for the card all the time misses it never. */
-static void a_name_is_never_without_a_classifier(void **state) {
-    (void)state;
+TEST_WITH(a_name_is_never_without_a_classifier, blob_setup, NULL) {
     enum { TIMES = 200 };
     char folder[256], card[300];
     blob_folder("replaced", folder);
@@ -194,8 +186,7 @@ static void allow(rlim_t bytes) {
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
-static void a_full_disk_leaves_nothing_half_written(void **state) {
-    (void)state;
+TEST_WITH(a_full_disk_leaves_nothing_half_written, blob_setup, NULL) {
     static float before[BLOB_ROWS * BLOB_CLASSES], after[BLOB_ROWS * BLOB_CLASSES];
     char home[256], path[600], file[600];
     blob_folder("full", home);
@@ -238,8 +229,7 @@ static void refuse_folder(const char *folder, int status, const char *why) {
         fail_msg("\"%s\" is not in: %s", why, mr_message());
 }
 
-static void damaged_folders_are_refused(void **state) {
-    (void)state;
+TEST_WITH(damaged_folders_are_refused, blob_setup, NULL) {
     char folder[256], path[600];
     blob_folder("damaged", folder);
     refuse_folder(folder, MR_ERROR_NO_INPUT, "head.json");
@@ -283,8 +273,7 @@ static void compare_classes(const arrived *got, const float *scores) {
     }
 }
 
-static void classify_gives_the_same_bits(void **state) {
-    (void)state;
+TEST_WITH(classify_gives_the_same_bits, blob_setup, NULL) {
     static const char *const devices[] = {"cpu", "sim:0"};
     static float scores[BLOB_ROWS * BLOB_CLASSES];
     char folder[256], stages[600];
@@ -311,8 +300,7 @@ static void classify_gives_the_same_bits(void **state) {
 }
 
 /* A batch's product may round in another order; the other kinds have none. */
-static void batches_are_within_rounding(void **state) {
-    (void)state;
+TEST_WITH(batches_are_within_rounding, blob_setup, NULL) {
     static float scores[BLOB_ROWS * BLOB_CLASSES];
     char folder[256], stages[600];
     blob_folder("batches", folder);
@@ -348,8 +336,7 @@ static void refuse_head(const char *folder, const char *format, const char *opti
         fail_msg("\"%s\" is not in: %s", why, message);
 }
 
-static void classify_refuses_what_differs(void **state) {
-    (void)state;
+TEST_WITH(classify_refuses_what_differs, blob_setup, NULL) {
     char folder[256], stages[700];
     blob_folder("refused", folder);
     const mr_labelled_rows rows = blob_rows();
@@ -379,19 +366,4 @@ static void classify_refuses_what_differs(void **state) {
     refuse_head(folder, "f32 12", "", "refused");
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, blob_setup)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(what_is_opened_is_what_was_saved),
-        TEST(only_a_classifier_is_written_over),
-        TEST(each_file_is_read_once),
-        TEST(a_name_is_never_without_a_classifier),
-        TEST(a_full_disk_leaves_nothing_half_written),
-        TEST(damaged_folders_are_refused),
-        TEST(classify_gives_the_same_bits),
-        TEST(batches_are_within_rounding),
-        TEST(classify_refuses_what_differs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -1,9 +1,4 @@
 /* The lineage of a vector: what it depends on, what it does not, and what classify says of two that differ. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +8,7 @@
 #include "millrace/classifier.h"
 #include "millrace/millrace.h"
 #include "stages/model/lineage.h"
+#include "tests/support/suite.h"
 
 enum { ROWS = 60, WIDTH = 324, BYTES = 4096 };
 
@@ -76,8 +72,7 @@ static void look(const char *sources, const char *yaml) {
 
 /* ---- tests ------------------------------------------------------------------------------------------------------- */
 
-static void it_names_stages_and_options(void **state) {
-    (void)state;
+TEST(it_names_stages_and_options) {
     char wanted[MR_SHA256_TEXT];
     look(ONE, "  hog: {input: in, size: 32x32}\n  tap: {input: hog}\n");
     assert_non_null(strstr(stages, "hog <- source.out at in\n"));
@@ -90,8 +85,7 @@ static void it_names_stages_and_options(void **state) {
     assert_string_equal(digest, wanted);
 }
 
-static void only_what_numbers_depend_on_counts(void **state) {
-    (void)state;
+TEST(only_what_numbers_depend_on_counts) {
     char first[80];
     look(ONE, "  hog: {input: in, size: 32x32}\n  tap: {input: hog}\n");
     snprintf(first, sizeof first, "%s", digest);
@@ -111,8 +105,7 @@ static void only_what_numbers_depend_on_counts(void **state) {
     }
 }
 
-static void joins_are_told_apart(void **state) {
-    (void)state;
+TEST(joins_are_told_apart) {
     char first[80];
     const char *yaml = "  a: {type: hog, input: in, size: 32x32}\n  b: {type: hog, input: in, size: 32x32, bins: 12}\n"
                        "  join: {join: {one: %s, other: %s}}\n  tap: {input: join}\n";
@@ -128,8 +121,7 @@ static void joins_are_told_apart(void **state) {
     assert_string_not_equal(digest, first);
 }
 
-static void differences_are_named(void **state) {
-    (void)state;
+TEST(differences_are_named) {
     char text[MR_LINEAGE_TEXT];
     const char *then = "hog <- source.out at in\nhog.bins = 9\nhog.size = 32x32\n";
     assert_string_equal(mr_lineage_difference(then, then, text), "");
@@ -165,8 +157,7 @@ static void save_head(const char *folder) {
     mr_classifier_destroy(&made);
 }
 
-static void classify_takes_its_own_lineage_alone(void **state) {
-    (void)state;
+TEST(classify_takes_its_own_lineage_alone) {
     char folder[256], yaml[BYTES], message[BYTES], command[300];
     snprintf(folder, sizeof folder, "%s/lineage-test-%ld", P_tmpdir, (long)getpid());
     look(ONE, "  hog: {input: in, size: 32x32}\n  tap: {input: hog}\n");
@@ -198,13 +189,4 @@ static void classify_takes_its_own_lineage_alone(void **state) {
     assert_int_equal(system(command), 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_names_stages_and_options),
-        cmocka_unit_test(only_what_numbers_depend_on_counts),
-        cmocka_unit_test(joins_are_told_apart),
-        cmocka_unit_test(differences_are_named),
-        cmocka_unit_test(classify_takes_its_own_lineage_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

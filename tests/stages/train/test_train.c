@@ -1,10 +1,5 @@
 /* Classifiers: fitted, resumed, and what is refused or warned of. Those that are kept in a folder are in test_head.c.
  * The figures beside scikit-learn's are in tests/reference/train.py. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <math.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -20,6 +15,7 @@
 #include "millrace/status.h"
 #include "stages/train/train_loss.h"
 #include "tests/support/blobs.h"
+#include "tests/support/suite.h"
 
 static int first_of(const float *row) {
     int best = 0;
@@ -42,8 +38,7 @@ static double share_right(const mr_classifier *classifier, int part) {
 
 /* ---- fits -------------------------------------------------------------------------------------------------------- */
 
-static void each_kind_tells_the_classes_apart(void **state) {
-    (void)state;
+TEST_WITH(each_kind_tells_the_classes_apart, blob_setup, NULL) {
     for (int kind = 0; kind < BLOB_KINDS; kind++) {
         const mr_labelled_rows rows = blob_rows();
         mr_fit_params params = blob_params((mr_classifier_kind)kind);
@@ -62,8 +57,7 @@ static void each_kind_tells_the_classes_apart(void **state) {
     }
 }
 
-static void scores_add_up(void **state) {
-    (void)state;
+TEST_WITH(scores_add_up, blob_setup, NULL) {
     static float scores[BLOB_ROWS * BLOB_CLASSES], logits[BLOB_ROWS * BLOB_CLASSES];
     for (int kind = 0; kind < BLOB_KINDS; kind++) {
         const mr_labelled_rows rows = blob_rows();
@@ -91,8 +85,7 @@ static bool has_products(mr_classifier_kind kind) {
     return kind != MR_CLASSIFIER_PROTOTYPES && kind != MR_CLASSIFIER_NEIGHBORS;
 }
 
-static void threads_change_no_bit(void **state) {
-    (void)state;
+TEST_WITH(threads_change_no_bit, blob_setup, NULL) {
     static float one[BLOB_ROWS * BLOB_CLASSES], more[BLOB_ROWS * BLOB_CLASSES];
     for (int kind = 0; kind < BLOB_KINDS; kind++)
         for (int doubles = 0; doubles < 2; doubles++) {
@@ -111,8 +104,7 @@ static void threads_change_no_bit(void **state) {
         }
 }
 
-static void a_constant_feature_counts_for_nothing(void **state) {
-    (void)state;
+TEST_WITH(a_constant_feature_counts_for_nothing, blob_setup, NULL) {
     static float before[BLOB_ROWS * BLOB_CLASSES], after[BLOB_ROWS * BLOB_CLASSES];
     const mr_labelled_rows rows = blob_rows();
     const mr_fit_params params = blob_params(MR_CLASSIFIER_SOFTMAX);
@@ -129,8 +121,7 @@ static void a_constant_feature_counts_for_nothing(void **state) {
 
 /* Training features of validation and test rows are not looked at by the scaler: changing those of the test part, even
  * to something that is not a number, changes no bit. */
-static void the_test_part_is_not_looked_at(void **state) {
-    (void)state;
+TEST_WITH(the_test_part_is_not_looked_at, blob_setup, NULL) {
     static float before[BLOB_ROWS * BLOB_CLASSES], after[BLOB_ROWS * BLOB_CLASSES], kept[BLOB_ROWS * BLOB_WIDTH];
     const mr_labelled_rows rows = blob_rows();
     for (int kind = 0; kind < BLOB_KINDS; kind++) {
@@ -150,8 +141,7 @@ static void the_test_part_is_not_looked_at(void **state) {
     }
 }
 
-static void balanced_weights_help_the_rare_class(void **state) {
-    (void)state;
+TEST_WITH(balanced_weights_help_the_rare_class, blob_setup, NULL) {
     double recall[2];
     static float scores[BLOB_ROWS * BLOB_CLASSES];
     for (size_t row = 0; row < BLOB_ROWS; row++)
@@ -179,8 +169,7 @@ static void balanced_weights_help_the_rare_class(void **state) {
     assert_true(recall[1] > recall[0] + 0.2);
 }
 
-static void of_equal_penalties_the_strongest_is_taken(void **state) {
-    (void)state;
+TEST_WITH(of_equal_penalties_the_strongest_is_taken, blob_setup, NULL) {
     const double path[] = {1.0, 0.01, 0.1, 0.01};
     const mr_labelled_rows rows = blob_rows();
     mr_fit_params params = blob_params(MR_CLASSIFIER_SOFTMAX);
@@ -208,8 +197,7 @@ static void of_equal_penalties_the_strongest_is_taken(void **state) {
 }
 
 /* A loss that is no number is worse than each that is one, also if it came first. */
-static void a_loss_that_is_no_number_is_replaced(void **state) {
-    (void)state;
+TEST_WITH(a_loss_that_is_no_number_is_replaced, blob_setup, NULL) {
     const double losses[] = {(double)NAN, 0.5, (double)NAN, 0.25, 0.75};
     const bool expected[] = {true, true, false, true, false};
     mr_fit_tried list[5];
@@ -223,8 +211,7 @@ static void a_loss_that_is_no_number_is_replaced(void **state) {
     assert_int_equal(made.card.chosen, 3);
 }
 
-static void a_perceptron_stops_early(void **state) {
-    (void)state;
+TEST_WITH(a_perceptron_stops_early, blob_setup, NULL) {
     const mr_labelled_rows rows = blob_rows();
     mr_fit_params params = blob_params(MR_CLASSIFIER_PERCEPTRON);
     params.steps = 500;
@@ -242,8 +229,7 @@ static void a_perceptron_stops_early(void **state) {
 }
 
 /* Two minibatches, of which the second has fewer chunks of rows, and more blocks of them. */
-static void the_last_minibatch_may_be_smaller(void **state) {
-    (void)state;
+TEST_WITH(the_last_minibatch_may_be_smaller, blob_setup, NULL) {
     enum { ROWS = 129 * 256, WIDTH = 2 };
     float *features = malloc(ROWS * WIDTH * sizeof *features);
     int32_t *classes = malloc(ROWS * sizeof *classes);
@@ -296,8 +282,7 @@ static mr_classifier *fit_in_pieces(const mr_labelled_rows *rows, const mr_fit_p
     return made;
 }
 
-static void a_fit_that_goes_on_makes_the_same_bits(void **state) {
-    (void)state;
+TEST_WITH(a_fit_that_goes_on_makes_the_same_bits, blob_setup, NULL) {
     static float whole[BLOB_ROWS * BLOB_CLASSES], pieces[BLOB_ROWS * BLOB_CLASSES];
     char path[256];
     blob_folder("state", path);
@@ -326,8 +311,7 @@ static void a_fit_that_goes_on_makes_the_same_bits(void **state) {
         }
 }
 
-static void a_fit_that_goes_on_has_the_same_warnings(void **state) {
-    (void)state;
+TEST_WITH(a_fit_that_goes_on_has_the_same_warnings, blob_setup, NULL) {
     char path[256];
     blob_folder("warned", path);
     const double two[] = {0.01, 1.0};
@@ -347,8 +331,7 @@ static void a_fit_that_goes_on_has_the_same_warnings(void **state) {
 }
 
 /* Until the caller removes it; to fit again from there takes no step, and makes the same classifier. */
-static void a_whole_fit_can_be_kept(void **state) {
-    (void)state;
+TEST_WITH(a_whole_fit_can_be_kept, blob_setup, NULL) {
     static float first[BLOB_ROWS * BLOB_CLASSES], second[BLOB_ROWS * BLOB_CLASSES];
     static const mr_classifier_kind kinds[] = {MR_CLASSIFIER_SOFTMAX, MR_CLASSIFIER_SQUARED_HINGE,
                                                MR_CLASSIFIER_PERCEPTRON};
@@ -390,8 +373,7 @@ static int die(void *user, const mr_fit_progress *progress) {
 }
 
 /* The state is that of an earlier moment then, and what was done since is done again. */
-static void a_fit_that_was_killed_makes_the_same_bits(void **state) {
-    (void)state;
+TEST_WITH(a_fit_that_was_killed_makes_the_same_bits, blob_setup, NULL) {
     static float whole[BLOB_ROWS * BLOB_CLASSES], again[BLOB_ROWS * BLOB_CLASSES];
     char path[256];
     blob_folder("killed", path);
@@ -435,8 +417,7 @@ static void refuse_state(const char *path, const mr_labelled_rows *rows, const m
         fail_msg("%s", mr_message());
 }
 
-static void the_state_of_another_fit_is_refused(void **state) {
-    (void)state;
+TEST_WITH(the_state_of_another_fit_is_refused, blob_setup, NULL) {
     char path[256];
     blob_folder("other", path);
     blob_stopping s = {.after = 3};
@@ -472,8 +453,7 @@ static void the_state_of_another_fit_is_refused(void **state) {
 }
 
 /* The checksum is right, but numbers that are taken for indices are not. */
-static void a_state_with_wrong_counters_is_refused(void **state) {
-    (void)state;
+TEST_WITH(a_state_with_wrong_counters_is_refused, blob_setup, NULL) {
     enum { BYTES = 1 << 20, LENGTH = BLOB_CLASSES * (BLOB_WIDTH + 1) };
     static char bytes[BYTES];
     char path[256];
@@ -517,8 +497,7 @@ static void refuse(const mr_labelled_rows *rows, const mr_fit_params *params, in
         fail_msg("\"%s\" is not in: %s", why, mr_message());
 }
 
-static void rows_that_cannot_be_fitted_to_are_refused(void **state) {
-    (void)state;
+TEST_WITH(rows_that_cannot_be_fitted_to_are_refused, blob_setup, NULL) {
     mr_labelled_rows rows = blob_rows();
     const mr_fit_params params = blob_params(MR_CLASSIFIER_SOFTMAX);
     rows.class_count = 1;
@@ -555,8 +534,7 @@ static void rows_that_cannot_be_fitted_to_are_refused(void **state) {
 }
 
 /* Not standardised, sums of such features are beyond floats. */
-static void features_that_are_too_large_are_refused(void **state) {
-    (void)state;
+TEST_WITH(features_that_are_too_large_are_refused, blob_setup, NULL) {
     const mr_labelled_rows rows = blob_rows();
     mr_fit_params params = blob_params(MR_CLASSIFIER_SOFTMAX);
     for (size_t i = 0; i < BLOB_ROWS * BLOB_WIDTH; i++)
@@ -569,8 +547,7 @@ static void features_that_are_too_large_are_refused(void **state) {
 }
 
 /* Their squares are beyond floats, and all distances would be the same. Standardised they are told apart. */
-static void distances_that_are_too_large_are_refused(void **state) {
-    (void)state;
+TEST_WITH(distances_that_are_too_large_are_refused, blob_setup, NULL) {
     const mr_labelled_rows rows = blob_rows();
     mr_fit_params params = blob_params(MR_CLASSIFIER_NEIGHBORS);
     params.scaling = MR_SCALING_NONE;
@@ -605,8 +582,7 @@ static void distances_that_are_too_large_are_refused(void **state) {
     mr_classifier_destroy(&made);
 }
 
-static void parameters_that_cannot_be_are_refused(void **state) {
-    (void)state;
+TEST_WITH(parameters_that_cannot_be_are_refused, blob_setup, NULL) {
     const double none = 0.0, two[] = {1.0, 2.0};
     const size_t hidden[] = {0};
     mr_labelled_rows rows = blob_rows();
@@ -656,8 +632,7 @@ static void expect_warning(const mr_labelled_rows *rows, const char *text) {
 #define A_DOZEN                                                                                                        \
     "\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4"
 
-static void what_is_doubtful_is_warned_of(void **state) {
-    (void)state;
+TEST_WITH(what_is_doubtful_is_warned_of, blob_setup, NULL) {
     static const char *const alike[] = {"ant", "Bee", "bee", "dog"};
     mr_labelled_rows rows = blob_rows();
     rows.class_names = alike;
@@ -690,8 +665,7 @@ static void what_is_doubtful_is_warned_of(void **state) {
 
 /* ---- label noise ------------------------------------------------------------------------------------------------- */
 
-static void rows_with_wrong_labels_are_found(void **state) {
-    (void)state;
+TEST_WITH(rows_with_wrong_labels_are_found, blob_setup, NULL) {
     enum { WRONG = 12 };
     mr_noisy_row noisy[100];
     size_t found = 0, named = 0;
@@ -723,8 +697,7 @@ static bool stop_at_third(void *user) {
     return atomic_fetch_add((_Atomic int *)user, 1) >= 2;
 }
 
-static void a_search_for_wrong_labels_ends_if_it_is_asked_to(void **state) {
-    (void)state;
+TEST_WITH(a_search_for_wrong_labels_ends_if_it_is_asked_to, blob_setup, NULL) {
     const mr_labelled_rows rows = blob_rows();
     mr_noisy_row noisy[10];
     for (int threads = 1; threads <= 16; threads *= 4) {
@@ -739,8 +712,7 @@ static void a_search_for_wrong_labels_ends_if_it_is_asked_to(void **state) {
 }
 
 /* Nothing could agree with them: all rows near them, in other groups, are of other classes. */
-static void rows_of_a_class_with_one_group_are_not_judged(void **state) {
-    (void)state;
+TEST_WITH(rows_of_a_class_with_one_group_are_not_judged, blob_setup, NULL) {
     mr_noisy_row noisy[BLOB_ROWS];
     size_t found = 0;
     for (size_t row = 0; row < BLOB_ROWS; row++)
@@ -751,34 +723,4 @@ static void rows_of_a_class_with_one_group_are_not_judged(void **state) {
     assert_int_equal(found, 0);
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, blob_setup)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(each_kind_tells_the_classes_apart),
-        TEST(scores_add_up),
-        TEST(threads_change_no_bit),
-        TEST(a_constant_feature_counts_for_nothing),
-        TEST(the_test_part_is_not_looked_at),
-        TEST(balanced_weights_help_the_rare_class),
-        TEST(of_equal_penalties_the_strongest_is_taken),
-        TEST(a_loss_that_is_no_number_is_replaced),
-        TEST(a_perceptron_stops_early),
-        TEST(the_last_minibatch_may_be_smaller),
-        TEST(a_fit_that_goes_on_makes_the_same_bits),
-        TEST(a_whole_fit_can_be_kept),
-        TEST(a_fit_that_goes_on_has_the_same_warnings),
-        TEST(a_state_with_wrong_counters_is_refused),
-        TEST(a_fit_that_was_killed_makes_the_same_bits),
-        TEST(the_state_of_another_fit_is_refused),
-        TEST(rows_that_cannot_be_fitted_to_are_refused),
-        TEST(features_that_are_too_large_are_refused),
-        TEST(distances_that_are_too_large_are_refused),
-        TEST(parameters_that_cannot_be_are_refused),
-        TEST(what_is_doubtful_is_warned_of),
-        TEST(rows_with_wrong_labels_are_found),
-        TEST(rows_of_a_class_with_one_group_are_not_judged),
-        TEST(a_search_for_wrong_labels_ends_if_it_is_asked_to),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

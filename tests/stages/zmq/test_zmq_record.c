@@ -1,13 +1,9 @@
 /* Names and formats in records that another program sends: whole texts of UTF-8 or none, as JSON and as protobuf. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "millrace/status.h"
 #include "stages/zmq/zmq_record.h"
+#include "tests/support/suite.h"
 
 static int read_text(mr_zmq_record *to, const char *text) {
     return mr_zmq_record_read(to, (const uint8_t *)text, strlen(text));
@@ -35,8 +31,7 @@ static int read_field(mr_zmq_record *to, unsigned field, const char *text) {
     return mr_zmq_record_read(to, packed, put_text(packed, field, text));
 }
 
-static void names_are_taken_as_they_are(void **state) {
-    (void)state;
+TEST(names_are_taken_as_they_are) {
     mr_zmq_record record;
     assert_int_equal(read_text(&record, "{\"id\": \"T\\u00fcr \\\"1\\\"\", \"pts\": 1.5}"), MR_OK);
     assert_string_equal(record.id, "T\xc3\xbcr \"1\"");
@@ -60,8 +55,7 @@ static void names_are_taken_as_they_are(void **state) {
 }
 
 /* They would stand in records of protobuf, which no strict reader takes. */
-static void names_that_are_no_text_are_refused(void **state) {
-    (void)state;
+TEST(names_that_are_no_text_are_refused) {
     static const char *const wrong[] = {"\xff", "a\xc3", "\xed\xa0\x80", "\xc0\xaf"};
     static const struct {
         unsigned number, most;
@@ -82,8 +76,7 @@ static void names_that_are_no_text_are_refused(void **state) {
 }
 
 /* Stages add and subtract times, which have to fit in 64 bits. */
-static void times_are_bounded(void **state) {
-    (void)state;
+TEST(times_are_bounded) {
     static const char *const wrong[] = {"{\"pts\": 3.08e9}",
                                         "{\"pts\": -9.1e9}", "{\"pts\": 9000000000}", "{\"pts\": 1e300}"};
     /* pts_ns is field 5 of Record: 2^63 - 1, and -2^63, which stands for no time. */
@@ -99,8 +92,7 @@ static void times_are_bounded(void **state) {
 }
 
 /* The text of a format that is not known stands in messages: it ends with a whole character. */
-static void formats_are_cut_between_characters(void **state) {
-    (void)state;
+TEST(formats_are_cut_between_characters) {
     char format[128] = "";
     mr_zmq_record record;
     for (int i = 0; i < 40; i++)
@@ -112,12 +104,4 @@ static void formats_are_cut_between_characters(void **state) {
     assert_string_equal(record.format_text, "a");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_are_taken_as_they_are),
-        cmocka_unit_test(names_that_are_no_text_are_refused),
-        cmocka_unit_test(times_are_bounded),
-        cmocka_unit_test(formats_are_cut_between_characters),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -1,9 +1,6 @@
+#include "tests/support/suite.h"
 #include "tests/support/transport/cut_record.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,12 +2,8 @@
 #ifndef MILLRACE_TESTS_SUPPORT_TRANSPORT_CUT_WORLD_PARTS_H
 #define MILLRACE_TESTS_SUPPORT_TRANSPORT_CUT_WORLD_PARTS_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include "engine/transport/session/session.h"
+#include "tests/support/suite.h"
 #include "tests/support/transport/cut_world.h"
 
 enum { SOURCES = 2, FRAMES = 24, WORKERS = 3, QUEUE = 192, BATCH = 4, ITEMS = 8, RANGES = 300, STEPS_TO_HEAL = 6000 };

@@ -1,9 +1,6 @@
+#include "tests/support/suite.h"
 #include "tests/support/transport/node_process.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>

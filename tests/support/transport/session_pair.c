@@ -1,12 +1,7 @@
+#include "tests/support/suite.h"
 #include "tests/support/transport/session_pair.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "millrace/status.h"
 

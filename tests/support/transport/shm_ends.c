@@ -1,10 +1,5 @@
+#include "tests/support/suite.h"
 #include "tests/support/transport/shm_ends.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
 #include <string.h>
 #include <unistd.h>

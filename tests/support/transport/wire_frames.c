@@ -1,12 +1,8 @@
+#include "tests/support/suite.h"
 #include "tests/support/transport/wire_frames.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "engine/base/memory.h"
 #include "millrace/status.h"

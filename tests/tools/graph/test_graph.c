@@ -1,16 +1,12 @@
 /* Drawings of plans of stage types with several outputs, which none that comes with millrace has, by hand. What
  * drawings of real pipelines say is read back in tests/e2e/plan/test_graph.py. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "millrace/status.h"
 #include "tests/support/fakes.h"
+#include "tests/support/suite.h"
 #include "tools/millrace/graph/graph.h"
 
 static const char two_eyes[] = "version: 1\npipeline: eyes\n"
@@ -48,8 +44,7 @@ static char *text_of(const char *yaml, int (*write)(const mr_chart *graph, FILE 
     return text;
 }
 
-static void ports_are_named(void **state) {
-    (void)state;
+TEST(ports_are_named) {
     char *text = text_of(two_eyes, mr_chart_text);
     assert_string_equal(text, "eyes (cpu)\n"
                               "\n"
@@ -68,8 +63,7 @@ static void ports_are_named(void **state) {
     free(text);
 }
 
-static void dot_names_ports_and_queues(void **state) {
-    (void)state;
+TEST(dot_names_ports_and_queues) {
     char *text = text_of(two_eyes, mr_chart_dot);
     assert_non_null(strstr(text, "  \"eyes\" -> \"near\" [label=\"picture RGB24 640x480\\nqueue 4, block\", "
                                  "taillabel=\"left\"];\n"));
@@ -78,10 +72,4 @@ static void dot_names_ports_and_queues(void **state) {
     free(text);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ports_are_named),
-        cmocka_unit_test(dot_names_ports_and_queues),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

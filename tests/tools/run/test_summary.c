@@ -1,14 +1,9 @@
 /* The summary in JSON, by the table of its fields, and read back. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/json.h"
+#include "tests/support/suite.h"
 #include "tools/millrace/run/summary.h"
 
 static char *text_of(const mr_summary *summary) {
@@ -64,8 +59,7 @@ static void fill(filled *to) {
                                .stages = to->stages, .cut_count = 1, .cuts = to->cuts, .peak_bytes = 4096};
 }
 
-static void test_values(void **state) {
-    (void)state;
+TEST(test_values) {
     filled made;
     fill(&made);
     char *text = text_of(&made.summary);
@@ -91,8 +85,7 @@ static void test_values(void **state) {
     free(text);
 }
 
-static void test_reading_gives_the_same(void **state) {
-    (void)state;
+TEST(test_reading_gives_the_same) {
     filled made;
     mr_summary read;
     fill(&made);
@@ -117,8 +110,7 @@ static void test_reading_gives_the_same(void **state) {
 }
 
 /* A process of another build may send less, more, or other types. */
-static void test_other_reports(void **state) {
-    (void)state;
+TEST(test_other_reports) {
     static const char *const texts[] = {
         "{}", "[1]", "{\"sources\":7,\"stages\":[1,null,{}],\"wall_s\":\"long\",\"ledger\":[]}",
         "{\"sources\":[{\"classes\":[{},{},{},{},{},{},{}],\"unsettled\":7,\"connection\":{\"state\":\"new\"},"
@@ -135,8 +127,4 @@ static void test_other_reports(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_values), cmocka_unit_test(test_reading_gives_the_same),
-                                       cmocka_unit_test(test_other_reports)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

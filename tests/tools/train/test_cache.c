@@ -1,11 +1,5 @@
 /* What a killed program has left of the vectors that it made: the next one keeps each that is as it was written, and no
  * other. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -18,6 +12,7 @@
 
 #include "millrace/status.h"
 #include "tests/support/quiet.h"
+#include "tests/support/suite.h"
 #include "tests/support/temporary.h"
 #include "tools/millrace/train/cache.h"
 
@@ -144,8 +139,7 @@ static void change(const char *path, off_t at, size_t bytes, int flip) {
 
 /* ---- tests ------------------------------------------------------------------------------------------------------- */
 
-static void vectors_are_kept(void **state) {
-    (void)state;
+TEST_WITH(vectors_are_kept, make_folder, remove_folder) {
     make_and_die(0, 4);
     assert_int_equal(found_next(), 0xf);
     assert_int_equal(found_next(), 0xf);
@@ -164,15 +158,13 @@ static void vectors_are_kept(void **state) {
     assert_int_equal(found_next(), 0x1ff);
 }
 
-static void a_program_that_made_none_leaves_none(void **state) {
-    (void)state;
+TEST_WITH(a_program_that_made_none_leaves_none, make_folder, remove_folder) {
     make_and_die(0, 0);
     assert_int_equal(found_next(), 0);
     assert_int_equal(access(vectors, F_OK), -1);
 }
 
-static void the_end_that_was_not_written_is_made_anew(void **state) {
-    (void)state;
+TEST_WITH(the_end_that_was_not_written_is_made_anew, make_folder, remove_folder) {
     for (int cut = 1; cut <= LISTED + 1; cut++) {
         make_and_die(0, 4);
         assert_int_equal(truncate(list, size_of(list) - cut), 0);
@@ -190,8 +182,7 @@ static void the_end_that_was_not_written_is_made_anew(void **state) {
     assert_int_equal(found_next(), 0);
 }
 
-static void zeros_of_a_power_cut_are_made_anew(void **state) {
-    (void)state;
+TEST_WITH(zeros_of_a_power_cut_are_made_anew, make_folder, remove_folder) {
     make_and_die(0, 5);
     change(part, HEAD + 1 * VECTOR, VECTOR, 0);
     change(list, HEAD + 3 * LISTED, LISTED, 0);
@@ -203,8 +194,7 @@ static void zeros_of_a_power_cut_are_made_anew(void **state) {
 }
 
 /* Of each byte: no vector is wrong (has), and none but the one whose byte it is is lost. */
-static void each_flipped_byte_is_found(void **state) {
-    (void)state;
+TEST_WITH(each_flipped_byte_is_found, make_folder, remove_folder) {
     const off_t ends[] = {HEAD + 4 * VECTOR, HEAD + 4 * LISTED};
     for (int file = 0; file < 2; file++)
         for (off_t at = 0; at < ends[file]; at++) {
@@ -221,8 +211,7 @@ static void each_flipped_byte_is_found(void **state) {
 }
 
 /* Pictures of a video count only together. */
-static void what_is_not_complete_is_made_anew(void **state) {
-    (void)state;
+TEST_WITH(what_is_not_complete_is_made_anew, make_folder, remove_folder) {
     mr_cache cache;
     mr_cache_writer writer;
     lock(&cache, &writer, false);
@@ -235,8 +224,7 @@ static void what_is_not_complete_is_made_anew(void **state) {
 }
 
 /* The program was killed when all but the name was there. */
-static void a_finished_part_is_kept_whole(void **state) {
-    (void)state;
+TEST_WITH(a_finished_part_is_kept_whole, make_folder, remove_folder) {
     mr_cache cache;
     mr_cache_writer writer;
     for (int old = 0; old < 2; old++)
@@ -263,8 +251,7 @@ static void a_finished_part_is_kept_whole(void **state) {
         }
 }
 
-static void the_old_file_may_be_gone_or_of_another_version(void **state) {
-    (void)state;
+TEST_WITH(the_old_file_may_be_gone_or_of_another_version, make_folder, remove_folder) {
     make_and_finish(0, 3);
     make_and_die(3, 5);
     unlink(vectors);
@@ -278,8 +265,7 @@ static void the_old_file_may_be_gone_or_of_another_version(void **state) {
     assert_int_equal(found_next(), 0x60);
 }
 
-static void what_is_kept_elsewhere_is_not_listed(void **state) {
-    (void)state;
+TEST_WITH(what_is_kept_elsewhere_is_not_listed, make_folder, remove_folder) {
     mr_cache cache;
     mr_cache_writer writer;
     lock(&cache, &writer, true);
@@ -296,8 +282,7 @@ static void what_is_kept_elsewhere_is_not_listed(void **state) {
     mr_cache_close(&cache);
 }
 
-static void nothing_is_taken_from_a_program_that_lives(void **state) {
-    (void)state;
+TEST_WITH(nothing_is_taken_from_a_program_that_lives, make_folder, remove_folder) {
     mr_cache cache, other;
     mr_cache_writer writer, waits;
     lock(&cache, &writer, false);
@@ -352,38 +337,20 @@ static int run_apart(void (*function)(void), char *printed, size_t room) {
     return how;
 }
 
-static void a_file_that_is_cut_is_named(void **state) {
+TEST_WITH(a_file_that_is_cut_is_named, make_folder, remove_folder) {
     char printed[8192];
-    (void)state;
     make_and_finish(0, 4);
     int how = run_apart(read_what_was_cut, printed, sizeof printed);
     if (!WIFEXITED(how) || WEXITSTATUS(how) != 74 || !strstr(printed, vectors) || !strstr(printed, "became shorter"))
         fail_msg("state %x: %s", (unsigned)how, printed);
 }
 
-static void another_fault_ends_as_before(void **state) {
+TEST_WITH(another_fault_ends_as_before, make_folder, remove_folder) {
     char printed[8192];
-    (void)state;
     make_and_finish(0, 4);
     int how = run_apart(raise_elsewhere, printed, sizeof printed);
     assert_true(WIFSIGNALED(how) && WTERMSIG(how) == SIGBUS);
     assert_null(strstr(printed, "became shorter"));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(vectors_are_kept, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(a_program_that_made_none_leaves_none, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(the_end_that_was_not_written_is_made_anew, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(zeros_of_a_power_cut_are_made_anew, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(each_flipped_byte_is_found, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(what_is_not_complete_is_made_anew, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(a_finished_part_is_kept_whole, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(the_old_file_may_be_gone_or_of_another_version, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(what_is_kept_elsewhere_is_not_listed, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(a_file_that_is_cut_is_named, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(another_fault_ends_as_before, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(nothing_is_taken_from_a_program_that_lives, make_folder, remove_folder),
-    };
-    return cmocka_run_group_tests(tests, be_quiet, NULL);
-}
+RUN_TESTS(be_quiet, NULL)

@@ -1,12 +1,7 @@
 /* Figures end when they are asked to, and curves are bounded; the figures themselves are compared with scikit-learn's
  * (reference_metrics). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "millrace/status.h"
+#include "tests/support/suite.h"
 #include "tools/millrace/train/judge.h"
 
 enum { ROWS = 40, CLASSES = 3, FIGURES = 3 /* those with resamples */, RESAMPLES = 1000 };
@@ -38,8 +33,7 @@ static int judge(int questions) {
     return status;
 }
 
-static void it_ends_at_each_question(void **state) {
-    (void)state;
+TEST(it_ends_at_each_question) {
     const int all = CLASSES + FIGURES * RESAMPLES;
     assert_int_equal(judge(-1), MR_OK);
     assert_int_equal(judge(all), MR_OK);
@@ -52,13 +46,12 @@ static void it_ends_at_each_question(void **state) {
 
 /* Of many points of a curve some are kept for plots, the first and the last among them; its figures are those of
  * all. */
-static void curves_are_bounded(void **state) {
+TEST(curves_are_bounded) {
     enum { MANY = 5003, TWELVE = 12 };
     static const char *const names[TWELVE] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"};
     static double scores[MANY * TWELVE];
     static int32_t truth[MANY], group[MANY];
     static mr_curve_point points[MANY];
-    (void)state;
     for (int i = 0; i < MANY; i++) {
         truth[i] = i * i % 11;
         group[i] = i;
@@ -84,8 +77,4 @@ static void curves_are_bounded(void **state) {
     mr_judgement_fini(&made);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(curves_are_bounded),
-                                       cmocka_unit_test(it_ends_at_each_question)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -1,10 +1,4 @@
 /* The spool of vectors on the home node: what was put is given once, and damaged files are refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +6,7 @@
 #include <unistd.h>
 
 #include "millrace/status.h"
+#include "tests/support/suite.h"
 #include "tests/support/temporary.h"
 #include "tools/millrace/train/spool.h"
 
@@ -40,8 +35,7 @@ static void forge(uint64_t width, uint64_t files) {
     assert_int_equal(close(fd), 0);
 }
 
-static void a_head_that_makes_no_sense_is_refused(void **state) {
-    (void)state;
+TEST_WITH(a_head_that_makes_no_sense_is_refused, make_folder, remove_folder) {
     /* The first makes a record of 0 bytes, since its size is counted in 64 bits; others make records of more than
      * fits. */
     const uint64_t widths[] = {(UINT64_C(1) << 62) - 8, (UINT64_C(1) << 62) - 10, UINT64_MAX, (1 << 24) + 1};
@@ -52,15 +46,13 @@ static void a_head_that_makes_no_sense_is_refused(void **state) {
     }
 }
 
-static void that_of_other_files_is_refused(void **state) {
-    (void)state;
+TEST_WITH(that_of_other_files_is_refused, make_folder, remove_folder) {
     mr_spool spool;
     forge(4, FILES + 1);
     assert_int_equal(mr_spool_open(&spool, temporary_path, FILES), MR_ERROR_DATA);
 }
 
-static void what_was_put_is_still_there(void **state) {
-    (void)state;
+TEST_WITH(what_was_put_is_still_there, make_folder, remove_folder) {
     const float vector[4] = {1, 2, 3, 4};
     mr_spool spool;
     assert_int_equal(mr_spool_open(&spool, temporary_path, FILES), MR_OK);
@@ -81,8 +73,7 @@ static int count(void *user, const mr_taken *from, const float *vector, size_t l
 }
 
 /* Of three records each byte is changed in turn, and each is made zeros, as by a power cut. */
-static void what_is_damaged_is_not_given(void **state) {
-    (void)state;
+TEST_WITH(what_is_damaged_is_not_given, make_folder, remove_folder) {
     enum { RECORD = 48 + 4 * sizeof(float) };
     char path[4096], whole[64 + FILES * RECORD];
     mr_spool spool;
@@ -111,12 +102,4 @@ static void what_is_damaged_is_not_given(void **state) {
     close(fd);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_head_that_makes_no_sense_is_refused, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(that_of_other_files_is_refused, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(what_was_put_is_still_there, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(what_is_damaged_is_not_given, make_folder, remove_folder),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -1,17 +1,12 @@
 /* Signals to verbs that work for long: the first asks, one that comes with it changes nothing, and a later one ends the
  * process. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "engine/base/clock.h"
+#include "tests/support/suite.h"
 #include "tools/millrace/train/stop.h"
 
 /* The linker leads all calls here (tests/CMakeLists.txt). */
@@ -43,8 +38,7 @@ static int end_of(int first, int second, int64_t later_ns) {
     return how;
 }
 
-static void two_that_come_together_are_one(void **state) {
-    (void)state;
+TEST(two_that_come_together_are_one) {
     for (int first = 0; first < KINDS; first++)
         for (int second = 0; second < KINDS; second++) {
             int how = end_of(kinds[first], kinds[second], 400000000);
@@ -52,8 +46,7 @@ static void two_that_come_together_are_one(void **state) {
         }
 }
 
-static void a_second_one_ends_the_process(void **state) {
-    (void)state;
+TEST(a_second_one_ends_the_process) {
     for (int first = 0; first < KINDS; first++)
         for (int second = 0; second < KINDS; second++) {
             int how = end_of(kinds[first], kinds[second], 600000000);
@@ -62,8 +55,7 @@ static void a_second_one_ends_the_process(void **state) {
 }
 
 /* One that something else took is the first. */
-static void one_that_is_noted_counts(void **state) {
-    (void)state;
+TEST(one_that_is_noted_counts) {
     int how = 0;
     pid_t child = fork();
     assert_true(child >= 0);
@@ -77,20 +69,11 @@ static void one_that_is_noted_counts(void **state) {
     assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 128 + SIGTERM);
 }
 
-static void what_is_ignored_stays_ignored(void **state) {
-    (void)state;
+TEST(what_is_ignored_stays_ignored) {
     signal(SIGHUP, SIG_IGN);
     int how = end_of(SIGTERM, SIGHUP, 600000000);
     assert_true(WIFEXITED(how) && WEXITSTATUS(how) == AFTER_ALL);
     signal(SIGHUP, SIG_DFL);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_that_come_together_are_one),
-        cmocka_unit_test(a_second_one_ends_the_process),
-        cmocka_unit_test(one_that_is_noted_counts),
-        cmocka_unit_test(what_is_ignored_stays_ignored),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

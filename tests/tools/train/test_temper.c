@@ -1,14 +1,10 @@
 /* Figures of tempered scores beside those that all scores of a row give, by the definitions of millrace/figures.h, with
  * rows whose largest scores are equal; the temperature itself is compared with SciPy's (e2e_evaluate). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <math.h>
 
 #include "kernels/draw.h"
 #include "millrace/status.h"
+#include "tests/support/suite.h"
 #include "tools/millrace/train/judge.h"
 #include "tools/millrace/train/temper.h"
 
@@ -37,8 +33,7 @@ static void temper(const double *row, double temperature, double to[CLASSES]) {
         to[j] /= sum;
 }
 
-static void figures_are_those_of_all_scores(void **state) {
-    (void)state;
+TEST(figures_are_those_of_all_scores) {
     double right_in[MR_JUDGE_BINS] = {0}, score_in[MR_JUDGE_BINS] = {0};
     double loss = 0.0, error = 0.0, row[CLASSES];
     mr_tempered made;
@@ -63,8 +58,7 @@ static void figures_are_those_of_all_scores(void **state) {
     assert_float_equal(made.calibration_error, error / ROWS, 1e-12);
 }
 
-static void scores_that_are_no_probabilities_have_none(void **state) {
-    (void)state;
+TEST(scores_that_are_no_probabilities_have_none) {
     mr_tempered made;
     draw();
     scores[17] += 0.5;
@@ -73,8 +67,4 @@ static void scores_that_are_no_probabilities_have_none(void **state) {
     assert_true(made.temperature == 0.0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(figures_are_those_of_all_scores),
-                                       cmocka_unit_test(scores_that_are_no_probabilities_have_none)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -1,14 +1,9 @@
 /* How far apart two values are, and what of a frame is compared. The verb itself: tests/e2e/running/test_verify.py. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/suite.h"
 #include "tools/millrace/verify/verify_compare.h"
 
 static mr_part tensor(mr_dtype dtype, int64_t count, const void *data) {
@@ -32,8 +27,7 @@ static double f32_ulps(float a, int steps) {
 }
 
 /* Against the C library's own steps from one float to the next, over zero and over powers of two. */
-static void test_ulps(void **state) {
-    (void)state;
+TEST(test_ulps) {
     const float from[] = {0, 1, -1, 0.99999994F, -1.4e-45F, 3.4e38F, -2.8e-45F, 1e-38F, -65504};
     for (size_t i = 0; i < sizeof from / sizeof from[0]; i++)
         for (int steps = 0; steps < 5; steps++)
@@ -46,8 +40,7 @@ static void test_ulps(void **state) {
     assert_true(mr_ulps_f16(0x7e00, 0x7e01) == 0 && isinf(mr_ulps_f16(0x7e00, 0x3c00)));
 }
 
-static void test_floats(void **state) {
-    (void)state;
+TEST(test_floats) {
     const float a[] = {0.5F, 100, 3, (float)INFINITY, (float)NAN, 0},
                 b[] = {0.5F, 100.0625F, 2.5F, (float)INFINITY, (float)NAN, 0};
     mr_part one = tensor(MR_DTYPE_F32, 6, a), other = tensor(MR_DTYPE_F32, 6, b);
@@ -68,8 +61,7 @@ static void test_floats(void **state) {
     assert_true(sum.largest == ldexp(1, -10) && sum.most_ulps == 1 && sum.beyond == 0 && sum.differing == 1);
 }
 
-static void test_whole_numbers(void **state) {
-    (void)state;
+TEST(test_whole_numbers) {
     const int64_t a[] = {INT64_MAX, 5}, b[] = {INT64_MIN, 5};
     mr_part one = tensor(MR_DTYPE_I64, 2, a), other = tensor(MR_DTYPE_I64, 2, b);
     mr_error_sum sum = errors(&one, &other, 0);
@@ -85,8 +77,7 @@ static void test_whole_numbers(void **state) {
     assert_true(errors(&one, &other, 0.5).beyond == 1 && errors(&one, &other, 1).beyond == 0);
 }
 
-static void test_classes(void **state) {
-    (void)state;
+TEST(test_classes) {
     const mr_class a[] = {{7, 0.5F, NULL}, {3, 0.25F, NULL}, {1, 0.125F, NULL}};
     const mr_class swapped[] = {{3, 0.25F, NULL}, {7, 0.25F, NULL}, {1, 0.125F, NULL}};
     const mr_class another[] = {{7, 0.5F, NULL}, {3, 0.25F, NULL}, {9, 0.1875F, NULL}};
@@ -101,8 +92,7 @@ static void test_classes(void **state) {
     assert_true(sum.reordered == 1 && sum.values == 4 && sum.largest == 0.0625 && sum.beyond == 2);
 }
 
-static void test_unlike(void **state) {
-    (void)state;
+TEST(test_unlike) {
     const uint8_t bytes[8] = {0};
     mr_error_sum sum = {0};
     const mr_part parts[] = {tensor(MR_DTYPE_U8, 8, bytes),
@@ -118,8 +108,7 @@ static void test_unlike(void **state) {
 }
 
 /* Rows without their padding, only results of the stage itself, and the payload only where it is asked for. */
-static void test_captures(void **state) {
-    (void)state;
+TEST(test_captures) {
     uint8_t pixels[4 * 16];
     for (size_t i = 0; i < sizeof pixels; i++)
         pixels[i] = (uint8_t)i;
@@ -148,11 +137,4 @@ static void test_captures(void **state) {
     free(capture);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ulps),     cmocka_unit_test(test_floats),
-        cmocka_unit_test(test_classes),  cmocka_unit_test(test_whole_numbers), cmocka_unit_test(test_unlike),
-        cmocka_unit_test(test_captures),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -1,13 +1,8 @@
 /* When outcomes of what came over a cut are to be reported: by themselves where they come one by one, together where
  * they come thick. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "engine/transport/cut/arrivals.h"
 #include "millrace/status.h"
+#include "tests/support/suite.h"
 
 enum { MANY = 4, GATHER_NS = 100, SOURCES = 1 };
 
@@ -59,7 +54,7 @@ static void expect_taken(fixture *f, int64_t now_ns, int count, int64_t wake_ns)
     assert_int_equal(wakes_ns, wake_ns);
 }
 
-static void one_by_one_they_wait_for_nothing(void **state) {
+TEST_WITH(one_by_one_they_wait_for_nothing, set_up, tear_down) {
     fixture *f = *state;
     for (int64_t now_ns = 1000; now_ns < 2000; now_ns += GATHER_NS) {
         settle(f, 1);
@@ -67,7 +62,7 @@ static void one_by_one_they_wait_for_nothing(void **state) {
     }
 }
 
-static void thick_ones_are_gathered(void **state) {
+TEST_WITH(thick_ones_are_gathered, set_up, tear_down) {
     fixture *f = *state;
     mr_receipt *open = arrive(f);
     settle(f, 1);
@@ -89,7 +84,7 @@ static void thick_ones_are_gathered(void **state) {
 }
 
 /* Who was woken for many may be late, and finds more. */
-static void more_than_many_wait_no_longer_than_many(void **state) {
+TEST_WITH(more_than_many_wait_no_longer_than_many, set_up, tear_down) {
     fixture *f = *state;
     mr_receipt *open = arrive(f);
     settle(f, 2);
@@ -101,7 +96,7 @@ static void more_than_many_wait_no_longer_than_many(void **state) {
 }
 
 /* Half of many is enough where nothing else is open. */
-static void what_is_last_waits_for_nothing(void **state) {
+TEST_WITH(what_is_last_waits_for_nothing, set_up, tear_down) {
     fixture *f = *state;
     settle(f, 2);
     expect_taken(f, 1000, 2, 1100);
@@ -115,12 +110,4 @@ static void what_is_last_waits_for_nothing(void **state) {
     expect_taken(f, 1003, 3, 1103);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(one_by_one_they_wait_for_nothing, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(thick_ones_are_gathered, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(more_than_many_wait_no_longer_than_many, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_last_waits_for_nothing, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -1,11 +1,5 @@
 /* Cuts between processes: pipelines in two and three nodes, over ipc and TCP, must give what one process gives, and the
  * source's node must account for every frame; also where nodes are killed, stopped or strangers interfere. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -17,6 +11,7 @@
 #include <zmq.h>
 
 #include "millrace/status.h"
+#include "tests/support/suite.h"
 #include "tests/support/transport/cut_record.h"
 
 static char address[64];
@@ -56,9 +51,8 @@ static void run_two(const char *text, node_report *a, node_report *b) {
 
 /* ---- what passes ------------------------------------------------------------------------------------------------ */
 
-static void test_frames_pass_in_order(void **state) {
+TEST_WITH(test_frames_pass_in_order, cut_make_folder, cut_remove_folder) {
     node_report a, b;
-    (void)state;
     run_two(cut_pipeline("  n: {type: count, frames: 3000}\n", "  first: {type: pass, input: n}\n", "first",
                      "  a: {stages: [first]}\n  b: {stages: [kept]}\n"),
             &a, &b);
@@ -69,7 +63,7 @@ static void test_frames_pass_in_order(void **state) {
 
 /* A peer sends pictures of a layout that the plan does not have: a stage behind that takes only the planned one is not
  * given them, also not where the first that takes them does; stages that take any are, as within one process. */
-static void test_layouts_that_were_not_planned(void **state) {
+TEST_WITH(test_layouts_that_were_not_planned, cut_make_folder, cut_remove_folder) {
     enum { FRAMES = 300, OTHERS = 100 };
     static const struct {
         const char *stages, *last, *nodes;
@@ -81,7 +75,6 @@ static void test_layouts_that_were_not_planned(void **state) {
          "  a: {stages: [paint]}\n  b: {stages: [chew, gray, kept]}\n", true},
         {"  paint: {input: n}\n  chew: {input: paint}\n", "chew",
          "  a: {stages: [paint]}\n  b: {stages: [chew, kept]}\n", false}};
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         node_report a, b;
         run_two(cut_pipeline("  n: {type: count, frames: 300}\n", cases[i].stages, cases[i].last, cases[i].nodes), &a,
@@ -94,12 +87,11 @@ static void test_layouts_that_were_not_planned(void **state) {
 }
 
 /* Frames come less often than a node polls for, more often, or as often: so each end is found asleep and awake. */
-static void test_frames_pass_to_who_polls(void **state) {
+TEST_WITH(test_frames_pass_to_who_polls, cut_make_folder, cut_remove_folder) {
     static const char *const nodes[] = {
         "  a: {stages: [noted], busy_poll: 1ms}\n  b: {stages: [kept], busy_poll: 20ms}\n",
         "  a: {stages: [noted], busy_poll: 20ms}\n  b: {stages: [kept], busy_poll: 1ms}\n",
         "  a: {stages: [noted], busy_poll: 2ms}\n  b: {stages: [kept], busy_poll: 2ms}\n"};
-    (void)state;
     for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++) {
         node_report a, b;
         run_two(cut_pipeline("  n: {type: count, frames: 300, period: 2ms}\n", "  noted: {type: note, input: n}\n",
@@ -112,9 +104,8 @@ static void test_frames_pass_to_who_polls(void **state) {
     }
 }
 
-static void test_frames_pass_over_tcp(void **state) {
+TEST_WITH(test_frames_pass_over_tcp, cut_make_folder, cut_remove_folder) {
     node_report a, b;
-    (void)state;
     run_two(cut_pipeline("  n: {type: count, frames: 500}\n",
                      "  number: {type: scale, input: n}\n  noted: {type: note, input: number}\n", "noted",
                      listening("  a: {stages: [number, noted], listen: \"%s\"}\n  b: {stages: [kept]}\n")),
@@ -125,9 +116,8 @@ static void test_frames_pass_over_tcp(void **state) {
 }
 
 /* What is too long for the socket beside ZeroMQ goes through ZeroMQ, in between what is not. */
-static void test_frames_pass_in_order_on_two_ways(void **state) {
+TEST_WITH(test_frames_pass_in_order_on_two_ways, cut_make_folder, cut_remove_folder) {
     node_report a, b;
-    (void)state;
     run_two(cut_pipeline("  n: {type: count, frames: 2000}\n", "  loaded: {type: load, input: n}\n", "loaded",
                          "  a: {stages: [loaded]}\n  b: {stages: [kept]}\n"),
             &a, &b);
@@ -137,9 +127,8 @@ static void test_frames_pass_in_order_on_two_ways(void **state) {
 }
 
 /* What becomes of frames on the other side stands in the ledger of the source's node, with the stage over there. */
-static void test_outcomes_come_back(void **state) {
+TEST_WITH(test_outcomes_come_back, cut_make_folder, cut_remove_folder) {
     node_report a, b;
-    (void)state;
     run_two(cut_pipeline("  n: {type: count, frames: 100}\n",
                      "  first: {type: pass, input: n}\n  door: {type: gate, input: first, every: 4}\n"
                      "  frail: {type: broken, input: door, fail_at: 40}\n",
@@ -151,9 +140,8 @@ static void test_outcomes_come_back(void **state) {
 }
 
 /* A frame that is lost behind a cut is no secret on either side of it. */
-static void test_a_loss_is_told(void **state) {
+TEST_WITH(test_a_loss_is_told, cut_make_folder, cut_remove_folder) {
     node_report a, b;
-    (void)state;
     run_two(cut_pipeline("  n: {type: count, frames: 10}\n", "  first: {type: pass, input: n}\n"
                      "  lost: {type: forgetful, input: first}\n", "lost",
                      "  a: {stages: [first]}\n  b: {stages: [lost, kept]}\n"),
@@ -164,8 +152,7 @@ static void test_a_loss_is_told(void **state) {
     assert_non_null(strstr(b.message, "10 frames in from other nodes, 0 accounted for; missing: 0, 1, 2, 3, "));
 }
 
-static void test_three_nodes_and_back(void **state) {
-    (void)state;
+TEST_WITH(test_three_nodes_and_back, cut_make_folder, cut_remove_folder) {
     const char *text =
         cut_pipeline("  n: {type: count, frames: 1000}\n  m: {type: count, frames: 300}\n",
                      "  first: {type: pass, input: [n, m]}\n  second: {type: pass, input: first}\n"
@@ -181,9 +168,8 @@ static void test_three_nodes_and_back(void **state) {
 }
 
 /* A join hears of what is gone on the other side, so that it does not wait for it. */
-static void test_join_behind_cuts(void **state) {
+TEST_WITH(test_join_behind_cuts, cut_make_folder, cut_remove_folder) {
     node_report a, b;
-    (void)state;
     run_two(cut_pipeline("  n: {type: count, frames: 400}\n",
                      "  plain: {type: pass, input: n}\n  some: {type: gate, input: n, every: 3}\n"
                      "  both: {type: meet, join: {x: plain, y: some}}\n",
@@ -194,9 +180,8 @@ static void test_join_behind_cuts(void **state) {
 }
 
 /* Each way takes the sources in turns of its own: none of them may hold up what another way has yet to bring. */
-static void test_sources_on_two_ways(void **state) {
+TEST_WITH(test_sources_on_two_ways, cut_make_folder, cut_remove_folder) {
     enum { SOURCES = 10, FRAMES = 100 };
-    (void)state;
     char sources[512];
     int length = 0;
     for (int i = 0; i < SOURCES; i++)
@@ -235,8 +220,7 @@ static const char *long_run(void) {
                         "  a: {stages: [first]}\n  b: {stages: [slow, kept]}\n");
 }
 
-static void test_consumer_is_killed(void **state) {
-    (void)state;
+TEST_WITH(test_consumer_is_killed, cut_make_folder, cut_remove_folder) {
     const char *text = long_run();
     node_process producer = node_start(text, "a", cut_folder), consumer = node_start(text, "b", cut_folder);
     for (size_t kill_at = 200; kill_at <= 600; kill_at += 200) {
@@ -252,8 +236,7 @@ static void test_consumer_is_killed(void **state) {
 }
 
 /* A giving node that is started again reads its source from the beginning, and is told what is there already. */
-static void test_producer_is_killed(void **state) {
-    (void)state;
+TEST_WITH(test_producer_is_killed, cut_make_folder, cut_remove_folder) {
     const char *text = long_run();
     setenv("MILLRACE_RUN", "00000000000000a7", 1);
     node_process producer = node_start(text, "a", cut_folder), consumer = node_start(text, "b", cut_folder);
@@ -270,8 +253,7 @@ static void test_producer_is_killed(void **state) {
     assert_int_equal(b.status, MR_OK);
 }
 
-static void test_nodes_are_suspended(void **state) {
-    (void)state;
+TEST_WITH(test_nodes_are_suspended, cut_make_folder, cut_remove_folder) {
     const char *text = long_run();
     node_process producer = node_start(text, "a", cut_folder), consumer = node_start(text, "b", cut_folder);
     node_await_lines(cut_file, 100);
@@ -290,8 +272,7 @@ static void test_nodes_are_suspended(void **state) {
 }
 
 /* The source ends, and what is under way is delivered, or, where that takes too long, dropped by the producer. */
-static void test_nodes_are_stopped(void **state) {
-    (void)state;
+TEST_WITH(test_nodes_are_stopped, cut_make_folder, cut_remove_folder) {
     const char *text =
         cut_pipeline("  n: {type: count, frames: 1000000, period: 1ms}\n", "  first: {type: pass, input: n}\n", "first",
                      "  a: {stages: [first]}\n  b: {stages: [kept]}\n");
@@ -308,8 +289,7 @@ static void test_nodes_are_stopped(void **state) {
 }
 
 /* A live cut without a consumer drops, counted, and the producer ends. */
-static void test_live_without_consumer(void **state) {
-    (void)state;
+TEST_WITH(test_live_without_consumer, cut_make_folder, cut_remove_folder) {
     char text[CUT_TEXT];
     snprintf(text, sizeof text, "%s", cut_pipeline("  n: {type: count, frames: 200, period: 1ms}\n",
                                                "  first: {type: pass, input: n}\n"
@@ -341,8 +321,7 @@ static void bother(void *context, const char *endpoint) {
     }
 }
 
-static void test_strangers_are_refused(void **state) {
-    (void)state;
+TEST_WITH(test_strangers_are_refused, cut_make_folder, cut_remove_folder) {
     const char *text =
         cut_pipeline("  n: {type: count, frames: 1500}\n",
                  "  first: {type: pass, input: n}\n  slow: {type: slow, input: first, period: 1ms}\n", "slow",
@@ -359,24 +338,6 @@ static void test_strangers_are_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_frames_pass_in_order, cut_make_folder, cut_remove_folder),
-        cmocka_unit_test_setup_teardown(test_frames_pass_in_order_on_two_ways, cut_make_folder, cut_remove_folder),
-        cmocka_unit_test_setup_teardown(test_layouts_that_were_not_planned, cut_make_folder, cut_remove_folder),
-        cmocka_unit_test_setup_teardown(test_frames_pass_to_who_polls, cut_make_folder, cut_remove_folder),
-        cmocka_unit_test_setup_teardown(test_frames_pass_over_tcp, cut_make_folder, cut_remove_folder),
-        cmocka_unit_test_setup_teardown(test_outcomes_come_back, cut_make_folder, cut_remove_folder),
-        cmocka_unit_test_setup_teardown(test_a_loss_is_told, cut_make_folder, cut_remove_folder),
-        cmocka_unit_test_setup_teardown(test_three_nodes_and_back, cut_make_folder, cut_remove_folder),
-        cmocka_unit_test_setup_teardown(test_join_behind_cuts, cut_make_folder, cut_remove_folder),
-        cmocka_unit_test_setup_teardown(test_sources_on_two_ways, cut_make_folder, cut_remove_folder),
-        cmocka_unit_test_setup_teardown(test_consumer_is_killed, cut_make_folder, cut_remove_folder),
-        cmocka_unit_test_setup_teardown(test_producer_is_killed, cut_make_folder, cut_remove_folder),
-        cmocka_unit_test_setup_teardown(test_nodes_are_suspended, cut_make_folder, cut_remove_folder),
-        cmocka_unit_test_setup_teardown(test_nodes_are_stopped, cut_make_folder, cut_remove_folder),
-        cmocka_unit_test_setup_teardown(test_live_without_consumer, cut_make_folder, cut_remove_folder),
-        cmocka_unit_test_setup_teardown(test_strangers_are_refused, cut_make_folder, cut_remove_folder),
-    };
     cmocka_set_test_filter(getenv("ONLY"));
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_suite(NULL, NULL);
 }

@@ -1,16 +1,11 @@
 /* Cuts where the other side is slow, shared by several processes, or dies of what it is given. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <yajl/yajl_tree.h>
 
+#include "tests/support/suite.h"
 #include "tests/support/transport/cut_record.h"
 
 enum { REPLICAS = 3 };
@@ -42,9 +37,8 @@ static void start_workers(const char *text, node_process workers[REPLICAS]) {
 
 /* What one process does quicker than another is put in order again; what is dropped on the way is not waited for. Who
  * was not heard of for too long has done some of it in vain, which counts there, and nowhere else. */
-static void test_replicas_keep_order(void **state) {
+TEST_WITH(test_replicas_keep_order, cut_make_folder, cut_remove_folder) {
     node_process workers[REPLICAS];
-    (void)state;
     const char *text = shared_work(1500, plain_work);
     node_process producer = node_start(text, "a", cut_folder), consumer = node_start(text, "c", cut_folder);
     start_workers(text, workers);
@@ -58,9 +52,8 @@ static void test_replicas_keep_order(void **state) {
     cut_check_ledger(&c, 1500, 1500, 0, 0);
 }
 
-static void test_replicas_are_killed(void **state) {
+TEST_WITH(test_replicas_are_killed, cut_make_folder, cut_remove_folder) {
     node_process workers[REPLICAS];
-    (void)state;
     const char *text = held_work(2000);
     node_process producer = node_start(text, "a", cut_folder), consumer = node_start(text, "c", cut_folder);
     start_workers(text, workers);
@@ -116,10 +109,9 @@ static void check_letter(const char *reason) {
         assert_int_equal(payload[i], 50);
 }
 
-static void test_poison_is_set_aside(void **state) {
+TEST_WITH(test_poison_is_set_aside, cut_make_folder, cut_remove_folder) {
     char stages[256];
     int deaths = 0;
-    (void)state;
     snprintf(stages, sizeof stages,
              "  big: {type: bulk, input: n, bytes: 200}\n"
              "  frail: {type: chew, input: big, fatal_at: 50, cut: {dead_letters: %s/dead, heartbeat: 100s}}\n",
@@ -142,9 +134,8 @@ static void test_poison_is_set_aside(void **state) {
 
 /* A frame that its consumer cannot read: it alone is lost, and becomes a dead letter; without a folder it is only
  * dropped. */
-static void test_what_cannot_be_read_is_set_aside(void **state) {
+TEST_WITH(test_what_cannot_be_read_is_set_aside, cut_make_folder, cut_remove_folder) {
     char stages[256], letters[128] = "";
-    (void)state;
     for (int folder = 0; folder < 2; folder++) {
         if (folder)
             snprintf(letters, sizeof letters, ", dead_letters: %s/dead", cut_folder);
@@ -189,9 +180,8 @@ static void run_slow(const char *text, node_report *a, node_report *b) {
 }
 
 /* The producer waits, and no more is under way than the plan says. */
-static void test_slow_consumer(void **state) {
+TEST_WITH(test_slow_consumer, cut_make_folder, cut_remove_folder) {
     node_report a, b;
-    (void)state;
     run_slow(slow_work(300, "{window: 8}"), &a, &b);
     cut_check_record("n", 300, 1, 0, true);
     cut_check_ledger(&a, 300, 300, 0, 0);
@@ -200,9 +190,8 @@ static void test_slow_consumer(void **state) {
 }
 
 /* It does not wait: what is not taken in time is dropped, and each drop is counted. */
-static void test_slow_consumer_of_a_live_cut(void **state) {
+TEST_WITH(test_slow_consumer_of_a_live_cut, cut_make_folder, cut_remove_folder) {
     node_report a, b;
-    (void)state;
     run_slow(slow_work(2000, "{mode: live, window: 8}"), &a, &b);
     assert_int_equal(a.in, 2000);
     assert_int_equal(a.delivered + a.dropped, 2000);
@@ -212,14 +201,6 @@ static void test_slow_consumer_of_a_live_cut(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_replicas_keep_order, cut_make_folder, cut_remove_folder),
-        cmocka_unit_test_setup_teardown(test_replicas_are_killed, cut_make_folder, cut_remove_folder),
-        cmocka_unit_test_setup_teardown(test_poison_is_set_aside, cut_make_folder, cut_remove_folder),
-        cmocka_unit_test_setup_teardown(test_what_cannot_be_read_is_set_aside, cut_make_folder, cut_remove_folder),
-        cmocka_unit_test_setup_teardown(test_slow_consumer, cut_make_folder, cut_remove_folder),
-        cmocka_unit_test_setup_teardown(test_slow_consumer_of_a_live_cut, cut_make_folder, cut_remove_folder),
-    };
     cmocka_set_test_filter(getenv("ONLY"));
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_suite(NULL, NULL);
 }

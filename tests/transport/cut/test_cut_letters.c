@@ -1,10 +1,4 @@
 /* Messages of a cut that go through shared memory, beside ZeroMQ: there, back, and in whose name. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +13,7 @@
 #include "engine/transport/shm/shm_socket.h"
 #include "millrace/log.h"
 #include "millrace/status.h"
+#include "tests/support/suite.h"
 #include "tests/support/transport/cut_ends.h"
 
 enum { MOST_PARTS = MR_WIRE_BLOCKS + 1 };
@@ -37,12 +32,11 @@ static void make_parts(mr_wire_part *parts, size_t count) {
     }
 }
 
-static void a_letter_is_read_as_it_was_written(void **state) {
+TEST(a_letter_is_read_as_it_was_written) {
     static _Alignas(8) uint8_t record[MR_SHM_RECORD_BYTES];
     static mr_wire_part parts[MOST_PARTS];
     static mr_ring_message message_in;
     const mr_cut_message message = message_of(UINT64_MAX);
-    (void)state;
     make_parts(parts, MOST_PARTS);
     for (size_t count = 1; count <= MOST_PARTS; count++) {
         size_t bytes = 0, again = 0;
@@ -65,13 +59,12 @@ static void a_letter_is_read_as_it_was_written(void **state) {
 
 /* Notes of every length in blocks of their own, so that a sanitizer sees who reads beyond; and with each of their sizes
  * and their count beyond what there is. */
-static void what_is_no_letter_is_refused(void **state) {
+TEST(what_is_no_letter_is_refused) {
     static uint8_t record[4096];
     static mr_wire_part parts[MOST_PARTS];
     static mr_ring_message message_in;
     const mr_cut_message message = message_of(1);
     size_t bytes;
-    (void)state;
     make_parts(parts, 20);
     assert_int_equal(mr_ring_message_write(record, sizeof record, &message, parts, 20, &bytes), MR_OK);
     for (size_t length = 0; length < bytes; length++) {
@@ -122,8 +115,7 @@ static void expect_letter(cut_ends *f, uint64_t number, size_t bytes) {
     mr_cut_importer_take(f->importer, 0);
 }
 
-static void letters_go_to_a_peer_that_is_attached(void **state) {
-    (void)state;
+TEST(letters_go_to_a_peer_that_is_attached) {
     cut_ends f;
     const mr_ring_message *message_in;
     cut_ends_begin(&f, MR_MEMORY_SHARED);
@@ -161,8 +153,7 @@ static void letters_go_to_a_peer_that_is_attached(void **state) {
 }
 
 /* Either side: told from memory while somebody looks, and by the descriptor before and afterwards. */
-static void who_looks_is_not_rung_for(void **state) {
-    (void)state;
+TEST(who_looks_is_not_rung_for) {
     cut_ends f;
     const mr_ring_message *message_in;
     cut_ends_begin(&f, MR_MEMORY_SHARED);
@@ -203,8 +194,7 @@ static void count_crowded(void *context, mr_log_level level, const char *line) {
 }
 
 /* A consumer that reads nothing fills the ring; what then goes the other way is not lost, and what is there stays. */
-static void a_full_ring_sends_letters_the_other_way(void **state) {
-    (void)state;
+TEST(a_full_ring_sends_letters_the_other_way) {
     cut_ends f;
     const mr_ring_message *message_in;
     cut_ends_begin(&f, MR_MEMORY_SHARED);
@@ -228,8 +218,7 @@ static void a_full_ring_sends_letters_the_other_way(void **state) {
 }
 
 /* What has arrived before the giving side ended is still there; its end keeps nobody awake. */
-static void letters_outlive_their_sender(void **state) {
-    (void)state;
+TEST(letters_outlive_their_sender) {
     cut_ends f;
     const mr_ring_message *message_in;
     cut_ends_begin(&f, MR_MEMORY_SHARED);
@@ -288,8 +277,7 @@ static bool calls(cut_ends *f) {
     return is_called(f);
 }
 
-static void letters_come_back(void **state) {
-    (void)state;
+TEST(letters_come_back) {
     cut_ends f;
     const mr_ring_message *message_in;
     cut_ends_begin(&f, MR_MEMORY_SHARED);
@@ -317,8 +305,7 @@ static void letters_come_back(void **state) {
     cut_ends_end(&f);
 }
 
-static void who_looks_is_not_called(void **state) {
-    (void)state;
+TEST(who_looks_is_not_called) {
     cut_ends f;
     const mr_ring_message *message_in;
     cut_ends_begin(&f, MR_MEMORY_SHARED);
@@ -343,8 +330,7 @@ static void who_looks_is_not_called(void **state) {
 }
 
 /* A consumer speaks of its own session only; one that does not is not listened to before it comes again. */
-static void a_consumer_that_speaks_for_others_is_not_heard(void **state) {
-    (void)state;
+TEST(a_consumer_that_speaks_for_others_is_not_heard) {
     cut_ends f;
     const mr_ring_message *message_in;
     cut_ends_begin(&f, MR_MEMORY_SHARED);
@@ -362,8 +348,7 @@ static void a_consumer_that_speaks_for_others_is_not_heard(void **state) {
     cut_ends_end(&f);
 }
 
-static void letters_outlive_the_consumer(void **state) {
-    (void)state;
+TEST(letters_outlive_the_consumer) {
     cut_ends f;
     const mr_ring_message *message_in;
     cut_ends_begin(&f, MR_MEMORY_SHARED);
@@ -414,8 +399,7 @@ static void end_producer(producer *g) {
     mr_shm_unlisten(&g->listener);
 }
 
-static void a_note_that_is_no_letter_ends_them(void **state) {
-    (void)state;
+TEST(a_note_that_is_no_letter_ends_them) {
     cut_ends f;
     producer g;
     const mr_ring_message *message_in;
@@ -436,8 +420,7 @@ static void a_note_that_is_no_letter_ends_them(void **state) {
 }
 
 /* Its ring is still there, and nobody reads it: whoever has come in its place can only be asked through ZeroMQ. */
-static void a_killed_producer_is_not_told_that_one_is_there(void **state) {
-    (void)state;
+TEST(a_killed_producer_is_not_told_that_one_is_there) {
     cut_ends f;
     producer g;
     const mr_ring_message *message_in;
@@ -451,20 +434,4 @@ static void a_killed_producer_is_not_told_that_one_is_there(void **state) {
     cut_ends_end(&f);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_letter_is_read_as_it_was_written),
-        cmocka_unit_test(what_is_no_letter_is_refused),
-        cmocka_unit_test(letters_go_to_a_peer_that_is_attached),
-        cmocka_unit_test(who_looks_is_not_rung_for),
-        cmocka_unit_test(a_full_ring_sends_letters_the_other_way),
-        cmocka_unit_test(letters_outlive_their_sender),
-        cmocka_unit_test(letters_come_back),
-        cmocka_unit_test(who_looks_is_not_called),
-        cmocka_unit_test(a_consumer_that_speaks_for_others_is_not_heard),
-        cmocka_unit_test(letters_outlive_the_consumer),
-        cmocka_unit_test(a_note_that_is_no_letter_ends_them),
-        cmocka_unit_test(a_killed_producer_is_not_told_that_one_is_there),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -1,16 +1,11 @@
 /* Live cuts as one of the ways to a join: whatever they drop, and whoever is not there, the other way goes on, and
  * every frame is accounted for. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/suite.h"
 #include "tests/support/transport/cut_record.h"
 
 /* More than all queues on the way hold, so that nothing can be held up. */
@@ -69,22 +64,19 @@ static void trouble(const char *text) {
 static const char endless[] = "  n: {type: count, frames: 100000000, period: 1ms}\n"
                               "  m: {type: count, frames: 100000000, period: 1ms}\n";
 
-static void test_nobody_is_waited_for(void **state) {
-    (void)state;
+TEST_WITH(test_nobody_is_waited_for, cut_make_folder, cut_remove_folder) {
     trouble(there_and_back(endless, "type: pass, input: first, cut: {mode: live, heartbeat: 100ms}",
                            "{mode: live, heartbeat: 100ms}"));
 }
 
 /* The batch over there leaves with what it has, where it is not known how much is missing. */
-static void test_no_batch_is_waited_for(void **state) {
-    (void)state;
+TEST_WITH(test_no_batch_is_waited_for, cut_make_folder, cut_remove_folder) {
     trouble(there_and_back(endless, "type: batcher, input: first, batch: 8, cut: {mode: live, heartbeat: 100ms}",
                            "{mode: live, heartbeat: 100ms}"));
 }
 
 /* What the other node is too slow for is dropped before it, and finds no partner; it all ends by itself. */
-static void test_slow_ways_lose_and_end(void **state) {
-    (void)state;
+TEST_WITH(test_slow_ways_lose_and_end, cut_make_folder, cut_remove_folder) {
     const char *text =
         there_and_back("  n: {type: count, frames: 1500}\n",
                        "type: slow, input: first, period: 3ms, cut: {mode: live, window: 8}", "reliable");
@@ -97,11 +89,6 @@ static void test_slow_ways_lose_and_end(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_nobody_is_waited_for, cut_make_folder, cut_remove_folder),
-        cmocka_unit_test_setup_teardown(test_no_batch_is_waited_for, cut_make_folder, cut_remove_folder),
-        cmocka_unit_test_setup_teardown(test_slow_ways_lose_and_end, cut_make_folder, cut_remove_folder),
-    };
     cmocka_set_test_filter(getenv("ONLY"));
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_suite(NULL, NULL);
 }

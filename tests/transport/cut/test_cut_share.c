@@ -1,16 +1,11 @@
 /* Frames that cross a cut in shared memory: from the wire's writer to its reader, with the two ends that lend and
  * borrow. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <string.h>
 
 #include "engine/device/device.h"
 #include "millrace/log.h"
 #include "millrace/status.h"
+#include "tests/support/suite.h"
 #include "tests/support/transport/cut_ends.h"
 
 static mr_frame *new_picture(cut_ends *f, uint8_t value) {
@@ -51,8 +46,7 @@ static void expect_picture(const mr_frame *frame, uint8_t value) {
             assert_int_equal(mr_row_at(frame->plane, &row)[x], value);
 }
 
-static void a_picture_stays_where_it_lies(void **state) {
-    (void)state;
+TEST(a_picture_stays_where_it_lies) {
     cut_ends f;
     size_t payload;
     cut_ends_begin(&f, MR_MEMORY_SHARED);
@@ -73,8 +67,7 @@ static void a_picture_stays_where_it_lies(void **state) {
 }
 
 /* Before the peer has come, after it has gone, and from plain memory. */
-static void what_cannot_be_shared_crosses_inline(void **state) {
-    (void)state;
+TEST(what_cannot_be_shared_crosses_inline) {
     cut_ends f;
     size_t payload;
     for (int turn = 0; turn < 3; turn++) {
@@ -93,8 +86,7 @@ static void what_cannot_be_shared_crosses_inline(void **state) {
     }
 }
 
-static void a_peer_that_comes_again_is_lent_to_again(void **state) {
-    (void)state;
+TEST(a_peer_that_comes_again_is_lent_to_again) {
     cut_ends f;
     size_t payload;
     cut_ends_begin(&f, MR_MEMORY_SHARED);
@@ -124,8 +116,7 @@ static void count_warnings(void *context, mr_log_level level, const char *line) 
     warnings += level == MR_LOG_WARNING && strstr(line, "a->b: frames cross as copies: shared memory: ") != NULL;
 }
 
-static void why_not_is_told_once(void **state) {
-    (void)state;
+TEST(why_not_is_told_once) {
     cut_ends f;
     cut_ends_begin(&f, MR_MEMORY_SHARED);
     mr_log_to(count_warnings, NULL);
@@ -141,8 +132,7 @@ static void why_not_is_told_once(void **state) {
     cut_ends_end(&f);
 }
 
-static void a_cut_that_is_inline_shares_nothing(void **state) {
-    (void)state;
+TEST(a_cut_that_is_inline_shares_nothing) {
     const mr_cut cut = {.name = "a->b", .max_peers = 1, .connect_count = 1};
     mr_cut_exporter *exporter;
     mr_cut_importer *importer;
@@ -172,13 +162,4 @@ static void a_cut_that_is_inline_shares_nothing(void **state) {
     mr_cut_importer_destroy(&importer);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_picture_stays_where_it_lies),
-        cmocka_unit_test(what_cannot_be_shared_crosses_inline),
-        cmocka_unit_test(a_peer_that_comes_again_is_lent_to_again),
-        cmocka_unit_test(why_not_is_told_once),
-        cmocka_unit_test(a_cut_that_is_inline_shares_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

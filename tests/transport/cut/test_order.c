@@ -1,14 +1,9 @@
 /* What several processes give back, in order again: against a shuffle of what one process would give. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdlib.h>
 
 #include "engine/transport/cut/order.h"
 #include "millrace/status.h"
+#include "tests/support/suite.h"
 
 enum { GIVERS = 3, FRAMES = 2000, ROUNDS = 100, PATIENCE = 1000 };
 
@@ -41,8 +36,7 @@ static mr_order *make(size_t sources) {
     return order;
 }
 
-static void test_what_is_early_waits(void **state) {
-    (void)state;
+TEST(test_what_is_early_waits) {
     mr_order *order = make(1);
     put(order, 1, 0, 1, 0);
     expect_none(order, 0);
@@ -60,8 +54,7 @@ static void test_what_is_early_waits(void **state) {
     mr_order_destroy(&order);
 }
 
-static void test_an_epoch_ends_where_it_is_said(void **state) {
-    (void)state;
+TEST(test_an_epoch_ends_where_it_is_said) {
     mr_order *order = make(1);
     mr_ordered rest = thing_of(0, 0, 2);
     rest.item.identity.sub = MR_SUB_REST;
@@ -77,8 +70,7 @@ static void test_an_epoch_ends_where_it_is_said(void **state) {
     mr_order_destroy(&order);
 }
 
-static void test_gaps_end(void **state) {
-    (void)state;
+TEST(test_gaps_end) {
     mr_order *order = make(1);
     put(order, 0, 0, 5, 0);
     put(order, 1, 0, 6, 0);
@@ -95,8 +87,7 @@ static void test_gaps_end(void **state) {
 }
 
 /* What one had in hand when it died comes from another. */
-static void test_nothing_is_proven_after_a_death(void **state) {
-    (void)state;
+TEST(test_nothing_is_proven_after_a_death) {
     mr_order *order = make(1);
     mr_order_disturb(order, 0, 0);
     for (size_t g = 0; g < GIVERS; g++)
@@ -109,9 +100,8 @@ static void test_nothing_is_proven_after_a_death(void **state) {
 }
 
 /* Nobody could take the first ones when they were given: those that come first are not held for that. */
-static void test_who_comes_first_proves_something(void **state) {
+TEST(test_who_comes_first_proves_something) {
     mr_order *order;
-    (void)state;
     assert_int_equal(mr_order_create(&order, 1, 2, PATIENCE, true), MR_OK);
     mr_order_disturb(order, 0, 0);
     mr_order_disturb(order, 1, 5);
@@ -130,8 +120,7 @@ static void test_who_comes_first_proves_something(void **state) {
     mr_order_destroy(&order);
 }
 
-static void test_ends_let_go(void **state) {
-    (void)state;
+TEST(test_ends_let_go) {
     mr_order *order = make(2);
     put(order, 0, 0, 9, 0);
     put(order, 0, 0, 7, 0);
@@ -144,9 +133,8 @@ static void test_ends_let_go(void **state) {
 }
 
 /* Each gives its share in order, in any interleaving: all comes out in order, at once when its turn has come. */
-static void test_random_shares(void **state) {
+TEST(test_random_shares) {
     unsigned seed = 12345;
-    (void)state;
     for (int round = 0; round < ROUNDS; round++) {
         static uint64_t share[GIVERS][FRAMES];
         size_t count[GIVERS] = {0}, given[GIVERS] = {0};
@@ -171,15 +159,4 @@ static void test_random_shares(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_is_early_waits),
-        cmocka_unit_test(test_an_epoch_ends_where_it_is_said),
-        cmocka_unit_test(test_gaps_end),
-        cmocka_unit_test(test_nothing_is_proven_after_a_death),
-        cmocka_unit_test(test_who_comes_first_proves_something),
-        cmocka_unit_test(test_ends_let_go),
-        cmocka_unit_test(test_random_shares),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -1,10 +1,4 @@
 /* What ends of cuts tell the audit log: not of everything where much comes at once; of peers, whatever strangers do. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +8,7 @@
 #include "engine/transport/cut/cut_end.h"
 #include "millrace/log.h"
 #include "millrace/status.h"
+#include "tests/support/suite.h"
 
 enum { AT_ONCE = 20, MANY = 100 };
 static const int64_t S = 1000000000;
@@ -30,10 +25,9 @@ static int count_lines(const char *path, const char *event, const char *what) {
     return count;
 }
 
-static void test_so_many_at_once(void **state) {
+TEST(test_so_many_at_once) {
     mr_audit_allowance allowance = mr_audit_allowance_at(0);
     int count = 0;
-    (void)state;
     for (int i = 0; i < MANY; i++)
         count += mr_audit_may(&allowance, 0);
     assert_int_equal(count, AT_ONCE);
@@ -47,12 +41,11 @@ static void test_so_many_at_once(void **state) {
     assert_int_equal(count, AT_ONCE);
 }
 
-static void test_strangers_keep_nothing_from_being_told(void **state) {
+TEST(test_strangers_keep_nothing_from_being_told) {
     const mr_cut cut = {.name = "a->b", .node = "a", .from_node = "a", .to_node = "b"};
     mr_action refused = {.kind = MR_ACTION_PEER}, gone = {.kind = MR_ACTION_PEER};
     char path[] = "/tmp/millrace-telling-XXXXXX";
     int made = mkstemp(path);
-    (void)state;
     assert_true(made >= 0);
     close(made);
     assert_int_equal(mr_audit_open(path), MR_OK);
@@ -101,10 +94,9 @@ static bool says_it_fails(mr_cut_reporter *reporter) {
 }
 
 /* A producer of another version does not become one of this version by waiting; one that is full does. */
-static void a_refusal_that_lasts_is_hopeless(void **state) {
+TEST(a_refusal_that_lasts_is_hopeless) {
     const mr_cut cut = {.name = "a->b", .node = "b", .from_node = "a", .to_node = "b"};
     mr_action refused = {.kind = MR_ACTION_PEER}, joined = {.kind = MR_ACTION_PEER};
-    (void)state;
     refused.of.change = MR_PEER_REJECTED;
     joined.of.change = MR_PEER_JOINED;
     mr_log_set_level(MR_LOG_ERROR);
@@ -128,11 +120,4 @@ static void a_refusal_that_lasts_is_hopeless(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_so_many_at_once),
-        cmocka_unit_test(test_strangers_keep_nothing_from_being_told),
-        cmocka_unit_test(a_refusal_that_lasts_is_hopeless),
-    };
-    return cmocka_run_group_tests_name("telling", tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

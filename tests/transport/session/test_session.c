@@ -1,12 +1,8 @@
 /* The protocol of cuts: random schedules in a simulated world, and what single messages are answered with. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "tests/support/suite.h"
 #include "tests/support/transport/cut_world.h"
 
 static uint64_t from_environment(const char *name, uint64_t otherwise) {
@@ -30,8 +26,7 @@ static world_result run_schedules(bool live, const world_faults *faults) {
 }
 
 #define SCHEDULES(name, is_live, ...)                                                                                  \
-    static void name(void **state) {                                                                                   \
-        (void)state;                                                                                                   \
+    TEST(name) {                                                                                                       \
         static const world_faults faults = {__VA_ARGS__};                                                              \
         run_schedules(is_live, &faults);                                                                               \
     }
@@ -47,16 +42,14 @@ SCHEDULES(test_frames_that_kill, false, .poison = true, .closing = true)
 
 /* Where processes die of nothing else, next to nothing else is set aside: what a process had in hand beside the frame
  * that killed it each time. */
-static void test_only_what_kills_is_set_aside(void **state) {
-    (void)state;
+TEST(test_only_what_kills_is_set_aside) {
     static const world_faults faults = {.poison = true};
     world_result sum = run_schedules(false, &faults);
     assert_true(sum.innocent * 1000 <= sum.set_aside + 1000);
 }
 
 /* Messages that cannot be read hold nothing up: all that is readable passes, and nothing else is set aside. */
-static void test_only_what_is_refused_is_set_aside(void **state) {
-    (void)state;
+TEST(test_only_what_is_refused_is_set_aside) {
     static const world_faults faults = {.refusals = true, .closing = true};
     world_result sum = run_schedules(false, &faults);
     assert_true(sum.set_aside > 0);
@@ -73,25 +66,4 @@ SCHEDULES(test_live_quiet, true, .batches = false)
 SCHEDULES(test_live_with_everything, true, .loss = true, .duplicates = true, .damage = true, .closing = true,
           .receivers_die = true, .pauses = true, .garbage = true, .wedges = true)
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_quiet),
-        cmocka_unit_test(test_lost_and_repeated_messages),
-        cmocka_unit_test(test_damage_and_closed_connections),
-        cmocka_unit_test(test_connections_that_swallow),
-        cmocka_unit_test(test_receivers_that_die),
-        cmocka_unit_test(test_senders_that_die),
-        cmocka_unit_test(test_processes_that_stand_still),
-        cmocka_unit_test(test_frames_that_kill),
-        cmocka_unit_test(test_only_what_kills_is_set_aside),
-        cmocka_unit_test(test_only_what_is_refused_is_set_aside),
-        cmocka_unit_test(test_refusals_and_deaths),
-        cmocka_unit_test(test_live_refusals),
-        cmocka_unit_test(test_batches),
-        cmocka_unit_test(test_garbage),
-        cmocka_unit_test(test_everything),
-        cmocka_unit_test(test_live_quiet),
-        cmocka_unit_test(test_live_with_everything),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

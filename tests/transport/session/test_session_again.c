@@ -1,12 +1,7 @@
 /* The protocol of cuts where processes are started again from the beginning: what was settled does not pass twice, and
  * who comes back learns that the run goes on. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "millrace/status.h"
+#include "tests/support/suite.h"
 #include "tests/support/transport/session_pair.h"
 
 /* Nobody has said which run it is. */
@@ -67,7 +62,7 @@ static int fresh_of_a_second_reading(pair *p, bool remembers_all) {
     return fresh;
 }
 
-static void test_a_source_that_is_read_again(void **state) {
+TEST_WITH(test_a_source_that_is_read_again, pair_set_up, pair_tear_down) {
     pair *p = *state;
     assert_int_equal(fresh_of_a_second_reading(p, true), 2);
     assert_int_equal(mr_receiver_counts(p->receiver).again, 60);
@@ -76,7 +71,7 @@ static void test_a_source_that_is_read_again(void **state) {
 }
 
 /* The end of the source came before the sender died: what it sends again was settled, and is not "after the end". */
-static void test_what_was_done_before_the_end(void **state) {
+TEST_WITH(test_what_was_done_before_the_end, pair_set_up, pair_tear_down) {
     pair *p = *state;
     const mr_sender_params sending = sending_as(100);
     mr_receiver_params receiving = pair_receiver_params("b");
@@ -111,7 +106,7 @@ static void restart_receiver(pair *p, const char *name, uint64_t incarnation, in
 }
 
 /* A sender that does not know yet tells later, at once when it does. */
-static void test_who_begins_is_told_so(void **state) {
+TEST_WITH(test_who_begins_is_told_so, pair_set_up, pair_tear_down) {
     pair *p = *state;
     start_sender(p, 100, S);
     pair_drive(p, S);
@@ -129,7 +124,7 @@ static void test_who_begins_is_told_so(void **state) {
     assert_int_equal(last_received(p), MR_RUN_BEGINS);
 }
 
-static void test_who_comes_back_is_told_so(void **state) {
+TEST_WITH(test_who_comes_back_is_told_so, pair_set_up, pair_tear_down) {
     pair *p = *state;
     start_sender(p, 100, S);
     mr_sender_set_run_state(p->sender, MR_RUN_BEGINS);
@@ -150,7 +145,7 @@ static void test_who_comes_back_is_told_so(void **state) {
 }
 
 /* What was only dropped has left nothing that is to be kept. */
-static void test_who_has_delivered_nothing_begins(void **state) {
+TEST_WITH(test_who_has_delivered_nothing_begins, pair_set_up, pair_tear_down) {
     pair *p = *state;
     start_sender(p, 100, S);
     mr_sender_set_run_state(p->sender, MR_RUN_BEGINS);
@@ -164,7 +159,7 @@ static void test_who_has_delivered_nothing_begins(void **state) {
 }
 
 /* Of several processes of a node each has files of its own. */
-static void test_replicas_are_told_apart(void **state) {
+TEST_WITH(test_replicas_are_told_apart, pair_set_up, pair_tear_down) {
     pair *p = *state;
     mr_sender_params sending = sending_as(100);
     const mr_receiver_params receiving = receiving_as("b.0", 200);
@@ -180,7 +175,7 @@ static void test_replicas_are_told_apart(void **state) {
 }
 
 /* Nodes further on are told what this one was. */
-static void test_what_goes_on_before_goes_on_here(void **state) {
+TEST_WITH(test_what_goes_on_before_goes_on_here, pair_set_up, pair_tear_down) {
     pair *p = *state;
     start_sender(p, 100, S);
     mr_sender_set_run_state(p->sender, MR_RUN_GOES_ON);
@@ -189,7 +184,7 @@ static void test_what_goes_on_before_goes_on_here(void **state) {
 }
 
 /* One of two senders has not come: whoever waits for it decides how long. */
-static void test_one_that_is_not_there(void **state) {
+TEST_WITH(test_one_that_is_not_there, pair_set_up, pair_tear_down) {
     pair *p = *state;
     bool absent;
     const mr_sender_params sending = sending_as(100);
@@ -206,17 +201,4 @@ static void test_one_that_is_not_there(void **state) {
     assert_true(absent);
 }
 
-int main(void) {
-#define TEST(function) cmocka_unit_test_setup_teardown(function, pair_set_up, pair_tear_down)
-    const struct CMUnitTest tests[] = {
-        TEST(test_a_source_that_is_read_again),
-        TEST(test_what_was_done_before_the_end),
-        TEST(test_who_begins_is_told_so),
-        TEST(test_who_comes_back_is_told_so),
-        TEST(test_who_has_delivered_nothing_begins),
-        TEST(test_replicas_are_told_apart),
-        TEST(test_what_goes_on_before_goes_on_here),
-        TEST(test_one_that_is_not_there),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -1,13 +1,9 @@
 /* How a session begins: answers that take longer than the next HELLO, connections that are made anew meanwhile, and
  * whose they are. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "millrace/status.h"
+#include "tests/support/suite.h"
 #include "tests/support/transport/session_pair.h"
 
 /* ---- a slow link ----------------------------------------------------------------------------------------------- */
@@ -138,14 +134,14 @@ static int joins_over(pair *p, int64_t one_way_ns, int64_t seconds) {
 }
 
 /* HELLO is said each second here, and again before the first one can be answered. */
-static void test_an_answer_may_take_longer_than_the_next_hello(void **state) {
+TEST_WITH(test_an_answer_may_take_longer_than_the_next_hello, pair_set_up, pair_tear_down) {
     assert_int_equal(joins_over(*state, S / 10, 20), 0);
     assert_int_equal(joins_over(*state, 6 * S / 10, 20), 0);
     assert_int_equal(joins_over(*state, 2 * S, 20), 0);
 }
 
 /* Five seconds without a word, and a connection is renewed; the answer that would have come is lost with it. */
-static void test_an_answer_may_take_longer_than_silence(void **state) {
+TEST_WITH(test_an_answer_may_take_longer_than_silence, pair_set_up, pair_tear_down) {
     assert_int_equal(joins_over(*state, 3 * S, 60), 1);
     assert_int_equal(joins_over(*state, 7 * S / 2, 60), 1);
 }
@@ -194,7 +190,7 @@ static mr_cut_message report_of(uint64_t session, uint64_t number) {
 
 /* A connection that breaks is made anew by the transport, without a word to anybody: what comes of a session over
  * another one is the same peer's, and so is that. What was heard twice, or is of no session, is no sign of it. */
-static void test_a_session_goes_on_over_another_connection(void **state) {
+TEST_WITH(test_a_session_goes_on_over_another_connection, pair_set_up, pair_tear_down) {
     pair *p = *state;
     mr_cut_message hello = hello_of("b", 1), other = hello_of("c", 1);
     receive_from(p->sender, 1, &hello);
@@ -219,7 +215,7 @@ static void test_a_session_goes_on_over_another_connection(void **state) {
 
 /* A HELLO that was said before the WELCOME was heard, over a connection that was made meanwhile: one session, whichever
  * of both answers is heard. */
-static void test_a_second_hello_is_no_second_session(void **state) {
+TEST_WITH(test_a_second_hello_is_no_second_session, pair_set_up, pair_tear_down) {
     pair *p = *state;
     mr_cut_message hello = hello_of("b", 1), report = report_of(pair_sender_params().self.incarnation + 1, 1);
     receive_from(p->sender, 1, &hello);
@@ -239,7 +235,7 @@ static void test_a_second_hello_is_no_second_session(void **state) {
 
 /* Who has left asks from time to time whether another process is there, also over a new connection: it is no
  * stranger. */
-static void test_who_has_left_is_no_stranger(void **state) {
+TEST_WITH(test_who_has_left_is_no_stranger, pair_set_up, pair_tear_down) {
     pair *p = *state;
     const mr_cut_item end = {.kind = MR_CUT_END};
     pair_drive(p, S);
@@ -264,7 +260,7 @@ static void test_who_has_left_is_no_stranger(void **state) {
 /* What is not there cannot be silent: it is made by the transport, and not taken from it every five seconds while it is
  * at it; but every ten, since libzmq makes none any more once hands could not be shaken. Once there is one, and nothing
  * comes over it, it is renewed as ever. */
-static void test_what_is_not_there_is_renewed_less(void **state) {
+TEST_WITH(test_what_is_not_there_is_renewed_less, pair_set_up, pair_tear_down) {
     pair *p = *state;
     mr_action action;
     int hellos = 0, renewed = 0;
@@ -284,15 +280,4 @@ static void test_what_is_not_there_is_renewed_less(void **state) {
     assert_int_equal(renewed, 4);
 }
 
-int main(void) {
-#define TEST(function) cmocka_unit_test_setup_teardown(function, pair_set_up, pair_tear_down)
-    const struct CMUnitTest tests[] = {
-        TEST(test_an_answer_may_take_longer_than_the_next_hello),
-        TEST(test_an_answer_may_take_longer_than_silence),
-        TEST(test_a_session_goes_on_over_another_connection),
-        TEST(test_a_second_hello_is_no_second_session),
-        TEST(test_who_has_left_is_no_stranger),
-        TEST(test_what_is_not_there_is_renewed_less),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -1,17 +1,13 @@
 /* The protocol of cuts, case by case: handshakes, old sessions, credit, runs, several senders, leaving, live cuts. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "millrace/status.h"
+#include "tests/support/suite.h"
 #include "tests/support/transport/session_pair.h"
 
 /* ---- handshakes ------------------------------------------------------------------------------------------------ */
 
-static void test_handshake(void **state) {
+TEST_WITH(test_handshake, pair_set_up, pair_tear_down) {
     pair *p = *state;
     pair_drive(p, S);
     assert_int_equal(p->seen.sender_change, MR_PEER_JOINED);
@@ -51,7 +47,7 @@ static void assert_rejected(pair *p, const mr_receiver_params *params, mr_reject
 }
 
 /* Whoever does not know a kind of results that may come is refused before a frame is sent. */
-static void test_unknown_kinds_of_results(void **state) {
+TEST_WITH(test_unknown_kinds_of_results, pair_set_up, pair_tear_down) {
     pair *p = *state;
     const mr_kinds all = mr_kinds_built_in(), fewer = {.count = 1, .kind = {all.kind[1]}, .id = {all.id[1]}};
     mr_receiver_params params = pair_receiver_params("b");
@@ -68,7 +64,7 @@ static void test_unknown_kinds_of_results(void **state) {
 }
 
 /* A sender that refuses a receiver ends, and one that takes it comes in its place. */
-static void test_another_comes_instead(void **state) {
+TEST_WITH(test_another_comes_instead, pair_set_up, pair_tear_down) {
     pair *p = *state;
     mr_receiver_params params = pair_receiver_params("b");
     params.self.digest[31] = 1;
@@ -83,7 +79,7 @@ static void test_another_comes_instead(void **state) {
     assert_int_equal(p->seen.sender_change, MR_PEER_JOINED);
 }
 
-static void test_rejected(void **state) {
+TEST_WITH(test_rejected, pair_set_up, pair_tear_down) {
     pair *p = *state;
     mr_receiver_params params = pair_receiver_params("b");
     params.self.digest[31] = 1;
@@ -109,7 +105,7 @@ static void test_rejected(void **state) {
 }
 
 /* So many peers and no more, and of two processes of one name the later one. */
-static void test_peers(void **state) {
+TEST_WITH(test_peers, pair_set_up, pair_tear_down) {
     pair *p = *state;
     mr_cut_message hello = {.kind = MR_MESSAGE_HELLO,
                             .hello = {MR_PROTOCOL_OLDEST, MR_PROTOCOL_NEWEST, "b", 10, 1, {7},
@@ -148,7 +144,7 @@ static mr_reject_reason reason_for(pair *p, const char *name) {
 }
 
 /* Whoever has the pipeline and the right key may still be another node than the cut is for. */
-static void test_only_the_node_of_the_plan(void **state) {
+TEST_WITH(test_only_the_node_of_the_plan, pair_set_up, pair_tear_down) {
     static const char *const strangers[] = {"c", "bb", "b.2", "b.00", "b.01", "b.1x", "b.-0", "b. 1", "b.", ".1", "B"};
     pair *p = *state;
     mr_sender_params sending = pair_sender_params();
@@ -166,7 +162,7 @@ static void test_only_the_node_of_the_plan(void **state) {
 
 /* Where messages come two ways: one that others come before can wait for them; what is known, or of no session, need
  * not. */
-static void test_which_message_is_next(void **state) {
+TEST_WITH(test_which_message_is_next, pair_set_up, pair_tear_down) {
     pair *p = *state;
     assert_true(mr_receiver_may_receive(p->receiver, 0, 101, 9));
     pair_drive(p, S);
@@ -182,7 +178,7 @@ static void test_which_message_is_next(void **state) {
 }
 
 /* So it is the other way; what is of no session is not heard at all. */
-static void test_which_report_is_next(void **state) {
+TEST_WITH(test_which_report_is_next, pair_set_up, pair_tear_down) {
     pair *p = *state;
     uint32_t route = 99;
     assert_false(mr_sender_may_receive(p->sender, 101, 1, &route));
@@ -199,7 +195,7 @@ static void test_which_report_is_next(void **state) {
 }
 
 /* Half a million ranges of the whole window fit into one message; the window is gone over a few times at most. */
-static void test_ranges_that_overlap(void **state) {
+TEST_WITH(test_ranges_that_overlap, pair_set_up, pair_tear_down) {
     pair *p = *state;
     enum { RANGES = 500000 };
     static mr_settled ranges[RANGES];
@@ -235,7 +231,7 @@ static void test_ranges_that_overlap(void **state) {
 }
 
 /* Messages of a session that is no more are refused, counted, and change nothing. */
-static void test_old_sessions(void **state) {
+TEST_WITH(test_old_sessions, pair_set_up, pair_tear_down) {
     pair *p = *state;
     pair_drive(p, S);
     pair_offer(p->sender, 0);
@@ -268,7 +264,7 @@ static void test_old_sessions(void **state) {
 
 /* ---- credit and windows ---------------------------------------------------------------------------------------- */
 
-static void test_windows(void **state) {
+TEST_WITH(test_windows, pair_set_up, pair_tear_down) {
     pair *p = *state;
     mr_cut_item large = pair_frame(0);
     large.bytes = 1001;
@@ -297,7 +293,7 @@ static void test_windows(void **state) {
     assert_string_equal(p->seen.why, "given up");
 }
 
-static void test_without_a_bound_on_bytes(void **state) {
+TEST_WITH(test_without_a_bound_on_bytes, pair_set_up, pair_tear_down) {
     pair *p = *state;
     mr_sender_params sending = pair_sender_params();
     mr_receiver_params receiving = pair_receiver_params("b");
@@ -313,7 +309,7 @@ static void test_without_a_bound_on_bytes(void **state) {
     assert_int_equal(mr_sender_counts(p->sender).malformed, 0);
 }
 
-static void test_more_than_was_granted(void **state) {
+TEST_WITH(test_more_than_was_granted, pair_set_up, pair_tear_down) {
     pair *p = *state;
     pair_drive(p, S);
     mr_cut_item item[5];
@@ -333,7 +329,7 @@ static void test_more_than_was_granted(void **state) {
 
 /* Two replicas send the same frame: it is given to the graph once, and both learn what became of it. The end comes
  * when both have ended. */
-static void test_two_senders(void **state) {
+TEST_WITH(test_two_senders, pair_set_up, pair_tear_down) {
     pair *p = *state;
     mr_sender *sender[2];
     mr_receiver_params receiving = pair_receiver_params("b");
@@ -370,7 +366,7 @@ static void test_two_senders(void **state) {
 }
 
 /* A sender that comes back in the same run sends nothing twice; in a new run the same numbers are other frames. */
-static void test_runs(void **state) {
+TEST_WITH(test_runs, pair_set_up, pair_tear_down) {
     pair *p = *state;
     pair_offer(p->sender, 0);
     pair_drive(p, S);
@@ -396,7 +392,7 @@ static void test_runs(void **state) {
 
 /* ---- leaving, live --------------------------------------------------------------------------------------------- */
 
-static void test_leaving(void **state) {
+TEST_WITH(test_leaving, pair_set_up, pair_tear_down) {
     pair *p = *state;
     for (uint64_t i = 0; i < 8; i++)
         pair_offer(p->sender, i);
@@ -425,7 +421,7 @@ static void test_leaving(void **state) {
 
 /* Live: no room without credit; what was under way when the connection broke is dropped, and packets up to the
  * next key frame with it. */
-static void test_live(void **state) {
+TEST_WITH(test_live, pair_set_up, pair_tear_down) {
     pair *p = *state;
     mr_sender_params sending = pair_sender_params();
     const mr_receiver_params receiving = pair_receiver_params("b");
@@ -511,7 +507,7 @@ static int give_one(pair *p, mr_cut_message granted[2], uint32_t source, uint64_
 }
 
 /* However little there is to do, and in whatever rhythm sources take turns. */
-static void test_all_get_of_each_source(void **state) {
+TEST_WITH(test_all_get_of_each_source, pair_set_up, pair_tear_down) {
     pair *p = *state;
     for (int sources = 1; sources <= 2; sources++) {
         mr_cut_message granted[2];
@@ -527,7 +523,7 @@ static void test_all_get_of_each_source(void **state) {
 }
 
 /* Two receivers grant so much that the sum of it has no room in 64 bits: it must not come out as little. */
-static void test_credit_without_end(void **state) {
+TEST_WITH(test_credit_without_end, pair_set_up, pair_tear_down) {
     pair *p = *state;
     mr_cut_message granted[2];
     let_two_come(p, true, UINT64_C(1) << 63, UINT64_MAX, granted);
@@ -539,16 +535,4 @@ static void test_credit_without_end(void **state) {
     mr_sender_abandon(p->sender, "given up");
 }
 
-int main(void) {
-#define TEST(function) cmocka_unit_test_setup_teardown(function, pair_set_up, pair_tear_down)
-    const struct CMUnitTest tests[] = {
-        TEST(test_handshake), TEST(test_rejected), TEST(test_unknown_kinds_of_results),
-        TEST(test_another_comes_instead), TEST(test_peers),
-        TEST(test_only_the_node_of_the_plan), TEST(test_ranges_that_overlap), TEST(test_old_sessions),
-        TEST(test_which_message_is_next), TEST(test_which_report_is_next), TEST(test_windows),
-        TEST(test_without_a_bound_on_bytes), TEST(test_more_than_was_granted), TEST(test_two_senders),
-        TEST(test_runs), TEST(test_leaving), TEST(test_live), TEST(test_all_get_of_each_source),
-        TEST(test_credit_without_end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

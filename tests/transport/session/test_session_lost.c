@@ -1,13 +1,7 @@
 /* The protocol of cuts: who is taken for lost or dead and comes back after all, and connections that are of no use. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "engine/data/gap.h"
 #include "millrace/status.h"
+#include "tests/support/suite.h"
 #include "tests/support/transport/session_pair.h"
 
 /* Two frames are with the receiver when its connection is closed, and nothing is heard of it for longer than
@@ -25,7 +19,7 @@ static int64_t lose_receiver(pair *p) {
 }
 
 /* Who is alone with something left to give, or to be given, waits for the other. */
-static void test_who_waits_for_whom(void **state) {
+TEST_WITH(test_who_waits_for_whom, pair_set_up, pair_tear_down) {
     pair *p = *state;
     uint32_t sender;
     assert_true(mr_sender_waits(p->sender) && mr_receiver_waits(p->receiver, &sender));
@@ -42,7 +36,7 @@ static void test_who_waits_for_whom(void **state) {
 }
 
 /* Frames under suspicion go one by one; who is back had not died, so there is none. */
-static void test_who_is_back_had_not_died(void **state) {
+TEST_WITH(test_who_is_back_had_not_died, pair_set_up, pair_tear_down) {
     pair *p = *state;
     int64_t now_ns = lose_receiver(p);
     p->seen.most_items = 0;
@@ -78,17 +72,17 @@ static void meet_another(pair *p, uint32_t deaths, int most_items) {
     assert_int_equal(p->seen.most_items, most_items);
 }
 
-static void test_another_process_is_sent_them_alone(void **state) {
+TEST_WITH(test_another_process_is_sent_them_alone, pair_set_up, pair_tear_down) {
     meet_another(*state, 2, 1);
 }
 
-static void test_nothing_is_suspected_where_nothing_is_set_aside(void **state) {
+TEST_WITH(test_nothing_is_suspected_where_nothing_is_set_aside, pair_set_up, pair_tear_down) {
     meet_another(*state, 0, 2);
 }
 
 /* Processes that die one after the other: the frame that each had first in hand is named from the second on, where no
  * such frame is set aside. */
-static void test_what_kills_is_named(void **state) {
+TEST_WITH(test_what_kills_is_named, pair_set_up, pair_tear_down) {
     pair *p = *state;
     mr_sender_params sending = pair_sender_params();
     mr_receiver_params receiving = pair_receiver_params("b");
@@ -126,7 +120,7 @@ static void open_refusing(pair *p, uint32_t refusals, uint64_t unreadable) {
 }
 
 /* A frame in the middle of a message: the others of the message pass, it alone is set aside, and the cut continues. */
-static void test_what_is_refused_is_set_aside(void **state) {
+TEST_WITH(test_what_is_refused_is_set_aside, pair_set_up, pair_tear_down) {
     pair *p = *state;
     open_refusing(p, 3, 2);
     for (int64_t now = 1; now < 20; now++) {
@@ -147,7 +141,7 @@ static void test_what_is_refused_is_set_aside(void **state) {
 }
 
 /* Messages that were lost, or refused less often, are sent again, and nothing is set aside. */
-static void test_few_refusals_set_nothing_aside(void **state) {
+TEST_WITH(test_few_refusals_set_nothing_aside, pair_set_up, pair_tear_down) {
     pair *p = *state;
     open_refusing(p, 3, 1);
     for (int64_t now = 1; now < 20; now++) {
@@ -163,7 +157,7 @@ static void test_few_refusals_set_nothing_aside(void **state) {
 }
 
 /* A message that the sender itself cannot write is given up in the same way. */
-static void test_what_cannot_be_written_is_set_aside(void **state) {
+TEST_WITH(test_what_cannot_be_written_is_set_aside, pair_set_up, pair_tear_down) {
     pair *p = *state;
     mr_action action;
     open_refusing(p, 3, 0);
@@ -203,7 +197,7 @@ static void come_anew(pair *p, mr_receiver_params *receiving, int64_t now_ns) {
 
 /* A live cut says how far a source is settled to whoever comes, also where the same was said before; and that
  * a source pauses, if it does. */
-static void test_what_was_lost_is_told(void **state) {
+TEST_WITH(test_what_was_lost_is_told, pair_set_up, pair_tear_down) {
     pair *p = *state;
     const mr_cut_item away = {.kind = MR_CUT_GAP, .identity = mr_identity_away(0)};
     mr_sender_params sending = pair_sender_params();
@@ -239,7 +233,7 @@ static void test_what_was_lost_is_told(void **state) {
 
 /* Where nothing comes the connection is renewed, again and again, first after five seconds, then after ten; where
  * something does, it stays. */
-static void test_silent_connections_are_renewed(void **state) {
+TEST_WITH(test_silent_connections_are_renewed, pair_set_up, pair_tear_down) {
     pair *p = *state;
     mr_sender *nobody = NULL;
     for (int64_t turn = 1; turn <= 26; turn++) {
@@ -256,7 +250,7 @@ static void test_silent_connections_are_renewed(void **state) {
 }
 
 /* At once where garbage comes, or is said to; but not more often than HELLO is said. */
-static void test_spoilt_connections_are_renewed(void **state) {
+TEST_WITH(test_spoilt_connections_are_renewed, pair_set_up, pair_tear_down) {
     pair *p = *state;
     pair_drive(p, S);
     mr_receiver_malformed(p->receiver, 0);
@@ -273,20 +267,4 @@ static void test_spoilt_connections_are_renewed(void **state) {
     assert_int_equal(p->seen.renewed, 3);
 }
 
-int main(void) {
-#define TEST(function) cmocka_unit_test_setup_teardown(function, pair_set_up, pair_tear_down)
-    const struct CMUnitTest tests[] = {
-        TEST(test_who_waits_for_whom),
-        TEST(test_who_is_back_had_not_died),
-        TEST(test_another_process_is_sent_them_alone),
-        TEST(test_nothing_is_suspected_where_nothing_is_set_aside),
-        TEST(test_what_is_refused_is_set_aside),
-        TEST(test_few_refusals_set_nothing_aside),
-        TEST(test_what_cannot_be_written_is_set_aside),
-        TEST(test_what_kills_is_named),
-        TEST(test_what_was_lost_is_told),
-        TEST(test_silent_connections_are_renewed),
-        TEST(test_spoilt_connections_are_renewed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

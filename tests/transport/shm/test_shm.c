@@ -1,11 +1,5 @@
 /* Both ends of shared memory in one process. What hostile ones do stands in test_shm_hostile.c, what processes that
  * die do in test_shm_processes.c. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -16,6 +10,7 @@
 #include "engine/data/pool.h"
 #include "engine/device/device.h"
 #include "millrace/status.h"
+#include "tests/support/suite.h"
 #include "tests/support/transport/shm_ends.h"
 
 static bool readable(int fd) {
@@ -24,8 +19,7 @@ static bool readable(int fd) {
 
 /* ---- honest ends ----------------------------------------------------------------------------------------------- */
 
-static void a_buffer_is_seen_where_it_lies(void **state) {
-    (void)state;
+TEST(a_buffer_is_seen_where_it_lies) {
     shm_ends ends;
     shm_ends_begin(&ends);
     mr_buffer *sent = shm_ends_acquire(ends.pool), *taken = NULL;
@@ -59,8 +53,7 @@ static void lend_two(shm_ends *ends, mr_buffer *taken[2]) {
     }
 }
 
-static void what_comes_back_wakes_only_who_sleeps(void **state) {
-    (void)state;
+TEST(what_comes_back_wakes_only_who_sleeps) {
     shm_ends ends;
     shm_ends_begin(&ends);
     mr_buffer *taken[2];
@@ -79,8 +72,7 @@ static void what_comes_back_wakes_only_who_sleeps(void **state) {
     shm_ends_end(&ends);
 }
 
-static void who_looks_for_what_comes_back_is_not_woken(void **state) {
-    (void)state;
+TEST(who_looks_for_what_comes_back_is_not_woken) {
     shm_ends ends;
     shm_ends_begin(&ends);
     assert_false(mr_shm_export_poll(ends.export, false));
@@ -106,8 +98,7 @@ static void who_looks_for_what_comes_back_is_not_woken(void **state) {
 }
 
 /* Frames of other memory, and those of before and after the peer was there, travel inline. */
-static void what_cannot_be_lent_is_to_be_sent_inline(void **state) {
-    (void)state;
+TEST(what_cannot_be_lent_is_to_be_sent_inline) {
     shm_ends ends;
     shm_ends_begin_unattached(&ends);
     mr_shm_reference reference;
@@ -134,8 +125,7 @@ static void what_cannot_be_lent_is_to_be_sent_inline(void **state) {
     shm_ends_end(&ends);
 }
 
-static void buffers_outlive_the_import_and_the_export(void **state) {
-    (void)state;
+TEST(buffers_outlive_the_import_and_the_export) {
     shm_ends ends;
     shm_ends_begin(&ends);
     mr_buffer *sent = shm_ends_acquire(ends.pool), *taken = NULL;
@@ -161,8 +151,7 @@ static size_t mappings(void) {
 }
 
 /* More pools than a link has numbers for come and go, as with a folder of pictures of many sizes. */
-static void pools_come_and_go(void **state) {
-    (void)state;
+TEST(pools_come_and_go) {
     shm_ends ends;
     shm_ends_begin(&ends);
     size_t bytes;
@@ -188,8 +177,7 @@ static void pools_come_and_go(void **state) {
     shm_ends_end(&ends);
 }
 
-static void notes_come_in_order(void **state) {
-    (void)state;
+TEST(notes_come_in_order) {
     shm_ends ends;
     shm_ends_begin(&ends);
     size_t bytes = 0;
@@ -213,8 +201,7 @@ static void notes_come_in_order(void **state) {
 
 /* A consumer that does not fetch fills the ring; what then goes the other way is not lost. Over and over again, so that
  * notes lie across the ring's end. */
-static void a_full_ring_has_no_room(void **state) {
-    (void)state;
+TEST(a_full_ring_has_no_room) {
     shm_ends ends;
     shm_ends_begin(&ends);
     static char text[MR_SHM_RECORD_BYTES], seen[MR_SHM_RECORD_BYTES];
@@ -236,8 +223,7 @@ static void a_full_ring_has_no_room(void **state) {
 }
 
 /* Only who sleeps is woken, and once. */
-static void the_bell_is_rung_for_who_rests(void **state) {
-    (void)state;
+TEST(the_bell_is_rung_for_who_rests) {
     shm_ends ends;
     shm_ends_begin(&ends);
     char text[8];
@@ -263,8 +249,7 @@ static void the_bell_is_rung_for_who_rests(void **state) {
 }
 
 /* A doorbell that is rung for a note of whom nothing was heard so far: whoever hears it, and rests, is told to look. */
-static void a_first_note_is_not_overheard(void **state) {
-    (void)state;
+TEST(a_first_note_is_not_overheard) {
     shm_ends ends;
     char text[8];
     size_t bytes;
@@ -283,8 +268,7 @@ static void a_first_note_is_not_overheard(void **state) {
 }
 
 /* A consumer may send once it has heard that the producer knows it. */
-static void notes_go_back_as_well(void **state) {
-    (void)state;
+TEST(notes_go_back_as_well) {
     shm_ends ends;
     shm_ends_begin(&ends);
     static char text[MR_SHM_RECORD_BYTES + 1];
@@ -322,8 +306,7 @@ static void notes_go_back_as_well(void **state) {
 }
 
 /* Each end finds what the other has said before it went, also where that had not read all. */
-static void notes_outlive_who_sent_them(void **state) {
-    (void)state;
+TEST(notes_outlive_who_sent_them) {
     for (int turn = 0; turn < 2; turn++) {
         shm_ends ends;
         shm_ends_begin(&ends);
@@ -359,8 +342,7 @@ static void notes_outlive_who_sent_them(void **state) {
     }
 }
 
-static void what_the_ends_tell_each_other_is_one_line(void **state) {
-    (void)state;
+TEST(what_the_ends_tell_each_other_is_one_line) {
     const mr_shm_offer offer = {.path = "/tmp/millrace-a b/shm", .host = "0000-11"};
     mr_shm_offer offered;
     mr_shm_guest guest = {.host = "0000-11"}, come, other;
@@ -439,8 +421,7 @@ static mr_buffer *acquire_or_sleep(shm_ends *ends) {
 
 /* One lends, others drop; the one that lends sleeps when all is out. A wake-up that were lost would stop it for
  * ever. */
-static void buffers_come_back_from_many_threads(void **state) {
-    (void)state;
+TEST(buffers_come_back_from_many_threads) {
     shm_ends ends;
     shm_ends_begin(&ends);
     hand_over over = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
@@ -464,22 +445,4 @@ static void buffers_come_back_from_many_threads(void **state) {
     shm_ends_end(&ends);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_buffer_is_seen_where_it_lies),
-        cmocka_unit_test(what_comes_back_wakes_only_who_sleeps),
-        cmocka_unit_test(who_looks_for_what_comes_back_is_not_woken),
-        cmocka_unit_test(what_cannot_be_lent_is_to_be_sent_inline),
-        cmocka_unit_test(buffers_outlive_the_import_and_the_export),
-        cmocka_unit_test(pools_come_and_go),
-        cmocka_unit_test(notes_come_in_order),
-        cmocka_unit_test(a_full_ring_has_no_room),
-        cmocka_unit_test(the_bell_is_rung_for_who_rests),
-        cmocka_unit_test(a_first_note_is_not_overheard),
-        cmocka_unit_test(notes_go_back_as_well),
-        cmocka_unit_test(notes_outlive_who_sent_them),
-        cmocka_unit_test(what_the_ends_tell_each_other_is_one_line),
-        cmocka_unit_test(buffers_come_back_from_many_threads),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

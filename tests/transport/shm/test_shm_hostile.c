@@ -1,10 +1,4 @@
 /* Ends of shared memory that lie to each other, or come uninvited: nothing of theirs is believed. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
@@ -22,6 +16,7 @@
 #include "engine/transport/shm/shm_socket.h"
 #include "millrace/log.h"
 #include "millrace/status.h"
+#include "tests/support/suite.h"
 #include "tests/support/transport/shm_ends.h"
 
 static void expect_refused(shm_ends *ends, mr_shm_reference reference) {
@@ -32,8 +27,7 @@ static void expect_refused(shm_ends *ends, mr_shm_reference reference) {
 
 /* ---- a hostile producer ---------------------------------------------------------------------------------------- */
 
-static void references_are_believed_only_within_bounds(void **state) {
-    (void)state;
+TEST(references_are_believed_only_within_bounds) {
     shm_ends ends;
     shm_ends_begin(&ends);
     mr_buffer *sent = shm_ends_acquire(ends.pool), *taken = NULL;
@@ -66,8 +60,7 @@ static void references_are_believed_only_within_bounds(void **state) {
     shm_ends_end(&ends);
 }
 
-static void a_stale_reference_is_refused(void **state) {
-    (void)state;
+TEST(a_stale_reference_is_refused) {
     shm_ends ends;
     shm_ends_begin(&ends);
     mr_buffer *sent = shm_ends_acquire(ends.pool);
@@ -89,8 +82,7 @@ static void a_stale_reference_is_refused(void **state) {
 /* ---- too few descriptors ---------------------------------------------------------------------------------------- */
 
 /* Who polls is not told of one that cannot be taken again and again: it is turned away. */
-static void one_that_comes_when_there_are_no_descriptors_is_turned_away(void **state) {
-    (void)state;
+TEST(one_that_comes_when_there_are_no_descriptors_is_turned_away) {
     enum { COME = 3 };
     mr_shm_listener listener;
     struct rlimit before;
@@ -153,8 +145,7 @@ static int file_of(size_t bytes, int seals) {
     return fd;
 }
 
-static void files_that_could_still_change_are_refused(void **state) {
-    (void)state;
+TEST(files_that_could_still_change_are_refused) {
     const int sealed = F_SEAL_SHRINK | F_SEAL_GROW;
     const mr_shm_message pool = {.kind = MR_SHM_POOL, .a = 2, .b = 64}, rings = {.kind = MR_SHM_RINGS};
     const int open_file = file_of(64 + 128, F_SEAL_GROW), small = file_of(64 + 64, sealed);
@@ -211,8 +202,7 @@ static void post_by_hand(mr_shm_records *records, size_t bytes) {
 }
 
 /* What a producer says of its notes that is not so ends the link: the consumer hangs up. */
-static void notes_that_cannot_be_cost_the_producer_its_place(void **state) {
-    (void)state;
+TEST(notes_that_cannot_be_cost_the_producer_its_place) {
     const mr_shm_message pool = {.kind = MR_SHM_POOL, .number = 1, .a = 2, .b = 64};
     for (int lie = 0; lie < 4; lie++) {
         shm_ends ends;
@@ -251,8 +241,7 @@ static void notes_that_cannot_be_cost_the_producer_its_place(void **state) {
 }
 
 /* A pool before the rings, and nothing more. */
-static void who_passes_no_rings_has_sent_no_notes(void **state) {
-    (void)state;
+TEST(who_passes_no_rings_has_sent_no_notes) {
     const int file = file_of(64 + 128, F_SEAL_SHRINK | F_SEAL_GROW);
     expect_hang_up(&(mr_shm_message){.kind = MR_SHM_POOL, .a = 2, .b = 64}, &file, 1, MR_ERROR_AGAIN);
     close(file);
@@ -287,8 +276,7 @@ static mr_shm_area *attach_by_hand(shm_ends *ends, int *fd) {
 
 /* Nothing of what the consumer writes into the ring of leases is believed that is not so; it loses what it held and is
  * told no more. */
-static void a_ring_that_lies_costs_the_peer_its_place(void **state) {
-    (void)state;
+TEST(a_ring_that_lies_costs_the_peer_its_place) {
     for (int lie = 0; lie < 4; lie++) {
         shm_ends ends;
         int fd;
@@ -318,8 +306,7 @@ static void a_ring_that_lies_costs_the_peer_its_place(void **state) {
 }
 
 /* Nor are its notes, or what it says of having read others': the producer takes back what it had lent. */
-static void notes_that_cannot_be_cost_the_peer_its_place(void **state) {
-    (void)state;
+TEST(notes_that_cannot_be_cost_the_peer_its_place) {
     for (int lie = 0; lie < 4; lie++) {
         shm_ends ends;
         int fd;
@@ -361,8 +348,7 @@ static void notes_that_cannot_be_cost_the_peer_its_place(void **state) {
 }
 
 /* After its greeting a consumer says nothing by the socket. */
-static void a_peer_that_talks_loses_its_place(void **state) {
-    (void)state;
+TEST(a_peer_that_talks_loses_its_place) {
     shm_ends ends;
     int fd;
     mr_shm_area *area = attach_by_hand(&ends, &fd);
@@ -389,8 +375,7 @@ static void say(shm_ends *ends, const mr_shm_message *hello, const void *data, s
     close(fd);
 }
 
-static void only_who_was_invited_comes_in(void **state) {
-    (void)state;
+TEST(only_who_was_invited_comes_in) {
     shm_ends ends;
     shm_ends_begin_unattached(&ends);
     uint8_t token[MR_SHM_TOKEN_BYTES], wrong[MR_SHM_TOKEN_BYTES];
@@ -435,8 +420,7 @@ static void only_who_was_invited_comes_in(void **state) {
     shm_ends_end(&ends);
 }
 
-static void the_folder_is_the_users_alone_and_goes_with_the_export(void **state) {
-    (void)state;
+TEST(the_folder_is_the_users_alone_and_goes_with_the_export) {
     shm_ends ends;
     struct stat found;
     char folder[108];
@@ -450,8 +434,7 @@ static void the_folder_is_the_users_alone_and_goes_with_the_export(void **state)
     assert_int_equal(stat(folder, &found), -1);
 }
 
-static void what_hinders_sharing_is_said(void **state) {
-    (void)state;
+TEST(what_hinders_sharing_is_said) {
     shm_ends ends;
     mr_shm_export *none = NULL;
     shm_ends_begin_unattached(&ends);
@@ -481,8 +464,7 @@ static void what_hinders_sharing_is_said(void **state) {
 }
 
 /* A consumer that can open no more files takes no pool, and gets copies from then on. */
-static void a_consumer_without_descriptors_hangs_up(void **state) {
-    (void)state;
+TEST(a_consumer_without_descriptors_hangs_up) {
     shm_ends ends;
     struct rlimit before, none;
     shm_ends_begin(&ends);
@@ -504,21 +486,4 @@ static void a_consumer_without_descriptors_hangs_up(void **state) {
     shm_ends_end(&ends);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(references_are_believed_only_within_bounds),
-        cmocka_unit_test(one_that_comes_when_there_are_no_descriptors_is_turned_away),
-        cmocka_unit_test(a_stale_reference_is_refused),
-        cmocka_unit_test(files_that_could_still_change_are_refused),
-        cmocka_unit_test(notes_that_cannot_be_cost_the_producer_its_place),
-        cmocka_unit_test(who_passes_no_rings_has_sent_no_notes),
-        cmocka_unit_test(a_ring_that_lies_costs_the_peer_its_place),
-        cmocka_unit_test(notes_that_cannot_be_cost_the_peer_its_place),
-        cmocka_unit_test(a_peer_that_talks_loses_its_place),
-        cmocka_unit_test(only_who_was_invited_comes_in),
-        cmocka_unit_test(the_folder_is_the_users_alone_and_goes_with_the_export),
-        cmocka_unit_test(what_hinders_sharing_is_said),
-        cmocka_unit_test(a_consumer_without_descriptors_hangs_up),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

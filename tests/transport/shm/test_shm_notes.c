@@ -1,10 +1,4 @@
 /* A ring of notes: both ends of it in one process, and what cannot be. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -15,6 +9,7 @@
 #include "engine/transport/shm/shm.h"
 #include "engine/transport/shm/shm_area.h"
 #include "millrace/status.h"
+#include "tests/support/suite.h"
 
 enum { RING = MR_SHM_UP_BYTES, MOST = MR_SHM_RECORD_BYTES, PATIENCE_MS = 60000 };
 
@@ -63,8 +58,7 @@ static int fetch(mr_shm_records *reader, uint64_t number, size_t *bytes) {
 }
 
 /* Of all lengths, so that they begin and end at every place of the ring, and lie across its end; some wait together. */
-static void every_note_is_read_as_it_was_written(void **state) {
-    (void)state;
+TEST(every_note_is_read_as_it_was_written) {
     pair p;
     begin(&p);
     uint64_t posted = 0, fetched = 0;
@@ -82,8 +76,7 @@ static void every_note_is_read_as_it_was_written(void **state) {
 }
 
 /* To the last byte: one of the longest, and one that leaves 16 bytes, of which a length takes 8. */
-static void there_is_room_until_it_is_full(void **state) {
-    (void)state;
+TEST(there_is_room_until_it_is_full) {
     pair p;
     bool rings;
     uint8_t *place;
@@ -107,8 +100,7 @@ static void there_is_room_until_it_is_full(void **state) {
     end(&p);
 }
 
-static void who_rests_is_rung_for_once(void **state) {
-    (void)state;
+TEST(who_rests_is_rung_for_once) {
     pair p;
     size_t got;
     bool rings = false;
@@ -133,8 +125,7 @@ static void who_rests_is_rung_for_once(void **state) {
     end(&p);
 }
 
-static void who_looks_is_not_rung_for(void **state) {
-    (void)state;
+TEST(who_looks_is_not_rung_for) {
     pair p;
     size_t got;
     bool rings = true;
@@ -175,8 +166,7 @@ static void who_looks_is_not_rung_for(void **state) {
 
 /* ---- what cannot be ---------------------------------------------------------------------------------------------- */
 
-static void what_the_reader_cannot_have_read_is_refused(void **state) {
-    (void)state;
+TEST(what_the_reader_cannot_have_read_is_refused) {
     for (int lie = 0; lie < 4; lie++) {
         pair p;
         bool rings;
@@ -193,8 +183,7 @@ static void what_the_reader_cannot_have_read_is_refused(void **state) {
     }
 }
 
-static void what_the_writer_cannot_have_written_is_refused(void **state) {
-    (void)state;
+TEST(what_the_writer_cannot_have_written_is_refused) {
     for (int lie = 0; lie < 4; lie++) {
         pair p;
         bool rings;
@@ -211,8 +200,7 @@ static void what_the_writer_cannot_have_written_is_refused(void **state) {
     }
 }
 
-static void a_length_that_cannot_be_is_refused(void **state) {
-    (void)state;
+TEST(a_length_that_cannot_be_is_refused) {
     static const uint64_t wrong[] = {25, 33, MOST, MOST + 1, RING, UINT64_MAX - 15, UINT64_MAX};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         pair p;
@@ -278,8 +266,7 @@ static bool look_for_a_while(mr_shm_records *reader, unsigned *seed) {
 
 /* The reader looks for some time, or not, and then sleeps, whenever there is nothing. A wake-up that were lost would
  * stop it for ever. */
-static void no_ring_of_the_bell_is_lost(void **state) {
-    (void)state;
+TEST(no_ring_of_the_bell_is_lost) {
     talk t = {.seed = (unsigned)getpid()};
     print_message("seed %u\n", t.seed);
     pthread_t thread;
@@ -307,16 +294,4 @@ static void no_ring_of_the_bell_is_lost(void **state) {
     end(&t.p);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_note_is_read_as_it_was_written),
-        cmocka_unit_test(there_is_room_until_it_is_full),
-        cmocka_unit_test(who_rests_is_rung_for_once),
-        cmocka_unit_test(who_looks_is_not_rung_for),
-        cmocka_unit_test(what_the_reader_cannot_have_read_is_refused),
-        cmocka_unit_test(what_the_writer_cannot_have_written_is_refused),
-        cmocka_unit_test(a_length_that_cannot_be_is_refused),
-        cmocka_unit_test(no_ring_of_the_bell_is_lost),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

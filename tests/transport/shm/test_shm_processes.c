@@ -1,10 +1,4 @@
 /* Shared memory between processes, either of which is killed at any moment, hundreds of times. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -22,6 +16,7 @@
 #include "engine/transport/shm/shm.h"
 #include "engine/transport/shm/shm_socket.h"
 #include "millrace/status.h"
+#include "tests/support/suite.h"
 #include "tests/support/transport/shm_ends.h"
 
 enum { SLOTS = 8, BYTES = 65536, KILLS = 200, PATIENCE_MS = 60000 };
@@ -126,8 +121,7 @@ static void invite(mr_shm_export *export, mr_shm_peer **peer, mr_shm_offer *offe
 
 /* ---- tests ----------------------------------------------------------------------------------------------------- */
 
-static void every_frame_is_seen_as_it_was_sent(void **state) {
-    (void)state;
+TEST(every_frame_is_seen_as_it_was_sent) {
     mr_pool *pool;
     mr_shm_export *export;
     mr_shm_peer *peer;
@@ -194,8 +188,7 @@ static pid_t start_listener(const mr_shm_offer *offer, const mr_shm_guest *guest
 }
 
 /* Both sleep whenever they have nothing to do: a wake-up that were lost would stop them for ever. */
-static void notes_wake_who_sleeps(void **state) {
-    (void)state;
+TEST(notes_wake_who_sleeps) {
     mr_shm_export *export;
     mr_shm_peer *peer;
     mr_shm_offer offer;
@@ -234,8 +227,7 @@ static void notes_wake_who_sleeps(void **state) {
 }
 
 /* One consumer after the other is killed while it takes, reads and gives back; the pool is whole again each time. */
-static void a_killed_consumer_pins_nothing(void **state) {
-    (void)state;
+TEST(a_killed_consumer_pins_nothing) {
     mr_pool *pool;
     mr_shm_export *export;
     assert_int_equal(mr_pool_create(&pool, mr_device_cpu(), MR_MEMORY_SHARED, BYTES, SLOTS), MR_OK);
@@ -301,8 +293,7 @@ static void expect_removed(const mr_shm_offer *offer) {
 }
 
 /* The consumer sees every frame whole up to the last, and what it holds stays readable. */
-static void a_killed_producer_harms_nobody(void **state) {
-    (void)state;
+TEST(a_killed_producer_harms_nobody) {
     unsigned seed = (unsigned)getpid();
     print_message("seed %u\n", seed);
     for (int round = 0; round < KILLS; round++) {
@@ -351,8 +342,7 @@ static void a_killed_producer_harms_nobody(void **state) {
 }
 
 /* What is mapped from another process cannot be written, and no file that it could shorten is read. */
-static void a_frame_of_another_process_can_only_be_read(void **state) {
-    (void)state;
+TEST(a_frame_of_another_process_can_only_be_read) {
     shm_ends ends;
     mr_buffer *taken = NULL;
     int ended;
@@ -392,8 +382,7 @@ static int open_as_another_user(const mr_shm_offer *offer, const mr_shm_guest *g
 }
 
 /* The folder keeps other users out; and where it did not, who they are would. */
-static void another_user_is_refused(void **state) {
-    (void)state;
+TEST(another_user_is_refused) {
     mr_shm_export *export;
     mr_shm_peer *peer;
     mr_shm_offer offer;
@@ -415,14 +404,4 @@ static void another_user_is_refused(void **state) {
     mr_shm_export_destroy(&export);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_frame_is_seen_as_it_was_sent),
-        cmocka_unit_test(notes_wake_who_sleeps),
-        cmocka_unit_test(a_killed_consumer_pins_nothing),
-        cmocka_unit_test(a_killed_producer_harms_nobody),
-        cmocka_unit_test(a_frame_of_another_process_can_only_be_read),
-        cmocka_unit_test(another_user_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

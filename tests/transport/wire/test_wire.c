@@ -1,15 +1,11 @@
 /* Messages to bytes and back: every kind of message and frame, and what protobuf itself says of the bytes
  * (tests/reference/wire.py, which also writes messages of its own). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "engine/base/memory.h"
 #include "millrace/status.h"
+#include "tests/support/suite.h"
 #include "tests/support/transport/wire_frames.h"
 
 static void pass(wire_fixture *f, const mr_cut_message *message, mr_cut_message *came, bool aligned,
@@ -129,13 +125,12 @@ static size_t assert_passes(wire_fixture *f, mr_frame *frame, bool aligned) {
 
 /* Frames of several formats and geometries in one message, of more in turn than are looked for among those that it has.
  * Every tenth has none. */
-static void test_formats_are_shared(void **state) {
+TEST(test_formats_are_shared) {
     enum { FRAMES = 60, FORMATS = 12 };
     wire_fixture f;
     mr_cut_item item[FRAMES];
     mr_cut_message came, message = {.kind = MR_MESSAGE_ITEMS, .version = MR_PROTOCOL_NEWEST, .items = {item, FRAMES}};
     size_t count;
-    (void)state;
     wire_open(&f, MR_COMPRESSION_NONE, false);
     for (int i = 0; i < FRAMES; i++) {
         const int kind = i < FRAMES / 2 ? i % 3 : i % FORMATS;
@@ -189,20 +184,17 @@ static void pass_all_kinds(mr_compression compression, bool checksum, bool align
     wire_close(&f);
 }
 
-static void test_all_kinds_of_frames(void **state) {
-    (void)state;
+TEST(test_all_kinds_of_frames) {
     pass_all_kinds(MR_COMPRESSION_NONE, false, true);
     pass_all_kinds(MR_COMPRESSION_NONE, true, false);
 }
 
-static void test_compressed(void **state) {
-    (void)state;
+TEST(test_compressed) {
     pass_all_kinds(MR_COMPRESSION_LZ4, true, true);
     pass_all_kinds(MR_COMPRESSION_ZSTD, true, false);
 }
 
-static void test_planes_that_lie_oddly(void **state) {
-    (void)state;
+TEST(test_planes_that_lie_oddly) {
     wire_fixture f;
     wire_open(&f, MR_COMPRESSION_NONE, false);
     mr_frame *frame = wire_picture(&f, MR_PIXEL_I420, 640, 360);
@@ -237,11 +229,10 @@ static mr_wire_part gather(wire_fixture *f, mr_frame *frame) {
 
 /* Small payloads of messages that are still on their way stay as they were; once they are out, nothing is allocated for
  * those that follow. */
-static void test_gathered_memory_is_used_again(void **state) {
+TEST(test_gathered_memory_is_used_again) {
     enum { MESSAGES = 40, BYTES = 1024 };
     wire_fixture f;
     mr_wire_part part[MESSAGES];
-    (void)state;
     wire_open(&f, MR_COMPRESSION_NONE, false);
     mr_frame *frame = wire_frame(&f, &(mr_format){.payload = MR_PAYLOAD_RESULTS});
     wire_add_tensor(&f, frame, BYTES / 4);
@@ -266,8 +257,7 @@ static void test_gathered_memory_is_used_again(void **state) {
 }
 
 /* A large picture travels as it lies, in one part, and is not copied where it arrives. */
-static void test_pictures_are_not_copied(void **state) {
-    (void)state;
+TEST(test_pictures_are_not_copied) {
     wire_fixture f;
     wire_open(&f, MR_COMPRESSION_NONE, false);
     mr_frame *frame = wire_picture(&f, MR_PIXEL_I420, 1920, 1080);
@@ -286,8 +276,7 @@ static void test_pictures_are_not_copied(void **state) {
     wire_close(&f);
 }
 
-static void test_batches_and_marks(void **state) {
-    (void)state;
+TEST(test_batches_and_marks) {
     wire_fixture f;
     wire_open(&f, MR_COMPRESSION_NONE, false);
     mr_cut_item item[40] = {0};
@@ -325,8 +314,7 @@ static void test_batches_and_marks(void **state) {
     wire_close(&f);
 }
 
-static void test_other_messages(void **state) {
-    (void)state;
+TEST(test_other_messages) {
     wire_fixture f;
     mr_cut_message came;
     wire_open(&f, MR_COMPRESSION_NONE, false);
@@ -415,8 +403,7 @@ static int make_codec(const mr_codec_description *description, void **codec) {
     return MR_OK;
 }
 
-static void test_media(void **state) {
-    (void)state;
+TEST(test_media) {
     static const mr_media_codec codec = {describe_codec, make_codec, free};
     char path[] = "a.mp4", label[] = "", name[] = "h264";
     mr_media media = {.path = path, .is_file = true, .still = true, .live = true, .label = label, .label_index = -1,
@@ -460,17 +447,4 @@ static void test_media(void **state) {
     wire_close(&f);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_kinds_of_frames),
-        cmocka_unit_test(test_compressed),
-        cmocka_unit_test(test_planes_that_lie_oddly),
-        cmocka_unit_test(test_pictures_are_not_copied),
-        cmocka_unit_test(test_gathered_memory_is_used_again),
-        cmocka_unit_test(test_batches_and_marks),
-        cmocka_unit_test(test_other_messages),
-        cmocka_unit_test(test_formats_are_shared),
-        cmocka_unit_test(test_media),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -1,16 +1,12 @@
 /* Bytes that are no messages: damage in every part, what would take more memory than is allowed; and that reading
  * allocates nothing for a frame. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "engine/base/memory.h"
 #include "millrace/status.h"
+#include "tests/support/suite.h"
 #include "tests/support/transport/wire_frames.h"
 
 /* A message with one picture and one tensor, read after `damage` was done to its parts. */
@@ -64,8 +60,7 @@ static void lose_all(mr_wire_part *parts, size_t *count) {
     *count = 0;
 }
 
-static void test_damage(void **state) {
-    (void)state;
+TEST(test_damage) {
     char words[200];
     static void (*const damage[])(mr_wire_part *, size_t *) = {flip_a_bit_of_the_envelope, flip_a_bit_of_the_payload,
                                                                lose_a_part, shorten_a_part, lose_the_envelope,
@@ -80,8 +75,7 @@ static void test_damage(void **state) {
     }
 }
 
-static void test_memory_is_bounded(void **state) {
-    (void)state;
+TEST(test_memory_is_bounded) {
     wire_fixture f;
     wire_open(&f, MR_COMPRESSION_NONE, false);
     mr_frame *frame = wire_tensor(&f, MR_DTYPE_U8, 1, &(int64_t){50000});
@@ -104,7 +98,7 @@ static void test_memory_is_bounded(void **state) {
 }
 
 /* Elements of a kind that both know come as they were; a reader that does not know it refuses the message. */
-static void test_kinds_of_results(void **state) {
+TEST(test_kinds_of_results) {
     typedef struct dot {
         int64_t at;
         bool large;
@@ -116,7 +110,6 @@ static void test_kinds_of_results(void **state) {
                                       {0}};
     static const mr_result_kind dots = {
         .name = "dots", .help = "dots", .fields = fields, .element_bytes = sizeof(dot)};
-    (void)state;
     wire_fixture f;
     mr_kinds kinds = mr_kinds_built_in();
     assert_int_equal(mr_kinds_add(&kinds, (const mr_result_kind *const[]){&dots, NULL}), MR_OK);
@@ -155,8 +148,7 @@ static void test_kinds_of_results(void **state) {
 }
 
 /* After some messages nothing is allocated for more of them, but buffers that frames hold. */
-static void test_nothing_is_allocated(void **state) {
-    (void)state;
+TEST(test_nothing_is_allocated) {
     wire_fixture f;
     wire_open(&f, MR_COMPRESSION_NONE, false);
     uint64_t before = 0;
@@ -210,8 +202,7 @@ static int say(wire_fixture *f, uint64_t session, const char *word, mr_cut_messa
 }
 
 /* The table takes 1000 words of 10,000 bytes in all of each: one that uses its share up is refused, others are not. */
-static void test_one_process_cannot_use_up_the_words_of_others(void **state) {
-    (void)state;
+TEST(test_one_process_cannot_use_up_the_words_of_others) {
     wire_fixture f;
     parties all = {0};
     mr_cut_message came;
@@ -240,8 +231,7 @@ static void test_one_process_cannot_use_up_the_words_of_others(void **state) {
     wire_close(&f);
 }
 
-static void test_words_of_strangers_are_not_kept(void **state) {
-    (void)state;
+TEST(test_words_of_strangers_are_not_kept) {
     wire_fixture f;
     parties all = {0};
     mr_cut_message came;
@@ -257,8 +247,7 @@ static void test_words_of_strangers_are_not_kept(void **state) {
     wire_close(&f);
 }
 
-static void test_items_are_counted_before_they_are_made(void **state) {
-    (void)state;
+TEST(test_items_are_counted_before_they_are_made) {
     enum { MANY = 100 };
     wire_fixture f;
     mr_cut_item item[MANY];
@@ -305,8 +294,7 @@ static int read_named(wire_fixture *f, const char *id, const char *file, const c
     return status;
 }
 
-static void test_names_of_frames_are_texts(void **state) {
-    (void)state;
+TEST(test_names_of_frames_are_texts) {
     wire_fixture f;
     wire_open(&f, MR_COMPRESSION_NONE, false);
     char longest[MR_FRAME_FILE + 2];
@@ -324,8 +312,7 @@ static void test_names_of_frames_are_texts(void **state) {
 }
 
 /* Times as a process that is not ours might send them: those out of bounds are none. */
-static void test_times_are_bounded(void **state) {
-    (void)state;
+TEST(test_times_are_bounded) {
     static const int64_t wild[] = {INT64_MAX, INT64_MIN, INT64_MIN + 1, INT64_MAX / 2, MR_MOST_TIME_NS, -1};
     wire_fixture f;
     wire_open(&f, MR_COMPRESSION_NONE, false);
@@ -379,8 +366,7 @@ static mr_media *come(wire_fixture *f, mr_media *media) {
 
 /* Descriptions of some 300 bytes where 1000 are kept: three of them. References keep addresses from being used again.
  */
-static void test_descriptions_of_media_are_bounded_in_bytes(void **state) {
-    (void)state;
+TEST(test_descriptions_of_media_are_bounded_in_bytes) {
     enum { KINDS = 4, LONG = 300 };
     static char paths[KINDS + 1][2 * LONG * LONG];
     mr_media media[KINDS + 1], *first[KINDS + 1], *again;
@@ -439,8 +425,7 @@ static void spoil_rotation(mr_geometry *geometry) {
     geometry->rotation = 45;
 }
 
-static void test_geometries_are_possible(void **state) {
-    (void)state;
+TEST(test_geometries_are_possible) {
     static void (*const spoil[])(mr_geometry *) = {spoil_number, spoil_shift,         spoil_height,  spoil_width,
                                                    spoil_source, spoil_source_height, spoil_rotation};
     wire_fixture f;
@@ -460,19 +445,4 @@ static void test_geometries_are_possible(void **state) {
     wire_close(&f);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kinds_of_results),
-        cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_memory_is_bounded),
-        cmocka_unit_test(test_nothing_is_allocated),
-        cmocka_unit_test(test_one_process_cannot_use_up_the_words_of_others),
-        cmocka_unit_test(test_words_of_strangers_are_not_kept),
-        cmocka_unit_test(test_items_are_counted_before_they_are_made),
-        cmocka_unit_test(test_names_of_frames_are_texts),
-        cmocka_unit_test(test_times_are_bounded),
-        cmocka_unit_test(test_geometries_are_possible),
-        cmocka_unit_test(test_descriptions_of_media_are_bounded_in_bytes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -1,11 +1,5 @@
 /* Carriers: whole messages between a ROUTER and DEALERs on threads of their own, wake-ups, routes, and what cannot be a
  * message. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -19,6 +13,7 @@
 #include "engine/transport/zmq/io_thread.h"
 #include "engine/transport/zmq/routes.h"
 #include "millrace/status.h"
+#include "tests/support/suite.h"
 
 enum { PATIENCE = 24000, LARGE = 100000, MESSAGES = 1000 };
 static const int64_t UNKNOWN_NS = 2000000000; /* a stranger's time; a peer has to be known before */
@@ -269,9 +264,8 @@ static void release(void *context) {
 
 /* ---- tests ------------------------------------------------------------------------------------------------------- */
 
-static void test_messages_pass_both_ways(void **state) {
+TEST_WITH(test_messages_pass_both_ways, make_folder, remove_folder) {
     end router = {.echoes = true}, dealer = {0};
-    (void)state;
     end_open(&router, ZMQ_ROUTER, 1, endpoints, 8);
     end_open(&dealer, ZMQ_DEALER, 1, endpoints, 0);
     greet(&dealer, 0, &router);
@@ -298,11 +292,10 @@ static void test_messages_pass_both_ways(void **state) {
     assert_int_equal(released, 1);
 }
 
-static void test_routes_have_numbers(void **state) {
+TEST_WITH(test_routes_have_numbers, make_folder, remove_folder) {
     char first[128], second[128];
     const char *both[] = {first, second};
     end routers[2] = {{.echoes = true}, {.echoes = true}}, dealer = {0};
-    (void)state;
     snprintf(first, sizeof first, "ipc://%s/first", folder);
     snprintf(second, sizeof second, "ipc://%s/second", folder);
     end_open(&routers[0], ZMQ_ROUTER, 1, &both[0], 8);
@@ -334,9 +327,8 @@ static bool is_due(end *self) {
 }
 
 /* Once the I/O thread sleeps, the caller does the work; a time that this sets is met by the I/O thread. */
-static void test_a_turn_is_taken(void **state) {
+TEST_WITH(test_a_turn_is_taken, make_folder, remove_folder) {
     end router = {0};
-    (void)state;
     end_open(&router, ZMQ_ROUTER, 1, endpoints, 8);
     for (int turn = 0; turn < PATIENCE && !worked_here(&router); turn++) {
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
@@ -388,22 +380,19 @@ static void exchange_by_turns(bool with_signals) {
 }
 
 /* What is sent by whoever takes the turn makes nobody deaf for what comes. */
-static void test_messages_come_while_turns_are_taken(void **state) {
-    (void)state;
+TEST_WITH(test_messages_come_while_turns_are_taken, make_folder, remove_folder) {
     exchange_by_turns(false);
 }
 
 /* A thread that signals come to loses nothing, though libzmq gives up every other call. */
-static void test_signals_come_while_turns_are_taken(void **state) {
-    (void)state;
+TEST_WITH(test_signals_come_while_turns_are_taken, make_folder, remove_folder) {
     exchange_by_turns(true);
     assert_true(atomic_load(&interrupted) > MESSAGES);
 }
 
 /* A ROUTER learns that a connection is gone when it sends there. */
-static void test_connections_get_lost(void **state) {
+TEST_WITH(test_connections_get_lost, make_folder, remove_folder) {
     end router = {0}, dealer = {0};
-    (void)state;
     end_open(&router, ZMQ_ROUTER, 1, endpoints, 8);
     end_open(&dealer, ZMQ_DEALER, 1, endpoints, 0);
     greet(&dealer, 0, &router);
@@ -422,9 +411,8 @@ static void test_connections_get_lost(void **state) {
 }
 
 /* A peer says goodbye and closes the connection, while the other end sends: the goodbye is received first. */
-static void test_a_goodbye_comes_before_the_end(void **state) {
+TEST_WITH(test_a_goodbye_comes_before_the_end, make_folder, remove_folder) {
     end router = {0}, dealer = {.linger_ms = 10000};
-    (void)state;
     end_open(&router, ZMQ_ROUTER, 1, endpoints, 8);
     end_open(&dealer, ZMQ_DEALER, 1, endpoints, 0);
     greet(&dealer, 0, &router);
@@ -447,9 +435,8 @@ static void test_a_goodbye_comes_before_the_end(void **state) {
     end_close(&router);
 }
 
-static void test_too_many_parts(void **state) {
+TEST_WITH(test_too_many_parts, make_folder, remove_folder) {
     end router = {0};
-    (void)state;
     end_open(&router, ZMQ_ROUTER, 1, endpoints, 8);
     void *context = zmq_ctx_new(), *socket = zmq_socket(context, ZMQ_DEALER);
     assert_int_equal(zmq_connect(socket, endpoint), 0);
@@ -502,16 +489,14 @@ static void assert_connection_is_known(bool asks) {
     atomic_store(&asking, false);
 }
 
-static void test_connections_are_known_by_any_message(void **state) {
-    (void)state;
+TEST_WITH(test_connections_are_known_by_any_message, make_folder, remove_folder) {
     assert_connection_is_known(false);
     assert_connection_is_known(true);
 }
 
-static void test_oldest_route_is_forgotten(void **state) {
+TEST(test_oldest_route_is_forgotten) {
     mr_routes routes;
     uint32_t forgotten;
-    (void)state;
     assert_int_equal(mr_routes_init(&routes, 2), MR_OK);
     uint32_t one = mr_routes_receive(&routes, "one", 3, 0, &forgotten);
     uint32_t two = mr_routes_receive(&routes, "two", 3, 0, &forgotten);
@@ -539,18 +524,4 @@ static void test_oldest_route_is_forgotten(void **state) {
     mr_routes_fini(&routes);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_messages_pass_both_ways, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(test_routes_have_numbers, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(test_a_turn_is_taken, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(test_messages_come_while_turns_are_taken, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(test_signals_come_while_turns_are_taken, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(test_connections_get_lost, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(test_a_goodbye_comes_before_the_end, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(test_too_many_parts, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(test_connections_are_known_by_any_message, make_folder, remove_folder),
-        cmocka_unit_test(test_oldest_route_is_forgotten),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -1,10 +1,4 @@
 /* A socket is closed while a connection of its breaks: what was still to be sent over that one holds nothing up. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <arpa/inet.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -18,6 +12,7 @@
 
 #include "engine/transport/zmq/socket.h"
 #include "millrace/status.h"
+#include "tests/support/suite.h"
 
 enum { PATIENCE_S = 60, LARGE_BYTES = 64 << 20, SOME_BYTES = 4096, LINGER_MS = 100, TURN_MS = 10, REAPING_MS = 200 };
 
@@ -102,13 +97,12 @@ static void *close_it(void *socket) {
 
 /* The pause is for libzmq's reaper, which says that the socket is closed before the other thread goes on: with a
  * shorter one this test finds less, and does not fail. */
-static void test_what_a_broken_connection_has_not_sent(void **state) {
+TEST(test_what_a_broken_connection_has_not_sent) {
     const mr_zmq_params params = {.id = "test", .type = ZMQ_ROUTER, .endpoint = "tcp://127.0.0.1:*", .bind = true};
     mr_zmq *listening = NULL;
     held thread;
     char id[256], byte;
     pthread_t closing;
-    (void)state;
     assert_int_equal(mr_zmq_create(&listening, &params), MR_OK);
     assert_int_equal(mr_zmq_attach(listening), MR_OK);
     void *router = mr_zmq_handle(listening);
@@ -130,9 +124,4 @@ static void test_what_a_broken_connection_has_not_sent(void **state) {
     sem_destroy(&thread.go_on);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_a_broken_connection_has_not_sent),
-    };
-    return cmocka_run_group_tests_name("closing", tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

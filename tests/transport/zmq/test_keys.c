@@ -1,9 +1,4 @@
 /* Keys in files, lists of keys, and sockets that know their peers by them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +13,7 @@
 #include "engine/transport/zmq/curve_keys.h"
 #include "engine/transport/zmq/socket.h"
 #include "millrace/status.h"
+#include "tests/support/suite.h"
 
 typedef struct fixture {
     char folder[64], path[128], other[128];

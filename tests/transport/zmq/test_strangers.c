@@ -1,11 +1,5 @@
 /* Sockets that anybody on this machine can reach: who connects and does not shake hands, or does and says nothing,
  * keeps nobody out who is known, and is cut off, counted. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -18,6 +12,7 @@
 #include "engine/transport/zmq/peers.h"
 #include "engine/transport/zmq/socket.h"
 #include "millrace/status.h"
+#include "tests/support/suite.h"
 
 enum { PATIENCE = 6000, TURN_MS = 10, STRANGERS = 20, MUTE = 5, MOST = 8, QUESTIONS = 100 };
 static const int64_t S = 1000000000;
@@ -73,9 +68,8 @@ static int cut_all(ends *e, int64_t now_ns, const char *reason, int *strangers) 
     return count;
 }
 
-static void test_only_who_has_shaken_hands_counts(void **state) {
+TEST(test_only_who_has_shaken_hands_counts) {
     ends e;
-    (void)state;
     ends_open(&e, 2, 0);
     for (int i = 0; i < 6; i++)
         mr_zmq_peers_come(&e.peers, e.of[i][0], 10);
@@ -98,9 +92,8 @@ static void test_only_who_has_shaken_hands_counts(void **state) {
 }
 
 /* Who was told that it may, and then went. */
-static void test_who_fails_makes_room(void **state) {
+TEST(test_who_fails_makes_room) {
     ends e;
-    (void)state;
     ends_open(&e, 1, 0);
     mr_zmq_peers_come(&e.peers, e.of[0][0], 10);
     assert_false(mr_zmq_peers_ask(&e.peers, 10));
@@ -114,9 +107,8 @@ static void test_who_fails_makes_room(void **state) {
 }
 
 /* libzmq closes the connections of those that speak something else without a word of failure. */
-static void test_garbage_makes_no_room_for_long(void **state) {
+TEST(test_garbage_makes_no_room_for_long) {
     ends e;
-    (void)state;
     ends_open(&e, 1, 0);
     mr_zmq_peers_come(&e.peers, e.of[0][0], 10);
     assert_false(mr_zmq_peers_ask(&e.peers, 10));
@@ -128,10 +120,9 @@ static void test_garbage_makes_no_room_for_long(void **state) {
     ends_close(&e);
 }
 
-static void test_strangers_give_way(void **state) {
+TEST(test_strangers_give_way) {
     ends e;
     int strangers = 0;
-    (void)state;
     ends_open(&e, 3, 1000);
     for (int i = 0; i < 8; i++)
         mr_zmq_peers_come(&e.peers, e.of[i][0], 10);
@@ -149,10 +140,9 @@ static void test_strangers_give_way(void **state) {
     ends_close(&e);
 }
 
-static void test_time_is_limited(void **state) {
+TEST(test_time_is_limited) {
     ends e;
     int strangers = 0;
-    (void)state;
     ends_open(&e, 8, 1000);
     assert_true(mr_zmq_peers_wake_ns(&e.peers) == INT64_MAX);
     for (int i = 0; i < 3; i++)
@@ -292,11 +282,10 @@ static int ask(const mr_zmq *listening, void *real, int question) {
     return -1;
 }
 
-static void test_strangers_keep_nobody_out(void **state) {
+TEST(test_strangers_keep_nobody_out) {
     mr_zmq *listening = listen_at(ZMQ_ROUTER, MOST, 2 * S, 4 * S);
     void *context = zmq_ctx_new();
     strangers all;
-    (void)state;
     strangers_come(&all, listening);
     void *real = dealer(context, listening);
     int question = 0, fd = ask(listening, real, question++);
@@ -318,10 +307,9 @@ static void test_strangers_keep_nobody_out(void **state) {
 }
 
 /* Each is counted once, whoever gave it up. */
-static void test_each_is_counted_once(void **state) {
+TEST(test_each_is_counted_once) {
     mr_zmq *listening = listen_at(ZMQ_ROUTER, MOST, S / 2, S);
     strangers all = {0};
-    (void)state;
     for (int i = 0; i < STRANGERS; i++)
         add(&all, listening, i % 2 ? 0 : 64);
     await_the_end_of(&all);
@@ -345,11 +333,10 @@ static void receive(const mr_zmq *listening, const char *wanted) {
 }
 
 /* One too many has its place once another leaves, and not only when libzmq gives up its handshake. */
-static void test_one_too_many_waits_for_a_place(void **state) {
+TEST(test_one_too_many_waits_for_a_place) {
     mr_zmq *listening = listen_at(ZMQ_PULL, 2, 3600 * S, 0);
     void *context = zmq_ctx_new(), *peer[4];
     static const char *const said[] = {"zero", "one", "two", "three"};
-    (void)state;
     for (int i = 0; i < 4; i++) {
         peer[i] = zmq_socket(context, ZMQ_PUSH);
         set(peer[i], ZMQ_LINGER, 0);
@@ -375,13 +362,12 @@ static void test_one_too_many_waits_for_a_place(void **state) {
 
 /* Where nobody tells who is known, those that have not shaken hands take nobody's place, however long they are
  * there. */
-static void test_half_made_take_no_place(void **state) {
+TEST(test_half_made_take_no_place) {
     mr_zmq *listening = listen_at(ZMQ_PULL, 1, 3600 * S, 0);
     void *context = zmq_ctx_new(), *real = zmq_socket(context, ZMQ_PUSH);
     strangers all = {0};
     char got[8];
     int count = -1;
-    (void)state;
     for (int i = 0; i < STRANGERS; i++)
         add(&all, listening, i % 2 ? 0 : 11);
     set(real, ZMQ_LINGER, 0);
@@ -400,17 +386,4 @@ static void test_half_made_take_no_place(void **state) {
     mr_zmq_close(&listening, 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_only_who_has_shaken_hands_counts),
-        cmocka_unit_test(test_who_fails_makes_room),
-        cmocka_unit_test(test_garbage_makes_no_room_for_long),
-        cmocka_unit_test(test_strangers_give_way),
-        cmocka_unit_test(test_time_is_limited),
-        cmocka_unit_test(test_strangers_keep_nobody_out),
-        cmocka_unit_test(test_each_is_counted_once),
-        cmocka_unit_test(test_half_made_take_no_place),
-        cmocka_unit_test(test_one_too_many_waits_for_a_place),
-    };
-    return cmocka_run_group_tests_name("strangers", tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <yajl/yajl_tree.h>
 
+#include "engine/base/file.h"
 #include "engine/base/json.h"
 
 enum { MOST_BYTES = 64 << 20, WHY_BYTES = 256 };
@@ -17,10 +18,7 @@ static char *read_text(const char *path, int *status) {
     size_t length = text ? fread(text, 1, MOST_BYTES + 1, file) : 0;
     *status = MR_OK;
     if (!file)
-        *status = mr_fail(errno == ENOENT   ? MR_ERROR_NO_INPUT
-                          : errno == EACCES ? MR_ERROR_PERMISSION
-                                            : MR_ERROR_IO,
-                          "cannot read %s: %s", path, strerror(errno));
+        *status = mr_fail(mr_file_status(errno), "cannot read %s: %s", path, strerror(errno));
     else if (!text)
         *status = mr_fail(MR_ERROR_MEMORY, "no memory to read %s", path);
     else if (ferror(file))

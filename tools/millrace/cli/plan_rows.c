@@ -21,9 +21,9 @@ double mr_plan_rate(const mr_plan_view *plan, const mr_view_stage *vertex) {
     double rate = 0;
     for (size_t i = 0; i < vertex->source_count; i++) {
         const mr_view_stage *source = &plan->stages[vertex->sources[i]];
-        if (source->rate <= 0)
+        if (source->offer.rate <= 0)
             return 0;
-        rate += source->rate;
+        rate += source->offer.rate;
     }
     return rate;
 }

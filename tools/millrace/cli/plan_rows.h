@@ -30,10 +30,10 @@ static inline bool mr_plan_is_copy(const mr_view_stage *stage) {
 }
 /* The devices that a stage is on: its own, and behind them the one in reserve. */
 static inline size_t mr_view_parts(const mr_view_stage *stage) {
-    return stage->device_count + stage->has_reserve;
+    return stage->devices.count + stage->devices.has_reserve;
 }
 static inline int mr_view_part(const mr_view_stage *stage, size_t part) {
-    return part < stage->device_count ? stage->devices[part] : stage->reserve;
+    return part < stage->devices.count ? stage->devices.at[part] : stage->devices.reserve;
 }
 /* Whether a link lies within a process: that from one end of a cut to the other is printed as a cut. */
 bool mr_plan_is_inner(const mr_plan_view *plan, const mr_view_link *edge);

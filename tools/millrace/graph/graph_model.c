@@ -26,8 +26,8 @@ typedef struct maker {
  * several. */
 static const char *device_of(maker *m, const mr_view_stage *vertex) {
     const char *names = "";
-    for (size_t i = 0; names && i < vertex->device_count; i++) {
-        const mr_view_device *device = &m->plan->devices[vertex->devices[i]];
+    for (size_t i = 0; names && i < vertex->devices.count; i++) {
+        const mr_view_device *device = &m->plan->devices[vertex->devices.at[i]];
         const char *alias = device->alias;
         names = mr_arena_print(&m->graph->arena, "%s%s%s%s%s%s", names, i ? ", " : "", alias ? alias : "",
                                alias ? " (" : "", device->name, alias ? ")" : "");
@@ -40,7 +40,7 @@ static const char *frame_of(maker *m, const mr_view_stage *vertex, const char *d
     if (m->plan->node_count == 0)
         return devices;
     const mr_view_node *node = &m->plan->nodes[vertex->node];
-    bool host = vertex->device_count == 1 && vertex->devices[0] == 0;
+    bool host = vertex->devices.count == 1 && vertex->devices.at[0] == 0;
     return mr_arena_print(&m->graph->arena, "node %s%s%s%s", node->id, host ? "" : " (", host ? "" : devices,
                           host ? "" : ")");
 }
@@ -76,7 +76,7 @@ static const char *queue_of(maker *m, const mr_view_stage *from, const mr_view_s
 }
 
 static const char *entry_words(const mr_view_stage *vertex) {
-    switch (vertex->entry) {
+    switch (vertex->calls.entry) {
     case MR_ENTRY_STATELESS:
         return "one instance, several workers at once";
     case MR_ENTRY_PER_SOURCE:
@@ -104,9 +104,9 @@ static const char *about_of(maker *m, const mr_view_stage *vertex) {
     if (mr_plan_is_copy(vertex))
         return copy_words(m, "copy", vertex->output_bytes[0]);
     const char *about = strcmp(vertex->id, vertex->type->name) == 0 ? "" : vertex->type->name;
-    if (vertex->batch > 1)
-        about = mr_arena_print(arena, "%s%sbatch %d", about, *about ? ", " : "", vertex->batch);
-    const char *staging = vertex->staging.count ? copy_words(m, "own copy", vertex->staging.bytes) : "";
+    if (vertex->calls.batch > 1)
+        about = mr_arena_print(arena, "%s%sbatch %d", about, *about ? ", " : "", vertex->calls.batch);
+    const char *staging = vertex->memory.staging.count ? copy_words(m, "own copy", vertex->memory.staging.bytes) : "";
     if (!about || !staging)
         return NULL;
     return mr_arena_print(arena, "%s%s%s", about, *about && *staging ? ", " : "", staging);
@@ -115,20 +115,20 @@ static const char *about_of(maker *m, const mr_view_stage *vertex) {
 /* All other properties, for tooltips. */
 static const char *facts_of(maker *m, const mr_view_stage *vertex, const char *devices) {
     mr_arena *arena = &m->graph->arena;
-    const char *reason = vertex->device_reason;
+    const char *reason = vertex->devices.reason;
     const char *device = mr_arena_print(arena, "type: %s\ndevice: %s%s%s%s", vertex->type->name, devices,
                                         reason ? " (" : "", reason ? reason : "", reason ? ")" : "");
     if (!device || vertex->role == MR_VIEW_SOURCE)
         return device;
-    const char *batch = vertex->batch > 1 ? mr_arena_print(arena, "\nbatch: %d", vertex->batch) : "";
+    const char *batch = vertex->calls.batch > 1 ? mr_arena_print(arena, "\nbatch: %d", vertex->calls.batch) : "";
     const char *threads = "";
-    if (vertex->threads > 0)
-        threads = mr_arena_print(arena, "\nthreads of libraries: %d for each instance", vertex->threads);
+    if (vertex->calls.threads > 0)
+        threads = mr_arena_print(arena, "\nthreads of libraries: %d for each instance", vertex->calls.threads);
     if (!batch || !threads)
         return NULL;
     return mr_arena_print(arena, "%s\nruns as: %s\nworkers at once: %d%s\ncalls in flight: %d%s%s", device,
-                          entry_words(vertex), vertex->entries, vertex->blocking ? ", its own thread" : "",
-                          vertex->in_flight, batch, threads);
+                          entry_words(vertex), vertex->calls.entries, vertex->calls.blocking ? ", its own thread" : "",
+                          vertex->calls.in_flight, batch, threads);
 }
 
 /* ---- sources that are alike ------------------------------------------------------------------------------------ */
@@ -162,7 +162,7 @@ static int compare_sources(const maker *m, int a, int b) {
             return order;
     }
     int order = strcmp(left->type->name, right->type->name);
-    order = order ? order : strcmp(left->device, right->device);
+    order = order ? order : strcmp(left->devices.first, right->devices.first);
     return order ? order : compare_outputs(left, right);
 }
 

@@ -4,6 +4,7 @@
 
 #include "engine/base/nearest.h"
 #include "engine/base/print.h"
+#include "millrace/millrace.h"
 #include "tools/millrace/cli/topics.h"
 #include "tools/millrace/cli/verbs.h"
 #include "tools/millrace/help/help.h"
@@ -60,8 +61,12 @@ static int unknown(const char *word) {
         mr_nearest_offer(&nearest, topic->name);
     for (const mr_verb *const *verb = mr_verbs; *verb; verb++)
         mr_nearest_offer(&nearest, (*verb)->usage->verb);
+    const char *elsewhere = "\"millrace help\" lists the topics";
+    for (const mr_stage_type *const *type = mr_stage_types(); *type; type++)
+        if (strcmp((*type)->name, word) == 0)
+            elsewhere = "it is a stage type: \"millrace inspect\" and its name show its options";
     mr_print(stderr, "millrace help: error: no topic and no verb is called \"%s\"\n  hint: %s\n", word,
-             mr_nearest_hint(&nearest, hint, sizeof hint, "\"millrace help\" lists the topics"));
+             mr_nearest_hint(&nearest, hint, sizeof hint, elsewhere));
     return mr_status_exit_code(MR_ERROR_USAGE);
 }
 

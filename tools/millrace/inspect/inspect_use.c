@@ -332,6 +332,20 @@ static void put_model(FILE *yaml, const mr_model_view *model, const char *type, 
     put_quoted(yaml, path, false);
 }
 
+/* The labels that the file notes, such as one that millrace exported, if they fit on a line. */
+static void put_labels(FILE *yaml, const mr_model_view *model, int64_t count) {
+    enum { SHOWN = 12 };
+    yajl_val labels = *model->labels ? mr_json_parse(model->labels, NULL, 0) : NULL;
+    fprintf(yaml, "  # add labels: a file with %" PRId64 " lines", count);
+    for (size_t i = 0; YAJL_IS_ARRAY(labels) && labels->u.array.len <= SHOWN && i < labels->u.array.len; i++) {
+        const char *label = YAJL_GET_STRING(labels->u.array.values[i]);
+        fputs(i ? ", " : ": ", yaml);
+        put_quoted(yaml, label ? label : "?", false);
+    }
+    yajl_tree_free(labels);
+    fputc('\n', yaml);
+}
+
 /* Classes if its last layer names them, a vector if there is one, else all outputs. */
 static void put_use(FILE *yaml, const mr_model_view *model, const char *path) {
     const mr_model_value *classes = find_output(model, names_classes), *vector = find_output(model, is_vector);
@@ -347,7 +361,8 @@ static void put_use(FILE *yaml, const mr_model_view *model, const char *path) {
     if (classes) {
         fputs("  classify: {input: network, tensor: ", yaml);
         put_quoted(yaml, classes->name, false);
-        fprintf(yaml, ", top_k: 5}  # add labels: a file with %" PRId64 " lines\n", vector_length(classes));
+        fputs(", top_k: 5}", yaml);
+        put_labels(yaml, model, vector_length(classes));
     }
     fprintf(yaml, "  results: {type: jsonl, input: %s%s, path: \"${OUTPUT:--}\"}\n", classes ? "classify" : "network",
             features  ? ", features: true"

@@ -31,7 +31,7 @@ typedef struct shares {
 static double worker_share(const mr_profile *profile, const mr_plan_view *plan) {
     double inside = 0;
     for (size_t v = 0; v < plan->stage_count; v++)
-        if (!plan->stages[v].blocking)
+        if (!plan->stages[v].calls.blocking)
             inside += profile->costs[v].inside_ns * (double)profile->costs[v].frames;
     return profile->seconds > 0 ? inside / (profile->seconds * 1e9 * plan->workers) : 0;
 }
@@ -41,9 +41,9 @@ static double device_share(const mr_profile *profile, const mr_plan_view *plan, 
     const mr_view_stage *stage = &plan->stages[v];
     double busy = 0;
     for (size_t i = 0; i < plan->stage_count; i++)
-        if (strcmp(plan->stages[i].device_names, stage->device_names) == 0)
+        if (strcmp(plan->stages[i].devices.names, stage->devices.names) == 0)
             busy += profile->costs[i].device_ns * (double)profile->costs[i].frames;
-    return profile->seconds > 0 ? busy / (profile->seconds * 1e9 * (double)stage->device_count) : 0;
+    return profile->seconds > 0 ? busy / (profile->seconds * 1e9 * (double)stage->devices.count) : 0;
 }
 
 /* Share of the capacity of a stage's threads. If no more of them may be inside than are, it is fully busy, even while
@@ -155,7 +155,7 @@ static bool is_quantised(const char *path) {
  * are not the same, so the factor is a rule of thumb and not a measurement of this network. */
 static void cure_network(mr_profile *profile, const mr_view_stage *stage) {
     const char *model = file_of(stage, "model");
-    if (!model || strcmp(stage->device, "cpu") != 0 || is_quantised(model))
+    if (!model || strcmp(stage->devices.first, "cpu") != 0 || is_quantised(model))
         return;
     add_cure(profile, stage->id, "model: one of int8", 0,
              "quantised networks take about half the processor time (0.5 to 0.7 of it, for EfficientNet-Lite0); larger "
@@ -203,14 +203,15 @@ static void cure_processors(mr_profile *profile, const mr_plan_view *plan, const
 static void cure_stage(mr_profile *profile, const mr_plan_view *plan, const shares *used) {
     const mr_view_stage *stage = &plan->stages[used->stage];
     double share = stage_share(&profile->costs[used->stage]);
-    int cores = mr_usable_cores(), calls = stage->entries;
+    int cores = mr_usable_cores(), calls = stage->calls.entries;
     int most = plan->workers < cores ? plan->workers : cores;
     char set[MR_CURE_TEXT];
-    if (!stage->blocking && stage->entry == MR_ENTRY_STATELESS && calls < most) {
+    if (!stage->calls.blocking && stage->calls.entry == MR_ENTRY_STATELESS && calls < most) {
         snprintf(set, sizeof set, "in_flight: %d", 2 * most);
         add_cure(profile, stage->id, set, sped_up(share, (double)calls / most, used->cores),
                  "more workers may be in the stage at once");
-    } else if (mr_option_find(stage->type->options, "threads") && stage->threads < cores && stage->instances < cores) {
+    } else if (mr_option_find(stage->type->options, "threads") && stage->calls.threads < cores &&
+               stage->calls.instances < cores) {
         snprintf(set, sizeof set, "threads: %d", cores + 1);
         add_cure(profile, stage->id, set, 0, "its library may use more cores");
     }
@@ -244,16 +245,16 @@ static void cure_device(mr_profile *profile, const mr_plan_view *plan, const sha
     char set[MR_CURE_TEXT];
     if (mr_plan_is_copy(stage))
         return;
-    if (stage->type->batches && stage->batch < MR_CURE_BATCH) {
+    if (stage->type->batches && stage->calls.batch < MR_CURE_BATCH) {
         snprintf(set, sizeof set, "batch: {size: %d, timeout: 20ms}", MR_CURE_BATCH);
         add_cure(profile, stage->id, set, 0, "fewer and larger calls use a device better");
     }
     const char *idle = find_idle(plan);
     if (idle) {
-        const char *own = plan->devices[stage->devices[0]].alias ? plan->devices[stage->devices[0]].alias
-                                                                 : stage->device;
-        double before = (double)stage->device_count, after = before + 1;
-        snprintf(set, sizeof set, "device: [%s, %s]", stage->device_count > 1 ? stage->device_names : own, idle);
+        const char *own = plan->devices[stage->devices.at[0]].alias ? plan->devices[stage->devices.at[0]].alias
+                                                                 : stage->devices.first;
+        double before = (double)stage->devices.count, after = before + 1;
+        snprintf(set, sizeof set, "device: [%s, %s]", stage->devices.count > 1 ? stage->devices.names : own, idle);
         add_cure(profile, stage->id, set, sped_up(used->device, before / after, cpu), "this device has nothing to do");
     }
 }

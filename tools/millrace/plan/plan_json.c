@@ -72,7 +72,7 @@ static void put_node(yajl_gen json, const mr_plan_view *plan, const mr_view_stag
 /* ---- sources and stages ---------------------------------------------------------------------------------------- */
 
 static void put_source(yajl_gen json, const mr_plan_view *plan, const mr_view_stage *source) {
-    bool lasts = source->frames > 0 && source->rate > 0;
+    bool lasts = source->offer.frames > 0 && source->offer.rate > 0;
     mr_json_open_map(json, NULL);
     mr_json_text(json, "id", source->id);
     mr_json_text(json, "type", source->type->name);
@@ -80,16 +80,16 @@ static void put_source(yajl_gen json, const mr_plan_view *plan, const mr_view_st
     put_node(json, plan, source);
     put_format(json, "format", &source->outputs[0].set);
     mr_json_key(json, "rate");
-    if (source->rate > 0)
-        mr_json_number(json, NULL, source->rate);
+    if (source->offer.rate > 0)
+        mr_json_number(json, NULL, source->offer.rate);
     else
         yajl_gen_null(json);
-    mr_json_bool(json, "paced", source->paced);
-    put_known(json, "frames", source->frames);
-    put_known(json, "duration_ns", lasts ? (int64_t)((double)source->frames / source->rate * 1e9) : 0);
-    put_known(json, "deadline_ns", source->deadline_ns);
-    mr_json_bool(json, "blocking", source->blocking);
-    mr_json_text(json, "note", source->note);
+    mr_json_bool(json, "paced", source->offer.paced);
+    put_known(json, "frames", source->offer.frames);
+    put_known(json, "duration_ns", lasts ? (int64_t)((double)source->offer.frames / source->offer.rate * 1e9) : 0);
+    put_known(json, "deadline_ns", source->offer.deadline_ns);
+    mr_json_bool(json, "blocking", source->calls.blocking);
+    mr_json_text(json, "note", source->remarks.anywhere);
     yajl_gen_map_close(json);
 }
 
@@ -116,9 +116,9 @@ static void put_pool(yajl_gen json, const char *key, const mr_plan_view *plan, c
 
 static void put_instances(yajl_gen json, const mr_plan_view *plan, const mr_view_stage *stage) {
     /* An instance that serves sources in turn belongs to none of them. */
-    bool each = stage->entry == MR_ENTRY_PER_SOURCE && (size_t)stage->instances == stage->source_count;
+    bool each = stage->calls.entry == MR_ENTRY_PER_SOURCE && (size_t)stage->calls.instances == stage->source_count;
     mr_json_open_array(json, "instances");
-    for (int i = 0; i < stage->instances; i++) {
+    for (int i = 0; i < stage->calls.instances; i++) {
         mr_json_open_map(json, NULL);
         mr_json_text(json, "source", each ? plan->stages[stage->sources[i]].id : NULL);
         yajl_gen_map_close(json);
@@ -127,15 +127,16 @@ static void put_instances(yajl_gen json, const mr_plan_view *plan, const mr_view
 }
 
 static void put_devices_of(yajl_gen json, const mr_plan_view *plan, const mr_view_stage *stage) {
-    mr_json_text(json, "device", stage->device);
-    mr_json_text(json, "device_reason", stage->device_reason);
-    mr_json_text(json, "remark", stage->remark);
-    mr_json_text(json, "note", stage->note);
+    mr_json_text(json, "device", stage->devices.first);
+    mr_json_text(json, "device_reason", stage->devices.reason);
+    mr_json_text(json, "remark", stage->remarks.here);
+    mr_json_text(json, "note", stage->remarks.anywhere);
     mr_json_open_array(json, "devices");
-    for (size_t i = 0; i < stage->device_count; i++)
-        mr_json_text(json, NULL, plan->devices[stage->devices[i]].name);
+    for (size_t i = 0; i < stage->devices.count; i++)
+        mr_json_text(json, NULL, plan->devices[stage->devices.at[i]].name);
     yajl_gen_array_close(json);
-    mr_json_text(json, "on_device_error", stage->has_reserve ? plan->devices[stage->reserve].name : NULL);
+    mr_json_text(json, "on_device_error",
+                 stage->devices.has_reserve ? plan->devices[stage->devices.reserve].name : NULL);
 }
 
 static void put_pools(yajl_gen json, const mr_plan_view *plan, const mr_view_stage *stage) {
@@ -143,13 +144,13 @@ static void put_pools(yajl_gen json, const mr_plan_view *plan, const mr_view_sta
     for (size_t port = 0; port < stage->output_count; port++)
         put_pool(json, NULL, plan, &stage->pools[port]);
     yajl_gen_array_close(json);
-    put_pool(json, "scratch", plan, &stage->scratch);
-    put_pool(json, "staging", plan, &stage->staging);
-    put_pool(json, "batches", plan, &stage->batches);
-    put_pool(json, "block", plan, &stage->block);
-    put_pool(json, "pinned", plan, &stage->pinned);
-    put_pool(json, "results", plan, &stage->results);
-    mr_json_integer(json, "constant_bytes", (int64_t)stage->constant_bytes);
+    put_pool(json, "scratch", plan, &stage->memory.scratch);
+    put_pool(json, "staging", plan, &stage->memory.staging);
+    put_pool(json, "batches", plan, &stage->memory.batches);
+    put_pool(json, "block", plan, &stage->memory.block);
+    put_pool(json, "pinned", plan, &stage->memory.pinned);
+    put_pool(json, "results", plan, &stage->memory.results);
+    mr_json_integer(json, "constant_bytes", (int64_t)stage->memory.constant_bytes);
 }
 
 static void put_stage(yajl_gen json, const mr_plan_view *plan, const mr_view_stage *stage) {
@@ -162,15 +163,15 @@ static void put_stage(yajl_gen json, const mr_plan_view *plan, const mr_view_sta
     mr_json_text(json, "place", stage->place);
     put_node(json, plan, stage);
     put_devices_of(json, plan, stage);
-    mr_json_text(json, "entry", entries[stage->entry]);
+    mr_json_text(json, "entry", entries[stage->calls.entry]);
     put_instances(json, plan, stage);
-    mr_json_integer(json, "workers", stage->entries);
-    mr_json_bool(json, "blocking", stage->blocking);
-    mr_json_integer(json, "library_threads", stage->threads);
-    mr_json_integer(json, "batch", stage->batch);
-    put_known(json, "batch_timeout_ns", stage->batch_timeout_ns);
-    put_known(json, "gathers", stage->gathers > 1 ? stage->gathers : 0);
-    mr_json_integer(json, "in_flight", stage->in_flight);
+    mr_json_integer(json, "workers", stage->calls.entries);
+    mr_json_bool(json, "blocking", stage->calls.blocking);
+    mr_json_integer(json, "library_threads", stage->calls.threads);
+    mr_json_integer(json, "batch", stage->calls.batch);
+    put_known(json, "batch_timeout_ns", stage->calls.batch_timeout_ns);
+    put_known(json, "gathers", stage->calls.gathers > 1 ? stage->calls.gathers : 0);
+    mr_json_integer(json, "in_flight", stage->calls.in_flight);
     mr_json_text(json, "on_error", stage->on_error);
     put_pools(json, plan, stage);
     yajl_gen_map_close(json);
@@ -203,7 +204,7 @@ static void put_copy(yajl_gen json, const mr_plan_view *plan, const mr_view_stag
     mr_json_open_map(json, NULL);
     mr_json_text(json, "id", copy->id);
     mr_json_text(json, "kind", kinds[copy->role]);
-    mr_json_text(json, "device", copy->device);
+    mr_json_text(json, "device", copy->devices.first);
     put_format(json, "format", &copy->outputs[0].set);
     put_known(json, "frame_bytes", (int64_t)bytes);
     put_known(json, "bytes_a_second", (int64_t)((double)bytes * rate));

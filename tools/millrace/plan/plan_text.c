@@ -34,16 +34,17 @@ static const char *bytes_or_none(uint64_t bytes, char text[MR_WORDS]) {
 /* ---- sources --------------------------------------------------------------------------------------------------- */
 
 static bool alike(const mr_view_stage *a, const mr_view_stage *b) {
-    return a->type == b->type && a->node == b->node && a->rate == b->rate && a->paced == b->paced &&
-           a->frames == b->frames && same_set(&a->outputs[0].set, &b->outputs[0].set);
+    return a->type == b->type && a->node == b->node && a->offer.rate == b->offer.rate &&
+           a->offer.paced == b->offer.paced && a->offer.frames == b->offer.frames &&
+           same_set(&a->outputs[0].set, &b->outputs[0].set);
 }
 
 static const char *rate_text(const mr_view_stage *source, char text[MR_WORDS]) {
-    if (source->rate <= 0)
-        return source->paced ? "by the clock" : "as taken";
-    mr_words_rate(source->rate, text);
+    if (source->offer.rate <= 0)
+        return source->offer.paced ? "by the clock" : "as taken";
+    mr_words_rate(source->offer.rate, text);
     size_t length = strlen(text);
-    snprintf(text + length, MR_WORDS - length, source->paced ? "" : ", as taken");
+    snprintf(text + length, MR_WORDS - length, source->offer.paced ? "" : ", as taken");
     return text;
 }
 
@@ -56,13 +57,14 @@ static void add_source(mr_table *table, const mr_view_stage *first, const mr_vie
     mr_table_add(table, "%s", first->type->name);
     mr_table_add(table, "%s", set_text(&first->outputs[0].set, format));
     mr_table_add(table, "%s", rate_text(first, text));
-    if (first->frames > 0)
-        mr_table_add(table, "%lld", (long long)first->frames);
+    if (first->offer.frames > 0)
+        mr_table_add(table, "%lld", (long long)first->offer.frames);
     else
         mr_table_add(table, "?");
-    bool known = first->frames > 0 && first->rate > 0;
+    bool known = first->offer.frames > 0 && first->offer.rate > 0;
     mr_table_add(table, "%s",
-                 known ? mr_words_duration((int64_t)((double)first->frames / first->rate * 1e9), text) : "?");
+                 known ? mr_words_duration((int64_t)((double)first->offer.frames / first->offer.rate * 1e9), text)
+                       : "?");
 }
 
 static int print_sources(const mr_plan_view *plan, int width, FILE *stream) {
@@ -105,29 +107,29 @@ static int print_sources(const mr_plan_view *plan, int width, FILE *stream) {
 /* ---- stages ---------------------------------------------------------------------------------------------------- */
 
 static void add_threads(mr_table *table, const mr_view_stage *stage) {
-    const char *each = stage->instances > 1 ? " each" : "";
-    if (stage->blocking && stage->threads)
-        mr_table_add(table, "own + %d of library%s", stage->threads, each);
-    else if (stage->blocking)
+    const char *each = stage->calls.instances > 1 ? " each" : "";
+    if (stage->calls.blocking && stage->calls.threads)
+        mr_table_add(table, "own + %d of library%s", stage->calls.threads, each);
+    else if (stage->calls.blocking)
         mr_table_add(table, "own%s", each);
-    else if (stage->threads)
-        mr_table_add(table, "worker + %d of library%s", stage->threads, each);
-    else if (stage->entries > 1)
-        mr_table_add(table, "up to %d workers", stage->entries);
+    else if (stage->calls.threads)
+        mr_table_add(table, "worker + %d of library%s", stage->calls.threads, each);
+    else if (stage->calls.entries > 1)
+        mr_table_add(table, "up to %d workers", stage->calls.entries);
     else
         mr_table_add(table, "1 worker%s", each);
 }
 
 /* "cuda:0", or "cuda:0 cuda:1" if frames are spread. */
 static const char *devices_text(const mr_plan_view *plan, const mr_view_stage *stage, char text[NAME]) {
-    snprintf(text, NAME, "%s", stage->device);
-    for (size_t i = 1; i < stage->device_count; i++) {
+    snprintf(text, NAME, "%s", stage->devices.first);
+    for (size_t i = 1; i < stage->devices.count; i++) {
         size_t length = strlen(text);
-        snprintf(text + length, NAME - length, " %s", plan->devices[stage->devices[i]].name);
+        snprintf(text + length, NAME - length, " %s", plan->devices[stage->devices.at[i]].name);
     }
     size_t length = strlen(text);
-    if (stage->has_reserve)
-        snprintf(text + length, NAME - length, " then %s", plan->devices[stage->reserve].name);
+    if (stage->devices.has_reserve)
+        snprintf(text + length, NAME - length, " then %s", plan->devices[stage->devices.reserve].name);
     return text;
 }
 
@@ -135,16 +137,16 @@ static void add_stage(mr_table *table, const mr_plan_view *plan, const mr_view_s
     char text[MR_WORDS], devices[NAME];
     mr_table_add(table, "%s", stage->id);
     mr_table_add(table, "%s", stage->type->name);
-    mr_table_add(table, "%d", stage->instances);
+    mr_table_add(table, "%d", stage->calls.instances);
     mr_table_add(table, "%s", devices_text(plan, stage, devices));
     add_threads(table, stage);
-    if (stage->batch > 1 && stage->batch_timeout_ns > 0)
-        mr_table_add(table, "%d in %s", stage->batch, mr_words_duration(stage->batch_timeout_ns, text));
-    else if (stage->gathers > 1)
-        mr_table_add(table, "1 to %d", stage->gathers);
+    if (stage->calls.batch > 1 && stage->calls.batch_timeout_ns > 0)
+        mr_table_add(table, "%d in %s", stage->calls.batch, mr_words_duration(stage->calls.batch_timeout_ns, text));
+    else if (stage->calls.gathers > 1)
+        mr_table_add(table, "1 to %d", stage->calls.gathers);
     else
-        mr_table_add(table, "%d", stage->batch);
-    mr_table_add(table, "%d", stage->in_flight);
+        mr_table_add(table, "%d", stage->calls.batch);
+    mr_table_add(table, "%d", stage->calls.in_flight);
     if (plan->node_count > 0)
         mr_table_add(table, "%s", plan->nodes[stage->node].id);
 }
@@ -166,16 +168,16 @@ static int print_stages(const mr_plan_view *plan, int width, FILE *stream) {
             add_stage(&table, plan, &plan->stages[v]);
     int status = mr_table_print(&table, width, stream);
     for (size_t v = plan->source_count; v < plan->stage_count; v++)
-        if (plan->stages[v].device_reason && mr_plan_is_told(plan, &plan->stages[v]))
+        if (plan->stages[v].devices.reason && mr_plan_is_told(plan, &plan->stages[v]))
             mr_print_wrapped(width, stream, "%s is on %s: %s", plan->stages[v].id,
-                             plan->stages[v].device_names, plan->stages[v].device_reason);
+                             plan->stages[v].devices.names, plan->stages[v].devices.reason);
     for (size_t v = plan->source_count; v < plan->stage_count; v++)
-        if (plan->stages[v].remark && mr_plan_is_told(plan, &plan->stages[v]))
-            mr_print_wrapped(width, stream, "%s on %s, %s", plan->stages[v].id, plan->stages[v].device_names,
-                             plan->stages[v].remark);
+        if (plan->stages[v].remarks.here && mr_plan_is_told(plan, &plan->stages[v]))
+            mr_print_wrapped(width, stream, "%s on %s, %s", plan->stages[v].id, plan->stages[v].devices.names,
+                             plan->stages[v].remarks.here);
     for (size_t v = 0; v < plan->stage_count; v++)
-        if (plan->stages[v].note && mr_plan_is_told(plan, &plan->stages[v]))
-            mr_print_wrapped(width, stream, "%s %s", plan->stages[v].id, plan->stages[v].note);
+        if (plan->stages[v].remarks.anywhere && mr_plan_is_told(plan, &plan->stages[v]))
+            mr_print_wrapped(width, stream, "%s %s", plan->stages[v].id, plan->stages[v].remarks.anywhere);
     return status;
 }
 
@@ -263,7 +265,7 @@ static void add_copy(mr_table *table, const mr_plan_view *plan, const mr_view_st
                                         [MR_VIEW_DOWNLOAD] = "device to host",
                                         [MR_VIEW_PEER] = "device to device"};
     char format[MR_FORMAT_SET_TEXT], text[MR_WORDS];
-    uint64_t bytes = mr_plan_is_copy(copy) ? copy->output_bytes[0] : copy->staging.bytes;
+    uint64_t bytes = mr_plan_is_copy(copy) ? copy->output_bytes[0] : copy->memory.staging.bytes;
     double rate = mr_plan_rate(plan, copy);
     mr_table_add(table, "%s", copy->id);
     mr_table_add(table, "%s", kinds[copy->role]);
@@ -278,9 +280,9 @@ static void add_copy(mr_table *table, const mr_plan_view *plan, const mr_view_st
 /* Whether a stage on several devices uploads its frames itself: not if the stages before it have left them there. */
 static bool brings_in(const mr_plan_view *plan, int v) {
     const mr_view_stage *to = &plan->stages[v];
-    for (size_t e = 0; e < plan->link_count && to->staging.count; e++)
+    for (size_t e = 0; e < plan->link_count && to->memory.staging.count; e++)
         if (plan->links[e].to == v &&
-            strcmp(plan->stages[plan->links[e].from].device_names, to->device_names) != 0)
+            strcmp(plan->stages[plan->links[e].from].devices.names, to->devices.names) != 0)
             return true;
     return false;
 }

@@ -93,17 +93,17 @@ static void forget(mr_summary *summary) {
 
 /* Workers that can be inside a stage at once, or its own threads, as far as there are cores for them. */
 static double parallel(const mr_plan_view *plan, const mr_view_stage *vertex) {
-    int instances = vertex->instances, cores = mr_usable_cores();
-    int most =
-        vertex->blocking ? instances * (vertex->threads > 1 ? vertex->threads : 1) : instances * vertex->entries;
-    if (!vertex->blocking && most > plan->workers)
+    int instances = vertex->calls.instances, cores = mr_usable_cores();
+    int most = vertex->calls.blocking ? instances * (vertex->calls.threads > 1 ? vertex->calls.threads : 1)
+                                      : instances * vertex->calls.entries;
+    if (!vertex->calls.blocking && most > plan->workers)
         most = plan->workers;
-    bool waits = vertex->blocking && vertex->threads == 0;
+    bool waits = vertex->calls.blocking && vertex->calls.threads == 0;
     return most > cores && !waits ? cores : most;
 }
 
 static bool has_foreign_threads(const mr_view_stage *vertex) {
-    return vertex->threads > 0 || strcmp(vertex->device, "cpu") != 0;
+    return vertex->calls.threads > 0 || strcmp(vertex->devices.first, "cpu") != 0;
 }
 
 /* Time inside stages whose libraries, or devices, have threads of their own. */
@@ -138,7 +138,7 @@ static void work_out_costs(mr_profile *profile, const mr_plan_view *plan, const 
         double frames = cost->frames ? (double)cost->frames : 1;
         uint64_t ever = vertex->role == MR_VIEW_SOURCE ? to->out : to->in;
         /* A stage that only waits for the system is busy all the same. */
-        bool waits = vertex->blocking && vertex->threads == 0;
+        bool waits = vertex->calls.blocking && vertex->calls.threads == 0;
         cost->cpu_ns = cpu / frames;
         cost->inside_ns = inside / frames;
         cost->device_ns = (device_ns(to) - device_ns(from)) / frames;
@@ -150,7 +150,7 @@ static void work_out_costs(mr_profile *profile, const mr_plan_view *plan, const 
         cost->cpu_share = cpu_ns > 0 ? cpu / cpu_ns : 0;
         known_ns += cpu;
         cost->inside = inside / (profile->seconds * 1e9 * parallel(plan, vertex));
-        bool own = vertex->blocking || vertex->instances * vertex->entries < plan->workers;
+        bool own = vertex->calls.blocking || vertex->calls.instances * vertex->calls.entries < plan->workers;
         cost->few = own && parallel(plan, vertex) < mr_usable_cores();
         cost->utilisation = (waits ? inside : cpu) / (profile->seconds * 1e9 * parallel(plan, vertex));
     }
@@ -167,7 +167,7 @@ static int check_deadlines(mr_profile *profile, const mr_plan_view *plan) {
         return mr_fail(MR_ERROR_MEMORY, "no memory to compare deadlines");
     for (size_t v = 0; v < plan->stage_count; v++) {
         cost_ns[v] = (int64_t)profile->costs[v].inside_ns;
-        profile->deadlines += plan->stages[v].deadline_ns > 0;
+        profile->deadlines += plan->stages[v].offer.deadline_ns > 0;
     }
     int status = profile->deadlines ? mr_plan_view_check_costs(plan, cost_ns, &profile->late) : MR_OK;
     mr_diagnostics_sort(&profile->late);
@@ -181,9 +181,9 @@ static int check_deadlines(mr_profile *profile, const mr_plan_view *plan) {
 static double offered(const mr_plan_view *plan) {
     double rate = 0;
     for (size_t s = 0; s < plan->source_count; s++) {
-        if (!plan->stages[s].paced || plan->stages[s].rate <= 0)
+        if (!plan->stages[s].offer.paced || plan->stages[s].offer.rate <= 0)
             return 0;
-        rate += plan->stages[s].rate;
+        rate += plan->stages[s].offer.rate;
     }
     return rate;
 }
@@ -192,9 +192,9 @@ static double offered(const mr_plan_view *plan) {
 static double planned_frames(const mr_plan_view *plan) {
     double frames = 0;
     for (size_t s = 0; s < plan->source_count; s++) {
-        if (plan->stages[s].frames <= 0)
+        if (plan->stages[s].offer.frames <= 0)
             return 0;
-        frames += (double)plan->stages[s].frames;
+        frames += (double)plan->stages[s].offer.frames;
     }
     return frames;
 }

@@ -34,7 +34,7 @@ bool mr_supervisor_reads(const mr_supervisor *s, const mr_child *child) {
 bool mr_supervisor_repeats(const mr_supervisor *s, const mr_child *child) {
     const mr_plan_view *plan = s->how->plan;
     for (size_t v = 0; v < plan->source_count; v++)
-        if (plan->stages[v].node == child->node && !plan->stages[v].repeats)
+        if (plan->stages[v].node == child->node && !plan->stages[v].offer.repeats)
             return false;
     return true;
 }

@@ -125,7 +125,9 @@ static int open_own_head(const mr_extraction *extraction, mr_classifier **classi
     const mr_option *option = mr_option_find(classify->type->options, "head");
     const char *head = option ? mr_option_string(option, classify->options) : NULL;
     return head ? mr_classifier_open(classifier, head)
-                : mr_fail(MR_ERROR_CONFIG, "%s: %s has no head to export", extraction->plan->file, classify->id);
+                : mr_fail(MR_ERROR_CONFIG, "%s: %s has no head to export: name the folder that `millrace train` wrote, "
+                                           "with --set stages.%s.head=FOLDER", extraction->plan->file, classify->id,
+                          classify->id);
 }
 
 static int export_own(const arguments *given, mr_extraction *extraction) {

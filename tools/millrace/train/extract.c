@@ -306,9 +306,9 @@ static void name_marked(mr_extraction *extraction, const bool *before) {
         if (used < sizeof extraction->stages)
             used += (size_t)snprintf(extraction->stages + used, sizeof extraction->stages - used, "%s%s",
                                      used ? ", " : "", stage->id);
-        elsewhere = elsewhere || strcmp(stage->device_names, "cpu") != 0;
-        for (size_t d = 0; d < stage->device_count; d++) {
-            const mr_view_device *device = &plan->devices[stage->devices[d]];
+        elsewhere = elsewhere || strcmp(stage->devices.names, "cpu") != 0;
+        for (size_t d = 0; d < stage->devices.count; d++) {
+            const mr_view_device *device = &plan->devices[stage->devices.at[d]];
             devices = mr_content_key_join(&devices, device->name, strcspn(device->name, ":"));
             if (device->card)
                 devices = mr_content_key_join(&devices, device->card->name, strlen(device->card->name));
@@ -519,10 +519,10 @@ static int set_left_out(mr_settings *to, const mr_extraction *extraction) {
     mr_extraction_left_out(extraction, list, sizeof list);
     int status = quote_into(list, quoted, sizeof quoted);
     snprintf(source, sizeof source, "{uri: %s}", quoted);
-    const char *last = extraction->source->written;
+    const char *last = extraction->source->offer.written;
     for (size_t s = 0; s < plan->source_count && !status; s++) {
-        const char *written = plan->stages[s].written;
-        if (strcmp(written, extraction->source->written) == 0 || strcmp(written, last) == 0)
+        const char *written = plan->stages[s].offer.written;
+        if (strcmp(written, extraction->source->offer.written) == 0 || strcmp(written, last) == 0)
             continue;
         status = mr_settings_set(to, source, "sources.", written, "");
         last = written;
@@ -544,7 +544,7 @@ int mr_extraction_settings(mr_settings *to, const mr_extraction *extraction) {
     if (!status)
         status = print_source(extraction, list, source, sizeof source);
     if (!status)
-        status = mr_settings_set(to, source, "sources.", extraction->source->written, "");
+        status = mr_settings_set(to, source, "sources.", extraction->source->offer.written, "");
     if (!status && plan->source_count > 1)
         status = set_left_out(to, extraction);
     if (!status && plan->plugins)
@@ -561,7 +561,7 @@ int mr_extraction_settings(mr_settings *to, const mr_extraction *extraction) {
     if (!status && extraction->take_classes)
         return set_classes(to, extraction);
     /* A tap reads memory of the host. */
-    if (!status && strcmp(extraction->classify->device, "cpu") != 0)
+    if (!status && strcmp(extraction->classify->devices.first, "cpu") != 0)
         status = mr_settings_set(to, "cpu", "stages.", extraction->classify->id, ".device");
     return status;
 }

@@ -156,7 +156,7 @@ static int set_stage(mr_settings *to, const mr_view_stage *vertex, const char *d
     char quoted[MR_DEVICE_NAME + 2];
     int status = MR_OK;
     snprintf(quoted, sizeof quoted, "\"%s\"", mr_verify_moves(vertex, device) ? device : "cpu");
-    if (vertex->works_on_devices)
+    if (vertex->devices.any)
         status = mr_settings_set(to, quoted, "stages.", vertex->id, ".device");
     if (!status)
         status = set_hardware(to, vertex);
@@ -173,7 +173,8 @@ static int set_tap(mr_settings *to, const mr_verify_tap *tap) {
 
 /* The longest deadline there is, under the name that the source has in the file. */
 static int set_source(mr_settings *to, const mr_view_stage *source) {
-    return source->deadline_ns ? mr_settings_set(to, "1h", "sources.", source->written, ".deadline") : MR_OK;
+    return source->offer.deadline_ns ? mr_settings_set(to, "1h", "sources.", source->offer.written, ".deadline")
+                                     : MR_OK;
 }
 
 static int make_settings(mr_settings *to, const arguments *from, const mr_verify *verify, const mr_plan_view *plan,
@@ -333,10 +334,10 @@ static int check_sources(const arguments *from, const mr_plan_view *plan) {
         const mr_view_stage *source = &plan->stages[v];
         if (source->role != MR_VIEW_SOURCE)
             continue;
-        if (source->endless && !from->frames)
+        if (source->offer.endless && !from->frames)
             return mr_fail(MR_ERROR_USAGE, "source %s has no end: compare its first frames with --frames N%s",
-                           source->id, source->repeats ? "" : ", or verify a recording of it");
-        if (source->endless && !source->repeats)
+                           source->id, source->offer.repeats ? "" : ", or verify a recording of it");
+        if (source->offer.endless && !source->offer.repeats)
             mr_log(MR_LOG_WARNING, "source %s: each side makes its own connection, and may see other pictures: "
                                    "verify a recording of it", source->id);
     }

@@ -10,7 +10,7 @@ enum { ID_ROOM = 24 };
 /* ---- which ------------------------------------------------------------------------------------------------------- */
 
 bool mr_verify_moves(const mr_view_stage *stage, const char *device) {
-    return strcmp(device, "cpu") != 0 && stage->works_on_devices &&
+    return strcmp(device, "cpu") != 0 && stage->devices.any &&
            (stage->type->cuda || strncmp(device, "cuda", 4) != 0);
 }
 

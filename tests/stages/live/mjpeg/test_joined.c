@@ -1,14 +1,11 @@
 /* JPEGs out of a stream of bytes, cut into reads of all lengths: each form in which cameras send them. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "millrace/status.h"
 #include "stages/live/mjpeg/joined.h"
+#include "tests/support/suite.h"
 
 enum { MOST = 1 << 20, STREAM = 1 << 16 };
 
@@ -100,10 +97,9 @@ static void check(const stream *of, bool open) {
     check_in_steps(of, 4000, open);
 }
 
-static void test_forms(void **state) {
+TEST(test_forms) {
     static const char *const boundaries[] = {"\r\n--x\r\n", "\n--x\n", "\r\n----x y\r\n", "\r\nx\r\n", ""};
     static const long lengths[] = {-1, 1, 10, 100000, 0};
-    (void)state;
     for (size_t i = 0; i < sizeof boundaries / sizeof *boundaries; i++)
         for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++) {
             stream of = {.bytes = 0};
@@ -113,9 +109,8 @@ static void test_forms(void **state) {
         }
 }
 
-static void test_without_headers(void **state) {
+TEST(test_without_headers) {
     stream of = {.bytes = 0}, between = {.bytes = 0};
-    (void)state;
     for (int i = 0; i < 4; i++)
         add_jpeg(&of, "\r\n--x\r\nContent-Type: text/plain\r\n\r\n", true);
     check(&of, false);
@@ -128,11 +123,10 @@ static void test_without_headers(void **state) {
 }
 
 /* A picture that declares more than its first JPEG has a second one in it. */
-static void test_a_second_picture_of_a_part(void **state) {
+TEST(test_a_second_picture_of_a_part) {
     stream of = {.bytes = 0};
     uint8_t second[512];
     const size_t bytes = write_jpeg(second, 16, 16, "", true);
-    (void)state;
     for (int i = 0; i < 3; i++) {
         add_part(&of, "\r\n--x\r\n", (long)(2 * bytes));
         memcpy(of.data + of.bytes, second, bytes);
@@ -141,11 +135,10 @@ static void test_a_second_picture_of_a_part(void **state) {
     check(&of, false);
 }
 
-static void test_without_an_end(void **state) {
+TEST(test_without_an_end) {
     char text[64];
     stream of = {.bytes = 0}, undeclared = {.bytes = 0};
     uint8_t unused[512];
-    (void)state;
     snprintf(text, sizeof text, "\r\n--x\r\nContent-Length: %zu\r\n\r\n", write_jpeg(unused, 1, 1, "", false));
     for (int i = 0; i < 4; i++) {
         add(&of, text);
@@ -162,11 +155,10 @@ static void test_without_an_end(void **state) {
     check(&undeclared, true);
 }
 
-static void test_cut_off(void **state) {
+TEST(test_cut_off) {
     stream of = {.bytes = 0};
     mr_joined *joined;
     mr_joined_picture picture;
-    (void)state;
     add_jpeg(&of, "", true);
     of.bytes -= 4; /* in its scan */
     add_jpeg(&of, "", true);
@@ -186,10 +178,9 @@ static void test_cut_off(void **state) {
 }
 
 /* Bytes without a picture are bounded, whatever they look like, and so is the memory for them. */
-static void test_too_much(void **state) {
+TEST(test_too_much) {
     static const char *const begins[] = {"", "\xff\xd8\xff",
                                          "--x\r\nContent-Length: 2000000000\r\n\r\n\xff\xd8\xff\xda"};
-    (void)state;
     for (size_t i = 0; i < sizeof begins / sizeof *begins; i++) {
         mr_joined *joined;
         mr_joined_picture picture;
@@ -210,11 +201,10 @@ static void test_too_much(void **state) {
     }
 }
 
-static void test_types(void **state) {
+TEST(test_types) {
     mr_joined *joined;
     mr_joined_picture picture;
     static const char text[] = "--x\r\nContent-Type: image/png\r\nContent-Length: 4\r\n\r\n\x89PNG";
-    (void)state;
     assert_int_equal(mr_joined_create(&joined, MOST), MR_OK);
     assert_string_equal(mr_joined_type(joined), "");
     put(joined, (const uint8_t *)text, sizeof text - 1);
@@ -224,9 +214,8 @@ static void test_types(void **state) {
 }
 
 /* Random changes of a stream: nothing is read beyond it, and pictures lie within it. */
-static void test_any_bytes(void **state) {
+TEST(test_any_bytes) {
     unsigned seed = 7;
-    (void)state;
     for (int round = 0; round < 3000; round++) {
         stream of = {.bytes = 0};
         mr_joined *joined;
@@ -247,12 +236,4 @@ static void test_any_bytes(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forms), cmocka_unit_test(test_without_headers),
-        cmocka_unit_test(test_a_second_picture_of_a_part), cmocka_unit_test(test_without_an_end),
-        cmocka_unit_test(test_cut_off), cmocka_unit_test(test_too_much), cmocka_unit_test(test_types),
-        cmocka_unit_test(test_any_bytes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

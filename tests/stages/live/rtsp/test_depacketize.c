@@ -610,6 +610,57 @@ static void test_single_packets(void **state) {
     mr_depacketizer_destroy(&units);
 }
 
+/* Senders that leave start codes in: one for each NAL unit, a whole picture with its sets in one packet, or in the
+ * fragments of what seems to be a parameter set (cameras named V380). */
+static void test_start_codes(void **state) {
+    static const char whole[] = NAL "\x67S" NAL "\x68P" NAL "\x65\x80i", hevc[] = NAL "\x40\1V" NAL "\x26\1\x80i";
+    mr_depacketizer *units;
+    uint64_t refused;
+    (void)state;
+    assert_int_equal(mr_depacketizer_create(&units, MR_RTP_H264, 200), MR_OK);
+    PUT(100, false, NAL "\x67S");
+    PUT(100, false, NAL "\x68P");
+    PUT(100, true, NAL "\x65\x80i");
+    mr_depacketizer_release(units);
+    EXPECT(100, true, false, whole);
+    PUT(200, true, "\x67S" NAL "\x68P" NAL "\x65\x80i");
+    EXPECT(200, true, false, whole);
+    PUT(300, false, "\x7c\x87S" NAL "\x68");
+    PUT(300, false, "\x7c\x07P" "\0\0");
+    PUT(300, true, "\x7c\x47\0\1\x65\x80i");
+    EXPECT(300, true, false, whole);
+    PUT(400, false, "\x7c\x80\0\0\1\x67S" NAL);
+    PUT(400, true, "\x7c\x40\x68P" NAL "\x65\x80i");
+    EXPECT(400, true, false, whole);
+    /* The sets were learnt: a key without them gets them. */
+    PUT(500, true, NAL "\x65\x80i");
+    EXPECT(500, true, false, whole);
+    assert_null(mr_depacketizer_refused(units, &refused));
+    /* Zeros that lead to nothing. */
+    PUT(600, true, "\x7c\xc0zz");
+    PUT(700, true, "\0\0zz");
+    PUT(700, true, "\x41\x9az");
+    EXPECT(700, false, true, NAL "\x41\x9az");
+    mr_depacketizer_destroy(&units);
+    /* Sets of a description, with codes or joined by them. */
+    assert_int_equal(mr_depacketizer_create(&units, MR_RTP_H264, 200), MR_OK);
+    mr_depacketizer_add_set(units, (const uint8_t *)NAL "\x67S" NAL "\x68P", 12);
+    PUT(100, true, "\x65\x80i");
+    mr_depacketizer_release(units);
+    EXPECT(100, true, false, whole);
+    mr_depacketizer_destroy(&units);
+    assert_int_equal(mr_depacketizer_create(&units, MR_RTP_HEVC, 200), MR_OK);
+    PUT(100, true, NAL "\x40\1V" NAL "\x26\1\x80i");
+    mr_depacketizer_release(units);
+    EXPECT(100, true, false, hevc);
+    PUT(200, true, "\x40\1V" NAL "\x26\1\x80i");
+    EXPECT(200, true, false, hevc);
+    PUT(300, false, "\x62\0\x80\0\1\x40\1V" NAL);
+    PUT(300, true, "\x62\0\x40\x26\1\x80i");
+    EXPECT(300, true, false, hevc);
+    mr_depacketizer_destroy(&units);
+}
+
 /* ---- suites ------------------------------------------------------------------------------------------------------ */
 
 #define SOURCE "-f lavfi -i testsrc2=size=400x226:rate=25 -frames:v 150 "
@@ -707,6 +758,7 @@ int main(void) {
         cmocka_unit_test(test_h264_open),
         cmocka_unit_test(test_jpeg),
         cmocka_unit_test(test_single_packets),
+        cmocka_unit_test(test_start_codes),
     };
     find_seed();
     av_log_set_level(AV_LOG_QUIET);

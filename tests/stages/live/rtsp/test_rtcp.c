@@ -1,14 +1,11 @@
 /* Reports of RTCP: what a sender's tell, and what ours say. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "millrace/frame.h"
 #include "stages/live/rtsp/rtcp.h"
 #include "tests/support/seeded.h"
+#include "tests/support/suite.h"
 
 static const int64_t second_ns = 1000000000, ntp_epoch = 2208988800;
 static const int64_t utc_s = 1790000000; /* September 2026 */
@@ -30,8 +27,7 @@ static void write_report(uint8_t data[28], uint32_t source, uint64_t ntp, uint32
     put(at, 0, 8);
 }
 
-static void test_captured_times(void **state) {
-    (void)state;
+TEST(test_captured_times) {
     mr_rtcp rtcp;
     uint8_t report[28];
     mr_rtcp_begin(&rtcp, 1, 90000);
@@ -53,8 +49,7 @@ static void test_captured_times(void **state) {
     assert_int_equal(mr_rtcp_captured_ns(&rtcp, 4294967290u, 5 * second_ns), at_report);
 }
 
-static void test_cameras_without_the_time(void **state) {
-    (void)state;
+TEST(test_cameras_without_the_time) {
     mr_rtcp rtcp;
     uint8_t report[28];
     mr_rtcp_begin(&rtcp, 1, 90000);
@@ -73,8 +68,7 @@ static void test_cameras_without_the_time(void **state) {
     assert_int_equal(mr_rtcp_captured_ns(&rtcp, 0, 0), later_s * second_ns);
 }
 
-static void test_bye(void **state) {
-    (void)state;
+TEST(test_bye) {
     mr_rtcp rtcp;
     mr_rtcp_begin(&rtcp, 1, 90000);
     const mr_rtp_packet packet = packet_of(1, 0);
@@ -91,8 +85,7 @@ static void test_bye(void **state) {
 }
 
 /* Jitter and loss as a computation in double precision has them (RFC 3550, 6.4.1 and A.3). */
-static void test_our_reports(void **state) {
-    (void)state;
+TEST(test_our_reports) {
     mr_rtcp rtcp;
     double jitter = 0, before = NAN;
     int received = 0, count_before = 0, received_before = 0;
@@ -130,8 +123,7 @@ static void test_our_reports(void **state) {
 }
 
 /* Our report of a sender's report: when that was, and how long ago. */
-static void test_round_trip(void **state) {
-    (void)state;
+TEST(test_round_trip) {
     mr_rtcp rtcp;
     uint8_t report[28], ours[MR_RTCP_BYTES];
     mr_rtcp_begin(&rtcp, 1, 90000);
@@ -145,14 +137,7 @@ static void test_round_trip(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_captured_times),
-        cmocka_unit_test(test_cameras_without_the_time),
-        cmocka_unit_test(test_bye),
-        cmocka_unit_test(test_our_reports),
-        cmocka_unit_test(test_round_trip),
-    };
     find_seed();
     random_state = seed;
-    return cmocka_run_group_tests_name("rtcp", tests, NULL, NULL);
+    return run_suite(NULL, NULL);
 }

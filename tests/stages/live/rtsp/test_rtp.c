@@ -1,23 +1,19 @@
 /* Packets in order: what comes out of mr_rtp_order beside a model of it that keeps all packets in a table, without
  * rings, wraps or limits. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "engine/base/memory.h"
 #include "millrace/status.h"
 #include "stages/live/rtsp/rtp.h"
 #include "tests/support/seeded.h"
+#include "tests/support/suite.h"
 
 enum { RATE = 90000, MS = 1000000 };
 
 /* ---- headers ----------------------------------------------------------------------------------------------------- */
 
-static void test_headers_are_read(void **state) {
-    (void)state;
+TEST(test_headers_are_read) {
     /* RFC 3550, 5.1: two contributing sources, an extension of one word, and padding of 3 bytes. */
     const uint8_t data[] = {0xb2, 0xe0, 0x12, 0x34, 0, 0, 1, 2, 9, 8, 7, 6, 1, 1, 1, 1, 2, 2, 2, 2,
                             0xbe, 0xde, 0, 1, 5, 5, 5, 5, 'a', 'b', 'c', 0, 0, 3};
@@ -84,8 +80,7 @@ static mr_rtp_order *make(int64_t wait_ns) {
 
 /* ---- single cases ------------------------------------------------------------------------------------------------ */
 
-static void test_a_missing_packet_is_waited_for(void **state) {
-    (void)state;
+TEST(test_a_missing_packet_is_waited_for) {
     mr_rtp_order *order = make(50 * MS);
     uint32_t lost = 9;
     assert_int_equal(put_and_take(order, 10, 0), 10);
@@ -111,8 +106,7 @@ static void test_a_missing_packet_is_waited_for(void **state) {
     assert_null(order);
 }
 
-static void test_nothing_is_waited_for_where_order_is_kept(void **state) {
-    (void)state;
+TEST(test_nothing_is_waited_for_where_order_is_kept) {
     mr_rtp_order *order = make(0);
     uint8_t payload[8];
     mr_rtp_packet packet = packet_of(65534, payload), taken;
@@ -128,8 +122,7 @@ static void test_nothing_is_waited_for_where_order_is_kept(void **state) {
     mr_rtp_order_destroy(&order);
 }
 
-static void test_a_sender_begins_anew(void **state) {
-    (void)state;
+TEST(test_a_sender_begins_anew) {
     mr_rtp_order *order = make(50 * MS);
     mr_rtp_packet packet, taken;
     uint8_t payload[8];
@@ -164,8 +157,7 @@ static void test_a_sender_begins_anew(void **state) {
     mr_rtp_order_destroy(&order);
 }
 
-static void test_times_unwrap(void **state) {
-    (void)state;
+TEST(test_times_unwrap) {
     mr_rtp_order *order = make(0);
     mr_rtp_packet packet, taken;
     uint8_t payload[8];
@@ -181,8 +173,7 @@ static void test_times_unwrap(void **state) {
     mr_rtp_order_destroy(&order);
 }
 
-static void test_memory_is_bounded(void **state) {
-    (void)state;
+TEST(test_memory_is_bounded) {
     mr_rtp_order *order = make(1000000LL * MS);
     uint32_t lost = 0;
     static uint8_t large[65000];
@@ -319,8 +310,7 @@ static void run_random(int64_t first, int64_t wait_ns, const arrival *arrivals, 
     mr_rtp_order_destroy(&order);
 }
 
-static void test_random_arrivals(void **state) {
-    (void)state;
+TEST(test_random_arrivals) {
     static arrival arrivals[MOST_EVENTS];
     print_message("seed %llu\n", (unsigned long long)seed);
     for (int i = 0; i < 200; i++) {
@@ -333,15 +323,6 @@ static void test_random_arrivals(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_headers_are_read),
-        cmocka_unit_test(test_a_missing_packet_is_waited_for),
-        cmocka_unit_test(test_nothing_is_waited_for_where_order_is_kept),
-        cmocka_unit_test(test_a_sender_begins_anew),
-        cmocka_unit_test(test_times_unwrap),
-        cmocka_unit_test(test_memory_is_bounded),
-        cmocka_unit_test(test_random_arrivals),
-    };
     find_seed();
-    return cmocka_run_group_tests_name("rtp", tests, NULL, NULL);
+    return run_suite(NULL, NULL);
 }

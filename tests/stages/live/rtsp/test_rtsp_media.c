@@ -1,17 +1,14 @@
 /* What parameter sets alone tell of pictures, beside what a decoder knows when it has decoded them. */
 #include <libavformat/avformat.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "millrace/status.h"
 #include "stages/live/rtsp/depacketize.h"
 #include "stages/live/rtsp/rtsp_media.h"
 #include "stages/media/media_probe.h"
 #include "tests/support/clips.h"
+#include "tests/support/suite.h"
 
 #define SOURCE "-f lavfi -i testsrc2=size=%s:rate=%s -frames:v 12 "
 
@@ -100,8 +97,7 @@ static void check_facts(const mr_rtsp_facts *facts, const AVCodecContext *decode
     mr_media_unref(&media);
 }
 
-static void test_sets_alone(void **state) {
-    (void)state;
+TEST(test_sets_alone) {
     if (!clips_available())
         skip();
     for (size_t i = 0; i < sizeof clips / sizeof *clips; i++) {
@@ -127,8 +123,7 @@ static void test_sets_alone(void **state) {
 }
 
 /* Sets that are wrong: facts stay unknown. */
-static void test_sets_that_are_wrong(void **state) {
-    (void)state;
+TEST(test_sets_that_are_wrong) {
     const mr_reader_params params = {.uri = "rtsp://camera/x", .max_pixels = 1 << 20};
     uint8_t junk[200 + 64] = {0};
     for (int codec = MR_RTP_H264; codec <= MR_RTP_JPEG; codec++)
@@ -147,10 +142,6 @@ static void test_sets_that_are_wrong(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sets_alone),
-        cmocka_unit_test(test_sets_that_are_wrong),
-    };
     av_log_set_level(AV_LOG_QUIET);
-    return cmocka_run_group_tests_name("rtsp media", tests, NULL, NULL);
+    return run_suite(NULL, NULL);
 }

@@ -2,16 +2,13 @@
 #include <libavutil/md5.h>
 #include <libavutil/sha.h>
 #include <libavutil/mem.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "millrace/status.h"
 #include "stages/live/rtsp/rtsp_message.h"
+#include "tests/support/suite.h"
 
 static mr_rtsp_message message;
 
@@ -19,8 +16,7 @@ static int read_text(const char *text) {
     return mr_rtsp_message_read(&message, text, strlen(text));
 }
 
-static void test_messages(void **state) {
-    (void)state;
+TEST(test_messages) {
     static const char answer[] =
         "RTSP/1.0 200 OK\r\nCSeq: 3\r\ncontent-length:  5 \r\nSession: 12;timeout=30\r\n\r\nhelloRTSP";
     char value[32];
@@ -47,8 +43,7 @@ static void test_messages(void **state) {
     assert_string_equal(message.words, "OPTIONS");
 }
 
-static void test_messages_that_are_wrong(void **state) {
-    (void)state;
+TEST(test_messages_that_are_wrong) {
     static char endless[MR_RTSP_MOST_HEAD + 100];
     static const char *const wrong[] = {"HTTP/1.1 200 OK\r\n\r\n", "RTSP/1.0 2x0 OK\r\n\r\n", "RTSP/1.0\r\n\r\n",
                                         "\r\n\r\n", "RTSP/1.0 099 X\r\n\r\n",
@@ -63,8 +58,7 @@ static void test_messages_that_are_wrong(void **state) {
     assert_int_equal(message.body_bytes, 0);
 }
 
-static void test_urls(void **state) {
-    (void)state;
+TEST(test_urls) {
     mr_rtsp_url url;
     char joined[64];
     assert_int_equal(mr_rtsp_url_read(&url, "rtsp://user:pa@ss@10.0.0.5:8554/a/b?c=d@e"), MR_OK);
@@ -116,8 +110,7 @@ static void expect(const char *part) {
 
 #define NONCE "realm=\"testrealm@host.com\", nonce=\"dcd98b7102dd2f0e8b11d0f600bfb0c093\""
 
-static void test_passwords(void **state) {
-    (void)state;
+TEST(test_passwords) {
     mr_rtsp_auth auth = {0};
     answer_to(&auth, "WWW-Authenticate: Basic realm=\"x\"\r\n");
     assert_string_equal(line, "Authorization: Basic TXVmYXNhOkNpcmNsZSBPZiBMaWZl\r\n");
@@ -168,8 +161,7 @@ static void check_quality(bool sha, bool session, uint32_t count) {
     expect(part);
 }
 
-static void test_passwords_with_quality(void **state) {
-    (void)state;
+TEST(test_passwords_with_quality) {
     static const char *const names[] = {"MD5", "MD5-sess", "SHA-256", "SHA-256-sess"};
     for (int i = 0; i < 4; i++) {
         mr_rtsp_auth auth = {0};
@@ -184,8 +176,7 @@ static void test_passwords_with_quality(void **state) {
     }
 }
 
-static void test_offers_that_are_wrong(void **state) {
-    (void)state;
+TEST(test_offers_that_are_wrong) {
     static const char *const offers[] = {"", "WWW-Authenticate: Digest\r\n", "WWW-Authenticate: Digest realm=\"x\"\r\n",
                                          "WWW-Authenticate: Negotiate\r\n",
                                          "WWW-Authenticate: Digest realm=\"x\", nonce=\"y\", algorithm=SHA-512\r\n",
@@ -204,14 +195,4 @@ static void test_offers_that_are_wrong(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_messages),
-        cmocka_unit_test(test_messages_that_are_wrong),
-        cmocka_unit_test(test_urls),
-        cmocka_unit_test(test_passwords),
-        cmocka_unit_test(test_passwords_with_quality),
-        cmocka_unit_test(test_offers_that_are_wrong),
-    };
-    return cmocka_run_group_tests_name("rtsp message", tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

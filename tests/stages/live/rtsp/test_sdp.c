@@ -93,6 +93,26 @@ static void test_what_is_refused(void **state) {
                    MR_ERROR_UNAVAILABLE, "interleaved");
 }
 
+/* As cameras write them: quotes, spaces, a codec's other name. */
+static void test_sloppy_parameters(void **state) {
+    static const char *const written[] = {
+        "sprop-parameter-sets=\"Z0IAKeNQ,aM48gA==\"", "sprop-parameter-sets = Z0IAKeNQ , aM48gA== ; x",
+        "; packetization-mode = 1;SPROP-PARAMETER-SETS=\t\"Z0IAKeNQ\",\"aM48gA\" "};
+    (void)state;
+    for (size_t i = 0; i < sizeof written / sizeof *written; i++) {
+        char text[512];
+        snprintf(text, sizeof text, HEAD "m=video 0 RTP/AVP 96\r\na=rtpmap:96 H264/90000\r\na=fmtp:96 %s\r\n",
+                 written[i]);
+        assert_int_equal(read_text(text), MR_OK);
+        assert_int_equal(sdp.set_count, 2);
+        assert_memory_equal(sdp.sets, "\x67\x42\x00\x29\xe3\x50\x68\xce\x3c\x80", 10);
+    }
+    assert_int_equal(read_text(HEAD "m=video 0 RTP/AVP 96\r\na=rtpmap:96 HEVC/90000\r\n"), MR_OK);
+    assert_int_equal(sdp.codec, MR_RTP_HEVC);
+    expect_refused(HEAD "m=video 0 RTP/AVP 96\r\na=rtpmap:96 H264/90000\r\na=fmtp:96 packetization-mode = \"2\"\r\n",
+                   MR_ERROR_UNAVAILABLE, "interleaved");
+}
+
 static void test_fields_that_are_wrong(void **state) {
     (void)state;
     static char text[100000];
@@ -158,6 +178,7 @@ int main(void) {
         cmocka_unit_test(test_a_camera),
         cmocka_unit_test(test_hevc_and_jpeg),
         cmocka_unit_test(test_what_is_refused),
+        cmocka_unit_test(test_sloppy_parameters),
         cmocka_unit_test(test_fields_that_are_wrong),
         cmocka_unit_test(test_every_cut_and_change),
     };

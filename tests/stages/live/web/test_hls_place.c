@@ -1,11 +1,5 @@
 /* Which segment of a playlist comes next: over its versions, connections and restarts of the encoder. And times over
  * runs of segments. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +8,7 @@
 #include "millrace/status.h"
 #include "stages/live/web/hls_place.h"
 #include "stages/live/web/hls_times.h"
+#include "tests/support/suite.h"
 
 /* A playlist of `count` segments from number `first` on, called NAMEnumber; `more`: further tags. */
 static mr_playlist listed(const char *name, int64_t first, int count, const char *more) {
@@ -51,8 +46,7 @@ static mr_playlist unnumbered(const char *name, int64_t first, int count, const 
 }
 
 /* Playlists whose first segments go without a number that says so. */
-static void without_numbers(void **state) {
-    (void)state;
+TEST(without_numbers) {
     mr_hls_place place = {0};
     assert_int_equal(look(&place, unnumbered("a", 0, 2, &place), true, MR_HLS_ANEW), 0);
     assert_int_equal(look(&place, unnumbered("a", 0, 2, &place), false, MR_HLS_NEXT), 1);
@@ -75,8 +69,7 @@ static void without_numbers(void **state) {
     mr_playlist_fini(&long_list);
 }
 
-static void recorded(void **state) {
-    (void)state;
+TEST(recorded) {
     mr_hls_place place = {0};
     for (int i = 0; i < 20; i++)
         assert_int_equal(look(&place, listed("a", 5, 20, "#EXT-X-ENDLIST\n"), !i, i ? MR_HLS_NEXT : MR_HLS_ANEW),
@@ -86,8 +79,7 @@ static void recorded(void **state) {
     look(&empty, listed("a", 5, 0, "#EXT-X-ENDLIST\n"), true, MR_HLS_OVER);
 }
 
-static void live(void **state) {
-    (void)state;
+TEST(live) {
     mr_hls_place place = {0};
     look(&place, listed("a", 0, 0, ""), true, MR_HLS_WAIT);
     assert_int_equal(look(&place, listed("a", 10, 6, ""), true, MR_HLS_ANEW), 13);
@@ -105,8 +97,7 @@ static void live(void **state) {
     assert_int_equal(look(&place, listed("a", 38, 6, "#EXT-X-DISCONTINUITY\n"), false, MR_HLS_ANEW), 41);
 }
 
-static void another_connection(void **state) {
-    (void)state;
+TEST(another_connection) {
     mr_hls_place place = {0};
     look(&place, listed("a", 10, 3, ""), true, MR_HLS_ANEW);
     look(&place, listed("a", 10, 3, ""), false, MR_HLS_NEXT);
@@ -119,8 +110,7 @@ static void another_connection(void **state) {
     assert_int_equal(look(&other, listed("a", 10, 10, ""), false, MR_HLS_NEXT), 13);
 }
 
-static void restarted(void **state) {
-    (void)state;
+TEST(restarted) {
     mr_hls_place begun = {0}, place;
     for (int i = 0; i < 5; i++)
         look(&begun, listed("a", 0, i + 1, ""), !i, i ? MR_HLS_NEXT : MR_HLS_ANEW);
@@ -151,8 +141,7 @@ static void times_of(mr_hls_times *times, int64_t dts, int64_t pts, int64_t dura
     assert_int_equal(packet.dts_ns, dts == MR_NO_TIME ? MR_NO_TIME : dts + wanted_pts - pts);
 }
 
-static void times_over_runs(void **state) {
-    (void)state;
+TEST(times_over_runs) {
     mr_hls_times times = {.shift_ns = -10};
     times.is_anew = true; /* of the first run there is nothing to continue */
     times_of(&times, 10, 30, 20, 20);
@@ -173,8 +162,7 @@ static void times_over_runs(void **state) {
 }
 
 /* A header may begin anywhere in 64 bits. */
-static void times_that_do_not_fit(void **state) {
-    (void)state;
+TEST(times_that_do_not_fit) {
     static const int64_t far[] = {INT64_MAX, INT64_MIN + 1, MR_MOST_TIME_NS, -MR_MOST_TIME_NS, INT64_MAX / 2, 0};
     for (size_t i = 0; i < sizeof far / sizeof *far; i++) {
         mr_hls_times times;
@@ -193,11 +181,4 @@ static void times_that_do_not_fit(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(recorded),           cmocka_unit_test(live),      cmocka_unit_test(without_numbers),
-        cmocka_unit_test(another_connection), cmocka_unit_test(restarted), cmocka_unit_test(times_over_runs),
-        cmocka_unit_test(times_that_do_not_fit),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -1,11 +1,5 @@
 /* Playlists of HLS by RFC 8216, 4.3: what their lines mean, which variant is chosen, and those that are refused as a
  * whole. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +7,7 @@
 #include "engine/base/memory.h"
 #include "millrace/status.h"
 #include "stages/live/web/playlist.h"
+#include "tests/support/suite.h"
 
 #define MEDIA "#EXTM3U\n#EXT-X-TARGETDURATION:6\n"
 #define MASTER "#EXTM3U\n#EXT-X-STREAM-INF:"
@@ -27,8 +22,7 @@ static int parse(mr_playlist *list, const char *text) {
     return parse_bytes(list, text, strlen(text));
 }
 
-static void segments(void **state) {
-    (void)state;
+TEST(segments) {
     mr_playlist list;
     assert_int_equal(parse(&list, "\xEF\xBB\xBF#EXTM3U\r\n#EXT-X-TARGETDURATION:6\r\n#EXT-X-MEDIA-SEQUENCE:7\r\n"
                                   "#EXT-X-DISCONTINUITY-SEQUENCE:2\r\n#EXTINF:5.25,a, title\r\n a b.ts?x=1 \r\n\r\n"
@@ -64,8 +58,7 @@ static void segments(void **state) {
     mr_playlist_fini(&list);
 }
 
-static void ranges(void **state) {
-    (void)state;
+TEST(ranges) {
     mr_playlist list;
     assert_int_equal(parse(&list, MEDIA "#EXT-X-MAP:BYTERANGE=\"50@2\",URI=\"a\"\n#EXT-X-BYTERANGE:100@52\na\n"
                                   "#EXT-X-BYTERANGE:20\na\n#EXT-X-BYTERANGE:8@0\nb\nc\n#EXT-X-MAP:URI=\"m\"\nd\n"),
@@ -84,8 +77,7 @@ static void ranges(void **state) {
     mr_playlist_fini(&list);
 }
 
-static void keys(void **state) {
-    (void)state;
+TEST(keys) {
     mr_playlist list;
     assert_int_equal(parse(&list, MEDIA "#EXT-X-KEY:METHOD=AES-128,URI=\"k,1\",IV=0X000102030405060708090a0B0c0D0e0F\n"
                                   "#EXT-X-MAP:URI=\"m\"\na\nb\n"
@@ -111,8 +103,7 @@ static void keys(void **state) {
 #define SOUND "BANDWIDTH=9000,CODECS=\"mp4a.40.2, ac-3\"\nsound\n"
 #define AND "#EXT-X-STREAM-INF:"
 
-static void variants(void **state) {
-    (void)state;
+TEST(variants) {
     static const struct {
         const char *text;
         int64_t max_pixels;
@@ -145,8 +136,7 @@ static void variants(void **state) {
     }
 }
 
-static void refused(void **state) {
-    (void)state;
+TEST(refused) {
     static const struct {
         const char *text;
         int status;
@@ -210,8 +200,7 @@ static int parse_long(const char *head, const char *piece, size_t count) {
     return status;
 }
 
-static void bounds(void **state) {
-    (void)state;
+TEST(bounds) {
     assert_int_equal(parse_long(MEDIA, "a", MR_PLAYLIST_MOST_ADDRESS), MR_OK);
     assert_int_equal(parse_long(MEDIA, "a", MR_PLAYLIST_MOST_ADDRESS + 1), MR_ERROR_DATA);
     assert_int_equal(parse_long(MEDIA "#", "a", 100000), MR_OK);
@@ -222,8 +211,7 @@ static void bounds(void **state) {
 }
 
 /* Each byte of a playlist with all that there is, changed and cut off. */
-static void damaged(void **state) {
-    (void)state;
+TEST(damaged) {
     static const char text[] = MEDIA "#EXT-X-MEDIA-SEQUENCE:5\n#EXT-X-KEY:METHOD=AES-128,URI=\"k\",IV="
                                "0x00000000000000000000000000000001\n#EXT-X-MAP:URI=\"m\",BYTERANGE=\"1@2\"\n"
                                "#EXT-X-BYTERANGE:3@4\n#EXTINF:1.5,\na.ts\n#EXT-X-BYTERANGE:3\na.ts\n#EXT-X-ENDLIST\n";
@@ -240,10 +228,4 @@ static void damaged(void **state) {
         }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(segments), cmocka_unit_test(ranges), cmocka_unit_test(keys),    cmocka_unit_test(variants),
-        cmocka_unit_test(refused),  cmocka_unit_test(bounds), cmocka_unit_test(damaged),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -1,17 +1,12 @@
 /* Encrypted parts of playlists: the example of NIST SP 800-38A, F.2.2, whose last block is one that PKCS #7 fills up
  * with; cut off at each length, and read in pieces of each size. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <errno.h>
 #include <libavutil/error.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "stages/live/web/sealed.h"
+#include "tests/support/suite.h"
 
 enum { BYTES = 64, KEPT = 48 };
 
@@ -55,8 +50,7 @@ static int read_all(size_t count, int piece, uint8_t *to) {
     return bytes;
 }
 
-static void a_whole_part(void **state) {
-    (void)state;
+TEST(a_whole_part) {
     uint8_t wanted[BYTES], got[2 * BYTES];
     from_hex(wanted, plain);
     for (int piece = 1; piece <= BYTES; piece++) {
@@ -66,8 +60,7 @@ static void a_whole_part(void **state) {
 }
 
 /* Nothing is made up, and what is left of a block is nothing. */
-static void a_part_that_is_cut_off(void **state) {
-    (void)state;
+TEST(a_part_that_is_cut_off) {
     uint8_t wanted[BYTES], got[2 * BYTES];
     from_hex(wanted, plain);
     for (size_t count = 1; count < BYTES; count++) {
@@ -77,18 +70,10 @@ static void a_part_that_is_cut_off(void **state) {
     }
 }
 
-static void a_part_that_is_not_sealed(void **state) {
-    (void)state;
+TEST(a_part_that_is_not_sealed) {
     AVIOContext *from = open_bytes(BYTES);
     assert_false(mr_sealed_close(from));
     avio_close(from);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_whole_part),
-        cmocka_unit_test(a_part_that_is_cut_off),
-        cmocka_unit_test(a_part_that_is_not_sealed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -1,11 +1,8 @@
 /* Headers of streams: parameter sets behind lengths, behind start codes, and none at all. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "stages/media/coded/nal.h"
+#include "tests/support/suite.h"
 
 typedef struct noted {
     size_t count, bytes[8];
@@ -21,9 +18,8 @@ static void note(void *context, mr_nal one) {
 }
 
 /* HEVC over RTSP without sprop sets: no header, and no arithmetic on a null pointer, where clang's sanitizer stops. */
-static void test_no_header(void **state) {
+TEST(test_no_header) {
     noted found = {0};
-    (void)state;
     for (int hevc = 0; hevc < 2; hevc++) {
         assert_int_equal(mr_nal_read_header(hevc, NULL, 0, note, &found), 0);
         assert_int_equal(mr_nal_read_header(hevc, NULL, 0, NULL, NULL), 0);
@@ -32,10 +28,9 @@ static void test_no_header(void **state) {
     assert_int_equal(found.count, 0);
 }
 
-static void test_start_codes(void **state) {
+TEST(test_start_codes) {
     static const uint8_t sets[] = {0, 0, 0, 1, 0x67, 1, 2, 0, 0, 1, 0x68, 3};
     noted found = {0};
-    (void)state;
     assert_int_equal(mr_nal_read_header(false, sets, sizeof sets, note, &found), 0);
     assert_int_equal(found.count, 2);
     assert_int_equal(found.first[0], 0x67);
@@ -45,9 +40,8 @@ static void test_start_codes(void **state) {
 }
 
 /* ISO/IEC 14496-15, 5.3.3.1: one SPS, one PPS, lengths of four bytes; and each beginning of it. */
-static void test_lengths(void **state) {
+TEST(test_lengths) {
     static const uint8_t avc[] = {1, 100, 0, 30, 0xff, 0xe1, 0, 2, 0x67, 9, 1, 0, 3, 0x68, 8, 7};
-    (void)state;
     for (size_t bytes = 0; bytes <= sizeof avc; bytes++) {
         noted found = {0};
         const int length = mr_nal_read_header(false, avc, bytes, note, &found);
@@ -58,8 +52,4 @@ static void test_lengths(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_no_header), cmocka_unit_test(test_start_codes),
-                                       cmocka_unit_test(test_lengths)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -1,14 +1,9 @@
 /* Headers that are made here, fed in pieces of any size: each element counts where libavformat would take it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "stages/media/index/mkv_index.h"
+#include "tests/support/suite.h"
 
 enum { MOST = 1 << 14, TRACK = 2048, HEADER = 0x1a45dfa3, SEGMENT = 0x18538067, TRACKS = 0x1654ae6b,
        TAGS = 0x1254c367, CLUSTER = 0x1f43b675, ENTRY = 0xae, TAG = 0x7373, SIMPLE = 0x67c8, VOID = 0xec };
@@ -64,8 +59,7 @@ static void put_tracks(size_t count) {
     end(tracks);
 }
 
-static void test_tracks_and_tags(void **state) {
-    (void)state;
+TEST(test_tracks_and_tags) {
     const size_t head = begin(HEADER);
     bytes += 20;
     end(head);
@@ -83,8 +77,7 @@ static void test_tracks_and_tags(void **state) {
 }
 
 /* As in live streams: segments, clusters and others without a size. */
-static void test_without_sizes(void **state) {
-    (void)state;
+TEST(test_without_sizes) {
     begin(SEGMENT);
     begin(TAGS);
     put(TAG, 3);
@@ -99,8 +92,7 @@ static void test_without_sizes(void **state) {
 }
 
 /* An element in a place where it does not belong is skipped; after one that does not fit the next one is looked for. */
-static void test_odd_places(void **state) {
-    (void)state;
+TEST(test_odd_places) {
     const size_t outer = begin(VOID);
     put_tracks(7);
     end(outer);
@@ -115,8 +107,7 @@ static void test_odd_places(void **state) {
     assert_int_equal(taken(), 7 * TRACK);
 }
 
-static void test_seeking(void **state) {
-    (void)state;
+TEST(test_seeking) {
     mr_mkv_index *index = mr_mkv_index_create();
     put_tracks(1);
     mr_mkv_index_feed(index, 0, made, bytes);
@@ -127,12 +118,4 @@ static void test_seeking(void **state) {
     bytes = 0;
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tracks_and_tags),
-        cmocka_unit_test(test_without_sizes),
-        cmocka_unit_test(test_odd_places),
-        cmocka_unit_test(test_seeking),
-    };
-    return cmocka_run_group_tests_name("mkv_index", tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -1,15 +1,10 @@
 /* Claims of indexes that are made here, fed in pieces of any size: each counts wherever libavformat would take it, and
  * indexes of long recordings pass. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "stages/media/index/mp4_index.h"
+#include "tests/support/suite.h"
 
 enum { MOST = 1 << 16, DAY_OF_60_FPS = 24 * 3600 * 60, DAY_OF_AAC = 24 * 3600 * 375 / 8 };
 static const uint64_t bound = (uint64_t)256 << 20;
@@ -81,8 +76,7 @@ static void make_track(const char *kind, uint32_t samples) {
     end(track);
 }
 
-static void test_a_day_passes(void **state) {
-    (void)state;
+TEST(test_a_day_passes) {
     const size_t moov = begin("moov");
     size_t track = begin_track("vide");
     BOX("elst", 0, 2, 1000, UINT32_MAX, 1 << 16, 1000, 0, 1 << 16);
@@ -97,8 +91,7 @@ static void test_a_day_passes(void **state) {
 }
 
 /* Each sample of a second of PCM is one of the table, and 1,024 have one entry. */
-static void test_sound_of_one_tick_a_sample(void **state) {
-    (void)state;
+TEST(test_sound_of_one_tick_a_sample) {
     const size_t track = begin_track("soun");
     const uint32_t samples = 48000U * 3600 * 24;
     BOX("stts", 0, 1, samples, 1);
@@ -115,8 +108,7 @@ static void test_sound_of_one_tick_a_sample(void **state) {
     assert_true(taken() > bound);
 }
 
-static void test_tables_claim(void **state) {
-    (void)state;
+TEST(test_tables_claim) {
     make_track("vide", 80000000);
     assert_int_equal(taken(), 80000000ULL * 24);
     for (int i = 0; i < 3; i++)
@@ -144,8 +136,7 @@ static void test_tables_claim(void **state) {
     assert_int_equal(taken(), 2400);
 }
 
-static void test_fragments_claim(void **state) {
-    (void)state;
+TEST(test_fragments_claim) {
     size_t moof = begin("moof"), traf = begin("traf");
     BOX("trun", 0, 80000000);
     BOX("trun", 0, 80000000);
@@ -164,8 +155,7 @@ static void test_fragments_claim(void **state) {
 }
 
 /* Where libavformat looks for boxes, they are found. */
-static void test_odd_places(void **state) {
-    (void)state;
+TEST(test_odd_places) {
     size_t outer = begin("free");
     BOX("mvhd", 0);
     make_track("vide", 80000000);
@@ -200,8 +190,7 @@ static void test_odd_places(void **state) {
     assert_int_equal(taken(), 80000000ULL * 24);
 }
 
-static void test_hidden(void **state) {
-    (void)state;
+TEST(test_hidden) {
     const size_t moov = begin("moov");
     BOX("cmov", 0);
     end(moov);
@@ -225,8 +214,7 @@ static void test_hidden(void **state) {
 }
 
 /* Bytes of media data are left out, and those that are read again do not count again; a jump leads to fragments. */
-static void test_seeking(void **state) {
-    (void)state;
+TEST(test_seeking) {
     mr_mp4_index *index = mr_mp4_index_create();
     BOX("skip", 0);
     const size_t data = begin("mdat"), behind = data + 1000000;
@@ -250,12 +238,4 @@ static void test_seeking(void **state) {
     bytes = 0;
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_day_passes),    cmocka_unit_test(test_sound_of_one_tick_a_sample),
-        cmocka_unit_test(test_tables_claim),    cmocka_unit_test(test_fragments_claim),
-        cmocka_unit_test(test_odd_places),      cmocka_unit_test(test_hidden),
-        cmocka_unit_test(test_seeking),
-    };
-    return cmocka_run_group_tests_name("mp4_index", tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

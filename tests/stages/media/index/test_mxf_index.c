@@ -1,13 +1,8 @@
 /* Index table segments that are made here, fed in pieces of any size. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "stages/media/index/mxf_index.h"
+#include "tests/support/suite.h"
 
 enum { MOST = 4096, PICTURE = 34 };
 static const uint8_t key[16] = {0x06, 0x0e, 0x2b, 0x34, 0x02, 0x53, 0x01, 0x01, 0x0d, 0x01, 0x02, 0x01, 0x01, 0x10, 1};
@@ -54,8 +49,7 @@ static uint64_t taken(void) {
     return first;
 }
 
-static void test_durations_claim(void **state) {
-    (void)state;
+TEST(test_durations_claim) {
     for (size_t i = 0; i < 50; i++)
         put(i, 1);
     put_segment(0, 1000);
@@ -68,8 +62,7 @@ static void test_durations_claim(void **state) {
     assert_true(taken() > UINT64_MAX / 4);
 }
 
-static void test_damaged(void **state) {
-    (void)state;
+TEST(test_damaged) {
     memcpy(made, key, sizeof key);
     bytes = sizeof key;
     put(0x89, 1); /* nine bytes of length are none */
@@ -86,7 +79,4 @@ static void test_damaged(void **state) {
     bytes = 0;
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_durations_claim), cmocka_unit_test(test_damaged)};
-    return cmocka_run_group_tests_name("mxf_index", tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -1,15 +1,10 @@
 /* The orientation of still pictures: synthetic files of each format, whole and cut at every byte. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "stages/media/still/heif.h"
 #include "stages/media/still/orientation.h"
+#include "tests/support/suite.h"
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
@@ -82,8 +77,7 @@ static const struct {
     bool flip;
 } known[] = {{0, false}, {0, true}, {180, false}, {180, true}, {270, true}, {90, false}, {90, true}, {270, false}};
 
-static void each_value_is_found_in_each_format(void **state) {
-    (void)state;
+TEST(each_value_is_found_in_each_format) {
     for (uint8_t value = 1; value <= 8; value++)
         for (int big = 0; big < 2; big++) {
             const made_file tag = exif(big, value), in_png = png(&tag), in_webp = webp(&tag);
@@ -111,8 +105,7 @@ static void read_prefixes(enum AVCodecID codec, const made_file *file) {
 }
 
 /* As an attribute in PNG, as an element in WebP, each behind another text; EXIF comes first. */
-static void xmp_counts_where_exif_has_none(void **state) {
-    (void)state;
+TEST(xmp_counts_where_exif_has_none) {
     static const char keyword[] = "XML:com.adobe.xmp", element[] = "<tiff:Orientation>8</tiff:Orientation>";
     static const char attribute[] = "\0\0\0\0\0<x tiff:Resolution='1' tiff:Orientation=\"6\"/>";
     const made_file none = exif(true, 0), half = exif(true, 3);
@@ -137,8 +130,7 @@ static void xmp_counts_where_exif_has_none(void **state) {
     expect(AV_CODEC_ID_WEBP, &in_webp, 270, false);
 }
 
-static void profiles_of_digits_are_read(void **state) {
-    (void)state;
+TEST(profiles_of_digits_are_read) {
     const made_file tag = exif(false, 7);
     char text[4 * ROOM] = "\nexif\n      44\n457869660000";
     for (size_t i = 0; i < tag.count; i++)
@@ -153,8 +145,7 @@ static void profiles_of_digits_are_read(void **state) {
     assert_int_equal(mr_upright_of_profile("").rotation, 0);
 }
 
-static void other_values_and_files_are_upright(void **state) {
-    (void)state;
+TEST(other_values_and_files_are_upright) {
     for (int value = 0; value < 256; value++) {
         const made_file tag = exif(true, (uint8_t)value), in_png = png(&tag);
         if (value == 0 || value > 8)
@@ -171,8 +162,7 @@ static void other_values_and_files_are_upright(void **state) {
     expect(AV_CODEC_ID_TIFF, &many, 90, false);
 }
 
-static void files_that_are_cut_off_are_read_to_their_end(void **state) {
-    (void)state;
+TEST(files_that_are_cut_off_are_read_to_their_end) {
     const made_file tag = exif(true, 6), in_png = png(&tag), in_webp = webp(&tag);
     read_prefixes(AV_CODEC_ID_TIFF, &tag);
     read_prefixes(AV_CODEC_ID_PNG, &in_png);
@@ -180,8 +170,7 @@ static void files_that_are_cut_off_are_read_to_their_end(void **state) {
 }
 
 /* All sixty-four: the corners of a picture go where both transforms one after the other put them. */
-static void transforms_follow_each_other(void **state) {
-    (void)state;
+TEST(transforms_follow_each_other) {
     for (unsigned first = 1; first <= 8; first++)
         for (unsigned then = 1; then <= 8; then++) {
             const mr_upright both[] = {mr_upright_of_exif(first), mr_upright_of_exif(then)};
@@ -299,8 +288,7 @@ static made_file avif(const avif_choices *with) {
     return made;
 }
 
-static void the_picture_in_a_file_is_found(void **state) {
-    (void)state;
+TEST(the_picture_in_a_file_is_found) {
     for (int way = 0; way < 4; way++) {
         const avif_choices with = {"av01", -1, -1, way & 1, way & 2, 1};
         const made_file file = avif(&with);
@@ -319,8 +307,7 @@ static void the_picture_in_a_file_is_found(void **state) {
 }
 
 /* Turns of HEIF are anticlockwise; axis 1 swaps left and right. Mirroring comes after turning, as the list has it. */
-static void turns_and_mirrors_are_exifs(void **state) {
-    (void)state;
+TEST(turns_and_mirrors_are_exifs) {
     static const struct {
         int turns, axis, orientation;
     } cases[] = {{-1, -1, 1}, {0, 1, 2}, {-1, 1, 2}, {2, -1, 3}, {-1, 0, 4}, {1, 0, 5}, {3, -1, 6}, {3, 0, 7},
@@ -336,8 +323,7 @@ static void turns_and_mirrors_are_exifs(void **state) {
     }
 }
 
-static void pictures_of_parts_are_told(void **state) {
-    (void)state;
+TEST(pictures_of_parts_are_told) {
     const avif_choices grid = {"grid", -1, -1, false, false, 1}, pieces = {"av01", -1, -1, false, false, 2};
     const made_file of_tiles = avif(&grid), in_pieces = avif(&pieces);
     mr_heif heif;
@@ -349,15 +335,4 @@ static void pictures_of_parts_are_told(void **state) {
     assert_false(mr_heif_read(video, sizeof video, &heif));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(each_value_is_found_in_each_format),
-                                       cmocka_unit_test(xmp_counts_where_exif_has_none),
-                                       cmocka_unit_test(profiles_of_digits_are_read),
-                                       cmocka_unit_test(other_values_and_files_are_upright),
-                                       cmocka_unit_test(files_that_are_cut_off_are_read_to_their_end),
-                                       cmocka_unit_test(transforms_follow_each_other),
-                                       cmocka_unit_test(the_picture_in_a_file_is_found),
-                                       cmocka_unit_test(turns_and_mirrors_are_exifs),
-                                       cmocka_unit_test(pictures_of_parts_are_told)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

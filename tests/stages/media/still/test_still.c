@@ -1,13 +1,8 @@
 /* The end of still pictures in their files: synthetic files with known ends, cut at every byte. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "stages/media/still/still.h"
+#include "tests/support/suite.h"
 
 typedef struct sample {
     enum AVCodecID codec;
@@ -43,8 +38,7 @@ static const uint8_t *bytes_of(const sample *from) {
     return (const uint8_t *)from->bytes;
 }
 
-static void the_end_is_found(void **state) {
-    (void)state;
+TEST(the_end_is_found) {
     for (size_t i = 0; i < SAMPLES; i++) {
         const sample *now = &samples[i];
         uint8_t longer[ROOM] = {0};
@@ -56,8 +50,7 @@ static void the_end_is_found(void **state) {
 }
 
 /* Each prefix stands in memory of its own, so that a sanitizer sees a read behind it. */
-static void pictures_that_are_cut_off_have_no_end(void **state) {
-    (void)state;
+TEST(pictures_that_are_cut_off_have_no_end) {
     for (size_t i = 0; i < SAMPLES; i++)
         for (size_t length = 0; length < samples[i].length; length++) {
             uint8_t *copy = test_malloc(length + 1);
@@ -68,8 +61,7 @@ static void pictures_that_are_cut_off_have_no_end(void **state) {
         }
 }
 
-static void pages_of_tiff_are_counted(void **state) {
-    (void)state;
+TEST(pages_of_tiff_are_counted) {
     static const uint8_t little[] = "II*\0\x08\0\0\0\0\0\x0e\0\0\0\0\0\0\0\0\0", big[] = "MM\0*\0\0\0\x08\0\0\0\0\0\0";
     static const uint8_t circle[] = "II*\0\x08\0\0\0\0\0\x08\0\0\0";
     assert_int_equal(mr_still_pictures(AV_CODEC_ID_TIFF, little, sizeof little), 2);
@@ -83,8 +75,36 @@ static void pages_of_tiff_are_counted(void **state) {
     }
 }
 
-static void other_contents_have_no_end(void **state) {
-    (void)state;
+/* Every chunk that a decoder needs stays, in its place; bytes that are no chunks, too. */
+TEST(what_expands_is_stripped_from_png) {
+    enum { PROFILE = 20000, HEAD = 8 };
+    static const char before[] = "\x89PNG\r\n\x1a\n\0\0\0\1IHDR?sum!", spare[] = "\0\0\0\2zTXta\0sum!",
+                      small[] = "\0\0\0\3iCCPb\0!sum!", after[] = "\0\0\0\1IDAT?sum!\0\0\0\xffrest";
+    uint8_t data[PROFILE + 200] = {0}, got[sizeof data];
+    size_t bytes = 0, kept = 0;
+    char wanted[200];
+    const struct {
+        const void *from;
+        size_t bytes;
+        bool stays;
+    } parts[] = {{before, sizeof before - 1, true}, {spare, sizeof spare - 1, false}, {small, sizeof small - 1, true},
+                 {"\0\0\x4e\x20iCCP", HEAD, false}, {NULL, PROFILE + 4, false}, {after, sizeof after - 1, true}};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; bytes += parts[i++].bytes) {
+        if (parts[i].from)
+            memcpy(data + bytes, parts[i].from, parts[i].bytes);
+        if (parts[i].stays) {
+            memcpy(wanted + kept, parts[i].from, parts[i].bytes);
+            kept += parts[i].bytes;
+        }
+    }
+    assert_int_equal(mr_png_strip(data, bytes, NULL), kept);
+    assert_int_equal(mr_png_strip(data, bytes, got), kept);
+    assert_memory_equal(got, wanted, kept);
+    for (size_t cut = 0; cut < bytes; cut++)
+        assert_true(mr_png_strip(data, cut, got) <= cut);
+}
+
+TEST(other_contents_have_no_end) {
     for (size_t i = 0; i < SAMPLES; i++)
         for (size_t k = 0; k < SAMPLES; k++)
             if (samples[i].codec != samples[k].codec)
@@ -95,12 +115,4 @@ static void other_contents_have_no_end(void **state) {
     assert_false(mr_still_begins(AV_CODEC_ID_MJPEG, (const uint8_t *)"\xff\xd8", 2));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_end_is_found),
-        cmocka_unit_test(pictures_that_are_cut_off_have_no_end),
-        cmocka_unit_test(pages_of_tiff_are_counted),
-        cmocka_unit_test(other_contents_have_no_end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -1,14 +1,9 @@
 /* Transport streams whose packets are made here: each loss shows at its picture, and at no other one. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "stages/media/ts/ts_scan.h"
+#include "tests/support/suite.h"
 
 enum { TS = 188, PID = 0x100, OTHER = 0x101, PES_HEADER = 14, MOST = 4096 };
 
@@ -109,8 +104,7 @@ static void make_pictures(int raw, bool announced) {
         add_picture(i % 4 == 0 ? 2000 + i : 40 + 170 * (i % 5), announced);
 }
 
-static void test_whole(void **state) {
-    (void)state;
+TEST(test_whole) {
     mr_ts_found found[64];
     static const int raws[] = {188, 192, 204};
     for (int k = 0; k < 6; k++) {
@@ -124,8 +118,7 @@ static void test_whole(void **state) {
 }
 
 /* Each packet of the fifth picture in turn but the first, without which the picture is not there. */
-static void test_lost(void **state) {
-    (void)state;
+TEST(test_lost) {
     enum { HIT = 4 };
     mr_ts_found found[64];
     size_t packets[64];
@@ -146,8 +139,7 @@ static void test_lost(void **state) {
 }
 
 /* Without the beginning of a picture, its rest is taken for a part of the one before. */
-static void test_lost_begin(void **state) {
-    (void)state;
+TEST(test_lost_begin) {
     size_t packets[64];
     make_pictures(188, false);
     packets_of(4, packets);
@@ -167,8 +159,7 @@ static void test_lost_begin(void **state) {
 }
 
 /* Recordings that were joined: numbers jump, and nothing is missing. */
-static void test_joined(void **state) {
-    (void)state;
+TEST(test_joined) {
     mr_ts_found found[64];
     begin_stream(188);
     for (size_t i = 0; i < 8; i++) {
@@ -184,8 +175,7 @@ static void test_joined(void **state) {
 }
 
 /* A packet that its receiver marked as erroneous. */
-static void test_erroneous(void **state) {
-    (void)state;
+TEST(test_erroneous) {
     mr_ts_found found[64];
     size_t packets[64];
     make_pictures(188, false);
@@ -197,8 +187,7 @@ static void test_erroneous(void **state) {
 }
 
 /* Where reading went elsewhere nothing is known of what was before; and what is not there is not found. */
-static void test_elsewhere(void **state) {
-    (void)state;
+TEST(test_elsewhere) {
     make_pictures(188, false);
     mr_ts_scan *scan = mr_ts_scan_create();
     mr_ts_cursor cursor = {0};
@@ -212,8 +201,7 @@ static void test_elsewhere(void **state) {
 }
 
 /* Random bytes, with sync bytes in their places and without. */
-static void test_malformed(void **state) {
-    (void)state;
+TEST(test_malformed) {
     mr_ts_scan *scan = mr_ts_scan_create();
     mr_ts_cursor cursor = {0};
     int64_t offset = 0;
@@ -232,11 +220,4 @@ static void test_malformed(void **state) {
     mr_ts_scan_destroy(&scan);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_whole),     cmocka_unit_test(test_lost),      cmocka_unit_test(test_lost_begin),
-        cmocka_unit_test(test_joined),    cmocka_unit_test(test_erroneous), cmocka_unit_test(test_elsewhere),
-        cmocka_unit_test(test_malformed),
-    };
-    return cmocka_run_group_tests_name("ts_scan", tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -1,15 +1,10 @@
 /* Tables that are made here: which of them replace the video, and which do not. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include <libavutil/crc.h>
 
 #include "stages/media/ts/ts_tables.h"
+#include "tests/support/suite.h"
 
 enum { H264 = 0x1b, HEVC = 0x24, AUDIO = 0x0f, TABLE = 0x1000, VIDEO = 0x100, OTHER = 0x200 };
 
@@ -56,8 +51,7 @@ static int begin(void **state) {
     return 0;
 }
 
-static void test_replaced(void **state) {
-    (void)state;
+TEST_WITH(test_replaced, begin, NULL) {
     assert_true(program(1, H264, OTHER, 0));
     assert_int_equal(tables.changed->table.packet_count, 1);
     assert_false(program(1, H264, VIDEO, 0)); /* nothing is looked at until it is taken up */
@@ -69,8 +63,7 @@ static void test_replaced(void **state) {
     assert_int_equal(tables.changed->table.packet_count, 3);
 }
 
-static void test_another_program(void **state) {
-    (void)state;
+TEST_WITH(test_another_program, begin, NULL) {
     assert_false(list(7)); /* its video is not known yet */
     assert_true(program(7, H264, OTHER, 0));
     mr_ts_tables_go_on(&tables);
@@ -78,8 +71,7 @@ static void test_another_program(void **state) {
     assert_false(program(7, H264, OTHER, 0));
 }
 
-static void test_the_same_video(void **state) {
-    (void)state;
+TEST_WITH(test_the_same_video, begin, NULL) {
     assert_false(program(1, H264, VIDEO, 300)); /* with other descriptors */
     assert_false(program(1, AUDIO, OTHER, 0));  /* there is none for a while */
     assert_false(program(1, H264, VIDEO, 0));
@@ -87,8 +79,7 @@ static void test_the_same_video(void **state) {
 }
 
 /* Whatever is damaged has another sum. */
-static void test_damaged(void **state) {
-    (void)state;
+TEST_WITH(test_damaged, begin, NULL) {
     static const uint8_t start[] = {0x47, 0x40 | TABLE >> 8, TABLE & 255, 0x10, 0, 2, 0xb0, 18, 0, 1, 0xc1, 0, 0};
     uint8_t packet[MR_TS_BYTES] = {0};
     memcpy(packet, start, sizeof start);
@@ -97,9 +88,4 @@ static void test_damaged(void **state) {
     assert_false(program(1, H264, VIDEO, 0));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_replaced, begin), cmocka_unit_test_setup(test_another_program, begin),
-        cmocka_unit_test_setup(test_the_same_video, begin), cmocka_unit_test_setup(test_damaged, begin)};
-    return cmocka_run_group_tests_name("ts_tables", tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

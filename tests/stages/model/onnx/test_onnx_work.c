@@ -1,10 +1,5 @@
 /* The work of networks, compared with figures worked out by hand; and malformed files. The work of real networks is
  * compared with Python's onnx in e2e/test_operations.py. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +7,7 @@
 
 #include "millrace/status.h"
 #include "stages/model/onnx/onnx_work.h"
+#include "tests/support/suite.h"
 
 /* ---- small files of ONNX ----------------------------------------------------------------------------------------- */
 
@@ -135,8 +131,7 @@ static void begin(int element, const char *first) {
 
 /* ---- counts ------------------------------------------------------------------------------------------------------ */
 
-static void a_convolution_takes_two_for_each_product(void **state) {
-    (void)state;
+TEST(a_convolution_takes_two_for_each_product) {
     begin(1, "y");
     TENSOR(OUTPUT, "y", 1, -1, 4, 4, 3);
     for (int batch = 1; batch <= 5; batch += 4) {
@@ -161,8 +156,7 @@ static void a_convolution_takes_two_for_each_product(void **state) {
 }
 
 /* Nodes behind the convolution: launches in all, operations and bytes beside those of the convolution. */
-static void fused_nodes_are_not_launches(void **state) {
-    (void)state;
+TEST(fused_nodes_are_not_launches) {
     static const struct {
         const char *nodes[3][3];
         int launches, operations, bytes;
@@ -201,8 +195,7 @@ static void fused_nodes_are_not_launches(void **state) {
     }
 }
 
-static void unknown_nodes_are_named(void **state) {
-    (void)state;
+TEST(unknown_nodes_are_named) {
     begin(1, "a");
     node("Strange", "a", "b", NULL);
     node("Conv", "b v", "y", NULL);
@@ -246,8 +239,7 @@ static void check_sane(const uint8_t *data, size_t bytes) {
     assert_int_equal(work.missing > 0, *work.why != 0);
 }
 
-static void sizes_beyond_all_reason_are_not_counted(void **state) {
-    (void)state;
+TEST(sizes_beyond_all_reason_are_not_counted) {
     static const int64_t large[] = {INT64_MAX, (INT64_C(1) << 30) + 1, INT64_C(1) << 30};
     for (size_t i = 0; i < sizeof large / sizeof large[0]; i++) {
         graph.bytes = 0;
@@ -265,8 +257,7 @@ static void sizes_beyond_all_reason_are_not_counted(void **state) {
 }
 
 /* Products without factors, with a shape that only the file declares; a node that reads itself. */
-static void nodes_without_their_inputs_are_not_counted(void **state) {
-    (void)state;
+TEST(nodes_without_their_inputs_are_not_counted) {
     static const char *const names[] = {"Conv", "ConvTranspose", "Gemm", "MatMul", "QLinearConv", "MaxPool", "Add",
                                         "Concat", "Reshape", "Slice", "Gather", "Resize", "Split", "Shape",
                                         "BatchNormalization", "GlobalAveragePool", "ReduceMean", "TopK", "Expand",
@@ -287,8 +278,7 @@ static void nodes_without_their_inputs_are_not_counted(void **state) {
         }
 }
 
-static void broken_files_are_survived(void **state) {
-    (void)state;
+TEST(broken_files_are_survived) {
     begin(1, "a");
     node("Concat", "a a", "b", (list[]){{"axis", -1, {1}}, {0}});
     node("Transpose", "b", "c", (list[]){{"perm", 4, {0, 2, 3, 1}}, {0}});
@@ -308,8 +298,7 @@ static void broken_files_are_survived(void **state) {
 }
 
 /* A name is computed once; a graph has at most so many nodes. */
-static void graphs_that_are_none_are_refused(void **state) {
-    (void)state;
+TEST(graphs_that_are_none_are_refused) {
     mr_onnx_work work;
     begin(1, "a");
     node("Relu", "x", "a", NULL);
@@ -332,15 +321,4 @@ static void graphs_that_are_none_are_refused(void **state) {
     free(many);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_convolution_takes_two_for_each_product),
-        cmocka_unit_test(fused_nodes_are_not_launches),
-        cmocka_unit_test(unknown_nodes_are_named),
-        cmocka_unit_test(sizes_beyond_all_reason_are_not_counted),
-        cmocka_unit_test(nodes_without_their_inputs_are_not_counted),
-        cmocka_unit_test(broken_files_are_survived),
-        cmocka_unit_test(graphs_that_are_none_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

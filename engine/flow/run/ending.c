@@ -1,0 +1,126 @@
+#include "engine/flow/run/ending.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/memory.h"
+#include "engine/base/thread.h"
+
+struct mr_ending {
+    pthread_mutex_t lock; /* guards the fields below */
+    pthread_cond_t changed;
+    size_t holds;
+    int status;           /* first failure */
+    char message[512];
+    mr_run_times times;
+};
+
+int mr_ending_create(mr_ending **ending) {
+    mr_ending *made = mr_calloc(1, sizeof *made);
+    if (!made)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the graph");
+    pthread_mutex_init(&made->lock, NULL);
+    mr_condition_init(&made->changed);
+    *ending = made;
+    return MR_OK;
+}
+
+void mr_ending_destroy(mr_ending **ending) {
+    mr_ending *gone = *ending;
+    if (!gone)
+        return;
+    pthread_cond_destroy(&gone->changed);
+    pthread_mutex_destroy(&gone->lock);
+    mr_free(gone);
+    *ending = NULL;
+}
+
+void mr_ending_hold(mr_ending *ending, size_t count) {
+    pthread_mutex_lock(&ending->lock);
+    ending->holds += count;
+    pthread_mutex_unlock(&ending->lock);
+}
+
+void mr_ending_release(mr_ending *ending) {
+    pthread_mutex_lock(&ending->lock);
+    if (--ending->holds == 0) {
+        ending->times.ended_ns = mr_clock_now_ns(mr_clock_real());
+        ending->times.ended_cpu_s = mr_process_cpu_s();
+        pthread_cond_broadcast(&ending->changed);
+    }
+    pthread_mutex_unlock(&ending->lock);
+}
+
+/* With the lock. */
+static void keep(mr_ending *ending, int status, const char *message) {
+    ending->status = status;
+    snprintf(ending->message, sizeof ending->message, "%s", message);
+}
+
+void mr_ending_note_failure(mr_ending *ending, int status, const char *message) {
+    pthread_mutex_lock(&ending->lock);
+    if (!ending->status)
+        keep(ending, status, message);
+    pthread_mutex_unlock(&ending->lock);
+}
+
+void mr_ending_replace_failure(mr_ending *ending, int status, const char *message) {
+    pthread_mutex_lock(&ending->lock);
+    keep(ending, status, message);
+    pthread_mutex_unlock(&ending->lock);
+}
+
+void mr_ending_give_up(mr_ending *ending, int status, const char *message) {
+    pthread_mutex_lock(&ending->lock);
+    keep(ending, status, message);
+    ending->holds = 0;
+    pthread_cond_broadcast(&ending->changed);
+    pthread_mutex_unlock(&ending->lock);
+}
+
+int mr_ending_outcome(mr_ending *ending) {
+    char message[sizeof ending->message];
+    pthread_mutex_lock(&ending->lock);
+    int status = ending->status;
+    memcpy(message, ending->message, sizeof message);
+    pthread_mutex_unlock(&ending->lock);
+    return status ? mr_fail(status, "%s", message) : MR_OK;
+}
+
+size_t mr_ending_wait(mr_ending *ending, int64_t timeout_ns) {
+    struct timespec until = mr_condition_until(timeout_ns);
+    pthread_mutex_lock(&ending->lock);
+    while (ending->holds > 0) {
+        if (timeout_ns < 0)
+            pthread_cond_wait(&ending->changed, &ending->lock);
+        else if (pthread_cond_timedwait(&ending->changed, &ending->lock, &until))
+            break;
+    }
+    size_t holds = ending->holds;
+    pthread_mutex_unlock(&ending->lock);
+    return holds;
+}
+
+/* ---- times ------------------------------------------------------------------------------------------------------- */
+
+void mr_ending_note_start(mr_ending *ending) {
+    pthread_mutex_lock(&ending->lock);
+    ending->times.started_ns = mr_clock_now_ns(mr_clock_real());
+    ending->times.started_cpu_s = mr_process_cpu_s();
+    pthread_mutex_unlock(&ending->lock);
+}
+
+void mr_ending_note_open(mr_ending *ending) {
+    pthread_mutex_lock(&ending->lock);
+    ending->times.allocations = mr_allocation_count();
+    pthread_mutex_unlock(&ending->lock);
+}
+
+mr_run_times mr_ending_times(mr_ending *ending) {
+    pthread_mutex_lock(&ending->lock);
+    mr_run_times times = ending->times;
+    pthread_mutex_unlock(&ending->lock);
+    return times;
+}

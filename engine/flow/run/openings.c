@@ -1,0 +1,74 @@
+#include "engine/flow/run/openings.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/memory.h"
+#include "millrace/status.h"
+
+struct mr_openings {
+    pthread_mutex_t lock; /* guards the fields below */
+    pthread_cond_t changed;
+    size_t left;          /* threads that have yet to open their instances */
+    int status;           /* of the first failure */
+    char message[512];
+};
+
+int mr_openings_create(mr_openings **openings) {
+    mr_openings *made = mr_calloc(1, sizeof *made);
+    if (!made)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the graph");
+    pthread_mutex_init(&made->lock, NULL);
+    pthread_cond_init(&made->changed, NULL);
+    *openings = made;
+    return MR_OK;
+}
+
+void mr_openings_destroy(mr_openings **openings) {
+    mr_openings *gone = *openings;
+    if (!gone)
+        return;
+    pthread_cond_destroy(&gone->changed);
+    pthread_mutex_destroy(&gone->lock);
+    mr_free(gone);
+    *openings = NULL;
+}
+
+void mr_openings_expect(mr_openings *openings) {
+    pthread_mutex_lock(&openings->lock);
+    openings->left++;
+    pthread_mutex_unlock(&openings->lock);
+}
+
+void mr_openings_end(mr_openings *openings) {
+    pthread_mutex_lock(&openings->lock);
+    openings->left--;
+    pthread_cond_broadcast(&openings->changed);
+    pthread_mutex_unlock(&openings->lock);
+}
+
+/* Later failures may only be interruptions, since the start is being given up. */
+void mr_openings_fail(mr_openings *openings, int status, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    pthread_mutex_lock(&openings->lock);
+    if (!openings->status) {
+        openings->status = status;
+        vsnprintf(openings->message, sizeof openings->message, format, arguments);
+    }
+    pthread_mutex_unlock(&openings->lock);
+    va_end(arguments);
+}
+
+int mr_openings_status(mr_openings *openings, bool all) {
+    char message[sizeof openings->message];
+    pthread_mutex_lock(&openings->lock);
+    while (all && openings->left)
+        pthread_cond_wait(&openings->changed, &openings->lock);
+    int status = openings->status;
+    memcpy(message, openings->message, sizeof message);
+    pthread_mutex_unlock(&openings->lock);
+    return status ? mr_fail(status, "%s", message) : MR_OK;
+}

@@ -1,0 +1,222 @@
+#include "engine/flow/run/sources.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/memory.h"
+#include "engine/base/thread.h"
+#include "engine/flow/run/control.h"
+#include "engine/flow/run/ending.h"
+#include "engine/flow/run/source_counts.h"
+#include "engine/observe/audit_log.h"
+#include "millrace/audit.h"
+#include "millrace/log.h"
+
+typedef struct source_state {
+    _Atomic bool leaves;      /* it is to end, as if the run were stopping */
+    int status;               /* first failure; this and the next two are under the lock */
+    char *message;
+    bool ended;
+    mr_source_report report;  /* of those that connect; this and the next field are under report_lock */
+    mr_audit_states audited;  /* its states in the audit log */
+} source_state;
+
+struct mr_sources {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    pthread_mutex_t report_lock; /* of what sources report, also as they are closed, with their instance's lock */
+    bool quiet;
+    size_t count;
+    source_state *of;            /* by source */
+};
+
+int mr_sources_create(mr_sources **sources, const mr_plan *plan, bool quiet) {
+    mr_sources *made = mr_calloc(1, sizeof *made);
+    if (made)
+        made->of = mr_calloc(plan->source_count + 1, sizeof *made->of);
+    if (!made || !made->of) {
+        mr_free(made);
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the graph");
+    }
+    pthread_mutex_init(&made->lock, NULL);
+    pthread_mutex_init(&made->report_lock, NULL);
+    mr_condition_init(&made->changed);
+    made->count = plan->source_count;
+    made->quiet = quiet;
+    *sources = made;
+    return MR_OK;
+}
+
+void mr_sources_destroy(mr_sources **sources) {
+    mr_sources *gone = *sources;
+    if (!gone)
+        return;
+    for (size_t s = 0; s < gone->count; s++)
+        mr_free(gone->of[s].message);
+    mr_free(gone->of);
+    pthread_cond_destroy(&gone->changed);
+    pthread_mutex_destroy(&gone->report_lock);
+    pthread_mutex_destroy(&gone->lock);
+    mr_free(gone);
+    *sources = NULL;
+}
+
+/* ---- the lock ---------------------------------------------------------------------------------------------------- */
+
+void mr_sources_lock(mr_sources *sources) {
+    pthread_mutex_lock(&sources->lock);
+}
+
+void mr_sources_unlock(mr_sources *sources) {
+    pthread_mutex_unlock(&sources->lock);
+}
+
+bool mr_sources_await(mr_sources *sources, const struct timespec *until) {
+    if (until)
+        return !pthread_cond_timedwait(&sources->changed, &sources->lock, until);
+    pthread_cond_wait(&sources->changed, &sources->lock);
+    return true;
+}
+
+void mr_sources_announce(mr_sources *sources) {
+    pthread_cond_broadcast(&sources->changed);
+}
+
+/* ---- failures and ends ------------------------------------------------------------------------------------------- */
+
+void mr_source_fail(const mr_run *run, uint32_t source, int status, const char *message) {
+    const mr_plan_vertex *vertex = &run->plan->vertices[source];
+    source_state *state = &run->sources->of[source];
+    char text[512];
+    if (!run->sources->quiet)
+        mr_log_repeating(MR_LOG_ERROR, vertex->id, "%s: %s: %s", vertex->place, vertex->id, message);
+    mr_sources_lock(run->sources);
+    if (!state->status) {
+        state->status = status;
+        state->message = mr_strdup(message);
+    }
+    mr_sources_unlock(run->sources);
+    snprintf(text, sizeof text, "%s: %s", vertex->id, message);
+    mr_ending_note_failure(run->ending, status, text);
+}
+
+void mr_source_ask_to_leave(const mr_run *run, uint32_t source) {
+    atomic_store(&run->sources->of[source].leaves, true);
+}
+
+void mr_source_leave(const mr_run *run, uint32_t source) {
+    run->sources->of[source].ended = true;
+    atomic_store(&run->sources->of[source].leaves, false);
+}
+
+bool mr_source_is_to_leave(const mr_run *run, uint32_t source) {
+    return atomic_load(&run->sources->of[source].leaves);
+}
+
+/* ---- reports ----------------------------------------------------------------------------------------------------- */
+
+const char *mr_link_state_name(mr_link_state phase) {
+    static const char *const names[] = {
+        [MR_LINK_UNREPORTED] = "", [MR_LINK_CONNECTING] = "connecting", [MR_LINK_LIVE] = "live",
+        [MR_LINK_STALLED] = "stalled", [MR_LINK_AWAY] = "away", [MR_LINK_FAILED] = "failed",
+        [MR_LINK_ENDED] = "ended"};
+    return names[phase];
+}
+
+/* The audit log has the changes that matter, and not each try while a source is away. */
+static bool is_news(source_state *state, mr_link_state phase, uint64_t *left_out) {
+    return phase != MR_LINK_CONNECTING &&
+           mr_audit_may_state(&state->audited, mr_clock_now_ns(mr_clock_real()), (int)phase, phase >= MR_LINK_FAILED,
+                              left_out);
+}
+
+void mr_source_report_state(const mr_run *run, uint32_t source, const mr_source_report *report) {
+    source_state *state = &run->sources->of[source];
+    uint64_t left_out = 0;
+    pthread_mutex_lock(&run->sources->report_lock);
+    bool news = is_news(state, report->phase, &left_out);
+    bool changed = state->report.phase != report->phase;
+    state->report = *report;
+    pthread_mutex_unlock(&run->sources->report_lock);
+    if (changed)
+        mr_control_note_change(run);
+    if (news)
+        mr_audit("source", mr_audit_text("pipeline", run->plan->name),
+                 mr_audit_text("source", run->plan->vertices[source].id),
+                 mr_audit_text("state", mr_link_state_name(report->phase)),
+                 mr_audit_text("why", *report->why ? report->why : NULL), mr_audit_number("tries", report->tries),
+                 mr_audit_number("connections", report->connections), mr_audit_number("left_out", left_out));
+}
+
+static mr_source_report report_of(mr_sources *sources, const source_state *state) {
+    pthread_mutex_lock(&sources->report_lock);
+    mr_source_report report = state->report;
+    pthread_mutex_unlock(&sources->report_lock);
+    return report;
+}
+
+/* The run does not call a source again once it is asked to end, and may be over before the source is closed: this
+ * reports that it has ended, in the summary and in the audit log. */
+static void end_report(const mr_run *run, uint32_t source) {
+    mr_source_report report = report_of(run->sources, &run->sources->of[source]);
+    if (!report.phase || report.phase >= MR_LINK_FAILED)
+        return;
+    report.phase = MR_LINK_ENDED;
+    report.since_ns = mr_clock_date_ns();
+    report.next_ns = 0;
+    mr_source_report_state(run, source, &report);
+}
+
+void mr_source_end(const mr_run *run, uint32_t source) {
+    end_report(run, source);
+    mr_sources_lock(run->sources);
+    run->sources->of[source].ended = true;
+    mr_sources_unlock(run->sources);
+}
+
+/* ---- accounts ---------------------------------------------------------------------------------------------------- */
+
+void mr_source_account(const mr_run *run, uint32_t source, bool arrived, mr_source_summary *account) {
+    const mr_plan_vertex *vertex = &run->plan->vertices[source];
+    source_state *state = &run->sources->of[source];
+    char *message = state->message && *state->message ? mr_strdup(state->message) : NULL;
+    mr_ledger_account count;
+    mr_ledger_read(run->ledger, source, arrived, &count);
+    *account = (mr_source_summary){
+        .id = vertex->id,
+        .note = vertex->remarks.anywhere,
+        .elsewhere = arrived,
+        .in = count.in,
+        .delivered = count.delivered,
+        .dropped = count.dropped,
+        .absorbed = count.absorbed,
+        .unaccounted = count.unaccounted,
+        .in_flight = count.in - count.delivered - count.dropped - count.absorbed - count.unaccounted,
+        .line_count = count.line_count,
+        .lines = count.lines,
+        .unsettled_count = count.unsettled_count,
+        .ended = state->ended,
+        .status = state->status,
+        .message = message ? message : "",
+        .report = report_of(run->sources, state),
+        .stay.changes = mr_plan_changes(run->plan),
+    };
+    memcpy(account->unsettled, count.unsettled, count.unsettled_count * sizeof *account->unsettled);
+    mr_source_counts_read(run->counts, source, account);
+}
+
+void mr_source_renew(const mr_run *run, uint32_t source) {
+    source_state *state = &run->sources->of[source];
+    mr_ledger_clear(run->ledger, source);
+    mr_free(state->message);
+    state->message = NULL;
+    state->status = MR_OK;
+    state->ended = false;
+    atomic_store(&state->leaves, false);
+    pthread_mutex_lock(&run->sources->report_lock);
+    state->report = (mr_source_report){0};
+    state->audited = (mr_audit_states){0};
+    pthread_mutex_unlock(&run->sources->report_lock);
+}

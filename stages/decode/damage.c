@@ -1,0 +1,193 @@
+#include "stages/decode/damage.h"
+
+static void note_wrong(mr_damage *damage, int64_t number) {
+    damage->wrong_to = number > damage->wrong_to ? number : damage->wrong_to;
+}
+
+void mr_damage_init(mr_damage *damage, mr_heard *heard, mr_pending *pending) {
+    *damage = (mr_damage){.heard = heard, .pending = pending, .latest_pts_ns = INT64_MIN};
+}
+
+void mr_damage_begin_epoch(mr_damage *damage) {
+    damage->gaps = (mr_gaps){0};
+    damage->latest_pts_ns = INT64_MIN;
+    mr_damage_begin_media(damage);
+}
+
+void mr_damage_begin_media(mr_damage *damage) {
+    damage->alone = (mr_alone){0};
+}
+
+void mr_damage_end(mr_damage *damage) {
+    damage->unknown = 0;
+}
+
+void mr_damage_replace(mr_damage *damage, int64_t again) {
+    note_wrong(damage, damage->sent);
+    mr_heard_forget(damage->heard, again);
+    mr_gaps_restart(&damage->gaps);
+}
+
+/* ---- packets ----------------------------------------------------------------------------------------------------- */
+
+void mr_damage_note(mr_damage *damage, const mr_frame *packet) {
+    mr_gaps_note(&damage->gaps, packet);
+}
+
+void mr_damage_skip(mr_damage *damage, const mr_frame *packet, bool disposable) {
+    if (disposable)
+        mr_gaps_note(&damage->gaps, packet);
+    if (packet->flags & MR_FRAME_SEAM)
+        mr_gaps_taint(&damage->gaps);
+}
+
+/* Whether the next packet's picture will be wrong. */
+static bool pass(mr_damage *damage, const mr_frame *packet, int64_t number) {
+    const bool lacks = packet->flags & (MR_FRAME_SEAM | MR_FRAME_CORRUPT);
+    const bool wrong = mr_gaps_pass(&damage->gaps, packet, lacks && mr_alone_spares(&damage->alone, packet, number));
+    if (wrong)
+        note_wrong(damage, number);
+    damage->sent = number;
+    if (packet->flags & MR_FRAME_KEY)
+        damage->entry = number;
+    return wrong;
+}
+
+int64_t mr_damage_send(mr_damage *damage, mr_frame *packet) {
+    const int64_t number = mr_pending_next(damage->pending);
+    if (!mr_alone_note(&damage->alone, packet, number))
+        mr_gaps_taint(&damage->gaps);
+    return mr_pending_add(damage->pending, packet, pass(damage, packet, number));
+}
+
+void mr_damage_send_again(mr_damage *damage, const mr_frame *packet, int64_t number) {
+    mr_pending_note_wrong(damage->pending, number, pass(damage, packet, number));
+}
+
+/* ---- pictures that are made from damaged ones -------------------------------------------------------------------- */
+
+/* Passes again the packets that the decoder has got from `first` on, and notes those after `number`. */
+static void pass_again(mr_damage *damage, int64_t first, int64_t number) {
+    for (int64_t i = first; i <= damage->sent; i++) {
+        const mr_frame *packet = mr_pending_find(damage->pending, i);
+        if (packet && mr_gaps_pass_again(&damage->gaps, packet) && i > number) {
+            mr_pending_note_wrong(damage->pending, i, true);
+            note_wrong(damage, i);
+        }
+    }
+}
+
+/* The last key before that packet, if it is shown after it; 0: none is. */
+static int64_t leads_to(const mr_damage *damage, const mr_frame *packet, int64_t number) {
+    const int64_t next = mr_pending_next(damage->pending);
+    for (int64_t i = number - 1; i > 0 && i + MR_PENDING_WINDOW >= next; i--) {
+        const mr_frame *key = mr_pending_find(damage->pending, i);
+        if (key && key->flags & MR_FRAME_KEY)
+            return packet->pts_ns < key->pts_ns && packet->pts_ns != MR_NO_TIME ? i : 0;
+    }
+    return 0;
+}
+
+/* Whether the packet's picture is shown before a key and decoded after it: pictures that are shown after the key do not
+ * depend on it. */
+static bool taint_leading(mr_damage *damage, const mr_frame *packet, int64_t number) {
+    const int64_t key = leads_to(damage, packet, number);
+    if (!key)
+        return false;
+    mr_gaps_taint(&damage->gaps);
+    if (mr_gaps_pass_again(&damage->gaps, mr_pending_find(damage->pending, key)))
+        return false;
+    pass_again(damage, key + 1, number);
+    return true;
+}
+
+/* The picture of that packet is damaged: so are those that were made from it, or will be. */
+static void taint(mr_damage *damage, int64_t number) {
+    const mr_frame *packet = mr_pending_find(damage->pending, number);
+    if (packet && !mr_heard_spilt(damage->heard, number) &&
+        (mr_alone_is_sure(&damage->alone, packet, number) || taint_leading(damage, packet, number)))
+        return;
+    mr_gaps_taint(&damage->gaps);
+    note_wrong(damage, number);
+    pass_again(damage, number + 1, number);
+}
+
+bool mr_damage_refuse(mr_damage *damage, int64_t number, bool sure) {
+    note_wrong(damage, number);
+    mr_heard_spoil(damage->heard, number);
+    taint(damage, number);
+    const bool known = sure && mr_pending_find(damage->pending, number);
+    damage->unknown += !known;
+    return known;
+}
+
+void mr_damage_learn(mr_damage *damage) {
+    for (int64_t number; (number = mr_heard_take(damage->heard));)
+        taint(damage, number);
+}
+
+/* ---- pictures that come out -------------------------------------------------------------------------------------- */
+
+/* A key that comes out well ends the damage: from then on times that run back are the stream's own. */
+static void note_recovery(mr_damage *damage, const mr_frame *packet, int64_t number) {
+    if (packet->flags & MR_FRAME_KEY && number > damage->wrong_to) {
+        damage->wrong_to = 0;
+        damage->latest_pts_ns = packet->pts_ns;
+    }
+}
+
+/* Whether it comes after pictures that are shown after it. Without the key between them, which was refused, a decoder
+ * takes those of one sequence and of the next for one, and gives times of others to them. */
+static bool is_out_of_order(mr_damage *damage, const mr_frame *packet) {
+    if (packet->pts_ns == MR_NO_TIME)
+        return false;
+    const bool late = packet->pts_ns < damage->latest_pts_ns;
+    damage->latest_pts_ns = late ? damage->latest_pts_ns : packet->pts_ns;
+    return late && damage->wrong_to;
+}
+
+bool mr_damage_judge(mr_damage *damage, const mr_frame *packet, const AVFrame *picture, bool heard) {
+    const int64_t number = picture->reordered_opaque;
+    const bool patched = heard || picture->decode_error_flags;
+    bool damaged = patched || picture->flags & AV_FRAME_FLAG_CORRUPT ||
+                   mr_pending_is_wrong(damage->pending, packet, number);
+    if (!damaged)
+        note_recovery(damage, packet, number);
+    damaged |= is_out_of_order(damage, packet);
+    if (patched)
+        mr_heard_spoil(damage->heard, number);
+    if (patched && !heard)
+        taint(damage, number);
+    return damaged;
+}
+
+mr_damage_cause mr_damage_explain(mr_damage *damage, const mr_frame *packet, int64_t number) {
+    const bool unknown = damage->unknown > 0;
+    if (!unknown && !mr_pending_is_wrong(damage->pending, packet, number))
+        return damage->wrong_to ? MR_DAMAGE_LASTING : MR_DAMAGE_NONE;
+    damage->unknown -= unknown;
+    return MR_DAMAGE_KNOWN;
+}
+
+/* ---- decoders that have met damage ------------------------------------------------------------------------------- */
+
+/* If libavcodec's decoder of H.264 gives up a macroblock, the coefficients stay: they show in later pictures that are
+ * whole, even after a flush, and nothing reports it. So a new decoder begins where it can. */
+static bool keeps_traces(const AVCodecContext *codec) {
+    return codec->codec_id == AV_CODEC_ID_H264 && !codec->hw_device_ctx;
+}
+
+static bool can_begin(const mr_frame *packet) {
+    const mr_packet begun = {.media = packet->media, .data = packet->plane[0].data, .bytes = packet->plane[0].bytes};
+    return (packet->flags & (MR_FRAME_KEY | MR_FRAME_CORRUPT)) == MR_FRAME_KEY && mr_recovery_begins(&begun);
+}
+
+/* Each frame thread has a decoder of its own, and reports damage before it gets its next packet. By then other threads
+ * may have the next key. */
+int64_t mr_damage_spoils(const mr_damage *damage, const AVCodecContext *codec, const mr_frame *next) {
+    const int64_t first = keeps_traces(codec) ? mr_heard_first(damage->heard) : INT64_MAX;
+    const mr_frame *entry = first < damage->entry ? mr_pending_find(damage->pending, damage->entry) : NULL;
+    if (entry && can_begin(entry))
+        return damage->entry;
+    return next && first < INT64_MAX && can_begin(next) ? mr_pending_next(damage->pending) : INT64_MAX;
+}

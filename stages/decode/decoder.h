@@ -1,0 +1,65 @@
+/* The decoder of one source: libavcodec's, opened for the media of a packet, fed with packets and asked for pictures.
+ * Packets have numbers, which come back as reordered_opaque of their pictures. JPEG has a decoder for each scale. If
+ * the decoder of a device does not start, another one gets the packet. One thread at a time. */
+#ifndef MILLRACE_STAGES_DECODE_DECODER_H
+#define MILLRACE_STAGES_DECODE_DECODER_H
+
+#include "stages/decode/decode_codec.h"
+#include "stages/decode/decode_early.h"
+#include "stages/decode/decode_reduced.h"
+
+typedef struct mr_decoder {
+    mr_stage *self;
+    const mr_decode_target *target;
+    mr_early *early;           /* NULL: calls do not overlap */
+    AVCodecContext *codec;     /* NULL: it is closed */
+    AVCodecContext *other[MR_REDUCED_MOST + 1]; /* of the same media, by scale: idle, with nothing in them */
+    mr_media *media;           /* that codec was opened for */
+    int32_t x264_build;        /* of its packets so far; 0: they do not tell */
+    AVPacket *packet;
+    AVFrame *at_once;          /* has a picture that mr_codec_decode gave, and that was not received yet */
+    mr_reduced reduced;
+    mr_jpeg_decoder *jpeg;     /* NULL until there is one to be reduced */
+    uint64_t scaled[MR_REDUCED_MOST + 1]; /* pictures that were sent to be decoded at each scale */
+    int64_t sent, received;    /* numbers: of the last packet, and the highest of a picture that has come out */
+    bool draining;
+    int drain_errors;
+} mr_decoder;
+
+/* `target` and `early` outlive it. MR_ERROR_MEMORY. */
+int mr_decoder_init(mr_decoder *decoder, mr_stage *self, const mr_decode_target *target, mr_early *early);
+void mr_decoder_fini(mr_decoder *decoder);
+
+/* How a decoder of the packet's media is opened, by a call that may run beside those in turn. */
+mr_codec_params mr_decoder_params(const mr_stage *self, mr_io *io, const mr_decode_target *target,
+                                  const mr_frame *packet);
+/* Opens it for the packet's media; the errors of mr_codec_open. */
+int mr_decoder_open(mr_decoder *decoder, mr_io *io, const mr_frame *packet);
+/* `stream`: the stream is over. Else the next decoder continues it. */
+void mr_decoder_close(mr_decoder *decoder, bool stream);
+/* Opens another one, which continues the stream with that packet. As mr_decoder_open. */
+int mr_decoder_replace(mr_decoder *decoder, mr_io *io, const mr_frame *packet);
+/* Whether the decoder that is open suits the packet. */
+bool mr_decoder_suits(const mr_decoder *decoder, const mr_frame *packet);
+/* libavcodec's decoder that got the last packet; NULL: it is closed. */
+const AVCodecContext *mr_decoder_codec(const mr_decoder *decoder);
+
+/* Sends a packet. Errors are those of opening a decoder; there is none then. *refused: the AVERROR by which it refuses
+ * the packet; 0: it took it. */
+int mr_decoder_send(mr_decoder *decoder, mr_io *io, const mr_frame *packet, int64_t number, int *refused);
+/* No packet follows: it gives the pictures that it has. 0, or an AVERROR that is about one of its packets. */
+int mr_decoder_drain(mr_decoder *decoder);
+/* All pictures have been received: packets may follow. */
+void mr_decoder_restart(mr_decoder *decoder);
+/* The next picture: 0, AVERROR(EAGAIN) (none at present), AVERROR_EOF (none at all), or an AVERROR that is about one of
+ * the packets. */
+int mr_decoder_receive(mr_decoder *decoder, const mr_pending *pending, AVFrame *picture);
+/* The number of the packet that the last AVERROR is about. Frame threads report late: *sure is false if it may be about
+ * another one. */
+int64_t mr_decoder_refused(const mr_decoder *decoder, const mr_pending *pending, bool *sure);
+/* Whether the decoder reports that it patched that picture up; to be called once for each. */
+bool mr_decoder_patched(const mr_decoder *decoder, const AVFrame *picture);
+/* Logs how many pictures were decoded at each scale. */
+void mr_decoder_sum_up(const mr_decoder *decoder);
+
+#endif

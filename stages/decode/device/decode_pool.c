@@ -1,0 +1,351 @@
+#include "stages/decode/device/decode_pool.h"
+
+#include <libavutil/imgutils.h>
+#include <libavutil/pixdesc.h>
+#include <math.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "engine/base/memory.h"
+#include "engine/data/pool.h"
+#include "stages/media/media_input.h"
+#include "stages/media/picture_format.h"
+
+enum { ALIGNMENT = 64, TAIL_BYTES = 64 };
+
+/* One buffer that FFmpeg holds. FFmpeg keeps its address, so that a buffer of ours is recognised by lying in the array
+ * of leases. */
+typedef struct lease {
+    mr_picture_pool *owner;
+    mr_buffer *buffer;
+    int generation;
+    struct lease *next;
+} lease;
+
+struct mr_picture_pool {
+    mr_memory memory;
+    mr_device *device;
+    int buffers, least;
+    size_t largest;       /* bytes of one buffer, as planned */
+    uint64_t most;        /* of all together */
+    const mr_stage *stage;
+    bool patches;         /* still pictures that are patched up are used */
+    mr_heard heard;       /* has a lock of its own */
+    pthread_mutex_t lock; /* guards all below */
+    mr_pool *pool;        /* NULL until the first picture */
+    int generation;       /* of pool */
+    int held;             /* leases of this generation that FFmpeg holds */
+    lease *idle;
+    int lease_count;
+    lease leases[];
+};
+
+static int create_pool(mr_picture_pool *pool, size_t bytes) {
+    size_t largest = bytes > pool->largest ? bytes : pool->largest;
+    uint64_t needed = (uint64_t)pool->least * largest;
+    /* Slots of shared memory are all of one size: no larger than the pictures. */
+    if (pool->memory == MR_MEMORY_SHARED)
+        return mr_pool_create(&pool->pool, pool->device, pool->memory, bytes, pool->buffers);
+    return mr_pool_create_bounded(&pool->pool, pool->device, pool->memory, largest, pool->buffers,
+                                  pool->most > needed ? pool->most : needed);
+}
+
+/* The buffers that are to be made ahead. */
+static int fill(mr_picture_pool *pool, const mr_stage *stage) {
+    if (stage->output_bytes == 0)
+        return MR_OK;
+    int status = create_pool(pool, stage->output_bytes);
+    return status ? status : mr_pool_fill(pool->pool, NULL);
+}
+
+int mr_picture_pool_create(mr_picture_pool **result, const mr_stage *stage, bool patches) {
+    int leases = 2 * stage->output_buffers;
+    mr_picture_pool *pool = mr_calloc(1, sizeof *pool + (size_t)leases * sizeof *pool->leases);
+    if (!pool)
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    pool->memory = stage->output_memory;
+    pool->device = stage->output_device;
+    pool->buffers = stage->output_buffers;
+    pool->least = stage->output_least;
+    pool->largest = stage->output_largest;
+    pool->most = stage->output_most_bytes ? stage->output_most_bytes : UINT64_MAX;
+    pool->stage = stage;
+    pool->patches = patches;
+    pool->lease_count = leases;
+    pthread_mutex_init(&pool->lock, NULL);
+    mr_heard_init(&pool->heard);
+    for (int i = 0; i < leases; i++) {
+        pool->leases[i] = (lease){.owner = pool, .next = pool->idle};
+        pool->idle = &pool->leases[i];
+    }
+    int status = fill(pool, stage);
+    if (status)
+        mr_picture_pool_destroy(&pool);
+    *result = pool;
+    return status;
+}
+
+void mr_picture_pool_destroy(mr_picture_pool **pool) {
+    if (!*pool)
+        return;
+    mr_pool_release(&(*pool)->pool);
+    pthread_mutex_destroy(&(*pool)->lock);
+    mr_heard_fini(&(*pool)->heard);
+    mr_free(*pool);
+    *pool = NULL;
+}
+
+/* ---- callbacks of FFmpeg --------------------------------------------------------------------------------------- */
+
+/* Larger pictures than planned: there are fewer buffers of them, unless those behind need more to get on. */
+static void widen(mr_picture_pool *pool, size_t bytes) {
+    uint64_t needed = (uint64_t)pool->least * bytes;
+    if (needed > pool->most) {
+        mr_stage_warn(pool->stage, "pictures are larger than planned: buffers for them take up to %.1f MiB, not %.1f",
+                      (double)needed / (1 << 20), (double)pool->most / (1 << 20));
+        pool->most = needed;
+    }
+    mr_pool_widen(pool->pool, bytes, pool->most);
+}
+
+/* With the lock held. Slots of shared memory are of one size: a new pool is opened if they are too small, or far too
+ * large. */
+static int fit_pool(mr_picture_pool *pool, size_t bytes) {
+    if (pool->pool) {
+        size_t present = mr_pool_buffer_bytes(pool->pool);
+        bool shared = pool->memory == MR_MEMORY_SHARED;
+        if (bytes <= present && (!shared || bytes >= present / 4))
+            return MR_OK;
+        if (!shared) {
+            widen(pool, bytes);
+            return MR_OK;
+        }
+        mr_pool_release(&pool->pool);
+    }
+    pool->generation++;
+    pool->held = 0;
+    return create_pool(pool, bytes);
+}
+
+static lease *take(mr_picture_pool *pool, size_t bytes) {
+    pthread_mutex_lock(&pool->lock);
+    lease *taken = pool->idle;
+    if (taken && (fit_pool(pool, bytes) || mr_pool_acquire_bytes(pool->pool, bytes, &taken->buffer)))
+        taken = NULL;
+    if (taken) {
+        pool->idle = taken->next;
+        taken->generation = pool->generation;
+        pool->held++;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return taken;
+}
+
+static void give_back(void *opaque, uint8_t *data) {
+    (void)data;
+    lease *self = opaque;
+    mr_picture_pool *pool = self->owner;
+    mr_buffer *buffer = self->buffer;
+    pthread_mutex_lock(&pool->lock);
+    if (self->generation == pool->generation)
+        pool->held--;
+    self->next = pool->idle;
+    pool->idle = self;
+    pthread_mutex_unlock(&pool->lock);
+    mr_buffer_unref(&buffer);
+}
+
+/* Strides and plane sizes as FFmpeg's own allocation chooses them (libavcodec/get_buffer.c): the size is rounded
+ * up as the decoder asks, then the width is raised until every stride is aligned. Returns the bytes of all
+ * planes, or 0. */
+static size_t lay_out(AVCodecContext *codec, enum AVPixelFormat format, int width, int height, int strides[4],
+                      size_t offsets[4]) {
+    int alignment[AV_NUM_DATA_POINTERS];
+    bool unaligned;
+    avcodec_align_dimensions2(codec, &width, &height, alignment);
+    do {
+        if (av_image_fill_linesizes(strides, format, width) < 0)
+            return 0;
+        width += width & ~(width - 1);
+        unaligned = false;
+        for (int i = 0; i < 4; i++)
+            unaligned |= strides[i] % ALIGNMENT != 0;
+    } while (unaligned);
+    ptrdiff_t wide[4] = {strides[0], strides[1], strides[2], strides[3]};
+    size_t sizes[4], total = 0;
+    if (av_image_fill_plane_sizes(sizes, format, height, wide) < 0)
+        return 0;
+    for (int i = 0; i < 4; i++) {
+        offsets[i] = total;
+        if (sizes[i])
+            total += (sizes[i] + TAIL_BYTES + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    }
+    return total;
+}
+
+/* Whether a picture may have a plane of alpha beyond its layout: codecs of single pictures and lossless ones have
+ * those, codecs of moving pictures do not. */
+static bool may_have_alpha(const AVCodecDescriptor *codec) {
+    const int such = AV_CODEC_PROP_INTRA_ONLY | AV_CODEC_PROP_LOSSLESS;
+    return !codec || codec->mime_types || (codec->props & such && !(codec->props & AV_CODEC_PROP_REORDER));
+}
+
+static bool has_hidden_alpha(enum AVPixelFormat format) {
+    const AVPixFmtDescriptor *about = av_pix_fmt_desc_get(format);
+    return about->flags & AV_PIX_FMT_FLAG_PLANAR && about->flags & AV_PIX_FMT_FLAG_ALPHA;
+}
+
+static size_t most_laid_out(AVCodecContext *codec, const AVCodecDescriptor *about, const mr_format_set *pictures,
+                            int width, int height) {
+    size_t most = 0;
+    mr_pixel pixel;
+    enum AVPixelFormat format;
+    for (size_t i = 0; (format = mr_pixel_av_at(i, &pixel)) != AV_PIX_FMT_NONE; i++) {
+        int strides[4] = {0};
+        size_t offsets[4] = {0};
+        if ((pictures->pixels && !(pictures->pixels & MR_IN_SET(pixel))) ||
+            (has_hidden_alpha(format) && !may_have_alpha(about)))
+            continue;
+        codec->pix_fmt = format;
+        size_t bytes = lay_out(codec, format, width, height, strides, offsets);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+size_t mr_picture_pool_bytes(const char *name, const mr_format_set *pictures, int64_t max_pixels) {
+    const AVCodecDescriptor *about = name ? avcodec_descriptor_get_by_name(name) : NULL;
+    AVCodecContext *codec = avcodec_alloc_context3(NULL);
+    if (!codec)
+        return 0;
+    /* Of all codecs, H.264 has the most rows added. */
+    codec->codec_id = about ? about->id : AV_CODEC_ID_H264;
+    int side = (int)ceil(sqrt((double)max_pixels));
+    int width = pictures->width.max ? (int)pictures->width.max : side;
+    int height = pictures->height.max ? (int)pictures->height.max : side;
+    size_t most = most_laid_out(codec, about, pictures, width, height);
+    avcodec_free_context(&codec);
+    /* Pictures that are converted are laid out as the engine does. */
+    size_t converted = mr_format_set_most_bytes(pictures);
+    return converted > most ? converted : most;
+}
+
+bool mr_picture_pool_suits(const char *name) {
+    const AVCodecDescriptor *about = name ? avcodec_descriptor_get_by_name(name) : NULL;
+    const AVCodec *decoder = about ? avcodec_find_decoder(about->id) : NULL;
+    return decoder && decoder->capabilities & AV_CODEC_CAP_DR1;
+}
+
+/* A decoder of still pictures leaves out what a file lacks: that is 0 then, as in memory that FFmpeg takes anew, not
+ * what the buffer held before. */
+static int clear(const mr_picture_pool *pool, const AVCodecContext *codec, AVFrame *frame) {
+    for (int i = 0; pool->patches && codec->codec_descriptor->mime_types && i < AV_NUM_DATA_POINTERS; i++)
+        if (frame->buf[i])
+            memset(frame->buf[i]->data, 0, frame->buf[i]->size);
+    return 0;
+}
+
+static int get_default_buffer(const mr_picture_pool *pool, AVCodecContext *codec, AVFrame *frame, int flags) {
+    int error = avcodec_default_get_buffer2(codec, frame, flags);
+    return error < 0 ? error : clear(pool, codec, frame);
+}
+
+/* libavcodec counts its padding as well, so that it lets larger pictures pass than were meant. */
+static bool is_too_large(const AVCodecContext *codec) {
+    return mr_av_max_pixels((int64_t)codec->width * codec->height) > codec->max_pixels;
+}
+
+static int get_buffer(AVCodecContext *codec, AVFrame *frame, int flags) {
+    mr_picture_pool *pool = codec->opaque;
+    if (is_too_large(codec)) {
+        av_log(codec, AV_LOG_ERROR, "Picture size %dx%d exceeds max_pixels\n", codec->width, codec->height);
+        return AVERROR_INVALIDDATA;
+    }
+    int strides[4] = {0};
+    size_t offsets[4] = {0};
+    bool direct = codec->codec->capabilities & AV_CODEC_CAP_DR1 && mr_pixel_from_av(frame->format);
+    size_t bytes = direct ? lay_out(codec, frame->format, frame->width, frame->height, strides, offsets) : 0;
+    lease *taken = bytes ? take(pool, bytes) : NULL;
+    if (!taken)
+        return get_default_buffer(pool, codec, frame, flags);
+    /* Read-only in FFmpeg's eyes: decoders that update their last picture in place make a copy then, since
+     * frames that were given out share it without FFmpeg knowing. */
+    frame->buf[0] =
+        av_buffer_create(taken->buffer->data, taken->buffer->bytes, give_back, taken, AV_BUFFER_FLAG_READONLY);
+    if (!frame->buf[0]) {
+        give_back(taken, NULL);
+        return AVERROR(ENOMEM);
+    }
+    for (int i = 0; i < 4 && strides[i]; i++) {
+        frame->data[i] = taken->buffer->data + offsets[i];
+        frame->linesize[i] = strides[i];
+    }
+    frame->extended_data = frame->data;
+    return clear(pool, codec, frame);
+}
+
+mr_heard *mr_picture_pool_heard(mr_picture_pool *pool) {
+    return &pool->heard;
+}
+
+mr_heard *mr_picture_pool_heard_of(const AVCodecContext *codec) {
+    mr_picture_pool *pool = codec->get_buffer2 == get_buffer ? codec->opaque : NULL;
+    return pool ? &pool->heard : NULL;
+}
+
+void mr_picture_pool_attach(mr_picture_pool *pool, AVCodecContext *codec) {
+    mr_heard_begin(&pool->heard);
+    codec->opaque = pool;
+    codec->get_buffer2 = get_buffer;
+#if LIBAVCODEC_VERSION_MAJOR < 60
+    /* Until FFmpeg 6 frame threads hand get_buffer2 over to the caller's thread, unless they are configured not to. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+    codec->thread_safe_callbacks = 1;
+#pragma GCC diagnostic pop
+#endif
+}
+
+/* ---- giving pictures out --------------------------------------------------------------------------------------- */
+
+static const lease *lease_of(const mr_picture_pool *pool, const AVFrame *picture) {
+    const lease *found = picture->buf[0] ? av_buffer_get_opaque(picture->buf[0]) : NULL;
+    return found >= pool->leases && found < pool->leases + pool->lease_count ? found : NULL;
+}
+
+static void release_av_buffer(void *context) {
+    AVBufferRef *buffer = context;
+    av_buffer_unref(&buffer);
+}
+
+static mr_buffer *wrap_plane(const AVFrame *picture, int plane) {
+    AVBufferRef *reference = av_frame_get_plane_buffer((AVFrame *)picture, plane);
+    reference = reference ? av_buffer_ref(reference) : NULL;
+    mr_buffer *wrapped =
+        reference ? mr_buffer_wrap(reference->data, reference->size, release_av_buffer, reference) : NULL;
+    if (!wrapped)
+        av_buffer_unref(&reference);
+    return wrapped;
+}
+
+int mr_picture_pool_give(mr_picture_pool *pool, const AVFrame *picture, mr_frame *to) {
+    const lease *ours = lease_of(pool, picture);
+    for (int i = 0; i < mr_pixel_describe(to->format.pixel)->planes; i++) {
+        mr_buffer *buffer = ours ? mr_buffer_ref(ours->buffer) : wrap_plane(picture, i);
+        if (!buffer)
+            return mr_fail(MR_ERROR_MEMORY, "out of memory");
+        to->plane[i] = (mr_plane){.buffer = buffer, .data = picture->data[i], .stride = picture->linesize[i],
+                                  .bytes = (size_t)(buffer->data + buffer->bytes - picture->data[i])};
+    }
+    return MR_OK;
+}
+
+mr_pool *mr_picture_pool_full(mr_picture_pool *pool) {
+    pthread_mutex_lock(&pool->lock);
+    /* If the decoder has more than its share, consumers may not have enough to release any. */
+    bool others = pool->pool && mr_pool_in_use(pool->pool) - pool->held >= pool->least;
+    bool full = others && mr_pool_free_count(pool->pool) == 0;
+    mr_pool *answer = full ? pool->pool : NULL;
+    pthread_mutex_unlock(&pool->lock);
+    return answer;
+}

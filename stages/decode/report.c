@@ -1,0 +1,134 @@
+#include "stages/decode/report.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "stages/decode/decode_options.h"
+#include "stages/media/media_input.h"
+
+void mr_decode_report_packet(mr_decode_report *report) {
+    report->packets++;
+}
+
+void mr_decode_report_sent(mr_decode_report *report, const mr_stage *self, const mr_frame *packet) {
+    report->packets++;
+    mr_still_note(&report->stills, self, packet);
+}
+
+void mr_decode_report_left(mr_decode_report *report) {
+    report->left++;
+}
+
+void mr_decode_report_begin(mr_decode_report *report) {
+    report->outsized = false;
+}
+
+void mr_decode_report_error(mr_decode_report *report, int error) {
+    report->last_error = error;
+}
+
+void mr_decode_report_picture(mr_decode_report *report, bool well) {
+    report->outsized = false;
+    report->pictures += well;
+}
+
+bool mr_decode_report_has_pictures(const mr_decode_report *report) {
+    return report->pictures > 0;
+}
+
+void mr_decode_report_fini(mr_decode_report *report) {
+    mr_media_unref(&report->lost);
+}
+
+/* ---- sizes ------------------------------------------------------------------------------------------------------- */
+
+bool mr_decode_report_outsized(mr_decode_report *report, const mr_stage *self, const mr_media *media, int width,
+                               int height) {
+    const int64_t most = mr_decode_most_pixels(self, media);
+    const bool limited = media->live && most < ((const mr_decode_choices *)self->options)->max_pixels;
+    if (!limited || (int64_t)width * height <= most)
+        return false;
+    if (!report->outsized)
+        mr_stage_warn(self, "%s: pictures are %dx%d, larger than planned for, and are dropped: raise size of %s",
+                      self->source_id, width, height, self->source_id);
+    report->outsized = true;
+    return true;
+}
+
+void mr_decode_report_emitted(mr_decode_report *report, const mr_stage *self, const AVFrame *picture) {
+    const mr_bounds width = self->inputs[0].set.width, height = self->inputs[0].set.height;
+    if (report->outgrown || !width.max || (picture->width <= width.max && picture->height <= height.max))
+        return;
+    report->outgrown = true;
+    mr_stage_warn(self, "%s: pictures are %dx%d, larger than the %dx%d that were announced: memory may exceed the plan",
+                  self->source_id, picture->width, picture->height, (int)width.max, (int)height.max);
+}
+
+/* ---- packets without a picture ----------------------------------------------------------------------------------- */
+
+/* The file that is this still picture; NULL: it is none. */
+static const char *still_file(const mr_frame *packet) {
+    return packet->media && packet->media->still ? mr_frame_file(packet) : NULL;
+}
+
+/* A damaged picture of a video may cost all of them up to the next key frame. */
+static const char *consequence(const mr_decode_choices *from) {
+    return from->damaged == MR_DAMAGED_DROP
+               ? "; those that depend on it are dropped, too (damaged: mark would pass them on)"
+               : "";
+}
+
+const char *mr_decode_report_damaged(mr_decode_report *report, const mr_stage *self, const mr_frame *packet) {
+    void (*say)(const mr_stage *, const char *, ...) = report->damaged ? mr_stage_info : mr_stage_warn;
+    const mr_decode_choices *from = self->options;
+    const char *file = still_file(packet);
+    int width, height;
+    const bool exceeds = sscanf(mr_av_complaint(), "Picture size %dx%d exceeds", &width, &height) == 2;
+    /* Once a decoder has refused one, packets that depend on it give no picture either. */
+    if ((exceeds && packet->media && mr_decode_report_outsized(report, self, packet->media, width, height)) ||
+        report->outsized)
+        return "too large";
+    const bool foreign = mr_still_is_foreign(packet, report->trouble, sizeof report->trouble);
+    /* A picture that FFmpeg refuses for its size is not damaged: a larger max_pixels admits it. */
+    if (exceeds)
+        say(self, "%s: %s is %dx%d, larger than max_pixels (%lld) allows: raise max_pixels of %s", self->source_id,
+            file ? file : "a picture", width, height, (long long)from->max_pixels, self->id);
+    else if (file)
+        say(self, "%s: %s %s", self->source_id, file, foreign ? report->trouble : "is damaged");
+    else if (packet->pts_ns != MR_NO_TIME)
+        say(self, "%s: the picture at %.3f s is damaged%s", self->source_id, (double)packet->pts_ns / 1e9,
+            consequence(from));
+    else
+        say(self, "%s: a picture is damaged%s", self->source_id, consequence(from));
+    report->damaged = true;
+    if (file) {
+        mr_media_unref(&report->lost);
+        report->lost = mr_media_ref(packet->media);
+    }
+    return foreign ? "not a picture that is read" : "corrupt";
+}
+
+/* ---- the end ----------------------------------------------------------------------------------------------------- */
+
+/* A folder has many files: one of them is named. */
+static int fail_undecoded(const mr_decode_report *report) {
+    const char *why = report->outsized     ? "its pictures are larger than planned for"
+                      : report->last_error ? mr_av_words(report->last_error)
+                                           : "no picture was complete";
+    if (!report->lost)
+        return mr_fail(MR_ERROR_DATA, "nothing could be decoded: %s", why);
+    if (report->packets == 1 && *report->trouble)
+        return mr_fail(MR_ERROR_DATA, "%s %s", report->lost->path, report->trouble);
+    if (report->packets == 1)
+        return mr_fail(MR_ERROR_DATA, "nothing could be decoded of %s: %s", report->lost->path, why);
+    return mr_fail(MR_ERROR_DATA, "nothing could be decoded of %" PRIu64 " files, such as %s: %s", report->packets,
+                   report->lost->path, why);
+}
+
+int mr_decode_report_end(const mr_decode_report *report, const mr_stage *self) {
+    mr_still_sum_up(&report->stills, self);
+    if (report->left > 0)
+        mr_stage_info(self, "%s: %" PRIu64 " pictures were not decoded, since neither they nor what depends on them is "
+                      "wanted", self->source_id, report->left);
+    return report->packets > 0 && report->pictures == 0 ? fail_undecoded(report) : MR_OK;
+}

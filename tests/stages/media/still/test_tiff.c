@@ -1,0 +1,109 @@
+/* Kinds of TIFF: those that libavcodec decodes, and those of which it would make black or wrong pictures. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "stages/media/still/kinds.h"
+#include "stages/media/still/tiff.h"
+
+enum { BITS = 258, COMPRESSION = 259, COLOURS = 262, ORIENTATION = 274, SAMPLES = 277, TILE_WIDTH = 322,
+       SAMPLE_KIND = 339, DNG_VERSION = 50706, SHORT = 3, MOST_BYTES = 256 };
+
+typedef struct file {
+    uint8_t data[MOST_BYTES];
+    size_t bytes;
+    bool big;
+} file;
+
+static void put(file *to, unsigned value, int bytes) {
+    for (int i = 0; i < bytes; i++)
+        to->data[to->bytes++] = (uint8_t)(value >> 8 * (to->big ? bytes - 1 - i : i));
+}
+
+/* A file of one directory with an entry for each pair of a tag and its value; those of BITS and SAMPLE_KIND are three
+ * numbers elsewhere in the file. */
+static file make(bool big, const unsigned (*tags)[2], unsigned count) {
+    enum { HEADER = 8, ENTRY = 12 };
+    file made = {.big = big};
+    const unsigned end = HEADER + 2 + count * ENTRY + 4;
+    memcpy(made.data, big ? "MM\0*" : "II*\0", 4);
+    made.bytes = 4;
+    put(&made, HEADER, 4);
+    put(&made, count, 2);
+    for (unsigned i = 0; i < count; i++) {
+        const bool far = tags[i][0] == BITS || tags[i][0] == SAMPLE_KIND;
+        put(&made, tags[i][0], 2);
+        put(&made, SHORT, 2);
+        put(&made, far ? 3 : 1, 4);
+        put(&made, far ? end + 6 * i : tags[i][1], far ? 4 : 2);
+        put(&made, 0, far ? 0 : 2);
+    }
+    put(&made, 0, 4);
+    for (unsigned i = 0; i < 3 * count; i++)
+        put(&made, tags[i / 3][1], 2);
+    return made;
+}
+
+static const struct {
+    unsigned tags[4][2];
+    const char *words; /* NULL: it is decoded */
+} kinds[] = {
+    {{{BITS, 8}, {COMPRESSION, 1}, {COLOURS, 2}, {SAMPLES, 3}}, NULL},
+    {{{BITS, 16}, {COMPRESSION, 5}, {COLOURS, 1}, {SAMPLE_KIND, 1}}, NULL},
+    {{{BITS, 8}, {COMPRESSION, 32946}, {COLOURS, 5}, {SAMPLES, 4}}, NULL},
+    {{{BITS, 8}, {COMPRESSION, 7}, {COLOURS, 2}, {SAMPLES, 3}}, "is a TIFF with JPEG compression, which is not"},
+    {{{BITS, 8}, {COMPRESSION, 6}, {COLOURS, 6}, {SAMPLES, 3}}, "with JPEG compression"},
+    {{{BITS, 8}, {COMPRESSION, 50000}, {COLOURS, 2}, {SAMPLES, 3}}, "with Zstandard compression"},
+    {{{BITS, 8}, {COMPRESSION, 4711}, {COLOURS, 2}, {SAMPLES, 3}}, "with an unknown method compression"},
+    {{{BITS, 8}, {COMPRESSION, 8}, {SAMPLES, 3}, {TILE_WIDTH, 32}}, "in tiles"},
+    {{{BITS, 16}, {COMPRESSION, 1}, {COLOURS, 1}, {SAMPLE_KIND, 3}}, "of floating-point samples"},
+    {{{BITS, 16}, {COMPRESSION, 1}, {COLOURS, 1}, {SAMPLE_KIND, 2}}, "of signed samples"},
+    {{{BITS, 32}, {COMPRESSION, 1}, {COLOURS, 1}, {SAMPLE_KIND, 1}}, "of 32-bit samples"},
+    {{{BITS, 16}, {COMPRESSION, 1}, {COLOURS, 5}, {SAMPLES, 4}}, "of CMYK in 16-bit samples"},
+    {{{BITS, 8}, {COMPRESSION, 1}, {COLOURS, 2}, {SAMPLES, 5}}, "of 5 samples a pixel"},
+    {{{BITS, 8}, {COMPRESSION, 1}, {COLOURS, 8}, {SAMPLES, 3}}, "of colours of kind 8"},
+    {{{BITS, 16}, {COMPRESSION, 7}, {TILE_WIDTH, 32}, {DNG_VERSION, 1}}, NULL},
+};
+
+static void kinds_are_told(void **state) {
+    char text[256];
+    (void)state;
+    for (size_t i = 0; i < 2 * sizeof kinds / sizeof *kinds; i++) {
+        const file made = make(i % 2, kinds[i / 2].tags, 4);
+        const char *words = kinds[i / 2].words;
+        assert_int_equal(mr_tiff_trouble(made.data, made.bytes, text, sizeof text), words != NULL);
+        assert_int_equal(mr_still_trouble("x.tif", made.data, made.bytes, text, sizeof text), words != NULL);
+        if (words && !strstr(text, words))
+            fail_msg("\"%s\" in place of \"%s\"", text, words);
+    }
+    assert_true(mr_tiff_trouble((const uint8_t *)"II+\0\x08\0\0\0", 8, text, sizeof text));
+    assert_non_null(strstr(text, "is a BigTIFF, which"));
+}
+
+/* Each beginning of a file stands in memory of its own, so that a sanitizer sees a read beyond it. */
+static void files_may_be_cut_off(void **state) {
+    const unsigned tags[][2] = {{BITS, 8}, {ORIENTATION, 6}, {SAMPLE_KIND, 3}};
+    const file made = make(true, tags, 3);
+    char text[256];
+    (void)state;
+    assert_int_equal(mr_tiff_orientation(made.data, made.bytes), 6);
+    assert_int_equal(mr_tiff_pictures(made.data, made.bytes), 1);
+    for (size_t cut = 0; cut < made.bytes; cut++) {
+        uint8_t *exact = malloc(cut + 1);
+        memcpy(exact, made.data, cut);
+        uint8_t *end = realloc(exact, cut ? cut : 1);
+        mr_tiff_trouble(end, cut, text, sizeof text);
+        assert_in_range(mr_tiff_orientation(end, cut), 0, 6);
+        assert_int_equal(mr_tiff_pictures(end, cut), 1);
+        free(end);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(kinds_are_told), cmocka_unit_test(files_may_be_cut_off)};
+    return cmocka_run_group_tests_name("tiff", tests, NULL, NULL);
+}
