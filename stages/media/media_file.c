@@ -198,14 +198,9 @@ static bool has_sound(const AVFormatContext *format) {
 
 /* The best video stream. A cover picture counts only if the file has nothing else: beside video it is ignored, and with
  * sound alone it does not make a video of a song. */
-static AVStream *best_stream(AVFormatContext *format) {
-    int best = av_find_best_stream(format, AVMEDIA_TYPE_VIDEO, -1, -1, NULL, 0);
-    if (best < 0 || !is_cover(format->streams[best]))
-        return best < 0 ? NULL : format->streams[best];
-    for (unsigned i = 0; i < format->nb_streams; i++)
-        if (is_video(format->streams[i]) && !is_cover(format->streams[i]))
-            return format->streams[i];
-    return has_sound(format) ? NULL : format->streams[best];
+static AVStream *best_stream(const file_reader *reader) {
+    AVStream *best = mr_input_best_video(reader->format, reader->params.max_pixels);
+    return best && is_cover(best) && has_sound(reader->format) ? NULL : best;
 }
 
 static int find_cover(const AVFormatContext *format) {
@@ -229,7 +224,7 @@ static int choose_stream(file_reader *reader) {
     int wanted = reader->params.stream;
     const bool there = wanted >= 0 && (unsigned)wanted < format->nb_streams && is_video(format->streams[wanted]);
     if (wanted < 0 || (!there && reader->media)) {
-        reader->stream = best_stream(format);
+        reader->stream = best_stream(reader);
         return reader->stream ? mr_input_check_codec(reader->stream->codecpar, path) : say_no_video(format, path);
     }
     if (!there)
@@ -456,7 +451,7 @@ static int next_packet(file_reader *reader) {
     if (error < 0)
         return mr_fail(status_of(reader, error), "%s: an error ended reading before the end of the file: %s",
                        reader->media->path, mr_av_words(error));
-    return MR_OK;
+    return mr_input_check_packet(reader->packet, reader->media->path);
 }
 
 /* Decoders that begin behind the first packet have to be told it. */

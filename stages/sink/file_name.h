@@ -5,8 +5,7 @@
  * UTC: 20261123T081500Z. A name that exists already, or that a second file of a stream would have, gets "-2", "-3", ...
  * before its ending. A name alone does not always tell whose file it is: door-2.mp4 may be the second file of door or
  * the first of door-2 (keep.h). */
-#ifndef MILLRACE_STAGES_SINK_FILE_NAME_H
-#define MILLRACE_STAGES_SINK_FILE_NAME_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -49,5 +48,3 @@ typedef struct mr_file_name_parts {
 bool mr_file_name_matches(const char *name, const char *pattern, const char *source, mr_file_name_parts *parts);
 /* Whether the name has the id of that source where the pattern has its first {source}, whatever follows. */
 bool mr_file_name_has_source(const char *name, const char *pattern, const char *source);
-
-#endif
