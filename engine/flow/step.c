@@ -226,7 +226,7 @@ static void count_call(mr_entry_task *entry, const mr_slot *slot, int64_t now_ns
 
 /* Whether frames end here, so that their time is taken. */
 static bool ends_frames(const mr_instance *instance) {
-    return !instance->vertex->output_count || mr_outlets_untaken(&instance->outlets) > 0;
+    return !instance->vertex->output_count || mr_outlets_end_frames(&instance->outlets);
 }
 
 /* Whether calls are timed one by one: the time of each is needed, or a call may wait. */

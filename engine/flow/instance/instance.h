@@ -84,7 +84,7 @@ static inline size_t mr_instance_room(const mr_instance *instance) {
 
 /* Whether frames that reach it may be delivered: no stage comes behind it, or not behind all of its outputs. */
 static inline bool mr_instance_delivers(const mr_instance *instance) {
-    return !instance->self.type->outputs || mr_outlets_untaken(&instance->outlets) > 0;
+    return !instance->self.type->outputs || mr_outlets_end_frames(&instance->outlets);
 }
 
 #endif

@@ -1,35 +1,9 @@
 #include "engine/flow/instance/meter.h"
 
-/* If calls are faster than this, several are timed as one. */
-static const int64_t SHORT_NS = 1000;
 /* Stages faster than this are measured at one call of SHORT_STRIDE, so that reading the thread's clock, which takes
  * kernel time, does not count for more than they do. */
 static const int64_t SHORT_CPU_NS = 10000;
 enum { SHORT_STRIDE = 16 };
-
-int64_t mr_meter_time(mr_meter *meter, unsigned calls, int64_t spent_ns, int64_t now_ns, bool alone) {
-    atomic_store_explicit(&meter->busy_ns, atomic_load_explicit(&meter->busy_ns, memory_order_relaxed) + spent_ns,
-                          memory_order_relaxed);
-    spent_ns /= calls;
-    meter->stretch = alone || spent_ns >= SHORT_NS ? 1 : MR_STRETCH;
-    for (unsigned i = 0; i < meter->entered; i++)
-        mr_histogram_add(&meter->latency, now_ns - meter->entered_ns[i]);
-    meter->entered = 0;
-    atomic_store_explicit(&meter->unclocked, 0, memory_order_release);
-    return spent_ns;
-}
-
-void mr_meter_count_in(mr_meter *meter, size_t frames, const int64_t *entered_ns, int64_t now_ns) {
-    mr_meter_add_to(&meter->in, frames);
-    if (frames > atomic_load_explicit(&meter->most_frames, memory_order_relaxed))
-        atomic_store_explicit(&meter->most_frames, frames, memory_order_relaxed);
-    if (mr_meter_unclocked(meter)) {
-        meter->entered_ns[meter->entered++] = entered_ns[0];
-        return;
-    }
-    for (size_t i = 0; i < frames; i++)
-        mr_histogram_add(&meter->latency, now_ns - entered_ns[i]);
-}
 
 bool mr_meter_measures(mr_meter *meter) {
     return !meter->stride || meter->calls++ % meter->stride == 0;

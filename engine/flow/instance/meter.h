@@ -8,7 +8,8 @@
 #include "engine/observe/histogram.h"
 #include "millrace/millrace.h"
 
-enum { MR_STRETCH = 8 };
+/* If calls are faster than this, MR_STRETCH of them are timed as one. */
+enum { MR_STRETCH = 8, MR_SHORT_NS = 1000 };
 
 /* Read and written by meter.c and the functions below alone. */
 typedef struct mr_meter {
@@ -48,9 +49,29 @@ static inline unsigned mr_meter_count_call(mr_meter *meter, size_t frames) {
 }
 /* The calls since the clock was read took so long, until now. `alone`: the next calls are timed one by one. Returns the
  * time of one call. */
-int64_t mr_meter_time(mr_meter *meter, unsigned calls, int64_t spent_ns, int64_t now_ns, bool alone);
+static inline int64_t mr_meter_time(mr_meter *meter, unsigned calls, int64_t spent_ns, int64_t now_ns, bool alone) {
+    atomic_store_explicit(&meter->busy_ns, atomic_load_explicit(&meter->busy_ns, memory_order_relaxed) + spent_ns,
+                          memory_order_relaxed);
+    spent_ns /= calls;
+    meter->stretch = alone || spent_ns >= MR_SHORT_NS ? 1 : MR_STRETCH;
+    for (unsigned i = 0; i < meter->entered; i++)
+        mr_histogram_add(&meter->latency, now_ns - meter->entered_ns[i]);
+    meter->entered = 0;
+    atomic_store_explicit(&meter->unclocked, 0, memory_order_release);
+    return spent_ns;
+}
 /* A call has consumed its frames, which had entered the queue at these times. */
-void mr_meter_count_in(mr_meter *meter, size_t frames, const int64_t *entered_ns, int64_t now_ns);
+static inline void mr_meter_count_in(mr_meter *meter, size_t frames, const int64_t *entered_ns, int64_t now_ns) {
+    mr_meter_add_to(&meter->in, frames);
+    if (frames > atomic_load_explicit(&meter->most_frames, memory_order_relaxed))
+        atomic_store_explicit(&meter->most_frames, frames, memory_order_relaxed);
+    if (mr_meter_unclocked(meter)) {
+        meter->entered_ns[meter->entered++] = entered_ns[0];
+        return;
+    }
+    for (size_t i = 0; i < frames; i++)
+        mr_histogram_add(&meter->latency, now_ns - entered_ns[i]);
+}
 
 /* If the run is profiled: whether the processor time of the next call is to be measured; and that it was. */
 bool mr_meter_measures(mr_meter *meter);

@@ -1,10 +1,11 @@
 #include "engine/flow/instance/outlets.h"
 
-size_t mr_outlets_untaken(const mr_outlets *outlets) {
-    size_t untaken = 0;
-    for (size_t port = 0; port < outlets->port_count; port++)
-        untaken += outlets->routes[port].consumer_count == 0;
-    return untaken;
+void mr_outlets_set_routes(mr_outlets *outlets, const mr_route *routes, size_t port_count) {
+    outlets->routes = routes;
+    outlets->port_count = port_count;
+    outlets->ends_frames = false;
+    for (size_t port = 0; port < port_count; port++)
+        outlets->ends_frames |= routes[port].consumer_count == 0;
 }
 
 bool mr_outlets_have_room(const mr_outlets *outlets, uint32_t source, uint32_t coming, mr_task *task) {
@@ -19,14 +20,7 @@ bool mr_outlets_have_room(const mr_outlets *outlets, uint32_t source, uint32_t c
     return true;
 }
 
-/* Pushes to one consumer; if others want the frame too, this one gets a reference of its own. */
-static bool push_to(mr_link *link, mr_slot_output *output, bool last, mr_task *task) {
-    if (last) {
-        if (!mr_link_push(link, &output->item, task))
-            return false;
-        output->item.frame = NULL;
-        return true;
-    }
+bool mr_outlets_push_copy(mr_link *link, const mr_slot_output *output, mr_task *task) {
     mr_item item = output->item;
     if (item.frame)
         mr_frame_ref(item.frame);
@@ -34,18 +28,6 @@ static bool push_to(mr_link *link, mr_slot_output *output, bool last, mr_task *t
     if (!pushed && item.frame)
         mr_frame_unref(&item.frame);
     return pushed;
-}
-
-bool mr_outlets_push(mr_outlets *outlets, mr_slot_output *output, mr_task *task) {
-    const mr_route *route = &outlets->routes[output->port];
-    for (; output->next < route->consumer_count; output->next++) {
-        mr_link *link = route->links[output->next][output->item.source];
-        if (link && !push_to(link, output, output->next + 1 == route->consumer_count, task)) {
-            outlets->stuck = true;
-            return false;
-        }
-    }
-    return true;
 }
 
 const mr_link *mr_outlets_full_link(const mr_outlets *outlets, const mr_slot_output *output) {

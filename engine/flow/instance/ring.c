@@ -31,17 +31,6 @@ void mr_ring_renew(mr_ring *ring) {
     ring->freed = ring->pushed = ring->claimed = ring->released = 0;
 }
 
-void mr_ring_free(mr_ring *ring, bool all, mr_ring_release *release, void *context) {
-    bool done = true;
-    for (uint64_t n = ring->freed; n < ring->claimed && (done || all); n++) {
-        mr_slot *slot = mr_ring_at(ring, n);
-        const bool held = slot->state != MR_SLOT_FREE;
-        done = !held || release(context, slot);
-        ring->released += held && done;
-        ring->freed += done && n == ring->freed;
-    }
-}
-
 const mr_slot *mr_ring_holding(const mr_ring *ring) {
     const bool free = ring->freed == ring->pushed || ring->claimed - ring->released < ring->in_flight;
     return free ? NULL : mr_ring_at(ring, ring->freed);

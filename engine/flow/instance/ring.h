@@ -25,7 +25,16 @@ void mr_ring_destroy(mr_ring *ring);
 void mr_ring_renew(mr_ring *ring);
 /* Tries to release each slot, with the oldest first; `all`: also those behind one that cannot be. */
 typedef bool mr_ring_release(void *context, mr_slot *slot);
-void mr_ring_free(mr_ring *ring, bool all, mr_ring_release *release, void *context);
+static inline void mr_ring_free(mr_ring *ring, bool all, mr_ring_release *release, void *context) {
+    bool done = true;
+    for (uint64_t n = ring->freed; n < ring->claimed && (done || all); n++) {
+        mr_slot *slot = &ring->slots[n & (ring->slot_count - 1)];
+        const bool held = slot->state != MR_SLOT_FREE;
+        done = !held || release(context, slot);
+        ring->released += held && done;
+        ring->freed += done && n == ring->freed;
+    }
+}
 /* If no slot can be claimed since all hold calls that have pushed their outputs: the oldest. Else NULL. */
 const mr_slot *mr_ring_holding(const mr_ring *ring);
 /* Final ends among the marks of calls that have not been pushed, up to `slot` and, there, its next mark. */
