@@ -90,9 +90,30 @@ static void announce(AVCodecContext *codec, const mr_frame *frame, int64_t numbe
     mr_av_forget();
 }
 
+/* Takes the buffer. */
+static void set_data(AVPacket *packet, AVBufferRef *buffer, size_t bytes) {
+    av_buffer_unref(&packet->buf);
+    packet->buf = buffer;
+    packet->data = buffer->data;
+    packet->size = (int)bytes;
+}
+
+/* Leaves out what takes any amount of memory: 500 kB of compressed text took a gigabyte. */
+static int strip_png(AVPacket *packet) {
+    const size_t all = (size_t)packet->size, bytes = mr_png_strip(packet->data, all, NULL);
+    AVBufferRef *buffer = bytes < all ? av_buffer_allocz(bytes + AV_INPUT_BUFFER_PADDING_SIZE) : NULL;
+    if (!buffer)
+        return bytes < all ? AVERROR(ENOMEM) : 0;
+    mr_png_strip(packet->data, all, buffer->data);
+    set_data(packet, buffer, bytes);
+    return 0;
+}
+
 int mr_codec_send(AVCodecContext *codec, AVPacket *packet, const mr_frame *frame, int64_t number) {
     announce(codec, frame, number);
     int error = mr_packet_lend(packet, frame);
+    if (error >= 0 && codec->codec_id == AV_CODEC_ID_PNG)
+        error = strip_png(packet);
     if (error >= 0)
         error = avcodec_send_packet(codec, packet);
     av_packet_unref(packet);
@@ -136,10 +157,7 @@ static int keep_header(AVPacket *packet, size_t header, size_t least) {
         return AVERROR(ENOMEM);
     memcpy(buffer->data, packet->data, header);
     memcpy(buffer->data + header, end, sizeof end);
-    av_buffer_unref(&packet->buf);
-    packet->buf = buffer;
-    packet->data = buffer->data;
-    packet->size = (int)bytes;
+    set_data(packet, buffer, bytes);
     return 0;
 }
 

@@ -7,8 +7,7 @@
  *
  * A reader is used by one thread at a time. Reading may block on the disk; it gives up with MR_ERROR_CANCELLED when
  * `stage` is cancelled and with MR_ERROR_IO when one call takes longer than the timeout. */
-#ifndef MILLRACE_STAGES_MEDIA_MEDIA_READER_H
-#define MILLRACE_STAGES_MEDIA_MEDIA_READER_H
+#pragma once
 
 #include <libavcodec/codec_par.h>
 #include <libavcodec/packet.h>
@@ -84,5 +83,3 @@ int mr_reader_check_lavfi(const char *graph);
 
 /* A media with copies of `path` and `codec` and the choice of pictures of `params`; NULL without memory. */
 mr_media *mr_reader_describe(const mr_reader_params *params, const char *path, const AVCodecParameters *codec);
-
-#endif

@@ -86,9 +86,10 @@ bool mr_web_location(AVIOContext *io, const char *url, char *location, size_t by
 
 /* ---- requests ---------------------------------------------------------------------------------------------------- */
 
-/* Until an answer gives bytes, each time that libavformat asks is one read of at most 4 KiB of headers, which it joins
- * at a cost that grows with their square. While it waits, it asks every 100 ms. */
-enum { MOST_ASKED = 2048 };
+/* Until an answer gives bytes, libavformat asks before each read of at most 4 KiB of headers. While it waits, it asks
+ * every 100 ms. It joins headers at a cost that grows with their square, so the limit is small. It must not be below
+ * about a thousand: some devices send each byte of their headers in a packet. */
+enum { MOST_ASKED = 1024 };
 static const int64_t pause_ns = 90000000;
 
 int mr_web_interrupted(void *context) {

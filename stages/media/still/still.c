@@ -99,6 +99,26 @@ mr_still_part mr_png_find_text(const uint8_t *data, size_t bytes, const char *ke
     return (mr_still_part){0};
 }
 
+static bool is_spare(const uint8_t *chunk) {
+    enum { MOST = 16384 };
+    const bool text = memcmp(chunk + 4, "tEXt", 4) == 0, profile = memcmp(chunk + 4, "iCCP", 4) == 0;
+    return memcmp(chunk + 4, "zTXt", 4) == 0 || ((text || profile) && big_32(chunk) > MOST);
+}
+
+size_t mr_png_strip(const uint8_t *data, size_t bytes, uint8_t *to) {
+    size_t kept = 0, length;
+    for (size_t at = 0; at < bytes; at += length) {
+        const bool chunk = at && bytes - at >= PNG_AROUND && big_32(data + at) <= bytes - at - PNG_AROUND;
+        length = chunk ? big_32(data + at) + PNG_AROUND : at || bytes < PNG_SIGNATURE ? bytes - at : PNG_SIGNATURE;
+        if (chunk && is_spare(data + at))
+            continue;
+        if (to)
+            memcpy(to + kept, data + at, length);
+        kept += length;
+    }
+    return kept;
+}
+
 static size_t end_of_png(const uint8_t *data, size_t bytes) {
     size_t at = PNG_SIGNATURE;
     return find_chunk(data, bytes, "IEND", &at) ? at + PNG_AROUND : 0;

@@ -75,6 +75,35 @@ TEST(pages_of_tiff_are_counted) {
     }
 }
 
+/* Every chunk that a decoder needs stays, in its place; bytes that are no chunks, too. */
+TEST(what_expands_is_stripped_from_png) {
+    enum { PROFILE = 20000, HEAD = 8 };
+    static const char before[] = "\x89PNG\r\n\x1a\n\0\0\0\1IHDR?sum!", spare[] = "\0\0\0\2zTXta\0sum!",
+                      small[] = "\0\0\0\3iCCPb\0!sum!", after[] = "\0\0\0\1IDAT?sum!\0\0\0\xffrest";
+    uint8_t data[PROFILE + 200] = {0}, got[sizeof data];
+    size_t bytes = 0, kept = 0;
+    char wanted[200];
+    const struct {
+        const void *from;
+        size_t bytes;
+        bool stays;
+    } parts[] = {{before, sizeof before - 1, true}, {spare, sizeof spare - 1, false}, {small, sizeof small - 1, true},
+                 {"\0\0\x4e\x20iCCP", HEAD, false}, {NULL, PROFILE + 4, false}, {after, sizeof after - 1, true}};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; bytes += parts[i++].bytes) {
+        if (parts[i].from)
+            memcpy(data + bytes, parts[i].from, parts[i].bytes);
+        if (parts[i].stays) {
+            memcpy(wanted + kept, parts[i].from, parts[i].bytes);
+            kept += parts[i].bytes;
+        }
+    }
+    assert_int_equal(mr_png_strip(data, bytes, NULL), kept);
+    assert_int_equal(mr_png_strip(data, bytes, got), kept);
+    assert_memory_equal(got, wanted, kept);
+    for (size_t cut = 0; cut < bytes; cut++)
+        assert_true(mr_png_strip(data, cut, got) <= cut);
+}
+
 TEST(other_contents_have_no_end) {
     for (size_t i = 0; i < SAMPLES; i++)
         for (size_t k = 0; k < SAMPLES; k++)

@@ -3,6 +3,7 @@ one worker, damaged files among them."""
 import json
 import re
 import shutil
+import zlib
 
 import cv2
 import numpy as np
@@ -76,6 +77,23 @@ class Stills(harness.Case):
         self.assertEqual(one.ledger["in"], COUNT)
         self.assertGreaterEqual(sum(line["frames"] for line in one.ledger["dropped"] if line["reason"] == "corrupt"), 6)
         self.assertTrue(any("31.png" in line or "31.jpg" in line for line in said(one.err)), one.err)
+
+    def test_texts_take_no_memory(self):
+        """A PNG's compressed text and colour profile, which expand to 400 MB each, are not expanded."""
+        shutil.rmtree(self.folder / "stills")
+        (self.folder / "stills").mkdir()
+        packer = zlib.compressobj()
+        packed = b"".join(packer.compress(bytes(1 << 20)) for _ in range(400)) + packer.flush()
+        png = cv2.imencode(".png", picture(1))[1].tobytes()
+        for kind in (b"zTXt", b"iCCP"):
+            chunk = kind + b"a\0\0" + packed
+            chunk = (len(chunk) - 4).to_bytes(4, "big") + chunk + zlib.crc32(chunk).to_bytes(4, "big")
+            (self.folder / f"stills/{kind.decode()}.png").write_bytes(png[:33] + chunk + png[33:])
+        (self.folder / "stills/plain.png").write_bytes(png)
+        run = self.run_with(1)
+        self.assertLess(run.summary["peak_bytes"], 350 << 20)
+        features = [row["features"] for row in run.rows]
+        self.assertEqual(features, [features[0]] * 3)
 
     def test_damaged_ones_are_kept(self):
         one = self.expect_the_same(decode=", damaged: keep")
