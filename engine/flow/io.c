@@ -187,6 +187,7 @@ int mr_io_derive(mr_io *io, const mr_frame *from, mr_frame **frame) {
     made->born_ns = from->born_ns;
     made->captured_ns = from->captured_ns;
     made->flags = from->flags & (MR_FRAME_CORRUPT | MR_FRAME_AWAY);
+    made->geometry = from->geometry;
     made->deadline_ns = from->deadline_ns;
     made->format.payload = MR_PAYLOAD_RESULTS;
     if (from->names)
@@ -328,7 +329,9 @@ int mr_io_add_tensor(mr_io *io, mr_frame *frame, const char *name, const mr_form
 
 /* ---- outputs --------------------------------------------------------------------------------------------------- */
 
-static void note_original(mr_instance *instance, const mr_frame *frame) {
+static void note_original(mr_instance *instance, mr_frame *frame) {
+    if (frame->format.payload == MR_PAYLOAD_PICTURE && !frame->geometry.width)
+        frame->geometry = mr_geometry_of(&frame->format);
     if (frame->media && frame->media->frames)
         mr_source_expect_frames(instance->run->counts, frame->identity.source, frame->media->frames);
     if (instance->vertex->role == MR_ROLE_SOURCE && frame->flags & MR_FRAME_SEAM)
@@ -355,7 +358,12 @@ static inline int emit(mr_io *io, size_t port, mr_frame *frame, uint32_t source,
     return MR_OK;
 }
 
+/* A picture of another size than its map's is none of the pixels that the map knows. */
 int mr_io_emit(mr_io *io, size_t port, mr_frame *frame) {
+    const mr_geometry *known = &frame->geometry;
+    if (frame->format.payload == MR_PAYLOAD_PICTURE &&
+        (known->width != frame->format.width || known->height != frame->format.height))
+        frame->geometry = (mr_geometry){0};
     return emit(io, port, frame, frame->identity.source, true);
 }
 
