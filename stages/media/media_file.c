@@ -1,4 +1,6 @@
 /* Containers, read by libavformat. */
+#include "stages/media/media_file.h"
+
 #include <inttypes.h>
 #include <libavcodec/avcodec.h>
 #include <libavcodec/bsf.h>
@@ -19,7 +21,6 @@
 #include "stages/media/media_index.h"
 #include "stages/media/media_input.h"
 #include "stages/media/media_probe.h"
-#include "stages/media/media_reader.h"
 #include "stages/media/media_seams.h"
 #include "stages/media/picture_format.h"
 #include "stages/media/still/kinds.h"

@@ -80,7 +80,7 @@ stages/live/connection: engine/base stages/media stages/live/web
 stages/live/rtsp: engine/base stages/media stages/media/coded stages/live/connection
 stages/live: engine/base stages stages/media stages/media/coded stages/media/ts stages/live/mjpeg stages/live/rtmp
     stages/live/web stages/live/connection stages/live/rtsp
-stages/source: engine/base stages stages/media stages/live
+stages/source: engine/base stages stages/media stages/media/still stages/live
 stages/decode/device: engine/base engine/data engine/device engine/device/open engine/device/probe engine/device/cuda
     stages/media
 stages/decode: engine/base kernels/jpeg stages stages/media stages/media/coded stages/media/still
