@@ -1,6 +1,5 @@
 /* Sums over the threads of a block, in CUDA. */
-#ifndef MILLRACE_KERNELS_BLOCK_SUM_H
-#define MILLRACE_KERNELS_BLOCK_SUM_H
+#pragma once
 
 #include <stdint.h>
 
@@ -18,5 +17,3 @@ __device__ static inline void mr_add_of_block(uint32_t *sum, uint32_t own) {
     if (threadIdx.x == 0)
         atomicAdd(sum, of_block);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* Random numbers from a seed, the same on every machine: SplitMix64 (Steele, Lea and Flood, Fast Splittable
  * Pseudorandom Number Generators, 2014). The state is one number, which the caller holds; any value begins one. */
-#ifndef MILLRACE_KERNELS_DRAW_H
-#define MILLRACE_KERNELS_DRAW_H
+#pragma once
 
 #include <math.h>
 #include <stddef.h>
@@ -30,5 +29,3 @@ static inline double mr_draw_normal(uint64_t *state) {
     double length = sqrt(-2.0 * log(mr_draw_unit(state)));
     return length * cos(6.283185307179586 * mr_draw_unit(state));
 }
-
-#endif

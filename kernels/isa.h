@@ -6,8 +6,7 @@
  * order are, and nothing is contracted (-ffp-contract=off).
  *
  * Threads: any. */
-#ifndef MILLRACE_KERNELS_ISA_H
-#define MILLRACE_KERNELS_ISA_H
+#pragma once
 
 typedef enum mr_isa { MR_ISA_C, MR_ISA_AVX2, MR_ISA_AVX512, MR_ISA_COUNT } mr_isa;
 
@@ -19,5 +18,3 @@ mr_isa mr_isa_up_to(mr_isa most);
 /* The instruction set that MILLRACE_KERNELS ("c", "avx2", "avx512") names in the environment for all tables, read once;
  * MR_ISA_COUNT if it names none. A warning is logged if it has another value. */
 mr_isa mr_isa_named(void);
-
-#endif

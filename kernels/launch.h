@@ -1,7 +1,6 @@
 /* Launches kernels by macros, so that the same source is compiled by nvcc and, if another cuda_runtime_api.h comes
  * before it, for the host: there tests run every thread of the grid in turn (tests/cuda_host). */
-#ifndef MILLRACE_KERNELS_LAUNCH_H
-#define MILLRACE_KERNELS_LAUNCH_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -20,5 +19,3 @@ static inline int mr_launched(const char *what, cudaError_t before) {
     cudaError_t error = before ? before : cudaGetLastError();
     return error ? mr_fail(MR_ERROR_DEVICE, "cannot compute %s: %s", what, cudaGetErrorString(error)) : MR_OK;
 }
-
-#endif

@@ -8,8 +8,7 @@
  *   R = Y + 2 (1 - Kr) Cr,  B = Y + 2 (1 - Kb) Cb,  G = Y - (2 Kb (1 - Kb) Cb + 2 Kr (1 - Kr) Cr) / (1 - Kr - Kb)
  * where Y is 0..1 and Cb, Cr are -0.5..0.5. Limited range: Y = (code - 16) / 219, C = (code - 128) / 224 in 8-bit
  * codes; full range of n bits: Y = code / (2^n - 1), C = (code - 2^(n-1)) / (2^n - 1). */
-#ifndef MILLRACE_KERNELS_PIXEL_H
-#define MILLRACE_KERNELS_PIXEL_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -155,5 +154,3 @@ MR_PIXEL_INLINE uint16_t mr_float_to_half(float value) {
     return (uint16_t)(sign | ((rounded - (112u << 23)) >> 13));
 #endif
 }
-
-#endif

@@ -1,12 +1,9 @@
 /* Scratch memory of the calling thread: grown when a kernel needs more, kept between calls, freed when the thread
  * ends. Work that runs on a thread to its end uses it freely; it must not outlive the call. */
-#ifndef MILLRACE_KERNELS_SCRATCH_H
-#define MILLRACE_KERNELS_SCRATCH_H
+#pragma once
 
 #include <stddef.h>
 
 /* At least `bytes` bytes, 64-byte aligned, of undefined content; NULL if memory runs out. Invalidates memory that this
  * thread was given before. */
 void *mr_scratch(size_t bytes);
-
-#endif

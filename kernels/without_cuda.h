@@ -1,6 +1,5 @@
 /* Stands in for kernels in CUDA in a build without it, which has no CUDA device whose streams could come to them. */
-#ifndef MILLRACE_KERNELS_WITHOUT_CUDA_H
-#define MILLRACE_KERNELS_WITHOUT_CUDA_H
+#pragma once
 
 #include "millrace/status.h"
 
@@ -20,5 +19,3 @@ static inline int mr_without_cuda(void) {
         (void)works, (void)count, (void)stream;                                                                        \
         return mr_without_cuda();                                                                                      \
     }
-
-#endif

@@ -8,8 +8,7 @@
  * `finish` is called also if the work before it has failed: it must not trust the bytes.
  *
  * Threads and errors: those of a stage's process. */
-#ifndef MILLRACE_STAGES_DOWNLOAD_H
-#define MILLRACE_STAGES_DOWNLOAD_H
+#pragma once
 
 #include "millrace/stage.h"
 
@@ -42,5 +41,3 @@ void mr_download_add(mr_download *download, mr_result *result, uint8_t *found);
 int mr_download_end(const mr_download *download, mr_io *io, const uint8_t *found);
 /* Also of one that was not begun. */
 void mr_download_release(mr_download *download);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * A name may stand twice: once for a source (no inputs) and once for a stage; keys under `sources:` and under `stages:`
  * are looked up separately. */
-#ifndef MILLRACE_STAGES_LIST_H
-#define MILLRACE_STAGES_LIST_H
+#pragma once
 
 #include "millrace/stage.h"
 
@@ -36,5 +35,3 @@ extern const mr_stage_type mr_sharpness_stage;
 extern const mr_stage_type mr_video_stage;
 extern const mr_stage_type mr_zmq_pub_stage;
 extern const mr_stage_type mr_zmq_push_stage;
-
-#endif

@@ -1,9 +1,6 @@
 /* Words of other programs for the stage types in list.c and their options. mr_media_source carries the table. */
-#ifndef MILLRACE_STAGES_SYNONYMS_H
-#define MILLRACE_STAGES_SYNONYMS_H
+#pragma once
 
 #include "engine/text/synonyms.h"
 
 extern const mr_synonym mr_synonym_table[];
-
-#endif

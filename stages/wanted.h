@@ -1,6 +1,5 @@
 /* Classes that a stage waits for: labels and the lowest score. Any thread. */
-#ifndef MILLRACE_STAGES_WANTED_H
-#define MILLRACE_STAGES_WANTED_H
+#pragma once
 
 #include "millrace/stage.h"
 
@@ -20,5 +19,3 @@ int mr_wanted_check(mr_negotiation *n, const mr_wanted *wanted, const char *noth
 int mr_wanted_index(const mr_wanted *wanted, const mr_class *class);
 /* The first wanted class of a frame, and the result that has it; NULL: none. */
 const mr_class *mr_wanted_find(const mr_wanted *wanted, const mr_frame *frame, const mr_result **result);
-
-#endif

@@ -4,8 +4,7 @@
  * Everything read from YAML (nodes, strings, filled options, plans) is small and lives equally long, so nothing is
  * freed by itself. One thread at a time. Functions answer NULL or MR_ERROR_MEMORY if memory is out, with
  * mr_message set. */
-#ifndef MILLRACE_BASE_ARENA_H
-#define MILLRACE_BASE_ARENA_H
+#pragma once
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -44,5 +43,3 @@ typedef struct mr_index {
 int mr_index_put(mr_index *index, mr_arena *arena, const char *key, void *value);
 /* NULL if the key is not there. */
 void *mr_index_get(const mr_index *index, const char *key);
-
-#endif

@@ -1,7 +1,6 @@
 /* Temporary folders, removed by the process that made them. A killed process cannot remove its folder, so each call
  * that makes one also removes those beside it that no process holds any more. */
-#ifndef MILLRACE_BASE_ASIDE_H
-#define MILLRACE_BASE_ASIDE_H
+#pragma once
 
 enum { MR_ASIDE = 4096 };
 
@@ -16,5 +15,3 @@ int mr_aside_make(mr_aside *aside, const char *parent);
 int mr_aside_visit_left(const char *parent, int (*use)(void *user, const char *folder), void *user);
 /* Removes the folder with all its files; does nothing if there is none. */
 void mr_aside_remove(mr_aside *aside);
-
-#endif

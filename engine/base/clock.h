@@ -1,7 +1,6 @@
 /* Clocks: the machine's monotonic one, or a simulated one that stands still until it is set (tests). Nanoseconds.
  * Reading is for any thread; setting for one at a time. */
-#ifndef MILLRACE_BASE_CLOCK_H
-#define MILLRACE_BASE_CLOCK_H
+#pragma once
 
 #include <stdint.h>
 
@@ -21,5 +20,3 @@ enum { MR_DATE_TEXT = 40 };
 const char *mr_date_text(char text[MR_DATE_TEXT], int64_t since_1970_ns);
 /* Now, in ns since 1970. */
 int64_t mr_clock_date_ns(void);
-
-#endif

@@ -2,8 +2,7 @@
  * others may have written.
  *
  * One thread uses a generator at a time. Errors are reported by mr_json_finish. */
-#ifndef MILLRACE_BASE_JSON_H
-#define MILLRACE_BASE_JSON_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -37,5 +36,3 @@ void mr_json_open_array(yajl_gen json, const char *key);
  * deeper, with the reason in `wrong`, one line, which may be NULL. */
 enum { MR_JSON_DEPTH = 64 };
 yajl_val mr_json_parse(const char *text, char *wrong, size_t bytes);
-
-#endif

@@ -1,7 +1,6 @@
 /* Files of keys: a private one that only its owner may read, and a public one beside it. Any thread. Errors: as of
  * file.h, with the path. */
-#ifndef MILLRACE_BASE_KEY_FILE_H
-#define MILLRACE_BASE_KEY_FILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -19,5 +18,3 @@ int mr_trusted_file_check(int fd, const char *path, const char *what);
 /* Writes FOLDER/NAME.key, for its owner alone, and FOLDER/NAME.pub. The folder is made if it does not exist. On failure
  * there is neither file: MR_ERROR_USAGE if the name cannot be one; MR_ERROR_IO, also if one of them exists. */
 int mr_key_file_write(const char *folder, const char *name, const char *private_text, const char *public_text);
-
-#endif

@@ -1,7 +1,6 @@
 /* millrace's own memory, counted: tests use the number of allocated blocks to find allocations per frame. The functions
  * are malloc and its relatives otherwise; NULL if there is no memory. Any thread. */
-#ifndef MILLRACE_BASE_MEMORY_H
-#define MILLRACE_BASE_MEMORY_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -29,5 +28,3 @@ void mr_memory_keep(uint64_t bytes);
 
 /* Blocks allocated (or grown) since the process began. */
 uint64_t mr_allocation_count(void);
-
-#endif

@@ -1,8 +1,7 @@
 /* Strings that are kept once, for as long as the table: ids of stages, labels and reasons that came from another
  * process. The amount that each process may add is bounded, since it may be hostile, so that no process uses the room
  * of others. A string that is in the table already costs no share. Any thread. */
-#ifndef MILLRACE_BASE_NAMES_H
-#define MILLRACE_BASE_NAMES_H
+#pragma once
 
 #include <stddef.h>
 
@@ -20,5 +19,3 @@ void mr_names_destroy(mr_names **names);
 /* The string of these bytes, which hold no zero; the same pointer for the same bytes. `share` is that of its sender;
  * NULL: no known process. MR_ERROR_MEMORY; MR_ERROR_PROTOCOL if the share is used up. */
 int mr_names_keep(mr_names *names, mr_names_share *share, const char *text, size_t bytes, const char **kept);
-
-#endif

@@ -1,6 +1,5 @@
 /* "Did you mean ...?": the nearest of several names. Pure functions, which allocate nothing. */
-#ifndef MILLRACE_BASE_NEAREST_H
-#define MILLRACE_BASE_NEAREST_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -20,5 +19,3 @@ void mr_nearest_offer(mr_nearest *nearest, const char *name);
 /* Writes "did you mean "NAME"?" into `text` and returns it, or returns `otherwise` (which may be NULL) if no name is
  * near. */
 const char *mr_nearest_hint(const mr_nearest *nearest, char *text, size_t bytes, const char *otherwise);
-
-#endif

@@ -4,8 +4,7 @@
  * pip gives each of NVIDIA's packages a folder below site-packages: nvidia/cu13/lib, nvidia/cublas/lib, tensorrt_libs.
  * A library that is loaded from there may need others, which are then loaded from there as well. What was loaded stays
  * until the process ends. Any thread. */
-#ifndef MILLRACE_BASE_NVIDIA_H
-#define MILLRACE_BASE_NVIDIA_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -28,5 +27,3 @@ void *mr_nvidia_load(const char *site, char name[MR_LIBRARY_NAME]);
 
 /* The library that a message of the loader says is missing: "libcublas.so.13: cannot open shared object file". */
 bool mr_nvidia_missing(const char *message, char name[MR_LIBRARY_NAME]);
-
-#endif

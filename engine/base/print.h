@@ -17,8 +17,7 @@
  *
  * Widths of texts count columns, and precisions bytes of the argument. Conversions: d i u x X o c s p f F e g G %,
  * with the lengths hh h l ll z j t. Any thread; a text is written with one call of fwrite. */
-#ifndef MILLRACE_BASE_PRINT_H
-#define MILLRACE_BASE_PRINT_H
+#pragma once
 
 #include <stdarg.h>
 #include <stdbool.h>
@@ -46,5 +45,3 @@ size_t mr_columns_fit(const char *text, size_t bytes, size_t columns);
 
 /* If all of the text is shown as it is. */
 bool mr_printable(const char *text);
-
-#endif

@@ -1,7 +1,6 @@
 /* Reference counts of public structs. They are plain ints there, since C++ has no atomic_int; all counting goes through
  * these functions, which use the compiler's atomic operations at the cost of stdatomic.h's. Any thread. */
-#ifndef MILLRACE_BASE_REFERENCES_H
-#define MILLRACE_BASE_REFERENCES_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -23,5 +22,3 @@ static inline bool mr_references_drop(int *references) {
 static inline bool mr_references_alone(const int *references) {
     return __atomic_load_n(references, __ATOMIC_ACQUIRE) == 1;
 }
-
-#endif

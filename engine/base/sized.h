@@ -1,7 +1,6 @@
 /* Structs that a program passes, and that grow at their end: the size of a struct is that which the program was
  * compiled with, so it may be smaller or larger than this library's (millrace/version.h). Any thread. */
-#ifndef MILLRACE_BASE_SIZED_H
-#define MILLRACE_BASE_SIZED_H
+#pragma once
 
 #include <stddef.h>
 
@@ -13,5 +12,3 @@
  * type's, for the message. */
 int mr_sized_copy(void *own, size_t own_bytes, const void *given, size_t given_bytes, size_t least_bytes,
                   const char *name);
-
-#endif

@@ -1,6 +1,5 @@
 /* Numbers with units, as people write them. Pure functions; decimal points are points in any locale. */
-#ifndef MILLRACE_BASE_UNITS_H
-#define MILLRACE_BASE_UNITS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,5 +17,3 @@ bool mr_units_number(const char *text, double *value, const char **end);
 /* A number and a unit, with or without a space between them, as a whole number of the smallest unit; false if it is not
  * one. */
 bool mr_units_read(const char *text, const mr_unit *units, int64_t *value);
-
-#endif

@@ -1,7 +1,6 @@
 /* URLs: their parts (RFC 3986), and hiding user and password, which never stand in messages, plans or logs. Pure
  * functions; any thread. */
-#ifndef MILLRACE_BASE_URL_H
-#define MILLRACE_BASE_URL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -50,5 +49,3 @@ bool mr_host_is_allowed(const char *patterns, const char *host);
  * like a URL with a password, but does not have "://". */
 typedef enum mr_url_doubt { MR_URL_CLEAR, MR_URL_SIGNS, MR_URL_SCHEME } mr_url_doubt;
 mr_url_doubt mr_url_doubt_of(const char *text);
-
-#endif

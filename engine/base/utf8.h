@@ -1,6 +1,5 @@
 /* UTF-8 (RFC 3629). Any thread. */
-#ifndef MILLRACE_BASE_UTF8_H
-#define MILLRACE_BASE_UTF8_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -21,5 +20,3 @@ void mr_utf8_mend(char *text);
  * are the two small sigmas. Bytes that are not UTF-8 are compared as they are. A system without "C.UTF-8" knows the
  * letters of ASCII only. */
 int mr_utf8_compare_case(const char *a, const char *b);
-
-#endif

@@ -4,8 +4,7 @@
  * Threads: a list, and the waiters in it, are accessed under the lock of the object that they wait for. A waiter is
  * removed from the list before its function is called, without the lock, and not accessed after that: from then on its
  * owner may use it again. */
-#ifndef MILLRACE_BASE_WAITER_H
-#define MILLRACE_BASE_WAITER_H
+#pragma once
 
 #include <stddef.h>
 
@@ -42,5 +41,3 @@ static inline void mr_waiters_remove(mr_waiters *list, mr_waiter *waiter) {
         list->end = waiter->link;
     waiter->link = NULL;
 }
-
-#endif

@@ -7,8 +7,7 @@
  * Threads: a stream is used by one thread at a time; all other functions may be called from any thread.
  * Errors: MR_ERROR_MEMORY, MR_ERROR_DEVICE (the device failed; its later work fails too), MR_ERROR_UNAVAILABLE (there
  * is no such device). */
-#ifndef MILLRACE_DEVICE_DEVICE_H
-#define MILLRACE_DEVICE_DEVICE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -175,5 +174,3 @@ void mr_event_complete(mr_event *event, int status);
 /* For device implementations, and guarded by them: their own record of the event; NULL at first. */
 void mr_event_set_point(mr_event *event, void *point);
 void *mr_event_point(const mr_event *event);
-
-#endif

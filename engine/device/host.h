@@ -1,6 +1,5 @@
 /* The host's processors and memory. One call; values that the system does not report stay "" or 0. Any thread. */
-#ifndef MILLRACE_DEVICE_HOST_H
-#define MILLRACE_DEVICE_HOST_H
+#pragma once
 
 #include <stdint.h>
 
@@ -14,5 +13,3 @@ typedef struct mr_host {
 } mr_host;
 
 void mr_host_probe(mr_host *host);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Threads: any. Ownership: the owner keeps the data itself, which never changes; the copies belong to the resident,
  * which holds a reference to each device that has one. It must outlive the work that reads them. */
-#ifndef MILLRACE_DEVICE_RESIDENT_H
-#define MILLRACE_DEVICE_RESIDENT_H
+#pragma once
 
 #include <pthread.h>
 
@@ -25,5 +24,3 @@ void mr_resident_destroy(mr_resident **resident);
 /* Returns the address of the copy on the device of `stream`. The first call for a device makes the copy and waits for
  * it. MR_ERROR_MEMORY, MR_ERROR_DEVICE. */
 int mr_resident_get(mr_resident *resident, mr_stream *stream, const void **there);
-
-#endif

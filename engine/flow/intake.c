@@ -2,13 +2,13 @@
 #include "engine/flow/intake.h"
 
 #include "engine/flow/copy.h"
-#include "engine/flow/credit.h"
 #include "engine/flow/run/deadline.h"
+#include "engine/flow/instance/hooks.h"
 #include "engine/flow/link/link.h"
 #include "engine/flow/placement.h"
 #include "engine/flow/run/control.h"
 #include "engine/flow/run/resume.h"
-#include "engine/flow/slots.h"
+#include "engine/flow/settle.h"
 
 /* ---- one port ---------------------------------------------------------------------------------------------------- */
 
@@ -42,11 +42,28 @@ static const char *refusal(mr_instance *instance, const mr_frame *frame) {
 static void refuse(mr_instance *instance, mr_slot *slot, mr_item *item, const char *stage, const char *reason) {
     mr_instance_settle(instance, slot, item->frame, MR_NOTE_DROPPED, stage, reason);
     mr_frame_unref(&item->frame);
-    mr_credit_return(instance, item->source);
+    mr_credit_return(&instance->credit, item->source);
 }
 
-static bool claim(void *context, uint32_t source) {
-    return mr_credit_take(context, source);
+/* Whether a frame of the source may be taken: there is room for it behind this stage, or it goes no further. If not,
+ * the entry will be woken when there is. */
+static bool take_credit(void *context, uint32_t source) {
+    mr_entry_task *entry = context;
+    mr_instance *instance = entry->instance;
+    const mr_stage_hooks *hooks = instance->self.type->hooks;
+    if (!mr_credit_is_needed(&instance->credit))
+        return true;
+    const uint32_t coming = mr_credit_of(&instance->credit, source);
+    const bool drops_all = mr_control_is_cancelled(instance->run) ||
+                           atomic_load_explicit(&instance->failed, memory_order_relaxed);
+    const bool fits = !hooks || !hooks->has_room ||
+                      hooks->has_room(&instance->placement.states[0].self, source, coming);
+    const bool has_room =
+        drops_all || (fits && mr_outlets_have_room(&instance->outlets, source, coming, &entry->task));
+    if (has_room)
+        mr_credit_give(&instance->credit, source);
+    instance->intake.held_up |= !has_room;
+    return has_room;
 }
 
 static bool fill_inbox(mr_entry_task *entry, size_t wanted) {
@@ -57,7 +74,8 @@ static bool fill_inbox(mr_entry_task *entry, size_t wanted) {
     count = count > MR_BURST ? MR_BURST : count;
     intake->inbox_first = 0;
     intake->held_up = false;
-    intake->inbox_count = intake->credit ? mr_link_pop_claimed(intake->ports[0], intake->inbox, count, claim, entry)
+    intake->inbox_count = mr_credit_is_needed(&entry->instance->credit)
+                              ? mr_link_pop_claimed(intake->ports[0], intake->inbox, count, take_credit, entry)
                                          : mr_link_pop(intake->ports[0], intake->inbox, count);
     return intake->inbox_count > 0;
 }
@@ -74,7 +92,7 @@ static bool take_frame(mr_instance *instance, mr_slot *slot, mr_entry_task *entr
     if (!reason && leaves_out(instance, item->frame)) {
         mr_instance_settle(instance, slot, item->frame, MR_NOTE_ABSORBED, instance->self.id, MR_REASON_DONE_BEFORE);
         mr_frame_unref(&item->frame);
-        mr_credit_return(instance, item->source);
+        mr_credit_return(&instance->credit, item->source);
     } else if (reason && !instance->self.type->external) {
         refuse(instance, slot, item, instance->self.id, reason);
     } else {
@@ -120,7 +138,7 @@ static size_t most_frames(const mr_instance *instance, const mr_task *task) {
 /* Before a join, gaps count as frames: the other ways to the join hold as many frames as the batches on the way there
  * may gather, and no more. If the number of missing frames is unknown, the batch does not wait any longer. */
 static bool is_full(const mr_instance *instance, const mr_slot *slot, size_t most) {
-    size_t marks = instance->ring.marks_gaps ? slot->mark_count + slot->output_count : 0;
+    size_t marks = mr_outlets_mark_gaps(&instance->outlets) ? slot->mark_count + slot->output_count : 0;
     return slot->lost || slot->frame_count + marks >= most;
 }
 
@@ -171,7 +189,7 @@ bool mr_instance_gather(mr_instance *instance, mr_slot *slot, mr_entry_task *ent
             if (!take_frame(instance, slot, entry))
                 return false;
         } else {
-            if (item->kind == MR_ITEM_END || instance->ring.marks_gaps)
+            if (item->kind == MR_ITEM_END || mr_outlets_mark_gaps(&instance->outlets))
                 add_mark(slot, item);
             take_from_inbox(instance);
         }
@@ -247,7 +265,7 @@ static void pass_over(mr_instance *instance, mr_slot *slot, uint32_t source, hea
         mr_frame_unref(&item.frame);
     }
     mr_item gap = {.kind = MR_ITEM_GAP, .source = source, .identity = first};
-    if (instance->ring.marks_gaps)
+    if (mr_outlets_mark_gaps(&instance->outlets))
         mr_slot_add_mark(slot, &gap);
 }
 
@@ -316,7 +334,7 @@ static verdict take_match(mr_instance *instance, mr_slot *slot, size_t turn, con
         note = MR_NOTE_ABSORBED;
         reason = MR_REASON_DONE_BEFORE;
     }
-    if (!reason && !mr_credit_take(entry, source))
+    if (!reason && !take_credit(entry, source))
         return WAITS;
     take_all(instance, slot, source, note, stage, reason);
     return reason ? PASSED : TAKEN;
@@ -333,7 +351,7 @@ static void take_ends(mr_instance *instance, mr_slot *slot, uint32_t source) {
 /* No frame is here, and every port is away: joins behind need not wait for it either. Reported once. */
 static void pass_absence_on(mr_instance *instance, mr_slot *slot, uint32_t source, bool *reported) {
     mr_item away = {.kind = MR_ITEM_GAP, .source = source, .identity = mr_identity_away(source)};
-    if (instance->ring.marks_gaps && !*reported)
+    if (mr_outlets_mark_gaps(&instance->outlets) && !*reported)
         mr_slot_add_mark(slot, &away);
     *reported = true;
 }

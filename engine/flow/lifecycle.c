@@ -4,41 +4,19 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
-#include "engine/flow/credit.h"
 #include "engine/flow/link/link.h"
 #include "engine/flow/pools.h"
-#include "engine/flow/slots.h"
 #include "engine/flow/run/control.h"
 #include "engine/flow/run/openings.h"
 #include "engine/flow/run/sources.h"
 
-static size_t power_of_two(size_t least) {
-    size_t power = 1;
-    while (power < least)
-        power *= 2;
-    return power;
-}
-
-static int create_slots(mr_instance *instance) {
+static int create_ring(mr_instance *instance) {
     const mr_plan_vertex *vertex = instance->vertex;
-    instance->ring.in_flight = (size_t)vertex->calls.in_flight;
     /* Slots that are done before earlier ones may wait for them in the ring; a copy takes the frames of a batch one by
      * one. */
     size_t several = vertex->devices.count > 1 ? vertex->devices.count : 0;
-    size_t done = MR_PLAN_REORDERED * several * (vertex->copy ? (size_t)vertex->devices.turn : 1);
-    instance->ring.slot_count = power_of_two(instance->ring.in_flight + done);
-    instance->ring.slots = mr_calloc(instance->ring.slot_count, sizeof *instance->ring.slots);
-    const size_t room = mr_instance_room(instance);
-    for (size_t i = 0; instance->ring.slots && i < instance->ring.slot_count; i++) {
-        mr_slot *slot = &instance->ring.slots[i];
-        slot->frames = mr_calloc(room + 1, sizeof(mr_frame *));
-        slot->sources = mr_calloc(room + 1, sizeof *slot->sources);
-        slot->entered_ns = mr_calloc(room + 1, sizeof *slot->entered_ns);
-        slot->settled = mr_calloc(room + 1, sizeof *slot->settled);
-        if (!slot->frames || !slot->sources || !slot->entered_ns || !slot->settled)
-            return MR_ERROR_MEMORY;
-    }
-    return instance->ring.slots ? MR_OK : MR_ERROR_MEMORY;
+    size_t reordered = MR_PLAN_REORDERED * several * (vertex->copy ? (size_t)vertex->devices.turn : 1);
+    return mr_ring_create(&instance->ring, (size_t)vertex->calls.in_flight, reordered, mr_instance_room(instance));
 }
 
 /* The stage type has a state, and the engine pools, on each device. */
@@ -97,13 +75,14 @@ int mr_instance_create(mr_instance **instance, const mr_run *run, const mr_plan_
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for stage %s", vertex->id);
     pthread_mutex_init(&made->lock, NULL);
-    pthread_mutex_init(&made->abandoned.lock, NULL);
+    pthread_mutex_init(&made->pools_lock, NULL);
+    mr_abandonment_init(&made->abandoned);
     made->run = run;
     made->vertex = vertex;
     mr_opening_init(&made->opening, source != MR_SOURCE_NONE && run->plan->vertices[source].offer.waits);
     made->intake.port_count = vertex->role == MR_ROLE_SOURCE ? vertex->type->external : vertex->input_count;
     made->intake.batch_due_ns = INT64_MAX;
-    made->intake.ends_left = source == MR_SOURCE_NONE ? vertex->source_count : 1;
+    mr_closing_init(&made->closing, source == MR_SOURCE_NONE ? vertex->source_count : 1);
     made->self = (mr_stage){
         .id = vertex->id,
         .type = vertex->type,
@@ -124,7 +103,7 @@ int mr_instance_create(mr_instance **instance, const mr_run *run, const mr_plan_
         .flow = made,
     };
     if (mr_shedder_init(&made->shedder, run, vertex, source) || create_parts(made) ||
-        create_entries(made, run_entry) || create_slots(made)) {
+        create_entries(made, run_entry) || create_ring(made)) {
         mr_instance_destroy(&made);
         return mr_fail(MR_ERROR_MEMORY, "no memory for stage %s", vertex->id);
     }
@@ -174,8 +153,8 @@ void mr_instance_set_devices(mr_instance *instance) {
     }
     instance->self.device = instance->placement.states[0].self.device;
     /* A stage behind that leaves a source's frames where they are (credit.h) would leave their work undone. */
-    const bool all_are_taken = !instance->ring.marks_gaps || vertex->source_count < 2;
-    instance->ring.hands_on = all_are_taken && hands_on(instance->run->plan, vertex);
+    const bool all_are_taken = !mr_outlets_mark_gaps(&instance->outlets) || vertex->source_count < 2;
+    mr_outlets_set_hand_on(&instance->outlets, all_are_taken && hands_on(instance->run->plan, vertex));
 }
 
 static int open_part(mr_instance *instance, size_t number) {
@@ -249,24 +228,6 @@ void mr_instance_start(mr_instance *instance) {
     mr_instance_wake_all(instance);
 }
 
-static void destroy_slots(mr_instance *instance) {
-    for (size_t i = 0; instance->ring.slots && i < instance->ring.slot_count; i++) {
-        mr_slot *slot = &instance->ring.slots[i];
-        if (slot->frames)
-            mr_slot_reset(slot);
-        mr_free(slot->frames);
-        mr_free(slot->sources);
-        mr_free(slot->entered_ns);
-        mr_free(slot->settled);
-        mr_free(slot->marks);
-        mr_free(slot->outputs);
-        mr_free(slot->held);
-        mr_free(slot->kept);
-        mr_free(slot->results);
-    }
-    mr_free(instance->ring.slots);
-}
-
 static void destroy_inputs(mr_instance *instance) {
     for (size_t i = 0; i < instance->intake.inbox_count; i++) {
         mr_item *item = &instance->intake.inbox[instance->intake.inbox_first + i];
@@ -276,17 +237,7 @@ static void destroy_inputs(mr_instance *instance) {
     for (size_t i = 0; instance->intake.ports && i < instance->intake.port_count; i++)
         mr_link_destroy(&instance->intake.ports[i]);
     mr_free(instance->intake.ports);
-    mr_credit_destroy(instance);
-}
-
-static void release_abandoned(mr_instance *instance) {
-    for (size_t i = 0; i < instance->abandoned.count; i++) {
-        mr_buffer_unref(&instance->abandoned.items[i].buffer);
-        mr_result_unref(&instance->abandoned.items[i].result);
-    }
-    instance->abandoned.count = 0;
-    mr_free(instance->abandoned.items);
-    instance->abandoned.items = NULL;
+    mr_credit_destroy(&instance->credit);
 }
 
 void mr_instance_finish(mr_instance *instance) {
@@ -297,7 +248,7 @@ void mr_instance_finish(mr_instance *instance) {
         for (size_t number = 0; entry->streams && number < instance->placement.state_count; number++)
             mr_stream_destroy(&entry->streams[number]);
     }
-    release_abandoned(instance);
+    mr_abandonment_release(&instance->abandoned);
 }
 
 static void close_parts(mr_instance *instance) {
@@ -356,30 +307,15 @@ static void reset_intake(mr_instance *instance) {
     mr_intake *intake = &instance->intake;
     intake->inbox_first = intake->inbox_count = 0;
     intake->batch_due_ns = INT64_MAX;
-    intake->held_up = intake->ended = false;
+    intake->held_up = false;
     memset(intake->away_reported, 0, instance->vertex->source_count * sizeof *intake->away_reported);
-}
-
-static void reset_ring(mr_slot_ring *ring) {
-    ring->freed = ring->pushed = ring->claimed = ring->released = 0;
-    ring->stuck = false;
-}
-
-/* Counts of a stage go on, those of a source are its own. */
-static void reset_meter(mr_meter *meter) {
-    atomic_store(&meter->in, 0);
-    atomic_store(&meter->out, 0);
-    atomic_store(&meter->times, 0);
-    atomic_store(&meter->busy_ns, 0);
-    atomic_store(&meter->most_frames, 0);
-    atomic_store(&meter->cpu_ns, 0);
 }
 
 bool mr_instance_vacate(mr_instance *instance) {
     if (!keep_out(instance))
         return false;
     if (instance->vertex->role == MR_ROLE_SOURCE)
-        reset_meter(&instance->entries[0].meter);
+        mr_meter_renew(&instance->entries[0].meter);
     forget_waits(instance);
     pthread_mutex_lock(&instance->lock);
     close_parts(instance);
@@ -388,14 +324,15 @@ bool mr_instance_vacate(mr_instance *instance) {
             memset(instance->placement.states[i].self.state, 0, instance->self.type->state_bytes);
     reset_intake(instance);
     mr_shedder_renew(&instance->shedder);
-    reset_ring(&instance->ring);
+    mr_ring_renew(&instance->ring);
+    mr_outlets_retry(&instance->outlets);
+    mr_closing_renew(&instance->closing);
     pthread_mutex_unlock(&instance->lock);
     mr_instance_finish(instance);
     for (size_t i = 0; i < instance->placement.state_count; i++)
         release_pools(&instance->placement.states[i], mr_instance_pools(instance));
     atomic_store(&instance->failed, false);
     atomic_store(&instance->complained, false);
-    mr_opening_take_left(&instance->opening);
     return true;
 }
 
@@ -443,7 +380,7 @@ void mr_instance_destroy(mr_instance **instance) {
     if (!gone)
         return;
     close_parts(gone);
-    destroy_slots(gone);
+    mr_ring_destroy(&gone->ring);
     destroy_inputs(gone);
     mr_instance_finish(gone);
     for (size_t i = 0; gone->entries && i < gone->entry_count; i++)
@@ -454,7 +391,8 @@ void mr_instance_destroy(mr_instance **instance) {
     mr_free(gone->intake.away_reported);
     mr_free(gone->placement.followers);
     pthread_mutex_destroy(&gone->lock);
-    pthread_mutex_destroy(&gone->abandoned.lock);
+    pthread_mutex_destroy(&gone->pools_lock);
+    mr_abandonment_fini(&gone->abandoned);
     mr_free(gone);
     *instance = NULL;
 }

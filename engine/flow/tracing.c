@@ -124,23 +124,18 @@ void mr_tracing_end_call(mr_entry_task *entry, const mr_slot *slot, int answer) 
 
 /* The queue that has no room for the next output. */
 static const char *full_queue(mr_instance *instance) {
-    const mr_slot *slot = mr_instance_slot(instance, instance->ring.pushed);
-    const mr_slot_output *output = &slot->outputs[slot->output_next];
-    const mr_link *link = instance->ring.routes[output->port].links[output->next][output->item.source];
-    return mr_link_awaited(link);
+    const mr_slot *slot = mr_ring_unpushed(&instance->ring);
+    return mr_link_awaited(mr_outlets_full_link(&instance->outlets, &slot->outputs[slot->output_next]));
 }
 
 /* The cause of its wait: room behind it, a buffer, or a device that has as much work as it may be given. */
 static const char *awaited(mr_instance *instance) {
-    if (instance->ring.stuck)
+    if (mr_outlets_are_stuck(&instance->outlets))
         return full_queue(instance);
     if (atomic_load_explicit(&instance->traced->starved, memory_order_relaxed))
         return "a buffer";
-    if (instance->ring.freed == instance->ring.pushed ||
-        instance->ring.claimed - instance->ring.released < instance->ring.in_flight)
-        return NULL;
-    const mr_slot *oldest = mr_instance_slot(instance, instance->ring.freed);
-    return oldest->event ? mr_event_device(oldest->event)->name : NULL;
+    const mr_slot *oldest = mr_ring_holding(&instance->ring);
+    return oldest && oldest->event ? mr_event_device(oldest->event)->name : NULL;
 }
 
 void mr_tracing_note_wait(mr_instance *instance) {

@@ -1,7 +1,6 @@
 /* Entries of the audit log (millrace/audit.h) that others can cause as often as they like: a limit on how many are
  * made. */
-#ifndef MILLRACE_OBSERVE_AUDIT_LOG_H
-#define MILLRACE_OBSERVE_AUDIT_LOG_H
+#pragma once
 
 #include "millrace/audit.h"
 
@@ -33,5 +32,3 @@ uint64_t mr_audit_left_out(mr_audit_allowance *allowance);
 /* At the end: if entries were left out since the last one, writes "left out" with their number, their event, and their
  * place, such as "stage" and its id. */
 void mr_audit_settle(mr_audit_allowance *allowance, const char *of, const char *where, const char *id);
-
-#endif

@@ -1,7 +1,6 @@
 /* A histogram of durations: eight buckets for each power of two, so that a percentile is right within 12.5%. Any thread
  * may read at any time, without a lock; counts and sums only rise. */
-#ifndef MILLRACE_OBSERVE_HISTOGRAM_H
-#define MILLRACE_OBSERVE_HISTOGRAM_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -52,5 +51,3 @@ void mr_histogram_sum(const mr_histogram *from, mr_histogram_sums *sums);
 int64_t mr_histogram_percentile(const mr_histogram_sums *sums, double fraction);
 /* The sums in the buckets of the public summary. */
 void mr_histogram_publish(const mr_histogram_sums *sums, mr_durations *durations);
-
-#endif

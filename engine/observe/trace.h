@@ -12,8 +12,7 @@
  * most MR_TRACE_RINGS rings, whatever the length of the run. All texts are kept by pointer and must outlive the trace,
  * except the names of tracks, which are copied. Errors: MR_ERROR_PERMISSION, MR_ERROR_IO (also a full disk, reported by
  * mr_trace_finish), MR_ERROR_MEMORY. */
-#ifndef MILLRACE_OBSERVE_TRACE_H
-#define MILLRACE_OBSERVE_TRACE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -70,5 +69,3 @@ void mr_trace_value(mr_trace *trace, mr_track *track, int64_t at_ns, int64_t val
  * track around that time. */
 typedef enum mr_trace_step { MR_TRACE_FIRST, MR_TRACE_NEXT, MR_TRACE_LAST } mr_trace_step;
 void mr_trace_arrow(mr_trace *trace, mr_track *track, mr_trace_step step, int64_t at_ns, const mr_identity *frame);
-
-#endif

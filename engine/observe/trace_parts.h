@@ -1,6 +1,5 @@
 /* Shared by the files of the trace: trace.c records events into rings, trace_write.c writes them to the file. */
-#ifndef MILLRACE_OBSERVE_TRACE_PARTS_H
-#define MILLRACE_OBSERVE_TRACE_PARTS_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -80,5 +79,3 @@ void mr_trace_file_add(mr_trace *trace, const mr_trace_event *event);
 /* Writes the text; `last`: and closes the file. */
 void mr_trace_file_flush(mr_trace *trace, bool last);
 void mr_trace_file_close(mr_trace_file *file);
-
-#endif

@@ -3,8 +3,7 @@
  * A thread of its own reads the list when the pipeline starts, when a file of it changes, and when it is asked to. A
  * list with an error in its text changes nothing. A source that cannot be added, since it cannot be read or does not
  * fit, does not keep the others waiting: it is reported with its place, and tried again when the list is read again. */
-#ifndef MILLRACE_PIPELINE_LISTED_H
-#define MILLRACE_PIPELINE_LISTED_H
+#pragma once
 
 #include "millrace/millrace.h"
 
@@ -16,5 +15,3 @@ int mr_listed_start(mr_listed **listed, mr_pipeline *pipeline);
 void mr_listed_end(mr_listed *listed);
 /* Likewise, and destroys it, before the pipeline's graph is. */
 void mr_listed_stop(mr_listed **listed);
-
-#endif

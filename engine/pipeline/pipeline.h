@@ -1,6 +1,5 @@
 /* The inside of a pipeline. Internal to the engine; programs use millrace.h, which documents threads and errors. */
-#ifndef MILLRACE_PIPELINE_PIPELINE_H
-#define MILLRACE_PIPELINE_PIPELINE_H
+#pragma once
 
 #include <pthread.h>
 
@@ -41,5 +40,3 @@ int mr_pipeline_add_node(mr_pipeline *pipeline, const char *id, const mr_yaml *n
 int mr_pipeline_set_node(mr_pipeline *pipeline, const char *id, const mr_yaml *node, mr_diagnostics *diagnostics);
 /* Keeps the parameters that plans of added sources need. MR_ERROR_MEMORY. */
 int mr_pipeline_keep(mr_pipeline *pipeline, const mr_pipeline_params *params);
-
-#endif

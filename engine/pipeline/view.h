@@ -1,6 +1,5 @@
 /* Makes the view of a plan (millrace/plan.h). Internal to engine/pipeline. */
-#ifndef MILLRACE_PIPELINE_VIEW_H
-#define MILLRACE_PIPELINE_VIEW_H
+#pragma once
 
 #include "engine/base/arena.h"
 #include "engine/plan/plan_data.h"
@@ -20,5 +19,3 @@ const mr_view_card *mr_view_make_card(mr_arena *arena, const mr_card *card);
 /* view_process.c: threads and files of stages; to be called after mr_view_fill_stages. */
 int mr_view_fill_threads(mr_view *view, const mr_plan *plan);
 int mr_view_fill_files(mr_view *view);
-
-#endif

@@ -1,6 +1,5 @@
 /* Hardware that a plan is made for, even if it is not present: `--assume cuda:8xH100`. Any thread. */
-#ifndef MILLRACE_PLAN_ASSUMPTION_H
-#define MILLRACE_PLAN_ASSUMPTION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,5 +16,3 @@ typedef struct mr_assumption {
 /* "cuda:8x80GiB": eight devices with that much memory each; "sim:2": two; "cuda:2xH100": two such cards. False if the
  * text is malformed; whether there is such a card is not checked. */
 bool mr_plan_parse_assumption(const char *text, mr_assumption *to);
-
-#endif

@@ -1,7 +1,6 @@
 /* Options of the copies that the planner inserts (MR_ROLE_COPY), and the sizes that it plans them by; the copying
  * itself is engine/flow/copy.h. */
-#ifndef MILLRACE_PLAN_COPY_OPTIONS_H
-#define MILLRACE_PLAN_COPY_OPTIONS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -15,5 +14,3 @@ typedef struct mr_copy_options {
  * in memory (13 GB/s): smaller frames are better gathered by the host and copied at once, larger ones copied alone.
  * Beyond a mebibyte, which takes 20 to 40 microseconds over PCIe, waiting for more gains nothing. */
 enum { MR_COPY_SMALL_BYTES = 64 << 10, MR_COPY_GATHERED_BYTES = 1 << 20, MR_COPY_BATCH = 64 };
-
-#endif

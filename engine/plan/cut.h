@@ -24,8 +24,7 @@
  * records those that have ended in the folder MILLRACE_ENDED, see cut_end.h. All frames sent to such a node were
  * settled: those that are read and sent once more are absorbed ("done before"), or, from sources that cannot repeat
  * them exactly, dropped ("no consumer"). Such a node sends nothing more. */
-#ifndef MILLRACE_PLAN_CUT_H
-#define MILLRACE_PLAN_CUT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -86,5 +85,3 @@ typedef struct mr_cut {
 static inline bool mr_cut_restores_order(const mr_cut *cut) {
     return cut && cut->connect_count > 1 && cut->consumers < 2;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* The account of memory: rows and sums. Between the files of the planner. */
-#ifndef MILLRACE_PLANNER_ACCOUNT_H
-#define MILLRACE_PLANNER_ACCOUNT_H
+#pragma once
 
 #include "engine/planner/builder.h"
 
@@ -8,5 +7,3 @@
 int mr_plan_account(mr_plan_builder *builder);
 /* The most memory that a pool of all instances needs, on each of its devices. */
 uint64_t mr_plan_pool_bytes(const mr_plan_vertex *vertex, const mr_view_pool *pool);
-
-#endif

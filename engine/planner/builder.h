@@ -3,8 +3,7 @@
  *
  * Vertices are numbered as in the YAML, sources first, until links.c has put the stages in topological order; from then
  * on as in the plan. */
-#ifndef MILLRACE_PLANNER_BUILDER_H
-#define MILLRACE_PLANNER_BUILDER_H
+#pragma once
 
 #include "engine/base/nearest.h"
 #include "engine/plan/plan_data.h"
@@ -64,5 +63,3 @@ static inline uint64_t mr_plan_times(uint64_t a, uint64_t b) {
     uint64_t product;
     return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
-
-#endif

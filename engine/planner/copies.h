@@ -1,10 +1,7 @@
 /* Copies between memories. Between the files of the planner. */
-#ifndef MILLRACE_PLANNER_COPIES_H
-#define MILLRACE_PLANNER_COPIES_H
+#pragma once
 
 #include "engine/planner/builder.h"
 
 /* Numbers vertices and links anew. MR_ERROR_MEMORY. */
 int mr_plan_insert_copies(mr_plan_builder *builder);
-
-#endif

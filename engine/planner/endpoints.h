@@ -1,10 +1,7 @@
 /* Endpoints of each process of each node, and their keys. Between the files of the planner. */
-#ifndef MILLRACE_PLANNER_ENDPOINTS_H
-#define MILLRACE_PLANNER_ENDPOINTS_H
+#pragma once
 
 #include "engine/planner/builder.h"
 
 /* After the cuts were made. MR_ERROR_MEMORY. */
 int mr_plan_assign_endpoints(mr_plan_builder *builder);
-
-#endif

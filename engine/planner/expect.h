@@ -15,12 +15,9 @@
  * Frames a second: limited by the resource with the most work, by a stage with too few calls in flight, or by sources
  * that keep to a clock. The arithmetic of kernels other than networks is not modelled, nor is what a stage names. Both
  * can only make it slower, so the rate is an upper bound. */
-#ifndef MILLRACE_PLANNER_EXPECT_H
-#define MILLRACE_PLANNER_EXPECT_H
+#pragma once
 
 #include "engine/planner/builder.h"
 
 /* plan->expected, if a device is like a card. MR_ERROR_MEMORY. */
 int mr_plan_expect(mr_plan_builder *builder);
-
-#endif

@@ -1,6 +1,5 @@
 /* How many sources are open at a time. Between the files of the planner. */
-#ifndef MILLRACE_PLANNER_JOBS_H
-#define MILLRACE_PLANNER_JOBS_H
+#pragma once
 
 #include "engine/planner/builder.h"
 
@@ -11,5 +10,3 @@ bool mr_plan_may_spare(const mr_plan_builder *builder, int vertex);
 void mr_plan_fill_unreadable(mr_plan_builder *builder);
 /* Which sources wait for their turn; once they were negotiated. */
 int mr_plan_settle_jobs(mr_plan_builder *builder);
-
-#endif

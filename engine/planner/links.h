@@ -1,8 +1,7 @@
 /* Links between the vertices of a plan in the making. Between the files of the planner.
  *
  * Each function returns MR_OK or MR_ERROR_MEMORY and diagnoses all else. */
-#ifndef MILLRACE_PLANNER_LINKS_H
-#define MILLRACE_PLANNER_LINKS_H
+#pragma once
 
 #include "engine/planner/builder.h"
 
@@ -34,5 +33,3 @@ int mr_plan_splice(mr_plan_builder *builder, const mr_plan_insertion *insertion)
 /* Makes the input and the output of a vertex that passes on frames of that port of `from` unchanged. A vertex without
  * an output port (the end of a cut) gets the output nevertheless, for the link to the other end, but counts none. */
 int mr_plan_repeat(mr_plan_builder *builder, mr_plan_vertex *vertex, const mr_plan_vertex *from, int port);
-
-#endif

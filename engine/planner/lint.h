@@ -3,8 +3,7 @@
  * A pipeline that can never work is refused; one that works, but not as its author must have meant it, gets a warning.
  * Each message has its place, the value found, the value expected, and a hint at the fix. Nothing is opened: files are
  * at most looked up, to tell whether two paths are one file. One thread at a time. All: MR_OK or MR_ERROR_MEMORY. */
-#ifndef MILLRACE_PLANNER_LINT_H
-#define MILLRACE_PLANNER_LINT_H
+#pragma once
 
 #include "engine/planner/builder.h"
 
@@ -12,5 +11,3 @@
 int mr_lint_plan(mr_plan_builder *builder, bool linked);
 /* Once queues and batches are decided, of a pipeline without errors. */
 int mr_lint_sizes(mr_plan_builder *builder);
-
-#endif

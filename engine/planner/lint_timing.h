@@ -1,6 +1,5 @@
 /* Batches and deadlines. See lint.h. */
-#ifndef MILLRACE_PLANNER_LINT_TIMING_H
-#define MILLRACE_PLANNER_LINT_TIMING_H
+#pragma once
 
 #include "engine/plan/plan_data.h"
 
@@ -18,5 +17,3 @@ int mr_lint_costs(const mr_plan *plan, const int64_t *cost_ns, mr_diagnostics *d
 
 /* Writes a time for people, to four digits: "33.33ms"; returns `text`. */
 const char *mr_lint_print_time(int64_t ns, char *text, size_t bytes);
-
-#endif

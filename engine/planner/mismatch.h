@@ -1,6 +1,5 @@
 /* Whether formats fit, and the messages if they do not. Between the files of the planner. */
-#ifndef MILLRACE_PLANNER_MISMATCH_H
-#define MILLRACE_PLANNER_MISMATCH_H
+#pragma once
 
 #include "engine/planner/builder.h"
 
@@ -19,5 +18,3 @@ void mr_plan_mismatch(mr_plan_builder *builder, const mr_plan_link *link, const 
 /* The formats of a link fit each of two stages, but never both. */
 void mr_plan_conflict(mr_plan_builder *builder, const mr_plan_link *link, const mr_plan_need *one,
                       const mr_plan_need *other);
-
-#endif

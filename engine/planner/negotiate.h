@@ -1,6 +1,5 @@
 /* Formats of all links. Between the files of the planner. */
-#ifndef MILLRACE_PLANNER_NEGOTIATE_H
-#define MILLRACE_PLANNER_NEGOTIATE_H
+#pragma once
 
 #include "engine/planner/builder.h"
 
@@ -24,5 +23,3 @@ bool mr_plan_ask(mr_plan_builder *builder, int vertex);
 /* Asks a source that is not in the plan, but in a list, about its options alone, and opens nothing. MR_OK or
  * MR_ERROR_MEMORY; all else is diagnosed. */
 int mr_plan_ask_listed(void *builder, const mr_spec_vertex *source);
-
-#endif

@@ -1,6 +1,5 @@
 /* Which node runs which stage. Between the files of the planner. */
-#ifndef MILLRACE_PLANNER_NODES_H
-#define MILLRACE_PLANNER_NODES_H
+#pragma once
 
 #include "engine/planner/builder.h"
 
@@ -10,5 +9,3 @@ int mr_plan_assign_nodes(mr_plan_builder *builder);
 bool mr_plan_is_elsewhere(const mr_plan_builder *builder, int vertex);
 /* The same, and its files are not here either: it is negotiated without opening anything. */
 bool mr_plan_is_unseen(const mr_plan_builder *builder, int vertex);
-
-#endif

@@ -1,6 +1,5 @@
 /* Devices, and stages on those that they name. Between the files of the planner. */
-#ifndef MILLRACE_PLANNER_PLAN_DEVICES_H
-#define MILLRACE_PLANNER_PLAN_DEVICES_H
+#pragma once
 
 #include "engine/planner/builder.h"
 
@@ -25,5 +24,3 @@ bool mr_plan_settle_reserve(mr_plan_vertex *vertex);
 uint64_t mr_plan_most_bytes(const mr_plan_device *device);
 /* A copy in the plan's memory; NULL without memory. */
 const mr_card *mr_plan_keep_card(mr_plan_builder *builder, const mr_card *card);
-
-#endif

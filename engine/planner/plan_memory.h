@@ -1,6 +1,5 @@
 /* Pools, and memory of devices. Between the files of the planner. */
-#ifndef MILLRACE_PLANNER_PLAN_MEMORY_H
-#define MILLRACE_PLANNER_PLAN_MEMORY_H
+#pragma once
 
 #include "engine/planner/builder.h"
 
@@ -16,5 +15,3 @@ bool mr_plan_frame_bytes(const mr_format_set *set, const mr_planned_result *resu
 uint64_t mr_plan_estimate(const mr_plan_builder *builder, int vertex);
 /* Whether the output of a port is in buffers of the stage's own, and how large they are; 0: not known. */
 bool mr_plan_allocates(const mr_plan_vertex *vertex, size_t port, uint64_t *bytes);
-
-#endif

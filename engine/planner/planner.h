@@ -1,6 +1,5 @@
 /* The planner: spec -> plan (plan.h). One thread at a time. */
-#ifndef MILLRACE_PLANNER_PLANNER_H
-#define MILLRACE_PLANNER_PLANNER_H
+#pragma once
 
 #include "engine/plan/plan_data.h"
 
@@ -11,5 +10,3 @@ int mr_plan_create(mr_plan **plan, mr_spec *spec, const mr_plan_params *params, 
  * capped at MR_DIAGNOSTICS_SHOWN. */
 int mr_plan_load(mr_plan **plan, const mr_spec_params *spec, const mr_plan_params *params,
                  mr_diagnostics *diagnostics);
-
-#endif

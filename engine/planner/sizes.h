@@ -1,6 +1,5 @@
 /* Lengths of queues, and numbers of buffers. Between the files of the planner. */
-#ifndef MILLRACE_PLANNER_SIZES_H
-#define MILLRACE_PLANNER_SIZES_H
+#pragma once
 
 #include "engine/planner/builder.h"
 
@@ -8,5 +7,3 @@
 int mr_plan_sizes(mr_plan_builder *builder);
 /* Whether a link's frames may leave the stage that it leads to in their buffers. */
 bool mr_plan_passes_on(const mr_plan_builder *builder, const mr_plan_link *link);
-
-#endif

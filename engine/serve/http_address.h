@@ -1,8 +1,7 @@
 /* Addresses that an HTTP server listens at, and the names by which clients may ask for it.
  *
  * No name but "localhost" is looked up: it could mean something else tomorrow. Any thread. */
-#ifndef MILLRACE_SERVE_HTTP_ADDRESS_H
-#define MILLRACE_SERVE_HTTP_ADDRESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/socket.h>
@@ -23,5 +22,3 @@ int mr_http_address_listen(const mr_http_address *address, const char *text, int
 /* Whether the value of a `Host` header names this machine: a loopback address or localhost, with any port. A page from
  * elsewhere can have its own name resolved to 127.0.0.1; the header then has that name. */
 bool mr_http_host_is_local(const char *host);
-
-#endif

@@ -1,7 +1,6 @@
 /* Streams as bytes: parts of multipart/x-mixed-replace (RFC 2046), or server-sent events (WHATWG HTML). A part is
  * copied out in as many pieces as the reader needs, and is then released. One thread at a time. */
-#ifndef MILLRACE_SERVE_HTTP_PARTS_H
-#define MILLRACE_SERVE_HTTP_PARTS_H
+#pragma once
 
 #include "engine/serve/http_server.h"
 
@@ -31,5 +30,3 @@ size_t mr_http_parts_copy(mr_http_parts *parts, char *to, size_t room);
 
 /* Releases the busy part, if there is one. */
 void mr_http_parts_end(mr_http_parts *parts);
-
-#endif

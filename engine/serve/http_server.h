@@ -28,8 +28,7 @@
  *
  * Errors: 401 without the token, 403 for another Host, 404 if no route fits, 405 for other methods, 503 for one stream
  * too many, each with a line of text. Functions return a negative mr_status. */
-#ifndef MILLRACE_SERVE_HTTP_SERVER_H
-#define MILLRACE_SERVE_HTTP_SERVER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -101,5 +100,3 @@ mr_http_reply mr_http_stream(mr_http_request *request, mr_http_stream_kind kind,
 
 /* Any thread: calls the request's function again if it waits. Nothing waits for it. */
 void mr_http_wake(mr_http_request *request);
-
-#endif

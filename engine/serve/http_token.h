@@ -1,6 +1,5 @@
 /* The token that an HTTP server asks for. No message contains a token. Any thread. */
-#ifndef MILLRACE_SERVE_HTTP_TOKEN_H
-#define MILLRACE_SERVE_HTTP_TOKEN_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -17,5 +16,3 @@ void mr_http_token_forget(char **token);
 
 /* Compares in a time that depends on the length of `given` alone. */
 bool mr_http_token_is(const char *token, const char *given);
-
-#endif

@@ -5,8 +5,7 @@
  * is n. So comments, spacing and quotes do not count, and neither does the file's folder. A key `token` counts as null
  * whatever its value, and user and password of a URL do not count, since a digest of a secret would be a way to try
  * guesses. Any thread. */
-#ifndef MILLRACE_SPEC_DIGEST_H
-#define MILLRACE_SPEC_DIGEST_H
+#pragma once
 
 #include "engine/text/yaml.h"
 
@@ -16,5 +15,3 @@ enum { MR_DIGEST_TEXT = 65 };
 int mr_yaml_digest(const mr_yaml *root, char text[MR_DIGEST_TEXT]);
 /* The same with what is secret, to tell whether options have changed. It is shown nowhere. */
 int mr_yaml_digest_with_secrets(const mr_yaml *root, char text[MR_DIGEST_TEXT]);
-
-#endif

@@ -9,8 +9,7 @@
  * directory.
  *
  * A spec owns all its strings and options and is immutable once parsed. One thread at a time. */
-#ifndef MILLRACE_SPEC_SPEC_H
-#define MILLRACE_SPEC_SPEC_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -214,5 +213,3 @@ const char *mr_spec_hint_join(const mr_yaml *inputs, char *text, size_t bytes);
 
 /* A device's name with its number: "cuda" is "cuda:0"; a UUID in small letters. NULL without memory. */
 const char *mr_device_full_name(mr_arena *arena, const char *name);
-
-#endif

@@ -1,6 +1,5 @@
 /* Ids of sources and stages. Any thread. */
-#ifndef MILLRACE_SPEC_SPEC_ID_H
-#define MILLRACE_SPEC_SPEC_ID_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -14,5 +13,3 @@ bool mr_spec_source_id_is_plain(const char *id);
 /* The name of a file without directory and ending as the id of a source: other characters become "_". NULL without
  * memory. */
 const char *mr_spec_source_id_from(mr_arena *arena, const char *input);
-
-#endif

@@ -3,8 +3,7 @@
  * A file is a map from ids to sources, as the section `sources` of a pipeline is. All is checked as a pipeline's text
  * is: ids, keys, values, and how many there are; whether a source can be read, and fits, is checked when it is added,
  * and whether its values go together then, too, or by the caller. */
-#ifndef MILLRACE_SPEC_SPEC_LIST_H
-#define MILLRACE_SPEC_SPEC_LIST_H
+#pragma once
 
 #include "engine/spec/spec.h"
 
@@ -29,5 +28,3 @@ typedef int mr_spec_list_check(void *context, const mr_spec_vertex *source);
 int mr_spec_list_read(mr_spec_list **list, const mr_spec *pipeline, mr_spec_list_check *check, void *context,
                       mr_diagnostics *diagnostics);
 void mr_spec_list_destroy(mr_spec_list **list);
-
-#endif

@@ -1,6 +1,5 @@
 /* A hint for people who name the input where the pipeline belongs. */
-#ifndef MILLRACE_TEXT_INPUT_HINT_H
-#define MILLRACE_TEXT_INPUT_HINT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,5 +10,3 @@ enum { MR_INPUT_HINT = 4608 };
 /* How to run a pipeline with the input `path`, an example of which its name tells. Returns `text`; NULL: the name is
  * not that of an input. */
 const char *mr_input_hint(const char *path, bool is_folder, char text[MR_INPUT_HINT]);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Left out are options marked as `neutral`, libraries that are searched for, and files that are written; of a file that
  * is read the SHA-256 stands in place of its name. Any thread. */
-#ifndef MILLRACE_TEXT_OPTION_LINES_H
-#define MILLRACE_TEXT_OPTION_LINES_H
+#pragma once
 
 #include <stdio.h>
 
@@ -11,5 +10,3 @@
 
 /* `owner` stands before the names: "preprocess". Errors are those of reading a file (base/sha256.h). */
 int mr_option_lines(FILE *to, const char *owner, const mr_option *table, const void *options);
-
-#endif

@@ -1,8 +1,7 @@
 /* Option tables at work: filling an options struct from a YAML map. millrace/describe.h describes options to people.
  *
  * Filling collects all errors of a map. Strings and lists that options point to live in the reader's arena. */
-#ifndef MILLRACE_TEXT_OPTIONS_H
-#define MILLRACE_TEXT_OPTIONS_H
+#pragma once
 
 #include "engine/text/synonyms.h"
 #include "engine/text/yaml.h"
@@ -59,5 +58,3 @@ const char *mr_option_key_hint(const mr_option_reader *reader, const mr_option *
 
 /* For messages: the value to write, with an example, such as "a duration such as 20ms". Returns `text`. */
 const char *mr_option_expected_text(const mr_option *option, char *text, size_t bytes);
-
-#endif

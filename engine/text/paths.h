@@ -1,7 +1,6 @@
 /* Paths as the author of a pipeline means them. Nothing is opened; one thread at a time. Texts live in the arena;
  * NULL if memory is out. */
-#ifndef MILLRACE_TEXT_PATHS_H
-#define MILLRACE_TEXT_PATHS_H
+#pragma once
 
 #include "engine/text/synonyms.h"
 #include "millrace/option.h"
@@ -16,5 +15,3 @@ const char *mr_path_plain(mr_arena *arena, const char *path);
  * `file` is the pipeline's. NULL also if the path is not relative. */
 const char *mr_path_hint(mr_arena *arena, const mr_synonym *synonyms, const char *file, const mr_option *option,
                          const mr_yaml *said);
-
-#endif

@@ -1,8 +1,7 @@
 /* Words of other programs and the words for them here, in a table that comes with the stage types. It only makes hints:
  * a pipeline may not use synonyms. Pure functions; a table may be NULL. Each returns `text`, or NULL if the table has
  * nothing. */
-#ifndef MILLRACE_TEXT_SYNONYMS_H
-#define MILLRACE_TEXT_SYNONYMS_H
+#pragma once
 
 #include "engine/text/yaml.h"
 #include "millrace/option.h"
@@ -48,5 +47,3 @@ bool mr_synonym_means(const mr_synonym *table, const mr_yaml *entry, const char 
 /* The program that a file is for: by a key of its top level, or by the beginning of its text. NULL: not known. */
 const mr_synonym *mr_synonym_file(const mr_synonym *table, const mr_yaml *root);
 const mr_synonym *mr_synonym_text(const mr_synonym *table, const char *text);
-
-#endif

@@ -219,7 +219,7 @@ const char *mr_value_print_duration(double ns, char *text, size_t bytes) {
 
 const char *mr_value_print_bytes(double value, char *text, size_t bytes) {
     static const mr_unit shown[] = {{"B", 1}, {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0},
-                                 {"TiB", 1099511627776.0}};
+                                    {"TiB", 1099511627776.0}, {"TB", 1e12}};
     return print_unit(value, shown, sizeof shown / sizeof *shown, text, bytes);
 }
 

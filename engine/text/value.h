@@ -2,8 +2,7 @@
  * locale.
  *
  * Each returns true if the text is such a value, and writes it only then. */
-#ifndef MILLRACE_TEXT_VALUE_H
-#define MILLRACE_TEXT_VALUE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,5 +35,3 @@ const char *mr_value_print_duration(double ns, char *text, size_t bytes);
 const char *mr_value_print_bytes(double value, char *text, size_t bytes);
 /* A number of bytes for people, rounded to one place: "1.5 GiB"; returns `text`. */
 const char *mr_value_print_about(uint64_t value, char *text, size_t bytes);
-
-#endif

@@ -7,8 +7,7 @@
  *
  * Errors go to the diagnostics, as many at once as the text allows. A tree belongs to one thread at a time; once it no
  * longer changes, any thread may read it. */
-#ifndef MILLRACE_TEXT_YAML_H
-#define MILLRACE_TEXT_YAML_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -66,5 +65,3 @@ mr_yaml *mr_yaml_new(mr_arena *arena, mr_yaml_kind kind, mr_place place);
 /* A copy that refers to nothing of the tree it is from, except that its places name `file`. NULL without memory. */
 mr_yaml *mr_yaml_copy(mr_arena *arena, const mr_yaml *node, const char *file);
 int mr_yaml_put(mr_yaml *map, mr_arena *arena, const char *key, mr_place key_place, mr_yaml *value);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * A message borrows everything it points to: from the session that sends it, until the session's next call; from the
  * wire reader, until it reads the next message. Frames have references of their own, see mr_cut_item. */
-#ifndef MILLRACE_TRANSPORT_MESSAGE_H
-#define MILLRACE_TRANSPORT_MESSAGE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -121,5 +120,3 @@ typedef struct mr_cut_message {
         } bye;
     };
 } mr_cut_message;
-
-#endif

@@ -4,8 +4,7 @@
  * Each operation is a pure function on the calling thread and, with _enqueue, work on a stream. The structs are copied,
  * and have no gaps, as in vector.h; memory they point to must stay valid until the work is done. All memory belongs to
  * the caller. Any thread; errors of _enqueue are those of the stream. */
-#ifndef MILLRACE_KERNELS_CEILING_CEILING_H
-#define MILLRACE_KERNELS_CEILING_CEILING_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -51,5 +50,4 @@ int mr_nothing_enqueue(mr_stream *stream);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -2,8 +2,7 @@
  *
  * `stream` is a cudaStream_t of the calling thread's current device; they only launch on it. Pointers in the works are
  * to memory of that device. Results are equal to the processor's, bit for bit. Errors: MR_ERROR_DEVICE. */
-#ifndef MILLRACE_KERNELS_CEILING_CEILING_CUDA_H
-#define MILLRACE_KERNELS_CEILING_CEILING_CUDA_H
+#pragma once
 
 #include "kernels/ceiling/ceiling.h"
 
@@ -18,5 +17,4 @@ int mr_nothing_cuda(void *stream);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

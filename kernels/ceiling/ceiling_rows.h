@@ -1,6 +1,5 @@
 /* The variants of mr_products that this processor runs (isa.h). Constant once filled; any thread. */
-#ifndef MILLRACE_KERNELS_CEILING_CEILING_ROWS_H
-#define MILLRACE_KERNELS_CEILING_CEILING_ROWS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -27,5 +26,3 @@ mr_products_function *mr_products_best(void);
 void mr_products_c(uint32_t *dst, const uint32_t *src, int rounds);
 void mr_products_avx2(uint32_t *dst, const uint32_t *src, int rounds);
 void mr_products_avx512(uint32_t *dst, const uint32_t *src, int rounds);
-
-#endif

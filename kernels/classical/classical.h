@@ -9,8 +9,7 @@
  * Results do not depend on the processor or device: integers are exact, and floats are computed with the same
  * operations in the same order everywhere (classical_pixel.h). Errors: MR_ERROR_CONFIG if the parameters make no sense,
  * MR_ERROR_MEMORY, and those of the stream. Any thread. */
-#ifndef MILLRACE_KERNELS_CLASSICAL_CLASSICAL_H
-#define MILLRACE_KERNELS_CLASSICAL_CLASSICAL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -156,5 +155,4 @@ int mr_change_enqueue(mr_stream *stream, const mr_change_work *work);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -9,8 +9,7 @@
  * Results are equal to those of the processor, bit for bit: the code is compiled without contraction (-fmad=false), and
  * with IEEE quotients and square roots, nvcc's default. Errors: MR_ERROR_DEVICE if the launch fails; MR_ERROR_CONFIG if
  * a piece has no picture or too many. */
-#ifndef MILLRACE_KERNELS_CLASSICAL_CLASSICAL_CUDA_H
-#define MILLRACE_KERNELS_CLASSICAL_CLASSICAL_CUDA_H
+#pragma once
 
 #include "kernels/classical/classical.h"
 
@@ -28,5 +27,4 @@ int mr_change_cuda(const mr_change_work *work, void *stream);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

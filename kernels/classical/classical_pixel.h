@@ -1,8 +1,7 @@
 /* Arithmetic of the classical features, written once: inline functions that compile as C and as CUDA. Integer results
  * are equal in every variant. Floats are too: additions, products, quotients and square roots are rounded as in IEEE
  * 754 and never contracted, and every sum has one order. */
-#ifndef MILLRACE_KERNELS_CLASSICAL_CLASSICAL_PIXEL_H
-#define MILLRACE_KERNELS_CLASSICAL_CLASSICAL_PIXEL_H
+#pragma once
 
 #include <math.h>
 
@@ -172,5 +171,3 @@ MR_PIXEL_INLINE int64_t mr_twice_median(const int64_t *values) {
             sum += values[i];
     return sum;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* The row operations of classical features, and the variants of them that this processor runs (isa.h).
  *
  * Threads: a table is constant once filled. All operations are pure: they touch only their arguments. */
-#ifndef MILLRACE_KERNELS_CLASSICAL_CLASSICAL_ROWS_H
-#define MILLRACE_KERNELS_CLASSICAL_CLASSICAL_ROWS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -44,5 +43,3 @@ const mr_classical_rows *mr_classical_rows_get(void);
 
 /* Puts the variant's operations into the table; called by mr_classical_rows_init. */
 void mr_classical_rows_fill_avx2(mr_classical_rows *table);
-
-#endif

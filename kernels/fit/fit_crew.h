@@ -6,8 +6,7 @@
  *
  * Ownership: a crew owns its threads, which live until it is destroyed, and their memory. One caller at a time. Errors:
  * MR_ERROR_MEMORY, MR_ERROR_UNAVAILABLE (no thread). */
-#ifndef MILLRACE_KERNELS_FIT_FIT_CREW_H
-#define MILLRACE_KERNELS_FIT_FIT_CREW_H
+#pragma once
 
 #include <stddef.h>
 
@@ -37,5 +36,3 @@ void mr_fit_crew_destroy(mr_fit_crew **crew);
 
 /* The sum over all chunks, at the begin of `nodes`, which has room for that many blocks. */
 void mr_fit_crew_sum(mr_fit_crew *crew, const mr_fit_task *task, double *nodes);
-
-#endif

@@ -15,8 +15,7 @@
  * order, and behind it the loss: `parameters + 1` numbers, which mr_fit_sum adds.
  *
  * Threads: pure functions on the caller's memory; each thread has its own scratch. Errors: MR_ERROR_MEMORY. */
-#ifndef MILLRACE_KERNELS_FIT_FIT_LINEAR_H
-#define MILLRACE_KERNELS_FIT_FIT_LINEAR_H
+#pragma once
 
 #include "kernels/fit/fit_rows.h"
 
@@ -47,5 +46,3 @@ mr_fit_task mr_fit_linear_task(mr_fit_point *point);
 /* F and its gradient from the sum over all chunks. `total`: V; `c`: C. `gradient` may be `sum`. */
 double mr_fit_objective(const mr_fit_linear *linear, const double *parameters, const double *sum, double total,
                         double c, double *gradient);
-
-#endif

@@ -11,8 +11,7 @@
  * minibatch, in double precision.
  *
  * Threads: each with its own scratch memory. No errors. */
-#ifndef MILLRACE_KERNELS_FIT_FIT_PERCEPTRON_H
-#define MILLRACE_KERNELS_FIT_FIT_PERCEPTRON_H
+#pragma once
 
 #include "kernels/fit/fit_rows.h"
 
@@ -50,5 +49,3 @@ typedef struct mr_adam {
 } mr_adam;
 /* One step down the gradient: rate 0.001 is usual. */
 void mr_adam_step(mr_adam *adam, double rate, const double *gradient, double *parameters);
-
-#endif

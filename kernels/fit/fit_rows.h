@@ -4,8 +4,7 @@
  * Features are standardised in double precision, (x - mean) * factor, before they are rounded to float. A chunk is
  * always MR_FIT_CHUNK rows, with zeros behind the last one if there are fewer, because BLIS multiplies a single row in
  * another order: so a row's products have the same bits wherever it stands. */
-#ifndef MILLRACE_KERNELS_FIT_FIT_ROWS_H
-#define MILLRACE_KERNELS_FIT_FIT_ROWS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,5 +42,3 @@ mr_fit_loss_function mr_fit_softmax;
 mr_fit_loss_function mr_fit_logistic;
 /* sum over j of max(0, 1 - s_j z_j)^2 */
 mr_fit_loss_function mr_fit_squared_hinge;
-
-#endif

@@ -8,8 +8,7 @@
  * A linear classifier of standardised features is one of the features themselves: mr_fit_fold puts the scaler into it.
  *
  * Errors: MR_ERROR_MEMORY; MR_ERROR_DATA for a feature that is not a finite number, with its place. */
-#ifndef MILLRACE_KERNELS_FIT_FIT_SCALER_H
-#define MILLRACE_KERNELS_FIT_FIT_SCALER_H
+#pragma once
 
 #include "kernels/fit/fit_rows.h"
 
@@ -22,5 +21,3 @@ int mr_fit_scaler(const mr_fit_rows *rows, mr_fit_crew *crew, double *nodes, dou
 /* The same classifier for features that are not standardised: W' = W factor, b' = b - W' mean. In place; parameters as
  * in fit_linear.h. */
 void mr_fit_fold(double *parameters, size_t outputs, size_t width, const double *mean, const double *factor);
-
-#endif

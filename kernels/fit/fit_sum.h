@@ -7,8 +7,7 @@
  * by whichever workers, are then joined in the order of their index.
  *
  * Ownership: an mr_fit_sum owns its vectors. One thread at a time. Errors: MR_ERROR_MEMORY. */
-#ifndef MILLRACE_KERNELS_FIT_FIT_SUM_H
-#define MILLRACE_KERNELS_FIT_FIT_SUM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,5 +33,3 @@ void mr_fit_sum_finish(const mr_fit_sum *sum, double *to);
 
 /* left += right, as the tree adds them. */
 void mr_fit_sum_add(double *left, const double *right, size_t length);
-
-#endif

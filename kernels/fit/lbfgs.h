@@ -9,8 +9,7 @@
  * bit of what follows.
  *
  * Ownership: a minimiser owns its vectors. One thread at a time. Errors: MR_ERROR_MEMORY, and those of `evaluate`. */
-#ifndef MILLRACE_KERNELS_FIT_LBFGS_H
-#define MILLRACE_KERNELS_FIT_LBFGS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -63,5 +62,3 @@ int mr_lbfgs_step(mr_lbfgs *search);
 size_t mr_lbfgs_state_bytes(size_t length);
 void mr_lbfgs_save(const mr_lbfgs *search, void *state);
 int mr_lbfgs_load(mr_lbfgs *search, const mr_lbfgs_params *params, const void *state);
-
-#endif

@@ -2,8 +2,7 @@
  * processor runs (isa.h).
  *
  * Threads: a table is constant once filled. All operations are pure: they touch only their arguments. */
-#ifndef MILLRACE_KERNELS_JPEG_JPEG_ROWS_H
-#define MILLRACE_KERNELS_JPEG_JPEG_ROWS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -29,5 +28,3 @@ const mr_jpeg_rows *mr_jpeg_rows_get(void);
 
 /* Puts the variant's operations into the table; called by mr_jpeg_rows_init. */
 void mr_jpeg_rows_fill_avx2(mr_jpeg_rows *table);
-
-#endif

@@ -6,8 +6,7 @@
  * result needs are fetched side by side while another one's are weighed, which takes fewer instructions.
  *
  * They are addresses and not pointers: fetching may pass the end of a picture. Threads: one at a time. */
-#ifndef MILLRACE_KERNELS_PREPROCESS_AHEAD_H
-#define MILLRACE_KERNELS_PREPROCESS_AHEAD_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -97,5 +96,3 @@ static inline void mr_fetch(mr_ahead *ahead, int number) {
     if (ahead->at >= ahead->end)
         mr_ahead_next_row(ahead);
 }
-
-#endif

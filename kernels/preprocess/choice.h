@@ -1,7 +1,6 @@
 /* Chooses the faster of two variants of the operations of preprocess on this processor: wider vectors are not faster on
  * all, nor for all operations. All variants give the same bits, so the choice affects only the time. */
-#ifndef MILLRACE_KERNELS_PREPROCESS_CHOICE_H
-#define MILLRACE_KERNELS_PREPROCESS_CHOICE_H
+#pragma once
 
 #include "kernels/preprocess/preprocess_rows.h"
 #include "millrace/devices.h"
@@ -18,5 +17,3 @@ const mr_preprocess_rows *mr_preprocess_rows_get(void);
 /* Lists the variants of a table (mr_kernel_variants_get lists those of mr_preprocess_rows_get); `each` is part of the
  * list. */
 mr_kernel_variants mr_preprocess_rows_list(const mr_preprocess_rows *rows, mr_kernel_variant each[MR_PREPROCESS_STEPS]);
-
-#endif

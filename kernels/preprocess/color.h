@@ -1,6 +1,5 @@
 /* The constants of a colour conversion, from a picture's format. */
-#ifndef MILLRACE_KERNELS_PREPROCESS_COLOR_H
-#define MILLRACE_KERNELS_PREPROCESS_COLOR_H
+#pragma once
 
 #include "kernels/pixel.h"
 #include "millrace/format.h"
@@ -8,5 +7,3 @@
 /* mean and std are of R, G, B in 0..255. Unknown colour is decided as in kernels/preprocess/preprocess.h. */
 mr_color mr_color_plan(const mr_format *source, const mr_pixel_info *info, const double mean[3],
                        const double std[3]);
-
-#endif

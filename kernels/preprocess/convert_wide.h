@@ -1,8 +1,7 @@
 /* Pixels of the small picture to R, G and B, for vectors of any width: written once for all variants with wide vectors.
  * This is part of a source, which defines its vectors before it includes this: `wide`, of WIDE_LANES floats;
  * WIDE_INTEGERS, of as many; WIDE(operation), the intrinsic; WIDE_LOAD_I16, which loads as many int16. */
-#ifndef MILLRACE_KERNELS_PREPROCESS_CONVERT_WIDE_H
-#define MILLRACE_KERNELS_PREPROCESS_CONVERT_WIDE_H
+#pragma once
 
 #include "kernels/preprocess/preprocess_rows.h"
 
@@ -41,5 +40,3 @@ static void convert_wide(float *const dst[3], const int16_t *const src[3], const
         finish(dst[2] + x, b, color, 2);
     }
 }
-
-#endif

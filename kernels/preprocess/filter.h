@@ -14,8 +14,7 @@
  *             the scale is a whole number). It antialiases by itself.
  *
  * Ownership: the table owns its arrays. Errors: MR_ERROR_MEMORY. */
-#ifndef MILLRACE_KERNELS_PREPROCESS_FILTER_H
-#define MILLRACE_KERNELS_PREPROCESS_FILTER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -81,5 +80,3 @@ MR_PIXEL_INLINE int16_t mr_weigh_along(const int16_t *from, int step, const mr_f
         sum += *from * weights[filter->chunks ? t / 8 * 128 + t % 8 : t];
     return mr_filter_finish(filter, sum, limit);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* The cost of one picture of a preprocess plan: on a GPU, for plans that expect frame rates of cards that are not at
  * hand, and whatever computes it, for `millrace bench ops`. Pure functions. */
-#ifndef MILLRACE_KERNELS_PREPROCESS_PREPROCESS_COST_H
-#define MILLRACE_KERNELS_PREPROCESS_PREPROCESS_COST_H
+#pragma once
 
 #include "kernels/preprocess/preprocess.h"
 
@@ -11,5 +10,3 @@ typedef struct mr_preprocess_cost {
 } mr_preprocess_cost;
 
 mr_preprocess_cost mr_preprocess_count(const mr_preprocess *plan);
-
-#endif

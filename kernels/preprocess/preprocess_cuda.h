@@ -1,6 +1,5 @@
 /* preprocess on a CUDA device: the arithmetic of preprocess.h, a whole batch in one launch. */
-#ifndef MILLRACE_KERNELS_PREPROCESS_PREPROCESS_CUDA_H
-#define MILLRACE_KERNELS_PREPROCESS_PREPROCESS_CUDA_H
+#pragma once
 
 #include "kernels/preprocess/preprocess_grid.h"
 
@@ -16,5 +15,4 @@ int mr_preprocess_cuda(const mr_preprocess_grid *grid, const mr_preprocess_work 
 
 #ifdef __cplusplus
 }
-#endif
 #endif

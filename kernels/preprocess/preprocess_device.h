@@ -1,7 +1,6 @@
 /* Shared by the kernels of preprocess, in the CUDA language: the pictures of a launch, products of bytes and 16-bit
  * weights, words at any address, and the padding. */
-#ifndef MILLRACE_KERNELS_PREPROCESS_PREPROCESS_DEVICE_H
-#define MILLRACE_KERNELS_PREPROCESS_PREPROCESS_DEVICE_H
+#pragma once
 
 #include "kernels/launch.h"
 #include "kernels/preprocess/preprocess_grid.h"
@@ -118,5 +117,3 @@ __device__ static inline void mr_fill_padding(const mr_preprocess *plan, int blo
             put(whole || x < plan->inner_x ? x : x + plan->inner_width, y);
     }
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* preprocess as work of a device's stream: the function that stages call.
  *
  * Threads: as for the stream. Errors: MR_ERROR_MEMORY, MR_ERROR_DEVICE. */
-#ifndef MILLRACE_KERNELS_PREPROCESS_PREPROCESS_ENQUEUE_H
-#define MILLRACE_KERNELS_PREPROCESS_PREPROCESS_ENQUEUE_H
+#pragma once
 
 #include "kernels/preprocess/preprocess.h"
 #include "millrace/stage.h"
@@ -13,5 +12,3 @@
  * belongs to the thread that does the work and is kept by it. `done` is called from the thread that finds the work
  * done. It may not be called for work that a failed device never runs, nor if this function fails. */
 int mr_preprocess_enqueue(mr_stream *stream, const mr_preprocess_work *works, int count);
-
-#endif

@@ -7,8 +7,7 @@
  * (preprocess_walk.h). All give the bits of the C reference. Blocks behind those of the tiles fill the padding.
  *
  * Threads: any. Errors: MR_ERROR_MEMORY, MR_ERROR_DEVICE. */
-#ifndef MILLRACE_KERNELS_PREPROCESS_PREPROCESS_GRID_H
-#define MILLRACE_KERNELS_PREPROCESS_PREPROCESS_GRID_H
+#pragma once
 
 #include "kernels/preprocess/preprocess_plan.h"
 #include "kernels/preprocess/preprocess_walk.h"
@@ -90,5 +89,4 @@ int mr_preprocess_place(const mr_preprocess *plan, mr_stream *stream, mr_preproc
 
 #ifdef __cplusplus
 }
-#endif
 #endif

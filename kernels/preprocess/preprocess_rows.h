@@ -1,8 +1,7 @@
 /* The row operations of preprocess, and the variants of them that this processor runs (isa.h).
  *
  * Threads: a table is constant once filled. All operations are pure: they touch only their arguments. */
-#ifndef MILLRACE_KERNELS_PREPROCESS_PREPROCESS_ROWS_H
-#define MILLRACE_KERNELS_PREPROCESS_PREPROCESS_ROWS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -75,5 +74,3 @@ void mr_preprocess_rows_fill_avx2(mr_preprocess_rows *table);
 void mr_preprocess_rows_fill_avx512(mr_preprocess_rows *table);
 /* Those that AVX-512 VNNI improves; nothing on a processor with AVX-512 that lacks it. */
 void mr_preprocess_rows_fill_vnni(mr_preprocess_rows *table);
-
-#endif

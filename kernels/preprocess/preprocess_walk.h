@@ -8,8 +8,7 @@
  * Along. The weights of a result are in pairs, begin at a multiple of `align` samples and are padded with zeros, so
  * that weights and samples are read by whole vectors: first a vector of which 1 to 4 pairs count, then whole ones. Sums
  * are of integers: any order gives the bits of the C reference. */
-#ifndef MILLRACE_KERNELS_PREPROCESS_PREPROCESS_WALK_H
-#define MILLRACE_KERNELS_PREPROCESS_PREPROCESS_WALK_H
+#pragma once
 
 #include "kernels/preprocess/filter.h"
 
@@ -55,5 +54,4 @@ size_t mr_walk_pitch(const mr_walk *walk);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

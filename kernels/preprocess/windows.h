@@ -6,8 +6,7 @@
  * far apart have none.
  *
  * Ownership: a table owns its arrays. */
-#ifndef MILLRACE_KERNELS_PREPROCESS_WINDOWS_H
-#define MILLRACE_KERNELS_PREPROCESS_WINDOWS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -45,5 +44,3 @@ int mr_windows_init(mr_windows *windows, const struct mr_filter *filter);
 void mr_windows_fini(mr_windows *windows);
 int mr_column_pairs_init(mr_column_pairs *pairs, const struct mr_filter *filter);
 void mr_column_pairs_fini(mr_column_pairs *pairs);
-
-#endif

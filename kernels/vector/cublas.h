@@ -2,8 +2,7 @@
  * millrace; if dynamically, the program would not start on machines without them, and few machines that only run
  * pipelines have them. Its functions are few and their signatures have been the same since version 4, so its headers
  * are not needed either. */
-#ifndef MILLRACE_KERNELS_VECTOR_CUBLAS_H
-#define MILLRACE_KERNELS_VECTOR_CUBLAS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -24,5 +23,3 @@ static inline size_t mr_cublas_workspace_bytes(int capability) {
  * each device, made at its first call. Only if the library was found. MR_ERROR_DEVICE. */
 int mr_cublas_linear(const mr_linear_work *work, float keep, int device, void *workspace, size_t workspace_bytes,
                      void *stream);
-
-#endif

@@ -1,7 +1,6 @@
 /* Sums of floats, written once as C and as CUDA. The order is part of the result: eight lanes, lane i taking elements
  * i, i + 8, ...; then lanes i and i + 4, then i and i + 2, then the last two. Every variant keeps it. */
-#ifndef MILLRACE_KERNELS_VECTOR_LANES_H
-#define MILLRACE_KERNELS_VECTOR_LANES_H
+#pragma once
 
 #include <math.h>
 
@@ -20,5 +19,3 @@ MR_PIXEL_INLINE float mr_join_lanes(float lane[MR_LANES]) {
 MR_PIXEL_INLINE float mr_unit_factor(float squares) {
     return (float)(1.0 / fmax(sqrt((double)squares), 1e-12));
 }
-
-#endif

@@ -7,8 +7,7 @@
  * since calls that are equal byte by byte may be launched as a CUDA graph (engine/device/cuda/cuda.h). All memory
  * belongs to the caller. Arrays are dense unless a stride, in floats, is given. Any thread; errors of _enqueue are
  * those of the stream. */
-#ifndef MILLRACE_KERNELS_VECTOR_VECTOR_H
-#define MILLRACE_KERNELS_VECTOR_VECTOR_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -101,5 +100,3 @@ typedef struct mr_pool_work {
 } mr_pool_work;
 void mr_pool_mean(const mr_pool_work *work);
 int mr_pool_mean_enqueue(mr_stream *stream, const mr_pool_work *works, int count);
-
-#endif

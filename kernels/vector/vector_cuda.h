@@ -6,8 +6,7 @@
  * Equal to the processor's bit for bit: the classes of top_k, rectify, nearest, normalize and pool_mean. Scores are
  * within MR_SCORE_ULPS units in the last place (the device's exponential differs). linear sums in another
  * order, so it is within the rounding of sums of `inputs` products. */
-#ifndef MILLRACE_KERNELS_VECTOR_VECTOR_CUDA_H
-#define MILLRACE_KERNELS_VECTOR_VECTOR_CUDA_H
+#pragma once
 
 #include "kernels/vector/vector.h"
 
@@ -30,5 +29,4 @@ int mr_pool_mean_cuda(const mr_pool_work *works, int count, void *stream);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,8 +1,7 @@
 /* The row operations of vectors, and the variants of them that this processor runs (isa.h).
  *
  * Threads: a table is constant once filled. All operations are pure: they touch only their arguments. */
-#ifndef MILLRACE_KERNELS_VECTOR_VECTOR_ROWS_H
-#define MILLRACE_KERNELS_VECTOR_VECTOR_ROWS_H
+#pragma once
 
 #include "kernels/isa.h"
 
@@ -19,5 +18,3 @@ const mr_vector_rows *mr_vector_rows_get(void);
 
 /* Puts the variant's operations into the table; called by mr_vector_rows_init. */
 void mr_vector_rows_fill_avx2(mr_vector_rows *table);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * An encoder counts pictures: their times are indices, so that rate control never sees a gap, a jump or a missing time,
  * and packets are matched with pictures exactly. encode.c keeps the real times. */
-#ifndef MILLRACE_STAGES_ENCODE_ENCODE_CODEC_H
-#define MILLRACE_STAGES_ENCODE_ENCODE_CODEC_H
+#pragma once
 
 #include <libavcodec/avcodec.h>
 
@@ -43,5 +42,3 @@ int mr_encoder_open(AVCodecContext **codec, const mr_encode_params *params, cons
 int mr_encoder_alloc(AVCodecContext **codec, const char *encoder, const mr_encode_params *params,
                      const mr_format *format, AVRational rate);
 int mr_encoder_start(AVCodecContext **codec, const mr_format *format);
-
-#endif

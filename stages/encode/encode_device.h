@@ -4,8 +4,7 @@
  * A picture is copied, by work of the call, within the device's memory into a surface of the encoder, or into memory of
  * the host; the call that begins the copy is repeated until it is done. So the encoder holds no buffer of the stages
  * before it. One thread at a time. */
-#ifndef MILLRACE_STAGES_ENCODE_ENCODE_DEVICE_H
-#define MILLRACE_STAGES_ENCODE_ENCODE_DEVICE_H
+#pragma once
 
 #include "stages/encode/encode_codec.h"
 #include "stages/encode/encode_picture.h"
@@ -33,5 +32,3 @@ int mr_encode_device_bring(mr_encode_device *device, mr_io *io, const mr_frame *
 /* Fills `wrapped`, which is empty, with the picture that was brought. `picture`: for software. As
  * mr_encode_picture_lend. */
 int mr_encode_device_lend(mr_encode_device *device, mr_encode_picture *picture, AVFrame *wrapped);
-
-#endif

@@ -1,6 +1,5 @@
 /* NVENC, the video encoder of NVIDIA's GPUs, by libavcodec: what it takes, and its options. */
-#ifndef MILLRACE_STAGES_ENCODE_ENCODE_NVENC_H
-#define MILLRACE_STAGES_ENCODE_ENCODE_NVENC_H
+#pragma once
 
 #include "stages/encode/encode_codec.h"
 
@@ -20,5 +19,3 @@ int64_t mr_nvenc_bytes(const mr_encode_params *params, const mr_format_set *pict
  * mr_encoder_open. */
 int mr_nvenc_open(AVCodecContext **codec, const mr_encode_params *params, const mr_format *format, AVRational rate,
                   AVBufferRef *frames);
-
-#endif

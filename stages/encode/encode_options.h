@@ -1,6 +1,5 @@
 /* The options of encode, as written and as read, and its plan. Pure but for mr_encode_negotiate. */
-#ifndef MILLRACE_STAGES_ENCODE_ENCODE_OPTIONS_H
-#define MILLRACE_STAGES_ENCODE_ENCODE_OPTIONS_H
+#pragma once
 
 #include "millrace/stage.h"
 
@@ -36,5 +35,3 @@ int mr_encode_read(const mr_encode_choices *from, mr_encode_params *params, cons
 int mr_encode_negotiate(mr_negotiation *negotiation);
 int mr_encode_check(const void *options, const char *device);
 int mr_encode_check_input(const void *options, const mr_format_set *input, const char *device, bool *otherwise);
-
-#endif

@@ -1,7 +1,6 @@
 /* Pictures as an encoder takes them: the frame's own memory where layout, size and colour fit, else a converted copy,
  * filled up to an even size by its last column and row. One thread at a time. */
-#ifndef MILLRACE_STAGES_ENCODE_ENCODE_PICTURE_H
-#define MILLRACE_STAGES_ENCODE_ENCODE_PICTURE_H
+#pragma once
 
 #include <libavutil/frame.h>
 #include <libswscale/swscale.h>
@@ -23,5 +22,3 @@ void mr_encode_picture_end(mr_encode_picture *picture);
 int mr_encode_picture_lend(mr_encode_picture *picture, const mr_frame *frame, AVFrame *wrapped);
 /* The same for a picture in FFmpeg's own memory. */
 int mr_encode_picture_lend_av(mr_encode_picture *picture, const AVFrame *from, AVFrame *wrapped);
-
-#endif

@@ -4,8 +4,7 @@
  * Everything is enqueued: the small pictures of a call in one buffer, then one piece of work for up to MR_PIECE of
  * them; numbers that become results are downloaded together (download.h). Threads and errors: those of a stateless
  * stage. */
-#ifndef MILLRACE_STAGES_IMAGE_EXTRACTOR_H
-#define MILLRACE_STAGES_IMAGE_EXTRACTOR_H
+#pragma once
 
 #include "kernels/classical/classical.h"
 #include "stages/image/resizer.h"
@@ -45,5 +44,3 @@ int mr_extractor_promise_result(mr_negotiation *negotiation, const mr_format *te
 int mr_extractor_open(mr_stage *self, const mr_preprocess_params *look);
 void mr_extractor_close(mr_stage *self);
 int mr_extractor_process(mr_stage *self, mr_io *io);
-
-#endif

@@ -363,18 +363,19 @@ static int find_streams(mr_libav_input *input) {
         return fail(input, error < 0 ? error : AVERROR(ETIMEDOUT), "looking for its streams");
     const bool any = input->replaced || (input->hls && mr_hls_is_variant(input->hls));
     int wanted = any ? -1 : input->params->media.stream;
-    int best = wanted >= 0 ? wanted : av_find_best_stream(format, AVMEDIA_TYPE_VIDEO, -1, -1, NULL, 0);
-    bool there = best >= 0 && (unsigned)best < format->nb_streams &&
-                 format->streams[best]->codecpar->codec_type == AVMEDIA_TYPE_VIDEO;
+    AVStream *best = mr_input_best_video(format, input->params->media.max_pixels);
+    if (wanted >= 0)
+        best = (unsigned)wanted < format->nb_streams ? format->streams[wanted] : NULL;
+    const bool there = best && best->codecpar->codec_type == AVMEDIA_TYPE_VIDEO;
     if (!there && wanted >= 0)
         return mr_fail(MR_ERROR_DATA, "%s: stream %d is not a video; it has %u streams", input->params->url, wanted,
                        format->nb_streams);
     if (!there)
         return mr_fail(MR_ERROR_DATA, "%s: holds no video", input->params->url);
-    status = mr_input_check_codec(format->streams[best]->codecpar, input->params->url);
+    status = mr_input_check_codec(best->codecpar, input->params->url);
     if (status)
         return status;
-    input->stream = format->streams[best];
+    input->stream = best;
     for (unsigned i = 0; i < format->nb_streams; i++)
         if (format->streams[i] != input->stream)
             format->streams[i]->discard = AVDISCARD_ALL;
@@ -662,7 +663,7 @@ static int next(mr_libav_input *input) {
         input->calls = 0;
         input->begun = true;
         note_end(input);
-        return MR_OK;
+        return mr_input_check_packet(input->packet, input->params->url);
     }
 }
 

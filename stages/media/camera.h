@@ -1,6 +1,5 @@
 /* The modes of a camera of this machine: format, size and rate of its pictures, and the choice of one. Any thread. */
-#ifndef MILLRACE_STAGES_MEDIA_CAMERA_H
-#define MILLRACE_STAGES_MEDIA_CAMERA_H
+#pragma once
 
 #include <libavcodec/codec_id.h>
 #include <libavutil/pixfmt.h>
@@ -55,5 +54,3 @@ double mr_camera_rate(const mr_camera_mode *mode);
  * that was wished holds within one percent. MR_ERROR_CONFIG, with the modes that there are, if none is as wished. */
 int mr_camera_choose(const char *camera, const mr_camera_mode *modes, size_t count, const mr_camera_wish *wish,
                      size_t *chosen);
-
-#endif

@@ -10,8 +10,7 @@
  * what would be trained on would not be what its author wrote.
  *
  * Errors: those of mr_file_read; MR_ERROR_DATA. Any thread. */
-#ifndef MILLRACE_STAGES_MEDIA_MANIFEST_H
-#define MILLRACE_STAGES_MEDIA_MANIFEST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,5 +36,3 @@ bool mr_is_manifest_by_name(const char *path);
  * caller frees, on failure too (mr_free); NULL: there are none. */
 int mr_manifest_read(const char *path, bool vectors, int (*take)(void *context, const mr_manifest_row *row),
                      void *context, char **unused);
-
-#endif

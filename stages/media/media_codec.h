@@ -6,8 +6,7 @@
  * Side data are carried if decoders need them: palettes, and headers that replace the stream's in its middle. They are
  * plane 1 of a packet's frame, records of {uint32 type of FFmpeg, uint32 bytes, payload, padding to 8 bytes}. Any
  * thread. */
-#ifndef MILLRACE_STAGES_MEDIA_MEDIA_CODEC_H
-#define MILLRACE_STAGES_MEDIA_MEDIA_CODEC_H
+#pragma once
 
 #include <libavcodec/packet.h>
 #include <libavutil/rational.h>
@@ -38,5 +37,3 @@ int mr_side_unpack(const mr_plane *plane, AVPacket *packet);
 int mr_packet_lend(AVPacket *packet, const mr_frame *frame);
 /* Moves the payload of a packet into a plane, without copying it if the packet is counted. MR_ERROR_MEMORY. */
 int mr_packet_keep(AVPacket *packet, mr_plane *plane);
-
-#endif

@@ -1,4 +1,6 @@
 /* Containers, read by libavformat. */
+#include "stages/media/media_file.h"
+
 #include <inttypes.h>
 #include <libavcodec/avcodec.h>
 #include <libavcodec/bsf.h>
@@ -19,7 +21,6 @@
 #include "stages/media/media_index.h"
 #include "stages/media/media_input.h"
 #include "stages/media/media_probe.h"
-#include "stages/media/media_reader.h"
 #include "stages/media/media_seams.h"
 #include "stages/media/picture_format.h"
 #include "stages/media/still/kinds.h"
@@ -94,7 +95,7 @@ static int choose_format(file_reader *reader) {
     if (mr_input_image_codec(kind))
         return MR_OK;
     if (!named(kind, readable, sizeof readable / sizeof *readable))
-        return mr_fail(MR_ERROR_DATA, "%s: is not a video or image of a supported format (%s)", path,
+        return mr_fail(MR_ERROR_DATA, "%s is not a video or image of a supported format (%s)", path,
                        kind->long_name);
     return named(kind, indexed, 3) ? mr_index_bound_open(&reader->index, reader->input.avio, kind->name, path,
                                                          reader->input.bytes) : MR_OK;
@@ -157,7 +158,7 @@ static int fail_open(const file_reader *reader, int error) {
                        "finished; copy it again from where it came from",
                        path, index == MP4_MISSING ? "missing" : "incomplete");
     if (index == MP4_UNKNOWN && error == AVERROR_INVALIDDATA)
-        return mr_fail(MR_ERROR_DATA, "%s: is not a video or image that can be read (tried as "
+        return mr_fail(MR_ERROR_DATA, "%s is not a video or image that can be read (tried as "
                                       "%s): %s", path, format->name,
                        mr_av_words(error));
     return mr_fail(status_of(reader, error), "%s: cannot be read (%s): %s", path, format->name, mr_av_words(error));
@@ -198,14 +199,9 @@ static bool has_sound(const AVFormatContext *format) {
 
 /* The best video stream. A cover picture counts only if the file has nothing else: beside video it is ignored, and with
  * sound alone it does not make a video of a song. */
-static AVStream *best_stream(AVFormatContext *format) {
-    int best = av_find_best_stream(format, AVMEDIA_TYPE_VIDEO, -1, -1, NULL, 0);
-    if (best < 0 || !is_cover(format->streams[best]))
-        return best < 0 ? NULL : format->streams[best];
-    for (unsigned i = 0; i < format->nb_streams; i++)
-        if (is_video(format->streams[i]) && !is_cover(format->streams[i]))
-            return format->streams[i];
-    return has_sound(format) ? NULL : format->streams[best];
+static AVStream *best_stream(const file_reader *reader) {
+    AVStream *best = mr_input_best_video(reader->format, reader->params.max_pixels);
+    return best && is_cover(best) && has_sound(reader->format) ? NULL : best;
 }
 
 static int find_cover(const AVFormatContext *format) {
@@ -229,7 +225,7 @@ static int choose_stream(file_reader *reader) {
     int wanted = reader->params.stream;
     const bool there = wanted >= 0 && (unsigned)wanted < format->nb_streams && is_video(format->streams[wanted]);
     if (wanted < 0 || (!there && reader->media)) {
-        reader->stream = best_stream(format);
+        reader->stream = best_stream(reader);
         return reader->stream ? mr_input_check_codec(reader->stream->codecpar, path) : say_no_video(format, path);
     }
     if (!there)
@@ -255,7 +251,7 @@ static int look_into_streams(file_reader *reader) {
     if (error >= 0)
         return MR_OK;
     if (error == AVERROR_EOF) /* Few bytes of anything look like some format. */
-        return mr_fail(MR_ERROR_DATA, "%s: is not a video or image, or is cut off before its first picture (tried as "
+        return mr_fail(MR_ERROR_DATA, "%s is not a video or image, or is cut off before its first picture (tried as "
                                       "%s)", reader->params.uri, format->iformat->name);
     return mr_fail(status_of(reader, error), "%s: %s", reader->params.uri, mr_av_words(error));
 }
@@ -456,7 +452,7 @@ static int next_packet(file_reader *reader) {
     if (error < 0)
         return mr_fail(status_of(reader, error), "%s: an error ended reading before the end of the file: %s",
                        reader->media->path, mr_av_words(error));
-    return MR_OK;
+    return mr_input_check_packet(reader->packet, reader->media->path);
 }
 
 /* Decoders that begin behind the first packet have to be told it. */

@@ -1,7 +1,6 @@
 /* The option `hardware` of decode and encode: whether NVDEC or NVENC does their work on a CUDA device. Pure
  * functions. */
-#ifndef MILLRACE_STAGES_MEDIA_MEDIA_HARDWARE_H
-#define MILLRACE_STAGES_MEDIA_MEDIA_HARDWARE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -12,5 +11,3 @@ extern const char *const mr_hardware_choices[];
 bool mr_hardware_is_on(const char *device);
 /* As mr_stage_type.check_device; `check` is mr_nvdec_check or mr_nvenc_check. */
 int mr_hardware_check(mr_hardware hardware, const char *device, int (*check)(void));
-
-#endif

@@ -1,8 +1,7 @@
 /* Bounds the memory that libavformat takes for the index or header of an MP4, Matroska or MXF file (index/mp4_index.h,
  * index/mkv_index.h, index/mxf_index.h): 256 MiB and as many bytes more as are there. That suffices for 24 hours of 60
  * pictures a second with sound. If a file needs more it is refused before the memory is taken. */
-#ifndef MILLRACE_STAGES_MEDIA_MEDIA_INDEX_H
-#define MILLRACE_STAGES_MEDIA_MEDIA_INDEX_H
+#pragma once
 
 #include <libavformat/avio.h>
 #include <stdbool.h>
@@ -32,5 +31,3 @@ int mr_index_bound_open(mr_index_bound *bound, AVIOContext *from, const char *fo
                         int64_t file_bytes);
 /* Of zeros, too, which it becomes. */
 void mr_index_bound_close(mr_index_bound *bound);
-
-#endif

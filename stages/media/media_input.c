@@ -91,6 +91,30 @@ int mr_input_check_codec(const AVCodecParameters *codec, const char *path) {
                ? MR_OK : mr_fail(MR_ERROR_DATA, "%s: its video is of a format that is not known", path);
 }
 
+static int64_t rank_of(const AVStream *stream, int64_t most_pixels) {
+    const AVCodecParameters *codec = stream->codecpar;
+    const int64_t pixels = (int64_t)codec->width * codec->height;
+    const bool lasts = !(stream->disposition & AV_DISPOSITION_ATTACHED_PIC) && stream->nb_frames != 1;
+    return (lasts && codec->codec_id ? INT64_C(1) << 62 : 0) + (pixels <= most_pixels ? pixels + 1 : 0);
+}
+
+AVStream *mr_input_best_video(const AVFormatContext *format, int64_t most_pixels) {
+    AVStream *best = NULL;
+    for (unsigned i = 0; i < format->nb_streams; i++) {
+        AVStream *stream = format->streams[i];
+        if (stream->codecpar->codec_type == AVMEDIA_TYPE_VIDEO &&
+            (!best || rank_of(stream, most_pixels) > rank_of(best, most_pixels)))
+            best = stream;
+    }
+    return best;
+}
+
+int mr_input_check_packet(const AVPacket *packet, const char *path) {
+    return av_packet_get_side_data(packet, AV_PKT_DATA_ENCRYPTION_INFO, NULL)
+               ? mr_fail(MR_ERROR_DATA, "%s: its video is encrypted, which is not supported: decrypt it first", path)
+               : MR_OK;
+}
+
 int64_t mr_av_max_pixels(int64_t pixels) {
     int64_t limit = pixels + pixels / 2 + 65536;
     return limit < INT32_MAX ? limit : INT32_MAX;

@@ -2,8 +2,7 @@
  * regular files are opened: FIFOs, sockets and devices are refused, whatever they are called.
  *
  * One thread at a time uses an mr_input. */
-#ifndef MILLRACE_STAGES_MEDIA_MEDIA_INPUT_H
-#define MILLRACE_STAGES_MEDIA_MEDIA_INPUT_H
+#pragma once
 
 #include <libavformat/avformat.h>
 #include <stdint.h>
@@ -47,6 +46,13 @@ int mr_input_probe(mr_input *input, const char *path, const AVInputFormat **form
 /* MR_ERROR_DATA if libavformat knows no name for the format of a video: nothing can be done with its packets. */
 int mr_input_check_codec(const AVCodecParameters *codec, const char *path);
 
+/* The video with the most pixels that `most_pixels` allows; those that have a single picture, such as a cover, come
+ * after others. NULL: there is none. */
+AVStream *mr_input_best_video(const AVFormatContext *format, int64_t most_pixels);
+
+/* MR_ERROR_DATA if it is encrypted (ISO/IEC 23001-7): a decoder would find it damaged. */
+int mr_input_check_packet(const AVPacket *packet, const char *path);
+
 /* The limit to give a decoder of FFmpeg, which counts padding as well: large enough for pictures of `pixels`, small
  * enough to stop much larger pictures before they are allocated. */
 int64_t mr_av_max_pixels(int64_t pixels);
@@ -70,5 +76,3 @@ void mr_av_forget(void);
 void mr_av_recall(const char *complaint);
 /* The mr_status that fits an AVERROR. */
 int mr_av_status(int error);
-
-#endif

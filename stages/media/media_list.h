@@ -10,8 +10,7 @@
  * order, and its classes are numbered in byte order of their names.
  *
  * A list is made and destroyed by one thread; once made it may be read by all. */
-#ifndef MILLRACE_STAGES_MEDIA_MEDIA_LIST_H
-#define MILLRACE_STAGES_MEDIA_MEDIA_LIST_H
+#pragma once
 
 #include <libavcodec/codec_id.h>
 #include <stddef.h>
@@ -59,5 +58,3 @@ int mr_video_list_make(mr_image_list *list, const char *path, mr_input_kind kind
 
 /* < 0, 0, > 0 as `a` comes before, equals or comes after `b` in natural order. */
 int mr_compare_natural(const char *a, const char *b);
-
-#endif

@@ -1,7 +1,6 @@
 /* Files of still pictures as packets that decode takes: their bytes, or, of HEIF that libavcodec decodes, the AV1 in
  * it. */
-#ifndef MILLRACE_STAGES_MEDIA_MEDIA_PICTURE_H
-#define MILLRACE_STAGES_MEDIA_MEDIA_PICTURE_H
+#pragma once
 
 #include <libavcodec/codec_par.h>
 
@@ -27,5 +26,3 @@ void mr_picture_unpack(const char *path, mr_packet *packet, mr_picture_kind *kin
 AVCodecParameters *mr_picture_codec(enum AVCodecID id);
 /* What mr_picture_unpack will give of a picture of HEIF, as it is stored, or, by libheif, turned; false: not known. */
 bool mr_picture_survey_heif(const mr_heif *heif, mr_survey *found);
-
-#endif

@@ -1,8 +1,7 @@
 /* Size, pixel layout and colour of pictures before any is decoded, by a decoder that reads the headers of a packet.
  *
  * One decoder is opened for one stream, or one image, and reads any number of its packets. One thread at a time. */
-#ifndef MILLRACE_STAGES_MEDIA_MEDIA_PROBE_H
-#define MILLRACE_STAGES_MEDIA_MEDIA_PROBE_H
+#pragma once
 
 #include <libavcodec/avcodec.h>
 
@@ -29,5 +28,3 @@ mr_format_set mr_probe_tell(const AVCodecContext *codec, const mr_media *media);
 int mr_probe_references(const AVCodecContext *codec);
 /* All of these for a stream whose pictures are of one size, and that it is HDR, or interlaced (codec->field_order). */
 void mr_probe_survey(const AVCodecContext *codec, const mr_media *media, mr_survey *survey);
-
-#endif

@@ -4,8 +4,7 @@
  * (ts/ts_scan.h).
  *
  * Behind a seam times often begin anew. As ffmpeg does, they are shifted so that they go on. One thread. */
-#ifndef MILLRACE_STAGES_MEDIA_MEDIA_SEAMS_H
-#define MILLRACE_STAGES_MEDIA_MEDIA_SEAMS_H
+#pragma once
 
 #include <libavformat/avformat.h>
 #include <stdbool.h>
@@ -39,5 +38,3 @@ void mr_seams_date(const mr_seams *seams, const AVStream *stream, AVPacket *key,
 /* The part of mr_seams_pass that is about times, for streams that come by other ways than a file. True: they begin anew
  * at this packet. */
 bool mr_seams_shift(mr_seams *seams, const AVFormatContext *format, const AVStream *stream, AVPacket *packet);
-
-#endif

@@ -1,8 +1,7 @@
 /* Pictures with words on them that stand in for those of a stream while it gives none: packets of raw video, one after
  * the other at the stream's rate, for as long as they are shown. libavfilter draws the words, with a font that
  * fontconfig finds. One thread. */
-#ifndef MILLRACE_STAGES_MEDIA_NOTICE_H
-#define MILLRACE_STAGES_MEDIA_NOTICE_H
+#pragma once
 
 #include "stages/media/media_reader.h"
 
@@ -29,5 +28,3 @@ int64_t mr_notice_due_ns(const mr_notice *notice);
 /* The packet that is due. Times count from the first one, which begins an epoch. */
 void mr_notice_take(mr_notice *notice, int64_t now_ns, mr_packet *packet);
 void mr_notice_fini(mr_notice *notice);
-
-#endif

@@ -3,8 +3,7 @@
  * Most pixel layouts are carried as they are. The others (palettes, 4:1:1, more than 12 bits of colour, one bit
  * a pixel, ...) are converted by swscale to the nearest layout of the same family, without touching matrix or
  * range. Functions here are pure; a converter belongs to one thread. */
-#ifndef MILLRACE_STAGES_MEDIA_PICTURE_FORMAT_H
-#define MILLRACE_STAGES_MEDIA_PICTURE_FORMAT_H
+#pragma once
 
 #include <libavcodec/avcodec.h>
 #include <libavutil/frame.h>
@@ -67,5 +66,3 @@ void mr_picture_planes(const mr_frame *frame, uint8_t *planes[4], int strides[4]
  * free it with sws_freeContext. MR_ERROR_DATA if swscale cannot. */
 int mr_picture_convert(struct SwsContext **scaler, const AVFrame *picture, enum AVPixelFormat converted,
                        mr_frame *to);
-
-#endif

@@ -9,8 +9,7 @@
  * batching stage has made. Others are gathered first.
  *
  * Ownership: a call borrows its model. Threads: planned by one thread, then run by several at once. */
-#ifndef MILLRACE_STAGES_MODEL_CALL_H
-#define MILLRACE_STAGES_MODEL_CALL_H
+#pragma once
 
 #include "millrace/stage.h"
 #include "stages/model/runtime.h"
@@ -61,5 +60,3 @@ int mr_call_run(const mr_call *call, mr_io *io, uint8_t *block);
 int64_t mr_call_rows(const mr_call *call, uint8_t *block, size_t output, mr_format *format, void **data);
 /* Item `index` of an output in a block. */
 uint8_t *mr_call_item(const mr_call *call, uint8_t *block, size_t output, size_t index);
-
-#endif

@@ -8,8 +8,7 @@
  *     classes.npy  of neighbors: vectors x 1, the class of each
  *
  * Ownership: a classifier owns its arrays, and its texts by the arena. Constant once made: any thread. */
-#ifndef MILLRACE_STAGES_MODEL_CLASSIFIER_H
-#define MILLRACE_STAGES_MODEL_CLASSIFIER_H
+#pragma once
 
 #include "engine/base/arena.h"
 #include "stages/model/trained.h"
@@ -27,5 +26,3 @@ struct mr_classifier {
 const char *mr_classifier_file(const mr_trained *trained, size_t index, char *text);
 /* "softmax", "sigmoid" or "none". */
 const char *mr_classifier_activation(const mr_trained *trained);
-
-#endif

@@ -1,6 +1,5 @@
 /* Options that features and infer share: the runtime, its provider that computes, and the limit of device memory. */
-#ifndef MILLRACE_STAGES_MODEL_DEVICE_OPTIONS_H
-#define MILLRACE_STAGES_MODEL_DEVICE_OPTIONS_H
+#pragma once
 
 #include "millrace/option.h"
 #include "millrace/stage.h"
@@ -54,5 +53,3 @@ const char *mr_model_shapes(const mr_planned_input *inputs, size_t count, int ba
                  "network, device, batch and version of the libraries. Engines that are damaged, or another "        \
                  "user's, are built anew. If not given, $XDG_CACHE_HOME/millrace/engines or "                        \
                  "~/.cache/millrace/engines; - keeps none"}
-
-#endif

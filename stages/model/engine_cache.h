@@ -11,8 +11,7 @@
  *
  * A missing folder is never a failure: the reason is logged, and engines are built at each start. One thread at a time
  * for each cache. */
-#ifndef MILLRACE_STAGES_MODEL_ENGINE_CACHE_H
-#define MILLRACE_STAGES_MODEL_ENGINE_CACHE_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -45,5 +44,3 @@ void mr_engine_cache_keep(mr_engine_cache *cache);
 void mr_engine_cache_discard(mr_engine_cache *cache);
 /* Removes engines that were not kept. Accepts a cache that is all zero. */
 void mr_engine_cache_close(mr_engine_cache *cache);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Reference-counted and shared in the process by the paths it was read from, as long as one instance has it open. Any
  * thread. Errors are those of npy.h, labels.h and mr_classifier_open. */
-#ifndef MILLRACE_STAGES_MODEL_HEAD_H
-#define MILLRACE_STAGES_MODEL_HEAD_H
+#pragma once
 
 #include "stages/model/classifier.h"
 #include "stages/model/labels.h"
@@ -29,5 +28,3 @@ typedef struct mr_head_files {
 int mr_head_open(mr_head **head, const mr_head_files *files);
 /* Drops *head and sets it to NULL; NULL is allowed. */
 void mr_head_close(mr_head **head);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Errors: MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION, MR_ERROR_IO, MR_ERROR_MEMORY; MR_ERROR_DATA if it is not such a text.
  * Any thread. */
-#ifndef MILLRACE_STAGES_MODEL_LABELS_H
-#define MILLRACE_STAGES_MODEL_LABELS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -22,5 +21,3 @@ int mr_labels_read(const char *path, mr_labels *labels);
 /* The same, with the digest of the bytes that were read, which are all of the file. */
 int mr_labels_read_digest(const char *path, mr_labels *labels, char digest[MR_SHA256_TEXT]);
 void mr_labels_free(mr_labels *labels);
-
-#endif

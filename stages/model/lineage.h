@@ -1,8 +1,7 @@
 /* What differs between the pipeline that a classifier's vectors were made by and the one that it is used in.
  *
  * Both are texts as mr_planned_lineage gives them. Any thread. */
-#ifndef MILLRACE_STAGES_MODEL_LINEAGE_H
-#define MILLRACE_STAGES_MODEL_LINEAGE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -10,5 +9,3 @@ enum { MR_LINEAGE_TEXT = 512 };
 
 /* Writes the first differences: "hog.bins is 12, and was 9". Returns `text`, "" if they are equal. */
 const char *mr_lineage_difference(const char *then, const char *now, char text[MR_LINEAGE_TEXT]);
-
-#endif

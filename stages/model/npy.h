@@ -2,8 +2,7 @@
  *
  * Errors: MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION, MR_ERROR_IO, MR_ERROR_MEMORY; MR_ERROR_DATA if the file is not a
  * supported array, with the file and the reason named. Any thread. */
-#ifndef MILLRACE_STAGES_MODEL_NPY_H
-#define MILLRACE_STAGES_MODEL_NPY_H
+#pragma once
 
 #include <stddef.h>
 
@@ -25,5 +24,3 @@ int mr_npy_look(const char *path, mr_matrix_f32 *matrix);
 void mr_npy_free(mr_matrix_f32 *matrix);
 /* Writes a new file, format version 1, and brings it to the disk. */
 int mr_npy_write(const char *path, const mr_matrix_f32 *matrix);
-
-#endif

@@ -1,7 +1,6 @@
 /* Inputs and outputs of a network as its ONNX file declares them (onnx.proto of ONNX 1.x): known without a runtime,
  * which needs some hundred times as long to load the network. Pure functions; any thread. */
-#ifndef MILLRACE_STAGES_MODEL_ONNX_SIGNATURE_H
-#define MILLRACE_STAGES_MODEL_ONNX_SIGNATURE_H
+#pragma once
 
 #include "stages/model/onnx/protobuf.h"
 #include "stages/model/runtime.h"
@@ -23,5 +22,3 @@ typedef struct mr_onnx_signature {
  * output of a size that does not follow from the batch alone, more tensors than fit. Names point into `data`.
  */
 bool mr_onnx_read_signature(const uint8_t *data, size_t bytes, mr_onnx_signature *signature);
-
-#endif

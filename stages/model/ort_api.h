@@ -4,8 +4,7 @@
  * onnxruntime_c_api.h) only ever grows at the end: a position once given keeps its function. All functions here are
  * in version 16 and later. A function that returns a status gives NULL for success; the caller releases what it gets.
  */
-#ifndef MILLRACE_STAGES_MODEL_ORT_API_H
-#define MILLRACE_STAGES_MODEL_ORT_API_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -134,5 +133,3 @@ typedef struct ort_runtime {
 int mr_ort_open(const ort_runtime **runtime, const char *path);
 /* Releases `status` and passes on its message: MR_ERROR_DATA, "SUBJECT: message". MR_OK for NULL. */
 int mr_ort_check(const ort_runtime *runtime, ort_status *status, const char *what);
-
-#endif

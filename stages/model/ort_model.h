@@ -1,7 +1,6 @@
 /* A model as ONNX Runtime's two files know it: onnxruntime.c, which loads it and runs it on the host, and ort_device.c,
  * which runs it on a CUDA device. */
-#ifndef MILLRACE_STAGES_MODEL_ORT_MODEL_H
-#define MILLRACE_STAGES_MODEL_ORT_MODEL_H
+#pragma once
 
 #include "engine/base/file.h"
 #include "stages/model/engine_cache.h"
@@ -53,5 +52,3 @@ int mr_ort_device_open(ort_model *model, bool graph);
 void mr_ort_device_close(ort_model *model);
 /* Enqueues a run; see mr_model_runtime. MR_ERROR_DEVICE. */
 int mr_ort_device_run(const mr_binding *binding, void *const *inputs, void *const *outputs);
-
-#endif

@@ -4,8 +4,7 @@
  * loader's path, else from the packages that pip has installed beside the runtime, else from the toolkit's folder.
  * Threads: any. Errors: MR_ERROR_UNAVAILABLE, with the missing library, the folders that were searched, and the package
  * to install. */
-#ifndef MILLRACE_STAGES_MODEL_ORT_PROVIDER_H
-#define MILLRACE_STAGES_MODEL_ORT_PROVIDER_H
+#pragma once
 
 #include "stages/model/ort_api.h"
 #include "stages/model/runtime.h"
@@ -18,5 +17,3 @@ int mr_ort_provider_load(const ort_runtime *runtime, mr_provider provider);
  * folder for TensorRT's engines; "": they are not kept. */
 int mr_ort_provider_append(const ort_runtime *runtime, ort_session_options *options, const mr_model_params *params,
                            mr_provider provider, mr_stream *stream, const char *engines);
-
-#endif

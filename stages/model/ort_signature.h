@@ -1,7 +1,6 @@
 /* Inputs and outputs of a model of ONNX Runtime: model->base.inputs and .outputs, with the types that frames hold. An
  * output of another type of numbers is cast by a node behind the network, on whatever device it runs. One thread. */
-#ifndef MILLRACE_STAGES_MODEL_ORT_SIGNATURE_H
-#define MILLRACE_STAGES_MODEL_ORT_SIGNATURE_H
+#pragma once
 
 #include "stages/model/ort_model.h"
 
@@ -25,5 +24,3 @@ int mr_ort_append_casts(ort_model *model, const char *tensor);
 int mr_ort_append_cast(ort_model *model, const char *tensor, bool *added);
 /* The name of that output for the runtime: of its cast, if there is one. */
 const char *mr_ort_output_name(const ort_model *model, size_t at);
-
-#endif

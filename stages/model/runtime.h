@@ -14,8 +14,7 @@
  * file), MR_ERROR_DATA (the runtime cannot load the file as a network, or a run failed), MR_ERROR_UNAVAILABLE (no
  * runtime or provider on this machine), MR_ERROR_CONFIG (no such tensor, shapes that do not fit, a provider for another
  * kind of device), MR_ERROR_DEVICE (the device failed). */
-#ifndef MILLRACE_STAGES_MODEL_RUNTIME_H
-#define MILLRACE_STAGES_MODEL_RUNTIME_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -159,5 +158,3 @@ const char *mr_shape_print(const mr_shape *shape, char *text, size_t bytes);
 /* "a, b, c", cut if there is not enough room; returns `text`. */
 const char *mr_model_list(const mr_model_tensor *tensors, size_t count, char *text, size_t bytes);
 enum { MR_SHAPE_TEXT = 128, MR_LIST_TEXT = 256 };
-
-#endif

@@ -1,6 +1,5 @@
 /* Signatures of heads (millrace/signature.h), for those that write and open the folders. */
-#ifndef MILLRACE_STAGES_MODEL_SIGNATURE_H
-#define MILLRACE_STAGES_MODEL_SIGNATURE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -11,5 +10,3 @@ int mr_signature_write(const char *folder, const void *card, size_t bytes, const
 /* MR_OK if head.sig is the signature of these bytes by the owner of the key in that file; else as
  * mr_classifier_open_signed. */
 int mr_signature_check(const char *folder, const void *card, size_t bytes, const char *public_key);
-
-#endif

@@ -6,8 +6,7 @@
  * largest vote, and the logits are the shares of the votes.
  *
  * Ownership: a classifier owns its arrays. Once filled it is constant: any thread. */
-#ifndef MILLRACE_STAGES_MODEL_TRAINED_H
-#define MILLRACE_STAGES_MODEL_TRAINED_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -64,5 +63,3 @@ int mr_trained_launches(const mr_trained *trained, int batch);
 /* The logits on a stream. On a CUDA device by `copies`, and the bits of a vector's may depend on the size of the
  * batch. */
 int mr_trained_enqueue(mr_stream *stream, const mr_trained_work *work, mr_trained_copies *copies);
-
-#endif

@@ -1,8 +1,7 @@
 /* The classes that were best most often among the last frames of one source.
  *
  * One thread at a time. Frames without any class (-1) take a place in the window and vote for nothing. */
-#ifndef MILLRACE_STAGES_MODEL_VOTE_H
-#define MILLRACE_STAGES_MODEL_VOTE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -18,5 +17,3 @@ void mr_vote_destroy(mr_vote **vote);
 /* Adds a frame's best class and writes the at most `most` classes with most votes, most first, of equal ones the
  * lower index first. The score is the share of the frames in the window that voted for it. */
 void mr_vote_add(mr_vote *vote, int32_t best, int32_t *index, float *score, int32_t most, int32_t *found);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * A table entry declares, in `open`, the memory that a call works on and the bytes and arithmetic that it has to do,
  * each derived in a comment beside it; `enqueue` adds one call to the stream. */
-#ifndef MILLRACE_STAGES_OPERATIONS_OPERATION_H
-#define MILLRACE_STAGES_OPERATIONS_OPERATION_H
+#pragma once
 
 #include "millrace/operations.h"
 #include "stages/operations/room.h"
@@ -68,5 +67,3 @@ extern const mr_operation_type mr_operation_ceilings[], mr_operation_pictures[],
     mr_operation_vectors[], mr_operation_copies[], mr_operation_codecs[];
 /* A network in a file. */
 extern const mr_operation_type mr_operation_network;
-
-#endif

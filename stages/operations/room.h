@@ -2,8 +2,7 @@
  * take the sets in turn find none of their data in a cache.
  *
  * Ownership: a room owns its memory; the device and the stream are the caller's. One thread. */
-#ifndef MILLRACE_STAGES_OPERATIONS_ROOM_H
-#define MILLRACE_STAGES_OPERATIONS_ROOM_H
+#pragma once
 
 #include "engine/device/device.h"
 
@@ -37,5 +36,3 @@ static inline void *mr_room_at(const mr_room *room, size_t set, size_t region) {
 
 /* Records an event on the stream, for which nothing waits: a CUDA device begins what was enqueued. */
 int mr_room_begin(mr_stream *stream);
-
-#endif

@@ -5,8 +5,7 @@
  *     GET /ID.jpg        the newest picture of a source
  *     GET /ID.mjpeg      all pictures, each a part of multipart/x-mixed-replace
  *     GET /ID.json       the record of the newest picture, as jsonl writes it */
-#ifndef MILLRACE_STAGES_PREVIEW_ANSWERS_H
-#define MILLRACE_STAGES_PREVIEW_ANSWERS_H
+#pragma once
 
 #include "engine/serve/http_server.h"
 #include "stages/preview/gallery.h"
@@ -20,5 +19,3 @@ typedef struct mr_preview_site {
 
 /* Starts a server for the site; `params` without routes and the text of 404. */
 int mr_preview_serve(mr_http_server **server, const mr_http_params *params, mr_preview_site *site);
-
-#endif

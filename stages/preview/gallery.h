@@ -12,8 +12,7 @@
  *
  * Threads: show and end, the stage; all functions of lookers, the server's thread; the encoder is the gallery's own.
  * One lock, which is held for no longer than copying a record takes. `resume` is called with it. */
-#ifndef MILLRACE_STAGES_PREVIEW_GALLERY_H
-#define MILLRACE_STAGES_PREVIEW_GALLERY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -91,5 +90,3 @@ void mr_gallery_leave(mr_gallery *gallery, mr_looker *looker);
 char *mr_gallery_record(mr_gallery *gallery, const char *id, mr_look *look);
 /* Writes the sources that have pictures as members of an array, in the order of the pipeline. */
 void mr_gallery_list(mr_gallery *gallery, yajl_gen json);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * A small picture has square pixels, at most `width` columns and four times as many rows, and is never enlarged; its
  * samples are JPEG's: Y'CbCr of BT.601, full range, 4:2:0. A shrinker belongs to one thread. */
-#ifndef MILLRACE_STAGES_PREVIEW_SHRINK_H
-#define MILLRACE_STAGES_PREVIEW_SHRINK_H
+#pragma once
 
 #include <libavutil/frame.h>
 #include <libswscale/swscale.h>
@@ -24,5 +23,3 @@ mr_size mr_shrink_size(const mr_format *format, int32_t width);
  * shrinker. MR_ERROR_DATA, MR_ERROR_MEMORY. */
 int mr_shrink(mr_shrinker *shrinker, const mr_frame *frame, int32_t width, AVFrame *to);
 void mr_shrinker_close(mr_shrinker *shrinker);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * A new field is one row in fields.c: JSON, CSV, protobuf and the documents follow. Lists (classes, tensors, results of
  * other kinds) are rows with a function. Pure functions: any thread. */
-#ifndef MILLRACE_STAGES_SINK_FIELDS_H
-#define MILLRACE_STAGES_SINK_FIELDS_H
+#pragma once
 
 #include "millrace/describe.h"
 #include "millrace/stage.h"
@@ -55,5 +54,3 @@ enum { MR_VALUE_TEXT = 48 };
 size_t mr_value_text(char text[MR_VALUE_TEXT], const mr_field *field, const void *base);
 /* False of NULL, 0, false and an unknown time. */
 bool mr_value_is_set(const mr_field *field, const void *base);
-
-#endif

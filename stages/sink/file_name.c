@@ -14,7 +14,7 @@ static const char time_digits[] = "00000000T000000Z";
 
 typedef unsigned token_set;
 static const token_set OF_FILES = 1U << SOURCE | 1U << NUMBER | 1U << TIME;
-static const token_set OF_PICTURES = 1U << SOURCE | 1U << EPOCH | 1U << SEQ | 1U << SUB;
+static const token_set OF_PICTURES = 1U << SOURCE | 1U << TIME | 1U << EPOCH | 1U << SEQ | 1U << SUB;
 
 /* The token of the set that the text begins with; TOKENS if there is none. */
 static int token_at(const char *text, token_set set) {
@@ -68,8 +68,8 @@ int mr_file_name_check(const char *pattern) {
 int mr_picture_name_check(const char *pattern) {
     if (is_pattern(pattern, OF_PICTURES) && strstr(pattern, tokens[SEQ]))
         return MR_OK;
-    return mr_fail(MR_ERROR_CONFIG, "name must hold {seq}, may hold {source}, {epoch} and {sub}, and no slash, as in "
-                   "\"{source}-{seq}.jpg\", found \"%s\"", pattern);
+    return mr_fail(MR_ERROR_CONFIG, "name must hold {seq}, may hold {source}, {time}, {epoch} and {sub}, and no slash, "
+                   "as in \"{source}-{seq}.jpg\", found \"%s\"", pattern);
 }
 
 bool mr_file_name_counts(const char *pattern) {
@@ -154,9 +154,10 @@ int mr_file_name_print(char name[MR_OUTPUT_NAME], const char *pattern, const cha
 }
 
 int mr_picture_name_print(char *name, size_t room, const char *pattern, const char *source,
-                          const mr_identity *identity) {
+                          const mr_identity *identity, int64_t seconds) {
     const values of = {.source = source,
                        .number = identity->seq,
+                       .seconds = seconds,
                        .epoch = identity->epoch,
                        .sub = identity->sub,
                        .with_epoch = identity->epoch && !strstr(pattern, tokens[EPOCH])};

@@ -5,8 +5,7 @@
  * UTC: 20261123T081500Z. A name that exists already, or that a second file of a stream would have, gets "-2", "-3", ...
  * before its ending. A name alone does not always tell whose file it is: door-2.mp4 may be the second file of door or
  * the first of door-2 (keep.h). */
-#ifndef MILLRACE_STAGES_SINK_FILE_NAME_H
-#define MILLRACE_STAGES_SINK_FILE_NAME_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,12 +32,12 @@ const char *mr_file_name_ending(const char *name);
 int mr_file_name_print(char name[MR_OUTPUT_NAME], const char *pattern, const char *source, uint64_t number,
                        int64_t seconds, int again);
 
-/* Of pictures: {source}, {epoch}, {seq} in six digits, and {sub}. If the pattern has no {epoch}, {seq} has the epoch
- * before it from the second one on. MR_ERROR_CONFIG: no {seq}, a slash, or a brace that is no token. */
+/* Of pictures: {source}, {time}, {epoch}, {seq} in six digits, and {sub}. If the pattern has no {epoch}, {seq} has the
+ * epoch before it from the second one on. MR_ERROR_CONFIG: no {seq}, a slash, or a brace that is no token. */
 int mr_picture_name_check(const char *pattern);
-/* MR_ERROR_IO if it has no room. */
+/* `seconds`: the time, since 1970. MR_ERROR_IO if it has no room. */
 int mr_picture_name_print(char *name, size_t room, const char *pattern, const char *source,
-                          const mr_identity *identity);
+                          const mr_identity *identity, int64_t seconds);
 
 /* What a name says. */
 typedef struct mr_file_name_parts {
@@ -49,5 +48,3 @@ typedef struct mr_file_name_parts {
 bool mr_file_name_matches(const char *name, const char *pattern, const char *source, mr_file_name_parts *parts);
 /* Whether the name has the id of that source where the pattern has its first {source}, whatever follows. */
 bool mr_file_name_has_source(const char *name, const char *pattern, const char *source);
-
-#endif

@@ -4,8 +4,7 @@
  * A sink that waits takes back any part of the frame that it has written and returns MR_WAIT; it is called again a
  * little later. No thread blocks, nothing is written twice, and a file always ends with a whole record. If the run is
  * asked to end meanwhile, mr_stage_gives_up tells when to stop waiting. One thread at a time. */
-#ifndef MILLRACE_STAGES_SINK_FULL_H
-#define MILLRACE_STAGES_SINK_FULL_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -38,5 +37,3 @@ void mr_full_end(mr_full *full);
 void mr_full_pass(mr_full *full, const mr_stage *self, const char *path);
 /* The return value of process after MR_ERROR_AGAIN. */
 int mr_full_wait(mr_io *io);
-
-#endif

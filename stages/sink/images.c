@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "engine/base/file.h"
@@ -42,11 +43,12 @@ static const mr_option options[] = {
      .help = "folder to write to; it is made if it does not exist"},
     {.name = "name", .kind = MR_OPTION_STRING, .file = MR_FILE_NAME, .offset = FIELD(name),
      .fallback = "{source}-{seq}.png",
-     .help = "name of each file, which ends in .png, .jpg, .jpeg or .webp and is of that kind; {source}, {epoch}, "
-             "{seq} and {sub} are replaced, {seq} by six digits, which from the second turn of a loop on have the "
-             "epoch before them if the name has no {epoch}"},
+     .help = "name of each file, which ends in .png, .jpg, .jpeg or .webp and is of that kind; {source}, {time} "
+             "(when it was written, in UTC), {epoch}, {seq} and {sub} are replaced, {seq} by six digits, which from "
+             "the second turn of a loop on have the epoch before them if the name has no {epoch}"},
     {.name = "overwrite", .kind = MR_OPTION_BOOL, .offset = FIELD(overwrite), .fallback = "false",
-     .help = "write into a folder that holds files already, over those of the same name"},
+     .help = "write into a folder that holds files already, over those of the same name; with {time} names are new, "
+             "and the folder may hold others"},
     {.name = "compression", .kind = MR_OPTION_INT, .offset = FIELD(compression), .fallback = "3", .min = 0, .max = 9,
      .help = "of PNG: 0 fastest, 9 smallest"},
     {.name = "quality", .kind = MR_OPTION_INT, .offset = FIELD(quality), .fallback = "90", .min = 1, .max = 100,
@@ -74,7 +76,12 @@ static bool holds_files(const char *path) {
     return found;
 }
 
-static const char HOLDS_FILES[] = "%s is not empty: remove its files, or set overwrite: true";
+static const char HOLDS_FILES[] = "%s is not empty: remove its files, put {time} into name, or set overwrite: true";
+
+/* Names with {time} are new: no file can be in the way but one of the same second. */
+static bool may_replace(const images_options *given) {
+    return given->overwrite || mr_file_name_differs(given->name);
+}
 
 static int check_kind(mr_negotiation *negotiation) {
     const images_options *given = negotiation->options;
@@ -98,7 +105,7 @@ static int negotiate(mr_negotiation *negotiation) {
     int status = check_kind(negotiation);
     if (status)
         return status;
-    if (!negotiation->offline && !negotiation->returns && !given->overwrite && holds_files(given->path))
+    if (!negotiation->offline && !negotiation->returns && !may_replace(given) && holds_files(given->path))
         return mr_refuse(negotiation, "path", HOLDS_FILES, given->path);
     return MR_OK;
 }
@@ -127,7 +134,7 @@ static int open_images(mr_stage *self) {
     if (status)
         return status;
     state->full = mr_full_make(self, given->on_full);
-    state->overwrite = given->overwrite;
+    state->overwrite = may_replace(given);
     state->held_files = holds_files(given->path);
     state->encoder.choices = (mr_still_choices){mr_still_kind_of(given->name), (int)given->compression,
                                                 (int)given->quality, given->rotate};
@@ -226,7 +233,8 @@ static int process(mr_stage *self, mr_io *io) {
     }
     if (!status)
         status = mr_picture_name_print(name, sizeof name, given->name,
-                                       mr_stage_source_id(self, frame->identity.source), &frame->identity);
+                                       mr_stage_source_id(self, frame->identity.source), &frame->identity,
+                                       (int64_t)time(NULL));
     if (!status)
         status = write_file(self, name);
     if (status != MR_ERROR_AGAIN) {

@@ -5,8 +5,7 @@
  * mapped, so that an entry costs no system call and stays if the process is killed. It holds the last MR_JOURNAL_FRAMES
  * frames: more than can come again. If a process is killed between the writing of a record and its entry, that frame
  * comes twice. One thread. All zero is closed. */
-#ifndef MILLRACE_STAGES_SINK_JOURNAL_H
-#define MILLRACE_STAGES_SINK_JOURNAL_H
+#pragma once
 
 #include "stages/sink/output.h"
 #include "stages/sink/written.h"
@@ -31,5 +30,3 @@ void mr_journal_note_header(mr_journal *journal);
  */
 void mr_journal_begin(mr_journal *journal);
 void mr_journal_note(mr_journal *journal, const mr_identity *frame);
-
-#endif

@@ -6,8 +6,7 @@
  * without a mark (copied, or on a file system without attributes) is own if its name fits, but not if it may be that of
  * another source: if it has "-2" before its ending, or the longer id of another source of the pipeline in the place of
  * this one. One thread. */
-#ifndef MILLRACE_STAGES_SINK_KEEP_H
-#define MILLRACE_STAGES_SINK_KEEP_H
+#pragma once
 
 #include "millrace/stage.h"
 #include "stages/sink/file_name.h"
@@ -38,5 +37,3 @@ bool mr_keep_is_own(mr_keep *keep, const mr_stage *self, int folder, const char 
 void mr_keep_apply(mr_keep *keep, const mr_stage *self, const char *spared);
 /* The number after the highest among the files that are there; 0: there are none. */
 uint64_t mr_keep_next(mr_keep *keep, const mr_stage *self);
-
-#endif

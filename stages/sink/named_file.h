@@ -1,7 +1,6 @@
 /* Makes the next file of a sink that writes one file after the other (file_name.h), locked and marked as its own
  * (keep.h). One thread. */
-#ifndef MILLRACE_STAGES_SINK_NAMED_FILE_H
-#define MILLRACE_STAGES_SINK_NAMED_FILE_H
+#pragma once
 
 #include "stages/sink/file_name.h"
 #include "stages/sink/full.h"
@@ -17,5 +16,3 @@ typedef struct mr_named_file {
  * written. MR_ERROR_AGAIN: the disk is full, and it is to be called again; MR_ERROR_IO and MR_ERROR_PERMISSION. */
 int mr_named_file_make(mr_named_file *file, const mr_file_names *names, uint64_t number, int64_t begun_ns,
                        mr_full *full, const mr_stage *self);
-
-#endif

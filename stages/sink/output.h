@@ -12,8 +12,7 @@
  * standard output), MR_ERROR_PERMISSION, MR_ERROR_MEMORY, MR_ERROR_CANCELLED (the run is stopped at once while a write
  * waits for the reader, or was asked to end and the reader still takes nothing, see mr_stage_gives_up). A thread that
  * writes to a pipe has SIGPIPE blocked from then on. */
-#ifndef MILLRACE_STAGES_SINK_OUTPUT_H
-#define MILLRACE_STAGES_SINK_OUTPUT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -90,5 +89,3 @@ size_t mr_element_text(char text[MR_NUMBER_TEXT], mr_dtype dtype, const uint8_t 
 
 /* Of anything but packets, which are damaged, too, if decode drops their pictures. */
 bool mr_frame_is_damaged(const mr_frame *frame);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * A record is made in the generator's buffer, which grows to the longest one and then stays: nothing is allocated for a
  * frame whose names are UTF-8. Numbers are written so that they read back as the same value. One thread at a time. */
-#ifndef MILLRACE_STAGES_SINK_RECORD_JSON_H
-#define MILLRACE_STAGES_SINK_RECORD_JSON_H
+#pragma once
 
 #include <yajl/yajl_gen.h>
 
@@ -22,5 +21,3 @@ void mr_record_close(mr_record *record);
 
 /* For negotiate, of sinks with the options `features` and `tensors`: refuses them if no stage gives such. */
 int mr_record_check(mr_negotiation *negotiation, bool features, bool tensors);
-
-#endif

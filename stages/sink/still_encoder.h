@@ -2,8 +2,7 @@
  *
  * They are converted with their own matrix, range and chroma siting. PNG keeps gray, alpha, and 16 bits of samples that
  * have more than 8; WebP keeps alpha; JPEG has neither. One thread at a time. */
-#ifndef MILLRACE_STAGES_SINK_STILL_ENCODER_H
-#define MILLRACE_STAGES_SINK_STILL_ENCODER_H
+#pragma once
 
 #include <libavcodec/avcodec.h>
 #include <libswscale/swscale.h>
@@ -39,5 +38,3 @@ int mr_still_encoder_check(mr_still_kind kind);
 /* Gives *bytes bytes in a block to be freed with mr_free, in *data. MR_ERROR_DATA, MR_ERROR_MEMORY. */
 int mr_still_encode(mr_still_encoder *encoder, const mr_frame *frame, uint8_t **data, size_t *bytes);
 void mr_still_encoder_close(mr_still_encoder *encoder);
-
-#endif

@@ -8,8 +8,7 @@
  *
  * A stage's state begins with an mr_text_sink, and its options with mr_text_options. Threads and errors: those of a
  * stage of one instance; see output.h. */
-#ifndef MILLRACE_STAGES_SINK_TEXT_SINK_H
-#define MILLRACE_STAGES_SINK_TEXT_SINK_H
+#pragma once
 
 #include <pthread.h>
 
@@ -76,5 +75,3 @@ int mr_text_sink_flush(mr_stage *self, mr_io *io, uint32_t source);
 int mr_text_sink_sync(mr_stage *self);
 /* close: an output for which no frame came is begun, too, unless the run was stopped at once, and gets its header. */
 void mr_text_sink_close(mr_stage *self);
-
-#endif

@@ -1,8 +1,7 @@
 /* The set of records that a file of results holds already: for a sink that continues an earlier run.
  *
  * A record is known by the identity of its frame. One thread. All zero is empty. */
-#ifndef MILLRACE_STAGES_SINK_WRITTEN_H
-#define MILLRACE_STAGES_SINK_WRITTEN_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -31,5 +30,3 @@ int mr_written_finish_rows(void *written, off_t *end);
 int mr_written_add(mr_written *written, const mr_identity *frame);
 bool mr_written_has(mr_written *written, const mr_identity *frame);
 void mr_written_fini(mr_written *written);
-
-#endif

@@ -1,6 +1,5 @@
 /* The options of media: for files, for streams, and for both. */
-#ifndef MILLRACE_STAGES_SOURCE_MEDIA_OPTIONS_H
-#define MILLRACE_STAGES_SOURCE_MEDIA_OPTIONS_H
+#pragma once
 
 #include "millrace/stage.h"
 
@@ -52,5 +51,3 @@ extern const mr_option mr_media_option_table[];
 int mr_media_check_options(mr_negotiation *negotiation, bool is_stream);
 /* Times to play: 1 for false, -1 for true; 0 if the text is neither of them nor a count. */
 int64_t mr_media_parse_loop(const char *text);
-
-#endif

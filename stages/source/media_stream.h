@@ -1,6 +1,5 @@
 /* Streams, as media's options describe them. */
-#ifndef MILLRACE_STAGES_SOURCE_MEDIA_STREAM_H
-#define MILLRACE_STAGES_SOURCE_MEDIA_STREAM_H
+#pragma once
 
 #include "stages/live/live.h"
 #include "stages/source/media_options.h"
@@ -18,5 +17,3 @@ int mr_media_stream_init(mr_media_stream *stream, const mr_media_options *from, 
 void mr_media_stream_fini(mr_media_stream *stream);
 /* The answer of a source that is a stream. */
 int mr_media_stream_negotiate(mr_negotiation *negotiation, const mr_reader_params *media);
-
-#endif

@@ -1,6 +1,5 @@
 /* The kinds of classifiers: each fit fills training->made. Errors as mr_classifier_fit. */
-#ifndef MILLRACE_STAGES_TRAIN_TRAIN_KINDS_H
-#define MILLRACE_STAGES_TRAIN_TRAIN_KINDS_H
+#pragma once
 
 #include "stages/train/training.h"
 
@@ -8,5 +7,3 @@ int mr_train_linear(mr_fitting *training);
 int mr_train_prototypes(mr_fitting *training);
 int mr_train_neighbors(mr_fitting *training);
 int mr_train_perceptron(mr_fitting *training);
-
-#endif

@@ -1,8 +1,7 @@
 /* Steps that kinds of classifiers share: their matrices, and how well the validation rows are told.
  *
  * One thread at a time. Errors: MR_ERROR_MEMORY. */
-#ifndef MILLRACE_STAGES_TRAIN_TRAIN_LOSS_H
-#define MILLRACE_STAGES_TRAIN_TRAIN_LOSS_H
+#pragma once
 
 #include "stages/train/training.h"
 
@@ -19,5 +18,3 @@ mr_fit_task mr_train_loss_task(const mr_fitting *training, const mr_trained *tra
 /* A penalty that was tried goes into the card; `loss` NaN: there is no validation. *better: it is the best so far. Of
  * equal ones the strongest penalty is the best. */
 void mr_train_tried(mr_fitting *training, mr_fit_tried tried, bool *better);
-
-#endif

@@ -5,8 +5,7 @@
  *
  * One thread at a time. Errors: MR_ERROR_IO, MR_ERROR_PERMISSION, MR_ERROR_MEMORY; MR_ERROR_DATA: a file that is not
  * the state of this fit. */
-#ifndef MILLRACE_STAGES_TRAIN_TRAIN_STATE_H
-#define MILLRACE_STAGES_TRAIN_TRAIN_STATE_H
+#pragma once
 
 #include "stages/train/training.h"
 
@@ -25,5 +24,3 @@ void mr_state_finish(mr_fitting *training, const mr_state_piece *pieces, size_t 
 void mr_state_remove(const mr_fitting *training);
 /* The digest of a fit's rows and parameters, that the file of state must be of. */
 int mr_state_digest(mr_fitting *training);
-
-#endif

@@ -3,8 +3,7 @@
  * mr_training_begin checks rows and parameters, lists the training and validation rows in the order of the caller's
  * rows, and measures the scaler. A kind's fit then fills training->made. One thread at a time; threads that sum are
  * those of kernels/fit/fit_crew.h. */
-#ifndef MILLRACE_STAGES_TRAIN_TRAINING_H
-#define MILLRACE_STAGES_TRAIN_TRAINING_H
+#pragma once
 
 #include "kernels/fit/fit_scaler.h"
 #include "stages/model/classifier.h"
@@ -35,5 +34,3 @@ mr_fit_rows mr_training_rows(const mr_fitting *training, bool validation);
 int mr_training_warn(mr_fitting *training, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Tells the program how far the fit is: MR_ERROR_CANCELLED if it answers that. */
 int mr_training_report(const mr_fitting *training, const mr_fit_progress *progress);
-
-#endif

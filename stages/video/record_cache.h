@@ -1,8 +1,7 @@
 /* The last packets of one source, in memory: whole groups of pictures, each from a key frame on. No more than so many
  * seconds are kept behind the newest packet, beside the group that they begin in, and no more than so many bytes. One
  * thread. All zero, with both limits set, is empty. */
-#ifndef MILLRACE_STAGES_VIDEO_RECORD_CACHE_H
-#define MILLRACE_STAGES_VIDEO_RECORD_CACHE_H
+#pragma once
 
 #include "millrace/stage.h"
 
@@ -27,5 +26,3 @@ int mr_record_cache_add(mr_record_cache *cache, const mr_frame *packet, mr_cache
  * not written. NULL: there is none either. */
 mr_cached *mr_record_cache_start(const mr_record_cache *cache, int64_t time_ns);
 void mr_record_cache_clear(mr_record_cache *cache);
-
-#endif

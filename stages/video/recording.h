@@ -5,8 +5,7 @@
  * stays open until no trigger to come can reach back to its end. A trigger that comes later than that begins a file
  * with the first key frame that was not written. One thread. All zero, with the members of the first part set, is
  * idle. */
-#ifndef MILLRACE_STAGES_VIDEO_RECORDING_H
-#define MILLRACE_STAGES_VIDEO_RECORDING_H
+#pragma once
 
 #include "stages/video/record_cache.h"
 #include "stages/video/video_file.h"
@@ -59,5 +58,3 @@ int mr_recording_put(mr_recording *recording);
 int mr_recording_end(mr_recording *recording);
 /* Without waiting for room. */
 void mr_recording_close(mr_recording *recording);
-
-#endif

@@ -1,7 +1,6 @@
 /* A file that is being written: bytes that wait for room on the disk stay with it, and nothing is written twice. One
  * thread. All zero is closed. */
-#ifndef MILLRACE_STAGES_VIDEO_VIDEO_FILE_H
-#define MILLRACE_STAGES_VIDEO_VIDEO_FILE_H
+#pragma once
 
 #include "stages/sink/full.h"
 #include "stages/video/video_muxer.h"
@@ -25,5 +24,3 @@ int mr_video_file_make(mr_video_file *file, const mr_file_names *names, uint64_t
 int mr_video_file_write(mr_video_file *file, mr_muxer *muxer, mr_full *full, const mr_stage *self);
 /* Closes it. MR_ERROR_IO. */
 int mr_video_file_close(mr_video_file *file);
-
-#endif

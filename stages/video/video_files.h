@@ -1,6 +1,5 @@
 /* Packets of one source into files: one, or one after the other, each from a key frame on. One thread. */
-#ifndef MILLRACE_STAGES_VIDEO_VIDEO_FILES_H
-#define MILLRACE_STAGES_VIDEO_VIDEO_FILES_H
+#pragma once
 
 #include "stages/video/video_file.h"
 #include "stages/video/video_hls.h"
@@ -39,5 +38,3 @@ int mr_video_files_open(mr_video_files *files, mr_stage *self);
 int mr_video_files_take(mr_video_files *files, mr_stage *self, mr_io *io);
 int mr_video_files_flush(mr_video_files *files, mr_stage *self, mr_io *io);
 void mr_video_files_close(mr_video_files *files, mr_stage *self);
-
-#endif

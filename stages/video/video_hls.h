@@ -1,7 +1,6 @@
 /* The playlist of HLS (RFC 8216): the last files of a stream, put in its place whole each time. One thread. All zero is
  * empty. */
-#ifndef MILLRACE_STAGES_VIDEO_VIDEO_HLS_H
-#define MILLRACE_STAGES_VIDEO_VIDEO_HLS_H
+#pragma once
 
 #include "stages/sink/file_name.h"
 
@@ -25,5 +24,3 @@ int mr_hls_add(mr_hls_files *hls, const mr_hls_entry *entry);
 /* `ended`: no more files come. As mr_file_replace. */
 int mr_hls_write(const mr_hls_files *hls, const char *path, bool ended);
 void mr_hls_fini(mr_hls_files *hls);
-
-#endif

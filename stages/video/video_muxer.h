@@ -7,8 +7,7 @@
  *
  * A fragment of mp4 says how long its last picture lasts, and the next one begins at that end: so a packet waits for
  * the decoding time of the next. One thread at a time. */
-#ifndef MILLRACE_STAGES_VIDEO_VIDEO_MUXER_H
-#define MILLRACE_STAGES_VIDEO_VIDEO_MUXER_H
+#pragma once
 
 #include <libavformat/avformat.h>
 
@@ -71,5 +70,3 @@ const mr_muxer_patch *mr_muxer_patches(const mr_muxer *muxer, size_t *count);
 void mr_muxer_forget(mr_muxer *muxer);
 /* NULL is allowed. */
 void mr_muxer_close(mr_muxer **muxer);
-
-#endif

@@ -1,6 +1,5 @@
 /* The options of the sink video. */
-#ifndef MILLRACE_STAGES_VIDEO_VIDEO_OPTIONS_H
-#define MILLRACE_STAGES_VIDEO_VIDEO_OPTIONS_H
+#pragma once
 
 #include "stages/video/video_muxer.h"
 
@@ -21,5 +20,3 @@ bool mr_video_is_hls(const mr_video_options *options);
 /* The container of its files, or of its receiver's scheme. MR_ERROR_CONFIG: there is none; *option is then the name of
  * the wrong one. */
 int mr_video_container(const mr_video_options *options, mr_container *container, const char **option);
-
-#endif

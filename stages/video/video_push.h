@@ -3,8 +3,7 @@
  * While there is no connection packets are dropped as "no receiver", and it is tried again, later each time. Connecting
  * and sending take no longer than the timeout; a receiver that takes nothing for so long is given up. One thread. All
  * zero is closed. */
-#ifndef MILLRACE_STAGES_VIDEO_VIDEO_PUSH_H
-#define MILLRACE_STAGES_VIDEO_VIDEO_PUSH_H
+#pragma once
 
 #include "stages/live/rtmp/rtmp.h"
 #include "stages/video/video_options.h"
@@ -36,5 +35,3 @@ int mr_video_push_open(mr_video_push *push, mr_stage *self);
 /* As process. */
 int mr_video_push_take(mr_video_push *push, mr_io *io);
 void mr_video_push_close(mr_video_push *push);
-
-#endif

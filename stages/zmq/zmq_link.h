@@ -2,8 +2,7 @@
  *
  * Only transport/zmq/socket.h opens sockets, and so only the safe way. Each is used by the stage's own thread, which
  * waits in short turns, so that a run that is being stopped never waits for a peer. */
-#ifndef MILLRACE_STAGES_ZMQ_ZMQ_LINK_H
-#define MILLRACE_STAGES_ZMQ_ZMQ_LINK_H
+#pragma once
 
 #include "engine/transport/zmq/socket.h"
 #include "millrace/stage.h"
@@ -44,5 +43,3 @@ int mr_zmq_link_attach(mr_zmq *socket, const mr_stage *self, const mr_zmq_link *
 /* Waits a short while until the socket can send or receive (ZMQ_POLLOUT, ZMQ_POLLIN): 1 if it can, 0 if not yet,
  * MR_ERROR_CANCELLED if the run is being stopped. */
 int mr_zmq_link_wait(mr_zmq *socket, const mr_stage *self, short events);
-
-#endif

@@ -1,7 +1,6 @@
 /* A frame as a message of protobuf (proto/results.proto) and its payload as bytes, as zmq.pub and zmq.push send them.
  * One thread at a time. */
-#ifndef MILLRACE_STAGES_ZMQ_ZMQ_MESSAGE_H
-#define MILLRACE_STAGES_ZMQ_ZMQ_MESSAGE_H
+#pragma once
 
 #include "stages/sink/fields.h"
 
@@ -18,5 +17,3 @@ const char *mr_zmq_payload_format(const mr_frame *frame, char text[MR_FORMAT_TEX
 /* Size of the payload, rows without padding; and a copy of it. */
 size_t mr_zmq_payload_bytes(const mr_frame *frame);
 void mr_zmq_payload_copy(const mr_frame *frame, uint8_t *to);
-
-#endif

@@ -1,7 +1,6 @@
 /* The fields of a received record that a source uses. The sender is not trusted: size and depth are bounded before the
  * record is read. Pure functions. */
-#ifndef MILLRACE_STAGES_ZMQ_ZMQ_RECORD_H
-#define MILLRACE_STAGES_ZMQ_ZMQ_RECORD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,5 +22,3 @@ typedef struct mr_zmq_record {
 /* Reads JSON if the first byte is "{" (which no Record begins with), else protobuf; an empty record has no fields.
  * MR_ERROR_DATA with the reason. */
 int mr_zmq_record_read(mr_zmq_record *to, const uint8_t *record, size_t bytes);
-
-#endif

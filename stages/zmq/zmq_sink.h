@@ -4,8 +4,7 @@
  * gives another. A frame is in flight until libzmq has written its message to a connection (zmq_unsent.h), and counts
  * as delivered then. At the end of the run the stage waits for that as long as messages are sent at all; what is left
  * after `linger` without any is dropped. Threads and errors: those of a shared, blocking stage. */
-#ifndef MILLRACE_STAGES_ZMQ_ZMQ_SINK_H
-#define MILLRACE_STAGES_ZMQ_ZMQ_SINK_H
+#pragma once
 
 #include "stages/sink/record_json.h"
 #include "stages/zmq/zmq_link.h"
@@ -65,5 +64,3 @@ int mr_zmq_sink_open(mr_stage *self, int type, const int *switches);
 int mr_zmq_sink_process(mr_stage *self, mr_io *io);
 int mr_zmq_sink_flush(mr_stage *self, mr_io *io, uint32_t source);
 void mr_zmq_sink_close(mr_stage *self);
-
-#endif

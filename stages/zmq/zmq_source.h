@@ -4,8 +4,7 @@
  * first byte; its fields id, pts, format and end are used. The payload is an encoded image, whose codec is recognised
  * by its content, or, if the source has a `format`, a picture or tensor. Any other message is refused: it is counted
  * as a dropped frame, "bad message", and never ends the source. Threads: those of a source, one of its own. */
-#ifndef MILLRACE_STAGES_ZMQ_ZMQ_SOURCE_H
-#define MILLRACE_STAGES_ZMQ_ZMQ_SOURCE_H
+#pragma once
 
 #include <zmq.h>
 
@@ -51,5 +50,3 @@ int mr_zmq_source_negotiate(mr_negotiation *negotiation);
 int mr_zmq_source_open(mr_stage *self, int type);
 int mr_zmq_source_process(mr_stage *self, mr_io *io);
 void mr_zmq_source_close(mr_stage *self);
-
-#endif

@@ -6,8 +6,7 @@
  *
  * Threads: libzmq frees messages on its own; all else is called by the stage. The lock is held while receipts are
  * released, and taken under no other. */
-#ifndef MILLRACE_STAGES_ZMQ_ZMQ_UNSENT_H
-#define MILLRACE_STAGES_ZMQ_ZMQ_UNSENT_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -39,5 +38,3 @@ int mr_zmq_unsent_await(mr_zmq_unsent *unsent, uint32_t source, int64_t patience
 /* Drops the frames whose messages are not sent. libzmq may still send them until the socket is closed. Returns their
  * number. */
 size_t mr_zmq_unsent_drop(mr_zmq_unsent *unsent, uint32_t source, const char *reason);
-
-#endif

@@ -156,6 +156,23 @@ def video_with_cover():
         "-disposition:v:0", "attached_pic", path))
 
 
+def two_videos(container):
+    """The second has four times the pixels of the first, and 24 frames to its 12. In "thumb.mp4" the first is a picture
+    that is larger than the second, and not marked as a cover."""
+    size, frames, codec_name = ("1280x720", 1, "mjpeg") if container == "thumb.mp4" else ("160x120", 12, "libx264")
+    sources = [f"testsrc2=size={size}:rate=12:duration={frames / 12}", "testsrc2=size=320x240:rate=12:duration=2"]
+    return made(f"two.{container}", f"two videos {sources}", lambda path: ffmpeg(
+        "-f", "lavfi", "-i", sources[0], "-f", "lavfi", "-i", sources[1], "-map", "0", "-map", "1", "-pix_fmt",
+        "yuv420p", "-c:v:0", codec_name, "-c:v:1", "libx264", path))
+
+
+def encrypted():
+    """Common Encryption, of all samples."""
+    return made("encrypted.mp4", "encrypted", lambda path: ffmpeg(
+        "-i", codec("h264 4:2:0"), "-c", "copy", "-encryption_scheme", "cenc-aes-ctr", "-encryption_key", "76" * 16,
+        "-encryption_kid", "a7" * 16, path))
+
+
 def longer(container):
     """More frames and several key frames, to be damaged."""
     return encoded(f"long.{container}", *H264, "-g", "12", "-pix_fmt", "yuv420p",

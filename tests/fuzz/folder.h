@@ -1,6 +1,5 @@
 /* A folder of a fuzzer's own, for parsers that open a file by its name. It is removed when the fuzzer ends. */
-#ifndef MILLRACE_TESTS_FUZZ_FOLDER_H
-#define MILLRACE_TESTS_FUZZ_FOLDER_H
+#pragma once
 
 #include <stddef.h>
 
@@ -8,5 +7,3 @@
 const char *fuzz_folder(void);
 /* Writes a file of it. Returns its path, valid until the next call. */
 const char *fuzz_file(const char *name, const void *data, size_t bytes);
-
-#endif

@@ -1,8 +1,7 @@
 /* Labelled rows for suites of classifiers: four classes that overlap a little, of features of very different size, the
  * last of which is the same in all rows. The same in every run; a suite may change them, and blob_setup, which is the
  * set-up of each test, draws them anew. */
-#ifndef MILLRACE_TESTS_SUPPORT_BLOBS_H
-#define MILLRACE_TESTS_SUPPORT_BLOBS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -36,5 +35,3 @@ int blob_stop(void *user, const mr_fit_progress *progress);
 /* A path where the test may write, and removing what is there. */
 void blob_folder(const char *name, char path[256]);
 void blob_remove(const char *folder);
-
-#endif

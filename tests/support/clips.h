@@ -1,8 +1,7 @@
 /* Clips that the ffmpeg program makes at test time, with the output of ffmpeg and ffprobe as reference for reading and
  * decoding. Clips are kept in MILLRACE_CLIPS, else in the build folder, and made once. Every function fails the test if
  * it cannot do its work; a suite calls clips_available first and skips, with a message, if the programs are missing. */
-#ifndef MILLRACE_TESTS_SUPPORT_CLIPS_H
-#define MILLRACE_TESTS_SUPPORT_CLIPS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,5 +27,3 @@ typedef struct clip_frames {
     char md5[CLIP_FRAMES][CLIP_MD5];      /* of the raw picture, planes in a row; by ffmpeg */
 } clip_frames;
 void clip_reference(const char *path, clip_frames *frames);
-
-#endif

@@ -1,6 +1,5 @@
 /* Clips run through media and decode, for suites that look at the pictures. */
-#ifndef MILLRACE_TESTS_SUPPORT_DECODED_H
-#define MILLRACE_TESTS_SUPPORT_DECODED_H
+#pragma once
 
 #include "millrace/millrace.h"
 #include "tests/support/clips.h"
@@ -34,5 +33,3 @@ void clip_run_seeded(clip_outcome *result, const char *path, const char *source,
 /* The same on two workers, with the sink type "callback" of that list. */
 void clip_run_types(clip_outcome *result, const char *path, const char *source, const char *decode,
                     const mr_stage_type *const *types);
-
-#endif

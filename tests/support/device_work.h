@@ -1,7 +1,6 @@
 /* Small work for streams of devices in tests, and waiting for it. The test's own thread waits, and a failure there
  * fails the test; work itself runs on its device's threads. */
-#ifndef MILLRACE_TESTS_SUPPORT_DEVICE_WORK_H
-#define MILLRACE_TESTS_SUPPORT_DEVICE_WORK_H
+#pragma once
 
 #include "engine/device/device.h"
 
@@ -26,5 +25,3 @@ void work_nap(void);
 void work_finish(mr_device *device, bool manual, const mr_event *event);
 /* Records an event on the device's stream, waits for it and returns its status. */
 int work_settle(mr_device *device, bool manual, mr_stream *stream);
-
-#endif

@@ -1,6 +1,5 @@
 /* Numbers for tests, the same in every run. Each file that includes this draws from the beginning. */
-#ifndef MILLRACE_TESTS_SUPPORT_DRAW_H
-#define MILLRACE_TESTS_SUPPORT_DRAW_H
+#pragma once
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -20,5 +19,3 @@ static inline float *draw_many(size_t count) {
         values[i] = draw();
     return values;
 }
-
-#endif

@@ -11,8 +11,7 @@
  *     same     anything -> as it came
  *     write    anything; a sink with a path
  *     trash    anything; a sink */
-#ifndef MILLRACE_TESTS_SUPPORT_FAKES_H
-#define MILLRACE_TESTS_SUPPORT_FAKES_H
+#pragma once
 
 #include "engine/plan/plan_data.h"
 
@@ -48,5 +47,3 @@ void fake_expect(const char *text, const char *expected);
 const mr_plan_vertex *vertex(const mr_plan *plan, const char *id);
 /* The printed diagnostics; to be freed. */
 char *printed(const mr_diagnostics *diagnostics);
-
-#endif

@@ -1,7 +1,6 @@
 /* Pipelines of stages that give tensors, on pictures that tests make: up to two sources, "a" and "b", push them in
  * turns, and the sink keeps the frames that arrive. Failures fail the test; all functions are called by its thread. */
-#ifndef MILLRACE_TESTS_SUPPORT_FEEDS_H
-#define MILLRACE_TESTS_SUPPORT_FEEDS_H
+#pragma once
 
 #include "kernels/preprocess/preprocess.h"
 #include "millrace/millrace.h"
@@ -46,5 +45,3 @@ void feeds_push(mr_pipeline *pipeline);
 feeds_ledger feeds_account(mr_pipeline *pipeline);
 /* Runs all of this with the types of the library; the feeds have the frames that arrived. */
 feeds_ledger feeds_run(const char *stages);
-
-#endif

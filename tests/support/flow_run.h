@@ -1,6 +1,5 @@
 /* Pipelines of the stage types in flow_stages.h, from the text to the summary. Their file is called p.yaml. */
-#ifndef MILLRACE_TESTS_SUPPORT_FLOW_RUN_H
-#define MILLRACE_TESTS_SUPPORT_FLOW_RUN_H
+#pragma once
 
 #include "tests/support/flow_stages.h"
 
@@ -22,5 +21,3 @@ void flow_expect(const mr_summary *summary, uint64_t frames, uint64_t stages);
  * place of %s (%1$s) in `format`: under the seeds 1 to `seeds`, and without one on each of the worker counts. */
 typedef void flow_run_function(const char *text, uint64_t seed, int workers, void *context);
 void flow_everywhere(const char *format, uint64_t seeds, flow_run_function *run, void *context);
-
-#endif

@@ -1,6 +1,5 @@
 /* Small stage types for tests of the flow: nothing of FFmpeg or models, every misbehaviour on demand. */
-#ifndef MILLRACE_TESTS_SUPPORT_FLOW_STAGES_H
-#define MILLRACE_TESTS_SUPPORT_FLOW_STAGES_H
+#pragma once
 
 #include "millrace/millrace.h"
 
@@ -28,5 +27,3 @@ extern size_t collection_count;
 /* Largest and smallest batch that `batcher` and `gatherer` saw. */
 extern size_t largest_batch, smallest_batch;
 void flow_stages_reset(void);
-
-#endif

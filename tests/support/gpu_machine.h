@@ -2,8 +2,7 @@
  * functions for mr_gpus_probe. They return the values that a test sets in `gpu_here`.
  *
  * Threads: one at a time. */
-#ifndef MILLRACE_TESTS_SUPPORT_GPU_MACHINE_H
-#define MILLRACE_TESTS_SUPPORT_GPU_MACHINE_H
+#pragma once
 
 #include "engine/device/probe/gpu.h"
 
@@ -29,5 +28,3 @@ extern int gpu_contexts, gpu_sessions;
 mr_gpu_access gpu_healthy(void);
 /* or no driver is loaded, and its library cannot be opened. */
 mr_gpu_access gpu_without_driver(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* A layout of HOG drawn by chance, with up to `most` steps beyond the first block each way. */
-#ifndef MILLRACE_TESTS_SUPPORT_HOG_LAYOUT_H
-#define MILLRACE_TESTS_SUPPORT_HOG_LAYOUT_H
+#pragma once
 
 #include "kernels/classical/classical.h"
 #include "tests/support/seeded.h"
@@ -17,5 +16,3 @@ static inline mr_hog_params draw_hog_layout(int most) {
     p.height = p.block_height + p.stride_y * between(0, most);
     return p;
 }
-
-#endif

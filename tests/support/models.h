@@ -1,6 +1,5 @@
 /* Small networks with reference results (tests/reference/models.py), and running a pipeline on tensors. */
-#ifndef MILLRACE_TESTS_SUPPORT_MODELS_H
-#define MILLRACE_TESTS_SUPPORT_MODELS_H
+#pragma once
 
 #include "millrace/millrace.h"
 
@@ -41,5 +40,3 @@ void look_at_classes(arrived *seen, const mr_frame *frame);
 int models_run(const char *format, const float *frames, const char *stages, arrived *seen);
 /* The status of opening such a pipeline; all messages, with hints, into `message`. */
 int models_refused(const char *format, const char *stages, char *message, size_t bytes);
-
-#endif

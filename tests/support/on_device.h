@@ -1,7 +1,6 @@
 /* Running kernels on a device by name in tests: memory there, copies, and waiting for the work. Failures fail the
  * test. */
-#ifndef MILLRACE_TESTS_SUPPORT_ON_DEVICE_H
-#define MILLRACE_TESTS_SUPPORT_ON_DEVICE_H
+#pragma once
 
 #include <stdio.h>
 
@@ -38,5 +37,3 @@ void on_device_finish(on_device *d);
             skip();                                                                                                    \
         }                                                                                                              \
     while (0)
-
-#endif

@@ -1,6 +1,5 @@
 /* Opens pipelines that must be valid, and waits for their end. */
-#ifndef MILLRACE_TESTS_SUPPORT_OPENED_H
-#define MILLRACE_TESTS_SUPPORT_OPENED_H
+#pragma once
 
 #include "millrace/millrace.h"
 
@@ -10,5 +9,3 @@ mr_pipeline *opened(const mr_pipeline_params *params);
 /* Waits for the end of a run; if it takes two minutes it hangs, and the test fails. Returns the status of
  * mr_pipeline_wait. */
 int ended(mr_pipeline *pipeline);
-
-#endif

@@ -1,7 +1,6 @@
 /* Stages that misbehave while they are opened: they take long, block, wait for calls of others, or fail. Their outcomes
  * are counted in one place, so that one pipeline of them runs at a time. */
-#ifndef MILLRACE_TESTS_SUPPORT_OPENING_STAGES_H
-#define MILLRACE_TESTS_SUPPORT_OPENING_STAGES_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -24,5 +23,3 @@ void opening_rest(int64_t ns);
 
 /* read, work, last and take; and the source that programs push into. */
 const mr_stage_type *const *opening_stage_types(void);
-
-#endif

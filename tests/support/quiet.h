@@ -1,6 +1,5 @@
 /* Set-up and tear-down of whole suites, for cmocka_run_group_tests. */
-#ifndef MILLRACE_TESTS_SUPPORT_QUIET_H
-#define MILLRACE_TESTS_SUPPORT_QUIET_H
+#pragma once
 
 /* The failures that a suite causes would fill the screen: its log is discarded. */
 int be_quiet(void **state);
@@ -9,5 +8,3 @@ int be_quiet_but_for_misuse(void **state);
 /* Fails if there was any: work on simulated devices touches only what it may, behind the events of the memory that it
  * reads. */
 int expect_no_misuse(void **state);
-
-#endif

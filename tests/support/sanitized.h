@@ -1,8 +1,7 @@
 /* How much of a repetitive test runs under a sanitizer. Under that of threads a kernel takes a hundred times as long,
  * and suites that one thread works through, in order, show nothing more by more cases; under that of addresses it takes
  * ten times as long. All cases run in the build without. */
-#ifndef MILLRACE_TESTS_SUPPORT_SANITIZED_H
-#define MILLRACE_TESTS_SUPPORT_SANITIZED_H
+#pragma once
 
 #ifdef __SANITIZE_THREAD__
 #define UNDER_TSAN(fewer, all) fewer
@@ -14,6 +13,4 @@
 #define UNDER_ASAN(fewer, all) fewer
 #else
 #define UNDER_ASAN(fewer, all) all
-#endif
-
 #endif

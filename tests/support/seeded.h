@@ -1,7 +1,6 @@
 /* Random cases of suites that compare variants: MILLRACE_SEED in the environment repeats a run. A case draws from a
  * random_state that is set from the seed and its number, so that one case can be repeated, too. */
-#ifndef MILLRACE_TESTS_SUPPORT_SEEDED_H
-#define MILLRACE_TESTS_SUPPORT_SEEDED_H
+#pragma once
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -22,5 +21,3 @@ static inline uint32_t draw(void) {
 static inline int between(int low, int high) {
     return low + (int)(draw() % (uint32_t)(high - low + 1));
 }
-
-#endif

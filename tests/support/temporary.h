@@ -1,6 +1,5 @@
 /* One file for the length of a test: set-up and tear-down for cmocka_unit_test_setup_teardown. */
-#ifndef MILLRACE_TESTS_SUPPORT_TEMPORARY_H
-#define MILLRACE_TESTS_SUPPORT_TEMPORARY_H
+#pragma once
 
 /* Makes an empty file, and removes it. */
 int make_temporary(void **state);
@@ -10,5 +9,3 @@ extern char temporary_path[];
 
 /* The content of a file, which must exist, with a null behind it; to be freed. */
 char *whole_file(const char *path);
-
-#endif

@@ -1,7 +1,6 @@
 /* How many workers suites run with, whatever the machine has: one alone, fewer and more than the machine has cores, and
  * more than any list of a fixed length may have been made for. */
-#ifndef MILLRACE_TESTS_SUPPORT_WORKER_COUNTS_H
-#define MILLRACE_TESTS_SUPPORT_WORKER_COUNTS_H
+#pragma once
 
 enum { MOST_WORKERS = 16 };
 
@@ -13,5 +12,3 @@ static inline int next_worker_count(void) {
     static int last = MOST_WORKERS;
     return last = last == MOST_WORKERS ? 1 : 2 * last;
 }
-
-#endif

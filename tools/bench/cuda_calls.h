@@ -1,8 +1,7 @@
 /* Counts the calls of the CUDA runtime that allocate, free or wait, made by this program and by what is linked into it:
  * the linker puts what is in cuda_calls.c before them (--wrap). Calls of libraries that are opened at run time are
  * their own. Any thread. */
-#ifndef MILLRACE_TOOLS_BENCH_CUDA_CALLS_H
-#define MILLRACE_TOOLS_BENCH_CUDA_CALLS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -28,5 +27,3 @@ typedef struct cuda_calls {
 } cuda_calls;
 
 void cuda_calls_so_far(cuda_calls *told);
-
-#endif

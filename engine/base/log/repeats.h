@@ -8,8 +8,7 @@
  * any the key is forgotten. mr_log_repeating (millrace/log.h) applies the rule; the table below is its memory.
  *
  * The table is of one thread, or the caller's lock guards it. Times are nanoseconds of any monotonic clock. */
-#ifndef MILLRACE_BASE_LOG_REPEATS_H
-#define MILLRACE_BASE_LOG_REPEATS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,5 +44,3 @@ uint64_t mr_log_kind(const char *stage, const char *source, const char *format);
 void mr_log_of_kind(mr_log_level level, uint64_t kind, const char *text);
 /* Writes the counts of all lines that were only counted so far: at the end of a run. Any thread. */
 void mr_log_settle(void);
-
-#endif

@@ -1,8 +1,7 @@
 /* A CUDA device for kernels in CUDA, in plain C types: no other file need know CUDA for it.
  *
  * Threads: as for streams. A build without CUDA has no such streams, and the functions fail. */
-#ifndef MILLRACE_DEVICE_CUDA_CUDA_H
-#define MILLRACE_DEVICE_CUDA_CUDA_H
+#pragma once
 
 #include "engine/device/cuda/cuda_launch.h"
 #include "engine/device/device.h"
@@ -49,5 +48,3 @@ int mr_cuda_scratch(mr_stream *stream, size_t bytes, void **data);
  * are called; if none is recorded any more, when the stream is destroyed. The function must be short, and must not call
  * the device. MR_ERROR_MEMORY: it will not be called. */
 int mr_cuda_after(mr_stream *stream, void (*function)(void *context), void *context);
-
-#endif

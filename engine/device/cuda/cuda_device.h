@@ -8,8 +8,7 @@
  * Threads: a stream is used by one thread at a time. The lock of a device guards all its changing state, except the
  * state of the device's thread. That thread polls the runtime without the lock, and only the oldest record of each
  * stream: a stream reaches its records in order. */
-#ifndef MILLRACE_DEVICE_CUDA_CUDA_DEVICE_H
-#define MILLRACE_DEVICE_CUDA_CUDA_DEVICE_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 #include <pthread.h>
@@ -162,5 +161,3 @@ extern _Atomic int64_t mr_cuda_patience_ns;
 
 /* The device's thread: completes the events of reached records, until `ending`. */
 void *mr_cuda_ask(void *device);
-
-#endif

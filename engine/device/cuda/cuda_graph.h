@@ -14,8 +14,7 @@
  * recur too seldom, or the device refuses to record (which is logged once), it returns to plain launches for good.
  *
  * Threads: those of the stream. */
-#ifndef MILLRACE_DEVICE_CUDA_CUDA_GRAPH_H
-#define MILLRACE_DEVICE_CUDA_CUDA_GRAPH_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -62,5 +61,3 @@ int mr_cuda_launches_take(mr_cuda_launches *self, mr_cuda_launches *from);
 /* Submits the deferred launches. Errors: those of the device and of the functions. */
 int mr_cuda_launches_flush(mr_cuda_launches *self, mr_device *device, cudaStream_t handle);
 void mr_cuda_launches_fini(mr_cuda_launches *self);
-
-#endif

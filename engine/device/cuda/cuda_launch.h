@@ -1,6 +1,5 @@
 /* A launch that can be repeated: the leaf that cuda.h and cuda_graph.h share. */
-#ifndef MILLRACE_DEVICE_CUDA_CUDA_LAUNCH_H
-#define MILLRACE_DEVICE_CUDA_CUDA_LAUNCH_H
+#pragma once
 
 #include <stdint.h>
 
@@ -14,5 +13,3 @@ typedef struct mr_cuda_graph_counts {
     uint64_t plain, launched;              /* launch by launch, and as graphs */
     uint64_t recorded, forgotten, refused; /* graphs; refused: by the device */
 } mr_cuda_graph_counts;
-
-#endif

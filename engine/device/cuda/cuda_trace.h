@@ -5,8 +5,7 @@
  * timed is not reported.
  *
  * A copy that waits for its engine counts as copying, since a stream does not report when the copy starts. */
-#ifndef MILLRACE_DEVICE_CUDA_CUDA_TRACE_H
-#define MILLRACE_DEVICE_CUDA_CUDA_TRACE_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 #include <pthread.h>
@@ -42,5 +41,3 @@ bool mr_cuda_is_on_device(const void *data, int *device);
 /* A named range of the calling thread, shown by a profiler that is attached; nothing otherwise. */
 void mr_cuda_range_begin(const char *name);
 void mr_cuda_range_end(void);
-
-#endif

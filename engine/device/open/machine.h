@@ -1,11 +1,8 @@
 /* Makes the view of this machine's devices (millrace/devices.h). */
-#ifndef MILLRACE_DEVICE_OPEN_MACHINE_H
-#define MILLRACE_DEVICE_OPEN_MACHINE_H
+#pragma once
 
 #include "engine/device/probe/gpu.h"
 #include "millrace/devices.h"
 
 /* mr_machine_open with the calls of a given table. */
 int mr_machine_open_with(const mr_machine **machine, const mr_gpu_access *access);
-
-#endif

@@ -2,8 +2,7 @@
  * parameters of a simulated device are those of sim.h.
  *
  * Threads: any. */
-#ifndef MILLRACE_DEVICE_OPEN_OPEN_H
-#define MILLRACE_DEVICE_OPEN_OPEN_H
+#pragma once
 
 #include "engine/device/device.h"
 #include "engine/device/sim/card.h"
@@ -21,5 +20,3 @@ const char *mr_device_number(const char *name, char text[MR_DEVICE_NAME]);
 int mr_device_capability(const char *name);
 /* If the well-formed name is that of a simulated device with the figures of a card, copies them and returns true. */
 bool mr_device_card(const char *name, mr_card *card);
-
-#endif

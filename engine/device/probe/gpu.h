@@ -7,8 +7,7 @@
  * documentation: CUDA Driver API, NVML API Reference, Video Codec SDK (cuviddec.h).
  *
  * Threads: one at a time. */
-#ifndef MILLRACE_DEVICE_PROBE_GPU_H
-#define MILLRACE_DEVICE_PROBE_GPU_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -196,5 +195,3 @@ bool mr_gpu_driver_suffices(int driver_cuda, int runtime);
 #define MR_GPU_CONNECTIONS "CUDA_DEVICE_MAX_CONNECTIONS"
 #define MR_GPU_MOST_CONNECTIONS "32"
 /* mr_gpu_want_connections (millrace/devices.h) sets it. */
-
-#endif

@@ -16,8 +16,7 @@
  *      "decoders": 7, "decode_fps": {"h264": 640, "hevc": 1090}}  frames of 1080p a second of one decoder
  *
  * 0 stands for what is not known. Pure functions but for reading that file; any thread. */
-#ifndef MILLRACE_DEVICE_SIM_CARD_H
-#define MILLRACE_DEVICE_SIM_CARD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -70,5 +69,3 @@ bool mr_card_find(const char *name, mr_card *card);
 /* A built-in card, or the figures of a file: a name with a dot or a slash in it. MR_ERROR_CONFIG, with the names of all
  * cards; MR_ERROR_NO_INPUT, MR_ERROR_DATA and others for a file. */
 int mr_card_open(const char *name, mr_card *card);
-
-#endif

@@ -16,8 +16,7 @@
  * another user before the work on it was done.
  *
  * Threads: as for devices (device.h); mr_sim_advance from one thread at a time. */
-#ifndef MILLRACE_DEVICE_SIM_SIM_H
-#define MILLRACE_DEVICE_SIM_SIM_H
+#pragma once
 
 #include "engine/device/device.h"
 #include "engine/device/sim/card.h"
@@ -58,5 +57,3 @@ int64_t mr_sim_advance(mr_device *device, int64_t now_ns);
 int64_t mr_sim_calls(mr_device *device);
 /* How many misuses of simulated devices this process has found. */
 uint64_t mr_sim_misuses(void);
-
-#endif

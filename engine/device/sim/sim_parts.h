@@ -2,8 +2,7 @@
  *
  * A stream is a list of items: work, records and waits. One lock for all simulated devices, which is taken last, guards
  * the state that they share: the blocks of memory and the order between streams. */
-#ifndef MILLRACE_DEVICE_SIM_SIM_PARTS_H
-#define MILLRACE_DEVICE_SIM_SIM_PARTS_H
+#pragma once
 
 #include <pthread.h>
 
@@ -140,5 +139,3 @@ bool mr_sim_order_covers(const sim_stream *stream, sim_point point);
 bool mr_sim_order_done(sim_point point);
 /* Logs and counts misuse and answers MR_ERROR_INTERNAL with the message. */
 int mr_sim_misuse(const mr_device *device, const mr_stage *stage, const mr_identity *frame, const char *what);
-
-#endif

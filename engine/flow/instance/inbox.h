@@ -13,13 +13,10 @@ typedef struct mr_intake {
     mr_link **ports;         /* input links, one a port */
     mr_item inbox[MR_BURST]; /* popped, not yet in a slot */
     size_t inbox_first, inbox_count, burst;
-    uint32_t *credit;        /* by source: frames taken whose outputs are not all pushed (credit.h); or NULL */
     bool held_up;            /* the last look at the queue found frames without room behind this stage */
     size_t join_turn;        /* of several ports: the source that is tried first */
     bool *away_reported;     /* likewise, by source: every port is away (gap.h), and the stages behind know */
     int64_t batch_due_ns;    /* when the batch that is gathered leaves; INT64_MAX: not set */
-    size_t ends_left;        /* sources that have not ended here */
-    bool ended;
     uint32_t first_epoch;    /* of a source whose frames the program pushes */
 } mr_intake;
 

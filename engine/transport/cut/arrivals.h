@@ -2,8 +2,7 @@
  * thread reports. Closings are gathered: at a high rate the I/O thread is woken once for many.
  *
  * A receipt may close after the cut itself, since a program may hold frames: then its outcome is not reported. */
-#ifndef MILLRACE_TRANSPORT_CUT_ARRIVALS_H
-#define MILLRACE_TRANSPORT_CUT_ARRIVALS_H
+#pragma once
 
 #include "engine/flow/ledger/ledger.h"
 #include "engine/transport/zmq/io_thread.h"
@@ -38,5 +37,3 @@ void mr_arrivals_expect(mr_arrivals *arrivals);
  * mr_arrivals_give_back. *wake_ns becomes earlier if others are to be polled for. */
 mr_arrival *mr_arrivals_take(mr_arrivals *arrivals, bool all, int64_t now_ns, int64_t *wake_ns);
 void mr_arrivals_give_back(mr_arrivals *arrivals, mr_arrival *first);
-
-#endif

@@ -247,7 +247,7 @@ int mr_cut_lanes_create(mr_cut_lanes **lanes, mr_instance *instance, const mr_cu
         made->lane[vertex->sources[i]].comes = true;
     int64_t silence_ns = mr_cut_times_of(cut).session.silence_ns;
     int64_t patience_ns = mr_cut_restores_order(cut) ? PATIENT_SILENCES * silence_ns : silence_ns;
-    made->patience_ns = cut->mode == MR_CUT_LIVE && instance->ring.marks_gaps ? patience_ns : 0;
+    made->patience_ns = cut->mode == MR_CUT_LIVE && mr_outlets_mark_gaps(&instance->outlets) ? patience_ns : 0;
     int status = create_order(made, cut, patience_ns);
     if (status)
         mr_cut_lanes_destroy(&made);

@@ -7,8 +7,7 @@
  * common order. A ring message whose turn has not come waits for those that are on their way through ZeroMQ; and since
  * a posted record has arrived, a reader that has read the ring up to a message of ZeroMQ has missed none that was sent
  * before it. */
-#ifndef MILLRACE_TRANSPORT_CUT_CUT_SHARE_H
-#define MILLRACE_TRANSPORT_CUT_CUT_SHARE_H
+#pragma once
 
 #include "engine/plan/cut.h"
 #include "engine/transport/session/session.h"
@@ -80,5 +79,3 @@ void mr_cut_importer_update(mr_cut_importer *importer, const mr_action *action);
 void mr_cut_importer_aim(mr_cut_importer *importer, uint32_t route);
 /* mr_wire_reader_params.map, with the importer as context. */
 int mr_cut_import_buffer(void *importer, const mr_shared_slot *slot, uint64_t bytes, mr_buffer **buffer);
-
-#endif

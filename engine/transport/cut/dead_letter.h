@@ -5,8 +5,7 @@
  *     SOURCE-EPOCH-SEQ-SUB.payload  its bytes: of pictures all rows of all planes without padding
  *
  * Any thread. */
-#ifndef MILLRACE_TRANSPORT_CUT_DEAD_LETTER_H
-#define MILLRACE_TRANSPORT_CUT_DEAD_LETTER_H
+#pragma once
 
 #include "engine/plan/cut.h"
 #include "engine/transport/message.h"
@@ -17,5 +16,3 @@ int mr_dead_letter_prepare(const mr_cut *cut);
 /* Writes the files of a frame, whose payload is in host memory. MR_ERROR_IO or MR_ERROR_PERMISSION, which is logged
  * too: the frame is dropped either way. */
 int mr_dead_letter_write(const mr_cut *cut, const mr_cut_item *item, const mr_settled *settled);
-
-#endif

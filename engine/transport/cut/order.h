@@ -7,8 +7,7 @@
  * the very first frames may have been lost because no consumer was connected.
  *
  * It holds as many frames as windows admit. One thread. */
-#ifndef MILLRACE_TRANSPORT_CUT_ORDER_H
-#define MILLRACE_TRANSPORT_CUT_ORDER_H
+#pragma once
 
 #include "engine/flow/link/link.h"
 
@@ -36,5 +35,3 @@ void mr_order_end(mr_order *order, uint32_t source);
 void mr_order_disturb(mr_order *order, size_t producer, int64_t now_ns);
 /* When mr_order_next is to be asked again for all sources, if nothing comes before; INT64_MAX: nothing is held. */
 int64_t mr_order_wake_ns(const mr_order *order);
-
-#endif

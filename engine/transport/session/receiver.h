@@ -4,8 +4,7 @@
  * their outcome until their place is needed. An entry records the position under which each sender has sent it (a
  * claim), and every sender gets the outcome. A frame that loses its place goes into a set of identities, if the whole
  * run is remembered (mr_receiver_params.remembers_all). */
-#ifndef MILLRACE_TRANSPORT_SESSION_RECEIVER_H
-#define MILLRACE_TRANSPORT_SESSION_RECEIVER_H
+#pragma once
 
 #include "engine/data/identity_set.h"
 #include "engine/transport/session/session.h"
@@ -121,5 +120,3 @@ bool mr_receiver_report(mr_receiver *receiver, origin *from, const mr_settled *r
 
 /* Ends the session: HELLO again, at once unless one was sent just before. */
 void mr_receiver_break(mr_receiver *receiver, origin *from, mr_peer_change change, const char *text);
-
-#endif

@@ -3,8 +3,7 @@
  * Items are in a ring by position: [base, next). An item is queued (to be sent), leased (sent to a peer, or held by it)
  * or settled; the ring advances over settled items whose action was returned. Peers are kept by name, also while they
  * are down, since the items under way to them stay leased until they are marked dead. */
-#ifndef MILLRACE_TRANSPORT_SESSION_SENDER_H
-#define MILLRACE_TRANSPORT_SESSION_SENDER_H
+#pragma once
 
 #include "engine/transport/session/session.h"
 
@@ -175,5 +174,3 @@ mr_run_state mr_sender_run_state(const mr_sender *sender, const peer *p);
 void mr_sender_welcome(mr_sender *sender, peer *p, mr_action *action);
 /* The header of a numbered message to a peer. */
 void mr_sender_address(mr_sender *sender, peer *p, mr_message_kind kind, mr_action *action);
-
-#endif

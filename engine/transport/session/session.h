@@ -64,8 +64,7 @@
  * Errors: a peer that breaks the protocol gets REJECT and its session ends; the call returns MR_ERROR_PROTOCOL with a
  * message for the log, and other peers are not affected. MR_ERROR_MEMORY only from _create: all memory is allocated
  * there, bounded by window, memory and peers. */
-#ifndef MILLRACE_TRANSPORT_SESSION_SESSION_H
-#define MILLRACE_TRANSPORT_SESSION_SESSION_H
+#pragma once
 
 #include "engine/data/kinds.h"
 #include "engine/transport/message.h"
@@ -298,5 +297,3 @@ void mr_receiver_withdraw(mr_receiver *receiver);
 /* Sends BYE to all at once, behind pending reports. */
 void mr_receiver_close(mr_receiver *receiver, const char *text);
 mr_session_counts mr_receiver_counts(const mr_receiver *receiver);
-
-#endif

@@ -30,8 +30,7 @@
  * Threads: any, each object has a lock; the last reference of a buffer may be dropped by any thread. Nothing blocks.
  * Errors: MR_ERROR_MEMORY; MR_ERROR_UNAVAILABLE, MR_ERROR_PERMISSION: stay inline; MR_ERROR_PROTOCOL: the peer is
  * hostile or broken; MR_ERROR_AGAIN: not now. */
-#ifndef MILLRACE_TRANSPORT_SHM_SHM_H
-#define MILLRACE_TRANSPORT_SHM_SHM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -154,5 +153,3 @@ bool mr_shm_import_poll(mr_shm_import *import, bool last);
  * attached, which is heard in mr_shm_import_fetch. */
 size_t mr_shm_import_room(mr_shm_import *import, uint8_t **place);
 void mr_shm_import_post(mr_shm_import *import, size_t bytes);
-
-#endif

@@ -1,8 +1,7 @@
 /* The memory that both ends of a link map and write: a memfd per peer, sealed against shrinking and growing, so that
  * neither end can make the other's accesses fail. It holds the ring of returned leases and the records of both
  * directions. */
-#ifndef MILLRACE_TRANSPORT_SHM_SHM_AREA_H
-#define MILLRACE_TRANSPORT_SHM_SHM_AREA_H
+#pragma once
 
 #include "engine/transport/shm/shm_records.h"
 #include "engine/transport/shm/shm_ring.h"
@@ -38,5 +37,3 @@ int mr_shm_check_file(int fd, int seals, uint64_t bytes);
 int mr_shm_check_doorbell(int fd);
 /* Wakes the thread that waits for it. Any thread. */
 void mr_shm_ring_doorbell(int fd);
-
-#endif

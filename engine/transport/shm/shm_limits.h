@@ -1,6 +1,5 @@
 /* Limits of shared memory between nodes, which both the interface (shm.h) and the rings rest on. */
-#ifndef MILLRACE_TRANSPORT_SHM_SHM_LIMITS_H
-#define MILLRACE_TRANSPORT_SHM_SHM_LIMITS_H
+#pragma once
 
 enum {
     MR_SHM_POOLS = 1024,       /* pools that one link has at a time; frames of others travel inline */
@@ -8,5 +7,3 @@ enum {
     MR_SHM_LEAST_BYTES = 4096, /* a smaller payload is cheaper inline */
     MR_SHM_RECORD_BYTES = 196608 /* of one record in a ring */
 };
-
-#endif

@@ -3,8 +3,7 @@
  *
  * The bytes came from another process, but are in memory of this one: they are read in place, and sizes are checked
  * against the bytes that there are. */
-#ifndef MILLRACE_TRANSPORT_SHM_SHM_MESSAGE_H
-#define MILLRACE_TRANSPORT_SHM_SHM_MESSAGE_H
+#pragma once
 
 #include "engine/transport/wire/wire.h"
 
@@ -20,5 +19,3 @@ int mr_ring_message_write(uint8_t *data, size_t room, const mr_cut_message *mess
                           size_t count, size_t *bytes);
 /* The parts lie in `data`. MR_ERROR_PROTOCOL. */
 int mr_ring_message_read(const uint8_t *data, size_t bytes, mr_ring_message *message_in);
-
-#endif

@@ -11,8 +11,7 @@
  * only the liar: its records wait longer, or it makes needless calls.
  *
  * Each end is used by one thread at a time. */
-#ifndef MILLRACE_TRANSPORT_SHM_SHM_RECORDS_H
-#define MILLRACE_TRANSPORT_SHM_SHM_RECORDS_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -62,5 +61,3 @@ bool mr_shm_records_look(mr_shm_records *records, bool last);
 void mr_shm_records_close(mr_shm_records *records);
 /* Either end: whether the reader has closed. */
 bool mr_shm_records_closed(const mr_shm_records *records);
-
-#endif

@@ -3,8 +3,7 @@
  * The consumer appends numbers of leases; there is always room, since there are as many places as leases. The producer
  * reads them whenever it polls. Before it sleeps it arms the ring; the consumer then rings the doorbell once. The
  * producer trusts nothing in it: an excessive count and a number that is not leased are MR_ERROR_PROTOCOL. */
-#ifndef MILLRACE_TRANSPORT_SHM_SHM_RING_H
-#define MILLRACE_TRANSPORT_SHM_SHM_RING_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -28,5 +27,3 @@ int mr_shm_ring_take(mr_shm_ring *ring, uint64_t taken, uint32_t *lease);
 bool mr_shm_ring_arm(mr_shm_ring *ring, uint64_t taken);
 /* Once armed: whether a lease has returned. Disarms the doorbell, unless this is the last poll. */
 bool mr_shm_ring_poll(mr_shm_ring *ring, uint64_t taken, bool last);
-
-#endif

@@ -1,8 +1,7 @@
 /* Messages between the two ends of shared memory over their unix socket (shm.h), some with descriptors. No call blocks.
  * Errors: MR_ERROR_AGAIN, without a message: nothing to read, or no room; MR_ERROR_UNAVAILABLE: the other end closed,
  * or the system refuses; MR_ERROR_PERMISSION: the other end belongs to another user; MR_ERROR_PROTOCOL. */
-#ifndef MILLRACE_TRANSPORT_SHM_SHM_SOCKET_H
-#define MILLRACE_TRANSPORT_SHM_SHM_SOCKET_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -52,5 +51,3 @@ typedef struct mr_shm_received {
 int mr_shm_receive(int fd, mr_shm_received *received, void *data, size_t room);
 /* Closes the descriptors that the caller did not take (set to -1). */
 void mr_shm_close_received(mr_shm_received *received);
-
-#endif

@@ -14,8 +14,7 @@
  *
  * A writer and a reader are each used by one thread at a time; they share nothing. In steady state neither allocates:
  * their memory is kept at its largest size, except buffers that frames hold. */
-#ifndef MILLRACE_TRANSPORT_WIRE_WIRE_H
-#define MILLRACE_TRANSPORT_WIRE_WIRE_H
+#pragma once
 
 #include "engine/base/names.h"
 #include "engine/data/kinds.h"
@@ -103,5 +102,3 @@ void mr_wire_reader_destroy(mr_wire_reader **reader);
  * freed: MR_ERROR_PROTOCOL, MR_ERROR_MEMORY. */
 int mr_wire_read(mr_wire_reader *reader, const mr_wire_part *parts, size_t count, int64_t now_ns,
                  mr_cut_message *message);
-
-#endif

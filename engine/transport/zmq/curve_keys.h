@@ -10,8 +10,7 @@
  * called from any thread; a list is changed by one at a time. Errors: MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION,
  * MR_ERROR_DATA (no key where one should be), MR_ERROR_IO, MR_ERROR_UNAVAILABLE (libzmq was built without CURVE),
  * MR_ERROR_MEMORY; the message names file and line. */
-#ifndef MILLRACE_TRANSPORT_ZMQ_CURVE_KEYS_H
-#define MILLRACE_TRANSPORT_ZMQ_CURVE_KEYS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,5 +37,3 @@ typedef struct mr_allow_list {
 int mr_allow_list_add(mr_allow_list *list, const char *key_or_path);
 bool mr_allow_list_has(const mr_allow_list *list, const uint8_t key[MR_KEY_BYTES]);
 void mr_allow_list_fini(mr_allow_list *list);
-
-#endif

@@ -9,8 +9,7 @@
  * a connection belongs to, it reports it here, and all others are strangers: they are closed when their time is over,
  * and earlier if there are too many, in random order. So strangers do not keep a known peer out, and delay a new one
  * only until libzmq's next attempt. */
-#ifndef MILLRACE_TRANSPORT_ZMQ_GUARD_H
-#define MILLRACE_TRANSPORT_ZMQ_GUARD_H
+#pragma once
 
 #include <stdint.h>
 
@@ -36,5 +35,3 @@ int mr_zmq_guard_present(const mr_zmq_guard *guard);
 uint64_t mr_zmq_guard_refused(const mr_zmq_guard *guard);
 /* After zmq_ctx_shutdown. Sets *guard to NULL; NULL is allowed. */
 void mr_zmq_guard_end(mr_zmq_guard **guard);
-
-#endif

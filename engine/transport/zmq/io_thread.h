@@ -9,8 +9,7 @@
  * another thread that works in its place while it sleeps (mr_io_thread_work_inline). A lock keeps it to one thread at a
  * time. "I/O thread only" means the thread that holds this lock. mr_io_thread_wake may be called by any thread; it
  * costs a system call only if the I/O thread sleeps. */
-#ifndef MILLRACE_TRANSPORT_ZMQ_IO_THREAD_H
-#define MILLRACE_TRANSPORT_ZMQ_IO_THREAD_H
+#pragma once
 
 #include "engine/transport/wire/wire.h"
 #include "engine/transport/zmq/socket.h"
@@ -65,5 +64,3 @@ uint64_t mr_io_thread_refused(const mr_io_thread *io_thread);
 /* Waits until the thread ends, which `work` must bring about, and closes the sockets: for `linger_ms` queued messages
  * may still be sent. Sets *io_thread to NULL; NULL is allowed. */
 void mr_io_thread_close(mr_io_thread **io_thread, int linger_ms);
-
-#endif

@@ -4,8 +4,7 @@
  * libzmq identifies connections by descriptors, which are its own and may be reused by the time that an event is read.
  * So each connection is kept by a duplicate descriptor, which stays this connection's. A connection that had ended
  * before it was duplicated is detected once all events so far were read; mr_zmq_peers_cut may only be called then. */
-#ifndef MILLRACE_TRANSPORT_ZMQ_PEERS_H
-#define MILLRACE_TRANSPORT_ZMQ_PEERS_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -50,5 +49,3 @@ void mr_zmq_peers_know(mr_zmq_peers *peers, uint32_t peer, int fd);
 const char *mr_zmq_peers_cut(mr_zmq_peers *peers, int64_t now_ns, char address[MR_ZMQ_ADDRESS], bool *stranger);
 /* When that is to be asked again; INT64_MAX: once something has happened. */
 int64_t mr_zmq_peers_wake_ns(const mr_zmq_peers *peers);
-
-#endif

@@ -1,7 +1,6 @@
 /* Checks before libzmq opens a socket. libzmq does not check: it takes the path of an ipc socket from a process that
  * listens there, and aborts if it gets no file descriptor. Any thread. */
-#ifndef MILLRACE_TRANSPORT_ZMQ_PLACE_H
-#define MILLRACE_TRANSPORT_ZMQ_PLACE_H
+#pragma once
 
 #include "engine/transport/zmq/socket.h"
 
@@ -15,5 +14,3 @@ int mr_zmq_place_check(const mr_zmq_params *params, bool *made);
 void mr_zmq_place_leave(const char *endpoint, bool made);
 /* Whether so many file descriptors are free as a socket and its peers may take. MR_ERROR_UNAVAILABLE. */
 int mr_zmq_room_check(const mr_zmq_params *params);
-
-#endif

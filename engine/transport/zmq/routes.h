@@ -1,8 +1,7 @@
 /* Peers of a ROUTER: a number for each routing id, which libzmq assigns to connections (or peers choose; ids are any 1
  * to 255 bytes). Bounded, since any program may connect: the route that was silent for longest is forgotten, identified
  * ones last. One thread. */
-#ifndef MILLRACE_TRANSPORT_ZMQ_ROUTES_H
-#define MILLRACE_TRANSPORT_ZMQ_ROUTES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,5 +39,3 @@ const mr_route_entry *mr_routes_know(mr_routes *routes, uint32_t number, uint32_
 mr_route_entry *mr_routes_find(const mr_routes *routes, uint32_t number);
 /* Forgets a route that is broken, and returns its number; MR_NO_ROUTE: there is none. */
 uint32_t mr_routes_forget_broken(mr_routes *routes);
-
-#endif

@@ -6,8 +6,7 @@
  * (MR_ZMQ_THREADS), and a socket that binds has a third, its guard, which answers libzmq's authentication requests
  * (ZAP, https://rfc.zeromq.org/spec/27). The handle belongs to one thread at a time; open and close may be called by
  * any. */
-#ifndef MILLRACE_TRANSPORT_ZMQ_SOCKET_H
-#define MILLRACE_TRANSPORT_ZMQ_SOCKET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -69,5 +68,3 @@ int mr_zmq_present(const mr_zmq *socket);
 uint64_t mr_zmq_refused(const mr_zmq *socket);
 /* Closes it and sets it to NULL; NULL is allowed. Waits up to linger_ms for queued messages. */
 void mr_zmq_close(mr_zmq **socket, int linger_ms);
-
-#endif

@@ -1,7 +1,6 @@
 /* Whether two descriptions of a stream are of the same pictures. Some cameras send parameter sets that differ in each
  * group of pictures, but only in how their pictures may be used (timing, buffers). Any thread. */
-#ifndef MILLRACE_STAGES_MEDIA_CODED_ALIKE_H
-#define MILLRACE_STAGES_MEDIA_CODED_ALIKE_H
+#pragma once
 
 #include <libavcodec/codec_par.h>
 #include <stdbool.h>
@@ -10,5 +9,3 @@
  * may differ if each key has its own sets (`in_band`): files of HEVC hold sets among the packets, too. Both need not be
  * of one connection. */
 bool mr_codecs_are_alike(const AVCodecParameters *a, const AVCodecParameters *b, bool in_band);
-
-#endif

@@ -1,7 +1,6 @@
 /* When pictures of MPEG-4 (ISO/IEC 14496-2) are shown, by the clock in their headers: they have no other order. Nothing
  * in them is trusted. One thread. All zero: no picture has come. */
-#ifndef MILLRACE_STAGES_MEDIA_CODED_MPEG4_CLOCK_H
-#define MILLRACE_STAGES_MEDIA_CODED_MPEG4_CLOCK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,5 +13,3 @@ typedef struct mr_mpeg4_clock {
 
 /* The time of the picture in that packet, in ticks. False if it has none, or if no header has come. */
 bool mr_mpeg4_clock_read(mr_mpeg4_clock *clock, const uint8_t *data, size_t bytes, int64_t *time);
-
-#endif

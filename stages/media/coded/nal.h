@@ -1,6 +1,5 @@
 /* NAL units of H.264 and HEVC, and the bits in them. Nothing in them is trusted. Any thread. */
-#ifndef MILLRACE_STAGES_MEDIA_CODED_NAL_H
-#define MILLRACE_STAGES_MEDIA_CODED_NAL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -47,5 +46,3 @@ int mr_nal_read_header(bool hevc, const uint8_t *data, size_t bytes, void (*note
 /* From the beginning of a message, which is that behind the header of a unit of messages or the end of another message,
  * to the payload of the next one of that type (H.264 and HEVC, 7.3.2.3.1). Its bytes; below 0: there is none. */
 int64_t mr_nal_find_message(mr_bits *messages, unsigned type);
-
-#endif

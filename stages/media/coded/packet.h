@@ -1,6 +1,5 @@
 /* Packets of readers (media_reader.h), and facts about them before they are read. */
-#ifndef MILLRACE_STAGES_MEDIA_CODED_PACKET_H
-#define MILLRACE_STAGES_MEDIA_CODED_PACKET_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -36,5 +35,3 @@ typedef struct mr_survey {
     bool stills;        /* each packet is a still picture */
     bool epochs;        /* one turn has several, one for each video of a list */
 } mr_survey;
-
-#endif

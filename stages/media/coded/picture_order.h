@@ -4,8 +4,7 @@
  * MPEG-1 and MPEG-2 have one in their group (temporal_reference), and those of MPEG-4 the time of their clock. Codecs
  * that cannot reorder pictures show them as they come. Of others the order is not known here. One thread. All zero is
  * closed. */
-#ifndef MILLRACE_STAGES_MEDIA_CODED_PICTURE_ORDER_H
-#define MILLRACE_STAGES_MEDIA_CODED_PICTURE_ORDER_H
+#pragma once
 
 #include <libavcodec/avcodec.h>
 
@@ -44,5 +43,3 @@ void mr_picture_order_fini(mr_picture_order *order);
 /* How many pictures may be decoded before one that is shown before them. *sure: the stream's header says so, else it is
  * the most that its pictures allow. */
 int mr_picture_order_depth(const AVCodecParameters *codec, bool *sure);
-
-#endif

@@ -9,8 +9,7 @@
  * (picture_order.h) is moved between those of its neighbours, or, if it is the latest, behind the last by half the
  * usual distance until the clock has caught up: so a step of the clock spreads over twice its length, and no error
  * adds up. Files whose container gives both times are passed as they are. One thread. All zero needs no fini. */
-#ifndef MILLRACE_STAGES_MEDIA_CODED_PICTURE_TIMES_H
-#define MILLRACE_STAGES_MEDIA_CODED_PICTURE_TIMES_H
+#pragma once
 
 #include "stages/media/coded/picture_order.h"
 
@@ -51,5 +50,3 @@ void mr_picture_times_begin(mr_picture_times *times, bool live);
 /* Sets pts_ns and dts_ns of the next packet in decode order, as far as they are known or can be made. */
 void mr_picture_times_pass(mr_picture_times *times, mr_packet *packet);
 void mr_picture_times_fini(mr_picture_times *times);
-
-#endif

@@ -9,8 +9,7 @@
  * there are wrong without any gap. Of other codecs a key is right, and all behind it.
  *
  * One thread uses an mr_recovery. */
-#ifndef MILLRACE_STAGES_MEDIA_CODED_RECOVERY_H
-#define MILLRACE_STAGES_MEDIA_CODED_RECOVERY_H
+#pragma once
 
 #include <libavcodec/codec_par.h>
 
@@ -82,5 +81,3 @@ typedef struct mr_recovery_place {
 
 /* Of the next packet in decode order, for an `mr_recovery` that is used for nothing else. */
 mr_recovery_place mr_recovery_place_of(mr_recovery *recovery, const mr_packet *packet);
-
-#endif

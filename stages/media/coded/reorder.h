@@ -1,7 +1,6 @@
 /* How many pictures are decoded before one that is shown before them, and more, by a sequence's parameters. Pure
  * functions. */
-#ifndef MILLRACE_STAGES_MEDIA_CODED_REORDER_H
-#define MILLRACE_STAGES_MEDIA_CODED_REORDER_H
+#pragma once
 
 #include "stages/media/coded/nal.h"
 
@@ -17,5 +16,3 @@ typedef struct mr_reorder {
 mr_reorder mr_reorder_read_h264(mr_bits bits, unsigned profile, unsigned constraints);
 /* HEVC, 7.3.2.2.1, from sps_sub_layer_ordering_info_present_flag on; `layers`: sps_max_sub_layers_minus1. */
 mr_reorder mr_reorder_read_hevc(mr_bits bits, unsigned layers);
-
-#endif

@@ -1,7 +1,6 @@
 /* The next few bytes of a stream that arrives in pieces, for readers that look at one thing after the other. One thread
  * at a time. */
-#ifndef MILLRACE_STAGES_MEDIA_INDEX_GATHERED_H
-#define MILLRACE_STAGES_MEDIA_INDEX_GATHERED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,5 +45,3 @@ static inline bool mr_gathered_take(mr_gathered *gathered, int64_t offset, const
     gathered->have += count;
     return true;
 }
-
-#endif

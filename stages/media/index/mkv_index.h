@@ -2,8 +2,7 @@
  * before it takes it: its demuxer makes a structure of 1,500 bytes for each track, and such a track may have two bytes.
  *
  * Elements are followed as libavformat follows them. Bytes are fed before libavformat gets them. One thread. */
-#ifndef MILLRACE_STAGES_MEDIA_INDEX_MKV_INDEX_H
-#define MILLRACE_STAGES_MEDIA_INDEX_MKV_INDEX_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,5 +20,3 @@ void mr_mkv_index_destroy(mr_mkv_index **index);
 void mr_mkv_index_feed(mr_mkv_index *index, int64_t offset, const uint8_t *data, size_t bytes);
 /* The memory for the elements so far, at least. */
 uint64_t mr_mkv_index_bytes(const mr_mkv_index *index);
-
-#endif

@@ -5,8 +5,7 @@
  *
  * Boxes are followed as libavformat follows them, wherever they stand, and their claims are added up. Bytes are fed
  * before libavformat gets them. One thread. */
-#ifndef MILLRACE_STAGES_MEDIA_INDEX_MP4_INDEX_H
-#define MILLRACE_STAGES_MEDIA_INDEX_MP4_INDEX_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -22,5 +21,3 @@ void mr_mp4_index_feed(mr_mp4_index *index, int64_t offset, const uint8_t *data,
 /* The memory for the boxes so far, at least. UINT64_MAX: it is not known, since the index is compressed ("cmov"), or
  * tables stand in a place where no program writes them. */
 uint64_t mr_mp4_index_bytes(const mr_mp4_index *index);
-
-#endif

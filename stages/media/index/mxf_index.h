@@ -2,8 +2,7 @@
  * bytes for each picture that an index table segment claims, which is a number of its own in the file.
  *
  * Segments are found by their key, wherever they stand. Bytes are fed before libavformat gets them. One thread. */
-#ifndef MILLRACE_STAGES_MEDIA_INDEX_MXF_INDEX_H
-#define MILLRACE_STAGES_MEDIA_INDEX_MXF_INDEX_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -21,5 +20,3 @@ typedef struct mr_mxf_index {
 
 /* Bytes, and their offset in the file. */
 void mr_mxf_index_feed(mr_mxf_index *index, int64_t offset, const uint8_t *data, size_t bytes);
-
-#endif

@@ -1,7 +1,6 @@
 /* The picture in a file of HEIF (ISO/IEC 23008-12), which HEIC and AVIF are: what codes it, its bytes, its size and its
  * orientation. Reads boxes alone, and decodes nothing. Pure functions; nothing in the bytes is trusted. */
-#ifndef MILLRACE_STAGES_MEDIA_STILL_HEIF_H
-#define MILLRACE_STAGES_MEDIA_STILL_HEIF_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,5 +24,3 @@ typedef struct mr_heif {
 /* Whether the file is one with a still picture, and what it is. More fields are known of a file of which all is there.
  */
 bool mr_heif_read(const uint8_t *data, size_t bytes, mr_heif *heif);
-
-#endif

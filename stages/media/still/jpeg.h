@@ -1,6 +1,5 @@
 /* Pictures as JPEG. An encoder belongs to one thread. */
-#ifndef MILLRACE_STAGES_MEDIA_STILL_JPEG_H
-#define MILLRACE_STAGES_MEDIA_STILL_JPEG_H
+#pragma once
 
 #include <libavcodec/avcodec.h>
 
@@ -20,5 +19,3 @@ typedef struct mr_jpeg_encoder {
 int mr_jpeg_encode(mr_jpeg_encoder *encoder, AVFrame *picture, mr_upright upright, size_t before, uint8_t **block,
                    size_t *bytes);
 void mr_jpeg_encoder_close(mr_jpeg_encoder *encoder);
-
-#endif

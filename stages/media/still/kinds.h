@@ -1,6 +1,5 @@
 /* The kinds of files that a source meets, by their names and by their first bytes. Pure functions. */
-#ifndef MILLRACE_STAGES_MEDIA_STILL_KINDS_H
-#define MILLRACE_STAGES_MEDIA_STILL_KINDS_H
+#pragma once
 
 #include <libavformat/avformat.h>
 #include <stdbool.h>
@@ -21,5 +20,3 @@ enum AVCodecID mr_input_image_codec(const AVInputFormat *format);
 /* Why a file that is no damaged picture is not read as one: it is a video, say. Writes the rest of a sentence that
  * begins with its name: "is an animated WebP, ...". `path` may be NULL. False: it may well be damaged. */
 bool mr_still_trouble(const char *path, const uint8_t *data, size_t bytes, char *text, size_t room);
-
-#endif

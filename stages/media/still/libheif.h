@@ -2,8 +2,7 @@
  * first one comes (libheif.so.1). Any thread.
  *
  * Such a file is a packet of raw video whose tag is MR_HEIF_TAG: its samples are known once decode has decoded it. */
-#ifndef MILLRACE_STAGES_MEDIA_STILL_LIBHEIF_H
-#define MILLRACE_STAGES_MEDIA_STILL_LIBHEIF_H
+#pragma once
 
 #include <libavutil/frame.h>
 #include <libavutil/macros.h>
@@ -21,5 +20,3 @@ enum { MR_HEIF_TAG = MKTAG('h', 'e', 'i', 'f') };
 typedef int mr_heif_allocate(void *context, AVFrame *picture);
 int mr_libheif_decode(const uint8_t *data, size_t bytes, int64_t max_pixels, AVFrame *picture,
                       mr_heif_allocate *allocate, void *context);
-
-#endif

@@ -1,7 +1,6 @@
 /* The orientation of still pictures, as their files give it: EXIF's and TIFF's tag 274, or that of XMP. Pure functions;
  * nothing in the bytes is trusted. */
-#ifndef MILLRACE_STAGES_MEDIA_STILL_ORIENTATION_H
-#define MILLRACE_STAGES_MEDIA_STILL_ORIENTATION_H
+#pragma once
 
 #include <libavcodec/codec_id.h>
 #include <stdbool.h>
@@ -30,5 +29,3 @@ mr_upright mr_upright_of_profile(const char *text);
 /* An EXIF segment of JPEG with that orientation, which belongs behind the first two bytes of the file. */
 enum { MR_EXIF_SEGMENT_BYTES = 36 };
 void mr_exif_write_segment(uint8_t to[MR_EXIF_SEGMENT_BYTES], mr_upright upright);
-
-#endif

@@ -1,6 +1,5 @@
 /* Packets of libavformat's demuxer of transport streams get the marks that it gives to others (ts_scan.h). */
-#ifndef MILLRACE_STAGES_MEDIA_TS_TS_MARK_H
-#define MILLRACE_STAGES_MEDIA_TS_TS_MARK_H
+#pragma once
 
 #include <libavformat/avformat.h>
 
@@ -16,5 +15,3 @@ typedef struct mr_ts_marks {
  * True: bytes are missing before it, or within it. A packet that cannot be found, as all are without a `scan`, keeps
  * its mark, which counts for the one behind it, too. */
 bool mr_ts_mark(mr_ts_marks *marks, const mr_ts_scan *scan, int pid, AVPacket *packet);
-
-#endif

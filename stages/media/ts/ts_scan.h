@@ -6,8 +6,7 @@
  * offsets, and a picture is looked up by the offset that libavformat gives it, and its size.
  *
  * Packets of 188 bytes, with 4 before or 16 behind each, are found by their sync bytes. One thread. */
-#ifndef MILLRACE_STAGES_MEDIA_TS_TS_SCAN_H
-#define MILLRACE_STAGES_MEDIA_TS_TS_SCAN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -58,5 +57,3 @@ void mr_ts_scan_stay(mr_ts_scan *scan);
 /* Looks up the next picture of stream `pid`: `bytes` long, from the PES packet at `offset`; below 0: from where the one
  * before ended. Moves the cursor behind it. */
 mr_ts_found mr_ts_scan_find(const mr_ts_scan *scan, mr_ts_cursor *cursor, int pid, int64_t offset, size_t bytes);
-
-#endif

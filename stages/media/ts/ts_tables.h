@@ -2,8 +2,7 @@
  * video that is read is replaced by one of another number (PID) or codec, which libavformat does not follow.
  *
  * A table is read if its checksum is right and if it is in use already. One thread. */
-#ifndef MILLRACE_STAGES_MEDIA_TS_TS_TABLES_H
-#define MILLRACE_STAGES_MEDIA_TS_TS_TABLES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -53,5 +52,3 @@ bool mr_ts_tables_take(mr_ts_tables *tables, const uint8_t *packet);
 void mr_ts_tables_watch(mr_ts_tables *tables, int pid);
 /* Watches the video that has replaced the other one. */
 void mr_ts_tables_go_on(mr_ts_tables *tables);
-
-#endif

@@ -1,7 +1,6 @@
 /* A look at the bytes that libavformat reads, for mr_ts_scan: a context of its own in front of another one. Where the
  * video is replaced by another one (ts_tables.h) the bytes end, and another demuxer reads on. */
-#ifndef MILLRACE_STAGES_MEDIA_TS_TS_TAP_H
-#define MILLRACE_STAGES_MEDIA_TS_TS_TAP_H
+#pragma once
 
 #include <libavformat/avio.h>
 
@@ -23,5 +22,3 @@ bool mr_ts_tap_has_more(const AVIOContext *tap);
 /* Puts a new context in the place of that one, for a demuxer that begins with the tables of the other video: their
  * packets come first, at offset 0. 0, or an AVERROR; then it is as it was. */
 int mr_ts_tap_go_on(AVIOContext **tap);
-
-#endif

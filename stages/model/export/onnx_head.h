@@ -1,6 +1,5 @@
 /* A classifier as nodes of an ONNX graph. */
-#ifndef MILLRACE_STAGES_MODEL_EXPORT_ONNX_HEAD_H
-#define MILLRACE_STAGES_MODEL_EXPORT_ONNX_HEAD_H
+#pragma once
 
 #include "stages/model/onnx/onnx_build.h"
 #include "stages/model/trained.h"
@@ -10,5 +9,3 @@ void mr_onnx_add_classifier(mr_onnx_build *build, const mr_trained *trained, con
 /* Adds nodes that make a vector of `width` numbers of a network's tensor: the mean over positions, a length of 1.
  * Returns its name. */
 const char *mr_onnx_add_vector(mr_onnx_build *build, const char *tensor, size_t width, bool average, bool normalize);
-
-#endif

@@ -1,7 +1,6 @@
 /* Changes a network by a few bytes behind its file: protobuf merges a message that comes twice, so a second graph adds
  * nodes and outputs to the first (onnx.proto of ONNX 1.x). Pure functions; any thread. */
-#ifndef MILLRACE_STAGES_MODEL_ONNX_ONNX_APPEND_H
-#define MILLRACE_STAGES_MODEL_ONNX_ONNX_APPEND_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -15,5 +14,3 @@ size_t mr_onnx_append_output(uint8_t *end, const char *name);
  * output. Returns how many bytes were written; at most twice those of both names + MR_ONNX_CAST_BYTES. */
 enum { MR_ONNX_CAST_BYTES = 96 };
 size_t mr_onnx_append_cast(uint8_t *end, const char *name, const char *as, int to);
-
-#endif

@@ -3,8 +3,7 @@
  * The model and its graph are copies whose lists have room for more; all that is added lies in the arena, and all else
  * still belongs to the network. If memory runs out `failed` is set, and later calls have no effect: it is looked at
  * once, at the end. One thread. */
-#ifndef MILLRACE_STAGES_MODEL_ONNX_ONNX_BUILD_H
-#define MILLRACE_STAGES_MODEL_ONNX_ONNX_BUILD_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -53,5 +52,3 @@ const char *mr_onnx_add(mr_onnx_build *build, const mr_onnx_step *step);
 /* An input or output of the graph: the batch, and `columns` numbers in each row; 0: one. */
 void mr_onnx_add_value(mr_onnx_build *build, bool output, const char *name, int element, int64_t columns);
 void mr_onnx_add_note(mr_onnx_build *build, const char *key, const char *value);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Tensors may keep their data in other files named by the model: a way to read files that the author of a pipeline
  * never meant. Such models are refused unless the author names the file. Pure functions; any thread. */
-#ifndef MILLRACE_STAGES_MODEL_ONNX_ONNX_FILE_H
-#define MILLRACE_STAGES_MODEL_ONNX_ONNX_FILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,5 +31,3 @@ int mr_onnx_read(const char *path, size_t room, const char *tensor, mr_file_byte
 /* The same with weights from another file, `external`, which become part of the bytes (onnx_external.h); NULL: none. */
 int mr_onnx_read_parts(const char *path, const char *external, size_t room, const char *tensor, mr_file_bytes *model,
                        bool *has_tensor);
-
-#endif

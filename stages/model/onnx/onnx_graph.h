@@ -4,8 +4,7 @@
  * Limits: a file that holds more than MR_ONNX_GRAPH_NODES nodes or MR_ONNX_GRAPH_TENSORS tensors is refused, so that
  * memory stays below some 100 MB whatever the file declares. All steps take time in proportion to the size of the file.
  * One thread. */
-#ifndef MILLRACE_STAGES_MODEL_ONNX_ONNX_GRAPH_H
-#define MILLRACE_STAGES_MODEL_ONNX_ONNX_GRAPH_H
+#pragma once
 
 #include <stddef.h>
 
@@ -86,5 +85,3 @@ bool mr_onnx_constant(const mr_onnx_node *node, const char *name, mr_onnx_tensor
 /* The shape that ValueInfoProto declares: dimensions of no size are -1, with their symbol. False if it declares none,
  * or one of too many dimensions. */
 bool mr_onnx_read_declared(mr_pb_span value, int *element, int *rank, int64_t *dims, mr_pb_span *symbols);
-
-#endif

@@ -1,7 +1,6 @@
 /* Shapes of the outputs of ONNX operators from those of their inputs: one function an operator, or a family of them.
  * Part of onnx_shapes.h; one thread. */
-#ifndef MILLRACE_STAGES_MODEL_ONNX_ONNX_OPERATORS_H
-#define MILLRACE_STAGES_MODEL_ONNX_ONNX_OPERATORS_H
+#pragma once
 
 #include "stages/model/onnx/onnx_shapes.h"
 
@@ -42,5 +41,3 @@ bool mr_onnx_infer_arg(const mr_onnx_graph *graph, const mr_onnx_node *node);
 bool mr_onnx_infer_topk(const mr_onnx_graph *graph, const mr_onnx_node *node);
 bool mr_onnx_infer_shape(const mr_onnx_graph *graph, const mr_onnx_node *node);
 bool mr_onnx_infer_filled(const mr_onnx_graph *graph, const mr_onnx_node *node);
-
-#endif

@@ -2,8 +2,7 @@
  * made of (defined in operators.md of ONNX 1.x). Numbers that are computed from shapes (the target of a Reshape) are
  * followed as well, as long as they are few. If a shape cannot be inferred it is taken as the file declares it
  * (value_info), with the sizes of named free dimensions put in; else it is left unknown. One thread. */
-#ifndef MILLRACE_STAGES_MODEL_ONNX_ONNX_SHAPES_H
-#define MILLRACE_STAGES_MODEL_ONNX_ONNX_SHAPES_H
+#pragma once
 
 #include "stages/model/onnx/onnx_graph.h"
 
@@ -34,5 +33,3 @@ void mr_onnx_infer(mr_onnx_graph *graph, const mr_onnx_shape *inputs, size_t cou
 double mr_onnx_items(const mr_onnx_tensor *tensor);
 /* Sizes of a window's axes, as its operator has them: of the weights, or kernel_shape; their product. */
 double mr_onnx_window(const mr_onnx_graph *graph, const mr_onnx_node *node);
-
-#endif

@@ -1,7 +1,6 @@
 /* What planning must know of a network beside its shapes: the operator that its numbers come from, and operators that
  * compute across the frames of a batch. Pure functions of the graph (onnx_graph.h); one thread. */
-#ifndef MILLRACE_STAGES_MODEL_ONNX_ONNX_TRAITS_H
-#define MILLRACE_STAGES_MODEL_ONNX_ONNX_TRAITS_H
+#pragma once
 
 #include "stages/model/onnx/onnx_graph.h"
 
@@ -34,5 +33,3 @@ typedef struct mr_onnx_batch {
  * frames. MR_ERROR_DATA and MR_ERROR_MEMORY as mr_onnx_graph_read. */
 int mr_onnx_find_mixing(const uint8_t *data, size_t bytes, const mr_onnx_batch *batch,
                         char text[MR_ONNX_MIXING_TEXT]);
-
-#endif

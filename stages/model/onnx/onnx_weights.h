@@ -5,8 +5,7 @@
  * multiply by or add: inputs of Gemm, MatMul, Conv, normalisations, recurrent layers, scales of quantised ones. Other
  * constants may be infinite for good reasons: the limits of a Clip, the mask of an attention. Pure function; any
  * thread. */
-#ifndef MILLRACE_STAGES_MODEL_ONNX_ONNX_WEIGHTS_H
-#define MILLRACE_STAGES_MODEL_ONNX_ONNX_WEIGHTS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -14,5 +13,3 @@
 /* The bytes were scanned by mr_onnx_scan. MR_ERROR_DATA, without naming the file: "the weights "fc.weight" (of a Gemm)
  * are nan at row 3, column 17". */
 int mr_onnx_check_weights(const uint8_t *data, size_t bytes);
-
-#endif

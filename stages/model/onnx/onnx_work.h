@@ -15,8 +15,7 @@
  *
  * Sums are floating point: they neither overflow nor wrap, whatever sizes a file declares. Pure function; any thread.
  */
-#ifndef MILLRACE_STAGES_MODEL_ONNX_ONNX_WORK_H
-#define MILLRACE_STAGES_MODEL_ONNX_ONNX_WORK_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -39,5 +38,3 @@ typedef struct mr_onnx_work {
  * as ONNX demands, with the reason; MR_ERROR_MEMORY. */
 int mr_onnx_count_work(const uint8_t *data, size_t bytes, const mr_onnx_shape *inputs, size_t count,
                        mr_onnx_work *work);
-
-#endif

@@ -1,7 +1,6 @@
 /* Reads protobuf's encoding (protobuf.dev, "Encoding") in place: fields one by one, nothing copied. Pure functions; any
  * thread. */
-#ifndef MILLRACE_STAGES_MODEL_ONNX_PROTOBUF_H
-#define MILLRACE_STAGES_MODEL_ONNX_PROTOBUF_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,5 +26,3 @@ bool mr_pb_next(mr_pb_span *from, mr_pb_field *field);
 bool mr_pb_varint(mr_pb_span *from, uint64_t *value);
 bool mr_pb_is(mr_pb_span bytes, const char *text);
 bool mr_pb_same(mr_pb_span a, mr_pb_span b);
-
-#endif

@@ -137,6 +137,29 @@ stages: {out: {type: jsonl, input: numbers, path: "${OUT}"}}   # $${NOT}, ${UNSE
         self.assertEqual(done.stdout, "/x/y.so")
         self.assertEqual(len(out.read_text().splitlines()), 20)
 
+    def test_what_a_restart_loses(self):
+        """A service of a camera begins again after a reboot; one of files has an end."""
+        text = ("version: 1\npipeline: p\nsources: {a: {uri: %s}}\nstages:\n  decode: {input: a}\n"
+                "  rows: {type: jsonl, input: decode, path: 'rows%s.jsonl'}\n"
+                "  images: {input: decode, path: seen, name: '{source}%s-{seq}.jpg'}\n"
+                "  video: {input: a, path: kept%s}\n  hls: {type: video, input: a, path: hls, name: '{source}.m3u8'}\n"
+                "  live: {type: video, input: a, url: 'rtsp://127.0.0.1/y'}\n")
+
+        def told(text):
+            done = call([MILLRACE, "deploy", self.write(text), "--target", "systemd", "--output", self.folder])
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return done.stderr
+
+        camera = told(text % ("rtsp://127.0.0.1/x", "", "", ""))
+        self.assertRegex(camera, r":6:3: warning: stages.rows.path: each start of the service empties \".*rows.jsonl\""
+                                 r"\n    hint: put \{time\} into the name")
+        for stage in ("images.name: files named \"{source}-{seq}.jpg\"", "video.name: files named \"{source}.mp4\""):
+            self.assertIn(stage + " are replaced or refused if the service starts again\n", camera)
+        self.assertEqual(camera.count("warning"), 3)
+        timed = ("rtsp://127.0.0.1/x", "-{time}", "-{time}", ", name: '{source}-{time}.mp4', segment: 1h")
+        for quiet in (timed, ("a.mp4", "", "", "")):
+            self.assertEqual(told(text % quiet), "")
+
     def test_a_pipeline_without_nodes(self):
         path = self.write(THREE.format(out="out.jsonl", replicas=1, camera="", worker="", center="").split("nodes:")[0])
         self.assertIn("has no nodes", self.deploy(path, "slurm", code=78))

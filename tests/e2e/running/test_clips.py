@@ -78,6 +78,18 @@ class Clips(harness.Case):
     def test_a_cover_picture_is_no_video(self):
         self.assert_as_probed(clips.video_with_cover())
 
+    def test_the_largest_of_two_videos(self):
+        for container in ("mkv", "mp4", "ts", "thumb.mp4"):
+            with self.subTest(container):
+                path = clips.two_videos(container)
+                self.assertEqual(len(self.frames(path).rows), 24)
+                self.assertEqual(len(self.frames(path, options=", stream: 0").rows), 1 if "thumb" in container else 12)
+        self.assertEqual(len(self.frames(clips.two_videos("mkv"), options=", max_pixels: 20000").rows), 12)
+
+    def test_an_encrypted_video_is_named(self):
+        run = self.run_pipeline(DECODE.format(uri=clips.encrypted(), options="", decode=""), code=65)
+        self.assertIn("its video is encrypted, which is not supported", run.err)
+
     def test_sound_alone_is_refused(self):
         for path in (clips.audio_only(), clips.cover_art()):
             with self.subTest(path.name):

@@ -86,6 +86,9 @@ static void wrong_names_and_full_folders_are_refused(void **state) {
     assert_int_equal(run_into(PATTERN, "", "", said), MR_ERROR_CONFIG);
     assert_non_null(strstr(said, "overwrite"));
     assert_int_equal(run_into(PATTERN, "", ", overwrite: true", said), MR_OK);
+    /* A service that is started again keeps the pictures of the last start. */
+    assert_int_equal(run_into(PATTERN, "", ", name: \"{source}-{time}-{seq}.png\"", said), MR_OK);
+    assert_exists("a_b-000002.png", true);
 }
 
 /* A limit on the size of files stands for a full disk. */

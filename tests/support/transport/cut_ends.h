@@ -1,7 +1,6 @@
 /* Both ends of a cut in shared memory in one process, without a transport: exporter and importer, and the wire's writer
  * and reader with them. Failures fail the test. */
-#ifndef MILLRACE_TESTS_SUPPORT_TRANSPORT_CUT_ENDS_H
-#define MILLRACE_TESTS_SUPPORT_TRANSPORT_CUT_ENDS_H
+#pragma once
 
 #include "engine/data/pool.h"
 #include "engine/transport/cut/cut_share.h"
@@ -30,5 +29,3 @@ void cut_ends_end(cut_ends *ends);
 mr_action cut_ends_change(uint32_t peer, mr_peer_change what, const char *memory);
 /* Each end hears that the other is there. */
 void cut_ends_join(cut_ends *ends);
-
-#endif

@@ -1,7 +1,6 @@
 /* The common part of tests of cuts between processes: a folder for each, a pipeline whose last stage records the frames
  * that reach it, and checks of that record and of ledgers. */
-#ifndef MILLRACE_TESTS_SUPPORT_TRANSPORT_CUT_RECORD_H
-#define MILLRACE_TESTS_SUPPORT_TRANSPORT_CUT_RECORD_H
+#pragma once
 
 #include "tests/support/transport/node_process.h"
 
@@ -21,5 +20,3 @@ const char *cut_pipeline(const char *sources, const char *stages, const char *la
  * manieth; `noted`: the number that a stage `note` behind adds, 0: none. */
 void cut_check_record(const char *source, int count, int step, int64_t noted, bool ordered);
 void cut_check_ledger(const node_report *report, uint64_t in, uint64_t delivered, uint64_t absorbed, uint64_t dropped);
-
-#endif

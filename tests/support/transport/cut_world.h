@@ -2,8 +2,7 @@
  * are delayed, lost, repeated and damaged; connections close; processes die, stand still, hang, and come back.
  *
  * Invariants are checked while it runs: a failure prints the seed and ends the test. */
-#ifndef MILLRACE_TESTS_SUPPORT_TRANSPORT_CUT_WORLD_H
-#define MILLRACE_TESTS_SUPPORT_TRANSPORT_CUT_WORLD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,5 +25,3 @@ typedef struct world_result {
 
 /* Runs one schedule with faults, lets the network heal, and runs until all is done. */
 void world_run(uint64_t seed, bool live, const world_faults *faults, world_result *result);
-
-#endif

@@ -4,8 +4,7 @@
  * Beside the types of flow_stages and node_stages there is `record`: a sink that appends one line a frame, "SOURCE
  * EPOCH SEQ SUB NOTED", to `path`, and skips the frames that the file has already when it is opened, as a sink that
  * continues its file does. */
-#ifndef MILLRACE_TESTS_SUPPORT_TRANSPORT_NODE_PROCESS_H
-#define MILLRACE_TESTS_SUPPORT_TRANSPORT_NODE_PROCESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,5 +40,3 @@ void node_kill(node_process *process);
 /* Waits until the file has so many lines; fails the test after a minute. */
 void node_await_lines(const char *path, size_t lines);
 size_t node_count_lines(const char *path);
-
-#endif

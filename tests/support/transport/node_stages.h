@@ -4,11 +4,8 @@
  * begins with their number and a thousand, of 8 bytes or, every third, of 80,000), `paint` (makes gray pictures, but
  * every third, from the first on, of RGB24, which it has not declared) and `gray` (passes on, and takes gray pictures
  * only). */
-#ifndef MILLRACE_TESTS_SUPPORT_TRANSPORT_NODE_STAGES_H
-#define MILLRACE_TESTS_SUPPORT_TRANSPORT_NODE_STAGES_H
+#pragma once
 
 #include "millrace/stage.h"
 
 extern const mr_stage_type node_chew, node_hold, node_bulk, node_load, node_paint, node_gray;
-
-#endif

@@ -1,6 +1,5 @@
 /* A sender and receivers of the protocol of cuts, driven by hand, case by case: messages go over at once. */
-#ifndef MILLRACE_TESTS_SUPPORT_TRANSPORT_SESSION_PAIR_H
-#define MILLRACE_TESTS_SUPPORT_TRANSPORT_SESSION_PAIR_H
+#pragma once
 
 #include "engine/transport/session/session.h"
 
@@ -49,5 +48,3 @@ bool pair_drive_receiver(mr_receiver *receiver, mr_sender *const *senders, int64
 void pair_drive(pair *p, int64_t now_ns);
 /* Delivers all fresh frames that were seen. */
 void pair_settle_all(pair *p, int64_t now_ns);
-
-#endif

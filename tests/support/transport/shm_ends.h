@@ -1,7 +1,6 @@
 /* Both ends of shared memory in one process: a pool whose buffers are exported, and their importer. Failures fail the
  * test. */
-#ifndef MILLRACE_TESTS_SUPPORT_TRANSPORT_SHM_ENDS_H
-#define MILLRACE_TESTS_SUPPORT_TRANSPORT_SHM_ENDS_H
+#pragma once
 
 #include "engine/data/pool.h"
 #include "engine/transport/shm/shm.h"
@@ -34,5 +33,3 @@ int shm_ends_post(shm_ends *ends, const void *data, size_t bytes);
 int shm_ends_post_back(shm_ends *ends, const void *data, size_t bytes);
 /* Hears the doorbell: whether it was rung. */
 bool shm_ends_rung(const shm_ends *ends);
-
-#endif

@@ -1,6 +1,5 @@
 /* Frames of every kind, made by hand, and their conversion into bytes and back. */
-#ifndef MILLRACE_TESTS_SUPPORT_TRANSPORT_WIRE_FRAMES_H
-#define MILLRACE_TESTS_SUPPORT_TRANSPORT_WIRE_FRAMES_H
+#pragma once
 
 #include "engine/transport/wire/wire.h"
 
@@ -28,5 +27,3 @@ void wire_add_tensor(wire_fixture *f, mr_frame *frame, int64_t count);
 /* Parts as a transport brings them: in memory of their own, some at odd addresses and without a buffer. */
 void wire_carry(const mr_wire_part *parts, size_t count, mr_wire_part *carried, bool aligned);
 void wire_uncarry(mr_wire_part *carried, size_t count, bool aligned);
-
-#endif

@@ -1,6 +1,5 @@
 /* The measurements of `millrace bench`: each makes a pipeline of null stages in memory, runs it and sums it up. */
-#ifndef MILLRACE_TOOLS_BENCH_BENCH_RUNS_H
-#define MILLRACE_TOOLS_BENCH_BENCH_RUNS_H
+#pragma once
 
 #include "millrace/millrace.h"
 
@@ -35,5 +34,3 @@ typedef struct mr_bench_soak {
     double resident_mib;     /* at the end */
 } mr_bench_soak;
 int mr_bench_run_soak(const mr_bench_params *params, mr_bench_soak *result);
-
-#endif

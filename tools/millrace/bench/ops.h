@@ -4,8 +4,7 @@
  * the link that they pass, or of its arithmetic, whichever is longer; its share is that time divided by the median
  * that was measured, which is the same as its arithmetic in a second as a share of min(bandwidth x intensity, peak).
  * One thread. */
-#ifndef MILLRACE_TOOLS_BENCH_OPS_H
-#define MILLRACE_TOOLS_BENCH_OPS_H
+#pragma once
 
 #include <stdio.h>
 
@@ -58,5 +57,3 @@ void mr_ops_put_json(yajl_gen json, const mr_ops *ops);
 /* The words of a path or group, as in JSON: "memory", "kernel". */
 const char *mr_ops_path_name(mr_operation_path path);
 const char *mr_ops_group_name(mr_operation_group group);
-
-#endif

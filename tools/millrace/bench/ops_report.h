@@ -1,6 +1,5 @@
 /* `millrace bench ops` as the command runs it: its arguments, its devices, its output. */
-#ifndef MILLRACE_TOOLS_BENCH_OPS_REPORT_H
-#define MILLRACE_TOOLS_BENCH_OPS_REPORT_H
+#pragma once
 
 #include "tools/millrace/cli/command.h"
 
@@ -16,5 +15,3 @@ typedef struct mr_ops_request {
 int mr_ops_add(const mr_usage *usage, const char *option, const char **list, size_t *count, const char *argument);
 /* `seconds`: 0: as it comes. Returns an exit code. */
 int mr_bench_ops(const mr_usage *usage, const mr_ops_request *request, long long seconds, bool as_json);
-
-#endif

@@ -1,6 +1,5 @@
 /* The card of a classifier (millrace/classifier.h), as several verbs tell it. One thread. */
-#ifndef MILLRACE_TOOLS_CLI_CARD_H
-#define MILLRACE_TOOLS_CLI_CARD_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -11,5 +10,3 @@
 bool mr_card_is_head(const char *word);
 /* `penalties`, in the order in which they were fitted, and `warnings`, into the map that is open. */
 void mr_card_put_fit(yajl_gen json, const mr_classifier_card *card);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Exit codes follow sysexits (millrace/status.h). Results and requested output go to standard output; progress, errors
  * and summaries go to standard error. */
-#ifndef MILLRACE_TOOLS_CLI_COMMAND_H
-#define MILLRACE_TOOLS_CLI_COMMAND_H
+#pragma once
 
 #include <getopt.h>
 #include <stdbool.h>
@@ -74,5 +73,3 @@ bool mr_parse_integer(const char *text, long long min, long long max, long long 
 bool mr_stdout_has_reader(void);
 /* Flushes standard output: 0, or 74 with a message, or 141 if its reader has closed it. */
 int mr_flush_stdout(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* Diagnostics of check, run and plan on a pipeline before it runs: as text, JSON or workflow commands of GitHub, and
  * whether warnings count as errors (--deny-warnings). */
-#ifndef MILLRACE_TOOLS_CLI_COMPLAINTS_H
-#define MILLRACE_TOOLS_CLI_COMPLAINTS_H
+#pragma once
 
 #include "engine/base/json.h"
 #include "tools/millrace/cli/command.h"
@@ -20,5 +19,3 @@ int mr_complaints_tell(const mr_diagnostics *diagnostics, int status, bool deny)
 int mr_complaints_annotate(const mr_diagnostics *diagnostics, int status, bool deny);
 /* An array "diagnostics", and "more": how many are left out of it. */
 void mr_complaints_put(yajl_gen json, const mr_diagnostics *diagnostics);
-
-#endif

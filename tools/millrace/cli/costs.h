@@ -1,6 +1,5 @@
 /* Costs that were measured before: the output of `millrace plan --profile --json`, read again for planning. */
-#ifndef MILLRACE_TOOLS_CLI_COSTS_H
-#define MILLRACE_TOOLS_CLI_COSTS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -16,5 +15,3 @@ typedef struct mr_costs {
  * processor's. MR_ERROR_NO_INPUT, MR_ERROR_IO, or MR_ERROR_DATA if it holds no profile. */
 int mr_costs_read(mr_costs *costs, const char *path);
 void mr_costs_fini(mr_costs *costs);
-
-#endif

@@ -1,10 +1,7 @@
 /* The functions of the public headers, for plugins: a program that is linked with the static library contains them all,
  * even those that it does not call itself, and exports them (tools/exports.cmake makes exports.c and the linker's
  * list). */
-#ifndef MILLRACE_TOOLS_CLI_EXPORTS_H
-#define MILLRACE_TOOLS_CLI_EXPORTS_H
+#pragma once
 
 /* Does nothing: its caller is linked with them. */
 void mr_exports_keep(void);
-
-#endif

@@ -2,8 +2,7 @@
  * whose --output is its own, has the others; for those that take a classifier alone, --force; for verbs that only plan,
  * --assume; for those that place stages as a run does, --costs; and for those that run or plan threads, --workers and
  * --jobs. */
-#ifndef MILLRACE_TOOLS_CLI_OVERRIDES_H
-#define MILLRACE_TOOLS_CLI_OVERRIDES_H
+#pragma once
 
 #include "millrace/plan.h"
 #include "tools/millrace/cli/command.h"
@@ -80,5 +79,3 @@ void mr_overrides_fini(mr_overrides *overrides);
 bool mr_overrides_take(mr_overrides *overrides, const mr_usage *usage, int option, int *code);
 /* Puts them into the parameters, which borrow them, and the stage types that the command knows. */
 void mr_overrides_apply(const mr_overrides *overrides, mr_pipeline_params *params);
-
-#endif

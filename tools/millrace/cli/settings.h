@@ -1,6 +1,5 @@
 /* Settings that a verb adds to those of the command line (--set), for a pipeline that it runs in a way of its own. */
-#ifndef MILLRACE_TOOLS_CLI_SETTINGS_H
-#define MILLRACE_TOOLS_CLI_SETTINGS_H
+#pragma once
 
 #include "tools/millrace/cli/overrides.h"
 
@@ -17,5 +16,3 @@ int mr_settings_set(mr_settings *to, const char *value, const char *key, const c
 /* Whether the command line, or a call before this one, has set stages.ID.OPTION. */
 bool mr_settings_has(const mr_settings *by, const char *id, const char *option);
 void mr_settings_fini(mr_settings *settings);
-
-#endif

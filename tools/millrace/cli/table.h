@@ -10,8 +10,7 @@
  * widest first: long names are cut, other cells are broken into lines, and only then are short names cut. Cells of the
  * other columns stay whole, so that a number is never half a number. If even that is too wide, each row becomes a
  * paragraph of titles and cells. One thread at a time. */
-#ifndef MILLRACE_TOOLS_CLI_TABLE_H
-#define MILLRACE_TOOLS_CLI_TABLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,5 +47,3 @@ void mr_print_filled(int width, FILE *stream, const char *first, const char *tex
 
 /* Columns of the stream's terminal (COLUMNS if that is set); 80 if it is not one. */
 int mr_terminal_width(FILE *stream);
-
-#endif

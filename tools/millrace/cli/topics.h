@@ -1,6 +1,5 @@
 /* The texts of `millrace help TOPIC`: sections of the documents, which tools/topics.cmake compiles in. */
-#ifndef MILLRACE_TOOLS_CLI_TOPICS_H
-#define MILLRACE_TOOLS_CLI_TOPICS_H
+#pragma once
 
 typedef struct mr_topic {
     const char *name, *summary;
@@ -9,5 +8,3 @@ typedef struct mr_topic {
 
 /* Ended by a NULL name. */
 extern const mr_topic mr_topics[];
-
-#endif

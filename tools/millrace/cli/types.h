@@ -1,7 +1,6 @@
 /* The stage types that this command knows: those that come with millrace, those of a program that calls mr_main, and
  * those of plugins. Main thread. */
-#ifndef MILLRACE_TOOLS_CLI_TYPES_H
-#define MILLRACE_TOOLS_CLI_TYPES_H
+#pragma once
 
 #include <stddef.h>
 
@@ -25,5 +24,3 @@ const mr_types_plugin *mr_types_plugins(void);
 
 /* "source", "stage", "sink", or "stage, sink" if its output may be left open. */
 const char *mr_type_kind(const mr_stage_type *type);
-
-#endif

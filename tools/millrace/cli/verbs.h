@@ -1,6 +1,5 @@
 /* The verbs of the command, each defined in its own file: main finds them here, and help lists them. */
-#ifndef MILLRACE_TOOLS_CLI_VERBS_H
-#define MILLRACE_TOOLS_CLI_VERBS_H
+#pragma once
 
 #include "tools/millrace/cli/command.h"
 
@@ -16,5 +15,3 @@ extern const mr_verb mr_run_verb, mr_ctl_verb, mr_check_verb, mr_plan_verb, mr_g
 
 /* All of them, ended by NULL. */
 extern const mr_verb *const mr_verbs[];
-
-#endif

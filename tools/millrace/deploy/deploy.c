@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "engine/base/file.h"
+#include "millrace/describe.h"
 #include "tools/millrace/cli/complaints.h"
 #include "tools/millrace/cli/plan_rows.h"
 #include "tools/millrace/cli/types.h"
@@ -255,6 +256,38 @@ static int write_all(arguments *from, const mr_plan_view *plan) {
     return status;
 }
 
+/* Not so for `video` if it sends to an address. */
+static bool writes_files(const mr_view_stage *stage) {
+    const mr_option *folder = stage->type->options;
+    while (folder->name && folder->file != MR_FILE_FOLDER)
+        folder++;
+    return folder->name && mr_option_string(folder, stage->options);
+}
+
+static void warn_of_file(const mr_view_stage *stage, const mr_option *option, mr_diagnostics *wrong) {
+    const bool is_file = option->file == MR_FILE_WRITTEN;
+    const bool names = is_file || (option->file == MR_FILE_NAME && writes_files(stage));
+    const char *name = names ? mr_option_string(option, stage->options) : NULL;
+    /* A playlist names only the newest files. */
+    if (!name || strcmp(name, "-") == 0 || strstr(name, "{time}") || strstr(name, "{number}") || strstr(name, ".m3u8"))
+        return;
+    mr_diagnose(wrong, MR_SEVERITY_WARNING, MR_OK, (mr_place){.file = stage->place},
+                "put {time} into the name, such as {source}-{time}.mp4, rows-{time}.jsonl or {time}-{seq}.jpg",
+                is_file ? "stages.%s.%s: each start of the service empties \"%s\""
+                        : "stages.%s.%s: files named \"%s\" are replaced or refused if the service starts again",
+                stage->id, option->name, name);
+}
+
+/* A service that reads cameras starts again after each reboot. */
+static void warn_of_files(const mr_plan_view *plan, mr_diagnostics *wrong) {
+    bool endless = false;
+    for (size_t s = 0; s < plan->stage_count; s++)
+        endless |= plan->stages[s].offer.endless;
+    for (size_t s = 0; s < plan->stage_count && endless; s++)
+        for (const mr_option *option = plan->stages[s].type->options; option && option->name; option++)
+            warn_of_file(&plan->stages[s], option, wrong);
+}
+
 /* The machines are not known yet, and neither are the files there: only the text is planned. */
 static int deploy(arguments *from) {
     static const char *const somewhere[] = {"host"};
@@ -263,7 +296,10 @@ static int deploy(arguments *from) {
     mr_pipeline_params params = {.path = from->path, .offline = true, .cuts = true,
                                  .host_count = 1, .hosts = somewhere};
     mr_overrides_apply(&from->overrides, &params);
-    int status = mr_complaints_tell(&wrong, mr_plan_view_open(&plan, &params, &wrong), false);
+    int status = mr_plan_view_open(&plan, &params, &wrong);
+    if (!status && from->target->write == mr_deploy_systemd)
+        warn_of_files(plan, &wrong);
+    status = mr_complaints_tell(&wrong, status, false);
     mr_diagnostics_fini(&wrong);
     int code = mr_status_exit_code(status);
     if (!status && (status = write_all(from, plan)))

@@ -3,8 +3,7 @@
  * The output is read by a shell, by systemd and by Kubernetes, line by line. No foreign text may end a line there:
  * mr_deploy_check refuses control characters, once for all targets, and each target quotes the rest by its own
  * rules. */
-#ifndef MILLRACE_TOOLS_DEPLOY_DEPLOY_H
-#define MILLRACE_TOOLS_DEPLOY_DEPLOY_H
+#pragma once
 
 #include <stdio.h>
 
@@ -58,5 +57,3 @@ int mr_deploy_check(const mr_deployment *of);
 int mr_deploy_slurm(const mr_deployment *of);
 int mr_deploy_kubernetes(const mr_deployment *of);
 int mr_deploy_systemd(const mr_deployment *of);
-
-#endif

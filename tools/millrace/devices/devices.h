@@ -1,6 +1,5 @@
 /* Shared by the files of `millrace devices`. */
-#ifndef MILLRACE_TOOLS_DEVICES_DEVICES_H
-#define MILLRACE_TOOLS_DEVICES_DEVICES_H
+#pragma once
 
 #include <stdio.h>
 
@@ -15,5 +14,3 @@ void mr_devices_put_json(yajl_gen json, const mr_machine *machine);
 /* devices_models.c: the cards that `like` knows; in JSON the member "models". */
 int mr_devices_print_models(FILE *stream);
 void mr_devices_put_models(yajl_gen json);
-
-#endif

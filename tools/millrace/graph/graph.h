@@ -2,8 +2,7 @@
  *
  * Sources that are alike (type, formats, consumers) are folded into one box. All texts are ASCII but the pipeline's
  * name, which is UTF-8 without control characters. A chart owns its texts and does not refer to the plan. */
-#ifndef MILLRACE_TOOLS_GRAPH_GRAPH_H
-#define MILLRACE_TOOLS_GRAPH_GRAPH_H
+#pragma once
 
 #include <stdio.h>
 
@@ -47,5 +46,3 @@ int mr_chart_dot(const mr_chart *graph, FILE *stream);
 
 /* A picture of this kind ("svg", "png", "pdf"), by Graphviz's dot. MR_ERROR_UNAVAILABLE: there is no dot. */
 int mr_chart_picture(const mr_chart *graph, const char *kind, FILE *stream);
-
-#endif

@@ -1,6 +1,5 @@
 /* Output made from the usages of all verbs and from the topics: manual pages, and completions for shells. */
-#ifndef MILLRACE_TOOLS_HELP_HELP_H
-#define MILLRACE_TOOLS_HELP_HELP_H
+#pragma once
 
 #include <stdio.h>
 
@@ -21,5 +20,3 @@ void mr_help_option(const mr_usage *usage, const char *option, char *argument, s
 /* MR_OK, MR_ERROR_USAGE if there is no such page or shell (with a message), or MR_ERROR_MEMORY. */
 int mr_help_manual(FILE *to, const char *page);
 int mr_help_completion(FILE *to, const char *shell);
-
-#endif

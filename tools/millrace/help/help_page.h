@@ -2,8 +2,7 @@
  *
  * Headings, paragraphs, lists, tables, indented and fenced blocks; within a line code, links and escapes. Pictures are
  * left out. One thread. */
-#ifndef MILLRACE_TOOLS_HELP_HELP_PAGE_H
-#define MILLRACE_TOOLS_HELP_HELP_PAGE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdio.h>
@@ -29,5 +28,3 @@ void mr_inline(const char *text, void (*put)(void *to, mr_inline_kind kind, cons
 
 /* Text of a manual page, with commands of groff escaped. */
 void mr_roff_put(FILE *to, const char *text, size_t bytes);
-
-#endif

@@ -1,7 +1,6 @@
 /* The description of a stage type, in three forms: text for a terminal, JSON for scripts, and the reference in
  * Markdown. All of it comes from the type itself and from the tables of keys that parsing reads. */
-#ifndef MILLRACE_TOOLS_INSPECT_INSPECT_H
-#define MILLRACE_TOOLS_INSPECT_INSPECT_H
+#pragma once
 
 #include "engine/base/json.h"
 #include "millrace/describe.h"
@@ -21,5 +20,3 @@ const char *mr_inspect_entry(const mr_stage_type *type);
 /* "packets, or pictures I420", "anything"; returns `text`. */
 enum { MR_INSPECT_FORMATS = 1024 };
 const char *mr_inspect_formats(const mr_port *port, char *text, size_t bytes);
-
-#endif

@@ -1,6 +1,5 @@
 /* The description of a file that stages read: a model (ONNX), or weights of classify (.npy). */
-#ifndef MILLRACE_TOOLS_INSPECT_INSPECT_FILE_H
-#define MILLRACE_TOOLS_INSPECT_INSPECT_FILE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -35,5 +34,3 @@ void mr_inspect_uses(const mr_model_view *model, mr_inspect_use uses[MR_INSPECT_
 char *mr_inspect_pipeline(const mr_model_view *model, const char *path, char why[MR_INSPECT_WHY]);
 /* "[batch, 3, 224, 224]", free ones as their names or "?", "not declared"; returns `text`. */
 const char *mr_inspect_shape(const mr_model_value *value, char *text, size_t bytes);
-
-#endif

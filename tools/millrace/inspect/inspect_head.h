@@ -1,10 +1,7 @@
 /* The card of a classifier that was trained: the folder that classify takes as its option `head`. */
-#ifndef MILLRACE_TOOLS_INSPECT_INSPECT_HEAD_H
-#define MILLRACE_TOOLS_INSPECT_INSPECT_HEAD_H
+#pragma once
 
 #include "engine/base/json.h"
 
 /* On standard output as text, or into `json` as an object. Errors of mr_classifier_open. */
 int mr_inspect_head(const char *path, yajl_gen json);
-
-#endif

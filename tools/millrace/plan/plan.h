@@ -3,8 +3,7 @@
  *
  * Everything is read from the view of a plan (millrace/plan.h); nothing is computed here that a run would compute
  * anew. */
-#ifndef MILLRACE_TOOLS_PLAN_PLAN_H
-#define MILLRACE_TOOLS_PLAN_PLAN_H
+#pragma once
 
 #include <stdio.h>
 
@@ -29,5 +28,3 @@ void mr_plan_put_card(yajl_gen json, const mr_view_card *card);
 /* plan_json.c: a bound; and the members of one JSON object. */
 void mr_plan_put_bytes(yajl_gen json, const char *key, const mr_view_bytes *bound);
 void mr_plan_put_json(yajl_gen json, const mr_plan_view *plan);
-
-#endif

@@ -8,8 +8,7 @@
  * time of libraries' and devices' threads: the process's time less that of the engine's threads and the caller's. It is
  * divided among the stages that have such threads, in proportion to the time spent inside them, because their callers
  * wait for those threads. */
-#ifndef MILLRACE_TOOLS_PLAN_PROFILE_H
-#define MILLRACE_TOOLS_PLAN_PROFILE_H
+#pragma once
 
 #include "engine/base/json.h"
 #include "millrace/millrace.h"
@@ -78,5 +77,3 @@ void mr_profile_find_cures(mr_profile *profile, const mr_plan_view *plan);
 /* profile_text.c: tables for people, and the member "profile" of an object. */
 int mr_profile_print(const mr_profile *profile, const mr_plan_view *plan, int width, FILE *stream);
 void mr_profile_put_json(yajl_gen json, const mr_profile *profile, const mr_plan_view *plan);
-
-#endif

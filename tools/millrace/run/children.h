@@ -1,7 +1,6 @@
 /* The processes of a pipeline's nodes, as the supervisor that started them knows them: from their reports (report.h).
  * One thread. */
-#ifndef MILLRACE_TOOLS_RUN_CHILDREN_H
-#define MILLRACE_TOOLS_RUN_CHILDREN_H
+#pragma once
 
 #include <stdio.h>
 #include <sys/types.h>
@@ -63,5 +62,3 @@ mr_loss mr_children_loss(const mr_child *children, size_t count);
 int mr_children_print(const mr_plan_view *plan, const mr_child *children, size_t count, double wall_s, FILE *stream);
 int mr_children_print_json(const mr_plan_view *plan, const mr_child *children, size_t count, double wall_s,
                            int exit_code, const char *error, FILE *stream);
-
-#endif

@@ -23,8 +23,7 @@
  *
  * Threads: open and close are called while no thread serves; the rest by the serving thread, which is that of signals
  * (signals.h). */
-#ifndef MILLRACE_TOOLS_RUN_CONTROL_H
-#define MILLRACE_TOOLS_RUN_CONTROL_H
+#pragma once
 
 #include <poll.h>
 #include <sys/types.h>
@@ -67,5 +66,3 @@ int mr_control_name(const char *folder, pid_t pid, char path[MR_CONTROL_PATH]);
 /* Connects; MR_ERROR_NO_INPUT if there is no socket, MR_ERROR_UNAVAILABLE if its run is dead, MR_ERROR_PERMISSION,
  * MR_ERROR_USAGE if the path is too long, MR_ERROR_IO. */
 int mr_control_connect(const char *path, int *fd);
-
-#endif

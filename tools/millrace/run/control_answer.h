@@ -1,6 +1,5 @@
 /* Handles requests at the control socket of a run (control.h). */
-#ifndef MILLRACE_TOOLS_RUN_CONTROL_ANSWER_H
-#define MILLRACE_TOOLS_RUN_CONTROL_ANSWER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,5 +15,3 @@ int mr_control_check(const char *what, const char *argument, bool options);
  * `pipeline` NULL: it does not run yet, or not any more; `refused`: why nothing is done any more, NULL else. Any
  * thread. */
 char *mr_control_answer(const char *request, mr_pipeline *pipeline, const char *refused, size_t *length);
-
-#endif

@@ -2,8 +2,7 @@
  * of its own, so that signals and other clients are served meanwhile.
  *
  * Called by the serving thread, except for mr_control_jobs_end. */
-#ifndef MILLRACE_TOOLS_RUN_CONTROL_JOB_H
-#define MILLRACE_TOOLS_RUN_CONTROL_JOB_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,5 +26,3 @@ mr_control_job *mr_control_job_begin(const char *request, mr_pipeline *pipeline)
 bool mr_control_job_take(mr_control_job **job, char **answer, size_t *length);
 /* Its client is gone. */
 void mr_control_job_drop(mr_control_job **job);
-
-#endif

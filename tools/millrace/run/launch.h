@@ -8,8 +8,7 @@
  *     OMPI_COMM_WORLD_RANK, _SIZE; PMI_RANK, PMI_SIZE    a process of an MPI launcher
  *
  * A launcher that numbers processes numbers those of the first node first, then those of the second. */
-#ifndef MILLRACE_TOOLS_RUN_LAUNCH_H
-#define MILLRACE_TOOLS_RUN_LAUNCH_H
+#pragma once
 
 #include "millrace/millrace.h"
 
@@ -31,5 +30,3 @@ void mr_launch_fini(mr_launch *launch);
 
 /* True if the host of an endpoint is this machine. */
 bool mr_launch_is_here(const char *endpoint);
-
-#endif

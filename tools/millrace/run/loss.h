@@ -1,7 +1,6 @@
 /* Lost frames: dropped, by any stage and for any reason, or announced by a file that ends before them. A frame that a
  * stage absorbs is not lost. */
-#ifndef MILLRACE_TOOLS_RUN_LOSS_H
-#define MILLRACE_TOOLS_RUN_LOSS_H
+#pragma once
 
 #include <stdint.h>
 #include <stdio.h>
@@ -48,5 +47,3 @@ mr_loss mr_loss_of(const mr_summary *summary);
 void mr_loss_print(const mr_loss *loss, FILE *stream);
 /* MR_OK, or MR_ERROR_DATA with a message if more was lost than is allowed. */
 int mr_loss_check(const mr_loss *loss, const mr_loss_limit *limit);
-
-#endif

@@ -1,7 +1,6 @@
 /* Reports the state of a run to a service manager with the protocol of sd_notify(3): datagrams to the socket that
  * NOTIFY_SOCKET names. Does nothing if that is not set. One thread. */
-#ifndef MILLRACE_TOOLS_RUN_NOTIFY_H
-#define MILLRACE_TOOLS_RUN_NOTIFY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,5 +11,3 @@ void mr_notify_begin(void);
 void mr_notify(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The interval for "WATCHDOG=1" (half of WATCHDOG_USEC); 0: never. */
 int64_t mr_notify_watchdog_ns(void);
-
-#endif

@@ -1,8 +1,7 @@
 /* One line on a terminal with the progress of a run. Log lines are printed above it.
  *
  * One progress at a time; show and hide from one thread, log lines from any. */
-#ifndef MILLRACE_TOOLS_RUN_PROGRESS_H
-#define MILLRACE_TOOLS_RUN_PROGRESS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -22,5 +21,3 @@ void mr_progress_begin(mr_progress *progress);
 void mr_progress_show(mr_progress *progress, const mr_summary *summary);
 /* Removes the line and restores the log. */
 void mr_progress_end(mr_progress *progress);
-
-#endif

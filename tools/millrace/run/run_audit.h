@@ -1,6 +1,5 @@
 /* Entries of a run in the audit log: its start, with the pipeline, the signals that end it, and its end. */
-#ifndef MILLRACE_TOOLS_RUN_RUN_AUDIT_H
-#define MILLRACE_TOOLS_RUN_RUN_AUDIT_H
+#pragma once
 
 #include "millrace/plan.h"
 
@@ -18,5 +17,3 @@ void mr_run_audit_signal(const struct signalfd_siginfo *signal, const char *does
 void mr_run_audit_reopen(const struct signalfd_siginfo *signal);
 /* The run has ended with this status; `summary` may be NULL. Ends the log. */
 void mr_run_audit_end(const mr_summary *summary, int status);
-
-#endif

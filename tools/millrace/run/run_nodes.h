@@ -1,6 +1,5 @@
 /* `millrace run` with nodes: which of them this process runs, or supervision of all of them. */
-#ifndef MILLRACE_TOOLS_RUN_RUN_NODES_H
-#define MILLRACE_TOOLS_RUN_RUN_NODES_H
+#pragma once
 
 #include "millrace/plan.h"
 #include "tools/millrace/cli/overrides.h"
@@ -45,5 +44,3 @@ void mr_run_choose_node(const mr_run_arguments *from, mr_pipeline_params *params
 /* Starts all nodes of the plan that are on this machine; returns the exit code. No other thread may wait for
  * signals. */
 int mr_run_supervise(const mr_run_arguments *from, const mr_plan_view *plan);
-
-#endif

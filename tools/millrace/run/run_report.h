@@ -2,8 +2,7 @@
  * twice a second, and once more with the exit code when it has ended.
  *
  * Written to the descriptor that MILLRACE_REPORT_FD names; without it nothing is reported. One thread. */
-#ifndef MILLRACE_TOOLS_RUN_RUN_REPORT_H
-#define MILLRACE_TOOLS_RUN_RUN_REPORT_H
+#pragma once
 
 #include <stdio.h>
 
@@ -19,5 +18,3 @@ void mr_report_begin(mr_report *report);
 /* The supervisor may be gone: errors are ignored. */
 void mr_report_send(const mr_report *report, const mr_summary *summary, bool finished, int status);
 void mr_report_end(mr_report *report);
-
-#endif

@@ -5,8 +5,7 @@
  *
  * begin is called before any other thread is started, since threads inherit the signal mask; end before the pipeline is
  * destroyed, and leave while it is destroyed, which may take as long as its sinks linger. One run at a time. */
-#ifndef MILLRACE_TOOLS_RUN_SIGNALS_H
-#define MILLRACE_TOOLS_RUN_SIGNALS_H
+#pragma once
 
 #include <signal.h>
 #include <stdbool.h>
@@ -42,5 +41,3 @@ bool mr_signals_came(void);
 /* The exit code of a verb that ends with `code`: if that is because a signal asked for it, 128 and the signal. After
  * mr_signals_end. */
 int mr_signals_code(int code);
-
-#endif

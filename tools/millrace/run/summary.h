@@ -1,6 +1,5 @@
 /* The summary of a run, for people and for programs. */
-#ifndef MILLRACE_TOOLS_RUN_SUMMARY_H
-#define MILLRACE_TOOLS_RUN_SUMMARY_H
+#pragma once
 
 #include <stdio.h>
 #include <yajl/yajl_gen.h>
@@ -39,5 +38,3 @@ void mr_accuracy_put_json(yajl_gen json, const mr_source_summary *sums);
  * summary is empty. */
 int mr_summary_read(yajl_val tree, mr_summary *summary);
 void mr_summary_read_fini(mr_summary *summary);
-
-#endif

@@ -5,8 +5,7 @@
  * outputs can be continued (flow/resume.h). If it dies five times within a minute it is given up, and the others go on
  * without it, unless all that are left wait for it. SIGTERM, SIGINT and a closed terminal end the nodes that read
  * sources; the others end as their frames do, and are asked to if that takes long. SIGHUP is passed on. One thread. */
-#ifndef MILLRACE_TOOLS_RUN_SUPERVISOR_H
-#define MILLRACE_TOOLS_RUN_SUPERVISOR_H
+#pragma once
 
 #include <stdio.h>
 
@@ -29,5 +28,3 @@ typedef struct mr_supervision {
 /* Runs all nodes; returns the exit code. The caller blocks the signals that it waits for, and no other thread waits for
  * them. */
 int mr_supervise(const mr_supervision *how);
-
-#endif

@@ -1,6 +1,5 @@
 /* Inside the supervisor: declarations that its files share. */
-#ifndef MILLRACE_TOOLS_RUN_SUPERVISOR_PARTS_H
-#define MILLRACE_TOOLS_RUN_SUPERVISOR_PARTS_H
+#pragma once
 
 #include "engine/base/aside.h"
 #include "tools/millrace/run/children.h"
@@ -40,5 +39,3 @@ void mr_supervisor_mark_dead(mr_supervisor *s);
 /* True if all processes of a node have ended by themselves, with exit code 0: all frames over their cuts are settled,
  * see engine/plan/cut.h. */
 bool mr_supervisor_ended(const mr_supervisor *s, int node);
-
-#endif

@@ -21,8 +21,7 @@
  *
  * Numbers are the machine's own, as the vectors are. One thread at a time, but for _put, which is for any, one at a
  * time. */
-#ifndef MILLRACE_TOOLS_TRAIN_CACHE_H
-#define MILLRACE_TOOLS_TRAIN_CACHE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -89,5 +88,3 @@ int mr_cache_put(mr_cache_writer *writer, size_t slot, const mr_cache_record *re
 int mr_cache_finish(mr_cache_writer *writer);
 /* Removes the part that was written; does nothing after _finish. Keeps mr_message. */
 void mr_cache_abandon(mr_cache_writer *writer);
-
-#endif

@@ -1,6 +1,5 @@
 /* The work of `millrace evaluate`: the pipeline's own answers for pictures whose classes are known. Main thread. */
-#ifndef MILLRACE_TOOLS_TRAIN_EVALUATION_H
-#define MILLRACE_TOOLS_TRAIN_EVALUATION_H
+#pragma once
 
 #include "tools/millrace/train/extract.h"
 #include "tools/millrace/train/judge.h"
@@ -53,5 +52,3 @@ int mr_evaluate(const mr_evaluation_params *params);
 
 /* page.c: the whole of it as one HTML file, which needs no other. MR_ERROR_MEMORY, MR_ERROR_IO, MR_ERROR_PERMISSION. */
 int mr_evaluation_write_page(const mr_evaluation *evaluation, const char *path);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Right behind a stage `features` or `infer` the file begins with that stage's network; else with the vector. Main
  * thread. */
-#ifndef MILLRACE_TOOLS_TRAIN_EXPORTING_H
-#define MILLRACE_TOOLS_TRAIN_EXPORTING_H
+#pragma once
 
 #include <stdio.h>
 
@@ -40,5 +39,3 @@ int mr_export(mr_exporting *exporting, bool *told);
 /* "birds.onnx, from the input of features to scores; the largest difference ..." and the same as an object. */
 void mr_exporting_tell(const mr_exporting *exporting, FILE *stream);
 void mr_exporting_put(const mr_exporting *exporting, const char *key, yajl_gen json);
-
-#endif

@@ -15,8 +15,7 @@
  * folder of the cache.
  *
  * Main thread; the functions that take vectors and classes are called on threads of the pipeline, one at a time. */
-#ifndef MILLRACE_TOOLS_TRAIN_EXTRACT_H
-#define MILLRACE_TOOLS_TRAIN_EXTRACT_H
+#pragma once
 
 #include <pthread.h>
 
@@ -143,5 +142,3 @@ int mr_extraction_serve(mr_extraction *extraction);
  * nothing in other roles. */
 void mr_extraction_release(mr_extraction *extraction, int status);
 void mr_extraction_fini(mr_extraction *extraction);
-
-#endif

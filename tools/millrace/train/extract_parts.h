@@ -1,6 +1,5 @@
 /* Inside the extraction: declarations that its files share. */
-#ifndef MILLRACE_TOOLS_TRAIN_EXTRACT_PARTS_H
-#define MILLRACE_TOOLS_TRAIN_EXTRACT_PARTS_H
+#pragma once
 
 #include "engine/base/arena.h"
 #include "tools/millrace/cli/settings.h"
@@ -45,5 +44,3 @@ int mr_extraction_set_nodes(mr_settings *to, const mr_extraction *extraction);
 size_t mr_extraction_most_settings(const mr_extraction *extraction);
 /* mr_extraction_run, of home and of the process that watches. */
 int mr_extraction_run_nodes(mr_extraction *extraction, const mr_extraction_job *job, bool *told);
-
-#endif

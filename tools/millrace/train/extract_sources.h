@@ -1,6 +1,5 @@
 /* The source in whose place the files of a data set come, in a plan. Any thread. */
-#ifndef MILLRACE_TOOLS_TRAIN_EXTRACT_SOURCES_H
-#define MILLRACE_TOOLS_TRAIN_EXTRACT_SOURCES_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -11,5 +10,3 @@ void mr_extraction_mark(const mr_plan_view *plan, int to, bool *before);
 /* The first source that leads to `classify`, if the others that do go the same way. MR_ERROR_CONFIG,
  * MR_ERROR_MEMORY. */
 int mr_extraction_find_source(const mr_plan_view *plan, const mr_view_stage *classify, const mr_view_stage **source);
-
-#endif

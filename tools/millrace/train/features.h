@@ -1,6 +1,5 @@
 /* The vectors of a data set: from the cache as far as it has them, from the pipeline where it has not. */
-#ifndef MILLRACE_TOOLS_TRAIN_FEATURES_H
-#define MILLRACE_TOOLS_TRAIN_FEATURES_H
+#pragma once
 
 #include "tools/millrace/train/cache.h"
 #include "tools/millrace/train/extract.h"
@@ -25,5 +24,3 @@ int mr_features_make(mr_features *features, mr_set *set, mr_extraction *extracti
 /* Those of a set whose rows are for vectors that are kept in a file: the file's own, unless rows are left out. */
 int mr_features_take(mr_features *features, const mr_set *set, const char *folder);
 void mr_features_fini(mr_features *features);
-
-#endif

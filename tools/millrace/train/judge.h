@@ -1,8 +1,7 @@
 /* How good scores are: all figures of `train` and `evaluate`, from one place, as text, JSON, and for the page.
  *
  * Definitions are those of millrace/figures.h, which are scikit-learn's. One thread at a time. */
-#ifndef MILLRACE_TOOLS_TRAIN_JUDGE_H
-#define MILLRACE_TOOLS_TRAIN_JUDGE_H
+#pragma once
 
 #include <stdio.h>
 
@@ -68,5 +67,3 @@ double mr_judgement_value(const mr_judgement *judgement, mr_judged_figure figure
 void mr_judgement_tell(const mr_judgement *judgement, FILE *stream);
 /* Members of an object. `whole`: also classes, confusion, curves and calibration; else a few numbers, for a card. */
 void mr_judgement_put(const mr_judgement *judgement, bool whole, yajl_gen json);
-
-#endif

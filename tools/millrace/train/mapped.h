@@ -2,8 +2,7 @@
  * process then ends with a message that names the file, and the exit code of a file that cannot be read.
  *
  * A signal from anywhere else ends the process as before. Main thread; reads may be from any. */
-#ifndef MILLRACE_TOOLS_TRAIN_MAPPED_H
-#define MILLRACE_TOOLS_TRAIN_MAPPED_H
+#pragma once
 
 #include <stddef.h>
 
@@ -12,5 +11,3 @@ enum { MR_MAPPED_FILES = 16 };
 void mr_mapped_watch(const void *data, size_t bytes, const char *path);
 /* Before it is unmapped. Accepts what is not watched, and NULL. */
 void mr_mapped_forget(const void *data);
-
-#endif

@@ -1,8 +1,7 @@
 /* Pictures that look alike although they are in different parts: by a perceptual hash (stage phash), which differs in
  * at most MR_NEAR_BITS of 64 bits. A picture that is smaller than 48 pixels on a side, or of one colour, has no hash:
  * it is alike to those with the same vector. A test part that holds pictures that were trained on says nothing. */
-#ifndef MILLRACE_TOOLS_TRAIN_NEAR_H
-#define MILLRACE_TOOLS_TRAIN_NEAR_H
+#pragma once
 
 #include "tools/millrace/train/extract.h"
 #include "tools/millrace/train/features.h"
@@ -32,5 +31,3 @@ int mr_near_find(mr_near *near, mr_set *set, const mr_features *vectors, const m
 void mr_near_fini(mr_near *near);
 void mr_near_tell(const mr_near *near, const mr_set *set, FILE *stream);
 void mr_near_put(const mr_near *near, const mr_set *set, yajl_gen json);
-
-#endif

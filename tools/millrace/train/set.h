@@ -9,8 +9,7 @@
  * A row may be for a vector that is kept in a file, too: its content is then its vector.
  *
  * One thread at a time. */
-#ifndef MILLRACE_TOOLS_TRAIN_SET_H
-#define MILLRACE_TOOLS_TRAIN_SET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -78,5 +77,3 @@ size_t mr_set_count(const mr_set *set, mr_row_fate fate);
 /* The rows that are left out, the first few of each reason by name; and all of it as an array "left_out". */
 void mr_set_tell_left_out(const mr_set *set, FILE *stream);
 void mr_set_put_left_out(const mr_set *set, yajl_gen json);
-
-#endif

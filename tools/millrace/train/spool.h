@@ -8,8 +8,7 @@
  * its place; what that one is sent again stands there twice, and is given once. A record whose sum is wrong, as after a
  * power cut, is not given. Numbers are the machine's own. One
  * process at a time writes; one thread at a time. */
-#ifndef MILLRACE_TOOLS_TRAIN_SPOOL_H
-#define MILLRACE_TOOLS_TRAIN_SPOOL_H
+#pragma once
 
 #include <stddef.h>
 
@@ -33,5 +32,3 @@ int mr_spool_put(mr_spool *spool, const mr_taken *from, const float *vector, siz
  * MR_ERROR_IO, MR_ERROR_MEMORY, and errors of `take`. */
 int mr_spool_read(mr_spool *spool, mr_take_vector *take, void *user);
 void mr_spool_close(mr_spool *spool);
-
-#endif

@@ -1,7 +1,6 @@
 /* SIGINT, SIGTERM and SIGHUP while a verb works for long: the first asks it to end, and is noted; the second ends the
  * process, unless it comes with the first (mr_signals_are_one). Main thread, before other threads are started. */
-#ifndef MILLRACE_TOOLS_TRAIN_STOP_H
-#define MILLRACE_TOOLS_TRAIN_STOP_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -13,5 +12,3 @@ bool mr_stop_asked(void);
 /* Prints that the verb was interrupted, and `kept`, a sentence on the part of its work that remains; returns the exit
  * code, 128 and the signal. */
 int mr_stop_tell(const char *kept);
-
-#endif

@@ -1,7 +1,6 @@
 /* How sure a classifier is, made right: the temperature by which its logits would have to be divided, fitted to the
  * validation part (Guo et al., On Calibration of Modern Neural Networks, 2017), and what the figures would then be. */
-#ifndef MILLRACE_TOOLS_TRAIN_TEMPER_H
-#define MILLRACE_TOOLS_TRAIN_TEMPER_H
+#pragma once
 
 #include "engine/base/json.h"
 #include "millrace/figures.h"
@@ -17,5 +16,3 @@ typedef struct mr_tempered {
 int mr_temper(mr_tempered *made, const mr_scored *validation, const mr_scored *judged);
 /* A member `temperature`: an object, or null. */
 void mr_tempered_put(const mr_tempered *tempered, yajl_gen json);
-
-#endif

@@ -1,7 +1,6 @@
 /* Small pictures for a page: of videos, the picture that is shown at a time; of files that are pictures, the picture.
  * They are decoded by a pipeline of their own. Main thread. */
-#ifndef MILLRACE_TOOLS_TRAIN_THUMBNAILS_H
-#define MILLRACE_TOOLS_TRAIN_THUMBNAILS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,5 +21,3 @@ typedef struct mr_thumbnail {
 /* `stream`: of the videos, as of a source; -1: the best. MR_OK also if pictures are damaged; MR_ERROR_CANCELLED if
  * mr_stop_asked; MR_ERROR_IO, MR_ERROR_MEMORY. In any case the caller frees what came. */
 int mr_thumbnails_make(mr_thumbnail *thumbnail, size_t count, int64_t stream);
-
-#endif

@@ -1,6 +1,5 @@
 /* The work of `millrace train`, from the data set to the head. Main thread. */
-#ifndef MILLRACE_TOOLS_TRAIN_TRAINING_H
-#define MILLRACE_TOOLS_TRAIN_TRAINING_H
+#pragma once
 
 #include "tools/millrace/train/exporting.h"
 #include "tools/millrace/train/features.h"
@@ -63,5 +62,3 @@ void mr_training_tell_untrained(const mr_training *training, FILE *stream);
  * memory. */
 char *mr_training_figures(const mr_training *training);
 char *mr_training_split(const mr_training *training);
-
-#endif

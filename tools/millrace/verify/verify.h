@@ -9,8 +9,7 @@
  * waits for the other one, so they cannot block each other.
  *
  * Threads: taps and sources are called from threads of both pipelines. */
-#ifndef MILLRACE_TOOLS_VERIFY_VERIFY_H
-#define MILLRACE_TOOLS_VERIFY_VERIFY_H
+#pragma once
 
 #include <pthread.h>
 #include <stdio.h>
@@ -100,5 +99,3 @@ void mr_verify_unwrap_sources(mr_verify *verify);
 /* verify_report.c */
 int mr_verify_print(const mr_verify *verify, int width, FILE *stream);
 void mr_verify_put_json(yajl_gen json, const mr_verify *verify);
-
-#endif

@@ -4,8 +4,7 @@
  * Errors are absolute differences, in the unit of the value. For floats they are given in units in the last place (ULP)
  * too: the count of numbers of the type between the two, over zero as well. NaN equals NaN, and is infinitely far from
  * all else. */
-#ifndef MILLRACE_TOOLS_VERIFY_VERIFY_COMPARE_H
-#define MILLRACE_TOOLS_VERIFY_VERIFY_COMPARE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -52,5 +51,3 @@ void mr_error_sum_add(mr_error_sum *to, const mr_error_sum *from);
 /* One value each, for mr_compare_parts and for tests. */
 double mr_ulps_f32(float a, float b);
 double mr_ulps_f16(uint16_t a, uint16_t b);
-
-#endif
