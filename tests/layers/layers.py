@@ -93,9 +93,9 @@ stages/media: engine/base engine/device engine/device/cuda stages stages/media/c
     stages/media/still stages/media/ts
 stages/live/web: engine/base stages stages/media
 stages/live/mjpeg: engine/base stages/live/web
-stages/live/rtmp: engine/base
 stages/live/connection: engine/base stages/media stages/live/web
 stages/live/rtsp: engine/base stages/media stages/media/coded stages/live/connection
+stages/live/rtmp: engine/base stages/live/connection stages/live/rtsp
 stages/live: engine/base stages stages/media stages/media/coded stages/media/ts stages/live/mjpeg stages/live/rtmp
     stages/live/web stages/live/connection stages/live/rtsp
 stages/source: engine/base stages stages/media stages/media/still stages/live
@@ -107,7 +107,7 @@ stages/encode: engine/base engine/device stages stages/media
 stages/image: engine/base engine/device kernels/preprocess kernels/classical stages
 stages/sink: engine/base engine/data stages stages/media stages/media/still
 stages/preview: engine/base engine/serve stages stages/media stages/media/still stages/sink
-stages/video: engine/base stages stages/media stages/media/coded stages/sink
+stages/video: engine/base stages stages/media stages/media/coded stages/live/rtmp stages/sink
 stages/operations: engine/base engine/device engine/device/open engine/device/probe engine/device/cuda
     engine/device/sim kernels/preprocess kernels/classical kernels/vector kernels/ceiling stages/model stages/model/onnx
     stages/media stages/encode stages/decode/device
