@@ -33,7 +33,10 @@ typedef struct asking {
     int v; /* -1: it is not in the plan */
     mr_plan_need *needs;
     bool refused;
+    bool diagnosed; /* why it will be refused, where the reason is */
 } asking;
+
+static bool finds_files(mr_plan_builder *b, int v);
 
 /* ---- functions for stage types --------------------------------------------------------------------------------- */
 
@@ -49,6 +52,10 @@ static int refuse(mr_negotiation *negotiation, int status, const char *option, c
                   va_list arguments) {
     asking *ask = negotiation->planner;
     char text[1024];
+    if (ask->diagnosed) {
+        ask->refused = true;
+        return status;
+    }
     vsnprintf(text, sizeof text, format, arguments);
     const mr_yaml *node = option ? mr_yaml_nearest(ask->vertex->node, option) : ask->vertex->node;
     const mr_place place = node == ask->vertex->node ? ask->vertex->place : node->place;
@@ -133,7 +140,7 @@ static int put_lineage(FILE *to, const mr_plan_builder *b, int v, size_t input, 
 }
 
 int mr_planned_lineage(mr_negotiation *negotiation, size_t input, mr_lineage *lineage) {
-    const asking *ask = negotiation->planner;
+    asking *ask = negotiation->planner;
     char *text = NULL, digest[MR_SHA256_TEXT];
     size_t bytes = 0;
     if (ask->v < 0)
@@ -154,6 +161,8 @@ int mr_planned_lineage(mr_negotiation *negotiation, size_t input, mr_lineage *li
         lineage->digest = mr_arena_text(ask->b->arena, digest, strlen(digest));
         status = lineage->stages && lineage->digest ? MR_OK : MR_ERROR_MEMORY;
     }
+    for (int u = 0; status == MR_ERROR_NO_INPUT && u < ask->v; u++)
+        ask->diagnosed |= before[u] && !ask->b->vertex[u]->is_source && !finds_files(ask->b, u);
     free(text);
     mr_free(before);
     return status;
@@ -472,10 +481,11 @@ static bool is_missing(const mr_option *option, const char *path) {
            stat(path, &about) && (errno == ENOENT || errno == ENOTDIR);
 }
 
-bool mr_plan_has_files(mr_plan_builder *b, int v) {
+/* Files that are missing are diagnosed. */
+static bool finds_files(mr_plan_builder *b, int v) {
     const mr_spec_vertex *vertex = b->vertex[v];
     bool there = true;
-    if (b->params.offline || mr_plan_is_unseen(b, v) || !vertex->type || !vertex->options || vertex->broken)
+    if (!vertex->type || !vertex->options || vertex->broken)
         return true;
     for (const mr_option *option = vertex->type->options; option && option->name; option++) {
         const mr_yaml *said = mr_yaml_get(vertex->node, option->name);
@@ -489,6 +499,10 @@ bool mr_plan_has_files(mr_plan_builder *b, int v) {
                     option->name, path, strerror(errno));
     }
     return there;
+}
+
+bool mr_plan_has_files(mr_plan_builder *b, int v) {
+    return b->params.offline || mr_plan_is_unseen(b, v) || finds_files(b, v);
 }
 
 /* ---- asking ----------------------------------------------------------------------------------------------------- */

@@ -320,6 +320,14 @@ static const char *hint_one(const mr_option *option, const mr_yaml *found) {
     return strcmp(option->name, "labels") == 0 ? "write them into a file, one on each line, and its path here" : NULL;
 }
 
+/* "{source}" where a text belongs: to YAML it is a map. */
+static const char *hint_braces(const mr_yaml *found, char *text, size_t bytes) {
+    if (found->kind != MR_YAML_MAP || found->count != 1 || !mr_yaml_is_null(found->first))
+        return NULL;
+    snprintf(text, bytes, "put it in quotes: \"{%.60s}\"", found->first->key);
+    return text;
+}
+
 /* "[0, 0, 100, 100]" where a map has as many fields: {x: 0, y: 0, width: 100, height: 100}. */
 static const char *hint_fields(const mr_option *option, const mr_yaml *found, char *text, size_t bytes) {
     const mr_option *field = option->fields;
@@ -366,7 +374,9 @@ const char *mr_option_value_hint(const mr_option *option, const mr_yaml *found, 
         return hint_unit(found, text, bytes);
     case MR_OPTION_PATH:
     case MR_OPTION_URI:
-        return hint_one(option, found);
+        return hint_braces(found, text, bytes) ? text : hint_one(option, found);
+    case MR_OPTION_STRING:
+        return hint_braces(found, text, bytes);
     case MR_OPTION_MAP:
         return hint_fields(option, found, text, bytes);
     case MR_OPTION_INT:

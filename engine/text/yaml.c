@@ -251,17 +251,29 @@ static int on_event(builder *b, const yaml_event_t *event) {
     }
 }
 
-/* Whether the line has a variable in braces that no quotes protect: to YAML its brace begins a map. */
-static bool has_bare_variable(const builder *b, size_t line) {
+/* Whether "{word}" is at that place, a word of small letters alone, as in names of files. */
+static bool is_word_in_braces(const char *at, const char *end) {
+    const char *letter = at + 1;
+    while (letter < end && *letter >= 'a' && *letter <= 'z')
+        letter++;
+    return *at == '{' && letter > at + 1 && letter < end && *letter == '}';
+}
+
+/* For a line with a variable, or a word, in braces that no quotes protect: to YAML a brace begins a map. Else NULL. */
+static const char *braces_hint(const builder *b, size_t line) {
     const char *at = b->text, *end = b->text + b->bytes;
     for (; line > 0 && at < end; line--) {
         const char *next = memchr(at, '\n', (size_t)(end - at));
         at = next ? next + 1 : end;
     }
-    for (; at + 1 < end && *at != '\n'; at++)
-        if (at > b->text && at[0] == '$' && at[1] == '{' && strchr(" ,[{:", at[-1]))
-            return true;
-    return false;
+    for (; at + 1 < end && *at != '\n'; at++) {
+        const bool begins = at == b->text || strchr(" ,[{:", at[-1]);
+        if (begins && at > b->text && at[0] == '$' && at[1] == '{')
+            return "inside braces or brackets put a variable in quotes: {uri: \"${VIDEO}\"}";
+        if (begins && is_word_in_braces(at, end))
+            return "put a text with braces in quotes, such as \"{source}-{seq}.jpg\"";
+    }
+    return NULL;
 }
 
 /* The usual mistakes behind libyaml's errors. */
@@ -313,11 +325,11 @@ static int syntax_error(const builder *b) {
     const char *context = parser->context ? parser->context : "";
     const yaml_mark_t mark = mistake_of(b), *stopped = &parser->problem_mark;
     char where[64] = "";
-    const char *hint = syntax_hint(parser->problem);
+    const char *hint = syntax_hint(parser->problem), *braces = braces_hint(b, mark.line);
     if (mark.line != stopped->line && !b->override)
         snprintf(where, sizeof where, " (line %zu, column %zu)", stopped->line + 1, stopped->column + 1);
-    if (has_bare_variable(b, mark.line))
-        hint = "inside braces or brackets put a variable in quotes: {uri: \"${VIDEO}\"}";
+    if (braces)
+        hint = braces;
     else if (b->quote_end.line > b->quote.line && mark.index == b->quote.index)
         hint = "the quote that opens here is not closed on its line";
     return mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, place_of(b, &mark), hint,

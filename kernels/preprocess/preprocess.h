@@ -43,6 +43,7 @@
 
 #include "kernels/preprocess/preprocess_rows.h"
 #include "millrace/format.h"
+#include "millrace/geometry.h"
 
 typedef enum mr_fit { MR_FIT_STRETCH, MR_FIT_CENTER_CROP, MR_FIT_LETTERBOX } mr_fit;
 
@@ -79,6 +80,9 @@ double mr_preprocess_shrink(const mr_preprocess_params *params, const mr_format 
 
 /* Format of the destination: rank 3, dense. */
 mr_format mr_preprocess_output(const mr_preprocess_params *params);
+/* From pixels of the destination, bars included, to those of the stored picture. `nearest` takes the sample at the left
+ * upper edge of what a pixel covers; all else is centred. */
+const mr_geometry *mr_preprocess_geometry(const mr_preprocess *plan);
 
 /* Planes of a source picture; alignment does not matter. Only pixels of its rows are read, not their padding. */
 typedef struct mr_picture {

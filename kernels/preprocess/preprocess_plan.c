@@ -271,6 +271,32 @@ static void plan_colors(mr_preprocess *plan, const mr_format *source, const mr_p
         plan->color = mr_color_plan(source, info, nothing, one);
 }
 
+/* Along one oriented axis: the destination's place * map[0] + map[1] in stored pixels of the picture. */
+static void map_axis(const span *s, int inner_at, int inner, bool reverse, int reduced, double map[2]) {
+    const double scale = s->length / inner, start = s->start - inner_at * scale;
+    map[0] = ldexp(reverse ? -scale : scale, -reduced);
+    map[1] = ldexp(reverse ? s->whole - start : start, -reduced);
+}
+
+static void plan_geometry(mr_preprocess *plan, const mr_format *source, const span *x, const span *y,
+                          const orientation *o) {
+    mr_geometry *g = &plan->geometry;
+    double across[2], down[2];
+    map_axis(x, plan->inner_x, plan->inner_width, o->transposed ? o->reverse_y : o->reverse_x, source->reduced, across);
+    map_axis(y, plan->inner_y, plan->inner_height, o->transposed ? o->reverse_x : o->reverse_y, source->reduced, down);
+    *g = (mr_geometry){.width = plan->params.width,
+                       .height = plan->params.height,
+                       .source_width = source->width,
+                       .source_height = source->height,
+                       .rotation = source->rotation,
+                       .flip = source->flip};
+    double *along_x = o->transposed ? g->y : g->x, *along_y = o->transposed ? g->x : g->y;
+    along_x[0] = across[0];
+    along_x[2] = across[1];
+    along_y[1] = down[0];
+    along_y[2] = down[1];
+}
+
 static int fill_plan(mr_preprocess *plan, const mr_format *picture) {
     mr_format described = *picture;
     mr_pixel_info seen = *mr_pixel_describe(picture->pixel);
@@ -284,6 +310,7 @@ static int fill_plan(mr_preprocess *plan, const mr_format *picture) {
     if (status < 0)
         return status;
     apply_fit(plan, &x, &y, o.aspect);
+    plan_geometry(plan, source, &x, &y, &o);
     plan->transposed = o.transposed;
     plan->columns = o.transposed ? plan->inner_height : plan->inner_width;
     plan->rows = o.transposed ? plan->inner_width : plan->inner_height;
@@ -317,6 +344,10 @@ int mr_preprocess_create(mr_preprocess **result, const mr_preprocess_params *par
     }
     *result = plan;
     return MR_OK;
+}
+
+const mr_geometry *mr_preprocess_geometry(const mr_preprocess *plan) {
+    return &plan->geometry;
 }
 
 void mr_preprocess_destroy(mr_preprocess **plan) {

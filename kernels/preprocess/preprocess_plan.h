@@ -45,6 +45,7 @@ struct mr_preprocess {
     int32_t *nearest_x, *nearest_y; /* stored luma sample of each column and row before transposing */
     mr_word word;                /* of 16-bit words */
     int depth, limit;            /* bits of a sample; its largest value between the passes */
+    mr_geometry geometry;        /* from the destination to the stored picture */
     bool transposed;             /* a quarter turn: columns of the resized planes are rows of the destination */
     int columns, rows;           /* of the resized planes, as stored */
     int inner_x, inner_y, inner_width, inner_height; /* the picture's place in the destination */

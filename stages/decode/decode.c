@@ -245,6 +245,9 @@ static int emit_picture(mr_stage *self, mr_io *io, const mr_frame *packet) {
     int status = make_frame(self, io, packet, &frame);
     if (status)
         return status;
+    frame->geometry = mr_geometry_of(&frame->format);
+    if (packet->geometry.width) /* a picture that this pipeline has encoded */
+        frame->geometry = mr_geometry_chain(&frame->geometry, &packet->geometry);
     mr_decode_stream_stamp(&state->stream, frame);
     frame->flags = (picture->key_frame ? MR_FRAME_KEY : 0) | (packet->flags & MR_FRAME_AWAY) |
                    (marks && picture->flags & AV_FRAME_FLAG_CORRUPT ? MR_FRAME_CORRUPT : 0);

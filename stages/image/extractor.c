@@ -126,7 +126,7 @@ static int compute_piece(mr_extractor *e, const mr_stage *self, mr_io *io, const
         uint8_t *small = c->scratch->data + (first + i) * c->layout.picture_bytes;
         work.src[i] = small;
         work.dst[i] = c->numbers + (first + i) * c->layout.number_bytes;
-        look[i] = (mr_resizer_item){mr_io_input_at(io, 0, first + i), small};
+        look[i] = (mr_resizer_item){.picture = mr_io_input_at(io, 0, first + i), .dst = small};
     }
     int status = mr_resizer_enqueue(&e->resizer, mr_io_stream(io), look, count);
     return status ? status : e->enqueue(self, mr_io_stream(io), &work);

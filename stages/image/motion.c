@@ -85,7 +85,7 @@ static int compare(mr_stage *self, mr_io *io) {
     state *s = self->state;
     mr_stream *stream = mr_io_stream(io);
     uint32_t *changed = (uint32_t *)(void *)(s->current->data + picture_bytes(o));
-    const mr_resizer_item item = {mr_io_input(io), s->current->data};
+    const mr_resizer_item item = {.picture = mr_io_input(io), .dst = s->current->data};
     int status = mr_resizer_enqueue(&s->resizer, stream, &item, 1);
     if (!status && s->reference) {
         const mr_change_work work = {.a = s->reference->data,

@@ -341,7 +341,7 @@ static int process_piece(mr_stage *self, mr_io *io, mr_buffer *buffer, size_t fi
     for (size_t i = 0; i < count && !status; i++) {
         status = place(self, io, buffer, first + i, &made[i]);
         if (!status)
-            items[i] = (mr_resizer_item){mr_io_input_at(io, 0, first + i), made[i]->plane[0].data};
+            items[i] = (mr_resizer_item){mr_io_input_at(io, 0, first + i), made[i]->plane[0].data, &made[i]->geometry};
     }
     if (!status)
         status = mr_resizer_enqueue(self->state, mr_io_stream(io), items, count);

@@ -31,10 +31,12 @@ void mr_resizer_promise(mr_negotiation *negotiation, const mr_preprocess_params 
 int mr_resizer_init(mr_resizer *resizer, const mr_preprocess_params *params);
 void mr_resizer_fini(mr_resizer *resizer);
 
-/* A picture and its destination: `dst` has room for mr_preprocess_output of the parameters. */
+/* A picture and its destination: `dst` has room for mr_preprocess_output of the parameters. `geometry` is optional:
+ * receives the map from there to the source's picture. */
 typedef struct mr_resizer_item {
     const mr_frame *picture;
     void *dst;
+    mr_geometry *geometry;
 } mr_resizer_item;
 
 /* Enqueues preprocessing of `count` pictures, together if the device can. The frames' planes and all `dst` must stay

@@ -115,7 +115,7 @@ static int look_at(mr_stage *self, mr_stream *stream, const mr_frame *frame, uin
                                 .width = width,
                                 .height = o->size.width ? o->size.height : picture->height,
                                 .scale = 1.0f};
-    return mr_resizer_enqueue(self->state, stream, &(mr_resizer_item){frame, gray}, 1);
+    return mr_resizer_enqueue(self->state, stream, &(mr_resizer_item){.picture = frame, .dst = gray}, 1);
 }
 
 /* The memory of one call. */

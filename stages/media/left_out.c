@@ -48,7 +48,7 @@ void mr_left_out_add(mr_left_out *left, const char *path, bool is_folder) {
 }
 
 bool mr_left_out_any(const mr_left_out *left) {
-    return left->pictures || left->videos || left->others || left->folders;
+    return left->pictures || left->videos || left->others || left->folders || left->special;
 }
 
 static void print_endings(const mr_left_out *left, char *text, size_t room) {
@@ -68,6 +68,7 @@ const char *mr_left_out_print(const mr_left_out *left, char text[MR_LEFT_OUT_TEX
     } parts[] = {{left->pictures, "picture", "pictures", " in no folder of a class"},
                  {left->videos, "video", "videos", ""},
                  {left->others, "file of another kind", "files of other kinds", endings},
+                 {left->special, "pipe, socket or device", "pipes, sockets or devices", ""},
                  {left->folders, "folder", "folders", ""}};
     size_t length = 0, kinds = 0, printed = 0;
     print_endings(left, endings, sizeof endings);

@@ -9,7 +9,7 @@ enum { MR_LEFT_OUT_ENDINGS = 4, MR_LEFT_OUT_ENDING = 12, MR_LEFT_OUT_TEXT = 256 
 
 /* All zero: none. */
 typedef struct mr_left_out {
-    size_t pictures, videos, others, folders;
+    size_t pictures, videos, others, folders, special; /* special: pipes, sockets and devices, whatever their names */
     char ending[MR_LEFT_OUT_ENDINGS][MR_LEFT_OUT_ENDING]; /* of others, in byte order: the first of them */
     bool more_endings;
 } mr_left_out;

@@ -1,4 +1,6 @@
 /* Containers, read by libavformat. */
+#include "stages/media/media_file.h"
+
 #include <inttypes.h>
 #include <libavcodec/avcodec.h>
 #include <libavcodec/bsf.h>
@@ -19,7 +21,6 @@
 #include "stages/media/media_index.h"
 #include "stages/media/media_input.h"
 #include "stages/media/media_probe.h"
-#include "stages/media/media_reader.h"
 #include "stages/media/media_seams.h"
 #include "stages/media/picture_format.h"
 #include "stages/media/still/kinds.h"
@@ -94,7 +95,7 @@ static int choose_format(file_reader *reader) {
     if (mr_input_image_codec(kind))
         return MR_OK;
     if (!named(kind, readable, sizeof readable / sizeof *readable))
-        return mr_fail(MR_ERROR_DATA, "%s: is not a video or image of a supported format (%s)", path,
+        return mr_fail(MR_ERROR_DATA, "%s is not a video or image of a supported format (%s)", path,
                        kind->long_name);
     return named(kind, indexed, 3) ? mr_index_bound_open(&reader->index, reader->input.avio, kind->name, path,
                                                          reader->input.bytes) : MR_OK;
@@ -157,7 +158,7 @@ static int fail_open(const file_reader *reader, int error) {
                        "finished; copy it again from where it came from",
                        path, index == MP4_MISSING ? "missing" : "incomplete");
     if (index == MP4_UNKNOWN && error == AVERROR_INVALIDDATA)
-        return mr_fail(MR_ERROR_DATA, "%s: is not a video or image that can be read (tried as "
+        return mr_fail(MR_ERROR_DATA, "%s is not a video or image that can be read (tried as "
                                       "%s): %s", path, format->name,
                        mr_av_words(error));
     return mr_fail(status_of(reader, error), "%s: cannot be read (%s): %s", path, format->name, mr_av_words(error));
@@ -250,7 +251,7 @@ static int look_into_streams(file_reader *reader) {
     if (error >= 0)
         return MR_OK;
     if (error == AVERROR_EOF) /* Few bytes of anything look like some format. */
-        return mr_fail(MR_ERROR_DATA, "%s: is not a video or image, or is cut off before its first picture (tried as "
+        return mr_fail(MR_ERROR_DATA, "%s is not a video or image, or is cut off before its first picture (tried as "
                                       "%s)", reader->params.uri, format->iformat->name);
     return mr_fail(status_of(reader, error), "%s: %s", reader->params.uri, mr_av_words(error));
 }

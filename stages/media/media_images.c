@@ -2,6 +2,8 @@
  * range of their times, are read by media_file.c. Sizes and formats may be mixed; each image has a media of its own,
  * which names its file, while those of one format share its codec parameters, so that a decoder need not be
  * reopened. */
+#include "stages/media/media_images.h"
+
 #include <inttypes.h>
 #include <libavcodec/avcodec.h>
 #include <math.h>
@@ -11,11 +13,11 @@
 #include "engine/base/memory.h"
 #include "engine/base/references.h"
 #include "millrace/log.h"
+#include "stages/media/media_file.h"
 #include "stages/media/media_input.h"
 #include "stages/media/media_list.h"
 #include "stages/media/media_picture.h"
 #include "stages/media/media_probe.h"
-#include "stages/media/media_reader.h"
 #include "stages/media/still/heif.h"
 #include "stages/media/still/kinds.h"
 

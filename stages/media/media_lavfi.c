@@ -1,6 +1,8 @@
 /* Test patterns: a libavfilter graph whose pictures become packets of raw video, so that they pass through decode as
  * those of any other source do. Only filters that read nothing but their input are allowed: filters open files as soon
  * as a graph is parsed, so the names are checked before. */
+#include "stages/media/media_lavfi.h"
+
 #include <dlfcn.h>
 #include <libavcodec/avcodec.h>
 #include <libavfilter/avfilter.h>
@@ -17,7 +19,6 @@
 #include "stages/media/media_codec.h"
 #include "stages/media/media_input.h"
 #include "stages/media/media_probe.h"
-#include "stages/media/media_reader.h"
 
 /* ---- libavfilter ----------------------------------------------------------------------------------------------- */
 

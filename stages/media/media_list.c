@@ -132,6 +132,15 @@ static bool is_hidden(const char *name) {
     return name[0] == '.' || strcmp(name, "__MACOSX") == 0;
 }
 
+/* Counts what is not read of a folder, or of what a glob matches. */
+static void leave_out(mr_image_list *list, const char *path) {
+    const bool folder = has_mode(path, S_IFDIR);
+    if (folder || is_file(path))
+        mr_left_out_add(&list->left, path, folder);
+    else
+        list->left.special++;
+}
+
 /* The files that are of that kind. */
 static int add_folder(mr_image_list *list, const char *path, int label, bool (*is_kind)(const char *path)) {
     DIR *folder;
@@ -142,9 +151,8 @@ static int add_folder(mr_image_list *list, const char *path, int label, bool (*i
         if (is_hidden(entry->d_name))
             continue;
         char *file = join(path, entry->d_name);
-        const bool inner = file && has_mode(file, S_IFDIR);
-        if (file && (inner || !is_kind(file) || !is_file(file))) {
-            mr_left_out_add(&list->left, file, inner);
+        if (file && (has_mode(file, S_IFDIR) || !is_kind(file) || !is_file(file))) {
+            leave_out(list, file);
             mr_free(file);
             continue;
         }
@@ -234,7 +242,7 @@ static int add_matches(mr_image_list *list, const char *pattern, const char *res
         else if (!rest && is_file(path))
             status = add_file(list, mr_strdup(path), -1);
         else if (!rest && !list->nested)
-            mr_left_out_add(&list->left, path, has_mode(path, S_IFDIR));
+            leave_out(list, path);
     }
     globfree(&found);
     return status;

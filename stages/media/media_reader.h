@@ -1,9 +1,8 @@
 /* Readers: the media source reads its packets from them.
  *
  * A reader turns one uri into compressed packets in decode order. There are four: a container read by libavformat
- * (media_file.c), a list of still images, each file one packet (media_images.c), a libavfilter graph of test patterns
- * whose pictures are packets of raw video (media_lavfi.c), and streams (stages/live). mr_reader_open decides by looking
- * at the file or folder of the uri; streams are opened by mr_reader_open_live.
+ * (media_file.h), a list of still images, each file one packet (media_images.h), a libavfilter graph of test patterns
+ * whose pictures are packets of raw video (media_lavfi.h), and streams (stages/live).
  *
  * A reader is used by one thread at a time. Reading may block on the disk; it gives up with MR_ERROR_CANCELLED when
  * `stage` is cancelled and with MR_ERROR_IO when one call takes longer than the timeout. */
@@ -56,12 +55,6 @@ struct mr_reader {
     const mr_reader_type *type;
 };
 
-/* Checks a `uri` by its text alone: MR_ERROR_NO_INPUT (not a file), MR_ERROR_CONFIG (an invalid graph of test
- * patterns). mr_reader_open does so, too. */
-int mr_reader_check(const char *uri);
-/* MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION, MR_ERROR_DATA (not a supported media file), MR_ERROR_CONFIG,
- * MR_ERROR_CANCELLED. */
-int mr_reader_open(mr_reader **reader, const mr_reader_params *params);
 /* MR_OK with a packet, MR_END if none is left, or an error after which only destroy may follow. */
 int mr_reader_read(mr_reader *reader, mr_packet *packet);
 /* Reads only as far as needed; a reader that was surveyed is not read any more. MR_ERROR_MEMORY, MR_ERROR_CANCELLED;
@@ -71,15 +64,6 @@ int mr_reader_survey(mr_reader *reader, mr_survey *survey);
 int mr_reader_rewind(mr_reader *reader);
 /* Destroys the reader and sets it to NULL; NULL is allowed. Packets and media live on. */
 void mr_reader_destroy(mr_reader **reader);
-
-/* Calls `add` for each video of a folder or a glob of videos, in natural order; see mr_stage_type.spread. */
-int mr_reader_spread(const char *uri, int (*add)(void *context, const char *uri), void *context);
-
-int mr_reader_open_file(mr_reader **reader, const mr_reader_params *params);
-int mr_reader_open_images(mr_reader **reader, const mr_reader_params *params);
-int mr_reader_open_lavfi(mr_reader **reader, const mr_reader_params *params);
-/* MR_OK if each filter of the graph is allowed, else MR_ERROR_CONFIG. */
-int mr_reader_check_lavfi(const char *graph);
 
 /* A media with copies of `path` and `codec` and the choice of pictures of `params`; NULL without memory. */
 mr_media *mr_reader_describe(const mr_reader_params *params, const char *path, const AVCodecParameters *codec);

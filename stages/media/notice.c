@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "stages/media/media_input.h"
+#include "stages/media/media_lavfi.h"
 
 static const int64_t second_ns = 1000000000;
 

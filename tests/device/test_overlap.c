@@ -1,18 +1,14 @@
 /* What devices do at the same time, in simulated time, from their own log: copies hide behind compute, and eight
  * devices give almost eight times the frames of one. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "engine/device/device.h"
 #include "engine/flow/graph.h"
 #include "engine/pipeline/pipeline.h"
 #include "tests/support/flow_run.h"
 #include "tests/support/quiet.h"
+#include "tests/support/suite.h"
 
 enum { MOST_NOTES = 20000 };
 
@@ -95,16 +91,14 @@ static void expect_overlap(const char *device, const char *call, int frames) {
     assert_true((double)longest / (double)spent >= 0.9);
 }
 
-static void copies_hide_behind_compute(void **state) {
-    (void)state;
+TEST(copies_hide_behind_compute) {
     expect_overlap("", "1ms", 200);
     expect_overlap("", "800us", 200);
     expect_overlap("", "500us", 200);
 }
 
 /* A stage with a device in reserve brings its inputs in itself. */
-static void so_do_copies_that_a_stage_makes_itself(void **state) {
-    (void)state;
+TEST(so_do_copies_that_a_stage_makes_itself) {
     expect_overlap(", on_device_error: cpu", "1ms", 200);
     expect_overlap(", on_device_error: cpu", "500us", 200);
 }
@@ -127,19 +121,11 @@ static int64_t time_on(int devices, int frames) {
     return spent;
 }
 
-static void eight_devices_do_eight_times_the_work(void **state) {
-    (void)state;
+TEST(eight_devices_do_eight_times_the_work) {
     enum { COUNT = 800 };
     double times = (double)time_on(1, COUNT) / (double)time_on(8, COUNT);
     print_message("eight devices: %.2f times the frames of one\n", times);
     assert_true(times >= 7.5);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(copies_hide_behind_compute),
-        cmocka_unit_test(so_do_copies_that_a_stage_makes_itself),
-        cmocka_unit_test(eight_devices_do_eight_times_the_work),
-    };
-    return cmocka_run_group_tests(tests, be_quiet, expect_no_misuse);
-}
+RUN_TESTS(be_quiet, expect_no_misuse)

@@ -1,12 +1,6 @@
 /* Buffers on devices are made when a pipeline starts, as many as are planned: what is missing shows there, and nothing
  * is allocated while frames pass. What has no planned size is made as it comes, and where there is no memory for it
  * then, frames are dropped and the run goes on. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <string.h>
 
@@ -16,6 +10,7 @@
 #include "tests/support/flow_run.h"
 #include "tests/support/opened.h"
 #include "tests/support/quiet.h"
+#include "tests/support/suite.h"
 #include "tests/support/worker_counts.h"
 
 enum { FRAMES = 40, SEEDS = 6 };
@@ -43,8 +38,7 @@ static const mr_plan_vertex *planned(const mr_pipeline *pipeline, const char *id
 
 /* ---- as many as are planned ------------------------------------------------------------------------------------ */
 
-static void pools_of_devices_are_planned_ahead(void **state) {
-    (void)state;
+TEST(pools_of_devices_are_planned_ahead) {
     mr_pipeline *pipeline = open_chain("", 1);
     assert_true(planned(pipeline, "make->sim:0")->pools[0].ahead);
     assert_true(planned(pipeline, "one")->pools[0].ahead);
@@ -61,8 +55,7 @@ static void pools_of_devices_are_planned_ahead(void **state) {
 }
 
 /* All that is planned is there from the start, and no more in the end. */
-static void a_run_takes_what_is_planned_from_its_start(void **state) {
-    (void)state;
+TEST(a_run_takes_what_is_planned_from_its_start) {
     for (uint64_t seed = 0; seed <= SEEDS; seed++) {
         mr_pipeline *pipeline = open_chain("", seed);
         const mr_plan *plan = pipeline->plan;
@@ -92,8 +85,7 @@ static void refuse_start(int allocation, const char *wanted) {
     mr_pipeline_destroy(&pipeline);
 }
 
-static void what_is_missing_is_told(void **state) {
-    (void)state;
+TEST(what_is_missing_is_told) {
     refuse_start(9, "p.yaml:6:3: make->sim:0?fail_allocation=9: sim:0: there is memory for 2 of the 9 buffers of 64 "
                     "bytes that are planned for the stage; 448 bytes are missing; lower queue of one, which is 4: that "
                     "saves up to 192 bytes");
@@ -166,8 +158,7 @@ static void run_growing(int allocation, uint64_t seed, uint64_t *dropped) {
     mr_pipeline_destroy(&pipeline);
 }
 
-static void frames_without_memory_are_dropped(void **state) {
-    (void)state;
+TEST(frames_without_memory_are_dropped) {
     for (uint64_t seed = 0; seed <= SEEDS; seed++) {
         uint64_t dropped = 0;
         for (int allocation = 1; allocation <= 12; allocation++)
@@ -177,12 +168,4 @@ static void frames_without_memory_are_dropped(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pools_of_devices_are_planned_ahead),
-        cmocka_unit_test(a_run_takes_what_is_planned_from_its_start),
-        cmocka_unit_test(what_is_missing_is_told),
-        cmocka_unit_test(frames_without_memory_are_dropped),
-    };
-    return cmocka_run_group_tests(tests, be_quiet_but_for_misuse, expect_no_misuse);
-}
+RUN_TESTS(be_quiet_but_for_misuse, expect_no_misuse)

@@ -214,8 +214,7 @@ static mr_view_pool pinned_of(const char *first, const char *id) {
 }
 
 /* A buffer for each frame that may be on its way; what comes from pools of the plan needs none. */
-static void what_is_lent_is_planned_for(void **state) {
-    (void)state;
+TEST(what_is_lent_is_planned_for) {
     mr_view_pool upload = pinned_of("sim:0", "camera->sim:0"), shared = pinned_of("[sim:0, sim:1]", "histogram");
     assert_int_equal(upload.memory, MR_MEMORY_PINNED);
     assert_int_equal(upload.count, 4); /* two calls of two frames: batches of small ones are copied together */
@@ -238,15 +237,13 @@ static void all_equals(const job *j) {
     free_outcome(&wanted);
 }
 
-static void a_gpu_gives_what_processors_give(void **state) {
-    (void)state;
+TEST(a_gpu_gives_what_processors_give) {
     if (!have("cuda:0"))
         skip();
     all_equals(&(job){.first = "cuda:0", .last = "cuda:0", .more = ""});
 }
 
-static void so_do_two(void **state) {
-    (void)state;
+TEST(so_do_two) {
     if (!have("cuda:1"))
         skip();
     all_equals(&(job){.first = "cuda:0", .last = "cuda:1", .more = ""});
@@ -270,8 +267,7 @@ static void count_calls(int frame) {
 /* Nobody waits, and nothing is copied from memory that is not pinned, but for tables before the first frame. What is
  * allocated with each frame would be so many times; buffers that are in use a little longer than those before are
  * fewer. */
-static void nothing_is_allocated_while_frames_pass(void **state) {
-    (void)state;
+TEST(nothing_is_allocated_while_frames_pass) {
     static const char *const firsts[] = {"cuda:0", "[cuda:0, cuda:1]"};
     for (int lend = 0; lend < 2; lend++) {
         int frames = lend ? FRAMES : MANY;
@@ -293,8 +289,7 @@ static void count_urgent(int frame) {
 }
 
 /* Of the stages' streams those of a type that says so, and no others. */
-static void what_is_urgent_goes_first(void **state) {
-    (void)state;
+TEST(what_is_urgent_goes_first) {
     enum { MOST = 64 };
     const mr_stage_type *types[MOST + 1] = {NULL}, *const *all = mr_stage_types();
     mr_stage_type hog = {0};
@@ -344,8 +339,7 @@ static outcome run_broken(const job *j, long after) {
     return out;
 }
 
-static void a_device_that_breaks_drops_what_it_has(void **state) {
-    (void)state;
+TEST(a_device_that_breaks_drops_what_it_has) {
     outcome wanted = on_processors();
     for (long after = 1; after < 100; after += 33) {
         outcome out = run_broken(&(job){.first = "cuda:0", .last = "cuda:0", .more = ""}, after);
@@ -380,15 +374,13 @@ static void take_over(const char *last, const char *more, const char *words) {
     free_outcome(&wanted);
 }
 
-static void others_take_over(void **state) {
-    (void)state;
+TEST(others_take_over) {
     take_over("cpu", ", in_flight: 2, on_device_error: cpu", "cuda:0 has failed; from now on cpu does the work");
     take_over("cuda:1", ", in_flight: 2, on_device_error: cuda:1",
               "cuda:0 has failed; from now on cuda:1 does the work");
 }
 
-static void missing_kernels_are_said(void **state) {
-    (void)state;
+TEST(missing_kernels_are_said) {
     said[0] = 0;
     mr_log_to(listen, NULL);
     mr_host_lack_kernels(true);
@@ -408,18 +400,4 @@ static int prepare(void **state) {
     return 0;
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_lent_is_planned_for),
-        cmocka_unit_test(a_gpu_gives_what_processors_give),
-        cmocka_unit_test(so_do_two),
-#ifdef MILLRACE_CUDA_HOST
-        cmocka_unit_test(nothing_is_allocated_while_frames_pass),
-        cmocka_unit_test(what_is_urgent_goes_first),
-        cmocka_unit_test(a_device_that_breaks_drops_what_it_has),
-        cmocka_unit_test(others_take_over),
-        cmocka_unit_test(missing_kernels_are_said),
-#endif
-    };
-    return cmocka_run_group_tests(tests, prepare, NULL);
-}
+RUN_TESTS(prepare, NULL)

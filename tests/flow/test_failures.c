@@ -1,12 +1,6 @@
 /* Each call that a small pipeline makes to its devices fails in turn, alone and as the first of a device that is
  * lost: no run hangs, crashes or leaks, the ledger balances, what is delivered is right, and what refuses the start
  * names the stage. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <string.h>
 
@@ -18,6 +12,7 @@
 #include "millrace/log.h"
 #include "tests/support/flow_run.h"
 #include "tests/support/quiet.h"
+#include "tests/support/suite.h"
 #include "tests/support/worker_counts.h"
 
 enum { FRAMES = 12, LEAST_CALLS = 60 };
@@ -83,22 +78,19 @@ static void fail_each(const char *parameter, uint64_t seed, int64_t step) {
     assert_int_equal(mr_sim_misuses(), 0);
 }
 
-static void each_call_fails_alone(void **state) {
-    (void)state;
+TEST(each_call_fails_alone) {
     for (uint64_t seed = 1; seed <= 3; seed++)
         fail_each("fail_call", seed, 1);
     fail_each("fail_call", 0, 7);
 }
 
-static void the_device_is_lost_at_each_call(void **state) {
-    (void)state;
+TEST(the_device_is_lost_at_each_call) {
     for (uint64_t seed = 1; seed <= 3; seed++)
         fail_each("lose_call", seed, 1);
     fail_each("lose_call", 0, 7);
 }
 
-static void the_device_is_lost_at_each_piece_of_work(void **state) {
-    (void)state;
+TEST(the_device_is_lost_at_each_piece_of_work) {
     for (int device = 0; device < 2; device++)
         for (int64_t work = 1; work <= 30; work++)
             assert_true(run_failing(device, "lose_after", work, (uint64_t)work));
@@ -266,8 +258,7 @@ static void count_spoiled(void *lines, mr_log_level level, const char *text) {
 }
 
 /* A camera can send such frames for days: a line, and a count of the others. */
-static void a_source_that_fails_at_each_frame_has_two_lines(void **state) {
-    (void)state;
+TEST(a_source_that_fails_at_each_frame_has_two_lines) {
     int lines = 0;
     mr_log_to(count_spoiled, &lines);
     assert_int_equal(run_stages("  spoil: {input: a}\n  look: {input: spoil}\n"), MR_ERROR_DATA);
@@ -284,8 +275,7 @@ static void expect_the_others(const char *stages) {
     assert_int_equal(mr_sim_misuses(), 0);
 }
 
-static void late_work_of_a_failed_call_writes_into_nothing_of_others(void **state) {
-    (void)state;
+TEST(late_work_of_a_failed_call_writes_into_nothing_of_others) {
     expect_the_others("  stumble: {input: a, device: \"sim:0?call=1ms\", in_flight: 8}\n"
                       "  look: {input: stumble}\n");
     expect_the_others("  falter: {input: a, device: \"sim:0?call=1ms\", in_flight: 8}\n"
@@ -293,8 +283,7 @@ static void late_work_of_a_failed_call_writes_into_nothing_of_others(void **stat
 }
 
 /* That no misuse was found above, and in other suites, proves something only if it would be. */
-static void what_the_host_must_not_read_is_caught(void **state) {
-    (void)state;
+TEST(what_the_host_must_not_read_is_caught) {
     assert_int_equal(mr_device_open(&strange, "sim:1", 1, true), MR_OK);
     assert_int_equal(mr_device_allocate(strange, MR_MEMORY_DEVICE, 64, &strange_memory), MR_OK);
     assert_int_equal(run_stages("  scale: {input: a, device: \"sim:0\"}\n"
@@ -307,14 +296,4 @@ static void what_the_host_must_not_read_is_caught(void **state) {
     mr_device_destroy(&strange);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_call_fails_alone),
-        cmocka_unit_test(the_device_is_lost_at_each_call),
-        cmocka_unit_test(the_device_is_lost_at_each_piece_of_work),
-        cmocka_unit_test(a_source_that_fails_at_each_frame_has_two_lines),
-        cmocka_unit_test(late_work_of_a_failed_call_writes_into_nothing_of_others),
-        cmocka_unit_test(what_the_host_must_not_read_is_caught),
-    };
-    return cmocka_run_group_tests(tests, be_quiet_but_for_misuse, NULL);
-}
+RUN_TESTS(be_quiet_but_for_misuse, NULL)

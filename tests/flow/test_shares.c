@@ -1,18 +1,14 @@
 /* Stages on several devices: each device does as much as it can, in simulated time; what one does no more because it
  * is slow, lost or disabled, the others do; and results are the same whoever has done what. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "engine/device/device.h"
 #include "engine/device/sim/sim.h"
 #include "engine/flow/graph.h"
 #include "engine/pipeline/pipeline.h"
 #include "tests/support/flow_run.h"
+#include "tests/support/suite.h"
 #include "tests/support/worker_counts.h"
 
 #define HEAD "version: 1\npipeline: p\n"
@@ -68,8 +64,7 @@ static double efficiency(const outcome *it, int devices, int slow, int stages) {
     return (double)FRAMES * (double)CALL_NS * stages / rate / (double)it->spent_ns;
 }
 
-static void one_at_a_quarter_of_the_speed_adds_a_quarter(void **state) {
-    (void)state;
+TEST(one_at_a_quarter_of_the_speed_adds_a_quarter) {
     char list[512], text[1024];
     for (int devices = 2; devices <= 8; devices += devices)
         for (uint64_t seed = 1; seed < 4; seed++) {
@@ -89,8 +84,7 @@ static void one_at_a_quarter_of_the_speed_adds_a_quarter(void **state) {
         }
 }
 
-static void so_it_does_for_a_chain_and_for_batches(void **state) {
-    (void)state;
+TEST(so_it_does_for_a_chain_and_for_batches) {
     char list[512], text[2048];
     for (int batch = 1; batch <= 4; batch += 3)
         for (uint64_t seed = 1; seed < 4; seed++) {
@@ -112,8 +106,7 @@ static void so_it_does_for_a_chain_and_for_batches(void **state) {
 }
 
 /* One that the others would have to wait for gets a try now and then, and no more. */
-static void one_that_is_far_too_slow_is_left_out(void **state) {
-    (void)state;
+TEST(one_that_is_far_too_slow_is_left_out) {
     char list[512], text[1024];
     list_devices(list, sizeof list, 2, 40);
     snprintf(text, sizeof text,
@@ -130,8 +123,7 @@ static void one_that_is_far_too_slow_is_left_out(void **state) {
     forget(&it);
 }
 
-static void one_that_becomes_slow_gets_less(void **state) {
-    (void)state;
+TEST(one_that_becomes_slow_gets_less) {
     outcome it = run(HEAD "sources: {a: {type: count, frames: 1600}}\n"
                           "stages:\n"
                           "  make: {type: scale, input: a}\n"
@@ -149,8 +141,7 @@ static void one_that_becomes_slow_gets_less(void **state) {
 }
 
 /* What a lost device had begun is dropped; its frames behind that the others do. */
-static void of_a_lost_device_only_what_was_under_way_is_lost(void **state) {
-    (void)state;
+TEST(of_a_lost_device_only_what_was_under_way_is_lost) {
     for (uint64_t seed = 0; seed < 6; seed++) {
         outcome it = run(HEAD "sources: {a: {type: count, frames: 1600}}\n"
                               "stages:\n"
@@ -191,8 +182,7 @@ static void go_on(mr_pipeline *pipeline, int64_t until_ns) {
                      MR_ERROR_AGAIN);
 }
 
-static void a_disabled_device_gets_nothing_until_it_is_enabled(void **state) {
-    (void)state;
+TEST(a_disabled_device_gets_nothing_until_it_is_enabled) {
     for (uint64_t seed = 1; seed < 6; seed++) {
         mr_pipeline *pipeline = flow_open(by_hand, seed, 2);
         mr_summary *before, *after;
@@ -222,8 +212,7 @@ static void a_disabled_device_gets_nothing_until_it_is_enabled(void **state) {
     }
 }
 
-static void no_stage_is_left_without_a_device(void **state) {
-    (void)state;
+TEST(no_stage_is_left_without_a_device) {
     mr_pipeline *pipeline = flow_open(by_hand, 1, 2);
     int64_t begin = mr_executor_now_ns(pipeline->graph->run.executor);
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
@@ -242,8 +231,7 @@ static void no_stage_is_left_without_a_device(void **state) {
 }
 
 /* On threads, with devices that take random times: whatever comes and goes, nothing is lost or out of order. */
-static void devices_come_and_go_while_threads_run(void **state) {
-    (void)state;
+TEST(devices_come_and_go_while_threads_run) {
     static const char *const names[] = {"sim:0", "sim:1", "sim:2"};
     mr_pipeline *pipeline = flow_open(HEAD "sources: {a: {type: count, frames: 6000}}\n"
                                         "stages:\n"
@@ -268,16 +256,4 @@ static void devices_come_and_go_while_threads_run(void **state) {
     mr_pipeline_destroy(&pipeline);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_at_a_quarter_of_the_speed_adds_a_quarter),
-        cmocka_unit_test(so_it_does_for_a_chain_and_for_batches),
-        cmocka_unit_test(one_that_is_far_too_slow_is_left_out),
-        cmocka_unit_test(one_that_becomes_slow_gets_less),
-        cmocka_unit_test(of_a_lost_device_only_what_was_under_way_is_lost),
-        cmocka_unit_test(a_disabled_device_gets_nothing_until_it_is_enabled),
-        cmocka_unit_test(no_stage_is_left_without_a_device),
-        cmocka_unit_test(devices_come_and_go_while_threads_run),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

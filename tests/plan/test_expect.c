@@ -1,14 +1,9 @@
 /* What plans expect of cards that are not at hand. Every figure is worked out here by hand from a card of round
  * figures: 1 TB/s of memory, 10 GB/s up, 5 GB/s down, 1 us a launch, 10^12 operations of f32 and 4 x 10^12 of f16 a
  * second, two decoders of 500 frames of H.264. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "engine/device/device.h"
 #include "engine/flow/graph.h"
@@ -20,6 +15,7 @@
 #include "tests/support/flow_run.h"
 #include "tests/support/opened.h"
 #include "tests/support/sanitized.h"
+#include "tests/support/suite.h"
 #include "tests/support/temporary.h"
 
 #define HEAD "version: 1\npipeline: p\nsources: {in: {format: RGB24 640x480}}\n"

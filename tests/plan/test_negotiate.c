@@ -1,19 +1,15 @@
 /* What the planner makes of stages that choose, narrow, pass on and promise: fakes that only answer, and count how
  * often they are asked. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "engine/pipeline/pipeline.h"
 #include "engine/planner/planner.h"
 #include "millrace/status.h"
 #include "stages/list.h"
 #include "tests/support/fakes.h"
+#include "tests/support/suite.h"
 
 /* ---- fakes ----------------------------------------------------------------------------------------------------- */
 
@@ -188,8 +184,7 @@ static void gives(const mr_plan *plan, const char *id, const char *expected) {
 
 /* ---- choices --------------------------------------------------------------------------------------------------- */
 
-static void one_consumer_narrows(void **state) {
-    (void)state;
+TEST(one_consumer_narrows) {
     mr_plan *plan = load(HEAD "  shape: {input: in}\n"
                               "  net: {input: shape, takes: f16 3x8x6}\n");
     gives(plan, "shape", "tensor f16 3x8x6");
@@ -200,8 +195,7 @@ static void one_consumer_narrows(void **state) {
     mr_plan_destroy(&plan);
 }
 
-static void two_consumers_narrow_together(void **state) {
-    (void)state;
+TEST(two_consumers_narrow_together) {
     mr_plan *plan = load(HEAD "  shape: {input: in}\n"
                               "  any: {type: net, input: shape, takes: u8}\n"
                               "  net: {input: shape, takes: u8 3x8x6}\n"
@@ -211,8 +205,7 @@ static void two_consumers_narrow_together(void **state) {
     mr_plan_destroy(&plan);
 }
 
-static void what_nobody_asks_for_is_a_default(void **state) {
-    (void)state;
+TEST(what_nobody_asks_for_is_a_default) {
     mr_plan *plan = load(HEAD "  shape: {input: in, size: 6x8}\n  out: {type: trash, input: shape}\n");
     gives(plan, "shape", "tensor f32 3x8x6");
     mr_plan_destroy(&plan);
@@ -222,8 +215,7 @@ static void what_nobody_asks_for_is_a_default(void **state) {
 }
 
 /* Of two that agree in part, the third that fits neither is named beside the one it does not fit. */
-static void conflicting_consumers_are_both_named(void **state) {
-    (void)state;
+TEST(conflicting_consumers_are_both_named) {
     refused(
         HEAD "  shape: {input: in}\n"
              "  one: {type: net, input: shape, takes: f32 3x8x6}\n"
@@ -242,8 +234,7 @@ static void conflicting_consumers_are_both_named(void **state) {
         "    hint: give each of them its own stage of type shape\n");
 }
 
-static void needs_go_through_what_passes_on(void **state) {
-    (void)state;
+TEST(needs_go_through_what_passes_on) {
     mr_plan *plan = load(HEAD "  shape: {input: in}\n"
                               "  same: {input: shape}\n"
                               "  other: {type: shape, input: in, size: 2x2}\n"
@@ -258,8 +249,7 @@ static void needs_go_through_what_passes_on(void **state) {
 
 /* ---- what does not fit ----------------------------------------------------------------------------------------- */
 
-static void options_are_suggested_before_stages(void **state) {
-    (void)state;
+TEST(options_are_suggested_before_stages) {
     refused(
         HEAD "  shape: {input: in, size: 4x4}\n"
              "  same: {input: shape}\n"
@@ -274,8 +264,7 @@ static void options_are_suggested_before_stages(void **state) {
         "3x4x4\n");
 }
 
-static void bounded_sets_stay_bounded(void **state) {
-    (void)state;
+TEST(bounded_sets_stay_bounded) {
     mr_plan *plan = load("version: 1\npipeline: p\n"
                          "sources: {a: {least: 4x4, most: 640x480}, b: {least: 9x9, most: 30x500}}\n"
                          "stages:\n  same: {input: [a, b]}\n  out: {type: trash, input: same}\n");
@@ -285,8 +274,7 @@ static void bounded_sets_stay_bounded(void **state) {
     mr_plan_destroy(&plan);
 }
 
-static void what_may_exceed_is_refused(void **state) {
-    (void)state;
+TEST(what_may_exceed_is_refused) {
     refused(HEAD "  small: {input: in}\n",
             "p.yaml:5:18: error: small takes picture up to 100x100 (there is no room for more), but in gives picture "
             "GRAY8|RGB24 4..640x4..480\n");
@@ -297,8 +285,7 @@ static void what_may_exceed_is_refused(void **state) {
 
 /* ---- asking again ---------------------------------------------------------------------------------------------- */
 
-static void stages_behind_a_choice_are_asked_again(void **state) {
-    (void)state;
+TEST(stages_behind_a_choice_are_asked_again) {
     mr_plan *plan = load(HEAD "  shape: {input: in}\n"
                               "  flat: {input: shape}\n"
                               "  net: {input: shape, takes: f32 3x8x6}\n"
@@ -311,8 +298,7 @@ static void stages_behind_a_choice_are_asked_again(void **state) {
 }
 
 /* However many choices stand one behind the other, or beside each other, nobody is asked more than twice. */
-static void planning_grows_with_the_links(void **state) {
-    (void)state;
+TEST(planning_grows_with_the_links) {
     enum { STAGES = 200 };
     char *text = NULL;
     size_t bytes;
@@ -331,8 +317,7 @@ static void planning_grows_with_the_links(void **state) {
 }
 
 /* Offline a file that says what is taken stays closed: what is open only for that reason is no mistake. */
-static void what_was_not_read_is_left_open(void **state) {
-    (void)state;
+TEST(what_was_not_read_is_left_open) {
     static const char text[] = HEAD "  shape: {input: in}\n  same: {input: shape}\n  blind: {input: same}\n";
     mr_diagnostics diagnostics = {0};
     mr_plan *plan;
@@ -360,8 +345,7 @@ static size_t promised(const mr_plan_vertex *vertex, const char *const (*expecte
 
 /* As stages/join.c puts them together: those of later inputs are newer, what was there before the fork comes once. The
  * vector that a later input is comes before what was found about it. */
-static void joined_results_are_all_promised(void **state) {
-    (void)state;
+TEST(joined_results_are_all_promised) {
     mr_plan *plan = load(HEAD "  shape: {input: in, size: 6x8}\n"
                               "  old: {type: net, input: shape}\n"
                               "  one: {type: net, input: old, takes: f32 3x8x6}\n"
@@ -380,20 +364,4 @@ static void joined_results_are_all_promised(void **state) {
     mr_plan_destroy(&plan);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_consumer_narrows),
-        cmocka_unit_test(two_consumers_narrow_together),
-        cmocka_unit_test(what_nobody_asks_for_is_a_default),
-        cmocka_unit_test(conflicting_consumers_are_both_named),
-        cmocka_unit_test(needs_go_through_what_passes_on),
-        cmocka_unit_test(options_are_suggested_before_stages),
-        cmocka_unit_test(bounded_sets_stay_bounded),
-        cmocka_unit_test(what_may_exceed_is_refused),
-        cmocka_unit_test(stages_behind_a_choice_are_asked_again),
-        cmocka_unit_test(planning_grows_with_the_links),
-        cmocka_unit_test(what_was_not_read_is_left_open),
-        cmocka_unit_test(joined_results_are_all_promised),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

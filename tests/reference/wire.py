@@ -101,6 +101,9 @@ def read_ours():
     same((len(said.formats), frame.format), (1, 1), "formats")
     format = said.formats[frame.format - 1]
     same((format.payload, format.pixel, format.width, format.height), (2, 6, 16, 8), "format")
+    way, = said.geometries
+    same((frame.geometry, list(way.x), list(way.y), way.width, way.height, way.source_width, way.source_height,
+          way.rotation, way.flip), (1, [0, -1.5, 640], [2, 0, -7], 16, 8, 640, 481, 90, True), "geometry")
     same((gone.kind, gone.seq, said.names[gone.reason - 1]), (1, 9, "late"), "gone")
     block, = said.blocks
     same((len(items), block.bytes, block.checked), (2, len(items[1]), True), "block")
@@ -128,7 +131,9 @@ def write_theirs():
     items.items.origins.add(stage=4, kind=CLASSES)
     items.items.formats.add(payload=1)
     items.items.formats.add(payload=3, dtype=3, layout=3, dims=[4])
-    frame = items.items.items.add(position=9, format=1, source=1, epoch=1, seq=5, pts_ns=-2 ** 63, age_ns=40, media=1)
+    items.items.geometries.add(x=[1, 0, 9.5], y=[0, 1, -3], width=4, height=3, source_width=80, source_height=70)
+    frame = items.items.items.add(position=9, format=1, source=1, epoch=1, seq=5, pts_ns=-2 ** 63, age_ns=40, media=1,
+                                  geometry=1)
     frame.planes.add(block=1, bytes=5)
     frame.results.add(origin=1, format=2, block=2)
     frame.results.add(origin=2, elements=struct.pack(CLASS, 7, 5, 0.5))
@@ -140,19 +145,27 @@ def write_theirs():
     formless = Envelope(version=3)
     formless.items.formats.add(payload=4)
     formless.items.items.add(format=2)
+    placeless, short = Envelope(version=3), Envelope(version=3)
+    for envelope in (placeless, short):
+        envelope.items.formats.add(payload=4)
+        envelope.items.items.add(format=1, geometry=1)
+    short.items.geometries.add(x=[1, 0, 0], y=[0, 1], width=4, height=3, source_width=80, source_height=70)
     given = [[sealed(welcome)], [sealed(items), packet, tensor], [damaged, packet, tensor], [sealed(items), packet],
              [sealed(items), packet[:-1] + b"x", tensor], [sealed(many)], [sealed(formless)],
-             [sealed(Envelope(version=9, number=1))]]
+             [sealed(placeless)], [sealed(short)], [sealed(Envelope(version=9, number=1))]]
     told = subprocess.run([program, "read"], check=True, capture_output=True, input=b"".join(map(framed, given)))
     same(told.stdout.decode().splitlines(), [
         f"kind 2 session {2 ** 63} number 0 run 77 live 1",
-        "kind 4 session 8 number 3 [0 9 1/1/5/0 - frame packet pts -9223372036854775808 age 40 media a.mp4 plane "
-        "5:01..05 by features embedding tensor f32 4 2.5 by classify 7 0.5 owl] [2 0 3/0/0/0 failed]",
+        "kind 4 session 8 number 3 [0 9 1/1/5/0 - frame packet pts -9223372036854775808 age 40 media a.mp4 "
+        "at 9.5,-3 of 80x70 plane 5:01..05 by features embedding tensor f32 4 2.5 by classify 7 0.5 owl] "
+        "[2 0 3/0/0/0 failed]",
         "refused: an envelope whose checksum is wrong",
         "refused: 1 parts of payload, and the envelope has 2",
         "refused: a packet that is not followed by 64 zero bytes",
         "refused: an item of an unknown source",
         "refused: a format that the message does not describe",
+        "refused: a frame with a geometry that the message does not describe",
+        "refused: a geometry with an impossible value",
         "refused: a message in version 9; 3 to 3 are read here",
     ], "what millrace reads")
 

@@ -41,6 +41,8 @@ static int write_items(mr_wire_writer *writer, mr_store *store) {
         pixels[i] = (uint8_t)i;
     frame->format = (mr_format){
         .payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_I420, .width = 16, .height = 8, .matrix = MR_MATRIX_BT601};
+    frame->geometry = (mr_geometry){.x = {0, -1.5, 640}, .y = {2, 0, -7}, .width = 16, .height = 8,
+                                    .source_width = 640, .source_height = 481, .rotation = 90, .flip = true};
     frame->pts_ns = -5;
     frame->born_ns = NOW - 70;
     frame->deadline_ns = NOW + 30;
@@ -95,6 +97,9 @@ static void tell_frame(const mr_frame *frame) {
     char text[MR_FORMAT_TEXT];
     printf(" frame %s pts %" PRId64 " age %" PRId64 " media %s", mr_format_print(&frame->format, text, sizeof text),
            frame->pts_ns, NOW - frame->born_ns, frame->media ? frame->media->path : "none");
+    if (frame->geometry.width)
+        printf(" at %g,%g of %dx%d", frame->geometry.x[2], frame->geometry.y[2], frame->geometry.source_width,
+               frame->geometry.source_height);
     for (int i = 0; i < MR_MAX_PLANES && frame->plane[i].buffer; i++)
         printf(" plane %zu:%02x..%02x", frame->plane[i].bytes, frame->plane[i].data[0],
                frame->plane[i].data[frame->plane[i].bytes - 1]);

@@ -179,8 +179,7 @@ static const struct kind {
 };
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
-static void results_come_home_once_a_call(void **state) {
-    (void)state;
+TEST(results_come_home_once_a_call) {
     for (int k = 0; k < KINDS; k++) {
         job j = {.stage = kinds[k].stage, .picture = kinds[k].picture, .device = "cpu"};
         outcome wanted = run(&j);
@@ -236,8 +235,7 @@ static void count_copies(const char *format, const char *stage, uint64_t seed) {
 
 /* The first calls find one frame in the queue; while they are under way it fills. The results of a batch's call are
  * downloaded at once. */
-static void small_frames_are_copied_together(void **state) {
-    (void)state;
+TEST(small_frames_are_copied_together) {
     for (uint64_t seed = 1; seed <= 10; seed++) {
         count_copies("NV12 48x32", "type: histogram, size: 20x16, bins: 4", seed);
         assert_in_range(brought, CALLS, CALLS + 4);
@@ -246,8 +244,7 @@ static void small_frames_are_copied_together(void **state) {
 }
 
 /* Of 88 KiB each by itself, and that in one piece. */
-static void large_ones_are_copied_one_by_one(void **state) {
-    (void)state;
+TEST(large_ones_are_copied_one_by_one) {
     count_copies("NV12 320x192", "type: histogram, size: 20x16, bins: 4", 3);
     assert_int_equal(brought, FRAMES);
     assert_int_equal(taken_home, CALLS);
@@ -256,8 +253,7 @@ static void large_ones_are_copied_one_by_one(void **state) {
 /* ---- failures ---------------------------------------------------------------------------------------------------- */
 
 /* Whatever piece of a batch's work goes wrong. */
-static void every_frame_of_a_batch_that_fails_is_accounted_for(void **state) {
-    (void)state;
+TEST(every_frame_of_a_batch_that_fails_is_accounted_for) {
     for (int k = 0; k < KINDS; k++) {
         job j = {.stage = kinds[k].stage, .picture = kinds[k].picture, .device = "cpu"};
         outcome wanted = run(&j);
@@ -285,8 +281,7 @@ static const mr_view_row *row_of(const mr_plan *plan, const char *of, const char
 
 /* Results: eight frames of three classes: how many, three scores, three indices; then eight pointers. Copies: eight
  * vectors of six numbers, each in 64 bytes. */
-static void the_plan_tells_of_the_memory(void **state) {
-    (void)state;
+TEST(the_plan_tells_of_the_memory) {
     static const char *const devices[] = {"cpu", "sim:0"};
     for (int d = 0; d < 2; d++) {
         char text[512];
@@ -320,15 +315,4 @@ static void the_plan_tells_of_the_memory(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(results_come_home_once_a_call),
-#ifndef MILLRACE_CUDA_HOST
-        cmocka_unit_test(small_frames_are_copied_together),
-        cmocka_unit_test(large_ones_are_copied_one_by_one),
-        cmocka_unit_test(every_frame_of_a_batch_that_fails_is_accounted_for),
-#endif
-        cmocka_unit_test(the_plan_tells_of_the_memory),
-    };
-    return cmocka_run_group_tests(tests, draw, expect_no_misuse);
-}
+RUN_TESTS(draw, expect_no_misuse)

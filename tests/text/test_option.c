@@ -215,6 +215,10 @@ TEST(wrong_types_say_what_was_found) {
     refuses("whole:", "f:1:7: error: stages.x.whole: expected a whole number such as 5, found nothing\n"
                       "    hint: write a value, or remove the key\n");
     refuses("whole: [1]", "f:1:8: error: stages.x.whole: expected a whole number such as 5, found a list\n");
+    refuses("text: {source}", "f:1:7: error: stages.x.text: expected a text, found a map\n"
+                              "    hint: put it in quotes: \"{source}\"\n");
+    refuses("path: {time}", "f:1:7: error: stages.x.path: expected a path such as results.jsonl, found a map\n"
+                            "    hint: put it in quotes: \"{time}\"\n");
     refuses("number: nan", "f:1:9: error: stages.x.number: expected a number such as 0.875, found \"nan\"\n");
     refuses("flag: yes",
             "f:1:7: error: stages.x.flag: expected true or false, found \"yes\"\n    hint: write true\n");

@@ -112,6 +112,12 @@ TEST(syntax_errors_have_a_place_and_a_hint) {
                 "f.yaml:1:5: error: this is not YAML: mapping values are not allowed in this context\n"
                 "    hint: put a value that holds \": \" in quotes, write a space after each colon, and check the "
                 "indentation\n");
+    expect_text("a: {source}-{seq}.jpg\n",
+                "f.yaml:1:12: error: this is not YAML: did not find expected key while parsing a block mapping\n"
+                "    hint: put a text with braces in quotes, such as \"{source}-{seq}.jpg\"\n");
+    expect_text("{a: 1, b: {time}.csv}\n",
+                "f.yaml:1:17: error: this is not YAML: did not find expected ',' or '}' while parsing a flow mapping\n"
+                "    hint: put a text with braces in quotes, such as \"{source}-{seq}.jpg\"\n");
     expect_text("a: 'b\n",
                 "f.yaml:1:4: error: this is not YAML: found unexpected end of stream while scanning a quoted "
                 "scalar (line 2, column 1)\n    hint: the quote that opens here is not closed\n");

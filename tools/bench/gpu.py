@@ -36,8 +36,7 @@ TESTS = ["test_device", "test_kernels", "test_preprocess", "test_classical_cuda"
 DECISIVE = ("test_device", "test_kernels")  # if one of these fails, no other result means anything
 SANITIZED = ["test_kernels", "test_preprocess", "test_classical_cuda", "test_cuda_device", "test_cuda_graph",
              "test_cuda_chain", "test_cuda_flow"]
-BENCHMARKS = {"flow": "bench_flow", "latency": "bench_latency"}
-PROGRAMS = [*TESTS, "test_nvdec_card", "test_ort_card", *BENCHMARKS.values(), "millrace"]
+PROGRAMS = [*TESTS, "test_nvdec_card", "test_ort_card", "bench_flow", "millrace"]
 FLOW_GOAL = 0.9  # of the slower part of a pipeline
 DECODED = """version: 1
 pipeline: decoded
@@ -146,23 +145,18 @@ def tests(runs):
             raise RuntimeError(f"{name} failed, so nothing else is measured")
 
 
-def benchmark(runs, name, environment):
-    device, quick = runs.given.device, runs.given.quick
-    rounds = ["--frames", 80 if quick else 8000] if name == "flow" else ["--rounds", 20 if quick else 2000]
-    status, said, text = runs.program(BENCHMARKS[name], "--device", device, *rounds, environment=environment)
+def flow(runs, environment):
+    frames = 80 if runs.given.quick else 8000
+    status, said, text = runs.program("bench_flow", "--device", runs.given.device, "--frames", frames,
+                                      environment=environment)
     if status != 0:
         return {"ok": False, "exit": status, "failed": last(text)}
     result, missed = json.loads(said), []
-    if name == "flow" and device.startswith("cuda") and not environment and result["of_slower"] < FLOW_GOAL:
+    if runs.given.device.startswith("cuda") and not environment and result["of_slower"] < FLOW_GOAL:
         missed.append(f"of_slower is {result['of_slower']}, the goal is {FLOW_GOAL}")
     if any(result.get("calls", {}).values()):
         missed.append("calls that allocate, free or wait")
     return {"ok": not missed, **({"missed": missed} if missed else {}), **result}
-
-
-def benchmarks(runs, step="benchmarks", environment=None):
-    for name in BENCHMARKS:
-        runs.ask(step, name, lambda name=name: benchmark(runs, name, environment))
 
 
 def ops(runs):
@@ -228,8 +222,9 @@ def sanitize(runs, sanitizer):
         runs.ask(sanitizer, name, lambda name=name: measure(name))
 
 
-STEPS = {"tests": tests, "benchmarks": benchmarks,
-         "plain": lambda runs: benchmarks(runs, "plain", {"MILLRACE_CUDA_GRAPHS": "0"}), "ops": ops, "nvdec": nvdec,
+STEPS = {"tests": tests, "benchmarks": lambda runs: runs.ask("benchmarks", "flow", lambda: flow(runs, None)),
+         "plain": lambda runs: runs.ask("plain", "flow", lambda: flow(runs, {"MILLRACE_CUDA_GRAPHS": "0"})),
+         "ops": ops, "nvdec": nvdec,
          "memcheck": lambda runs: sanitize(runs, "memcheck"),
          "racecheck": lambda runs: sanitize(runs, "racecheck"), "network": network,
          "initcheck": lambda runs: sanitize(runs, "initcheck"), "synccheck": lambda runs: sanitize(runs, "synccheck")}

@@ -5,15 +5,10 @@
 
     faults      a camera beside good ones is killed and comes back, is stopped, is silent but for RTCP, gives a picture
                 in three seconds: when that is seen, when its pictures are back, the gaps of the good ones meanwhile
-    refused     cameras that answer 401, 404 and 503: how often they are asked, when they are back
     beside      fifteen good cameras, in turn without and with a dead and a slow one: gaps from row to row
-    times       numbers and times of RTP that wrap, and times that run back
     loss        1% and 5% of the packets of UDP are lost, by nftables: wrong pictures that pass, beside ffmpeg
     reconnects  one camera breaks off again and again: descriptors, threads and memory
     changes     sources are added and removed while others run, by `millrace ctl`; the same counts
-    sizes       a camera comes back with another size, and with another codec
-    receiver    a receiver of `video` is stopped, and goes on: gaps of the rows beside it
-    killed      kill -9 of a run that records: what of its files can be read
 
 Cameras are those of tools/camera (RTSP, H.264, 720p, 20 pictures and 2 Mbit a second), behind a proxy if they are to
 fail. Needs gst-rtsp-server. Without --full each part takes less than a minute. Prints a table for each part, and what
@@ -30,16 +25,12 @@ sys.dont_write_bytecode = True
 import live_faults  # noqa: E402
 import live_loss  # noqa: E402
 import live_many  # noqa: E402
-import live_out  # noqa: E402
 from live_run import ROOT  # noqa: E402
 
-PARTS = {"faults": live_faults.faults, "refused": live_faults.refused, "beside": live_faults.beside,
-         "times": live_faults.times, "loss": live_loss.loss, "reconnects": live_many.reconnects,
-         "changes": live_many.changes, "sizes": live_faults.sizes, "receiver": live_out.receiver,
-         "killed": live_out.killed}
+PARTS = {"faults": live_faults.faults, "beside": live_faults.beside, "loss": live_loss.loss,
+         "reconnects": live_many.reconnects, "changes": live_many.changes}
 # Short and full: seconds, and how many.
-LENGTHS = {"seconds": (8, 20), "away": (5, 20), "stopped": (8, 60), "quiet": (3, 10), "reconnects": (60, 1000),
-           "kills": (3, 8)}
+LENGTHS = {"seconds": (8, 20), "away": (5, 20), "stopped": (8, 60), "quiet": (3, 10), "reconnects": (60, 1000)}
 
 
 def arguments():
@@ -48,8 +39,8 @@ def arguments():
     parser.add_argument("--full", action="store_true", help="as long as the promises say")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="also write a line of JSON for each part")
     words = {"seconds": "of each run that is measured", "away": "without the server that was killed",
-             "stopped": "that a server, or a receiver, stands still", "quiet": "before the first fault",
-             "reconnects": "of one camera; and additions and removals", "kills": "of a run that records"}
+             "stopped": "that a server stands still", "quiet": "before the first fault",
+             "reconnects": "of one camera; and additions and removals"}
     for name, (short, full) in LENGTHS.items():
         parser.add_argument(f"--{name}", type=int, help=f"{words[name]}; {short}, with --full {full}")
     parser.add_argument("--bad", type=int, default=16, help="cameras where one of them fails")

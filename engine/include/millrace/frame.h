@@ -12,6 +12,7 @@
 
 #include "millrace/export.h"
 #include "millrace/format.h"
+#include "millrace/geometry.h"
 #include "millrace/result.h"
 
 #ifdef __cplusplus
@@ -213,6 +214,7 @@ typedef struct mr_frame {
                             1970 (UTC). 0: not known. */
     int64_t deadline_ns; /* on the pipeline's clock: no work begins on the frame after it; 0: none */
     uint32_t flags;
+    mr_geometry geometry; /* where the pixels lie in the source's picture */
     mr_buffer *names;    /* Optional. Names from the program that sent the frame (mr_frame_name). */
     mr_media *media;     /* Optional. */
     mr_result *results;  /* Optional. Newest first. */

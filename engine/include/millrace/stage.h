@@ -460,7 +460,9 @@ MR_API mr_stream *mr_io_stream(const mr_io *io);
 /* Nanoseconds on the pipeline's clock: monotonic, or simulated in tests. */
 MR_API int64_t mr_io_now_ns(const mr_io *io);
 
-/* Makes a frame without payload. It has the identity, times, media, results and receipt of `from`. */
+/* Makes a frame without payload. It has the identity, times, media, results, geometry and receipt of `from`. A stage
+ * that makes pixels on another grid must set the frame's geometry (mr_geometry_chain). If it does not, pictures of
+ * another size have none. */
 MR_API int mr_io_derive(mr_io *io, const mr_frame *from, mr_frame **frame);
 /* As mr_io_derive, but shares the payload of `from`. For stages that only add results to frames. Such a stage must set
  * mr_planned_output.shares; otherwise the engine stops the run (mr_io_refuse). */
@@ -487,7 +489,8 @@ MR_API int mr_io_results(mr_io *io, size_t bytes, mr_buffer **buffer);
  * must be copied into it first. The caller must keep the reference until the device has finished, and may hold two at
  * most. Planned as mr_negotiation.pinned_bytes. */
 MR_API int mr_io_pinned(mr_io *io, size_t bytes, mr_buffer **buffer);
-/* Sources: makes a frame with a new receipt, numbered by `identity`. The call fills in the identity's source. */
+/* Sources: makes a frame with a new receipt, numbered by `identity`. The call fills in the identity's source. A picture
+ * gets the geometry of a source's picture when it is emitted. */
 MR_API int mr_io_originate(mr_io *io, const mr_identity *identity, mr_frame **frame);
 /* Sources that keep to a clock: the frame was due at `due_ns`, and its deadline counts from then. If not called, the
  * deadline counts from now. */

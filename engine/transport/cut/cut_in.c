@@ -67,7 +67,7 @@ static int64_t now(void) {
 static void end_sources(mr_instance *instance) {
     for (size_t i = 0; i < instance->vertex->source_count; i++) {
         mr_item end = {.kind = MR_ITEM_END, .source = instance->vertex->sources[i]};
-        mr_link_push(instance->intake.ports[0], &end, NULL);
+        mr_link_push(mr_inlets_link(&instance->inlets, 0), &end, NULL);
     }
 }
 

@@ -80,7 +80,7 @@ struct mr_wire_writer {
     size_t slot_count;
     char **name;             /* of this message, in the arena of the writer */
     size_t name_count, name_room;
-    wire_shared formats, origins; /* of this message */
+    wire_shared formats, geometries, origins; /* of this message */
     uint64_t message;
     packed_media media[WIRE_MEDIA_KEPT];
     uint32_t media_turn;
@@ -91,6 +91,14 @@ struct mr_wire_writer {
     int64_t now_ns;
 };
 
+/* The number of an equal one among those that this message had last; 0: there is none. `from` must stay until the
+ * message is written. */
+uint32_t mr_wire_find_shared(const wire_shared *shared, const void *from, bool (*equal)(const void *, const void *));
+/* Adds one; `written` NULL: there was no memory. */
+int mr_wire_add_shared(wire_shared *shared, const void *from, void *written, uint32_t *number);
+int mr_wire_number_format(mr_wire_writer *writer, const mr_format *from, uint32_t *number);
+/* 0: the geometry is not known. */
+int mr_wire_number_geometry(mr_wire_writer *writer, const mr_geometry *from, uint32_t *number);
 /* The number of a media in this message; 0 for NULL. */
 int mr_wire_write_media(mr_wire_writer *writer, mr_media *media, uint32_t *number);
 void mr_wire_forget_media(mr_wire_writer *writer);
@@ -147,12 +155,16 @@ struct mr_wire_reader {
     size_t name_count;
     mr_format *format;
     size_t format_count;
+    mr_geometry *geometry;
+    size_t geometry_count;
     wire_origin *origin;
     size_t origin_count;
     mr_media **media; /* references */
     size_t media_count;
 };
 
+int mr_wire_read_formats(mr_wire_reader *reader, Millrace__V1__Format *const *formats, size_t count);
+int mr_wire_read_geometries(mr_wire_reader *reader, Millrace__V1__Geometry *const *geometries, size_t count);
 /* A reference to the media of those bytes. */
 int mr_wire_read_media(mr_wire_reader *reader, const ProtobufCBinaryData *packed, mr_media **media);
 ProtobufCAllocator mr_wire_allocator(wire_arena *arena);

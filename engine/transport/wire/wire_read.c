@@ -128,48 +128,8 @@ static int read_blocks(mr_wire_reader *reader, Millrace__V1__Block *const *block
     return status;
 }
 
-/* Pictures of more rows or columns are refused; no codec goes further. */
-enum { MOST_SIDE = 65536 };
-
 static int refuse(const char *what) {
     return mr_fail(MR_ERROR_PROTOCOL, "%s", what);
-}
-
-static bool in_range(const Millrace__V1__Format *from) {
-    return from->payload <= MR_PAYLOAD_RESULTS && from->pixel < MR_PIXEL_COUNT && from->width <= MOST_SIDE &&
-           from->height <= MOST_SIDE && from->matrix <= MR_MATRIX_BT2020 && from->range <= MR_RANGE_FULL &&
-           from->siting <= MR_SITING_TOPLEFT && from->sar_num <= INT32_MAX && from->sar_den <= INT32_MAX &&
-           from->rotation <= 270 && from->rotation % 90 == 0 && from->dtype <= MR_DTYPE_I64 &&
-           from->layout <= MR_LAYOUT_FLAT && from->n_dims <= MR_MAX_RANK;
-}
-
-static int read_format(const Millrace__V1__Format *from, mr_format *format) {
-    if (!in_range(from))
-        return refuse("a format with an unknown value");
-    *format = (mr_format){.payload = (mr_payload)from->payload, .pixel = (mr_pixel)from->pixel,
-                          .width = (int32_t)from->width, .height = (int32_t)from->height,
-                          .matrix = (mr_matrix)from->matrix, .range = (mr_range)from->range,
-                          .siting = (mr_siting)from->siting, .sar_num = (int32_t)from->sar_num,
-                          .sar_den = (int32_t)from->sar_den, .rotation = (int16_t)from->rotation,
-                          .flip = from->flip, .dtype = (mr_dtype)from->dtype, .layout = (mr_layout)from->layout,
-                          .rank = (int32_t)from->n_dims};
-    for (size_t i = 0; i < from->n_dims; i++) {
-        if (from->dims[i] > INT64_MAX)
-            return refuse("a tensor with a dimension that is too large");
-        format->dims[i] = (int64_t)from->dims[i];
-    }
-    return MR_OK;
-}
-
-static int read_formats(mr_wire_reader *reader, Millrace__V1__Format *const *formats, size_t count) {
-    int status = MR_OK;
-    reader->format = WIRE_NEW(&reader->arena, mr_format, count);
-    reader->format_count = count;
-    if (!reader->format)
-        return mr_fail(MR_ERROR_MEMORY, "no memory for a message");
-    for (size_t i = 0; i < count && !status; i++)
-        status = read_format(formats[i], &reader->format[i]);
-    return status;
 }
 
 /* NULL: it is refused. */
@@ -400,6 +360,10 @@ static int fill_frame(mr_wire_reader *reader, const Millrace__V1__Item *item, mr
     if (!format)
         return MR_ERROR_PROTOCOL;
     frame->format = *format;
+    if (item->geometry > reader->geometry_count)
+        return refuse("a frame with a geometry that the message does not describe");
+    if (item->geometry)
+        frame->geometry = reader->geometry[item->geometry - 1];
     frame->identity = (mr_identity){
         .source = item->source, .epoch = item->epoch, .seq = item->seq, .sub = item->sub};
     frame->pts_ns = mr_time_bound(item->pts_ns);
@@ -470,7 +434,9 @@ static int read_all(mr_wire_reader *reader, const Millrace__V1__Items *from, con
                     mr_cut_message *message) {
     int status = read_names(reader, from->names, from->n_names);
     if (!status)
-        status = read_formats(reader, from->formats, from->n_formats);
+        status = mr_wire_read_formats(reader, from->formats, from->n_formats);
+    if (!status)
+        status = mr_wire_read_geometries(reader, from->geometries, from->n_geometries);
     if (!status)
         status = read_origins(reader, from->origins, from->n_origins);
     if (!status)

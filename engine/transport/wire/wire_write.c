@@ -79,95 +79,14 @@ static int plane_count(const mr_frame *frame) {
 }
 
 uint64_t mr_wire_frame_bytes(const mr_frame *frame) {
-    uint64_t bytes = 0;
-    size_t row_bytes;
-    for (int i = 0; i < plane_count(frame); i++)
-        if (frame->format.payload == MR_PAYLOAD_PICTURE)
-            bytes += plane_span(&frame->format, i, mr_plane_row_bytes(frame->format.pixel, i, frame->format.width),
-                                &row_bytes);
-        else
-            bytes += frame->plane[i].bytes;
+    const bool picture = frame->format.payload == MR_PAYLOAD_PICTURE;
+    uint64_t bytes = picture ? mr_packed_bytes(&frame->format) : 0;
+    for (int i = 0; !picture && i < plane_count(frame); i++)
+        bytes += frame->plane[i].bytes;
     for (const mr_result *result = frame->results; result; result = result->next)
         if (!result->kind->fields)
             bytes += mr_result_bytes(result);
     return bytes;
-}
-
-/* Among so many of those that a message had last an equal one is looked for: else it stands once more. */
-enum { LOOKED_AT = 8 };
-
-static bool room_for_shared(wire_shared *shared) {
-    if (shared->count < shared->room)
-        return true;
-    size_t room = shared->room ? 2 * shared->room : 8;
-    const void **of = mr_realloc(shared->of, room * sizeof *of);
-    shared->of = of ? of : shared->of;
-    void **written = of ? mr_realloc(shared->written, room * sizeof *written) : NULL;
-    if (!written)
-        return false;
-    shared->written = written;
-    shared->room = room;
-    return true;
-}
-
-/* The number of an equal one in this message; 0: there is none yet. */
-static uint32_t find_shared(const wire_shared *shared, const void *from, bool (*equal)(const void *, const void *)) {
-    const size_t least = shared->count > LOOKED_AT ? shared->count - LOOKED_AT : 0;
-    for (size_t i = shared->count; i > least; i--)
-        if (equal(shared->of[i - 1], from))
-            return (uint32_t)i;
-    return 0;
-}
-
-static int add_shared(wire_shared *shared, const void *from, void *written, uint32_t *number) {
-    if (!written || !room_for_shared(shared))
-        return no_memory();
-    shared->of[shared->count] = from;
-    shared->written[shared->count] = written;
-    *number = (uint32_t)++shared->count;
-    return MR_OK;
-}
-
-static Millrace__V1__Format *write_format(mr_wire_writer *writer, const mr_format *from) {
-    Millrace__V1__Format *format = WIRE_NEW(&writer->arena, Millrace__V1__Format, 1);
-    if (!format)
-        return NULL;
-    millrace__v1__format__init(format);
-    format->payload = from->payload;
-    format->pixel = from->pixel;
-    format->width = (uint32_t)from->width;
-    format->height = (uint32_t)from->height;
-    format->matrix = from->matrix;
-    format->range = from->range;
-    format->siting = from->siting;
-    format->sar_num = (uint32_t)from->sar_num;
-    format->sar_den = (uint32_t)from->sar_den;
-    format->rotation = (uint32_t)from->rotation;
-    format->flip = from->flip;
-    format->dtype = from->dtype;
-    format->layout = from->layout;
-    format->dims = WIRE_NEW(&writer->arena, uint64_t, (size_t)from->rank);
-    if (!format->dims)
-        return NULL;
-    for (int32_t i = 0; i < from->rank; i++)
-        format->dims[i] = (uint64_t)from->dims[i];
-    format->n_dims = (size_t)from->rank;
-    return format;
-}
-
-static bool is_same_format(const void *one, const void *other) {
-    const mr_format *a = one, *b = other;
-    bool same = a->payload == b->payload && mr_format_same_picture(a, b) && a->dtype == b->dtype &&
-                a->layout == b->layout && a->rank == b->rank;
-    for (int32_t i = 0; same && i < a->rank; i++)
-        same = a->dims[i] == b->dims[i];
-    return same;
-}
-
-/* The number of a format in this message. */
-static int number_format(mr_wire_writer *writer, const mr_format *from, uint32_t *number) {
-    *number = find_shared(&writer->formats, from, is_same_format);
-    return *number ? MR_OK : add_shared(&writer->formats, from, write_format(writer, from), number);
 }
 
 /* ---- planes ------------------------------------------------------------------------------------------------------ */
@@ -281,7 +200,7 @@ static int write_array(mr_wire_writer *writer, const mr_result *from, Millrace__
     wire_spot spot;
     if (from->buffer && from->buffer->memory == MR_MEMORY_DEVICE)
         return mr_fail(MR_ERROR_DATA, "a result in a device's memory cannot be sent");
-    int status = number_format(writer, &from->format, &result->format);
+    int status = mr_wire_number_format(writer, &from->format, &result->format);
     if (!status)
         status = mr_wire_put(writer, from->buffer, from->data, mr_tensor_bytes(&from->format), 0, &spot);
     if (status)
@@ -298,7 +217,7 @@ static bool is_same_origin(const void *one, const void *other) {
 
 /* The number of a result's origin in this message. */
 static int number_origin(mr_wire_writer *writer, const mr_result *from, uint32_t *number) {
-    if ((*number = find_shared(&writer->origins, from, is_same_origin)))
+    if ((*number = mr_wire_find_shared(&writer->origins, from, is_same_origin)))
         return MR_OK;
     Millrace__V1__Origin *origin = WIRE_NEW(&writer->arena, Millrace__V1__Origin, 1);
     if (!origin)
@@ -311,7 +230,7 @@ static int number_origin(mr_wire_writer *writer, const mr_result *from, uint32_t
     int status = write_name(writer, from->stage, &origin->stage);
     if (!status)
         status = write_name(writer, from->name, &origin->name);
-    return status ? status : add_shared(&writer->origins, from, origin, number);
+    return status ? status : mr_wire_add_shared(&writer->origins, from, origin, number);
 }
 
 static int write_result(mr_wire_writer *writer, const mr_result *from, Millrace__V1__Result *result) {
@@ -343,7 +262,9 @@ static int write_results(mr_wire_writer *writer, const mr_frame *frame, Millrace
 /* ---- items ------------------------------------------------------------------------------------------------------- */
 
 static int write_frame(mr_wire_writer *writer, const mr_frame *frame, Millrace__V1__Item *item) {
-    int status = number_format(writer, &frame->format, &item->format);
+    int status = mr_wire_number_format(writer, &frame->format, &item->format);
+    if (!status)
+        status = mr_wire_number_geometry(writer, &frame->geometry, &item->geometry);
     if (status)
         return status;
     item->pts_ns = frame->pts_ns;
@@ -375,7 +296,7 @@ static int write_item(mr_wire_writer *writer, const mr_cut_item *from, Millrace_
     item->sub = from->identity.sub;
     if (from->kind == MR_CUT_FRAME)
         return write_frame(writer, from->frame, item);
-    int status = from->kind == MR_CUT_FORMAT ? number_format(writer, from->format, &item->format) : MR_OK;
+    int status = from->kind == MR_CUT_FORMAT ? mr_wire_number_format(writer, from->format, &item->format) : MR_OK;
     return status ? status : write_name(writer, from->reason, &item->reason);
 }
 
@@ -398,6 +319,8 @@ static int write_items(mr_wire_writer *writer, const mr_cut_message *message, Mi
     items->n_names = writer->name_count;
     items->formats = (Millrace__V1__Format **)(void *)writer->formats.written;
     items->n_formats = writer->formats.count;
+    items->geometries = (Millrace__V1__Geometry **)(void *)writer->geometries.written;
+    items->n_geometries = writer->geometries.count;
     items->origins = (Millrace__V1__Origin **)(void *)writer->origins.written;
     items->n_origins = writer->origins.count;
     items->media = writer->packed;
@@ -437,6 +360,8 @@ void mr_wire_writer_destroy(mr_wire_writer **writer) {
     mr_free(gone->name);
     mr_free(gone->formats.of);
     mr_free(gone->formats.written);
+    mr_free(gone->geometries.of);
+    mr_free(gone->geometries.written);
     mr_free(gone->origins.of);
     mr_free(gone->origins.written);
     mr_free(gone);
@@ -601,7 +526,7 @@ int mr_wire_write(mr_wire_writer *writer, const mr_cut_message *message, int64_t
     mr_wire_arena_reset(&writer->arena, SIZE_MAX / 2);
     writer->now_ns = now_ns;
     writer->message++;
-    writer->name_count = writer->formats.count = writer->origins.count = 0;
+    writer->name_count = writer->formats.count = writer->geometries.count = writer->origins.count = 0;
     writer->gathered_bytes = writer->used_media_count = 0;
     writer->block_count = writer->gathered_block = 0;
     int status = write_body(writer, message, &part_count);

@@ -72,8 +72,7 @@ static void carry(uint32_t *here, void *const there[2]) {
     mr_event_unref(&second);
 }
 
-static void a_stream_waits_for_an_event_of_another_device(void **state) {
-    (void)state;
+TEST(a_stream_waits_for_an_event_of_another_device) {
     if (!streams[1])
         skip();
     void *room = NULL, *there[2] = {NULL, NULL};
@@ -109,8 +108,7 @@ static void expect_refusal(const char *words) {
 }
 
 /* Before anything runs. */
-static void what_cannot_run_is_said(void **state) {
-    (void)state;
+TEST(what_cannot_run_is_said) {
     mr_host_be(0, 0);
     expect_refusal("cuda:0: this machine has no NVIDIA driver");
     mr_host_be(0, 12040);
@@ -122,8 +120,7 @@ static void what_cannot_run_is_said(void **state) {
 }
 
 /* Rows with room between them go as well from one device to the other. */
-static void rows_go_from_device_to_device(void **state) {
-    (void)state;
+TEST(rows_go_from_device_to_device) {
     enum { ROWS = 7, BYTES = 33, FROM = 40, TO = 64 };
     uint8_t *here = NULL;
     void *pinned = NULL, *there[2] = {NULL, NULL};
@@ -151,8 +148,7 @@ static void rows_go_from_device_to_device(void **state) {
 
 /* ---- streams ----------------------------------------------------------------------------------------------------- */
 
-static void urgent_work_has_a_stream_of_high_priority(void **state) {
-    (void)state;
+TEST(urgent_work_has_a_stream_of_high_priority) {
     mr_stream *made[3] = {NULL};
     for (int i = 0; i < 2; i++) {
         mr_host_have_priorities(i == 0);
@@ -196,8 +192,7 @@ static lines make_streams(int count) {
     return said;
 }
 
-static void streams_that_share_queues_are_said_once(void **state) {
-    (void)state;
+TEST(streams_that_share_queues_are_said_once) {
     unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
     assert_int_equal(make_streams(8).count, 0);
     const lines said = make_streams(12);
@@ -241,8 +236,7 @@ static void finish_lane(lane *gone) {
 }
 
 /* A stream comes to its records in order, and to what waits for another stream's not before that. */
-static void only_the_oldest_record_of_each_stream_is_asked(void **state) {
-    (void)state;
+TEST(only_the_oldest_record_of_each_stream_is_asked) {
     lane lanes[STREAMS + 1] = {0};
     mr_host_hold(true);
     for (int i = 0; i <= STREAMS; i++)
@@ -261,8 +255,7 @@ static void only_the_oldest_record_of_each_stream_is_asked(void **state) {
 }
 
 /* The driver may take its time. */
-static void nobody_waits_while_the_runtime_is_asked(void **state) {
-    (void)state;
+TEST(nobody_waits_while_the_runtime_is_asked) {
     lane lanes[2] = {0};
     for (int i = 0; i < 2; i++)
         open_lane(&lanes[i]);
@@ -278,8 +271,7 @@ static void nobody_waits_while_the_runtime_is_asked(void **state) {
         finish_lane(&lanes[i]);
 }
 
-static void devices_reach_each_other_once(void **state) {
-    (void)state;
+TEST(devices_reach_each_other_once) {
     mr_device *again = NULL;
     assert_int_equal(mr_device_open(&again, "cuda:1", 0, false), MR_OK);
     assert_int_equal(mr_host_peers(0, 1), 1);
@@ -289,18 +281,4 @@ static void devices_reach_each_other_once(void **state) {
 }
 #endif
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_stream_waits_for_an_event_of_another_device),
-#ifdef MILLRACE_CUDA_HOST
-        cmocka_unit_test(devices_reach_each_other_once),
-        cmocka_unit_test(rows_go_from_device_to_device),
-        cmocka_unit_test(what_cannot_run_is_said),
-        cmocka_unit_test(urgent_work_has_a_stream_of_high_priority),
-        cmocka_unit_test(streams_that_share_queues_are_said_once),
-        cmocka_unit_test(only_the_oldest_record_of_each_stream_is_asked),
-        cmocka_unit_test(nobody_waits_while_the_runtime_is_asked),
-#endif
-    };
-    return cmocka_run_group_tests(tests, open_devices, close_devices);
-}
+RUN_TESTS(open_devices, close_devices)

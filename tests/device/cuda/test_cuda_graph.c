@@ -98,8 +98,7 @@ static mr_cuda_graph_counts counts_of(const fixture *f) {
 #define EXPECT_GRAPHS(count) ((void)0)
 #endif
 
-static void what_recurs_is_launched_as_a_graph(void **state) {
-    (void)state;
+TEST(what_recurs_is_launched_as_a_graph) {
     fixture f;
     if (!open_fixture(&f))
         skip();
@@ -122,8 +121,7 @@ static void what_recurs_is_launched_as_a_graph(void **state) {
 }
 
 /* A stream keeps so many; of those that come round in turn none is there any more when it comes again. */
-static void the_oldest_graphs_are_forgotten(void **state) {
-    (void)state;
+TEST(the_oldest_graphs_are_forgotten) {
     fixture f;
     if (!open_fixture(&f))
         skip();
@@ -144,8 +142,7 @@ static void the_oldest_graphs_are_forgotten(void **state) {
     EXPECT_GRAPHS(0);
 }
 
-static void graphs_that_do_not_pay_are_given_up(void **state) {
-    (void)state;
+TEST(graphs_that_do_not_pay_are_given_up) {
     fixture f;
     if (!open_fixture(&f))
         skip();
@@ -161,8 +158,7 @@ static void graphs_that_do_not_pay_are_given_up(void **state) {
     close_fixture(&f);
 }
 
-static void graphs_can_be_turned_off(void **state) {
-    (void)state;
+TEST(graphs_can_be_turned_off) {
     fixture f;
     setenv("MILLRACE_CUDA_GRAPHS", "0", 1);
     bool opened = open_fixture(&f);
@@ -199,8 +195,7 @@ static void ignore(void *context, mr_log_level level, const char *line) {
 }
 
 /* What was put off fails the event that it was put off to, and only that. */
-static void a_launch_that_fails_fails_its_event(void **state) {
-    (void)state;
+TEST(a_launch_that_fails_fails_its_event) {
     int lines = 0;
     fixture f;
     if (!open_fixture(&f))
@@ -219,8 +214,7 @@ static void a_launch_that_fails_fails_its_event(void **state) {
 }
 
 #ifdef MILLRACE_CUDA_HOST
-static void what_cannot_be_recorded_is_launched(void **state) {
-    (void)state;
+TEST(what_cannot_be_recorded_is_launched) {
     int lines = 0;
     fixture f;
     assert_true(open_fixture(&f));
@@ -240,8 +234,7 @@ static void what_cannot_be_recorded_is_launched(void **state) {
 }
 
 /* Works are compared byte by byte, so nothing may lie between their fields. */
-static void structs_of_works_have_no_gaps(void **state) {
-    (void)state;
+TEST(structs_of_works_have_no_gaps) {
     size_t pointer = sizeof(void *);
     assert_int_equal(sizeof(mr_linear_work), 8 * pointer + 4 * sizeof(int));
     assert_int_equal(sizeof(mr_top_k_work), 4 * pointer + 4 * sizeof(int));
@@ -256,17 +249,4 @@ static void structs_of_works_have_no_gaps(void **state) {
 }
 #endif
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_recurs_is_launched_as_a_graph),
-        cmocka_unit_test(the_oldest_graphs_are_forgotten),
-        cmocka_unit_test(graphs_that_do_not_pay_are_given_up),
-        cmocka_unit_test(graphs_can_be_turned_off),
-        cmocka_unit_test(a_launch_that_fails_fails_its_event),
-#ifdef MILLRACE_CUDA_HOST
-        cmocka_unit_test(what_cannot_be_recorded_is_launched),
-        cmocka_unit_test(structs_of_works_have_no_gaps),
-#endif
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

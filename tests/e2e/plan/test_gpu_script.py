@@ -21,7 +21,6 @@ case "$name $*" in
 test_*) echo "[  PASSED  ] 3 test(s)." ;;
 "millrace bench ops"*) echo '{"devices": [{"ceilings": {"memory_bytes_s": 3e12, "upload_bytes_s": 53e9}}]}' ;;
 bench_flow*) echo '{"of_slower": 0.8, "calls": {"cudaMalloc": 0}}' ;;
-bench_latency*) echo '{"latency": []}' ;;
 esac
 """
 
@@ -36,8 +35,7 @@ class Gpu(Case):
         built = self.folder / "bin"
         built.mkdir(exist_ok=True)
         (self.folder / "orders").write_text(fails)
-        for name in ("millrace", "test_device", "test_kernels", "test_motion", "bench_flow",
-                     "bench_latency"):
+        for name in ("millrace", "test_device", "test_kernels", "test_motion", "bench_flow"):
             (built / name).write_text(ACTOR.replace("ORDERS", str(self.folder / "orders")))
             (built / name).chmod(0o755)
         return json.loads(self.call("--built", built, *arguments, exits=exits).stdout)

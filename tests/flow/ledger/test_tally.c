@@ -1,9 +1,4 @@
 /* Tallies of classes: several threads add while another reads, and nothing is lost; arrays that grow under readers. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -12,6 +7,7 @@
 #include "engine/base/memory.h"
 #include "engine/flow/ledger/retired.h"
 #include "engine/flow/ledger/tally.h"
+#include "tests/support/suite.h"
 
 enum { THREADS = 4, FRAMES = 20000, CLASSES = 700, FOLDERS = 90 };
 
@@ -51,12 +47,11 @@ static void *read_on(void *context) {
     return NULL;
 }
 
-static void all_threads_are_counted(void **state) {
+TEST(all_threads_are_counted) {
     pthread_t threads[THREADS], reading;
     unsigned numbers[THREADS];
     uint64_t wrong = 0;
     mr_source_summary row;
-    (void)state;
     assert_int_equal(pthread_create(&reading, NULL, read_on, &wrong), 0);
     for (unsigned i = 0; i < THREADS; i++) {
         numbers[i] = i;
@@ -85,9 +80,8 @@ static void all_threads_are_counted(void **state) {
     mr_tally_fini(&tally);
 }
 
-static void the_most_frequent_come_first(void **state) {
+TEST(the_most_frequent_come_first) {
     mr_source_summary row;
-    (void)state;
     for (int32_t index = 0; index < 8; index++)
         for (int n = 0; n < (index == 6 ? 3 : index % 4); n++) {
             mr_class class = {.index = index * 100, .score = (float)n};
@@ -112,12 +106,11 @@ static void the_most_frequent_come_first(void **state) {
     mr_tally_fini(&tally);
 }
 
-static void arrays_grow_in_place(void **state) {
+TEST(arrays_grow_in_place) {
     static const size_t indices[] = {0, 63, 64, 127, 128, 4095, 4096, 65535, MR_GROWING_MOST - 1};
     enum { COUNT = sizeof indices / sizeof *indices };
     mr_growing array = {{NULL}};
     size_t *items[COUNT];
-    (void)state;
     assert_int_equal(mr_growing_next(&array, 0), MR_GROWING_MOST);
     for (size_t i = 0; i < COUNT; i++) {
         items[i] = mr_growing_make(&array, sizeof(size_t), indices[i]);
@@ -138,11 +131,4 @@ static void arrays_grow_in_place(void **state) {
     assert_null(mr_growing_at(&array, sizeof(size_t), 0));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_threads_are_counted),
-        cmocka_unit_test(the_most_frequent_come_first),
-        cmocka_unit_test(arrays_grow_in_place),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

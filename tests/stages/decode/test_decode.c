@@ -1,16 +1,11 @@
 /* Decoding: every picture as ffmpeg decodes it, at ffprobe's time, with one and with several threads; packets that give
  * none; pictures for devices. Formats: test_decode_formats.c. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <libavutil/imgutils.h>
 
 #include "engine/device/device.h"
@@ -19,6 +14,7 @@
 #include "stages/decode/device/decode_device.h"
 #include "stages/media/picture_format.h"
 #include "tests/support/decoded.h"
+#include "tests/support/suite.h"
 
 /* ---- codecs ---------------------------------------------------------------------------------------------------- */
 
@@ -75,8 +71,7 @@ static const struct {
      MR_PIXEL_I420},
 };
 
-static void pictures_are_those_of_ffmpeg(void **state) {
-    (void)state;
+TEST(pictures_are_those_of_ffmpeg) {
     static clip_outcome result;
     for (size_t i = 0; i < sizeof codecs / sizeof *codecs; i++) {
         char path[CLIP_PATH];
@@ -97,16 +92,14 @@ static void pictures_are_those_of_ffmpeg(void **state) {
     }
 }
 
-static void pictures_may_be_shown_by_a_later_packet(void **state) {
-    (void)state;
+TEST(pictures_may_be_shown_by_a_later_packet) {
     char path[CLIP_PATH];
     clip_make_twice(path, "vp9-shown.webm", CLIP_SHOWN_LATER);
     assert_as_ffmpeg(path);
 }
 
 /* Layouts that millrace has no name for are converted like swscale converts them to the layout next to them. */
-static void odd_layouts_are_converted(void **state) {
-    (void)state;
+TEST(odd_layouts_are_converted) {
     static const char *const layouts[][2] = {{"yuv411p", "yuv422p"}, {"yuyv422", "yuv422p"}, {"rgb48le", "gbrp12le"},
                                              {"pal8", "rgba"}, {"monob", "gray"}, {"yuv444p14le", "yuv444p12le"}};
     static clip_outcome result;
@@ -139,8 +132,7 @@ static void spoil(const char *from, const char *to, long start_percent, int byte
                from, to, from, bytes, to, start_percent);
 }
 
-static void damage_is_counted_and_survived(void **state) {
-    (void)state;
+TEST(damage_is_counted_and_survived) {
     static clip_outcome result;
     char path[CLIP_PATH], damaged[CLIP_PATH];
     clip_make(path, "long.mp4", CLIP_PATTERN "-frames:v 72 -movflags +faststart " CLIP_H264 "yuv420p");
@@ -182,8 +174,7 @@ static size_t count_right(const clip_outcome *result, const clip_frames *expecte
 /* What is shown from a key on, behind a packet that is damaged. A macroblock that the decoder gives up must leave
  * nothing behind there: neither in an IDR picture, nor in one with a recovery point, which others are decoded behind
  * and shown before. With frame threads the key is on its way before the damage is known. */
-static void pictures_behind_damage_are_right(void **state) {
-    (void)state;
+TEST(pictures_behind_damage_are_right) {
     enum { PERIOD = 12, FRAMES = 72 };
     static const struct {
         const char *name, *options;
@@ -220,8 +211,7 @@ static void pictures_behind_damage_are_right(void **state) {
     }
 }
 
-static void truncated_files_give_the_pictures_they_have(void **state) {
-    (void)state;
+TEST(truncated_files_give_the_pictures_they_have) {
     static clip_outcome result;
     char path[CLIP_PATH], truncated[CLIP_PATH];
     clip_make(path, "long.mp4", CLIP_PATTERN "-frames:v 72 -movflags +faststart " CLIP_H264 "yuv420p");
@@ -232,8 +222,7 @@ static void truncated_files_give_the_pictures_they_have(void **state) {
     assert_int_equal(result.in, result.delivered + result.dropped);
 }
 
-static void folders_lose_only_broken_images(void **state) {
-    (void)state;
+TEST(folders_lose_only_broken_images) {
     static clip_outcome result;
     clip_shell("rm -rf test-clips/some-broken && mkdir -p test-clips/some-broken && cd test-clips/some-broken && "
                "for i in 1 3; do ffmpeg -nostdin -v error -y -f lavfi -i testsrc=size=${i}10x4$i -frames:v 1 "
@@ -256,8 +245,7 @@ static void folders_lose_only_broken_images(void **state) {
     assert_non_null(strstr(result.message, "nothing could be decoded"));
 }
 
-static void size_may_change_in_mid_stream(void **state) {
-    (void)state;
+TEST(size_may_change_in_mid_stream) {
     static clip_outcome result;
     char small[CLIP_PATH], large[CLIP_PATH], path[CLIP_PATH];
     clip_make(small, "small.m2v", "-f lavfi -i testsrc2=size=96x64:rate=25 -frames:v 8 -c:v mpeg2video");
@@ -275,8 +263,7 @@ static void size_may_change_in_mid_stream(void **state) {
 
 /* ---- options --------------------------------------------------------------------------------------------------- */
 
-static void selection_loop_and_skip(void **state) {
-    (void)state;
+TEST(selection_loop_and_skip) {
     static clip_outcome result;
     char path[CLIP_PATH];
     clip_make(path, "long.mp4", CLIP_PATTERN "-frames:v 72 -movflags +faststart " CLIP_H264 "yuv420p");
@@ -303,8 +290,7 @@ static void selection_loop_and_skip(void **state) {
     assert_true(result.count < 60 && result.count + result.absorbed == 72);
 }
 
-static void paced_packets_come_at_their_times(void **state) {
-    (void)state;
+TEST(paced_packets_come_at_their_times) {
     static clip_outcome result;
     clip_run_seeded(&result, "lavfi:testsrc2=size=64x48:rate=25:duration=0.4", ", realtime: true, loop: 3", "", 7);
     assert_int_equal(result.count, 30);
@@ -312,8 +298,7 @@ static void paced_packets_come_at_their_times(void **state) {
         assert_int_equal(result.born_ns[i] - result.born_ns[0], (int64_t)i * 40000000);
 }
 
-static void order_is_the_same_on_one_thread(void **state) {
-    (void)state;
+TEST(order_is_the_same_on_one_thread) {
     static clip_frames expected;
     static clip_outcome result;
     char path[CLIP_PATH];
@@ -330,8 +315,7 @@ static void order_is_the_same_on_one_thread(void **state) {
 /* ---- for a device ---------------------------------------------------------------------------------------------- */
 
 /* A device without a decoder: software decodes, and the pictures are copied there and home again. */
-static void pictures_for_a_device_are_the_same(void **state) {
-    (void)state;
+TEST(pictures_for_a_device_are_the_same) {
     static const char *const options[] = {", device: 'sim:0'", ", device: 'sim:0', threads: 2, hardware: 'off'"};
     static const char *const names[] = {"h264-420.mp4", "vfr.mp4"};
     static clip_frames expected;
@@ -353,8 +337,7 @@ static void pictures_for_a_device_are_the_same(void **state) {
 /* Layouts that have to be converted, and pictures of several sizes, take the same way as on the processors. With one
  * thread: with several, libavcodec's H.264 decoder may copy a picture's errors before the thread that decodes it has
  * noted them. */
-static void odd_pictures_for_a_device_are_the_same(void **state) {
-    (void)state;
+TEST(odd_pictures_for_a_device_are_the_same) {
     static const char *const names[] = {"raw-yuv411p.nut", "raw-pal8.nut", "sizes.m2v", "damaged.mp4"};
     static clip_outcome here, there;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -372,8 +355,7 @@ static void odd_pictures_for_a_device_are_the_same(void **state) {
 }
 
 /* Each copy that fails loses its frame, and no other. */
-static void failed_copies_are_accounted_for(void **state) {
-    (void)state;
+TEST(failed_copies_are_accounted_for) {
     static clip_frames expected;
     static clip_outcome result;
     char path[CLIP_PATH];
@@ -401,8 +383,7 @@ static void refuse(const char *decode, const char *words) {
     mr_diagnostics_fini(&wrong);
 }
 
-static void required_hardware_must_be_there(void **state) {
-    (void)state;
+TEST(required_hardware_must_be_there) {
     refuse(", hardware: require", "hardware: require needs a CUDA device, and cpu is not one");
     refuse(", hardware: require, device: 'sim:0'", "hardware: require needs a CUDA device, and sim:0 is not one");
     mr_format_set deep = {.pixels = MR_IN_SET(MR_PIXEL_I420_12)}, plain = {.pixels = MR_IN_SET(MR_PIXEL_I420)};
@@ -419,8 +400,7 @@ static void required_hardware_must_be_there(void **state) {
 }
 
 /* The formats that a device's decoder may give are planned. */
-static void layouts_of_hardware_are_foreseen(void **state) {
-    (void)state;
+TEST(layouts_of_hardware_are_foreseen) {
     mr_format_set set = {.pixels = MR_IN_SET(MR_PIXEL_I420)}, deep = {.pixels = MR_IN_SET(MR_PIXEL_I420_10)};
     mr_format_set full = {.pixels = MR_IN_SET(MR_PIXEL_I444)}, open = {0};
     mr_decode_device_widen(&set);
@@ -434,23 +414,5 @@ static void layouts_of_hardware_are_foreseen(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest clips[] = {
-        cmocka_unit_test(pictures_are_those_of_ffmpeg),
-        cmocka_unit_test(pictures_may_be_shown_by_a_later_packet),
-        cmocka_unit_test(odd_layouts_are_converted),
-        cmocka_unit_test(damage_is_counted_and_survived),
-        cmocka_unit_test(pictures_behind_damage_are_right),
-        cmocka_unit_test(truncated_files_give_the_pictures_they_have),
-        cmocka_unit_test(folders_lose_only_broken_images),
-        cmocka_unit_test(size_may_change_in_mid_stream),
-        cmocka_unit_test(selection_loop_and_skip),
-        cmocka_unit_test(paced_packets_come_at_their_times),
-        cmocka_unit_test(order_is_the_same_on_one_thread),
-        cmocka_unit_test(pictures_for_a_device_are_the_same),
-        cmocka_unit_test(odd_pictures_for_a_device_are_the_same),
-        cmocka_unit_test(failed_copies_are_accounted_for),
-        cmocka_unit_test(required_hardware_must_be_there),
-        cmocka_unit_test(layouts_of_hardware_are_foreseen),
-    };
-    return clips_available() ? cmocka_run_group_tests(clips, NULL, NULL) : 0;
+    return clips_available() ? run_suite(NULL, NULL) : 0;
 }

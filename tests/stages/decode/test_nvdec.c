@@ -1,19 +1,15 @@
 /* The capabilities of a GPU's decoder are queried before anything is decoded. The driver and the decoder's library are
  * the tests' own. */
 #include <dlfcn.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "engine/device/probe/gpu.h"
 #include "millrace/status.h"
 #include "stages/decode/device/decode_caps.h"
 #include "stages/decode/device/decode_device.h"
 #include "stages/media/media_cuda.h"
+#include "tests/support/suite.h"
 
 static void *libraries[2];
 
@@ -35,8 +31,7 @@ static mr_format_set stream(const char *codec, mr_pixel pixel, int64_t width, in
                            .width = {width, width}, .height = {height, height}};
 }
 
-static void all_that_it_takes_is_known(void **state) {
-    (void)state;
+TEST(all_that_it_takes_is_known) {
     mr_gpu_access access;
     mr_gpu_decoders decoders;
     mr_gpu_access_open(&access);
@@ -59,8 +54,7 @@ static void all_that_it_takes_is_known(void **state) {
     mr_gpu_access_close(&access);
 }
 
-static void unsupported_streams_are_reported(void **state) {
-    (void)state;
+TEST(unsupported_streams_are_reported) {
     static const struct {
         const char *device, *codec;
         mr_pixel pixel;
@@ -109,8 +103,7 @@ static void expect_way(mr_hardware hardware, const mr_format_set *set, const cha
         assert_string_equal(mr_message(), said);
 }
 
-static void software_takes_over_where_it_may(void **state) {
-    (void)state;
+TEST(software_takes_over_where_it_may) {
     const mr_format_set plain = stream("h264", MR_PIXEL_I420, 640, 480),
                         deep = stream("h264", MR_PIXEL_I420_10, 640, 480),
                         av1 = stream("av1", MR_PIXEL_I420, 640, 480),
@@ -135,11 +128,4 @@ static void software_takes_over_where_it_may(void **state) {
                "decoded by software (h264): NVDEC of cuda:0 does not take h264 4:2:0 of 10 bits");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_that_it_takes_is_known),
-        cmocka_unit_test(unsupported_streams_are_reported),
-        cmocka_unit_test(software_takes_over_where_it_may),
-    };
-    return cmocka_run_group_tests(tests, open_libraries, close_libraries);
-}
+RUN_TESTS(open_libraries, close_libraries)

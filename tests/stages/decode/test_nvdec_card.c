@@ -6,12 +6,6 @@
  * of clips (MILLRACE_CLIPS, else test-clips), and the sums into NAME.md5 beside them:
  *
  *     test_nvdec_card --make     makes both, for a machine that has a GPU and no such program */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <dlfcn.h>
 #include <limits.h>
 #include <libavutil/md5.h>
@@ -30,6 +24,7 @@
 #include "stages/media/media_cuda.h"
 #include "tests/support/clips.h"
 #include "tests/support/opened.h"
+#include "tests/support/suite.h"
 
 #ifdef MILLRACE_CUDA_HOST
 enum { PLAYED = true };

@@ -196,8 +196,7 @@ static bool have_nvenc(void) {
 /* Quality 12 of any encoder is far above it, and a plane, a row or a picture in the wrong place far below. */
 enum { LEAST_DB = 36 };
 
-static void pictures_of_each_codec_and_layout_look_alike(void **state) {
-    (void)state;
+TEST(pictures_of_each_codec_and_layout_look_alike) {
     static const struct {
         const char *codec, *layout;
         bool always; /* where there is an NVENC */
@@ -224,8 +223,7 @@ static void pictures_of_each_codec_and_layout_look_alike(void **state) {
 }
 
 /* Pictures of a device are brought to the host; so are those of layouts that NVENC does not take. */
-static void software_takes_what_nvenc_does_not(void **state) {
-    (void)state;
+TEST(software_takes_what_nvenc_does_not) {
     static const run runs[] = {{.options = "hardware: off", .sources = 1},
                                {.options = "hardware: off, latency: normal", .sources = 1},
                                {.layout = "nv12", .options = "codec: hevc, hardware: off", .sources = 1},
@@ -239,8 +237,7 @@ static void software_takes_what_nvenc_does_not(void **state) {
     }
 }
 
-static void several_sources_at_once(void **state) {
-    (void)state;
+TEST(several_sources_at_once) {
     if (!have_nvenc())
         skip();
     assert_int_equal(encode(&(run){.options = "hardware: auto", .sources = MOST_SOURCES}), MR_OK);
@@ -268,8 +265,7 @@ static const char *told(void) {
 }
 
 /* Beyond what the driver allows, sources are encoded by software, or fail, and the others go on. */
-static void sessions_that_the_driver_refuses(void **state) {
-    (void)state;
+TEST(sessions_that_the_driver_refuses) {
     if (!have_device())
         skip();
     setenv("FAKE_SESSIONS", "2", 1);
@@ -288,8 +284,7 @@ static void sessions_that_the_driver_refuses(void **state) {
     unsetenv("FAKE_SESSIONS");
 }
 
-static void a_gpu_without_nvenc(void **state) {
-    (void)state;
+TEST(a_gpu_without_nvenc) {
     if (!have_device())
         skip();
     setenv("FAKE_NO_NVENC", "1", 1);
@@ -301,8 +296,7 @@ static void a_gpu_without_nvenc(void **state) {
 }
 
 /* What each option comes to, as the driver is told. */
-static void options_reach_the_driver(void **state) {
-    (void)state;
+TEST(options_reach_the_driver) {
     static const struct {
         const char *options, *told;
     } cases[] = {
@@ -329,8 +323,7 @@ static void options_reach_the_driver(void **state) {
     expect_alike(&outs[0], 99);
 }
 
-static void nothing_is_left_open(void **state) {
-    (void)state;
+TEST(nothing_is_left_open) {
     if (!have_device())
         skip();
     assert_int_equal(ask("fake_nvenc_open"), 0);
@@ -369,17 +362,4 @@ static int finish(void **state) {
     return 0;
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pictures_of_each_codec_and_layout_look_alike),
-        cmocka_unit_test(software_takes_what_nvenc_does_not),
-        cmocka_unit_test(several_sources_at_once),
-#ifdef MILLRACE_CUDA_HOST
-        cmocka_unit_test(sessions_that_the_driver_refuses),
-        cmocka_unit_test(a_gpu_without_nvenc),
-        cmocka_unit_test(options_reach_the_driver),
-        cmocka_unit_test(nothing_is_left_open),
-#endif
-    };
-    return cmocka_run_group_tests(tests, prepare, finish);
-}
+RUN_TESTS(prepare, finish)

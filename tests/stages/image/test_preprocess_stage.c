@@ -70,7 +70,7 @@ static int enqueue(instance *made, int width, int height, uint8_t *pixels, float
                                  .height = height, .range = MR_RANGE_FULL}};
     input.plane[0].data = pixels;
     input.plane[0].stride = width;
-    const mr_resizer_item item = {&input, results};
+    const mr_resizer_item item = {.picture = &input, .dst = results};
     return mr_resizer_enqueue(made->stage.state, made->stream, &item, 1);
 }
 

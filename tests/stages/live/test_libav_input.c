@@ -1,10 +1,5 @@
 /* Connections over TLS that are closed: closing sends the peer a last message, for which libavformat asks whether to
  * stop. By then nothing that is being closed may be looked at; the address sanitizer reports it if it is. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -14,6 +9,7 @@
 
 #include "millrace/status.h"
 #include "stages/live/libav_input.h"
+#include "tests/support/suite.h"
 
 enum { PATH = 64 };
 
@@ -79,32 +75,22 @@ static void refuse(const char *name, int wanted) {
         fail_msg("%d: %s", status, mr_message());
 }
 
-static void of_a_playlist(void **state) {
-    (void)state;
+TEST(of_a_playlist) {
     put("list", "200 OK", "#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\nfile:///etc/passwd\n");
     refuse("list", MR_ERROR_DATA);
 }
 
-static void of_bytes_without_a_stream(void **state) {
-    (void)state;
+TEST(of_bytes_without_a_stream) {
     put("bytes", "200 OK", "neither video nor playlist");
     refuse("bytes", MR_ERROR_DATA);
 }
 
-static void of_a_host_that_is_not_allowed(void **state) {
+TEST(of_a_host_that_is_not_allowed) {
     char head[2 * PATH];
-    (void)state;
     put("there", "200 OK", "");
     snprintf(head, sizeof head, "302 Found\r\nLocation: https://localhost:%d/there", port);
     put("led", head, "");
     refuse("led", MR_ERROR_CONFIG);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(of_a_playlist),
-        cmocka_unit_test(of_bytes_without_a_stream),
-        cmocka_unit_test(of_a_host_that_is_not_allowed),
-    };
-    return cmocka_run_group_tests(tests, begin, end);
-}
+RUN_TESTS(begin, end)

@@ -1,15 +1,10 @@
 /* Formats that media and decode announce before they run, compared with ffprobe, and with the decoded pictures. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <libavutil/pixdesc.h>
 
 #include "engine/pipeline/pipeline.h"
@@ -19,6 +14,7 @@
 #include "stages/media/picture_format.h"
 #include "tests/support/clips.h"
 #include "tests/support/opened.h"
+#include "tests/support/suite.h"
 
 /* ---- planning and running -------------------------------------------------------------------------------------- */
 

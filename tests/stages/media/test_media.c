@@ -10,7 +10,7 @@
 
 #include "stages/media/media_input.h"
 #include "stages/media/media_list.h"
-#include "stages/media/media_reader.h"
+#include "stages/source/media_open.h"
 #include "tests/support/clips.h"
 #include "tests/support/suite.h"
 

@@ -38,6 +38,8 @@ mr_frame *wire_frame(wire_fixture *f, const mr_format *format) {
     assert_int_equal(mr_store_frame(f->store, &frame), MR_OK);
     frame->format = *format;
     frame->identity = (mr_identity){.source = 3, .epoch = 2, .seq = UINT64_C(1) << 40, .sub = 9};
+    frame->geometry = (mr_geometry){.x = {0, -1.0 / 3, 640}, .y = {2.5, 1e-9, -7}, .width = 224, .height = 100,
+                                    .source_width = 640, .source_height = 481, .rotation = 270, .flip = true};
     frame->pts_ns = -40;
     frame->duration_ns = 33333333;
     frame->born_ns = NOW - 1000;

@@ -79,8 +79,20 @@ static void assert_same_results(const mr_result *a, const mr_result *b) {
     assert_null(b);
 }
 
+static void assert_same_geometry(const mr_geometry *a, const mr_geometry *b) {
+    assert_memory_equal(a->x, b->x, sizeof a->x);
+    assert_memory_equal(a->y, b->y, sizeof a->y);
+    assert_int_equal(a->width, b->width);
+    assert_int_equal(a->height, b->height);
+    assert_int_equal(a->source_width, b->source_width);
+    assert_int_equal(a->source_height, b->source_height);
+    assert_int_equal(a->rotation, b->rotation);
+    assert_int_equal(a->flip, b->flip);
+}
+
 static void assert_same_frame(const mr_frame *a, const mr_frame *b) {
     assert_same_format(&a->format, &b->format);
+    assert_same_geometry(&a->geometry, &b->geometry);
     assert_int_equal(mr_identity_compare(&a->identity, &b->identity), 0);
     assert_int_equal(a->pts_ns, b->pts_ns);
     assert_int_equal(a->dts_ns, b->dts_ns);
@@ -111,7 +123,8 @@ static size_t assert_passes(wire_fixture *f, mr_frame *frame, bool aligned) {
     return count;
 }
 
-/* Frames of several formats in one message, of more in turn than are looked for among those that it has. */
+/* Frames of several formats and geometries in one message, of more in turn than are looked for among those that it has.
+ * Every tenth has none. */
 TEST(test_formats_are_shared) {
     enum { FRAMES = 60, FORMATS = 12 };
     wire_fixture f;
@@ -122,6 +135,9 @@ TEST(test_formats_are_shared) {
     for (int i = 0; i < FRAMES; i++) {
         const int kind = i < FRAMES / 2 ? i % 3 : i % FORMATS;
         mr_frame *frame = wire_tensor(&f, MR_DTYPE_F32, 2, (const int64_t[]){1 + kind, 3});
+        frame->geometry.x[2] = i % 7;
+        if (i % 10 == 9)
+            frame->geometry = (mr_geometry){0};
         item[i] = (mr_cut_item){
             .kind = MR_CUT_FRAME, .identity = frame->identity, .frame = frame, .position = (uint64_t)i + 1};
     }

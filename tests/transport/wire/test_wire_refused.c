@@ -1,5 +1,6 @@
 /* Bytes that are no messages: damage in every part, what would take more memory than is allowed; and that reading
  * allocates nothing for a frame. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -411,6 +412,48 @@ TEST(test_descriptions_of_media_are_bounded_in_bytes) {
     mr_media_unref(&again);
     for (int i = 0; i <= KINDS; i++)
         mr_media_unref(&first[i]);
+    wire_close(&f);
+}
+
+static void spoil_number(mr_geometry *geometry) {
+    geometry->x[1] = (double)NAN;
+}
+static void spoil_shift(mr_geometry *geometry) {
+    geometry->y[2] = (double)INFINITY;
+}
+static void spoil_height(mr_geometry *geometry) {
+    geometry->height = 0;
+}
+static void spoil_width(mr_geometry *geometry) {
+    geometry->width = 65537;
+}
+static void spoil_source(mr_geometry *geometry) {
+    geometry->source_width = -1;
+}
+static void spoil_source_height(mr_geometry *geometry) {
+    geometry->source_height = 0;
+}
+static void spoil_rotation(mr_geometry *geometry) {
+    geometry->rotation = 45;
+}
+
+TEST(test_geometries_are_possible) {
+    static void (*const spoil[])(mr_geometry *) = {spoil_number, spoil_shift,         spoil_height,  spoil_width,
+                                                   spoil_source, spoil_source_height, spoil_rotation};
+    wire_fixture f;
+    wire_open(&f, MR_COMPRESSION_NONE, false);
+    for (size_t i = 0; i < sizeof spoil / sizeof *spoil; i++) {
+        mr_frame *frame = wire_tensor(&f, MR_DTYPE_U8, 1, &(int64_t){10});
+        mr_cut_item item = {.kind = MR_CUT_FRAME, .frame = frame, .position = 1};
+        mr_cut_message came, message = {.kind = MR_MESSAGE_ITEMS, .version = MR_PROTOCOL_NEWEST, .items = {&item, 1}};
+        const mr_wire_part *parts;
+        size_t count;
+        spoil[i](&frame->geometry);
+        assert_int_equal(mr_wire_write(f.writer, &message, NOW, &parts, &count), MR_OK);
+        assert_int_equal(mr_wire_read(f.reader, parts, count, NOW, &came), MR_ERROR_PROTOCOL);
+        assert_string_equal(mr_message(), "a geometry with an impossible value");
+        mr_frame_unref(&frame);
+    }
     wire_close(&f);
 }
 

@@ -47,7 +47,7 @@ static const char *put(fixture *in, const char *name, mode_t mode, const char *t
 
 /* ---- files ----------------------------------------------------------------------------------------------------- */
 
-static void a_pair_is_read_as_it_was_written(void **state) {
+TEST_WITH(a_pair_is_read_as_it_was_written, begin, finish) {
     fixture *in = *state;
     mr_key_pair made, read;
     struct stat found;
@@ -71,7 +71,7 @@ static void a_pair_is_read_as_it_was_written(void **state) {
     assert_non_null(strstr(mr_message(), "secret-key"));
 }
 
-static void nothing_is_written_over(void **state) {
+TEST_WITH(nothing_is_written_over, begin, finish) {
     fixture *in = *state;
     mr_key_pair first, second, read;
     assert_int_equal(mr_key_pair_generate(&first), MR_OK);
@@ -89,7 +89,7 @@ static void nothing_is_written_over(void **state) {
 }
 
 /* A program may pass on a name that others gave: it does not lead out of the folder. */
-static void names_are_those_of_files(void **state) {
+TEST_WITH(names_are_those_of_files, begin, finish) {
     static const char *const names[] = {"", ".", "..", ".hidden", "a/b", "../a", "/a"};
     fixture *in = *state;
     mr_key_pair pair;
@@ -101,7 +101,7 @@ static void names_are_those_of_files(void **state) {
     }
 }
 
-static void secrets_that_others_may_read_are_none(void **state) {
+TEST_WITH(secrets_that_others_may_read_are_none, begin, finish) {
     fixture *in = *state;
     mr_key_pair pair;
     static const mode_t modes[] = {0640, 0604, 0660, 0602, 0610};
@@ -117,7 +117,7 @@ static void secrets_that_others_may_read_are_none(void **state) {
     assert_non_null(strstr(mr_message(), "millrace keygen"));
 }
 
-static void what_is_no_pair_is_none(void **state) {
+TEST_WITH(what_is_no_pair_is_none, begin, finish) {
     fixture *in = *state;
     mr_key_pair pair, other;
     char text[512];
@@ -139,7 +139,7 @@ static const char bob[] = "rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7";
 static const char alice[] = "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID";
 
 /* As an editor on Windows saves it. */
-static void lists_may_begin_with_a_mark(void **state) {
+TEST_WITH(lists_may_begin_with_a_mark, begin, finish) {
     fixture *in = *state;
     mr_allow_list list = {0};
     uint8_t key[MR_KEY_BYTES];
@@ -152,7 +152,7 @@ static void lists_may_begin_with_a_mark(void **state) {
     mr_allow_list_fini(&list);
 }
 
-static void lists_have_comments(void **state) {
+TEST_WITH(lists_have_comments, begin, finish) {
     fixture *in = *state;
     mr_allow_list list = {0};
     uint8_t key[MR_KEY_BYTES], hash[MR_KEY_BYTES];
@@ -174,7 +174,7 @@ static void lists_have_comments(void **state) {
     mr_allow_list_fini(&list);
 }
 
-static void what_is_no_key_is_told_with_its_line(void **state) {
+TEST_WITH(what_is_no_key_is_told_with_its_line, begin, finish) {
     fixture *in = *state;
     mr_allow_list list = {0};
     char key[MR_KEY_TEXT], text[256];
@@ -202,8 +202,7 @@ static void check(const char *expected, mr_zmq_params params) {
         assert_string_equal(wrong, expected);
 }
 
-static void only_this_machine_without_keys(void **state) {
-    (void)state;
+TEST(only_this_machine_without_keys) {
     const char *const list[] = {bob};
     static const char *const near[] = {"tcp://127.0.0.1:5555", "tcp://localhost:1",     "tcp://[::1]:5555",
                                        "tcp://127.9.9.9:*",    "ipc:///run/millrace/a", "ipc://a"};
@@ -260,7 +259,7 @@ static int attach(const char *endpoint) {
 }
 
 /* libzmq alone would take the path away from who listens there, who would never hear of anybody again. */
-static void a_path_is_not_taken_from_who_listens_there(void **state) {
+TEST_WITH(a_path_is_not_taken_from_who_listens_there, begin, finish) {
     fixture *in = *state;
     char left[sizeof in->path + 16];
     snprintf(in->path, sizeof in->path, "ipc://%s/a", in->folder);
@@ -285,7 +284,7 @@ static void a_path_is_not_taken_from_who_listens_there(void **state) {
     assert_int_equal(attach(left), MR_OK);
 }
 
-static void the_folder_of_a_socket_is_a_folder_of_its_own(void **state) {
+TEST_WITH(the_folder_of_a_socket_is_a_folder_of_its_own, begin, finish) {
     fixture *in = *state;
     put(in, "file", 0600, "");
     snprintf(in->other, sizeof in->other, "ipc://%s/file/a", in->folder);
@@ -301,8 +300,7 @@ static void the_folder_of_a_socket_is_a_folder_of_its_own(void **state) {
 }
 
 /* libzmq ends the process where it gets no file descriptor: it is not asked then. */
-static void a_socket_wants_file_descriptors(void **state) {
-    (void)state;
+TEST(a_socket_wants_file_descriptors) {
     struct rlimit before, few;
     mr_zmq *socket = NULL;
     mr_zmq_params params = {.id = "here", .type = ZMQ_PULL, .endpoint = "tcp://127.0.0.1:*", .bind = true,
@@ -323,7 +321,7 @@ static void a_socket_wants_file_descriptors(void **state) {
     mr_zmq_close(&socket, 0);
 }
 
-static void others_may_not_enter_the_folder(void **state) {
+TEST_WITH(others_may_not_enter_the_folder, begin, finish) {
     fixture *in = *state;
     struct stat found;
     snprintf(in->path, sizeof in->path, "ipc://%s/sockets/a", in->folder);
@@ -377,7 +375,7 @@ static size_t count_lines(const char *path, const char *with) {
     return count;
 }
 
-static void only_those_with_a_key_of_the_list(void **state) {
+TEST_WITH(only_those_with_a_key_of_the_list, begin, finish) {
     fixture *in = *state;
     mr_key_pair server, friend, stranger;
     char key_path[128], list[128], text[64], got[16] = "";
@@ -421,7 +419,7 @@ static void only_those_with_a_key_of_the_list(void **state) {
 
 /* ---- the audit log --------------------------------------------------------------------------------------------- */
 
-static void entries_are_appended(void **state) {
+TEST_WITH(entries_are_appended, begin, finish) {
     fixture *in = *state;
     const char *path = put(in, "audit.jsonl", 0600, "{\"event\":\"of old\"}\n{\"event\":\"cut o");
     mr_audit("nobody hears", mr_audit_text("a", "b"));
@@ -439,24 +437,4 @@ static void entries_are_appended(void **state) {
     assert_int_equal(mr_audit_open("/nonexistent/audit"), MR_ERROR_IO);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_pair_is_read_as_it_was_written, begin, finish),
-        cmocka_unit_test_setup_teardown(nothing_is_written_over, begin, finish),
-        cmocka_unit_test_setup_teardown(names_are_those_of_files, begin, finish),
-        cmocka_unit_test_setup_teardown(names_are_those_of_files, begin, finish),
-        cmocka_unit_test_setup_teardown(secrets_that_others_may_read_are_none, begin, finish),
-        cmocka_unit_test_setup_teardown(what_is_no_pair_is_none, begin, finish),
-        cmocka_unit_test_setup_teardown(lists_may_begin_with_a_mark, begin, finish),
-        cmocka_unit_test_setup_teardown(lists_have_comments, begin, finish),
-        cmocka_unit_test_setup_teardown(what_is_no_key_is_told_with_its_line, begin, finish),
-        cmocka_unit_test(only_this_machine_without_keys),
-        cmocka_unit_test_setup_teardown(others_may_not_enter_the_folder, begin, finish),
-        cmocka_unit_test_setup_teardown(a_path_is_not_taken_from_who_listens_there, begin, finish),
-        cmocka_unit_test_setup_teardown(the_folder_of_a_socket_is_a_folder_of_its_own, begin, finish),
-        cmocka_unit_test(a_socket_wants_file_descriptors),
-        cmocka_unit_test_setup_teardown(only_those_with_a_key_of_the_list, begin, finish),
-        cmocka_unit_test_setup_teardown(entries_are_appended, begin, finish),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

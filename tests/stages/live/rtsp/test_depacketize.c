@@ -2,12 +2,8 @@
 #include <libavcodec/avcodec.h>
 #include <libavcodec/bsf.h>
 #include <libavformat/avformat.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
 #include <xxhash.h>
-
-#include <cmocka.h>
 
 #include "millrace/status.h"
 #include "stages/live/rtsp/depacketize.h"
@@ -15,6 +11,7 @@
 #include "tests/support/clips.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/seeded.h"
+#include "tests/support/suite.h"
 
 enum {
     MOST_PACKETS = 16384,
@@ -549,8 +546,7 @@ static void expect_unit(mr_depacketizer *units, int64_t time, bool key, bool dam
 #define EXPECT(time, key, damaged, data) expect_unit(units, time, key, damaged, data, sizeof data - 1)
 #define NAL "\0\0\0\1"
 
-static void test_single_packets(void **state) {
-    (void)state;
+TEST(test_single_packets) {
     mr_depacketizer *units;
     mr_rtp_unit unit;
     size_t bytes;
@@ -612,11 +608,10 @@ static void test_single_packets(void **state) {
 
 /* Senders that leave start codes in: one for each NAL unit, a whole picture with its sets in one packet, or in the
  * fragments of what seems to be a parameter set (cameras named V380). */
-static void test_start_codes(void **state) {
+TEST(test_start_codes) {
     static const char whole[] = NAL "\x67S" NAL "\x68P" NAL "\x65\x80i", hevc[] = NAL "\x40\1V" NAL "\x26\1\x80i";
     mr_depacketizer *units;
     uint64_t refused;
-    (void)state;
     assert_int_equal(mr_depacketizer_create(&units, MR_RTP_H264, 200), MR_OK);
     PUT(100, false, NAL "\x67S");
     PUT(100, false, NAL "\x68P");
@@ -719,48 +714,32 @@ static void test_recovery(int index) {
     forget_clip(&the_clip);
 }
 
-static void test_h264(void **state) {
-    (void)state;
+TEST(test_h264) {
     test_clip(0);
 }
 
-static void test_h264_slices(void **state) {
-    (void)state;
+TEST(test_h264_slices) {
     test_clip(1);
 }
 
-static void test_hevc(void **state) {
-    (void)state;
+TEST(test_hevc) {
     test_clip(2);
 }
 
-static void test_h264_refresh(void **state) {
-    (void)state;
+TEST(test_h264_refresh) {
     test_recovery(4);
 }
 
-static void test_h264_open(void **state) {
-    (void)state;
+TEST(test_h264_open) {
     test_recovery(5);
 }
 
-static void test_jpeg(void **state) {
-    (void)state;
+TEST(test_jpeg) {
     test_clip(3);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_h264),
-        cmocka_unit_test(test_h264_slices),
-        cmocka_unit_test(test_hevc),
-        cmocka_unit_test(test_h264_refresh),
-        cmocka_unit_test(test_h264_open),
-        cmocka_unit_test(test_jpeg),
-        cmocka_unit_test(test_single_packets),
-        cmocka_unit_test(test_start_codes),
-    };
     find_seed();
     av_log_set_level(AV_LOG_QUIET);
-    return cmocka_run_group_tests_name("depacketize", tests, NULL, NULL);
+    return run_suite(NULL, NULL);
 }

@@ -1,15 +1,12 @@
 /* Session descriptions, right and wrong. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "millrace/status.h"
 #include "stages/live/rtsp/sdp.h"
 #include "tests/support/seeded.h"
+#include "tests/support/suite.h"
 
 static mr_sdp sdp;
 
@@ -29,11 +26,10 @@ static const char camera[] =
          "sprop-parameter-sets=Z0IAKeNQFAe2AtwEBAaQeJEV,aM48gA==\r\n"
          "m=video 0 RTP/AVP 100\r\na=control:second\r\na=rtpmap:100 H265/90000\r\n";
 
-static void test_a_camera(void **state) {
+TEST(test_a_camera) {
     static const uint8_t sps[] = {0x67, 0x42, 0x00, 0x29, 0xe3, 0x50, 0x14, 0x07, 0xb6,
                                   0x02, 0xdc, 0x04, 0x04, 0x06, 0x90, 0x78, 0x91, 0x15};
     static const uint8_t pps[] = {0x68, 0xce, 0x3c, 0x80};
-    (void)state;
     assert_int_equal(read_text(camera), MR_OK);
     assert_int_equal(sdp.codec, MR_RTP_H264);
     assert_int_equal(sdp.payload, 98);
@@ -49,8 +45,7 @@ static void test_a_camera(void **state) {
     assert_memory_equal(sdp.sets + sizeof sps, pps, sizeof pps);
 }
 
-static void test_hevc_and_jpeg(void **state) {
-    (void)state;
+TEST(test_hevc_and_jpeg) {
     assert_int_equal(read_text(HEAD "m=video 0 RTP/AVP 96\na=rtpmap:96 h265/90000\na=control:track1\n"
                                     "a=fmtp:96 sprop-vps=QAEM;sprop-sps=QgEB;sprop-pps=RAHA;tx-mode=SRST\n"), MR_OK);
     assert_int_equal(sdp.codec, MR_RTP_HEVC);
@@ -78,8 +73,7 @@ static void expect_refused(const char *text, int status, const char *words) {
         fail_msg("\"%s\" in place of \"%s\"", mr_message(), words);
 }
 
-static void test_what_is_refused(void **state) {
-    (void)state;
+TEST(test_what_is_refused) {
     expect_refused("", MR_ERROR_DATA, "rtsp://camera/x: does not describe a session");
     expect_refused("<html>\r\n<body>404</body>\r\n", MR_ERROR_DATA, "not SDP");
     expect_refused(HEAD, MR_ERROR_NO_INPUT, "has no video");
@@ -94,11 +88,10 @@ static void test_what_is_refused(void **state) {
 }
 
 /* As cameras write them: quotes, spaces, a codec's other name. */
-static void test_sloppy_parameters(void **state) {
+TEST(test_sloppy_parameters) {
     static const char *const written[] = {
         "sprop-parameter-sets=\"Z0IAKeNQ,aM48gA==\"", "sprop-parameter-sets = Z0IAKeNQ , aM48gA== ; x",
         "; packetization-mode = 1;SPROP-PARAMETER-SETS=\t\"Z0IAKeNQ\",\"aM48gA\" "};
-    (void)state;
     for (size_t i = 0; i < sizeof written / sizeof *written; i++) {
         char text[512];
         snprintf(text, sizeof text, HEAD "m=video 0 RTP/AVP 96\r\na=rtpmap:96 H264/90000\r\na=fmtp:96 %s\r\n",
@@ -113,8 +106,7 @@ static void test_sloppy_parameters(void **state) {
                    MR_ERROR_UNAVAILABLE, "interleaved");
 }
 
-static void test_fields_that_are_wrong(void **state) {
-    (void)state;
+TEST(test_fields_that_are_wrong) {
     static char text[100000];
     /* Each field once with a value that is wrong: it counts as missing. */
     assert_int_equal(read_text(HEAD "a=control:\r\nm=video x RTP/AVP 96\r\na=rtpmap:96 H264/-5\r\na=framerate:-3\r\n"
@@ -152,8 +144,7 @@ static void test_fields_that_are_wrong(void **state) {
 }
 
 /* Each beginning of a description, and each with one byte changed: read or refused, within its bytes. */
-static void test_every_cut_and_change(void **state) {
-    (void)state;
+TEST(test_every_cut_and_change) {
     const size_t bytes = strlen(camera);
     char *copy = malloc(bytes);
     assert_non_null(copy);
@@ -174,15 +165,7 @@ static void test_every_cut_and_change(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_camera),
-        cmocka_unit_test(test_hevc_and_jpeg),
-        cmocka_unit_test(test_what_is_refused),
-        cmocka_unit_test(test_sloppy_parameters),
-        cmocka_unit_test(test_fields_that_are_wrong),
-        cmocka_unit_test(test_every_cut_and_change),
-    };
     find_seed();
     random_state = seed;
-    return cmocka_run_group_tests_name("sdp", tests, NULL, NULL);
+    return run_suite(NULL, NULL);
 }

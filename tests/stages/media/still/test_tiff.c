@@ -1,14 +1,11 @@
 /* Kinds of TIFF: those that libavcodec decodes, and those of which it would make black or wrong pictures. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "stages/media/still/kinds.h"
 #include "stages/media/still/tiff.h"
+#include "tests/support/suite.h"
 
 enum { BITS = 258, COMPRESSION = 259, COLOURS = 262, ORIENTATION = 274, SAMPLES = 277, TILE_WIDTH = 322,
        SAMPLE_KIND = 339, DNG_VERSION = 50706, SHORT = 3, MOST_BYTES = 256 };
@@ -69,9 +66,8 @@ static const struct {
     {{{BITS, 16}, {COMPRESSION, 7}, {TILE_WIDTH, 32}, {DNG_VERSION, 1}}, NULL},
 };
 
-static void kinds_are_told(void **state) {
+TEST(kinds_are_told) {
     char text[256];
-    (void)state;
     for (size_t i = 0; i < 2 * sizeof kinds / sizeof *kinds; i++) {
         const file made = make(i % 2, kinds[i / 2].tags, 4);
         const char *words = kinds[i / 2].words;
@@ -85,11 +81,10 @@ static void kinds_are_told(void **state) {
 }
 
 /* Each beginning of a file stands in memory of its own, so that a sanitizer sees a read beyond it. */
-static void files_may_be_cut_off(void **state) {
+TEST(files_may_be_cut_off) {
     const unsigned tags[][2] = {{BITS, 8}, {ORIENTATION, 6}, {SAMPLE_KIND, 3}};
     const file made = make(true, tags, 3);
     char text[256];
-    (void)state;
     assert_int_equal(mr_tiff_orientation(made.data, made.bytes), 6);
     assert_int_equal(mr_tiff_pictures(made.data, made.bytes), 1);
     for (size_t cut = 0; cut < made.bytes; cut++) {
@@ -103,7 +98,4 @@ static void files_may_be_cut_off(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(kinds_are_told), cmocka_unit_test(files_may_be_cut_off)};
-    return cmocka_run_group_tests_name("tiff", tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

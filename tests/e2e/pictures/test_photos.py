@@ -303,6 +303,15 @@ class Folders(Photos):
             self.assertIn(f"{name} is a {kind}, which is not supported: make a PNG of it",
                           self.images(self.photos / name, code=65)[1].err)
 
+    def test_what_is_no_file_is_left_out(self):
+        drawing().save(self.photos / "a.png")
+        os.mkfifo(self.photos / "b.png")
+        (self.photos / "c.png").mkdir()
+        for uri in (self.photos, f"{self.photos}/*.png"):
+            names, run = self.names(uri)
+            self.assertEqual(names, ["a.png"])
+            self.assertRegex(run.err, "leaves out 1 pipe, socket or device and [12] folders?\n")
+
     def test_nested_folders_match_two_stars(self):
         self.fill()
         everything, run = self.names(f"{self.photos}/**/*.jpg")
