@@ -174,7 +174,8 @@ static int balance_of(mr_graph *graph, uint32_t source, bool arrived) {
     char names[512];
     mr_identities_print(count.unsettled, count.unsettled_count, count.in - known, names, sizeof names);
     return mr_fail(MR_ERROR_INTERNAL,
-                   "the ledger of %s does not balance: %llu frames in%s, %llu accounted for; missing: %s",
+                   "the ledger of %s does not balance: %llu frames in%s, %llu accounted for: a stage took the others "
+                   "and neither emitted, dropped nor absorbed them: %s",
                    graph->run.plan->vertices[source].id, (unsigned long long)count.in,
                    arrived ? " from other nodes" : "", (unsigned long long)known, names);
 }

@@ -20,7 +20,7 @@
 #include "engine/flow/run/run_states.h"
 #include "engine/flow/run/source_counts.h"
 #include "engine/flow/run/sources.h"
-#include "engine/flow/slots.h"
+#include "engine/flow/settle.h"
 #include "millrace/log.h"
 
 /* ---- inputs ---------------------------------------------------------------------------------------------------- */
@@ -30,12 +30,12 @@ mr_frame *mr_io_input(const mr_io *io) {
 }
 
 mr_frame *mr_io_input_at(const mr_io *io, size_t port, size_t index) {
-    size_t at = io->instance->intake.port_count > 1 ? port : index;
+    size_t at = mr_inlets_join(&io->instance->inlets) ? port : index;
     return at < io->slot->frame_count ? io->slot->frames[at] : NULL;
 }
 
 size_t mr_io_count(const mr_io *io) {
-    return io->instance->intake.port_count > 1 ? io->slot->frame_count > 0 : io->slot->frame_count;
+    return mr_inlets_join(&io->instance->inlets) ? io->slot->frame_count > 0 : io->slot->frame_count;
 }
 
 int mr_io_entry(const mr_io *io) {
@@ -56,20 +56,12 @@ int mr_io_await_pool(mr_io *io, mr_pool *pool, int count) {
     return mr_io_park(io, pool, count, mr_instance_pools(io->instance));
 }
 
-/* Whether the call of a slot is the oldest that is not done. With the lock. */
-static bool is_first(mr_instance *instance, const mr_slot *slot) {
-    uint64_t n = instance->ring.pushed;
-    while (mr_instance_slot(instance, n) != slot && mr_instance_slot(instance, n)->state != MR_SLOT_RUNNING)
-        n++;
-    return mr_instance_slot(instance, n) == slot;
-}
-
 int mr_io_await_turn(mr_io *io) {
     mr_instance *instance = io->instance;
     if (!instance->shared)
         return MR_OK;
     pthread_mutex_lock(&instance->lock);
-    const bool first = is_first(instance, io->slot);
+    const bool first = mr_ring_running(&instance->ring) == io->slot;
     io->slot->awaits_turn = first ? NULL : io->entry;
     pthread_mutex_unlock(&instance->lock);
     return first ? MR_OK : MR_ERROR_AGAIN;
@@ -344,9 +336,8 @@ static inline int emit(mr_io *io, size_t port, mr_frame *frame, uint32_t source,
     mr_entry_task *entry = io->entry;
     if (!instance->self.type->inputs)
         note_original(instance, frame);
-    atomic_store_explicit(&entry->meter.out, atomic_load_explicit(&entry->meter.out, memory_order_relaxed) + 1,
-                          memory_order_relaxed);
-    mr_slot_output *output = mr_slot_next_output(instance, io->slot, frame);
+    mr_meter_count_out(&entry->meter);
+    mr_slot_output *output = mr_slot_next_output(io->slot, frame, instance->self.id);
     if (!output)
         return MR_ERROR_MEMORY;
     output->port = (uint32_t)port;
@@ -426,27 +417,12 @@ void mr_stage_release(const mr_stage *self, mr_receipt **held, const char *dropp
     mr_receipt_unref(held);
 }
 
-/* Final ends among the slot's marks before that one. */
-static size_t ends_before(const mr_slot *slot, size_t mark) {
-    size_t ends = 0;
-    for (size_t i = 0; i < mark; i++)
-        ends += slot->marks[i].kind == MR_ITEM_END && !slot->marks[i].leaves;
-    return ends;
-}
-
 mr_release mr_io_must_release(const mr_io *io) {
-    mr_instance *instance = io->instance;
-    const mr_slot *now = io->slot;
-    size_t left = instance->intake.ends_left;
-    if (now->marks[now->mark_next].leaves)
+    const mr_instance *instance = io->instance;
+    if (io->slot->marks[io->slot->mark_next].leaves)
         return MR_RELEASE_SOURCE;
     /* Ends of earlier calls are counted once those are pushed. */
-    for (uint64_t n = instance->ring.pushed; n < instance->ring.claimed; n++) {
-        const mr_slot *slot = mr_instance_slot(instance, n);
-        left -= ends_before(slot, slot == now ? now->mark_next : slot->mark_count);
-        if (slot == now)
-            break;
-    }
+    size_t left = mr_closing_ends_left(&instance->closing) - mr_ring_ends_before(&instance->ring, io->slot);
     return left == 1 ? MR_RELEASE_ALL : MR_RELEASE_NONE;
 }
 

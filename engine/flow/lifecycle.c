@@ -4,41 +4,19 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
-#include "engine/flow/credit.h"
 #include "engine/flow/link/link.h"
 #include "engine/flow/pools.h"
-#include "engine/flow/slots.h"
 #include "engine/flow/run/control.h"
 #include "engine/flow/run/openings.h"
 #include "engine/flow/run/sources.h"
 
-static size_t power_of_two(size_t least) {
-    size_t power = 1;
-    while (power < least)
-        power *= 2;
-    return power;
-}
-
-static int create_slots(mr_instance *instance) {
+static int create_ring(mr_instance *instance) {
     const mr_plan_vertex *vertex = instance->vertex;
-    instance->ring.in_flight = (size_t)vertex->calls.in_flight;
     /* Slots that are done before earlier ones may wait for them in the ring; a copy takes the frames of a batch one by
      * one. */
     size_t several = vertex->devices.count > 1 ? vertex->devices.count : 0;
-    size_t done = MR_PLAN_REORDERED * several * (vertex->copy ? (size_t)vertex->devices.turn : 1);
-    instance->ring.slot_count = power_of_two(instance->ring.in_flight + done);
-    instance->ring.slots = mr_calloc(instance->ring.slot_count, sizeof *instance->ring.slots);
-    const size_t room = mr_instance_room(instance);
-    for (size_t i = 0; instance->ring.slots && i < instance->ring.slot_count; i++) {
-        mr_slot *slot = &instance->ring.slots[i];
-        slot->frames = mr_calloc(room + 1, sizeof(mr_frame *));
-        slot->sources = mr_calloc(room + 1, sizeof *slot->sources);
-        slot->entered_ns = mr_calloc(room + 1, sizeof *slot->entered_ns);
-        slot->settled = mr_calloc(room + 1, sizeof *slot->settled);
-        if (!slot->frames || !slot->sources || !slot->entered_ns || !slot->settled)
-            return MR_ERROR_MEMORY;
-    }
-    return instance->ring.slots ? MR_OK : MR_ERROR_MEMORY;
+    size_t reordered = MR_PLAN_REORDERED * several * (vertex->copy ? (size_t)vertex->devices.turn : 1);
+    return mr_ring_create(&instance->ring, (size_t)vertex->calls.in_flight, reordered, mr_instance_room(instance));
 }
 
 /* The stage type has a state, and the engine pools, on each device. */
@@ -61,7 +39,7 @@ static int create_parts(mr_instance *instance) {
 static int create_entry(mr_instance *instance, mr_entry_task *entry, void (*run)(void *entry)) {
     const mr_plan_vertex *vertex = instance->vertex;
     size_t parts = mr_plan_parts(vertex);
-    bool joins = instance->intake.port_count > 1 && instance->self.source == MR_SOURCE_NONE;
+    bool joins = mr_inlets_join(&instance->inlets) && instance->self.source == MR_SOURCE_NONE;
     entry->instance = instance;
     entry->wait_count = (joins ? vertex->source_count : 1) + 1;
     mr_task_init(&entry->task, instance->run->executor, run, entry);
@@ -77,15 +55,9 @@ static int create_entries(mr_instance *instance, void (*run)(void *entry)) {
     const mr_plan_vertex *vertex = instance->vertex;
     instance->entry_count = vertex->calls.entries > 1 ? (size_t)vertex->calls.entries : 1;
     instance->shared = instance->entry_count > 1;
-    instance->intake.burst = instance->shared ? 1 : MR_BURST;
+    mr_inlets_set_burst(&instance->inlets, instance->shared ? 1 : MR_BURST);
     instance->entries = mr_calloc(instance->entry_count, sizeof *instance->entries);
-    instance->intake.ports = mr_calloc(instance->intake.port_count + 1, sizeof(mr_link *));
-    if (!instance->entries || !instance->intake.ports)
-        return MR_ERROR_MEMORY;
-    instance->intake.away_reported = mr_calloc(vertex->source_count + 1, sizeof *instance->intake.away_reported);
-    if (!instance->intake.away_reported)
-        return MR_ERROR_MEMORY;
-    int status = MR_OK;
+    int status = instance->entries ? MR_OK : MR_ERROR_MEMORY;
     for (size_t i = 0; i < instance->entry_count && !status; i++)
         status = create_entry(instance, &instance->entries[i], run);
     return status;
@@ -97,13 +69,12 @@ int mr_instance_create(mr_instance **instance, const mr_run *run, const mr_plan_
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for stage %s", vertex->id);
     pthread_mutex_init(&made->lock, NULL);
-    pthread_mutex_init(&made->abandoned.lock, NULL);
+    pthread_mutex_init(&made->pools_lock, NULL);
+    mr_abandonment_init(&made->abandoned);
     made->run = run;
     made->vertex = vertex;
     mr_opening_init(&made->opening, source != MR_SOURCE_NONE && run->plan->vertices[source].offer.waits);
-    made->intake.port_count = vertex->role == MR_ROLE_SOURCE ? vertex->type->external : vertex->input_count;
-    made->intake.batch_due_ns = INT64_MAX;
-    made->intake.ends_left = source == MR_SOURCE_NONE ? vertex->source_count : 1;
+    mr_closing_init(&made->closing, source == MR_SOURCE_NONE ? vertex->source_count : 1);
     made->self = (mr_stage){
         .id = vertex->id,
         .type = vertex->type,
@@ -123,8 +94,10 @@ int mr_instance_create(mr_instance **instance, const mr_run *run, const mr_plan_
         .output_most_bytes = vertex->output_count ? vertex->pools[0].most : 0,
         .flow = made,
     };
-    if (mr_shedder_init(&made->shedder, run, vertex, source) || create_parts(made) ||
-        create_entries(made, run_entry) || create_slots(made)) {
+    size_t ports = vertex->role == MR_ROLE_SOURCE ? vertex->type->external : vertex->input_count;
+    if (mr_inlets_create(&made->inlets, ports, vertex->source_count) ||
+        mr_shedder_init(&made->shedder, run, vertex, source) || create_parts(made) ||
+        create_entries(made, run_entry) || create_ring(made)) {
         mr_instance_destroy(&made);
         return mr_fail(MR_ERROR_MEMORY, "no memory for stage %s", vertex->id);
     }
@@ -174,8 +147,8 @@ void mr_instance_set_devices(mr_instance *instance) {
     }
     instance->self.device = instance->placement.states[0].self.device;
     /* A stage behind that leaves a source's frames where they are (credit.h) would leave their work undone. */
-    const bool all_are_taken = !instance->ring.marks_gaps || vertex->source_count < 2;
-    instance->ring.hands_on = all_are_taken && hands_on(instance->run->plan, vertex);
+    const bool all_are_taken = !mr_outlets_mark_gaps(&instance->outlets) || vertex->source_count < 2;
+    mr_outlets_set_hand_on(&instance->outlets, all_are_taken && hands_on(instance->run->plan, vertex));
 }
 
 static int open_part(mr_instance *instance, size_t number) {
@@ -199,7 +172,7 @@ static int open_part(mr_instance *instance, size_t number) {
 int mr_instance_open(mr_instance *instance) {
     int status = MR_OK;
     if (instance->self.type->external)
-        instance->intake.first_epoch = mr_stage_first_epoch(&instance->self);
+        instance->first_epoch = mr_stage_first_epoch(&instance->self);
     for (size_t i = 0; i < instance->placement.state_count && !status; i++)
         status = open_part(instance, i);
     return status;
@@ -249,46 +222,6 @@ void mr_instance_start(mr_instance *instance) {
     mr_instance_wake_all(instance);
 }
 
-static void destroy_slots(mr_instance *instance) {
-    for (size_t i = 0; instance->ring.slots && i < instance->ring.slot_count; i++) {
-        mr_slot *slot = &instance->ring.slots[i];
-        if (slot->frames)
-            mr_slot_reset(slot);
-        mr_free(slot->frames);
-        mr_free(slot->sources);
-        mr_free(slot->entered_ns);
-        mr_free(slot->settled);
-        mr_free(slot->marks);
-        mr_free(slot->outputs);
-        mr_free(slot->held);
-        mr_free(slot->kept);
-        mr_free(slot->results);
-    }
-    mr_free(instance->ring.slots);
-}
-
-static void destroy_inputs(mr_instance *instance) {
-    for (size_t i = 0; i < instance->intake.inbox_count; i++) {
-        mr_item *item = &instance->intake.inbox[instance->intake.inbox_first + i];
-        if (item->kind == MR_ITEM_FRAME)
-            mr_frame_unref(&item->frame);
-    }
-    for (size_t i = 0; instance->intake.ports && i < instance->intake.port_count; i++)
-        mr_link_destroy(&instance->intake.ports[i]);
-    mr_free(instance->intake.ports);
-    mr_credit_destroy(instance);
-}
-
-static void release_abandoned(mr_instance *instance) {
-    for (size_t i = 0; i < instance->abandoned.count; i++) {
-        mr_buffer_unref(&instance->abandoned.items[i].buffer);
-        mr_result_unref(&instance->abandoned.items[i].result);
-    }
-    instance->abandoned.count = 0;
-    mr_free(instance->abandoned.items);
-    instance->abandoned.items = NULL;
-}
-
 void mr_instance_finish(mr_instance *instance) {
     for (size_t i = 0; instance->entries && i < instance->entry_count; i++) {
         mr_entry_task *entry = &instance->entries[i];
@@ -297,7 +230,7 @@ void mr_instance_finish(mr_instance *instance) {
         for (size_t number = 0; entry->streams && number < instance->placement.state_count; number++)
             mr_stream_destroy(&entry->streams[number]);
     }
-    release_abandoned(instance);
+    mr_abandonment_release(&instance->abandoned);
 }
 
 static void close_parts(mr_instance *instance) {
@@ -352,50 +285,28 @@ static void forget_waits(mr_instance *instance) {
     }
 }
 
-static void reset_intake(mr_instance *instance) {
-    mr_intake *intake = &instance->intake;
-    intake->inbox_first = intake->inbox_count = 0;
-    intake->batch_due_ns = INT64_MAX;
-    intake->held_up = intake->ended = false;
-    memset(intake->away_reported, 0, instance->vertex->source_count * sizeof *intake->away_reported);
-}
-
-static void reset_ring(mr_slot_ring *ring) {
-    ring->freed = ring->pushed = ring->claimed = ring->released = 0;
-    ring->stuck = false;
-}
-
-/* Counts of a stage go on, those of a source are its own. */
-static void reset_meter(mr_meter *meter) {
-    atomic_store(&meter->in, 0);
-    atomic_store(&meter->out, 0);
-    atomic_store(&meter->times, 0);
-    atomic_store(&meter->busy_ns, 0);
-    atomic_store(&meter->most_frames, 0);
-    atomic_store(&meter->cpu_ns, 0);
-}
-
 bool mr_instance_vacate(mr_instance *instance) {
     if (!keep_out(instance))
         return false;
     if (instance->vertex->role == MR_ROLE_SOURCE)
-        reset_meter(&instance->entries[0].meter);
+        mr_meter_renew(&instance->entries[0].meter);
     forget_waits(instance);
     pthread_mutex_lock(&instance->lock);
     close_parts(instance);
     for (size_t i = 0; i < instance->placement.state_count; i++)
         if (instance->placement.states[i].self.state)
             memset(instance->placement.states[i].self.state, 0, instance->self.type->state_bytes);
-    reset_intake(instance);
+    mr_inlets_renew(&instance->inlets);
     mr_shedder_renew(&instance->shedder);
-    reset_ring(&instance->ring);
+    mr_ring_renew(&instance->ring);
+    mr_outlets_retry(&instance->outlets);
+    mr_closing_renew(&instance->closing);
     pthread_mutex_unlock(&instance->lock);
     mr_instance_finish(instance);
     for (size_t i = 0; i < instance->placement.state_count; i++)
         release_pools(&instance->placement.states[i], mr_instance_pools(instance));
     atomic_store(&instance->failed, false);
     atomic_store(&instance->complained, false);
-    mr_opening_take_left(&instance->opening);
     return true;
 }
 
@@ -443,18 +354,19 @@ void mr_instance_destroy(mr_instance **instance) {
     if (!gone)
         return;
     close_parts(gone);
-    destroy_slots(gone);
-    destroy_inputs(gone);
+    mr_ring_destroy(&gone->ring);
+    mr_inlets_destroy(&gone->inlets);
+    mr_credit_destroy(&gone->credit);
     mr_instance_finish(gone);
     for (size_t i = 0; gone->entries && i < gone->entry_count; i++)
         destroy_entry(gone, &gone->entries[i]);
     destroy_parts(gone);
     mr_free(gone->entries);
     mr_shedder_fini(&gone->shedder);
-    mr_free(gone->intake.away_reported);
     mr_free(gone->placement.followers);
     pthread_mutex_destroy(&gone->lock);
-    pthread_mutex_destroy(&gone->abandoned.lock);
+    pthread_mutex_destroy(&gone->pools_lock);
+    mr_abandonment_fini(&gone->abandoned);
     mr_free(gone);
     *instance = NULL;
 }

@@ -2,10 +2,6 @@
  * device work is done. */
 #include "engine/flow/outputs.h"
 
-#include "engine/base/memory.h"
-#include "engine/data/pool.h"
-#include "engine/data/store.h"
-#include "engine/flow/credit.h"
 #include "engine/flow/instance/instance.h"
 #include "engine/flow/link/link.h"
 #include "engine/flow/placement.h"
@@ -13,51 +9,7 @@
 #include "engine/flow/run/ending.h"
 #include "engine/flow/run/ends.h"
 #include "engine/flow/run/sources.h"
-#include "engine/flow/slots.h"
 #include "engine/flow/tracing.h"
-
-/* ---- memory that a device may still use ------------------------------------------------------------------------ */
-
-static bool is_kept(const mr_abandonment *kept, const mr_buffer *buffer) {
-    for (size_t i = 0; i < kept->count; i++)
-        if (kept->items[i].buffer == buffer)
-            return true;
-    return false;
-}
-
-static void note(mr_abandonment *to, mr_abandoned item) {
-    if (to->count == to->room) {
-        size_t room = 2 * to->room + 16;
-        mr_abandoned *wider = mr_realloc(to->items, room * sizeof *wider);
-        to->items = wider ? wider : to->items;
-        to->room = wider ? room : to->room;
-    }
-    if (to->count < to->room)
-        to->items[to->count++] = item;
-}
-
-/* Takes over the references, even if there is no room to note them: memory that is never released does no harm. A
- * buffer that several planes or lists refer to is replaced once. */
-static void keep(mr_instance *instance, mr_buffer *buffer, mr_result *result) {
-    pthread_mutex_lock(&instance->abandoned.lock);
-    const bool again = buffer && is_kept(&instance->abandoned, buffer);
-    if (!again)
-        note(&instance->abandoned, (mr_abandoned){buffer, result});
-    pthread_mutex_unlock(&instance->abandoned.lock);
-    if (again)
-        mr_buffer_unref(&buffer);
-    else if (buffer && buffer->pool)
-        mr_pool_replace(buffer->pool);
-}
-
-/* Keeps the frame's memory, but not the frame, whose receipt has to close. */
-static void keep_frame(mr_instance *instance, const mr_frame *frame) {
-    for (int i = 0; frame && i < MR_MAX_PLANES; i++)
-        if (frame->plane[i].buffer)
-            keep(instance, mr_buffer_ref(frame->plane[i].buffer), NULL);
-    if (frame && frame->results)
-        keep(instance, NULL, mr_result_ref(frame->results));
-}
 
 /* All work of an entry that has no event yet is of its call. */
 static void forget_work(mr_entry_task *entry) {
@@ -71,19 +23,8 @@ static void forget_work(mr_entry_task *entry) {
 /* If there can be no event, because the device takes no more calls, its use of the memory has no known end: the memory
  * is kept until the streams end. That of later calls need not be. */
 static void abandon(mr_entry_task *entry, mr_slot *slot) {
-    mr_instance *instance = entry->instance;
     forget_work(entry);
-    for (size_t i = 0; i < slot->frame_count; i++)
-        keep_frame(instance, slot->frames[i]);
-    for (size_t i = 0; i < slot->kept_count; i++)
-        keep_frame(instance, slot->kept[i]);
-    for (size_t i = slot->output_next; i < slot->output_count; i++)
-        if (slot->outputs[i].made)
-            keep_frame(instance, slot->outputs[i].item.frame);
-    for (size_t i = 0; i < slot->held_count; i++)
-        keep(instance, mr_buffer_ref(slot->held[i]), NULL);
-    for (size_t i = 0; i < slot->result_count; i++)
-        keep(instance, NULL, mr_result_ref(slot->results[i]));
+    mr_abandon_call(&entry->instance->abandoned, slot);
 }
 
 /* ---- the end of a call: outputs are ready, and inputs released, when its event completes ------------------------- */
@@ -114,7 +55,7 @@ static int mark_ready(mr_entry_task *entry, mr_slot *slot) {
     }
     /* An event of an earlier call of the slot is behind this one's. */
     mr_event *event = NULL;
-    bool hands_on = entry->instance->ring.hands_on && gives_frames(slot);
+    bool hands_on = mr_outlets_hand_on(&entry->instance->outlets) && gives_frames(slot);
     int status = mr_event_create(&event, self->device, self);
     if (!status)
         status = (hands_on ? mr_stream_hand_on : mr_stream_record)(entry->streams[slot->device_number], event);
@@ -137,7 +78,7 @@ static int mark_ready(mr_entry_task *entry, mr_slot *slot) {
         mr_event_unref(&frame->ready);
         frame->ready = mr_event_ref(event);
         if (mr_slot_keep(slot, frame)) {
-            keep_frame(entry->instance, frame);
+            mr_abandon_frame(&entry->instance->abandoned, frame);
             status = MR_ERROR_MEMORY;
         }
         slot->outputs[i].made = false;
@@ -151,7 +92,8 @@ static void discard(mr_instance *instance, mr_slot *slot, size_t first, const ch
     for (size_t i = first; i < slot->output_count; i++) {
         mr_slot_output *output = &slot->outputs[i];
         if (output->item.kind == MR_ITEM_FRAME) {
-            bool tells = instance->ring.marks_gaps && output->item.frame->format.payload != MR_PAYLOAD_PACKET;
+            bool tells =
+                mr_outlets_mark_gaps(&instance->outlets) && output->item.frame->format.payload != MR_PAYLOAD_PACKET;
             mr_receipt_note(output->item.frame->receipt, MR_NOTE_DROPPED, instance->self.id, reason);
             output->item.identity = output->item.frame->identity;
             mr_frame_unref(&output->item.frame);
@@ -192,23 +134,6 @@ int mr_instance_seal(mr_entry_task *entry, mr_slot *slot, size_t first, int answ
 
 /* ---- pushing --------------------------------------------------------------------------------------------------- */
 
-/* Pushes to one consumer; if others want the frame too, this one gets a reference of its own. */
-static bool push_to(mr_link *link, mr_slot_output *output, bool last, mr_entry_task *entry) {
-    if (last) {
-        if (!mr_link_push(link, &output->item, &entry->task))
-            return false;
-        output->item.frame = NULL;
-        return true;
-    }
-    mr_item item = output->item;
-    if (item.frame)
-        mr_frame_ref(item.frame);
-    bool pushed = mr_link_push(link, &item, &entry->task);
-    if (!pushed && item.frame)
-        mr_frame_unref(&item.frame);
-    return pushed;
-}
-
 /* A frame that no stage takes is delivered if its port is optional; else the stage's work is in vain. */
 static void end_here(mr_instance *instance, mr_slot_output *output, int64_t now_ns) {
     mr_frame *frame = output->item.frame;
@@ -221,59 +146,49 @@ static void end_here(mr_instance *instance, mr_slot_output *output, int64_t now_
     mr_frame_unref(&output->item.frame);
 }
 
-/* Pushes to the consumers that have not got it. False: one has no room. */
-static bool push_output(mr_instance *instance, mr_slot_output *output, mr_entry_task *entry) {
-    const mr_route *route = &instance->ring.routes[output->port];
-    output->item.entered_ns = entry->io.now_ns;
-    for (; output->next < route->consumer_count; output->next++) {
-        mr_link *link = route->links[output->next][output->item.source];
-        if (link && !push_to(link, output, output->next + 1 == route->consumer_count, entry))
-            return false;
-    }
-    if (output->item.frame)
-        end_here(instance, output, entry->io.now_ns);
-    return true;
-}
-
 static bool push_slot(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) {
-    for (; slot->output_next < slot->output_count; slot->output_next++)
-        if (!push_output(instance, &slot->outputs[slot->output_next], entry))
+    for (; slot->output_next < slot->output_count; slot->output_next++) {
+        mr_slot_output *output = &slot->outputs[slot->output_next];
+        output->item.entered_ns = entry->io.now_ns;
+        if (!mr_outlets_push(&instance->outlets, output, &entry->task))
             return false;
+        if (output->item.frame)
+            end_here(instance, output, entry->io.now_ns);
+    }
     slot->output_count = slot->output_next = 0;
     return true;
 }
 
 /* Counts the ends that have been pushed: all stages behind see them. */
 static void count_ends(mr_instance *instance, const mr_slot *slot) {
+    const bool alone = instance->self.source != MR_SOURCE_NONE;
     for (size_t i = 0; i < slot->mark_count; i++) {
         if (slot->marks[i].kind != MR_ITEM_END)
             continue;
-        const bool leaves = slot->marks[i].leaves;
-        instance->intake.ends_left -= !leaves;
-        if (leaves && instance->self.source != MR_SOURCE_NONE)
-            mr_opening_note_left(&instance->opening);
-        mr_ends_note(instance->run->ends, slot->marks[i].source, leaves);
+        mr_closing_pass_end(&instance->closing, slot->marks[i].leaves, alone);
+        mr_ends_note(instance->run->ends, slot->marks[i].source, slot->marks[i].leaves);
     }
 }
 
+/* The credit of all inputs of a call. A join takes one frame from each port for one credit. */
+static void return_credit(mr_instance *instance, const mr_slot *slot) {
+    if (!mr_credit_is_needed(&instance->credit))
+        return;
+    const size_t count = mr_inlets_join(&instance->inlets) && slot->frame_count ? 1 : slot->frame_count;
+    for (size_t i = 0; i < count; i++)
+        mr_credit_return(&instance->credit, slot->sources[i]);
+}
+
 static void push_done(mr_instance *instance, mr_entry_task *entry) {
-    instance->ring.stuck = false;
-    while (instance->ring.pushed < instance->ring.claimed) {
-        mr_slot *slot = mr_instance_slot(instance, instance->ring.pushed);
+    mr_outlets_retry(&instance->outlets);
+    for (mr_slot *slot; (slot = mr_ring_unpushed(&instance->ring));) {
         bool mine = slot->state == MR_SLOT_DONE;
         /* Outputs of an unfinished call go on too, unless another worker may be adding to them. */
-        if (!mine && instance->shared)
-            return;
-        if (!push_slot(instance, slot, entry)) {
-            instance->ring.stuck = true;
-            return;
-        }
-        if (!mine)
+        if ((!mine && instance->shared) || !push_slot(instance, slot, entry) || !mine)
             return;
         count_ends(instance, slot);
-        mr_credit_return_all(instance, slot);
-        slot->state = MR_SLOT_HELD;
-        instance->ring.pushed++;
+        return_credit(instance, slot);
+        mr_ring_push(&instance->ring);
     }
 }
 
@@ -291,13 +206,11 @@ static bool is_done(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) 
 }
 
 /* Releases a slot's contents, if it is pushed and done. */
-static bool release(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) {
-    if (slot->state == MR_SLOT_FREE)
-        return true;
-    if (slot->state == MR_SLOT_RUNNING || !is_done(instance, slot, entry) || slot->state == MR_SLOT_DONE)
+static bool release(void *context, mr_slot *slot) {
+    mr_entry_task *entry = context;
+    if (slot->state == MR_SLOT_RUNNING || !is_done(entry->instance, slot, entry) || slot->state == MR_SLOT_DONE)
         return false;
     mr_slot_reset(slot);
-    instance->ring.released++;
     return true;
 }
 
@@ -311,18 +224,13 @@ static void report_end(const mr_instance *instance) {
 
 /* Calls of one device are done in order; one device does not wait for another. */
 static void free_held(mr_instance *instance, mr_entry_task *entry) {
-    bool done = true;
-    for (uint64_t n = instance->ring.freed; n < instance->ring.claimed && (done || instance->placement.state_count > 1);
-         n++) {
-        done = release(instance, mr_instance_slot(instance, n), entry);
-        instance->ring.freed += done && n == instance->ring.freed;
-    }
-    if (instance->ring.freed == instance->ring.claimed && mr_opening_take_left(&instance->opening))
+    mr_ring_free(&instance->ring, instance->placement.state_count > 1, release, entry);
+    if (!mr_ring_is_empty(&instance->ring))
+        return;
+    if (mr_closing_take_left(&instance->closing))
         mr_ends_note(instance->run->ends, instance->self.source, true);
-    if (instance->intake.ends_left == 0 && instance->ring.freed == instance->ring.claimed && !instance->ring.reported) {
-        instance->ring.reported = true;
+    if (mr_closing_take_end(&instance->closing))
         report_end(instance);
-    }
 }
 
 void mr_instance_retire(mr_instance *instance, mr_entry_task *entry) {

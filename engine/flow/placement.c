@@ -2,10 +2,9 @@
 #include "engine/flow/placement.h"
 
 #include "engine/flow/copy.h"
-#include "engine/flow/intake.h"
+#include "engine/flow/input.h"
 #include "engine/flow/io.h"
 #include "engine/flow/pools.h"
-#include "engine/flow/slots.h"
 #include "millrace/log.h"
 
 /* ---- shares: the device of the next frames, by the cost of the last ones there ----------------------------------- */
@@ -55,7 +54,8 @@ static uint64_t backlog(mr_instance *instance, size_t number) {
 }
 
 static bool has_room(const mr_instance *instance, uint64_t frames) {
-    uint64_t calls = (instance->ring.in_flight + instance->placement.working - 1) / instance->placement.working;
+    uint64_t calls =
+        ((uint64_t)instance->vertex->calls.in_flight + instance->placement.working - 1) / instance->placement.working;
     uint64_t here = calls * (uint64_t)instance->self.batch,
              behind = KEEPS_BUSY * (uint64_t)instance->vertex->devices.turn;
     return frames < (here > behind ? here : behind);

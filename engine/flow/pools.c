@@ -15,12 +15,12 @@ enum { VALUE_TEXT = 32 };
 
 static void lock_pools(mr_instance *instance) {
     if (instance->shared)
-        pthread_mutex_lock(&instance->abandoned.lock);
+        pthread_mutex_lock(&instance->pools_lock);
 }
 
 static void unlock_pools(mr_instance *instance) {
     if (instance->shared)
-        pthread_mutex_unlock(&instance->abandoned.lock);
+        pthread_mutex_unlock(&instance->pools_lock);
 }
 
 /* Moves the pool at `index` to the front. */
@@ -44,7 +44,7 @@ static int create_pool(const mr_instance *instance, const mr_instance_state *sta
                        mr_pool **pool) {
     const mr_view_pool *plan = planned(instance, which);
     bool output = which < instance->vertex->output_count;
-    int count = output ? instance->self.output_buffers : plan->count ? plan->count : (int)instance->ring.in_flight;
+    int count = output ? instance->self.output_buffers : plan->count ? plan->count : instance->vertex->calls.in_flight;
     mr_device *device =
         plan->memory == MR_MEMORY_DEVICE ? state->self.device : instance->run->devices[plan->device];
     /* The processors, in reserve for a device, have the host's memory. */

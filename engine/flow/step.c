@@ -5,18 +5,18 @@
 
 #include "engine/base/thread.h"
 #include "engine/flow/run/control.h"
-#include "engine/flow/run/deliveries.h"
 #include "engine/flow/run/openings.h"
 #include "engine/flow/run/source_counts.h"
 #include "engine/flow/run/sources.h"
 #include "engine/flow/instance/hooks.h"
 #include "engine/flow/instance/instance.h"
-#include "engine/flow/intake.h"
+#include "engine/flow/gather.h"
+#include "engine/flow/join.h"
 #include "engine/flow/lifecycle.h"
 #include "engine/flow/outputs.h"
 #include "engine/flow/placement.h"
 #include "engine/flow/run/resume.h"
-#include "engine/flow/slots.h"
+#include "engine/flow/settle.h"
 #include "engine/flow/tracing.h"
 #include "millrace/log.h"
 
@@ -25,8 +25,6 @@
 static const int64_t QUANTUM_NS = 100000;
 /* Stages faster than this take several frames from their queue at once. */
 static const int64_t FAST_NS = 5000;
-/* If calls are faster than this, several are timed as one. */
-static const int64_t SHORT_NS = 1000;
 
 static void lock(mr_instance *instance) {
     if (instance->shared)
@@ -39,15 +37,15 @@ static void unlock(mr_instance *instance) {
 }
 
 static bool is_source(const mr_instance *instance) {
-    return instance->intake.port_count == 0;
+    return mr_inlets_count(&instance->inlets) == 0;
 }
 
 /* ---- claiming -------------------------------------------------------------------------------------------------- */
 
 static bool gather(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) {
     if (is_source(instance))
-        return !instance->intake.ended;
-    if (instance->intake.port_count > 1)
+        return !mr_closing_has_ended(&instance->closing);
+    if (mr_inlets_join(&instance->inlets))
         return mr_instance_join(instance, slot, entry);
     return mr_instance_gather(instance, slot, entry);
 }
@@ -55,13 +53,10 @@ static bool gather(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) {
 /* The next slot with its inputs, or NULL: something is missing, and its supplier wakes the instance. */
 static mr_slot *claim(mr_instance *instance, mr_entry_task *entry) {
     const mr_executor *executor = entry->task.executor;
-    if (instance->ring.stuck || instance->ring.claimed - instance->ring.released == instance->ring.in_flight ||
-        instance->ring.claimed - instance->ring.freed == instance->ring.slot_count)
+    mr_slot *slot = mr_outlets_are_stuck(&instance->outlets) ? NULL : mr_ring_next(&instance->ring);
+    if (!slot || !gather(instance, slot, entry))
         return NULL;
-    mr_slot *slot = mr_instance_slot(instance, instance->ring.claimed);
-    if (!gather(instance, slot, entry))
-        return NULL;
-    slot->state = MR_SLOT_RUNNING;
+    mr_ring_claim(&instance->ring);
     if (mr_shedder_sheds(&instance->shedder))
         slot->begun_ns = mr_executor_now_ns(executor);
     if (slot->frame_count == 0)
@@ -71,7 +66,6 @@ static mr_slot *claim(mr_instance *instance, mr_entry_task *entry) {
             mr_share_begin(instance, slot, mr_executor_now_ns(executor));
         instance->placement.spread += (uint64_t)instance->self.batch;
     }
-    instance->ring.claimed++;
     return slot;
 }
 
@@ -89,24 +83,16 @@ int mr_io_refuse(mr_io *io, int status) {
     return mr_fail(MR_ERROR_CANCELLED, "the run cannot go on here");
 }
 
-static void settle_all(mr_instance *instance, mr_slot *slot, mr_note note, const char *reason) {
-    for (size_t i = 0; i < slot->frame_count; i++)
-        if (!slot->settled[i] && slot->frames[i]) {
-            mr_instance_settle(instance, slot, slot->frames[i], note, instance->self.id, reason);
-            slot->settled[i] = true;
-        }
-}
-
 /* A call has failed: the source ends, a sink takes no more, any other stage drops these inputs. */
 static void fail_call(mr_instance *instance, mr_slot *slot, int status) {
     const mr_stage_type *type = instance->self.type;
     if (status == MR_ERROR_CANCELLED && mr_control_is_cancelled(instance->run)) {
-        settle_all(instance, slot, MR_NOTE_DROPPED, MR_REASON_STOPPED);
+        mr_instance_settle_all(instance, slot, MR_NOTE_DROPPED, MR_REASON_STOPPED);
         return;
     }
     if (!type->inputs) {
         mr_source_fail(instance->run, instance->self.source, status, mr_message());
-        instance->intake.ended = true;
+        mr_closing_end_source(&instance->closing);
         return;
     }
     complain(instance, status);
@@ -116,16 +102,7 @@ static void fail_call(mr_instance *instance, mr_slot *slot, int status) {
     }
     if (status == MR_ERROR_DEVICE)
         mr_instance_device_failed(instance, slot);
-    settle_all(instance, slot, MR_NOTE_DROPPED, mr_failure_reason(instance, slot, status));
-}
-
-static void deliver_all(mr_instance *instance, mr_slot *slot, int64_t now_ns) {
-    for (size_t i = 0; i < slot->frame_count; i++)
-        if (!slot->settled[i]) {
-            mr_receipt_note(slot->frames[i]->receipt, MR_NOTE_DELIVERED, NULL, NULL);
-            mr_deliver(instance->run, instance->vertex, slot->frames[i], now_ns);
-            slot->settled[i] = true;
-        }
+    mr_instance_settle_all(instance, slot, MR_NOTE_DROPPED, mr_failure_reason(instance, slot, status));
 }
 
 static int call_map(mr_stage *self, mr_io *io) {
@@ -148,8 +125,8 @@ static int call_external(mr_instance *instance, mr_io *io) {
     mr_frame *frame = mr_io_input(io);
     frame->identity = (mr_identity){
         .source = instance->self.source,
-        .epoch = mr_source_epoch(instance->run->counts, instance->self.source, instance->intake.first_epoch),
-        .seq = instance->ring.claimed - 1};
+        .epoch = mr_source_epoch(instance->run->counts, instance->self.source, instance->first_epoch),
+        .seq = mr_ring_calls(&instance->ring) - 1};
     frame->born_ns = io->now_ns;
     mr_io_set_due(io, frame, io->now_ns);
     int status = mr_ledger_open(instance->run->ledger, &frame->identity, &frame->receipt);
@@ -213,14 +190,6 @@ static int have_inputs(mr_entry_task *entry, const mr_slot *slot) {
     return status || !entry->instance->run->reads_checked ? status : check_inputs(&state->self, slot);
 }
 
-/* A call that is repeated takes its buffers again; those of one pool must not wait for another pool's. */
-static void give_back(mr_slot *slot, size_t held, size_t results) {
-    while (slot->held_count > held)
-        mr_buffer_unref(&slot->held[--slot->held_count]);
-    while (slot->result_count > results)
-        mr_result_unref(&slot->results[--slot->result_count]);
-}
-
 static int call_process(mr_entry_task *entry, mr_slot *slot) {
     mr_instance *instance = entry->instance;
     size_t first = slot->output_count;
@@ -235,101 +204,55 @@ static int call_process(mr_entry_task *entry, mr_slot *slot) {
     if (!answer)
         answer = call_in_range(entry, &state->self);
     if (answer == MR_ERROR_AGAIN)
-        give_back(slot, held, results);
+        mr_slot_give_back(slot, held, results);
     return state->on_host && answer >= 0 ? answer : mr_instance_seal(entry, slot, first, answer);
 }
 
-/* Stages faster than this are measured at one call of SHORT_STRIDE, so that reading the thread's clock, which takes
- * kernel time, does not count for more than they do. */
-static const int64_t SHORT_CPU_NS = 10000;
-enum { SHORT_STRIDE = 16 };
-
 /* A call; if the run is profiled, with the processor time that its thread spends in it. */
 static int measure_process(mr_entry_task *entry, mr_slot *slot) {
-    if (!entry->instance->run->profiled || (entry->meter.stride && entry->meter.calls++ % entry->meter.stride))
+    if (!entry->instance->run->profiled || !mr_meter_measures(&entry->meter))
         return call_process(entry, slot);
     int64_t before = mr_thread_cpu_ns();
     int answer = call_process(entry, slot);
-    int64_t spent = mr_thread_cpu_ns() - before;
-    int64_t known = atomic_load_explicit(&entry->meter.cpu_ns, memory_order_relaxed);
-    entry->meter.stride = spent < SHORT_CPU_NS ? SHORT_STRIDE : 1;
-    atomic_store_explicit(&entry->meter.cpu_ns, known + spent * entry->meter.stride, memory_order_relaxed);
+    mr_meter_add_cpu(&entry->meter, mr_thread_cpu_ns() - before);
     return answer;
-}
-
-static void add_relaxed(_Atomic uint64_t *counter, uint64_t more) {
-    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + more, memory_order_relaxed);
-}
-
-static unsigned unclocked(const mr_entry_task *entry) {
-    return atomic_load_explicit(&entry->meter.unclocked, memory_order_relaxed);
 }
 
 /* Counts one consumed call: frames, time inside, latency since each frame entered the queue. */
 static void count_call(mr_entry_task *entry, const mr_slot *slot, int64_t now_ns) {
-    add_relaxed(&entry->meter.in, slot->frame_count);
-    if (slot->frame_count > atomic_load_explicit(&entry->meter.most_frames, memory_order_relaxed))
-        atomic_store_explicit(&entry->meter.most_frames, slot->frame_count, memory_order_relaxed);
-    if (unclocked(entry)) {
-        entry->meter.entered_ns[entry->meter.entered++] = slot->entered_ns[0];
-        return;
-    }
+    mr_meter_count_in(&entry->meter, slot->frame_count, slot->entered_ns, now_ns);
     if (mr_shedder_sheds(&entry->instance->shedder))
         mr_shedder_note_call(&entry->instance->shedder, now_ns - slot->begun_ns);
-    for (size_t i = 0; i < slot->frame_count; i++)
-        mr_histogram_add(&entry->meter.latency, now_ns - slot->entered_ns[i]);
 }
 
 /* Whether frames end here, so that their time is taken. */
 static bool ends_frames(const mr_instance *instance) {
-    size_t led_on = 0;
-    for (size_t port = 0; port < instance->vertex->output_count; port++)
-        led_on += instance->ring.routes[port].consumer_count > 0;
-    return !instance->vertex->output_count || led_on < instance->vertex->output_count;
+    return !instance->vertex->output_count || mr_outlets_end_frames(&instance->outlets);
 }
 
-/* Very short calls are timed together: reading the clock costs a fifth of a frame's whole way through a stage. Not if
- * the time of each is needed, nor if a call may wait. */
-static unsigned stretch_of(const mr_entry_task *entry, int64_t spent_ns) {
+/* Whether calls are timed one by one: the time of each is needed, or a call may wait. */
+static bool is_timed_alone(const mr_entry_task *entry) {
     const mr_instance *instance = entry->instance;
-    bool alone = entry->traced || mr_shedder_sheds(&instance->shedder) || instance->vertex->calls.blocking ||
-                 is_source(instance) || ends_frames(instance);
-    return alone || spent_ns >= SHORT_NS ? 1 : MR_STRETCH;
+    return entry->traced || mr_shedder_sheds(&instance->shedder) || instance->vertex->calls.blocking ||
+           is_source(instance) || ends_frames(instance);
 }
 
 static void read_clock(mr_entry_task *entry, unsigned calls) {
     int64_t now = mr_executor_now_ns(entry->task.executor);
-    int64_t spent = now - entry->io.now_ns;
-    atomic_store_explicit(&entry->meter.busy_ns,
-                          atomic_load_explicit(&entry->meter.busy_ns, memory_order_relaxed) + spent,
-                          memory_order_relaxed);
-    spent /= calls;
+    int64_t each = mr_meter_time(&entry->meter, calls, now - entry->io.now_ns, now, is_timed_alone(entry));
     if (!entry->instance->shared)
-        entry->instance->intake.burst = spent < FAST_NS ? MR_BURST : 1;
-    entry->meter.stretch = stretch_of(entry, spent);
+        mr_inlets_set_burst(&entry->instance->inlets, each < FAST_NS ? MR_BURST : 1);
     entry->io.now_ns = now;
-    for (unsigned i = 0; i < entry->meter.entered; i++)
-        mr_histogram_add(&entry->meter.latency, now - entry->meter.entered_ns[i]);
-    entry->meter.entered = 0;
-    atomic_store_explicit(&entry->meter.unclocked, 0, memory_order_release);
 }
 
-/* After a call. A call of several frames is timed by itself, since there is no place for their times. */
+/* After a call. */
 static void clock_call(mr_entry_task *entry, const mr_slot *slot) {
-    add_relaxed(&entry->meter.times, 1);
-    const unsigned calls = unclocked(entry) + 1;
-    if (calls < entry->meter.stretch && slot->frame_count == 1)
-        atomic_store_explicit(&entry->meter.unclocked, calls, memory_order_relaxed);
-    else
+    const unsigned calls = mr_meter_count_call(&entry->meter, slot->frame_count);
+    if (calls)
         read_clock(entry, calls);
 }
 
 /* ---- ends ------------------------------------------------------------------------------------------------------ */
-
-static void pass_mark_on(mr_instance *instance, mr_slot *slot, const mr_item *mark) {
-    for (size_t port = 0; port < instance->vertex->output_count; port++)
-        mr_slot_add_mark_output(instance, slot, (uint32_t)port, mark);
-}
 
 static int call_flush(mr_entry_task *entry, mr_slot *slot, uint32_t source) {
     mr_stage *self = &mr_slot_instance_state(entry->instance, slot)->self;
@@ -361,7 +284,7 @@ static int finish_marks(mr_entry_task *entry, mr_slot *slot) {
         int answer = hooks && hooks->mark ? hooks->mark(&instance->placement.states[0].self, mark) : MR_DONE;
         if (answer == MR_ERROR_AGAIN)
             return answer;
-        pass_mark_on(instance, slot, mark);
+        mr_slot_add_mark_outputs(slot, instance->vertex->output_count, mark, instance->self.id);
     }
     return MR_DONE;
 }
@@ -371,7 +294,7 @@ static int end_source(mr_instance *instance, mr_slot *slot, bool cut_short) {
                    .source = instance->self.source,
                    .cut_short = cut_short,
                    .leaves = mr_plan_changes(instance->run->plan) && !mr_control_is_stopping(instance->run)};
-    instance->intake.ended = true;
+    mr_closing_end_source(&instance->closing);
     int status = mr_slot_add_mark(slot, &end);
     return status ? status : MR_DONE;
 }
@@ -426,7 +349,7 @@ static int step(mr_entry_task *entry, mr_slot *slot) {
         if (answer < 0 && answer != MR_ERROR_AGAIN)
             fail_call(instance, slot, answer);
         if (answer == MR_DONE && !instance->self.type->outputs)
-            deliver_all(instance, slot, entry->io.now_ns);
+            mr_instance_deliver_all(instance, slot, entry->io.now_ns);
         if (answer == MR_DONE || (answer < 0 && answer != MR_ERROR_AGAIN))
             count_call(entry, slot, entry->io.now_ns);
     }
@@ -440,22 +363,19 @@ static int step(mr_entry_task *entry, mr_slot *slot) {
 static bool begin(mr_instance *instance, mr_entry_task *entry) {
     bool blocked = false;
     lock(instance);
-    if (instance->ring.freed != instance->ring.claimed)
+    if (!mr_ring_is_empty(&instance->ring))
         mr_instance_retire(instance, entry);
     if (!entry->slot)
         entry->slot = claim(instance, entry);
     /* Outputs of an unfinished call must go before it may add more. */
-    blocked = instance->ring.stuck && !instance->shared;
+    blocked = mr_outlets_are_stuck(&instance->outlets) && !instance->shared;
     unlock(instance);
     return entry->slot && !blocked;
 }
 
 /* A call is done: the oldest that is not may wait for its turn. With the lock, before finished calls are pushed. */
 static void pass_turn(mr_instance *instance) {
-    uint64_t n = instance->ring.pushed;
-    while (n < instance->ring.claimed && mr_instance_slot(instance, n)->state != MR_SLOT_RUNNING)
-        n++;
-    mr_slot *next = n < instance->ring.claimed ? mr_instance_slot(instance, n) : NULL;
+    mr_slot *next = mr_ring_running(&instance->ring);
     if (next && next->awaits_turn) {
         mr_task_wake(&next->awaits_turn->task);
         next->awaits_turn = NULL;
@@ -547,8 +467,8 @@ void mr_instance_run(void *context) {
             again = false;
         }
     }
-    if (unclocked(entry))
-        read_clock(entry, unclocked(entry));
+    if (mr_meter_unclocked(&entry->meter))
+        read_clock(entry, mr_meter_unclocked(&entry->meter));
     const mr_stage_hooks *hooks = instance->self.type->hooks;
     if (hooks && hooks->idle)
         hooks->idle(&instance->placement.states[0].self);

@@ -124,23 +124,18 @@ void mr_tracing_end_call(mr_entry_task *entry, const mr_slot *slot, int answer) 
 
 /* The queue that has no room for the next output. */
 static const char *full_queue(mr_instance *instance) {
-    const mr_slot *slot = mr_instance_slot(instance, instance->ring.pushed);
-    const mr_slot_output *output = &slot->outputs[slot->output_next];
-    const mr_link *link = instance->ring.routes[output->port].links[output->next][output->item.source];
-    return mr_link_awaited(link);
+    const mr_slot *slot = mr_ring_unpushed(&instance->ring);
+    return mr_link_awaited(mr_outlets_full_link(&instance->outlets, &slot->outputs[slot->output_next]));
 }
 
 /* The cause of its wait: room behind it, a buffer, or a device that has as much work as it may be given. */
 static const char *awaited(mr_instance *instance) {
-    if (instance->ring.stuck)
+    if (mr_outlets_are_stuck(&instance->outlets))
         return full_queue(instance);
     if (atomic_load_explicit(&instance->traced->starved, memory_order_relaxed))
         return "a buffer";
-    if (instance->ring.freed == instance->ring.pushed ||
-        instance->ring.claimed - instance->ring.released < instance->ring.in_flight)
-        return NULL;
-    const mr_slot *oldest = mr_instance_slot(instance, instance->ring.freed);
-    return oldest->event ? mr_event_device(oldest->event)->name : NULL;
+    const mr_slot *oldest = mr_ring_holding(&instance->ring);
+    return oldest && oldest->event ? mr_event_device(oldest->event)->name : NULL;
 }
 
 void mr_tracing_note_wait(mr_instance *instance) {
@@ -264,13 +259,13 @@ static int add_queues(mr_tracing *made, const mr_instance *instance) {
     const char *room = made->rooms[instance->vertex - made->run->plan->vertices];
     char text[LABEL], name[2 * LABEL];
     int status = MR_OK;
-    for (size_t port = 0; !status && port < instance->intake.port_count; port++) {
-        const char *of = instance->intake.port_count > 1 ? instance->vertex->inputs[port].port : NULL;
+    for (size_t port = 0; !status && port < mr_inlets_count(&instance->inlets); port++) {
+        const char *of = mr_inlets_join(&instance->inlets) ? instance->vertex->inputs[port].port : NULL;
         mr_track *queue;
         snprintf(name, sizeof name, "queue of %s%s%s", label(instance, text), of ? "." : "", of ? of : "");
         status = mr_trace_add_track(made->trace, queues, name, &queue);
         if (!status)
-            mr_link_trace(instance->intake.ports[port], &(mr_link_tracing){made->trace, queue, room});
+            mr_link_trace(mr_inlets_link(&instance->inlets, port), &(mr_link_tracing){made->trace, queue, room});
     }
     return status;
 }

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
-#include "engine/flow/credit.h"
 #include "engine/flow/lifecycle.h"
 #include "engine/flow/link/link.h"
 
@@ -116,16 +115,18 @@ static int add_link(mr_wiring *wiring, mr_instance *instance, size_t port, const
         .capacity = vertex->handling.queue,
         .refill = refill(vertex),
         .policy = vertex->handling.policy,
-        .keeps_head = instance->intake.port_count > 1,
-        .wants_gaps = instance->intake.port_count > 1 || instance->ring.marks_gaps,
+        .keeps_head = mr_inlets_join(&instance->inlets),
+        .wants_gaps = mr_inlets_join(&instance->inlets) || mr_outlets_mark_gaps(&instance->outlets),
         .stage = vertex->id,
         .wake = mr_instance_wake,
-        .wake_always = instance->shared || instance->intake.port_count > 1 || instance->intake.credit,
+        .wake_always = instance->shared || mr_inlets_join(&instance->inlets) || mr_credit_is_needed(&instance->credit),
         .context = instance,
     };
-    int status = mr_link_create(&instance->intake.ports[port], &params);
+    mr_link *link = NULL;
+    int status = mr_link_create(&link, &params);
+    mr_inlets_set_link(&instance->inlets, port, link);
     for (size_t i = 0; !status && i < count; i++)
-        inlet(wiring, v, port)[sources[i]] = instance->intake.ports[port];
+        inlet(wiring, v, port)[sources[i]] = link;
     return status;
 }
 
@@ -208,7 +209,9 @@ static int create_routes(mr_wiring *wiring) {
             return status;
     }
     for (size_t i = 0; i < wiring->instance_count; i++)
-        wiring->instances[i]->ring.routes = wiring->routes[wiring->instances[i]->vertex - plan->vertices];
+        mr_outlets_set_routes(&wiring->instances[i]->outlets,
+                              wiring->routes[wiring->instances[i]->vertex - plan->vertices],
+                              wiring->instances[i]->vertex->output_count);
     return MR_OK;
 }
 
@@ -228,7 +231,7 @@ static int mark_tellers(mr_wiring *wiring) {
             if (plan->edges[e].from == (int)v)
                 tells[v] |= tells[plan->edges[e].to] || asks_for_gaps(&plan->vertices[plan->edges[e].to]);
     for (size_t i = 0; i < wiring->instance_count; i++)
-        wiring->instances[i]->ring.marks_gaps = tells[wiring->instances[i]->vertex - plan->vertices];
+        mr_outlets_set_gaps(&wiring->instances[i]->outlets, tells[wiring->instances[i]->vertex - plan->vertices]);
     mr_free(tells);
     return MR_OK;
 }
@@ -293,6 +296,14 @@ static int create_inlets(mr_wiring *wiring) {
     return MR_OK;
 }
 
+/* For an instance that serves several sources before a join. */
+static int create_credit(mr_instance *instance) {
+    const bool alone = instance->self.source != MR_SOURCE_NONE || instance->vertex->source_count < 2;
+    return !mr_outlets_mark_gaps(&instance->outlets) || alone
+               ? MR_OK
+               : mr_credit_create(&instance->credit, instance->run->plan->source_count);
+}
+
 static int wire(mr_wiring *wiring) {
     const mr_plan *plan = wiring->run->plan;
     int status = create_inlets(wiring);
@@ -303,7 +314,7 @@ static int wire(mr_wiring *wiring) {
     if (!status)
         status = mark_tellers(wiring);
     for (size_t i = 0; !status && i < wiring->instance_count; i++)
-        status = mr_credit_create(wiring->instances[i]);
+        status = create_credit(wiring->instances[i]);
     for (size_t v = 0; !status && v < plan->vertex_count; v++)
         status = create_links(wiring, v);
     if (!status)
@@ -372,7 +383,7 @@ mr_instance *mr_wiring_source(const mr_wiring *wiring, uint32_t source) {
 }
 
 mr_link *mr_wiring_external_inlet(const mr_wiring *wiring, uint32_t source) {
-    return wiring->of_source[source]->intake.ports[0];
+    return mr_inlets_link(&wiring->of_source[source]->inlets, 0);
 }
 
 void mr_wiring_end_tasks(const mr_wiring *wiring) {

@@ -20,22 +20,11 @@ const char *mr_version(void) {
 
 /* ---- stages ---------------------------------------------------------------------------------------------------- */
 
-static void add_entry(const mr_entry_task *entry, mr_stage_summary *summary, mr_histogram_sums *latency) {
-    int most_frames = (int)atomic_load_explicit(&entry->meter.most_frames, memory_order_relaxed);
-    summary->batch_peak = most_frames > summary->batch_peak ? most_frames : summary->batch_peak;
-    summary->cpu_ns += atomic_load_explicit(&entry->meter.cpu_ns, memory_order_relaxed);
-    summary->in += atomic_load_explicit(&entry->meter.in, memory_order_relaxed);
-    summary->out += atomic_load_explicit(&entry->meter.out, memory_order_relaxed);
-    summary->calls += atomic_load_explicit(&entry->meter.times, memory_order_relaxed);
-    summary->busy_ns += atomic_load_explicit(&entry->meter.busy_ns, memory_order_relaxed);
-    mr_histogram_sum(&entry->meter.latency, latency);
-}
-
 static void add_instance(const mr_instance *instance, mr_stage_summary *summary, mr_histogram_sums *latency) {
     for (size_t e = 0; e < instance->entry_count; e++)
-        add_entry(&instance->entries[e], summary, latency);
-    for (size_t port = 0; port < instance->intake.port_count; port++) {
-        int most_frames = mr_link_most_frames(instance->intake.ports[port]);
+        mr_meter_read(&instance->entries[e].meter, summary, latency);
+    for (size_t port = 0; port < mr_inlets_count(&instance->inlets); port++) {
+        int most_frames = mr_link_most_frames(mr_inlets_link(&instance->inlets, port));
         summary->queue_peak = most_frames > summary->queue_peak ? most_frames : summary->queue_peak;
     }
 }
@@ -271,8 +260,7 @@ static void settle(const mr_graph *graph) {
     const int64_t until_ns = mr_clock_now_ns(mr_clock_real()) + INT64_C(100000000);
     for (size_t i = 0; i < mr_wiring_count(graph->wiring); i++)
         for (size_t e = 0; e < mr_wiring_at(graph->wiring, i)->entry_count; e++)
-            while (atomic_load_explicit(&mr_wiring_at(graph->wiring, i)->entries[e].meter.unclocked,
-                                        memory_order_acquire) &&
+            while (!mr_meter_is_settled(&mr_wiring_at(graph->wiring, i)->entries[e].meter) &&
                    mr_clock_now_ns(mr_clock_real()) < until_ns)
                 sched_yield();
 }

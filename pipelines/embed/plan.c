@@ -10,7 +10,7 @@ static void show_stages(const mr_plan_view *plan) {
     for (size_t i = 0; i < plan->stage_count; i++) {
         const mr_view_stage *stage = &plan->stages[i];
         printf("%s %s: %s on %s\n", stage->input_count ? "stage" : "source", stage->id, stage->type->name,
-               stage->device_names);
+               stage->devices.names);
     }
 }
 

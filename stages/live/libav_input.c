@@ -37,8 +37,8 @@ static const struct scheme {
 } schemes[] = {
     {"http", "", WEB}, /* web/web.h */
     {"https", "", WEB},
-    {"rtmp", "tcp", "flv"}, /* rtmp/rtmp.h */
-    {"rtmps", "tls,tcp", "flv"},
+    {"rtmp", "", "flv"}, /* rtmp/rtmp.h */
+    {"rtmps", "", "flv"},
     {"srt", "srt", "mpegts"},
     {"udp", "udp", "mpegts,h264,hevc,mpegvideo"},
     {"rtp", "rtp,udp", "rtp,sdp,mpegts"},
@@ -218,37 +218,12 @@ static int open_description(mr_libav_input *input) {
     return status;
 }
 
-/* 0 or an AVERROR. */
-static int open_protocol(mr_libav_input *input, AVIOContext **io, const char *url, int flags) {
-    const AVIOInterruptCB interrupt = {interrupted, input};
-    AVDictionary *options = NULL;
-    set_protocol(input->params, &options);
-    av_dict_set(&options, "protocol_whitelist", scheme_of(input->params->url)->protocols, 0);
-    int error = avio_open2(io, url, flags, &interrupt, &options);
-    av_dict_free(&options);
-    return error < 0 ? error : 0;
-}
-
-/* The socket of RTMP. */
-static int open_socket(void *context, AVIOContext **io) {
-    mr_libav_input *input = context;
-    const bool secure = mr_url_has_scheme(input->params->url, "rtmps");
-    char url[MR_URL_BYTES];
-    mr_url at;
-    if (!mr_url_split(input->params->url, &at))
-        return AVERROR(EINVAL);
-    const bool wide = memchr(at.host.text, ':', at.host.bytes);
-    const mr_url_part port = at.port.bytes ? at.port : secure ? (mr_url_part){"443", 3} : (mr_url_part){"1935", 4};
-    snprintf(url, sizeof url, "%s://%s%.*s%s:%.*s", secure ? "tls" : "tcp", wide ? "[" : "", (int)at.host.bytes,
-             at.host.text, wide ? "]" : "", (int)port.bytes, port.text);
-    return open_protocol(input, io, url, AVIO_FLAG_READ_WRITE);
-}
-
 static int open_rtmp(mr_libav_input *input) {
     const mr_connection_params *params = input->params;
-    const mr_rtmp_params rtmp = {.url = params->url, .user = params->user, .password = params->password,
-                                 .most_bytes = params->most_bytes, .refusal = &input->refusal, .connect = open_socket,
-                                 .context = input};
+    const mr_rtmp_params rtmp = {.url = params->url, .name = params->url, .user = params->user,
+                                 .password = params->password, .ca_file = params->ca_file,
+                                 .most_bytes = params->most_bytes, .refusal = &input->refusal,
+                                 .interrupt = {interrupted, input}, .until_ns = input->deadline_ns};
     return mr_rtmp_open(&input->rtmp, &rtmp);
 }
 
@@ -256,6 +231,8 @@ static int open_rtmp(mr_libav_input *input) {
 static int open_bytes(void *context, AVIOContext **io) {
     mr_libav_input *input = context;
     const mr_connection_params *params = input->params;
+    const AVIOInterruptCB interrupt = {interrupted, input};
+    AVDictionary *options = NULL;
     char url[MR_URL_BYTES];
     input->deadline_ns = mr_live_now_ns() + params->open_timeout_ns;
     mr_av_forget();
@@ -267,7 +244,11 @@ static int open_bytes(void *context, AVIOContext **io) {
         input->refusal = mr_fail(MR_ERROR_CONFIG, "%s: URL, user and password are too long together", params->url);
         return AVERROR(EINVAL);
     }
-    return open_protocol(input, io, url, AVIO_FLAG_READ);
+    set_protocol(params, &options);
+    av_dict_set(&options, "protocol_whitelist", scheme_of(params->url)->protocols, 0);
+    int error = avio_open2(io, url, AVIO_FLAG_READ, &interrupt, &options);
+    av_dict_free(&options);
+    return error < 0 ? error : 0;
 }
 
 static void set_format(const mr_connection_params *params, bool is_list, AVDictionary **options) {

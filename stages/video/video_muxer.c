@@ -44,6 +44,8 @@ static bool holds(mr_container container, const char *codec) {
             return true;
     const AVOutputFormat *format = av_guess_format(containers[container].format, NULL, NULL);
     const AVCodecDescriptor *about = avcodec_descriptor_get_by_name(codec);
+    if (about && about->id == AV_CODEC_ID_RAWVIDEO) /* some layouts of pixels are, which no plan knows */
+        return false;
     return !*known && format && about && avformat_query_codec(format, about->id, FF_COMPLIANCE_NORMAL) == 1;
 }
 

@@ -8,12 +8,15 @@
 #include "engine/base/url.h"
 #include "stages/media/media_input.h"
 
+/* Of a server to which a stream is sent by RTMP. */
+enum { MOST_ANSWER = 65536 };
+
 /* Protocols that an address of that scheme may lead to. */
 static const struct {
     const char *scheme, *protocols;
     mr_container container;
 } schemes[] = {
-    {"rtsp://", "rtsp,tcp", MR_CONTAINER_RTP}, {"rtmp://", "rtmp,tcp", MR_CONTAINER_FLV},
+    {"rtsp://", "rtsp,tcp", MR_CONTAINER_RTP}, {"rtmp://", "", MR_CONTAINER_FLV},
     {"srt://", "srt,udp", MR_CONTAINER_TS},    {"udp://", "udp", MR_CONTAINER_TS},
 };
 
@@ -64,8 +67,9 @@ static int interrupted(void *context) {
 }
 
 static void free_format(mr_video_push *push) {
-    if (push->format && push->container != MR_CONTAINER_RTP)
+    if (push->format && push->container != MR_CONTAINER_RTP && push->container != MR_CONTAINER_FLV)
         avio_closep(&push->format->pb);
+    mr_rtmp_close(&push->rtmp);
     avformat_free_context(push->format);
     push->format = NULL;
 }
@@ -85,17 +89,35 @@ static int64_t jitter(int64_t pause_ns, uint64_t tries) {
     return pause_ns + (int64_t)((double)pause_ns * 0.4 * ((double)draw / (1 << 24) - 0.5));
 }
 
+/* The message without the address that it begins with. */
+static const char *words_of(const mr_video_push *push) {
+    const char *words = mr_message();
+    return av_strstart(words, push->shown, &words) && av_strstart(words, ": ", &words) ? words : mr_message();
+}
+
 /* The first failure after a connection is a warning, the others are information. */
 static void lose(mr_video_push *push, const char *what, int error) {
     void (*say)(const mr_stage *, const char *, ...) = push->tries ? mr_stage_info : mr_stage_warn;
     bool late = error == AVERROR_EXIT || error == AVERROR(ETIMEDOUT);
     int64_t wait_ns = jitter(push->pause_ns, push->tries);
     say(push->self, "%s: %s %s: %s; next try in %.1f s", push->self->source_id, what, push->shown,
-        late ? "it took too long" : mr_av_words(error), (double)wait_ns / 1e9);
+        late ? "it took too long" : push->refusal ? words_of(push) : mr_av_words(error), (double)wait_ns / 1e9);
+    push->refusal = MR_OK;
     disconnect(push, false);
     push->tries++;
     push->try_ns = now_ns() + wait_ns;
     push->pause_ns = 2 * push->pause_ns < push->given->retry_most ? 2 * push->pause_ns : push->given->retry_most;
+}
+
+static int open_rtmp(mr_video_push *push) {
+    const mr_credentials *login = &push->given->login;
+    const mr_rtmp_params params = {.url = push->given->url, .name = push->shown, .user = login->user,
+                                   .password = login->password, .publishes = true, .most_bytes = MOST_ANSWER,
+                                   .refusal = &push->refusal, .interrupt = {interrupted, push},
+                                   .until_ns = push->deadline_ns};
+    const int error = mr_rtmp_open(&push->rtmp, &params);
+    push->format->pb = error ? NULL : mr_rtmp_flv(push->rtmp);
+    return error;
 }
 
 static int open_format(mr_video_push *push, const mr_frame *key, AVDictionary **options) {
@@ -115,7 +137,9 @@ static int open_format(mr_video_push *push, const mr_frame *key, AVDictionary **
     av_dict_set(options, "protocol_whitelist", schemes[scheme_of(url)].protocols, 0);
     if (mr_muxer_add_stream(push->format, key->media, key))
         return AVERROR_INVALIDDATA;
-    if (push->container == MR_CONTAINER_RTP)
+    if (push->container == MR_CONTAINER_FLV)
+        error = open_rtmp(push);
+    else if (push->container == MR_CONTAINER_RTP)
         av_dict_set(options, "rtsp_transport", "tcp", 0);
     else
         error = avio_open2(&push->format->pb, url, AVIO_FLAG_WRITE, &callback, options);
@@ -165,7 +189,7 @@ static bool ready(mr_video_push *push, const mr_frame *frame) {
     return key && now_ns() >= push->try_ns && connect_to(push, frame);
 }
 
-static int send(mr_video_push *push, mr_io *io, const mr_frame *frame) {
+static int send_packet(mr_video_push *push, mr_io *io, const mr_frame *frame) {
     /* Times of another epoch go on where those before ended. */
     if (frame->identity.epoch != push->epoch)
         mr_muxer_times_go_on(&push->times, frame);
@@ -200,7 +224,7 @@ int mr_video_push_take(mr_video_push *push, mr_io *io) {
     }
     if (!ready(push, frame))
         return drop(io, frame, push->format ? "no key frame" : "no receiver");
-    return send(push, io, frame);
+    return send_packet(push, io, frame);
 }
 
 void mr_video_push_close(mr_video_push *push) {

@@ -5,6 +5,7 @@
  * zero is closed. */
 #pragma once
 
+#include "stages/live/rtmp/rtmp.h"
 #include "stages/video/video_options.h"
 
 typedef struct mr_video_push {
@@ -13,6 +14,8 @@ typedef struct mr_video_push {
     mr_container container;
     char shown[128];        /* scheme and host: all of the address that is reported */
     AVFormatContext *format; /* NULL: no connection */
+    mr_rtmp *rtmp;          /* what `format` writes to; NULL: it is not RTMP */
+    int refusal;            /* of `rtmp`: mr_message has it */
     AVPacket *packet;
     mr_muxer_times times;
     mr_media *media;        /* of the connection's packets */

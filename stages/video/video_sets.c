@@ -9,8 +9,10 @@ enum { MOST_SETS = 32, START_BYTES = 4 };
 enum { IDR = 5, SPS = 7, PPS = 8, DELIMITER = 9 };
 enum { FIRST_IRAP_HEVC = 16, LAST_IRAP_HEVC = 23, VPS_HEVC = 32, SPS_HEVC = 33, PPS_HEVC = 34, DELIMITER_HEVC = 35 };
 
+/* Of MPEG-4 the header is put in as it is (ISO/IEC 14496-2, 6.2.1). */
 typedef struct sets {
     bool hevc;
+    mr_nal header;
     mr_nal one[MOST_SETS];
     size_t count;
     int length_bytes;    /* 0: start codes */
@@ -53,7 +55,20 @@ static size_t delimiter_of(const AVPacket *packet, const sets *known) {
     return (size_t)(one.data + one.bytes - packet->data);
 }
 
+/* Whether a packet of MPEG-4 has an object layer before its picture. */
+static bool has_layer(const AVPacket *packet) {
+    enum { FIRST_LAYER = 0x20, LAST_LAYER = 0x2f, PICTURE = 0xb6 };
+    mr_nals from = {packet->data, packet->data + packet->size, 0};
+    for (mr_nal one; mr_nal_next(&from, &one) && one.bytes && one.data[0] != PICTURE;)
+        if (one.data[0] >= FIRST_LAYER && one.data[0] <= LAST_LAYER)
+            return true;
+    return false;
+}
+
 static uint8_t *write_sets(uint8_t *to, const sets *known) {
+    if (known->header.bytes)
+        memcpy(to, known->header.data, known->header.bytes);
+    to += known->header.bytes;
     for (size_t i = 0; i < known->count; i++) {
         const size_t bytes = known->one[i].bytes;
         const int length_bytes = known->length_bytes ? known->length_bytes : START_BYTES;
@@ -67,21 +82,30 @@ static uint8_t *write_sets(uint8_t *to, const sets *known) {
 }
 
 static size_t bytes_of(const sets *known) {
-    size_t bytes = 0;
+    size_t bytes = known->header.bytes;
     for (size_t i = 0; i < known->count; i++)
         bytes += known->one[i].bytes + (size_t)(known->length_bytes ? known->length_bytes : START_BYTES);
     return bytes;
 }
 
+/* What the packet lacks; false: nothing. */
+static bool find_missing(sets *known, const AVPacket *packet, const AVCodecParameters *codec) {
+    const mr_nal header = {codec->extradata, (size_t)codec->extradata_size};
+    *known = (sets){.hevc = codec->codec_id == AV_CODEC_ID_HEVC};
+    if (!(packet->flags & AV_PKT_FLAG_KEY))
+        return false;
+    if (codec->codec_id == AV_CODEC_ID_MPEG4 && !has_layer(packet))
+        known->header = header;
+    if (codec->codec_id == AV_CODEC_ID_H264 || known->hevc)
+        known->length_bytes = mr_nal_read_header(known->hevc, header.data, header.bytes, note, known);
+    return known->header.bytes || (known->count && !come_anyway(packet, known));
+}
+
 int mr_video_sets_add(AVPacket *packet, const AVCodecParameters *codec) {
-    sets known = {.hevc = codec->codec_id == AV_CODEC_ID_HEVC};
-    if (!(packet->flags & AV_PKT_FLAG_KEY) || (codec->codec_id != AV_CODEC_ID_H264 && !known.hevc))
+    sets known;
+    if (!find_missing(&known, packet, codec))
         return MR_OK;
-    known.length_bytes =
-        mr_nal_read_header(known.hevc, codec->extradata, (size_t)codec->extradata_size, note, &known);
-    if (known.count == 0 || come_anyway(packet, &known))
-        return MR_OK;
-    const size_t head = delimiter_of(packet, &known), rest = (size_t)packet->size - head;
+    const size_t head = known.header.bytes ? 0 : delimiter_of(packet, &known), rest = (size_t)packet->size - head;
     AVPacket *made = av_packet_alloc();
     if (!made || av_new_packet(made, (int)(bytes_of(&known) + (size_t)packet->size)) < 0 ||
         av_packet_copy_props(made, packet) < 0) {

@@ -1,9 +1,10 @@
-/* Parameter sets of H.264 and HEVC in transport streams, which have no header that could hold them: a receiver that
- * joins, and a file that is one of several, begin with any key frame. libavformat puts them only before pictures that
- * need no other, and only if the packets come from a container with a header. Any thread. */
+/* Parameter sets of H.264 and HEVC, and the header of MPEG-4, in transport streams, which have no place for them: a
+ * receiver that joins, and a file that is one of several, begin with any key frame. libavformat puts sets only before
+ * pictures that need no other, and only if the packets come from a container with a header. Any thread. */
 #pragma once
 
 #include <libavcodec/avcodec.h>
 
-/* Puts the sets of the stream's header into the packet of a key frame that would be without them. MR_ERROR_MEMORY. */
+/* Puts what the stream's header has of these into the packet of a key frame that would be without it.
+ * MR_ERROR_MEMORY. */
 int mr_video_sets_add(AVPacket *packet, const AVCodecParameters *codec);

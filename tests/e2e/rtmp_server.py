@@ -52,21 +52,22 @@ def pictures(flv):
 
 
 def read_messages(stream):
-    """(kind, data) of each message that the client sends, in chunks of 128 bytes."""
-    heads, data = {}, {}
+    """(kind, data) of each message that the client sends."""
+    heads, data, chunk = {}, {}, 128
     while first := stream.read(1):
         on, form = first[0] & 63, first[0] >> 6
         head = stream.read((11, 7, 3, 0)[form])
         kind, length = heads.get(on, (0, 0)) if form > 1 else (head[6], int.from_bytes(head[3:6], "big"))
         heads[on] = kind, length
-        data[on] = data.get(on, b"") + stream.read(min(128, length - len(data.get(on, b""))))
+        data[on] = data.get(on, b"") + stream.read(min(chunk, length - len(data.get(on, b""))))
         if len(data[on]) == length:
+            chunk = int.from_bytes(data[on], "big") if kind == 1 else chunk
             yield kind, data.pop(on)
 
 
 class Server:
-    """Calls `serve(connection, stream's name, number of this connection for it)` once a client plays, on a thread of
-    its own. `enter(command's bytes)` gives a description if it refuses a client; `asked` has the bytes of all
+    """Calls `serve(connection, stream's name, number of this connection for it)` once a client plays or publishes, on a
+    thread of its own. `enter(command's bytes)` gives a description if it refuses a client; `asked` has the bytes of all
     commands."""
 
     def __init__(self, case, serve, enter=lambda data: None, tls=None):
@@ -110,9 +111,9 @@ class Server:
             elif data.startswith(amf("createStream")):
                 number, = struct.unpack(">d", data[16:24])
                 connection.sendall(command("_result", number, None, 1))
-            elif data.startswith(amf("play")):
-                connection.sendall(command("onStatus", 0, None, {"level": "status", "code": "NetStream.Play.Start"},
-                                           stream=1))
+            elif data.startswith((amf("play"), amf("publish"))):
+                code = "NetStream.Play.Start" if data.startswith(amf("play")) else "NetStream.Publish.Start"
+                connection.sendall(command("onStatus", 0, None, {"level": "status", "code": code}, stream=1))
                 at = data.index(b"\5\2") + 4
                 name = data[at:at + data[at - 1]].decode()
                 self.played.append(name)

@@ -1,5 +1,6 @@
 /* What a stage type promises of its outputs while planning, and what it then does: the engine refuses memory that the
  * plan does not have, with a message for the author. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -79,6 +80,16 @@ TAKES(results)
 TAKES(pinned)
 TAKES(scratch)
 
+/* Pictures of another size, of which nobody has said where their pixels come from. */
+static int halve_process(mr_stage *self, mr_io *io) {
+    mr_frame *output;
+    (void)self;
+    mr_format half = mr_io_input(io)->format;
+    half.width /= 2;
+    int status = mr_io_acquire(io, 0, &half, mr_io_input(io), &output);
+    return status ? status : mr_io_emit(io, 0, output);
+}
+
 static int nothing_negotiate(mr_negotiation *n) {
     (void)n;
     return MR_OK;
@@ -102,6 +113,7 @@ static const mr_port out[] = {{.name = "out"}, {0}};
         .name = #called, .summary = "for tests", .inputs = in, .outputs = out, __VA_ARGS__}
 TYPE(copies, .negotiate = follow_negotiate, .process = copy_process);
 TYPE(maps, .map = copy_map);
+TYPE(halves, .negotiate = follow_negotiate, .process = halve_process);
 TYPE(shares, .negotiate = share_negotiate, .process = share_process);
 TYPE(says_nothing, .process = forward_process);
 TYPE(copies_unsaid, .process = copy_process);
@@ -114,15 +126,21 @@ TYPE(takes_scratch, .process = scratch_process);
 TYPE(takes_results, .process = results_process);
 TYPE(takes_pinned, .process = pinned_process);
 
+/* The frames that came with the map of a source's picture, and with none. */
+static atomic_int mapped, unmapped;
+
 static int swallow(mr_stage *self, mr_io *io) {
+    const mr_geometry wanted = mr_geometry_of(&picture), *got = &mr_io_input(io)->geometry;
     (void)self;
-    (void)io;
+    mapped += memcmp(got->x, wanted.x, sizeof got->x) == 0 && memcmp(got->y, wanted.y, sizeof got->y) == 0 &&
+              got->width == 34 && got->height == 22 && got->source_width == 34 && got->source_height == 22;
+    unmapped += got->width == 0;
     return MR_DONE;
 }
 static const mr_stage_type sink = {.name = "sink", .summary = "for tests", .inputs = in, .process = swallow};
 
 static const mr_stage_type *const types[] = {
-    &copies, &maps, &shares, &says_nothing, &copies_unsaid, &copies_shared, &shares_unsaid, &forwards_unsaid,
+    &copies, &maps, &halves, &shares, &says_nothing, &copies_unsaid, &copies_shared, &shares_unsaid, &forwards_unsaid,
     &takes_output, &takes_no_output, &takes_scratch, &takes_results, &takes_pinned, &sink};
 
 static mr_pipeline *open_with(const char *stages, uint64_t seed) {
@@ -174,6 +192,23 @@ TEST(promises_decide_who_has_buffers) {
     assert_int_equal(summary->delivered, 20);
     mr_summary_destroy(&summary);
     mr_pipeline_destroy(&pipeline);
+}
+
+/* Pictures of a source lead to themselves, through all who pass them on; those of another size lead nowhere. */
+TEST(pictures_lead_to_the_source_or_nowhere) {
+    static const char *const stages[] = {"{type: maps, input: a}", "{type: halves, input: a}"};
+    for (int i = 0; i < 2; i++) {
+        char text[256];
+        mapped = unmapped = 0;
+        snprintf(text, sizeof text, "  one: %s\n  two: {type: shares, input: one}\n  three: {type: sink, input: two}\n",
+                 stages[i]);
+        mr_pipeline *pipeline = open_with(text, 0);
+        mr_summary *summary = flow_run(pipeline);
+        assert_int_equal(mapped, i == 0 ? 20 : 0);
+        assert_int_equal(unmapped, i == 0 ? 0 : 20);
+        mr_summary_destroy(&summary);
+        mr_pipeline_destroy(&pipeline);
+    }
 }
 
 static void refuses(const char *type, const char *wanted) {

@@ -1,50 +1,39 @@
-/* What an RTMP server sends after the handshake, over as many connections as it makes the client open: the client gives
- * whole FLV tags or an error, and unfinished messages stay within their bound. The first byte cuts reads. */
+/* What an RTMP server sends after the handshake: the client gives whole FLV tags or an error. The first byte says, in
+ * units of 16 bytes, how much of the rest comes over the first connection; others bring what follows. */
 #include <libavformat/avio.h>
-#include <libavutil/error.h>
 #include <libavutil/intreadwrite.h>
-#include <libavutil/mem.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "stages/live/rtmp/rtmp.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { HANDSHAKE = 3073, BUFFER = 512, MOST = 1 << 16 };
+enum { HANDSHAKE = 3073, MOST = 1 << 16, CONNECTIONS = 3, ASKED = 4096 };
 
-/* Of the server; avio_close() frees what an AVIO has as its own. */
-static struct {
-    const uint8_t *data;
-    size_t size, at, hello, cut;
-} server;
+static const uint8_t *given[2];
+static size_t sizes[2];
+static int servers[CONNECTIONS], connected, asked;
 
-static int serve(void *unused, uint8_t *to, int room) {
-    size_t bytes = (size_t)room < server.cut ? (size_t)room : server.cut;
-    (void)unused;
-    if (server.hello) {
-        bytes = bytes < server.hello ? bytes : server.hello;
-        memset(to, 3, bytes);
-        server.hello -= bytes;
-        return (int)bytes;
-    }
-    const size_t left = server.size - server.at;
-    bytes = bytes < left ? bytes : left;
-    memcpy(to, server.data + server.at, bytes);
-    server.at += bytes;
-    return bytes ? (int)bytes : AVERROR_EOF;
-}
-
-static int hear(void *unused, uint8_t *data, int bytes) {
-    (void)unused, (void)data;
-    return bytes;
-}
-
-static int connect_server(void *unused, AVIOContext **socket) {
-    (void)unused;
-    server.hello = HANDSHAKE;
-    *socket = avio_alloc_context(av_malloc(BUFFER), BUFFER, 1, NULL, serve, hear, NULL);
+/* A server that has sent all at once, and hears as much as the socket holds. */
+static int connect_server(mr_rtsp_socket *socket) {
+    static const uint8_t hello[HANDSHAKE] = {3};
+    const int part = connected > 0;
+    int fds[2];
+    if (connected == CONNECTIONS || socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds) ||
+        write(fds[1], hello, sizeof hello) != sizeof hello ||
+        write(fds[1], given[part], sizes[part]) != (ssize_t)sizes[part] || shutdown(fds[1], SHUT_WR))
+        abort();
+    socket->fd = fds[0];
+    servers[connected++] = fds[1];
     return 0;
+}
+
+static int interrupted(void *unused) {
+    (void)unused;
+    return ++asked > ASKED;
 }
 
 /* Only the end may be cut off. */
@@ -65,14 +54,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     mr_rtmp *rtmp = NULL;
     if (!size)
         return 0;
-    server.data = data + 1;
-    server.size = size - 1;
-    server.at = 0;
-    server.cut = data[0] ? data[0] : 4096;
-    const mr_rtmp_params params = {.url = "rtmp://host/app/name", .user = "u", .password = "p", .most_bytes = MOST,
-                                   .refusal = &refusal, .connect = connect_server};
+    const size_t first = 16u * data[0] < size - 1 ? 16u * data[0] : size - 1;
+    given[0] = data + 1;
+    given[1] = given[0] + first;
+    sizes[0] = first;
+    sizes[1] = size - 1 - first;
+    connected = asked = 0;
+    const mr_rtmp_params params = {.url = "rtmp://host/app/name", .name = "name", .user = "u", .password = "p",
+                                   .most_bytes = MOST, .refusal = &refusal, .interrupt = {interrupted, NULL},
+                                   .connect = connect_server};
     if (!mr_rtmp_open(&rtmp, &params))
         walk(mr_rtmp_flv(rtmp));
     mr_rtmp_close(&rtmp);
+    while (connected)
+        close(servers[--connected]);
     return 0;
 }

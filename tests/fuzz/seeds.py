@@ -173,16 +173,16 @@ def rtmp():
                command("_result", 2, None, 1) +
                command("onStatus", 0, None, {"level": "status", "code": "NetStream.Play.Start"}))
     tag = b"\t\0\0\5\0\0\1\0\0\0\0\x17\1\0\0\0\0\0\0\x10"
-    put("rtmp", "played", b"\0" + answers + message(4, 18, amf("onMetaData", {"width": 160.0}), chunk=4096) +
+    put("rtmp", "played", b"\xff" + answers + message(4, 18, amf("onMetaData", {"width": 160.0}), chunk=4096) +
         message(6, 9, b"\x17\0\0\0\0\1", 40) + message(70, 8, b"\xaf\1x") + message(400, 22, tag * 2, 80) +
         begin(6, 9, 4, 0xffffff) + b"\1\0\0\0abcd" + message(2, 4, struct.pack(">HI", 6, 7), stream=0) +
         begin(5, 9, 9000) + bytes(4096) + message(2, 2, struct.pack(">I", 5), stream=0) +
         b"\x46\0\0\x28\0\0\2\x09ab\x86\0\0\x28cd\xc6ef" +
         command("onStatus", 0, None, {"level": "status", "code": "NetStream.Play.Stop"}))
     refused = "[ AccessManager.Reject ] : [ authmod=adobe ] : ?reason=needauth&user=u&salt=ab&challenge=cd&opaque=ef"
-    put("rtmp", "password", b"\7" + b"".join(
-        command("_error", 1, None, {"level": "error", "code": "Rejected", "description": text})
-        for text in ("[ code=403 need auth; authmod=adobe ]", refused)) + answers)
+    asks, refuses = (command("_error", 1, None, {"level": "error", "code": "Rejected", "description": text})
+                     for text in ("[ code=403 need auth; authmod=adobe ]" + " " * 7, refused))
+    put("rtmp", "password", bytes([len(asks) // 16]) + asks + bytes(-len(asks) % 16) + refuses + answers)
 
 
 # ---- pictures and streams -----------------------------------------------------------------------------------------

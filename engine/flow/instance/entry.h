@@ -3,12 +3,10 @@
 #define MILLRACE_FLOW_INSTANCE_ENTRY_H
 
 #include "engine/flow/executor/executor.h"
+#include "engine/flow/instance/meter.h"
 #include "engine/flow/instance/slot.h"
-#include "engine/observe/histogram.h"
 
 typedef struct mr_instance mr_instance;
-
-enum { MR_STRETCH = 8 };
 
 struct mr_io {
     mr_instance *instance;
@@ -18,21 +16,6 @@ struct mr_io {
     int64_t now_ns;
     int64_t wake_ns; /* a call that answers MR_WAIT is repeated then */
 };
-
-/* Counts of an entry. Read by any thread; written by the entry. */
-typedef struct mr_meter {
-    _Atomic uint64_t in, out;
-    _Atomic uint64_t times; /* calls */
-    _Atomic int64_t busy_ns;
-    _Atomic uint64_t most_frames; /* of one call */
-    _Atomic int64_t cpu_ns;       /* if the run is profiled: of this entry's thread, inside the stage */
-    unsigned calls, stride;       /* one call of `stride` is measured, and stands for the others */
-    unsigned stretch;             /* short calls that are timed as one */
-    _Atomic unsigned unclocked;   /* calls since the clock was read, which are not in the times yet */
-    unsigned entered;             /* frames that those calls consumed, and when each had entered the queue */
-    int64_t entered_ns[MR_STRETCH];
-    mr_histogram latency;
-} mr_meter;
 
 /* One entry: a task that may be inside the stage type. */
 typedef struct mr_entry_task {

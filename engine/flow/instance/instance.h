@@ -23,11 +23,15 @@
 
 #include <pthread.h>
 
+#include "engine/flow/instance/abandoned.h"
+#include "engine/flow/instance/closing.h"
+#include "engine/flow/instance/credit.h"
 #include "engine/flow/instance/entry.h"
-#include "engine/flow/instance/inbox.h"
+#include "engine/flow/instance/inlets.h"
 #include "engine/flow/instance/instance_state.h"
 #include "engine/flow/instance/opening.h"
-#include "engine/flow/instance/slot.h"
+#include "engine/flow/instance/outlets.h"
+#include "engine/flow/instance/ring.h"
 #include "engine/flow/run/deadline.h"
 #include "engine/flow/run/run.h"
 
@@ -35,19 +39,6 @@
 typedef struct mr_cut_tally {
     _Atomic uint64_t frames, again, set_aside, sessions, stale, malformed, rejected, refused;
 } mr_cut_tally;
-
-/* Memory that a device may use as long as its streams exist: the one or the other. */
-typedef struct mr_abandoned {
-    mr_buffer *buffer;
-    mr_result *result;
-} mr_abandoned;
-
-/* Memory beside the pools of its devices: a device may use it as long as its streams exist. */
-typedef struct mr_abandonment {
-    pthread_mutex_t lock;    /* also of the pools */
-    size_t count, room;
-    mr_abandoned *items;
-} mr_abandonment;
 
 struct mr_instance {
     mr_stage self;           /* on its first device, without its state: common to all devices */
@@ -59,12 +50,17 @@ struct mr_instance {
     atomic_bool complained;  /* its first error was logged */
     size_t entry_count;
     mr_entry_task *entries;
-    mr_slot_ring ring;
-    mr_intake intake;
+    uint32_t first_epoch;    /* of a source whose frames the program pushes */
+    mr_inlets inlets;
+    mr_credit credit;
+    mr_ring ring;
+    mr_outlets outlets;
     mr_placement placement;
     mr_shedder shedder;
     mr_opening opening;
+    mr_closing closing;
     mr_abandonment abandoned;
+    pthread_mutex_t pools_lock; /* of the pools, if the instance is shared */
     mr_cut_tally cut;        /* of an end of a cut */
     struct mr_instance_trace *traced; /* NULL: not traced */
 };
@@ -78,14 +74,10 @@ static inline size_t mr_instance_pools(const mr_instance *instance) {
     return instance->vertex->output_count + MR_OTHER_POOLS;
 }
 
-static inline mr_slot *mr_instance_slot(mr_instance *instance, uint64_t number) {
-    return &instance->ring.slots[number & (instance->ring.slot_count - 1)];
-}
-
 /* Most frames of a call. */
 static inline size_t mr_instance_room(const mr_instance *instance) {
     const mr_plan_vertex *vertex = instance->vertex;
-    const size_t ports = instance->intake.port_count;
+    const size_t ports = mr_inlets_count(&instance->inlets);
     const size_t frames =
         (size_t)(vertex->calls.gathers > vertex->calls.batch ? vertex->calls.gathers : vertex->calls.batch);
     return ports > frames ? ports : frames;
@@ -93,10 +85,7 @@ static inline size_t mr_instance_room(const mr_instance *instance) {
 
 /* Whether frames that reach it may be delivered: no stage comes behind it, or not behind all of its outputs. */
 static inline bool mr_instance_delivers(const mr_instance *instance) {
-    for (size_t port = 0; port < instance->vertex->output_count; port++)
-        if (instance->ring.routes[port].consumer_count == 0)
-            return true;
-    return !instance->self.type->outputs;
+    return !instance->self.type->outputs || mr_outlets_end_frames(&instance->outlets);
 }
 
 #endif

@@ -14,7 +14,6 @@ typedef struct mr_opening {
     atomic_bool begun;       /* likewise: it may open itself */
     bool opens_itself;       /* by its own thread, when that first runs */
     bool tried;              /* its thread has tried to */
-    bool left;               /* its source has left: the instance waits for the next (turns.h) */
     atomic_bool ready;       /* it may run: it is open, and was started */
 } mr_opening;
 
@@ -58,16 +57,6 @@ static inline bool mr_opening_is_ready(const mr_opening *opening) {
 static inline void mr_opening_withdraw(mr_opening *opening) {
     atomic_store(&opening->begun, false);
     atomic_store(&opening->ready, false);
-}
-
-/* Under the instance's lock: its source has left; and true once after that. */
-static inline void mr_opening_note_left(mr_opening *opening) {
-    opening->left = true;
-}
-static inline bool mr_opening_take_left(mr_opening *opening) {
-    const bool left = opening->left;
-    opening->left = false;
-    return left;
 }
 
 #endif

@@ -1,4 +1,4 @@
-/* The ring of slots of an instance: the inputs, outputs, marks and memory of its calls. Internal to the engine. */
+/* A slot: the inputs, outputs, marks and memory of one call. Internal to the engine. */
 #ifndef MILLRACE_FLOW_INSTANCE_SLOT_H
 #define MILLRACE_FLOW_INSTANCE_SLOT_H
 
@@ -52,24 +52,28 @@ static inline void mr_slot_add_frame(mr_slot *slot, const mr_item *item) {
     slot->settled[slot->frame_count++] = false;
 }
 
-/* The destinations of an output port: for each consumer, the link that takes a source's frames (NULL: takes none). */
-typedef struct mr_route {
-    size_t consumer_count;
-    mr_link *const **links; /* [consumer][source] */
-} mr_route;
-
-/* The ring of slots, and the routes of their outputs (slots.h, outputs.h above this folder). */
-typedef struct mr_slot_ring {
-    size_t in_flight;        /* slots that may hold anything at once: the plan sizes pools for this number */
-    size_t slot_count;       /* at least as many; a power of two */
-    mr_slot *slots;
-    uint64_t freed, pushed, claimed; /* slots, ever; freed <= pushed <= claimed */
-    uint64_t released;       /* slots, ever, that hold nothing any more; at least those that are freed */
-    bool stuck;              /* an output found no room */
-    bool reported;           /* its end was reported to the graph */
-    bool marks_gaps;         /* a join or a reordering cut comes behind: frames that go no further leave a gap */
-    bool hands_on;           /* one stage on the same device takes all outputs: their work may be one */
-    mr_route *routes;        /* one an output port; owned by the graph */
-} mr_slot_ring;
+/* Room for that number of inputs. MR_ERROR_MEMORY. */
+int mr_slot_create(mr_slot *slot, size_t frames);
+void mr_slot_destroy(mr_slot *slot);
+int mr_slot_add_mark(mr_slot *slot, const mr_item *mark);
+/* mr_slot_next_output if there is no room yet. */
+mr_slot_output *mr_slot_grow_outputs(mr_slot *slot, mr_frame *frame, const char *stage);
+/* The place of the next output of a call, to be filled in by the caller. If there is no memory for it, `frame` (may be
+ * NULL) is dropped in the stage's name and the result is NULL. */
+static inline mr_slot_output *mr_slot_next_output(mr_slot *slot, mr_frame *frame, const char *stage) {
+    bool room = slot->output_count < slot->output_room;
+    return room ? &slot->outputs[slot->output_count++] : mr_slot_grow_outputs(slot, frame, stage);
+}
+/* Adds a mark for each of that many output ports. */
+int mr_slot_add_mark_outputs(mr_slot *slot, size_t port_count, const mr_item *mark, const char *stage);
+/* Keeps a reference to the frame until the slot's device work is done. MR_ERROR_MEMORY. */
+int mr_slot_keep(mr_slot *slot, mr_frame *frame);
+int mr_slot_keep_result(mr_slot *slot, mr_result *result);
+/* Keeps a reference to a buffer until the slot's device work is done; false: no memory. */
+bool mr_slot_hold(mr_slot *slot, mr_buffer *buffer);
+/* Gives up what was held and kept beyond those numbers. */
+void mr_slot_give_back(mr_slot *slot, size_t held, size_t results);
+/* Drops the slot's references and makes it free. */
+void mr_slot_reset(mr_slot *slot);
 
 #endif

@@ -533,7 +533,7 @@ static int create_shares(cut_out *out) {
 /* With a live cut anywhere, knowledge of losses may be lost with a process, whichever cuts it has. Packets are numbered
  * differently from their pictures, so that nothing behind waits for their numbers. */
 static bool reports_lost(const cut_out *out) {
-    return mr_cut_any_is_live(out->instance->run->plan) && out->instance->ring.marks_gaps &&
+    return mr_cut_any_is_live(out->instance->run->plan) && mr_outlets_mark_gaps(&out->instance->outlets) &&
            out->instance->vertex->inputs[0].set.payload != MR_PAYLOAD_PACKET;
 }
 

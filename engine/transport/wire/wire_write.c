@@ -79,14 +79,10 @@ static int plane_count(const mr_frame *frame) {
 }
 
 uint64_t mr_wire_frame_bytes(const mr_frame *frame) {
-    uint64_t bytes = 0;
-    size_t row_bytes;
-    for (int i = 0; i < plane_count(frame); i++)
-        if (frame->format.payload == MR_PAYLOAD_PICTURE)
-            bytes += plane_span(&frame->format, i, mr_plane_row_bytes(frame->format.pixel, i, frame->format.width),
-                                &row_bytes);
-        else
-            bytes += frame->plane[i].bytes;
+    const bool picture = frame->format.payload == MR_PAYLOAD_PICTURE;
+    uint64_t bytes = picture ? mr_packed_bytes(&frame->format) : 0;
+    for (int i = 0; !picture && i < plane_count(frame); i++)
+        bytes += frame->plane[i].bytes;
     for (const mr_result *result = frame->results; result; result = result->next)
         if (!result->kind->fields)
             bytes += mr_result_bytes(result);

@@ -3,23 +3,48 @@
 #include <errno.h>
 #include <libavutil/error.h>
 #include <libavutil/intreadwrite.h>
+#include <poll.h>
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "millrace/stage.h"
 #include "millrace/status.h"
 
-enum { CHUNK = 128, VERSION = 3, SHAKE = 1536, SET_CHUNK = 1, ABORT, ACKNOWLEDGE, ABSOLUTE = 0xffffff };
+enum { VERSION = 3, SHAKE = 1536, ABORT = 2, ACKNOWLEDGE, ABSOLUTE = 0xffffff, SLICE_MS = 100 };
+
+/* ---- bytes ------------------------------------------------------------------------------------------------------- */
+
+static int interrupted(const mr_rtmp_chunks *chunks) {
+    return chunks->interrupt.callback && chunks->interrupt.callback(chunks->interrupt.opaque) ? AVERROR_EXIT : 0;
+}
+
+/* 0 if a call has to be made again, after a wait. */
+static int await(const mr_rtmp_chunks *chunks, int status, short events) {
+    struct pollfd ready = {.fd = chunks->socket.fd, .events = events};
+    if (status == MR_ERROR_AGAIN)
+        poll(&ready, 1, SLICE_MS);
+    return status == MR_ERROR_AGAIN ? interrupted(chunks) : status == MR_END ? AVERROR_EOF : AVERROR(EIO);
+}
+
+static int fill(mr_rtmp_chunks *chunks) {
+    int status, error = interrupted(chunks);
+    while (!error) {
+        status = mr_rtsp_socket_read(&chunks->socket, chunks->buffer, sizeof chunks->buffer, &chunks->end);
+        if (!status)
+            break;
+        error = await(chunks, status, POLLIN);
+    }
+    chunks->at = 0;
+    chunks->end = error ? 0 : chunks->end;
+    chunks->read += chunks->end;
+    return error;
+}
 
 static int take(mr_rtmp_chunks *chunks, uint8_t *to, size_t bytes) {
     while (bytes) {
-        if (chunks->at == chunks->end) {
-            const int got = avio_read_partial(chunks->io, chunks->buffer, sizeof chunks->buffer);
-            if (got <= 0)
-                return got ? got : AVERROR_EOF;
-            chunks->at = 0;
-            chunks->end = (size_t)got;
-            chunks->read += (uint64_t)got;
-        }
+        const int error = chunks->at == chunks->end ? fill(chunks) : 0;
+        if (error)
+            return error;
         const size_t there = chunks->end - chunks->at, part = there < bytes ? there : bytes;
         memcpy(to, chunks->buffer + chunks->at, part);
         chunks->at += part;
@@ -29,46 +54,95 @@ static int take(mr_rtmp_chunks *chunks, uint8_t *to, size_t bytes) {
     return 0;
 }
 
+static int give(mr_rtmp_chunks *chunks, const uint8_t *data, size_t bytes) {
+    int error = 0;
+    while (bytes && !error) {
+        size_t written;
+        const int status = mr_rtsp_socket_write(&chunks->socket, data, bytes, &written);
+        data += written;
+        bytes -= written;
+        error = status ? await(chunks, status, POLLOUT) : 0;
+    }
+    return error;
+}
+
 static int refuse(mr_rtmp_chunks *chunks, int status) {
     *chunks->refusal = status;
     return AVERROR(EPROTO);
 }
 
-static int send_all(mr_rtmp_chunks *chunks) {
-    avio_flush(chunks->io);
-    return chunks->io->error < 0 ? chunks->io->error : 0;
-}
-
 int mr_rtmp_chunks_begin(mr_rtmp_chunks *chunks) {
     uint8_t ours[1 + SHAKE] = {VERSION}, theirs[1 + SHAKE];
-    chunks->chunk_bytes = CHUNK;
-    avio_write(chunks->io, ours, sizeof ours);
-    int error = send_all(chunks);
+    chunks->chunk_bytes = chunks->own_chunk_bytes = MR_RTMP_CHUNK;
+    int error = give(chunks, ours, sizeof ours);
     if (!error)
         error = take(chunks, theirs, 1);
     if (!error && theirs[0] != VERSION)
         return refuse(chunks, mr_fail(MR_ERROR_DATA, "%s: the server does not answer as one of RTMP", chunks->url));
     if (!error)
         error = take(chunks, theirs + 1, SHAKE);
-    if (error)
-        return error;
-    avio_write(chunks->io, theirs + 1, SHAKE);
-    error = send_all(chunks);
+    if (!error)
+        error = give(chunks, theirs + 1, SHAKE);
     return error ? error : take(chunks, ours, SHAKE);
 }
 
-int mr_rtmp_chunks_write(mr_rtmp_chunks *chunks, uint8_t type, uint32_t stream, const uint8_t *data, size_t bytes) {
-    const uint8_t id = type < MR_RTMP_AUDIO ? 2 : 3;
-    uint8_t head[12] = {id, [7] = type};
-    mr_put24(head + 4, bytes);
-    AV_WL32(head + 8, stream);
-    avio_write(chunks->io, head, sizeof head);
-    for (size_t at = 0; at < bytes; at += CHUNK) {
-        if (at)
-            avio_w8(chunks->io, 0xc0 | id);
-        avio_write(chunks->io, data + at, (int)(bytes - at < CHUNK ? bytes - at : CHUNK));
+bool mr_rtmp_chunks_wait(const mr_rtmp_chunks *chunks) {
+    struct pollfd ready = {.fd = chunks->socket.fd, .events = POLLIN};
+    return chunks->at < chunks->end || mr_rtsp_socket_pending(&chunks->socket) || poll(&ready, 1, 0) > 0;
+}
+
+/* ---- messages that go -------------------------------------------------------------------------------------------- */
+
+/* The chunk stream for a type of message. */
+static uint8_t stream_for(uint8_t type) {
+    return type < MR_RTMP_AUDIO      ? 2
+           : type == MR_RTMP_COMMAND ? 3
+           : type == MR_RTMP_AUDIO   ? 4
+           : type == MR_RTMP_DATA    ? 5
+                                     : 6;
+}
+
+/* Writes a time that needs 32 bits, as it follows each header of a message. */
+static size_t put_wide(uint8_t *to, uint32_t time_ms) {
+    if (time_ms >= ABSOLUTE)
+        AV_WB32(to, time_ms);
+    return time_ms >= ABSOLUTE ? 4 : 0;
+}
+
+int mr_rtmp_chunks_write(mr_rtmp_chunks *chunks, const mr_rtmp_message *message) {
+    enum { HEADER = 12, WIDE = 4 };
+    const uint8_t id = stream_for(message->type);
+    const size_t most = chunks->own_chunk_bytes, count = message->bytes / most + 1;
+    uint8_t *whole = mr_calloc(1, HEADER + message->bytes + count * (1 + WIDE));
+    if (!whole)
+        return AVERROR(ENOMEM);
+    whole[0] = id;
+    mr_put24(whole + 1, message->time_ms < ABSOLUTE ? message->time_ms : ABSOLUTE);
+    mr_put24(whole + 4, message->bytes);
+    whole[7] = message->type;
+    AV_WL32(whole + 8, message->stream);
+    size_t end = HEADER + put_wide(whole + HEADER, message->time_ms);
+    for (size_t at = 0; at < message->bytes; at += most) {
+        const size_t left = message->bytes - at, part = left < most ? left : most;
+        if (at) {
+            whole[end++] = 0xc0 | id;
+            end += put_wide(whole + end, message->time_ms);
+        }
+        memcpy(whole + end, message->data + at, part);
+        end += part;
     }
-    return send_all(chunks);
+    const int error = give(chunks, whole, end);
+    mr_free(whole);
+    return error;
+}
+
+int mr_rtmp_chunks_number(mr_rtmp_chunks *chunks, uint8_t type, uint32_t number) {
+    uint8_t bytes[4];
+    AV_WB32(bytes, number);
+    const int error = mr_rtmp_chunks_write(chunks, &(mr_rtmp_message){.type = type, .data = bytes,
+                                                                      .bytes = sizeof bytes});
+    chunks->own_chunk_bytes = type == MR_RTMP_SIZE ? number : chunks->own_chunk_bytes;
+    return error;
 }
 
 /* ---- messages that come ------------------------------------------------------------------------------------------ */
@@ -173,7 +247,7 @@ static int read_chunk(mr_rtmp_chunks *chunks, mr_chunk_stream **whole) {
 
 static void control(mr_rtmp_chunks *chunks, const mr_rtmp_message *message) {
     const uint32_t value = message->bytes >= 4 ? AV_RB32(message->data) : 0, most = INT32_MAX;
-    if (message->type == SET_CHUNK && value & most)
+    if (message->type == MR_RTMP_SIZE && value & most)
         chunks->chunk_bytes = value & most;
     if (message->type == MR_RTMP_WINDOW)
         chunks->window = value;
@@ -183,12 +257,10 @@ static void control(mr_rtmp_chunks *chunks, const mr_rtmp_message *message) {
 }
 
 static int acknowledge(mr_rtmp_chunks *chunks) {
-    uint8_t read[4];
     if (!chunks->window || chunks->read - chunks->reported < chunks->window)
         return 0;
     chunks->reported = chunks->read;
-    AV_WB32(read, (uint32_t)chunks->read);
-    return mr_rtmp_chunks_write(chunks, ACKNOWLEDGE, 0, read, sizeof read);
+    return mr_rtmp_chunks_number(chunks, ACKNOWLEDGE, (uint32_t)chunks->read);
 }
 
 int mr_rtmp_chunks_read(mr_rtmp_chunks *chunks, mr_rtmp_message *message) {
@@ -213,4 +285,5 @@ void mr_rtmp_chunks_end(mr_rtmp_chunks *chunks) {
     for (int i = 0; i < chunks->count; i++)
         mr_free(chunks->streams[i].message.data);
     chunks->count = 0;
+    mr_rtsp_socket_close(&chunks->socket);
 }

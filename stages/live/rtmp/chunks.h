@@ -4,7 +4,8 @@
  * that unfinished messages declare: one has at most `most_bytes`, all together MR_RTMP_MORE more, on at most
  * MR_RTMP_STREAMS chunk streams. A server that exceeds these is refused, and nothing more may be read from it.
  *
- * Bytes come from libavformat's AVIO, and errors are its own (AVERROR). One thread at a time. */
+ * Calls wait for the socket, and ask `interrupt` before each read and each wait, of at most a tenth of a second. Errors
+ * are those of libavformat (AVERROR). One thread at a time. */
 #ifndef MILLRACE_STAGES_LIVE_RTMP_CHUNKS_H
 #define MILLRACE_STAGES_LIVE_RTMP_CHUNKS_H
 
@@ -13,10 +14,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MR_RTMP_MORE = 1 << 20, MR_RTMP_STREAMS = 64, MR_RTMP_BUFFER = 16384 };
+#include "stages/live/rtsp/rtsp_socket.h"
 
-enum { MR_RTMP_CONTROL = 4, MR_RTMP_WINDOW, MR_RTMP_BANDWIDTH, MR_RTMP_AUDIO = 8, MR_RTMP_VIDEO, MR_RTMP_COMMAND3 = 17,
-       MR_RTMP_DATA, MR_RTMP_COMMAND = 20, MR_RTMP_AGGREGATE = 22 };
+enum { MR_RTMP_MORE = 1 << 20, MR_RTMP_STREAMS = 64, MR_RTMP_BUFFER = 16384, MR_RTMP_CHUNK = 128 };
+
+/* Types of messages. */
+enum { MR_RTMP_SIZE = 1, MR_RTMP_CONTROL = 4, MR_RTMP_WINDOW, MR_RTMP_BANDWIDTH, MR_RTMP_AUDIO = 8, MR_RTMP_VIDEO,
+       MR_RTMP_COMMAND3 = 17, MR_RTMP_DATA, MR_RTMP_COMMAND = 20, MR_RTMP_AGGREGATE = 22 };
 
 typedef struct mr_rtmp_message {
     uint8_t type;
@@ -33,13 +37,14 @@ typedef struct mr_chunk_stream {
 } mr_chunk_stream;
 
 typedef struct mr_rtmp_chunks {
-    AVIOContext *io;           /* borrowed; opened for reading and writing */
+    mr_rtsp_socket socket;
+    AVIOInterruptCB interrupt; /* whether calls are to give up */
     const char *url;           /* for messages */
     int *refusal;              /* set to a status; mr_message has the text */
     size_t most_bytes;
     uint64_t read, reported;   /* bytes from the server, and of these those that were acknowledged */
     uint32_t window;           /* bytes to acknowledge after; 0: never */
-    uint32_t chunk_bytes;
+    uint32_t chunk_bytes, own_chunk_bytes; /* the server's, and ours */
     size_t declared;           /* by unfinished messages */
     int count;
     mr_chunk_stream streams[MR_RTMP_STREAMS];
@@ -52,13 +57,18 @@ static inline void mr_put24(uint8_t to[3], size_t value) {
         to[i] = (uint8_t)(value >> (16 - 8 * i));
 }
 
-/* Begins with the handshake. The caller has set io, url, refusal and most_bytes, and all else to 0. */
+/* Begins with the handshake. The caller has set socket, interrupt, url, refusal and most_bytes, and all else to 0. */
 int mr_rtmp_chunks_begin(mr_rtmp_chunks *chunks);
 /* Waits for the next message, which the caller then frees. Sizes of chunks, aborts and acknowledgements are dealt with
  * here. */
 int mr_rtmp_chunks_read(mr_rtmp_chunks *chunks, mr_rtmp_message *message);
-int mr_rtmp_chunks_write(mr_rtmp_chunks *chunks, uint8_t type, uint32_t stream, const uint8_t *data, size_t bytes);
-/* Also for one that is all zero. */
+/* Whether something has come that is not read. */
+bool mr_rtmp_chunks_wait(const mr_rtmp_chunks *chunks);
+/* Sends a message; its data stays the caller's. */
+int mr_rtmp_chunks_write(mr_rtmp_chunks *chunks, const mr_rtmp_message *message);
+/* Sends a message of a number; MR_RTMP_SIZE tells how long our chunks are from then on. */
+int mr_rtmp_chunks_number(mr_rtmp_chunks *chunks, uint8_t type, uint32_t number);
+/* Closes the socket. */
 void mr_rtmp_chunks_end(mr_rtmp_chunks *chunks);
 
 #endif

@@ -15,25 +15,29 @@
 #include "stages/live/rtmp/chunks.h"
 #include "stages/live/rtmp/password.h"
 
-enum { CONNECT = 1, CREATE, PLAY, CHECK }; /* numbers of our commands */
+enum { CONNECT = 1, CREATE, PLAY, CHECK }; /* numbers of our commands; the last may fail */
 enum { FLV_HEADER = 13, TAG_HEADER = 11, TAG_END = 4, MOST_CONNECTIONS = 3, TEXT = 512 };
-enum { PING = 6, PONG, BUFFER = 3, BUFFER_MS = 3000, WINDOW_BYTES = 2500000 };
+enum { PING = 6, PONG, BUFFER = 3, BUFFER_MS = 3000, WINDOW_BYTES = 2500000, OWN_CHUNK = 4096 };
 enum { ASKED = 1 }; /* no AVERROR: the server asks for a password */
 
 struct mr_rtmp {
     mr_rtmp_params params;
-    AVIOContext *socket, *flv;
+    AVIOContext *flv;
     mr_rtmp_chunks chunks;
     char app[MR_URL_BYTES], stream[MR_URL_BYTES];
     size_t rest_bytes;           /* of the URL, after its host and port */
     char query[TEXT];            /* of the application, with user and password */
-    bool playing;
+    bool ready;                  /* it plays, or may publish */
+    uint32_t number;             /* of the server's stream */
     int connections;
     int64_t before;              /* bytes that came over connections before this one */
     int error;                   /* of reading: not 0 from the end on */
-    mr_rtmp_message message;     /* the tag's data, between `head` and `tail` */
+    mr_rtmp_message message;     /* played: the tag's data, between `head` and `tail` */
     uint8_t head[FLV_HEADER], tail[TAG_END];
     size_t head_bytes, tail_bytes, given;
+    uint8_t *tag;                /* published: a tag that comes, or the header before the first */
+    size_t filled, room;
+    bool begun;                  /* the header has come */
 };
 
 /* ---- the address ------------------------------------------------------------------------------------------------- */
@@ -68,15 +72,18 @@ static void begin_command(mr_amf_out *out, const char *name, double number) {
     mr_amf_put_number(out, number);
 }
 
-static int send_command(mr_rtmp *rtmp, const mr_amf_out *out, uint32_t stream) {
-    return out->full ? AVERROR(ENAMETOOLONG)
-                     : mr_rtmp_chunks_write(&rtmp->chunks, MR_RTMP_COMMAND, stream, out->data, out->bytes);
+static int send_command(mr_rtmp *rtmp, mr_amf_out *out, uint32_t stream) {
+    const mr_rtmp_message message = {.type = MR_RTMP_COMMAND, .stream = stream, .data = out->data, .bytes = out->bytes};
+    return out->full ? AVERROR(ENAMETOOLONG) : mr_rtmp_chunks_write(&rtmp->chunks, &message);
 }
 
-static int send_simple(mr_rtmp *rtmp, const char *name, double number) {
+/* `text`: its only argument; NULL: it has none. */
+static int send_simple(mr_rtmp *rtmp, const char *name, double number, const char *text) {
     mr_amf_out out;
     begin_command(&out, name, number);
     mr_amf_put_null(&out);
+    if (text)
+        mr_amf_put_string(&out, text);
     return send_command(rtmp, &out, 0);
 }
 
@@ -90,7 +97,9 @@ static int send_connect(mr_rtmp *rtmp) {
     snprintf(text, sizeof text, "%s%s", rtmp->app, rtmp->query);
     mr_amf_put_string(&out, text);
     mr_amf_put_name(&out, "flashVer");
-    mr_amf_put_string(&out, "LNX 9,0,124,2");
+    mr_amf_put_string(&out, rtmp->params.publishes ? "FMLE/3.0 (compatible; millrace)" : "LNX 9,0,124,2");
+    mr_amf_put_name(&out, "type");
+    mr_amf_put_string(&out, "nonprivate");
     mr_amf_put_name(&out, "tcUrl");
     snprintf(text, sizeof text, "%.*s/%s%s", (int)(strlen(whole) - rtmp->rest_bytes), whole, rtmp->app, rtmp->query);
     mr_amf_put_string(&out, text);
@@ -106,27 +115,41 @@ static int send_connect(mr_rtmp *rtmp) {
     return send_command(rtmp, &out, 0);
 }
 
-static int send_window(mr_rtmp *rtmp) {
-    uint8_t bytes[4];
-    AV_WB32(bytes, WINDOW_BYTES);
-    return mr_rtmp_chunks_write(&rtmp->chunks, MR_RTMP_WINDOW, 0, bytes, sizeof bytes);
-}
-
 /* Live streams and recordings: a start of -2 s means either. */
-static int send_play(mr_rtmp *rtmp, uint32_t stream) {
+static int send_play(mr_rtmp *rtmp) {
     uint8_t buffer[10] = {0, BUFFER};
     mr_amf_out out;
     begin_command(&out, "play", PLAY);
     mr_amf_put_null(&out);
     mr_amf_put_string(&out, rtmp->stream);
     mr_amf_put_number(&out, -2000);
-    AV_WB32(buffer + 2, stream);
+    AV_WB32(buffer + 2, rtmp->number);
     AV_WB32(buffer + 6, BUFFER_MS);
-    int error = send_command(rtmp, &out, stream);
-    if (!error)
-        error = mr_rtmp_chunks_write(&rtmp->chunks, MR_RTMP_CONTROL, 0, buffer, sizeof buffer);
-    rtmp->playing = !error;
-    return error;
+    const mr_rtmp_message wish = {.type = MR_RTMP_CONTROL, .data = buffer, .bytes = sizeof buffer};
+    const int error = send_command(rtmp, &out, rtmp->number);
+    rtmp->ready = !error;
+    return error ? error : mr_rtmp_chunks_write(&rtmp->chunks, &wish);
+}
+
+static int send_publish(mr_rtmp *rtmp) {
+    mr_amf_out out;
+    begin_command(&out, "publish", PLAY);
+    mr_amf_put_null(&out);
+    mr_amf_put_string(&out, rtmp->stream);
+    mr_amf_put_string(&out, "live");
+    return send_command(rtmp, &out, rtmp->number);
+}
+
+/* Some servers want a stream to be announced before it is published. */
+static int send_create(mr_rtmp *rtmp) {
+    int error = mr_rtmp_chunks_number(&rtmp->chunks, MR_RTMP_WINDOW, WINDOW_BYTES);
+    if (!error && rtmp->params.publishes)
+        error = mr_rtmp_chunks_number(&rtmp->chunks, MR_RTMP_SIZE, OWN_CHUNK);
+    if (!error && rtmp->params.publishes)
+        error = send_simple(rtmp, "releaseStream", CHECK, rtmp->stream);
+    if (!error && rtmp->params.publishes)
+        error = send_simple(rtmp, "FCPublish", CHECK, rtmp->stream);
+    return error ? error : send_simple(rtmp, "createStream", CREATE, NULL);
 }
 
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
@@ -137,11 +160,11 @@ static int refuse(mr_rtmp *rtmp, mr_amf amf, const char *code) {
     char words[TEXT] = "";
     mr_amf_property(&amf, "description", words, sizeof words);
     const bool password = strstr(words, "authmod=") != NULL;
-    if (!rtmp->playing && rtmp->connections < MOST_CONNECTIONS && params->user && params->password &&
+    if (!rtmp->ready && rtmp->connections < MOST_CONNECTIONS && params->user && params->password &&
         mr_rtmp_answer(words, params->user, params->password, av_get_random_seed(), rtmp->query, sizeof rtmp->query))
         return ASKED;
     *params->refusal = mr_fail(password ? MR_ERROR_PERMISSION : MR_ERROR_IO, "%s: the server refuses it: %s%s%s",
-                               params->url, code, *code && *words ? ": " : "", words);
+                               params->name, code, *code && *words ? ": " : "", words);
     return AVERROR(EPROTO);
 }
 
@@ -152,20 +175,20 @@ static int take_status(mr_rtmp *rtmp, mr_amf amf) {
     mr_amf_property(&amf, "code", code, sizeof code);
     if (strcmp(level, "error") == 0)
         return refuse(rtmp, amf, code);
+    rtmp->ready |= strcmp(code, "NetStream.Publish.Start") == 0;
     const bool over = strcmp(code, "NetStream.Play.Stop") == 0 || strcmp(code, "NetStream.Play.UnpublishNotify") == 0;
     return over ? AVERROR_EOF : 0;
 }
 
 static int take_result(mr_rtmp *rtmp, mr_amf amf, double number) {
     double stream;
-    if (number == CONNECT) {
-        const int error = send_window(rtmp);
-        return error ? error : send_simple(rtmp, "createStream", CREATE);
-    }
-    if (number != CREATE || rtmp->playing)
+    if (number == CONNECT)
+        return send_create(rtmp);
+    if (number != CREATE || rtmp->ready)
         return 0;
     const bool known = mr_amf_skip(&amf) && mr_amf_number(&amf, &stream) && stream >= 0 && stream <= UINT32_MAX;
-    return known ? send_play(rtmp, (uint32_t)stream) : AVERROR_INVALIDDATA;
+    rtmp->number = known ? (uint32_t)stream : 0;
+    return !known ? AVERROR_INVALIDDATA : rtmp->params.publishes ? send_publish(rtmp) : send_play(rtmp);
 }
 
 static int take_command(mr_rtmp *rtmp, const mr_rtmp_message *message) {
@@ -180,7 +203,7 @@ static int take_command(mr_rtmp *rtmp, const mr_rtmp_message *message) {
     if (strcmp(name, "onStatus") == 0)
         return take_status(rtmp, amf);
     if (strcmp(name, "onBWDone") == 0)
-        return send_simple(rtmp, "_checkbw", CHECK);
+        return send_simple(rtmp, "_checkbw", CHECK, NULL);
     if (strcmp(name, "_error") != 0 || number > PLAY)
         return 0;
     mr_amf_skip(&amf);
@@ -231,7 +254,8 @@ static int take_control(mr_rtmp *rtmp, mr_rtmp_message *message) {
     if (message->bytes < 6 || AV_RB16(message->data) != PING)
         return 0;
     message->data[1] = PONG;
-    return mr_rtmp_chunks_write(&rtmp->chunks, MR_RTMP_CONTROL, 0, message->data, 6);
+    return mr_rtmp_chunks_write(&rtmp->chunks, &(mr_rtmp_message){.type = MR_RTMP_CONTROL, .data = message->data,
+                                                                  .bytes = 6});
 }
 
 static int take_message(mr_rtmp *rtmp, mr_rtmp_message *message) {
@@ -239,18 +263,18 @@ static int take_message(mr_rtmp *rtmp, mr_rtmp_message *message) {
     case MR_RTMP_CONTROL:
         return take_control(rtmp, message);
     case MR_RTMP_BANDWIDTH:
-        return send_window(rtmp);
+        return mr_rtmp_chunks_number(&rtmp->chunks, MR_RTMP_WINDOW, WINDOW_BYTES);
     case MR_RTMP_COMMAND:
     case MR_RTMP_COMMAND3:
         return take_command(rtmp, message);
     case MR_RTMP_AUDIO:
     case MR_RTMP_VIDEO:
     case MR_RTMP_DATA:
-        if (rtmp->playing)
+        if (rtmp->ready && !rtmp->params.publishes)
             give_tag(rtmp, message);
         return 0;
     case MR_RTMP_AGGREGATE:
-        if (rtmp->playing)
+        if (rtmp->ready && !rtmp->params.publishes)
             give_tags(rtmp, message);
         return 0;
     default:
@@ -298,35 +322,136 @@ static int read_flv(void *context, uint8_t *to, int room) {
     return rtmp->error ? rtmp->error : (int)bytes;
 }
 
+/* ---- publishing -------------------------------------------------------------------------------------------------- */
+
+/* Metadata carry the command to keep them for those who play the stream later. */
+static int send_metadata(mr_rtmp *rtmp, mr_rtmp_message *message) {
+    mr_amf_out out = {0};
+    mr_amf_put_string(&out, "@setDataFrame");
+    uint8_t *data = mr_alloc(out.bytes + message->bytes);
+    if (!data)
+        return AVERROR(ENOMEM);
+    memcpy(data, out.data, out.bytes);
+    memcpy(data + out.bytes, message->data, message->bytes);
+    message->data = data;
+    message->bytes += out.bytes;
+    const int error = mr_rtmp_chunks_write(&rtmp->chunks, message);
+    mr_free(data);
+    return error;
+}
+
+/* Reads a message that the server has sent meanwhile, such as a ping. */
+static int read_meanwhile(mr_rtmp *rtmp) {
+    return mr_rtmp_chunks_wait(&rtmp->chunks) ? step(rtmp) : 0;
+}
+
+/* Sends the first tag, if it is whole, and sets the number of its bytes. */
+static int send_tag(mr_rtmp *rtmp, size_t *sent) {
+    const uint8_t *tag = rtmp->tag;
+    *sent = rtmp->begun ? 0 : FLV_HEADER;
+    const size_t whole = rtmp->begun && rtmp->filled > TAG_HEADER ? TAG_HEADER + (uint32_t)AV_RB24(tag + 1) + TAG_END
+                                                                 : FLV_HEADER;
+    *sent = rtmp->filled < whole ? 0 : whole;
+    if (!*sent || !rtmp->begun) {
+        rtmp->begun |= *sent > 0;
+        return 0;
+    }
+    mr_rtmp_message message = {.type = tag[0] & 31, .time_ms = (uint32_t)AV_RB24(tag + 4) | (uint32_t)tag[7] << 24,
+                               .stream = rtmp->number, .data = rtmp->tag + TAG_HEADER,
+                               .bytes = whole - TAG_HEADER - TAG_END};
+    const int error = message.type == MR_RTMP_DATA ? send_metadata(rtmp, &message)
+                                                   : mr_rtmp_chunks_write(&rtmp->chunks, &message);
+    return error ? error : read_meanwhile(rtmp);
+}
+
+static int write_flv(void *context, uint8_t *data, int bytes) {
+    mr_rtmp *rtmp = context;
+    const size_t needed = rtmp->filled + (size_t)bytes;
+    size_t sent = 1;
+    if (needed > rtmp->room) {
+        uint8_t *longer = mr_realloc(rtmp->tag, 2 * needed);
+        if (!longer)
+            return AVERROR(ENOMEM);
+        rtmp->tag = longer;
+        rtmp->room = 2 * needed;
+    }
+    memcpy(rtmp->tag + rtmp->filled, data, (size_t)bytes);
+    rtmp->filled = needed;
+    while (sent && !rtmp->error) {
+        rtmp->error = send_tag(rtmp, &sent);
+        rtmp->filled -= sent;
+        memmove(rtmp->tag, rtmp->tag + sent, rtmp->filled);
+    }
+    return rtmp->error ? rtmp->error : bytes;
+}
+
+static void end_publishing(mr_rtmp *rtmp) {
+    mr_amf_out out;
+    begin_command(&out, "deleteStream", CHECK);
+    mr_amf_put_null(&out);
+    mr_amf_put_number(&out, rtmp->number);
+    int error = send_simple(rtmp, "FCUnpublish", CHECK, rtmp->stream);
+    if (!error)
+        error = send_command(rtmp, &out, 0);
+    /* If a socket is closed with bytes that are not read, the system takes back those that the server has not read. */
+    while (!error && mr_rtmp_chunks_wait(&rtmp->chunks))
+        error = step(rtmp);
+}
+
 /* ---- opening and closing ----------------------------------------------------------------------------------------- */
 
 static void hang_up(mr_rtmp *rtmp) {
+    const mr_rtmp_params *params = &rtmp->params;
     rtmp->before += (int64_t)rtmp->chunks.read;
     mr_rtmp_chunks_end(&rtmp->chunks);
-    rtmp->chunks = (mr_rtmp_chunks){.url = rtmp->params.url, .refusal = rtmp->params.refusal,
-                                    .most_bytes = rtmp->params.most_bytes};
-    avio_closep(&rtmp->socket);
+    rtmp->chunks = (mr_rtmp_chunks){.url = params->name, .refusal = params->refusal, .most_bytes = params->most_bytes,
+                                    .interrupt = params->interrupt, .socket.fd = -1};
 }
 
-/* Up to the wish to play, with one connection. */
+/* Connecting does not ask whether to give up, so that is asked between tries, each twice as long as the one before. */
+static int connect_to(mr_rtmp *rtmp) {
+    const mr_rtmp_params *from = &rtmp->params;
+    mr_url url;
+    char host[MR_URL_HOST], port[16] = "";
+    const bool tls = mr_url_has_scheme(from->url, "rtmps");
+    if (!mr_url_split(from->url, &url) || !mr_url_decode(url.host, host, sizeof host) ||
+        (url.port.bytes && !mr_url_decode(url.port, port, sizeof port)))
+        return AVERROR(EINVAL);
+    mr_rtsp_socket_params params = {.host = host, .port = *port ? port : tls ? "443" : "1935", .tls = tls,
+                                    .ca_file = from->ca_file, .name = from->name, .wake = -1};
+    int64_t slice_ns = 1000000000;
+    bool more;
+    do {
+        const int64_t now_ns = mr_live_now_ns(), left_ns = from->until_ns - now_ns;
+        params.until_ns = now_ns + (left_ns < slice_ns ? left_ns : slice_ns);
+        *from->refusal = mr_rtsp_socket_open(&rtmp->chunks.socket, &params);
+        more = *from->refusal == MR_ERROR_IO && left_ns > slice_ns && mr_live_now_ns() >= params.until_ns;
+        slice_ns *= 2;
+    } while (more && !from->interrupt.callback(from->interrupt.opaque));
+    return *from->refusal ? AVERROR(EIO) : 0;
+}
+
+/* Up to the wish to play, or the leave to publish, with one connection. */
 static int ask(mr_rtmp *rtmp) {
     hang_up(rtmp);
     rtmp->connections++;
-    int error = rtmp->params.connect(rtmp->params.context, &rtmp->socket);
-    rtmp->chunks.io = rtmp->socket;
+    int error = rtmp->params.connect ? rtmp->params.connect(&rtmp->chunks.socket) : connect_to(rtmp);
     if (!error)
         error = mr_rtmp_chunks_begin(&rtmp->chunks);
     if (!error)
         error = send_connect(rtmp);
-    while (!error && !rtmp->playing)
+    while (!error && !rtmp->ready)
         error = step(rtmp);
     return error;
 }
 
 static bool make_flv(mr_rtmp *rtmp) {
     static const uint8_t header[FLV_HEADER] = {'F', 'L', 'V', 1, 5, 0, 0, 0, 9};
+    const bool out = rtmp->params.publishes;
     uint8_t *buffer = av_malloc(MR_RTMP_BUFFER);
-    rtmp->flv = buffer ? avio_alloc_context(buffer, MR_RTMP_BUFFER, 0, rtmp, read_flv, NULL, NULL) : NULL;
+    rtmp->flv = buffer ? avio_alloc_context(buffer, MR_RTMP_BUFFER, out, rtmp, out ? NULL : read_flv,
+                                            out ? write_flv : NULL, NULL)
+                       : NULL;
     if (!rtmp->flv)
         av_free(buffer);
     memcpy(rtmp->head, header, sizeof header);
@@ -340,6 +465,7 @@ int mr_rtmp_open(mr_rtmp **made, const mr_rtmp_params *params) {
     if (!rtmp)
         return AVERROR(ENOMEM);
     rtmp->params = *params;
+    rtmp->chunks.socket.fd = -1;
     if (!make_flv(rtmp))
         return AVERROR(ENOMEM);
     if (!mr_url_split(params->url, &url))
@@ -358,11 +484,14 @@ void mr_rtmp_close(mr_rtmp **rtmp) {
     *rtmp = NULL;
     if (!at)
         return;
+    if (at->params.publishes && at->ready && !at->error)
+        end_publishing(at);
     hang_up(at);
     if (at->flv)
         av_free(at->flv->buffer);
     avio_context_free(&at->flv);
     mr_free(at->message.data);
+    mr_free(at->tag);
     mr_free(at);
 }
 

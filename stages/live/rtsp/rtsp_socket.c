@@ -103,7 +103,7 @@ static int shake_hands(mr_rtsp_socket *made, const mr_rtsp_socket_params *params
         if (result == GNUTLS_E_CERTIFICATE_VERIFICATION_ERROR)
             return refuse_certificate(made, params);
         if (gnutls_error_is_fatal(result))
-            return mr_fail(MR_ERROR_IO, "%s: TLS failed: %s: is this a port for rtsps?", params->name,
+            return mr_fail(MR_ERROR_IO, "%s: TLS failed: %s: is this a port for TLS?", params->name,
                            gnutls_strerror(result));
         struct pollfd ready = {.fd = made->fd, .events = gnutls_record_get_direction(made->tls) ? POLLOUT : POLLIN};
         const int status = mr_live_wait(&ready, 1, params->wake, params->until_ns);

@@ -4,13 +4,14 @@ import base64
 import hashlib
 import itertools
 import re
+import signal
 import struct
 import subprocess
 import time
 
 import rtmp_server
 import streams
-from harness import MILLRACE, call, main
+from harness import TIMEOUT, main
 from rtmp_server import VIDEO, basic, begin, command, message
 from streams import SOON, Live
 
@@ -142,6 +143,27 @@ class Rtmp(Live):
         self.finish(child)
         for name in words:
             self.assertGreaterEqual(len([row for row in self.rows(name) if not row.get("epoch")]), 19, name)
+
+    def test_floods_of_a_receiver(self):
+        """A server to which a stream is sent has the same bounds: it is given up, and tried again."""
+        def serve(connection, *_):
+            connection.sendall(message(2, 1, struct.pack(">I", 32768), stream=0))
+            for number in range(32768):
+                connection.sendall(begin(10 + number, 9, 65000) + bytes(32768))
+
+        server = rtmp_server.Server(self, serve)
+        clip = self.folder / "clip.mp4"
+        subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc2=size=160x120", "-t", "60", "-pix_fmt",
+                        "yuv420p", "-c:v", "libx264", "-preset", "ultrafast", "-g", "5", clip], check=True)
+        child = self.begin({"cam": "uri: clip.mp4, realtime: true"}, results="}\n  push: {type: video, input: cam, "
+                           f"url: 'rtmp://{server.at}/app/s3cret', retry: 100ms")
+        words = f"cam: lost rtmp://{server.at}: the server has begun messages of"
+        self.wait_until(lambda: words in self.errors.read_text() and len(server.played) > 1, child)
+        self.assertLess(streams.peak_mib(child), 250)
+        child.send_signal(signal.SIGINT)
+        child.communicate(timeout=TIMEOUT)
+        self.assertEqual(child.returncode, 0)
+        self.assertNotIn("s3cret", self.errors.read_text())
 
     def test_refusals(self):
         """Servers that have no such stream, speak something else, or break off while the stream is opened."""

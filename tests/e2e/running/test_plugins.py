@@ -87,6 +87,15 @@ stages:
         (buffers,) = [row for row in json.loads(done.stdout)["memory_rows"] if row["of"] == "negative"]
         self.assertGreaterEqual(buffers["buffer_bytes"], 62 * 50 * 3 // 2)
 
+    def test_a_stage_that_loses_frames_is_told(self):
+        source = DARKNESS.read_text()
+        source = source.replace("return mr_io_emit(io, 0, output);", "mr_frame_unref(&output);\n    return MR_DONE;")
+        self.build(source)
+        done = call([MILLRACE, "run", "--quiet", self.write(PIPELINE.replace("PLUGIN", "libdarkness.so"))])
+        self.assertEqual(done.returncode, 70)
+        self.assertRegex(done.stderr, r"^millrace: error: the ledger of \w+ does not balance: .* a stage took the "
+                                      r"others and neither emitted, dropped nor absorbed them: 0, 1, .*\n$")
+
     def test_every_verb_knows_it(self):
         plugin = self.build()
         given = ("--plugin", plugin)

@@ -201,7 +201,7 @@ class Files(Videos):
 
     def test_packets_are_copied_as_they_came(self):
         for name, endings in (("h264 4:2:0", "mp4 mkv ts"), ("hevc", "mp4 ts"), ("vp9", "mkv"), ("mjpeg", "mkv"),
-                              ("mpeg4 with B frames", "mp4")):
+                              ("mpeg4 with B frames", "mp4 ts")):
             clip = clips.codec(name)
             pictures, theirs = hashes(clip), times(clip)[0]
             for ending in endings.split():
@@ -301,6 +301,9 @@ class Files(Videos):
             with self.subTest(uri):
                 run = self.copied(uri, code=78, verb="plan")
                 self.assertRegex(run.err, "rawvideo, only of h264|still pictures")
+        raw = clips.encoded("raw.avi", "-c:v", "rawvideo", "-pix_fmt", "yuv420p", frames=2)
+        run = self.copied(raw, "name: '{source}.mkv'", code=78, verb="plan")
+        self.assertIn("Matroska does not hold packets of rawvideo", run.err)
 
 
 class Segments(Videos):

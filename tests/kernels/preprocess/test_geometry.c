@@ -1,17 +1,13 @@
 /* The way back from a tensor's pixels: a mark is drawn at a known place, found in the tensor by its centroid, and led
  * back. Nothing here computes where a mark should be in the tensor. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "kernels/preprocess/preprocess_enqueue.h"
 #include "millrace/status.h"
 #include "tests/support/seeded.h"
+#include "tests/support/suite.h"
 
 enum { CASES = 3000, MOST_SIDE = 240, MOST_REDUCED_SIDE = 1000 };
 
@@ -135,8 +131,7 @@ static bool check_case(void) {
     return found;
 }
 
-static void marks_lead_back_to_where_they_were_drawn(void **state) {
-    (void)state;
+TEST(marks_lead_back_to_where_they_were_drawn) {
     int found = 0;
     find_seed();
     random_state = seed;
@@ -145,9 +140,4 @@ static void marks_lead_back_to_where_they_were_drawn(void **state) {
     assert_in_range(found, CASES / 3, CASES);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(marks_lead_back_to_where_they_were_drawn),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

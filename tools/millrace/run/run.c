@@ -232,6 +232,8 @@ static int report(mr_pipeline *pipeline, const arguments *from, int *status) {
     int failed = mr_pipeline_summarize(pipeline, &summary);
     if (failed)
         return failed;
+    if (*status && !summary->balanced)
+        mr_command_failed(*status); /* no stage has failed, so nothing is logged yet */
     /* Standard output was closed by its reader: print nothing. */
     bool watched = from->report.stream != NULL, quiet = watched || from->quiet || *status == MR_ERROR_CLOSED;
     const mr_loss loss = mr_loss_of(summary);

@@ -1,11 +1,30 @@
-/* The contents of a slot: inputs, outputs, marks and memory of one call. */
-#include "engine/flow/slots.h"
+#include "engine/flow/instance/slot.h"
 
 #include "engine/base/memory.h"
 #include "engine/data/store.h"
-#include "engine/flow/instance/hooks.h"
-#include "engine/flow/instance/instance.h"
 #include "engine/flow/ledger/ledger.h"
+
+int mr_slot_create(mr_slot *slot, size_t frames) {
+    slot->frames = mr_calloc(frames + 1, sizeof(mr_frame *));
+    slot->sources = mr_calloc(frames + 1, sizeof *slot->sources);
+    slot->entered_ns = mr_calloc(frames + 1, sizeof *slot->entered_ns);
+    slot->settled = mr_calloc(frames + 1, sizeof *slot->settled);
+    return slot->frames && slot->sources && slot->entered_ns && slot->settled ? MR_OK : MR_ERROR_MEMORY;
+}
+
+void mr_slot_destroy(mr_slot *slot) {
+    if (slot->frames)
+        mr_slot_reset(slot);
+    mr_free(slot->frames);
+    mr_free(slot->sources);
+    mr_free(slot->entered_ns);
+    mr_free(slot->settled);
+    mr_free(slot->marks);
+    mr_free(slot->outputs);
+    mr_free(slot->held);
+    mr_free(slot->kept);
+    mr_free(slot->results);
+}
 
 /* Makes room for one more element in an array of a slot. */
 static bool room_for(void **array, size_t count, size_t *room, size_t element) {
@@ -20,21 +39,23 @@ static bool room_for(void **array, size_t count, size_t *room, size_t element) {
     return true;
 }
 
-mr_slot_output *mr_slot_grow_outputs(mr_instance *instance, mr_slot *slot, mr_frame *frame) {
+mr_slot_output *mr_slot_grow_outputs(mr_slot *slot, mr_frame *frame, const char *stage) {
     if (room_for((void **)&slot->outputs, slot->output_count, &slot->output_room, sizeof *slot->outputs))
         return &slot->outputs[slot->output_count++];
     if (frame)
-        mr_receipt_note(frame->receipt, MR_NOTE_DROPPED, instance->self.id, "out of memory");
+        mr_receipt_note(frame->receipt, MR_NOTE_DROPPED, stage, "out of memory");
     mr_frame_unref(&frame);
-    mr_fail(MR_ERROR_MEMORY, "no memory for the outputs of %s", instance->self.id);
+    mr_fail(MR_ERROR_MEMORY, "no memory for the outputs of %s", stage);
     return NULL;
 }
 
-int mr_slot_add_mark_output(mr_instance *instance, mr_slot *slot, uint32_t port, const mr_item *mark) {
-    mr_slot_output *output = mr_slot_next_output(instance, slot, NULL);
-    if (!output)
-        return MR_ERROR_MEMORY;
-    *output = (mr_slot_output){.port = port, .item = *mark};
+int mr_slot_add_mark_outputs(mr_slot *slot, size_t port_count, const mr_item *mark, const char *stage) {
+    for (uint32_t port = 0; port < port_count; port++) {
+        mr_slot_output *output = mr_slot_next_output(slot, NULL, stage);
+        if (!output)
+            return MR_ERROR_MEMORY;
+        *output = (mr_slot_output){.port = port, .item = *mark};
+    }
     return MR_OK;
 }
 
@@ -57,24 +78,6 @@ int mr_slot_keep_result(mr_slot *slot, mr_result *result) {
         return mr_fail(MR_ERROR_MEMORY, "no memory for the work of a device");
     slot->results[slot->result_count++] = mr_result_ref(result);
     return MR_OK;
-}
-
-void mr_instance_mark_gap(mr_instance *instance, mr_slot *slot, const mr_item *gap) {
-    /* A stage on the other node asks. The cut's end here has one entry, so everything before the mark was passed on. */
-    const mr_stage_hooks *hooks = instance->self.type->hooks;
-    if (instance->ring.marks_gaps && hooks && hooks->mark)
-        hooks->mark(&instance->placement.states[0].self, gap);
-    for (size_t port = 0; instance->ring.marks_gaps && port < instance->vertex->output_count; port++)
-        mr_slot_add_mark_output(instance, slot, (uint32_t)port, gap);
-}
-
-void mr_instance_settle(mr_instance *instance, mr_slot *slot, const mr_frame *frame, mr_note note, const char *stage,
-                        const char *reason) {
-    mr_receipt_note(frame->receipt, note, stage, reason);
-    /* A packet's number differs from those of its pictures: joins behind do not wait for it. */
-    mr_item gap = {.kind = MR_ITEM_GAP, .source = frame->identity.source, .identity = frame->identity};
-    if (frame->format.payload != MR_PAYLOAD_PACKET)
-        mr_instance_mark_gap(instance, slot, &gap);
 }
 
 void mr_slot_reset(mr_slot *slot) {
@@ -106,4 +109,11 @@ bool mr_slot_hold(mr_slot *slot, mr_buffer *buffer) {
         return false;
     slot->held[slot->held_count++] = mr_buffer_ref(buffer);
     return true;
+}
+
+void mr_slot_give_back(mr_slot *slot, size_t held, size_t results) {
+    while (slot->held_count > held)
+        mr_buffer_unref(&slot->held[--slot->held_count]);
+    while (slot->result_count > results)
+        mr_result_unref(&slot->results[--slot->result_count]);
 }

@@ -1,0 +1,92 @@
+#include "engine/flow/instance/abandoned.h"
+
+#include "engine/base/memory.h"
+#include "engine/data/pool.h"
+#include "engine/data/store.h"
+
+/* The one or the other. */
+struct mr_abandoned {
+    mr_buffer *buffer;
+    mr_result *result;
+};
+
+void mr_abandonment_init(mr_abandonment *kept) {
+    pthread_mutex_init(&kept->lock, NULL);
+}
+
+void mr_abandonment_fini(mr_abandonment *kept) {
+    mr_abandonment_release(kept);
+    pthread_mutex_destroy(&kept->lock);
+}
+
+static bool is_kept(const mr_abandonment *kept, const mr_buffer *buffer) {
+    for (size_t i = 0; i < kept->count; i++)
+        if (kept->items[i].buffer == buffer)
+            return true;
+    return false;
+}
+
+static void note(mr_abandonment *to, mr_abandoned item) {
+    if (to->count == to->room) {
+        size_t room = 2 * to->room + 16;
+        mr_abandoned *wider = mr_realloc(to->items, room * sizeof *wider);
+        to->items = wider ? wider : to->items;
+        to->room = wider ? room : to->room;
+    }
+    if (to->count < to->room)
+        to->items[to->count++] = item;
+}
+
+/* Takes over the references, even if there is no room to note them: memory that is never released does no harm. A
+ * buffer that several planes or lists refer to is replaced once. */
+static void keep(mr_abandonment *kept, mr_buffer *buffer, mr_result *result) {
+    pthread_mutex_lock(&kept->lock);
+    const bool again = buffer && is_kept(kept, buffer);
+    if (!again)
+        note(kept, (mr_abandoned){buffer, result});
+    pthread_mutex_unlock(&kept->lock);
+    if (again)
+        mr_buffer_unref(&buffer);
+    else if (buffer && buffer->pool)
+        mr_pool_replace(buffer->pool);
+}
+
+void mr_abandon_frame(mr_abandonment *kept, const mr_frame *frame) {
+    for (int i = 0; frame && i < MR_MAX_PLANES; i++)
+        if (frame->plane[i].buffer)
+            keep(kept, mr_buffer_ref(frame->plane[i].buffer), NULL);
+    if (frame && frame->results)
+        keep(kept, NULL, mr_result_ref(frame->results));
+}
+
+void mr_abandon_call(mr_abandonment *kept, const mr_slot *slot) {
+    for (size_t i = 0; i < slot->frame_count; i++)
+        mr_abandon_frame(kept, slot->frames[i]);
+    for (size_t i = 0; i < slot->kept_count; i++)
+        mr_abandon_frame(kept, slot->kept[i]);
+    for (size_t i = slot->output_next; i < slot->output_count; i++)
+        if (slot->outputs[i].made)
+            mr_abandon_frame(kept, slot->outputs[i].item.frame);
+    for (size_t i = 0; i < slot->held_count; i++)
+        keep(kept, mr_buffer_ref(slot->held[i]), NULL);
+    for (size_t i = 0; i < slot->result_count; i++)
+        keep(kept, NULL, mr_result_ref(slot->results[i]));
+}
+
+void mr_abandonment_release(mr_abandonment *kept) {
+    for (size_t i = 0; i < kept->count; i++) {
+        mr_buffer_unref(&kept->items[i].buffer);
+        mr_result_unref(&kept->items[i].result);
+    }
+    mr_free(kept->items);
+    kept->items = NULL;
+    kept->count = kept->room = 0;
+}
+
+bool mr_abandonment_is_sound(const mr_abandonment *kept) {
+    for (size_t i = 0; i < kept->count; i++)
+        for (size_t other = 0; other < i; other++)
+            if (kept->items[i].buffer && kept->items[i].buffer == kept->items[other].buffer)
+                return false;
+    return true;
+}

@@ -1,0 +1,30 @@
+/* Memory of calls that a device may use as long as its streams exist, since it takes no more calls that would say when
+ * it is done. Any thread. Internal to the engine. */
+#ifndef MILLRACE_FLOW_INSTANCE_ABANDONED_H
+#define MILLRACE_FLOW_INSTANCE_ABANDONED_H
+
+#include <pthread.h>
+
+#include "engine/flow/instance/slot.h"
+
+typedef struct mr_abandoned mr_abandoned;
+
+/* Read and written by abandoned.c alone. */
+typedef struct mr_abandonment {
+    pthread_mutex_t lock;
+    size_t count, room;
+    mr_abandoned *items;
+} mr_abandonment;
+
+void mr_abandonment_init(mr_abandonment *kept);
+void mr_abandonment_fini(mr_abandonment *kept);
+/* Keeps the frame's memory, but not the frame, whose receipt has to close. Accepts NULL. */
+void mr_abandon_frame(mr_abandonment *kept, const mr_frame *frame);
+/* Keeps all memory of a call that its work may use; that of later calls is not affected. */
+void mr_abandon_call(mr_abandonment *kept, const mr_slot *slot);
+/* The streams are gone. */
+void mr_abandonment_release(mr_abandonment *kept);
+/* For tests: no buffer is kept twice. */
+bool mr_abandonment_is_sound(const mr_abandonment *kept);
+
+#endif
