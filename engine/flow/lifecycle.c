@@ -39,7 +39,7 @@ static int create_parts(mr_instance *instance) {
 static int create_entry(mr_instance *instance, mr_entry_task *entry, void (*run)(void *entry)) {
     const mr_plan_vertex *vertex = instance->vertex;
     size_t parts = mr_plan_parts(vertex);
-    bool joins = instance->intake.port_count > 1 && instance->self.source == MR_SOURCE_NONE;
+    bool joins = mr_inlets_join(&instance->inlets) && instance->self.source == MR_SOURCE_NONE;
     entry->instance = instance;
     entry->wait_count = (joins ? vertex->source_count : 1) + 1;
     mr_task_init(&entry->task, instance->run->executor, run, entry);
@@ -55,15 +55,9 @@ static int create_entries(mr_instance *instance, void (*run)(void *entry)) {
     const mr_plan_vertex *vertex = instance->vertex;
     instance->entry_count = vertex->calls.entries > 1 ? (size_t)vertex->calls.entries : 1;
     instance->shared = instance->entry_count > 1;
-    instance->intake.burst = instance->shared ? 1 : MR_BURST;
+    mr_inlets_set_burst(&instance->inlets, instance->shared ? 1 : MR_BURST);
     instance->entries = mr_calloc(instance->entry_count, sizeof *instance->entries);
-    instance->intake.ports = mr_calloc(instance->intake.port_count + 1, sizeof(mr_link *));
-    if (!instance->entries || !instance->intake.ports)
-        return MR_ERROR_MEMORY;
-    instance->intake.away_reported = mr_calloc(vertex->source_count + 1, sizeof *instance->intake.away_reported);
-    if (!instance->intake.away_reported)
-        return MR_ERROR_MEMORY;
-    int status = MR_OK;
+    int status = instance->entries ? MR_OK : MR_ERROR_MEMORY;
     for (size_t i = 0; i < instance->entry_count && !status; i++)
         status = create_entry(instance, &instance->entries[i], run);
     return status;
@@ -80,8 +74,6 @@ int mr_instance_create(mr_instance **instance, const mr_run *run, const mr_plan_
     made->run = run;
     made->vertex = vertex;
     mr_opening_init(&made->opening, source != MR_SOURCE_NONE && run->plan->vertices[source].offer.waits);
-    made->intake.port_count = vertex->role == MR_ROLE_SOURCE ? vertex->type->external : vertex->input_count;
-    made->intake.batch_due_ns = INT64_MAX;
     mr_closing_init(&made->closing, source == MR_SOURCE_NONE ? vertex->source_count : 1);
     made->self = (mr_stage){
         .id = vertex->id,
@@ -102,7 +94,9 @@ int mr_instance_create(mr_instance **instance, const mr_run *run, const mr_plan_
         .output_most_bytes = vertex->output_count ? vertex->pools[0].most : 0,
         .flow = made,
     };
-    if (mr_shedder_init(&made->shedder, run, vertex, source) || create_parts(made) ||
+    size_t ports = vertex->role == MR_ROLE_SOURCE ? vertex->type->external : vertex->input_count;
+    if (mr_inlets_create(&made->inlets, ports, vertex->source_count) ||
+        mr_shedder_init(&made->shedder, run, vertex, source) || create_parts(made) ||
         create_entries(made, run_entry) || create_ring(made)) {
         mr_instance_destroy(&made);
         return mr_fail(MR_ERROR_MEMORY, "no memory for stage %s", vertex->id);
@@ -178,7 +172,7 @@ static int open_part(mr_instance *instance, size_t number) {
 int mr_instance_open(mr_instance *instance) {
     int status = MR_OK;
     if (instance->self.type->external)
-        instance->intake.first_epoch = mr_stage_first_epoch(&instance->self);
+        instance->first_epoch = mr_stage_first_epoch(&instance->self);
     for (size_t i = 0; i < instance->placement.state_count && !status; i++)
         status = open_part(instance, i);
     return status;
@@ -226,18 +220,6 @@ void mr_instance_set_ready(mr_instance *instance) {
 void mr_instance_start(mr_instance *instance) {
     mr_instance_set_ready(instance);
     mr_instance_wake_all(instance);
-}
-
-static void destroy_inputs(mr_instance *instance) {
-    for (size_t i = 0; i < instance->intake.inbox_count; i++) {
-        mr_item *item = &instance->intake.inbox[instance->intake.inbox_first + i];
-        if (item->kind == MR_ITEM_FRAME)
-            mr_frame_unref(&item->frame);
-    }
-    for (size_t i = 0; instance->intake.ports && i < instance->intake.port_count; i++)
-        mr_link_destroy(&instance->intake.ports[i]);
-    mr_free(instance->intake.ports);
-    mr_credit_destroy(&instance->credit);
 }
 
 void mr_instance_finish(mr_instance *instance) {
@@ -303,14 +285,6 @@ static void forget_waits(mr_instance *instance) {
     }
 }
 
-static void reset_intake(mr_instance *instance) {
-    mr_intake *intake = &instance->intake;
-    intake->inbox_first = intake->inbox_count = 0;
-    intake->batch_due_ns = INT64_MAX;
-    intake->held_up = false;
-    memset(intake->away_reported, 0, instance->vertex->source_count * sizeof *intake->away_reported);
-}
-
 bool mr_instance_vacate(mr_instance *instance) {
     if (!keep_out(instance))
         return false;
@@ -322,7 +296,7 @@ bool mr_instance_vacate(mr_instance *instance) {
     for (size_t i = 0; i < instance->placement.state_count; i++)
         if (instance->placement.states[i].self.state)
             memset(instance->placement.states[i].self.state, 0, instance->self.type->state_bytes);
-    reset_intake(instance);
+    mr_inlets_renew(&instance->inlets);
     mr_shedder_renew(&instance->shedder);
     mr_ring_renew(&instance->ring);
     mr_outlets_retry(&instance->outlets);
@@ -381,14 +355,14 @@ void mr_instance_destroy(mr_instance **instance) {
         return;
     close_parts(gone);
     mr_ring_destroy(&gone->ring);
-    destroy_inputs(gone);
+    mr_inlets_destroy(&gone->inlets);
+    mr_credit_destroy(&gone->credit);
     mr_instance_finish(gone);
     for (size_t i = 0; gone->entries && i < gone->entry_count; i++)
         destroy_entry(gone, &gone->entries[i]);
     destroy_parts(gone);
     mr_free(gone->entries);
     mr_shedder_fini(&gone->shedder);
-    mr_free(gone->intake.away_reported);
     mr_free(gone->placement.followers);
     pthread_mutex_destroy(&gone->lock);
     pthread_mutex_destroy(&gone->pools_lock);

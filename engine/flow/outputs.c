@@ -174,7 +174,7 @@ static void count_ends(mr_instance *instance, const mr_slot *slot) {
 static void return_credit(mr_instance *instance, const mr_slot *slot) {
     if (!mr_credit_is_needed(&instance->credit))
         return;
-    const size_t count = instance->intake.port_count > 1 && slot->frame_count ? 1 : slot->frame_count;
+    const size_t count = mr_inlets_join(&instance->inlets) && slot->frame_count ? 1 : slot->frame_count;
     for (size_t i = 0; i < count; i++)
         mr_credit_return(&instance->credit, slot->sources[i]);
 }

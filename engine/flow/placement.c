@@ -2,7 +2,7 @@
 #include "engine/flow/placement.h"
 
 #include "engine/flow/copy.h"
-#include "engine/flow/intake.h"
+#include "engine/flow/input.h"
 #include "engine/flow/io.h"
 #include "engine/flow/pools.h"
 #include "millrace/log.h"

@@ -10,7 +10,8 @@
 #include "engine/flow/run/sources.h"
 #include "engine/flow/instance/hooks.h"
 #include "engine/flow/instance/instance.h"
-#include "engine/flow/intake.h"
+#include "engine/flow/gather.h"
+#include "engine/flow/join.h"
 #include "engine/flow/lifecycle.h"
 #include "engine/flow/outputs.h"
 #include "engine/flow/placement.h"
@@ -36,7 +37,7 @@ static void unlock(mr_instance *instance) {
 }
 
 static bool is_source(const mr_instance *instance) {
-    return instance->intake.port_count == 0;
+    return mr_inlets_count(&instance->inlets) == 0;
 }
 
 /* ---- claiming -------------------------------------------------------------------------------------------------- */
@@ -44,7 +45,7 @@ static bool is_source(const mr_instance *instance) {
 static bool gather(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) {
     if (is_source(instance))
         return !mr_closing_has_ended(&instance->closing);
-    if (instance->intake.port_count > 1)
+    if (mr_inlets_join(&instance->inlets))
         return mr_instance_join(instance, slot, entry);
     return mr_instance_gather(instance, slot, entry);
 }
@@ -124,7 +125,7 @@ static int call_external(mr_instance *instance, mr_io *io) {
     mr_frame *frame = mr_io_input(io);
     frame->identity = (mr_identity){
         .source = instance->self.source,
-        .epoch = mr_source_epoch(instance->run->counts, instance->self.source, instance->intake.first_epoch),
+        .epoch = mr_source_epoch(instance->run->counts, instance->self.source, instance->first_epoch),
         .seq = mr_ring_calls(&instance->ring) - 1};
     frame->born_ns = io->now_ns;
     mr_io_set_due(io, frame, io->now_ns);
@@ -240,7 +241,7 @@ static void read_clock(mr_entry_task *entry, unsigned calls) {
     int64_t now = mr_executor_now_ns(entry->task.executor);
     int64_t each = mr_meter_time(&entry->meter, calls, now - entry->io.now_ns, now, is_timed_alone(entry));
     if (!entry->instance->shared)
-        entry->instance->intake.burst = each < FAST_NS ? MR_BURST : 1;
+        mr_inlets_set_burst(&entry->instance->inlets, each < FAST_NS ? MR_BURST : 1);
     entry->io.now_ns = now;
 }
 

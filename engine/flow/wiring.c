@@ -115,16 +115,18 @@ static int add_link(mr_wiring *wiring, mr_instance *instance, size_t port, const
         .capacity = vertex->handling.queue,
         .refill = refill(vertex),
         .policy = vertex->handling.policy,
-        .keeps_head = instance->intake.port_count > 1,
-        .wants_gaps = instance->intake.port_count > 1 || mr_outlets_mark_gaps(&instance->outlets),
+        .keeps_head = mr_inlets_join(&instance->inlets),
+        .wants_gaps = mr_inlets_join(&instance->inlets) || mr_outlets_mark_gaps(&instance->outlets),
         .stage = vertex->id,
         .wake = mr_instance_wake,
-        .wake_always = instance->shared || instance->intake.port_count > 1 || mr_credit_is_needed(&instance->credit),
+        .wake_always = instance->shared || mr_inlets_join(&instance->inlets) || mr_credit_is_needed(&instance->credit),
         .context = instance,
     };
-    int status = mr_link_create(&instance->intake.ports[port], &params);
+    mr_link *link = NULL;
+    int status = mr_link_create(&link, &params);
+    mr_inlets_set_link(&instance->inlets, port, link);
     for (size_t i = 0; !status && i < count; i++)
-        inlet(wiring, v, port)[sources[i]] = instance->intake.ports[port];
+        inlet(wiring, v, port)[sources[i]] = link;
     return status;
 }
 
@@ -381,7 +383,7 @@ mr_instance *mr_wiring_source(const mr_wiring *wiring, uint32_t source) {
 }
 
 mr_link *mr_wiring_external_inlet(const mr_wiring *wiring, uint32_t source) {
-    return wiring->of_source[source]->intake.ports[0];
+    return mr_inlets_link(&wiring->of_source[source]->inlets, 0);
 }
 
 void mr_wiring_end_tasks(const mr_wiring *wiring) {

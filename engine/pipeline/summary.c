@@ -23,8 +23,8 @@ const char *mr_version(void) {
 static void add_instance(const mr_instance *instance, mr_stage_summary *summary, mr_histogram_sums *latency) {
     for (size_t e = 0; e < instance->entry_count; e++)
         mr_meter_read(&instance->entries[e].meter, summary, latency);
-    for (size_t port = 0; port < instance->intake.port_count; port++) {
-        int most_frames = mr_link_most_frames(instance->intake.ports[port]);
+    for (size_t port = 0; port < mr_inlets_count(&instance->inlets); port++) {
+        int most_frames = mr_link_most_frames(mr_inlets_link(&instance->inlets, port));
         summary->queue_peak = most_frames > summary->queue_peak ? most_frames : summary->queue_peak;
     }
 }

@@ -27,7 +27,7 @@
 #include "engine/flow/instance/closing.h"
 #include "engine/flow/instance/credit.h"
 #include "engine/flow/instance/entry.h"
-#include "engine/flow/instance/inbox.h"
+#include "engine/flow/instance/inlets.h"
 #include "engine/flow/instance/instance_state.h"
 #include "engine/flow/instance/opening.h"
 #include "engine/flow/instance/outlets.h"
@@ -50,7 +50,8 @@ struct mr_instance {
     atomic_bool complained;  /* its first error was logged */
     size_t entry_count;
     mr_entry_task *entries;
-    mr_intake intake;
+    uint32_t first_epoch;    /* of a source whose frames the program pushes */
+    mr_inlets inlets;
     mr_credit credit;
     mr_ring ring;
     mr_outlets outlets;
@@ -76,7 +77,7 @@ static inline size_t mr_instance_pools(const mr_instance *instance) {
 /* Most frames of a call. */
 static inline size_t mr_instance_room(const mr_instance *instance) {
     const mr_plan_vertex *vertex = instance->vertex;
-    const size_t ports = instance->intake.port_count;
+    const size_t ports = mr_inlets_count(&instance->inlets);
     const size_t frames =
         (size_t)(vertex->calls.gathers > vertex->calls.batch ? vertex->calls.gathers : vertex->calls.batch);
     return ports > frames ? ports : frames;
