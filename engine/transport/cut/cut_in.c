@@ -142,7 +142,8 @@ static void drop_unfit(cut_in *in, size_t producer, const mr_cut_item *taken, in
     take_mark(in, producer, &gone, now_ns);
 }
 
-/* One item of a message. Items that are not fresh are already here; refused ones will be sent to another process. */
+/* One item of a message. Items that are not fresh are already here, or the message was refused as a whole; refused ones
+ * will be sent to another process. */
 static void take_item(cut_in *in, size_t producer, const mr_cut_item *taken, int64_t now_ns) {
     bool frame = taken->kind == MR_CUT_FRAME, comes = mr_cut_lanes_take(in->lanes, taken->identity.source);
     if (taken->fresh && !in->refusing && comes) {
@@ -172,13 +173,14 @@ static void receive_from(cut_in *in, uint32_t route, const mr_wire_part *parts, 
     mr_cut_importer_aim(in->importer, route);
     int status = count ? mr_wire_read(in->reader, parts, count, now_ns, &message)
                        : mr_fail(MR_ERROR_PROTOCOL, "a message has too many parts, or none");
+    const bool has_items = !status && message.kind == MR_MESSAGE_ITEMS;
     if (status)
         mr_receiver_malformed(in->receiver, route);
     else
         status = mr_receiver_receive(in->receiver, route, &message, now_ns);
     if (status)
         mr_cut_report_refused(&in->reporter, route, now_ns);
-    for (size_t i = 0; !status && message.kind == MR_MESSAGE_ITEMS && i < message.items.count; i++)
+    for (size_t i = 0; has_items && i < message.items.count; i++)
         take_item(in, route, &message.items.item[i], now_ns);
     mr_cut_lanes_report(in->lanes);
 }

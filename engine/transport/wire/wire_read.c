@@ -584,7 +584,12 @@ static int read_settled(const mr_wire_reader *reader, const Millrace__V1__Settle
         return mr_fail(MR_ERROR_PROTOCOL, "an unknown outcome %d", (int)from->outcome);
     *settled = (mr_settled){.first = from->first, .count = from->count, .outcome = outcome[from->outcome]};
     int status = read_name(reader, from->stage, &settled->stage);
-    return status ? status : read_name(reader, from->reason, &settled->reason);
+    if (!status)
+        status = read_name(reader, from->reason, &settled->reason);
+    const bool is_lost = settled->outcome == MR_NOTE_ABSORBED || settled->outcome == MR_NOTE_DROPPED;
+    if (!status && is_lost && !(settled->stage && settled->reason))
+        return refuse("a frame that was absorbed or dropped without a stage and a reason");
+    return status;
 }
 
 static int read_report(mr_wire_reader *reader, const Millrace__V1__Report *from, mr_cut_message *message) {
