@@ -41,7 +41,7 @@ typedef struct mr_fit_point {
 
 /* Puts the parameters in; once for all chunks. */
 void mr_fit_point_set(mr_fit_point *point, const double *parameters);
-/* The sum over all chunks at that point, as a crew makes it. */
+/* The sum over all chunks at that point, as a group of workers makes it. */
 mr_fit_task mr_fit_linear_task(mr_fit_point *point);
 /* F and its gradient from the sum over all chunks. `total`: V; `c`: C. `gradient` may be `sum`. */
 double mr_fit_objective(const mr_fit_linear *linear, const double *parameters, const double *sum, double total,

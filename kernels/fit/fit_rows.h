@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kernels/fit/fit_crew.h"
+#include "kernels/fit/fit_workers.h"
 
 typedef struct mr_fit_rows {
     const float *features; /* rows x width, `stride` numbers apart */

@@ -52,17 +52,17 @@ static int fail_at_first(const mr_fit_rows *rows) {
     return MR_OK;
 }
 
-int mr_fit_scaler(const mr_fit_rows *rows, mr_fit_crew *crew, double *nodes, double *mean, double *factor) {
+int mr_fit_scaler(const mr_fit_rows *rows, mr_fit_workers *workers, double *nodes, double *mean, double *factor) {
     const size_t width = rows->width;
     pass p = {.rows = rows};
     mr_fit_task task = task_of(&p);
-    mr_fit_crew_sum(crew, &task, nodes);
+    mr_fit_workers_sum(workers, &task, nodes);
     if (nodes[width + 1] > 0.0)
         return fail_at_first(rows);
     for (size_t k = 0; k < width; k++)
         mean[k] = nodes[k] / nodes[width];
     p.mean = mean;
-    mr_fit_crew_sum(crew, &task, nodes);
+    mr_fit_workers_sum(workers, &task, nodes);
     for (size_t k = 0; k < width; k++) {
         /* Rounding of the mean alone makes a constant feature vary by some 2^-52 of it. */
         double spread = sqrt(nodes[k] / nodes[width]);

@@ -20,13 +20,13 @@ typedef struct bench {
 
 static void vertical(const mr_preprocess_rows *rows, const bench *b) {
     static const int16_t weights[TAPS] = {1000, 3000, 4192, 4192, 3000, 1000};
-    mr_ahead none = {0};
+    mr_prefetch none = {0};
     for (int r = 0; r < ROWS; r++)
         rows->vertical8(b->samples + r * (WIDTH + SLACK), b->source, WIDTH, weights, TAPS, WIDTH, 8, &none);
 }
 
 static void horizontal(const mr_preprocess_rows *rows, const bench *b) {
-    mr_ahead none = {0};
+    mr_prefetch none = {0};
     for (int c = 0; c < 3; c++)
         rows->horizontal(b->small[c], SMALL, b->samples, WIDTH + SLACK, ROWS, &b->filter, 16320, &none);
 }

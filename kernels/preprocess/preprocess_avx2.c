@@ -112,7 +112,7 @@ INLINE void blend_block(int16_t *dst, const uint8_t *src, int second, ptrdiff_t 
 }
 
 static void blend_row(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int width, int shift,
-                      mr_ahead *ahead) {
+                      mr_prefetch *ahead) {
     const __m256i weight = _mm256_set1_epi16(weights[0]);
     const __m128i up = _mm_cvtsi32_si128(15 - shift);
     int x = 0;
@@ -126,7 +126,7 @@ static void blend_row(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const 
 }
 
 static void weigh_row(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps, int width,
-                      int shift, mr_ahead *ahead) {
+                      int shift, mr_prefetch *ahead) {
     int x = 0;
     for (; x + BLOCK <= width; x += BLOCK) {
         mr_fetch(ahead, x / BLOCK);
@@ -138,7 +138,7 @@ static void weigh_row(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const 
 }
 
 void mr_vertical8_avx2(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps, int width,
-                       int shift, mr_ahead *ahead) {
+                       int shift, mr_prefetch *ahead) {
     for (int x = 0; width < HALF && x < width; x++)
         dst[x] = mr_weigh8(src + x, stride, weights, taps, shift);
     if (width >= HALF && blends(weights, taps, shift))
@@ -166,7 +166,7 @@ INLINE void vertical16_block(int16_t *dst, const uint8_t *src, ptrdiff_t stride,
 }
 
 static void vertical16_avx2(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps,
-                            int width, int shift, mr_word word, mr_ahead *ahead) {
+                            int width, int shift, mr_word word, mr_prefetch *ahead) {
     int x = 0;
     for (; x + 16 <= width; x += 16) {
         if (x % HALF == 0)
@@ -253,7 +253,7 @@ INLINE void weigh_eight(__m256i sum[4], const int16_t *src, ptrdiff_t stride, in
 
 /* `rows` is constant, at most 4. */
 INLINE void horizontal_rows(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride, int rows,
-                            const mr_filter *filter, int limit, int chunks, mr_ahead *ahead) {
+                            const mr_filter *filter, int limit, int chunks, mr_prefetch *ahead) {
     const int16_t *weights = filter->weights;
     __m256i low[4], high[4];
     for (int i = 0; i < filter->count; i += 16, weights += chunks ? chunks * 128 : 32) {
@@ -267,7 +267,7 @@ INLINE void horizontal_rows(int16_t *dst, ptrdiff_t dst_stride, const int16_t *s
 
 /* If `chunks` is constant, the loop within a result is unrolled. */
 INLINE void horizontal(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride, int rows,
-                       const mr_filter *filter, int limit, int chunks, mr_ahead *ahead) {
+                       const mr_filter *filter, int limit, int chunks, mr_prefetch *ahead) {
     int r = 0;
     for (; r + 4 <= rows; r += 4)
         horizontal_rows(dst + r * dst_stride, dst_stride, src + r * src_stride, src_stride, 4, filter, limit, chunks,
@@ -278,7 +278,7 @@ INLINE void horizontal(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, p
 }
 
 void mr_horizontal_avx2(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride, int rows,
-                        const mr_filter *filter, int limit, mr_ahead *ahead) {
+                        const mr_filter *filter, int limit, mr_prefetch *ahead) {
     if (filter->chunks == 0)
         horizontal(dst, dst_stride, src, src_stride, rows, filter, limit, 0, ahead);
     else if (filter->chunks == 1)

@@ -74,7 +74,7 @@ enum { MOST_FEW = 12 }; /* twice the pairs that the loops unroll */
 
 /* If `few` is not 0, it is a constant, `taps`, and at most MOST_FEW: the weights stay in registers then. */
 INLINE void weigh_row(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps, int few,
-                      int width, int shift, mr_ahead *ahead, add_products_function *add) {
+                      int width, int shift, mr_prefetch *ahead, add_products_function *add) {
     __m512i pairs[MOST_FEW / 2];
     const __m512i *given = few ? pairs : NULL;
     const int count = few ? few : taps;
@@ -95,7 +95,7 @@ INLINE void weigh_row(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const 
 }
 
 INLINE void weigh_any(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps, int width,
-                      int shift, mr_ahead *ahead, add_products_function *add) {
+                      int shift, mr_prefetch *ahead, add_products_function *add) {
     switch (taps) {
 #define FEW(taps)                                                                                                      \
     case taps:                                                                                                         \
@@ -111,7 +111,7 @@ INLINE void weigh_any(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const 
 /* Two rows by the narrower variant, which blends them: that is faster than weighing. For usual sizes, area filters have
  * three to six taps, and those that antialias up to twelve. */
 static void vertical8_avx512(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps,
-                             int width, int shift, mr_ahead *ahead) {
+                             int width, int shift, mr_prefetch *ahead) {
     if (taps <= 2)
         mr_vertical8_avx2(dst, src, stride, weights, taps, width, shift, ahead);
     else
@@ -119,7 +119,7 @@ static void vertical8_avx512(int16_t *dst, const uint8_t *src, ptrdiff_t stride,
 }
 
 VNNI static void vertical8_vnni(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps,
-                                int width, int shift, mr_ahead *ahead) {
+                                int width, int shift, mr_prefetch *ahead) {
     if (taps <= 2)
         mr_vertical8_avx2(dst, src, stride, weights, taps, width, shift, ahead);
     else
@@ -161,7 +161,7 @@ INLINE void store_window(int16_t *dst, ptrdiff_t stride, const __m512i sum[4], c
 
 /* Four rows, for which places and weights are loaded once. */
 INLINE void horizontal_windows(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride,
-                               const mr_filter *filter, bool even, int limit, mr_ahead *ahead,
+                               const mr_filter *filter, bool even, int limit, mr_prefetch *ahead,
                                add_products_function *add) {
     const mr_windows *w = &filter->windows;
     const __m512i next = even ? _mm512_set1_epi32(MR_WINDOW_TAPS / 2) : _mm512_set1_epi16(MR_WINDOW_TAPS);
@@ -188,7 +188,7 @@ INLINE void horizontal_windows(int16_t *dst, ptrdiff_t dst_stride, const int16_t
 
 /* Four rows at a time; the rest, and filters without windows, by the narrower variant. */
 INLINE void horizontal_any(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride, int count,
-                           const mr_filter *filter, int limit, mr_ahead *ahead,
+                           const mr_filter *filter, int limit, mr_prefetch *ahead,
                            add_products_function *add) {
     int r = 0;
     for (; filter->windows.count && r + 4 <= count; r += 4)
@@ -204,12 +204,12 @@ INLINE void horizontal_any(int16_t *dst, ptrdiff_t dst_stride, const int16_t *sr
 }
 
 static void horizontal_avx512(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride, int count,
-                              const mr_filter *filter, int limit, mr_ahead *ahead) {
+                              const mr_filter *filter, int limit, mr_prefetch *ahead) {
     horizontal_any(dst, dst_stride, src, src_stride, count, filter, limit, ahead, add_products);
 }
 
 VNNI static void horizontal_vnni(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride,
-                                 int count, const mr_filter *filter, int limit, mr_ahead *ahead) {
+                                 int count, const mr_filter *filter, int limit, mr_prefetch *ahead) {
     horizontal_any(dst, dst_stride, src, src_stride, count, filter, limit, ahead, add_products_vnni);
 }
 
@@ -225,7 +225,7 @@ VBMI INLINE __m512i find_pairs(const uint8_t *src, const int32_t *from, __m512i 
 
 /* Blends as blend_sixteen of the narrower variant does, but only the samples that a result needs. */
 VBMI static void blend8_avx512(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps,
-                               int shift, const mr_filter *filter, int limit, mr_rows_ahead ahead) {
+                               int shift, const mr_filter *filter, int limit, mr_prefetched_rows ahead) {
     const mr_column_pairs *p = &filter->pairs;
     const uint8_t *second = taps > 1 ? src + stride : src;
     const __m512i weight = _mm512_set1_epi16(weights[0]), half = _mm512_set1_epi32(1 << (filter->bits - 1));
@@ -233,7 +233,7 @@ VBMI static void blend8_avx512(int16_t *dst, const uint8_t *src, ptrdiff_t strid
     const __m256i most = _mm256_set1_epi16((int16_t)limit);
     for (int k = 0, fetched = 0; k < p->count; k++) {
         const int32_t *from = p->from + 2 * k;
-        for (; fetched < from[1] + MR_WINDOW; fetched += MR_AHEAD_LINE)
+        for (; fetched < from[1] + MR_WINDOW; fetched += MR_PREFETCH_LINE)
             mr_fetch_column(&ahead);
         const __m512i places = load(p->places + k * MR_WINDOW_SLOTS);
         const __m512i a = find_pairs(src, from, places), b = find_pairs(second, from, places);

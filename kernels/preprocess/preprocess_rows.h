@@ -9,7 +9,7 @@
 
 #include "kernels/isa.h"
 #include "kernels/pixel.h"
-#include "kernels/preprocess/ahead.h"
+#include "kernels/preprocess/prefetch.h"
 #include "kernels/preprocess/filter.h"
 
 /* Weighs `taps` source rows into one: dst[x] = (sum over t of weights[t] * row[t][x] + half) >> shift, in int32.
@@ -17,10 +17,10 @@
  * 1 << (shift - 1). A step of `ahead`
  * for each 64 bytes of a row. */
 typedef void mr_vertical8_function(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights,
-                                   int taps, int width, int shift, mr_ahead *ahead);
+                                   int taps, int width, int shift, mr_prefetch *ahead);
 /* The same from 16-bit words: a sample is ((word >> down) ^ flip) as int16, `offset` is added to the sum. */
 typedef void mr_vertical16_function(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights,
-                                    int taps, int width, int shift, mr_word word, mr_ahead *ahead);
+                                    int taps, int width, int shift, mr_word word, mr_prefetch *ahead);
 
 /* Operations of preprocess for which there may be a choice of variants. */
 typedef enum mr_preprocess_step {
@@ -40,12 +40,12 @@ typedef struct mr_preprocess_rows {
      * MR_ROW_SLACK + 8 * chunks samples past the last one that has a weight. A row of dst has room for a multiple of 16
      * results and 8 more. Four rows have a step of `ahead` for about 8 results. */
     void (*horizontal)(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride, int rows,
-                       const mr_filter *filter, int limit, mr_ahead *ahead);
+                       const mr_filter *filter, int limit, mr_prefetch *ahead);
     /* Two rows of bytes, or one (taps), and pairs of columns at once: one row of what vertical8 and `horizontal` give
      * for filters that blend and have pairs. `shift` is 8 or 9; `ahead` is fetched meanwhile. NULL: this processor has
      * no instruction for it. */
     void (*blend8)(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps, int shift,
-                   const mr_filter *filter, int limit, mr_rows_ahead ahead);
+                   const mr_filter *filter, int limit, mr_prefetched_rows ahead);
     /* Takes `parts` interleaved components apart: dst[c][x] = src[x * step + offset[c]]. Reads and writes may go up
      * to MR_ROW_SLACK samples past the end. */
     void (*split)(int16_t *const dst[3], const int16_t *src, int step, const int offset[3], int parts, int width);
@@ -62,9 +62,9 @@ enum { MR_ROW_SLACK = 64 };
 
 /* The AVX2 variants of `vertical8` and `horizontal`, for the cases that the wider ones leave. */
 void mr_vertical8_avx2(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps, int width,
-                       int shift, mr_ahead *ahead);
+                       int shift, mr_prefetch *ahead);
 void mr_horizontal_avx2(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride, int rows,
-                        const mr_filter *filter, int limit, mr_ahead *ahead);
+                        const mr_filter *filter, int limit, mr_prefetch *ahead);
 
 /* Fills a table with the best variants up to `most` that this processor has. */
 void mr_preprocess_rows_init(mr_preprocess_rows *table, mr_isa most);

@@ -2,7 +2,7 @@
 
 #include "kernels/preprocess/preprocess_plan.h"
 
-_Static_assert(MR_ROWS * MR_MAX_PLANES <= MR_AHEAD_PIECES, "each row of a batch is a piece in each plane");
+_Static_assert(MR_ROWS * MR_MAX_PLANES <= MR_PREFETCH_PIECES, "each row of a batch is a piece in each plane");
 
 /* One run: the state that every step needs. */
 typedef struct run {
@@ -10,7 +10,7 @@ typedef struct run {
     const mr_preprocess_rows *rows;
     const mr_picture *source;
     uint8_t *dst, *scratch;
-    mr_ahead *ahead; /* rows that the next batch needs */
+    mr_prefetch *ahead; /* rows that the next batch needs */
     int steps;       /* of a batch, in which they are fetched */
 } run;
 
@@ -30,11 +30,11 @@ static bool blends(const run *r, const plane_plan *plane) {
 
 /* The rows of a plane that small row i + MR_ROWS needs and the one before it does not: fetched a batch ahead, so that
  * they are there in time. */
-static mr_rows_ahead rows_ahead(const run *r, const plane_plan *plane, int p, int i) {
+static mr_prefetched_rows rows_ahead(const run *r, const plane_plan *plane, int p, int i) {
     const mr_filter *x = &r->plan->filter[plane->table][0], *y = &r->plan->filter[plane->table][1];
     int later = i + MR_ROWS, pixel_bytes = plane->step * plane->sample_bytes;
     if (later >= y->count)
-        return (mr_rows_ahead){.rows = 0};
+        return (mr_prefetched_rows){.rows = 0};
     int from = y->first[later], to = from + y->length[later], before = y->first[later - 1];
     int seen = before + y->length[later - 1];
     if (from >= before)
@@ -43,7 +43,7 @@ static mr_rows_ahead rows_ahead(const run *r, const plane_plan *plane, int p, in
         to = to < before ? to : before;
     ptrdiff_t stride = r->source->stride[p];
     const uint8_t *row = r->source->data[p] + from * stride + (ptrdiff_t)x->begin * pixel_bytes;
-    return (mr_rows_ahead){(uintptr_t)row, stride, (x->end - x->begin) * pixel_bytes, to > from ? to - from : 0};
+    return (mr_prefetched_rows){(uintptr_t)row, stride, (x->end - x->begin) * pixel_bytes, to > from ? to - from : 0};
 }
 
 /* Whether a plane's rows are fetched one behind the other, in both passes: if the picture is read for longer than it is
@@ -65,24 +65,24 @@ static int count_steps(const run *r) {
             continue;
         const mr_filter *x = &r->plan->filter[plane->table][0];
         int bytes = (x->end - x->begin) * plane->step * plane->sample_bytes;
-        steps += MR_ROWS * (bytes / MR_AHEAD_LINE) + plane->parts * ((x->count + 7) / 8);
+        steps += MR_ROWS * (bytes / MR_PREFETCH_LINE) + plane->parts * ((x->count + 7) / 8);
     }
     return steps;
 }
 
 /* Begins to fetch what the batch of rows behind rows i, i + 1, ... needs. */
 static void look_ahead(const run *r, int i, int count) {
-    mr_ahead *ahead = r->ahead;
+    mr_prefetch *ahead = r->ahead;
     if (r->steps == 0)
         return;
     ahead->pieces = 0;
     for (int p = 0; p < r->plan->planes; p++)
         for (int k = 0; k < count && is_spread(r, &r->plan->plane[p]); k++) {
-            mr_rows_ahead rows = rows_ahead(r, &r->plan->plane[p], p, i + k);
+            mr_prefetched_rows rows = rows_ahead(r, &r->plan->plane[p], p, i + k);
             if (rows.rows > 0)
                 ahead->of[ahead->pieces++] = rows;
         }
-    mr_ahead_begin(ahead, r->steps);
+    mr_prefetch_begin(ahead, r->steps);
 }
 
 /* Vertical pass of row i of one plane, over the columns that the horizontal pass will read. */
@@ -96,7 +96,7 @@ static void weigh_rows(const run *r, const plane_plan *plane, int p, int i, int1
     /* The last pixel's own samples end the row: an interleaved layout may have nothing behind them. */
     int width = (x->end - x->begin) * plane->step, shift = y->bits + plan->depth - 8 - MR_SAMPLE_BITS;
     if (!is_spread(r, plane))
-        mr_ahead_begin_columns(r->ahead, rows_ahead(r, plane, p, i));
+        mr_prefetch_begin_columns(r->ahead, rows_ahead(r, plane, p, i));
     if (plane->sample_bytes == 1) {
         r->rows->vertical8(row, first, stride, weights, y->length[i], width, shift, r->ahead);
         return;
@@ -316,7 +316,7 @@ static void run_transposed(const run *r) {
 
 void mr_preprocess_run(const mr_preprocess *plan, const mr_preprocess_rows *rows, const mr_picture *source, void *dst,
                        void *scratch) {
-    mr_ahead ahead = {0};
+    mr_prefetch ahead = {0};
     run r = {.plan = plan, .rows = rows, .source = source, .dst = dst, .scratch = scratch, .ahead = &ahead};
     r.steps = plan->params.interpolation == MR_NEAREST ? 0 : count_steps(&r);
     fill_padding(&r, 0, plan->params.width);

@@ -18,7 +18,7 @@
 #include "stages/live/rtsp/rtsp.h"
 #include "stages/live/v4l2.h"
 #include "stages/live/web/web.h"
-#include "stages/media/notice.h"
+#include "stages/media/placeholder.h"
 #include "stages/media/coded/picture_times.h"
 #include "stages/media/coded/recovery.h"
 
@@ -33,7 +33,7 @@ typedef struct live_reader {
     mr_live_params params;
     mr_connection *connection; /* NULL between two */
     mr_live_opening *opening;  /* NULL: none is being opened beside this thread */
-    mr_notice notice;          /* of MR_AWAY_PICTURE */
+    mr_placeholder placeholder;          /* of MR_AWAY_PICTURE */
     bool by_parameter;         /* as the last connection counted */
     bool over_tcp;             /* the last connection had its RTP over TCP */
     int wake;
@@ -49,7 +49,7 @@ typedef struct live_reader {
     bool was_live;             /* in any connection */
     bool recorded;
     bool begun;                /* a packet of this connection was given */
-    mr_hls_place place;        /* of a playlist: what was given */
+    mr_hls_position place;        /* of a playlist: what was given */
     mr_live_times times;
     mr_picture_times pictures;
 } live_reader;
@@ -258,14 +258,14 @@ static int end(live_reader *reader, const char *why) {
 /* Shows since when the stream is away, and in what state it is. */
 static void show_away(live_reader *reader) {
     const mr_stage *stage = reader->params.connection.media.stage;
-    char text[MR_NOTICE_TEXT], since[MR_DATE_TEXT];
+    char text[MR_PLACEHOLDER_TEXT], since[MR_DATE_TEXT];
     if (reader->params.on_away != MR_AWAY_PICTURE || !stage)
         return;
     mr_date_text(since, reader->report.since_ns);
     since[strcspn(since, ".")] = '\0';
     snprintf(text, sizeof text, "%.400s\n%s\nsince %sZ", stage->source_id, mr_link_state_name(reader->report.phase),
              since);
-    if (mr_notice_show(&reader->notice, text, reader->params.size, &reader->params.connection.media))
+    if (mr_placeholder_show(&reader->placeholder, text, reader->params.size, &reader->params.connection.media))
         mr_stage_warn(stage, "on_away: picture: %s", mr_message());
 }
 
@@ -363,7 +363,7 @@ static int lost(live_reader *reader, int status) {
 
 /* Waits until it is time, and connects, or begins to. */
 static int connect_next(live_reader *reader) {
-    int64_t still_ns = mr_notice_due_ns(&reader->notice);
+    int64_t still_ns = mr_placeholder_due_ns(&reader->placeholder);
     if (mr_live_wait(NULL, 0, reader->wake, reader->next_ns < still_ns ? reader->next_ns : still_ns) != MR_ERROR_AGAIN)
         return mr_fail(MR_ERROR_CANCELLED, "stopped");
     if (mr_live_now_ns() < reader->next_ns)
@@ -376,7 +376,7 @@ static int connect_next(live_reader *reader) {
 }
 
 static int await_connection(live_reader *reader) {
-    int status = mr_live_open_await(reader->opening, mr_notice_due_ns(&reader->notice));
+    int status = mr_live_open_await(reader->opening, mr_placeholder_due_ns(&reader->placeholder));
     if (status)
         return status;
     status = connected(reader, mr_live_open_end(&reader->opening, &reader->connection));
@@ -420,14 +420,14 @@ static bool take(live_reader *reader, mr_packet *packet) {
         packet->flags &= ~(uint32_t)MR_FRAME_SEAM;
     packet->begins_epoch = !reader->begun;
     reader->begun = true;
-    mr_notice_hide(&reader->notice, packet);
+    mr_placeholder_hide(&reader->placeholder, packet);
     note_live(reader);
     return true;
 }
 
 static int read_connection(live_reader *reader, mr_packet *packet) {
     int64_t stalled_ns = reader->params.stall_ns ? reader->due_ns : INT64_MAX;
-    int64_t still_ns = mr_notice_due_ns(&reader->notice);
+    int64_t still_ns = mr_placeholder_due_ns(&reader->placeholder);
     int status = reader->connection->type->read(reader->connection, stalled_ns < still_ns ? stalled_ns : still_ns,
                                                 packet);
     if (!status)
@@ -445,8 +445,8 @@ static void note_still(live_reader *reader) {
 static int read_live(mr_reader *base, mr_packet *packet) {
     live_reader *reader = (live_reader *)base;
     for (;;) {
-        if (mr_notice_due_ns(&reader->notice) <= mr_live_now_ns()) {
-            mr_notice_take(&reader->notice, mr_live_now_ns(), packet);
+        if (mr_placeholder_due_ns(&reader->placeholder) <= mr_live_now_ns()) {
+            mr_placeholder_take(&reader->placeholder, mr_live_now_ns(), packet);
             note_still(reader);
             return MR_OK;
         }
@@ -481,7 +481,7 @@ static void destroy_live(mr_reader *base) {
         reader->connection = late;
     }
     disconnect(reader);
-    mr_notice_fini(&reader->notice);
+    mr_placeholder_fini(&reader->placeholder);
     mr_picture_times_fini(&reader->pictures);
     if (reader->report.phase && reader->report.phase < MR_LINK_FAILED)
         enter(reader, MR_LINK_ENDED, NULL);

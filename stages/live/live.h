@@ -30,7 +30,7 @@ typedef struct mr_live_params {
     bool from_key;             /* leaves out packets before the first packet at which a decoder can begin */
     mr_live_clock clock;
     mr_live_away on_away;
-    mr_size size;              /* of the pictures of MR_AWAY_PICTURE, at most (notice.h) */
+    mr_size size;              /* of the pictures of MR_AWAY_PICTURE, at most (placeholder.h) */
 } mr_live_params;
 
 /* True if a uri is a stream that is connected to, and not a file: a URL, a session description (*.sdp), or a camera. */

@@ -136,7 +136,7 @@ static bool is_hidden(const char *name) {
 static void leave_out(mr_image_list *list, const char *path) {
     const bool folder = has_mode(path, S_IFDIR);
     if (folder || is_file(path))
-        mr_left_out_add(&list->left, path, folder);
+        mr_skipped_files_add(&list->left, path, folder);
     else
         list->left.special++;
 }
@@ -172,7 +172,7 @@ static int find_labels(mr_image_list *list, const char *path) {
         if (inner && has_mode(inner, S_IFDIR))
             status = add_label(list, entry->d_name);
         else if (inner && is_image_by_name(entry->d_name))
-            mr_left_out_add(&list->left, inner, false);
+            mr_skipped_files_add(&list->left, inner, false);
         mr_free(inner);
     }
     closedir(folder);
@@ -214,7 +214,7 @@ static int add_beneath(mr_image_list *list, const char *path, const char *rest) 
     int status = pattern ? add_matches(list, pattern, NULL) : out_of_memory();
     mr_free(pattern);
     if (!folder)
-        mr_left_out_add(&list->left, path, true);
+        mr_skipped_files_add(&list->left, path, true);
     for (struct dirent *entry; folder && !status && (entry = readdir(folder));) {
         struct stat about;
         char *inner = is_hidden(entry->d_name) ? NULL : join(path, entry->d_name);
@@ -222,7 +222,7 @@ static int add_beneath(mr_image_list *list, const char *path, const char *rest) 
         if (known && S_ISDIR(about.st_mode))
             status = add_beneath(list, inner, rest);
         else if (inner && !known && errno != ENOENT)
-            mr_left_out_add(&list->left, inner, entry->d_type == DT_DIR);
+            mr_skipped_files_add(&list->left, inner, entry->d_type == DT_DIR);
         mr_free(inner);
     }
     if (folder)
@@ -284,7 +284,7 @@ static void leave_out_videos(mr_image_list *list) {
             list->file[kept++] = file;
             continue;
         }
-        mr_left_out_add(&list->left, file.path, false);
+        mr_skipped_files_add(&list->left, file.path, false);
         mr_free(file.path);
     }
     list->count = kept;
@@ -391,8 +391,8 @@ static int add_manifest(mr_image_list *list, const char *path, bool vectors) {
 }
 
 static int say_empty(const mr_image_list *list, const char *path, mr_input_kind kind, bool labels) {
-    char found[MR_LEFT_OUT_TEXT];
-    const char *left = mr_left_out_print(&list->left, found);
+    char found[MR_SKIPPED_FILES_TEXT];
+    const char *left = mr_skipped_files_print(&list->left, found);
     if (kind == MR_INPUT_GLOB)
         return mr_fail(MR_ERROR_NO_INPUT, "%s: no file matches", path);
     if (kind == MR_INPUT_LIST)
@@ -448,12 +448,12 @@ int mr_image_list_make_rows(mr_image_list *list, const char *path) {
 }
 
 bool mr_image_list_says(const mr_image_list *list, char text[MR_IMAGE_LIST_TEXT]) {
-    char left[MR_LEFT_OUT_TEXT];
-    if (!mr_left_out_any(&list->left))
+    char left[MR_SKIPPED_FILES_TEXT];
+    if (!mr_skipped_files_any(&list->left))
         return false;
     const char *what = list->count && mr_is_video_by_name(list->file[0].path) ? "video" : "picture";
     snprintf(text, MR_IMAGE_LIST_TEXT, "reads %zu %s%s and leaves out %s", list->count, what,
-             list->count == 1 ? "" : "s", mr_left_out_print(&list->left, left));
+             list->count == 1 ? "" : "s", mr_skipped_files_print(&list->left, left));
     return true;
 }
 
@@ -465,7 +465,7 @@ int mr_video_list_make(mr_image_list *list, const char *path, mr_input_kind kind
     else if (kind == MR_INPUT_FOLDER)
         status = add_folder(list, path, -1, is_image_by_name);
     if (!status && kind == MR_INPUT_FOLDER && list->count == 0) {
-        list->left = (mr_left_out){0};
+        list->left = (mr_skipped_files){0};
         status = add_folder(list, path, -1, mr_is_video_by_name);
     }
     if (status || mr_image_list_names_images(list))

@@ -16,7 +16,7 @@
 #include <stddef.h>
 
 #include "millrace/dataset.h"
-#include "stages/media/left_out.h"
+#include "stages/media/skipped_files.h"
 #include "stages/media/media_input.h"
 
 typedef struct mr_image_file {
@@ -34,7 +34,7 @@ typedef struct mr_image_list {
     size_t count;
     char **label;
     size_t label_count;
-    mr_left_out left;   /* entries of folders, and matches of a glob, that are neither hidden nor read */
+    mr_skipped_files left;   /* entries of folders, and matches of a glob, that are neither hidden nor read */
     bool nested;        /* its glob has a "**" */
     char *unused_column; /* of manifests: the first that is not known; NULL: all are */
     char *missing;      /* the file before which a numbered pattern ended although others come behind it; or NULL */
@@ -48,7 +48,7 @@ int mr_image_list_make_rows(mr_image_list *list, const char *path);
 void mr_image_list_fini(mr_image_list *list);
 /* "reads 2 pictures and leaves out 1 video and 3 files of other kinds (.txt)", if it leaves something out; else
  * false. */
-enum { MR_IMAGE_LIST_TEXT = MR_LEFT_OUT_TEXT + 64 };
+enum { MR_IMAGE_LIST_TEXT = MR_SKIPPED_FILES_TEXT + 64 };
 bool mr_image_list_says(const mr_image_list *list, char text[MR_IMAGE_LIST_TEXT]);
 /* Whether one of the files has a picture's ending. */
 bool mr_image_list_names_images(const mr_image_list *list);

@@ -12,7 +12,7 @@
 #include "engine/base/memory.h"
 #include "engine/base/url.h"
 #include "stages/media/media_input.h"
-#include "stages/media/notice.h"
+#include "stages/media/placeholder.h"
 
 /* ---- user and password ------------------------------------------------------------------------------------------ */
 
@@ -166,9 +166,9 @@ static mr_format_set packets_up_to(mr_size size, bool here) {
 
 /* Whether a picture that says that a stream is away can be drawn here. */
 static int try_drawing(mr_size size, const mr_reader_params *params) {
-    mr_notice notice = {0};
-    int status = mr_notice_show(&notice, "away", size, params);
-    mr_notice_fini(&notice);
+    mr_placeholder placeholder = {0};
+    int status = mr_placeholder_show(&placeholder, "away", size, params);
+    mr_placeholder_fini(&placeholder);
     return status;
 }
 

@@ -27,7 +27,7 @@ typedef struct linear_fit {
     mr_fit_linear linear;
     mr_fit_point point;
     mr_fit_task task;
-    mr_fit_crew *crew;
+    mr_fit_workers *workers;
     mr_lbfgs search;
     mr_trained trial;     /* the classifier of the penalty at hand, as it will be used */
     counters count;
@@ -46,7 +46,7 @@ static const char *end_name(int64_t end) {
 static int evaluate(void *user, const double *x, double *value, double *gradient) {
     linear_fit *f = user;
     mr_fit_point_set(&f->point, x);
-    mr_fit_crew_sum(f->crew, &f->task, f->nodes);
+    mr_fit_workers_sum(f->workers, &f->task, f->nodes);
     *value = mr_fit_objective(&f->linear, x, f->nodes, f->training->total, f->c, gradient);
     return MR_OK;
 }
@@ -174,7 +174,7 @@ static int judge(linear_fit *f, double *temperature, double *loss) {
         status = mr_train_temperature(f->training, &f->trial, temperature);
     if (!status && *temperature != 1.0)
         status = fold(f, f->search.x, *temperature, &f->trial);
-    *loss = status ? (double)NAN : mr_train_log_loss(f->training, &f->trial, f->crew);
+    *loss = status ? (double)NAN : mr_train_log_loss(f->training, &f->trial, f->workers);
     return status;
 }
 
@@ -274,11 +274,11 @@ static int begin(linear_fit *f) {
     qsort(f->penalties, t->params.penalty_count, sizeof *f->penalties, by_value);
     const mr_fit_task loss = mr_train_loss_task(t, &f->trial), most = mr_train_larger(&f->task, &loss);
     const int status = take_memory(f);
-    return status ? status : mr_fit_crew_create(&f->crew, &most, t->params.threads);
+    return status ? status : mr_fit_workers_create(&f->workers, &most, t->params.threads);
 }
 
 static void end(linear_fit *f) {
-    mr_fit_crew_destroy(&f->crew);
+    mr_fit_workers_destroy(&f->workers);
     mr_lbfgs_fini(&f->search);
     mr_npy_free(&f->trial.layer[0]);
     mr_free(f->point.weights);

@@ -126,14 +126,14 @@ mr_fit_task mr_train_loss_task(const mr_fitting *t, const mr_trained *trained) {
                          .scratch_bytes = trained->classes * sizeof(double) + floats * sizeof(float)};
 }
 
-double mr_train_log_loss(const mr_fitting *t, const mr_trained *trained, mr_fit_crew *crew) {
+double mr_train_log_loss(const mr_fitting *t, const mr_trained *trained, mr_fit_workers *workers) {
     losing l = {t, trained};
     double nodes[MR_FIT_BLOCKS];
     mr_fit_task task = mr_train_loss_task(t, trained);
     task.context = &l;
     if (!t->validation_count)
         return (double)NAN;
-    mr_fit_crew_sum(crew, &task, nodes);
+    mr_fit_workers_sum(workers, &task, nodes);
     return nodes[0] / (double)t->validation_count;
 }
 

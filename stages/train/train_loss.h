@@ -9,9 +9,9 @@
 int mr_train_layer(mr_matrix_f32 *layer, const double *parameters, size_t units, size_t inputs, double divisor);
 /* The temperature of the classifier's logits of validation rows; 1 if there are none. */
 int mr_train_temperature(const mr_fitting *training, const mr_trained *trained, double *temperature);
-/* The mean log loss of the validation rows, as the classifier will be used. `crew` has room for the task below. */
-double mr_train_log_loss(const mr_fitting *training, const mr_trained *trained, mr_fit_crew *crew);
-/* The largest of two tasks, for a crew that does both. */
+/* The mean log loss of the validation rows, as the classifier will be used. `workers` has room for the task below. */
+double mr_train_log_loss(const mr_fitting *training, const mr_trained *trained, mr_fit_workers *workers);
+/* The largest of two tasks, for a group of workers that does both. */
 mr_fit_task mr_train_larger(const mr_fit_task *a, const mr_fit_task *b);
 /* The task of mr_train_log_loss for a classifier of these sizes. */
 mr_fit_task mr_train_loss_task(const mr_fitting *training, const mr_trained *trained);

@@ -143,15 +143,15 @@ static int look(reference *r, mr_noisy_row *noisy, size_t most, size_t *found) {
     const mr_fitting *t = r->training;
     const size_t all = t->train_count + t->validation_count;
     double nodes[MR_FIT_BLOCKS];
-    mr_fit_crew *crew = NULL;
+    mr_fit_workers *workers = NULL;
     draw_rows(r, r->params->seed);
     const mr_fit_task task = {.chunks = mr_fit_chunks(all), .length = 1, .scratch_bytes = scratch_bytes(r),
                               .make = look_at_chunk, .context = r};
-    int status = mr_fit_crew_create(&crew, &task, t->params.threads);
+    int status = mr_fit_workers_create(&workers, &task, t->params.threads);
     if (status)
         return status;
-    mr_fit_crew_sum(crew, &task, nodes);
-    mr_fit_crew_destroy(&crew);
+    mr_fit_workers_sum(workers, &task, nodes);
+    mr_fit_workers_destroy(&workers);
     if (atomic_load(&r->stopped))
         return mr_fail(MR_ERROR_CANCELLED, "interrupted");
     qsort(r->noisy, all, sizeof *r->noisy, by_surety);

@@ -24,7 +24,7 @@ typedef struct perceptron_fit {
     mr_fit_rows rows, validation;
     mr_perceptron net, judged; /* the same one, of the training rows and of the validation rows */
     mr_perceptron_point point, judged_point;
-    mr_fit_crew *crew;
+    mr_fit_workers *workers;
     mr_adam adam;
     counters count;
     size_t length;        /* parameters */
@@ -114,7 +114,7 @@ static double run_minibatch(perceptron_fit *f, size_t first, size_t chunks) {
     const mr_fit_task task = mr_perceptron_task(&f->point, chunks);
     f->point.first = first;
     mr_perceptron_point_set(&f->point, f->parameters);
-    mr_fit_crew_sum(f->crew, &task, f->nodes);
+    mr_fit_workers_sum(f->workers, &task, f->nodes);
     for (size_t i = 0; i < f->length; i++)
         f->nodes[i] /= total;
     const double loss = f->nodes[f->length] / total, penalty = add_penalty(f, f->nodes);
@@ -159,7 +159,7 @@ static double validate(perceptron_fit *f) {
     if (!f->validation.count)
         return (double)NAN;
     mr_perceptron_point_set(&f->judged_point, f->parameters);
-    mr_fit_crew_sum(f->crew, &task, nodes);
+    mr_fit_workers_sum(f->workers, &task, nodes);
     return nodes[0] / (double)f->validation.count;
 }
 
@@ -283,11 +283,11 @@ static int begin(perceptron_fit *f) {
     const int status = take_memory(f, chunks);
     if (!status)
         mr_perceptron_draw(&f->net, t->params.seed, f->parameters);
-    return status ? status : mr_fit_crew_create(&f->crew, &most, t->params.threads);
+    return status ? status : mr_fit_workers_create(&f->workers, &most, t->params.threads);
 }
 
 static void end(perceptron_fit *f) {
-    mr_fit_crew_destroy(&f->crew);
+    mr_fit_workers_destroy(&f->workers);
     mr_free(f->parameters);
     mr_free(f->best);
     mr_free(f->adam.mean);

@@ -430,16 +430,16 @@ static int name_constants(mr_fitting *t) {
 
 static int measure(mr_fitting *t) {
     double *scaler = mr_calloc(2 * t->given.width, sizeof *scaler);
-    mr_fit_crew *crew = NULL;
+    mr_fit_workers *workers = NULL;
     mr_fit_rows rows = mr_training_rows(t, false);
     rows.weights = NULL;
     const mr_fit_task task = mr_fit_scaler_task(&rows);
     double *nodes = mr_calloc(mr_fit_block_count(task.chunks) * task.length, sizeof *nodes);
-    int status = scaler && nodes ? mr_fit_crew_create(&crew, &task, t->params.threads)
+    int status = scaler && nodes ? mr_fit_workers_create(&workers, &task, t->params.threads)
                                  : mr_fail(MR_ERROR_MEMORY, "no memory for %zu features", t->given.width);
     if (!status)
-        status = mr_fit_scaler(&rows, crew, nodes, scaler, scaler + t->given.width);
-    mr_fit_crew_destroy(&crew);
+        status = mr_fit_scaler(&rows, workers, nodes, scaler, scaler + t->given.width);
+    mr_fit_workers_destroy(&workers);
     mr_free(nodes);
     t->mean = scaler;
     t->factor = scaler ? scaler + t->given.width : NULL;

@@ -2,7 +2,7 @@
  *
  * mr_training_begin checks rows and parameters, lists the training and validation rows in the order of the caller's
  * rows, and measures the scaler. A kind's fit then fills training->made. One thread at a time; threads that sum are
- * those of kernels/fit/fit_crew.h. */
+ * those of kernels/fit/fit_workers.h. */
 #pragma once
 
 #include "kernels/fit/fit_scaler.h"

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "engine/base/aside.h"
+#include "engine/base/temp_folder.h"
 #include "engine/base/file.h"
 #include "engine/base/memory.h"
 #include "engine/base/sha256.h"
@@ -187,74 +187,74 @@ TEST(files_are_read_whole_or_not_at_all) {
 /* ---- folders --------------------------------------------------------------------------------------------------- */
 
 /* Makes one as a process does that is killed. */
-static void leave(char folder[MR_ASIDE]) {
+static void leave(char folder[MR_TEMP_FOLDER_PATH]) {
     int ends[2], ended;
     assert_int_equal(pipe(ends), 0);
     pid_t child = fork();
     if (child == 0) {
-        mr_aside aside;
-        if (mr_aside_make(&aside, scratch) || write(ends[1], aside.folder, MR_ASIDE) != MR_ASIDE)
+        mr_temp_folder temp;
+        if (mr_temp_folder_make(&temp, scratch) || write(ends[1], temp.folder, MR_TEMP_FOLDER_PATH) != MR_TEMP_FOLDER_PATH)
             _exit(1);
         kill(getpid(), SIGKILL);
     }
     assert_int_equal(waitpid(child, &ended, 0), child);
     assert_true(WIFSIGNALED(ended));
-    assert_int_equal(read(ends[0], folder, MR_ASIDE), MR_ASIDE);
+    assert_int_equal(read(ends[0], folder, MR_TEMP_FOLDER_PATH), MR_TEMP_FOLDER_PATH);
     close(ends[0]);
     close(ends[1]);
 }
 
 TEST(what_killed_ones_leave_is_removed) {
-    char left[MR_ASIDE], inside[MR_ASIDE + 16];
-    mr_aside aside;
+    char left[MR_TEMP_FOLDER_PATH], inside[MR_TEMP_FOLDER_PATH + 16];
+    mr_temp_folder temp;
     leave(left);
     snprintf(inside, sizeof inside, "%s/deeper", left);
     assert_int_equal(mkdir(inside, 0700), 0);
-    assert_int_equal(mr_aside_make(&aside, scratch), MR_OK);
+    assert_int_equal(mr_temp_folder_make(&temp, scratch), MR_OK);
     assert_false(exists(left));
-    assert_true(exists(aside.folder));
-    mr_aside_remove(&aside);
-    assert_string_equal(aside.folder, "");
-    mr_aside_remove(&aside);
+    assert_true(exists(temp.folder));
+    mr_temp_folder_remove(&temp);
+    assert_string_equal(temp.folder, "");
+    mr_temp_folder_remove(&temp);
 }
 
 TEST(what_is_held_stays) {
-    mr_aside first, second;
+    mr_temp_folder first, second;
     struct stat of;
-    assert_int_equal(mr_aside_make(&first, scratch), MR_OK);
-    assert_int_equal(mr_aside_make(&second, scratch), MR_OK);
+    assert_int_equal(mr_temp_folder_make(&first, scratch), MR_OK);
+    assert_int_equal(mr_temp_folder_make(&second, scratch), MR_OK);
     assert_int_equal(stat(first.folder, &of), 0);
     assert_int_equal(of.st_mode & 0777, 0700);
     assert_string_not_equal(first.folder, second.folder);
-    mr_aside_remove(&first);
+    mr_temp_folder_remove(&first);
     assert_string_equal(first.folder, "");
     assert_true(exists(second.folder));
-    mr_aside_remove(&second);
+    mr_temp_folder_remove(&second);
 }
 
 /* A folder that only looks like one, and one that others may write into. */
 TEST(what_is_not_ours_stays) {
-    char left[MR_ASIDE];
-    mr_aside aside;
+    char left[MR_TEMP_FOLDER_PATH];
+    mr_temp_folder temp;
     leave(left);
     assert_int_equal(chmod(left, 0770), 0);
     assert_int_equal(mkdir(in_scratch("millrace-backup"), 0700), 0);
-    assert_int_equal(mr_aside_make(&aside, scratch), MR_OK);
+    assert_int_equal(mr_temp_folder_make(&temp, scratch), MR_OK);
     assert_true(exists(left));
     assert_true(exists(in_scratch("millrace-backup")));
     assert_int_equal(chmod(left, 0700), 0);
-    mr_aside_remove(&aside);
-    assert_int_equal(mr_aside_make(&aside, scratch), MR_OK);
+    mr_temp_folder_remove(&temp);
+    assert_int_equal(mr_temp_folder_make(&temp, scratch), MR_OK);
     assert_false(exists(left));
-    mr_aside_remove(&aside);
+    mr_temp_folder_remove(&temp);
     assert_int_equal(rmdir(in_scratch("millrace-backup")), 0);
 }
 
 TEST(where_none_can_be_made_it_says_so) {
-    mr_aside aside;
-    assert_int_equal(mr_aside_make(&aside, in_scratch("nowhere")), MR_ERROR_IO);
+    mr_temp_folder temp;
+    assert_int_equal(mr_temp_folder_make(&temp, in_scratch("nowhere")), MR_ERROR_IO);
     assert_non_null(strstr(mr_message(), "nowhere: No such file or directory"));
-    mr_aside_remove(&aside);
+    mr_temp_folder_remove(&temp);
 }
 
 RUN_TESTS(make_scratch, remove_scratch)

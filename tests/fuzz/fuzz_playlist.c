@@ -6,7 +6,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/base/url.h"
-#include "stages/live/web/hls_place.h"
+#include "stages/live/web/hls_position.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -18,19 +18,19 @@ static void look(const char *uri) {
         abort();
 }
 
-static void walk(mr_hls_place *place, const mr_playlist *list) {
+static void walk(mr_hls_position *place, const mr_playlist *list) {
     size_t index = 0;
     for (int i = 0; i < 4; i++) {
-        const mr_hls_step step = mr_hls_place_next(place, list, i == 0, &index);
+        const mr_hls_step step = mr_hls_position_next(place, list, i == 0, &index);
         if (step >= MR_HLS_WAIT)
             return;
         if (index >= list->count)
             abort();
-        mr_hls_place_take(place, list, index);
+        mr_hls_position_take(place, list, index);
     }
 }
 
-static void read_list(mr_hls_place *place, const uint8_t *data, size_t bytes) {
+static void read_list(mr_hls_position *place, const uint8_t *data, size_t bytes) {
     char *text = mr_alloc(bytes + 1);
     mr_playlist list;
     memcpy(text, data, bytes);
@@ -56,7 +56,7 @@ static void read_list(mr_hls_place *place, const uint8_t *data, size_t bytes) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const uint8_t *zero = size ? memchr(data, 0, size) : NULL;
     const size_t first = zero ? (size_t)(zero - data) : size;
-    mr_hls_place place = {0};
+    mr_hls_position place = {0};
     read_list(&place, data, first);
     if (zero)
         read_list(&place, zero + 1, size - first - 1);

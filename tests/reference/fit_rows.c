@@ -15,14 +15,14 @@ typedef struct problem {
     mr_fit_linear linear;
     mr_fit_point point;
     mr_fit_task task;
-    mr_fit_crew *crew;
+    mr_fit_workers *workers;
     double total, c, *nodes;
 } problem;
 
 static int evaluate(void *user, const double *x, double *value, double *gradient) {
     problem *p = user;
     mr_fit_point_set(&p->point, x);
-    mr_fit_crew_sum(p->crew, &p->task, p->nodes);
+    mr_fit_workers_sum(p->workers, &p->task, p->nodes);
     *value = mr_fit_objective(&p->linear, x, p->nodes, p->total, p->c, gradient);
     return MR_OK;
 }
@@ -44,7 +44,7 @@ static int solve(problem *p, int threads, double tolerance) {
     p->point = (mr_fit_point){.linear = &p->linear, .weights = malloc(length * sizeof(double))};
     p->task = mr_fit_linear_task(&p->point);
     p->nodes = malloc(mr_fit_block_count(p->task.chunks) * p->task.length * sizeof(double));
-    int status = zeros && p->nodes && p->point.weights ? mr_fit_crew_create(&p->crew, &p->task, threads)
+    int status = zeros && p->nodes && p->point.weights ? mr_fit_workers_create(&p->workers, &p->task, threads)
                                                        : mr_fail(MR_ERROR_MEMORY, "no memory");
     if (!status)
         status = mr_lbfgs_init(&search, &params, zeros);
@@ -53,7 +53,7 @@ static int solve(problem *p, int threads, double tolerance) {
     if (!status && fwrite(search.x, sizeof(double), length, stdout) != length)
         status = mr_fail(MR_ERROR_IO, "standard output");
     mr_lbfgs_fini(&search);
-    mr_fit_crew_destroy(&p->crew);
+    mr_fit_workers_destroy(&p->workers);
     free(zeros);
     free(p->point.weights);
     free(p->nodes);

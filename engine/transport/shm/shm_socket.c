@@ -52,8 +52,8 @@ int mr_shm_listen(mr_shm_listener *listener, const char *parent) {
     *listener = (mr_shm_listener){.fd = -1, .spare = -1};
     /* If it cannot be made, the folder in it says so. */
     mkdir(parent, 0700);
-    int status = mr_aside_make(&listener->aside, parent);
-    int length = status ? 0 : snprintf(listener->path, sizeof listener->path, "%s/shm", listener->aside.folder);
+    int status = mr_temp_folder_make(&listener->temp, parent);
+    int length = status ? 0 : snprintf(listener->path, sizeof listener->path, "%s/shm", listener->temp.folder);
     if (length < 0 || (size_t)length >= sizeof listener->path)
         status =
             mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: no socket can be made in %s: its path is too long", parent);
@@ -68,7 +68,7 @@ int mr_shm_listen(mr_shm_listener *listener, const char *parent) {
 }
 
 void mr_shm_unlisten(mr_shm_listener *listener) {
-    mr_aside_remove(&listener->aside);
+    mr_temp_folder_remove(&listener->temp);
     if (listener->fd >= 0)
         close(listener->fd);
     if (listener->spare >= 0)

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/base/aside.h"
+#include "engine/base/temp_folder.h"
 
 enum { MR_SHM_VERSION = 4, MR_SHM_FDS = 2, MR_SHM_TOKEN_BYTES = 16 };
 
@@ -25,7 +25,7 @@ typedef struct mr_shm_message {
 
 /* A socket in a folder made for it. */
 typedef struct mr_shm_listener {
-    mr_aside aside;
+    mr_temp_folder temp;
     char path[108]; /* the socket's */
     int fd;         /* -1: it does not listen */
     int spare;      /* a spare descriptor, to accept and close connections when no other is free; -1: none */

@@ -12,7 +12,7 @@
 #include "engine/base/memory.h"
 #include "engine/transport/zmq/guard.h"
 #include "engine/transport/zmq/curve_keys.h"
-#include "engine/transport/zmq/place.h"
+#include "engine/transport/zmq/ipc_path.h"
 #include "millrace/status.h"
 
 enum { ENDPOINT_BYTES = 512, HOST_BYTES = 256 };
@@ -243,14 +243,14 @@ int mr_zmq_create(mr_zmq **socket, const mr_zmq_params *params) {
 int mr_zmq_attach(mr_zmq *socket) {
     const mr_zmq_params *params = &socket->params;
     char endpoint[ENDPOINT_BYTES];
-    int status = params->bind ? mr_zmq_place_check(params, &socket->made_folder) : MR_OK;
+    int status = params->bind ? mr_ipc_path_check(params, &socket->made_folder) : MR_OK;
     if (status)
         return status;
     const char *port = mr_localhost_port(params->endpoint);
     snprintf(endpoint, sizeof endpoint, "%s%s", port ? "tcp://127.0.0.1:" : "", port ? port : params->endpoint);
     int failed = params->bind ? zmq_bind(socket->socket, endpoint) : zmq_connect(socket->socket, endpoint);
     /* The process that had made the folder has just removed it. */
-    if (failed && params->bind && errno == ENOENT && !mr_zmq_place_check(params, &socket->made_folder))
+    if (failed && params->bind && errno == ENOENT && !mr_ipc_path_check(params, &socket->made_folder))
         failed = zmq_bind(socket->socket, endpoint);
     if (failed)
         return mr_fail(errno == EINVAL   ? MR_ERROR_CONFIG
@@ -296,7 +296,7 @@ void mr_zmq_close(mr_zmq **socket, int linger_ms) {
     if (!gone)
         return;
     if (gone->params.bind)
-        mr_zmq_place_leave(gone->endpoint, gone->made_folder);
+        mr_ipc_path_remove(gone->endpoint, gone->made_folder);
     if (gone->socket) {
         set(gone->socket, ZMQ_LINGER, linger_ms);
         zmq_close(gone->socket);

@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "stages/live/web/hls_place.h"
+#include "stages/live/web/hls_position.h"
 #include "stages/media/camera.h"
 #include "stages/media/media_reader.h"
 
@@ -36,7 +36,7 @@ typedef struct mr_connection_params {
     bool digest_only;            /* RTSP: a password is never sent in clear text */
     bool clock_is_unused;        /* clock: arrival: the stream's own times are not given on */
     int wake;                    /* a descriptor that becomes readable if waiting is to end; -1: none */
-    mr_hls_place place;          /* of a playlist: what was read by the connection before */
+    mr_hls_position place;          /* of a playlist: what was read by the connection before */
     bool by_parameter;           /* of the connection before, as it was counted */
     mr_camera_wish camera;       /* of cameras of this machine */
     mr_reader_params media;      /* what media of its packets are described by: uri is `url` */
@@ -50,7 +50,7 @@ typedef struct mr_connection_counts {
     double jitter_ns;        /* RFC 3550, 6.4.1; 0: not known */
     mr_transport transport;  /* of RTP, as it was found; AUTO: not RTP, or not known yet */
     bool by_parameter;       /* the next session of RTSP is to be kept alive by GET_PARAMETER, named or not */
-    mr_hls_place place;      /* of a playlist: up to where packets were given; not begun: it is none */
+    mr_hls_position place;      /* of a playlist: up to where packets were given; not begun: it is none */
 } mr_connection_counts;
 
 typedef struct mr_connection mr_connection;

@@ -28,7 +28,7 @@ struct mr_hls {
     char base[MR_URL_BYTES];    /* and where it was found */
     mr_playlist list;
     int64_t due_ns;             /* of the next look at it */
-    mr_hls_place place;
+    mr_hls_position place;
     bool recorded, is_variant;
     unsigned failed_reloads, lost, barren;
     int64_t failed;             /* number of the segment that could not be had once */
@@ -142,7 +142,7 @@ static int fetch_list(mr_hls *hls, mr_playlist *list) {
 /* Takes a version of the playlist, and sets when to look for the next one. */
 static void take_list(mr_hls *hls, mr_playlist *list) {
     const mr_playlist *before = &hls->list;
-    mr_hls_place_number(&hls->place, list);
+    mr_hls_position_number(&hls->place, list);
     const bool changed = !before->text || list->sequence != before->sequence || list->count != before->count;
     int64_t pause_ns = list->count ? list->segments[list->count - 1].duration_ns : 0;
     pause_ns = !changed || !pause_ns || pause_ns > list->target_ns ? list->target_ns : pause_ns;
@@ -275,7 +275,7 @@ static void begin_here(mr_hls *hls) {
 /* Chooses the next segment, which may take waiting for it. AVERROR_EOF: it is not of this run. */
 static int choose(mr_hls *hls) {
     mr_hls_step step;
-    while ((step = mr_hls_place_next(&hls->place, &hls->list, !hls->begun, &hls->index)) == MR_HLS_WAIT) {
+    while ((step = mr_hls_position_next(&hls->place, &hls->list, !hls->begun, &hls->index)) == MR_HLS_WAIT) {
         const int error = reload(hls);
         if (error)
             return error;
@@ -309,7 +309,7 @@ static int lose(mr_hls *hls, int error, const char *why) {
         hls->failed = number;
         return reload(hls);
     }
-    mr_hls_place_take(&hls->place, &hls->list, hls->index);
+    mr_hls_position_take(&hls->place, &hls->list, hls->index);
     hls->hole = true;
     return ++hls->lost >= MOST_LOST ? error : 0;
 }
@@ -339,7 +339,7 @@ static int open_segment(mr_hls *hls) {
         close_part(hls);
     if (error || why)
         return lose(hls, why ? AVERROR_INVALIDDATA : error, why);
-    mr_hls_place_take(&hls->place, &hls->list, hls->index);
+    mr_hls_position_take(&hls->place, &hls->list, hls->index);
     hls->chosen = false;
     hls->hole |= segment->gap;
     hls->segments++;
@@ -409,7 +409,7 @@ static int open_lists(mr_hls *hls, const mr_hls_params *params, AVIOContext *io)
 /* A stream that was live stays live, even if its playlist says meanwhile that it has ended. */
 static int find_start(mr_hls *hls) {
     hls->recorded = hls->list.ended && !hls->place.begun;
-    const mr_hls_step step = mr_hls_place_next(&hls->place, &hls->list, true, &hls->index);
+    const mr_hls_step step = mr_hls_position_next(&hls->place, &hls->list, true, &hls->index);
     if (step != MR_HLS_WAIT && step != MR_HLS_OVER)
         return 0;
     *hls->web->refusal = mr_fail(MR_ERROR_IO, "%s: its playlist has no %ssegment", hls->web->url,
@@ -482,7 +482,7 @@ int64_t mr_hls_pause_ns(const mr_hls *hls) {
     return hls->list.target_ns < longest_ns ? hls->list.target_ns : longest_ns;
 }
 
-const mr_hls_place *mr_hls_where(const mr_hls *hls) {
+const mr_hls_position *mr_hls_where(const mr_hls *hls) {
     return &hls->place;
 }
 

@@ -9,7 +9,7 @@
 #ifndef MILLRACE_STAGES_LIVE_WEB_HLS_H
 #define MILLRACE_STAGES_LIVE_WEB_HLS_H
 
-#include "stages/live/web/hls_place.h"
+#include "stages/live/web/hls_position.h"
 #include "stages/live/web/web.h"
 
 typedef struct mr_hls mr_hls;
@@ -18,7 +18,7 @@ typedef struct mr_hls_params {
     mr_web *web;        /* outlives the mr_hls */
     int64_t max_pixels; /* of a variant */
     int stream;         /* number of the variant; -1: the best */
-    mr_hls_place place; /* of the last connection of this source */
+    mr_hls_position place; /* of the last connection of this source */
 } mr_hls_params;
 
 /* Reads the playlist that `io` has opened, which stays the caller's, and the media playlist that it leads to. `*hls` is
@@ -39,7 +39,7 @@ bool mr_hls_is_variant(const mr_hls *hls);
 int64_t mr_hls_pause_ns(const mr_hls *hls);
 /* How many bytes of segments were read. */
 int64_t mr_hls_bytes(const mr_hls *hls);
-const mr_hls_place *mr_hls_where(const mr_hls *hls);
+const mr_hls_position *mr_hls_where(const mr_hls *hls);
 /* Says that a picture was found in the bytes. A stream is given up after many segments without one. */
 void mr_hls_note_picture(mr_hls *hls);
 /* Closes it, with the bytes of its run; NULL is allowed. */

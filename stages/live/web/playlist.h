@@ -58,9 +58,9 @@ typedef struct mr_playlist {
     mr_segment_key *keys;
     mr_segment_map *maps;
     size_t count, key_count, map_count;
-    int64_t sequence; /* number of the first segment; hls_place.h may give it another one than the server, */
+    int64_t sequence; /* number of the first segment; hls_position.h may give it another one than the server, */
     int64_t stated;   /* whose number IVs of keys are made of */
-    bool unnumbered;  /* the server gave none, or 0 (hls_place.h) */
+    bool unnumbered;  /* the server gave none, or 0 (hls_position.h) */
     int64_t target_ns; /* about the longest duration of a segment; above 0 */
     int64_t discontinuities; /* before the first segment; -1: the server does not count them */
     bool ended; /* no more segments will follow */

@@ -17,6 +17,7 @@ server = socket.socket(type=socket.SOCK_DGRAM)
 server.bind(("127.0.0.1", 53))
 while os.getppid() == int(sys.argv[1]):
     time.sleep(0.1)' $$ &
+until grep -q ":0035 " /proc/net/udp; do sleep 0.02; done # a question that nobody takes is refused at once
 shift 2
 exec "$@"
 """

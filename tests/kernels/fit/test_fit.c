@@ -100,7 +100,7 @@ typedef struct problem {
     const mr_fit_linear *linear;
     mr_fit_point point;
     mr_fit_task task;
-    mr_fit_crew *crew;
+    mr_fit_workers *workers;
     double total, c;
     double *nodes;
     int left; /* evaluations until it fails; -1: never */
@@ -112,7 +112,7 @@ static int evaluate(void *user, const double *x, double *value, double *gradient
         return -1;
     p->left -= p->left > 0;
     mr_fit_point_set(&p->point, x);
-    mr_fit_crew_sum(p->crew, &p->task, p->nodes);
+    mr_fit_workers_sum(p->workers, &p->task, p->nodes);
     *value = mr_fit_objective(p->linear, x, p->nodes, p->total, p->c, gradient);
     return 0;
 }
@@ -125,11 +125,11 @@ static void begin(problem *p, const mr_fit_linear *linear, int threads) {
     p->point = (mr_fit_point){.linear = linear, .weights = malloc(mr_fit_parameters(linear) * sizeof(double))};
     p->task = mr_fit_linear_task(&p->point);
     p->nodes = malloc(mr_fit_block_count(p->task.chunks) * p->task.length * sizeof(double));
-    assert_int_equal(mr_fit_crew_create(&p->crew, &p->task, threads), 0);
+    assert_int_equal(mr_fit_workers_create(&p->workers, &p->task, threads), 0);
 }
 
 static void finish(problem *p) {
-    mr_fit_crew_destroy(&p->crew);
+    mr_fit_workers_destroy(&p->workers);
     free(p->point.weights);
     free(p->nodes);
 }
@@ -331,12 +331,12 @@ TEST(a_row_counts_the_same_wherever_it_stands) {
 /* ---- the scaler -------------------------------------------------------------------------------------------------- */
 
 static int measure(const mr_fit_rows *rows, int threads, double *mean, double *factor) {
-    mr_fit_crew *crew = NULL;
+    mr_fit_workers *workers = NULL;
     const mr_fit_task task = mr_fit_scaler_task(rows);
     double *nodes = malloc(mr_fit_block_count(task.chunks) * task.length * sizeof *nodes);
-    assert_int_equal(mr_fit_crew_create(&crew, &task, threads), 0);
-    int status = mr_fit_scaler(rows, crew, nodes, mean, factor);
-    mr_fit_crew_destroy(&crew);
+    assert_int_equal(mr_fit_workers_create(&workers, &task, threads), 0);
+    int status = mr_fit_scaler(rows, workers, nodes, mean, factor);
+    mr_fit_workers_destroy(&workers);
     free(nodes);
     return status;
 }

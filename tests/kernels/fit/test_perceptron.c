@@ -21,7 +21,7 @@ typedef struct net {
     mr_perceptron perceptron;
     mr_perceptron_point point;
     mr_fit_task task;
-    mr_fit_crew *crew;
+    mr_fit_workers *workers;
 } net;
 
 static void make(net *n, size_t layers, const size_t *units, bool doubles, int threads) {
@@ -41,11 +41,11 @@ static void make(net *n, size_t layers, const size_t *units, bool doubles, int t
     n->point = (mr_perceptron_point){.perceptron = &n->perceptron, .weights = malloc(count * sizeof(double))};
     n->task = mr_perceptron_task(&n->point, mr_fit_chunks(ROWS));
     n->nodes = malloc(mr_fit_block_count(n->task.chunks) * n->task.length * sizeof(double));
-    assert_int_equal(mr_fit_crew_create(&n->crew, &n->task, threads), 0);
+    assert_int_equal(mr_fit_workers_create(&n->workers, &n->task, threads), 0);
 }
 
 static void drop(net *n) {
-    mr_fit_crew_destroy(&n->crew);
+    mr_fit_workers_destroy(&n->workers);
     free(n->features);
     free(n->parameters);
     free(n->point.weights);
@@ -54,7 +54,7 @@ static void drop(net *n) {
 
 static const double *sum_of(net *n) {
     mr_perceptron_point_set(&n->point, n->parameters);
-    mr_fit_crew_sum(n->crew, &n->task, n->nodes);
+    mr_fit_workers_sum(n->workers, &n->task, n->nodes);
     return n->nodes;
 }
 

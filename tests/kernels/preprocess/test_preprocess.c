@@ -300,8 +300,8 @@ static void rows_of_every_variant_are_equal(void **state) {
         draw_weights(weights, taps, bits);
         memset(dst, GUARD, sizeof dst);
         for (int k = 0; k < table_count; k++) {
-            mr_ahead ahead = {.pieces = 1, .of = {{(uintptr_t)src, width, width, taps}}};
-            mr_ahead_begin(&ahead, between(1, 8));
+            mr_prefetch ahead = {.pieces = 1, .of = {{(uintptr_t)src, width, width, taps}}};
+            mr_prefetch_begin(&ahead, between(1, 8));
             tables[k].vertical8(dst[k], src, width, weights, taps, width, bits - 6, &ahead);
         }
         for (int k = 1; k < table_count; k++)
@@ -321,19 +321,19 @@ static void rows_ahead_are_fetched_whole(void **state) {
         uint8_t *plane = calloc(MOST, WIDE);
         const uintptr_t first = (uintptr_t)plane;
         const int bytes = between(1, WIDE), rows = between(1, MOST), second = between(0, rows - 1);
-        mr_ahead ahead = {.pieces = 1, .of = {{first, WIDE, bytes, rows}}};
+        mr_prefetch ahead = {.pieces = 1, .of = {{first, WIDE, bytes, rows}}};
         if (second > 0) /* the rest of the rows, from the last on */
-            ahead = (mr_ahead){.pieces = 2, .of = {{first, WIDE, bytes, rows - second},
+            ahead = (mr_prefetch){.pieces = 2, .of = {{first, WIDE, bytes, rows - second},
                                                    {(uintptr_t)(plane + (rows - 1) * WIDE), -WIDE, bytes, second}}};
         if (n % 2)
-            mr_ahead_begin(&ahead, between(2, 200));
+            mr_prefetch_begin(&ahead, between(2, 200));
         else
-            mr_ahead_begin_columns(&ahead, (mr_rows_ahead){first, WIDE, bytes, rows});
+            mr_prefetch_begin_columns(&ahead, (mr_prefetched_rows){first, WIDE, bytes, rows});
         for (int step = 0; ahead.lines > 0; step++) {
             for (int i = 0; i < ahead.lines && !(step & ahead.skip); i++) {
                 const uintptr_t line = ahead.at + (uintptr_t)(i * ahead.apart);
                 const ptrdiff_t from = (ptrdiff_t)(line - first), column = from % WIDE;
-                for (ptrdiff_t x = column; x < column + MR_AHEAD_LINE && x < bytes; x++)
+                for (ptrdiff_t x = column; x < column + MR_PREFETCH_LINE && x < bytes; x++)
                     plane[from / WIDE * WIDE + x]++;
                 if (line + (uintptr_t)ahead.apart >= ahead.end && n % 2)
                     break; /* the rest of the step is behind the row */

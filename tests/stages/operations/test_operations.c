@@ -258,19 +258,19 @@ static void count_change(void) {
 static const mr_preprocess_rows *rows;
 
 static void count_vertical8(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps,
-                            int width, int shift, mr_ahead *ahead) {
+                            int width, int shift, mr_prefetch *ahead) {
     counted += 2.0 * taps * width;
     rows->vertical8(dst, src, stride, weights, taps, width, shift, ahead);
 }
 
 static void count_vertical16(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps,
-                             int width, int shift, mr_word word, mr_ahead *ahead) {
+                             int width, int shift, mr_word word, mr_prefetch *ahead) {
     counted += 2.0 * taps * width;
     rows->vertical16(dst, src, stride, weights, taps, width, shift, word, ahead);
 }
 
 static void count_horizontal(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride, int lines,
-                             const mr_filter *filter, int limit, mr_ahead *ahead) {
+                             const mr_filter *filter, int limit, mr_prefetch *ahead) {
     for (int i = 0; i < filter->count; i++)
         counted += 2.0 * filter->length[i] * lines;
     rows->horizontal(dst, dst_stride, src, src_stride, lines, filter, limit, ahead);

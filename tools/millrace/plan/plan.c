@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/base/aside.h"
+#include "engine/base/temp_folder.h"
 #include "tools/millrace/cli/complaints.h"
 #include "tools/millrace/cli/overrides.h"
 #include "tools/millrace/cli/table.h"
@@ -229,12 +229,12 @@ static int profile_in(const arguments *from, const char *folder) {
 
 /* Stages that write into folders use one that is removed afterwards. */
 static int profile_aside(const arguments *from) {
-    mr_aside aside;
-    int status = mr_aside_make(&aside, NULL);
+    mr_temp_folder temp;
+    int status = mr_temp_folder_make(&temp, NULL);
     if (status)
         return mr_command_failed(status);
-    int code = profile_in(from, aside.folder);
-    mr_aside_remove(&aside);
+    int code = profile_in(from, temp.folder);
+    mr_temp_folder_remove(&temp);
     return code;
 }
 

@@ -187,7 +187,7 @@ static void interrupt(mr_supervisor *s, const struct signalfd_siginfo *signal) {
         if (s->children[i].pid)
             kill(s->children[i].pid, SIGKILL);
     print(s, stderr);
-    mr_aside_remove(&s->aside);
+    mr_temp_folder_remove(&s->temp);
     _exit(128 + (int)signal->ssi_signo);
 }
 
@@ -338,6 +338,6 @@ int mr_supervise(const mr_supervision *how) {
     end_children(&s);
     if (s.signals >= 0)
         close(s.signals);
-    mr_aside_remove(&s.aside);
+    mr_temp_folder_remove(&s.temp);
     return code;
 }

@@ -120,10 +120,10 @@ static bool has_given_nothing(const mr_supervisor *s, int node) {
 
 /* Nodes that are started from now on, or that wait for this one's first message, do not wait for it. */
 static void tell_end(const mr_supervisor *s, int node) {
-    char path[MR_ASIDE + 128];
+    char path[MR_TEMP_FOLDER_PATH + 128];
     if (!mr_supervisor_ended(s, node) && !has_given_nothing(s, node))
         return;
-    snprintf(path, sizeof path, "%s/%s.ended", s->aside.folder, s->how->plan->nodes[node].id);
+    snprintf(path, sizeof path, "%s/%s.ended", s->temp.folder, s->how->plan->nodes[node].id);
     FILE *file = fopen(path, "we");
     if (file)
         fclose(file);

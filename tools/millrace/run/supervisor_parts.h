@@ -1,7 +1,7 @@
 /* Inside the supervisor: declarations that its files share. */
 #pragma once
 
-#include "engine/base/aside.h"
+#include "engine/base/temp_folder.h"
 #include "tools/millrace/run/children.h"
 #include "tools/millrace/run/supervisor.h"
 
@@ -15,8 +15,8 @@ typedef struct mr_supervisor {
     int64_t began_ns, drain_ns, shown_ns, alive_ns;
     int64_t asked_ns;          /* when a signal asked for the end; 0: none has */
     int exit_code;             /* the first failure's */
-    mr_aside aside;            /* for sockets and checkpoints */
-    char checkpoint[MR_ASIDE + 16]; /* in that folder; names of nodes come behind it */
+    mr_temp_folder temp;            /* for sockets and checkpoints */
+    char checkpoint[MR_TEMP_FOLDER_PATH + 16]; /* in that folder; names of nodes come behind it */
 } mr_supervisor;
 
 const mr_view_node *mr_supervisor_node(const mr_supervisor *s, const mr_child *child);

@@ -51,7 +51,7 @@ static void leave_terminal(void) {
 /* In the child; never returns. If the supervisor is killed the child is too: left alone it would hold files that the
  * next run writes, and write checkpoints that the next run has read. */
 static void become(const mr_supervisor *s, const mr_child *child, int report) {
-    char replica[16], fd[16], epoch[16], written[MR_ASIDE + sizeof child->name];
+    char replica[16], fd[16], epoch[16], written[MR_TEMP_FOLDER_PATH + sizeof child->name];
     size_t count = 0;
     while (s->how->command[count])
         count++;
@@ -75,7 +75,7 @@ static void become(const mr_supervisor *s, const mr_child *child, int report) {
         _exit(mr_status_exit_code(MR_ERROR_CANCELLED));
     setenv(MR_REPORT_VARIABLE, fd, 1);
     if (child->resumes && !s->how->resume) {
-        snprintf(written, sizeof written, "%s/%s", s->aside.folder, child->name);
+        snprintf(written, sizeof written, "%s/%s", s->temp.folder, child->name);
         setenv("MILLRACE_WRITTEN", written, 1);
     }
     /* If it cannot give the same frames again, a new epoch tells its frames from earlier ones with the same numbers. */
@@ -96,7 +96,7 @@ static int start(mr_supervisor *s, mr_child *child) {
     pid_t pid = fork();
     if (pid == 0) {
         fcntl(ends[1], F_SETFD, 0);
-        fcntl(s->aside.held, F_SETFD, 0); /* The child may outlive this process for a moment. */
+        fcntl(s->temp.held, F_SETFD, 0); /* The child may outlive this process for a moment. */
         become(s, child, ends[1]);
     }
     close(ends[1]);
@@ -134,7 +134,7 @@ static int make_folder(mr_supervisor *s, const char *named) {
     for (size_t i = 0; i < count; i++) {
         if (!parents[i] || !*parents[i])
             continue;
-        if (!mr_aside_make(&s->aside, parents[i]))
+        if (!mr_temp_folder_make(&s->temp, parents[i]))
             return MR_OK;
         if (!*first)
             snprintf(first, sizeof first, "%s", mr_message());
@@ -151,8 +151,8 @@ int mr_supervisor_environment(mr_supervisor *s) {
     if (status)
         return status;
     if (!said || !*said)
-        setenv("MILLRACE_RUNTIME", s->aside.folder, 1);
-    setenv("MILLRACE_ENDED", s->aside.folder, 1);
-    snprintf(s->checkpoint, sizeof s->checkpoint, "%s/checkpoint", s->aside.folder);
+        setenv("MILLRACE_RUNTIME", s->temp.folder, 1);
+    setenv("MILLRACE_ENDED", s->temp.folder, 1);
+    snprintf(s->checkpoint, sizeof s->checkpoint, "%s/checkpoint", s->temp.folder);
     return set_run();
 }

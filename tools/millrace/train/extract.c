@@ -485,7 +485,7 @@ static int set_given(mr_settings *to, const mr_extraction *extraction) {
 
 /* Of several inputs the stage is kept as it is written, but for the head. */
 static int set_only_head(mr_settings *to, const mr_extraction *extraction) {
-    char path[2 * MR_ASIDE];
+    char path[2 * MR_TEMP_FOLDER_PATH];
     int status = quote_into(extraction->head, path, sizeof path);
     return status ? status : mr_settings_set(to, path, "stages.", extraction->classify->id, ".head");
 }
@@ -493,7 +493,7 @@ static int set_only_head(mr_settings *to, const mr_extraction *extraction) {
 /* A classify in place of the one that is written, which may have labels, weights or an activation: a head brings
  * them. */
 static int set_head(mr_settings *to, const mr_extraction *extraction) {
-    char text[4 * MR_ASIDE], output[256];
+    char text[4 * MR_TEMP_FOLDER_PATH], output[256];
     int port = 0;
     const mr_view_stage *classify = extraction->classify, *before = mr_extraction_before(extraction, classify, &port);
     if (!before)
@@ -515,7 +515,7 @@ static int set_head(mr_settings *to, const mr_extraction *extraction) {
 /* All sources but the one that reads the data; several may be written as one. */
 static int set_left_out(mr_settings *to, const mr_extraction *extraction) {
     const mr_plan_view *plan = extraction->plan;
-    char list[MR_ASIDE + 32], quoted[2 * MR_ASIDE], source[2 * MR_ASIDE + 16];
+    char list[MR_TEMP_FOLDER_PATH + 32], quoted[2 * MR_TEMP_FOLDER_PATH], source[2 * MR_TEMP_FOLDER_PATH + 16];
     mr_extraction_left_out(extraction, list, sizeof list);
     int status = quote_into(list, quoted, sizeof quoted);
     snprintf(source, sizeof source, "{uri: %s}", quoted);
@@ -537,7 +537,7 @@ static bool is_spread(const mr_extraction *extraction) {
 
 int mr_extraction_settings(mr_settings *to, const mr_extraction *extraction) {
     const mr_plan_view *plan = extraction->plan;
-    char list[MR_ASIDE + 32], source[2 * MR_ASIDE + 128];
+    char list[MR_TEMP_FOLDER_PATH + 32], source[2 * MR_TEMP_FOLDER_PATH + 128];
     const size_t most = plan->stage_count + mr_extraction_most_settings(extraction) + 10;
     int status = mr_settings_init(to, extraction->overrides, most);
     mr_extraction_list(extraction, list, sizeof list);
@@ -698,14 +698,14 @@ int mr_extraction_run(mr_extraction *extraction, const mr_extraction_job *job, b
     int status = MR_OK;
     if (is_spread(extraction)) {
         status = mr_extraction_run_nodes(extraction, job, told);
-    } else if (!(status = mr_aside_make(&extraction->aside, NULL))) {
-        snprintf(extraction->folder, sizeof extraction->folder, "%s", extraction->aside.folder);
+    } else if (!(status = mr_temp_folder_make(&extraction->temp, NULL))) {
+        snprintf(extraction->folder, sizeof extraction->folder, "%s", extraction->temp.folder);
         status = run_aside(extraction, job, told);
     }
     /* The message is kept while the folder is removed. */
     char message[512];
     snprintf(message, sizeof message, "%s", mr_message());
-    mr_aside_remove(&extraction->aside);
+    mr_temp_folder_remove(&extraction->temp);
     mr_arena_fini(&index.arena);
     extraction->index = NULL;
     return status ? mr_fail(status, "%s", message) : MR_OK;

@@ -19,7 +19,7 @@
 
 #include <pthread.h>
 
-#include "engine/base/aside.h"
+#include "engine/base/temp_folder.h"
 #include "millrace/dataset.h"
 #include "millrace/plan.h"
 #include "tools/millrace/cli/overrides.h"
@@ -95,8 +95,8 @@ typedef struct mr_extraction {
     const mr_stage_type **list;
     size_t type_count;
     pthread_mutex_t lock;
-    mr_aside aside;
-    char folder[MR_ASIDE]; /* of the files of a run */
+    mr_temp_folder temp;
+    char folder[MR_TEMP_FOLDER_PATH]; /* of the files of a run */
     struct mr_file_index *index;
     char where[32]; /* the end of cache_key */
     mr_take_vector *take_vector;

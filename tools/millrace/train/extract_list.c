@@ -24,14 +24,14 @@ int mr_extraction_note(mr_extraction *extraction, const char *path, int64_t star
 }
 
 /* A list is a text: other names cannot stand in it. The set has none of a file, but the folder may have one. */
-static int print_path(const char *file, const char *before, char path[MR_ASIDE]) {
-    char here[MR_ASIDE] = "";
+static int print_path(const char *file, const char *before, char path[MR_TEMP_FOLDER_PATH]) {
+    char here[MR_TEMP_FOLDER_PATH] = "";
     if (*file != '/' && !getcwd(here, sizeof here))
         return mr_fail(MR_ERROR_IO, "the working directory: %s", strerror(errno));
     if (!mr_printable(file) || !mr_printable(here))
         return mr_fail(MR_ERROR_DATA, "%s: the name is not UTF-8, or has a line break or the like: rename it",
                        mr_printable(file) ? here : file);
-    if (mr_print_into(path, MR_ASIDE, "%s%s%s%s", before, here, *here ? "/" : "", file) >= MR_ASIDE)
+    if (mr_print_into(path, MR_TEMP_FOLDER_PATH, "%s%s%s%s", before, here, *here ? "/" : "", file) >= MR_TEMP_FOLDER_PATH)
         return mr_fail(MR_ERROR_DATA, "%s: the path is too long", file);
     return MR_OK;
 }
@@ -48,14 +48,14 @@ static int write_row(const mr_listed_file *row, const char *path, FILE *list) {
 }
 
 int mr_extraction_write_row(const mr_listed_file *row, FILE *list) {
-    char path[MR_ASIDE];
+    char path[MR_TEMP_FOLDER_PATH];
     int status = print_path(row->path, "", path);
     return status ? status : write_row(row, path, list);
 }
 
 /* Writes a line of the list that the source reads, and keeps the file by its path and range. */
 static int write_file(mr_extraction *extraction, const mr_listed_file *row, size_t number, FILE *list) {
-    char path[MR_ASIDE];
+    char path[MR_TEMP_FOLDER_PATH];
     int status = print_path(row->path, "", path);
     if (!status)
         status = mr_extraction_note(extraction, path, row->start_ns, row->end_ns, number);
@@ -73,7 +73,7 @@ void mr_extraction_left_out(const mr_extraction *extraction, char *path, size_t 
 /* Sources that are left out read one file of the data, so that formats are the same, by another name: their frames
  * belong to none of the files. */
 static int write_left_out(const mr_extraction *extraction, const mr_extraction_job *job) {
-    char path[MR_ASIDE + 32], file[MR_ASIDE];
+    char path[MR_TEMP_FOLDER_PATH + 32], file[MR_TEMP_FOLDER_PATH];
     if (extraction->plan->source_count < 2 || !job->count)
         return MR_OK;
     mr_extraction_left_out(extraction, path, sizeof path);
@@ -91,7 +91,7 @@ static int write_left_out(const mr_extraction *extraction, const mr_extraction_j
 
 /* Whole or not at all: a node that waits for it reads it at once. */
 int mr_extraction_write_list(mr_extraction *extraction, const mr_extraction_job *job) {
-    char path[MR_ASIDE + 32], part[MR_ASIDE + 64];
+    char path[MR_TEMP_FOLDER_PATH + 32], part[MR_TEMP_FOLDER_PATH + 64];
     mr_extraction_list(extraction, path, sizeof path);
     snprintf(part, sizeof part, "%s.part", path);
     int status = write_left_out(extraction, job);

@@ -218,7 +218,7 @@ static bool is_same(const struct stat *a, const struct stat *b) {
  * to make. */
 static int await_list(const mr_extraction *extraction, struct stat *listed) {
     const struct stat before = *listed;
-    char list[MR_ASIDE + 32];
+    char list[MR_TEMP_FOLDER_PATH + 32];
     int64_t told_ns = mr_clock_now_ns(mr_clock_real());
     mr_extraction_list(extraction, list, sizeof list);
     for (;;) {
@@ -256,14 +256,14 @@ static void name_done(const mr_extraction *extraction, char *path, size_t room) 
 
 /* Of these files those that have no vectors are damaged. That the list is kept saves work, and may fail. */
 static void keep_list(const mr_extraction *extraction, const char *list) {
-    char done[MR_ASIDE + 32];
+    char done[MR_TEMP_FOLDER_PATH + 32];
     name_done(extraction, done, sizeof done);
     if (!is_empty(list))
         rename(list, done);
 }
 
 void mr_extraction_release(mr_extraction *extraction, int status) {
-    char list[MR_ASIDE + 32], vectors[MR_ASIDE + 32], message[512];
+    char list[MR_TEMP_FOLDER_PATH + 32], vectors[MR_TEMP_FOLDER_PATH + 32], message[512];
     if (extraction->role != MR_EXTRACTION_HOME || !is_final(status))
         return;
     snprintf(message, sizeof message, "%s", mr_message());
@@ -291,7 +291,7 @@ static int into_spool(void *user, const mr_taken *from, const float *vector, siz
 
 /* The files of the list, by which home knows the vectors, and how many there are. */
 static int read_list(mr_extraction *extraction, size_t *count) {
-    char path[MR_ASIDE + 32];
+    char path[MR_TEMP_FOLDER_PATH + 32];
     mr_file_list *list = NULL;
     mr_extraction_list(extraction, path, sizeof path);
     int status = mr_file_list_open(&list, path);
@@ -354,7 +354,7 @@ static int serve_list(mr_extraction *extraction) {
 /* Lists of files, until one is empty: home may be killed, and want vectors once more that it had not kept. Nodes of a
  * process that watches have one list. */
 static int serve_all(mr_extraction *extraction) {
-    char list[MR_ASIDE + 32];
+    char list[MR_TEMP_FOLDER_PATH + 32];
     struct stat listed = {.st_size = 0};
     int code = 0;
     int status = await_list(extraction, &listed);
@@ -494,7 +494,7 @@ static mr_content_key sum_of(const keys_head *head, const mr_content_key *keys, 
 }
 
 static int write_keys(const mr_extraction *extraction, const mr_extraction_job *job) {
-    char path[MR_ASIDE + 32];
+    char path[MR_TEMP_FOLDER_PATH + 32];
     keys_head head = {.cache_key = ""};
     snprintf(path, sizeof path, "%s/keys", extraction->folder);
     snprintf(head.cache_key, sizeof head.cache_key, "%s", extraction->cache_key);
@@ -543,7 +543,7 @@ static int read_left(left *all, const char *folder, const mr_file_bytes *file) {
 /* Folders of other programs have no such files. */
 static int visit_left(void *user, const char *folder) {
     left *all = user;
-    char path[MR_ASIDE + 32];
+    char path[MR_TEMP_FOLDER_PATH + 32];
     mr_file_bytes keys = {0};
     snprintf(path, sizeof path, "%s/vectors", folder);
     if (access(path, F_OK))
@@ -557,7 +557,7 @@ static int visit_left(void *user, const char *folder) {
 }
 
 int mr_extraction_take_left(const mr_extraction *extraction, const char *cache, mr_take_left *take, void *user) {
-    return mr_aside_visit_left(cache, visit_left, &(left){.extraction = extraction, .take = take, .user = user});
+    return mr_temp_folder_visit_stale(cache, visit_left, &(left){.extraction = extraction, .take = take, .user = user});
 }
 
 /* ---- both -------------------------------------------------------------------------------------------------------- */
@@ -596,7 +596,7 @@ static bool has_lines(FILE *file, const char *lines) {
 
 /* Whether all of them were among those that the nodes have made vectors of: the files are damaged. */
 static bool were_done(const mr_extraction *extraction, const mr_extraction_job *job) {
-    char path[MR_ASIDE + 32], *wanted = print_wanted(job);
+    char path[MR_TEMP_FOLDER_PATH + 32], *wanted = print_wanted(job);
     name_done(extraction, path, sizeof path);
     FILE *file = fopen(path, "re");
     const bool all = wanted && file && has_lines(file, wanted);
@@ -608,7 +608,7 @@ static bool were_done(const mr_extraction *extraction, const mr_extraction_job *
 
 /* *done: there is nothing to be made. Nodes that find an empty list end, and would be waited for in vain. */
 static int look_back(const mr_extraction *extraction, const mr_extraction_job *job, bool *done) {
-    char list[MR_ASIDE + 32];
+    char list[MR_TEMP_FOLDER_PATH + 32];
     *done = false;
     mr_extraction_list(extraction, list, sizeof list);
     if (extraction->role != MR_EXTRACTION_HOME || !is_empty(list))
@@ -626,8 +626,8 @@ static int make_folder(mr_extraction *extraction) {
         status = name_folder(extraction);
         return status ? status : mr_file_make_folder(extraction->folder);
     }
-    status = mr_aside_make(&extraction->aside, extraction->spread->cache);
-    snprintf(extraction->folder, sizeof extraction->folder, "%s", extraction->aside.folder);
+    status = mr_temp_folder_make(&extraction->temp, extraction->spread->cache);
+    snprintf(extraction->folder, sizeof extraction->folder, "%s", extraction->temp.folder);
     return status;
 }
 

@@ -12,7 +12,7 @@ typedef struct mr_file_index {
 } mr_file_index;
 
 /* extract_list.c: by what a file, or a range of a video, stands in the index. */
-enum { MR_EXTRACTION_KEY = MR_ASIDE + 64 };
+enum { MR_EXTRACTION_KEY = MR_TEMP_FOLDER_PATH + 64 };
 void mr_extraction_key(const char *path, int64_t start_ns, int64_t end_ns, char key[MR_EXTRACTION_KEY]);
 /* Puts a file into the index. MR_ERROR_MEMORY. */
 int mr_extraction_note(mr_extraction *extraction, const char *path, int64_t start_ns, int64_t end_ns, size_t number);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/aside.h"
+#include "engine/base/temp_folder.h"
 #include "engine/base/file.h"
 #include "engine/base/json.h"
 #include "engine/base/print.h"
@@ -118,18 +118,18 @@ static int run(wanted *w, const char *list, int64_t stream) {
 }
 
 static int make(wanted *w, int64_t stream) {
-    mr_aside aside;
-    char list[MR_ASIDE + 16], message[512];
+    mr_temp_folder temp;
+    char list[MR_TEMP_FOLDER_PATH + 16], message[512];
     size_t rows = 0;
-    int status = mr_aside_make(&aside, NULL);
+    int status = mr_temp_folder_make(&temp, NULL);
     if (status)
         return status;
-    snprintf(list, sizeof list, "%s/files.jsonl", aside.folder);
+    snprintf(list, sizeof list, "%s/files.jsonl", temp.folder);
     status = write_list(w, list, &rows);
     if (!status && rows)
         status = run(w, list, stream);
     snprintf(message, sizeof message, "%s", mr_message());
-    mr_aside_remove(&aside);
+    mr_temp_folder_remove(&temp);
     return status ? mr_fail(status, "%s", message) : MR_OK;
 }
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "engine/base/aside.h"
+#include "engine/base/temp_folder.h"
 #include "millrace/describe.h"
 #include "millrace/devices.h"
 #include "millrace/log.h"
@@ -196,7 +196,7 @@ static int make_settings(mr_settings *to, const arguments *from, const mr_verify
 /* Opens one side; errors are printed once. Returns a status. */
 static int open_with(mr_pipeline **pipeline, const arguments *from, const mr_verify *verify, const mr_settings *with,
                      int side, const char *folder) {
-    char own[MR_ASIDE + 4];
+    char own[MR_TEMP_FOLDER_PATH + 4];
     mr_diagnostics wrong = {0};
     mr_pipeline_params params = {.path = from->path};
     mr_overrides_apply(&from->overrides, &params);
@@ -305,7 +305,7 @@ static int compare_in(const arguments *from, mr_verify *verify, const mr_plan_vi
 }
 
 static int compare_aside(const arguments *from, const mr_plan_view *plan) {
-    mr_aside aside;
+    mr_temp_folder temp;
     mr_verify verify = {.device = {from->device[0], from->device[1]},
                         .tolerance = from->tolerance,
                         .most_frames = from->frames,
@@ -314,12 +314,12 @@ static int compare_aside(const arguments *from, const mr_plan_view *plan) {
     if (!status)
         status = mr_verify_wrap_sources(&verify, plan->types, plan->source_count);
     if (!status)
-        status = mr_aside_make(&aside, NULL);
+        status = mr_temp_folder_make(&temp, NULL);
     if (status) {
         code = mr_command_failed(status);
     } else {
-        code = compare_in(from, &verify, plan, aside.folder);
-        mr_aside_remove(&aside);
+        code = compare_in(from, &verify, plan, temp.folder);
+        mr_temp_folder_remove(&temp);
     }
     mr_verify_fini(&verify);
     return code;

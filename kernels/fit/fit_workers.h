@@ -4,15 +4,15 @@
  * long a block is depends on the number of chunks alone. Threads take the next block that nobody has; a block's sum is
  * one node of the tree that fit_sum.h describes. So the sum over all has the same bits for any number of threads.
  *
- * Ownership: a crew owns its threads, which live until it is destroyed, and their memory. One caller at a time. Errors:
- * MR_ERROR_MEMORY, MR_ERROR_UNAVAILABLE (no thread). */
+ * Ownership: a group of workers owns its threads, which live until it is destroyed, and their memory. One caller at a
+ * time. Errors: MR_ERROR_MEMORY, MR_ERROR_UNAVAILABLE (no thread). */
 #pragma once
 
 #include <stddef.h>
 
 enum { MR_FIT_CHUNK = 256 /* rows */, MR_FIT_BLOCKS = 64 };
 
-typedef struct mr_fit_crew mr_fit_crew;
+typedef struct mr_fit_workers mr_fit_workers;
 
 /* A sum over chunks: `make` writes the `length` numbers of a chunk. It may be called on several threads at once, each
  * with scratch memory of its own. */
@@ -31,8 +31,8 @@ size_t mr_fit_block_chunks(size_t chunks);
 size_t mr_fit_block_count(size_t chunks);
 
 /* For tasks of at most `chunks`, `length` and `scratch_bytes`. If `threads` is 1 there is only the caller's. */
-int mr_fit_crew_create(mr_fit_crew **crew, const mr_fit_task *most, int threads);
-void mr_fit_crew_destroy(mr_fit_crew **crew);
+int mr_fit_workers_create(mr_fit_workers **workers, const mr_fit_task *most, int threads);
+void mr_fit_workers_destroy(mr_fit_workers **workers);
 
 /* The sum over all chunks, at the begin of `nodes`, which has room for that many blocks. */
-void mr_fit_crew_sum(mr_fit_crew *crew, const mr_fit_task *task, double *nodes);
+void mr_fit_workers_sum(mr_fit_workers *workers, const mr_fit_task *task, double *nodes);

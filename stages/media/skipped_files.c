@@ -1,4 +1,4 @@
-#include "stages/media/left_out.h"
+#include "stages/media/skipped_files.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -7,26 +7,26 @@
 #include "stages/media/still/kinds.h"
 
 /* The ending of a file's name in lower case, with its dot; "" if it has none that is short. */
-static void ending_of(const char *path, char ending[MR_LEFT_OUT_ENDING]) {
+static void ending_of(const char *path, char ending[MR_SKIPPED_FILES_ENDING]) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
     ending[0] = '\0';
-    if (!dot || dot == name || !dot[1] || strlen(dot) >= MR_LEFT_OUT_ENDING)
+    if (!dot || dot == name || !dot[1] || strlen(dot) >= MR_SKIPPED_FILES_ENDING)
         return;
     for (size_t i = 0; i <= strlen(dot); i++)
         ending[i] = (char)(isgraph((unsigned char)dot[i]) || !dot[i] ? tolower((unsigned char)dot[i]) : '?');
 }
 
 /* Keeps the endings in order, each once, whatever order the folder is read in. */
-static void note_ending(mr_left_out *left, const char *path) {
-    char ending[MR_LEFT_OUT_ENDING];
+static void note_ending(mr_skipped_files *left, const char *path) {
+    char ending[MR_SKIPPED_FILES_ENDING];
     ending_of(path, ending);
-    for (int i = 0; ending[0] && i < MR_LEFT_OUT_ENDINGS; i++) {
+    for (int i = 0; ending[0] && i < MR_SKIPPED_FILES_ENDINGS; i++) {
         const int order = left->ending[i][0] ? strcmp(ending, left->ending[i]) : -1;
         if (order == 0)
             return;
         if (order > 0)
             continue;
-        char moved[MR_LEFT_OUT_ENDING];
+        char moved[MR_SKIPPED_FILES_ENDING];
         memcpy(moved, left->ending[i], sizeof moved);
         memcpy(left->ending[i], ending, sizeof moved);
         memcpy(ending, moved, sizeof moved);
@@ -34,7 +34,7 @@ static void note_ending(mr_left_out *left, const char *path) {
     left->more_endings |= ending[0] != '\0';
 }
 
-void mr_left_out_add(mr_left_out *left, const char *path, bool is_folder) {
+void mr_skipped_files_add(mr_skipped_files *left, const char *path, bool is_folder) {
     if (is_folder) {
         left->folders++;
     } else if (mr_image_codec_by_name(path)) {
@@ -47,21 +47,21 @@ void mr_left_out_add(mr_left_out *left, const char *path, bool is_folder) {
     }
 }
 
-bool mr_left_out_any(const mr_left_out *left) {
+bool mr_skipped_files_any(const mr_skipped_files *left) {
     return left->pictures || left->videos || left->others || left->folders || left->special;
 }
 
-static void print_endings(const mr_left_out *left, char *text, size_t room) {
+static void print_endings(const mr_skipped_files *left, char *text, size_t room) {
     size_t length = 0;
     text[0] = '\0';
-    for (int i = 0; i < MR_LEFT_OUT_ENDINGS && left->ending[i][0] && length < room; i++)
+    for (int i = 0; i < MR_SKIPPED_FILES_ENDINGS && left->ending[i][0] && length < room; i++)
         length += (size_t)snprintf(text + length, room - length, "%s%s", i ? " " : " (", left->ending[i]);
     if (length && length < room)
         snprintf(text + length, room - length, "%s)", left->more_endings ? " ..." : "");
 }
 
-const char *mr_left_out_print(const mr_left_out *left, char text[MR_LEFT_OUT_TEXT]) {
-    char endings[MR_LEFT_OUT_ENDINGS * MR_LEFT_OUT_ENDING + 16];
+const char *mr_skipped_files_print(const mr_skipped_files *left, char text[MR_SKIPPED_FILES_TEXT]) {
+    char endings[MR_SKIPPED_FILES_ENDINGS * MR_SKIPPED_FILES_ENDING + 16];
     const struct {
         size_t count;
         const char *one, *many, *more;
@@ -75,11 +75,11 @@ const char *mr_left_out_print(const mr_left_out *left, char text[MR_LEFT_OUT_TEX
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         kinds += parts[i].count > 0;
     text[0] = '\0';
-    for (size_t i = 0; i < sizeof parts / sizeof *parts && length < MR_LEFT_OUT_TEXT; i++) {
+    for (size_t i = 0; i < sizeof parts / sizeof *parts && length < MR_SKIPPED_FILES_TEXT; i++) {
         if (!parts[i].count)
             continue;
         const char *before = !printed ? "" : printed + 1 == kinds ? " and " : ", ";
-        length += (size_t)snprintf(text + length, MR_LEFT_OUT_TEXT - length, "%s%zu %s%s", before, parts[i].count,
+        length += (size_t)snprintf(text + length, MR_SKIPPED_FILES_TEXT - length, "%s%zu %s%s", before, parts[i].count,
                                    parts[i].count == 1 ? parts[i].one : parts[i].many, parts[i].more);
         printed++;
     }

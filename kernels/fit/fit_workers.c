@@ -1,4 +1,4 @@
-#include "kernels/fit/fit_crew.h"
+#include "kernels/fit/fit_workers.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -9,7 +9,7 @@
 #include "millrace/status.h"
 
 typedef struct worker {
-    mr_fit_crew *crew;
+    mr_fit_workers *workers;
     void *scratch;
     mr_fit_sum sum;
     pthread_t thread;
@@ -26,10 +26,10 @@ typedef struct work {
     atomic_int met[MR_FIT_BLOCKS];
 } work;
 
-struct mr_fit_crew {
+struct mr_fit_workers {
     work work;
     int threads;
-    worker *workers;
+    worker *worker;
     pthread_mutex_t lock;
     pthread_cond_t begun, done;
     unsigned turn; /* of the work */
@@ -78,7 +78,7 @@ static void join_upwards(work *now, size_t block) {
 }
 
 static void make_blocks(worker *w) {
-    work *now = &w->crew->work;
+    work *now = &w->workers->work;
     for (size_t block; (block = atomic_fetch_add(&now->taken, 1)) < now->blocks;) {
         make_block(w, now->task, block, now->nodes + block * now->task->length);
         join_upwards(now, block);
@@ -87,97 +87,97 @@ static void make_blocks(worker *w) {
 
 static void *run_worker(void *context) {
     worker *w = context;
-    mr_fit_crew *crew = w->crew;
+    mr_fit_workers *workers = w->workers;
     unsigned seen = 0;
-    pthread_mutex_lock(&crew->lock);
+    pthread_mutex_lock(&workers->lock);
     for (;;) {
-        while (!crew->over && crew->turn == seen)
-            pthread_cond_wait(&crew->begun, &crew->lock);
-        if (crew->over)
+        while (!workers->over && workers->turn == seen)
+            pthread_cond_wait(&workers->begun, &workers->lock);
+        if (workers->over)
             break;
-        seen = crew->turn;
-        pthread_mutex_unlock(&crew->lock);
+        seen = workers->turn;
+        pthread_mutex_unlock(&workers->lock);
         make_blocks(w);
-        pthread_mutex_lock(&crew->lock);
-        if (--crew->busy == 0)
-            pthread_cond_signal(&crew->done);
+        pthread_mutex_lock(&workers->lock);
+        if (--workers->busy == 0)
+            pthread_cond_signal(&workers->done);
     }
-    pthread_mutex_unlock(&crew->lock);
+    pthread_mutex_unlock(&workers->lock);
     return NULL;
 }
 
-static int start_workers(mr_fit_crew *crew, const mr_fit_task *most) {
-    for (int i = 0; i < crew->threads; i++) {
-        worker *w = &crew->workers[i];
-        w->crew = crew;
+static int start_workers(mr_fit_workers *workers, const mr_fit_task *most) {
+    for (int i = 0; i < workers->threads; i++) {
+        worker *w = &workers->worker[i];
+        w->workers = workers;
         w->scratch = mr_alloc_aligned(64, mr_aligned_bytes(most->scratch_bytes + 1));
         int status = w->scratch ? mr_fit_sum_init(&w->sum, most->length, mr_fit_block_chunks(most->chunks))
-                                : mr_fail(MR_ERROR_MEMORY, "no memory for thread %d of %d", i + 1, crew->threads);
+                                : mr_fail(MR_ERROR_MEMORY, "no memory for thread %d of %d", i + 1, workers->threads);
         if (status)
             return status;
         if (i > 0 && pthread_create(&w->thread, NULL, run_worker, w))
-            return mr_fail(MR_ERROR_UNAVAILABLE, "cannot start thread %d of %d", i + 1, crew->threads);
+            return mr_fail(MR_ERROR_UNAVAILABLE, "cannot start thread %d of %d", i + 1, workers->threads);
         w->runs = i > 0;
     }
     return MR_OK;
 }
 
-int mr_fit_crew_create(mr_fit_crew **crew, const mr_fit_task *most, int threads) {
-    mr_fit_crew *made = mr_calloc(1, sizeof *made);
-    *crew = NULL;
+int mr_fit_workers_create(mr_fit_workers **workers, const mr_fit_task *most, int threads) {
+    mr_fit_workers *made = mr_calloc(1, sizeof *made);
+    *workers = NULL;
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for %d threads", threads);
     made->threads = threads;
     pthread_mutex_init(&made->lock, NULL);
     pthread_cond_init(&made->begun, NULL);
     pthread_cond_init(&made->done, NULL);
-    made->workers = mr_calloc((size_t)threads, sizeof *made->workers);
-    int status = made->workers ? start_workers(made, most)
+    made->worker = mr_calloc((size_t)threads, sizeof *made->worker);
+    int status = made->worker ? start_workers(made, most)
                                : mr_fail(MR_ERROR_MEMORY, "no memory for %d threads", threads);
     if (status)
-        mr_fit_crew_destroy(&made);
+        mr_fit_workers_destroy(&made);
     else
-        *crew = made;
+        *workers = made;
     return status;
 }
 
-void mr_fit_crew_destroy(mr_fit_crew **crew) {
-    mr_fit_crew *gone = *crew;
-    *crew = NULL;
+void mr_fit_workers_destroy(mr_fit_workers **workers) {
+    mr_fit_workers *gone = *workers;
+    *workers = NULL;
     if (!gone)
         return;
     pthread_mutex_lock(&gone->lock);
     gone->over = true;
     pthread_cond_broadcast(&gone->begun);
     pthread_mutex_unlock(&gone->lock);
-    for (int i = 0; gone->workers && i < gone->threads; i++) {
-        if (gone->workers[i].runs)
-            pthread_join(gone->workers[i].thread, NULL);
-        mr_free(gone->workers[i].scratch);
-        mr_fit_sum_fini(&gone->workers[i].sum);
+    for (int i = 0; gone->worker && i < gone->threads; i++) {
+        if (gone->worker[i].runs)
+            pthread_join(gone->worker[i].thread, NULL);
+        mr_free(gone->worker[i].scratch);
+        mr_fit_sum_fini(&gone->worker[i].sum);
     }
     pthread_cond_destroy(&gone->begun);
     pthread_cond_destroy(&gone->done);
     pthread_mutex_destroy(&gone->lock);
-    mr_free(gone->workers);
+    mr_free(gone->worker);
     mr_free(gone);
 }
 
-void mr_fit_crew_sum(mr_fit_crew *crew, const mr_fit_task *task, double *nodes) {
-    pthread_mutex_lock(&crew->lock);
-    crew->work.task = task;
-    crew->work.blocks = mr_fit_block_count(task->chunks);
-    crew->work.nodes = nodes;
-    atomic_store(&crew->work.taken, 0);
+void mr_fit_workers_sum(mr_fit_workers *workers, const mr_fit_task *task, double *nodes) {
+    pthread_mutex_lock(&workers->lock);
+    workers->work.task = task;
+    workers->work.blocks = mr_fit_block_count(task->chunks);
+    workers->work.nodes = nodes;
+    atomic_store(&workers->work.taken, 0);
     for (size_t i = 0; i < MR_FIT_BLOCKS; i++)
-        atomic_store(&crew->work.met[i], 0);
-    crew->busy = crew->threads - 1;
-    crew->turn++;
-    pthread_cond_broadcast(&crew->begun);
-    pthread_mutex_unlock(&crew->lock);
-    make_blocks(&crew->workers[0]);
-    pthread_mutex_lock(&crew->lock);
-    while (crew->busy > 0)
-        pthread_cond_wait(&crew->done, &crew->lock);
-    pthread_mutex_unlock(&crew->lock);
+        atomic_store(&workers->work.met[i], 0);
+    workers->busy = workers->threads - 1;
+    workers->turn++;
+    pthread_cond_broadcast(&workers->begun);
+    pthread_mutex_unlock(&workers->lock);
+    make_blocks(&workers->worker[0]);
+    pthread_mutex_lock(&workers->lock);
+    while (workers->busy > 0)
+        pthread_cond_wait(&workers->done, &workers->lock);
+    pthread_mutex_unlock(&workers->lock);
 }

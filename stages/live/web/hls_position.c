@@ -1,4 +1,4 @@
-#include "stages/live/web/hls_place.h"
+#include "stages/live/web/hls_position.h"
 
 #include <string.h>
 
@@ -21,7 +21,7 @@ static uint64_t name_of(const mr_playlist *list, size_t index) {
 }
 
 /* Whether the segment was given, as far as is remembered. */
-static bool is_known(const mr_hls_place *place, const mr_playlist *list, size_t index) {
+static bool is_known(const mr_hls_position *place, const mr_playlist *list, size_t index) {
     const int64_t number = list->sequence + (int64_t)index;
     return number <= place->number && number > place->number - MR_HLS_RECENT &&
            place->names[number % MR_HLS_RECENT] == name_of(list, index);
@@ -29,7 +29,7 @@ static bool is_known(const mr_hls_place *place, const mr_playlist *list, size_t 
 
 /* Whether the playlist, which is not empty, numbers its segments anew. An older version of it, which some servers give
  * now and then, does not. */
-static bool is_renumbered(const mr_hls_place *place, const mr_playlist *list) {
+static bool is_renumbered(const mr_hls_position *place, const mr_playlist *list) {
     const int64_t last = list->sequence + (int64_t)list->count - 1;
     if (last < place->number)
         return !is_known(place, list, list->count - 1);
@@ -46,7 +46,7 @@ static int64_t index_of(const mr_playlist *list, uint64_t name) {
     return -1;
 }
 
-void mr_hls_place_number(const mr_hls_place *place, mr_playlist *list) {
+void mr_hls_position_number(const mr_hls_position *place, mr_playlist *list) {
     const int64_t last = place->number, oldest = last < MR_HLS_RECENT ? 0 : last - MR_HLS_RECENT + 1;
     const bool has_last = last < (int64_t)list->count;
     list->unnumbered = list->sequence == 0;
@@ -66,7 +66,7 @@ static size_t live_start(const mr_playlist *list) {
     return list->count > MR_HLS_LIVE ? list->count - MR_HLS_LIVE : 0;
 }
 
-mr_hls_step mr_hls_place_next(const mr_hls_place *place, const mr_playlist *list, bool resumes, size_t *index) {
+mr_hls_step mr_hls_position_next(const mr_hls_position *place, const mr_playlist *list, bool resumes, size_t *index) {
     const int64_t next = place->number + 1 - list->sequence;
     if (!list->count)
         return list->ended ? MR_HLS_OVER : MR_HLS_WAIT;
@@ -86,7 +86,7 @@ mr_hls_step mr_hls_place_next(const mr_hls_place *place, const mr_playlist *list
     return anew ? MR_HLS_ANEW : skips ? MR_HLS_SKIP : MR_HLS_NEXT;
 }
 
-void mr_hls_place_take(mr_hls_place *place, const mr_playlist *list, size_t index) {
+void mr_hls_position_take(mr_hls_position *place, const mr_playlist *list, size_t index) {
     place->begun = true;
     place->unnumbered = list->unnumbered;
     place->first = list->sequence;

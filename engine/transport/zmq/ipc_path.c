@@ -1,4 +1,4 @@
-#include "engine/transport/zmq/place.h"
+#include "engine/transport/zmq/ipc_path.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -69,7 +69,7 @@ static bool is_taken(const char *path) {
     return taken;
 }
 
-int mr_zmq_place_check(const mr_zmq_params *params, bool *made) {
+int mr_ipc_path_check(const mr_zmq_params *params, bool *made) {
     if (strncmp(params->endpoint, ipc, strlen(ipc)) != 0)
         return MR_OK;
     const char *path = params->endpoint + strlen(ipc);
@@ -81,7 +81,7 @@ int mr_zmq_place_check(const mr_zmq_params *params, bool *made) {
     return status;
 }
 
-void mr_zmq_place_leave(const char *endpoint, bool made) {
+void mr_ipc_path_remove(const char *endpoint, bool made) {
     char folder[512];
     if (strncmp(endpoint, ipc, strlen(ipc)) != 0)
         return;

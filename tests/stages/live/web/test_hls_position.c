@@ -6,7 +6,7 @@
 
 #include "engine/base/memory.h"
 #include "millrace/status.h"
-#include "stages/live/web/hls_place.h"
+#include "stages/live/web/hls_position.h"
 #include "stages/live/web/hls_times.h"
 #include "tests/support/suite.h"
 
@@ -24,30 +24,30 @@ static mr_playlist listed(const char *name, int64_t first, int count, const char
 }
 
 /* Looks at a playlist once: the step, and the number of its segment, which is taken; -1: none. */
-static int64_t look(mr_hls_place *place, mr_playlist list, bool resumes, mr_hls_step wanted) {
+static int64_t look(mr_hls_position *place, mr_playlist list, bool resumes, mr_hls_step wanted) {
     size_t index = 0;
-    const mr_hls_step step = mr_hls_place_next(place, &list, resumes, &index);
+    const mr_hls_step step = mr_hls_position_next(place, &list, resumes, &index);
     int64_t number = -1;
     assert_int_equal(step, wanted);
     if (step < MR_HLS_WAIT) {
         number = list.sequence + (int64_t)index;
-        mr_hls_place_take(place, &list, index);
+        mr_hls_position_take(place, &list, index);
     }
     mr_playlist_fini(&list);
     return number;
 }
 
 /* As listed(), of a server that gives no number of the first segment, or always 0. */
-static mr_playlist unnumbered(const char *name, int64_t first, int count, const mr_hls_place *place) {
+static mr_playlist unnumbered(const char *name, int64_t first, int count, const mr_hls_position *place) {
     mr_playlist list = listed(name, first, count, "");
     list.sequence = 0;
-    mr_hls_place_number(place, &list);
+    mr_hls_position_number(place, &list);
     return list;
 }
 
 /* Playlists whose first segments go without a number that says so. */
 TEST(without_numbers) {
-    mr_hls_place place = {0};
+    mr_hls_position place = {0};
     assert_int_equal(look(&place, unnumbered("a", 0, 2, &place), true, MR_HLS_ANEW), 0);
     assert_int_equal(look(&place, unnumbered("a", 0, 2, &place), false, MR_HLS_NEXT), 1);
     look(&place, unnumbered("a", 0, 2, &place), false, MR_HLS_WAIT);
@@ -70,17 +70,17 @@ TEST(without_numbers) {
 }
 
 TEST(recorded) {
-    mr_hls_place place = {0};
+    mr_hls_position place = {0};
     for (int i = 0; i < 20; i++)
         assert_int_equal(look(&place, listed("a", 5, 20, "#EXT-X-ENDLIST\n"), !i, i ? MR_HLS_NEXT : MR_HLS_ANEW),
                          5 + i);
     look(&place, listed("a", 5, 20, "#EXT-X-ENDLIST\n"), false, MR_HLS_OVER);
-    mr_hls_place empty = {0};
+    mr_hls_position empty = {0};
     look(&empty, listed("a", 5, 0, "#EXT-X-ENDLIST\n"), true, MR_HLS_OVER);
 }
 
 TEST(live) {
-    mr_hls_place place = {0};
+    mr_hls_position place = {0};
     look(&place, listed("a", 0, 0, ""), true, MR_HLS_WAIT);
     assert_int_equal(look(&place, listed("a", 10, 6, ""), true, MR_HLS_ANEW), 13);
     assert_int_equal(look(&place, listed("a", 10, 6, ""), false, MR_HLS_NEXT), 14);
@@ -89,7 +89,7 @@ TEST(live) {
     look(&place, listed("a", 11, 6, ""), false, MR_HLS_WAIT);
     look(&place, listed("a", 9, 6, ""), false, MR_HLS_WAIT); /* an older version */
     look(&place, listed("a", 3, 2, ""), false, MR_HLS_ANEW); /* much older: of a restart */
-    place = (mr_hls_place){0};
+    place = (mr_hls_position){0};
     assert_int_equal(look(&place, listed("a", 10, 2, ""), true, MR_HLS_ANEW), 10);
     assert_int_equal(look(&place, listed("a", 30, 6, ""), false, MR_HLS_SKIP), 33);
     assert_int_equal(look(&place, listed("a", 30, 6, "#EXT-X-DISCONTINUITY\n"), false, MR_HLS_NEXT), 34);
@@ -98,20 +98,20 @@ TEST(live) {
 }
 
 TEST(another_connection) {
-    mr_hls_place place = {0};
+    mr_hls_position place = {0};
     look(&place, listed("a", 10, 3, ""), true, MR_HLS_ANEW);
     look(&place, listed("a", 10, 3, ""), false, MR_HLS_NEXT);
     assert_int_equal(look(&place, listed("a", 10, 3, ""), false, MR_HLS_NEXT), 12);
     look(&place, listed("a", 10, 3, ""), true, MR_HLS_WAIT); /* the encoder is dead, its playlist is still there */
     look(&place, listed("a", 10, 3, "#EXT-X-ENDLIST\n"), true, MR_HLS_OVER);
-    mr_hls_place far = place, other = place;
+    mr_hls_position far = place, other = place;
     assert_int_equal(look(&place, listed("a", 10, 9, ""), true, MR_HLS_NEXT), 13);
     assert_int_equal(look(&far, listed("a", 10, 10, ""), true, MR_HLS_SKIP), 17);
     assert_int_equal(look(&other, listed("a", 10, 10, ""), false, MR_HLS_NEXT), 13);
 }
 
 TEST(restarted) {
-    mr_hls_place begun = {0}, place;
+    mr_hls_position begun = {0}, place;
     for (int i = 0; i < 5; i++)
         look(&begun, listed("a", 0, i + 1, ""), !i, i ? MR_HLS_NEXT : MR_HLS_ANEW);
     place = begun; /* other names */
@@ -121,15 +121,15 @@ TEST(restarted) {
     look(&place, listed("a", 0, 2, ""), false, MR_HLS_WAIT);
     look(&place, listed("a", 0, 5, ""), false, MR_HLS_WAIT);
     assert_int_equal(look(&place, listed("a", 0, 6, ""), false, MR_HLS_NEXT), 5);
-    mr_hls_place counted = {0};
+    mr_hls_position counted = {0};
     for (int i = 0; i < 5; i++)
         look(&counted, listed("a", 0, i + 1, "#EXT-X-DISCONTINUITY-SEQUENCE:0\n"), !i, i ? MR_HLS_NEXT : MR_HLS_ANEW);
     look(&counted, listed("a", 0, 2, "#EXT-X-DISCONTINUITY-SEQUENCE:0\n"), false, MR_HLS_WAIT);
     assert_int_equal(look(&counted, listed("a", 0, 2, "#EXT-X-DISCONTINUITY-SEQUENCE:1\n"), false, MR_HLS_ANEW), 0);
-    place = (mr_hls_place){0}; /* the same names, a while after the first ones */
+    place = (mr_hls_position){0}; /* the same names, a while after the first ones */
     look(&place, listed("a", 4, 1, ""), true, MR_HLS_ANEW);
     assert_int_equal(look(&place, listed("a", 0, 1, ""), false, MR_HLS_ANEW), 0);
-    place = (mr_hls_place){0}; /* noticed when there are more of the new ones than were given of the old */
+    place = (mr_hls_position){0}; /* noticed when there are more of the new ones than were given of the old */
     look(&place, listed("a", 3, 1, ""), true, MR_HLS_ANEW);
     assert_int_equal(look(&place, listed("b", 0, 9, ""), true, MR_HLS_ANEW), 6);
 }

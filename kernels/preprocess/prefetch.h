@@ -11,44 +11,44 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MR_AHEAD_LINE = 64, MR_AHEAD_PIECES = 16, MR_AHEAD_SECOND_CACHE = 2 };
+enum { MR_PREFETCH_LINE = 64, MR_PREFETCH_PIECES = 16, MR_PREFETCH_SECOND_CACHE = 2 };
 
 /* Neighbouring rows of a plane. */
-typedef struct mr_rows_ahead {
+typedef struct mr_prefetched_rows {
     uintptr_t row;      /* what is fetched next of the first */
     ptrdiff_t stride;   /* bytes */
     int bytes, rows;    /* of each row, and how many there are */
-} mr_rows_ahead;
+} mr_prefetched_rows;
 
 /* Zeroed: nothing is fetched. */
-typedef struct mr_ahead {
+typedef struct mr_prefetch {
     uintptr_t at, end;        /* the next line, and the end of its row */
     ptrdiff_t apart, onward;  /* from line to line of a step, and from step to step */
     int lines;                /* in a step; 0 if all is fetched */
     int skip;                 /* 1: steps with odd numbers fetch nothing */
     int piece, pieces;        /* the next one, and how many there are */
-    mr_rows_ahead of[MR_AHEAD_PIECES]; /* none without rows */
-} mr_ahead;
+    mr_prefetched_rows of[MR_PREFETCH_PIECES]; /* none without rows */
+} mr_prefetch;
 
 static inline void mr_fetch_line(uintptr_t at) {
-    __builtin_prefetch((const void *)at, 0, MR_AHEAD_SECOND_CACHE);
+    __builtin_prefetch((const void *)at, 0, MR_PREFETCH_SECOND_CACHE);
 }
 
 /* Fetches the next cache line of each row, so that a call for each line of a row fetches them all. */
-static inline void mr_fetch_column(mr_rows_ahead *ahead) {
+static inline void mr_fetch_column(mr_prefetched_rows *ahead) {
     uintptr_t at = ahead->row;
     for (int i = 0; i < ahead->rows; i++, at += (uintptr_t)ahead->stride)
         mr_fetch_line(at);
-    ahead->row += MR_AHEAD_LINE;
+    ahead->row += MR_PREFETCH_LINE;
 }
 
 /* Goes on with the next row; what a step fetched behind the end of the last one does no harm. */
-static inline void mr_ahead_next_row(mr_ahead *ahead) {
+static inline void mr_prefetch_next_row(mr_prefetch *ahead) {
     if (ahead->piece == ahead->pieces) {
         ahead->lines = 0;
         return;
     }
-    mr_rows_ahead *of = &ahead->of[ahead->piece];
+    mr_prefetched_rows *of = &ahead->of[ahead->piece];
     ahead->at = of->row;
     ahead->end = of->row + (uintptr_t)of->bytes;
     of->row += (uintptr_t)of->stride;
@@ -58,31 +58,31 @@ static inline void mr_ahead_next_row(mr_ahead *ahead) {
 
 /* Begins to fetch the pieces, one row behind the other, within about `steps` steps, of which every other one is
  * used. */
-static inline void mr_ahead_begin(mr_ahead *ahead, int steps) {
+static inline void mr_prefetch_begin(mr_prefetch *ahead, int steps) {
     int lines = 0, used = steps / 2;
     for (int i = 0; i < ahead->pieces; i++)
-        lines += ahead->of[i].rows * ((ahead->of[i].bytes + MR_AHEAD_LINE - 1) / MR_AHEAD_LINE);
+        lines += ahead->of[i].rows * ((ahead->of[i].bytes + MR_PREFETCH_LINE - 1) / MR_PREFETCH_LINE);
     ahead->piece = 0;
     ahead->lines = used > 0 ? (lines + used - 1) / used : 0;
     ahead->skip = 1;
-    ahead->apart = MR_AHEAD_LINE;
-    ahead->onward = (ptrdiff_t)MR_AHEAD_LINE * ahead->lines;
+    ahead->apart = MR_PREFETCH_LINE;
+    ahead->onward = (ptrdiff_t)MR_PREFETCH_LINE * ahead->lines;
     if (ahead->lines > 0)
-        mr_ahead_next_row(ahead);
+        mr_prefetch_next_row(ahead);
 }
 
 /* Begins to fetch rows side by side: a line of each in every step. */
-static inline void mr_ahead_begin_columns(mr_ahead *ahead, mr_rows_ahead rows) {
+static inline void mr_prefetch_begin_columns(mr_prefetch *ahead, mr_prefetched_rows rows) {
     ahead->at = rows.row;
     ahead->end = rows.row + (uintptr_t)rows.bytes;
     ahead->apart = rows.stride;
-    ahead->onward = MR_AHEAD_LINE;
+    ahead->onward = MR_PREFETCH_LINE;
     ahead->lines = rows.rows;
     ahead->skip = ahead->piece = ahead->pieces = 0;
 }
 
 /* Fetches the lines of step `number` of a row. */
-static inline void mr_fetch(mr_ahead *ahead, int number) {
+static inline void mr_fetch(mr_prefetch *ahead, int number) {
     int lines = ahead->lines;
     if (lines == 0 || (number & ahead->skip))
         return;
@@ -94,5 +94,5 @@ static inline void mr_fetch(mr_ahead *ahead, int number) {
     } while (--lines > 0);
     ahead->at += (uintptr_t)ahead->onward;
     if (ahead->at >= ahead->end)
-        mr_ahead_next_row(ahead);
+        mr_prefetch_next_row(ahead);
 }

@@ -1,4 +1,4 @@
-#include "engine/base/aside.h"
+#include "engine/base/temp_folder.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -38,7 +38,7 @@ static bool is_own(const char *folder) {
 
 /* With the lock: nobody else looks at it, or removes it. */
 static int visit_left(const char *folder, int (*use)(void *user, const char *folder), void *user) {
-    char path[MR_ASIDE + sizeof mark];
+    char path[MR_TEMP_FOLDER_PATH + sizeof mark];
     snprintf(path, sizeof path, "%s/%s", folder, mark);
     int fd = is_own(folder) ? open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
     if (fd < 0)
@@ -48,8 +48,8 @@ static int visit_left(const char *folder, int (*use)(void *user, const char *fol
     return status;
 }
 
-int mr_aside_visit_left(const char *parent, int (*use)(void *user, const char *folder), void *user) {
-    char folder[MR_ASIDE];
+int mr_temp_folder_visit_stale(const char *parent, int (*use)(void *user, const char *folder), void *user) {
+    char folder[MR_TEMP_FOLDER_PATH];
     DIR *entries = opendir(parent);
     int status = MR_OK;
     for (const struct dirent *entry; !status && entries && (entry = readdir(entries));)
@@ -71,50 +71,50 @@ static int remove_left(void *user, const char *folder) {
 /* ---- one's own ------------------------------------------------------------------------------------------------- */
 
 /* Makes a folder; if that fails, the name is empty. */
-static bool make_folder(mr_aside *aside, const char *parent) {
-    int length = snprintf(aside->folder, sizeof aside->folder, "%s/%s", parent, pattern);
+static bool make_folder(mr_temp_folder *temp, const char *parent) {
+    int length = snprintf(temp->folder, sizeof temp->folder, "%s/%s", parent, pattern);
     errno = ENAMETOOLONG;
-    if (length > 0 && (size_t)length < sizeof aside->folder && mkdtemp(aside->folder))
+    if (length > 0 && (size_t)length < sizeof temp->folder && mkdtemp(temp->folder))
         return true;
-    aside->folder[0] = '\0';
+    temp->folder[0] = '\0';
     return false;
 }
 
 /* Locks it. False: another process removed it as abandoned, or, with errno, it cannot be locked. */
-static bool hold(mr_aside *aside) {
-    char path[MR_ASIDE + sizeof mark];
+static bool hold(mr_temp_folder *temp) {
+    char path[MR_TEMP_FOLDER_PATH + sizeof mark];
     struct stat of;
-    snprintf(path, sizeof path, "%s/%s", aside->folder, mark);
-    aside->held = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR);
-    errno = aside->held < 0 && errno == ENOENT ? 0 : errno;
-    if (aside->held < 0 || flock(aside->held, LOCK_SH) || fstat(aside->held, &of))
+    snprintf(path, sizeof path, "%s/%s", temp->folder, mark);
+    temp->held = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR);
+    errno = temp->held < 0 && errno == ENOENT ? 0 : errno;
+    if (temp->held < 0 || flock(temp->held, LOCK_SH) || fstat(temp->held, &of))
         return false;
     errno = 0;
     return of.st_nlink > 0;
 }
 
-int mr_aside_make(mr_aside *aside, const char *parent) {
+int mr_temp_folder_make(mr_temp_folder *temp, const char *parent) {
     const char *said = getenv("TMPDIR");
     if (!parent)
         parent = said && *said ? said : "/tmp";
-    mr_aside_visit_left(parent, remove_left, NULL);
+    mr_temp_folder_visit_stale(parent, remove_left, NULL);
     for (;;) {
-        *aside = (mr_aside){.held = -1};
-        if (make_folder(aside, parent) && hold(aside))
+        *temp = (mr_temp_folder){.held = -1};
+        if (make_folder(temp, parent) && hold(temp))
             return MR_OK;
         int error = errno;
-        bool made = aside->folder[0];
-        mr_aside_remove(aside);
+        bool made = temp->folder[0];
+        mr_temp_folder_remove(temp);
         if (!made || error)
             return mr_fail(MR_ERROR_IO, "cannot make a folder in %s: %s", parent, strerror(error));
     }
 }
 
-void mr_aside_remove(mr_aside *aside) {
-    if (!aside->folder[0])
+void mr_temp_folder_remove(mr_temp_folder *temp) {
+    if (!temp->folder[0])
         return;
-    remove_all(aside->folder);
-    if (aside->held >= 0)
-        close(aside->held);
-    *aside = (mr_aside){.held = -1};
+    remove_all(temp->folder);
+    if (temp->held >= 0)
+        close(temp->held);
+    *temp = (mr_temp_folder){.held = -1};
 }

@@ -1,10 +1,10 @@
-/* A crew's sum has the bits of the tree that fit_sum.h describes, whichever threads make it. */
+/* The group of workers's sum has the bits of the tree that fit_sum.h describes, whichever threads make it. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/fit/fit_crew.h"
+#include "kernels/fit/fit_workers.h"
 #include "tests/support/draw.h"
 #include "tests/support/suite.h"
 
@@ -38,17 +38,17 @@ static double sum_of(const double *chunks, size_t first, size_t width, size_t co
 TEST(any_threads_make_the_same_sum) {
     double values[MOST * LENGTH], nodes[MR_FIT_BLOCKS * LENGTH];
     for (int threads = 1; threads <= 16; threads++) {
-        mr_fit_crew *crew = NULL;
+        mr_fit_workers *workers = NULL;
         const mr_fit_task most = task_of(values, MOST);
-        assert_int_equal(mr_fit_crew_create(&crew, &most, threads), 0);
+        assert_int_equal(mr_fit_workers_create(&workers, &most, threads), 0);
         for (size_t chunks = 1; chunks <= MOST; chunks += chunks < MR_FIT_BLOCKS ? 1 : 7) {
             const mr_fit_task task = task_of(values, chunks);
             draw_chunks(values, chunks);
-            mr_fit_crew_sum(crew, &task, nodes);
+            mr_fit_workers_sum(workers, &task, nodes);
             for (size_t k = 0; k < LENGTH; k++)
                 assert_true(nodes[k] == sum_of(values, 0, MOST, chunks, k));
         }
-        mr_fit_crew_destroy(&crew);
+        mr_fit_workers_destroy(&workers);
     }
 }
 

@@ -8,9 +8,9 @@
  * restrict the peers; created if missing), and no other process may be listening there. A file that a dead process left
  * is ignored. MR_ERROR_PERMISSION, MR_ERROR_UNAVAILABLE, MR_ERROR_IO. Other endpoints: MR_OK. *made becomes true if it
  * made the folder. */
-int mr_zmq_place_check(const mr_zmq_params *params, bool *made);
+int mr_ipc_path_check(const mr_zmq_params *params, bool *made);
 /* Removes the file of an ipc endpoint that this process has bound, before it stops listening: then the path is free for
  * others. If it has made the folder, and that is empty now, removes it, too. Other endpoints: nothing. */
-void mr_zmq_place_leave(const char *endpoint, bool made);
+void mr_ipc_path_remove(const char *endpoint, bool made);
 /* Checks that enough file descriptors are free for a socket and its peers. MR_ERROR_UNAVAILABLE. */
 int mr_zmq_room_check(const mr_zmq_params *params);

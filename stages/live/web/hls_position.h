@@ -18,12 +18,12 @@ enum {
 };
 
 /* A zeroed place: nothing was given. */
-typedef struct mr_hls_place {
+typedef struct mr_hls_position {
     bool begun, unnumbered; /* unnumbered: as the last playlist */
     int64_t first;  /* number of the first segment of the last playlist */
     int64_t number; /* of the segment that was given last */
     uint64_t names[MR_HLS_RECENT]; /* of that number and those before, by number */
-} mr_hls_place;
+} mr_hls_position;
 
 typedef enum mr_hls_step {
     MR_HLS_NEXT,   /* the segment follows the one before */
@@ -36,10 +36,10 @@ typedef enum mr_hls_step {
 /* Some servers leave out EXT-X-MEDIA-SEQUENCE, or leave it at 0, though the first segments of their playlist go: a
  * version that follows such a one is numbered by the names of segments that were given. If it has other segments at
  * their numbers, it is numbered as one that follows after a gap. To be called for each version. */
-void mr_hls_place_number(const mr_hls_place *place, mr_playlist *list);
+void mr_hls_position_number(const mr_hls_position *place, mr_playlist *list);
 /* The next step, and its index if it is a segment. `resumes`: for the first time in this connection. */
-mr_hls_step mr_hls_place_next(const mr_hls_place *place, const mr_playlist *list, bool resumes, size_t *index);
+mr_hls_step mr_hls_position_next(const mr_hls_position *place, const mr_playlist *list, bool resumes, size_t *index);
 /* Notes that the segment is being given. */
-void mr_hls_place_take(mr_hls_place *place, const mr_playlist *list, size_t index);
+void mr_hls_position_take(mr_hls_position *place, const mr_playlist *list, size_t index);
 
 #endif

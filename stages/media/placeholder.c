@@ -1,4 +1,4 @@
-#include "stages/media/notice.h"
+#include "stages/media/placeholder.h"
 
 #include <libavutil/bprint.h>
 #include <libavutil/pixdesc.h>
@@ -87,9 +87,9 @@ static mr_media *describe(const AVCodecParameters *drawn, const mr_media *like, 
     return media;
 }
 
-static int draw(const mr_notice *notice, const char *text, mr_size size, const mr_reader_params *params,
+static int draw(const mr_placeholder *placeholder, const char *text, mr_size size, const mr_reader_params *params,
                 mr_packet *picture) {
-    const AVCodecParameters *like = notice->like ? notice->like->codec : NULL;
+    const AVCodecParameters *like = placeholder->like ? placeholder->like->codec : NULL;
     mr_reader *reader = NULL;
     mr_av_log_capture();
     int status = open_graph(&reader, text, size_of(like, size), layout_of(like));
@@ -99,7 +99,7 @@ static int draw(const mr_notice *notice, const char *text, mr_size size, const m
     mr_reader_destroy(&reader);
     if (status)
         return status == MR_END ? mr_fail(MR_ERROR_UNAVAILABLE, "libavfilter gives no picture") : status;
-    mr_media *media = describe(picture->media->codec, notice->like, params);
+    mr_media *media = describe(picture->media->codec, placeholder->like, params);
     mr_media_unref(&picture->media);
     picture->media = media;
     if (media)
@@ -116,57 +116,57 @@ static int64_t period_of(const mr_media *like) {
     return period_ns > second_ns / MOST ? period_ns : second_ns / MOST;
 }
 
-int mr_notice_show(mr_notice *notice, const char *text, mr_size size, const mr_reader_params *params) {
-    if (!notice->picture.buffer || strcmp(text, notice->text) != 0) {
+int mr_placeholder_show(mr_placeholder *placeholder, const char *text, mr_size size, const mr_reader_params *params) {
+    if (!placeholder->picture.buffer || strcmp(text, placeholder->text) != 0) {
         mr_packet picture = {0};
-        int status = draw(notice, text, size, params, &picture);
+        int status = draw(placeholder, text, size, params, &picture);
         if (status)
             return status;
-        mr_packet_drop(&notice->picture);
-        notice->picture = picture;
-        strncpy(notice->text, text, sizeof notice->text - 1);
+        mr_packet_drop(&placeholder->picture);
+        placeholder->picture = picture;
+        strncpy(placeholder->text, text, sizeof placeholder->text - 1);
     }
-    if (!notice->shown)
-        notice->begun_ns = notice->due_ns = 0;
-    notice->begins |= !notice->shown;
-    notice->shown = true;
+    if (!placeholder->shown)
+        placeholder->begun_ns = placeholder->due_ns = 0;
+    placeholder->begins |= !placeholder->shown;
+    placeholder->shown = true;
     return MR_OK;
 }
 
-void mr_notice_hide(mr_notice *notice, const mr_packet *packet) {
-    if (packet->media != notice->like) {
-        mr_media_unref(&notice->like);
-        notice->like = mr_media_ref(packet->media);
+void mr_placeholder_hide(mr_placeholder *placeholder, const mr_packet *packet) {
+    if (packet->media != placeholder->like) {
+        mr_media_unref(&placeholder->like);
+        placeholder->like = mr_media_ref(packet->media);
     }
-    if (notice->shown)
-        mr_packet_drop(&notice->picture);
-    notice->shown = false;
+    if (placeholder->shown)
+        mr_packet_drop(&placeholder->picture);
+    placeholder->shown = false;
 }
 
-int64_t mr_notice_due_ns(const mr_notice *notice) {
-    return notice->shown ? notice->due_ns : INT64_MAX;
+int64_t mr_placeholder_due_ns(const mr_placeholder *placeholder) {
+    return placeholder->shown ? placeholder->due_ns : INT64_MAX;
 }
 
-void mr_notice_take(mr_notice *notice, int64_t now_ns, mr_packet *packet) {
-    int64_t period_ns = period_of(notice->like);
-    if (notice->begins)
-        notice->begun_ns = notice->due_ns = now_ns;
-    *packet = notice->picture;
-    packet->buffer = mr_buffer_ref(notice->picture.buffer);
-    packet->media = mr_media_ref(notice->picture.media);
-    packet->pts_ns = packet->dts_ns = notice->due_ns - notice->begun_ns;
+void mr_placeholder_take(mr_placeholder *placeholder, int64_t now_ns, mr_packet *packet) {
+    int64_t period_ns = period_of(placeholder->like);
+    if (placeholder->begins)
+        placeholder->begun_ns = placeholder->due_ns = now_ns;
+    *packet = placeholder->picture;
+    packet->buffer = mr_buffer_ref(placeholder->picture.buffer);
+    packet->media = mr_media_ref(placeholder->picture.media);
+    packet->pts_ns = packet->dts_ns = placeholder->due_ns - placeholder->begun_ns;
     packet->duration_ns = period_ns;
     packet->captured_ns = MR_NO_TIME;
     packet->arrived_ns = now_ns;
-    packet->begins_epoch = notice->begins;
+    packet->begins_epoch = placeholder->begins;
     packet->flags = MR_FRAME_KEY | MR_FRAME_AWAY;
-    notice->begins = false;
+    placeholder->begins = false;
     /* Those that nobody has taken in time are left out. */
-    notice->due_ns += (1 + (now_ns - notice->due_ns) / period_ns) * period_ns;
+    placeholder->due_ns += (1 + (now_ns - placeholder->due_ns) / period_ns) * period_ns;
 }
 
-void mr_notice_fini(mr_notice *notice) {
-    mr_packet_drop(&notice->picture);
-    mr_media_unref(&notice->like);
-    *notice = (mr_notice){0};
+void mr_placeholder_fini(mr_placeholder *placeholder) {
+    mr_packet_drop(&placeholder->picture);
+    mr_media_unref(&placeholder->like);
+    *placeholder = (mr_placeholder){0};
 }
