@@ -30,12 +30,12 @@ mr_frame *mr_io_input(const mr_io *io) {
 }
 
 mr_frame *mr_io_input_at(const mr_io *io, size_t port, size_t index) {
-    size_t at = io->instance->intake.port_count > 1 ? port : index;
+    size_t at = mr_inlets_join(&io->instance->inlets) ? port : index;
     return at < io->slot->frame_count ? io->slot->frames[at] : NULL;
 }
 
 size_t mr_io_count(const mr_io *io) {
-    return io->instance->intake.port_count > 1 ? io->slot->frame_count > 0 : io->slot->frame_count;
+    return mr_inlets_join(&io->instance->inlets) ? io->slot->frame_count > 0 : io->slot->frame_count;
 }
 
 int mr_io_entry(const mr_io *io) {

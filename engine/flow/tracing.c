@@ -259,13 +259,13 @@ static int add_queues(mr_tracing *made, const mr_instance *instance) {
     const char *room = made->rooms[instance->vertex - made->run->plan->vertices];
     char text[LABEL], name[2 * LABEL];
     int status = MR_OK;
-    for (size_t port = 0; !status && port < instance->intake.port_count; port++) {
-        const char *of = instance->intake.port_count > 1 ? instance->vertex->inputs[port].port : NULL;
+    for (size_t port = 0; !status && port < mr_inlets_count(&instance->inlets); port++) {
+        const char *of = mr_inlets_join(&instance->inlets) ? instance->vertex->inputs[port].port : NULL;
         mr_track *queue;
         snprintf(name, sizeof name, "queue of %s%s%s", label(instance, text), of ? "." : "", of ? of : "");
         status = mr_trace_add_track(made->trace, queues, name, &queue);
         if (!status)
-            mr_link_trace(instance->intake.ports[port], &(mr_link_tracing){made->trace, queue, room});
+            mr_link_trace(mr_inlets_link(&instance->inlets, port), &(mr_link_tracing){made->trace, queue, room});
     }
     return status;
 }

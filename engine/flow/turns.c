@@ -210,16 +210,16 @@ static void count_one(mr_turns *turns, turn *one, mr_instance *instance) {
     bool alone = instance->self.source != MR_SOURCE_NONE;
     mr_ends_expect(turns->run->ends, one->source, 1 + alone);
     one->own_count += alone;
-    for (size_t port = 0; port < instance->intake.port_count; port++)
-        one->inlet_count += mr_link_has_source(instance->intake.ports[port], one->source);
+    for (size_t port = 0; port < mr_inlets_count(&instance->inlets); port++)
+        one->inlet_count += mr_link_has_source(mr_inlets_link(&instance->inlets, port), one->source);
 }
 
 static void list_one(mr_turns *turns, turn *one, mr_instance *instance) {
     (void)turns;
     if (instance->self.source != MR_SOURCE_NONE)
         one->own[one->own_count++] = instance;
-    for (size_t port = 0; port < instance->intake.port_count; port++) {
-        mr_link *link = instance->intake.ports[port];
+    for (size_t port = 0; port < mr_inlets_count(&instance->inlets); port++) {
+        mr_link *link = mr_inlets_link(&instance->inlets, port);
         if (!mr_link_has_source(link, one->source))
             continue;
         mr_link_expect_later(link, one->source);

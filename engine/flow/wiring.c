@@ -115,16 +115,18 @@ static int add_link(mr_wiring *wiring, mr_instance *instance, size_t port, const
         .capacity = vertex->handling.queue,
         .refill = refill(vertex),
         .policy = vertex->handling.policy,
-        .keeps_head = instance->intake.port_count > 1,
-        .wants_gaps = instance->intake.port_count > 1 || mr_outlets_mark_gaps(&instance->outlets),
+        .keeps_head = mr_inlets_join(&instance->inlets),
+        .wants_gaps = mr_inlets_join(&instance->inlets) || mr_outlets_mark_gaps(&instance->outlets),
         .stage = vertex->id,
         .wake = mr_instance_wake,
-        .wake_always = instance->shared || instance->intake.port_count > 1 || mr_credit_is_needed(&instance->credit),
+        .wake_always = instance->shared || mr_inlets_join(&instance->inlets) || mr_credit_is_needed(&instance->credit),
         .context = instance,
     };
-    int status = mr_link_create(&instance->intake.ports[port], &params);
+    mr_link *link = NULL;
+    int status = mr_link_create(&link, &params);
+    mr_inlets_set_link(&instance->inlets, port, link);
     for (size_t i = 0; !status && i < count; i++)
-        inlet(wiring, v, port)[sources[i]] = instance->intake.ports[port];
+        inlet(wiring, v, port)[sources[i]] = link;
     return status;
 }
 
@@ -237,8 +239,7 @@ static int mark_tellers(mr_wiring *wiring) {
 /* ---- devices in common ----------------------------------------------------------------------------------------- */
 
 /* Marks the vertices behind that get frames of a stage on several devices without a copy between devices. */
-static size_t mark_followers(const mr_plan *plan, size_t v, bool *follows) {
-    size_t count = 0;
+static void mark_followers(const mr_plan *plan, size_t v, bool *follows) {
     memset(follows, 0, plan->vertex_count * sizeof *follows);
     follows[v] = true;
     for (size_t w = v + 1; w < plan->vertex_count; w++) {
@@ -246,9 +247,7 @@ static size_t mark_followers(const mr_plan *plan, size_t v, bool *follows) {
             continue;
         for (size_t e = 0; e < plan->edge_count && !follows[w]; e++)
             follows[w] = plan->edges[e].to == (int)w && follows[plan->edges[e].from];
-        count += follows[w];
     }
-    return count;
 }
 
 static int find_followers(mr_wiring *wiring) {
@@ -260,12 +259,10 @@ static int find_followers(mr_wiring *wiring) {
         size_t v = (size_t)(instance->vertex - plan->vertices);
         if (instance->vertex->devices.count == 1 || instance->vertex->copy)
             continue;
-        size_t count = mark_followers(plan, v, follows);
-        if (!(instance->placement.followers = mr_calloc(count + 1, sizeof(mr_instance *))))
-            status = MR_ERROR_MEMORY;
+        mark_followers(plan, v, follows);
         for (size_t j = i + 1; j < wiring->instance_count && !status; j++)
             if (follows[wiring->instances[j]->vertex - plan->vertices])
-                instance->placement.followers[instance->placement.follower_count++] = wiring->instances[j];
+                status = mr_shares_add_follower(&instance->shares, &wiring->instances[j]->shares);
     }
     mr_free(follows);
     return status ? mr_fail(status, "no memory for the graph") : MR_OK;
@@ -381,7 +378,7 @@ mr_instance *mr_wiring_source(const mr_wiring *wiring, uint32_t source) {
 }
 
 mr_link *mr_wiring_external_inlet(const mr_wiring *wiring, uint32_t source) {
-    return wiring->of_source[source]->intake.ports[0];
+    return mr_inlets_link(&wiring->of_source[source]->inlets, 0);
 }
 
 void mr_wiring_end_tasks(const mr_wiring *wiring) {

@@ -23,26 +23,16 @@ const char *mr_version(void) {
 static void add_instance(const mr_instance *instance, mr_stage_summary *summary, mr_histogram_sums *latency) {
     for (size_t e = 0; e < instance->entry_count; e++)
         mr_meter_read(&instance->entries[e].meter, summary, latency);
-    for (size_t port = 0; port < instance->intake.port_count; port++) {
-        int most_frames = mr_link_most_frames(instance->intake.ports[port]);
+    for (size_t port = 0; port < mr_inlets_count(&instance->inlets); port++) {
+        int most_frames = mr_link_most_frames(mr_inlets_link(&instance->inlets, port));
         summary->queue_peak = most_frames > summary->queue_peak ? most_frames : summary->queue_peak;
     }
 }
 
 /* Adds the work of each device for an instance. */
 static void add_shares(const mr_instance *instance, mr_stage_summary *summary) {
-    for (size_t i = 0; i < summary->share_count; i++) {
-        const mr_instance_state *state = &instance->placement.states[i];
-        mr_share_summary *share = &summary->shares[i];
-        share->frames += atomic_load_explicit(&state->frames, memory_order_relaxed);
-        share->busy_ns += atomic_load_explicit(&state->busy_ns, memory_order_relaxed);
-        int64_t cost = atomic_load_explicit(&state->cost_ns, memory_order_relaxed) / instance->self.batch;
-        share->cost_ns = cost > share->cost_ns ? cost : share->cost_ns;
-        if (atomic_load_explicit(&state->disabled, memory_order_relaxed))
-            share->state = MR_DEVICE_DISABLED;
-        else if (atomic_load_explicit(&state->failed, memory_order_relaxed))
-            share->state = MR_DEVICE_FAILED;
-    }
+    for (size_t i = 0; i < summary->share_count; i++)
+        mr_shares_read(&instance->shares, i, &summary->shares[i]);
 }
 
 static void begin_shares(const mr_graph *graph, const mr_plan_vertex *vertex, mr_stage_summary *summary) {

@@ -82,8 +82,9 @@ const char *mr_decode_report_damaged(mr_decode_report *report, const mr_stage *s
     void (*say)(const mr_stage *, const char *, ...) = report->damaged ? mr_stage_info : mr_stage_warn;
     const mr_decode_choices *from = self->options;
     const char *file = still_file(packet);
-    int width, height;
-    const bool exceeds = sscanf(mr_av_complaint(), "Picture size %dx%d exceeds", &width, &height) == 2;
+    int width, height, end = 0;
+    const bool exceeds =
+        sscanf(mr_av_complaint(), "Picture size %dx%d exceeds%n", &width, &height, &end) == 2 && end > 0;
     /* Once a decoder has refused one, packets that depend on it give no picture either. */
     if ((exceeds && packet->media && mr_decode_report_outsized(report, self, packet->media, width, height)) ||
         report->outsized)

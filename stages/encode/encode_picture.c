@@ -136,15 +136,12 @@ static int lend_planes(const mr_frame *frame, AVFrame *wrapped) {
 }
 
 int mr_encode_picture_lend(mr_encode_picture *picture, const mr_frame *frame, AVFrame *wrapped) {
-    const uint8_t *planes[4] = {0};
-    int strides[4] = {0};
+    uint8_t *planes[4];
+    int strides[4];
     if (!picture->copy)
         return lend_planes(frame, wrapped);
-    for (int i = 0; i < mr_pixel_describe(picture->from.pixel)->planes; i++) {
-        planes[i] = frame->plane[i].data;
-        strides[i] = (int)frame->plane[i].stride;
-    }
-    return convert(picture, planes, strides, wrapped);
+    mr_picture_planes(frame, planes, strides);
+    return convert(picture, (const uint8_t *const *)planes, strides, wrapped);
 }
 
 int mr_encode_picture_lend_av(mr_encode_picture *picture, const AVFrame *from, AVFrame *wrapped) {

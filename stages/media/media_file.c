@@ -591,6 +591,12 @@ static bool is_past_end(const file_reader *reader, const mr_packet *packet) {
 static int end_of(const file_reader *reader) {
     const mr_reader_params *params = &reader->params;
     int64_t announced = reader->stream->nb_frames;
+    const uint64_t scrambled = mr_ts_tap_scrambled(reader->tap);
+    if (scrambled && params->stage) {
+        mr_stage_warn(params->stage, "%s: %" PRIu64 " pictures are scrambled and cannot be read: descramble it first",
+                      reader->media->path, scrambled);
+        mr_stage_miss_frames(params->stage, scrambled);
+    }
     if (!params->stage || params->start_ns || params->end_ns || reader->packets >= announced)
         return MR_END;
     if (reader->packets == 0)

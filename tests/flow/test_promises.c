@@ -1,5 +1,6 @@
 /* What a stage type promises of its outputs while planning, and what it then does: the engine refuses memory that the
  * plan does not have, with a message for the author. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -79,6 +80,16 @@ TAKES(results)
 TAKES(pinned)
 TAKES(scratch)
 
+/* Pictures of another size, of which nobody has said where their pixels come from. */
+static int halve_process(mr_stage *self, mr_io *io) {
+    mr_frame *output;
+    (void)self;
+    mr_format half = mr_io_input(io)->format;
+    half.width /= 2;
+    int status = mr_io_acquire(io, 0, &half, mr_io_input(io), &output);
+    return status ? status : mr_io_emit(io, 0, output);
+}
+
 static int nothing_negotiate(mr_negotiation *n) {
     (void)n;
     return MR_OK;
@@ -86,6 +97,12 @@ static int nothing_negotiate(mr_negotiation *n) {
 
 static int follow_negotiate(mr_negotiation *n) {
     n->outputs[0].follows = 0;
+    return MR_OK;
+}
+
+static int far_negotiate(mr_negotiation *n) {
+    n->outputs[0].follows = 0;
+    n->outputs[0].shares = 1;
     return MR_OK;
 }
 
@@ -102,7 +119,9 @@ static const mr_port out[] = {{.name = "out"}, {0}};
         .name = #called, .summary = "for tests", .inputs = in, .outputs = out, __VA_ARGS__}
 TYPE(copies, .negotiate = follow_negotiate, .process = copy_process);
 TYPE(maps, .map = copy_map);
+TYPE(halves, .negotiate = follow_negotiate, .process = halve_process);
 TYPE(shares, .negotiate = share_negotiate, .process = share_process);
+TYPE(shares_another, .negotiate = far_negotiate, .process = share_process);
 TYPE(says_nothing, .process = forward_process);
 TYPE(copies_unsaid, .process = copy_process);
 TYPE(copies_shared, .negotiate = share_negotiate, .process = copy_process);
@@ -114,18 +133,24 @@ TYPE(takes_scratch, .process = scratch_process);
 TYPE(takes_results, .process = results_process);
 TYPE(takes_pinned, .process = pinned_process);
 
+/* The frames that came with the map of a source's picture, and with none. */
+static atomic_int mapped, unmapped;
+
 static int swallow(mr_stage *self, mr_io *io) {
+    const mr_geometry wanted = mr_geometry_of(&picture), *got = &mr_io_input(io)->geometry;
     (void)self;
-    (void)io;
+    mapped += memcmp(got->x, wanted.x, sizeof got->x) == 0 && memcmp(got->y, wanted.y, sizeof got->y) == 0 &&
+              got->width == 34 && got->height == 22 && got->source_width == 34 && got->source_height == 22;
+    unmapped += got->width == 0;
     return MR_DONE;
 }
 static const mr_stage_type sink = {.name = "sink", .summary = "for tests", .inputs = in, .process = swallow};
 
 static const mr_stage_type *const types[] = {
-    &copies, &maps, &shares, &says_nothing, &copies_unsaid, &copies_shared, &shares_unsaid, &forwards_unsaid,
-    &takes_output, &takes_no_output, &takes_scratch, &takes_results, &takes_pinned, &sink};
+    &copies, &maps, &halves, &shares, &shares_another, &says_nothing, &copies_unsaid, &copies_shared, &shares_unsaid,
+    &forwards_unsaid, &takes_output, &takes_no_output, &takes_scratch, &takes_results, &takes_pinned, &sink};
 
-static mr_pipeline *open_with(const char *stages, uint64_t seed) {
+static int try_to_open(const char *stages, uint64_t seed, mr_pipeline **pipeline, mr_diagnostics *diagnostics) {
     enum { TYPES = sizeof types / sizeof *types };
     const mr_stage_type *all[96];
     char text[512];
@@ -137,7 +162,17 @@ static mr_pipeline *open_with(const char *stages, uint64_t seed) {
     snprintf(text, sizeof text,
              "version: 1\npipeline: p\nsources: {a: {type: \"null\", frames: 20, format: I420 34x22}}\nstages:\n%s",
              stages);
-    return opened(&(mr_pipeline_params){.types = all, .path = "p.yaml", .text = text, .seed = seed, .workers = 2});
+    const mr_pipeline_params params = {.types = all, .path = "p.yaml", .text = text, .seed = seed, .workers = 2};
+    if (diagnostics)
+        return mr_pipeline_open(pipeline, &params, diagnostics);
+    *pipeline = opened(&params);
+    return MR_OK;
+}
+
+static mr_pipeline *open_with(const char *stages, uint64_t seed) {
+    mr_pipeline *pipeline = NULL;
+    try_to_open(stages, seed, &pipeline, NULL);
+    return pipeline;
 }
 
 static const mr_plan_vertex *planned(const mr_pipeline *pipeline, const char *id) {
@@ -174,6 +209,23 @@ TEST(promises_decide_who_has_buffers) {
     assert_int_equal(summary->delivered, 20);
     mr_summary_destroy(&summary);
     mr_pipeline_destroy(&pipeline);
+}
+
+/* Pictures of a source lead to themselves, through all who pass them on; those of another size lead nowhere. */
+TEST(pictures_lead_to_the_source_or_nowhere) {
+    static const char *const stages[] = {"{type: maps, input: a}", "{type: halves, input: a}"};
+    for (int i = 0; i < 2; i++) {
+        char text[256];
+        mapped = unmapped = 0;
+        snprintf(text, sizeof text, "  one: %s\n  two: {type: shares, input: one}\n  three: {type: sink, input: two}\n",
+                 stages[i]);
+        mr_pipeline *pipeline = open_with(text, 0);
+        mr_summary *summary = flow_run(pipeline);
+        assert_int_equal(mapped, i == 0 ? 20 : 0);
+        assert_int_equal(unmapped, i == 0 ? 0 : 20);
+        mr_summary_destroy(&summary);
+        mr_pipeline_destroy(&pipeline);
+    }
 }
 
 static void refuses(const char *type, const char *wanted) {
@@ -216,6 +268,17 @@ TEST(unplanned_sharing_is_refused) {
                                  "set `shares` of the output in negotiate";
     refuses("shares_unsaid", wanted);
     refuses("forwards_unsaid", wanted);
+}
+
+TEST(promises_name_inputs_that_exist) {
+    mr_diagnostics diagnostics = {0};
+    mr_pipeline *pipeline = NULL;
+    assert_int_equal(try_to_open("  it: {type: shares_another, input: a}\n  sink: {input: it}\n", 0, &pipeline,
+                                 &diagnostics), MR_ERROR_INTERNAL);
+    assert_string_equal(diagnostics.item[0].message,
+                        "it: the stage type shares_another answers that its output \"out\" follows input 0 and shares "
+                        "input 1, and it has 1");
+    mr_diagnostics_fini(&diagnostics);
 }
 
 RUN_TESTS(be_quiet, NULL)

@@ -10,11 +10,29 @@ import re
 import sys
 import unittest
 
+from reach import Reach, module_of
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PUBLIC = "engine/include/millrace"
 TOPS = ("engine", "kernels", "pipelines", "proto", "stages", "tests", "tools")
 MOST_FILES = 40     # in one folder
 MOST_IN_CIRCLE = 8  # files of one folder that depend on each other
+MOST_MODULES = 4    # that depend on each other; a module is a .c with its .h
+MOST_FIELDS = 25    # of a struct of the flow engine or the plan
+
+# Folders that have larger circles of modules, and how large. They may only become smaller.
+LARGER_CIRCLES = {
+    "engine/device/cuda": 6, "engine/device/sim": 6, "engine/flow/executor": 5, "engine/spec": 7,
+    "engine/transport/session": 6, "engine/transport/wire": 8, "kernels/classical": 5, "stages/media": 5,
+    "tools/millrace/deploy": 6, "tools/millrace/graph": 5, "tools/millrace/plan": 9, "tools/millrace/train": 5,
+}
+# Structs of the flow engine into which other modules reach than the one that defines them, and how many: records that
+# modules hand to each other. Those of any other struct are its own module's. They may only become fewer.
+SHARED_STRUCTS = {
+    "mr_cut_tally": 1, "mr_entry_task": 12, "mr_instance": 22, "mr_io": 6, "mr_route": 1, "mr_run": 20,
+    "mr_run_times": 1, "mr_slot": 10, "mr_slot_output": 3,
+}
+LARGER_STRUCTS = {"mr_slot": 32, "mr_executor": 36, "mr_cut": 31, "mr_plan": 28, "mr_plan_view": 39}
 
 # What each folder may include, beside itself and the public headers. From the ground up: a folder stands behind all
 # that it includes. The command stands on the public headers, as any other program does, and on engine/base, of which it
@@ -205,6 +223,11 @@ def circles(arrows):
     return sorted(found)
 
 
+def over(counts, limits, limit):
+    """The counts above their limits; of names without one of their own above `limit`."""
+    return {name: count for name, count in counts.items() if count > limits.get(name, limit)}
+
+
 def guard_of(name):
     """The include guard of a header: its path, without engine/ and, of public headers, without their folder."""
     if name == f"{PUBLIC}/millrace.h":
@@ -260,6 +283,31 @@ class Layers(unittest.TestCase):
             self.assertFalse(across, f"files of several folders depend on each other: {' '.join(circle)}")
             self.assertLessEqual(len(circle), MOST_IN_CIRCLE, f"files that depend on each other: {' '.join(circle)}")
 
+    def test_modules_do_not_depend_on_each_other(self):
+        arrows = collections.defaultdict(set)
+        for name, others in self.code.arrows().items():
+            arrows[module_of(name)] |= {module_of(other) for other in others} - {module_of(name)}
+        largest = collections.Counter()
+        for circle in circles(arrows):
+            folder = folder_of(circle[0])
+            largest[folder] = max(largest[folder], len(circle))
+        self.assertEqual(over(largest, LARGER_CIRCLES, MOST_MODULES), {},
+                         "folders with modules that depend on each other, and how many")
+
+    def test_modules_keep_their_structs(self):
+        texts = {name: text for name, text in self.code.text.items() if name.startswith("engine/")}
+        reach, found = Reach(texts), {}
+        for tag, modules in reach.reached().items():
+            where = reach.defined[tag]
+            others = set(modules) - {module_of(where)}
+            if where.startswith(("engine/flow/run/", "engine/flow/instance/")):
+                found[tag] = len(others)
+        self.assertGreater(len(found), 30)
+        self.assertEqual(over(found, SHARED_STRUCTS, 0), {}, "structs, and how many other modules reach into them")
+        large = {tag: len(fields) for tag, fields in reach.fields.items()
+                 if reach.defined[tag].startswith(("engine/flow/", "engine/plan/", f"{PUBLIC}/plan.h"))}
+        self.assertEqual(over(large, LARGER_STRUCTS, MOST_FIELDS), {}, "structs with too many fields")
+
     def test_no_name_twice(self):
         names = collections.Counter((name.partition("/")[0], name.rpartition("/")[2]) for name in self.code.text)
         self.assertEqual([name for name, count in names.items() if count > 1], [], "basenames that a folder has twice")
@@ -304,6 +352,14 @@ class Detectors(unittest.TestCase):
         self.assertEqual(circles({"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": {"e"}, "e": {"d"}, "f": {"a"}}),
                          [["a", "b", "c"], ["d", "e"]])
         self.assertEqual(circles({"a": {"b", "c"}, "b": {"c"}, "c": set()}), [])
+
+    def test_reach_is_found(self):
+        reach = Reach({"a/one.h": "typedef struct mr_one {\n    int x, *y;\n    struct mr_two *two;\n} mr_one;\n",
+                       "a/two.h": "typedef struct mr_two {\n    mr_one one[2];\n} mr_two;\n",
+                       "a/one.c": "int f(mr_one *a) {\n    return a->x + a->two->one[1].y[0];\n}\n",
+                       "b/other.c": "static int g(mr_two b) {\n    int x = b.one[0].x;\n    return x;\n}\n"})
+        self.assertEqual(reach.fields["mr_one"], {"x": "int", "y": "int", "two": "mr_two"})
+        self.assertEqual(reach.reached(), {"mr_one": {"a/one": 3, "b/other": 1}, "mr_two": {"a/one": 1, "b/other": 1}})
 
     def test_arrows_are_found(self):
         code = Code()

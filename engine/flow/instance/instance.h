@@ -12,8 +12,8 @@
  * An entry never waits. If input, slot, room or buffer is missing, it returns, and is woken when there is one: links
  * wake their consumer or their producers, events and pools the entry that asked.
  *
- * On several devices the instance has a state for each (instance_state.h): the stage type's state there, and pools. A
- * slot goes to the device that holds its first frame, else to the device that will finish first (placement.c); the
+ * On several devices the instance has a part for each (parts.h): the stage type's state there, and pools. A
+ * slot goes to the device that holds its first frame, else to the device that will finish first (shares.h); the
  * entry brings the other inputs in, as the first work of the call. Such a slot releases all it holds as soon as its own
  * device is done, and only its place in the ring waits for earlier slots: a slow device does not hold up the others.
  *
@@ -27,11 +27,12 @@
 #include "engine/flow/instance/closing.h"
 #include "engine/flow/instance/credit.h"
 #include "engine/flow/instance/entry.h"
-#include "engine/flow/instance/inbox.h"
-#include "engine/flow/instance/instance_state.h"
+#include "engine/flow/instance/inlets.h"
 #include "engine/flow/instance/opening.h"
 #include "engine/flow/instance/outlets.h"
+#include "engine/flow/instance/parts.h"
 #include "engine/flow/instance/ring.h"
+#include "engine/flow/instance/shares.h"
 #include "engine/flow/run/deadline.h"
 #include "engine/flow/run/run.h"
 
@@ -50,11 +51,13 @@ struct mr_instance {
     atomic_bool complained;  /* its first error was logged */
     size_t entry_count;
     mr_entry_task *entries;
-    mr_intake intake;
+    uint32_t first_epoch;    /* of a source whose frames the program pushes */
+    mr_inlets inlets;
     mr_credit credit;
     mr_ring ring;
     mr_outlets outlets;
-    mr_placement placement;
+    mr_parts parts;
+    mr_shares shares;
     mr_shedder shedder;
     mr_opening opening;
     mr_closing closing;
@@ -64,10 +67,6 @@ struct mr_instance {
     struct mr_instance_trace *traced; /* NULL: not traced */
 };
 
-static inline mr_instance_state *mr_slot_instance_state(const mr_instance *instance, const mr_slot *slot) {
-    return &instance->placement.states[slot->device_number];
-}
-
 /* Pools on a device: one for each output port, and those behind. */
 static inline size_t mr_instance_pools(const mr_instance *instance) {
     return instance->vertex->output_count + MR_OTHER_POOLS;
@@ -76,7 +75,7 @@ static inline size_t mr_instance_pools(const mr_instance *instance) {
 /* Most frames of a call. */
 static inline size_t mr_instance_room(const mr_instance *instance) {
     const mr_plan_vertex *vertex = instance->vertex;
-    const size_t ports = instance->intake.port_count;
+    const size_t ports = mr_inlets_count(&instance->inlets);
     const size_t frames =
         (size_t)(vertex->calls.gathers > vertex->calls.batch ? vertex->calls.gathers : vertex->calls.batch);
     return ports > frames ? ports : frames;

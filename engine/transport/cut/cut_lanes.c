@@ -13,15 +13,15 @@ typedef struct waiting {
     struct waiting *next;
     mr_item item;
     uint64_t ticket;
-    bool counted; /* its credit is to come back */
+    bool counted; /* credit must come back */
 } waiting;
 
 /* One source. */
 typedef struct lane {
     bool comes;
-    bool ended;         /* its end is in the inlet, or on the way there, */
+    bool ended;         /* the end is in the inlet, or on the way there, */
     bool cut_short;     /* and its source was stopped */
-    bool away;          /* so is, as its last item, the mark away */
+    bool away;          /* so is the mark away, as the last item */
     int64_t entered_ns; /* when something last was */
     waiting *first, **last;
 } lane;
@@ -36,7 +36,7 @@ struct mr_cut_lanes {
     int64_t patience_ns; /* how long nothing may come while a process is missing; 0: without end */
     int64_t missing_ns; /* one is since then; 0: all are there */
     bool news;          /* consumers are to be woken for the pushed frames */
-    size_t ends;        /* of sources that are in the inlet, or on the way there */
+    size_t ends;        /* sources that are in the inlet, or on the way there */
     size_t count;
     lane lane[];        /* by source */
 };
@@ -44,7 +44,7 @@ struct mr_cut_lanes {
 /* ---- into the inlet ---------------------------------------------------------------------------------------------- */
 
 static bool push(mr_cut_lanes *lanes, mr_item *item, uint64_t ticket, bool counted) {
-    if (!mr_link_put(lanes->instance->intake.ports[0], item, lanes->room, &lanes->news))
+    if (!mr_link_put(mr_inlets_link(&lanes->instance->inlets, 0), item, lanes->room, &lanes->news))
         return false;
     if (counted)
         mr_receiver_take(lanes->receiver, ticket);
@@ -54,7 +54,7 @@ static bool push(mr_cut_lanes *lanes, mr_item *item, uint64_t ticket, bool count
 
 void mr_cut_lanes_report(mr_cut_lanes *lanes) {
     if (lanes->news)
-        mr_link_tell(lanes->instance->intake.ports[0]);
+        mr_link_tell(mr_inlets_link(&lanes->instance->inlets, 0));
     lanes->news = false;
 }
 
@@ -140,7 +140,8 @@ void mr_cut_lanes_end(mr_cut_lanes *lanes, uint32_t source, bool cut_short, int6
     enter_ordered(lanes, source, now_ns);
     mr_item end = {.kind = MR_ITEM_END, .source = source, .cut_short = cut_short};
     if (!lanes->lane[source].ended && !enter(lanes, &end, 0, false, now_ns))
-        mr_link_push(lanes->instance->intake.ports[0], &end, NULL); /* An end needs no room: it only comes too early. */
+        mr_link_push(mr_inlets_link(&lanes->instance->inlets, 0), &end,
+                     NULL); /* An end needs no room: it only comes too early. */
     lanes->ends += !lanes->lane[source].ended;
     lanes->lane[source].ended = true;
     lanes->lane[source].cut_short |= cut_short;
@@ -198,7 +199,7 @@ static void drop_lane(mr_cut_lanes *lanes, lane *of) {
                             MR_REASON_STOPPED);
         mr_frame_unref(&gone->item.frame);
         if (gone->item.kind == MR_ITEM_END)
-            mr_link_push(lanes->instance->intake.ports[0], &gone->item, NULL);
+            mr_link_push(mr_inlets_link(&lanes->instance->inlets, 0), &gone->item, NULL);
         mr_free(gone);
     }
     of->last = &of->first;

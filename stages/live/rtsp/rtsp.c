@@ -1,6 +1,5 @@
 #include "stages/live/rtsp/rtsp.h"
 
-#include <gnutls/crypto.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -232,27 +231,11 @@ int mr_rtsp_play(mr_rtsp *rtsp) {
     return status;
 }
 
-static int make_parts(mr_rtsp *rtsp) {
-    const mr_sdp *sdp = &rtsp->sdp;
-    uint32_t own = 0;
-    gnutls_rnd(GNUTLS_RND_NONCE, &own, sizeof own);
-    mr_rtcp_begin(&rtsp->rtcp, own, sdp->rate);
-    int status = mr_rtp_order_create(&rtsp->order, rtsp->over_udp ? rtsp->params.latency_ns : 0, sdp->rate);
-    if (!status)
-        status = mr_depacketizer_create(&rtsp->units, sdp->codec, rtsp->params.most_bytes);
-    if (status)
-        return status;
-    const uint8_t *set = sdp->sets;
-    for (int i = 0; i < sdp->set_count; set += sdp->set_bytes[i++])
-        mr_depacketizer_add_set(rtsp->units, set, sdp->set_bytes[i]);
-    mr_depacketizer_set_size(rtsp->units, sdp->width, sdp->height);
-    return mr_rtsp_renew_media(rtsp, NULL);
-}
-
 /* MR_ERROR_AGAIN: no packet comes over UDP. */
 static int begin(mr_rtsp *rtsp) {
     enum { UDP_MS = 2500 };
-    int status = make_parts(rtsp);
+    int status = mr_rtsp_video_open(&rtsp->video, &rtsp->params, &rtsp->sdp,
+                                    rtsp->over_udp ? rtsp->params.latency_ns : 0);
     if (!status)
         status = mr_rtsp_play(rtsp);
     if (status)
@@ -281,12 +264,8 @@ static void end_session(mr_rtsp *rtsp) {
         (void)mr_rtsp_talk_send(&rtsp->talk, "TEARDOWN", rtsp->control, "");
     mr_rtsp_talk_close(&rtsp->talk);
     mr_rtsp_udp_close(&rtsp->udp);
-    mr_rtp_order_destroy(&rtsp->order);
-    mr_depacketizer_destroy(&rtsp->units);
-    mr_media_unref(&rtsp->media);
-    rtsp->given = rtsp->foreign = 0;
-    rtsp->held_ns = 0;
-    rtsp->plays = rtsp->played_again = rtsp->has_unit = rtsp->has_waiting = rtsp->described = false;
+    mr_rtsp_video_close(&rtsp->video);
+    rtsp->plays = rtsp->played_again = false;
     rtsp->over = MR_OK;
 }
 

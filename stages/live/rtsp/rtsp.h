@@ -1,13 +1,11 @@
-/* The RTSP client: an mr_connection (connection.h). rtsp.c opens it, rtsp_read.c reads it. One thread at a time. */
+/* The RTSP client: an mr_connection (connection.h). rtsp.c opens it, rtsp_read.c reads it, and rtsp_video.h makes
+ * packets from its video. One thread at a time. */
 #ifndef MILLRACE_STAGES_LIVE_RTSP_RTSP_H
 #define MILLRACE_STAGES_LIVE_RTSP_RTSP_H
 
-#include "stages/live/connection/connection.h"
-#include "stages/live/rtsp/depacketize.h"
-#include "stages/live/rtsp/rtcp.h"
 #include "stages/live/rtsp/rtsp_talk.h"
 #include "stages/live/rtsp/rtsp_udp.h"
-#include "stages/live/rtsp/sdp.h"
+#include "stages/live/rtsp/rtsp_video.h"
 
 typedef struct mr_rtsp {
     mr_connection base;
@@ -30,39 +28,19 @@ typedef struct mr_rtsp {
     int64_t keep_alive_ns;         /* how often the session is to be kept alive */
     int64_t next_keep_alive_ns, next_report_ns; /* CLOCK_MONOTONIC */
 
-    mr_rtp_order *order;
-    mr_depacketizer *units;
-    mr_rtcp rtcp;
-    mr_rtp_packet waiting;         /* a packet that the order has no room for */
-    bool has_waiting;
-    mr_rtp_unit unit;              /* complete, and not given */
-    bool has_unit;
+    mr_rtsp_video video;
     int64_t now_ns;                /* when packets were read last */
     bool gathered;                 /* the last wait was for more packets of a picture, */
     uint64_t gathered_from;        /* when so many had come; */
     int gather_pause;              /* so often it will not be done */
 
-    mr_media *media;
-    mr_survey survey;
-    uint64_t version;              /* of the parameter sets that it has */
-    bool described;                /* it has the size of its pictures */
-    int width, height;             /* of JPEG */
-
-    uint64_t given;                /* units */
-    uint64_t foreign;              /* packets of another payload type than that of `sdp`, */
-    int foreign_type;              /* and that of the last of them */
-    int64_t held_ns;               /* until when a unit is held (depacketize.h); 0: none is */
-    int64_t first_time_ns, first_arrived_ns; /* of the first unit */
-    bool clock_told;               /* that its clock is not as announced */
-
-    mr_connection_counts counts;
     int over;                      /* no packet will come: MR_END or an error */
     char words[512];               /* of it */
 } mr_rtsp;
 
 int mr_connection_open_rtsp(mr_connection **connection, const mr_connection_params *params);
 
-/* Reads until a unit is complete (MR_OK, rtsp->unit), or until that time (MR_ERROR_AGAIN). While `opening` MR_OK means
+/* Reads until a unit is complete (MR_OK), or until that time (MR_ERROR_AGAIN). While `opening` MR_OK means
  * also that PLAY was answered. */
 int mr_rtsp_pump(mr_rtsp *rtsp, int64_t until_ns, bool opening);
 /* Sends PLAY, whose answer mr_rtsp_pump reads. */
@@ -74,7 +52,5 @@ int mr_rtsp_survey(mr_connection *connection, mr_survey *survey);
 int mr_rtsp_read(mr_connection *connection, int64_t until_ns, mr_packet *packet);
 void mr_rtsp_remark(const mr_connection *connection, char *text, size_t room);
 void mr_rtsp_count(const mr_connection *connection, mr_connection_counts *counts);
-/* Describes the media anew by the parameter sets that are known, and by `unit` if it is not NULL. */
-int mr_rtsp_renew_media(mr_rtsp *rtsp, const mr_rtp_unit *unit);
 
 #endif

@@ -33,6 +33,8 @@ typedef struct lane {
     bool gap;          /* packets are missing, and no PES packet is open */
     bool begins;
     uint64_t pes;
+    uint8_t last[TS_BYTES]; /* packet, */
+    bool repeated;     /* which came twice */
     uint8_t head[PES_HEAD];
     size_t head_bytes, skip; /* of its header: that came; that are to come behind the first nine */
 } lane;
@@ -48,6 +50,9 @@ struct mr_ts_scan {
     uint64_t count;    /* of PES packets */
     mr_ts_tables tables;
     mr_ts_change change;
+    int64_t repeated[MR_TS_REPEATED];
+    size_t repeated_count;
+    uint64_t scrambled;
 };
 
 mr_ts_scan *mr_ts_scan_create(void) {
@@ -61,6 +66,21 @@ void mr_ts_scan_destroy(mr_ts_scan **scan) {
 
 int64_t mr_ts_scan_end(const mr_ts_scan *scan) {
     return scan->end;
+}
+
+size_t mr_ts_scan_rest(const mr_ts_scan *scan) {
+    const size_t raw = (size_t)scan->raw;
+    return raw ? (raw - scan->carried % raw) % raw : 0;
+}
+
+const int64_t *mr_ts_scan_repeated(mr_ts_scan *scan, size_t *count) {
+    *count = scan->repeated_count;
+    scan->repeated_count = 0;
+    return scan->repeated;
+}
+
+uint64_t mr_ts_scan_scrambled(const mr_ts_scan *scan) {
+    return scan->scrambled;
 }
 
 /* ---- PES packets ------------------------------------------------------------------------------------------------- */
@@ -172,12 +192,38 @@ static void note_change(mr_ts_scan *scan, int64_t offset) {
             memcpy(to->tables + to->bytes + lead, from[i]->packets[k], TS_BYTES);
 }
 
+/* A PES packet begins that cannot be read. */
+static void lack_video(mr_ts_scan *scan, lane *at, bool erroneous, bool scrambled) {
+    const int watched = scan->tables.watches ? scan->tables.watched.pid : at->pid;
+    at->gap |= erroneous || scrambled;
+    scan->scrambled += scrambled && watched == at->pid && !at->begins;
+}
+
+/* Whether the packet is the last one of its stream once more, but for the clock in its adaptation field. */
+static bool is_repeated(const lane *at, const uint8_t *data, size_t head) {
+    const bool may_be = at->number >= 0 && !at->repeated && data[3] & 0x10 && head < TS_BYTES;
+    return may_be && memcmp(at->last, data, TS_HEAD) == 0 &&
+           (!(data[3] & 0x20) || at->last[TS_HEAD] == data[TS_HEAD]) &&
+           memcmp(at->last + head, data + head, TS_BYTES - head) == 0;
+}
+
+static bool note_repeated(mr_ts_scan *scan, lane *at, int64_t offset, const uint8_t *data, size_t head) {
+    at->repeated = is_repeated(at, data, head);
+    if (at->repeated && scan->repeated_count < MR_TS_REPEATED)
+        scan->repeated[scan->repeated_count++] = offset;
+    memcpy(at->last, data, TS_BYTES);
+    return at->repeated;
+}
+
 static void take(mr_ts_scan *scan, int64_t offset, const uint8_t *data) {
+    enum { SCRAMBLED = 0xc0 };
     const bool begins = data[1] & 0x40, erroneous = data[1] & 0x80, has_field = data[3] & 0x20;
     const bool has_payload = data[3] & 0x10, meant = has_field && data[4] && data[5] & 0x80;
     const int pid = (data[1] & 0x1f) << 8 | data[2], number = data[3] & 15;
     const size_t head = TS_HEAD + (has_field ? 1u + data[4] : 0);
     lane *at = pid == NULL_PID ? NULL : lane_of(scan, pid);
+    if (at && note_repeated(scan, at, offset, data, head))
+        return;
     if (!erroneous && mr_ts_tables_take(&scan->tables, data))
         note_change(scan, offset);
     if (!at)
@@ -190,7 +236,7 @@ static void take(mr_ts_scan *scan, int64_t offset, const uint8_t *data) {
         if (is_video(data + head, TS_BYTES - head))
             begin_pes(scan, at, offset);
         else
-            at->gap |= erroneous;
+            lack_video(scan, at, erroneous, data[3] & SCRAMBLED);
     }
     if (!at->open)
         return;
@@ -245,6 +291,7 @@ static void begin_anew(mr_ts_scan *scan) {
     scan->lane_count = 0;
     scan->raw = 0;
     scan->carried = 0;
+    scan->scrambled = 0;
 }
 
 void mr_ts_scan_feed(mr_ts_scan *scan, int64_t offset, const uint8_t *data, size_t bytes) {

@@ -37,6 +37,16 @@ void mr_ts_scan_feed(mr_ts_scan *scan, int64_t offset, const uint8_t *data, size
 /* The offset behind the last byte that was fed; 0: none was. */
 int64_t mr_ts_scan_end(const mr_ts_scan *scan);
 
+/* Bytes that the last packet lacks; 0: it is whole, or where packets begin is not known. */
+size_t mr_ts_scan_rest(const mr_ts_scan *scan);
+/* Offsets of packets that came a second time, as they may (2.4.3.3), since the last call. Demuxers take them for other
+ * data. Of more than MR_TS_REPEATED the later ones are missing. */
+enum { MR_TS_REPEATED = 256 };
+const int64_t *mr_ts_scan_repeated(mr_ts_scan *scan, size_t *count);
+/* Pictures of the video that is read, or PES packets, that are scrambled: no demuxer finds them. Counted since bytes
+ * last began anew. */
+uint64_t mr_ts_scan_scrambled(const mr_ts_scan *scan);
+
 enum { MR_TS_RAW = 204, MR_TS_CHANGE = 2 * 6 * MR_TS_RAW };
 
 /* Tables (ts_tables.h) that put another video in the place of the one that is read. */

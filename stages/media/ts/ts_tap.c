@@ -21,6 +21,26 @@ static int read_tables(state *at, uint8_t *to, int room) {
     return (int)bytes;
 }
 
+/* Reads, to the end of a packet if it is known where they end, and makes null packets of those that came twice. */
+static int read_packets(state *at, int64_t offset, uint8_t *to, int room) {
+    size_t count;
+    int bytes = avio_read_partial(at->from, to, room > 2 * MR_TS_RAW ? room - MR_TS_RAW : room);
+    if (bytes <= 0)
+        return bytes;
+    mr_ts_scan_feed(at->scan, offset, to, (size_t)bytes);
+    const int rest = (int)mr_ts_scan_rest(at->scan);
+    const int more = rest && rest <= room - bytes ? avio_read(at->from, to + bytes, rest) : 0;
+    if (more > 0) {
+        mr_ts_scan_feed(at->scan, offset + bytes, to + bytes, (size_t)more);
+        bytes += more;
+    }
+    const int64_t *repeated = mr_ts_scan_repeated(at->scan, &count);
+    for (size_t i = 0; i < count; i++)
+        if (repeated[i] >= offset)
+            memcpy(to + (repeated[i] - offset), (uint8_t[]){0x47, 0x1f, 0xff, 0x10}, 4);
+    return bytes;
+}
+
 static int read_tap(void *context, uint8_t *to, int room) {
     state *at = context;
     const int64_t offset = avio_tell(at->from);
@@ -28,9 +48,7 @@ static int read_tap(void *context, uint8_t *to, int room) {
         return read_tables(at, to, room);
     if (mr_ts_scan_change(at->scan))
         return AVERROR_EOF;
-    int bytes = avio_read_partial(at->from, to, room);
-    if (bytes > 0)
-        mr_ts_scan_feed(at->scan, offset, to, (size_t)bytes);
+    int bytes = read_packets(at, offset, to, room);
     const mr_ts_change *change = mr_ts_scan_change(at->scan);
     if (bytes > 0 && change) {
         bytes = change->begins > offset ? (int)(change->begins - offset) : 0;
@@ -108,6 +126,10 @@ const mr_ts_scan *mr_ts_tap_scan(const AVIOContext *tap) {
 
 int64_t mr_ts_tap_place(const AVIOContext *tap, int64_t offset) {
     return tap && offset >= 0 ? offset + base_of(tap->opaque) : offset;
+}
+
+uint64_t mr_ts_tap_scrambled(const AVIOContext *tap) {
+    return tap ? mr_ts_scan_scrambled(mr_ts_tap_scan(tap)) : 0;
 }
 
 void mr_ts_tap_watch(AVIOContext *tap, int pid) {

@@ -15,6 +15,8 @@ void mr_ts_tap_close(AVIOContext **tap);
 const mr_ts_scan *mr_ts_tap_scan(const AVIOContext *tap);
 /* The offset among the bytes that it reads, as its scan has them, of one that libavformat gives (AVPacket.pos). */
 int64_t mr_ts_tap_place(const AVIOContext *tap, int64_t offset);
+/* Pictures that are scrambled (mr_ts_scan_scrambled). NULL is allowed. */
+uint64_t mr_ts_tap_scrambled(const AVIOContext *tap);
 /* The video that is read; until then it is the first one. NULL is allowed. */
 void mr_ts_tap_watch(AVIOContext *tap, int pid);
 /* Whether the bytes ended because the video was replaced. NULL is allowed. */

@@ -87,20 +87,26 @@ class Forged(Case):
 
     # ---- strangers ---------------------------------------------------------------------------------------------------
 
-    def hello(self, name, cut):
-        """What a receiver says first, as proto/millrace.proto has it."""
+    def messages(self):
+        """proto/millrace.proto in Python."""
         generated = tempfile.TemporaryDirectory()
         self.addCleanup(generated.cleanup)
         subprocess.run(["protoc", f"-I{ROOT}/proto", f"--python_out={generated.name}", "millrace.proto"], check=True)
         sys.path.insert(0, generated.name)
         self.addCleanup(sys.path.remove, generated.name)
         import millrace_pb2
-        envelope = millrace_pb2.Envelope(version=2, hello=millrace_pb2.Hello(
-            oldest_version=1, newest_version=9, name=name, incarnation=1, attempt=1, digest=bytes(32), cut=cut,
-            formats="any"))
-        text = envelope.SerializeToString()
-        envelope.checksum = xxhash.xxh3_64_intdigest(text)
+        return millrace_pb2
+
+    def sealed(self, envelope):
+        envelope.checksum = xxhash.xxh3_64_intdigest(envelope.SerializeToString())
         return envelope.SerializeToString()
+
+    def hello(self, name, cut):
+        """What a receiver says first."""
+        made = self.messages()
+        return self.sealed(made.Envelope(version=2, hello=made.Hello(
+            oldest_version=1, newest_version=9, name=name, incarnation=1, attempt=1, digest=bytes(32), cut=cut,
+            formats="any")))
 
     @unittest.skipUnless(zmq and shutil.which("protoc"), "no pyzmq, no xxhash, or no protoc")
     def test_a_stranger(self):
@@ -129,6 +135,41 @@ class Forged(Case):
         # Data keep what was said.
         entries = [json.loads(line) for line in (self.folder / "audit").read_text().split("\n")[:-1]]
         self.assertIn("evil" + FORGED, [entry["peer"] for entry in entries if entry["event"] == "cut peer"])
+
+    @unittest.skipUnless(zmq and shutil.which("protoc"), "no pyzmq, no xxhash, or no protoc")
+    def test_a_sender_that_breaks_the_protocol(self):
+        """Each time it is asked it sends frames for which no room was granted. None of them is kept."""
+        port, made = free_port(), self.messages()
+        path = self.write(NODES.format(folder=self.folder, port=port))
+        frame = made.Items(
+            items=[made.Item(position=n + 1, seq=n, format=1, planes=[made.Plane(block=1, bytes=64 << 20)])
+                   for n in range(2000)],
+            formats=[made.Format(payload=3, dtype=1, layout=3, dims=[64 << 20])], blocks=[made.Block(bytes=64 << 20)])
+        with zmq.Context() as context, context.socket(zmq.ROUTER) as sender:
+            sender.linger = 0
+            sender.bind(f"tcp://127.0.0.1:{port}")
+            with open(self.folder / "log", "wb") as file:
+                right = start([MILLRACE, "run", path, "--node", "right"], stdout=file, stderr=file)
+            self.addCleanup(right.wait)
+            self.addCleanup(right.kill)
+            session = 0
+            while session < 6:
+                self.assertTrue(sender.poll(1000 * TIMEOUT), (self.folder / "log").read_text())
+                peer, text, *_ = sender.recv_multipart()
+                asked = made.Envelope.FromString(text)
+                if asked.WhichOneof("body") != "hello":
+                    continue
+                session += 1
+                version = asked.hello.newest_version
+                welcome = made.Welcome(version=version, attempt=asked.hello.attempt, incarnation=7, run=7,
+                                       beat_ns=10**9)
+                sender.send_multipart([peer, self.sealed(made.Envelope(version=version, session=session, number=0,
+                                                                       welcome=welcome))])
+                sender.send_multipart([peer, self.sealed(made.Envelope(version=version, session=session, number=1,
+                                                                       items=frame)), bytes(64 << 20)])
+            status = pathlib.Path(f"/proc/{right.pid}/status").read_text()
+        self.assertIn("more frames or bytes than were granted", (self.folder / "log").read_text())
+        self.assertLess(int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) << 10, 200 << 20)
 
     # ---- files -------------------------------------------------------------------------------------------------------
 

@@ -303,6 +303,20 @@ class Folders(Photos):
             self.assertIn(f"{name} is a {kind}, which is not supported: make a PNG of it",
                           self.images(self.photos / name, code=65)[1].err)
 
+    def test_a_jpeg_whose_height_follows_its_scan(self):
+        """As scanners write them; libavcodec does not read them, which no other max_pixels changes."""
+        jpeg = io.BytesIO()
+        drawing().save(jpeg, "JPEG")
+        data = bytearray(jpeg.getvalue())
+        at = data.index(b"\xff\xc0")
+        data[at + 5:at + 7] = bytes(2)
+        (self.photos / "a.jpg").write_bytes(data)
+        drawing().save(self.photos / "b.jpg")
+        names, run = self.names(self.photos)
+        self.assertEqual(names, ["b.jpg"])
+        self.assertIn("a.jpg is damaged", run.err)
+        self.assertNotIn("max_pixels", run.err)
+
     def test_what_is_no_file_is_left_out(self):
         drawing().save(self.photos / "a.png")
         os.mkfifo(self.photos / "b.png")

@@ -348,6 +348,27 @@ stages:
                     if gone != own[0]:
                         self.assertLessEqual(len(set(run.hashes)), len(expected) - 1)
 
+    def test_packets_may_come_twice(self):
+        """As the standard allows; from a file and over HTTP, where packets lie across what is read at a time."""
+        web, _ = streams.web(self, self.folder)
+        whole = recording("h264")
+        expected = self.frames(whole)
+        path = self.joined("twice.ts", *(packet for packet in packets_of(whole) for _ in range(2)))
+        for uri in (path, f"{web}/{path.name}"):
+            run = self.frames(uri)
+            self.assertEqual(run.hashes, expected.hashes)
+            self.assertEqual(run.ledger["dropped"], [])
+
+    def test_scrambled_pictures_are_missed(self):
+        packets = packets_of(recording("h264"))
+        starts, count = starts_of(packets), len(self.frames(recording("h264")).hashes)
+        scrambled = [bytes([*packet[:3], packet[3] | 0x80, *(byte ^ 0x5a for byte in packet[4:])])
+                     if at >= starts[count // 2] and stream_of(packet) == 0x100 else packet
+                     for at, packet in enumerate(packets)]
+        run = self.frames(self.joined("scrambled.ts", *scrambled))
+        self.assertIn(f"{count - count // 2} pictures are scrambled and cannot be read", run.err)
+        self.assertIn(f"{count - count // 2} not read", run.err)
+
     def test_lost_packets_over_the_network(self):
         """The pictures that are given are those that the same bytes give as a file, and all of them are right."""
         web, _ = streams.web(self, self.folder)

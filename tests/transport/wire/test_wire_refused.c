@@ -231,6 +231,18 @@ TEST(test_one_process_cannot_use_up_the_words_of_others) {
     wire_close(&f);
 }
 
+/* The ledger names both. */
+TEST(test_a_frame_is_not_lost_without_a_reason) {
+    wire_fixture f;
+    parties all = {0};
+    mr_cut_message came;
+    wire_open(&f, MR_COMPRESSION_NONE, false);
+    open_for(&f, &all, 0, 0);
+    assert_int_equal(say(&f, 1, NULL, &came), MR_ERROR_PROTOCOL);
+    assert_non_null(strstr(mr_message(), "without a stage and a reason"));
+    wire_close(&f);
+}
+
 TEST(test_words_of_strangers_are_not_kept) {
     wire_fixture f;
     parties all = {0};

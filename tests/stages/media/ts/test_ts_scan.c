@@ -117,6 +117,57 @@ TEST(test_whole) {
     }
 }
 
+/* Packets that come twice change nothing; of three the third is lost data. */
+TEST(test_repeated) {
+    static uint8_t fed[3 * sizeof made.data];
+    make_pictures(188, true);
+    for (size_t times = 2; times <= 3; times++) {
+        mr_ts_scan *scan = mr_ts_scan_create();
+        mr_ts_cursor cursor = {0};
+        size_t count, damaged = 0;
+        for (size_t i = 0; i < made.count; i++)
+            for (size_t k = 0; k < times; k++)
+                memcpy(fed + (i * times + k) * TS, made.data + i * TS, TS);
+        const size_t bytes = times * made.bytes, part = 100 * TS + 50;
+        mr_ts_scan_feed(scan, 0, fed, part);
+        assert_int_equal(mr_ts_scan_rest(scan), TS - 50);
+        const int64_t *repeated = mr_ts_scan_repeated(scan, &count);
+        for (size_t i = 0; times == 2 && i < count; i++)
+            assert_int_equal(repeated[i], (2 * i + 1) * TS);
+        assert_int_equal(count, times == 2 ? 50 : 33);
+        mr_ts_scan_feed(scan, (int64_t)part, fed + part, bytes - part);
+        for (size_t i = 0; i < made.pictures; i++) {
+            const mr_ts_found found = mr_ts_scan_find(scan, &cursor, PID, (int64_t)times * made.at[i], made.sizes[i]);
+            assert_true(found.known);
+            damaged += found.lacks || found.gap;
+        }
+        assert_int_equal(damaged > 0, times == 3);
+        mr_ts_scan_destroy(&scan);
+    }
+}
+
+/* Pictures whose packets are scrambled are counted, and are a gap before the next one. */
+TEST(test_scrambled) {
+    enum { FIRST = 3, LAST = 5 };
+    mr_ts_cursor cursor = {0};
+    mr_ts_scan *scan = mr_ts_scan_create();
+    make_pictures(188, true);
+    for (int64_t at = made.at[FIRST]; at < made.at[LAST + 1]; at += TS) {
+        made.data[at + 3] |= 0x80;
+        for (int i = 4; i < TS; i++)
+            made.data[at + i] ^= made.data[at + 3] & 0x20 && i < 5 + made.data[at + 4] ? 0 : 0x5a;
+    }
+    mr_ts_scan_watch(scan, PID);
+    mr_ts_scan_feed(scan, 0, made.data, made.bytes);
+    assert_int_equal(mr_ts_scan_scrambled(scan), LAST - FIRST + 1);
+    for (size_t i = 0; i < made.pictures; i++) {
+        const mr_ts_found found = mr_ts_scan_find(scan, &cursor, PID, made.at[i], made.sizes[i]);
+        assert_int_equal(found.known, i < FIRST || i > LAST);
+        assert_int_equal(found.gap, i == LAST + 1);
+    }
+    mr_ts_scan_destroy(&scan);
+}
+
 /* Each packet of the fifth picture in turn but the first, without which the picture is not there. */
 TEST(test_lost) {
     enum { HIT = 4 };

@@ -1,0 +1,142 @@
+/* Inputs of a call from one link: frames are taken until the batch is full, its time is up, or no more can join. Frames
+ * that are late by then are dropped before work is spent on them. */
+#include "engine/flow/gather.h"
+
+#include "engine/flow/copy.h"
+#include "engine/flow/input.h"
+#include "engine/flow/run/control.h"
+#include "engine/flow/settle.h"
+
+/* The reason not to process a frame; NULL if there is none. */
+static const char *refusal(mr_instance *instance, const mr_frame *frame) {
+    if (mr_control_is_cancelled(instance->run))
+        return MR_REASON_STOPPED;
+    if (atomic_load_explicit(&instance->failed, memory_order_relaxed))
+        return "failed";
+    return mr_shedder_sheds(&instance->shedder) ? mr_shedder_refusal(&instance->shedder, frame) : NULL;
+}
+
+/* Drops an input that is not to be processed, or cannot be. */
+static void refuse(mr_instance *instance, mr_slot *slot, mr_item *item, const char *stage, const char *reason) {
+    mr_instance_settle(instance, slot, item->frame, MR_NOTE_DROPPED, stage, reason);
+    mr_frame_unref(&item->frame);
+    mr_credit_return(&instance->credit, item->source);
+}
+
+/* Moves the first frame of the inbox into the slot, or drops it. False: it is not ready; the entry will be woken. */
+static bool take_frame(mr_instance *instance, mr_slot *slot, mr_entry_task *entry, mr_item *item) {
+    const char *reason = refusal(instance, item->frame);
+    if (!reason && mr_input_is_left_out(instance, item->frame)) {
+        mr_instance_settle(instance, slot, item->frame, MR_NOTE_ABSORBED, instance->self.id, MR_REASON_DONE_BEFORE);
+        mr_frame_unref(&item->frame);
+        mr_credit_return(&instance->credit, item->source);
+    } else if (reason && !instance->self.type->external) {
+        refuse(instance, slot, item, instance->self.id, reason);
+    } else {
+        if (slot->frame_count == 0 && mr_parts_count(&instance->parts) > 1)
+            slot->device_number = mr_shares_choose(&instance->shares, mr_copy_device(item->frame));
+        int ready = mr_input_ready(slot, item->frame, entry, 0);
+        if (ready == 0)
+            return false;
+        if (ready < 0)
+            refuse(instance, slot, item, mr_event_stage(item->frame->ready)->id, "device error");
+        else
+            mr_slot_add_frame(slot, item);
+    }
+    mr_inlets_take(&instance->inlets);
+    return true;
+}
+
+/* Drops frames that became late while their batch gathered. */
+static void shed_gathered(mr_instance *instance, mr_slot *slot, const mr_task *task) {
+    size_t kept = 0;
+    int64_t now = mr_executor_now_ns(task->executor);
+    for (size_t i = 0; i < slot->frame_count; i++) {
+        mr_item item = {.source = slot->sources[i], .frame = slot->frames[i], .entered_ns = slot->entered_ns[i]};
+        if (mr_deadline_passed(item.frame, now)) {
+            refuse(instance, slot, &item, instance->self.id, "late");
+            continue;
+        }
+        slot->frames[kept] = item.frame;
+        slot->sources[kept] = item.source;
+        slot->entered_ns[kept++] = item.entered_ns;
+    }
+    slot->frame_count = kept;
+}
+
+/* The frames that a call may take. Those that wait are taken together only if no worker is idle, which could work for
+ * them meanwhile. */
+static size_t most_frames(const mr_instance *instance, const mr_task *task) {
+    const mr_plan_vertex *vertex = instance->vertex;
+    const bool gathers = vertex->calls.gathers > 1 && mr_executor_is_busy(task->executor);
+    return (size_t)(gathers ? vertex->calls.gathers : instance->self.batch);
+}
+
+/* Before a join, gaps count as frames: the other ways to the join hold as many frames as the batches on the way there
+ * may gather, and no more. If the number of missing frames is unknown, the batch does not wait any longer. */
+static bool is_full(const mr_instance *instance, const mr_slot *slot, size_t most) {
+    size_t marks = mr_outlets_mark_gaps(&instance->outlets) ? slot->mark_count + slot->output_count : 0;
+    return slot->lost || slot->frame_count + marks >= most;
+}
+
+/* A copy takes frames together only if one event makes them ready, so that work that fails affects no other frames. A
+ * frame that is not ready does not join those that were gathered. */
+static bool goes_alone(const mr_instance *instance, const mr_slot *slot, const mr_item *item) {
+    const mr_event *ready = item->frame->ready;
+    if (!slot->frame_count)
+        return false;
+    if (instance->vertex->calls.gathers > 1)
+        return ready && !mr_event_done(ready);
+    return instance->vertex->copy && ready != slot->frames[0]->ready;
+}
+
+/* A batch that is not full leaves when its time is up, when every source has ended, or when the frames that would fill
+ * it have no room behind this stage; frames that are only gathered, and those of a copy, at once. */
+static bool leaves(mr_instance *instance, mr_slot *slot, mr_task *task) {
+    if (slot->frame_count == 0)
+        return slot->mark_count > 0 || slot->output_count > 0;
+    if (!mr_plan_waits_for_batch(instance->vertex) || is_full(instance, slot, (size_t)instance->self.batch) ||
+        mr_inlets_are_held_up(&instance->inlets) || mr_link_ended(mr_inlets_link(&instance->inlets, 0)))
+        return true;
+    if (instance->vertex->calls.batch_timeout_ns <= 0)
+        return false;
+    int64_t now = mr_executor_now_ns(task->executor);
+    int64_t due = mr_inlets_due_ns(&instance->inlets, now, instance->vertex->calls.batch_timeout_ns);
+    if (now >= due)
+        return true;
+    mr_task_wake_at(task, due);
+    return false;
+}
+
+static void add_mark(mr_slot *slot, const mr_item *mark) {
+    mr_slot_add_mark(slot, mark);
+    slot->lost |= mark->kind == MR_ITEM_GAP && mr_identity_is_lost(&mark->identity);
+}
+
+bool mr_instance_gather(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) {
+    const size_t most = most_frames(instance, &entry->task);
+    if (mr_shedder_sheds(&instance->shedder) && slot->frame_count)
+        shed_gathered(instance, slot, &entry->task);
+    mr_link_claim *claim = mr_credit_is_needed(&instance->credit) ? mr_input_claim : NULL;
+    while (!is_full(instance, slot, most)) {
+        mr_item *item = mr_inlets_first(&instance->inlets, most - slot->frame_count, claim, entry);
+        if (!item)
+            break;
+        if (item->kind == MR_ITEM_FRAME) {
+            if (goes_alone(instance, slot, item))
+                break;
+            if (!take_frame(instance, slot, entry, item))
+                return false;
+        } else {
+            if (item->kind == MR_ITEM_END || mr_outlets_mark_gaps(&instance->outlets))
+                add_mark(slot, item);
+            mr_inlets_take(&instance->inlets);
+        }
+        if (slot->mark_count && slot->frame_count == 0)
+            break;
+    }
+    if (!leaves(instance, slot, &entry->task))
+        return false;
+    mr_inlets_end_batch(&instance->inlets);
+    return true;
+}
