@@ -4,7 +4,6 @@
 
 #include "engine/flow/copy.h"
 #include "engine/flow/input.h"
-#include "engine/flow/placement.h"
 #include "engine/flow/run/control.h"
 #include "engine/flow/settle.h"
 
@@ -34,8 +33,8 @@ static bool take_frame(mr_instance *instance, mr_slot *slot, mr_entry_task *entr
     } else if (reason && !instance->self.type->external) {
         refuse(instance, slot, item, instance->self.id, reason);
     } else {
-        if (slot->frame_count == 0 && instance->placement.state_count > 1)
-            slot->device_number = mr_instance_choose_device(instance, item->frame);
+        if (slot->frame_count == 0 && mr_parts_count(&instance->parts) > 1)
+            slot->device_number = mr_shares_choose(&instance->shares, mr_copy_device(item->frame));
         int ready = mr_input_ready(slot, item->frame, entry, 0);
         if (ready == 0)
             return false;

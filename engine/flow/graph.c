@@ -10,7 +10,6 @@
 #include "engine/flow/run/ending.h"
 #include "engine/flow/lifecycle.h"
 #include "engine/flow/run/openings.h"
-#include "engine/flow/placement.h"
 #include "engine/flow/run/resume.h"
 #include "engine/flow/run/run_states.h"
 #include "engine/flow/run/source_counts.h"
@@ -232,10 +231,10 @@ int mr_graph_enable_device(mr_graph *graph, const mr_device *device, bool enable
     const mr_instance *needs = NULL;
     mr_sources_lock(graph->run.sources);
     for (size_t i = 0; i < mr_wiring_count(wiring) && !enabled && !needs; i++)
-        if (!mr_instance_can_spare(mr_wiring_at(wiring, i), device))
+        if (!mr_shares_can_spare(&mr_wiring_at(wiring, i)->shares, device))
             needs = mr_wiring_at(wiring, i);
     for (size_t i = 0; i < mr_wiring_count(wiring) && !needs; i++)
-        mr_instance_enable(mr_wiring_at(wiring, i), device, enabled);
+        mr_shares_enable(&mr_wiring_at(wiring, i)->shares, device, enabled);
     mr_sources_unlock(graph->run.sources);
     mr_control_note_change(&graph->run);
     if (needs)

@@ -13,7 +13,7 @@ bool mr_input_claim(void *context, uint32_t source) {
     const bool drops_all = mr_control_is_cancelled(instance->run) ||
                            atomic_load_explicit(&instance->failed, memory_order_relaxed);
     const bool fits = !hooks || !hooks->has_room ||
-                      hooks->has_room(&instance->placement.states[0].self, source, coming);
+                      hooks->has_room(mr_parts_stage(&instance->parts, 0), source, coming);
     const bool has_room =
         drops_all || (fits && mr_outlets_have_room(&instance->outlets, source, coming, &entry->task));
     if (has_room)
@@ -27,7 +27,7 @@ int mr_input_await(const mr_slot *slot, const mr_frame *frame, mr_entry_task *en
     if (mr_event_done(frame->ready))
         return mr_event_status(frame->ready) < 0 ? mr_event_status(frame->ready) : 1;
     /* The same device orders the work itself; the host must wait until the device is done. */
-    if (mr_event_device(frame->ready) == mr_slot_instance_state(entry->instance, slot)->self.device)
+    if (mr_event_device(frame->ready) == mr_parts_stage(&entry->instance->parts, slot->device_number)->device)
         return 1;
     mr_event_notify(frame->ready, &entry->waits[place], mr_task_waker, &entry->task);
     return 0;

@@ -2,7 +2,7 @@
 
 #include "engine/flow/input.h"
 #include "engine/flow/ledger/ledger.h"
-#include "engine/flow/placement.h"
+#include "engine/flow/copy.h"
 #include "engine/flow/run/control.h"
 #include "engine/flow/settle.h"
 
@@ -117,8 +117,8 @@ static verdict take_match(mr_instance *instance, mr_slot *slot, size_t turn, con
     uint32_t source = instance->vertex->sources[turn];
     size_t place = instance->self.source == MR_SOURCE_NONE ? turn : 0;
     const mr_frame *failed = NULL;
-    if (instance->placement.state_count > 1)
-        slot->device_number = mr_instance_choose_device(instance, at->item[0].frame);
+    if (mr_parts_count(&instance->parts) > 1)
+        slot->device_number = mr_shares_choose(&instance->shares, mr_copy_device(at->item[0].frame));
     int ready = all_ready(instance, slot, at, entry, place, &failed);
     if (ready == 0)
         return WAITS;

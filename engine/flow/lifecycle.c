@@ -19,21 +19,11 @@ static int create_ring(mr_instance *instance) {
     return mr_ring_create(&instance->ring, (size_t)vertex->calls.in_flight, reordered, mr_instance_room(instance));
 }
 
-/* The stage type has a state, and the engine pools, on each device. */
 static int create_parts(mr_instance *instance) {
     const mr_plan_vertex *vertex = instance->vertex;
-    instance->placement.states = mr_calloc(mr_plan_parts(vertex), sizeof *instance->placement.states);
-    instance->placement.state_count = instance->placement.states ? mr_plan_parts(vertex) : 0;
-    instance->placement.working = vertex->devices.count;
-    for (size_t i = 0; i < instance->placement.state_count; i++) {
-        mr_instance_state *state = &instance->placement.states[i];
-        state->self = instance->self;
-        state->pools = mr_calloc(mr_instance_pools(instance), sizeof *state->pools);
-        if (!state->pools ||
-            (vertex->type->state_bytes && !(state->self.state = mr_calloc(1, vertex->type->state_bytes))))
-            return MR_ERROR_MEMORY;
-    }
-    return instance->placement.states ? MR_OK : MR_ERROR_MEMORY;
+    int status = mr_parts_create(&instance->parts, mr_plan_parts(vertex), mr_instance_pools(instance), &instance->self);
+    return status ? status
+                  : mr_shares_create(&instance->shares, &instance->parts, vertex, mr_instance_in_use, instance);
 }
 
 static int create_entry(mr_instance *instance, mr_entry_task *entry, void (*run)(void *entry)) {
@@ -132,10 +122,9 @@ static bool hands_on(const mr_plan *plan, const mr_plan_vertex *vertex) {
 void mr_instance_set_devices(mr_instance *instance) {
     const mr_plan_vertex *vertex = instance->vertex;
     mr_device **devices = instance->run->devices;
-    for (size_t i = 0; i < instance->placement.state_count; i++) {
-        mr_stage *self = &instance->placement.states[i].self;
-        self->device = devices[mr_plan_part(vertex, i)];
-        instance->placement.states[i].on_host = self->device->type->kind == MR_DEVICE_CPU;
+    for (size_t i = 0; i < mr_parts_count(&instance->parts); i++) {
+        mr_stage *self = mr_parts_stage(&instance->parts, i);
+        mr_parts_set_device(&instance->parts, i, devices[mr_plan_part(vertex, i)]);
         if (vertex->output_count == 0)
             continue;
         self->output_memory = vertex->pools[0].memory;
@@ -145,35 +134,31 @@ void mr_instance_set_devices(mr_instance *instance) {
         if (self->output_device->type->kind == MR_DEVICE_CPU && self->output_memory != MR_MEMORY_SHARED)
             self->output_memory = MR_MEMORY_HOST;
     }
-    instance->self.device = instance->placement.states[0].self.device;
+    instance->self.device = mr_parts_stage(&instance->parts, 0)->device;
     /* A stage behind that leaves a source's frames where they are (credit.h) would leave their work undone. */
     const bool all_are_taken = !mr_outlets_mark_gaps(&instance->outlets) || vertex->source_count < 2;
     mr_outlets_set_hand_on(&instance->outlets, all_are_taken && hands_on(instance->run->plan, vertex));
 }
 
 static int open_part(mr_instance *instance, size_t number) {
-    mr_instance_state *state = &instance->placement.states[number];
+    mr_stage *self = mr_parts_stage(&instance->parts, number);
     for (size_t i = 0; i < instance->entry_count; i++) {
-        int status = mr_stream_create_for(state->self.device, instance->self.type->urgent,
-                                          &instance->entries[i].streams[number]);
-        if (!status && instance->placement.state_count > 1 && !instance->vertex->copy)
-            status = mr_stream_create(state->self.device, &instance->entries[i].staging[number]);
+        int status = mr_stream_create_for(self->device, self->type->urgent, &instance->entries[i].streams[number]);
+        if (!status && mr_parts_count(&instance->parts) > 1 && !instance->vertex->copy)
+            status = mr_stream_create(self->device, &instance->entries[i].staging[number]);
         if (status)
             return status;
-        instance->entries[i].streams[number]->stage = &state->self;
+        instance->entries[i].streams[number]->stage = self;
     }
     int status = mr_instance_fill_pools(instance, number);
-    if (status)
-        return status;
-    state->opened = true;
-    return state->self.type->open ? state->self.type->open(&state->self) : MR_OK;
+    return status ? status : mr_parts_open(&instance->parts, number);
 }
 
 int mr_instance_open(mr_instance *instance) {
     int status = MR_OK;
     if (instance->self.type->external)
         instance->first_epoch = mr_stage_first_epoch(&instance->self);
-    for (size_t i = 0; i < instance->placement.state_count && !status; i++)
+    for (size_t i = 0; i < mr_parts_count(&instance->parts) && !status; i++)
         status = open_part(instance, i);
     return status;
 }
@@ -188,9 +173,7 @@ void mr_instance_tell_stop(mr_instance *instance) {
         return;
     if (mr_opening_waits(&instance->opening))
         pthread_mutex_lock(&instance->lock);
-    for (size_t i = 0; i < instance->placement.state_count; i++)
-        if (instance->placement.states[i].opened)
-            instance->self.type->stop(&instance->placement.states[i].self);
+    mr_parts_stop(&instance->parts);
     if (mr_opening_waits(&instance->opening))
         pthread_mutex_unlock(&instance->lock);
 }
@@ -201,10 +184,8 @@ bool mr_instance_trigger(mr_instance *instance, const char *id) {
     if (!self->type->trigger || !mr_opening_is_ready(&instance->opening))
         return false;
     pthread_mutex_lock(&instance->lock);
-    bool meant = strcmp(self->id, id) == 0 || (self->source_id && strcmp(self->source_id, id) == 0);
-    for (size_t i = 0; meant && i < instance->placement.state_count; i++)
-        if (instance->placement.states[i].opened)
-            triggered |= !self->type->trigger(&instance->placement.states[i].self);
+    if (strcmp(self->id, id) == 0 || (self->source_id && strcmp(self->source_id, id) == 0))
+        triggered = mr_parts_trigger(&instance->parts);
     pthread_mutex_unlock(&instance->lock);
     return triggered;
 }
@@ -225,26 +206,12 @@ void mr_instance_start(mr_instance *instance) {
 void mr_instance_finish(mr_instance *instance) {
     for (size_t i = 0; instance->entries && i < instance->entry_count; i++) {
         mr_entry_task *entry = &instance->entries[i];
-        for (size_t number = 0; entry->staging && number < instance->placement.state_count; number++)
+        for (size_t number = 0; entry->staging && number < mr_parts_count(&instance->parts); number++)
             mr_stream_destroy(&entry->staging[number]);
-        for (size_t number = 0; entry->streams && number < instance->placement.state_count; number++)
+        for (size_t number = 0; entry->streams && number < mr_parts_count(&instance->parts); number++)
             mr_stream_destroy(&entry->streams[number]);
     }
     mr_abandonment_release(&instance->abandoned);
-}
-
-static void close_parts(mr_instance *instance) {
-    for (size_t i = 0; i < instance->placement.state_count; i++) {
-        if (instance->placement.states[i].opened && instance->self.type->close)
-            instance->self.type->close(&instance->placement.states[i].self);
-        instance->placement.states[i].opened = false;
-    }
-}
-
-static void release_pools(mr_instance_state *state, size_t count) {
-    for (size_t which = 0; state->pools && which < count; which++)
-        for (int size = 0; size < MR_POOLS; size++)
-            mr_pool_release(&state->pools[which].pool[size]);
 }
 
 /* Frames that still exist keep their buffers. Outputs of stages other than the source may refer to their state, so
@@ -254,12 +221,12 @@ void mr_instance_put_away(mr_instance *instance) {
         mr_task_end_thread(&instance->entries[i].task);
     if (instance->vertex->role == MR_ROLE_SOURCE) {
         pthread_mutex_lock(&instance->lock);
-        close_parts(instance);
+        mr_parts_close(&instance->parts);
         pthread_mutex_unlock(&instance->lock);
     }
     /* With several devices the number of buffers in use there is still queried. */
-    if (instance->placement.state_count == 1)
-        release_pools(&instance->placement.states[0], mr_instance_pools(instance));
+    if (mr_parts_count(&instance->parts) == 1)
+        mr_parts_release_pools(&instance->parts);
 }
 
 /* ---- for the next source ----------------------------------------------------------------------------------------- */
@@ -292,10 +259,8 @@ bool mr_instance_vacate(mr_instance *instance) {
         mr_meter_renew(&instance->entries[0].meter);
     forget_waits(instance);
     pthread_mutex_lock(&instance->lock);
-    close_parts(instance);
-    for (size_t i = 0; i < instance->placement.state_count; i++)
-        if (instance->placement.states[i].self.state)
-            memset(instance->placement.states[i].self.state, 0, instance->self.type->state_bytes);
+    mr_parts_close(&instance->parts);
+    mr_parts_clear_states(&instance->parts);
     mr_inlets_renew(&instance->inlets);
     mr_shedder_renew(&instance->shedder);
     mr_ring_renew(&instance->ring);
@@ -303,8 +268,7 @@ bool mr_instance_vacate(mr_instance *instance) {
     mr_closing_renew(&instance->closing);
     pthread_mutex_unlock(&instance->lock);
     mr_instance_finish(instance);
-    for (size_t i = 0; i < instance->placement.state_count; i++)
-        release_pools(&instance->placement.states[i], mr_instance_pools(instance));
+    mr_parts_release_pools(&instance->parts);
     atomic_store(&instance->failed, false);
     atomic_store(&instance->complained, false);
     return true;
@@ -317,23 +281,7 @@ void mr_instance_rename(mr_instance *instance) {
     own->id = instance->vertex->id;
     own->options = instance->vertex->options;
     own->place = instance->vertex->place;
-    for (size_t i = 0; i < instance->placement.state_count; i++) {
-        mr_stage *self = &instance->placement.states[i].self;
-        self->source_id = own->source_id;
-        self->id = own->id;
-        self->options = own->options;
-        self->place = own->place;
-    }
-}
-
-static void destroy_parts(mr_instance *instance) {
-    for (size_t i = 0; i < instance->placement.state_count; i++) {
-        mr_instance_state *state = &instance->placement.states[i];
-        release_pools(state, mr_instance_pools(instance));
-        mr_free(state->pools);
-        mr_free(state->self.state);
-    }
-    mr_free(instance->placement.states);
+    mr_parts_rename(&instance->parts, own);
 }
 
 static void destroy_entry(mr_instance *instance, mr_entry_task *entry) {
@@ -353,17 +301,17 @@ void mr_instance_destroy(mr_instance **instance) {
     mr_instance *gone = *instance;
     if (!gone)
         return;
-    close_parts(gone);
+    mr_parts_close(&gone->parts);
     mr_ring_destroy(&gone->ring);
     mr_inlets_destroy(&gone->inlets);
     mr_credit_destroy(&gone->credit);
     mr_instance_finish(gone);
     for (size_t i = 0; gone->entries && i < gone->entry_count; i++)
         destroy_entry(gone, &gone->entries[i]);
-    destroy_parts(gone);
+    mr_shares_destroy(&gone->shares);
+    mr_parts_destroy(&gone->parts);
     mr_free(gone->entries);
     mr_shedder_fini(&gone->shedder);
-    mr_free(gone->placement.followers);
     pthread_mutex_destroy(&gone->lock);
     pthread_mutex_destroy(&gone->pools_lock);
     mr_abandonment_fini(&gone->abandoned);
@@ -415,10 +363,10 @@ void mr_instance_leave_shut(mr_instance *instance) {
 }
 
 bool mr_instance_is_open(const mr_instance *instance) {
-    return instance->placement.states[0].opened;
+    return mr_parts_are_open(&instance->parts);
 }
 
 int mr_instance_sync(mr_instance *instance) {
-    mr_stage *self = &instance->placement.states[0].self;
+    mr_stage *self = mr_parts_stage(&instance->parts, 0);
     return self->type->sync ? self->type->sync(self) : MR_OK;
 }

@@ -4,7 +4,7 @@
 
 #include "engine/flow/instance/instance.h"
 #include "engine/flow/link/link.h"
-#include "engine/flow/placement.h"
+#include "engine/flow/failure.h"
 #include "engine/flow/run/deliveries.h"
 #include "engine/flow/run/ending.h"
 #include "engine/flow/run/ends.h"
@@ -13,7 +13,7 @@
 
 /* All work of an entry that has no event yet is of its call. */
 static void forget_work(mr_entry_task *entry) {
-    for (size_t i = 0; i < entry->instance->placement.state_count; i++) {
+    for (size_t i = 0; i < mr_parts_count(&entry->instance->parts); i++) {
         entry->streams[i]->unrecorded = 0;
         if (entry->staging[i])
             entry->staging[i]->unrecorded = 0;
@@ -32,7 +32,7 @@ static void abandon(mr_entry_task *entry, mr_slot *slot) {
 /* The host has done its work, but copies to it may have been submitted to other devices and not been waited for. */
 static void abandon_copies(mr_entry_task *entry, mr_slot *slot) {
     bool some = false;
-    for (size_t i = 0; i < entry->instance->placement.state_count; i++)
+    for (size_t i = 0; i < mr_parts_count(&entry->instance->parts); i++)
         some = some || (entry->staging[i] && entry->staging[i]->unrecorded);
     if (some)
         abandon(entry, slot);
@@ -47,9 +47,9 @@ static bool gives_frames(const mr_slot *slot) {
 }
 
 static int mark_ready(mr_entry_task *entry, mr_slot *slot) {
-    mr_stage *self = &mr_slot_instance_state(entry->instance, slot)->self;
+    mr_stage *self = mr_parts_stage(&entry->instance->parts, slot->device_number);
     const mr_stream *staging = entry->staging[slot->device_number];
-    if (mr_slot_instance_state(entry->instance, slot)->on_host) {
+    if (mr_parts_are_on_host(&entry->instance->parts, slot->device_number)) {
         abandon_copies(entry, slot);
         return MR_OK;
     }
@@ -107,20 +107,10 @@ static void discard(mr_instance *instance, mr_slot *slot, size_t first, const ch
     slot->output_count = kept;
 }
 
-const char *mr_failure_reason(const mr_instance *instance, const mr_slot *slot, int status) {
-    const mr_stage *self = &mr_slot_instance_state(instance, slot)->self;
-    /* Pinned memory is a device's too. */
-    bool there = (self->device && self->device->type->kind != MR_DEVICE_CPU) ||
-                 self->output_memory == MR_MEMORY_PINNED || self->output_memory == MR_MEMORY_DEVICE;
-    if (status == MR_ERROR_DEVICE || (status == MR_ERROR_MEMORY && there))
-        return "device error";
-    return status == MR_ERROR_IO ? "io error" : "error";
-}
-
 int mr_instance_seal(mr_entry_task *entry, mr_slot *slot, size_t first, int answer) {
     if (answer == MR_ERROR_AGAIN) {
         /* Others wait for the work it has taken over. */
-        if (!mr_slot_instance_state(entry->instance, slot)->on_host)
+        if (!mr_parts_are_on_host(&entry->instance->parts, slot->device_number))
             mr_stream_settle(entry->streams[slot->device_number]);
         return answer;
     }
@@ -201,7 +191,7 @@ static bool is_done(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) 
     if (slot->event && mr_event_status(slot->event) == MR_ERROR_DEVICE)
         mr_instance_device_failed(instance, slot);
     if (slot->counted)
-        mr_share_end(instance, slot, entry->io.now_ns);
+        mr_shares_end(&instance->shares, slot, entry->io.now_ns);
     return true;
 }
 
@@ -224,7 +214,7 @@ static void report_end(const mr_instance *instance) {
 
 /* Calls of one device are done in order; one device does not wait for another. */
 static void free_held(mr_instance *instance, mr_entry_task *entry) {
-    mr_ring_free(&instance->ring, instance->placement.state_count > 1, release, entry);
+    mr_ring_free(&instance->ring, mr_parts_count(&instance->parts) > 1, release, entry);
     if (!mr_ring_is_empty(&instance->ring))
         return;
     if (mr_closing_take_left(&instance->closing))

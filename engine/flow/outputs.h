@@ -8,7 +8,4 @@
 void mr_instance_retire(mr_instance *instance, mr_entry_task *entry);
 /* Ends a call that returned `answer` and whose first output is `first`. Returns the answer, or the error at the end. */
 int mr_instance_seal(mr_entry_task *entry, mr_slot *slot, size_t first, int answer);
-/* The ledger's reason for frames that such a failure drops. */
-const char *mr_failure_reason(const mr_instance *instance, const mr_slot *slot, int status);
-
 #endif

@@ -24,10 +24,10 @@ static void unlock_pools(mr_instance *instance) {
 }
 
 /* Moves the pool at `index` to the front. */
-static mr_pool *to_front(mr_port_pools *pools, int index) {
-    mr_pool *pool = pools->pool[index];
-    memmove(&pools->pool[1], &pools->pool[0], (size_t)index * sizeof pool);
-    return pools->pool[0] = pool;
+static mr_pool *to_front(mr_pool **pools, int index) {
+    mr_pool *pool = pools[index];
+    memmove(&pools[1], &pools[0], (size_t)index * sizeof pool);
+    return pools[0] = pool;
 }
 
 /* The plan for the pools of an output port, or for those behind them. */
@@ -40,13 +40,12 @@ static const mr_view_pool *planned(const mr_instance *instance, size_t which) {
     return others[which - vertex->output_count];
 }
 
-static int create_pool(const mr_instance *instance, const mr_instance_state *state, size_t which, size_t bytes,
-                       mr_pool **pool) {
+static int create_pool(const mr_instance *instance, size_t number, size_t which, size_t bytes, mr_pool **pool) {
     const mr_view_pool *plan = planned(instance, which);
     bool output = which < instance->vertex->output_count;
     int count = output ? instance->self.output_buffers : plan->count ? plan->count : instance->vertex->calls.in_flight;
-    mr_device *device =
-        plan->memory == MR_MEMORY_DEVICE ? state->self.device : instance->run->devices[plan->device];
+    mr_device *device = plan->memory == MR_MEMORY_DEVICE ? mr_parts_stage(&instance->parts, number)->device
+                                                         : instance->run->devices[plan->device];
     /* The processors, in reserve for a device, have the host's memory. */
     bool plain = device->type->kind == MR_DEVICE_CPU && plan->memory != MR_MEMORY_SHARED;
     mr_memory memory = plain ? MR_MEMORY_HOST : plan->memory;
@@ -56,31 +55,32 @@ static int create_pool(const mr_instance *instance, const mr_instance_state *sta
 /* The pool of that buffer size. A new size opens a new pool in place of the one that was unused for longest, which
  * lives on until its last buffer is back. Sizes up to the planned one take the planned one, so that frames of many
  * sizes share a pool. */
-static int find_pool(mr_instance *instance, const mr_instance_state *state, size_t which, size_t bytes,
-                     mr_pool **pool) {
+static int find_pool(mr_instance *instance, size_t number, size_t which, size_t bytes, mr_pool **pool) {
     /* Host memory is one for all devices. */
-    state = planned(instance, which)->memory == MR_MEMORY_DEVICE ? state : &instance->placement.states[0];
-    mr_port_pools *pools = &state->pools[which];
+    number = planned(instance, which)->memory == MR_MEMORY_DEVICE ? number : 0;
+    mr_pool **pools = mr_parts_pools(&instance->parts, number, which);
     size_t most = planned(instance, which)->bytes;
     bytes = bytes < most ? most : bytes;
     int index = 0;
-    while (index < MR_POOLS - 1 && pools->pool[index] && mr_pool_buffer_bytes(pools->pool[index]) != bytes)
+    while (index < MR_POOLS - 1 && pools[index] && mr_pool_buffer_bytes(pools[index]) != bytes)
         index++;
-    if (!pools->pool[index] || mr_pool_buffer_bytes(pools->pool[index]) != bytes) {
+    if (!pools[index] || mr_pool_buffer_bytes(pools[index]) != bytes) {
         mr_pool *made = NULL;
-        int status = create_pool(instance, state, which, bytes, &made);
+        int status = create_pool(instance, number, which, bytes, &made);
         if (status)
             return status;
-        mr_pool_release(&pools->pool[index]);
-        pools->pool[index] = made;
+        mr_pool_release(&pools[index]);
+        pools[index] = made;
     }
     *pool = to_front(pools, index);
     return MR_OK;
 }
 
-uint64_t mr_instance_in_use(mr_instance *instance, const mr_instance_state *state) {
+uint64_t mr_instance_in_use(void *context, size_t number) {
+    mr_instance *instance = context;
     lock_pools(instance);
-    int in_use = state->pools[0].pool[0] ? mr_pool_in_use(state->pools[0].pool[0]) : 0;
+    mr_pool *pool = mr_parts_pools(&instance->parts, number, 0)[0];
+    int in_use = pool ? mr_pool_in_use(pool) : 0;
     unlock_pools(instance);
     return (uint64_t)in_use;
 }
@@ -98,7 +98,7 @@ static int take_buffer(mr_io *io, size_t which, size_t bytes, bool parks, mr_buf
     mr_instance *instance = io->instance;
     mr_pool *pool = NULL;
     lock_pools(instance);
-    int status = find_pool(instance, mr_slot_instance_state(instance, io->slot), which, bytes, &pool);
+    int status = find_pool(instance, io->slot->device_number, which, bytes, &pool);
     if (!status)
         status = mr_pool_acquire(pool, buffer);
     if (status == MR_ERROR_AGAIN && parks)
@@ -124,13 +124,13 @@ static bool is_ahead(const mr_instance *instance, size_t number, size_t which) {
     if (!plan->ahead || own)
         return false;
     /* Host memory is one for all devices; the processors, in reserve, have no memory of their own. */
-    return plan->memory == MR_MEMORY_DEVICE ? !instance->placement.states[number].on_host : number == 0;
+    return plan->memory == MR_MEMORY_DEVICE ? !mr_parts_are_on_host(&instance->parts, number) : number == 0;
 }
 
 static int tell_missing(const mr_instance *instance, size_t number, const mr_view_pool *plan, int made, int status) {
     const mr_run *run = instance->run;
     const bool there = plan->memory == MR_MEMORY_DEVICE;
-    const mr_device *device = there ? instance->placement.states[number].self.device : run->devices[plan->device];
+    const mr_device *device = there ? mr_parts_stage(&instance->parts, number)->device : run->devices[plan->device];
     const char *lower = run->plan->devices[there ? mr_plan_part(instance->vertex, number) : 0].lower;
     char each[VALUE_TEXT], missing[VALUE_TEXT];
     if (status != MR_ERROR_MEMORY)
@@ -147,7 +147,7 @@ static int fill_pool(mr_instance *instance, size_t number, size_t which) {
     const mr_view_pool *plan = planned(instance, which);
     mr_pool *pool = NULL;
     int made = 0;
-    int status = find_pool(instance, &instance->placement.states[number], which, plan->bytes, &pool);
+    int status = find_pool(instance, number, which, plan->bytes, &pool);
     if (!status)
         status = mr_pool_fill(pool, &made);
     return status ? tell_missing(instance, number, plan, made, status) : MR_OK;

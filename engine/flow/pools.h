@@ -14,7 +14,7 @@ int mr_io_try_buffer(mr_io *io, size_t which, size_t bytes, mr_buffer **buffer);
 /* Allocates the buffers that are planned ahead on that device. MR_ERROR_MEMORY, with the missing amount in the
  * message. */
 int mr_instance_fill_pools(mr_instance *instance, size_t number);
-/* The number of buffers of port 0 that are in use on that device. */
-uint64_t mr_instance_in_use(mr_instance *instance, const mr_instance_state *state);
+/* The number of buffers of port 0 of an instance that are in use on that device. */
+uint64_t mr_instance_in_use(void *instance, size_t number);
 
 #endif

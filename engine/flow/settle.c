@@ -10,7 +10,7 @@ void mr_instance_mark_gap(mr_instance *instance, mr_slot *slot, const mr_item *g
     /* A stage on the other node asks. The cut's end here has one entry, so everything before the mark was passed on. */
     const mr_stage_hooks *hooks = instance->self.type->hooks;
     if (hooks && hooks->mark)
-        hooks->mark(&instance->placement.states[0].self, gap);
+        hooks->mark(mr_parts_stage(&instance->parts, 0), gap);
     mr_slot_add_mark_outputs(slot, instance->vertex->output_count, gap, instance->self.id);
 }
 

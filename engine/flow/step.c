@@ -14,7 +14,8 @@
 #include "engine/flow/join.h"
 #include "engine/flow/lifecycle.h"
 #include "engine/flow/outputs.h"
-#include "engine/flow/placement.h"
+#include "engine/flow/failure.h"
+#include "engine/flow/staging.h"
 #include "engine/flow/run/resume.h"
 #include "engine/flow/settle.h"
 #include "engine/flow/tracing.h"
@@ -60,11 +61,11 @@ static mr_slot *claim(mr_instance *instance, mr_entry_task *entry) {
     if (mr_shedder_sheds(&instance->shedder))
         slot->begun_ns = mr_executor_now_ns(executor);
     if (slot->frame_count == 0)
-        slot->device_number = mr_instance_device_now(instance, 0);
+        slot->device_number = mr_shares_now(&instance->shares, 0);
     if (slot->frame_count) {
-        if (mr_instance_shares(instance))
-            mr_share_begin(instance, slot, mr_executor_now_ns(executor));
-        instance->placement.spread += (uint64_t)instance->self.batch;
+        if (mr_shares_count_calls(&instance->shares))
+            mr_shares_begin(&instance->shares, slot, mr_executor_now_ns(executor));
+        mr_shares_spread(&instance->shares);
     }
     return slot;
 }
@@ -147,7 +148,7 @@ static int check_inputs(const mr_stage *self, const mr_slot *slot) {
 
 /* Makes the work of a device's call wait for its inputs, and brings in those from elsewhere. */
 static int await_inputs(mr_entry_task *entry, const mr_slot *slot) {
-    const mr_stage *self = &mr_slot_instance_state(entry->instance, slot)->self;
+    const mr_stage *self = mr_parts_stage(&entry->instance->parts, slot->device_number);
     mr_stream *stream = entry->streams[slot->device_number];
     const mr_event *last = NULL;
     int status = MR_OK;
@@ -183,29 +184,31 @@ static int call_in_range(mr_entry_task *entry, mr_stage *self) {
 
 /* Makes the inputs ready on the call's device. */
 static int have_inputs(mr_entry_task *entry, const mr_slot *slot) {
-    const mr_instance_state *state = mr_slot_instance_state(entry->instance, slot);
-    if (!state->on_host)
+    const mr_stage *self = mr_parts_stage(&entry->instance->parts, slot->device_number);
+    if (!mr_parts_are_on_host(&entry->instance->parts, slot->device_number))
         return await_inputs(entry, slot);
     int status = mr_instance_brings_in(entry->instance) ? mr_io_bring_in(&entry->io) : MR_OK;
-    return status || !entry->instance->run->reads_checked ? status : check_inputs(&state->self, slot);
+    return status || !entry->instance->run->reads_checked ? status : check_inputs(self, slot);
 }
 
 static int call_process(mr_entry_task *entry, mr_slot *slot) {
     mr_instance *instance = entry->instance;
     size_t first = slot->output_count;
     /* Its device may have failed since the inputs were gathered; work that has begun there stays there. */
-    if (instance->placement.state_count > 1 && !first && !slot->held_count && !slot->event) {
-        mr_share_move(instance, slot, mr_instance_device_now(instance, slot->device_number));
+    if (mr_parts_count(&instance->parts) > 1 && !first && !slot->held_count && !slot->event) {
+        mr_shares_move(&instance->shares, slot, mr_shares_now(&instance->shares, slot->device_number));
         entry->io.stream = entry->streams[slot->device_number];
     }
-    mr_instance_state *state = mr_slot_instance_state(instance, slot);
+    mr_stage *self = mr_parts_stage(&instance->parts, slot->device_number);
     int answer = have_inputs(entry, slot);
     size_t held = slot->held_count, results = slot->result_count;
     if (!answer)
-        answer = call_in_range(entry, &state->self);
+        answer = call_in_range(entry, self);
     if (answer == MR_ERROR_AGAIN)
         mr_slot_give_back(slot, held, results);
-    return state->on_host && answer >= 0 ? answer : mr_instance_seal(entry, slot, first, answer);
+    return mr_parts_are_on_host(&instance->parts, slot->device_number) && answer >= 0
+               ? answer
+               : mr_instance_seal(entry, slot, first, answer);
 }
 
 /* A call; if the run is profiled, with the processor time that its thread spends in it. */
@@ -255,7 +258,7 @@ static void clock_call(mr_entry_task *entry, const mr_slot *slot) {
 /* ---- ends ------------------------------------------------------------------------------------------------------ */
 
 static int call_flush(mr_entry_task *entry, mr_slot *slot, uint32_t source) {
-    mr_stage *self = &mr_slot_instance_state(entry->instance, slot)->self;
+    mr_stage *self = mr_parts_stage(&entry->instance->parts, slot->device_number);
     size_t first = slot->output_count;
     if (entry->traced)
         mr_tracing_begin_call(entry, NULL);
@@ -281,7 +284,7 @@ static int finish_marks(mr_entry_task *entry, mr_slot *slot) {
                 fail_call(instance, slot, answer);
         }
         const mr_stage_hooks *hooks = instance->self.type->hooks;
-        int answer = hooks && hooks->mark ? hooks->mark(&instance->placement.states[0].self, mark) : MR_DONE;
+        int answer = hooks && hooks->mark ? hooks->mark(mr_parts_stage(&instance->parts, 0), mark) : MR_DONE;
         if (answer == MR_ERROR_AGAIN)
             return answer;
         mr_slot_add_mark_outputs(slot, instance->vertex->output_count, mark, instance->self.id);
@@ -471,5 +474,5 @@ void mr_instance_run(void *context) {
         read_clock(entry, mr_meter_unclocked(&entry->meter));
     const mr_stage_hooks *hooks = instance->self.type->hooks;
     if (hooks && hooks->idle)
-        hooks->idle(&instance->placement.states[0].self);
+        hooks->idle(mr_parts_stage(&instance->parts, 0));
 }

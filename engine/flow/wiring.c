@@ -239,8 +239,7 @@ static int mark_tellers(mr_wiring *wiring) {
 /* ---- devices in common ----------------------------------------------------------------------------------------- */
 
 /* Marks the vertices behind that get frames of a stage on several devices without a copy between devices. */
-static size_t mark_followers(const mr_plan *plan, size_t v, bool *follows) {
-    size_t count = 0;
+static void mark_followers(const mr_plan *plan, size_t v, bool *follows) {
     memset(follows, 0, plan->vertex_count * sizeof *follows);
     follows[v] = true;
     for (size_t w = v + 1; w < plan->vertex_count; w++) {
@@ -248,9 +247,7 @@ static size_t mark_followers(const mr_plan *plan, size_t v, bool *follows) {
             continue;
         for (size_t e = 0; e < plan->edge_count && !follows[w]; e++)
             follows[w] = plan->edges[e].to == (int)w && follows[plan->edges[e].from];
-        count += follows[w];
     }
-    return count;
 }
 
 static int find_followers(mr_wiring *wiring) {
@@ -262,12 +259,10 @@ static int find_followers(mr_wiring *wiring) {
         size_t v = (size_t)(instance->vertex - plan->vertices);
         if (instance->vertex->devices.count == 1 || instance->vertex->copy)
             continue;
-        size_t count = mark_followers(plan, v, follows);
-        if (!(instance->placement.followers = mr_calloc(count + 1, sizeof(mr_instance *))))
-            status = MR_ERROR_MEMORY;
+        mark_followers(plan, v, follows);
         for (size_t j = i + 1; j < wiring->instance_count && !status; j++)
             if (follows[wiring->instances[j]->vertex - plan->vertices])
-                instance->placement.followers[instance->placement.follower_count++] = wiring->instances[j];
+                status = mr_shares_add_follower(&instance->shares, &wiring->instances[j]->shares);
     }
     mr_free(follows);
     return status ? mr_fail(status, "no memory for the graph") : MR_OK;

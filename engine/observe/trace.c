@@ -58,7 +58,8 @@ static void empty_ring(mr_trace *trace, mr_trace_ring *ring) {
     uint64_t read = atomic_load_explicit(&ring->read, memory_order_relaxed);
     uint64_t written = atomic_load_explicit(&ring->written, memory_order_acquire);
     for (; read < written; read++) {
-        mr_trace_file_add(trace, &ring->events[read & (ring->room - 1)]);
+        if (mr_trace_file_add(&trace->file, &ring->events[read & (ring->room - 1)], trace->origin_ns))
+            mr_trace_file_flush(&trace->file, mr_trace_lost(trace), false);
         atomic_store_explicit(&ring->read, read + 1, memory_order_release);
     }
 }
@@ -69,7 +70,7 @@ static void drain(mr_trace *trace) {
     pthread_mutex_unlock(&trace->lock);
     for (mr_trace_ring *ring = first; ring; ring = ring->next)
         empty_ring(trace, ring);
-    mr_trace_file_flush(trace, false);
+    mr_trace_file_flush(&trace->file, mr_trace_lost(trace), false);
 }
 
 static void put(mr_trace *trace, const mr_trace_event *event) {
@@ -232,9 +233,9 @@ int mr_trace_finish(mr_trace *trace) {
             pthread_join(trace->writer, NULL);
         else
             drain(trace);
-        mr_trace_file_flush(trace, true);
+        const uint64_t lost = mr_trace_lost(trace);
+        mr_trace_file_flush(&trace->file, lost, true);
         trace->finished = true;
-        uint64_t lost = mr_trace_lost(trace);
         if (lost)
             mr_log(MR_LOG_WARNING,
                    "%s: %llu events are missing from the trace: they came faster than they could be written",

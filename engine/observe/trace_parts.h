@@ -74,8 +74,9 @@ struct mr_trace {
 
 /* trace_write.c */
 int mr_trace_file_open(mr_trace_file *file, const char *path);
-/* Brings an event into the text that is written next, and the names of its track and group with their first. */
-void mr_trace_file_add(mr_trace *trace, const mr_trace_event *event);
-/* Writes the text; `last`: and closes the file. */
-void mr_trace_file_flush(mr_trace *trace, bool last);
+/* Adds an event to the text that is written next, and the names of its track and group with their first. True: so much
+ * waits that it should be written. */
+bool mr_trace_file_add(mr_trace_file *file, const mr_trace_event *event, int64_t origin_ns);
+/* Writes the text, and how many events were lost; `last`: and closes the file. */
+void mr_trace_file_flush(mr_trace_file *file, uint64_t lost, bool last);
 void mr_trace_file_close(mr_trace_file *file);

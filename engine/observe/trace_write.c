@@ -136,17 +136,15 @@ static void put_event(mr_trace_file *file, const mr_trace_event *event, int64_t 
     yajl_gen_map_close(file->json);
 }
 
-void mr_trace_file_add(mr_trace *trace, const mr_trace_event *event) {
-    mr_trace_file *file = &trace->file;
+bool mr_trace_file_add(mr_trace_file *file, const mr_trace_event *event, int64_t origin_ns) {
     const unsigned char *text;
     size_t bytes = 0;
     if (file->status || file->fd < 0)
-        return;
+        return false;
     put_track(file, event->track, event->kind == MR_TRACE_VALUE);
-    put_event(file, event, trace->origin_ns);
+    put_event(file, event, origin_ns);
     yajl_gen_get_buf(file->json, &text, &bytes);
-    if (bytes > FLUSH_BYTES)
-        mr_trace_file_flush(trace, false);
+    return bytes > FLUSH_BYTES;
 }
 
 /* ---- the file ---------------------------------------------------------------------------------------------------- */
@@ -204,8 +202,7 @@ static void write_text(mr_trace_file *file, const char *tail) {
     yajl_gen_clear(file->json);
 }
 
-void mr_trace_file_flush(mr_trace *trace, bool last) {
-    mr_trace_file *file = &trace->file;
+void mr_trace_file_flush(mr_trace_file *file, uint64_t lost, bool last) {
     char tail[80] = "";
     const unsigned char *text;
     size_t bytes = 0;
@@ -214,8 +211,7 @@ void mr_trace_file_flush(mr_trace *trace, bool last) {
     if (!file->status)
         yajl_gen_get_buf(file->json, &text, &bytes);
     if (file->regular || last)
-        snprintf(tail, sizeof tail, "\n],\"otherData\":{\"events_lost\":%llu}}\n",
-                 (unsigned long long)mr_trace_lost(trace));
+        snprintf(tail, sizeof tail, "\n],\"otherData\":{\"events_lost\":%llu}}\n", (unsigned long long)lost);
     if (!file->status && (bytes || last))
         write_text(file, tail);
     if (last && close(file->fd) && !file->status)

@@ -31,18 +31,8 @@ static void add_instance(const mr_instance *instance, mr_stage_summary *summary,
 
 /* Adds the work of each device for an instance. */
 static void add_shares(const mr_instance *instance, mr_stage_summary *summary) {
-    for (size_t i = 0; i < summary->share_count; i++) {
-        const mr_instance_state *state = &instance->placement.states[i];
-        mr_share_summary *share = &summary->shares[i];
-        share->frames += atomic_load_explicit(&state->frames, memory_order_relaxed);
-        share->busy_ns += atomic_load_explicit(&state->busy_ns, memory_order_relaxed);
-        int64_t cost = atomic_load_explicit(&state->cost_ns, memory_order_relaxed) / instance->self.batch;
-        share->cost_ns = cost > share->cost_ns ? cost : share->cost_ns;
-        if (atomic_load_explicit(&state->disabled, memory_order_relaxed))
-            share->state = MR_DEVICE_DISABLED;
-        else if (atomic_load_explicit(&state->failed, memory_order_relaxed))
-            share->state = MR_DEVICE_FAILED;
-    }
+    for (size_t i = 0; i < summary->share_count; i++)
+        mr_shares_read(&instance->shares, i, &summary->shares[i]);
 }
 
 static void begin_shares(const mr_graph *graph, const mr_plan_vertex *vertex, mr_stage_summary *summary) {

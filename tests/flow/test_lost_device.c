@@ -60,9 +60,9 @@ static const int counts[] = {1, 3, 16}; /* of workers */
 /* Work whose memory is kept is not that of later calls, on a device that is enabled again, or elsewhere. That of
  * processors is done. */
 static void expect_no_work(const mr_instance *instance, const mr_entry_task *entry) {
-    for (size_t i = 0; i < instance->placement.state_count; i++) {
-        assert_true(instance->placement.states[i].on_host || !entry->streams[i]->unrecorded);
-        assert_true(instance->placement.states[i].on_host || !entry->staging[i] || !entry->staging[i]->unrecorded);
+    for (size_t i = 0; i < mr_parts_count(&instance->parts); i++) {
+        assert_true(mr_parts_are_on_host(&instance->parts, i) || !entry->streams[i]->unrecorded);
+        assert_true(mr_parts_are_on_host(&instance->parts, i) || !entry->staging[i] || !entry->staging[i]->unrecorded);
     }
 }
 

@@ -12,8 +12,8 @@
  * An entry never waits. If input, slot, room or buffer is missing, it returns, and is woken when there is one: links
  * wake their consumer or their producers, events and pools the entry that asked.
  *
- * On several devices the instance has a state for each (instance_state.h): the stage type's state there, and pools. A
- * slot goes to the device that holds its first frame, else to the device that will finish first (placement.c); the
+ * On several devices the instance has a part for each (parts.h): the stage type's state there, and pools. A
+ * slot goes to the device that holds its first frame, else to the device that will finish first (shares.h); the
  * entry brings the other inputs in, as the first work of the call. Such a slot releases all it holds as soon as its own
  * device is done, and only its place in the ring waits for earlier slots: a slow device does not hold up the others.
  *
@@ -28,10 +28,11 @@
 #include "engine/flow/instance/credit.h"
 #include "engine/flow/instance/entry.h"
 #include "engine/flow/instance/inlets.h"
-#include "engine/flow/instance/instance_state.h"
 #include "engine/flow/instance/opening.h"
 #include "engine/flow/instance/outlets.h"
+#include "engine/flow/instance/parts.h"
 #include "engine/flow/instance/ring.h"
+#include "engine/flow/instance/shares.h"
 #include "engine/flow/run/deadline.h"
 #include "engine/flow/run/run.h"
 
@@ -55,7 +56,8 @@ struct mr_instance {
     mr_credit credit;
     mr_ring ring;
     mr_outlets outlets;
-    mr_placement placement;
+    mr_parts parts;
+    mr_shares shares;
     mr_shedder shedder;
     mr_opening opening;
     mr_closing closing;
@@ -64,10 +66,6 @@ struct mr_instance {
     mr_cut_tally cut;        /* of an end of a cut */
     struct mr_instance_trace *traced; /* NULL: not traced */
 };
-
-static inline mr_instance_state *mr_slot_instance_state(const mr_instance *instance, const mr_slot *slot) {
-    return &instance->placement.states[slot->device_number];
-}
 
 /* Pools on a device: one for each output port, and those behind. */
 static inline size_t mr_instance_pools(const mr_instance *instance) {

@@ -183,28 +183,29 @@ void mr_source_account(const mr_run *run, uint32_t source, bool arrived, mr_sour
     source_state *state = &run->sources->of[source];
     char *message = state->message && *state->message ? mr_strdup(state->message) : NULL;
     mr_ledger_account count;
-    mr_ledger_read(run->ledger, source, arrived, &count);
     *account = (mr_source_summary){
         .id = vertex->id,
         .note = vertex->remarks.anywhere,
         .elsewhere = arrived,
-        .in = count.in,
-        .delivered = count.delivered,
-        .dropped = count.dropped,
-        .absorbed = count.absorbed,
-        .unaccounted = count.unaccounted,
-        .in_flight = count.in - count.delivered - count.dropped - count.absorbed - count.unaccounted,
-        .line_count = count.line_count,
-        .lines = count.lines,
-        .unsettled_count = count.unsettled_count,
         .ended = state->ended,
         .status = state->status,
         .message = message ? message : "",
         .report = report_of(run->sources, state),
         .stay.changes = mr_plan_changes(run->plan),
     };
-    memcpy(account->unsettled, count.unsettled, count.unsettled_count * sizeof *account->unsettled);
+    /* Before the ledger is read, so that no more frames are classified than came in. */
     mr_source_counts_read(run->counts, source, account);
+    mr_ledger_read(run->ledger, source, arrived, &count);
+    account->in = count.in;
+    account->delivered = count.delivered;
+    account->dropped = count.dropped;
+    account->absorbed = count.absorbed;
+    account->unaccounted = count.unaccounted;
+    account->in_flight = count.in - count.delivered - count.dropped - count.absorbed - count.unaccounted;
+    account->line_count = count.line_count;
+    account->lines = count.lines;
+    account->unsettled_count = count.unsettled_count;
+    memcpy(account->unsettled, count.unsettled, count.unsettled_count * sizeof *account->unsettled);
 }
 
 void mr_source_renew(const mr_run *run, uint32_t source) {

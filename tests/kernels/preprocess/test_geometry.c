@@ -92,7 +92,7 @@ static double tolerance(const mr_preprocess_params *params, double span) {
 
 /* Returns whether the mark was found. */
 static bool check_case(void) {
-    static uint8_t pixels[MOST_SIDE * MOST_SIDE]; /* of reduced ones, too */
+    static uint8_t pixels[MOST_REDUCED_SIDE / 4 * MOST_REDUCED_SIDE / 4];
     static float tensor[120 * 120];
     const mr_format format = draw_format();
     const int width = format.reduced ? format.whole_width : format.width;
