@@ -200,15 +200,14 @@ static int call_process(mr_entry_task *entry, mr_slot *slot) {
         entry->io.stream = entry->streams[slot->device_number];
     }
     mr_stage *self = mr_parts_stage(&instance->parts, slot->device_number);
+    const bool on_host = mr_parts_are_on_host(&instance->parts, slot->device_number);
     int answer = have_inputs(entry, slot);
     size_t held = slot->held_count, results = slot->result_count;
     if (!answer)
         answer = call_in_range(entry, self);
     if (answer == MR_ERROR_AGAIN)
         mr_slot_give_back(slot, held, results);
-    return mr_parts_are_on_host(&instance->parts, slot->device_number) && answer >= 0
-               ? answer
-               : mr_instance_seal(entry, slot, first, answer);
+    return on_host && answer >= 0 ? answer : mr_instance_seal(entry, slot, first, answer);
 }
 
 /* A call; if the run is profiled, with the processor time that its thread spends in it. */
