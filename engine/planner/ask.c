@@ -409,6 +409,21 @@ static void check_answer(mr_plan_builder *b, int v, const mr_negotiation *n) {
                         vertex->type->outputs[i].name);
 }
 
+/* The inputs whose format or buffers the outputs are to have exist. */
+static bool check_promises(mr_plan_builder *b, int v) {
+    const mr_plan_vertex *vertex = &b->plan->vertices[v];
+    const int inputs = (int)vertex->input_count;
+    for (size_t i = 0; i < vertex->output_count; i++)
+        if (vertex->outputs[i].follows >= inputs || vertex->outputs[i].shares >= inputs) {
+            mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_INTERNAL, vertex->mark, NULL,
+                        "%s: the stage type %s answers that its output \"%s\" follows input %d and shares input %d, "
+                        "and it has %d", vertex->id, vertex->type->name, vertex->type->outputs[i].name,
+                        vertex->outputs[i].follows, vertex->outputs[i].shares, inputs);
+            return false;
+        }
+    return true;
+}
+
 /* The formats of an input that the stage accepts by its answer, if fewer than its port does. */
 static bool check_takes(mr_plan_builder *b, int v) {
     mr_format_set met;
@@ -569,7 +584,7 @@ bool mr_plan_ask(mr_plan_builder *b, int v) {
     if (status < 0 && !context.refused)
         mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, status, vertex->mark, NULL, "%s.%s: %s",
                     vertex->role == MR_ROLE_SOURCE ? "sources" : "stages", vertex->id, mr_message());
-    if (status < 0 || context.refused || !check_takes(b, v))
+    if (status < 0 || context.refused || !check_takes(b, v) || !check_promises(b, v))
         return false;
     take_answer(vertex, &n);
     check_answer(b, v, &n);

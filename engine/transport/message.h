@@ -22,13 +22,13 @@ typedef enum mr_cut_kind {
     MR_CUT_FORMAT         /* the next frames of that source have `format` */
 } mr_cut_kind;
 
-/* A frame or a mark on its way through a cut. The owner of a frame's item owns one reference to the frame; to the
- * session the frame is an opaque handle. */
+/* A frame or a mark in a cut. Whoever owns a frame's item owns one reference to the frame. The session sees the frame
+ * as an opaque handle. */
 typedef struct mr_cut_item {
     mr_cut_kind kind;
     mr_identity identity;
     mr_frame *frame;    /* FRAME */
-    uint64_t bytes;     /* FRAME: of its payload, as mr_wire_frame_bytes counts */
+    uint64_t bytes;     /* FRAME: payload bytes, as mr_wire_frame_bytes counts */
     bool packet, key;   /* FRAME: a compressed packet; one that decoding can begin with */
     const char *reason; /* GAP and END; lives as long as the pipeline; may be NULL */
     const mr_format *format; /* FORMAT; lives as long as the item, or the message that was read */
@@ -43,7 +43,7 @@ typedef struct mr_cut_item {
 typedef struct mr_settled {
     uint64_t first, count;
     mr_note outcome;
-    const char *stage, *reason; /* of absorbed and dropped; live as long as the pipeline */
+    const char *stage, *reason; /* for absorbed and dropped; live as long as the pipeline */
 } mr_settled;
 
 typedef enum mr_reject_reason {
@@ -82,7 +82,7 @@ typedef struct mr_cut_message {
             uint64_t incarnation, attempt;
             uint8_t digest[MR_DIGEST_BYTES];
             const char *cut, *formats, *memory;
-            uint64_t refused; /* the session that ended because a message of the sender was malformed; 0: none */
+            uint64_t refused; /* the session that ended because the sender sent a malformed message; 0: none */
             const uint32_t *kinds;
             size_t kind_count;
         } hello;

@@ -100,6 +100,12 @@ static int follow_negotiate(mr_negotiation *n) {
     return MR_OK;
 }
 
+static int far_negotiate(mr_negotiation *n) {
+    n->outputs[0].follows = 0;
+    n->outputs[0].shares = 1;
+    return MR_OK;
+}
+
 static int share_negotiate(mr_negotiation *n) {
     n->outputs[0].follows = n->outputs[0].shares = 0;
     return MR_OK;
@@ -115,6 +121,7 @@ TYPE(copies, .negotiate = follow_negotiate, .process = copy_process);
 TYPE(maps, .map = copy_map);
 TYPE(halves, .negotiate = follow_negotiate, .process = halve_process);
 TYPE(shares, .negotiate = share_negotiate, .process = share_process);
+TYPE(shares_another, .negotiate = far_negotiate, .process = share_process);
 TYPE(says_nothing, .process = forward_process);
 TYPE(copies_unsaid, .process = copy_process);
 TYPE(copies_shared, .negotiate = share_negotiate, .process = copy_process);
@@ -140,10 +147,10 @@ static int swallow(mr_stage *self, mr_io *io) {
 static const mr_stage_type sink = {.name = "sink", .summary = "for tests", .inputs = in, .process = swallow};
 
 static const mr_stage_type *const types[] = {
-    &copies, &maps, &halves, &shares, &says_nothing, &copies_unsaid, &copies_shared, &shares_unsaid, &forwards_unsaid,
-    &takes_output, &takes_no_output, &takes_scratch, &takes_results, &takes_pinned, &sink};
+    &copies, &maps, &halves, &shares, &shares_another, &says_nothing, &copies_unsaid, &copies_shared, &shares_unsaid,
+    &forwards_unsaid, &takes_output, &takes_no_output, &takes_scratch, &takes_results, &takes_pinned, &sink};
 
-static mr_pipeline *open_with(const char *stages, uint64_t seed) {
+static int try_to_open(const char *stages, uint64_t seed, mr_pipeline **pipeline, mr_diagnostics *diagnostics) {
     enum { TYPES = sizeof types / sizeof *types };
     const mr_stage_type *all[96];
     char text[512];
@@ -155,7 +162,17 @@ static mr_pipeline *open_with(const char *stages, uint64_t seed) {
     snprintf(text, sizeof text,
              "version: 1\npipeline: p\nsources: {a: {type: \"null\", frames: 20, format: I420 34x22}}\nstages:\n%s",
              stages);
-    return opened(&(mr_pipeline_params){.types = all, .path = "p.yaml", .text = text, .seed = seed, .workers = 2});
+    const mr_pipeline_params params = {.types = all, .path = "p.yaml", .text = text, .seed = seed, .workers = 2};
+    if (diagnostics)
+        return mr_pipeline_open(pipeline, &params, diagnostics);
+    *pipeline = opened(&params);
+    return MR_OK;
+}
+
+static mr_pipeline *open_with(const char *stages, uint64_t seed) {
+    mr_pipeline *pipeline = NULL;
+    try_to_open(stages, seed, &pipeline, NULL);
+    return pipeline;
 }
 
 static const mr_plan_vertex *planned(const mr_pipeline *pipeline, const char *id) {
@@ -251,6 +268,17 @@ TEST(unplanned_sharing_is_refused) {
                                  "set `shares` of the output in negotiate";
     refuses("shares_unsaid", wanted);
     refuses("forwards_unsaid", wanted);
+}
+
+TEST(promises_name_inputs_that_exist) {
+    mr_diagnostics diagnostics = {0};
+    mr_pipeline *pipeline = NULL;
+    assert_int_equal(try_to_open("  it: {type: shares_another, input: a}\n  sink: {input: it}\n", 0, &pipeline,
+                                 &diagnostics), MR_ERROR_INTERNAL);
+    assert_string_equal(diagnostics.item[0].message,
+                        "it: the stage type shares_another answers that its output \"out\" follows input 0 and shares "
+                        "input 1, and it has 1");
+    mr_diagnostics_fini(&diagnostics);
 }
 
 RUN_TESTS(be_quiet, NULL)

@@ -1,7 +1,7 @@
 /* Outcomes of frames that arrived over a cut: each has a receipt, which any thread may close, and whose outcome the I/O
  * thread reports. Closings are gathered: at a high rate the I/O thread is woken once for many.
  *
- * A receipt may close after the cut itself, since a program may hold frames: then its outcome is not reported. */
+ * A receipt may close after the cut itself, since a program can hold frames. The outcome is then not reported. */
 #pragma once
 
 #include "engine/flow/ledger/ledger.h"

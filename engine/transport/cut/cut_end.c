@@ -17,8 +17,7 @@
 
 static const int64_t HEARTBEAT_NS = 1000000000, RETRY_NS = 200000000, STOP_NS = 8000000000,
                      HANDSHAKE_NS = 5000000000;
-/* Outcomes are gathered for so long, or until they are a good part of the window: each report wakes six threads on its
- * way. */
+/* Reports wait this long, or until outcomes fill a good part of the window: each report wakes six threads. */
 static const int64_t REPORT_NS = 5000000;
 /* Longest time that a frame suspected of killing a consumer is under way alone. */
 static const int64_t ALONE_NS = 2000000000;
@@ -163,11 +162,10 @@ int mr_cut_reader(mr_wire_reader **reader, const mr_run *run, const mr_cut *cut,
 
 /* ---- sockets ----------------------------------------------------------------------------------------------------- */
 
-/* Of a part that says nothing of how large frames are. */
+/* For a part that does not say how large frames are. */
 static const uint64_t MOST_MESSAGE_BYTES = UINT64_C(256) << 20;
-/* Connections per admitted consumer: those before their HELLO, and closed ones that are not forgotten yet. Beyond this
- * strangers are closed, and retry; enough to spare that a consumer has time for its HELLO even if hundreds connect in a
- * second. */
+/* Connections per admitted consumer: some before HELLO, and closed ones not forgotten yet. Beyond this limit strangers
+ * are closed and must retry. It is high enough that a consumer can send HELLO even if hundreds connect in a second. */
 enum { ROUTES_PER_PEER = 4, SPARE_ROUTES = 128 };
 /* A connection may be open without a session for this many handshake times: longer than libzmq's own limit, which is
  * reported with its reason. */
@@ -309,7 +307,7 @@ static bool note_change(mr_cut_reporter *reporter, const mr_action *action, int6
     return missed;
 }
 
-/* A peer that has not identified itself; the consuming side knows its producers by their endpoints. */
+/* A peer that has not identified itself. The consuming side knows producers by endpoint. */
 static const char *unnamed(const mr_cut *cut) {
     size_t length = strlen(cut->from_node);
     bool gives = cut->node && strncmp(cut->node, cut->from_node, length) == 0 && strchr(".", cut->node[length]);

@@ -9,7 +9,7 @@
 #include "engine/transport/session/session.h"
 #include "engine/transport/zmq/io_thread.h"
 
-/* Times of mr_cut, with defaults for fields that are zero. */
+/* mr_cut's times, with defaults for zero fields. */
 typedef struct mr_cut_times {
     mr_session_timing session;
     int64_t stop_ns;
@@ -17,30 +17,30 @@ typedef struct mr_cut_times {
 } mr_cut_times;
 mr_cut_times mr_cut_times_of(const mr_cut *cut);
 
-/* The identity of this process's end, without its kinds of results. Of formats only the part that is the same in all
- * nodes: the node that opens a source knows more of it, and frames carry their own. */
+/* The identity of this process's end, without result kinds. It includes only the formats that all nodes can know: the
+ * node that opens a source knows more, and frames carry formats themselves. */
 mr_session_self mr_cut_self(const mr_cut *cut, const mr_plan_vertex *vertex);
-/* Whether all cuts on the way to this vertex are reliable, so that frames of the same identity are the same frame and
- * pass once. Behind a live cut a new process is a new run, whose frames all pass. */
+/* Whether all cuts on the way to this vertex are reliable. Then frames with the same identity are the same frame and
+ * pass once. After a live cut a new process is a new run, and all frames pass. */
 bool mr_cut_is_exact(const mr_plan *plan, const mr_plan_vertex *vertex);
-/* The run's number: that of MILLRACE_RUN, else 0 (any): everything that arrives while a receiver lives is one run, even
- * if the sender is started again. Only behind live cuts is a process that reads sources a run of its own. */
+/* The run's number: MILLRACE_RUN, else 0 (any): everything that arrives while a receiver lives is one run, even if the
+ * sender restarts. Only after live cuts does a process that reads sources start a run. */
 uint64_t mr_cut_run(const mr_plan *plan, const mr_plan_vertex *vertex, uint64_t own);
 /* Whether any cut of the pipeline is live, so that frames may be lost unseen. */
 bool mr_cut_any_is_live(const mr_plan *plan);
 
-/* Whether all processes of that node have ended regularly, so that all frames to and from it are settled: the
- * supervisor of this machine's nodes records it as a file NODE.ended in the folder $MILLRACE_ENDED. */
+/* Whether all processes on that node have ended regularly, so that all frames to and from it are settled. This
+ * machine's supervisor records it as a file NODE.ended in the folder $MILLRACE_ENDED. */
 bool mr_cut_node_ended(const char *node);
 /* Whether there is such a folder. */
 bool mr_cut_ends_are_published(void);
-/* Interval of this check, while no peer is connected. */
+/* Interval between these checks, while no peer is connected. */
 #define MR_CUT_ENDED_NS INT64_C(200000000)
 
-/* The codec descriptions of some source of the pipeline; NULL: none has any. */
+/* Codec descriptions from some source in the pipeline. NULL: no source has any. */
 const mr_media_codec *mr_cut_codec(const mr_plan *plan);
 
-/* The kinds of results that frames of the pipeline may carry: the built-in ones, and those of its stage types. */
+/* The result kinds that frames in the pipeline can carry: built-in ones, and those that stage types define. */
 int mr_cut_kinds(const mr_plan *plan, mr_kinds *kinds);
 
 /* Creates the wire reader; names are kept by the run. `importer`: maps payloads in shared memory; NULL: refused. */
@@ -72,13 +72,12 @@ mr_cut_reporter mr_cut_reporter_of(const mr_cut *cut);
 /* Reports once that this end has waited for some time, the address at which the peer is expected (NULL: it connects
  * here), and what ends the waiting. Returns the time of the next call. */
 int64_t mr_cut_report_absence(mr_cut_reporter *reporter, bool waits, const char *address, int64_t now_ns);
-/* Whether the producer has refused this end for so long that it will not change its mind: another version, or another
- * pipeline. `waits`: as above. *wake_ns: the time of the next call is not later. Consuming side only: anybody can be
- * refused by a producer. */
+/* Whether the producer has refused this end for too long to change: another version, or another pipeline. `waits`: as
+ * above. *wake_ns: the next call must not be later. For the consuming side only: a producer can refuse anybody. */
 bool mr_cut_report_is_hopeless(const mr_cut_reporter *reporter, bool waits, int64_t now_ns, int64_t *wake_ns);
 /* A peer came, went or was refused. */
 void mr_cut_report_peer(mr_cut_reporter *reporter, const mr_action *action, int64_t now_ns);
-/* A frame may be the cause of the deaths of processes of the consuming node. */
+/* A frame may have killed processes on the consuming node. */
 void mr_cut_report_suspect(mr_cut_reporter *reporter, const mr_action *action, int64_t now_ns);
 /* A frame is given up: a dead letter, kept in the folder for those or not. */
 void mr_cut_report_set_aside(mr_cut_reporter *reporter, const mr_action *action, bool kept, int64_t now_ns);

@@ -1,5 +1,5 @@
-/* The consumer's side of a cut: frames that the I/O thread pushes into the inlet (cut_lanes.h) go on to the stages
- * here, and their outcomes go back. */
+/* The consumer's side of a cut. The I/O thread pushes frames into the inlet (cut_lanes.h); they continue to the stages
+ * here, and outcomes go back. */
 #include <string.h>
 
 #include "engine/base/clock.h"
@@ -31,19 +31,19 @@ typedef struct cut_in {
     mr_arrivals *arrivals;
     mr_task room;              /* run by the inlet when there is room again */
     mr_task messages;           /* run by an idle worker when messages arrive in a ring */
-    mr_task turn;              /* run behind it, and behind the frames that these messages bring */
-    atomic_bool more;          /* of them: some were left to that */
+    mr_task turn;              /* runs after it, and after the frames that these messages bring */
+    atomic_bool more;          /* some messages were left to `turn` */
     bool by_io_thread;           /* no worker can poll the rings: the I/O thread does */
     bool has_tasks;
     atomic_bool stopping, closing;
 
     mr_receiver *receiver;     /* I/O thread only, from here on */
     mr_wire_writer *writer;
-    mr_kinds kinds; /* of results */
+    mr_kinds kinds; /* result kinds */
     mr_wire_reader *reader;
     mr_names_share *shares;    /* names that each producer has added */
-    uint32_t layouts;          /* of pictures that stages behind take beside those that were planned */
-    uint32_t receiving;          /* from which of them the present message comes */
+    uint32_t layouts;          /* picture layouts that later stages take besides the planned ones */
+    uint32_t receiving;          /* the producer that sent the present message */
     mr_cut_importer *importer; /* NULL: nothing is shared */
     mr_cut_reporter reporter;
     bool hopeless;             /* the run has failed, since the producer refuses this node */
@@ -51,7 +51,7 @@ typedef struct cut_in {
     uint64_t progress;         /* receipts that have closed */
     int64_t stop_ns, due_ns;   /* how long arriving frames are accepted when stopping; until when, 0: not stopping */
     int64_t received_ns;          /* when anything came last */
-    int64_t look_ns;           /* time of the next check whether the producing node has ended */
+    int64_t look_ns;           /* when to check next whether the producing node has ended */
     int64_t known_ns;          /* when all connected senders had reported the run state; 0: not yet */
     mr_run_state run_state;
     bool reported_forgetting;
@@ -63,7 +63,7 @@ static int64_t now(void) {
     return mr_clock_now_ns(mr_clock_real());
 }
 
-/* Ends all sources, so that the stages behind end too. */
+/* Ends all sources, so that later stages end too. */
 static void end_sources(mr_instance *instance) {
     for (size_t i = 0; i < instance->vertex->source_count; i++) {
         mr_item end = {.kind = MR_ITEM_END, .source = instance->vertex->sources[i]};
@@ -105,7 +105,7 @@ static void take_mark(cut_in *in, size_t producer, const mr_cut_item *taken, int
                          taken->reason && strcmp(taken->reason, MR_REASON_STOPPED) == 0, now_ns);
 }
 
-/* Layouts of pictures that all stages behind a vertex take, whether planned or not. */
+/* Picture layouts that all stages after a vertex take, whether planned or not. */
 static uint32_t layouts_taken(const mr_plan *plan, int from) {
     uint32_t taken = UINT32_MAX;
     for (size_t e = 0; e < plan->edge_count; e++) {
@@ -122,8 +122,8 @@ static uint32_t layouts_taken(const mr_plan *plan, int from) {
     return taken;
 }
 
-/* Whether stages behind the cut can work with it. Sizes and layouts of pictures may change while a pipeline runs, as
- * they may where nothing is cut; but a layout that was not planned must be one that all of them take. */
+/* Whether stages after the cut can work with it. Picture sizes and layouts may change while a pipeline runs, as they
+ * may where nothing is cut. But all stages must take a layout that was not planned. */
 static bool fits(const cut_in *in, const mr_frame *frame) {
     const mr_format_set *planned = &in->instance->vertex->outputs[0].set;
     const mr_format *format = &frame->format;
@@ -135,7 +135,7 @@ static bool fits(const cut_in *in, const mr_frame *frame) {
            ((planned->pixels | in->layouts) & MR_IN_SET(format->pixel));
 }
 
-/* A frame that is dropped here leaves its place in the order. */
+/* A frame that is dropped here gives up its position in the order. */
 static void drop_unfit(cut_in *in, size_t producer, const mr_cut_item *taken, int64_t now_ns) {
     mr_cut_item gone = {.kind = MR_CUT_GAP, .identity = taken->identity};
     refuse(in, taken, "not as planned", now_ns);
@@ -185,7 +185,7 @@ static void receive_from(cut_in *in, uint32_t route, const mr_wire_part *parts, 
     mr_cut_lanes_report(in->lanes);
 }
 
-/* Reads messages in the rings, up to one that must wait for others still on their way through ZeroMQ. */
+/* Reads ring messages, up to one that must wait for others still on the way through ZeroMQ. */
 static void receive_ring_messages(cut_in *in, uint32_t route, int most) {
     const mr_ring_message *message_in;
     for (int i = 0; i < most; i++) {
@@ -216,8 +216,8 @@ static void lost(void *context, uint32_t route) {
 
 /* ---- what is to be done ------------------------------------------------------------------------------------------ */
 
-/* Frames that are dropped because the run ends keep their place at the producer, unless that was stopped itself and
- * waits for their outcomes. If everything is stopped at once, all receipts that had not closed before keep theirs. */
+/* The producer keeps frames that are dropped because the run ends, unless it was stopped itself and waits for outcomes.
+ * If everything stops at once, all receipts that had not closed before keep theirs. */
 static bool is_reported(const cut_in *in, const mr_arrival *arrival) {
     const bool stopped = !in->refusing && mr_cut_lanes_cut_short(in->lanes, arrival->source);
     return stopped || mr_note_settles(arrival->record, arrival->reason);
@@ -396,8 +396,8 @@ static void report_room(void *context) {
     mr_io_thread_wake(in->io_thread);
 }
 
-/* The worker that polled the rings reads the messages, goes on with their frames, and only then does the rest of the
- * sleeping I/O thread's work. Messages that arrive meanwhile are left to other workers. */
+/* The worker that polled the rings reads the messages and runs their frames. Only then does it do the rest of the
+ * sleeping I/O thread's work. Other workers can read messages that arrive meanwhile. */
 static void read_ring_messages(void *context) {
     cut_in *in = context;
     if (mr_io_thread_receive_inline(in->io_thread))
@@ -468,7 +468,7 @@ static int create_parts(cut_in *in) {
     in->shares = mr_calloc(in->cut->connect_count, sizeof *in->shares);
     if (!in->shares)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a cut");
-    mr_memory_keep(in->cut->window_bytes); /* libzmq allocates each message, and frees it with its frames. */
+    mr_memory_keep(in->cut->window_bytes); /* libzmq allocates each message and frees it with the frames. */
     int status = mr_cut_kinds(in->instance->run->plan, &in->kinds);
     if (!status)
         status = mr_cut_importer_create(&in->importer, in->cut);

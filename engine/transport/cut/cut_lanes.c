@@ -13,15 +13,15 @@ typedef struct waiting {
     struct waiting *next;
     mr_item item;
     uint64_t ticket;
-    bool counted; /* its credit is to come back */
+    bool counted; /* credit must come back */
 } waiting;
 
 /* One source. */
 typedef struct lane {
     bool comes;
-    bool ended;         /* its end is in the inlet, or on the way there, */
+    bool ended;         /* the end is in the inlet, or on the way there, */
     bool cut_short;     /* and its source was stopped */
-    bool away;          /* so is, as its last item, the mark away */
+    bool away;          /* so is the mark away, as the last item */
     int64_t entered_ns; /* when something last was */
     waiting *first, **last;
 } lane;
@@ -36,7 +36,7 @@ struct mr_cut_lanes {
     int64_t patience_ns; /* how long nothing may come while a process is missing; 0: without end */
     int64_t missing_ns; /* one is since then; 0: all are there */
     bool news;          /* consumers are to be woken for the pushed frames */
-    size_t ends;        /* of sources that are in the inlet, or on the way there */
+    size_t ends;        /* sources that are in the inlet, or on the way there */
     size_t count;
     lane lane[];        /* by source */
 };

@@ -1,10 +1,10 @@
-/* The way of frames from a cut into a node: source by source into the inlet, the link behind the cut. Frames without
- * room there wait, within the granted credit. If several processes share the work of the producing node and all frames
- * come here, the order of each source is restored (order.h).
+/* Brings frames from a cut into a node: one source after another into the inlet, which is the link after the cut.
+ * Frames that find no room there wait, within the granted credit. If several processes share the producing node's work
+ * and all frames come here, order.h restores each source's order.
  *
- * Nothing may wait for a missing producer behind a live cut. If there is a join behind, one of the producers has been
- * missing for the time after which it counts as lost, and nothing of a source has arrived for as long, the mark `away`
- * (engine/data/gap.h) enters for that source. A process reports its own losses once it reconnects.
+ * After a live cut nothing may wait for a missing producer. The mark `away` (engine/data/gap.h) enters for a source if
+ * three conditions hold: a join follows, a producer has been missing long enough to count as lost, and nothing from the
+ * source has arrived for as long. A process reports losses itself once it reconnects.
  *
  * I/O thread only. Internal to engine/transport. */
 #ifndef MILLRACE_TRANSPORT_CUT_CUT_LANES_H
@@ -24,19 +24,19 @@ int mr_cut_lanes_create(mr_cut_lanes **lanes, mr_instance *instance, const mr_cu
 /* Drops waiting frames. Sets *lanes to NULL; NULL is allowed. */
 void mr_cut_lanes_destroy(mr_cut_lanes **lanes);
 
-/* Whether anything of a source was planned to come, and whether its end has not come yet. */
+/* Whether the plan sends this source here and its end has not come yet. */
 bool mr_cut_lanes_take(const mr_cut_lanes *lanes, uint32_t source);
 bool mr_cut_lanes_open(const mr_cut_lanes *lanes, uint32_t source);
 /* Whether its end has come, and was cut short. */
 bool mr_cut_lanes_cut_short(const mr_cut_lanes *lanes, uint32_t source);
-/* A frame, with one reference and its receipt, or a mark arrived from the process of that number. Without memory to
- * hold it, it is dropped. */
+/* A frame (with one reference and its receipt) or a mark arrived from this producer. It is dropped if there is no
+ * memory to hold it. */
 void mr_cut_lanes_put(mr_cut_lanes *lanes, size_t producer, mr_ordered *thing, int64_t now_ns);
-/* Nothing more of a source will come: its end enters, once. `cut_short` as that of an item. */
+/* Nothing more comes from a source: its end enters, once. `cut_short` is as in an item. */
 void mr_cut_lanes_end(mr_cut_lanes *lanes, uint32_t source, bool cut_short, int64_t now_ns);
 /* After these two, once for all frames of a message: wakes the consumers. */
 void mr_cut_lanes_report(mr_cut_lanes *lanes);
-/* Nothing more of any source will come. */
+/* Nothing more comes from any source. */
 void mr_cut_lanes_end_all(mr_cut_lanes *lanes, bool cut_short, int64_t now_ns);
 /* Pushes the frames that may enter now, and marks for missing processes; *wake_ns becomes the time of the next call, if
  * earlier. */

@@ -1,10 +1,10 @@
 /* The producer's side of a cut: a sink, for this node's graph.
  *
- * The stage's entry appends frames to a list, as long as
- * there is room in the window, and parks otherwise. The I/O thread feeds them to the session, sends its messages, and
- * notes the reported outcomes on the receipts. Waking the I/O thread costs more than that: at the end of its run, after
- * one frame or many, the entry does the work inline. The entry lets the end of the last source pass only once
- * everything is settled and the other side knows of the end, since the graph ends then. */
+ * The stage's entry appends frames to a list while the window has room, and parks otherwise. The I/O thread feeds them
+ * to the session, sends the session's messages, and notes reported outcomes on the receipts. Waking the I/O thread
+ * costs more than that work, so the entry does the work inline when it ends, after one frame or many. The graph ends
+ * with the last source's end. The entry therefore lets that end pass only once everything is settled and the other side
+ * knows it. */
 #include <string.h>
 
 #include "engine/base/clock.h"
@@ -44,24 +44,24 @@ typedef struct cut_out {
     bool locking;            /* it was made */
     cut_items offered;    /* appended by the entry */
     uint64_t frames, bytes;  /* appended and not settled */
-    uint32_t *of_source;     /* of these frames, those of each source; NULL: sources have no share of their own */
+    uint32_t *of_source;     /* the same, per source; NULL: sources have no share */
     bool parked;             /* the entry waits for room, or for the end */
-    bool no_consumer;           /* of a live cut: no consumer is connected */
+    bool no_consumer;           /* live cut: no consumer is connected */
     bool ending;             /* the last end was appended */
     bool finished;           /* everything is settled, and the other side knows of the end, or was given up */
     bool stopping, closing;  /* the run is being stopped; the stage is being closed */
 
     cut_items taken;      /* I/O thread only, from here on */
-    size_t next;             /* of `taken`, to be offered to the session */
+    size_t next;             /* index in `taken`: the next to offer to the session */
     mr_sender *sender;
     mr_wire_writer *writer;
-    mr_kinds kinds; /* of results */
+    mr_kinds kinds; /* result kinds */
     mr_wire_reader *reader;
     mr_names_share shares[MR_CUT_MOST_PEERS]; /* names that each peer has added */
     mr_cut_exporter *exporter;   /* NULL: nothing is shared */
     mr_cut_reporter reporter;
-    int64_t stop_ns, due_ns; /* how long it goes on when asked to stop; until when, 0: not asked */
-    int64_t look_ns;         /* time of the next check whether the consuming node has ended */
+    int64_t stop_ns, due_ns; /* how long it continues when asked to stop; until when, 0: not asked */
+    int64_t look_ns;         /* when to check next whether the consuming node has ended */
     mr_run_state run_state;
     const char *abandoned;   /* why nothing is sent any more; NULL: it is */
     bool closed;
@@ -144,8 +144,8 @@ static int give(cut_out *out, const mr_cut_item *item) {
     return status;
 }
 
-/* If ways meet again in a join, each source of a live cut has its share of the window, and does not block others, which
- * the join may need first. */
+/* If branches meet again in a join, each source in a live cut has a share of the window. It then cannot block other
+ * sources that the join may need first. */
 static bool exceeds_share(cut_out *out, uint32_t source) {
     if (out->cut->mode != MR_CUT_LIVE || !out->of_source)
         return false;
@@ -219,7 +219,7 @@ static bool has_finished(cut_out *out) {
     return finished;
 }
 
-/* The end of the last source passes once the other side knows everything. */
+/* The last source's end passes once the other side knows everything. */
 static int pass_mark(mr_stage *self, const mr_item *mark) {
     cut_out *out = self->state;
     if (!out->io_thread)
@@ -252,7 +252,7 @@ static void stop(mr_stage *self) {
     mr_io_thread_wake(out->io_thread);
 }
 
-/* Of one message: enough to hide its own cost, and little compared to the data on the connection. */
+/* Limits for one message: enough to hide the message's cost, and little compared to the data on the connection. */
 enum { BATCH_FRAMES = 128, BATCH_BYTES = 256 << 10 };
 /* A frame that was under way to this many consumers when they died is set aside, if there is a folder for it; an
  * innocent frame must not be lost that way. */
@@ -412,8 +412,7 @@ static void watch_consumer(cut_out *out, int64_t now_ns) {
         abandon(out, DONE_BEFORE);
 }
 
-/* A run that is being stopped gives the other side some time; a live cut, whose frames are useless later, does so at
- * its end. */
+/* A stopped run gives the other side some time. A live cut does so at its end, because its frames are useless later. */
 static void watch_end(cut_out *out, bool stopping, bool ending, bool closing, int64_t now_ns) {
     bool cancelled = mr_control_is_cancelled(out->instance->run);
     if ((cancelled && stopping) || closing)
@@ -449,8 +448,8 @@ static void receive_from(cut_out *out, uint32_t route, const mr_wire_part *parts
         mr_cut_report_refused(&out->reporter, route, now_ns);
 }
 
-/* Reads messages in the rings, of each consumer up to one that must wait for others still on their way through ZeroMQ.
- */
+/* Reads ring messages. For each consumer it stops at one that must wait for others still on the way through ZeroMQ.
+ * */
 static void listen(cut_out *out) {
     for (size_t place = 0; place < mr_cut_exporter_places(out->exporter); place++) {
         const mr_ring_message *message_in;
@@ -477,7 +476,7 @@ static void lost(void *context, uint32_t route) {
     mr_sender_lost(out->sender, route, clock_ns());
 }
 
-/* Interval of checks of the run state, until the nodes before this one have reported it. */
+/* Interval between run state checks, until earlier nodes have reported it. */
 static const int64_t ASK_NS = 50000000;
 
 static void report_run(cut_out *out, int64_t now_ns, int64_t *wake_ns) {
@@ -530,8 +529,8 @@ static int create_shares(cut_out *out) {
     return out->of_source ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for %s", out->self->id);
 }
 
-/* With a live cut anywhere, knowledge of losses may be lost with a process, whichever cuts it has. Packets are numbered
- * differently from their pictures, so that nothing behind waits for their numbers. */
+/* If any cut is live, a process that dies can take knowledge about losses with it, whichever cuts it has. Packets are
+ * numbered differently from pictures, so nothing later can wait for packet numbers. */
 static bool reports_lost(const cut_out *out) {
     return mr_cut_any_is_live(out->instance->run->plan) && mr_outlets_mark_gaps(&out->instance->outlets) &&
            out->instance->vertex->inputs[0].set.payload != MR_PAYLOAD_PACKET;

@@ -9,14 +9,14 @@
 #include "millrace/log.h"
 #include "millrace/status.h"
 
-/* Why frames cross inline, with the message of mr_fail, once for each end of a cut. */
+/* Logs why frames cross inline (the mr_fail message), once for each end. */
 static void report_once(const mr_cut *cut, bool *reported) {
     if (!*reported)
         mr_log(MR_LOG_WARNING, "%s: frames cross as copies: %s", cut->name, mr_message());
     *reported = true;
 }
 
-/* Ring messages of one peer. */
+/* One peer's ring messages. */
 typedef struct inbox {
     bool over; /* it will say nothing more */
     bool here; /* a message was fetched, and not taken yet */
@@ -24,8 +24,8 @@ typedef struct inbox {
     _Alignas(8) uint8_t record[MR_SHM_RECORD_BYTES];
 } inbox;
 
-/* Parses the fetched record, if there is one. A closed peer is reported by its session; one that breaks the rules here
- * is not read any more. */
+/* Parses the fetched record, if there is one. The session reports a closed peer. A peer that breaks the rules here is
+ * not read again. */
 static bool open_note(inbox *box, const mr_cut *cut, int status, size_t bytes) {
     if (!status)
         status = mr_ring_message_read(box->record, bytes, &box->message_in);
@@ -93,8 +93,8 @@ int mr_cut_exporter_fd(const mr_cut_exporter *exporter) {
     return exporter ? mr_shm_export_fd(exporter->export) : -1;
 }
 
-/* A peer whose next message waits for its turn would keep this end awake, and so would one that is not read any more.
- */
+/* A peer whose next message must wait would keep this end awake. So would a peer that is not read again.
+ * */
 void mr_cut_exporter_work(mr_cut_exporter *exporter) {
     if (!exporter)
         return;
@@ -110,7 +110,7 @@ bool mr_cut_exporter_poll(mr_cut_exporter *exporter, bool last) {
     return exporter && mr_shm_export_poll(exporter->export, last);
 }
 
-/* The index of a session's peer, or none. */
+/* The index for a session's peer, or none. */
 static export_state *place_of(mr_cut_exporter *exporter, uint64_t session, bool taken) {
     for (size_t i = 0; i < exporter->count; i++)
         if (taken ? exporter->peers[i].peer && exporter->peers[i].session == session : !exporter->peers[i].peer)
@@ -162,7 +162,7 @@ bool mr_cut_export_buffer(void *context, mr_buffer *buffer, size_t offset, size_
     return true;
 }
 
-/* A full ring is not an error: the consumer is behind, and ZeroMQ queues as much as its credit allows. */
+/* A full ring is not an error: the consumer is slow, and ZeroMQ queues as much as credit allows. */
 static void report_crowded(mr_cut_exporter *exporter) {
     if (!exporter->crowded)
         mr_log_repeating(MR_LOG_INFO, exporter->cut->name,
@@ -218,7 +218,7 @@ void mr_cut_exporter_take(mr_cut_exporter *exporter, size_t place) {
 
 /* ---- the taking side --------------------------------------------------------------------------------------------- */
 
-/* The shared memory of one producer. */
+/* One producer's shared memory. */
 typedef struct import_state {
     mr_shm_import *import; /* NULL: nothing comes from there but through ZeroMQ */
     inbox box;
@@ -312,8 +312,8 @@ void mr_cut_importer_take(mr_cut_importer *importer, uint32_t route) {
     importer->exporters[route].box.here = false;
 }
 
-/* If the producer's process was killed, its successor is reached through ZeroMQ, and answers that it has no such
- * session. There is one report for many frames, so the check is cheap. */
+/* If the producer's process was killed, ZeroMQ reaches its successor, which answers that it has no such session. One
+ * report covers many frames, so the check is cheap. */
 bool mr_cut_importer_post(mr_cut_importer *importer, uint32_t route, const mr_cut_message *message,
                           const mr_wire_part *parts, size_t count) {
     uint8_t *place;
@@ -326,8 +326,8 @@ bool mr_cut_importer_post(mr_cut_importer *importer, uint32_t route, const mr_cu
     return true;
 }
 
-/* A peer whose next message waits for its turn would keep this end awake, and so would one that is not read any more.
- */
+/* A peer whose next message must wait would keep this end awake. So would a peer that is not read again.
+ * */
 bool mr_cut_importer_arm(mr_cut_importer *importer) {
     bool quiet = true;
     for (size_t i = 0; importer && i < importer->count; i++) {

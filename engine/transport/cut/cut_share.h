@@ -1,12 +1,11 @@
 /* Shared memory under a cut: the producer exports slots to consumers of this host, and the consumer imports them. I/O
  * thread only. Payloads that cannot be shared travel inline; the reason is logged once. Internal to engine.
  *
- * Numbered messages between both ends go through shared memory, too (shm_message.h): one wake-up of the other process,
- * where ZeroMQ needs three, and none while it is awake. Messages that find no room there, or are too long, go through
- * ZeroMQ. So a session has two ways, each of which keeps its messages whole and in order; their numbers restore the
- * common order. A ring message whose turn has not come waits for those that are on their way through ZeroMQ; and since
- * a posted record has arrived, a reader that has read the ring up to a message of ZeroMQ has missed none that was sent
- * before it. */
+ * Numbered messages between both ends go through shared memory too (shm_message.h). That needs one wake-up in the other
+ * process, where ZeroMQ needs three, and none while it is awake. A message that is too long or finds no room there goes
+ * through ZeroMQ. So a session has two ways; each keeps messages whole and in order, and message numbers restore the
+ * common order. A ring message whose turn has not come must wait for those still on the way through ZeroMQ. A posted
+ * record has arrived. So a reader that has read the ring up to a ZeroMQ message cannot have missed an earlier one. */
 #pragma once
 
 #include "engine/plan/cut.h"
@@ -26,8 +25,8 @@ int mr_cut_exporter_create(mr_cut_exporter **exporter, const mr_cut *cut);
 void mr_cut_exporter_destroy(mr_cut_exporter **exporter);
 /* For mr_session_self.memory; lives as long as the exporter. */
 const char *mr_cut_exporter_text(const mr_cut_exporter *exporter);
-/* Readable when mr_cut_exporter_work has something to do, or when messages arrived, except of consumers whose next one
- * waits for its turn; -1 without. */
+/* Readable when mr_cut_exporter_work has something to do, or when messages arrived, except from consumers whose next
+ * one must wait. -1 without. */
 int mr_cut_exporter_fd(const mr_cut_exporter *exporter);
 /* Takes returned leases back, before waiting for the descriptor. */
 void mr_cut_exporter_work(mr_cut_exporter *exporter);
@@ -36,7 +35,7 @@ void mr_cut_exporter_work(mr_cut_exporter *exporter);
 bool mr_cut_exporter_poll(mr_cut_exporter *exporter, bool last);
 /* A peer came or went. */
 void mr_cut_exporter_update(mr_cut_exporter *exporter, const mr_action *action);
-/* Of which session the message is that is written next. */
+/* Sets the session that the next written message belongs to. */
 void mr_cut_exporter_aim(mr_cut_exporter *exporter, uint64_t session);
 /* mr_wire_writer_params.share, with the exporter as context. */
 bool mr_cut_export_buffer(void *exporter, mr_buffer *buffer, size_t offset, size_t bytes, mr_shared_slot *slot);
@@ -45,8 +44,8 @@ bool mr_cut_exporter_post(mr_cut_exporter *exporter, const mr_cut_message *messa
                           size_t count);
 /* Consumers have indices below this. */
 size_t mr_cut_exporter_places(const mr_cut_exporter *exporter);
-/* The next ring message of the consumer with that index, if it is of that consumer's session, until
- * mr_cut_exporter_take: the same each time. False: none. */
+/* That consumer's next ring message, if it belongs to the consumer's session. Returns the same message until
+ * mr_cut_exporter_take. False: none. */
 bool mr_cut_exporter_next(mr_cut_exporter *exporter, size_t place, const mr_ring_message **message_in);
 void mr_cut_exporter_take(mr_cut_exporter *exporter, size_t place);
 
@@ -59,7 +58,7 @@ int mr_cut_importer_create(mr_cut_importer **importer, const mr_cut *cut);
 /* Imported buffers stay valid. */
 void mr_cut_importer_destroy(mr_cut_importer **importer);
 const char *mr_cut_importer_text(const mr_cut_importer *importer);
-/* Readable when messages arrived since mr_cut_importer_arm, except of producers whose next one waits for its turn; -1
+/* Readable when messages arrived since mr_cut_importer_arm, except from producers whose next one must wait. -1
  * without. */
 int mr_cut_importer_fd(const mr_cut_importer *importer);
 /* The next ring message of that producer, until mr_cut_importer_take: the same each time. False: none. */
@@ -75,7 +74,7 @@ void mr_cut_importer_clear_doorbell(mr_cut_importer *importer);
 /* As mr_cut_exporter_poll. */
 bool mr_cut_importer_poll(mr_cut_importer *importer, bool last);
 void mr_cut_importer_update(mr_cut_importer *importer, const mr_action *action);
-/* Sets the producer of the message that is read next. */
+/* Sets the producer that sent the next message. */
 void mr_cut_importer_aim(mr_cut_importer *importer, uint32_t route);
 /* mr_wire_reader_params.map, with the importer as context. */
 int mr_cut_import_buffer(void *importer, const mr_shared_slot *slot, uint64_t bytes, mr_buffer **buffer);

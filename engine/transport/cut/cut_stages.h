@@ -1,4 +1,4 @@
-/* The stage types of the two ends of a cut (engine/plan/cut.h), for the planner to put in. */
+/* Stage types for a cut's two ends (engine/plan/cut.h), which the planner inserts. */
 #pragma once
 
 #include "millrace/stage.h"

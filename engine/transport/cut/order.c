@@ -15,7 +15,7 @@ typedef struct place {
 
 /* One source. */
 typedef struct lane {
-    held *first, *last;  /* by place; those of one place as they came */
+    held *first, *last;  /* by position; for one position in order of arrival */
     place next;          /* the next place */
     bool ended;
     int64_t since_ns;    /* the first one waits since then */
@@ -29,7 +29,7 @@ typedef struct mark {
 
 struct mr_order {
     size_t sources, producers, count;
-    int64_t patience_ns, calm_ns; /* before calm_ns the places of processes prove nothing */
+    int64_t patience_ns, calm_ns; /* before calm_ns positions prove nothing */
     lane *lanes;
     mark *marks;                  /* sources x producers */
     bool live;                    /* a process that connects for the first time disturbs nothing */

@@ -1,5 +1,5 @@
-/* The receiver of a cut: the table of identities, the interface, and the next action. Messages are in receiver_input.c.
- */
+/* A cut's receiver: the identity table, the interface and the next action. receiver_input.c reads messages.
+ * */
 #include <string.h>
 
 #include "engine/base/memory.h"
@@ -9,13 +9,13 @@
 /* ---- the table of identities ------------------------------------------------------------------------------------- */
 
 static uint64_t mix(uint64_t value) {
-    /* The finalizer of SplitMix64 (Steele, Lea, Flood 2014). */
+    /* SplitMix64's finalizer (Steele, Lea, Flood 2014). */
     value = (value ^ (value >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     value = (value ^ (value >> 27)) * UINT64_C(0x94d049bb133111eb);
     return value ^ (value >> 31);
 }
 
-/* So many frames that follow each other have buckets that do, and so in memory that is at hand. */
+/* This many consecutive frames share neighbouring buckets, and so the same cached memory. */
 enum { NEIGHBOURS = 64 };
 
 static int32_t *bucket_of(mr_receiver *receiver, const mr_identity *identity) {
@@ -190,7 +190,7 @@ void mr_receiver_destroy(mr_receiver **receiver) {
 
 /* ---- the graph's progress ---------------------------------------------------------------------------------------- */
 
-/* The frame of a ticket; NULL if that is forgotten. */
+/* A ticket's frame. NULL if it was forgotten. */
 static entry *entry_of(mr_receiver *receiver, uint64_t ticket) {
     uint32_t place = (uint32_t)ticket;
     if (place >= receiver->places)
@@ -314,10 +314,9 @@ mr_session_counts mr_receiver_counts(const mr_receiver *receiver) {
 
 /* ---- actions ----------------------------------------------------------------------------------------------------- */
 
-/* So many ranges are reported at once, however soon they came. */
+/* At this many ranges a report is sent at once, however soon they came. */
 enum { REPORT_RANGES = 256 };
-/* An answer to a HELLO, or a connection, is waited for as long as so many HELLOs take, before that is renewed once
- * more. */
+/* The longest wait for a HELLO's answer or a connection, in HELLO intervals, before the connection is renewed again. */
 enum { PATIENCE = 10 };
 
 static bool next_event(mr_receiver *receiver, mr_action *action) {

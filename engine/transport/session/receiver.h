@@ -1,9 +1,9 @@
 /* Internals that the files of the receiver share; see session.h for the protocol.
  *
- * Frames and marks that arrived are entries of a table: held while the graph works on them, and then remembered with
- * their outcome until their place is needed. An entry records the position under which each sender has sent it (a
- * claim), and every sender gets the outcome. A frame that loses its place goes into a set of identities, if the whole
- * run is remembered (mr_receiver_params.remembers_all). */
+ * Frames and marks that arrived are entries in a table. An entry is held while the graph works on it. Later it stays
+ * with its outcome until another entry needs the slot. An entry records the position under which each sender sent it (a
+ * claim); every sender gets the outcome. If the whole run is remembered (mr_receiver_params.remembers_all), a frame
+ * that loses its slot enters a set of identities. */
 #pragma once
 
 #include "engine/data/identity_set.h"
@@ -17,13 +17,13 @@ typedef struct entry {
     entry_state state;
     mr_cut_kind kind;
     mr_identity identity;
-    bool taken;          /* the graph has it, its credit came back */
+    bool taken;          /* the graph has it; credit came back */
     uint32_t sender;     /* that gave the copy which went to the graph */
     uint64_t bytes;
-    uint32_t generation; /* of the place; part of tickets */
+    uint32_t generation; /* counts uses of the slot; part of tickets */
     mr_note outcome;
     const char *stage, *reason;
-    int32_t next;        /* in its bucket, or among the free ones */
+    int32_t next;        /* in the bucket, or among free ones */
     int32_t later;       /* settled after it */
 } entry;
 
@@ -37,7 +37,7 @@ typedef struct origin {
     uint64_t incarnation, session;
     uint64_t refused;      /* the session that ended because a message was malformed; 0: none */
     uint64_t sent_number, received_number;
-    int64_t hello_ns;      /* time of the next HELLO */
+    int64_t hello_ns;      /* when to send the next HELLO */
     int64_t received_ns, sent_ns;
     int64_t line_ns;       /* when anything came over the connection, or that was made; 0: never */
     int64_t renewed_ns;    /* when it was renewed last */
@@ -45,17 +45,17 @@ typedef struct origin {
     int64_t without_ns;    /* since when HELLO is sent without a connection; 0: connected */
     int64_t before_ns;     /* that, before the last HELLO */
     bool spoilt;           /* garbage goes over it */
-    uint64_t used_frames, used_bytes, granted_frames, granted_bytes; /* of the session */
-    uint64_t reported_frames, reported_bytes; /* of the grant */
-    uint64_t untaken_frames, untaken_bytes; /* in the graph's queue, from any session of it */
+    uint64_t used_frames, used_bytes, granted_frames, granted_bytes; /* this session's */
+    uint64_t reported_frames, reported_bytes; /* the grant's part that was reported */
+    uint64_t untaken_frames, untaken_bytes; /* in the graph's queue, from any session */
     mr_settled *pending;   /* to be reported */
     size_t pending_count;
     uint64_t pending_items;
     int64_t pending_ns;    /* since when there is something to report */
     bool urgent;           /* something that is not to wait */
     bool bye;              /* pending: the sender needs nothing more */
-    bool *ended;           /* by source: nothing more of it comes from there */
-    bool *end_received;       /* by source: its END has come from the present process, as is reported */
+    bool *ended;           /* by source: nothing more comes from this sender */
+    bool *end_received;       /* by source: the present process sent END, as is reported */
     bool ends_changed;
     mr_run_state run_state; /* as first reported; later processes do not change it */
 } origin;
@@ -73,10 +73,10 @@ struct mr_receiver {
     uint32_t places, buckets;
     int32_t free, oldest, newest; /* the settled ones, in the order in which they were */
     uint32_t held;        /* frames */
-    mr_identity_set settled; /* frames that have lost their place */
+    mr_identity_set settled; /* frames that have lost a slot */
     bool forgets;         /* the set is full */
     origin *origins;
-    uint32_t *ended;      /* the list of a report */
+    uint32_t *ended;      /* the report's list */
     receiver_event *events;
     uint32_t event_first, event_count;
     uint64_t run, progress, work;
@@ -106,7 +106,7 @@ int32_t mr_receiver_table_add(mr_receiver *receiver, const mr_cut_item *item, ui
 /* From held to settled. */
 void mr_receiver_table_settle(mr_receiver *receiver, int32_t place, mr_note outcome, const char *stage,
                               const char *reason);
-/* Another process is the sender now: its positions are different. */
+/* Another process is the sender now, with other positions. */
 void mr_receiver_table_forget_claims(mr_receiver *receiver, uint32_t sender);
 /* Forgets everything: tickets mean nothing any more. */
 void mr_receiver_table_clear(mr_receiver *receiver);

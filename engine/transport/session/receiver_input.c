@@ -52,7 +52,7 @@ static void begin_run(mr_receiver *receiver, uint64_t run) {
     receiver->run = run;
 }
 
-/* The first report of a session: all that is claimed, in any order. */
+/* A session's first report: every claim, in any order. */
 static void report_all(mr_receiver *receiver, origin *from) {
     uint32_t sender = (uint32_t)(from - receiver->origins);
     from->pending_count = 0;
@@ -82,7 +82,7 @@ static bool is_answer(const origin *from, uint64_t attempt) {
 
 static int receive_welcome(mr_receiver *receiver, origin *from, const mr_cut_message *message) {
     if (from->state == SENDER_THERE && message->session == from->session) {
-        from->received_ns = receiver->now_ns; /* again, in place of a beat */
+        from->received_ns = receiver->now_ns; /* again, instead of a beat */
         receive_run_state(from, message->welcome.run_state);
     }
     if (!receiver_asks(from) || !is_answer(from, message->welcome.attempt))
@@ -149,7 +149,7 @@ static bool is_over(const mr_receiver *receiver, uint32_t source) {
     return true;
 }
 
-/* The fault of a message's items; NULL: none. Checked as a whole, before any of them counts. */
+/* What is wrong with a message's items. NULL: nothing. Checks the whole message before any item counts. */
 static const char *find_fault(const mr_receiver *receiver, const origin *from, const mr_cut_message *message) {
     uint64_t frames = 0, bytes = 0;
     for (size_t i = 0; i < message->items.count; i++) {
@@ -180,7 +180,7 @@ static void give_credit_back(mr_receiver *receiver, origin *from, const mr_cut_i
     from->granted_bytes += item->bytes;
 }
 
-/* A repetition of an item: its credit returns at once, its outcome when there is one. */
+/* A repeated item: credit returns at once, the outcome when there is one. */
 static void receive_again(mr_receiver *receiver, origin *from, const mr_cut_item *item, int32_t place) {
     const entry *e = &receiver->table[place];
     *claim_of(receiver, place, (uint32_t)(from - receiver->origins)) = item->position;
@@ -200,7 +200,7 @@ static void receive_settled(mr_receiver *receiver, origin *from, const mr_cut_it
     report_again(receiver, from, &range);
 }
 
-/* Marks are settled with their coming, and so is a frame that comes behind the end. */
+/* A mark is settled when it comes. So is a frame that comes after the end. */
 static void receive_new(mr_receiver *receiver, origin *from, mr_cut_item *item) {
     bool frame = item->kind == MR_CUT_FRAME, late = is_over(receiver, item->identity.source);
     int32_t place = mr_receiver_table_add(receiver, item, (uint32_t)(from - receiver->origins));

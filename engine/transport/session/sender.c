@@ -1,11 +1,11 @@
-/* The sender of a cut: the ring of its items, and the interface. Sessions with peers are in sender_peers.c, what is to
- * be done next is in sender_send.c.
+/* A cut's sender: the ring of items, and the interface. sender_peers.c runs sessions with peers, sender_send.c chooses
+ * the next action.
  *
- * Losses: a live cut drops frames that no consumer was connected for, or that were on a connection that broke, and a
- * process that ended knew of losses that its successor does not know of. The other side cannot see these, and a join
- * there may wait for them, and so may the whole pipeline. So the sender remembers per source how far it is settled, and
- * where that may be news to the peers one mark reports it (engine/data/gap.h), behind all that is queued. Like any mark
- * it takes no credit; it stays pending until a peer is connected. */
+ * Losses. A live cut drops frames while no consumer is connected, and frames on a connection that breaks. A process
+ * that ended can know losses that its successor does not know. The other side cannot see these losses. A join there may
+ * wait for the frames, and so may the whole pipeline. So the sender remembers for each source how far it is settled. If
+ * that can be news to the peers, one mark reports it (engine/data/gap.h) after everything that is queued. It needs no
+ * credit, as any mark, and stays pending until a peer connects. */
 #include <string.h>
 
 #include "engine/base/memory.h"
@@ -158,8 +158,8 @@ void mr_sender_take_back(mr_sender *sender, uint64_t position) {
         sender->first_queued = position;
 }
 
-/* True if the frame is to be set aside. Of several frames under way one may be innocent, and is sent alone once more,
- * but not without end. The frame is leased: the caller takes it back, which counts the suspicion anew. */
+/* True if the frame must be set aside. One frame among several under way may be innocent; it is sent alone once more,
+ * but not without end. The frame is leased: the caller takes it back, which counts the suspicion again. */
 static bool suspect(mr_sender *sender, slot *s, bool alone) {
     uint32_t limit = sender->params.deaths;
     sender->peers[s->peer].suspects += s->deaths == 0;
@@ -181,7 +181,7 @@ void mr_sender_clear(mr_sender *sender, const peer *p) {
     }
 }
 
-/* Frames are worked on in order, as a rule: of those in hand the first is the most likely cause. */
+/* Frames are usually processed in order, so the first one in hand is the most likely cause. */
 static void suspect_first(mr_sender *sender, const peer *p) {
     uint32_t index = index_of(sender, p);
     slot *first = NULL;
@@ -252,7 +252,7 @@ void mr_sender_accuse_refused(mr_sender *sender, const peer *p) {
 
 /* ---- the interface ----------------------------------------------------------------------------------------------- */
 
-/* Marks need no window, but they need room in the ring; so do settled items behind one that is not. */
+/* Marks need no window, but they need room in the ring. So do settled items after an unsettled one. */
 static uint64_t ring_room(const mr_sender_params *params) {
     uint64_t room = 64;
     while (room < (uint64_t)params->window_frames * 4)

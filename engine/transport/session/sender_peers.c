@@ -1,4 +1,4 @@
-/* Sessions of a sender with its peers: messages from them, timeouts, lost peers. */
+/* A sender's sessions with peers: their messages, timeouts, lost peers. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "engine/transport/session/sender.h"
 #include "millrace/status.h"
 
-/* A frame may be settled so many times in one report. */
+/* One report may settle a frame this many times. */
 enum { REPORTED_TIMES = 4 };
 
 event *mr_sender_event(mr_sender *sender, mr_action_kind kind, uint32_t route) {
@@ -49,7 +49,7 @@ static void reject(mr_sender *sender, uint32_t route, uint64_t session, uint64_t
     copy_text(e->text, sizeof e->text, text);
 }
 
-/* The peer is spoken to over that connection from now on, which is the one that is known as its own. */
+/* From now on the peer uses that connection, which is known as the peer's. */
 static void lead_to(mr_sender *sender, peer *p, uint32_t route) {
     p->route = route;
     mr_sender_event(sender, MR_ACTION_ROUTE, route)->action.of.index = index_of(sender, p);
@@ -119,7 +119,7 @@ static peer *free_record(mr_sender *sender) {
 
 /* ---- whether the run goes on ------------------------------------------------------------------------------------- */
 
-/* The replica of the receiving node that has this name; 0 of a node that has one process. */
+/* The receiving node's replica with this name. 0 if the node has one process. */
 static uint32_t replica_of(const mr_sender *sender, const char *name) {
     const char *dot = strrchr(name, '.');
     unsigned long replica = dot ? strtoul(dot + 1, NULL, 10) : 0;
@@ -172,9 +172,9 @@ void mr_sender_welcome(mr_sender *sender, peer *p, mr_action *action) {
     p->sent_ns = sender->now_ns;
 }
 
-/* The answer to a HELLO: a session begins. If there already is one that the peer has not answered, its HELLO may have
- * been sent before the WELCOME arrived: nothing else was sent in that session, so the HELLO refers to it, and the peer
- * may use whichever WELCOME it receives first. */
+/* Answers a HELLO: a session begins. The peer may have a session that it has not answered. It can have sent this HELLO
+ * before that WELCOME arrived. That session has sent nothing else, so the HELLO refers to it, and the peer may use
+ * whichever WELCOME it receives first. */
 static void welcome(mr_sender *sender, peer *p, uint32_t route, const mr_cut_message *hello) {
     bool again = p->session;
     p->attempt = hello->hello.attempt;
@@ -193,7 +193,7 @@ static void welcome(mr_sender *sender, peer *p, uint32_t route, const mr_cut_mes
     copy_text(e->memory, sizeof e->memory, hello->hello.memory);
 }
 
-/* Whether a process of the consuming node has this name: "worker", or of several "worker.0" and so on. */
+/* Whether this is a process name on the consuming node: "worker", or "worker.0" and so on if there are several. */
 static bool is_planned(const mr_sender *sender, const char *name) {
     const char *consumer = sender->params.consumer;
     size_t length = consumer ? strlen(consumer) : 0;
@@ -208,7 +208,7 @@ static bool is_planned(const mr_sender *sender, const char *name) {
     return strtoul(number, &end, 10) < sender->params.receivers && !*end;
 }
 
-/* A kind of results of this end that the other does not know; NULL: it knows all. */
+/* A result kind that this end has and the other does not know. NULL: it knows all. */
 static const mr_result_kind *find_unknown_kind(const mr_kinds *ours, const mr_cut_message *message) {
     for (size_t i = 0; ours && i < ours->count; i++) {
         size_t at = 0;
@@ -360,8 +360,8 @@ static void resume(mr_sender *sender, peer *p) {
     mr_sender_schedule_loss_reports(sender);
 }
 
-/* How many frames of the window a report goes over. An honest one says each of them once, or once more if it came
- * again; a hostile one could have the whole window walked over for each of half a million ranges. */
+/* How many frames in the window a report covers. An honest report names each once, or twice if it came again. A hostile
+ * one must not make the sender walk the whole window for each of half a million ranges. */
 static uint64_t count_settled(const mr_sender *sender, const mr_cut_message *message) {
     uint64_t count = 0;
     for (size_t i = 0; i < message->report.settled_count; i++) {

@@ -20,7 +20,7 @@ static bool next_event(mr_sender *sender, mr_action *action) {
     return true;
 }
 
-/* Outcomes of marks are not returned. */
+/* Mark outcomes are not returned. */
 static bool next_outcome(mr_sender *sender, mr_action *action) {
     bool found = false;
     while (!found && sender->settled_count) {
@@ -60,9 +60,9 @@ static bool may_take(const mr_sender *sender, const peer *p, const slot *s) {
            has_credit_for(p, s) && !(p->suspects && sender->now_ns < p->alone_until_ns);
 }
 
-/* The peer with the most credit left among those that may take the item; on a tie, the next one behind the peer that
- * got the source's previous item. So no peer gets all of a source while another could take some: the stage that
- * restores order behind them knows that a frame is missing only once each of them has passed on later ones. */
+/* Among peers that can take the item, the one with the most credit left. On a tie, the next one after the peer that got
+ * the source's previous item. So no peer gets a whole source while another could take some. This matters to the stage
+ * that restores order: it knows that a frame is missing only once each peer has passed later ones. */
 static peer *choose(mr_sender *sender, const slot *s, bool only_idle) {
     const uint32_t before = sender->lanes[s->item.identity.source].consumer;
     peer *best = NULL;
@@ -96,8 +96,7 @@ static void put(mr_sender *sender, peer *p, uint64_t position, mr_cut_message *m
     message->items.item[message->items.count++] = s->item;
 }
 
-/* Fills a message with items in order, as long as the peer may take them. If several peers wait, each gets its
- * share. */
+/* Fills a message with items in order, as long as the peer can take them. If several peers wait, each gets a share. */
 static void fill(mr_sender *sender, peer *p, uint64_t position, uint32_t share, mr_cut_message *message) {
     uint64_t bytes = 0;
     for (; position != sender->next && message->items.count < share; position++) {
@@ -177,7 +176,7 @@ static bool next_items(mr_sender *sender, mr_action *action) {
 
 /* ---- ends -------------------------------------------------------------------------------------------------------- */
 
-/* Behind all items, and only if another peer remains that could take over lost ones. */
+/* After all items, and only if another peer remains that can take over lost ones. */
 static bool may_end(const mr_sender *sender, const peer *p, size_t source) {
     const lane *l = &sender->lanes[source];
     return l->ended && !l->queued && !p->end_sent[source] &&
@@ -205,7 +204,7 @@ static bool next_end(mr_sender *sender, mr_action *action) {
     return false;
 }
 
-/* Once everything is done all peers are told, and answer. */
+/* Once everything is done, all peers get BYE and answer. */
 static bool next_bye(mr_sender *sender, mr_action *action) {
     bool done = !sender->closing && mr_sender_is_done(sender);
     for (uint32_t i = 0; done && i < sender->params.most_peers; i++) {

@@ -24,8 +24,8 @@ static int unavailable(const char *call) {
 
 /* ---- mapping ----------------------------------------------------------------------------------------------------- */
 
-/* The same bytes twice in a row, with their pages at hand: each of them would else be looked for when it is used first.
- */
+/* Maps the same bytes twice in a row, with pages present: otherwise each page would fault when it is first used.
+ * */
 static int map_ring(mr_shm_records *records, mr_shm_channel *channel, int fd, off_t offset, size_t bytes) {
     uint8_t *base = mmap(NULL, 2 * bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED)
@@ -124,7 +124,7 @@ void mr_shm_ring_doorbell(int fd) {
     (void)written; /* It fails if the counter of the eventfd is full: then it is readable anyway. */
 }
 
-/* Only its name identifies it. */
+/* Only the name identifies it. */
 int mr_shm_check_doorbell(int fd) {
     char path[64], name[64] = "";
     int flags = fcntl(fd, F_GETFL);

@@ -1,5 +1,5 @@
-/* The producer's end: its peers, their leases, and the records both ways. Functions named peer_* are called with the
- * export's lock. */
+/* The producer's end: peers, leases, and the records both ways. Callers must hold the export's lock for functions named
+ * peer_*. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -20,8 +20,8 @@
 
 enum { STRANGERS = 16 };
 
-/* A pool as one peer knows it. Its number is its place, plus a count above that which distinguishes it from earlier
- * pools at this place. */
+/* A pool as one peer knows it. The number is the slot's index, plus a count above it which distinguishes the pool from
+ * earlier ones in this slot. */
 typedef struct passed_pool {
     mr_slab *slab; /* NULL: the place is free */
     uint32_t number;
@@ -39,7 +39,7 @@ struct mr_shm_peer {
     mr_shm_area *area; /* stays for the last records of a closed peer */
     uint64_t taken;    /* leases, from their ring */
     uint32_t free_count;
-    uint32_t free[MR_SHM_LEASES]; /* numbers of leases that are not out */
+    uint32_t free[MR_SHM_LEASES]; /* lease numbers that are free */
     mr_buffer *leased[MR_SHM_LEASES];
     uint32_t passed_count; /* pools so far */
     passed_pool pools[MR_SHM_POOLS];
@@ -53,7 +53,7 @@ struct mr_shm_export {
     mr_shm_peer *peers;
     int strangers[STRANGERS]; /* connected, and have not shown a token; -1: free */
     size_t next_stranger;     /* the place that the next one takes */
-    uint64_t closings;        /* of slabs, when last looked */
+    uint64_t closings;        /* slab closings, when last looked */
 };
 
 /* ---- leases ------------------------------------------------------------------------------------------------------ */
@@ -69,7 +69,7 @@ static void take_all_back(mr_shm_peer *peer) {
             take_back(peer, i);
 }
 
-/* Ends the attachment; its last records may still be fetched. */
+/* Ends the attachment. The peer's last records can still be fetched. */
 static void peer_detach(mr_shm_export *self, mr_shm_peer *peer) {
     if (peer->fd >= 0) {
         epoll_ctl(self->poll, EPOLL_CTL_DEL, peer->fd, NULL);
@@ -84,7 +84,7 @@ static void peer_detach(mr_shm_export *self, mr_shm_peer *peer) {
         mr_slab_unref(&peer->pools[i].slab);
 }
 
-/* Detaches a peer that breaks the rules, with the message of mr_fail; its last records are not read either. */
+/* Detaches a peer that breaks the rules and logs the mr_fail message. The peer's last records are not read either. */
 static void peer_banish(mr_shm_export *self, mr_shm_peer *peer) {
     mr_log_repeating(MR_LOG_WARNING, "shm", "%s; it gets copies from now on", mr_message());
     peer_detach(self, peer);
@@ -256,7 +256,7 @@ static int number_of(mr_shm_peer *peer, mr_slab *slab, uint32_t *number) {
     return status ? MR_ERROR_AGAIN : MR_OK;
 }
 
-/* Withdraws pools that were closed. False: some are left, for lack of room. */
+/* Withdraws pools that were closed. False: some are left, because there is no room. */
 static bool peer_withdraw(mr_shm_export *self, mr_shm_peer *peer) {
     bool all = true;
     for (size_t i = 0; peer->fd >= 0 && i < MR_SHM_POOLS; i++)
@@ -409,7 +409,7 @@ static void receive_stranger(mr_shm_export *self, int fd) {
     forget_stranger(self, place);
 }
 
-/* A peer sends nothing more on its socket: readable means closed, or hostile. */
+/* A peer must send nothing more on the socket: readable means closed, or hostile. */
 static void receive_peer(mr_shm_export *self, mr_shm_peer *peer) {
     mr_shm_received got;
     int status = mr_shm_receive(peer->fd, &got, NULL, 0);
@@ -501,7 +501,7 @@ int mr_shm_export_fd(const mr_shm_export *export) {
     return export->poll;
 }
 
-/* Further events are handled next time, since their descriptors stay readable. */
+/* Further events are handled next time, since the descriptors stay readable. */
 static void receive_all(mr_shm_export *self) {
     struct epoll_event events[EVENTS];
     int count = epoll_wait(self->poll, events, EVENTS, 0);

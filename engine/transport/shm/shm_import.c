@@ -1,4 +1,4 @@
-/* The consumer's end: mapped pools, held leases, and their return. */
+/* The consumer's end: mapped pools, held leases, and how they return. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -25,7 +25,7 @@ typedef struct mapping {
     const uint8_t *base;
 } mapping;
 
-/* A lease that is held here: the argument of its buffer's release. */
+/* A lease that is held here: the argument for its buffer's release. */
 typedef struct holding {
     mr_shm_import *owner;
     mapping *from; /* NULL: not held */
@@ -223,7 +223,7 @@ void mr_shm_import_close(mr_shm_import **import) {
 
 /* ---- references -------------------------------------------------------------------------------------------------- */
 
-/* The pool of that number; reads messages of the producer if it is not known yet. */
+/* The pool with that number. Reads the producer's messages if it is not known yet. */
 static int find_pool(mr_shm_import *self, uint32_t number, mapping **found) {
     int status = MR_OK;
     do {

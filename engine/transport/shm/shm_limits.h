@@ -2,8 +2,8 @@
 #pragma once
 
 enum {
-    MR_SHM_POOLS = 1024,       /* pools that one link has at a time; frames of others travel inline */
+    MR_SHM_POOLS = 1024,       /* pools that one link can have at a time; frames from others travel inline */
     MR_SHM_LEASES = 4096,      /* leases that one peer holds; beyond that frames travel inline */
     MR_SHM_LEAST_BYTES = 4096, /* a smaller payload is cheaper inline */
-    MR_SHM_RECORD_BYTES = 196608 /* of one record in a ring */
+    MR_SHM_RECORD_BYTES = 196608 /* one record in a ring */
 };

@@ -4,8 +4,8 @@
 
 #include "millrace/status.h"
 
-/* Both ends are on one machine: fields are as the processor has them. Behind it come the sizes of the parts, 8 bytes
- * each, and then these. */
+/* Both ends are on one machine, so fields have the processor's form. The part sizes follow, 8 bytes each, and then the
+ * parts. */
 typedef struct head {
     uint64_t session, number, count;
 } head;

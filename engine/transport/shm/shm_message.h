@@ -1,5 +1,5 @@
-/* A message of a cut as one record of shared memory (shm.h): its session and number, so that messages that arrive this
- * way and those that arrive through ZeroMQ can be put in one order, then its parts.
+/* A cut message as one record in shared memory (shm.h): session and number, then its parts. Session and number put
+ * messages that arrive this way and through ZeroMQ into one order.
  *
  * The bytes came from another process, but are in memory of this one: they are read in place, and sizes are checked
  * against the bytes that there are. */
@@ -8,9 +8,9 @@
 #include "engine/transport/wire/wire.h"
 
 typedef struct mr_ring_message {
-    uint64_t session, number; /* copies of the envelope's, which is authoritative */
+    uint64_t session, number; /* copied from the envelope, which is authoritative */
     size_t count;
-    mr_wire_part parts[MR_WIRE_BLOCKS + 1]; /* each at a multiple of 8 bytes from the first byte of the record */
+    mr_wire_part parts[MR_WIRE_BLOCKS + 1]; /* each at a multiple of 8 bytes from the record's first byte */
 } mr_ring_message;
 
 /* Writes count parts, at most MR_WIRE_BLOCKS + 1; *bytes: how many bytes that takes. MR_ERROR_AGAIN, without a message:

@@ -9,7 +9,7 @@
 
 enum { TOKEN = sizeof ((mr_shm_guest *)0)->token, HOST = sizeof ((mr_shm_guest *)0)->host };
 
-/* Reads the host, and moves *text behind it. False if it does not fit, or nothing follows. */
+/* Reads the host, and moves *text past it. False if it does not fit, or nothing follows. */
 static bool take_host(const char **text, char host[HOST]) {
     size_t length = strcspn(*text, " ");
     if (length >= HOST || (*text)[length] != ' ')

@@ -22,7 +22,7 @@ static uint8_t *at(const mr_shm_records *records, uint64_t count) {
 
 /* ---- the writer -------------------------------------------------------------------------------------------------- */
 
-/* The reader's count must be between its last one and the writer's. */
+/* The reader's count must lie between the last count it gave and the writer's. */
 static int look_at_reader(mr_shm_records *records) {
     uint64_t read = atomic_load_explicit(&records->channel->read, memory_order_acquire);
     if (records->mine - read > records->mine - records->theirs || read % HEAD)

@@ -1,14 +1,14 @@
 /* Records: small messages from one process to another through memory that both map: a byte ring per direction, with one
- * writer and one reader. A record is contiguous behind its length, at a multiple of 8 bytes; the ring is mapped twice
- * in a row, so that no record is split at its end. The writer fills the free room and then posts; the reader copies a
- * record out before it looks at it, since the other end could still change it.
+ * writer and one reader. A record is contiguous, after its length, at a multiple of 8 bytes. The ring is mapped twice
+ * in a row, so that no record is split at the end. The writer fills free room and then posts. The reader must copy a
+ * record out before it looks at it, since the other end can still change it.
  *
  * Each end counts the bytes that it has written or read in all. The other end's count is accepted only if it has not
  * gone back and is at most one ring apart: otherwise MR_ERROR_PROTOCOL.
  *
- * A reader that is going to sleep says so; the next post finds that and asks for the reader's doorbell, once. So while
- * the reader keeps up no system call is needed, nor while another thread polls in its place. A lie about this harms
- * only the liar: its records wait longer, or it makes needless calls.
+ * A reader that is about to sleep marks that; the next post finds the mark and asks for the reader's doorbell, once. So
+ * no system call is needed while the reader keeps up, nor while another thread polls for it. A false mark harms only
+ * the liar: its records wait longer, or it makes needless calls.
  *
  * Each end is used by one thread at a time. */
 #pragma once
@@ -18,14 +18,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* State of the reader. */
+/* The reader's state. */
 typedef enum mr_shm_reader {
     MR_SHM_AWAKE,
     MR_SHM_ASLEEP, /* it waits for its doorbell */
     MR_SHM_CLOSED  /* it will read nothing more */
 } mr_shm_reader;
 
-/* As it lies in the file: each on a cache line of its own. All zero but for `reader`, to begin with. */
+/* As it lies in the file, each on a separate cache line. All zero except `reader`, to begin with. */
 typedef struct mr_shm_channel {
     _Alignas(64) _Atomic uint64_t written; /* the writer's: bytes so far */
     _Alignas(64) _Atomic uint64_t read;    /* the reader's */
@@ -35,7 +35,7 @@ typedef struct mr_shm_channel {
 /* One end. */
 typedef struct mr_shm_records {
     mr_shm_channel *channel;
-    uint8_t *data;   /* `size` bytes, and the same once more behind them */
+    uint8_t *data;   /* `size` bytes, and the same bytes again after them */
     uint64_t size;   /* a power of two */
     uint64_t mine;   /* this end's count */
     uint64_t theirs; /* the other's, when last looked */
@@ -43,10 +43,10 @@ typedef struct mr_shm_records {
     bool reported;       /* mr_shm_records_poll has reported a record since then */
 } mr_shm_records;
 
-/* The writer. The most bytes that a record may have now, up to MR_SHM_RECORD_BYTES, and its place. *bytes is 0 if there
- * is no room, or if the reader will read nothing more. MR_ERROR_PROTOCOL. */
+/* Writer only. Where the next record can go, and the most bytes it may have now, up to MR_SHM_RECORD_BYTES. *bytes is 0
+ * if there is no room, or if the reader will read nothing more. MR_ERROR_PROTOCOL. */
 int mr_shm_records_room(mr_shm_records *records, uint8_t **place, size_t *bytes);
-/* Posts so many of the filled bytes. Whether the reader's doorbell must be rung. */
+/* Posts the first `bytes` filled bytes. Whether the caller must ring the reader's doorbell. */
 bool mr_shm_records_post(mr_shm_records *records, size_t bytes);
 
 /* The reader. Copies the next record out. MR_ERROR_AGAIN, without a message: none; MR_ERROR_PROTOCOL: malformed, or

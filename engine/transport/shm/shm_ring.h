@@ -1,4 +1,4 @@
-/* The ring of returned leases, in the memory that both ends of a link map (shm_area.h).
+/* The ring for returned leases, in the memory that both ends of a link map (shm_area.h).
  *
  * The consumer appends numbers of leases; there is always room, since there are as many places as leases. The producer
  * reads them whenever it polls. Before it sleeps it arms the ring; the consumer then rings the doorbell once. The
@@ -11,7 +11,7 @@
 
 #include "engine/transport/shm/shm_limits.h"
 
-/* As it lies in the file; each of the first two has a cache line of its own. */
+/* As it lies in the file. The first two each have a separate cache line. */
 typedef struct mr_shm_ring {
     _Alignas(64) _Atomic uint64_t returned; /* the consumer's: leases that have come back so far */
     _Alignas(64) _Atomic uint32_t asleep;   /* 1: the producer waits for its doorbell */

@@ -154,7 +154,7 @@ int mr_shm_send(int fd, const mr_shm_message *message, const void *data, size_t 
         pass(&about, &room, fds, count);
     if (sendmsg(fd, &about, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
         return MR_OK;
-    /* Too many descriptors on their way are like too many bytes: they will be fetched. */
+    /* Too many descriptors under way are like too many bytes: the peer will fetch them. */
     if (errno == EAGAIN || errno == ENOBUFS || errno == ETOOMANYREFS || errno == EINTR)
         return MR_ERROR_AGAIN;
     return unavailable("sendmsg");

@@ -1,4 +1,4 @@
-/* Messages between the two ends of shared memory over their unix socket (shm.h), some with descriptors. No call blocks.
+/* Messages between the two ends of shared memory over a unix socket (shm.h), some with descriptors. No call blocks.
  * Errors: MR_ERROR_AGAIN, without a message: nothing to read, or no room; MR_ERROR_UNAVAILABLE: the other end closed,
  * or the system refuses; MR_ERROR_PERMISSION: the other end belongs to another user; MR_ERROR_PROTOCOL. */
 #pragma once
@@ -11,9 +11,9 @@
 enum { MR_SHM_VERSION = 4, MR_SHM_FDS = 2, MR_SHM_TOKEN_BYTES = 16 };
 
 typedef enum mr_shm_kind {
-    MR_SHM_HELLO = 1, /* consumer, once: a = MR_SHM_VERSION; its doorbell; data: the token */
-    MR_SHM_RINGS,     /* producer, first: the memfd of the rings (shm_area.h), and its doorbell */
-    MR_SHM_POOL,      /* producer: a slab's memfd; number, a = slots, b = bytes of a slot */
+    MR_SHM_HELLO = 1, /* consumer, once: a = MR_SHM_VERSION; the consumer's doorbell; data: the token */
+    MR_SHM_RINGS,     /* producer, first: the rings' memfd (shm_area.h), and the producer's doorbell */
+    MR_SHM_POOL,      /* producer: a slab's memfd; number, a = slots, b = bytes in a slot */
     MR_SHM_GONE       /* producer: pool `number` is withdrawn; an empty record follows */
 } mr_shm_kind;
 
@@ -23,7 +23,7 @@ typedef struct mr_shm_message {
     uint64_t a, b;
 } mr_shm_message;
 
-/* A socket in a folder of its own. */
+/* A socket in a folder made for it. */
 typedef struct mr_shm_listener {
     mr_aside aside;
     char path[108]; /* the socket's */
@@ -33,9 +33,9 @@ typedef struct mr_shm_listener {
 
 /* Listens below a new folder in `parent` that only this user may enter. MR_ERROR_UNAVAILABLE, and nothing is left. */
 int mr_shm_listen(mr_shm_listener *listener, const char *parent);
-/* Closes the socket and removes it and its folder. One that does not listen is allowed. */
+/* Closes the socket and removes it and the folder. The listener need not listen. */
 void mr_shm_unlisten(mr_shm_listener *listener);
-/* The next connection of a process of this user. Others are closed with MR_ERROR_PERMISSION, and those without a free
+/* The next connection from this user's process. Others are closed with MR_ERROR_PERMISSION, and those without a free
  * descriptor with MR_ERROR_UNAVAILABLE: otherwise the socket would stay readable. */
 int mr_shm_accept(mr_shm_listener *listener, int *fd);
 int mr_shm_connect(const char *path, int *fd);

@@ -1,19 +1,18 @@
 /* The wire: messages to and from bytes, by proto/millrace.proto.
  *
  * A message is one envelope and any number of payload parts, which a transport sends as they are. Payloads are copied
- * only if necessary: a part points into a frame's own buffer, and a frame that is read points into the received part.
- * Small payloads are gathered into one part, since each part costs more than copying a few KiB. Payloads in shared
- * memory have no part: if `share` exports a buffer, its slot is sent instead.
+ * only if necessary: a part points into a frame's buffer, and a frame that is read points into the received part. Small
+ * payloads are gathered into one part, since each part costs more than copying a few KiB. Payloads in shared memory
+ * need no part: if `share` can export a buffer, its slot is sent instead.
  *
- * Received bytes may be hostile. Every size is checked before memory is allocated for it, memory for one message is
- * bounded by its own length, names and descriptions that are kept are bounded by `names` and `most_media`; invalid
- * messages are refused with MR_ERROR_PROTOCOL and a reason, and leave no trace. The checksums find damage; only CURVE
- * finds manipulation.
+ * Received bytes may be hostile. Every size is checked before memory is allocated for it. A message's length bounds the
+ * memory for it; `names` and `most_media` bound the names and descriptions that are kept. Invalid messages are refused
+ * with MR_ERROR_PROTOCOL and a reason, and leave no trace. Checksums can find damage; only CURVE can find manipulation.
  *
  * Payloads must be in host memory, and ready (mr_frame.ready done), when they are written.
  *
- * A writer and a reader are each used by one thread at a time; they share nothing. In steady state neither allocates:
- * their memory is kept at its largest size, except buffers that frames hold. */
+ * Only one thread at a time may use a writer or a reader; they share nothing. In steady state neither allocates: memory
+ * is kept at the largest size so far, except buffers that frames hold. */
 #pragma once
 
 #include "engine/base/names.h"
@@ -23,7 +22,7 @@
 
 typedef enum mr_compression { MR_COMPRESSION_NONE, MR_COMPRESSION_LZ4, MR_COMPRESSION_ZSTD } mr_compression;
 
-enum { MR_WIRE_BLOCKS = 256 }; /* most payload parts of one message */
+enum { MR_WIRE_BLOCKS = 256 }; /* most payload parts in one message */
 
 /* One part. With `buffer`, the bytes are in it and stay as long as it is referred to, so that they need not be copied
  * to be sent; else they are valid until the writer's next call. */
@@ -45,25 +44,25 @@ typedef struct mr_wire_writer mr_wire_writer;
 
 typedef struct mr_wire_writer_params {
     mr_compression compression;
-    bool checksum; /* of payloads, too */
-    /* Lends `bytes` bytes of a buffer, from `offset` on, to the peer that the message is for; false if that cannot
-     * be: they go inline. Called last of all that could fail. NULL: nothing is shared. */
+    bool checksum; /* also checks payloads */
+    /* Lends `bytes` bytes at `offset` in a buffer to the peer that the message is for. False if it cannot: they go
+     * inline. Must be called after everything else that can fail. NULL: nothing is shared. */
     bool (*share)(void *context, mr_buffer *buffer, size_t offset, size_t bytes, mr_shared_slot *slot);
     void *context;
     const mr_media_codec *codec; /* how codecs are described; NULL: media cross without */
-    const mr_kinds *kinds;       /* of results, copied; NULL: the built-in ones */
+    const mr_kinds *kinds;       /* result kinds, copied; NULL: the built-in ones */
 } mr_wire_writer_params;
 
 int mr_wire_writer_create(mr_wire_writer **writer, const mr_wire_writer_params *params);
 void mr_wire_writer_destroy(mr_wire_writer **writer);
 
-/* Writes a message: *count parts at *parts, the envelope first. They stay until the next call. `now_ns`: the clock of
- * the frames' times. MR_ERROR_MEMORY; MR_ERROR_DATA (a frame that no message can hold: a payload that is not in host
- * memory, a result of a kind that is not among the writer's). */
+/* Writes a message: *count parts at *parts, the envelope first. They stay until the next call. `now_ns`: the clock for
+ * frame times. MR_ERROR_MEMORY; MR_ERROR_DATA (no message can hold the frame: the payload is not in host memory, or the
+ * writer lacks a result's kind). */
 int mr_wire_write(mr_wire_writer *writer, const mr_cut_message *message, int64_t now_ns, const mr_wire_part **parts,
                   size_t *count);
 
-/* Payload bytes of a frame: the unit of credit in bytes, before compression. */
+/* A frame's payload bytes: the unit for byte credit, before compression. */
 uint64_t mr_wire_frame_bytes(const mr_frame *frame);
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
@@ -72,33 +71,33 @@ typedef struct mr_wire_reader mr_wire_reader;
 
 typedef struct mr_wire_reader_params {
     size_t most_envelope_bytes; /* a longer one is refused; 0: 4 MiB */
-    uint64_t most_bytes;        /* of payload in one message, uncompressed; 0: 256 MiB */
-    size_t most_media;          /* descriptions of media that are remembered; 0: 256 */
-    size_t most_media_bytes;    /* of these together; 0: 16 MiB */
+    uint64_t most_bytes;        /* payload bytes in one message, uncompressed; 0: 256 MiB */
+    size_t most_media;          /* media descriptions to remember; 0: 256 */
+    size_t most_media_bytes;    /* their bytes together; 0: 16 MiB */
     size_t most_items;          /* in one message; 0: 65,536 */
-    size_t source_count;        /* of the pipeline; sources beyond are refused */
+    size_t source_count;        /* the pipeline's; sources beyond are refused */
     mr_names *names;            /* ids of stages, labels and reasons are kept here: they live as long as it does */
-    /* The share of `names` of the peer with that session. NULL: there is no such session, and ITEMS and REPORT are read
-     * only as far as their kind. Not set: one peer. */
+    /* The names share for the peer with that session. NULL: there is no such session, and only the kind of ITEMS and
+     * REPORT is read. Not set: one peer. */
     mr_names_share *(*whose)(void *context, uint64_t session);
     void *whose_context;
-    mr_store *store;            /* the source of frames and results */
+    mr_store *store;            /* where frames and results come from */
     /* Maps those bytes of shared memory as a buffer, with a reference. NULL: such payloads are refused.
      * MR_ERROR_PROTOCOL if there is no such slot, or it is smaller. */
     int (*map)(void *context, const mr_shared_slot *slot, uint64_t bytes, mr_buffer **buffer);
     void *context;
     const mr_media_codec *codec; /* how codecs are described; NULL: media come without */
-    const mr_kinds *kinds;       /* of results, copied: others are refused; NULL: the built-in ones */
+    const mr_kinds *kinds;       /* result kinds, copied: others are refused; NULL: the built-in ones */
 } mr_wire_reader_params;
 
 int mr_wire_reader_create(mr_wire_reader **reader, const mr_wire_reader_params *params);
 void mr_wire_reader_destroy(mr_wire_reader **reader);
 
-/* Reads a message of `count` parts, the envelope first. Parts are borrowed; a part with a buffer is referred to by the
- * frames that point into it, which keep it; bytes without one, or not at a multiple of 8, are copied.
+/* Reads a message with `count` parts, the envelope first. Parts are borrowed. Frames refer to a part with a buffer, and
+ * keep that buffer. Bytes without a buffer, or not at a multiple of 8, are copied.
  *
- * The message stays until the reader's next call. The frames of its items are new, with one reference each, which is
- * the caller's; their receipts are NULL, their times by the clock that reads `now_ns`. On failure nothing is left to be
- * freed: MR_ERROR_PROTOCOL, MR_ERROR_MEMORY. */
+ * The message stays until the reader's next call. Its frames are new; the caller owns one reference to each. Receipts
+ * are NULL; times are by the clock that reads `now_ns`. On failure nothing need be freed: MR_ERROR_PROTOCOL,
+ * MR_ERROR_MEMORY. */
 int mr_wire_read(mr_wire_reader *reader, const mr_wire_part *parts, size_t count, int64_t now_ns,
                  mr_cut_message *message);

@@ -11,13 +11,13 @@
 #include "engine/transport/wire/wire_parts.h"
 #include "millrace/status.h"
 
-/* Smaller payloads are copied: a part costs about as much as copying so many bytes. */
+/* Smaller payloads are copied: a part costs about as much as copying this many bytes. */
 enum { SMALL_BYTES = 8192 };
 /* Smaller blocks are not compressed. */
 enum { LEAST_TO_COMPRESS = 512 };
 /* Larger gathering buffers are not reused. */
 enum { MOST_KEPT = 1 << 20 };
-/* The fastest level of Zstandard that is not negative. */
+/* Zstandard's fastest level that is not negative. */
 enum { ZSTD_LEVEL = 1 };
 
 static mr_buffer **gathered_now(mr_wire_writer *writer) {

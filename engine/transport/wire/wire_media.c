@@ -1,5 +1,5 @@
-/* Descriptions of media behind packets and pictures, to bytes and back. A description is packed once and identified by
- * its bytes, so that the frames of one stream share one mr_media at both ends. */
+/* Packs the media descriptions that packets and pictures refer to, and unpacks them. A description is packed once, and
+ * its bytes identify it. So one stream's frames share one mr_media at both ends. */
 #include <math.h>
 #include <string.h>
 #include <xxhash.h>
@@ -71,7 +71,7 @@ static int pack(mr_wire_writer *writer, const mr_media *from, packed_media *to) 
     return MR_OK;
 }
 
-/* The packed form of a media, reused from recent messages if possible. */
+/* A media's packed form, reused from recent messages if possible. */
 static int packed_form(mr_wire_writer *writer, mr_media *media, const packed_media **form) {
     for (int i = 0; i < WIRE_MEDIA_KEPT; i++)
         if (writer->media[i].media == media) {
@@ -182,7 +182,7 @@ static int make(mr_wire_reader *reader, const Millrace__V1__Media *from, mr_medi
     return status;
 }
 
-/* Unpacks a description into a media of its own. */
+/* Unpacks a description into a new media. */
 static int unpack(mr_wire_reader *reader, const ProtobufCBinaryData *packed, mr_media **media) {
     ProtobufCAllocator allocator = mr_wire_allocator(&reader->arena);
     Millrace__V1__Media *from = millrace__v1__media__unpack(&allocator, packed->len, packed->data);

@@ -1,4 +1,4 @@
-/* Internals that the files of the wire share; see wire.h. */
+/* Internals that the wire's files share; see wire.h. */
 #ifndef MILLRACE_TRANSPORT_WIRE_WIRE_PARTS_H
 #define MILLRACE_TRANSPORT_WIRE_WIRE_PARTS_H
 
@@ -14,7 +14,7 @@ typedef struct arena_block {
 
 typedef struct wire_arena {
     arena_block *blocks; /* the one in use first */
-    size_t given, limit; /* bytes of this message */
+    size_t given, limit; /* this message's bytes */
 } wire_arena;
 
 /* Aligned to 16, not cleared. NULL: no memory, or more than the limit. */
@@ -22,13 +22,13 @@ void *mr_wire_arena_give(wire_arena *arena, size_t bytes);
 void mr_wire_arena_reset(wire_arena *arena, size_t limit);
 void mr_wire_arena_fini(wire_arena *arena);
 
-/* An array of `count` of a type, not cleared. */
+/* An array with `count` elements of a type, not cleared. */
 #define WIRE_NEW(arena, type, count) ((type *)mr_wire_arena_array(arena, (count), sizeof(type)))
 void *mr_wire_arena_array(wire_arena *arena, size_t count, size_t bytes);
 
-/* An envelope ends with its checksum as a field of its own: one byte of tag, eight of value, the least first. */
+/* An envelope ends with its checksum as a separate field: one tag byte, eight value bytes, the least first. */
 enum { WIRE_TAG = 15 << 3 | 1, WIRE_TAIL = 9 };
-/* Zero bytes behind a packet, as readers of bit streams need them. */
+/* Zero bytes after a packet, which bit stream readers need. */
 enum { WIRE_PADDING = 64 };
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
@@ -43,7 +43,7 @@ typedef struct wire_block {
 typedef struct name_slot {
     const char *name; /* by pointer: ids, labels and reasons are kept once */
     uint32_t number;
-    uint64_t message; /* that it is of; else the slot is free */
+    uint64_t message; /* the message that it belongs to; else the slot is free */
 } name_slot;
 
 /* Gathering buffers in rotation: while messages are being sent the next ones are written. */
@@ -56,7 +56,7 @@ typedef struct packed_media {
     size_t bytes, room;
 } packed_media;
 
-/* What several items of a message share, and its written form, in the arena. */
+/* What several items in a message share, with its written form in the arena. */
 typedef struct wire_shared {
     const void **of;
     void **written;
@@ -70,22 +70,22 @@ struct mr_wire_writer {
     uint8_t *envelope;
     size_t envelope_room;
     mr_buffer *gathered[WIRE_GATHERED]; /* NULL: not needed yet, or not kept */
-    uint32_t gathered_turn;  /* of the present message's */
+    uint32_t gathered_turn;  /* the present message's */
     size_t gathered_bytes;
-    uint32_t gathered_block; /* its number among the blocks; 0: there is none */
+    uint32_t gathered_block; /* the number among the blocks; 0: there is none */
     wire_block block[MR_WIRE_BLOCKS];
     uint32_t block_count;
     mr_wire_part part[MR_WIRE_BLOCKS + 1];
     name_slot *slot;         /* a power of two */
     size_t slot_count;
-    char **name;             /* of this message, in the arena of the writer */
+    char **name;             /* this message's names, in the writer's arena */
     size_t name_count, name_room;
-    wire_shared formats, geometries, origins; /* of this message */
+    wire_shared formats, geometries, origins; /* this message's */
     uint64_t message;
     packed_media media[WIRE_MEDIA_KEPT];
     uint32_t media_turn;
-    const mr_media **used_media; /* of this message */
-    ProtobufCBinaryData *packed; /* of the same */
+    const mr_media **used_media; /* this message's */
+    ProtobufCBinaryData *packed; /* the same, packed */
     size_t used_media_count;
     void *zstd;
     int64_t now_ns;
@@ -99,7 +99,7 @@ int mr_wire_add_shared(wire_shared *shared, const void *from, void *written, uin
 int mr_wire_number_format(mr_wire_writer *writer, const mr_format *from, uint32_t *number);
 /* 0: the geometry is not known. */
 int mr_wire_number_geometry(mr_wire_writer *writer, const mr_geometry *from, uint32_t *number);
-/* The number of a media in this message; 0 for NULL. */
+/* A media's number in this message. 0 for NULL. */
 int mr_wire_write_media(mr_wire_writer *writer, mr_media *media, uint32_t *number);
 void mr_wire_forget_media(mr_wire_writer *writer);
 
@@ -108,12 +108,12 @@ static inline char *mr_wire_text(const char *from) {
     return (char *)(uintptr_t)(from ? from : "");
 }
 
-/* Places of bytes: numbers of blocks from 1, 0: none. */
+/* Where bytes are: block numbers start at 1; 0 means none. */
 typedef struct wire_spot {
     uint32_t block;
     uint64_t offset;
 } wire_spot;
-/* Puts bytes of a buffer into the message, followed by `padding` zero bytes. */
+/* Puts a buffer's bytes into the message, followed by `padding` zero bytes. */
 int mr_wire_put(mr_wire_writer *writer, mr_buffer *buffer, const uint8_t *data, size_t bytes, size_t padding,
                 wire_spot *spot);
 /* Room for bytes that are copied; valid until the next call. */
@@ -143,11 +143,11 @@ struct mr_wire_reader {
     wire_arena arena;
     known_media *known;
     size_t known_count, known_turn;
-    size_t known_bytes;      /* of all known entries */
-    mr_names_share *share;   /* of the present message's peer */
+    size_t known_bytes;      /* all known entries together */
+    mr_names_share *share;   /* for the present message's peer */
     void *zstd;
     int64_t now_ns;
-    mr_buffer *block[MR_WIRE_BLOCKS]; /* of the present message */
+    mr_buffer *block[MR_WIRE_BLOCKS]; /* the present message's */
     uint8_t *block_data[MR_WIRE_BLOCKS];
     size_t block_bytes[MR_WIRE_BLOCKS];
     size_t block_count;
@@ -165,7 +165,7 @@ struct mr_wire_reader {
 
 int mr_wire_read_formats(mr_wire_reader *reader, Millrace__V1__Format *const *formats, size_t count);
 int mr_wire_read_geometries(mr_wire_reader *reader, Millrace__V1__Geometry *const *geometries, size_t count);
-/* A reference to the media of those bytes. */
+/* A reference to the media that has those bytes. */
 int mr_wire_read_media(mr_wire_reader *reader, const ProtobufCBinaryData *packed, mr_media **media);
 ProtobufCAllocator mr_wire_allocator(wire_arena *arena);
 

@@ -29,7 +29,7 @@ static int read_names(mr_wire_reader *reader, char *const *names, size_t count) 
     return MR_OK;
 }
 
-/* The name of that number; NULL for 0. */
+/* The name with that number. NULL for 0. */
 static int read_name(const mr_wire_reader *reader, uint32_t number, const char **name) {
     if (number > reader->name_count)
         return mr_fail(MR_ERROR_PROTOCOL, "a message refers to name %u of %zu", number, reader->name_count);
@@ -39,7 +39,7 @@ static int read_name(const mr_wire_reader *reader, uint32_t number, const char *
 
 /* ---- blocks of payload ------------------------------------------------------------------------------------------- */
 
-/* The largest alignment of any element of a payload; large parts of libzmq always have it. */
+/* The largest alignment that any payload element needs. Large parts from libzmq always have it. */
 enum { ALIGNMENT = 8 };
 
 static int unpack(mr_wire_reader *reader, const Millrace__V1__Block *block, const mr_wire_part *part, uint8_t *to) {
@@ -165,7 +165,7 @@ static int check_picture_plane(const mr_format *format, int i, const Millrace__V
                                                                : MR_OK;
 }
 
-/* Readers of bit streams read beyond the end. */
+/* Bit stream readers read past the end. */
 static int check_padding(const mr_wire_reader *reader, const Millrace__V1__Plane *from) {
     mr_buffer *buffer;
     uint8_t *data;
@@ -472,8 +472,8 @@ static int read_items(mr_wire_reader *reader, const Millrace__V1__Items *from, c
 
 enum { MOST_ENVELOPE_BYTES = 4 << 20, MOST_PAYLOAD_BYTES = 256 << 20, MOST_ITEMS = 65536 };
 enum { MOST_MEDIA = 256, MOST_MEDIA_BYTES = 16 << 20 };
-/* Bound on the memory for a message of so many bytes: a struct is larger than its shortest form on the wire, but not by
- * more than this in any sensible message. */
+/* Bound on the memory for a message with this many bytes. A struct is larger than the shortest wire form, but no
+ * sensible message exceeds this factor. */
 enum { MEMORY_BASE = 65536, MEMORY_PER_BYTE = 64, MEMORY_MOST = 64 << 20 };
 
 int mr_wire_reader_create(mr_wire_reader **reader, const mr_wire_reader_params *params) {
@@ -650,7 +650,7 @@ static int check_version(const Millrace__V1__Envelope *envelope) {
                    MR_PROTOCOL_OLDEST, MR_PROTOCOL_NEWEST);
 }
 
-/* Words of a stranger would stay for as long as the run does: of a message of no session only its kind is read. */
+/* A stranger's words would stay for the whole run. So only the kind is read if a message has no session. */
 static bool is_admitted(mr_wire_reader *reader, const Millrace__V1__Envelope *envelope, mr_cut_message *message) {
     bool items = envelope->body_case == MILLRACE__V1__ENVELOPE__BODY_ITEMS;
     reader->share = NULL;

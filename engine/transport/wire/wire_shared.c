@@ -1,4 +1,4 @@
-/* What items of a message share: formats and geometries, written and read. */
+/* What items in a message share: formats and geometries, written and read. */
 #include <math.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ static int refuse(const char *what) {
 
 /* ---- shared parts ------------------------------------------------------------------------------------------------ */
 
-/* Among so many of those that a message had last an equal one is looked for: else it stands once more. */
+/* Looks for an equal one only among this many recent ones; otherwise writes it again. */
 enum { LOOKED_AT = 8 };
 
 static bool room_for_shared(wire_shared *shared) {
@@ -33,7 +33,7 @@ static bool room_for_shared(wire_shared *shared) {
     return true;
 }
 
-/* The number of an equal one in this message; 0: there is none yet. */
+/* An equal one's number in this message. 0: there is none yet. */
 uint32_t mr_wire_find_shared(const wire_shared *shared, const void *from, bool (*equal)(const void *, const void *)) {
     const size_t least = shared->count > LOOKED_AT ? shared->count - LOOKED_AT : 0;
     for (size_t i = shared->count; i > least; i--)
@@ -89,7 +89,7 @@ static bool is_same_format(const void *one, const void *other) {
     return same;
 }
 
-/* The number of a format in this message. */
+/* A format's number in this message. */
 int mr_wire_number_format(mr_wire_writer *writer, const mr_format *from, uint32_t *number) {
     *number = mr_wire_find_shared(&writer->formats, from, is_same_format);
     return *number ? MR_OK : mr_wire_add_shared(&writer->formats, from, write_format(writer, from), number);
@@ -120,7 +120,7 @@ static bool is_same_geometry(const void *one, const void *other) {
            a->rotation == b->rotation && a->flip == b->flip;
 }
 
-/* The number of a map in this message; 0 if it is not known. */
+/* A map's number in this message. 0 if it is not known. */
 int mr_wire_number_geometry(mr_wire_writer *writer, const mr_geometry *from, uint32_t *number) {
     *number = from->width ? mr_wire_find_shared(&writer->geometries, from, is_same_geometry) : 0;
     if (*number || !from->width)
@@ -130,7 +130,7 @@ int mr_wire_number_geometry(mr_wire_writer *writer, const mr_geometry *from, uin
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-/* Pictures of more rows or columns are refused; no codec goes further. */
+/* Larger pictures are refused; no codec exceeds this. */
 enum { MOST_SIDE = 65536 };
 
 static bool in_range(const Millrace__V1__Format *from) {

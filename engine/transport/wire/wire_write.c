@@ -43,12 +43,12 @@ static int add_name(mr_wire_writer *writer, const char *name) {
         writer->name = more;
         writer->name_room = room;
     }
-    /* protobuf-c only reads through its pointers, though they are not const. */
+    /* protobuf-c only reads through these pointers, though they are not const. */
     memcpy(&writer->name[writer->name_count++], &name, sizeof name);
     return writer->name_count * 2 > writer->slot_count ? more_slots(writer) : MR_OK;
 }
 
-/* The number of a name in this message; 0 for NULL. */
+/* A name's number in this message. 0 for NULL. */
 static int write_name(mr_wire_writer *writer, const char *name, uint32_t *number) {
     *number = 0;
     if (!name)
@@ -63,7 +63,7 @@ static int write_name(mr_wire_writer *writer, const char *name, uint32_t *number
     return MR_OK;
 }
 
-/* Bytes from the first to the last of a plane's rows, and of one of them; both 0 if it has none. */
+/* Bytes from the first to the last row of a plane, and the bytes in one row; both 0 if it has none. */
 static size_t plane_span(const mr_format *format, int plane, size_t stride, size_t *row_bytes) {
     int32_t rows = mr_plane_rows(format->pixel, plane, format->height);
     *row_bytes = mr_plane_row_bytes(format->pixel, plane, format->width);
@@ -91,7 +91,7 @@ uint64_t mr_wire_frame_bytes(const mr_frame *frame) {
 
 /* ---- planes ------------------------------------------------------------------------------------------------------ */
 
-/* Rows that do not lie one behind the other, the first first, are copied so that they do. */
+/* Copies rows that do not lie one after the other, the first first, so that they do. */
 static int gather_rows(mr_wire_writer *writer, const mr_plane *from, size_t row_bytes, size_t rows, wire_spot *spot) {
     uint8_t *copy;
     int status = mr_wire_gather(writer, row_bytes * rows, &copy, spot);
@@ -113,8 +113,8 @@ static int write_picture_plane(mr_wire_writer *writer, const mr_frame *frame, in
     return gather_rows(writer, from, row_bytes, rows, spot);
 }
 
-/* The bytes from the beginning of the first plane to the end of the last one, if all planes are in one buffer in order:
- * they then become one part in place of one each. */
+/* The bytes from the first plane's start to the last one's end, if all planes are in one buffer in order. They can then
+ * be one part instead of one each. */
 static int write_picture_at_once(mr_wire_writer *writer, const mr_frame *frame, int planes) {
     const mr_plane *first = &frame->plane[0], *last = &frame->plane[planes - 1];
     size_t row_bytes;
@@ -165,7 +165,7 @@ static int write_planes(mr_wire_writer *writer, const mr_frame *frame, Millrace_
 
 /* ---- results ----------------------------------------------------------------------------------------------------- */
 
-/* A value in its form on the wire: little-endian, a text as the number of its name. */
+/* A value in its wire form: little-endian, a text as its name's number. */
 static int pack_value(mr_wire_writer *writer, mr_field_type type, const uint8_t *value, uint8_t *to) {
     const char *text;
     uint32_t number;
@@ -215,7 +215,7 @@ static bool is_same_origin(const void *one, const void *other) {
     return a->kind == b->kind && a->stage == b->stage && a->name == b->name;
 }
 
-/* The number of a result's origin in this message. */
+/* The number in this message for a result's origin. */
 static int number_origin(mr_wire_writer *writer, const mr_result *from, uint32_t *number) {
     if ((*number = mr_wire_find_shared(&writer->origins, from, is_same_origin)))
         return MR_OK;
@@ -412,7 +412,7 @@ static int write_report(mr_wire_writer *writer, const mr_cut_message *message, M
     return status;
 }
 
-/* Packs an envelope and puts its checksum behind it. */
+/* Packs an envelope and appends its checksum. */
 static int seal(mr_wire_writer *writer, const Millrace__V1__Envelope *envelope) {
     size_t bytes = millrace__v1__envelope__get_packed_size(envelope);
     if (bytes + WIRE_TAIL > writer->envelope_room) {

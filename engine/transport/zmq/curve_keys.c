@@ -43,8 +43,8 @@ void mr_key_pair_forget(mr_key_pair *pair) {
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-/* The next line without surrounding blanks and comment; NULL at the end. Keys may contain a #, even as their first
- * character: a comment follows a blank, or is a line that is not a key. */
+/* The next line without surrounding blanks and comment. NULL at the end. Keys can contain a #, even as the first
+ * character: a comment must follow a blank, or be a line that is not a key. */
 static char *next_line(FILE *file, char line[LINE_BYTES], int *number) {
     uint8_t key[MR_KEY_BYTES];
     if (!fgets(line, LINE_BYTES, file))
@@ -86,7 +86,7 @@ static int take_key(char to[MR_KEY_TEXT], const char *value, const char *path, i
     return MR_OK;
 }
 
-/* Peers would be refused as strangers, with no word of why. */
+/* Peers would be refused as strangers, without a reason. */
 static int check_pair(const mr_key_pair *pair, const char *path) {
     char derived[MR_KEY_TEXT];
     if (zmq_curve_public(derived, pair->secret_key))
@@ -141,7 +141,7 @@ static int add_key(mr_allow_list *list, const uint8_t key[MR_KEY_BYTES]) {
     return MR_OK;
 }
 
-/* One line of a list or of a certificate; its other lines are skipped. */
+/* A line from a list or a certificate; other lines in a certificate are skipped. */
 static int add_line(mr_allow_list *list, char *line, const char *path, int number) {
     uint8_t key[MR_KEY_BYTES];
     char *value = line;

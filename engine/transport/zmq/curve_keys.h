@@ -1,15 +1,15 @@
-/* Keys of CURVE, with which ZeroMQ encrypts and with which peers know each other: pairs in files, and lists of the
- * public keys that may connect.
+/* CURVE keys, with which ZeroMQ encrypts and peers identify each other: pairs in files, and lists of the public keys
+ * that may connect.
  *
- * A key is 32 bytes, or 40 characters in ZeroMQ's Z85 (https://rfc.zeromq.org/spec/32). Files are those of ZeroMQ's own
- * certificates (ZPL), so that czmq's zcert and pyzmq's zmq.auth.load_certificate read them: lines `public-key = "..."`
- * and, in private files, `secret-key = "..."`; what begins with # is a comment. An allow-list has one public key a
- * line, and may have comments behind them as well.
+ * A key is 32 bytes, or 40 characters in ZeroMQ's Z85 (https://rfc.zeromq.org/spec/32). Files have ZeroMQ's certificate
+ * format (ZPL), so that czmq's zcert and pyzmq's zmq.auth.load_certificate can read them: lines `public-key = "..."`
+ * and, in private files, `secret-key = "..."`; what begins with # is a comment. An allow-list has one public key per
+ * line; a comment may follow it.
  *
- * A private file that others than its owner may read or write is refused: its secret is none. Functions here may be
- * called from any thread; a list is changed by one at a time. Errors: MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION,
- * MR_ERROR_DATA (no key where one should be), MR_ERROR_IO, MR_ERROR_UNAVAILABLE (libzmq was built without CURVE),
- * MR_ERROR_MEMORY; the message names file and line. */
+ * A private file that anybody but the owner can read or write is refused: it is not secret. Any thread may call
+ * functions here; only one at a time may change a list. Errors: MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION, MR_ERROR_DATA
+ * (no key where one must be), MR_ERROR_IO, MR_ERROR_UNAVAILABLE (libzmq was built without CURVE), MR_ERROR_MEMORY; the
+ * message names file and line. */
 #pragma once
 
 #include <stdbool.h>

@@ -32,7 +32,7 @@ typedef struct waiting {
 } waiting;
 
 struct mr_zmq_guard {
-    void *requests, *events; /* sockets of the guard's thread */
+    void *requests, *events; /* the guard thread's sockets */
     char id[ID_BYTES];
     mr_allow_list allow;
     _Atomic uint64_t refused;
@@ -49,10 +49,10 @@ struct mr_zmq_guard {
 
 /* ---- authentication (https://rfc.zeromq.org/spec/27) ------------------------------------------------------------- */
 
-/* In the order of a request, as a ROUTER gets it; the credentials of CURVE are one key. */
+/* A request's parts in order, as a ROUTER gets them. CURVE's credentials are one key. */
 enum { ROUTE, EMPTY, VERSION, REQUEST, DOMAIN, ADDRESS, ROUTING, MECHANISM, CREDENTIALS, PARTS };
 
-/* Reads all parts of a message, of which the first PARTS are kept. Their number, or -1. */
+/* Reads all parts of a message and keeps the first PARTS. Returns how many, or -1. */
 static int receive(void *socket, part parts[PARTS], int flags) {
     part beyond;
     int count = 0, more = 1;
@@ -120,7 +120,7 @@ static void note_accepted(mr_zmq_guard *guard, const char *address, const char *
 
 /* ---- connections that come and go -------------------------------------------------------------------------------- */
 
-/* Peers that failed ZAP were reported by its answer. */
+/* The answer already reported peers that failed ZAP. */
 static void note_failure(mr_zmq_guard *guard, uint16_t what, uint32_t how) {
     guard->failed = true;
     guard->why[0] = '\0';
@@ -158,7 +158,7 @@ static int receive_from(mr_zmq_guard *guard, int flags) {
     return 0;
 }
 
-/* All events of libzmq so far. */
+/* Reads all libzmq events so far. */
 static int receive_all(mr_zmq_guard *guard) {
     int last_received;
     do

@@ -16,7 +16,7 @@
 #include "engine/transport/zmq/routes.h"
 #include "millrace/status.h"
 
-/* Messages of one socket that are read before other work is done. */
+/* Messages to read from one socket before other work is done. */
 enum { BURST = 64 };
 /* Smaller parts are copied by those that keep them: a buffer costs as much. */
 enum { KEPT_BYTES = 4096 };
@@ -151,8 +151,8 @@ static uint32_t receive_from(mr_io_thread *io_thread, zmq_msg_t *id) {
     return route;
 }
 
-/* One message; false if there is none. On a ROUTER its first part is the peer's id; without further parts the message
- * has none. */
+/* Reads one message; false if there is none. On a ROUTER the first part is the peer's id. A message without further
+ * parts is empty. */
 static bool receive(mr_io_thread *io_thread, size_t index) {
     void *socket = mr_zmq_handle(io_thread->sockets[index]);
     uint32_t route = (uint32_t)index;
@@ -175,7 +175,7 @@ static bool receive(mr_io_thread *io_thread, size_t index) {
     return true;
 }
 
-/* Receives up to a burst of each socket. Whether there may be more. */
+/* Receives up to a burst from each socket. Whether there may be more. */
 static bool receive_some(mr_io_thread *io_thread) {
     bool more = false;
     for (size_t i = 0; i < io_thread->params.socket_count; i++) {
@@ -306,7 +306,7 @@ static void sleep_a_while(mr_io_thread *io_thread) {
     }
 }
 
-/* What a peer sent before it closed the connection, such as its goodbye, has been received by now. */
+/* By now everything that a peer sent before it closed the connection, such as a goodbye, has been received. */
 static void report_broken(mr_io_thread *io_thread) {
     uint32_t route;
     if (!io_thread->has_broken)

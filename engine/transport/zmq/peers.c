@@ -9,7 +9,7 @@
 
 struct mr_zmq_connection {
     mr_zmq_connection *next;
-    int fd, kept; /* libzmq's, and its duplicate; -1: none, or it was closed */
+    int fd, kept; /* libzmq's, and a duplicate; -1: none, or it was closed */
     int64_t since_ns;
     bool known, cut; /* it was known once; it is as good as closed */
 };
@@ -71,9 +71,9 @@ bool mr_zmq_peers_go(mr_zmq_peers *peers, int fd, bool failed) {
     return !cut;
 }
 
-/* A connection that was never asked about may close without a failure event, as if it had completed its handshake. So
- * connections that are still open count as completed once they must be; and no more were asked about than are open
- * beside the present one. */
+/* A connection that was never asked about can close without a failure event, as if it had completed a handshake. So
+ * connections that are still open count as completed once they must be. No more were asked about than are open besides
+ * the present one. */
 static void correct(mr_zmq_peers *peers, int64_t now_ns) {
     int old = 0;
     for (const mr_zmq_connection *one = peers->first; one; one = one->next)

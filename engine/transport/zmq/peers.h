@@ -1,9 +1,10 @@
-/* Connections of a ZeroMQ socket that binds, as libzmq reports them: their number, which are too many, and which have
- * been strangers for too long. Used by the guard's thread, except mr_zmq_peers_know. Internal to engine/transport.
+/* The connections on a ZeroMQ socket that binds, as libzmq reports them: how many there are, which exceed the limit,
+ * and which have been strangers for too long. Only the guard's thread may use it, except mr_zmq_peers_know. Internal to
+ * engine/transport.
  *
- * libzmq identifies connections by descriptors, which are its own and may be reused by the time that an event is read.
- * So each connection is kept by a duplicate descriptor, which stays this connection's. A connection that had ended
- * before it was duplicated is detected once all events so far were read; mr_zmq_peers_cut may only be called then. */
+ * libzmq identifies connections by descriptors. It owns these and can reuse one before an event is read. So each
+ * connection is kept by a duplicate descriptor, which cannot be reused. If a connection ended before it was duplicated,
+ * that is detected once all events so far were read. mr_zmq_peers_cut must only be called then. */
 #pragma once
 
 #include <stdatomic.h>
@@ -32,7 +33,7 @@ void mr_zmq_peers_fini(mr_zmq_peers *peers);
 
 /* A connection was accepted. Without memory for it, it is open without limit. */
 void mr_zmq_peers_come(mr_zmq_peers *peers, int fd, int64_t now_ns);
-/* One of them has shaken hands. libzmq does not say which. */
+/* A peer has completed a handshake. libzmq does not say which. */
 void mr_zmq_peers_made(mr_zmq_peers *peers);
 /* One was closed; `failed`: before it had shaken hands. Whether that is news: it was not cut here. */
 bool mr_zmq_peers_go(mr_zmq_peers *peers, int fd, bool failed);
@@ -43,9 +44,9 @@ void mr_zmq_peers_unask(mr_zmq_peers *peers);
 /* As mr_zmq_know. Any thread. */
 void mr_zmq_peers_know(mr_zmq_peers *peers, uint32_t peer, int fd);
 
-/* Closes the connection of a stranger whose time is over, or that is one too many. Returns the reason and its address
- * without a port ("": none). `stranger`: false if it belonged to a peer that has another one since. NULL: nothing to
- * close. */
+/* Closes a stranger's connection if its time is over or there are too many. Returns the reason, and the address without
+ * a port ("": none). `stranger`: false if the connection belonged to a peer that has another one since. NULL: nothing
+ * to close. */
 const char *mr_zmq_peers_cut(mr_zmq_peers *peers, int64_t now_ns, char address[MR_ZMQ_ADDRESS], bool *stranger);
 /* When that is to be asked again; INT64_MAX: once something has happened. */
 int64_t mr_zmq_peers_wake_ns(const mr_zmq_peers *peers);

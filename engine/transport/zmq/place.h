@@ -12,5 +12,5 @@ int mr_zmq_place_check(const mr_zmq_params *params, bool *made);
 /* Removes the file of an ipc endpoint that this process has bound, before it stops listening: then the path is free for
  * others. If it has made the folder, and that is empty now, removes it, too. Other endpoints: nothing. */
 void mr_zmq_place_leave(const char *endpoint, bool made);
-/* Whether so many file descriptors are free as a socket and its peers may take. MR_ERROR_UNAVAILABLE. */
+/* Checks that enough file descriptors are free for a socket and its peers. MR_ERROR_UNAVAILABLE. */
 int mr_zmq_room_check(const mr_zmq_params *params);

@@ -21,10 +21,10 @@ static const int64_t DEFAULT_HANDSHAKE_NS = 10000000000, NS_PER_MS = 1000000;
 static const char tcp[] = "tcp://", ipc[] = "ipc://";
 
 struct mr_zmq {
-    mr_zmq_params params; /* its strings only until it is attached */
+    mr_zmq_params params; /* the strings only until it is attached */
     void *context, *socket;
     mr_zmq_guard *guard; /* NULL if it connects */
-    bool made_folder;    /* of an ipc endpoint */
+    bool made_folder;    /* for an ipc endpoint */
     char endpoint[ENDPOINT_BYTES];
 };
 
@@ -166,7 +166,7 @@ static int keep_alive(void *socket) {
 }
 
 /* Messages queued for a connection that broke are discarded. libzmq uses the linger time that was set when the socket
- * was bound, not when it is closed; with its default, closing the socket just when a connection breaks would wait
+ * was bound, not when it is closed. With the default, closing the socket just when a connection breaks could wait
  * forever. */
 static int set_limits(void *socket, const mr_zmq_params *params) {
     int64_t most = params->max_message_bytes > 0 ? params->max_message_bytes : -1;
@@ -206,7 +206,7 @@ static int create(mr_zmq *made, const mr_key_pair *pair, mr_allow_list *allow, c
     int status = set_limits(made->socket, params);
     if (!status && params->key)
         status = set_curve(made->socket, params, pair, server);
-    /* With a domain libzmq asks the guard also of peers without keys. */
+    /* With a domain libzmq also asks the guard about peers without keys. */
     if (!status && params->bind && zmq_setsockopt(made->socket, ZMQ_ZAP_DOMAIN, params->id, strlen(params->id)))
         status = mr_fail(MR_ERROR_INTERNAL, "ZeroMQ refuses a ZAP domain: %s", zmq_strerror(errno));
     if (!status && params->bind)
