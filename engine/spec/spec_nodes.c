@@ -1,4 +1,4 @@
-/* `nodes:` of the YAML, by itself: the stages of each node, and its addresses. */
+/* `nodes:` in the YAML, by itself: each node's stages and addresses. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,7 +99,7 @@ const mr_option mr_node_keys[] = {
 
 /* ---- endpoints ------------------------------------------------------------------------------------------------- */
 
-/* The port of "tcp://HOST:PORT"; 0 if there is none. */
+/* The port in "tcp://HOST:PORT"; 0 if there is none. */
 static int port_of(const char *endpoint) {
     const char *colon = strrchr(endpoint, ':');
     char *end;
@@ -136,7 +136,7 @@ static void check_endpoint(mr_spec_parser *p, const mr_spec_node *node, const ch
 
 /* ---- nodes ----------------------------------------------------------------------------------------------------- */
 
-/* keys/camera.key has its public key in keys/camera.pub. */
+/* The public key for keys/camera.key is in keys/camera.pub. */
 static int name_public_key(mr_spec_parser *p, mr_spec_node *node) {
     if (!node->key || node->public_key)
         return MR_OK;
@@ -146,7 +146,7 @@ static int name_public_key(mr_spec_parser *p, mr_spec_node *node) {
     return node->public_key ? MR_OK : MR_ERROR_MEMORY;
 }
 
-/* Its addresses, and keys that need each other. */
+/* Checks addresses, and keys that need each other. */
 static void check_node(mr_spec_parser *p, const mr_spec_node *node) {
     check_endpoint(p, node, "listen", node->listen);
     check_endpoint(p, node, "address", node->address);
@@ -191,7 +191,7 @@ static int read_node(mr_spec_parser *p, const mr_yaml *map) {
                                      .where = mr_arena_print(&p->spec->arena, "nodes.%s", map->key),
                                      .synonyms = p->spec->synonyms};
     size_t before = p->diagnostics->errors;
-    /* Its defaults are all in one field: a table that filled the whole struct would clear the fields set above. */
+    /* All defaults are in one field: a table that filled the whole struct would clear the fields set above. */
     node.replicas = 1;
     node.busy_poll_ns = -1;
     if (!reader.where || mr_options_read(&reader, mr_node_keys, NULL, map, &node) == MR_ERROR_MEMORY)

@@ -1,4 +1,4 @@
-/* One source or stage of the YAML: its type, inputs, common keys and own options. */
+/* One source or stage in the YAML: type, inputs, common keys and its options. */
 #include <math.h>
 #include <string.h>
 
@@ -239,7 +239,7 @@ const mr_option mr_stage_keys[] = {
     MR_OPTIONS_END,
 };
 
-/* Copies the common keys into a map of their own, so that their table is read like any other. */
+/* Copies the common keys into a separate map, so that their table is read like any other. */
 static int pick_common(const mr_spec_parser *p, const mr_spec_vertex *vertex, mr_yaml *picked) {
     mr_arena *arena = &p->spec->arena;
     for (const mr_option *option = keys_of(vertex); option->name; option++) {
@@ -319,7 +319,7 @@ static int read_options(const mr_spec_parser *p, mr_spec_vertex *vertex, mr_type
     return status == MR_ERROR_MEMORY ? status : MR_OK;
 }
 
-/* That of the file in which it is written. */
+/* The directory of the file where it is written. */
 static const char *directory_of(const mr_spec_parser *p, const mr_yaml *node) {
     const char *file = node->place.file;
     if (!node->place.line || file == p->spec->file)
