@@ -88,9 +88,9 @@ typedef struct top_level {
 
 static const mr_option top_options[] = {
     {.name = "version", .kind = MR_OPTION_INT, .offset = offsetof(top_level, version), .required = true, .min = 1,
-     .max = 1, .fallback = "1", .help = "version of this format"},
+     .max = 1, .fallback = "1", .help = "this format's version"},
     {.name = "pipeline", .kind = MR_OPTION_STRING, .offset = offsetof(top_level, pipeline), .required = true,
-     .example = "classify-lobby", .help = "name of the pipeline"},
+     .example = "classify-lobby", .help = "the pipeline's name"},
     {.name = "workers", .kind = MR_OPTION_INT, .offset = offsetof(top_level, workers), .min = 1, .max = 1024,
      .unit = "threads", .help = "threads that run stages; without it one for each core that the process may use"},
     {.name = "jobs", .kind = MR_OPTION_INT, .offset = offsetof(top_level, jobs), .min = 1, .max = MR_SPEC_MAX_SOURCES,
@@ -106,7 +106,7 @@ static const mr_option top_options[] = {
              "searched for in the folders of $MILLRACE_PLUGIN_PATH. A plugin is code: verbs that do not run the "
              "pipeline load it only with --plugins"},
     {.name = "devices", .kind = MR_OPTION_MAPS, .elsewhere = true, .min = 0, .max = MR_SPEC_MAX_DEVICES,
-     .fields = mr_device_keys, .help = "names, limits and states of devices: a map from names to devices"},
+     .fields = mr_device_keys, .help = "device names, limits and states: a map from names to devices"},
     {.name = "sources", .kind = MR_OPTION_MAPS, .elsewhere = true, .required = true, .min = 1,
      .max = MR_SPEC_MAX_SOURCES, .fields = mr_source_keys,
      .help = "the inputs of the pipeline: a map from ids to sources. With a number at the key max, sources can be "

@@ -19,8 +19,8 @@ static const mr_option room_keys[] = {
      .help = "how many sources there may be at a time, of those that are named here and those that are added while "
              "the pipeline runs, which then runs until it is asked to end"},
     {.name = "like", .kind = MR_OPTION_MAP, .elsewhere = true, .fields = mr_source_keys,
-     .help = "type and options of sources that are added, as far as they do not say otherwise; with a uri, the plan "
-             "takes that one for a sample of what they give"},
+     .help = "type and options for sources that are added, unless these set them; with a uri, the plan takes that "
+             "one as a sample"},
     MR_OPTIONS_END,
 };
 
