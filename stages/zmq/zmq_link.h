@@ -28,7 +28,8 @@ typedef struct mr_zmq_link {
      .min = 1, .max = 10000, .unit = "connections",                                                                    \
      .help = "if binding: connections at once, unfinished ones included; more are refused"},                           \
     {.name = "key", .kind = MR_OPTION_PATH, .offset = MR_ZMQ_LINK_FIELD(options, key), .example = "keys/center.key",   \
-     .help = "file with the own key pair, made by `millrace keygen`: encrypts all messages; only known peers connect"},  \
+     .help = "file with the own key pair, made by `millrace keygen`: encrypts all messages; only known "               \
+             "peers connect"},                                                                                         \
     {.name = "allow", .kind = MR_OPTION_PATH, .offset = MR_ZMQ_LINK_FIELD(options, allow), .example = "keys/allowed",  \
      .help = "if binding with a key: file with the public keys that may connect, one a line"},                         \
     {.name = "server", .kind = MR_OPTION_PATH, .offset = MR_ZMQ_LINK_FIELD(options, server),                           \
