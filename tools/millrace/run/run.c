@@ -168,7 +168,9 @@ typedef struct audience {
     const mr_report *report;
     mr_progress progress;
     bool show;
+    bool stuck; /* a call of a stage does not return */
     int64_t reported_ns, alive_ns;
+    int64_t asked_ns; /* when the run was asked to end; 0: it was not */
 } audience;
 
 static void give_signs(audience *to, const mr_summary *summary) {
@@ -206,18 +208,31 @@ static int64_t time_to_look_ns(const audience *to, const mr_summary *summary) {
     return to->show || mr_notify_watchdog_ns() || summary->draining_ns ? refresh_ns : report_ns;
 }
 
+/* Nothing can end a call into a library, such as a network with an endless loop. */
+static int check_stuck(audience *to, const mr_summary *summary) {
+    const int64_t now_ns = mr_clock_now_ns(mr_clock_real()), most_ns = 2 * to->plan->grace_ns;
+    if (summary->draining_ns)
+        to->asked_ns = now_ns - summary->draining_ns;
+    to->stuck = to->asked_ns && now_ns - to->asked_ns > most_ns;
+    if (!to->stuck)
+        return MR_OK;
+    return mr_fail(MR_ERROR_INTERNAL, "the run was asked to end more than %.0f seconds ago, and a call of a stage has "
+                   "not returned: the frames in flight are lost", (double)most_ns * 1e-9);
+}
+
 static int await_end(audience *to) {
     int64_t look_ns = refresh_ns;
-    int status;
+    int status = MR_ERROR_AGAIN;
     if (to->show)
         mr_progress_begin(&to->progress);
-    while ((status = mr_pipeline_wait(to->pipeline, look_ns)) == MR_ERROR_AGAIN) {
+    while (!to->stuck && (status = mr_pipeline_wait(to->pipeline, look_ns)) == MR_ERROR_AGAIN) {
         mr_summary *summary = NULL;
         if (mr_pipeline_snapshot(to->pipeline, refresh_ns, &summary))
             continue;
         keep_drain_short(to, summary);
         give_signs(to, summary);
         look_ns = time_to_look_ns(to, summary);
+        status = check_stuck(to, summary);
         mr_summary_destroy(&summary);
     }
     if (to->show)
@@ -285,7 +300,15 @@ int mr_run_here(const arguments *from, mr_pipeline *pipeline, const mr_plan_view
     mr_notify("READY=1");
     audience to = {.pipeline = pipeline, .plan = plan, .report = &from->report, .show = wants_progress(from)};
     status = await_end(&to);
+    if (to.stuck)
+        mr_command_failed(status);
     int failed = report(pipeline, from, &status);
+    if (to.stuck) {
+        end_audit(pipeline, status);
+        mr_control_unlink();
+        fflush(NULL);
+        _exit(mr_status_exit_code(status));
+    }
     /* The run has ended by itself: a signal from now on gets its exit code. */
     mr_signals_end();
     /* Results may be in transit for a while, and the control socket is closed. */
