@@ -1,4 +1,4 @@
-/* What limits a pipeline, and changes that would make it faster.
+/* The limit of a pipeline, and changes that would make it faster.
  *
  * Each resource is used for some fraction of the time: the processors, the workers, each stage's threads, each device.
  * The one with the highest share limits the run. A cure lowers the demand for it, or adds to it; the expected rate is
@@ -19,9 +19,9 @@ static const double BUSY = 0.85, MUCH = 0.4;
 static const double CLEARLY = 1.1;
 
 typedef struct shares {
-    double cores;   /* what fraction of all usable cores this process uses */
+    double cores;   /* the fraction of all usable cores that this process uses */
     double crowded; /* the same, with the time that threads waited for a core */
-    double workers; /* what fraction of the time workers are inside stages */
+    double workers; /* the fraction of the time that workers are inside stages */
     double device;  /* the busiest device's */
     size_t on_device, stage, of_cpu; /* vertices: main user of this device; busiest threads; most CPU */
 } shares;

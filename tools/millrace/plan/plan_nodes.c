@@ -1,4 +1,4 @@
-/* Cuts, and what each node's process needs, in words and as JSON. */
+/* Cuts, and each node's process needs, in words and as JSON. */
 #include <string.h>
 
 #include "tools/millrace/cli/table.h"
