@@ -1,6 +1,5 @@
 /* What device work of a call may still use when the call has returned: references that its slot keeps until that work
- * is done. Its fields are read and written by holds.c and the
- * function below alone. Internal to the engine. */
+ * is done. Its fields are read and written by holds.c and the function below alone. Internal to the engine. */
 #ifndef MILLRACE_FLOW_INSTANCE_HOLDS_H
 #define MILLRACE_FLOW_INSTANCE_HOLDS_H
 

@@ -19,9 +19,9 @@
 #include "tools/millrace/run/summary.h"
 
 enum { LOG = 256, GRACE };
-/* The intervals of the progress line, and of reports. */
+/* How often to refresh the progress line and to report. */
 static const int64_t refresh_ns = 200000000, report_ns = 500000000;
-/* The range of --grace. */
+/* --grace's range. */
 static const int64_t least_grace_ns = 1000000000, most_grace_ns = 86400000000000;
 
 typedef mr_run_arguments arguments;
@@ -155,7 +155,7 @@ static int open_pipeline(mr_pipeline **pipeline, const arguments *from) {
     return status;
 }
 
-/* If the results go to the same terminal, a progress line would only be in their way. */
+/* If the results go to the same terminal, a progress line would disturb them. */
 static bool wants_progress(const arguments *from) {
     bool results_on_terminal = mr_output_takes_stdout() && isatty(STDOUT_FILENO);
     return !from->report.stream && !from->quiet && mr_progress_suits_terminal() && !results_on_terminal;
@@ -240,8 +240,8 @@ static int await_end(audience *to) {
     return status;
 }
 
-/* In a pipe only results are printed; but a failure always comes with its ledger, and lost frames are reported. They
- * may make *status a failure. Returns a status of its own. */
+/* In a pipe only results are printed. But a failure always comes with the ledger, and lost frames are reported. They
+ * can make *status a failure. Returns a separate status. */
 static int report(mr_pipeline *pipeline, const arguments *from, int *status) {
     mr_summary *summary = NULL;
     int failed = mr_pipeline_summarize(pipeline, &summary);
@@ -249,7 +249,7 @@ static int report(mr_pipeline *pipeline, const arguments *from, int *status) {
         return failed;
     if (*status && !summary->balanced)
         mr_command_failed(*status); /* no stage has failed, so nothing is logged yet */
-    /* Standard output was closed by its reader: print nothing. */
+    /* Whoever read standard output closed it: print nothing. */
     bool watched = from->report.stream != NULL, quiet = watched || from->quiet || *status == MR_ERROR_CLOSED;
     const mr_loss loss = mr_loss_of(summary);
     int lost = *status ? MR_OK : mr_loss_check(&loss, &from->loss);
@@ -276,7 +276,7 @@ static void end_audit(mr_pipeline *pipeline, int status) {
     mr_summary_destroy(&summary);
 }
 
-/* From here on the supervisor handles the signals, and each node has a control socket of its own. */
+/* From here on the supervisor handles the signals, and each node has a separate control socket. */
 static int run_nodes(const arguments *from, const mr_plan_view *plan) {
     mr_signals_end();
     mr_control_close("each node of this run has its own control socket");
