@@ -1,12 +1,12 @@
-/* Sums over the threads of a block, in CUDA. */
+/* Sums over a block's threads, in CUDA. */
 #pragma once
 
 #include <stdint.h>
 
 #include <cuda_runtime_api.h>
 
-/* Adds `own` of each thread to *sum, modulo 2^32, with one operation on *sum for the block. All threads of the block
- * call it, and once in a kernel. */
+/* Adds each thread's `own` to *sum, modulo 2^32, with one operation on *sum per block. All threads in the block must
+ * call it, and once per kernel. */
 __device__ static inline void mr_add_of_block(uint32_t *sum, uint32_t own) {
     __shared__ uint32_t of_block;
     if (threadIdx.x == 0)

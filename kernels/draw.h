@@ -13,8 +13,8 @@ static inline uint64_t mr_draw(uint64_t *state) {
     return z ^ (z >> 31);
 }
 
-/* Uniform below `limit`, at most 2^32: the upper half of a product (Lemire, Fast Random Integer Generation in an
- * Interval, 2019), whose bias of limit / 2^32 is of no account here. */
+/* Uniform below `limit`, at most 2^32: a product's upper half (Lemire, Fast Random Integer Generation in an Interval,
+ * 2019). The bias of limit / 2^32 does not matter here. */
 static inline size_t mr_draw_below(uint64_t *state, size_t limit) {
     return (size_t)(((mr_draw(state) >> 32) * (uint64_t)limit) >> 32);
 }
@@ -24,7 +24,7 @@ static inline double mr_draw_unit(uint64_t *state) {
     return ldexp((double)((mr_draw(state) >> 11) + 1), -53);
 }
 
-/* Normal, of mean 0 and variance 1 (Box and Muller, 1958; one of the two). */
+/* Normal, with mean 0 and variance 1 (Box and Muller, 1958; one of the two). */
 static inline double mr_draw_normal(uint64_t *state) {
     double length = sqrt(-2.0 * log(mr_draw_unit(state)));
     return length * cos(6.283185307179586 * mr_draw_unit(state));

@@ -1,19 +1,19 @@
 /* The instruction sets that kernels are written for.
  *
- * Each room of kernels has a table of row operations (preprocess_rows.h, vector_rows.h, classical_rows.h). A table is
- * filled with the C reference first; AVX2 and AVX-512 then override the operations they improve. All variants of an
- * operation give the same bits: integers because the arithmetic is the same, floats because the operations and their
- * order are, and nothing is contracted (-ffp-contract=off).
+ * Each kernel folder has a table with row operations (preprocess_rows.h, vector_rows.h, classical_rows.h). A table is
+ * filled with the C reference first; AVX2 and AVX-512 then override the operations they improve. All variants must give
+ * the same bits: integers because the arithmetic is the same, floats because the operations and their order are, and
+ * nothing is contracted (-ffp-contract=off).
  *
  * Threads: any. */
 #pragma once
 
 typedef enum mr_isa { MR_ISA_C, MR_ISA_AVX2, MR_ISA_AVX512, MR_ISA_COUNT } mr_isa;
 
-/* The best instruction set of this processor that kernels are written for, and its name ("c", "avx2", "avx512"). */
+/* This processor's best instruction set that kernels are written for, and its name ("c", "avx2", "avx512"). */
 mr_isa mr_isa_detect(void);
 const char *mr_isa_name(mr_isa isa);
-/* The best instruction set of this processor up to `most`. */
+/* This processor's best instruction set up to `most`. */
 mr_isa mr_isa_up_to(mr_isa most);
 /* The instruction set that MILLRACE_KERNELS ("c", "avx2", "avx512") names in the environment for all tables, read once;
  * MR_ISA_COUNT if it names none. A warning is logged if it has another value. */

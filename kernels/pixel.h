@@ -1,8 +1,8 @@
 /* Arithmetic of single pixels, written once: inline functions that compile as C and as CUDA.
  *
- * Between the passes a sample is an int16 in units of 1/64 of an 8-bit code, whatever the depth of the source: 8-bit
- * sample 255 is 16320, 10-bit sample 1023 is 16368. Filters may overshoot to -48..303 codes, which still fits; after
- * the last pass samples are held within the codes of their depth.
+ * Between the passes a sample is an int16 in units of 1/64 of an 8-bit code, whatever the source depth: 8-bit sample
+ * 255 is 16320, 10-bit sample 1023 is 16368. Filters can overshoot to -48..303 codes, which still fits; after the last
+ * pass samples are clamped to their depth's codes.
  *
  * Colour: ITU-R BT.601-7, BT.709-6 and BT.2020-2 (non-constant luminance), from the luma coefficients Kr and Kb:
  *   R = Y + 2 (1 - Kr) Cr,  B = Y + 2 (1 - Kb) Cb,  G = Y - (2 Kb (1 - Kb) Cb + 2 Kr (1 - Kr) Cr) / (1 - Kr - Kb)
@@ -20,11 +20,11 @@
 #define MR_PIXEL_INLINE static inline
 #endif
 
-/* Bits after the point of a sample between the passes; the chroma sample of gray, 128. */
+/* A sample's bits after the point between the passes; gray's chroma sample, 128. */
 enum { MR_SAMPLE_BITS = 6, MR_SAMPLE_CENTER = 128 << MR_SAMPLE_BITS };
 
-/* The conversion of a 16-bit word to a signed sample: 16-bit depths are moved by half their range, so that they fit an
- * int16, and `offset` brings the weighted sum back. */
+/* Converts a 16-bit word to a signed sample: 16-bit depths are shifted by half their range, so that they fit an int16,
+ * and `offset` brings the weighted sum back. */
 typedef struct mr_word {
     int32_t down;   /* bits to shift right (P010: 6) */
     int32_t flip;   /* 0x8000 for 16-bit depths, else 0 */
@@ -40,7 +40,7 @@ typedef struct mr_color {
     int32_t rgb;
     float luma, black;
     float rv, gu, gv, bu;
-    float mean[3], scale[3]; /* of R, G, B */
+    float mean[3], scale[3]; /* for R, G, B */
 } mr_color;
 
 MR_PIXEL_INLINE int32_t mr_word_sample(uint16_t word, mr_word how) {
@@ -58,7 +58,7 @@ MR_PIXEL_INLINE uint16_t mr_load16(const uint8_t *src) {
     return word;
 }
 
-/* One result of the vertical pass; see preprocess_rows.h. */
+/* One vertical result; see preprocess_rows.h. */
 MR_PIXEL_INLINE int16_t mr_weigh8(const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps, int shift) {
     int32_t sum = 1 << (shift - 1);
     for (int t = 0; t < taps; t++)
@@ -74,7 +74,7 @@ MR_PIXEL_INLINE int16_t mr_weigh16(const uint8_t *src, ptrdiff_t stride, const i
     return (int16_t)(sum >> shift);
 }
 
-/* Sample `x` of a row without filtering, for `nearest`. */
+/* Sample `x` in a row without filtering, for `nearest`. */
 MR_PIXEL_INLINE int16_t mr_pick(const uint8_t *row, int x, int depth, mr_word how) {
     if (depth <= 8)
         return (int16_t)(row[x] << MR_SAMPLE_BITS);
@@ -93,7 +93,7 @@ MR_PIXEL_INLINE float mr_hold_255(float value) {
 #endif
 }
 
-/* R, G, B, not yet held within 0..255, from samples of luma and of chroma, these less MR_SAMPLE_CENTER. */
+/* R, G, B, not yet clamped to 0..255, from luma and chroma samples; chroma less MR_SAMPLE_CENTER. */
 MR_PIXEL_INLINE void mr_color_from_yuv(const mr_color *color, int32_t luma, int32_t blue, int32_t red, float out[3]) {
     float y = (float)luma * color->luma - color->black, u = (float)blue, v = (float)red;
     out[0] = y + color->rv * v;

@@ -1,5 +1,5 @@
-/* Scratch memory of the calling thread: grown when a kernel needs more, kept between calls, freed when the thread
- * ends. Work that runs on a thread to its end uses it freely; it must not outlive the call. */
+/* The calling thread's scratch memory: grown when a kernel needs more, kept between calls, freed when the thread ends.
+ * Work that runs on one thread to its end can use it freely; it must not outlive the call. */
 #pragma once
 
 #include <stddef.h>

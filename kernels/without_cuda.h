@@ -8,7 +8,7 @@ static inline int mr_without_cuda(void) {
                    "this build of millrace has no kernels in CUDA; configure it with -DMILLRACE_CUDA=ON");
 }
 
-/* Defines a function that launches one work, or `count` of them. */
+/* Defines a function that launches one work, or `count` works. */
 #define MR_WITHOUT_CUDA(name, work_type)                                                                               \
     int name(const work_type *work, void *stream) {                                                                    \
         (void)work, (void)stream;                                                                                      \

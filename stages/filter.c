@@ -32,9 +32,9 @@ static const char *const again_words[] = {"gone", NULL};
 #define FIELD(name) offsetof(filter_options, name)
 static const mr_option options[] = {
     {.name = "classes", .kind = MR_OPTION_STRINGS, .offset = FIELD(classes),
-     .help = "labels that let a frame through if it has one of them; by default every label"},
+     .help = "a frame passes if it has one of these labels; by default any label"},
     {.name = "score", .kind = MR_OPTION_DOUBLE, .offset = FIELD(score), .fallback = "0.5", .min = -1e9, .max = 1e9,
-     .help = "lowest score of a class that counts"},
+     .help = "lowest class score that counts"},
     {.name = "for", .kind = MR_OPTION_DURATION, .offset = FIELD(for_ns), .fallback = "0s", .max = 86400e9,
      .help = "how long each frame must have had the class before one passes; 0s: the first one passes"},
     {.name = "again", .kind = MR_OPTION_DURATION, .offset = FIELD(again_ns), .fallback = "0s", .max = 86400e9 * 365,
@@ -138,14 +138,14 @@ static int process(mr_stage *self, mr_io *io) {
 }
 
 static const mr_port inputs[] = {{.name = "in", .help = "frames with classes"}, {0}};
-static const mr_port outputs[] = {{.name = "out", .help = "those of them that pass, unchanged"}, {0}};
+static const mr_port outputs[] = {{.name = "out", .help = "those that pass, unchanged"}, {0}};
 
 const mr_stage_type mr_filter_stage = {
     .name = "filter",
     .summary = "lets frames through by their classes; the others are absorbed as \"filtered\"",
-    .help = "For alarms: a row and a picture when a class appears, and not for every frame. A frame passes if it has a "
-            "class of `classes` with at least `score`. The times of `for` and `again` are those of the frames, for "
-            "each source and class.",
+    .help = "For alarms: a row and a picture when a class appears, and not for every frame. A frame passes if it has "
+            "a class in `classes` with at least `score`. `for` and `again` count frame times, for each source and "
+            "class.",
     .inputs = inputs,
     .outputs = outputs,
     .options = options,

@@ -120,15 +120,15 @@ static int process(mr_stage *self, mr_io *io) {
 
 static const mr_port inputs[] = {{.name = "any", .help = "two or more, named as you like", .many = true}, {0}};
 static const mr_port outputs[] = {
-    {.name = "out", .help = "payload of the first, results of all, vectors of the others"}, {0}};
+    {.name = "out", .help = "the first input's payload, the results from all, vectors from the others"}, {0}};
 
 const mr_stage_type mr_join_stage = {
     .name = "join",
-    .summary = "joins the results of several stages about one frame",
-    .help = "Written with join: {a: one, b: other} in place of input. The joined frame has the payload of the first "
-            "input and the results of all; results of later inputs count as newer. If another input is a vector, such "
-            "as histogram gives, it is added as a tensor with the name of its input, here b, which jsonl prints with "
-            "tensors: true; pictures and larger tensors of other inputs are not kept.",
+    .summary = "joins results that several stages gave for one frame",
+    .help = "Written with join: {a: one, b: other} instead of input. The joined frame has the first input's payload "
+            "and the results from all inputs; results from later inputs count as newer. If another input is a "
+            "vector, such as histogram gives, it is added as a tensor with the input's name, here b, which jsonl "
+            "prints with tensors: true. Pictures and larger tensors from other inputs are not kept.",
     .inputs = inputs,
     .outputs = outputs,
     .entry = MR_ENTRY_STATELESS,

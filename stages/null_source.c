@@ -91,7 +91,7 @@ static void close_source(mr_stage *self) {
     mr_buffer_unref(&at->zeros);
 }
 
-static const mr_port outputs[] = {{.name = "out", .help = "frames of the given format"}, {0}};
+static const mr_port outputs[] = {{.name = "out", .help = "frames with the given format"}, {0}};
 
 static const mr_option option_table[] = {
     {.name = "rate", .kind = MR_OPTION_RATE, .offset = offsetof(options, rate), .fallback = "0", .max = 1e6,

@@ -15,11 +15,11 @@ static int negotiate(mr_negotiation *negotiation) {
     return MR_OK;
 }
 
-static const mr_port outputs[] = {{.name = "out", .help = "frames of the program"}, {0}};
+static const mr_port outputs[] = {{.name = "out", .help = "frames from the program"}, {0}};
 
 static const mr_option option_table[] = {
     {.name = "format", .kind = MR_OPTION_FORMAT, .offset = offsetof(options, format), .required = true,
-     .help = "format of the frames, such as \"RGB24 640x480\" or \"f32 3x224x224\""},
+     .help = "the frame format, such as \"RGB24 640x480\" or \"f32 3x224x224\""},
     MR_OPTIONS_END,
 };
 

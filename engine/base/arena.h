@@ -19,9 +19,9 @@ typedef struct mr_arena {
 
 /* Zeroed memory, aligned for anything. */
 void *mr_arena_alloc(mr_arena *arena, size_t bytes);
-/* `count` elements of `size` bytes; NULL also if that overflows. */
+/* `count` elements with `size` bytes each. NULL also if that overflows. */
 void *mr_arena_array(mr_arena *arena, size_t count, size_t size);
-/* `length` bytes of text and a zero. */
+/* `length` text bytes and a zero. */
 char *mr_arena_text(mr_arena *arena, const char *text, size_t length);
 char *mr_arena_print(mr_arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void mr_arena_fini(mr_arena *arena);
@@ -39,7 +39,7 @@ typedef struct mr_index {
     mr_index_slot *slot;
 } mr_index;
 
-/* Adds a key, or replaces its value. */
+/* Adds a key, or replaces the value. */
 int mr_index_put(mr_index *index, mr_arena *arena, const char *key, void *value);
 /* NULL if the key is not there. */
 void *mr_index_get(const mr_index *index, const char *key);

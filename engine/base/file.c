@@ -12,7 +12,7 @@
 #include "engine/base/memory.h"
 #include "millrace/status.h"
 
-/* The part of a path before its last slash is no folder: how many bytes of it to name; 0: it is one. */
+/* If the path's part before the last slash is no folder: how many of its bytes to name. 0: it is one. */
 static int missing_folder(const char *path) {
     char folder[PATH_MAX];
     struct stat found;
@@ -129,8 +129,8 @@ int mr_file_write_at(const char *path, int fd, const void *data, size_t bytes, i
 
 enum { PATH_BYTES = 4096 };
 
-/* The existing file was left by a process that died, or made by another program. A link itself is removed, not its
- * target. */
+/* A dead process left the existing file, or another program made it. This removes a link itself, not what it points
+ * to. */
 static int open_new(const char *path) {
     const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC;
     int fd = open(path, flags, 0666);
@@ -157,7 +157,7 @@ static int write_new(const char *path, const void *content, size_t bytes) {
     return status;
 }
 
-/* The folder that a file is in; PATH_BYTES of room. */
+/* The folder that a file is in; `folder` must have PATH_BYTES bytes. */
 static void folder_of(const char *path, char *folder) {
     snprintf(folder, PATH_BYTES, "%s", path);
     char *slash = strrchr(folder, '/');
@@ -167,7 +167,7 @@ static void folder_of(const char *path, char *folder) {
         snprintf(folder, PATH_BYTES, ".");
 }
 
-/* Some file systems know no such thing of folders. */
+/* Some file systems cannot do this for folders. */
 int mr_file_sync_folder(const char *path) {
     char folder[PATH_BYTES];
     folder_of(path, folder);

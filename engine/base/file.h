@@ -1,5 +1,5 @@
-/* Files that are written from their beginning, or read whole. Any thread.
- * Errors: MR_ERROR_PERMISSION, MR_ERROR_IO, with the path and the system's message. */
+/* Files that are written from the start, or read whole. Any thread. Errors: MR_ERROR_PERMISSION, MR_ERROR_IO, with the
+ * path and the system's message. */
 #ifndef MILLRACE_BASE_FILE_H
 #define MILLRACE_BASE_FILE_H
 
@@ -21,22 +21,22 @@ int mr_file_empty(const char *path, int fd);
 int mr_file_can_make(const char *path);
 /* Makes a folder unless it is there; not those above it. */
 int mr_file_make_folder(const char *path);
-/* MR_ERROR_IO, with errno, if something of that name is there, or behind a link of that name, that is not a regular
- * file: a folder, or a device, which root could put a file in the place of. */
+/* MR_ERROR_IO, with errno, if the name (or the link with that name) leads to something that is not a regular file: a
+ * folder, or a device, which root could replace with a file. */
 int mr_file_can_replace(const char *path);
-/* Puts a file with that content in the place of the one of that name, whole or not at all: it is written beside it
- * ("NAME.part"), brought to the disk, renamed, and its folder brought to the disk. A "NAME.part" that was left behind
- * is removed, and a link of that name is not followed. What mr_file_can_replace refuses is kept. One at a time for each
- * name (mr_file_lock). If it fails errno tells why. */
+/* Replaces the file with that name by one with this content, whole or not at all. Writes "NAME.part" beside it, syncs
+ * it, renames it, and syncs the folder. Removes an old "NAME.part"; does not follow a link with that name. Keeps
+ * whatever mr_file_can_replace refuses. Only one caller at a time may use a name (mr_file_lock). On failure errno has
+ * the reason. */
 int mr_file_replace(const char *path, const void *content, size_t bytes);
-/* Writes all of it at that offset of an open file; `path` is for the message. */
+/* Writes all bytes at an offset in an open file; `path` is for the message. */
 int mr_file_write_at(const char *path, int fd, const void *data, size_t bytes, int64_t at);
-/* Brings the folder that holds `path` to the disk: a file that was renamed there keeps its new name. */
+/* Syncs the folder that holds `path`: a file renamed there keeps the new name. */
 int mr_file_sync_folder(const char *path);
-/* Keeps other programs off the file of that name, which may be replaced and need not be there: "NAME.lock" is made and
- * locked, with this process's number in it. MR_ERROR_IO if it is locked already, with the number of its owner. A file
- * system without locks is not a failure. *fd is closed, and "NAME.lock" removed, by mr_file_unlock; the lock ends with
- * the process in any case. */
+/* Keeps other programs off the file with that name, which may be replaced and need not exist. Makes and locks
+ * "NAME.lock", with this process's number in it. MR_ERROR_IO if it is locked already, with the owner's number. A file
+ * system without locks is not a failure. mr_file_unlock closes *fd and removes "NAME.lock"; the lock ends with the
+ * process in any case. */
 int mr_file_lock(const char *path, int *fd);
 void mr_file_unlock(const char *path, int fd);
 /* Reads a regular file whole, once. `what` names it in messages: "the labels". The buffer has `room` spare bytes after

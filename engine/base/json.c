@@ -41,7 +41,7 @@ void mr_json_key(yajl_gen json, const char *key) {
         yajl_gen_string(json, (const unsigned char *)key, strlen(key));
 }
 
-/* A text that is not UTF-8, such as the name of a file. */
+/* A text that is not UTF-8, such as a file name. */
 static void put_mended(yajl_gen json, const char *text) {
     char *plain = strdup(text);
     if (plain)
@@ -51,7 +51,7 @@ static void put_mended(yajl_gen json, const char *text) {
     free(plain);
 }
 
-/* yajl takes overlong forms and surrogates for UTF-8, which readers of JSON refuse. */
+/* yajl accepts overlong forms and surrogates as UTF-8, but JSON readers refuse them. */
 void mr_json_text(yajl_gen json, const char *key, const char *text) {
     const size_t bytes = text ? strlen(text) : 0;
     mr_json_key(json, key);
@@ -126,7 +126,7 @@ static int higher(void *depth) {
     return 1;
 }
 
-/* The parser itself keeps its levels on the heap. Comments are taken, as yajl_tree_parse takes them. */
+/* The parser keeps levels on the heap. Comments are accepted, as in yajl_tree_parse. */
 static bool is_too_deep(const char *text) {
     static const yajl_callbacks count = {.yajl_start_map = deeper, .yajl_end_map = higher, .yajl_start_array = deeper,
                                          .yajl_end_array = higher};

@@ -1,5 +1,5 @@
-/* Writing JSON: members of objects on one line each, over yajl's generator. Reading it: yajl's tree of a text that
- * others may have written.
+/* Writes JSON with yajl's generator, an object's members on one line each. Reads text that others may have written,
+ * with yajl's tree.
  *
  * One thread uses a generator at a time. Errors are reported by mr_json_finish. */
 #pragma once
@@ -31,8 +31,8 @@ void mr_json_bool(yajl_gen json, const char *key, bool value);
 void mr_json_open_map(yajl_gen json, const char *key);
 void mr_json_open_array(yajl_gen json, const char *key);
 
-/* yajl_tree_parse of a text whose objects and arrays lie at most MR_JSON_DEPTH deep in each other: yajl_tree_free calls
- * itself for each level, and ends the process if the text has a million of them. NULL: it is not JSON, or nested
- * deeper, with the reason in `wrong`, one line, which may be NULL. */
+/* yajl_tree_parse for a text whose objects and arrays are nested at most MR_JSON_DEPTH deep. yajl_tree_free recurses
+ * once per level, and would crash on a million levels. NULL: it is not JSON, or nested deeper; `wrong`, which may be
+ * NULL, gets the reason in one line. */
 enum { MR_JSON_DEPTH = 64 };
 yajl_val mr_json_parse(const char *text, char *wrong, size_t bytes);

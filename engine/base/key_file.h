@@ -1,5 +1,5 @@
-/* Files of keys: a private one that only its owner may read, and a public one beside it. Any thread. Errors: as of
- * file.h, with the path. */
+/* Key files: a private one that only the owner may read, and a public one beside it. Any thread. Errors: as in file.h,
+ * with the path. */
 #pragma once
 
 #include <stdbool.h>
@@ -8,13 +8,13 @@
 /* Opens a key to read. MR_ERROR_NO_INPUT if it does not exist, with the advice to make it by `maker`, a command.
  * MR_ERROR_DATA if it is not a regular file: one without a writer, such as a FIFO, is not waited for. */
 int mr_key_file_open(const char *path, const char *maker, FILE **file);
-/* MR_ERROR_PERMISSION if others than its owner may read or change it: its secret is none. */
+/* MR_ERROR_PERMISSION if anybody but the owner can read or change it: it is not secret. */
 int mr_key_file_check_private(FILE *file, const char *path);
 /* The one rule for files of secrets: keys, tokens, passwords. MR_ERROR_PERMISSION if others than the owner may read or
  * change it; `what` it holds: "a password". */
 int mr_secret_file_check(int fd, const char *path, const char *what);
 /* Likewise for files that say who is trusted: MR_ERROR_PERMISSION if all users may change it. `what`: "which key". */
 int mr_trusted_file_check(int fd, const char *path, const char *what);
-/* Writes FOLDER/NAME.key, for its owner alone, and FOLDER/NAME.pub. The folder is made if it does not exist. On failure
- * there is neither file: MR_ERROR_USAGE if the name cannot be one; MR_ERROR_IO, also if one of them exists. */
+/* Writes FOLDER/NAME.key, for the owner alone, and FOLDER/NAME.pub. Makes the folder if it does not exist. On failure
+ * neither file exists: MR_ERROR_USAGE if the name cannot be a file name; MR_ERROR_IO, also if one exists already. */
 int mr_key_file_write(const char *folder, const char *name, const char *private_text, const char *public_text);

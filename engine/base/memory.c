@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The largest M_MMAP_THRESHOLD that the GNU C library accepts (half of a heap of one of its arenas), and twice that:
- * the values that it would reach by itself after large blocks were freed, which it stops doing once it is set. */
+/* The largest M_MMAP_THRESHOLD that the GNU C library accepts (half an arena heap), and twice that. The library could
+ * reach these values itself after large blocks are freed, but stops adapting once they are set. */
 enum { LARGEST_KEPT = 32 << 20, LEAST_KEPT = 2 * LARGEST_KEPT };
 
 static _Atomic uint64_t allocations;

@@ -12,10 +12,10 @@ enum { LEAST_SLOTS = 64 };
 struct mr_names {
     pthread_mutex_t lock;
     char **slot;  /* open addressing; NULL: free. A slot once taken stays */
-    size_t slots; /* a power of two, at least twice `count` */
+    size_t slots; /* a power of two, must be at least twice `count` */
     size_t count;
-    size_t most, most_bytes; /* of a share */
-    mr_names_share own;      /* of no known process */
+    size_t most, most_bytes; /* a share's limits */
+    mr_names_share own;      /* for no known process */
 };
 
 int mr_names_create(mr_names **names, size_t most, size_t most_bytes) {

@@ -1,6 +1,6 @@
-/* Strings that are kept once, for as long as the table: ids of stages, labels and reasons that came from another
- * process. The amount that each process may add is bounded, since it may be hostile, so that no process uses the room
- * of others. A string that is in the table already costs no share. Any thread. */
+/* Strings that are kept once, as long as the table: stage ids, labels and reasons that came from another process. A
+ * process may be hostile, so each can add only a bounded amount and cannot use up the room for others. A string that is
+ * already in the table costs no share. Any thread. */
 #pragma once
 
 #include <stddef.h>
@@ -16,6 +16,6 @@ typedef struct mr_names_share {
 int mr_names_create(mr_names **names, size_t most, size_t most_bytes);
 void mr_names_destroy(mr_names **names);
 
-/* The string of these bytes, which hold no zero; the same pointer for the same bytes. `share` is that of its sender;
+/* The string with these bytes, which must hold no zero; the same pointer for the same bytes. `share` is the sender's;
  * NULL: no known process. MR_ERROR_MEMORY; MR_ERROR_PROTOCOL if the share is used up. */
 int mr_names_keep(mr_names *names, mr_names_share *share, const char *text, size_t bytes, const char **kept);

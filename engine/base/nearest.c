@@ -79,8 +79,8 @@ void mr_nearest_offer(mr_nearest *nearest, const char *name) {
     const uint64_t there = letters(name, &length);
     const size_t wanted = nearest->length, gap = wanted > length ? wanted - length : length - wanted;
     const size_t limit = nearest->best ? nearest->distance : wanted < 4 ? 1 : wanted / 3;
-    /* A replacement changes two of the letters at most, an insertion or deletion one, a swap none: most names are
-     * told apart by that alone. */
+    /* A replacement changes at most two letters, an insertion or deletion one, a swap none. That alone rules out most
+     * names. */
     if (wanted > LONGEST || length > LONGEST || gap > limit || has_more_bits(nearest->letters ^ there, 2 * limit))
         return;
     size_t d = distance(nearest->wanted, wanted, name, length, limit);

@@ -1,17 +1,17 @@
-/* "Did you mean ...?": the nearest of several names. Pure functions, which allocate nothing. */
+/* "Did you mean ...?": the nearest among several names. Pure functions, which allocate nothing. */
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* A name is offered to the search one by one; all zero but `wanted` starts it. Distance: insertions, deletions,
- * replacements and swaps of neighbours (optimal string alignment); at most a third of the name may differ. Of names
- * that are equally near the one that begins alike for longer is taken, else the first. */
+/* The caller offers names one by one. To start, set `wanted` and clear the rest. Distance: insertions, deletions,
+ * replacements and swapped neighbours (optimal string alignment); at most a third of the name may differ. On a tie the
+ * name with the longest common prefix wins, else the first. */
 typedef struct mr_nearest {
     const char *wanted;
     const char *best; /* NULL: nothing is near */
     size_t distance;
-    size_t length;    /* private: the length of `wanted`, and its letters */
+    size_t length;    /* private: `wanted`'s length and letters */
     uint64_t letters;
 } mr_nearest;
 

@@ -57,7 +57,7 @@ static bool take_of_runtime(char site[PATTERN]) {
     return true;
 }
 
-/* The pattern of the site-packages of that number; false if there is no such environment. */
+/* The pattern for site-packages with that number. False if there is no such environment. */
 static bool take_site(int number, char site[PATTERN]) {
     switch (number) {
     case 0:

@@ -12,17 +12,17 @@
 
 enum { MR_LIBRARY_NAME = 128 };
 
-/* The first file that matches `pattern` (as of a shell), relative to the site-packages of a Python environment: that in
- * venv/ beside the program, the one that holds the library of MILLRACE_ONNXRUNTIME, VIRTUAL_ENV, the user's own
- * (~/.local) and the system's, in this order. False, and an empty text, if there is none. */
+/* The first file that matches `pattern` (a shell pattern), relative to a Python environment's site-packages. Searches,
+ * in this order: venv/ beside the program, the environment that holds MILLRACE_ONNXRUNTIME's library, VIRTUAL_ENV, the
+ * user's (~/.local) and the system's. False, and an empty text, if there is none. */
 bool mr_site_find(const char *pattern, char path[PATH_MAX]);
 
-/* The first file of that name, or pattern, in the folders of NVIDIA's packages of one site-packages (NULL: of all those
- * of mr_site_find) or in /usr/local/cuda/lib64. False, and an empty text, if there is none. */
+/* The first file with that name, or pattern, in the folders where NVIDIA's packages are in one site-packages (NULL: in
+ * all that mr_site_find searches) or in /usr/local/cuda/lib64. False, and an empty text, if there is none. */
 bool mr_nvidia_find(const char *site, const char *name, char path[PATH_MAX]);
 
-/* Loads a library that mr_nvidia_find finds, and those that it needs in its turn; all can then be found by name, by
- * other libraries too. NULL if it cannot be loaded: `name` is then the one that is missing. */
+/* Loads a library that mr_nvidia_find finds, and the libraries that it needs. Other libraries can then find all by
+ * name. NULL if it cannot be loaded: `name` is then the missing one. */
 void *mr_nvidia_load(const char *site, char name[MR_LIBRARY_NAME]);
 
 /* The library that a message of the loader says is missing: "libcublas.so.13: cannot open shared object file". */

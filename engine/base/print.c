@@ -44,7 +44,7 @@ static bool is_in(const range *ranges, size_t count, uint32_t code) {
     return false;
 }
 
-/* By the East Asian widths of Unicode (UAX 11) and its categories of marks, as far as names of files go. */
+/* Follows Unicode's East Asian widths (UAX 11) and mark categories, as far as file names need. */
 static size_t columns_of(uint32_t code) {
     static const range none[] = {{0x300, 0x36f},   {0x483, 0x489},   {0x591, 0x5bd},   {0x610, 0x61a},
                                  {0x64b, 0x65f},   {0x93c, 0x93c},   {0x94d, 0x94d},   {0xe31, 0xe31},
@@ -60,8 +60,8 @@ static size_t columns_of(uint32_t code) {
     return 1 + is_in(wide, sizeof wide / sizeof *wide, code);
 }
 
-/* Prints one character of an argument, of which `left` bytes may be read; how many it has. *columns grows by those that
- * it takes on a terminal. */
+/* Prints one character from an argument with `left` readable bytes. Returns how many it has. *columns grows by the
+ * columns that it takes on a terminal. */
 static size_t put_character(text *to, const char *at, size_t left, size_t *columns) {
     char escape[ESCAPE];
     size_t bytes = mr_utf8_bytes(at, left), length;
@@ -116,7 +116,7 @@ bool mr_printable(const char *from) {
 typedef enum modifier { INT, CHAR, SHORT, LONG, LONG_LONG, SIZE, MAX, DIFFERENCE } modifier;
 
 typedef struct conversion {
-    char spec[SPEC]; /* as it stands in the format, with numbers in the place of stars */
+    char spec[SPEC]; /* as in the format, with numbers instead of stars */
     bool left;
     int width, precision; /* precision -1: none */
     modifier length;

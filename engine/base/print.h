@@ -1,9 +1,8 @@
 /* Text for people: on the terminal, in the log, in tables and drawings.
  *
- * Much of what millrace prints was written by others: names of files, labels of models, names that peers send,
- * messages of libraries. A terminal obeys control characters, and a newline begins a line that seems to be our own. The
- * functions below format as printf does, except that they show each character of a text argument (%s, %c) that is not
- * to be shown as it is:
+ * Others wrote much that millrace prints: file names, model labels, names that peers send, library messages. A terminal
+ * obeys control characters, and a newline can begin a line that seems to be ours. The functions below format as printf
+ * does, but escape each unsafe character in a text argument (%s, %c):
  *
  *     control characters of ASCII, DEL, and bytes that are not UTF-8        \x1b
  *     control characters above ASCII (U+0080 to U+009F)                     \u009b
@@ -11,12 +10,12 @@
  *     characters that reverse the text behind them (U+202A to U+202E,
  *     U+2066 to U+2069), and those that are not characters (U+FFFE, U+FFFF) \u202e
  *
- * All else stays as it is, the backslash too: what is printed is for reading, not for parsing. The format itself is the
- * programmer's and is not changed. Results and files that programs read (JSON, CSV) are data: they escape by the rules
- * of their format, not here.
+ * Everything else stays as it is, the backslash too: printed text is for reading, not for parsing. The programmer
+ * writes the format, which is not changed. Results and files that programs read (JSON, CSV) are data: they must escape
+ * by their format's rules, not here.
  *
- * Widths of texts count columns, and precisions bytes of the argument. Conversions: d i u x X o c s p f F e g G %,
- * with the lengths hh h l ll z j t. Any thread; a text is written with one call of fwrite. */
+ * Widths count columns; precisions count argument bytes. Conversions: d i u x X o c s p f F e g G %, with the lengths
+ * hh h l ll z j t. Any thread; one fwrite call writes a text. */
 #pragma once
 
 #include <stdarg.h>
@@ -37,11 +36,11 @@ size_t mr_vprint_into(char *text, size_t room, const char *format, va_list argum
 char *mr_print_new(const char *format, ...) __attribute__((format(printf, 1, 2)));
 char *mr_vprint_new(const char *format, va_list arguments) __attribute__((format(printf, 1, 0)));
 
-/* How many columns of a terminal the first bytes of a text take as it is shown: two for wide characters (East Asian
- * ones, pictures), none for accents that combine with the character before them. */
+/* How many terminal columns the first `bytes` bytes take when shown: two for a wide character (East Asian, pictures),
+ * none for an accent that combines with the previous character. */
 size_t mr_columns(const char *text, size_t bytes);
-/* How many bytes of a text fit into so many columns. */
+/* How many bytes fit into `columns` columns. */
 size_t mr_columns_fit(const char *text, size_t bytes, size_t columns);
 
-/* If all of the text is shown as it is. */
+/* Whether the whole text is shown as it is. */
 bool mr_printable(const char *text);

@@ -1,10 +1,10 @@
-/* Reference counts of public structs. They are plain ints there, since C++ has no atomic_int; all counting goes through
- * these functions, which use the compiler's atomic operations at the cost of stdatomic.h's. Any thread. */
+/* Reference counts in public structs. They are plain ints there, since C++ has no atomic_int. All counting must go
+ * through these functions, which use the compiler's atomic operations and cost the same as stdatomic.h. Any thread. */
 #pragma once
 
 #include <stdbool.h>
 
-/* One reference: that of the caller. */
+/* One reference: the caller's. */
 static inline void mr_references_begin(int *references) {
     __atomic_store_n(references, 1, __ATOMIC_RELAXED);
 }

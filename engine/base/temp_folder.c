@@ -14,7 +14,7 @@
 
 #include "millrace/status.h"
 
-/* Other programs may have folders of such names. A folder is ours if it holds this file, which its user locks. */
+/* Other programs can have folders with such names. A folder is ours if it holds this file, which the user locks. */
 static const char prefix[] = "millrace-", pattern[] = "millrace-XXXXXX", mark[] = ".held";
 
 static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *place) {

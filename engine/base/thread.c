@@ -12,7 +12,7 @@
 
 enum { PATH_BYTES = 4096 };
 
-/* A new thread has the mask of the one that makes it. */
+/* A new thread inherits the mask from the thread that makes it. */
 int mr_thread_create(pthread_t *thread, void *(*function)(void *context), void *context) {
     sigset_t of_writes, before;
     sigemptyset(&of_writes);
@@ -52,7 +52,7 @@ static long long read_number(const char *folder, const char *name) {
     return value;
 }
 
-/* Version 2 has one file with both numbers; its quota reads "max" if there is no limit. */
+/* Version 2 has one file with both numbers; the quota reads "max" if there is no limit. */
 static int limit_v2(const char *folder) {
     char path[PATH_BYTES];
     if ((size_t)snprintf(path, sizeof path, "%s/cpu.max", folder) >= sizeof path)
@@ -152,7 +152,7 @@ double mr_process_cpu_s(void) {
     return (double)read_ns(CLOCK_PROCESS_CPUTIME_ID) * 1e-9;
 }
 
-/* Of /proc/self/task/ID/schedstat: time on a core, time that it waited for one, turns. */
+/* Reads /proc/self/task/ID/schedstat: time on a core, time waiting for one, turns. */
 static int64_t waited_ns(const char *task) {
     char path[64];
     long long ran, waited = 0;
@@ -175,7 +175,7 @@ int64_t mr_process_waited_ns(void) {
     return sum;
 }
 
-/* VmHWM: getrusage counts the memory of the process that started this one, too. */
+/* VmHWM: getrusage also counts the memory of the process that started this one. */
 uint64_t mr_process_peak_bytes(void) {
     char line[128];
     unsigned long long kib = 0;

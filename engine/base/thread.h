@@ -1,5 +1,4 @@
-/* Threads and their locks, the share of the machine that the process may use, and what it has used. Any thread may
- * call. */
+/* Threads and locks, how much of the machine the process may use, and what it has used. Any thread may call. */
 #ifndef MILLRACE_BASE_THREAD_H
 #define MILLRACE_BASE_THREAD_H
 
@@ -12,20 +11,20 @@
  * signal handlers. */
 int mr_thread_create(pthread_t *thread, void *(*function)(void *context), void *context);
 
-/* The number of cores that this process may keep busy: those of its affinity mask, or fewer if a control group (v1 or
- * v2, of the process or of any group above) grants less processor time. A part of a core counts as one. At least 1. */
+/* How many cores this process can keep busy: those in the affinity mask, or fewer if a control group (v1 or v2, the
+ * process's or any above) grants less processor time. Part of a core counts as one. At least 1. */
 int mr_usable_cores(void);
 
-/* The limit of control groups alone, rounded up; 0 if there is none. `membership` is a file like /proc/self/cgroup,
- * `root` the mount point of control groups (/sys/fs/cgroup). */
+/* The control groups' limit alone, rounded up; 0 if there is none. `membership` is a file like /proc/self/cgroup,
+ * `root` where control groups are mounted (/sys/fs/cgroup). */
 int mr_cgroup_cores(const char *membership, const char *root);
 
-/* Processor seconds, user and system, of the whole process so far. */
+/* The whole process's processor seconds so far, user and system. */
 double mr_process_cpu_s(void);
 /* How long threads of this process that live have waited for a core while they could have run, all together; 0 if the
  * system does not count it. */
 int64_t mr_process_waited_ns(void);
-/* Processor nanoseconds of the calling thread, and of another that has not been joined, so far. */
+/* Processor nanoseconds so far: the calling thread's, and those of another that must not be joined yet. */
 int64_t mr_thread_cpu_ns(void);
 int64_t mr_thread_cpu_of_ns(pthread_t thread);
 /* The most memory that was resident at any time. */
@@ -34,7 +33,7 @@ uint64_t mr_process_peak_bytes(void);
 /* A lock that is held for a few instructions only: if it is taken, a thread spins for about as long before it sleeps,
  * since sleeping and waking cost a hundred times as much. If the C library has no such lock, it is an ordinary one. */
 void mr_lock_init(pthread_mutex_t *lock);
-/* A condition whose timed waits are told times of the monotonic clock, which mr_clock_real gives. */
+/* A condition whose timed waits take times from the monotonic clock, which mr_clock_real gives. */
 void mr_condition_init(pthread_cond_t *condition);
 /* When a timed wait of that length for such a condition is over, which begins now; negative: at once. */
 struct timespec mr_condition_until(int64_t timeout_ns);

@@ -133,8 +133,8 @@ mr_url_part mr_url_query(const mr_url *url, const char *name) {
 /* Where a URL ends in a text, and what may stand between words. A "'" may stand in a password as it is. */
 static const char ends[] = " \t\r\n\"<>", between[] = " \t\r\n\"<>'";
 
-/* The scheme of the next URL before `stop`, which ends the one that is looked at; else `stop`. After a ":" it is the
- * beginning of a password. */
+/* Where the next URL's scheme begins before `stop`, which ends the present one; else `stop`. After a ":" it is the
+ * start of a password. */
 static const char *next_url(const char *from, const char *stop) {
     for (const char *mark = from; (mark = strstr(mark, "://")) && mark < stop; mark += 3) {
         const char *scheme = mark;
@@ -146,9 +146,9 @@ static const char *next_url(const char *from, const char *stop) {
     return stop;
 }
 
-/* User and password of a URL whose authority begins there: up to the last "@" if there are any, since a password may
- * have one that was not encoded. NULL: there are none. `after`: signs of which one ends the URL. `sure`: there is no
- * other way to read it. */
+/* Where user and password end in a URL whose authority begins there: the last "@" if there are several, since a
+ * password can have one that was not encoded. NULL: there are none. `after`: signs after which an "@" no longer counts.
+ * `sure`: it can be read only this way. */
 static const char *end_of_credentials(const char *authority, const char *after, bool *sure) {
     const char *quote = authority + strcspn(authority, after), *end = authority + strcspn(authority, "/?#");
     const bool quoted = quote < end && *quote && !strchr(blanks, *quote) && !last_at(authority, quote) &&
@@ -159,9 +159,9 @@ static const char *end_of_credentials(const char *authority, const char *after, 
     return last;
 }
 
-/* Where user and password would begin in a word that is no URL but was meant for one: behind "name=", a scheme with
- * other signs than "://", and folders. NULL: nothing in it looks like a password. `has_scheme`: it has such a scheme,
- * and no folders. */
+/* Where user and password would begin in a word that is no URL but was meant as one: after "name=", a scheme with other
+ * signs than "://", and folders. NULL: nothing in it looks like a password. `has_scheme`: it has such a scheme, and no
+ * folders. */
 static const char *find_mistyped(const char *word, const char *at, bool *has_scheme) {
     const char *colon = memchr(word, ':', (size_t)(at - word)), *key = memchr(word, '=', (size_t)(at - word));
     const char *begin = key && (!colon || key < colon) ? key + 1 : word;
@@ -183,7 +183,7 @@ static void remove_part(char *from, const char *to) {
     memmove(from, to, strlen(to) + 1);
 }
 
-/* Of one word, up to the next URL in it; the rest of the text. */
+/* Hides them in one word, up to the next URL in it. Returns the rest of the text. */
 static char *hide_in_word(char *word) {
     char *stop = word + strcspn(word, ends), *mark = strstr(word, "://");
     if (mark && mark < stop) {
@@ -201,7 +201,7 @@ static char *hide_in_word(char *word) {
     return word + strcspn(word, ends);
 }
 
-/* Passphrases come first: what their removal leaves may read as user and password. */
+/* Passphrases must come first: what remains after them can read as user and password. */
 void mr_url_hide(char *text) {
     for (char *secret = text; (secret = strstr(secret, "passphrase="));) {
         secret += strlen("passphrase=");
@@ -238,7 +238,7 @@ bool mr_url_with_user(const char *text, const char *user, const char *password, 
                             coded_password, text + url.scheme.bytes + 3) < bytes;
 }
 
-/* Takes "." and ".." out of a path, up to its query (RFC 3986, 5.2.4). */
+/* Removes "." and ".." from a path, up to the query (RFC 3986, 5.2.4). */
 static void remove_dots(char *path) {
     char *to = path;
     for (char *from = path; *from == '/';) {
@@ -267,7 +267,7 @@ bool mr_url_resolve(const char *base, const char *reference, char *url, size_t b
     if (reference[scheme] == ':')
         return (size_t)snprintf(url, bytes, "%.*s", (int)taken, reference) < bytes;
     const char *authority = base + scheme_length(base) + 3, *path = authority + strcspn(authority, "/?#");
-    size_t kept = (size_t)(path - base); /* bytes of `base` that the reference follows */
+    size_t kept = (size_t)(path - base); /* bytes in `base` that come before the reference */
     if (strncmp(reference, "//", 2) == 0)
         kept = scheme_length(base) + 1;
     else if (!taken)

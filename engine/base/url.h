@@ -1,11 +1,11 @@
-/* URLs: their parts (RFC 3986), and hiding user and password, which never stand in messages, plans or logs. Pure
+/* URLs: parts (RFC 3986), and how to hide user and password, which must not appear in messages, plans or logs. Pure
  * functions; any thread. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A part of a text; NULL if the URL does not have it. */
+/* Part of a text. NULL if the URL does not have it. */
 typedef struct mr_url_part {
     const char *text;
     size_t bytes;
@@ -14,7 +14,7 @@ typedef struct mr_url_part {
 /* The parts lie in the URL's own text, as they are written. An IPv6 host stands without brackets. */
 typedef struct mr_url {
     mr_url_part scheme, user, password, host, port;
-    mr_url_part rest; /* path, query and fragment, with their first character */
+    mr_url_part rest; /* path, query and fragment, with the first character */
 } mr_url;
 
 enum { MR_URL_HOST = 256, MR_URL_BYTES = 4096 };
@@ -32,11 +32,11 @@ bool mr_url_with_user(const char *text, const char *user, const char *password, 
 /* The URL that a reference means in a document at `base` (RFC 3986, 5.2), without a fragment. `base` has a scheme and
  * an authority; a reference with a scheme is taken as it is. False if there is not enough room. */
 bool mr_url_resolve(const char *base, const char *reference, char *url, size_t bytes);
-/* The value of `name` in the query of a URL; text NULL if it has none. */
+/* The value for `name` in a URL's query; text NULL if it has none. */
 mr_url_part mr_url_query(const mr_url *url, const char *name);
-/* Takes user and password out of all URLs of a text, which becomes shorter: also out of those with a mistyped scheme
- * ("htp://u:p@h", "rtsp:/u:p@h", "u:p@h"), and, of a password with an "@", up to the last "@" of the URL. All messages
- * and log lines pass through it. */
+/* Removes user and password from all URLs in a text, which becomes shorter. Also handles mistyped schemes
+ * ("htp://u:p@h", "rtsp:/u:p@h", "u:p@h"); if a password has an "@", it removes up to the URL's last "@". All messages
+ * and log lines must pass through it. */
 void mr_url_hide(char *text);
 
 /* Whether a host may be connected to (allow_hosts). `patterns`, separated by commas, are names or addresses as URLs
@@ -44,8 +44,8 @@ void mr_url_hide(char *text);
  * written, and not resolved. NULL: all are allowed. */
 bool mr_host_is_allowed(const char *patterns, const char *host);
 
-/* Whether a text that was meant for a URL could be read in another way than its author thinks. SIGNS: it has a user,
- * and an "@" after its path has begun, so the password may have a "/", "?" or "#" that is not encoded. SCHEME: it looks
+/* Whether a text that was meant as a URL can be read differently from what the author thinks. SIGNS: it has a user, and
+ * an "@" after the path has begun, so the password may have a "/", "?" or "#" that is not encoded. SCHEME: it looks
  * like a URL with a password, but does not have "://". */
 typedef enum mr_url_doubt { MR_URL_CLEAR, MR_URL_SIGNS, MR_URL_SCHEME } mr_url_doubt;
 mr_url_doubt mr_url_doubt_of(const char *text);

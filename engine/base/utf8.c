@@ -7,7 +7,7 @@
 
 size_t mr_utf8_bytes(const char *at, size_t left) {
     static const struct {
-        unsigned char first, last, low, high; /* of the first byte; of the second */
+        unsigned char first, last, low, high; /* the first byte's range; the second's */
         size_t bytes;
     } forms[] = {
         {0x01, 0x7f, 0, 0, 1},       {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
@@ -64,7 +64,7 @@ static void find_letters(void) {
         letters = newlocale(LC_CTYPE_MASK, "C", (locale_t)0);
 }
 
-/* The next character as a small letter, and behind all characters a byte that is none; 0: the text ends. */
+/* The next character as a small letter. After the last comes a byte that is no character; 0: the text ends. */
 static uint32_t next_small(const char **text) {
     enum { SIGMA = 0x3c3, FINAL_SIGMA = 0x3c2, NO_CHARACTER = 0x110000 };
     const size_t bytes = mr_utf8_bytes(*text, strnlen(*text, 4));

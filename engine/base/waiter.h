@@ -1,9 +1,9 @@
-/* Lists of waiters. A waiter is embedded in its owner, so that waiting cannot fail, allocates nothing, and has no
- * limit.
+/* Lists of waiters. A waiter is embedded in the object that waits, so waiting cannot fail, allocates nothing, and has
+ * no limit.
  *
- * Threads: a list, and the waiters in it, are accessed under the lock of the object that they wait for. A waiter is
- * removed from the list before its function is called, without the lock, and not accessed after that: from then on its
- * owner may use it again. */
+ * Threads: callers must hold the lock of the awaited object while they access a list or its waiters. A waiter is
+ * removed from the list before the function is called. That happens without the lock, and the waiter is not accessed
+ * again: from then on the owner may reuse it. */
 #pragma once
 
 #include <stddef.h>

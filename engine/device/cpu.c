@@ -7,7 +7,7 @@
 
 typedef struct cpu_stream {
     mr_stream stream;
-    int status; /* of the work since the last event */
+    int status; /* the work's since the last event */
 } cpu_stream;
 
 static int cpu_allocate(mr_device *device, mr_memory memory, size_t bytes, void **data) {
@@ -38,7 +38,7 @@ static void cpu_stream_destroy(mr_stream *stream) {
 static int cpu_submit(mr_stream *stream, mr_work_function *function, const void *arguments, size_t bytes) {
     (void)stream;
     (void)bytes;
-    /* The work is done before this returns: its own copy of the arguments is not needed. */
+    /* The work is done before this returns: it need not copy the arguments. */
     return function((void *)(uintptr_t)arguments);
 }
 
@@ -52,7 +52,7 @@ static int cpu_record(mr_stream *stream, mr_event *event) {
 
 static int cpu_wait(mr_stream *stream, mr_event *event) {
     cpu_stream *self = (cpu_stream *)stream;
-    /* The cpu cannot put work off: its callers wait for their inputs first. */
+    /* The cpu cannot defer work: callers must wait for inputs first. */
     if (!mr_event_done(event))
         return mr_fail(MR_ERROR_INTERNAL, "cpu: asked to wait for an event of %s that is not done",
                        mr_event_device(event)->name);

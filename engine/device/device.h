@@ -1,12 +1,12 @@
-/* Devices: where stages compute. Each kind has a table of functions; the engine and the kernels know no more than this
- * header of any device.
+/* Devices: where stages compute. Each kind has a function table; the engine and the kernels know only this header about
+ * any device.
  *
- * A device owns streams. A stream runs its work in order. An event is a point in a stream; it carries a status. No
- * function here waits: completion is polled or reported by a callback. A device outlives everything that is made on it.
+ * A device owns streams. A stream runs work in order. An event is a point in a stream; it carries a status. No function
+ * here waits: completion is polled, or a callback reports it. A device must outlive everything that is made on it.
  *
- * Threads: a stream is used by one thread at a time; all other functions may be called from any thread.
- * Errors: MR_ERROR_MEMORY, MR_ERROR_DEVICE (the device failed; its later work fails too), MR_ERROR_UNAVAILABLE (there
- * is no such device). */
+ * Threads: only one thread at a time may use a stream; any thread may call all other functions. Errors:
+ * MR_ERROR_MEMORY, MR_ERROR_DEVICE (the device failed; later work fails too), MR_ERROR_UNAVAILABLE (there is no such
+ * device). */
 #pragma once
 
 #include <stdatomic.h>
@@ -20,7 +20,7 @@
 
 typedef enum mr_device_kind { MR_DEVICE_CPU, MR_DEVICE_SIM, MR_DEVICE_CUDA } mr_device_kind;
 
-/* Work of a stream that runs on the host: the stream calls function(arguments) with its own copy of the arguments. */
+/* Stream work that runs on the host: the stream copies the arguments and calls function(arguments) with the copy. */
 typedef int mr_work_function(void *arguments);
 
 typedef struct mr_device_type {
@@ -60,9 +60,9 @@ const char *mr_engine_name(mr_engine engine);
 /* A piece of work that is done. */
 typedef struct mr_work_note {
     mr_engine engine;
-    const mr_stage *stage;     /* of the stream; NULL: none */
-    mr_identity frame;         /* that it was for; of a batch the first */
-    size_t bytes;              /* copied; 0 of other work */
+    const mr_stage *stage;     /* the stream's; NULL: none */
+    mr_identity frame;         /* that it was for; the first in a batch */
+    size_t bytes;              /* copied; 0 for other work */
     int64_t begin_ns, end_ns;  /* on the device's clock: monotonic, or simulated */
 } mr_work_note;
 typedef void mr_work_trace(void *context, const mr_device *device, const mr_work_note *note);
@@ -75,7 +75,7 @@ struct mr_device {
     void *trace_context;
     _Atomic int64_t done_ns; /* when the last call of a stage was done here, which the flow notes */
     atomic_int references; /* beside the one that mr_device_open gave */
-    /* Of pools, by kind of memory. */
+    /* Pool bytes, by memory kind. */
     _Atomic uint64_t held_bytes[MR_MEMORY_KINDS], most_bytes[MR_MEMORY_KINDS];
 };
 /* `stage` and `frame` are set by the user of the stream, for messages and traces. */
@@ -83,9 +83,9 @@ struct mr_stream {
     mr_device *device;
     const mr_stage *stage;
     mr_identity frame;
-    bool joined;         /* the next piece of work is part of the launch of the one before it, as a GPU does both */
-    uint64_t unrecorded; /* pieces of work since the last event was recorded; a user that bypasses this table counts
-                            its own */
+    bool joined;         /* the next piece is part of the previous piece's launch, as a GPU does both */
+    uint64_t unrecorded; /* pieces since the last event was recorded; a user that bypasses this table must count its
+                            pieces */
 };
 
 /* The device of the host's processors. It always exists and is never destroyed. Work is done before submit
@@ -96,15 +96,15 @@ int mr_cpu_create(mr_device **device);
 
 /* Pools, whose buffers a program may keep for longer than the pipeline, hold references: the last one destroys. */
 mr_device *mr_device_ref(mr_device *device);
-/* Drops the reference of mr_device_open or of mr_device_ref, and NULLs it. mr_device_cpu itself is never destroyed. */
+/* Drops the reference from mr_device_open or mr_device_ref, and NULLs it. mr_device_cpu itself is never destroyed. */
 void mr_device_destroy(mr_device **device);
 /* Does all work that is due by now_ns on a device that works in simulated time. Returns the time at which the next work
  * is due, or INT64_MAX if there is none. */
 int64_t mr_device_advance(mr_device *device, int64_t now_ns);
 int mr_device_allocate(mr_device *device, mr_memory memory, size_t bytes, void **data);
 void mr_device_free(mr_device *device, mr_memory memory, void *data);
-/* Whether the device copies from there while the host goes on. The device that pinned it tells, and CUDA devices of
- * memory that the program has pinned too. */
+/* Whether the device can copy from there while the host continues. The device that pinned the memory knows; CUDA
+ * devices also know memory that the program has pinned. */
 bool mr_device_is_pinned(mr_device *device, const void *data);
 /* Called by pools: a block is no longer used and is about to be handed to another user. */
 void mr_device_reuse(mr_device *device, void *data);
@@ -121,14 +121,15 @@ int mr_stream_create(mr_device *device, mr_stream **stream);
 int mr_stream_create_for(mr_device *device, bool urgent, mr_stream **stream);
 /* Work already submitted is finished first. */
 void mr_stream_destroy(mr_stream **stream);
-/* Adds work; at most MR_WORK_BYTES of arguments, which are copied. A failing function fails the next event recorded
- * after it, and only that one; on the cpu, which has done the work by then, it is the answer of submit instead. */
+/* Adds work; at most MR_WORK_BYTES argument bytes, which are copied. A failing function fails only the next event
+ * recorded after it. The cpu has done the work by then, so submit returns the failure instead. */
 enum { MR_WORK_BYTES = 1024 };
 int mr_stream_submit(mr_stream *stream, mr_work_function *function, const void *arguments, size_t bytes);
-/* Adds a copy, from and to memory of the host or of the stream's device; `from` NULL: zeros. Both must stay until it
- * is done. */
+/* Adds a copy, from and to memory on the host or the stream's device; `from` NULL: zeros. Both must stay until it is
+ * done. */
 int mr_stream_copy(mr_stream *stream, void *to, const void *from, size_t bytes);
-/* Adds a copy of `rows` rows of `bytes` bytes each, that begin every so many bytes; strides may be negative. */
+/* Adds a copy of `rows` rows with `bytes` bytes each. A stride is the distance between row starts; it may be
+ * negative. */
 int mr_stream_copy_rows(mr_stream *stream, void *to, ptrdiff_t to_stride, const void *from, ptrdiff_t from_stride,
                         size_t bytes, size_t rows);
 /* Makes a fresh `event` done, with the stream's status, when all work submitted so far is done. */
@@ -136,8 +137,8 @@ int mr_stream_record(mr_stream *stream, mr_event *event);
 /* Work submitted after this runs after `event`, which may belong to another device. A failed event fails the next event
  * recorded on this stream. The cpu cannot put work off: MR_ERROR_INTERNAL if the event is not done. */
 int mr_stream_wait(mr_stream *stream, mr_event *event);
-/* Records the event at the end of a call, if (1) its work needs nothing but the events that it waits for, (2) later
- * work on this stream does not need it, and (3) one stream of the same device is about to wait for the event. The
+/* Records the event at a call's end, if (1) the call's work needs nothing but the events that it waits for, (2) later
+ * work on this stream does not need it, and (3) one stream on the same device is about to wait for the event. The
  * device may then run the work only together with that stream's, or a little later if no stream waits. mr_stream_wait
  * returns MR_ERROR_AGAIN if the work was taken over already and is not yet recorded: try again when the event is
  * done. */
@@ -156,21 +157,20 @@ bool mr_event_done(const mr_event *event);
 int mr_event_status(const mr_event *event);
 mr_device *mr_event_device(const mr_event *event);
 const mr_stage *mr_event_stage(const mr_event *event);
-/* A waiter for an event, embedded in its owner; zero: waits for none. Used by one thread at a time. */
+/* Waits for an event, embedded in the object that waits; zero: waits for none. Only one thread at a time may use it. */
 typedef struct mr_event_wait {
     mr_waiter waiter;
     mr_event *event; /* one reference, until mr_event_forget or the next event */
 } mr_event_wait;
-/* Calls function(context) once when the event is done, on the thread that completes it, or at once if it is done
- * already. Any number of waiters may wait. A waiter that waits for this event already keeps doing so with its first
- * function; one that waits for another event waits for this one instead. The function must not block, destroy streams
- * or call CUDA. */
+/* Calls function(context) once when the event is done: on the thread that completes it, or at once if it is done
+ * already. Any number can wait. A waiter that waits for this event already keeps its first function; one that waits for
+ * another event waits for this one instead. The function must not block, destroy streams or call CUDA. */
 void mr_event_notify(mr_event *event, mr_event_wait *wait, mr_waiter_function *function, void *context);
-/* Stops waiting; the waiter may then be freed. The context must stay until the event is done, or until the source of
- * its completion is gone, since the function may be about to be called. */
+/* Stops waiting; the waiter can then be freed. The context must stay until the event is done, or until whatever
+ * completes it is gone, since the function can be about to be called. */
 void mr_event_forget(mr_event_wait *wait);
 /* For device implementations: the event is done. */
 void mr_event_complete(mr_event *event, int status);
-/* For device implementations, and guarded by them: their own record of the event; NULL at first. */
+/* For device implementations, which guard it: a record for the event; NULL at first. */
 void mr_event_set_point(mr_event *event, void *point);
 void *mr_event_point(const mr_event *event);

@@ -136,7 +136,7 @@ static bool tell_one(mr_event *event) {
 }
 
 void mr_event_complete(mr_event *event, int status) {
-    /* A waiter may drop the last reference of others; this one keeps the event until all were told. */
+    /* A waiter can drop the others' last reference; this one keeps the event until all were called. */
     mr_event *kept = mr_event_ref(event);
     pthread_mutex_lock(&event->lock);
     event->status = status;

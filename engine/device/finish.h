@@ -3,6 +3,6 @@
 
 #include "engine/device/device.h"
 
-/* Records an event on the stream and waits for it, on the calling thread. `now_ns`: simulated time of a device that
- * works in it, which is moved on; unused on others. Returns the status of the work. */
+/* Records an event on the stream and waits for it, on the calling thread. `now_ns`: a device's simulated time, which
+ * this advances; unused on others. Returns the work's status. */
 int mr_stream_finish(mr_stream *stream, int64_t *now_ns);

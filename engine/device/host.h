@@ -6,9 +6,9 @@
 typedef struct mr_host {
     char model[128];
     int cores;                /* online in the machine */
-    int usable;               /* of them, that this process may keep busy (mr_usable_cores) */
-    int nodes;                /* of NUMA; 1 if the machine is not divided */
-    uint64_t memory_bytes;    /* of the machine */
+    int usable;               /* how many of them this process can keep busy (mr_usable_cores) */
+    int nodes;                /* NUMA nodes; 1 if the machine is not divided */
+    uint64_t memory_bytes;    /* the machine's */
     uint64_t available_bytes; /* that can be taken now without swapping */
 } mr_host;
 

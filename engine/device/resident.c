@@ -41,7 +41,7 @@ void mr_resident_destroy(mr_resident **resident) {
     mr_free(gone);
 }
 
-/* A stream of its own: the caller's may have work whose failure belongs to an event of the caller. Destroying it waits
+/* Needs a separate stream: the caller's may have work whose failure belongs to the caller's event. Destroying it waits
  * for the copy. */
 static int upload(const mr_resident *resident, const mr_resident_copy *copy) {
     mr_stream *stream = NULL;

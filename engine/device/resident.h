@@ -21,6 +21,6 @@ typedef struct mr_resident {
 int mr_resident_create(mr_resident **resident, const void *data, size_t bytes);
 /* NULLs; accepts NULL. */
 void mr_resident_destroy(mr_resident **resident);
-/* Returns the address of the copy on the device of `stream`. The first call for a device makes the copy and waits for
- * it. MR_ERROR_MEMORY, MR_ERROR_DEVICE. */
+/* Returns the copy's address on `stream`'s device. The first call for a device makes the copy and waits for it.
+ * MR_ERROR_MEMORY, MR_ERROR_DEVICE. */
 int mr_resident_get(mr_resident *resident, mr_stream *stream, const void **there);

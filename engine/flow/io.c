@@ -98,7 +98,7 @@ static int take(mr_io *io, size_t which, size_t bytes, mr_buffer **buffer) {
     int status = mr_io_take_buffer(io, which, bytes, &taken);
     if (status)
         return status;
-    if (!mr_slot_hold(io->slot, taken)) {
+    if (mr_hold_buffer(&io->slot->holds, taken)) {
         mr_buffer_unref(&taken);
         return mr_fail(MR_ERROR_MEMORY, "no memory for a buffer of %s", io->instance->self.id);
     }
@@ -138,7 +138,7 @@ static int try(mr_io *io, size_t which, size_t bytes, mr_buffer **buffer) {
     int status = mr_io_try_buffer(io, io->instance->vertex->output_count + which, bytes, &taken);
     if (status)
         return status == MR_ERROR_AGAIN ? MR_OK : status;
-    if (!mr_slot_hold(io->slot, taken)) {
+    if (mr_hold_buffer(&io->slot->holds, taken)) {
         mr_buffer_unref(&taken);
         return mr_fail(MR_ERROR_MEMORY, "no memory for a buffer of %s", io->instance->self.id);
     }
@@ -252,7 +252,7 @@ int mr_io_add_result(mr_io *io, mr_frame *frame, const mr_result_kind *kind, siz
     if (status)
         return status;
     /* Work that writes it may be under way when the call fails and its frame is released. */
-    if (io->stream && io->stream->device->type->kind != MR_DEVICE_CPU && mr_slot_keep_result(io->slot, made)) {
+    if (io->stream && io->stream->device->type->kind != MR_DEVICE_CPU && mr_hold_result(&io->slot->holds, made)) {
         mr_result_unref(&made);
         return MR_ERROR_MEMORY;
     }

@@ -24,7 +24,7 @@ static void forget_work(mr_entry_task *entry) {
  * is kept until the streams end. That of later calls need not be. */
 static void abandon(mr_entry_task *entry, mr_slot *slot) {
     forget_work(entry);
-    mr_abandon_call(&entry->instance->abandoned, slot);
+    mr_slot_abandon(slot, &entry->instance->abandoned);
 }
 
 /* ---- the end of a call: outputs are ready, and inputs released, when its event completes ------------------------- */
@@ -77,7 +77,7 @@ static int mark_ready(mr_entry_task *entry, mr_slot *slot) {
             continue;
         mr_event_unref(&frame->ready);
         frame->ready = mr_event_ref(event);
-        if (mr_slot_keep(slot, frame)) {
+        if (mr_hold_frame(&slot->holds, frame)) {
             mr_abandon_frame(&entry->instance->abandoned, frame);
             status = MR_ERROR_MEMORY;
         }

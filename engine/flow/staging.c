@@ -58,7 +58,7 @@ static int bring_in(mr_io *io, size_t index, mr_device *device, size_t bytes) {
     if (!status)
         status = mr_io_bounce(io, frame, device, bytes, &bounce);
     if (!status)
-        status = mr_slot_keep(slot, frame);
+        status = mr_hold_frame(&slot->holds, frame);
     stream->stage = own->stage;
     stream->frame = frame->identity;
     /* Even if that is done: the stream takes over whether it failed. */

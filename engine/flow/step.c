@@ -195,20 +195,19 @@ static int call_process(mr_entry_task *entry, mr_slot *slot) {
     mr_instance *instance = entry->instance;
     size_t first = slot->output_count;
     /* Its device may have failed since the inputs were gathered; work that has begun there stays there. */
-    if (mr_parts_count(&instance->parts) > 1 && !first && !slot->held_count && !slot->event) {
+    if (mr_parts_count(&instance->parts) > 1 && !first && !mr_holds_have_buffers(&slot->holds) && !slot->event) {
         mr_shares_move(&instance->shares, slot, mr_shares_now(&instance->shares, slot->device_number));
         entry->io.stream = entry->streams[slot->device_number];
     }
     mr_stage *self = mr_parts_stage(&instance->parts, slot->device_number);
+    const bool on_host = mr_parts_are_on_host(&instance->parts, slot->device_number);
     int answer = have_inputs(entry, slot);
-    size_t held = slot->held_count, results = slot->result_count;
+    const mr_holds_mark before = mr_holds_now(&slot->holds);
     if (!answer)
         answer = call_in_range(entry, self);
     if (answer == MR_ERROR_AGAIN)
-        mr_slot_give_back(slot, held, results);
-    return mr_parts_are_on_host(&instance->parts, slot->device_number) && answer >= 0
-               ? answer
-               : mr_instance_seal(entry, slot, first, answer);
+        mr_holds_give_back(&slot->holds, before);
+    return on_host && answer >= 0 ? answer : mr_instance_seal(entry, slot, first, answer);
 }
 
 /* A call; if the run is profiled, with the processor time that its thread spends in it. */

@@ -26,7 +26,7 @@ enum { MOST_WAITS = 1000 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the fields below */
 static int fd = CLOSED;
 static bool regular; /* it is a regular file, of which the end can be read, and locked against others */
-static bool torn;    /* it is not, and has taken the beginning of an entry */
+static bool torn;    /* it is not whole, and has the start of an entry */
 static bool complained;
 static char name[PATH_MAX];
 static uint64_t lost; /* entries that could not be written since one was */
@@ -113,9 +113,8 @@ static bool ends_within_line(off_t bytes) {
     return bytes > 0 && pread(fd, &last, 1, bytes - 1) == 1 && last != '\n';
 }
 
-/* If another process has left a partial line, a new line is begun. If the disk is full, the part that was written of
- * this one is removed again: no other process has written meanwhile. If it cannot be removed, the next entry of any
- * process begins a new line. */
+/* If another process has left a partial line, this begins a new line. If the disk is full, it removes the part that was
+ * written: no other process has written meanwhile. If it cannot, any process's next entry begins a new line. */
 static int write_line(const unsigned char *line, size_t bytes) {
     bool alone = regular && lock_file();
     off_t before = regular ? lseek(fd, 0, SEEK_END) : 0;
@@ -131,7 +130,7 @@ static int write_line(const unsigned char *line, size_t bytes) {
     if (alone)
         flock(fd, LOCK_UN);
     if (whole && (fdatasync(fd) == 0 || errno == EINVAL))
-        return 0; /* EINVAL: a pipe, which has no disk behind it */
+        return 0; /* EINVAL: a pipe, which has no disk */
     return whole ? errno : error;
 }
 

@@ -28,7 +28,7 @@ int64_t mr_histogram_percentile(const mr_histogram_sums *sums, double fraction) 
     return 0;
 }
 
-/* The public bucket that holds all of a bucket: powers of two bound both. */
+/* The public bucket that holds a whole bucket: powers of two bound both. */
 static int public_bucket(int bucket) {
     enum { BEFORE = (14 - 2) * 8, LAST = MR_DURATION_BUCKETS - 1 }; /* BEFORE: below the first bound */
     int at = bucket < BEFORE ? 0 : (bucket - BEFORE) / 8 + 1;

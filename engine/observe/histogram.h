@@ -1,5 +1,5 @@
-/* A histogram of durations: eight buckets for each power of two, so that a percentile is right within 12.5%. Any thread
- * may read at any time, without a lock; counts and sums only rise. */
+/* A duration histogram: eight buckets per power of two, so that a percentile is right within 12.5%. Any thread can read
+ * at any time, without a lock; counts and sums only rise. */
 #pragma once
 
 #include <stdatomic.h>
@@ -45,9 +45,9 @@ static inline void mr_histogram_add_shared(mr_histogram *histogram, int64_t dura
     atomic_fetch_add_explicit(&histogram->sum_ns, duration_ns > 0 ? (uint64_t)duration_ns : 0, memory_order_relaxed);
 }
 
-/* Adds all of `from` to the sums. */
+/* Adds everything in `from` to the sums. */
 void mr_histogram_sum(const mr_histogram *from, mr_histogram_sums *sums);
-/* The duration below which `fraction` (0..1) of the sums lie: the middle of its bucket; 0 if there are none. */
+/* The duration that `fraction` (0..1) of the durations are below: the bucket's middle; 0 if there are none. */
 int64_t mr_histogram_percentile(const mr_histogram_sums *sums, double fraction);
-/* The sums in the buckets of the public summary. */
+/* The sums in the public summary's buckets. */
 void mr_histogram_publish(const mr_histogram_sums *sums, mr_durations *durations);

@@ -1,17 +1,16 @@
-/* Traces: the activity of each thread and each engine of a device over time, in Chrome's trace event format, which
- * Perfetto and chrome://tracing open. A graph without a trace has NULL in its place, so an untraced event costs one
- * comparison.
+/* Traces: what each thread and each device engine does over time, in Chrome's trace event format, which Perfetto and
+ * chrome://tracing open. A graph without a trace has NULL instead, so an untraced event costs one comparison.
  *
  * Recording never blocks and takes no lock: each thread has a ring, which a thread of the trace empties into the file.
  * If a ring is full the event is lost, and counted. The file is complete JSON after each write, so that a killed run
  * leaves a trace too. Without a writer thread (deterministic runs) the thread that fills a ring empties it, and nothing
  * is lost.
  *
- * Threads: create, finish and destroy from one thread; all other functions from any. No thread may record during or
- * after destroy. Units: nanoseconds on the clock of the trace; times in the file count from its creation. Memory: at
- * most MR_TRACE_RINGS rings, whatever the length of the run. All texts are kept by pointer and must outlive the trace,
- * except the names of tracks, which are copied. Errors: MR_ERROR_PERMISSION, MR_ERROR_IO (also a full disk, reported by
- * mr_trace_finish), MR_ERROR_MEMORY. */
+ * Threads: create, finish and destroy must be called from one thread; all other functions from any. No thread may
+ * record during or after destroy. Units: nanoseconds on the trace's clock; times in the file count from when it was
+ * created. Memory: at most MR_TRACE_RINGS rings, however long the run. All texts are kept by pointer and must outlive
+ * the trace, except track names, which are copied. Errors: MR_ERROR_PERMISSION, MR_ERROR_IO (also a full disk, which
+ * mr_trace_finish reports), MR_ERROR_MEMORY. */
 #pragma once
 
 #include <stdbool.h>
@@ -43,17 +42,17 @@ int64_t mr_trace_now_ns(const mr_trace *trace);
 /* Events that found no room, so far. */
 uint64_t mr_trace_lost(mr_trace *trace);
 
-/* A row named `name` in the group (a process, in the words of the format) named `group`, which is made with its first
- * row; rows are shown in the order in which they were added, those in which something happens. */
+/* Adds a row `name` to the group `group` (a process, in the format's words). The first row makes the group. Rows are
+ * shown in the order in which they were added, if something happens in them. */
 int mr_trace_add_track(mr_trace *trace, const char *group, const char *name, mr_track **track);
 
-/* The subject of an event. All zero: not known. */
+/* What an event is about. All zero: not known. */
 typedef struct mr_trace_about {
-    const char *stage;  /* id; NULL if the name of the event says it */
-    const char *source; /* id of the source of `frame`; NULL: no frame */
-    mr_identity frame;  /* of a batch the first */
-    uint32_t frames;    /* of the batch; 0: not told */
-    uint64_t bytes;     /* moved; 0: not told */
+    const char *stage;  /* id; NULL if the event's name has it */
+    const char *source; /* source id for `frame`; NULL: no frame */
+    mr_identity frame;  /* the first in a batch */
+    uint32_t frames;    /* in the batch; 0: not given */
+    uint64_t bytes;     /* moved; 0: not given */
     const char *reason;
 } mr_trace_about;
 
@@ -65,7 +64,6 @@ void mr_trace_instant(mr_trace *trace, mr_track *track, const char *name, int64_
 /* The curve `track` is at that value from now on. */
 void mr_trace_value(mr_trace *trace, mr_track *track, int64_t at_ns, int64_t value);
 
-/* Arrows follow a frame: they connect the spans that its steps fall into, which are those of the
- * track around that time. */
+/* Arrows follow a frame: they connect the spans where the steps occur, by track and time. */
 typedef enum mr_trace_step { MR_TRACE_FIRST, MR_TRACE_NEXT, MR_TRACE_LAST } mr_trace_step;
 void mr_trace_arrow(mr_trace *trace, mr_track *track, mr_trace_step step, int64_t at_ns, const mr_identity *frame);

@@ -22,7 +22,7 @@ typedef struct mr_trace_event {
 typedef struct mr_trace_group {
     char *name;
     int number;
-    bool reported; /* the writer's: its name is in the file */
+    bool reported; /* the writer's: the file has the name */
     struct mr_trace_group *next;
 } mr_trace_group;
 
@@ -48,15 +48,15 @@ typedef struct mr_trace_file {
     const char *path;
     int fd; /* -1: closed */
     bool regular;
-    int64_t end;  /* behind the last event */
+    int64_t end;  /* after the last event */
     bool some;    /* there is an event in it */
-    int status;   /* of the first write that failed */
+    int status;   /* the first failed write's */
     char message[512];
     yajl_gen json;
 } mr_trace_file;
 
 struct mr_trace {
-    uint64_t serial; /* unlike that of any other trace of this process, so that threads know their rings */
+    uint64_t serial; /* differs from every other trace's in this process, so that threads can find their rings */
     const mr_clock *clock;
     int64_t origin_ns;
     bool threaded, writing, finished;
@@ -68,14 +68,14 @@ struct mr_trace {
     mr_trace_ring *rings;
     mr_trace_group *groups;
     mr_track *tracks;
-    _Atomic uint64_t lost; /* of threads without a ring */
-    mr_trace_file file;    /* of the writer, or of the draining thread if there is none */
+    _Atomic uint64_t lost; /* by threads without a ring */
+    mr_trace_file file;    /* the writer's, or the draining thread's if there is none */
 };
 
 /* trace_write.c */
 int mr_trace_file_open(mr_trace_file *file, const char *path);
-/* Adds an event to the text that is written next, and the names of its track and group with their first. True: so much
- * waits that it should be written. */
+/* Adds an event to the text that is written next. Its track's and group's first event also adds their names. True: much
+ * is waiting and should be written. */
 bool mr_trace_file_add(mr_trace_file *file, const mr_trace_event *event, int64_t origin_ns);
 /* Writes the text, and how many events were lost; `last`: and closes the file. */
 void mr_trace_file_flush(mr_trace_file *file, uint64_t lost, bool last);

@@ -91,8 +91,8 @@ static void put_about(yajl_gen json, const mr_trace_about *about) {
     yajl_gen_map_close(json);
 }
 
-/* The identity of a frame in one number: 13 bits of the source, 8 of the epoch, 32 of the number, which is all that
- * readers accept as an integer. */
+/* A frame's identity in one number: 13 bits for the source, 8 for the epoch, 32 for the number. Readers accept no
+ * larger integer. */
 static int64_t arrow_id(const mr_identity *frame) {
     uint64_t source = frame->source & 0x1fff, epoch = frame->epoch & 0xff, seq = frame->seq & 0xffffffff;
     return (int64_t)(source << 40 | epoch << 32 | seq);

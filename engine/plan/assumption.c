@@ -12,8 +12,8 @@
 
 enum { MOST_ASSUMED = 256 };
 
-/* The text behind the count: a card, memory, or both: "H100", "80GiB", "H100x40GiB". Names of cards, and of files of
- * figures, may contain an x. */
+/* The text after the count: a card, memory, or both: "H100", "80GiB", "H100x40GiB". Names of cards, and of card files,
+ * can contain an x. */
 static bool parse_each(const char *text, mr_assumption *to) {
     mr_card card;
     const char *last = strrchr(text, 'x');

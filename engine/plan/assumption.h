@@ -9,7 +9,7 @@
 typedef struct mr_assumption {
     const char *kind;         /* "cuda" or "sim" */
     int count;
-    int64_t bytes;            /* memory of each; 0: not given */
+    int64_t bytes;            /* memory per device; 0: not given */
     char like[MR_CARD_NAME];  /* a card; "": not given */
 } mr_assumption;
 

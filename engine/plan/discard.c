@@ -6,7 +6,7 @@
 #include "engine/plan/plan_data.h"
 #include "millrace/status.h"
 
-/* A folder of the stage's own, created on first use. */
+/* The stage's discard folder, created on first use. */
 static const char *folder_of(mr_plan *plan, const mr_plan_vertex *vertex, const char *folder) {
     const char *path = mr_arena_print(&plan->arena, "%s/%s", folder, vertex->id);
     if (path && mkdir(path, 0700) && errno != EEXIST) {

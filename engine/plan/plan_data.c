@@ -79,7 +79,7 @@ static const mr_plan_vertex *stage_of(const mr_plan *plan, const char *id) {
     return NULL;
 }
 
-/* Whether each link from `source` has one of `place` beside it. */
+/* Whether each link from `source` has a matching one from `place`. */
 static bool follows(const mr_plan *plan, uint32_t place, const mr_plan *with, uint32_t source) {
     for (size_t e = 0; e < with->edge_count; e++) {
         const mr_view_link *edge = &with->edges[e];

@@ -1,9 +1,8 @@
-/* The account of memory: one row for each use of memory. All totals are sums of these rows, so that printed figures add
- * up.
+/* The memory account: one row per use. All totals are sums of these rows, so that printed figures add up.
  *
- * The likely amount: a pool that is filled when the pipeline starts counts whole. Any other pool counts the buffers
- * expected to be in use at once (sizes.c), each of the mean size of the arriving frames. The use of libraries and of
- * ZeroMQ cannot be predicted: their bound counts. */
+ * The likely amount. A pool that is filled when the pipeline starts counts whole. Any other pool counts the buffers
+ * expected to be in use at once (sizes.c), each with the arriving frames' mean size. What libraries and ZeroMQ use
+ * cannot be predicted: the bound counts. */
 #include "engine/planner/account.h"
 
 #include <stdlib.h>
@@ -44,7 +43,7 @@ static mr_view_kind kind_of(mr_memory memory) {
     return memory == MR_MEMORY_PINNED ? MR_VIEW_PINNED : memory == MR_MEMORY_SHARED ? MR_VIEW_SHARED : MR_VIEW_HOST;
 }
 
-/* A pool in device memory exists on each of the devices; that of the processors, in reserve, is in host memory. */
+/* A pool in device memory exists on each device. The one for processors in reserve is in host memory. */
 static void put_pool(account *to, const mr_plan_vertex *vertex, const mr_view_pool *pool, const char *what) {
     mr_view_row row = {.node = vertex->node, .kind = kind_of(pool->memory), .device = pool->device, .of = vertex->id,
                        .what = what, .buffers = (int64_t)pool->count * vertex->calls.instances, .each = pool->bytes,
@@ -59,7 +58,7 @@ static void put_pool(account *to, const mr_plan_vertex *vertex, const mr_view_po
     }
 }
 
-/* Of one vertex on one of its devices. If the device's capability is not known, the larger figure counts. */
+/* For one vertex on one device. If the device's capability is not known, the larger figure counts. */
 static uint64_t workspace_bytes(const mr_plan_vertex *vertex, const mr_plan_device *device) {
     int capability = device->card && device->card->capability ? device->card->capability : device->capability;
     size_t below = vertex->needs.stream_bytes[0], from_90 = vertex->needs.stream_bytes[1];
@@ -91,7 +90,7 @@ static void put_others(account *to, const mr_plan_vertex *vertex) {
     }
 }
 
-/* "output", or with a choice of ports "output pictures". */
+/* "output", or "output pictures" if there are several ports. */
 static const char *output_name(mr_arena *arena, const mr_plan_vertex *vertex, size_t port) {
     return vertex->output_count > 1 ? mr_arena_print(arena, "output %s", vertex->type->outputs[port].name) : "output";
 }
@@ -115,14 +114,14 @@ static int put_vertex(account *to, mr_arena *arena, const mr_plan_vertex *vertex
 
 /* ---- ZeroMQ's queues ------------------------------------------------------------------------------------------- */
 
-/* Memory of libzmq for a message, beside the frames' own: its envelope and the message's header. */
+/* libzmq's memory for a message, beside the frames: its envelope and header. */
 enum { MESSAGE_BYTES = 1024 };
 
-/* Memory of libzmq for a cut, beside pools. At the producer's end: sent and not settled messages of all consumers
- * together, which is one window; payload is copied there if it is compressed or not contiguous. Payload in shared
- * memory never passes through libzmq. At the consumer's end: the credit of each producing process
- * (transport/cut/cut_in.c: MR_CUT_CREDIT windows) beyond the window in the pool of the cut's end. A message that a peer
- * never finishes is not included, see engine/transport/README.md. */
+/* libzmq's memory for a cut, beside pools. At the producer's end: messages sent and not settled, for all consumers
+ * together, which is one window. Payload is copied there if it is compressed or not contiguous. Payload in shared
+ * memory never passes through libzmq. At the consumer's end: each producing process's credit (transport/cut/cut_in.c:
+ * MR_CUT_CREDIT windows) beyond the window in the pool at the cut's end. A message that a peer never finishes is not
+ * included, see engine/transport/README.md. */
 static void put_queues(account *to, const mr_plan_cut *entry) {
     const mr_cut *cut = entry->cut;
     bool known = cut->shared_memory || cut->window_bytes > 0;
@@ -151,7 +150,7 @@ static int put_all(account *to, mr_arena *arena) {
     return status;
 }
 
-/* By node, kind and device; equal rows in the order of the graph, which is that of the rows. */
+/* By node, kind and device. Equal rows are in graph order, which is the order of the rows. */
 static int by_place(const void *a, const void *b) {
     const mr_view_row *one = a, *other = b;
     if (one->node != other->node)
@@ -163,7 +162,7 @@ static int by_place(const void *a, const void *b) {
     return one < other ? -1 : one > other;
 }
 
-/* qsort moves rows, so their addresses do not tell their order: pointers to them are sorted. */
+/* qsort moves rows, so addresses cannot tell their order: it must sort pointers to them. */
 static int by_pointer(const void *a, const void *b) {
     return by_place(*(const mr_view_row *const *)a, *(const mr_view_row *const *)b);
 }
@@ -210,7 +209,7 @@ static mr_view_bytes *total_of(mr_plan *plan, const mr_view_row *row) {
                                             : of_host[row->kind];
 }
 
-/* Memory of one process of a node. */
+/* One process's memory on a node. */
 static void add_up_node(mr_plan *plan, int node) {
     plan->host = plan->pinned = plan->shared = plan->queues = (mr_view_bytes){0};
     for (size_t d = 0; d < plan->device_count; d++)
@@ -237,7 +236,7 @@ static void raise(mr_view_bytes *most, const mr_view_bytes *other) {
     most->unknown = most->unknown || other->unknown;
 }
 
-/* Of a plan of all nodes, the most that any one process needs: they may run on different machines. */
+/* In a plan for all nodes, the most that any one process needs: they can run on different machines. */
 static int add_up_all(mr_plan_builder *b) {
     mr_plan *plan = b->plan;
     mr_view_bytes host = {0}, pinned = {0}, shared = {0}, queues = {0};

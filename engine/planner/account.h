@@ -1,9 +1,9 @@
-/* The account of memory: rows and sums. Between the files of the planner. */
+/* The memory account: rows and sums. Only planner files may use it. */
 #pragma once
 
 #include "engine/planner/builder.h"
 
-/* The rows of memory and their sums; after the pools. MR_ERROR_MEMORY. */
+/* Makes the memory rows and sums. Must be called after the pools. MR_ERROR_MEMORY. */
 int mr_plan_account(mr_plan_builder *builder);
-/* The most memory that a pool of all instances needs, on each of its devices. */
+/* The most memory that a pool needs on each device, for all instances. */
 uint64_t mr_plan_pool_bytes(const mr_plan_vertex *vertex, const mr_view_pool *pool);

@@ -40,7 +40,7 @@ static bool finds_files(mr_plan_builder *b, int v);
 
 /* ---- functions for stage types --------------------------------------------------------------------------------- */
 
-/* A missing file may be looked for in another folder than its author thinks. */
+/* The author may look for a missing file in another folder. */
 static const char *hint_for(const asking *ask, int status, const char *name, const mr_yaml *node) {
     const mr_option *option = name ? mr_option_find(ask->vertex->type->options, name) : NULL;
     if (status != MR_ERROR_NO_INPUT || !option || node == ask->vertex->node)
@@ -79,8 +79,8 @@ bool mr_is_given(const mr_negotiation *negotiation, const char *option) {
 
 /* ---- lineage ----------------------------------------------------------------------------------------------------- */
 
-/* The name of a vertex in a lineage: its type, with a number if another one of that type comes before. Sources are one,
- * whatever they are. `before`: the vertices that belong to it. */
+/* A vertex's name in a lineage: the type, with a number if another vertex with that type comes before. All sources have
+ * one name. `before`: the vertices in the lineage. */
 static const char *name_in(const mr_plan_builder *b, const bool *before, int v, char text[MR_SPEC_ID_BYTES + 16]) {
     int same = 1;
     for (int u = 0; u < v; u++)
@@ -205,7 +205,7 @@ const char *mr_planned_operation(const mr_planned_input *input, const char *tens
     return result ? result->operation : input->operation;
 }
 
-/* The newest classes of frames of an output; *known: it has no others. */
+/* The newest frame classes for an output; *known: it has no others. */
 static const mr_planned_classes *classes_of(const mr_planned_output *output, bool *known) {
     const mr_planned_result *one = output->results;
     while (one && one->kind != mr_kind_classes())
@@ -254,7 +254,7 @@ int mr_refuse_status(mr_negotiation *negotiation, int status, const char *option
     return status;
 }
 
-/* The place of an option in the YAML, or of the stage. */
+/* An option's place in the YAML, or the stage's. */
 static mr_place place_of(const asking *ask, const char *option) {
     const mr_yaml *node = option ? mr_yaml_nearest(ask->vertex->node, option) : ask->vertex->node;
     return node == ask->vertex->node ? ask->vertex->place : node->place;
@@ -316,7 +316,7 @@ void mr_remark(mr_negotiation *negotiation, const char *format, ...) {
     negotiation->remark = mr_arena_print(ask->b->arena, "%s", text);
 }
 
-/* NULL of NULL, and if memory runs out: *short_of is then true. */
+/* NULL for NULL, and if memory runs out: *short_of is then true. */
 static const char *copy_text(const asking *ask, const char *text, bool *short_of) {
     const char *copy = text ? mr_arena_text(ask->b->arena, text, strlen(text)) : NULL;
     *short_of |= text && !copy;
@@ -424,7 +424,7 @@ static bool check_promises(mr_plan_builder *b, int v) {
     return true;
 }
 
-/* The formats of an input that the stage accepts by its answer, if fewer than its port does. */
+/* The formats that the stage accepts for an input, if its answer accepts fewer than the port. */
 static bool check_takes(mr_plan_builder *b, int v) {
     mr_format_set met;
     bool fits = true;
@@ -440,7 +440,7 @@ static bool check_takes(mr_plan_builder *b, int v) {
     return fits;
 }
 
-/* Before it is asked, a stage accepts the arriving formats that its ports do. */
+/* Before it is asked, a stage accepts the arriving formats that the ports accept. */
 static void prepare_takes(mr_plan_builder *b, int v, mr_format_set *takes) {
     for (size_t i = 0; i < b->plan->vertices[v].input_count; i++) {
         const mr_port *port = mr_plan_port(b, v, (int)i);
@@ -540,7 +540,7 @@ static size_t source_count(const mr_plan_builder *b, const mr_plan_vertex *verte
     return b->spec->most_sources > vertex->source_count ? b->spec->most_sources : vertex->source_count;
 }
 
-/* What the author asks for by `batch` holds, and a device has no use for it: its work waits in a stream. */
+/* An author's `batch` must hold. A device does not need this: work waits in a stream. */
 static int most_gathered(const mr_plan_builder *b, int v) {
     const mr_spec_vertex *spec = b->vertex[v];
     const mr_strings *device = &spec->common.device;
@@ -593,7 +593,7 @@ bool mr_plan_ask(mr_plan_builder *b, int v) {
 
 /* ---- sources that are not opened ------------------------------------------------------------------------------- */
 
-/* The source of that id in another plan of the pipeline; NULL: it is opened. */
+/* The source with that id in another plan for the pipeline; NULL: it must be opened. */
 static const mr_plan_vertex *known_source(const mr_plan_builder *b, int v) {
     const mr_plan *known = b->params.known;
     const char *id = b->vertex[v]->id;
@@ -605,7 +605,7 @@ static const mr_plan_vertex *known_source(const mr_plan_builder *b, int v) {
     return NULL;
 }
 
-/* The first of the reserved sources, which is asked for all of them. */
+/* The first reserved source, which is asked for all of them. */
 static const mr_plan_vertex *first_reserved(const mr_plan_builder *b, int v) {
     size_t first = b->spec->source_count - b->spec->reserved_count;
     return b->vertex[v]->reserved && (size_t)v > first ? &b->plan->vertices[first] : NULL;
@@ -622,7 +622,7 @@ static void give_as(mr_plan_vertex *vertex, const mr_plan_vertex *like) {
     memcpy(vertex->outputs, like->outputs, vertex->output_count * sizeof *vertex->outputs);
 }
 
-/* Whether the vertex is a source that need not be asked. One that comes later may give all that its type gives. */
+/* Whether the vertex is a source that need not be asked. One that comes later can give all that the type gives. */
 bool mr_plan_is_not_asked(mr_plan_builder *b, int v) {
     mr_plan_vertex *vertex = &b->plan->vertices[v];
     const mr_plan_vertex *like = known_source(b, v);

@@ -15,19 +15,19 @@
 
 /* ---- by measured costs ------------------------------------------------------------------------------------------- */
 
-/* Linked stages are placed together, so that nothing is copied between them, the most expensive group first. If a group
- * needs more than an even share of all work on devices, it is spread over as many as make its shares even; otherwise it
- * goes to the device with the least work. */
-/* Measured costs of the stages whose device is the planner's choice. */
+/* Linked stages are placed together, so that nothing must be copied between them, the most expensive group first. A
+ * group that needs more than an even share of all device work is spread over as many devices as make its shares even.
+ * Otherwise it goes to the device with the least work. */
+/* Measured costs for stages whose device the planner chooses. */
 typedef struct balance_of_costs {
     int *group;     /* by vertex: the first of the stages that it is linked with; -1: it has no choice */
-    double *cost;   /* by first vertex: nanoseconds on devices for each frame of the sources */
+    double *cost;   /* by first vertex: nanoseconds on devices per source frame */
     bool *together; /* by first vertex: if a stage of it remembers earlier frames, all are on one device */
     double *load;   /* by device: work placed there */
-    double total;   /* of all */
+    double total;   /* for all */
 } balance_of_costs;
 
-/* The share of a device's time that sources which keep to a clock may use: their frames do not come evenly. */
+/* How much of a device's time sources that keep to a clock can use: frames do not come evenly. */
 static const double COMFORTABLE = 0.8;
 
 static double cost_of(const mr_plan_builder *b, int v) {
@@ -43,7 +43,7 @@ static bool takes_part(const mr_plan_builder *b, int v) {
            mr_plan_works_on_devices(vertex->type);
 }
 
-/* A group is named by its first stage; two groups become one if a link joins them. */
+/* A group is named by the first stage; two groups become one if a link joins them. */
 static void join_groups(balance_of_costs *to, int count, int a, int b) {
     int kept = to->group[a] < to->group[b] ? to->group[a] : to->group[b];
     int gone = to->group[a] < to->group[b] ? to->group[b] : to->group[a];
@@ -69,7 +69,7 @@ static void sum_costs(const mr_plan_builder *b, balance_of_costs *to) {
             to->together[to->group[v]] |= vertex->calls.entry != MR_ENTRY_STATELESS;
             to->total += cost;
         }
-        /* Stages that name their devices are placed already. */
+        /* Stages that name devices are placed already. */
         for (size_t i = 0; to->group[v] < 0 && i < vertex->devices.count; i++)
             to->load[vertex->devices.at[i]] += cost / (double)vertex->devices.count;
     }
@@ -125,7 +125,7 @@ static size_t count_devices(const mr_plan_builder *b, const balance_of_costs *ba
     return count < enough ? count : enough;
 }
 
-/* The device of the list with the least work, at or behind `from`; moves it to there. */
+/* Finds the device with the least work in the list, at or after `from`, and moves it there. */
 static void bring_forward(const balance_of_costs *balance, int *devices, size_t count, size_t from) {
     size_t least = from;
     for (size_t i = from + 1; i < count; i++)
@@ -177,7 +177,7 @@ typedef struct search {
     const uint64_t *taken; /* in use by stages placed before, by device */
     balance_of_costs *balance;
     char against[1024];
-    char words[512]; /* of the last objection, if a stage type raised it */
+    char words[512]; /* the last objection's text, if a stage type raised it */
 } search;
 
 static void object(search *s, const char *name, const char *why) {
@@ -270,7 +270,7 @@ static int take_one(search *s) {
     return MR_OK;
 }
 
-/* Warns of a device without a CUDA variant of the stage, taken because it is only assumed. */
+/* Warns about a device that lacks the stage's CUDA variant and was taken because it is only assumed. */
 static void warn_of_kernels(mr_plan_builder *b, int v) {
     for (size_t i = 0; !mr_plan_is_elsewhere(b, v) && i < b->plan->vertices[v].devices.count; i++)
         if (mr_plan_is_cuda(&b->plan->devices[b->plan->vertices[v].devices.at[i]])) {
@@ -319,7 +319,7 @@ int mr_plan_place_auto(mr_plan_builder *b) {
     balance_of_costs balance;
     if (!taken || !placed || begin_balance(b, &balance))
         return MR_ERROR_MEMORY;
-    /* First the memory of stages that name their device. */
+    /* Memory for stages that name a device must come first. */
     for (int v = 0; v < b->count; v++)
         if (!mr_plan_is_auto(b->vertex[v]))
             take_memory(b, v, taken);

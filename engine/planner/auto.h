@@ -1,4 +1,4 @@
-/* Devices of stages that leave the choice to the planner. Between the files of the planner. */
+/* Chooses devices for stages that leave this to the planner. Only planner files may use it. */
 #pragma once
 
 #include "engine/planner/builder.h"

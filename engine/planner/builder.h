@@ -1,4 +1,4 @@
-/* A plan in the making: shared by the files of the planner (planner.c calls all others; each has a header of its own).
+/* A plan in the making, which the planner's files share. planner.c calls all others; each has a separate header.
  * Private to the planner.
  *
  * Vertices are numbered as in the YAML, sources first, until links.c has put the stages in topological order; from then
@@ -8,14 +8,14 @@
 #include "engine/base/nearest.h"
 #include "engine/plan/plan_data.h"
 
-enum { MR_PLAN_MAX_LINKS = 262144, MR_PLAN_MOST_BUFFERS = 1 << 28 /* of a pool */ };
+enum { MR_PLAN_MAX_LINKS = 262144, MR_PLAN_MOST_BUFFERS = 1 << 28 /* per pool */ };
 
 typedef struct mr_plan_link {
     int from, from_port, to, to_port;
-    mr_place place; /* of the name in `input` or `join` */
+    mr_place place; /* where `input` or `join` has the name */
 } mr_plan_link;
 
-/* Links of each vertex: those of vertex v are item[start[v]] to item[start[v + 1] - 1], as positions in the links. */
+/* Each vertex's links: vertex v has item[start[v]] to item[start[v + 1] - 1], as positions in the links. */
 typedef struct mr_plan_fan {
     int *start, *item;
 } mr_plan_fan;
@@ -24,8 +24,8 @@ typedef struct mr_plan_fan {
 typedef struct mr_plan_need {
     mr_format_set set;
     const char *why;  /* "the input \"images\" of a.onnx"; NULL if there is no more detail */
-    int by;           /* the vertex that sets this limit; of an output that nothing has narrowed, its own */
-    mr_place place;   /* the key in which that vertex names its input */
+    int by;           /* the vertex that sets this limit; if nothing has narrowed the output, its vertex */
+    mr_place place;   /* the key where that vertex names the input */
     bool unread;      /* more would be known if files were opened */
 } mr_plan_need;
 
@@ -37,17 +37,17 @@ typedef struct mr_plan_builder {
     mr_arena *arena;        /* the plan's */
     int count;              /* vertices */
     const mr_spec_vertex **vertex;
-    mr_index ids;           /* to the elements of `vertex` */
+    mr_index ids;           /* to elements in `vertex` */
     size_t link_count, link_room;
     mr_plan_link *link;     /* grouped by `to` */
-    mr_plan_fan in, out;    /* links into and out of each vertex; once ordered */
-    bool *unknown;          /* vertices whose output is unknown, because of an error there */
+    mr_plan_fan in, out;    /* each vertex's links in and out; once ordered */
+    bool *unknown;          /* vertices whose output is unknown, because an error is there */
     mr_index device_names;  /* names and aliases to plan->devices */
     size_t device_room;
     bool *asked;            /* vertices that have answered */
     int offered;            /* ids that were compared with unknown names */
-    bool *hangs;            /* vertices that may choose, or stand behind one that may; until the choice is made */
-    mr_plan_need **needs;   /* [vertex][input]: accepted by it and by all stages that its frames go on to */
+    bool *hangs;            /* vertices that can choose, or come after one that can; until the choice is made */
+    mr_plan_need **needs;   /* [vertex][input]: what it and all stages that the frames continue to accept */
     mr_plan_need **wanted;  /* [vertex][output]: accepted by all that follow, if it is chosen */
 } mr_plan_builder;
 

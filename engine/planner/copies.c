@@ -17,12 +17,12 @@ static bool on_host(const mr_plan_vertex *vertex) {
     return vertex->devices.at[0] == 0;
 }
 
-/* A stage with a device in reserve reads its frames from the host: a device in between might be the one that fails. */
+/* A stage with a device in reserve must read frames from the host: a device in between might be the one that fails. */
 static bool goes_home(const mr_plan_vertex *to) {
     return on_host(to) || to->devices.has_reserve;
 }
 
-/* Whether frames hold device memory: a payload of ours, or tensors among their results. */
+/* Whether frames hold device memory: our payload, or tensors among the results. */
 static bool holds_memory(const mr_planned_output *output) {
     if (output->set.payload == MR_PAYLOAD_PACKET)
         return false;
@@ -36,7 +36,7 @@ static bool holds_memory(const mr_planned_output *output) {
 
 static bool needs_copy(const mr_plan_builder *b, const mr_plan_link *link) {
     const mr_plan_vertex *from = &b->plan->vertices[link->from], *to = &b->plan->vertices[link->to];
-    /* A stage on several devices uploads its inputs itself; one with a device in reserve does so only from the host. */
+    /* A stage on several devices uploads inputs itself; one with a device in reserve does so only from the host. */
     if (mr_plan_parts(to) > 1 && (on_host(from) || !to->devices.has_reserve))
         return false;
     return !mr_plan_same_devices(from, to) && holds_memory(&from->outputs[link->from_port]);
@@ -52,8 +52,8 @@ static const char *name_copy(mr_plan_builder *b, const mr_plan_link *link) {
                           goes_home(to) ? "host" : b->plan->devices[to->devices.at[0]].name);
 }
 
-/* Behind several devices, frames wait here for the slowest of them, a batch of each and the next, while the others go
- * on. */
+/* After several devices, frames wait here for the slowest one, a batch from each and the next, while the others
+ * continue. */
 static int copy_calls(const mr_plan_vertex *works) {
     return COPY_IN_FLIGHT * (int)mr_plan_parts(works) * (works->devices.count > 1 ? works->devices.turn : 1);
 }

@@ -1,4 +1,4 @@
-/* Copies between memories. Between the files of the planner. */
+/* Inserts copies between memories. Only planner files may use it. */
 #pragma once
 
 #include "engine/planner/builder.h"

@@ -14,31 +14,31 @@
 #include "engine/text/value.h"
 #include "millrace/status.h"
 
-/* The number of frames that stages behind a cut may hold before they release any. */
+/* How many frames stages after a cut can hold before they release any. */
 typedef struct hold_table {
-    int *behind;  /* by vertex: held by it and by the stages behind it on one way */
+    int *behind;  /* by vertex: held by it and by later stages on one way */
     int *before;  /* likewise what comes before it */
-    bool *reached, *leads; /* of the last cut asked for: vertices reached by its frames; vertices that lead to a join */
-    int *wanted;           /* by vertex: the least length of its queue */
+    bool *reached, *leads; /* for the last cut asked about: vertices that frames reach; vertices that lead to a join */
+    int *wanted;           /* by vertex: the least queue length */
 } hold_table;
 typedef struct window_need {
     int window;  /* the least number that may have to be under way; 0: any */
-    int share;   /* of each source; 0: sources need no share of their own */
+    int share;   /* per source; 0: sources need no share */
     int sources;
-    int join;    /* the first vertex that joins frames of the cut with frames of another way; -1: none */
+    int join;    /* the first vertex that joins the cut's frames with frames from another way; -1: none */
 } window_need;
 
 enum {
-    FEW_FRAMES = 16,    /* the window of frames of SMALL_BYTES or more, or of unknown size */
-    MANY_FRAMES = 256,  /* and of smaller ones */
-    MOST_FRAMES = 512,  /* and of those of TINY_BYTES at most, which cost less if more of them go at once */
+    FEW_FRAMES = 16,    /* the window for frames with SMALL_BYTES or more, or unknown size */
+    MANY_FRAMES = 256,  /* for smaller ones */
+    MOST_FRAMES = 512,  /* for those with at most TINY_BYTES, which cost less if more go at once */
     SMALL_BYTES = 65536,
     TINY_BYTES = 4096,
     CUT_QUEUE = 4,
     TINY_QUEUE = 128,   /* a message's worth, which the entry passes on in one run */
     MORE_PEERS = 8,     /* connections that may overlap while peers come back */
     ENVELOPE_BYTES = 1 << 20,
-    UNKNOWN_BYTES = 1 << 28 /* most of one message if the size of frames is not known */
+    UNKNOWN_BYTES = 1 << 28 /* largest message if the frame size is not known */
 };
 static const int64_t handshake_ns = 5000000000, retry_ns = 200000000;
 
@@ -137,7 +137,7 @@ static void refuse_memory(mr_plan_builder *b, const mr_spec_vertex *reader, cons
                   mr_value_print_about(cut->frame_bytes, text, sizeof text));
 }
 
-/* If frames may have any size, fewer than the stages behind wait for may fit into that much memory. */
+/* If frames can have any size, that much memory may hold fewer frames than later stages wait for. */
 static void refuse_unproven(mr_plan_builder *b, const mr_spec_vertex *reader, const mr_cut *cut,
                             const window_need *hold, bool packets) {
     char hint[96];
@@ -148,7 +148,7 @@ static void refuse_unproven(mr_plan_builder *b, const mr_spec_vertex *reader, co
                   reader->id, packets ? "packets" : "frames", cut->from_node, hold->window);
 }
 
-/* With a smaller window the stages behind would wait forever, for a batch, a decoder or a join. */
+/* With a smaller window later stages would wait forever, for a batch, a decoder or a join. */
 static void refuse_window(mr_plan_builder *b, const mr_spec_vertex *reader, const mr_cut *cut, bool by_memory, int said,
                           const window_need *hold) {
     mr_place place = place_in_cut(reader, by_memory ? "memory" : "window");
@@ -204,12 +204,12 @@ static void set_window(mr_plan_builder *b, const mr_plan_cut *entry, const mr_sp
         cut->window_bytes = cut->frame_bytes * (uint64_t)cut->window;
 }
 
-/* Size of a frame on the wire; packets and results alone are small, whatever their exact size. */
+/* A frame's size on the wire. Packets and results alone are small, whatever the exact size. */
 static void set_bytes(const mr_plan_vertex *out, mr_cut *cut) {
     const mr_planned_input *input = &out->inputs[0];
     bool known = mr_plan_frame_bytes(&input->set, input->results, input->more_results, &cut->frame_bytes);
     bool bounded = known && cut->frame_bytes > 0;
-    /* 0 until the window is set: the size of frames is not known. */
+    /* 0 until the window is set: the frame size is not known. */
     cut->max_message_bytes = known ? cut->frame_bytes + ENVELOPE_BYTES : 0;
     if (!bounded)
         cut->frame_bytes = 0;
@@ -231,7 +231,7 @@ static void settle(mr_plan_builder *b, mr_plan_cut *entry, mr_cut *cut, const wi
     if (cut->frame_bytes == 0)
         cut->max_message_bytes = UNKNOWN_BYTES;
     out->calls.in_flight = cut->window;
-    /* Every arriving frame had credit: none of them may find the queue full. */
+    /* Every arriving frame had credit: it must not find the queue full. */
     in->handling.queue = cut->window * b->plan->nodes[entry->from].replicas;
     in->needs.retained = in->handling.queue;
 }
@@ -274,7 +274,7 @@ static void warn_of_wish(mr_plan_builder *b, int v) {
                 "stages.%s.cut: all its inputs are in its own node, so that nothing is cut", spec->id);
 }
 
-/* Processes that share work each see only a part of it. */
+/* Processes that share work each see only part of it. */
 static void check_shared_work(mr_plan_builder *b, int v) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
     const mr_plan_node *node = &b->plan->nodes[vertex->node];
@@ -287,7 +287,7 @@ static void check_shared_work(mr_plan_builder *b, int v) {
                   node->replicas, node->id);
 }
 
-/* If several processes share the frames of each cut separately, the parts of one frame go to different processes. */
+/* If several processes share each cut's frames separately, one frame's parts go to different processes. */
 static void refuse_apart(mr_plan_builder *b, const mr_plan_cut *cut, int join) {
     const mr_plan_node *node = &b->plan->nodes[cut->to];
     mr_plan_error(b, b->plan->vertices[join].mark, "put the join into a node of one process",
@@ -300,8 +300,8 @@ static bool is_apart(const mr_plan_builder *b, const mr_plan_cut *cut, int join)
     return join >= 0 && b->plan->nodes[cut->to].replicas > 1 && b->plan->vertices[join].node == cut->to;
 }
 
-/* Pictures are numbered as they leave their decoder. If a decoder gets fewer packets, its numbers differ from those of
- * the decoder on another way. */
+/* Pictures are numbered as they leave a decoder. A decoder that gets fewer packets numbers differently from the decoder
+ * on another way. */
 static void refuse_live(mr_plan_builder *b, const mr_plan_cut *cut, int join) {
     const mr_spec_vertex *reader = reader_of(b, cut);
     mr_plan_error(b, place_in_cut(reader, "mode"), "write cut: reliable, or decode before the live cut",
@@ -313,20 +313,20 @@ static void refuse_live(mr_plan_builder *b, const mr_plan_cut *cut, int join) {
 
 /* ---- frames that a cut must hold --------------------------------------------------------------------------------- */
 
-/* The number of frames that must be able to be under way over a cut, so that the stages behind it never wait for frames
- * that the window holds back.
+/* How many frames must be able to be under way over a cut, so that later stages never wait for frames that the window
+ * holds back.
  *
- * Batches wait for more frames, decoders for more packets. A join waits for frames of another way, and meanwhile holds
- * frames of the cut: as many as may be held on the other ways. With several sources it may hold frames of one while
- * another way is full of those of another, because the processes on the ways take sources in turns of their own. So
- * that neither stops the other, each source then has a share of the window, and the queues from the cut to the join
+ * Batches wait for more frames, decoders for more packets. A join waits for frames from another way. Meanwhile it holds
+ * the cut's frames: as many as the other ways can hold. With several sources it can hold one source's frames while
+ * another source's frames fill another way, because the processes on the ways take sources in different turns. So that
+ * neither stops the other, each source then has a share of the window, and the queues from the cut to the join must
  * have room for all of it. */
 
 enum {
-    /* Packets that a decoder may keep to reorder pictures (16 at most in H.264 and HEVC), and in its threads. */
+    /* Packets that a decoder can keep to reorder pictures (at most 16 in H.264 and HEVC), and in threads. */
     DECODER_PACKETS = 32,
-    /* Frames of each source at a join: more than a queue before a cut, and a round of its reader, may put ways out of
-     * step with each other. */
+    /* Frames per source at a join. Ways can be out of step by more than a queue before a cut and a round of the
+     * reader. */
     SHARE = 8
 };
 
@@ -462,7 +462,7 @@ static int settle_cuts(mr_plan_builder *b) {
     for (size_t i = 0; i < b->plan->cut_count; i++) {
         mr_plan_cut *entry = &b->plan->cuts[i];
         window_need hold = hold_of(b, &holds, entry);
-        /* Until the plan is done its cuts are the planner's to write. */
+        /* The planner may write the cuts until the plan is done. */
         settle(b, entry, (mr_cut *)(uintptr_t)entry->cut, &hold);
         if (is_apart(b, entry, hold.join) && hold.join != reported)
             refuse_apart(b, entry, reported = hold.join);

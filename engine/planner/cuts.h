@@ -1,4 +1,4 @@
-/* Cuts between nodes, and their windows. Between the files of the planner. */
+/* Makes cuts between nodes, and sizes windows. Only planner files may use it. */
 #pragma once
 
 #include "engine/planner/builder.h"

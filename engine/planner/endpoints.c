@@ -52,7 +52,7 @@ static bool is_loopback(const char *endpoint) {
            strncmp(host, "[::1]:", 6) == 0;
 }
 
-/* The endpoint that many places behind the first of `count`. NULL: no memory, or behind the last port. */
+/* The endpoint `n` after the first of `count`. NULL: no memory, or after the last port. */
 static const char *nth_endpoint(mr_arena *arena, const char *first, int n, int count) {
     if (!is_tcp(first))
         return count == 1 ? first : mr_arena_print(arena, "%s.%d", first, n + 1);
@@ -103,14 +103,14 @@ static bool check_address(mr_plan_builder *b, int n) {
     return false;
 }
 
-/* The endpoint on the machine of process `process` of all. NULL: no memory. */
+/* The endpoint on process `process`'s machine. NULL: no memory. */
 static const char *on_host(const mr_plan_builder *b, const char *endpoint, int process) {
     if (!is_anywhere(endpoint) || (size_t)process >= b->params.host_count)
         return endpoint;
     return mr_arena_print(b->arena, "tcp://%s%s", b->params.hosts[process], strrchr(endpoint, ':'));
 }
 
-/* The number of processes before those of the node. */
+/* How many processes come before the node's. */
 static int first_process(const mr_plan *plan, int node) {
     int process = 0;
     for (int n = 0; n < node; n++)
@@ -164,7 +164,7 @@ static int check_once(mr_plan_builder *b, mr_index *taken, int n, const char *en
     return other ? MR_OK : mr_index_put(taken, b->arena, key, &b->plan->nodes[n]);
 }
 
-/* The k-th of `count` cuts that each process of the producing node binds. */
+/* The k-th of `count` cuts that each producing process binds. */
 static int set_cut(mr_plan_builder *b, const mr_plan_cut *entry, mr_cut *cut, int k, int count, mr_index *taken) {
     const mr_plan_node *from = &b->plan->nodes[entry->from];
     int all = count * from->replicas, mine = b->plan->node == entry->from ? b->plan->replica : 0;
@@ -223,7 +223,7 @@ static const char *const *list_sources(const mr_plan_builder *b) {
     return ids;
 }
 
-/* The name of this process: "worker", or of several "worker.0", "worker.1" and so on, as --replica counts. */
+/* This process's name: "worker", or "worker.0", "worker.1" and so on if there are several, as --replica counts. */
 static const char *process_name(const mr_plan_builder *b, const mr_plan_cut *entry) {
     const mr_plan_node *node = &b->plan->nodes[b->plan->node < 0 ? entry->from : b->plan->node];
     return node->replicas == 1 ? node->id : mr_arena_print(b->arena, "%s.%d", node->id, b->plan->replica);

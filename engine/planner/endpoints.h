@@ -1,4 +1,4 @@
-/* Endpoints of each process of each node, and their keys. Between the files of the planner. */
+/* Endpoints for each process on each node, and the keys. Only planner files may use it. */
 #pragma once
 
 #include "engine/planner/builder.h"

@@ -11,7 +11,7 @@ typedef struct work {
     mr_plan_builder *b;
     const mr_plan *plan;
     mr_view_expected *to;
-    mr_view_expected_stage *stages;   /* of `to` */
+    mr_view_expected_stage *stages;   /* `to`'s */
     mr_view_expected_device *devices;
 } work;
 
@@ -19,12 +19,12 @@ static double larger(double a, double b) {
     return a > b ? a : b;
 }
 
-/* The time of that amount of work; 0 if the rate is not known, which is reported by the caller. */
+/* The time for that amount of work. 0 if the rate is not known, which the caller reports. */
 static double time_ns(double amount, double rate) {
     return rate > 0 ? amount / rate * 1e9 : 0;
 }
 
-/* The first device of a vertex that is like a card; -1: none. */
+/* A vertex's first device that is like a card; -1: none. */
 static int card_of(const work *w, const mr_plan_vertex *vertex) {
     for (size_t i = 0; i < vertex->devices.count; i++)
         if (w->plan->devices[vertex->devices.at[i]].card)
@@ -59,7 +59,7 @@ static double read_bytes(const mr_plan_vertex *vertex) {
     return sum;
 }
 
-/* Its outputs in buffers of its own, and its scratch memory, which is written and read again. */
+/* The outputs in the stage's buffers, and scratch memory, which is written and read again. */
 static double written_bytes(const mr_plan_vertex *vertex) {
     double sum = 2 * (double)vertex->memory.scratch.bytes / vertex->calls.batch;
     for (size_t port = 0; port < vertex->output_count; port++)
@@ -117,7 +117,7 @@ static int expect_decoder(const work *w, const mr_plan_vertex *vertex, const mr_
     return MR_OK;
 }
 
-/* Bytes of a frame's buffers; 0: not known. */
+/* Bytes in a frame's buffers; 0: not known. */
 static double copied_bytes(const mr_view_pool *pool) {
     return pool->count > 0 ? (double)(pool->mean ? pool->mean : pool->bytes) : 0;
 }
@@ -132,7 +132,7 @@ static int expect_copy(const work *w, const mr_view_pool *pool, mr_copy_kind kin
     return miss_figure(w, of, bytes, rate, "the bandwidth of the card's link is not known");
 }
 
-/* Duration of a call, from its first work to its last, for one frame of it. */
+/* A call's duration, from first work to last, per frame. */
 static double busy_ns(const mr_view_work *p) {
     return larger(p->memory_ns, p->operation_ns);
 }
@@ -154,7 +154,7 @@ static const char *most_of(const mr_view_work *p) {
     return parts[best].ns > 0 ? parts[best].name : NULL;
 }
 
-/* Frames a second of a stage that has its cards to itself, limited by the cards and by its calls in flight. */
+/* A stage's frames a second if it has the cards to itself, limited by the cards and by calls in flight. */
 static void limit_stage(const mr_plan_vertex *vertex, const mr_card *card, mr_view_expected_stage *of) {
     const mr_view_work *p = &of->part;
     double cards = (double)vertex->devices.count, calls = (double)vertex->calls.in_flight * vertex->calls.instances;
@@ -207,7 +207,7 @@ static int expect_on_host(const work *w, const mr_plan_vertex *vertex, mr_view_e
 
 /* ---- together ---------------------------------------------------------------------------------------------------- */
 
-/* The share of all frames that reaches a vertex. */
+/* What fraction of all frames reaches a vertex. */
 static double share_of(const work *w, const mr_plan_vertex *vertex) {
     return w->plan->source_count ? (double)vertex->source_count / (double)w->plan->source_count : 1;
 }
@@ -247,7 +247,7 @@ static double decode_of(const mr_view_work *p) {
     return p->decode_ns;
 }
 
-/* The vertex that uses most of one resource of that device. */
+/* The vertex that uses most of one resource on that device. */
 static int heaviest(const work *w, int device, mr_part_of *part) {
     int best = -1;
     double most = 0;
@@ -323,7 +323,7 @@ static int expect_vertex(const work *w, size_t v) {
     return status;
 }
 
-/* Models of the devices that are like a card and have none yet. */
+/* Finds models for devices that are like a card and have none yet. */
 static int find_cards(mr_plan_builder *b, bool *any) {
     *any = false;
     for (size_t d = 0; d < b->plan->device_count; d++) {

@@ -6,11 +6,10 @@
  *     bytes that it reads and writes there / the memory's rate
  *     operations of networks / the rate of that precision
  *
- * The longer of the two keeps the card's processors busy; launches are added to it, and calls in flight hide them
- * from each other. Copies move their bytes at the rate of their direction, and are alone on their engine. NVDEC's rate
- * is that of its table for the codec, by the number of pixels. Stages on the host take the time that a profile has
- * measured (--costs), or are reported as not modelled. All frames of a stage's sources are assumed to reach it, and all
- * sources to emit equally many.
+ * The longer one keeps the card's processors busy. Launches are added to it, and calls in flight hide them from each
+ * other. Copies move bytes at their direction's rate, and are alone on the engine. NVDEC's rate comes from its table
+ * for the codec, by pixel count. Stages on the host take the time that a profile measured (--costs), or are reported as
+ * not modelled. The model assumes that all source frames reach a stage, and that all sources emit equally many.
  *
  * Frames a second: limited by the resource with the most work, by a stage with too few calls in flight, or by sources
  * that keep to a clock. The arithmetic of kernels other than networks is not modelled, nor is what a stage names. Both

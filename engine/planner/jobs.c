@@ -1,8 +1,8 @@
-/* The number of videos open at a time. Of a folder of two hundred only some are read at once: each open one needs a
- * thread, a decoder and the frames on their way. The next one begins when all stages have seen the end of one.
+/* How many videos are open at a time. From a folder with two hundred only some are read at once: each open one needs a
+ * thread, a decoder and frames under way. The next one begins when all stages have seen the end of one.
  *
- * By default the videos of folders and globs wait for their turn, except those that keep to a clock or never end, which
- * should run beside each other; other sources wait only if a number is given. */
+ * By default, videos from folders and globs wait, except those that keep to a clock or never end, which must run in
+ * parallel. Other sources wait only if the author gives a number. */
 #include "engine/planner/jobs.h"
 
 #include "engine/planner/builder.h"
@@ -54,7 +54,7 @@ void mr_plan_fill_unreadable(mr_plan_builder *b) {
 
 /* ---- which sources wait ------------------------------------------------------------------------------------------ */
 
-/* A number given by the author applies to everything that reads videos to their end. */
+/* An author's number applies to everything that reads videos to the end. */
 static bool waits_by_request(const mr_plan_vertex *vertex) {
     return vertex->type && vertex->type->spread;
 }

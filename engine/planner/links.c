@@ -1,5 +1,5 @@
-/* The graph of names becomes links between vertices, in topological order; vertices of the planner's own are inserted
- * into links. */
+/* Turns the graph of names into links between vertices, in topological order, and inserts the planner's vertices into
+ * links. */
 #include "engine/planner/links.h"
 
 #include <fnmatch.h>
@@ -12,8 +12,8 @@
 
 /* ---- from names to links ----------------------------------------------------------------------------------------- */
 
-/* One name being resolved for an input port of vertex `to`. `linked` has, for each vertex and its first ports, the
- * last consumer port that was linked to it, so that a name given twice is seen without searching. */
+/* One name being resolved for an input port on vertex `to`. `linked` has, for each vertex and its first ports, the last
+ * consumer port that was linked to it, so that a repeated name is seen without searching. */
 typedef struct reference {
     mr_plan_builder *b;
     const mr_spec_input *input;
@@ -112,7 +112,7 @@ static void unknown_output(const reference *r, const mr_spec_vertex *from, const
                   from->id, from->type->name, port);
 }
 
-/* Links vertex `from`, by its output `port` or, if that is NULL, its first. */
+/* Links vertex `from` by the output `port`, or by the first output if that is NULL. */
 static int link_vertex(const reference *r, int from, const char *port) {
     const mr_spec_vertex *producer = r->b->vertex[from];
     const mr_stage_type *type = producer->type;
@@ -275,7 +275,7 @@ int mr_plan_list_edges(mr_plan_builder *b) {
     return MR_OK;
 }
 
-/* Groups the links by one of their ends, keeping their order within a group (a counting sort). */
+/* Groups links by one end and keeps their order within a group (a counting sort). */
 static int make_fan(mr_plan_builder *b, mr_plan_fan *fan, bool by_to) {
     fan->start = mr_arena_array(b->arena, (size_t)b->count + 2, sizeof *fan->start);
     fan->item = mr_arena_array(b->arena, b->link_count, sizeof *fan->item);
@@ -296,8 +296,8 @@ static int list_fans(mr_plan_builder *b) {
     return make_fan(b, &b->in, true) || make_fan(b, &b->out, false) ? MR_ERROR_MEMORY : MR_OK;
 }
 
-/* Kahn's algorithm; fills `order` with the vertices that are on no cycle and behind none, and returns their number.
- * Ties are broken by the order of the YAML. */
+/* Kahn's algorithm. Fills `order` with the vertices that are neither on a cycle nor after one, and returns how many.
+ * The YAML's order breaks ties. */
 static int sort_vertices(const mr_plan_builder *b, int *order, int *waiting) {
     int done = 0, found = 0;
     for (int v = 0; v < b->count; v++) {
@@ -405,7 +405,7 @@ static int compare_sources(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The sources of all inputs of `v` together. `seen` has, for each source, the vertex that last counted it. */
+/* The sources for all of `v`'s inputs together. `seen` has, for each source, the vertex that last counted it. */
 static int unite(mr_plan_builder *b, int v, int *seen) {
     mr_plan_vertex *vertex = &b->plan->vertices[v];
     size_t room = 0;
@@ -429,7 +429,7 @@ static int unite(mr_plan_builder *b, int v, int *seen) {
     return MR_OK;
 }
 
-/* True if all inputs of `v` carry the same list, which is then shared: a long chain behind many sources has one. */
+/* Whether all inputs of `v` carry the same list, which is then shared: a long chain after many sources has one. */
 static bool same_sources(const mr_plan_builder *b, int v) {
     const uint32_t *first = NULL;
     for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++) {
@@ -463,13 +463,13 @@ int mr_plan_reach(mr_plan_builder *b) {
 
 /* ---- vertices of the planner ------------------------------------------------------------------------------------- */
 
-/* Inserts vertices of the planner's own into links: the graph is numbered anew, with each of them before the first
- * stage that reads its output. */
-/* The vertices inserted behind one output port, and the next list behind the same vertex. */
+/* Inserts the planner's vertices into links. The graph is renumbered, with each new vertex before the first stage that
+ * reads its output. */
+/* The vertices inserted after one output port, and the next list after the same vertex. */
 typedef struct spliced {
     int from_port;
     const mr_plan_vertex *reader; /* the first stage that reads it */
-    int position;                 /* of the last vertex, in the new numbering */
+    int position;                 /* the last vertex's, in the new numbering */
     struct spliced *next;
 } spliced;
 
@@ -477,8 +477,8 @@ typedef struct spliced {
 typedef struct rebuild {
     mr_plan_builder *b;
     const mr_plan_insertion *insertion;
-    spliced **behind; /* of each old vertex */
-    int *position;    /* of each old vertex */
+    spliced **behind; /* by old vertex */
+    int *position;    /* by old vertex */
     int count;        /* vertices */
     mr_plan_vertex *vertices;
     const mr_spec_vertex **specs;
@@ -498,7 +498,7 @@ static spliced *find_spliced(const rebuild *r, const mr_plan_link *link) {
     return found;
 }
 
-/* The new vertices, one behind the other, and the links that lead into them. */
+/* The new vertices, one after the other, and the links that lead into them. */
 static int add_spliced(rebuild *r, const mr_plan_link *link) {
     spliced *added = mr_arena_alloc(r->b->arena, sizeof *added);
     mr_spec_vertex *specs = mr_arena_array(r->b->arena, (size_t)r->insertion->count, sizeof *specs);
@@ -519,7 +519,7 @@ static int add_spliced(rebuild *r, const mr_plan_link *link) {
     return MR_OK;
 }
 
-/* Adds an old vertex, behind the inserted vertices that it is the first to read. */
+/* Adds an old vertex, after the inserted vertices that it is the first to read. */
 static int add_vertex(rebuild *r, int v) {
     mr_plan_builder *b = r->b;
     for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++) {

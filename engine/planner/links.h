@@ -1,4 +1,4 @@
-/* Links between the vertices of a plan in the making. Between the files of the planner.
+/* Links between vertices in a plan in the making. Only planner files may use it.
  *
  * Each function returns MR_OK or MR_ERROR_MEMORY and diagnoses all else. */
 #pragma once
@@ -24,12 +24,12 @@ typedef struct mr_plan_insertion {
     bool (*needed)(const mr_plan_builder *builder, const mr_plan_link *link);
     /* Whether the vertices inserted for one reader of an output port serve another, too. */
     bool (*shared)(const mr_plan_vertex *reader, const mr_plan_vertex *other);
-    int count; /* vertices to insert, one behind the other */
-    /* Fills them; the caller wires their ports. MR_ERROR_MEMORY. */
+    int count; /* vertices to insert, one after the other */
+    /* Fills them; the caller must wire the ports. MR_ERROR_MEMORY. */
     int (*make)(mr_plan_builder *builder, const mr_plan_link *link, mr_plan_vertex *vertices, mr_spec_vertex *specs);
 } mr_plan_insertion;
 /* Numbers vertices and links anew. */
 int mr_plan_splice(mr_plan_builder *builder, const mr_plan_insertion *insertion);
-/* Makes the input and the output of a vertex that passes on frames of that port of `from` unchanged. A vertex without
- * an output port (the end of a cut) gets the output nevertheless, for the link to the other end, but counts none. */
+/* Makes the input and the output for a vertex that passes on frames from `from`'s port unchanged. A vertex without an
+ * output port (a cut's end) gets the output nevertheless, for the link to the other end, but counts none. */
 int mr_plan_repeat(mr_plan_builder *builder, mr_plan_vertex *vertex, const mr_plan_vertex *from, int port);

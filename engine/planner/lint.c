@@ -158,7 +158,7 @@ static const char *type_of_ending(const mr_plan_builder *b, const char *path, ch
     return name;
 }
 
-/* "--output x.csv" of a stage that writes JSON. */
+/* "--output x.csv" for a stage that writes JSON. */
 static void warn_of_ending(const mr_plan_builder *b, const mr_spec_vertex *vertex, const mr_option *option) {
     const char *path = option->file == MR_FILE_WRITTEN ? mr_option_path(option, vertex->options) : NULL;
     const mr_yaml *said = mr_yaml_get(vertex->node, option->name);
@@ -170,7 +170,7 @@ static void warn_of_ending(const mr_plan_builder *b, const mr_spec_vertex *verte
                     vertex->id, option->name, vertex->type->name, said->text, meant);
 }
 
-/* "path: out.mp4" of a stage that writes files into a folder. */
+/* "path: out.mp4" for a stage that writes files into a folder. */
 static void warn_of_folder(const mr_plan_builder *b, const mr_spec_vertex *vertex, const mr_option *option) {
     static const char *const endings[] = {".mp4", ".mkv", ".m3u8", ".jpg", ".jpeg", ".png", ".webp"};
     const mr_yaml *said = option->file == MR_FILE_FOLDER ? mr_yaml_get(vertex->node, option->name) : NULL;
@@ -204,15 +204,15 @@ static int lint_outputs(mr_plan_builder *b) {
 
 /* Pools that would have to be larger than a pool may be.
  *
- * A pool is planned for all the places that may hold its buffers at once (plan.h); with fewer buffers, stages would
- * wait for each other. The sizes of sizes.c count a place once for each way to it, and stop at the limit. If one has
- * met the limit, each place is counted here once. */
-/* Places that may hold the output of one vertex, and the queue or the calls that hold most of it. */
+ * A pool is planned for all places that can hold its buffers at once (plan.h); with fewer buffers, stages would wait
+ * for each other. sizes.c counts a place once for each way to it, and stops at the limit. If a size has met the limit,
+ * this counts each place once. */
+/* The places that can hold one vertex's output, and the queue or the calls that hold most of it. */
 typedef struct count {
     int64_t buffers;
-    int64_t most;      /* of them, in one place */
-    int64_t lanes;     /* and for each frame of that queue */
-    int at;            /* the vertex of that queue; -1: none */
+    int64_t most;      /* how many in one place */
+    int64_t lanes;     /* and per frame in that queue */
+    int at;            /* that queue's vertex; -1: none */
 } count;
 
 static void count_link(const mr_plan_builder *b, int v, const mr_plan_link *link, count *counted) {
@@ -229,7 +229,7 @@ static void count_link(const mr_plan_builder *b, int v, const mr_plan_link *link
     counted->at = link->to;
 }
 
-/* Walks the links behind `v` as far as frames pass on in their buffers. */
+/* Follows links from `v` as long as frames stay in their buffers. */
 static count count_places(const mr_plan_builder *b, int v, bool *seen, int *stack) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
     count counted = {.buffers = vertex->needs.retained + (int64_t)vertex->calls.in_flight * vertex->calls.batch,
@@ -313,7 +313,7 @@ static void warn_of_assumed(mr_plan_builder *b) {
                     "no stage uses a device that is assumed: all run on the processors");
 }
 
-/* A difference that the author has overruled is said again at each start. */
+/* Reports again, at each start, a difference that the author has overruled. */
 static void warn_of_forced(mr_plan_builder *b) {
     for (int v = 0; v < b->count; v++)
         if (b->plan->vertices[v].remarks.forced)

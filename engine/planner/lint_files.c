@@ -19,11 +19,11 @@ typedef struct use {
     int v;
     const mr_option *option;
     const char *path;
-    const char *name;    /* of a folder: the pattern of its files' names; NULL: not known */
-    const char *pattern; /* of a glob: its last part; `key` is that of the folder */
+    const char *name;    /* folder: the pattern for file names; NULL: not known */
+    const char *pattern; /* glob: the last part; `key` is the folder's */
     const char *key;     /* equal for equal files */
     mr_place place;
-    struct use *next;    /* another that reads, or writes, a file of the same key */
+    struct use *next;    /* another that reads, or writes, a file with the same key */
 } use;
 
 /* Readers and writers by key. */
@@ -40,7 +40,7 @@ static bool is_standard_output(const char *path) {
            strcmp(path, "/proc/self/fd/1") == 0;
 }
 
-/* Any number of stages may write to /dev/null. Standard output's destination is not a property of the pipeline. */
+/* Any number of stages may write to /dev/null. The pipeline does not decide where standard output goes. */
 static bool swallows(const char *path) {
     struct stat null, about;
     return !is_standard_output(path) && stat("/dev/null", &null) == 0 && stat(path, &about) == 0 &&
@@ -94,7 +94,7 @@ static const char *quoted(mr_arena *arena, const char *path) {
     return text ? text : path;
 }
 
-/* Two stages write the same file: reported at the later of them. */
+/* Two stages write the same file: reported at the later one. */
 static void refuse_writers(const files *f, const use *a, const use *b) {
     const use *first = is_before(&a->place, &b->place) ? a : b, *second = first == a ? b : a;
     mr_arena *arena = f->b->arena;
@@ -150,7 +150,7 @@ static bool names_collide(const files *f, const use *a, const use *b) {
            (!strstr(a->name, "{source}") || share_a_source(&vertices[a->v], &vertices[b->v]));
 }
 
-/* A name that a stage could use: its source's id, and 0 for other words in braces. */
+/* A name that a stage could use: the source's id, and 0 for other words in braces. */
 static void example_name(const char *name, const char *source, char *text, size_t bytes) {
     size_t length = 0;
     while (*name && length + 1 < bytes) {
@@ -275,7 +275,7 @@ static bool writes(const mr_option *option) {
     return option->file == MR_FILE_WRITTEN || option->file == MR_FILE_FOLDER;
 }
 
-/* Adds all readers, or all writers, of a vertex. */
+/* Adds everything that a vertex reads, or writes. */
 static int add_uses(files *f, int v, bool writers) {
     const mr_spec_vertex *vertex = f->b->vertex[v];
     const mr_option *table = vertex->type && !vertex->broken ? vertex->type->options : NULL;
@@ -302,7 +302,7 @@ int mr_lint_files(mr_plan_builder *b) {
     int first = 0;
     while (first < b->count && !has_writer(b, first))
         first++;
-    if (first == b->count) /* Thousands of files to read need not be looked up. */
+    if (first == b->count) /* Thousands of input files need not be looked up. */
         return MR_OK;
     use pipeline = {.path = b->spec->file};
     files f = {.b = b, .pipeline = &pipeline};

@@ -1,7 +1,7 @@
 /* Joins that can never complete, or not as they should.
  *
- * A join emits one frame of each input, all with one identity: the same source, epoch and number. So every input must
- * be reached by one source at least, be numbered alike from there on, and arrive in the order of its numbers. */
+ * A join emits one frame from each input, all with one identity: the same source, epoch and number. So at least one
+ * source must reach every input. Frames must be numbered alike from there on, and arrive in number order. */
 #include "engine/planner/lint_joins.h"
 
 #include <stdio.h>
@@ -10,13 +10,13 @@
 #include "engine/planner/builder.h"
 #include "millrace/status.h"
 
-/* How frames on a link are numbered: packets by their source in decoding order, pictures and all that is made of them
- * in presentation order. For results without content, which could belong to either, it is not known. */
+/* How frames on a link are numbered: packets in decoding order by their source, pictures and what is made from them in
+ * presentation order. For results without content, which could belong to either, it is not known. */
 typedef enum numbering { UNKNOWN, DECODING, PRESENTATION } numbering;
 
 /* One input of a join: the links into one port. */
 typedef struct port {
-    const mr_plan_link *link; /* the first of them */
+    const mr_plan_link *link; /* the first one */
     size_t links;
     size_t sources;           /* how many reach it */
     numbering numbers;
@@ -24,10 +24,10 @@ typedef struct port {
 
 typedef struct joins {
     mr_plan_builder *b;
-    numbering *numbers;   /* of each vertex's output */
+    numbering *numbers;   /* each vertex's output */
     int *twice;           /* by vertex: a source whose frames reach it by two ways, and out of order; -1: none */
-    int *seen;            /* for each source: when it was last counted, by the counts of `stamp` */
-    int *reached;         /* for each source: how many ports of the join at hand it reaches */
+    int *seen;            /* by source: when it was last counted, by `stamp` */
+    int *reached;         /* by source: how many of the present join's ports it reaches */
     int stamp;
 } joins;
 
@@ -61,7 +61,7 @@ static numbering numbering_of(const joins *j, const mr_plan_link *link) {
     }
 }
 
-/* Outputs made of frames in presentation order stay in it. */
+/* Outputs made from frames in presentation order stay in it. */
 static void number(joins *j, int v) {
     for (int i = 0; i < link_count(j, v); i++)
         if (numbering_of(j, link_of(j, v, i)) == PRESENTATION)
@@ -129,7 +129,7 @@ static void refuse_twice(const joins *j, int v, const port *at, int source) {
                   j->b->vertex[v]->id, j->b->plan->vertices[source].id, from_of(j, at->link)->id);
 }
 
-/* `count` sources, of which `source` is the first, miss an input. */
+/* `count` sources, `source` first among them, miss an input. */
 static void warn_of_stray(const joins *j, int v, uint32_t source, size_t count, const port *without) {
     char hint[160], more[48] = "";
     const char *id = j->b->plan->vertices[source].id;
@@ -144,7 +144,7 @@ static void warn_of_stray(const joins *j, int v, uint32_t source, size_t count, 
 
 /* ---- one join -------------------------------------------------------------------------------------------------- */
 
-/* Adds a link to its port, and marks this port as reached for each of its sources. */
+/* Adds a link to its port, and marks this port as reached for each source. */
 static void count_link(joins *j, port *at, const mr_plan_link *link, int stamp) {
     const mr_plan_vertex *from = from_of(j, link);
     if (!at->links++)
@@ -250,7 +250,7 @@ static int check_join(joins *j, int v) {
     memset(j->reached, 0, j->b->spec->source_count * sizeof *j->reached);
     for (int p = 0; p < count; p++) {
         fill_port(j, v, p, &ports[p]);
-        /* The input of a stage before it was refused. */
+        /* An earlier stage's input was refused. */
         if (!ports[p].sources || !from_of(j, ports[p].link)->source_count)
             return MR_OK;
     }

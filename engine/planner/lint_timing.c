@@ -1,5 +1,5 @@
-/* Batches that can never fill, or not before their frames have waited long; deadlines of sources that keep to no clock,
- * and deadlines that cannot be met. */
+/* Batches that can never fill, or only after frames have waited long; deadlines for sources that keep to no clock, and
+ * deadlines that cannot be met. */
 #include "engine/planner/lint_timing.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 static const int64_t ANY_NUMBER = INT64_MAX / 2;
 
-/* The most frames that can reach one instance of `v`: the frames of its sources, on each way that they take. */
+/* The most frames that can reach one instance of `v`: all source frames, on each way that they take. */
 static int64_t frames_at(const mr_plan_builder *b, int v, const int64_t *frames) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
     bool alone = vertex->calls.entry == MR_ENTRY_PER_SOURCE;
@@ -43,8 +43,8 @@ static void warn_of_few(const mr_plan_builder *b, int v, int64_t frames) {
 
 /* ---- time ------------------------------------------------------------------------------------------------------ */
 
-/* Whether all sources that reach a stage emit their frames when these are due, without being hurried. *rate is the
- * number that reach one instance in a second; 0 if not known. */
+/* Whether all sources that reach a stage emit frames when these are due, without being hurried. *rate is how many reach
+ * one instance per second; 0 if not known. */
 static bool is_paced(const mr_plan *plan, const mr_plan_vertex *vertex, double *rate) {
     bool alone = vertex->calls.entry == MR_ENTRY_PER_SOURCE, known = true;
     double least = 0, sum = 0;
@@ -60,7 +60,7 @@ static bool is_paced(const mr_plan *plan, const mr_plan_vertex *vertex, double *
     return vertex->source_count > 0;
 }
 
-/* The first source of a stage that keeps to a clock, where another does not; NULL: all do, or none. *rate as above, of
+/* A stage's first source that keeps to a clock, while another does not; NULL: all do, or none. *rate as above, for
  * those that do. */
 static const mr_plan_vertex *find_paced(const mr_plan *plan, const mr_plan_vertex *vertex, double *rate) {
     const mr_plan_vertex *first = NULL;
@@ -132,8 +132,7 @@ static void warn_of_short_queue(const mr_plan_builder *b, int v) {
 
 /* ---- queues of joins ------------------------------------------------------------------------------------------- */
 
-/* The number of frames of a source that batches hold back on a way, which of them is last, and whether timeouts release
- * all of them. */
+/* How many of a source's frames batches hold back on a way, which batch is last, and whether timeouts release all. */
 typedef struct gathering {
     bool here;   /* the vertex is on the way, and on no way to the other input */
     int frames, last;
@@ -158,8 +157,7 @@ static void mark_behind(const search *s, int v, int port, bool *behind) {
         }
 }
 
-/* The number of frames that gather before one passes the links of `v` (of one port, if that is not -1), on the worst of
- * the ways. */
+/* How many frames gather before one passes `v`'s links (one port's, if that is not -1), on the worst way. */
 static gathering worst_way(const search *s, int v, int port) {
     gathering worst = {.last = -1, .timed = true};
     for (int i = s->b->in.start[v]; i < s->b->in.start[v + 1]; i++) {
@@ -265,7 +263,7 @@ int mr_lint_batches(mr_plan_builder *b) {
 
 /* ---- deadlines --------------------------------------------------------------------------------------------------- */
 
-/* The longest way from each vertex on: its total time, and the next vertex (-1: none). */
+/* The longest way from each vertex: total time, and the next vertex (-1: none). */
 typedef struct ways {
     int64_t *ns;
     int *next;
@@ -288,8 +286,8 @@ static mr_place place_of_deadline(const mr_plan_vertex *source, const mr_spec *s
     return said ? said->place : source->mark;
 }
 
-/* Links go to later vertices only, and are ordered by their target: from the last to the first, the way behind a link
- * is summed up before the link is visited. */
+/* Links lead only to later vertices, and are ordered by where they lead. This goes from the last to the first, so the
+ * rest of the way is summed up before a link is visited. */
 static void find_ways(const mr_plan *plan, const int64_t *each_ns, const ways *found) {
     for (size_t v = 0; v < plan->vertex_count; v++) {
         found->ns[v] = each_ns[v];
@@ -343,8 +341,7 @@ static int make_ways(const mr_plan *plan, ways *made) {
     return mr_fail(MR_ERROR_MEMORY, "no memory to compare deadlines");
 }
 
-/* Each vertex holds a frame for the time of a call, and for the time its batch gathers. If `cost_ns` is NULL, only for
- * the latter. */
+/* Each vertex holds a frame for a call's time, and while a batch gathers. If `cost_ns` is NULL, only for the latter. */
 static int compare(const mr_plan *plan, const mr_spec *spec, const int64_t *cost_ns, mr_diagnostics *diagnostics) {
     ways found;
     int64_t *each_ns = calloc(plan->vertex_count + 1, sizeof *each_ns);

@@ -10,9 +10,9 @@ struct mr_plan_builder;
 int mr_lint_batches(struct mr_plan_builder *builder);
 /* Deadlines of sources that keep to no clock, or shorter than the wait for batches. */
 int mr_lint_deadlines(struct mr_plan_builder *builder);
-/* Warns, at its place, of each deadline that is shorter than a frame's time on the longest way from its source: the
- * measured cost of each stage (`cost_ns` by vertex: nanoseconds inside it for one frame; a batch costs that for each of
- * its frames) and the wait for batches. MR_OK or MR_ERROR_MEMORY. */
+/* Warns about each deadline that is shorter than a frame's time on the longest way from its source: each stage's
+ * measured cost and the wait for batches. `cost_ns` by vertex: nanoseconds inside it for one frame; a batch costs that
+ * for each frame. MR_OK or MR_ERROR_MEMORY. */
 int mr_lint_costs(const mr_plan *plan, const int64_t *cost_ns, mr_diagnostics *diagnostics);
 
 /* Writes a time for people, to four digits: "33.33ms"; returns `text`. */

@@ -162,8 +162,8 @@ static int fitting_before(const mr_plan_builder *b, int v, const mr_port *wanted
     return -1;
 }
 
-/* The only producer for a stage that adds nothing to its frames, so that it can only choose among them, such as filter;
- * -1: it is no such stage. */
+/* The only producer for a stage, such as filter, that adds nothing to frames and so can only choose among them; -1: it
+ * is no such stage. */
 static int chosen_from(const mr_plan_builder *b, int v) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
     if (b->in.start[v + 1] - b->in.start[v] != 1 || vertex->input_count != 1 || vertex->output_count != 1 ||
@@ -186,8 +186,8 @@ static const char *advise_before(const mr_plan_builder *b, const mr_plan_link *l
     return hint;
 }
 
-/* Options of the producer, if they can make it fit; else stages that would convert. A format of one kind is never
- * converted by a stage in between. */
+/* Producer options, if they can make it fit; else stages that would convert. A stage in between cannot convert a format
+ * that is one kind. */
 static const char *advise(const mr_plan_builder *b, const mr_plan_link *link, const mr_port *wanted,
                           const mr_format_set *given, char *hint, size_t bytes) {
     char options[256];

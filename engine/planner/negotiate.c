@@ -1,6 +1,6 @@
-/* Formats, in three passes over the graph: forward, each stage gets its possible inputs and answers with its outputs
- * and the inputs that it accepts; backward, the accepted inputs narrow the choices of the stages before; forward again,
- * choices are made and stages behind a choice are asked once more. Each pass looks at every link once. */
+/* Formats, in three passes over the graph. Forward: each stage gets the possible inputs and answers with its outputs
+ * and the inputs that it accepts. Backward: the accepted inputs narrow what earlier stages can choose. Forward again:
+ * choices are made, and stages after a choice are asked once more. Each pass looks at every link once. */
 #include "engine/planner/negotiate.h"
 
 #include <string.h>
@@ -32,7 +32,7 @@ static void merge_results(mr_planned_input *input, const mr_planned_output *outp
         input->results = NULL;
 }
 
-/* Adds one link to its input. */
+/* Adds one link to an input. */
 static bool take_link(mr_plan_builder *b, const mr_plan_link *link, mr_planned_input *input, const mr_port *port) {
     static const mr_planned_output nothing_known = {.more_results = true};
     const mr_planned_output *output = output_of(b, link);
@@ -66,8 +66,8 @@ static bool take_link(mr_plan_builder *b, const mr_plan_link *link, mr_planned_i
     return false;
 }
 
-/* The mean over all links of an input, and the most references; not known if that of one link is not. Stills if those
- * of all links are. */
+/* The mean over all of an input's links, and the most references; not known if one link's is not. Stills if all links
+ * carry stills. */
 static void note_typical(const mr_plan_builder *b, int v, int port, mr_planned_input *input) {
     int64_t pixels = 0, links = 0, references = 0;
     bool sized = true, counted = true, stills = true;
@@ -131,7 +131,7 @@ static int gather_inputs(mr_plan_builder *b, int v, bool *fits) {
 
 /* ---- outputs -------------------------------------------------------------------------------------------------- */
 
-/* An output before its stage is asked: the only format of its port, or the input's. */
+/* An output before the stage is asked: the port's only format, or the input's. */
 static void assume(mr_plan_vertex *vertex, size_t port) {
     const mr_port *said = &vertex->type->outputs[port];
     const mr_planned_input *input = vertex->input_count ? &vertex->inputs[0] : NULL;
@@ -191,9 +191,8 @@ static bool hangs_on_choice(const mr_plan_builder *b, int v) {
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
-/* Backward: the inputs that stages accept narrow the choices of those before them. A stage accepts an input that it
- * passes on as the stages behind it do; an output that is neither chosen nor passed on is fixed, and must be accepted
- * whole. */
+/* Backward: the inputs that stages accept narrow what earlier ones can choose. A stage accepts an input that it passes
+ * on as later stages do. An output that is neither chosen nor passed on is fixed, and must be accepted whole. */
 /* The key in which the vertex names that input. */
 static mr_place place_of(const mr_plan_builder *b, int v, int input) {
     for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++)
@@ -229,7 +228,7 @@ static const mr_plan_need *opponent(const mr_plan_builder *b, int v, const mr_pl
     return NULL;
 }
 
-/* The formats that one consumer accepts of an output that can be narrowed. */
+/* The formats that one consumer accepts for an output that can be narrowed. */
 static void narrow_by(mr_plan_builder *b, int v, const mr_plan_link *link, mr_plan_need *narrowed,
                       const mr_plan_need *need) {
     const mr_format_set *given = &b->plan->vertices[v].outputs[link->from_port].set;
@@ -314,7 +313,7 @@ static void choose(mr_plan_builder *b, int v, size_t port) {
                   mr_plan_describe(set, text, sizeof text));
 }
 
-/* The stage's second answer, compared with the formats that the stages behind it accept. */
+/* Compares the stage's second answer with the formats that later stages accept. */
 static void check_choice(mr_plan_builder *b, int v, size_t port) {
     mr_planned_output *output = &b->plan->vertices[v].outputs[port];
     mr_format_set met;
@@ -341,7 +340,7 @@ static bool has_choice(const mr_plan_vertex *vertex) {
 
 /* ---- asking again ---------------------------------------------------------------------------------------------- */
 
-/* Whether the stage already knew that exactly these inputs would arrive: then its answer still holds. */
+/* Whether the stage already knew that exactly these inputs would arrive: then the answer still holds. */
 static bool foresaw(const mr_plan_builder *b, int v, size_t input, const mr_planned_input *comes) {
     const mr_plan_need *need = &b->needs[v][input];
     return need->by == v && mr_format_set_is_fixed(&need->set) &&
@@ -377,7 +376,7 @@ static void ask_again(mr_plan_builder *b, int v) {
     b->unknown[v] = !mr_plan_ask(b, v);
 }
 
-/* Behind a stage whose output is unknown, no input can be checked. */
+/* No input can be checked after a stage whose output is unknown. */
 static bool is_behind_unknown(const mr_plan_builder *b, int v) {
     for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++)
         if (b->unknown[b->link[b->in.item[i]].from])
@@ -422,7 +421,7 @@ static int negotiate_vertex(mr_plan_builder *b, int v) {
         b->asked[v] = !b->vertex[v]->broken;
         return MR_OK;
     }
-    /* A stage whose options or inputs are wrong is not asked: it would complain of errors that are not its own. */
+    /* A stage with wrong options or inputs is not asked: it would complain about errors that it did not cause. */
     bool files = mr_plan_has_files(b, v);
     bool wrong = b->vertex[v]->broken || !fits || !files;
     for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++)

@@ -1,4 +1,4 @@
-/* Formats of all links. Between the files of the planner. */
+/* Formats for all links. Only planner files may use it. */
 #pragma once
 
 #include "engine/planner/builder.h"
@@ -6,20 +6,20 @@
 /* MR_OK or MR_ERROR_MEMORY; diagnoses all else. */
 int mr_plan_negotiate(mr_plan_builder *builder);
 
-/* The outputs of a vertex before it is asked. */
+/* A vertex's outputs before it is asked. */
 void mr_plan_assume_outputs(mr_plan_vertex *vertex);
 
 /* ask.c: one stage is asked. */
 
-/* The port that an input of the vertex goes to. */
+/* The port that a vertex's input goes to. */
 const mr_port *mr_plan_port(const mr_plan_builder *builder, int vertex, int input);
-/* Whether the vertex is a source that need not be asked: its formats are known, or are all that its type gives. Notes
- * its answer. */
+/* Whether the vertex is a source that need not be asked: its formats are known, or are all that the type gives. Notes
+ * the answer. */
 bool mr_plan_is_not_asked(mr_plan_builder *builder, int vertex);
 /* Whether no file that the stage reads is known to be missing; diagnoses those that are. */
 bool mr_plan_has_files(mr_plan_builder *builder, int vertex);
-/* Asks the stage, and notes its answer; false: it refused, or its answer cannot be right. It was diagnosed. */
+/* Asks the stage and notes the answer. False: it refused, or the answer cannot be right, and this was diagnosed. */
 bool mr_plan_ask(mr_plan_builder *builder, int vertex);
-/* Asks a source that is not in the plan, but in a list, about its options alone, and opens nothing. MR_OK or
- * MR_ERROR_MEMORY; all else is diagnosed. */
+/* Asks a listed source that is not in the plan about its options alone, and opens nothing. MR_OK or MR_ERROR_MEMORY;
+ * everything else is diagnosed. */
 int mr_plan_ask_listed(void *builder, const mr_spec_vertex *source);

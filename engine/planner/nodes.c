@@ -16,7 +16,7 @@ enum { NO_NODE = -1 };
 /* The names being assigned; `owner` has the node of each vertex, or NO_NODE. */
 typedef struct assignment {
     mr_plan_builder *b;
-    mr_index vertices; /* id to element of b->vertex */
+    mr_index vertices; /* id to element in b->vertex */
     int *owner;
 } assignment;
 
@@ -75,7 +75,7 @@ static void take_names(const assignment *a) {
 
 /* ---- the rest -------------------------------------------------------------------------------------------------- */
 
-/* A source that no node names is read in the node of its readers. */
+/* A source that no node names is read where its readers run. */
 static void follow_readers(const assignment *a, int v) {
     const mr_plan_builder *b = a->b;
     for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++) {
@@ -99,7 +99,7 @@ static void refuse_ownerless(const assignment *a, int v) {
         return;
     }
     /* A source without readers, which is reported elsewhere, runs in the first node. In one process it does not matter,
-     * and programs add stages of their own that no node names. */
+     * and programs can add stages that no node names. */
     a->owner[v] = 0;
 }
 
@@ -146,7 +146,7 @@ static int make_nodes(mr_plan_builder *b) {
     return MR_OK;
 }
 
-/* The node that the process of that number runs. */
+/* The node that the process with that number runs. */
 static void choose_by_number(mr_plan_builder *b) {
     mr_plan *plan = b->plan;
     int all = 0, process = b->params.process;
@@ -210,7 +210,7 @@ static void warn_of_idle(mr_plan_builder *b) {
     }
 }
 
-/* Warns of a sink that writes a file or into a pipe and cannot resume. Only in a plan of all nodes: otherwise each
+/* Warns about a sink that writes a file or into a pipe and cannot resume. Only in a plan for all nodes: otherwise each
  * process would repeat it. */
 static void warn_of_beginning_anew(mr_plan_builder *b) {
     for (int v = 0; v < b->count && b->plan->node < 0; v++) {
@@ -227,7 +227,7 @@ static void warn_of_beginning_anew(mr_plan_builder *b) {
     }
 }
 
-/* A source is read once, regardless of the number of processes. */
+/* A source must be read once, however many processes there are. */
 static void refuse_several_readers(mr_plan_builder *b) {
     for (size_t n = 0; n < b->plan->node_count; n++) {
         const mr_plan_node *node = &b->plan->nodes[n];

@@ -30,7 +30,7 @@ static int find_device(const mr_plan_builder *b, const char *name) {
     return found ? (int)(found - b->plan->devices) : -1;
 }
 
-/* Adds a device that is not in the list; returns its position, or MR_ERROR_MEMORY. */
+/* Adds a device that is not in the list. Returns the position, or MR_ERROR_MEMORY. */
 static int add_device(mr_plan_builder *b, const mr_plan_device *device) {
     mr_plan *plan = b->plan;
     if (plan->device_count == b->device_room) {
@@ -56,8 +56,8 @@ static int add_device(mr_plan_builder *b, const mr_plan_device *device) {
     return (int)plan->device_count++;
 }
 
-/* A GPU that is named once by its number and once by its UUID is one device. Only the driver can resolve a UUID, and a
- * plan that opens nothing does not ask it. NULL without memory. */
+/* A GPU named once by number and once by UUID is one device. Only the driver can resolve a UUID, and a plan that opens
+ * nothing does not ask it. NULL if there is no memory. */
 static const char *one_name(mr_plan_builder *b, const char *full) {
     char text[MR_DEVICE_NAME];
     if (b->params.offline || !full)
@@ -260,7 +260,7 @@ static int take_list(mr_plan_builder *b, int v) {
     return MR_OK;
 }
 
-/* If a stage remembers earlier frames, all of its frames must go to one device. */
+/* If a stage remembers earlier frames, all frames must go to one device. */
 static void check_spread(mr_plan_builder *b, int v) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
     if (vertex->devices.count < 2 || vertex->calls.entry == MR_ENTRY_STATELESS)
@@ -327,7 +327,7 @@ static int place_named(mr_plan_builder *b, int v) {
         return MR_ERROR_MEMORY;
     vertex->devices.at = device;
     mr_plan_name_device(b, vertex);
-    /* Devices that are not on this machine are checked by their own node. */
+    /* Devices on other machines are checked by the node there. */
     if (!mr_plan_is_elsewhere(b, v))
         mr_plan_check_device(b, spec, mr_yaml_item_place(spec->node, "device", 0), *device);
     return MR_OK;
@@ -362,7 +362,7 @@ int mr_plan_check_inputs(mr_plan_builder *b, int v, const char *device, bool rem
     return MR_OK;
 }
 
-/* Objections of stage types themselves to devices that are otherwise usable. */
+/* Lets stage types object to devices that are otherwise usable. */
 static void ask_types(mr_plan_builder *b, int v) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
     const mr_spec_vertex *spec = b->vertex[v];
@@ -386,7 +386,7 @@ static void ask_types(mr_plan_builder *b, int v) {
     }
 }
 
-/* A batch stays whole behind the stage if all of its frames went to one device. */
+/* A batch stays whole after the stage if all its frames went to one device. */
 void mr_plan_set_turns(mr_plan_builder *b) {
     for (int v = b->count - 1; v >= 0; v--) {
         mr_plan_vertex *vertex = &b->plan->vertices[v];
@@ -420,19 +420,19 @@ uint64_t mr_plan_most_bytes(const mr_plan_device *device) {
     return !limit || (memory && memory < limit) ? memory : limit;
 }
 
-/* Settings that depend on how the stage may be entered, which its negotiation has decided. */
+/* Settings that depend on how the stage can be entered, which negotiation has decided. */
 void mr_plan_set_calls(mr_plan_builder *b, int v) {
     mr_plan_vertex *vertex = &b->plan->vertices[v];
     int64_t wanted = b->vertex[v]->common.in_flight;
     if (b->params.deterministic)
         vertex->calls.blocking = false;
-    /* A source emits its frames in one order, so only one worker may be in it. */
+    /* A source emits frames in one order, so only one worker may be in it. */
     bool parallel = vertex->role != MR_ROLE_SOURCE && !vertex->calls.blocking && !b->params.deterministic;
     int most = vertex->calls.entry == MR_ENTRY_STATELESS ? b->plan->workers : vertex->calls.overlap;
     vertex->calls.entries = !parallel || most < 1 ? 1 : most < b->plan->workers ? most : b->plan->workers;
     if (wanted > 0 && vertex->calls.entries > wanted)
         vertex->calls.entries = (int)wanted;
-    /* Two calls for each worker, or each device: while the first is unfinished, others may go on behind it. */
+    /* Two calls per worker, or per device: while the first is unfinished, others can follow. */
     int calls = vertex->calls.entries > (int)vertex->devices.count ? vertex->calls.entries : (int)vertex->devices.count;
     vertex->calls.in_flight = wanted > 0 ? (int)wanted : DEFAULT_IN_FLIGHT * calls;
 }

@@ -13,17 +13,17 @@
 #include "engine/text/value.h"
 #include "millrace/status.h"
 
-/* For each vertex, where the buffers of its outputs go, and where they may come from. */
+/* For each vertex, where output buffers go, and where they can come from. */
 typedef struct ways {
-    bool *shared;   /* they go to another process of this host */
+    bool *shared;   /* they go to another process on this host */
     int *pinned;    /* the device that copies from them; 0: none */
-    bool *external; /* they may be in external memory, of a library or the program, or in that of a message */
+    bool *external; /* they can be in external memory, from a library or the program, or in a message's memory */
 } ways;
 
 /* ---- where buffers go -------------------------------------------------------------------------------------------- */
 
-/* Where frames go in their buffers, if the choice of memory depends on it: into the memory of a device, into another
- * process, or from external memory. */
+/* Where frames go in their buffers, if the memory kind depends on it: into a device's memory, into another process, or
+ * from external memory. */
 
 static int accelerator_of(const mr_plan_vertex *vertex) {
     for (size_t i = 0; i < mr_plan_parts(vertex); i++)
@@ -32,8 +32,8 @@ static int accelerator_of(const mr_plan_vertex *vertex) {
     return 0;
 }
 
-/* The device whose copies read a port (-1: any) in host memory, perhaps behind stages that pass frames on in their
- * buffers, so that the memory is pinned; 0: none. The stages behind the vertex have been visited. */
+/* The device whose copies read a port (-1: any) in host memory, perhaps after stages that pass frames on in their
+ * buffers, so that the memory must be pinned; 0: none. Stages after the vertex must have been visited. */
 static int pinned_for(const mr_plan_builder *b, const int *pinned, int v, int port) {
     for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++) {
         const mr_plan_link *link = &b->link[b->out.item[i]];
@@ -53,8 +53,8 @@ static int find_pinned(const mr_plan_builder *b, int **pinned) {
     return *pinned ? MR_OK : MR_ERROR_MEMORY;
 }
 
-/* Whether the output of a port (-1: of any) goes to another process of this host, perhaps through stages that pass
- * frames on in their buffers; the stages behind the vertex have been visited. */
+/* Whether a port's output (-1: any) goes to another process on this host, perhaps through stages that pass frames on in
+ * their buffers. Stages after the vertex must have been visited. */
 static bool is_shared(const mr_plan_builder *b, const bool *shared, int v, int port) {
     for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++) {
         const mr_plan_link *link = &b->link[b->out.item[i]];
@@ -68,7 +68,7 @@ static bool is_shared(const mr_plan_builder *b, const bool *shared, int v, int p
     return false;
 }
 
-/* Frames of a cut are in memory of the other process, or in that of their message. */
+/* A cut's frames are in the other process's memory, or in the message's. */
 static int find_shared(const mr_plan_builder *b, bool **shared) {
     *shared = mr_arena_array(b->arena, (size_t)b->count + 1, sizeof **shared);
     for (int v = b->count - 1; *shared && v >= 0; v--) {
@@ -79,7 +79,7 @@ static int find_shared(const mr_plan_builder *b, bool **shared) {
     return *shared ? MR_OK : MR_ERROR_MEMORY;
 }
 
-/* Whether frames of a vertex may be in external memory, its own or that of a vertex whose frames it passes on. */
+/* Whether a vertex's frames can be in external memory, its or that of a vertex whose frames it passes on. */
 static int find_external(const mr_plan_builder *b, bool **external) {
     *external = mr_arena_array(b->arena, (size_t)b->count + 1, sizeof **external);
     for (int v = 0; *external && v < b->count; v++) {
@@ -117,7 +117,7 @@ static bool gets_external(const mr_plan_builder *b, const ways *w, int v) {
 
 /* ---- sizes ----------------------------------------------------------------------------------------------------- */
 
-/* Adds the largest size of a payload; false if that is not known. */
+/* Adds the largest payload size; false if that is not known. */
 static bool add_payload(const mr_format_set *set, uint64_t *bytes) {
     size_t most = mr_format_set_most_bytes(set);
     *bytes = mr_plan_plus(*bytes, mr_aligned_bytes(most));
@@ -157,8 +157,7 @@ bool mr_plan_allocates(const mr_plan_vertex *vertex, size_t port, uint64_t *byte
     return true;
 }
 
-/* Whether no opened file determines the size of a stage's output: the largest that its formats allow would prove
- * nothing. */
+/* Whether no opened file determines the output size: the largest that the formats allow would prove nothing. */
 static bool is_open(const mr_planned_output *output) {
     return output->shares < 0 && mr_format_set_most_bytes(&output->set) == 0;
 }
@@ -195,13 +194,13 @@ static mr_view_pool staging_of(const mr_plan_vertex *vertex) {
         known = input_bytes(&vertex->inputs[i], &bytes) && known;
         pool.bytes = bytes > pool.bytes ? bytes : pool.bytes;
     }
-    /* Frames without memory of a payload need no upload. */
+    /* Frames without payload memory need no upload. */
     pool.count = known && pool.bytes == 0 ? 0 : vertex->memory.staging.count;
     pool.bytes = known ? pool.bytes : 0;
     return pool;
 }
 
-enum { MOST_PINNED = 2 }; /* of the memory that stages request */
+enum { MOST_PINNED = 2 }; /* times the memory that stages request */
 
 /* One for each frame that a call uploads, of those that may be in external memory; or as the stage has requested, on a
  * device. */
@@ -250,7 +249,7 @@ static bool is_ahead(const mr_view_pool *pool) {
     return pool->count && pool->bytes && (pool->memory == MR_MEMORY_DEVICE || pool->memory == MR_MEMORY_PINNED);
 }
 
-/* Frames of a cut are in memory of the other process, or of their message. If sizes are open, frames of many sizes may
+/* A cut's frames are in the other process's memory, or in the message's. If sizes are open, frames with many sizes can
  * arrive, and the largest possible size would be far too much. */
 static void find_ahead(mr_plan_vertex *vertex) {
     bool unsized = vertex->role == MR_ROLE_CUT_IN;
@@ -267,9 +266,9 @@ static void find_ahead(mr_plan_vertex *vertex) {
     vertex->memory.pinned.ahead = !unsized && is_ahead(&vertex->memory.pinned);
 }
 
-/* Few pictures of a folder are as large as the largest of them. If a stage's own pool grows as buffers are needed, it
- * is then bounded in bytes: room for twice the mean of all that may be in use, and at least for as many of the largest
- * size as the pipeline needs to make progress. */
+/* Few pictures in a folder are as large as the largest. If a stage's pool grows as buffers are needed, it is therefore
+ * bounded in bytes. There must be room for twice the mean of all that can be in use, and at least for as many of the
+ * largest size as the pipeline needs to make progress. */
 static uint64_t bound_bytes(const mr_plan_vertex *vertex, const mr_planned_output *output, const mr_view_pool *pool) {
     uint64_t all = mr_plan_times((uint64_t)pool->count, pool->bytes);
     if (!output || !output->own_pool || pool->memory != MR_MEMORY_HOST || pool->mean == pool->bytes)
@@ -287,7 +286,7 @@ static void finish_pool(const mr_plan_vertex *vertex, const mr_planned_output *o
     pool->most = bound_bytes(vertex, output, pool);
 }
 
-/* Calls that are inside a stage at once: of its workers, or of its own thread. */
+/* How many calls are inside a stage at once: the workers', or its thread's. */
 static void finish_pools(mr_plan_vertex *vertex) {
     int calls = vertex->calls.entries > 1 ? vertex->calls.entries : 1;
     for (size_t port = 0; port < vertex->output_count; port++)
@@ -337,7 +336,7 @@ uint64_t mr_plan_estimate(const mr_plan_builder *b, int v) {
     uint64_t bytes = mr_plan_pool_bytes(vertex, &vertex->memory.scratch);
     for (size_t i = 0; i < vertex->output_count; i++)
         bytes = mr_plan_plus(bytes, mr_plan_pool_bytes(vertex, &vertex->pools[i]));
-    /* Buffers that a copy would hold of its output: in its own slots, in the queue, and in the slots here. */
+    /* Output buffers that a copy would hold: in its slots, in the queue, and in the slots here. */
     uint64_t frames =
         2 + (uint64_t)vertex->handling.queue * mr_plan_at_once(b->plan, vertex) +
         (uint64_t)vertex->calls.in_flight * (uint64_t)vertex->calls.batch * (uint64_t)vertex->calls.instances;
@@ -381,7 +380,7 @@ static bool lies_on(const mr_plan_vertex *vertex, const mr_view_pool *pool, int 
     return false;
 }
 
-/* Holders of one pool's buffers: the calls that fill them, and queues and calls of those that read them. */
+/* What holds one pool's buffers: the calls that fill them, and the queues and calls that read them. */
 static void offer_holders(const mr_plan_builder *b, int v, int port, uint64_t bytes, saving *best) {
     offer_calls(best, &b->plan->vertices[v], bytes);
     for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++) {
@@ -409,7 +408,7 @@ static saving find_saving(const mr_plan_builder *b, int device) {
     return best;
 }
 
-/* The key of the limit, or else the first that names the device. */
+/* The limit's key, or else the first key that names the device. */
 static mr_place place_of(const mr_plan_builder *b, int device) {
     const mr_plan_device *limited = &b->plan->devices[device];
     for (int v = 0; v < b->count && !limited->mark.line; v++) {

@@ -96,14 +96,14 @@ static int count_workers(const mr_plan_builder *b) {
     return b->spec->workers > 0 ? b->spec->workers : mr_usable_cores();
 }
 
-/* A node that runs elsewhere would have to be told of each source. */
+/* A node that runs elsewhere would need to know each source. */
 static void refuse_nodes(mr_plan_builder *b) {
     if (b->spec->most_sources && b->plan->node_count)
         mr_plan_error(b, b->spec->most_place, "run it with --one-process, or remove `max`",
                       "sources.max: sources are added to a run of one process; with nodes they cannot be");
 }
 
-/* Its sources are added once the pipeline runs; errors in its text are found before. */
+/* Its sources are added once the pipeline runs. Errors in the text must be found before. */
 static void check_list(mr_plan_builder *b) {
     mr_spec_list *list = NULL;
     if (b->spec->sources_from && b->spec->reserved_count)

@@ -1,5 +1,5 @@
-/* Lengths of queues that the YAML leaves open, and the number of buffers for each stage's first output (the formula
- * stands in plan.h). */
+/* Queue lengths that the YAML leaves open, and how many buffers each stage's first output needs (plan.h has the
+ * formula). */
 #include "engine/planner/sizes.h"
 
 #include "engine/plan/cut.h"
@@ -8,7 +8,7 @@
 
 enum { SMALL_FRAMES_QUEUE = 32 };
 
-/* Downstream holders of an output: the number for each source of one producing instance, and the number in all. */
+/* What holds an output downstream: how many per source and producing instance, and how many in all. */
 typedef struct holding {
     int64_t per_source, in_all;
 } holding;
@@ -17,7 +17,7 @@ static const mr_format_set *carried(const mr_plan_builder *b, const mr_view_link
     return &b->plan->vertices[edge->from].outputs[edge->from_port].set;
 }
 
-/* Whether frames may leave a stage in the buffers of that input. */
+/* Whether frames can leave a stage in that input's buffers. */
 static bool passes_through(const mr_plan_vertex *vertex, int port) {
     for (size_t i = 0; i < vertex->output_count && !vertex->copy; i++)
         if (vertex->outputs[i].shares == port)
@@ -34,9 +34,8 @@ static int64_t cap(int64_t value) {
     return value < MR_PLAN_MOST_BUFFERS ? value : MR_PLAN_MOST_BUFFERS;
 }
 
-/* If one way to a join gathers batches, the other must hold as many frames meanwhile: with less room in its queue it
- * would stop the stage that feeds both, and the batch would never fill. The author's own length stands
- * (lint_timing.c). */
+/* If one way to a join gathers batches, the other must hold as many frames meanwhile. With less room in the queue it
+ * would stop the stage that feeds both, and the batch could never fill. An author's length stays (lint_timing.c). */
 static void lengthen_joins(mr_plan_builder *b) {
     for (int v = 0; v < b->count; v++) {
         mr_plan_vertex *vertex = &b->plan->vertices[v];
@@ -53,8 +52,8 @@ static void lengthen_joins(mr_plan_builder *b) {
     }
 }
 
-/* Frames without a payload of ours (packets, results) are small: more of them may wait, so that stages that feed each
- * other take turns less often. Not if the author gave a length, or wants old frames dropped. */
+/* Frames without our payload (packets, results) are small. More can wait, so that stages that feed each other take
+ * turns less often. Not if the author gave a length, or wants old frames dropped. */
 static void lengthen_small(mr_plan_builder *b) {
     for (int v = 0; v < b->count; v++) {
         mr_plan_vertex *vertex = &b->plan->vertices[v];
@@ -68,8 +67,8 @@ static void lengthen_small(mr_plan_builder *b) {
     }
 }
 
-/* Whether tensors among results are in buffers of a vertex: those that it adds, or, for a copy, its input's. They go on
- * with every frame that is made of theirs, even without the payload, until a copy makes them anew. */
+/* Whether tensors among results are in a vertex's buffers: those that it adds, or, for a copy, the input's. Every frame
+ * made from theirs keeps them, even without the payload, until a copy makes them anew. */
 static bool holds_results(const mr_plan_vertex *vertex) {
     const mr_planned_result *others = vertex->input_count && !vertex->copy ? vertex->inputs[0].results : NULL;
     bool more = vertex->copy && vertex->inputs[0].more_results;
@@ -79,20 +78,20 @@ static bool holds_results(const mr_plan_vertex *vertex) {
     return more;
 }
 
-/* How the places behind a stage are counted. */
+/* How the places after a stage are counted. */
 typedef struct counting {
     bool results; /* those that hold results; else payloads */
     bool least;   /* only those that the pipeline needs to make progress */
 } counting;
 
-/* A stage makes progress with one call, and the inputs of the next in its queue. Not less than planned if frames wait
- * for others: before a join, and at a cut until the other end has settled them. */
+/* A stage can make progress with one call, and the next call's inputs in the queue. It needs as many as planned if
+ * frames wait for others: before a join, and at a cut until the other end has settled them. */
 static bool needs_less(const mr_plan_vertex *to) {
     return to->input_count <= 1 && !mr_plan_cut_of(to);
 }
 
-/* The number of frames of `edge` that `to`, and all vertices behind it that its frames pass into, may hold. `behind`:
- * of the same counting. */
+/* How many of `edge`'s frames `to`, and all later vertices that the frames pass into, can hold. `behind`: the result
+ * there, from the same counting. */
 static holding held_by(const mr_plan_builder *b, const mr_view_link *edge, const holding *behind, counting of) {
     const mr_plan_vertex *to = &b->plan->vertices[edge->to];
     bool less = of.least && needs_less(to);
@@ -123,7 +122,7 @@ static bool brings_tensors(const mr_planned_input *input) {
     return input->more_results;
 }
 
-/* An uploaded input is held until its call is over, or as long as the stage's output that contains it: the payload, or
+/* An uploaded input is held until the call is over, or as long as the stage's output that contains it: the payload, or
  * the results. */
 static int count_staging(const mr_plan_vertex *vertex, int64_t making, int64_t payloads, int64_t results) {
     int64_t after = 0;
@@ -140,7 +139,7 @@ static int64_t held_of(const holding *behind, int64_t sources) {
     return behind->per_source * sources + behind->in_all;
 }
 
-/* Outputs of several devices wait for the slowest of them, to be put in order again, while the others go on. */
+/* Outputs from several devices wait for the slowest one, to be put in order again, while the others continue. */
 static void lengthen_behind_several(mr_plan_builder *b) {
     for (int v = 0; v < b->count; v++) {
         mr_plan_vertex *vertex = &b->plan->vertices[v];
@@ -168,7 +167,7 @@ static int make_holdings(mr_plan_builder *b, holdings *all) {
     return MR_OK;
 }
 
-/* No more frames arrive than the sources have, if all of them know their number. */
+/* No more frames arrive than the sources have, if all know how many. */
 static int64_t frames_that_come(const mr_plan_builder *b, const mr_plan_vertex *vertex) {
     int64_t sum = 0, largest = 0;
     for (size_t i = 0; i < vertex->source_count; i++) {
@@ -181,8 +180,8 @@ static int64_t frames_that_come(const mr_plan_builder *b, const mr_plan_vertex *
     return vertex->calls.entry == MR_ENTRY_PER_SOURCE ? cap(largest) : sum;
 }
 
-/* If a run is as fast as its slowest stage, queues before that stage are full and those behind it empty; the slowest is
- * not known yet: half of all places. Payload in the other process's memory needs no place here. */
+/* If a run is as fast as its slowest stage, queues before that stage are full and later ones empty. The slowest is not
+ * known yet, so this takes half of all places. Payload in the other process's memory needs no place here. */
 static int count_likely(const mr_plan_builder *b, const mr_plan_vertex *vertex) {
     const mr_cut *cut = mr_plan_cut_of(vertex);
     int64_t half = ((int64_t)vertex->needs.output_buffers + 1) / 2, frames = frames_that_come(b, vertex);
@@ -201,7 +200,7 @@ static void count_buffers(mr_plan_builder *b, int v, const holdings *all) {
     const holding *least = results ? &all->least_results[v] : &all->least_payloads[v];
     vertex->needs.output_buffers = (int)cap(vertex->needs.retained + making + held_of(behind, sources));
     vertex->needs.least_buffers = (int)cap(vertex->needs.retained + vertex->calls.batch + held_of(least, sources));
-    /* Frames of a cut are limited by its window, wherever they are then held. */
+    /* A cut's window limits its frames, wherever they are then held. */
     if (vertex->role == MR_ROLE_CUT_IN)
         vertex->needs.output_buffers = vertex->needs.least_buffers = vertex->needs.retained;
     vertex->needs.likely_buffers = count_likely(b, vertex);

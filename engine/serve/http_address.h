@@ -15,10 +15,10 @@ typedef struct mr_http_address {
 /* "127.0.0.1:8090", "[::1]:8090", "localhost:8090" (which is 127.0.0.1); port 0: a free one. MR_ERROR_CONFIG. */
 int mr_http_address_parse(const char *text, mr_http_address *address);
 
-/* Opens a socket that listens there; it does not block, and exec closes it. *port: the port of the socket.
- * MR_ERROR_UNAVAILABLE (in use, or not an address of this machine), MR_ERROR_PERMISSION, MR_ERROR_IO. */
+/* Opens a socket that listens there; it does not block, and exec closes it. *port: the socket's port.
+ * MR_ERROR_UNAVAILABLE (in use, or not this machine's address), MR_ERROR_PERMISSION, MR_ERROR_IO. */
 int mr_http_address_listen(const mr_http_address *address, const char *text, int *fd, int *port);
 
-/* Whether the value of a `Host` header names this machine: a loopback address or localhost, with any port. A page from
- * elsewhere can have its own name resolved to 127.0.0.1; the header then has that name. */
+/* Whether a `Host` header names this machine: a loopback address or localhost, with any port. A page from elsewhere can
+ * make its host name resolve to 127.0.0.1; the header then has that name. */
 bool mr_http_host_is_local(const char *host);

@@ -13,19 +13,19 @@ typedef struct mr_http_parts {
     mr_http_content part;
     char head[MR_HTTP_HEAD_BYTES];
     const char *end;
-    size_t head_bytes, sent; /* sent: of head, data and end */
+    size_t head_bytes, sent; /* sent: counts head, data and end */
 } mr_http_parts;
 
-/* The media type of the whole stream. */
+/* The whole stream's media type. */
 const char *mr_http_parts_type(mr_http_stream_kind kind);
 
 /* Begins with a part, which belongs to `parts` from then on; none is busy. */
 void mr_http_parts_begin(mr_http_parts *parts, const mr_http_content *part);
 
-/* Of a stream of events: begins with a comment, which clients ignore, unless a part is busy. */
+/* For event streams: begins with a comment, which clients ignore, unless a part is busy. */
 void mr_http_parts_comment(mr_http_parts *parts);
 
-/* Copies the next bytes of the busy part, at most `room`; releases the part after its last byte. */
+/* Copies the busy part's next bytes, at most `room`. Releases the part after the last byte. */
 size_t mr_http_parts_copy(mr_http_parts *parts, char *to, size_t room);
 
 /* Releases the busy part, if there is one. */

@@ -17,8 +17,8 @@
 #include "millrace/status.h"
 
 enum {
-    OTHERS = 64,           /* connections beside those of streams */
-    REQUEST_BYTES = 16384, /* of a request's line and headers, and of the answer's headers */
+    OTHERS = 64,           /* connections that are not streams */
+    REQUEST_BYTES = 16384, /* for a request's line and headers, and for the answer's headers */
     REST_BYTES = 256,
     MOST_SWEEP_MS = 1000
 };
@@ -36,9 +36,9 @@ struct mr_http_request {
     mr_http_server *server;
     struct MHD_Connection *connection; /* NULL: the slot is free */
     int fd;
-    int64_t since_ns;                  /* when it connected; of a stream: when it last asked for a part */
+    int64_t since_ns;                  /* when it connected; stream: when it last asked for a part */
     bool waiting;                      /* suspended, until it is woken */
-    bool over;                         /* its time is over, or the client has left: it is to be closed */
+    bool over;                         /* time is over, or the client has left: it must be closed */
     atomic_bool woken;
     const mr_http_route *route;        /* NULL: the request is not read yet */
     char rest[REST_BYTES];
@@ -117,7 +117,7 @@ static bool has_left(const mr_http_request *request) {
     return poll(&on, 1, 0) > 0;
 }
 
-/* The library does not notice that the client of a suspended connection leaves, or closes its sending side. */
+/* The library does not notice when a suspended connection's client leaves, or closes the sending side. */
 static void sweep_stream(mr_http_request *request, int64_t now) {
     request->over = has_left(request);
     if (!request->waiting)
@@ -260,7 +260,7 @@ static bool has_token(const mr_http_server *server, struct MHD_Connection *handl
     return argument && mr_http_token_is(server->token, argument);
 }
 
-/* Whether the url fits the path of a route; *rest: for its star. */
+/* Whether the url fits a route's path; *rest: what its star matches. */
 static bool fits(const char *path, const char *url, char rest[REST_BYTES]) {
     const char *star = strchr(path, '*');
     *rest = '\0';

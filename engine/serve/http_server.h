@@ -1,8 +1,8 @@
 /* One HTTP server, by libmicrohttpd: routes, streams, permission and limits.
  *
- * A route answers GET and HEAD for a path. Its function answers at once (mr_http_say, mr_http_send), begins a stream
- * (mr_http_stream), or returns MR_HTTP_WAIT and is called again after mr_http_wake. A stream asks for its parts in the
- * same way. A connection serves one request and is then closed.
+ * A route answers GET and HEAD for a path. Its function can answer at once (mr_http_say, mr_http_send), begin a stream
+ * (mr_http_stream), or return MR_HTTP_WAIT and be called again after mr_http_wake. A stream asks for parts in the same
+ * way. A connection serves one request and is then closed.
  *
  * Threads: one thread serves all connections and calls all functions of routes and streams. They must not block; they
  * may take a lock that is held briefly. mr_http_wake may be called from any thread, until the server is destroyed.
@@ -11,20 +11,20 @@
  * as long as the server. A wake-up that comes after the client has left is harmless; it may wake the slot's next user.
  * A function that is called must therefore check again whether it has what it waits for.
  *
- * Ownership: the `release` function of a content is called once, on the server's thread: after the last byte, when the
- * client has left, or at once if the answer cannot be made. What a request needs over several calls is its state
- * (mr_http_keep), which is ended when the request is over, whatever the reason.
+ * Ownership: a content's `release` function is called once, on the server's thread: after the last byte, when the
+ * client has left, or at once if the answer cannot be made. A request that needs data over several calls must keep it
+ * as state (mr_http_keep), which ends with the request, for whatever reason.
  *
- * Permission: with a token, a request must give it ("Authorization: Bearer TOKEN", or "?token=TOKEN"). Without one, its
+ * Permission: with a token, a request must give it ("Authorization: Bearer TOKEN", or "?token=TOKEN"). Without one, the
  * Host header must name this machine: otherwise a page from elsewhere in a browser on this machine could read the
- * answers (DNS rebinding). Headers of all answers keep pages of others from showing them, and own pages from loading
- * anything from elsewhere. Nothing of a request is logged.
+ * answers (DNS rebinding). Headers on all answers keep foreign pages from showing them, and our pages from loading
+ * anything from elsewhere. Requests are not logged.
  *
  * Limits: `most_streams` streams and 64 other connections; more wait in the system's queue until one ends. A request
- * that is not a stream may last for `timeout`, from its first byte to the last byte of the answer. A stream is closed
- * if its client takes nothing for `timeout`, or has left (closed its connection, or its sending side). A stream of
- * events sends a comment after `timeout` of silence, so that proxies keep it. A request's line and headers have at most
- * 16 KiB; its body is not read.
+ * that is not a stream can last for `timeout`, from its first byte to the answer's last. A stream is closed if its
+ * client takes nothing for `timeout`, or has left (closed the connection, or the sending side). An event stream sends a
+ * comment after `timeout` without events, so that proxies keep it. A request's line and headers must fit into 16 KiB;
+ * its body is not read.
  *
  * Errors: 401 without the token, 403 for another Host, 404 if no route fits, 405 for other methods, 503 for one stream
  * too many, each with a line of text. Functions return a negative mr_status. */
@@ -38,14 +38,14 @@ typedef struct mr_http_server mr_http_server;
 typedef struct mr_http_request mr_http_request;
 
 typedef enum mr_http_reply {
-    MR_HTTP_DONE, /* answered; of a stream: *part is set */
+    MR_HTTP_DONE, /* answered; stream: *part is set */
     MR_HTTP_WAIT, /* call again after mr_http_wake */
-    MR_HTTP_END   /* no answer: close the connection; of a stream: it has ended */
+    MR_HTTP_END   /* no answer: close the connection; stream: it has ended */
 } mr_http_reply;
 
-/* Bytes of an answer, or of a part of a stream. */
+/* An answer's bytes, or those for a stream's part. */
 typedef struct mr_http_content {
-    const char *type;             /* its media type; of an event: its name. A literal */
+    const char *type;             /* the media type; event: the name. Must be a literal */
     const void *data;             /* valid until `release`; an event is one line */
     size_t bytes;
     void (*release)(void *owner); /* NULL: the data outlive the server */
@@ -64,7 +64,7 @@ typedef struct mr_http_params {
     int fd;                      /* a listening socket, which belongs to the server from then on, also on failure */
     const mr_http_route *routes; /* the first that fits answers; ends with a path of NULL; copied, but not the paths */
     const char *token;           /* NULL: none; copied */
-    const char *not_found;       /* the text of 404; a literal */
+    const char *not_found;       /* the 404 text; must be a literal */
     int most_streams;
     int64_t timeout_ns;
 } mr_http_params;
@@ -77,7 +77,7 @@ void mr_http_server_destroy(mr_http_server **server);
 
 /* ---- a request: the server's thread ------------------------------------------------------------------------------ */
 
-/* What the * of the route's path stands for, decoded; "" without one. */
+/* What the * in the route's path stands for, decoded; "" without one. */
 const char *mr_http_rest(const mr_http_request *request);
 /* The state for further calls, and for the functions of a stream; `end` is called when the request is over. Once. */
 void mr_http_keep(mr_http_request *request, void *state, void (*end)(void *state));
@@ -90,7 +90,7 @@ mr_http_reply mr_http_say(mr_http_request *request, unsigned code, const char *t
 mr_http_reply mr_http_send(mr_http_request *request, const mr_http_content *content);
 
 typedef enum mr_http_stream_kind {
-    MR_HTTP_MULTIPART, /* multipart/x-mixed-replace: a client shows each part in place of the one before */
+    MR_HTTP_MULTIPART, /* multipart/x-mixed-replace: a client replaces each part by the next */
     MR_HTTP_EVENTS     /* text/event-stream */
 } mr_http_stream_kind;
 /* Begins a stream, or answers 503. `next` gives one part after the other, each after the last byte of the one before:

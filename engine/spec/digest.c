@@ -9,7 +9,7 @@
 
 enum { BITS = 256, BYTES = BITS / 8 };
 
-/* Text on its way into the sum, buffered, because a tree consists of thousands of short pieces. */
+/* Buffers text for the sum, because a tree has thousands of short pieces. */
 typedef struct gathering {
     struct AVSHA *sum;
     bool secrets; /* they count, too */
@@ -48,7 +48,7 @@ static bool is_secret(const mr_yaml *node) {
     return node->key && strcmp(node->key, "token") == 0;
 }
 
-/* User and password, which were taken out of the text of a URL. */
+/* User and password, which were removed from a URL's text. */
 static void add_credentials(gathering *to, const mr_yaml *node) {
     if (node->user) {
         add(to, "u", 1);

@@ -1,10 +1,9 @@
 /* The content of a pipeline as one number: for logs, and to tell whether two processes were given the same.
  *
- * The SHA-256 of the tree after variables and the command line's overrides are replaced, in the order of the text. It
- * is written as in bencode: a text or key as its length, a colon and its bytes, a list as l...e, a map as d...e; `null`
- * is n. So comments, spacing and quotes do not count, and neither does the file's folder. A key `token` counts as null
- * whatever its value, and user and password of a URL do not count, since a digest of a secret would be a way to try
- * guesses. Any thread. */
+ * The tree's SHA-256 in text order, after variables and command line overrides are replaced. It is written as in
+ * bencode: a text or key as length, colon and bytes, a list as l...e, a map as d...e; `null` is n. So comments,
+ * spacing, quotes and the file's folder do not count. A key `token` counts as null, and a URL's user and password do
+ * not count: a digest that includes a secret would let others try guesses. Any thread. */
 #pragma once
 
 #include "engine/text/yaml.h"

@@ -10,7 +10,7 @@
 
 /* ---- --set --------------------------------------------------------------------------------------------------- */
 
-/* "stages.features.batch.size" -> its first part copied, `*path` behind the dot; NULL if nothing is left. */
+/* "stages.features.batch.size" -> the first part copied, `*path` after the dot; NULL if nothing is left. */
 static const char *next_part(mr_arena *arena, const char **path) {
     size_t length = strcspn(*path, ".");
     const char *part = mr_arena_text(arena, *path, length);
@@ -39,8 +39,8 @@ static mr_yaml *copy_map(mr_arena *arena, const mr_yaml *map) {
     return copy;
 }
 
-/* The map behind `part`, created if it is missing. A plain value in its place is replaced, so that batch.size can be
- * set if `batch: 8` was written. Sources that inputs have made share their maps, so it is copied before it changes. */
+/* The map under `part`, created if it is missing. Replaces a plain value, so that batch.size can be set if `batch: 8`
+ * was written. Sources that inputs have made share maps, so a map must be copied before it changes. */
 static mr_yaml *descend(mr_spec_parser *p, mr_yaml *map, const char *part, mr_place place) {
     mr_arena *arena = &p->spec->arena;
     const mr_yaml *child = mr_yaml_get(map, part);
@@ -50,7 +50,7 @@ static mr_yaml *descend(mr_spec_parser *p, mr_yaml *map, const char *part, mr_pl
     return own && !mr_yaml_put(map, arena, part, key_place, own) ? own : NULL;
 }
 
-/* An option is set only of a stage that exists: a slip in its id would otherwise create a new one. */
+/* An option can be set only on a stage that exists: otherwise a slip in the id would create a new one. */
 static bool vertex_exists(mr_spec_parser *p, const mr_yaml *section, const char *part, mr_place place) {
     char hint[256], all[256] = "";
     size_t used = 0;
@@ -68,8 +68,8 @@ static bool vertex_exists(mr_spec_parser *p, const mr_yaml *section, const char 
     return false;
 }
 
-/* Refuses "fps", an option of a source or stage whose place is not named. A slip in a key of the pipeline is left to
- * the reader of these. */
+/* Refuses "fps", a source or stage option without the source's or stage's name. A slip in a pipeline key is left to the
+ * code that reads these. */
 static bool lacks_place(mr_spec_parser *p, const char *key, mr_place place) {
     char hint[256];
     const mr_yaml *sources = mr_yaml_get(p->spec->root, "sources"), *stages = mr_yaml_get(p->spec->root, "stages");
@@ -136,7 +136,7 @@ int mr_spec_set(mr_spec_parser *p, const char *name, const char *key, const char
     mr_arena *arena = &p->spec->arena;
     mr_yaml *value = NULL;
     mr_place place = {.file = name};
-    /* Standard output, which YAML would parse as the beginning of a list. */
+    /* Standard output, which YAML would parse as the start of a list. */
     bool dash = strcmp(text, "-") == 0;
     int status = dash ? MR_OK : mr_yaml_parse(&value, arena, name, text, strlen(text), true, p->diagnostics);
     if (status)
@@ -174,8 +174,8 @@ static mr_yaml *argument(mr_spec_parser *p, const char *option, const char *valu
     return node->text ? node : NULL;
 }
 
-/* `id`, or with the first number behind it that makes it new. `taken` remembers the last number of each, so that a
- * thousand files of one name need a thousand steps. */
+/* `id`, or `id` with the first number that makes it new. `taken` remembers each id's last number, so that a thousand
+ * files with one name need only a thousand steps. */
 static const char *unique_id(mr_spec_parser *p, mr_index *taken, const mr_yaml *stages, const char *id) {
     mr_arena *arena = &p->spec->arena;
     const char *candidate = id;
@@ -277,7 +277,7 @@ static int apply_output(mr_spec_parser *p) {
         count++;
     }
     if (count != 1 && !known)
-        return MR_OK; /* a stage of an unknown type, which is reported, may be the one */
+        return MR_OK; /* a stage with an unknown type, which is reported, may be the one */
     if (count != 1) {
         mr_spec_error(p, (mr_place){.file = "--output"}, count ? "use --set stages.ID.path=... for each" : NULL,
                       "an output replaces the path of the only stage that writes a file, but the pipeline has %zu",
@@ -288,7 +288,7 @@ static int apply_output(mr_spec_parser *p) {
     return path ? mr_yaml_put(sink, &p->spec->arena, option->name, path->place, path) : MR_ERROR_MEMORY;
 }
 
-/* "sources.lobby-2.every" waits until inputs and folders have made their sources: it may be an option of one. */
+/* "sources.lobby-2.every" must wait until inputs and folders have made sources: it can be an option for one. */
 static bool waits(mr_spec_parser *p, const char *key) {
     const mr_yaml *sources = mr_yaml_get(p->spec->root, "sources");
     if (strncmp(key, "sources.", strlen("sources.")) != 0 || !path_is_plain(key))
@@ -325,17 +325,17 @@ int mr_spec_override(mr_spec_parser *parser) {
 
 /* ---- sources of several streams ---------------------------------------------------------------------------------- */
 
-/* Sources that name several streams, such as a folder of videos: each stream becomes a source of its own, named after
- * its file; the name in the pipeline stands for all of them. */
+/* Sources that name several streams, such as a folder with videos. Each stream becomes a separate source, named after
+ * the file; the name in the pipeline stands for all. */
 typedef struct stream {
     const char *uri;
     struct stream *next;
 } stream;
 
-/* The streams of one source. */
+/* One source's streams. */
 typedef struct streams {
     mr_arena *arena;
-    size_t folder; /* bytes of each path that are the pipeline's folder */
+    size_t folder; /* how many of each path's bytes are the pipeline's folder */
     size_t count;
     stream *first, **end;
 } streams;

@@ -6,7 +6,7 @@
 #include "engine/text/options.h"
 #include "engine/text/value.h"
 
-/* A variable may stand in place of any plain value: the pattern of a text that holds one. */
+/* A variable can replace any plain value: the pattern for a text that holds one. */
 #define VARIABLE "\\$\\{"
 
 static bool has_range(const mr_option *option) {
@@ -138,7 +138,7 @@ static void put_pairs(yajl_gen json, const mr_option *option) {
     yajl_gen_map_close(json);
 }
 
-/* One of a few words in place of a map. */
+/* One of a few words instead of a map. */
 static void put_word_or_map(yajl_gen json, const mr_option *brief) {
     mr_json_open_array(json, "anyOf");
     mr_json_open_map(json, NULL);
@@ -150,8 +150,8 @@ static void put_word_or_map(yajl_gen json, const mr_option *brief) {
     yajl_gen_array_close(json);
 }
 
-/* A value in place of a map is checked as the field it is short for: limits of numbers, patterns and properties each
- * apply to values of their own type only, so they may be combined. */
+/* A value instead of a map is checked as the field that it abbreviates. Number limits, patterns and properties each
+ * apply only to values with their type, so they can be combined. */
 static void put_map(yajl_gen json, const mr_option *option) {
     const mr_option *brief = mr_option_find(option->fields, option->brief ? option->brief : "");
     if (brief && brief->kind == MR_OPTION_ENUM)
@@ -299,7 +299,7 @@ static void put_alternative(yajl_gen json, const char *name) {
     yajl_gen_map_close(json);
 }
 
-/* One of two keys is required, and never both: reported once, by the first of them. */
+/* One of two keys is required, and never both. The first one reports this, once. */
 static void put_alternatives(yajl_gen json, const mr_option *table) {
     for (const mr_option *option = table; option && option->name; option++) {
         const mr_option *other = option->unless ? mr_option_find(table, option->unless) : NULL;
@@ -332,7 +332,7 @@ static void put_fields(yajl_gen json, const mr_option *fields) {
 
 /* ---- sources, stages and the pipeline ---------------------------------------------------------------------------- */
 
-/* Sources or stages: the names of their parts of the schema, and the types they may have. */
+/* Sources or stages: what their schema parts are called, and the types they can have. */
 typedef struct section {
     const char *name; /* "source", "stage" */
     const mr_option *keys;
@@ -352,7 +352,7 @@ static void put_reference(yajl_gen json, const char *key, const section *of, con
     yajl_gen_map_close(json);
 }
 
-/* The next type that fits the section, from `type` on; NULL behind the last. */
+/* The next type that fits the section, from `type` on; NULL after the last. */
 static const mr_stage_type *const *fitting(const mr_stage_type *const *type, const section *of) {
     while (*type && ((*type)->inputs == NULL) != of->sources)
         type++;
@@ -390,7 +390,7 @@ static void put_names_pattern(yajl_gen json, const section *of, const mr_stage_t
     yajl_gen_map_close(json);
 }
 
-/* `type`: each with its description, which an editor shows beside it. */
+/* `type`: each with a description, which an editor can show beside it. */
 static void put_type_key(yajl_gen json, const char *name, const section *of, const mr_option *key,
                          const mr_stage_type *const *types) {
     mr_json_open_map(json, name);
@@ -453,7 +453,7 @@ static void put_requires_type(yajl_gen json) {
     yajl_gen_array_close(json);
 }
 
-/* If `type` is that type, its keys. */
+/* If `type` is that type, the type's keys. */
 static void put_if_type(yajl_gen json, const section *of, const mr_stage_type *type) {
     mr_json_open_map(json, NULL);
     mr_json_open_map(json, "if");
@@ -468,7 +468,7 @@ static void put_if_type(yajl_gen json, const section *of, const mr_stage_type *t
     yajl_gen_map_close(json);
 }
 
-/* If there is no `type`, the keys of the type `otherwise`. */
+/* If there is no `type`, the keys for the type `otherwise`. */
 static void put_unless_typed(yajl_gen json, const section *of, const char *otherwise) {
     mr_json_open_map(json, "if");
     put_requires_type(json);
@@ -477,7 +477,7 @@ static void put_unless_typed(yajl_gen json, const section *of, const char *other
     put_reference(json, "else", of, ".", otherwise);
 }
 
-/* One whose `type` selects its keys. A variable there may stand for any type: then only the common keys are known. */
+/* One whose `type` selects the keys. A variable there can stand for any type: then only the common keys are known. */
 static void define_any(yajl_gen json, const section *of, const mr_stage_type *const *types) {
     mr_json_open_map(json, of->name);
     mr_json_text(json, "title", of->name);
@@ -502,7 +502,7 @@ static void define_section(yajl_gen json, const section *of, const mr_stage_type
 
 /* ---- the pipeline ---------------------------------------------------------------------------------------------- */
 
-/* Those whose id is the name of a type. */
+/* Those whose id is a type name. */
 static void put_named(yajl_gen json, const section *of, const mr_stage_type *const *types) {
     mr_json_open_map(json, "properties");
     for (EACH_TYPE(type, types, of)) {
@@ -513,7 +513,7 @@ static void put_named(yajl_gen json, const section *of, const mr_stage_type *con
     yajl_gen_map_close(json);
 }
 
-/* `max` and `like` of sources, which are ids of sources if they are maps beside no such number. */
+/* `max` and `like` under `sources`. They are source ids if they are maps and `max` is no number. */
 static void put_room(yajl_gen json, const section *of) {
     mr_json_open_map(json, "properties");
     for (const mr_option *key = mr_spec_room_keys(); key->name; key++) {
@@ -572,7 +572,7 @@ static void put_properties(yajl_gen json, const section *sections, const mr_stag
 
 static void put_definitions(yajl_gen json, const section *sections, const mr_stage_type *const *types) {
     mr_json_open_map(json, "definitions");
-    /* Without a description: editors would show it in place of that of the option. */
+    /* Without a description: editors would show it instead of the option's. */
     mr_json_open_map(json, "variable");
     mr_json_text(json, "$comment", "a variable of the environment: ${VAR}, ${VAR:-default} or ${VAR:?message}");
     mr_json_text(json, "type", "string");

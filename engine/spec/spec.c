@@ -88,9 +88,9 @@ typedef struct top_level {
 
 static const mr_option top_options[] = {
     {.name = "version", .kind = MR_OPTION_INT, .offset = offsetof(top_level, version), .required = true, .min = 1,
-     .max = 1, .fallback = "1", .help = "version of this format"},
+     .max = 1, .fallback = "1", .help = "this format's version"},
     {.name = "pipeline", .kind = MR_OPTION_STRING, .offset = offsetof(top_level, pipeline), .required = true,
-     .example = "classify-lobby", .help = "name of the pipeline"},
+     .example = "classify-lobby", .help = "the pipeline's name"},
     {.name = "workers", .kind = MR_OPTION_INT, .offset = offsetof(top_level, workers), .min = 1, .max = 1024,
      .unit = "threads", .help = "threads that run stages; without it one for each core that the process may use"},
     {.name = "jobs", .kind = MR_OPTION_INT, .offset = offsetof(top_level, jobs), .min = 1, .max = MR_SPEC_MAX_SOURCES,
@@ -106,7 +106,7 @@ static const mr_option top_options[] = {
              "searched for in the folders of $MILLRACE_PLUGIN_PATH. A plugin is code: verbs that do not run the "
              "pipeline load it only with --plugins"},
     {.name = "devices", .kind = MR_OPTION_MAPS, .elsewhere = true, .min = 0, .max = MR_SPEC_MAX_DEVICES,
-     .fields = mr_device_keys, .help = "names, limits and states of devices: a map from names to devices"},
+     .fields = mr_device_keys, .help = "device names, limits and states: a map from names to devices"},
     {.name = "sources", .kind = MR_OPTION_MAPS, .elsewhere = true, .required = true, .min = 1,
      .max = MR_SPEC_MAX_SOURCES, .fields = mr_source_keys,
      .help = "the inputs of the pipeline: a map from ids to sources. With a number at the key max, sources can be "
@@ -186,7 +186,7 @@ static int start_vertex(mr_spec_parser *p, mr_spec_vertex *vertex, const mr_yaml
     return MR_OK;
 }
 
-/* Reads the map of `section` into an array of vertices. */
+/* Reads `section`'s map into a vertex array. */
 static int read_section(mr_spec_parser *p, const char *section, bool is_source, size_t most, size_t *count,
                         mr_spec_vertex **vertices) {
     const mr_yaml *map = mr_yaml_get(p->spec->root, section);
@@ -241,13 +241,13 @@ static int check_ids(mr_spec_parser *p) {
 
 /* ---- plugins ----------------------------------------------------------------------------------------------- */
 
-/* For the parser; its description for people is among those above. */
+/* For the parser; the description for people is among those above. */
 static const mr_option plugin_keys[] = {
     {.name = "plugins", .kind = MR_OPTION_STRINGS, .example = "libmine.so"},
     MR_OPTIONS_END,
 };
 
-/* Loads one; its errors are diagnosed at its place. */
+/* Loads one and diagnoses errors where it is written. */
 static int load_plugin(mr_spec_parser *p, const mr_yaml *item) {
     const mr_plugin *plugin = NULL;
     /* As for other paths: those of the command line start in the working directory. */
@@ -345,7 +345,7 @@ static int refuse_whole(mr_spec_parser *p, const char *why, const char *whose) {
                          "begin with version: 1, then pipeline, sources and stages", "%s%s", why, whose);
 }
 
-/* The configuration of another program is refused as such: hardly a key of it would be right. */
+/* Refuses another program's configuration as such: hardly any key would be right. */
 static const mr_synonym *foreign_keys(const mr_synonym *table, const mr_yaml *root) {
     bool ours = mr_yaml_get(root, "version") || mr_yaml_get(root, "sources") || mr_yaml_get(root, "stages");
     return ours ? NULL : mr_synonym_file(table, root);
@@ -403,7 +403,7 @@ int mr_spec_parse(mr_spec **spec, const mr_spec_params *params, mr_diagnostics *
         return mr_fail(MR_ERROR_MEMORY, "no memory for a pipeline");
     int status = read_spec(&parser);
     if (status) {
-        /* Neither lack of memory nor a wrong call was diagnosed before. */
+        /* Neither missing memory nor a wrong call was diagnosed before. */
         if (diagnostics->errors == before)
             mr_diagnose(diagnostics, MR_SEVERITY_ERROR, status, (mr_place){.file = params->path}, NULL, "%s",
                         mr_message());

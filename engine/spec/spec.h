@@ -1,14 +1,12 @@
 /* The specification: the content of a pipeline's YAML file, checked by itself. text -> spec -> plan.
  *
- * Ids, types, options and inputs are kept as written, with their places; whether inputs exist and formats fit is
- * checked by the plan (plan.h). The engine knows no stage type by name: they are passed in as a list, and so is the
- * name of the default type of sources.
+ * Ids, types, options and inputs are kept as written, with places. The plan checks whether inputs exist and formats fit
+ * (plan.h). The engine knows no stage type by name: the caller must pass a list, and the default source type's name.
  *
- * Overrides and inputs from the command line are applied to the tree before anything is read from it, so a variable
- * that they replace need not be set. Their relative paths start in the working directory, those of the file in its
- * directory.
+ * Command line overrides and inputs change the tree before anything is read from it, so a variable that they replace
+ * need not be set. Relative paths in them start in the working directory, those in the file in the file's directory.
  *
- * A spec owns all its strings and options and is immutable once parsed. One thread at a time. */
+ * A spec owns all strings and options and must not change once parsed. One thread at a time. */
 #pragma once
 
 #include <stdbool.h>
@@ -25,27 +23,27 @@ enum {
     MR_SPEC_MAX_STAGES = 1000,
     MR_SPEC_MAX_DEVICES = 256,
     MR_SPEC_MAX_NODES = 64,
-    MR_SPEC_MAX_REPLICAS = 64, /* processes of one node */
+    MR_SPEC_MAX_REPLICAS = 64, /* processes per node */
     MR_SPEC_MAX_BUSY_POLL_NS = 1000000000,
     MR_SPEC_ID_BYTES = 64,
-    MR_SPEC_MAX_PORTS = 16 /* inputs of a join */
+    MR_SPEC_MAX_PORTS = 16 /* inputs per join */
 };
 
-/* The pattern of ids of sources and stages, as a regular expression (ECMA 262). */
+/* The pattern for source and stage ids, as a regular expression (ECMA 262). */
 #define MR_SPEC_ID "^(?!sources$)[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$"
-/* The same for sources, which may have letters of any language. */
+/* The same for sources, which can have letters from any language. */
 #define MR_SPEC_SOURCE_ID                                                                                           \
     "^(?!sources$)[^\\u0000-/:-@\\[-^`{-\\u00a0][^\\u0000-,./:-@\\[-^`{-\\u00a0]{0,63}$"
-/* The pattern of names of devices under `devices`: such an id, or a device's own. */
+/* The pattern for device names under `devices`: such an id, or a device's name. */
 #define MR_SPEC_DEVICE_ID                                                                                            \
     "^(?!auto$)[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$|^(cpu|sim|cuda)(:[0-9]+)?(\\?.*)?$|" MR_SPEC_DEVICE_UUID
-/* The name of a GPU by its UUID. */
+/* A GPU's name by UUID. */
 #define MR_SPEC_DEVICE_UUID "^cuda:GPU-[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"
 
-/* Policy of a link if its queue is full. */
+/* What a link does if the queue is full. */
 typedef enum mr_policy { MR_POLICY_BLOCK, MR_POLICY_DROP_OLDEST, MR_POLICY_DROP_NEWEST } mr_policy;
 
-/* Policy if a call fails: its frames are dropped and the run goes on, or the run fails. */
+/* What happens if a call fails: the frames are dropped and the run continues, or the run fails. */
 typedef enum mr_on_error { MR_ON_ERROR_DROP, MR_ON_ERROR_FAIL } mr_on_error;
 
 /* One name in `input` or `join`: "stage", "stage.port", "source", "sources.*". */
@@ -57,7 +55,7 @@ typedef struct mr_spec_input {
 
 typedef struct mr_spec_queue {
     bool given;
-    int64_t size;  /* frames of one source; 0: not said */
+    int64_t size;  /* one source's frames; 0: not set */
     int when_full; /* mr_policy */
 } mr_spec_queue;
 
@@ -71,33 +69,33 @@ typedef struct mr_spec_batch {
 typedef struct mr_spec_cut {
     bool given;
     int mode;              /* mr_cut_mode */
-    int64_t window;        /* frames; 0: not said */
-    int64_t memory_bytes;  /* 0: not said */
+    int64_t window;        /* frames; 0: not set */
+    int64_t memory_bytes;  /* 0: not set */
     int compress;          /* mr_cut_compression */
-    int checksum;          /* 1: of the payload, too */
+    int checksum;          /* 1: also checks the payload */
     bool in_line;          /* no shared memory, even if both nodes are on one machine */
     int64_t lease_ns;      /* 0: none */
-    int64_t heartbeat_ns;  /* 0: not said */
+    int64_t heartbeat_ns;  /* 0: not set */
     const char *dead_letters; /* NULL: none */
 } mr_spec_cut;
 
 /* The keys that every stage has, beside type, input and join. */
 typedef struct mr_spec_common {
-    mr_strings device; /* names of devices or of entries under `devices`, or "auto" alone */
+    mr_strings device; /* device names, names under `devices`, or "auto" alone */
     const char *on_device_error; /* "drop", or the device that takes over */
     mr_spec_queue queue;
     mr_spec_batch batch;
     mr_spec_cut cut;
-    int64_t in_flight; /* 0: not said */
-    int64_t deadline_ns; /* of sources; 0: none */
+    int64_t in_flight; /* 0: not set */
+    int64_t deadline_ns; /* for sources; 0: none */
     int on_error;      /* mr_on_error */
 } mr_spec_common;
 
-/* An entry of `devices`. */
+/* An entry in `devices`. */
 typedef struct mr_spec_device {
     const char *id;
-    const char *device;   /* its device's full name: "cpu", "cuda:0", "sim:1" */
-    mr_place place;       /* of its id */
+    const char *device;   /* the device's full name: "cpu", "cuda:0", "sim:1" */
+    mr_place place;       /* the id's */
     int64_t memory_bytes; /* most that buffers may use there; 0: no limit */
     bool enabled;
 } mr_spec_device;
@@ -105,12 +103,12 @@ typedef struct mr_spec_device {
 /* An entry of `nodes`: the stages that it runs. Whether they exist is checked by the plan. */
 typedef struct mr_spec_node {
     const char *id;
-    mr_place place;          /* of its id */
-    const mr_yaml *node;     /* its map; places of its keys are found there */
+    mr_place place;          /* the id's */
+    const mr_yaml *node;     /* the map, where a key's place can be found */
     mr_strings stages, sources;
     const char *listen;      /* endpoint that it binds; NULL: one in the runtime folder */
     const char *address;     /* endpoint that others connect to; NULL: `listen` */
-    const char *key;         /* file with its secret key; NULL: none */
+    const char *key;         /* file with the secret key; NULL: none */
     const char *public_key;  /* file with the public one; NULL: beside `key` */
     int64_t replicas;        /* processes that run it */
     int64_t busy_poll_ns;    /* -1: as the pipeline's */
@@ -119,13 +117,13 @@ typedef struct mr_spec_node {
 /* A source or a stage. */
 typedef struct mr_spec_vertex {
     const char *id;
-    mr_place place;            /* of its id */
+    mr_place place;            /* the id's */
     const char *place_text;    /* "file:line:column" */
-    const mr_yaml *node;       /* its map; places of options are found there */
+    const mr_yaml *node;       /* the map, where an option's place can be found */
     const mr_stage_type *type; /* NULL if it is wrong */
-    const void *options;       /* type->options_bytes of them, filled */
+    const void *options;       /* type->options_bytes bytes, filled */
     bool is_source;
-    bool reserved;             /* a source that may be added while the pipeline runs; its id cannot be an author's */
+    bool reserved;             /* a source that can be added while the pipeline runs; an author cannot use its id */
     bool partial;              /* likewise, and `like` leaves out what such a source must say */
     bool broken;               /* an error in it was diagnosed: it is not negotiated */
     mr_spec_common common;
@@ -137,27 +135,27 @@ typedef struct mr_spec_vertex {
 typedef struct mr_spec {
     const char *file;
     const char *text;          /* the file's */
-    const char *name;          /* of the pipeline */
-    int workers;               /* 0: not said */
-    int jobs;                  /* 0: not said */
-    int64_t busy_poll_ns;      /* 0: not said, or none */
+    const char *name;          /* the pipeline's */
+    int workers;               /* 0: not set */
+    int jobs;                  /* 0: not set */
+    int64_t busy_poll_ns;      /* 0: not set, or none */
     bool broken;               /* an error was diagnosed */
-    char digest[MR_DIGEST_TEXT]; /* of its content, overrides and variables included; "" if it is broken */
-    const mr_stage_type *const *types; /* of the program, and behind them those of plugins */
+    char digest[MR_DIGEST_TEXT]; /* the content's, overrides and variables included; "" if it is broken */
+    const mr_stage_type *const *types; /* the program's, followed by those from plugins */
     const mr_synonym *synonyms; /* that come with `types`; NULL: none */
-    mr_type_list type_list;    /* the array behind `types` if the pipeline names plugins */
+    mr_type_list type_list;    /* the array that `types` points to if the pipeline names plugins */
     size_t device_count;
     mr_spec_device *devices;
     size_t node_count;         /* 0: one process runs all */
     mr_spec_node *nodes;
-    bool nodes_broken;         /* an error in `nodes` was diagnosed: their stages are not known */
+    bool nodes_broken;         /* an error in `nodes` was diagnosed: it is not known which stages they have */
     size_t source_count;
     mr_spec_vertex *sources;
     size_t most_sources;       /* sources: {max: N}; 0: none are added while it runs */
-    mr_place most_place;       /* of that key */
-    size_t reserved_count;     /* of `sources`: those behind the author's */
+    mr_place most_place;       /* that key's */
+    size_t reserved_count;     /* in `sources`: those after the author's */
     const char *sources_from;  /* a file or folder that lists others; NULL: none */
-    mr_place from_place;       /* of that */
+    mr_place from_place;       /* that key's */
     size_t stage_count;
     mr_spec_vertex *stages;
     const char *all_sources;   /* the id that stands for all sources since several inputs replaced it; else NULL */
@@ -169,18 +167,18 @@ typedef struct mr_spec {
 
 typedef struct mr_spec_group {
     const char *name;
-    size_t first, count;       /* of `sources` */
+    size_t first, count;       /* in `sources` */
 } mr_spec_group;
 
-/* The name of a source in the file. */
+/* A source's name in the file. */
 const char *mr_spec_source_name(const mr_spec *spec, size_t source);
 
-/* A source to plan with the others of a file, which says how many may be added: in place of the reserved ones. */
+/* A source to plan with the others in a file that says how many can be added. It replaces the reserved ones. */
 typedef struct mr_spec_added {
     const char *id;
-    const mr_yaml *node;               /* its map in another file; NULL: none. It is copied */
+    const mr_yaml *node;               /* the map in another file; NULL: none. It is copied */
     size_t option_count;
-    const mr_override *options;        /* key "every" or "reconnect.first", over those of the map and of `like` */
+    const mr_override *options;        /* key "every" or "reconnect.first"; replaces those in the map and in `like` */
 } mr_spec_added;
 
 typedef struct mr_spec_params {
@@ -205,11 +203,11 @@ const char *mr_spec_implied_source(const mr_stage_type *const *types);
 int mr_spec_parse(mr_spec **spec, const mr_spec_params *params, mr_diagnostics *diagnostics);
 void mr_spec_destroy(mr_spec **spec);
 
-/* The keys of `sources` that are not sources: `max` and `like`. */
+/* The keys under `sources` that are not sources: `max` and `like`. */
 const mr_option *mr_spec_room_keys(void);
 
 /* For hints: `inputs`, a list, under `join`; returns `text`. */
 const char *mr_spec_hint_join(const mr_yaml *inputs, char *text, size_t bytes);
 
-/* A device's name with its number: "cuda" is "cuda:0"; a UUID in small letters. NULL without memory. */
+/* A device's name with its number: "cuda" is "cuda:0"; a UUID in small letters. NULL if there is no memory. */
 const char *mr_device_full_name(mr_arena *arena, const char *name);

@@ -1,4 +1,4 @@
-/* `devices:` of the YAML: names, limits and states of the machine's devices; and the names that `device` of a stage
+/* `devices:` in the YAML: names, limits and states for the machine's devices; and the names that a stage's `device`
  * accepts. */
 #include <ctype.h>
 #include <stdio.h>
@@ -62,7 +62,7 @@ static const mr_spec_device *find_by_id(const mr_spec *spec, const char *id) {
 
 /* ---- `devices:` ------------------------------------------------------------------------------------------------ */
 
-/* Its id is a name of the author's choice, or that of a device. */
+/* The id is a name that the author chose, or a device's. */
 static bool check_id(mr_spec_parser *p, const mr_yaml *node) {
     if (strcmp(node->key, "auto") != 0 &&
         (mr_device_check_name(node->key) == MR_OK || mr_spec_id_is_plain(node->key)))
@@ -74,8 +74,8 @@ static bool check_id(mr_spec_parser *p, const mr_yaml *node) {
     return false;
 }
 
-/* The message of mr_device_check_name, if it says more than that there is no such device: a wrong parameter of a
- * simulated one; else NULL. */
+/* mr_device_check_name's message, if it does not only report that there is no such device (a simulated one can have a
+ * wrong parameter); else NULL. */
 static const char *why_not(const char *name) {
     return strncmp(name, "sim:", 4) == 0 && strchr(name, '?') ? mr_message() : NULL;
 }
@@ -209,7 +209,7 @@ static void check_name(const mr_spec_parser *p, mr_spec_vertex *vertex, const ch
     }
     const mr_yaml *map = mr_yaml_get(spec->root, "devices");
     if (map && map->kind == MR_YAML_MAP && mr_yaml_get(map, said->text))
-        return; /* Its error was reported there. */
+        return; /* The error was reported there. */
     if (mr_option_misspelt(spec->synonyms, "devices", mr_spec_keys(MR_SPEC_PIPELINE), NULL, p->spec->root))
         return;
     if (automatic) {

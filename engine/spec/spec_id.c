@@ -1,4 +1,4 @@
-/* Ids of stages, and of sources, which may be made from names of files in any language. */
+/* Ids for stages, and for sources, which can be made from file names in any language. */
 #include "engine/spec/spec_id.h"
 
 #include <string.h>
@@ -13,13 +13,13 @@ bool mr_spec_id_is_plain(const char *id) {
     return *id && *id != '-' && strspn(id, letters) == strlen(id) && strlen(id) <= MOST_BYTES;
 }
 
-/* Spaces, joiners and marks of direction beyond ASCII, which are invisible. */
+/* Spaces, joiners and direction marks beyond ASCII, which are invisible. */
 static bool is_blank(uint32_t code) {
     return code == 0xa0 || code == 0xad || code == 0x1680 || (code >= 0x2000 && code <= 0x200f) || code == 0x202f ||
            (code >= 0x205f && code <= 0x206f) || code == 0x3000 || code == 0xfeff;
 }
 
-/* Bytes of the character at `at`, if it may stand in the id of a source; else 0. */
+/* How many bytes the character at `at` has, if a source id can have it; else 0. */
 static size_t character(const char *at) {
     char alone[8] = {0};
     size_t bytes = mr_utf8_bytes(at, strlen(at));
@@ -36,7 +36,7 @@ bool mr_spec_source_id_is_plain(const char *id) {
     return bytes > 0 && *id != '-' && at == bytes && bytes <= MOST_BYTES;
 }
 
-/* The end of a file's name, without its ending; a point at its begin belongs to the name. */
+/* Where a file name ends without the extension; a leading dot belongs to the name. */
 static size_t end_of_stem(const char *name, size_t bytes) {
     size_t stem = 0;
     for (size_t i = 1; i < bytes; i++)

@@ -20,7 +20,7 @@ typedef struct reading {
     mr_diagnostics *diagnostics;
     mr_spec_list_check *check;
     void *context;          /* for that */
-    mr_spec_parser parser;  /* of the sources' options */
+    mr_spec_parser parser;  /* for source options */
     mr_index ids;           /* to mr_spec_listed */
     size_t room;
 } reading;
@@ -71,7 +71,7 @@ static void check_id(const reading *r, const mr_yaml *node) {
                     "the pipeline has a %s \"%s\" (%s)", stage ? "stage" : "source", node->key, other->place_text);
 }
 
-/* Its options with those of `like`, as it will have them. */
+/* The options with those from `like`, as the source will have them. */
 static int check_options(reading *r, const mr_yaml *node) {
     mr_spec_vertex vertex = {.id = node->key, .place = node->key_place, .place_text = node->key_place.file,
                              .is_source = true};
@@ -134,7 +134,7 @@ static int read_list(reading *r, const char *path) {
         return MR_ERROR_MEMORY;
     for (const mr_yaml *node = root->first; node; node = node->next) {
         check_id(r, node);
-        /* A list with very many errors need not be checked to its end. */
+        /* A list with very many errors need not be checked to the end. */
         if (!mr_diagnostics_full(r->diagnostics) && check_options(r, node))
             return MR_ERROR_MEMORY;
         if (add(r, node))

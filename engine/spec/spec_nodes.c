@@ -1,4 +1,4 @@
-/* `nodes:` of the YAML, by itself: the stages of each node, and its addresses. */
+/* `nodes:` in the YAML, by itself: each node's stages and addresses. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,31 +18,32 @@ const mr_option mr_cut_keys[] = {
              "frame, and counts it"},
     {.name = "window", .kind = MR_OPTION_INT, .offset = offsetof(mr_spec_cut, window), .min = 1, .max = 65536,
      .unit = "frames",
-     .help = "the most frames in flight: sent, but not yet settled by the other node; by default as many as their size "
-             "and the batches after the cut require"},
+     .help = "the most frames in flight: sent, but not yet settled by the other node; by default as many as the "
+             "frame size and later batches require"},
     {.name = "memory", .kind = MR_OPTION_BYTES, .offset = offsetof(mr_spec_cut, memory_bytes), .min = 65536,
      .max = 1099511627776,
-     .help = "the same in bytes; refused if the size of frames is not known and a later stage gathers them, as a "
+     .help = "the same in bytes; refused if the frame size is not known and a later stage gathers frames, as a "
              "decoder gathers packets"},
     {.name = "compress", .kind = MR_OPTION_ENUM, .offset = offsetof(mr_spec_cut, compress), .fallback = "none",
-     .choices = compressions, .help = "compression of the frames' payloads on the way"},
+     .choices = compressions, .help = "how to compress frame payloads for the connection"},
     {.name = "checksum", .kind = MR_OPTION_ENUM, .offset = offsetof(mr_spec_cut, checksum), .fallback = "envelope",
      .choices = checksums,
-     .help = "checksums in addition to those of TCP and CURVE: of the envelope, or of the payload too"},
+     .help = "checksums in addition to those in TCP and CURVE: for the envelope, or for the payload too"},
     {.name = "inline", .kind = MR_OPTION_BOOL, .offset = offsetof(mr_spec_cut, in_line), .fallback = "false",
-     .help = "send payloads through the socket even between processes of one machine, in place of shared memory"},
+     .help = "send payloads through the socket even between processes on one machine, instead of through shared "
+             "memory"},
     {.name = "lease", .kind = MR_OPTION_DURATION, .offset = offsetof(mr_spec_cut, lease_ns), .min = 1000000,
      .max = 86400e9,
-     .help = "how long one of several processes of this node may hold a frame before another gets it; by default as "
-             "long as it lives"},
+     .help = "how long one of several processes on this node can hold a frame before another gets it; by default as "
+             "long as the process lives"},
     {.name = "heartbeat", .kind = MR_OPTION_DURATION, .offset = offsetof(mr_spec_cut, heartbeat_ns),
      .min = 10000000, .max = 3600e9,
      .help = "interval of the heartbeats that both nodes send; if none comes for three intervals the peer is "
              "considered lost, and the connection is made again; by default once a second"},
     {.name = "dead_letters", .kind = MR_OPTION_PATH, .offset = offsetof(mr_spec_cut, dead_letters),
      .example = "dead-letters",
-     .help = "a folder for frames that two processes have died of, or whose message was refused three times; "
-             "without it a frame may kill any number of processes, and a refused one is only dropped"},
+     .help = "a folder for frames during which two processes died, or whose message was refused three times. Without "
+             "it a frame can kill any number of processes, and a refused one is only dropped"},
     MR_OPTIONS_END,
 };
 
@@ -56,14 +57,15 @@ const mr_option mr_node_keys[] = {
      .kind = MR_OPTION_STRINGS,
      .offset = offsetof(mr_spec_node, sources),
      .example = "[lobby]",
-     .help = "sources that it reads; by default those that its stages take as input, unless another node names them"},
+     .help = "sources that this node reads; by default those that its stages take as input, unless another node "
+             "names them"},
     {.name = "listen",
      .kind = MR_OPTION_STRING,
      .offset = offsetof(mr_spec_node, listen),
      .example = "tcp://127.0.0.1:7001",
-     .help = "endpoint to which nodes that take its frames connect: tcp://HOST:PORT or ipc://PATH; if several links "
-             "leave the node, they use this port and the following ones; by default a socket in a private folder of "
-             "this machine"},
+     .help = "endpoint where nodes that take this node's frames connect: tcp://HOST:PORT or ipc://PATH; if several "
+             "links leave the node, they use this port and the following ones; by default a socket in a private "
+             "folder on this machine"},
     {.name = "address",
      .kind = MR_OPTION_STRING,
      .offset = offsetof(mr_spec_node, address),
@@ -73,13 +75,14 @@ const mr_option mr_node_keys[] = {
      .kind = MR_OPTION_PATH,
      .offset = offsetof(mr_spec_node, key),
      .example = "keys/camera.key",
-     .help = "file with its secret CURVE key (millrace keygen); required if it listens beyond this machine"},
+     .help = "file with the node's secret CURVE key (millrace keygen); required if it listens beyond this machine"},
     {.name = "public_key",
      .kind = MR_OPTION_PATH,
      .offset = offsetof(mr_spec_node, public_key),
      .example = "keys/camera.pub",
      .help =
-         "file with its public key, by which others identify it; by default the file beside `key` that ends in .pub"},
+         "file with the node's public key, by which others identify it; by default the file beside `key` that ends "
+         "in .pub"},
     {.name = "replicas",
      .kind = MR_OPTION_INT,
      .offset = offsetof(mr_spec_node, replicas),
@@ -87,19 +90,19 @@ const mr_option mr_node_keys[] = {
      .min = 1,
      .max = MR_SPEC_MAX_REPLICAS,
      .unit = "processes",
-     .help = "how many processes share its work; the order of each source is restored after them"},
+     .help = "how many processes share the node's work; each source's order is restored after them"},
     {.name = "busy_poll",
      .kind = MR_OPTION_DURATION,
      .offset = offsetof(mr_spec_node, busy_poll_ns),
      .min = 0,
      .max = MR_SPEC_MAX_BUSY_POLL_NS,
-     .help = "how long its idle workers poll for work before they sleep; by default the pipeline's `busy_poll`"},
+     .help = "how long idle workers poll for work before they sleep; by default the pipeline's `busy_poll`"},
     MR_OPTIONS_END,
 };
 
 /* ---- endpoints ------------------------------------------------------------------------------------------------- */
 
-/* The port of "tcp://HOST:PORT"; 0 if there is none. */
+/* The port in "tcp://HOST:PORT"; 0 if there is none. */
 static int port_of(const char *endpoint) {
     const char *colon = strrchr(endpoint, ':');
     char *end;
@@ -136,7 +139,7 @@ static void check_endpoint(mr_spec_parser *p, const mr_spec_node *node, const ch
 
 /* ---- nodes ----------------------------------------------------------------------------------------------------- */
 
-/* keys/camera.key has its public key in keys/camera.pub. */
+/* The public key for keys/camera.key is in keys/camera.pub. */
 static int name_public_key(mr_spec_parser *p, mr_spec_node *node) {
     if (!node->key || node->public_key)
         return MR_OK;
@@ -146,7 +149,7 @@ static int name_public_key(mr_spec_parser *p, mr_spec_node *node) {
     return node->public_key ? MR_OK : MR_ERROR_MEMORY;
 }
 
-/* Its addresses, and keys that need each other. */
+/* Checks addresses, and keys that need each other. */
 static void check_node(mr_spec_parser *p, const mr_spec_node *node) {
     check_endpoint(p, node, "listen", node->listen);
     check_endpoint(p, node, "address", node->address);
@@ -191,7 +194,7 @@ static int read_node(mr_spec_parser *p, const mr_yaml *map) {
                                      .where = mr_arena_print(&p->spec->arena, "nodes.%s", map->key),
                                      .synonyms = p->spec->synonyms};
     size_t before = p->diagnostics->errors;
-    /* Its defaults are all in one field: a table that filled the whole struct would clear the fields set above. */
+    /* All defaults are in one field: a table that filled the whole struct would clear the fields set above. */
     node.replicas = 1;
     node.busy_poll_ns = -1;
     if (!reader.where || mr_options_read(&reader, mr_node_keys, NULL, map, &node) == MR_ERROR_MEMORY)

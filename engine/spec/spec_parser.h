@@ -6,7 +6,7 @@
 #include "engine/spec/spec.h"
 #include "engine/text/options.h"
 
-/* The defaults of a stage type's options, filled once for all stages of that type. */
+/* Defaults for a stage type's options, filled once for all stages with that type. */
 typedef struct mr_type_entry {
     const mr_stage_type *type;
     const void *defaults;
@@ -16,23 +16,23 @@ typedef struct mr_spec_parser {
     mr_spec *spec;
     const mr_spec_params *params;
     mr_diagnostics *diagnostics;
-    const char *directory;     /* of the file, "" or ending in "/" */
+    const char *directory;     /* the file's, "" or ending in "/" */
     const char *default_source;
     bool *late;                /* for each override: it waits for sources that inputs make */
-    mr_yaml *most, *like;      /* `max` and `like` of `sources`; NULL: not there */
+    mr_yaml *most, *like;      /* `max` and `like` under `sources`; NULL: not there */
     bool plugins_broken;       /* some could not be loaded: unknown types may be theirs */
-    mr_index types[2];         /* name to mr_type_entry: of stages, of sources (a name may stand for one of each) */
+    mr_index types[2];         /* name to mr_type_entry: for stages, for sources (a name can stand for one of each) */
 } mr_spec_parser;
 
-/* Diagnoses an error of the pipeline at `place`; returns MR_ERROR_CONFIG. */
+/* Diagnoses an error in the pipeline at `place`; returns MR_ERROR_CONFIG. */
 #define mr_spec_error(parser, place, hint, ...)                                                                      \
     mr_diagnose((parser)->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, (place), (hint), __VA_ARGS__)
 
 /* spec_stage.c: the keys that every source and every stage has. */
 extern const mr_option mr_source_keys[], mr_stage_keys[];
-/* spec_devices.c: those of an entry of `devices`. */
+/* spec_devices.c: keys for an entry in `devices`. */
 extern const mr_option mr_device_keys[];
-/* spec_nodes.c: those of an entry of `nodes`; and those of a stage's `cut`. */
+/* spec_nodes.c: keys for an entry in `nodes`, and for a stage's `cut`. */
 extern const mr_option mr_node_keys[], mr_cut_keys[];
 
 /* override.c: replaces sources that name several streams by one for each, and applies the overrides of these. MR_OK or
@@ -46,13 +46,13 @@ int mr_spec_override(mr_spec_parser *parser);
  * refused by the parser. 0, EINVAL for any other file, ENOMEM, or the error of the read. */
 int mr_spec_read_bytes(mr_arena *arena, int descriptor, const char **text, size_t *bytes);
 
-/* override.c: sets an option by its dotted key; `name` stands for the file in places. MR_OK or MR_ERROR_MEMORY. */
+/* override.c: sets an option by a dotted key; places show `name` instead of the file. MR_OK or MR_ERROR_MEMORY. */
 int mr_spec_set(mr_spec_parser *parser, const char *name, const char *key, const char *value);
 
 /* spec_room.c: takes `max` and `like` out of `sources`, which then has sources only, and puts in the one that is added.
  * MR_OK or MR_ERROR_MEMORY; all else is diagnosed. */
 int mr_spec_take_room(mr_spec_parser *parser);
-/* A copy of the map of an added source, with the options of `like` that it has not itself. MR_OK or MR_ERROR_MEMORY. */
+/* Copies an added source's map, with the options from `like` that it lacks. MR_OK or MR_ERROR_MEMORY. */
 int mr_spec_like(mr_spec_parser *parser, const mr_spec_added *added, mr_yaml **whole);
 /* Appends the reserved sources. Likewise. */
 int mr_spec_reserve(mr_spec_parser *parser);
@@ -62,7 +62,7 @@ int mr_spec_return_room(mr_spec_parser *parser);
 /* spec.c: loads the libraries of `plugins`, before a type is needed. MR_OK or MR_ERROR_MEMORY; all else is
  * diagnosed. */
 int mr_spec_read_plugins(mr_spec_parser *parser);
-/* spec.c: registers the types by their names; again after plugins have added some. */
+/* spec.c: registers the types by name. Must be called again after plugins have added some. */
 int mr_spec_index_types(mr_spec_parser *parser);
 
 /* spec_devices.c: the section `devices`; and whether a stage's `device` names devices. MR_OK or MR_ERROR_MEMORY; all
@@ -75,7 +75,7 @@ int mr_spec_read_nodes(mr_spec_parser *parser);
 
 /* spec_stage.c: reads one source or stage whose id and node are set. MR_OK or MR_ERROR_MEMORY. */
 int mr_spec_read_vertex(mr_spec_parser *parser, mr_spec_vertex *vertex);
-/* The type that a source's or stage's map names, or that its id names; NULL if there is none. Reports nothing. */
+/* The type that a source's or stage's map names, or that the id names; NULL if there is none. Reports nothing. */
 const mr_type_entry *mr_spec_type_of(const mr_spec_parser *parser, const mr_yaml *node, bool is_source);
 
 #endif

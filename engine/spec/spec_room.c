@@ -2,8 +2,8 @@
  *
  *     sources: {max: 64, like: {every: 10}, lobby: {uri: lobby.mp4}}
  *
- * The plan has a reserved source for each that may be added, so that its threads and memory are known before. Those
- * two names stand for sources in a file whose `max` is a map, as they did before there were such keys. */
+ * The plan has a reserved source for each that can be added, so that threads and memory are known before. In a file
+ * whose `max` is a map those two names stand for sources, as they did before there were such keys. */
 #include <string.h>
 
 #include "engine/spec/spec_parser.h"
@@ -19,8 +19,8 @@ static const mr_option room_keys[] = {
      .help = "how many sources there may be at a time, of those that are named here and those that are added while "
              "the pipeline runs, which then runs until it is asked to end"},
     {.name = "like", .kind = MR_OPTION_MAP, .elsewhere = true, .fields = mr_source_keys,
-     .help = "type and options of sources that are added, as far as they do not say otherwise; with a uri, the plan "
-             "takes that one for a sample of what they give"},
+     .help = "type and options for sources that are added, unless these set them; with a uri, the plan takes that "
+             "one as a sample"},
     MR_OPTIONS_END,
 };
 
@@ -37,7 +37,7 @@ static mr_yaml *copy_node(mr_arena *arena, const mr_yaml *node) {
     return copy;
 }
 
-/* Puts the children of `from` into `map`, except two. */
+/* Puts `from`'s children into `map`, except two. */
 static int put_children(mr_arena *arena, const mr_yaml *from, const mr_yaml *without, const mr_yaml *nor,
                         mr_yaml *map) {
     for (const mr_yaml *child = from->first; child; child = child->next) {
@@ -63,7 +63,7 @@ static int put_options(mr_spec_parser *p, const mr_spec_added *added) {
     return MR_OK;
 }
 
-/* The type that a source says it is of; NULL: it says nothing. */
+/* The type that a source names; NULL: it names none. */
 static const char *type_said(const mr_spec_added *added, const mr_yaml *map) {
     const mr_yaml *said = map && map->kind == MR_YAML_MAP ? mr_yaml_get(map, "type") : NULL;
     const char *type = said && said->kind == MR_YAML_SCALAR ? said->text : NULL;
@@ -73,7 +73,7 @@ static const char *type_said(const mr_spec_added *added, const mr_yaml *map) {
     return type;
 }
 
-/* Options of one type are not those of another. */
+/* One type's options are not another's. */
 static bool is_like(const mr_spec_parser *p, const mr_spec_added *added, const mr_yaml *own) {
     const char *type = type_said(added, own), *like = type_said(NULL, p->like);
     like = like ? like : p->default_source;
@@ -159,7 +159,7 @@ static bool leaves_out(const mr_spec_vertex *vertex) {
     return false;
 }
 
-/* The first of them: what `like` says. */
+/* The first one: what `like` sets. */
 static int read_like(mr_spec_parser *p, mr_spec_vertex *first) {
     mr_yaml *none = p->like && !mr_yaml_is_null(p->like) ? NULL
                                                          : mr_yaml_new(&p->spec->arena, MR_YAML_MAP, p->most->place);

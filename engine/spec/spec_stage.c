@@ -1,4 +1,4 @@
-/* One source or stage of the YAML: its type, inputs, common keys and own options. */
+/* One source or stage in the YAML: type, inputs, common keys and its options. */
 #include <math.h>
 #include <string.h>
 
@@ -185,20 +185,20 @@ static const char *const error_policies[] = {"drop", "fail", NULL};
 
 static const mr_option queue_fields[] = {
     {.name = "size", .kind = MR_OPTION_INT, .offset = offsetof(mr_spec_queue, size), .min = 1, .max = 65536,
-     .unit = "frames", .help = "frames of one source that each link into the stage holds"},
+     .unit = "frames", .help = "frames per source that each link into the stage holds"},
     {.name = "when_full", .kind = MR_OPTION_ENUM, .offset = offsetof(mr_spec_queue, when_full), .fallback = "block",
      .choices = policies, .help = "what happens to frames that find the queue full"},
     MR_OPTIONS_END,
 };
 static const mr_option batch_fields[] = {
     {.name = "size", .kind = MR_OPTION_INT, .offset = offsetof(mr_spec_batch, size), .required = true, .min = 1,
-     .max = 1024, .unit = "frames", .help = "most frames of one call"},
+     .max = 1024, .unit = "frames", .help = "most frames in one call"},
     {.name = "timeout", .kind = MR_OPTION_DURATION, .offset = offsetof(mr_spec_batch, timeout_ns), .min = 0,
      .max = 3600e9, .help = "how long a batch that is not full may wait; by default until no more frame can come"},
     MR_OPTIONS_END,
 };
 const mr_option mr_source_keys[] = {
-    {.name = "type", .kind = MR_OPTION_STRING, .elsewhere = true, .help = "what kind of source this is"},
+    {.name = "type", .kind = MR_OPTION_STRING, .elsewhere = true, .help = "the source's type"},
     {.name = "deadline",
      .kind = MR_OPTION_DURATION,
      .offset = offsetof(mr_spec_common, deadline_ns),
@@ -211,25 +211,25 @@ const mr_option mr_source_keys[] = {
 };
 const mr_option mr_stage_keys[] = {
     {.name = "type", .kind = MR_OPTION_STRING, .elsewhere = true,
-     .help = "what kind of stage this is; not needed if the id is the name of a type"},
+     .help = "the stage's type; not needed if the id is a type name"},
     {.name = "input", .kind = MR_OPTION_STRINGS, .elsewhere = true, .required = true, .unless = "join", .min = 1,
      .max = INFINITY, .example = "decode",
-     .help = "the source or stage before it; a list merges several, sources.* is all sources, stage.port one of "
+     .help = "the source or stage before it; a list merges several, sources.* means all sources, stage.port one of "
              "several outputs"},
     {.name = "join", .kind = MR_OPTION_PAIRS, .elsewhere = true, .required = true, .unless = "input", .min = 1,
      .max = MR_SPEC_MAX_PORTS, .example = "{picture: decode, boxes: detect}",
      .help = "joins the results for the same frame: a map from input names to sources or stages"},
     {.name = "device", .kind = MR_OPTION_STRINGS, .offset = offsetof(mr_spec_common, device), .fallback = "cpu",
-     .help = "device that the stage computes on: cpu, sim:N, cuda:N, a name under devices, or auto; a list spreads its "
+     .help = "device that the stage computes on: cpu, sim:N, cuda:N, a name under devices, or auto; a list spreads "
              "frames over devices"},
     {.name = "queue", .kind = MR_OPTION_MAP, .offset = offsetof(mr_spec_common, queue), .fields = queue_fields,
-     .brief = "size", .help = "the queue of each link into the stage"},
+     .brief = "size", .help = "the queue on each link into the stage"},
     {.name = "batch", .kind = MR_OPTION_MAP, .offset = offsetof(mr_spec_common, batch), .fields = batch_fields,
      .brief = "size", .help = "how many frames the stage takes at once"},
     {.name = "cut", .kind = MR_OPTION_MAP, .offset = offsetof(mr_spec_common, cut), .fields = mr_cut_keys,
-     .brief = "mode", .help = "how frames come in from stages of another node (see nodes)"},
+     .brief = "mode", .help = "how frames come in from stages on another node (see nodes)"},
     {.name = "in_flight", .kind = MR_OPTION_INT, .offset = offsetof(mr_spec_common, in_flight), .min = 1, .max = 256,
-     .unit = "calls", .help = "calls of one instance that may be in flight at once"},
+     .unit = "calls", .help = "how many calls one instance can have in flight"},
     {.name = "on_error", .kind = MR_OPTION_ENUM, .offset = offsetof(mr_spec_common, on_error), .fallback = "drop",
      .choices = error_policies, .help = "whether a frame that fails is dropped, or the run fails"},
     {.name = "on_device_error", .kind = MR_OPTION_STRING, .offset = offsetof(mr_spec_common, on_device_error),
@@ -239,7 +239,7 @@ const mr_option mr_stage_keys[] = {
     MR_OPTIONS_END,
 };
 
-/* Copies the common keys into a map of their own, so that their table is read like any other. */
+/* Copies the common keys into a separate map, so that their table is read like any other. */
 static int pick_common(const mr_spec_parser *p, const mr_spec_vertex *vertex, mr_yaml *picked) {
     mr_arena *arena = &p->spec->arena;
     for (const mr_option *option = keys_of(vertex); option->name; option++) {
@@ -319,7 +319,7 @@ static int read_options(const mr_spec_parser *p, mr_spec_vertex *vertex, mr_type
     return status == MR_ERROR_MEMORY ? status : MR_OK;
 }
 
-/* That of the file in which it is written. */
+/* The directory of the file where it is written. */
 static const char *directory_of(const mr_spec_parser *p, const mr_yaml *node) {
     const char *file = node->place.file;
     if (!node->place.line || file == p->spec->file)

@@ -22,7 +22,7 @@ static int wrong(const mr_stage_type *type, const char *format, ...) {
     return mr_fail(MR_ERROR_DATA, "the stage type \"%.64s\" is malformed: %s", type->name, why);
 }
 
-/* Characters of names in YAML, and in a path of names parted by dots unless they are allowed. */
+/* Characters in YAML names; a path, where dots separate names, can allow more. */
 static bool is_plain(const char *name, const char *more) {
     size_t length = strlen(name);
     for (size_t i = 0; i < length; i++) {
@@ -58,12 +58,12 @@ static int check_ports(const mr_stage_type *type, const mr_port *ports, const ch
 
 /* ---- options --------------------------------------------------------------------------------------------------- */
 
-/* The C type of a field: its bytes and alignment; 0 if a stage cannot have that kind. */
+/* A field's C type: bytes and alignment; 0 if a stage cannot have that kind. */
 static size_t field_bytes(mr_option_kind kind, size_t *alignment) {
 #define FIELD(type) (*alignment = _Alignof(type), sizeof(type))
     switch (kind) {
     case MR_OPTION_BOOL:
-    case MR_OPTION_MAP: /* its first member */
+    case MR_OPTION_MAP: /* the first member */
         return FIELD(bool);
     case MR_OPTION_INT:
     case MR_OPTION_DURATION:
@@ -148,7 +148,7 @@ static int check_table(const mr_stage_type *type, const mr_option *table, size_t
     return MR_OK;
 }
 
-/* A default that its own table refuses. */
+/* A default that the option's table refuses. */
 static int check_defaults(const mr_stage_type *type) {
     mr_arena arena = {0};
     mr_diagnostics found = {0};

@@ -22,7 +22,7 @@ static int check_name(const mr_type_list *list, const mr_stage_type *type) {
     return MR_OK;
 }
 
-/* Whether the kinds of results of all types are those of their names. */
+/* Whether each type's result kinds match the kinds' names. */
 static int check_kinds(const mr_type_list *list) {
     mr_kinds kinds = mr_kinds_built_in();
     for (size_t i = 0; i < list->count; i++) {

@@ -1,4 +1,4 @@
-/* User and password in the URLs of a tree (yaml.h). */
+/* User and password in a tree's URLs (yaml.h). */
 #include <string.h>
 
 #include "engine/base/url.h"
@@ -20,7 +20,7 @@ static const char *decoded(mr_arena *arena, mr_url_part part, bool *wrong) {
 static const char *without(mr_arena *arena, const char *url, mr_url_part secret) {
     static const char name[] = "passphrase=";
     const char *from = secret.text - (sizeof name - 1), *to = secret.text + secret.bytes;
-    /* The sign before it goes with it, or the one behind it if it is the first. */
+    /* The sign before it must go too, or the one after it if it is the first. */
     if (*to == '&')
         to++;
     else
@@ -55,7 +55,7 @@ int mr_yaml_take_credentials(mr_yaml *node, mr_arena *arena, mr_diagnostics *dia
         return refuse(node, arena, diagnostics, doubt);
     if (!mr_url_split(node->text, &url))
         return MR_OK;
-    /* "ipc://@name" is a socket of that name. */
+    /* "ipc://@name" is a socket with that name. */
     if (mr_url_has_scheme(node->text, "ipc"))
         return MR_OK;
     mr_url_part secret = mr_url_has_scheme(node->text, "srt") ? mr_url_query(&url, "passphrase") : (mr_url_part){0};
@@ -66,7 +66,7 @@ int mr_yaml_take_credentials(mr_yaml *node, mr_arena *arena, mr_diagnostics *dia
         node->password = decoded(arena, secret, &wrong);
         node->text = without(arena, text, secret);
     }
-    /* The query stands behind user and host, which are where they were. */
+    /* The query comes after user and host, which have not moved. */
     if (url.user.text) {
         const char *host = url.password.text ? url.password.text + url.password.bytes : url.user.text + url.user.bytes;
         node->user = decoded(arena, url.user, &wrong);

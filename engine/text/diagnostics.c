@@ -36,7 +36,7 @@ bool mr_diagnostics_full(const mr_diagnostics *diagnostics) {
 int mr_diagnose(mr_diagnostics *diagnostics, mr_severity severity, int status, mr_place place, const char *hint,
                 const char *format, ...) {
     char *message = NULL;
-    /* The first error is kept in any case: its status is the answer. */
+    /* The first error is always kept: its status is the answer. */
     if (mr_diagnostics_full(diagnostics) && (severity == MR_SEVERITY_WARNING || diagnostics->errors > 0)) {
         diagnostics->errors += severity == MR_SEVERITY_ERROR;
         diagnostics->more++;
@@ -56,7 +56,7 @@ int mr_diagnose(mr_diagnostics *diagnostics, mr_severity severity, int status, m
     /* The file's name is copied: diagnostics are read after the specification they speak of is gone. */
     place.file = place.file ? strdup(place.file) : NULL;
     mr_url_hide(message);
-    if (place.file) /* which may be the text of an argument */
+    if (place.file) /* it may be an argument's text */
         mr_url_hide((char *)place.file);
     diagnostics->item[diagnostics->count++] = (mr_diagnostic){
         .severity = severity,

@@ -1,4 +1,4 @@
-/* Variables in the scalars of a tree (yaml.h). */
+/* Variables in a tree's scalars (yaml.h). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,7 +67,7 @@ static const char *value_of(const char *name, size_t length) {
     return getenv(key);
 }
 
-/* The message of ${VAR:?message}: up to the closing brace. */
+/* The message in ${VAR:?message}: up to the closing brace. */
 static const char *complain(expansion *e, const char *name, size_t length, const char *at, bool silent) {
     size_t message = strcspn(at, "}");
     if (!silent && !e->status) {
@@ -117,7 +117,7 @@ static const char *expand_variable(expansion *e, const char *at, bool silent, in
     return at + strlen(at);
 }
 
-/* Expands up to the end of the text, or, `inside` a variable's default, up to its closing brace. */
+/* Expands up to the text's end, or, `inside` a variable's default, up to the closing brace. */
 static const char *expand_text(expansion *e, const char *at, bool inside, bool silent, int nesting) {
     if (nesting > MAX_NESTING) {
         refuse(e, NULL, "defaults of variables are nested too deep%.*s", "", 0);

@@ -7,6 +7,6 @@
 /* Enough for a path and the words around it. */
 enum { MR_INPUT_HINT = 4608 };
 
-/* How to run a pipeline with the input `path`, an example of which its name tells. Returns `text`; NULL: the name is
- * not that of an input. */
+/* How to run a pipeline with the input `path`, if the name suggests one. Returns `text`. NULL: the name does not look
+ * like an input. */
 const char *mr_input_hint(const char *path, bool is_folder, char text[MR_INPUT_HINT]);

@@ -106,7 +106,7 @@ int mr_option_lines(FILE *to, const char *owner, const mr_option *table, const v
             continue;
         snprintf(name, sizeof name, "%s.%s", owner, option->name);
         if (option->kind == MR_OPTION_MAP) {
-            if (*(const bool *)at) /* its first member: whether it was given */
+            if (*(const bool *)at) /* the first member: whether it was given */
                 status = mr_option_lines(to, name, option->fields, at);
             continue;
         }

@@ -1,7 +1,7 @@
 /* Options as lines of text, one for each that what a stage computes depends on: "preprocess.size = 224x224".
  *
- * Left out are options marked as `neutral`, libraries that are searched for, and files that are written; of a file that
- * is read the SHA-256 stands in place of its name. Any thread. */
+ * Omits options marked `neutral`, libraries that are searched for, and files that are written. A file that is read
+ * appears as its SHA-256 instead of its name. Any thread. */
 #pragma once
 
 #include <stdio.h>

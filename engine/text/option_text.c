@@ -11,7 +11,7 @@
 
 /* ---- descriptions ------------------------------------------------------------------------------------------------ */
 
-/* The kind in words, the value to write (with an article), and examples for options that have none of their own. */
+/* The kind in words, the value to write (with an article), and examples for options without any. */
 static const struct {
     const char *kind, *article, *example, *other;
 } words[] = {
@@ -180,7 +180,7 @@ const char *mr_option_describe(const mr_option *option, char *text, size_t bytes
 
 /* ---- suggestions ------------------------------------------------------------------------------------------------- */
 
-/* Two whole numbers with anything but digits between and behind them: "224 x 224", "224,224", "224x224px". */
+/* Two whole numbers with anything but digits between and after them: "224 x 224", "224,224", "224x224px". */
 static bool two_numbers(const char *text, long number[2]) {
     for (int i = 0; i < 2; i++) {
         char *end;
@@ -294,7 +294,7 @@ static const char *hint_unit(const mr_yaml *found, char *text, size_t bytes) {
         return text;
     }
     if (!mr_value_double(found->text, &value) || value < 0)
-        return NULL; /* No duration is below zero, whatever its unit. */
+        return NULL; /* No duration can be negative, in any unit. */
     snprintf(text, bytes, "write the unit too, as in %sms or %ss", found->text, found->text);
     return text;
 }

@@ -41,7 +41,7 @@ static const char *map_name(const mr_option_reader *reader) {
 
 /* ---- complaints ---------------------------------------------------------------------------------------------- */
 
-/* A value being read: its place, for messages, and whether anything was wrong. */
+/* A value being read: where it is, for messages, and whether anything was wrong. */
 typedef struct reading {
     const mr_option_reader *reader;
     const mr_option *option;
@@ -186,8 +186,8 @@ bool mr_option_is_relative(const mr_option *option, const char *text) {
     return path && text[0] != '/' && strcmp(text, "-") != 0;
 }
 
-/* The length of a folder, which ends in a slash, without its last part, if that is a folder and no link: then ".." in
- * it is the folder that it stands in. Else `length`. */
+/* The length of a folder path (which ends in a slash) without the last part. That part must be a folder and no link:
+ * only then is ".." its parent. Else `length`. */
 static size_t without_last(const char *folder, size_t length) {
     char path[PATH_MAX];
     struct stat about;
@@ -203,8 +203,8 @@ static size_t without_last(const char *folder, size_t length) {
     return lstat(path, &about) == 0 && S_ISDIR(about.st_mode) ? before : length;
 }
 
-/* A relative path that starts in a folder. Each ".." at its beginning takes a part of the folder away: "../photos" in
- * "pipelines/" is "photos", which is also what records say. */
+/* A relative path that starts in a folder. Each leading ".." removes a part from the folder: "../photos" in
+ * "pipelines/" is "photos", which records show too. */
 static const char *start_in(const reading *r, const char *folder, const char *path) {
     size_t length = strlen(folder), shorter;
     const char *rest = path;
@@ -287,7 +287,7 @@ static int read_scalar(const reading *r, void *field) {
 
 /* ---- several values ------------------------------------------------------------------------------------------ */
 
-/* A scalar is a list of one. */
+/* A scalar is a list with one element. */
 static const mr_yaml *first_of(const mr_yaml *value) {
     return value->kind == MR_YAML_LIST ? value->first : value;
 }
@@ -505,7 +505,7 @@ static int set_default(const mr_option_reader *reader, const mr_option *option, 
     if (several)
         status = mr_yaml_parse(&value, reader->arena, "default", option->fallback, strlen(option->fallback), false,
                                reader->diagnostics);
-    /* A default that its own table refuses is a bug in the stage; the diagnostic names it. */
+    /* If the table refuses its own default, the stage has a bug; the diagnostic names it. */
     return status ? status : read_value(&(reading){.reader = reader, .option = option, .value = value}, options);
 }
 

@@ -9,12 +9,12 @@
 #include "millrace/option.h"
 #include "millrace/stage.h"
 
-/* The context of filling, beside the table. */
+/* What filling needs besides the table. */
 typedef struct mr_option_reader {
     mr_arena *arena;
     mr_diagnostics *diagnostics;
-    const char *directory; /* of the YAML file, "" or ending in "/"; relative paths in it start there. Values from the
-                              command line (place.line 0) start in the working directory */
+    const char *directory; /* the YAML file's, "" or ending in "/"; relative paths in the file start there. Values from
+                              the command line (place.line 0) start in the working directory */
     const char *where;     /* how messages name the map, such as "stages.preprocess"; "" for the whole file */
     const mr_stage_type *const *types; /* among whose options an unknown key may be; NULL: none */
     const mr_synonym *synonyms; /* for hints; NULL: none */
@@ -22,12 +22,12 @@ typedef struct mr_option_reader {
     const char *more;      /* hint if a key is unknown and too many are known to list them; may be NULL */
 } mr_option_reader;
 
-/* Fills every field of `options` (`bytes` long) with its default, or zero. */
+/* Fills every field in `options` (`bytes` long) with the default, or zero. */
 int mr_options_default(const mr_option_reader *reader, const mr_option *table, void *options, size_t bytes);
 
-/* Reads the entries of `map` over the defaults in `options`. Entries that the table marks as read elsewhere are left to
- * the caller, as are the keys of the table `known` (may be NULL). Unknown keys, wrong values and missing required
- * options are diagnosed. MR_OK, or MR_ERROR_CONFIG if anything was diagnosed. */
+/* Reads `map`'s entries over the defaults in `options`. The caller must read entries that the table marks as read
+ * elsewhere, and the keys in the table `known` (may be NULL). Unknown keys, wrong values and missing required options
+ * are diagnosed. MR_OK, or MR_ERROR_CONFIG if anything was diagnosed. */
 int mr_options_read(const mr_option_reader *reader, const mr_option *table, const mr_option *known,
                     const mr_yaml *map, void *options);
 
@@ -41,15 +41,16 @@ bool mr_option_takes_auto(const mr_option *option);
 /* The words that a SIZE or DURATION takes in place of a value, ended by NULL; NULL if it takes none. */
 const char *const *mr_option_words(const mr_option *option);
 
-/* Whether `text`, the value of a PATH or URI, names a file and does not begin at the root; not so of other kinds. */
+/* Whether `text`, a PATH or URI value, names a file and does not begin at the root. False for other kinds. */
 bool mr_option_is_relative(const mr_option *option, const char *text);
-/* A URI without "file:" and its slashes. */
+/* A URI without "file:" and the slashes. */
 const char *mr_option_without_scheme(const char *text);
 /* The path of a PATH or URI; NULL if it has none, or the URI does not name a file. */
 const char *mr_option_path(const mr_option *option, const void *options);
 
-/* The likely meaning of a value in another form ("87.5%", "224 x 224", a time without its unit), or of an unknown key
- * ("input:cam", "batch_size", an option of another type). Each writes into `text` and returns it, or NULL. */
+/* What a value in another form ("87.5%", "224 x 224", a time without a unit) or an unknown key ("input:cam",
+ * "batch_size", an option that belongs to another type) probably means. Each writes into `text` and returns it, or
+ * NULL. */
 const char *mr_option_value_hint(const mr_option *option, const mr_yaml *found, char *text, size_t bytes);
 /* "write version: 1" where that is the only value; else NULL. */
 const char *mr_option_only_hint(const mr_option *option, char *text, size_t bytes);

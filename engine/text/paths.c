@@ -40,7 +40,7 @@ const char *mr_path_plain(mr_arena *arena, const char *path) {
     return plain;
 }
 
-/* True if it is in the folder where the installed pipelines look for their models. */
+/* Whether it is in the folder where installed pipelines look for models. */
 static bool is_of_demo(const char *path) {
     const char *models = getenv("MODELS");
     size_t length = models ? strlen(models) : 0;
@@ -67,7 +67,7 @@ static const char *hint_for_variable(mr_arena *arena, const char *text) {
     return NULL;
 }
 
-/* The number of a camera, as OpenCV takes it; "rtsp:/host"; the address of a host alone. */
+/* A camera number, as OpenCV takes it; "rtsp:/host"; a host's address alone. */
 static const char *hint_for_camera(mr_arena *arena, const char *text) {
     struct in_addr address;
     char host[INET_ADDRSTRLEN];

@@ -5,13 +5,13 @@
 #include "engine/text/synonyms.h"
 #include "millrace/option.h"
 
-/* The folder that a path's last part stands in: "out" of "out/a.csv", "." of "a.csv". */
+/* The folder before a path's last part: "out" for "out/a.csv", "." for "a.csv". */
 const char *mr_path_folder(mr_arena *arena, const char *path);
 
 /* An absolute path without ".", ".." and doubled slashes. */
 const char *mr_path_plain(mr_arena *arena, const char *path);
 
-/* For messages about missing files: the folder that the relative path `said`, the value of `option`, starts from.
- * `file` is the pipeline's. NULL also if the path is not relative. */
+/* For messages about missing files: the folder where the relative path `said`, `option`'s value, starts. `file` is the
+ * pipeline's. NULL also if the path is not relative. */
 const char *mr_path_hint(mr_arena *arena, const mr_synonym *synonyms, const char *file, const mr_option *option,
                          const mr_yaml *said);

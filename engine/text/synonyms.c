@@ -20,7 +20,7 @@ static bool is_filler(char c) {
     return c == '-' || c == '_' || c == '.';
 }
 
-/* Whether the first `length` bytes of `a` are the word `b`. */
+/* Whether `a`'s first `length` bytes are the word `b`. */
 static bool same_word(const char *a, size_t length, const char *b) {
     const char *end = a + length;
     for (;;) {
@@ -35,7 +35,7 @@ static bool same_word(const char *a, size_t length, const char *b) {
     }
 }
 
-/* The words of a row one by one; NULL behind the last. Begins with *at = row->words. */
+/* A row's words one by one; NULL after the last. Begins with *at = row->words. */
 static const char *next_word(const char **at, size_t *length) {
     *at += strspn(*at, " ");
     const char *word = *at;
@@ -53,7 +53,7 @@ static bool has_word(const mr_synonym *row, const char *wanted) {
     return false;
 }
 
-/* How much of `text` is one of the row's words, letter by letter; 0: it begins with none. */
+/* How many of `text`'s first letters form one of the row's words; 0: none. */
 static size_t begins_with(const mr_synonym *row, const char *text) {
     const char *at = row->words, *word;
     size_t length;
@@ -119,7 +119,7 @@ static const char *carried(const mr_option *option, const mr_yaml *value) {
     case MR_OPTION_RATE:
         return mr_value_rate(value->text, &number) ? value->text : NULL;
     case MR_OPTION_MAP:
-        /* batch and queue, which may be their size alone */
+        /* batch and queue, where a size alone is allowed */
         return option->brief && mr_value_int(value->text, &whole) && whole > 0 ? value->text : NULL;
     case MR_OPTION_ENUM:
         for (const char *const *choice = option->choices; *choice; choice++)
@@ -148,7 +148,7 @@ static bool fits_value(const mr_synonym *row, const mr_yaml *entry) {
     return !row->value || (entry->kind == MR_YAML_SCALAR && strcmp(entry->text, row->value) == 0);
 }
 
-/* Whether "key: value" has one of the choices as its value. */
+/* Whether "key: value" has one of the choices as the value. */
 static bool is_choice(const char *written, const char *const *choices) {
     const char *value = strchr(written, ' ') + 1;
     for (; choices && *choices; choices++)
@@ -157,7 +157,7 @@ static bool is_choice(const char *written, const char *const *choices) {
     return !choices;
 }
 
-/* Whether the words of an option are all that it takes. */
+/* Whether an option takes only words. */
 static bool has_only_words(const mr_option *option) {
     return option->kind == MR_OPTION_ENUM && option->choices;
 }

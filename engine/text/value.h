@@ -25,13 +25,13 @@ bool mr_value_size(const char *text, mr_size *value);
 /* "I420 1280x720", "f32 3x224x224", "u8 10"; sizes may be left out. */
 bool mr_value_format(const char *text, mr_format *value);
 
-/* The form of a scalar of that kind, as a regular expression (ECMA 262) of the texts that the functions above accept;
- * "" if any text is accepted. Returns `text`. */
+/* A scalar's form as a regular expression (ECMA 262) for the texts that the functions above accept; "" if they accept
+ * any text. Returns `text`. */
 enum { MR_VALUE_PATTERN = 1024 };
 const char *mr_value_pattern(mr_option_kind kind, char *text, size_t bytes);
 
 /* Writes a number of nanoseconds or bytes with the largest unit that divides it, 0 with none; returns `text`. */
 const char *mr_value_print_duration(double ns, char *text, size_t bytes);
 const char *mr_value_print_bytes(double value, char *text, size_t bytes);
-/* A number of bytes for people, rounded to one place: "1.5 GiB"; returns `text`. */
+/* Bytes for people, rounded to one place: "1.5 GiB". Returns `text`. */
 const char *mr_value_print_about(uint64_t value, char *text, size_t bytes);

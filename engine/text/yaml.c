@@ -9,18 +9,18 @@
 
 enum { MAX_ERRORS = 100 };
 
-/* A tree while it is being read: the open maps and lists from the root down, and for each map the key that waits for
- * its value. */
+/* A tree while it is being read: the open maps and lists from the root down, and for each map the key that needs a
+ * value. */
 typedef struct builder {
     yaml_parser_t parser;
     mr_arena *arena;
     mr_diagnostics *diagnostics;
     size_t first_error; /* errors that were there before */
     const char *file;
-    const char *text; /* all of it, of `bytes` */
+    const char *text; /* the whole text, `bytes` long */
     size_t bytes;
     bool override;
-    yaml_mark_t quote, quote_end; /* of the last quoted text that goes over several lines; all zero: none */
+    yaml_mark_t quote, quote_end; /* the last quoted text that spans several lines; all zero: none */
     mr_yaml *root;
     int depth, documents, nodes; /* nodes: keys are counted too */
     mr_yaml *open[MR_YAML_MAX_DEPTH];
@@ -67,7 +67,7 @@ static void append(mr_yaml *parent, mr_yaml *child) {
     parent->count++;
 }
 
-/* Puts `child` at the place of `old` among its parent's children; the caller mends the index. */
+/* Puts `child` where `old` is among the parent's children; the caller must update the index. */
 static void replace_child(mr_yaml *parent, const mr_yaml *old, mr_yaml *child) {
     mr_yaml **link = &parent->first;
     while (*link != old)
@@ -186,7 +186,7 @@ static int on_start(builder *b, mr_yaml_kind kind, mr_place place) {
     return MR_OK;
 }
 
-/* Anchors and tags do no harm by themselves, so reading goes on and later errors are found too. */
+/* Anchors and tags do no harm by themselves. Reading continues, so that later errors are found too. */
 static void refuse_extras(const builder *b, const yaml_char_t *anchor, const yaml_char_t *tag, mr_place place) {
     if (anchor)
         mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, place,
@@ -251,7 +251,7 @@ static int on_event(builder *b, const yaml_event_t *event) {
     }
 }
 
-/* Whether "{word}" is at that place, a word of small letters alone, as in names of files. */
+/* Whether "{word}" is there: one word in small letters, as in file names. */
 static bool is_word_in_braces(const char *at, const char *end) {
     const char *letter = at + 1;
     while (letter < end && *letter >= 'a' && *letter <= 'z')
@@ -276,7 +276,7 @@ static const char *braces_hint(const builder *b, size_t line) {
     return NULL;
 }
 
-/* The usual mistakes behind libyaml's errors. */
+/* The usual mistakes that cause libyaml's errors. */
 static const char *syntax_hint(const char *problem) {
     static const struct {
         const char *problem, *hint;

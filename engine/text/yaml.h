@@ -1,9 +1,9 @@
-/* YAML as a tree with the place of every key and value.
+/* YAML as a tree that records where every key and value is.
  *
- * Supports no more than configuration needs: one document of maps, lists and scalars. Anchors, aliases, tags, duplicate
- * keys and a second document are refused, as are texts over 1 MiB, nesting over 32, more than 200,000 keys and values,
- * and bytes that are not UTF-8. All nodes live in the caller's arena. Scalars keep their text; their readers decide its
- * meaning (option.h, value.h).
+ * Supports only what configuration needs: one document with maps, lists and scalars. Refuses anchors, aliases, tags,
+ * duplicate keys and a second document, texts over 1 MiB, nesting over 32, more than 200,000 keys and values, and bytes
+ * that are not UTF-8. All nodes live in the caller's arena. Scalars keep their text; whoever reads them decides what it
+ * means (option.h, value.h).
  *
  * Errors go to the diagnostics, as many at once as the text allows. A tree belongs to one thread at a time; once it no
  * longer changes, any thread may read it. */
@@ -23,20 +23,20 @@ typedef struct mr_yaml {
     bool quoted;           /* scalars: written in quotes or as a block */
     bool expanded;         /* scalars: variables are replaced; `$` has no meaning any more */
     bool broken;           /* scalars: diagnosed already; readers ignore it */
-    mr_place place;        /* of the value */
-    const char *key;       /* of a map's child; else NULL */
+    mr_place place;        /* the value's */
+    const char *key;       /* a map's child: the key; else NULL */
     mr_place key_place;
     const char *text;      /* scalars; URLs without user and password, once variables are replaced */
-    const char *user, *password; /* of such a URL; NULL: none */
+    const char *user, *password; /* from such a URL; NULL: none */
     bool doubled;          /* maps: some key stands there twice, which was diagnosed */
-    size_t count;          /* children of maps and lists, in the order of the text */
+    size_t count;          /* a map's or list's children, in text order */
     struct mr_yaml *first, *last, *next;
     mr_index index;        /* maps: key to child */
 } mr_yaml;
 
-/* Reads `bytes` of `text`; `file` names it in places and is borrowed (it must live as long as the arena). With
- * `override` the places have line 0. *root is NULL if nothing usable came of it, which also holds for a text that
- * says nothing. MR_OK, MR_ERROR_CONFIG (diagnosed) or MR_ERROR_MEMORY. */
+/* Reads `bytes` bytes from `text`. `file` names it in places and is borrowed: it must live as long as the arena. With
+ * `override` places have line 0. *root is NULL if the text is empty or unusable. MR_OK, MR_ERROR_CONFIG (diagnosed) or
+ * MR_ERROR_MEMORY. */
 int mr_yaml_parse(mr_yaml **root, mr_arena *arena, const char *file, const char *text, size_t bytes, bool override,
                   mr_diagnostics *diagnostics);
 
@@ -45,7 +45,7 @@ int mr_yaml_parse(mr_yaml **root, mr_arena *arena, const char *file, const char 
  * again. Scalars whose variables are wrong are diagnosed and marked as broken. */
 int mr_yaml_expand(mr_yaml *node, mr_arena *arena, mr_diagnostics *diagnostics);
 
-/* Takes user and password out of a scalar that is a URL, into its `user` and `password`; done by mr_yaml_expand. */
+/* Moves user and password from a scalar that is a URL into `user` and `password`. mr_yaml_expand does this. */
 int mr_yaml_take_credentials(mr_yaml *node, mr_arena *arena, mr_diagnostics *diagnostics);
 
 /* A map's child; NULL if there is none or `map` is no map. */
@@ -59,9 +59,8 @@ bool mr_yaml_is_null(const mr_yaml *node);
 /* For messages: "\"text\"" (shortened), "nothing", "a list" or "a map"; returns `text`. */
 const char *mr_yaml_found(const mr_yaml *node, char *text, size_t bytes);
 
-/* Building: a node of that kind, and adding a child under `key` (which is borrowed), in the place of one that is
- * there. */
+/* Building: makes a node of that kind, and adds a child under `key` (borrowed), replacing one that is there. */
 mr_yaml *mr_yaml_new(mr_arena *arena, mr_yaml_kind kind, mr_place place);
-/* A copy that refers to nothing of the tree it is from, except that its places name `file`. NULL without memory. */
+/* A copy that refers to nothing in the original tree, except that places name `file`. NULL if there is no memory. */
 mr_yaml *mr_yaml_copy(mr_arena *arena, const mr_yaml *node, const char *file);
 int mr_yaml_put(mr_yaml *map, mr_arena *arena, const char *key, mr_place key_place, mr_yaml *value);

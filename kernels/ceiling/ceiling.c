@@ -2,7 +2,7 @@
 
 #include "kernels/ceiling/ceiling_rows.h"
 
-/* Vectors of the compiler's, which it turns into those of the processor: at -O2 a loop has none if it is plain C. */
+/* Compiler vectors, which become processor vectors: at -O2 plain C loops are not vectorized. */
 typedef float mr_floats __attribute__((vector_size(16)));
 typedef uint32_t mr_words __attribute__((vector_size(16)));
 enum { LANES = 4, CHAINS = 8 };

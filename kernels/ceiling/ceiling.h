@@ -1,9 +1,9 @@
-/* Work that shows the limits of a device: reading memory, moving it with little arithmetic, arithmetic of small
- * integers without memory, and nothing at all. For `millrace bench ops`; no stage uses it.
+/* Work that shows a device's limits: reading memory, moving it with little arithmetic, small integer arithmetic without
+ * memory, and nothing at all. For `millrace bench ops`; no stage uses it.
  *
- * Each operation is a pure function on the calling thread and, with _enqueue, work on a stream. The structs are copied,
- * and have no gaps, as in vector.h; memory they point to must stay valid until the work is done. All memory belongs to
- * the caller. Any thread; errors of _enqueue are those of the stream. */
+ * Each operation is a pure function on the calling thread and, with _enqueue, work on a stream. The structs are copied
+ * and must have no gaps, as in vector.h. Memory they point to must stay valid until the work is done. All memory
+ * belongs to the caller. Any thread; _enqueue returns the stream's errors. */
 #pragma once
 
 #include <stddef.h>
@@ -15,7 +15,7 @@ extern "C" {
 
 typedef struct mr_stream mr_stream; /* as in millrace/stage.h, which no C++ takes */
 
-/* dst[i] = a[i] + 3 b[i]: the triad of McCalpin's STREAM benchmark. `count` is a multiple of 4, and the arrays are
+/* dst[i] = a[i] + 3 b[i]: the triad from McCalpin's STREAM benchmark. `count` must be a multiple of 4, and the arrays
  * 16-byte aligned. */
 typedef struct mr_triad_work {
     float *dst;
@@ -25,7 +25,7 @@ typedef struct mr_triad_work {
 void mr_triad(const mr_triad_work *work);
 int mr_triad_enqueue(mr_stream *stream, const mr_triad_work *work);
 
-/* *sum = the sum of all `count` words, modulo 2^32. `count` is a multiple of 4, and src 16-byte aligned. */
+/* *sum = the sum of all `count` words, modulo 2^32. `count` must be a multiple of 4, and src 16-byte aligned. */
 typedef struct mr_read_work {
     const uint32_t *src;
     uint32_t *sum;
@@ -34,8 +34,8 @@ typedef struct mr_read_work {
 void mr_read(const mr_read_work *work);
 int mr_read_enqueue(mr_stream *stream, const mr_read_work *work);
 
-/* dst[i] = src[i] after `rounds` rounds, in each of which the two 16-bit halves of a number are multiplied, and both
- * products added to it: 4 operations (ceiling_rows.h). `count` is a multiple of MR_PRODUCT_LANES. */
+/* dst[i] = src[i] after `rounds` rounds. Each round multiplies the number's two 16-bit halves and adds both products to
+ * it: 4 operations (ceiling_rows.h). `count` must be a multiple of MR_PRODUCT_LANES. */
 typedef struct mr_products_work {
     const uint32_t *src;
     uint32_t *dst;
@@ -45,7 +45,7 @@ typedef struct mr_products_work {
 void mr_products(const mr_products_work *work);
 int mr_products_enqueue(mr_stream *stream, const mr_products_work *work);
 
-/* Starts a piece of work, which does nothing. */
+/* Starts a piece that does nothing. */
 int mr_nothing_enqueue(mr_stream *stream);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* The limits of a device in CUDA. */
+/* A device's limits in CUDA. */
 #include "kernels/ceiling/ceiling_cuda.h"
 
 #include "kernels/block_sum.h"

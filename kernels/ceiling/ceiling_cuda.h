@@ -1,7 +1,7 @@
-/* The operations of ceiling.h on a CUDA device.
+/* The operations in ceiling.h on a CUDA device.
  *
- * `stream` is a cudaStream_t of the calling thread's current device; they only launch on it. Pointers in the works are
- * to memory of that device. Results are equal to the processor's, bit for bit. Errors: MR_ERROR_DEVICE. */
+ * `stream` is a cudaStream_t on the calling thread's current device; they only launch on it. Pointers in the works must
+ * be to that device's memory. Results equal the processor's, bit for bit. Errors: MR_ERROR_DEVICE. */
 #pragma once
 
 #include "kernels/ceiling/ceiling.h"

@@ -1,4 +1,4 @@
-/* The functions of ceiling_cuda.cu in a build without CUDA. */
+/* ceiling_cuda.cu's functions in a build without CUDA. */
 #include "kernels/ceiling/ceiling_cuda.h"
 #include "kernels/without_cuda.h"
 

@@ -6,16 +6,16 @@
 #include "kernels/isa.h"
 #include "kernels/pixel.h"
 
-/* Numbers that are computed side by side: so many vectors that none waits for itself. */
+/* Numbers computed side by side: enough vectors that none waits for itself. */
 enum { MR_PRODUCT_LANES = 192, MR_PRODUCT_LOW = 3, MR_PRODUCT_HIGH = -5 };
 
-/* One round of a number: its two halves as 16-bit integers with a sign, weighed and added to it, modulo 2^32. */
+/* One round for a number: its two halves as signed 16-bit integers, weighed and added to it, modulo 2^32. */
 MR_PIXEL_INLINE uint32_t mr_product_round(uint32_t x) {
     int32_t low = (int16_t)(uint16_t)x, high = (int16_t)(uint16_t)(x >> 16);
     return x + (uint32_t)(low * MR_PRODUCT_LOW + high * MR_PRODUCT_HIGH);
 }
 
-/* `rounds` rounds of MR_PRODUCT_LANES numbers. */
+/* `rounds` rounds for MR_PRODUCT_LANES numbers. */
 typedef void mr_products_function(uint32_t *dst, const uint32_t *src, int rounds);
 
 /* The best variant up to `most` that this processor has; and that, or the one that MILLRACE_KERNELS names. */

@@ -58,7 +58,7 @@ static void fill_shares(const mr_histogram_params *p, uint32_t counts[3][TURNS][
         dst[i] = mr_share_of(sums[i], pixels);
 }
 
-/* The begin of each value's bin in a histogram of boxes. */
+/* Where each value's bin begins in a box histogram. */
 static void fill_boxes(const mr_histogram_params *p, int32_t box[3][LEVELS]) {
     for (int c = 0; c < 3; c++)
         for (int32_t v = 0; v < levels_of(p, c); v++)
@@ -70,7 +70,7 @@ static void count_boxes(uint32_t *counts, int32_t box[3][LEVELS], const uint8_t 
         counts[box[0][row[0][x]] + box[1][row[1][x]] + box[2][row[2][x]]]++;
 }
 
-/* A row of the three channels, in the colour space of the histogram; `converted` has room for three rows. */
+/* A row of the three channels, in the histogram's colour space; `converted` must have room for three rows. */
 static void take_row(const mr_histogram_params *p, const uint8_t *src, int y, const int32_t *saturation,
                      const int32_t *hue, uint8_t *converted, const uint8_t *row[3]) {
     size_t width = (size_t)p->width, plane = width * (size_t)p->height;

@@ -1,5 +1,5 @@
-/* Classical features of small pictures: histograms of colours and of gradient directions, a perceptual hash, sharpness,
- * and the change between two pictures.
+/* Classical features for small pictures: histograms (colours, gradient directions), a perceptual hash, sharpness, and
+ * the change between two pictures.
  *
  * Pictures are 8-bit planes as preprocess makes them (u8, NCHW): `width` samples a row, no gaps, planes behind each
  * other; only sharpness takes a stride. All memory belongs to the caller. Each operation is a pure function on the
@@ -34,13 +34,13 @@ typedef enum mr_color_space { MR_COLORS_RGB, MR_COLORS_HSV } mr_color_space;
 enum { MR_HISTOGRAM_MOST_BINS = 256, MR_HISTOGRAM_MOST_JOINT_BINS = 32 };
 
 typedef struct mr_histogram_params {
-    int32_t width, height; /* of the picture: R, G and B planes */
+    int32_t width, height; /* the picture's; R, G and B planes */
     mr_color_space space;
     int32_t bins;          /* a channel: value v of n (256; hue 180) falls in bin floor(v * bins / n) */
-    int32_t joint;         /* 0 or 1: bins^3 boxes of colours, (first * bins + second) * bins + third; else 3 * bins */
+    int32_t joint;         /* 0 or 1: bins^3 colour boxes, (first * bins + second) * bins + third; else 3 * bins */
 } mr_histogram_params;
 
-/* Numbers of a result. Each is a share of the pixels: those of one channel, or of all boxes, add up to 1. */
+/* How many numbers a result has. Each is a share of the pixels: one channel's, or all boxes', add up to 1. */
 int32_t mr_histogram_length(const mr_histogram_params *params);
 int mr_histogram(const mr_histogram_params *params, const uint8_t *src, float *dst);
 
@@ -56,19 +56,19 @@ int mr_histogram_enqueue(mr_stream *stream, const mr_histogram_work *work);
 
 enum { MR_HOG_MOST_BLOCK = 64, MR_HOG_MOST_CELLS = 64, MR_HOG_MOST_BINS = 36 };
 
-/* Dalal and Triggs, "Histograms of Oriented Gradients for Human Detection", CVPR 2005, with the choices of OpenCV's
- * HOGDescriptor: gradients [-1 0 1] mirrored at the border; of three channels the one with the longest gradient;
- * votes shared by the two nearest bins and four nearest cells; a Gaussian with sigma (block width + height) / 8 over
- * each block; L2-hys. */
+/* Dalal and Triggs, "Histograms of Oriented Gradients for Human Detection", CVPR 2005, with the choices in OpenCV's
+ * HOGDescriptor: gradients [-1 0 1] mirrored at the border; with three channels the longest gradient; votes shared by
+ * the two nearest bins and four nearest cells; a Gaussian with sigma (block width + height) / 8 over each block;
+ * L2-hys. */
 typedef struct mr_hog_params {
-    int32_t width, height, channels;            /* of the picture, which is the window; 1, or 3: R, G and B planes */
+    int32_t width, height, channels;            /* the picture's, which is the window; 1, or 3: R, G and B planes */
     int32_t block_width, block_height;          /* px; multiples of the cell */
-    int32_t stride_x, stride_y;                 /* px; the window less the block is a multiple of it */
+    int32_t stride_x, stride_y;                 /* px; the window less the block must be a multiple */
     int32_t cell_width, cell_height;            /* px */
-    int32_t bins;                               /* of half a turn; of a whole one with full_turn */
+    int32_t bins;                               /* over half a turn; over a whole one with full_turn */
     bool full_turn;                             /* light to dark differs from dark to light */
-    bool gamma;                                 /* square roots of the samples */
-    float clip;                                 /* of L2-hys */
+    bool gamma;                                 /* take square roots of the samples */
+    float clip;                                 /* for L2-hys */
 } mr_hog_params;
 
 /* All values derived from the parameters. Plain data: it is passed to a CUDA kernel by value. */
@@ -76,9 +76,9 @@ typedef struct mr_hog_layout {
     mr_hog_params params;
     int32_t blocks_x, blocks_y;                 /* in the window */
     int32_t cells_x, cells_y;                   /* in a block */
-    int32_t block_length;                       /* numbers of a block: cells * bins */
+    int32_t block_length;                       /* numbers per block: cells * bins */
     float bins_per_quarter;
-    float bell_x[MR_HOG_MOST_BLOCK], bell_y[MR_HOG_MOST_BLOCK]; /* factors of the Gaussian */
+    float bell_x[MR_HOG_MOST_BLOCK], bell_y[MR_HOG_MOST_BLOCK]; /* the Gaussian's factors */
 } mr_hog_layout;
 
 /* Immutable once made. */
@@ -89,10 +89,10 @@ void mr_hog_destroy(mr_hog **hog);
 const mr_hog_layout *mr_hog_layout_of(const mr_hog *hog);
 /* Fills a layout in, or fails with MR_ERROR_CONFIG if the parameters are invalid. */
 int mr_hog_plan(mr_hog_layout *layout, const mr_hog_params *params);
-/* Numbers of a descriptor: of blocks from top to bottom, columns of blocks from left to right; in a block cells in
- * the same order, and of each cell its bins. */
+/* How many numbers a descriptor has. Block columns from left to right, in each column blocks from top to bottom; in a
+ * block cells in the same order, in each cell its bins. */
 int32_t mr_hog_length(const mr_hog_layout *layout);
-/* Bytes of 64-byte aligned scratch memory for one run. */
+/* Bytes that one run needs as scratch memory, 64-byte aligned. */
 size_t mr_hog_scratch_bytes(const mr_hog *hog);
 void mr_hog_run(const mr_hog *hog, const mr_classical_rows *rows, const uint8_t *src, float *dst, void *scratch);
 
@@ -106,14 +106,14 @@ int mr_hog_enqueue(mr_stream *stream, const mr_hog_work *work);
 
 /* ---- perceptual hash ------------------------------------------------------------------------------------------ */
 
-/* pHash as the Python package ImageHash defines it: of a gray picture of 32 x 32 the two-dimensional DCT-II, of that
- * the 8 x 8 lowest frequencies, including 0; a bit is set if its frequency is above their median. Bit 0 is the mean's,
- * then along the rows; it is the highest bit of the first byte. The cosines have 20 bits after the point. */
+/* pHash as in the Python package ImageHash: the two-dimensional DCT-II of a gray 32 x 32 picture, then the 8 x 8 lowest
+ * frequencies, including 0. A bit is set if its frequency is above their median. Bit 0 is the mean's, then along the
+ * rows; it is the first byte's highest bit. The cosines have 20 bits after the point. */
 enum { MR_HASH_BYTES = 8 };
 
 typedef struct mr_phash_work {
     int32_t count;
-    int32_t bits;                  /* 1: 64 floats, 0 or 1, in place of 8 bytes */
+    int32_t bits;                  /* 1: 64 floats, 0 or 1, instead of 8 bytes */
     const uint8_t *src[MR_PIECE];  /* 32 x 32 */
     void *dst[MR_PIECE];
 } mr_phash_work;
@@ -125,7 +125,7 @@ int mr_phash_enqueue(mr_stream *stream, const mr_phash_work *work);
 /* ---- sharpness ------------------------------------------------------------------------------------------------ */
 
 /* Variance of the Laplacian (above + below + left + right - 4 * middle, mirrored at the border) over all pixels, times
- * scale^2: `scale` brings the samples to 0..255 if they are of limited range. */
+ * scale^2: `scale` brings limited range samples to 0..255. */
 typedef struct mr_sharpness_item {
     const uint8_t *src;
     int32_t stride; /* bytes */

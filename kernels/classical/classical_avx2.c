@@ -19,7 +19,7 @@ static __m256i widen(const uint8_t *from) {
     return _mm256_cvtepu8_epi16(_mm_loadu_si128((const void *)from));
 }
 
-/* Laplacian of 16 samples, within -1020..1020. */
+/* Laplacian for 16 samples, within -1020..1020. */
 INLINE __m256i laplacian_of_16(const uint8_t *above, const uint8_t *row, const uint8_t *below) {
     __m256i vertical = _mm256_add_epi16(widen(above), widen(below));
     __m256i horizontal = _mm256_add_epi16(widen(row - 1), widen(row + 1));
@@ -36,7 +36,7 @@ static int64_t add_lanes(__m256i lanes) {
     return sum;
 }
 
-/* Squares of a pair stay below 2^21, so this many pairs fit a lane of 32 bits. */
+/* A pair's squares stay below 2^21, so this many pairs fit a 32-bit lane. */
 enum { MOST_STEPS = 1000 };
 
 /* The samples between the first and the last, in whole vectors only; returns the next sample. */
@@ -162,7 +162,7 @@ INLINE __m256 step(__m256 sum, __m256 s, float next) {
     return _mm256_add_ps(_mm256_mul_ps(sum, s), _mm256_set1_ps(next));
 }
 
-/* mr_quarter_turns of eight. */
+/* mr_quarter_turns for eight. */
 INLINE __m256 quarter_turns(__m256 dx, __m256 dy) {
     const __m256 sign = _mm256_set1_ps(-0.0f), zero = _mm256_setzero_ps();
     __m256 ax = _mm256_andnot_ps(sign, dx), ay = _mm256_andnot_ps(sign, dy);

@@ -1,5 +1,5 @@
-/* Classical features in CUDA. Each kernel has one block or one row of blocks for a picture; sums that are floats
- * are made by one thread each, in the order of the C reference, and integers by atomics. */
+/* Classical features in CUDA. Each kernel has one block or one row of blocks per picture. One thread makes each float
+ * sum, in the C reference's order; integers are summed by atomics. */
 #include "kernels/classical/classical_cuda.h"
 
 #include "kernels/block_sum.h"
@@ -99,7 +99,7 @@ int mr_histogram_cuda(const mr_histogram_work *work, void *scratch, void *stream
 
 /* ---- gradients ------------------------------------------------------------------------------------------------ */
 
-/* Of the channels the one with the longest gradient. */
+/* The longest gradient among the channels. */
 __device__ static mr_gradient gradient_at(const mr_hog_params *p, const uint8_t *src, int32_t x, int32_t y) {
     int32_t left = mr_mirrored(x - 1, p->width), right = mr_mirrored(x + 1, p->width);
     int32_t above = mr_mirrored(y - 1, p->height), below = mr_mirrored(y + 1, p->height);
@@ -114,7 +114,7 @@ __device__ static mr_gradient gradient_at(const mr_hog_params *p, const uint8_t 
     return longest;
 }
 
-/* Votes of a block's pixels, in shared memory. */
+/* A block's votes, in shared memory. */
 typedef struct polled {
     float *first, *second;
     uint8_t *bin;
@@ -151,7 +151,7 @@ __device__ static float count_votes(const mr_hog_layout *l, int32_t cell, int32_
     return sum;
 }
 
-/* One CUDA block for each block of a picture. */
+/* One CUDA block for each block in a picture. */
 __global__ static void gather_gradients(const __grid_constant__ mr_hog_layout layout,
                                         const __grid_constant__ mr_hog_work work) {
     MR_DYNAMIC_SHARED(float, room);
@@ -201,7 +201,7 @@ __device__ static void store_hash(const mr_phash_work *work, const int64_t *low,
     }
 }
 
-/* One block of 64 threads for each picture, one for each frequency. */
+/* One block with 64 threads per picture, one thread per frequency. */
 __global__ static void hash_pictures(const __grid_constant__ mr_phash_work work,
                                      const __grid_constant__ cosines cosine) {
     __shared__ int64_t column[MR_PHASH_LOW][MR_PHASH_SIDE], low[MR_PHASH_BITS];

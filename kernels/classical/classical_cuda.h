@@ -1,10 +1,10 @@
-/* Classical features on a CUDA device: the operations of classical.h, with the same arithmetic, one launch for a piece
- * of work.
+/* Classical features on a CUDA device: the operations in classical.h, with the same arithmetic, one launch per piece of
+ * work.
  *
- * `work` is as for the _enqueue functions, except that src, dst and changed point to memory of the device, and that the
- * layout of gradients is passed in place of work->hog; it is copied. `stream` is a cudaStream_t of the calling thread's
- * current device. `scratch` is device memory of the stated size, undefined content, that must stay until the work is
- * done; streams do not share it. Nothing waits.
+ * `work` is as for the _enqueue functions, except that src, dst and changed must point to device memory, and that the
+ * gradient layout replaces work->hog; it is copied. `stream` is a cudaStream_t on the calling thread's current device.
+ * `scratch` is device memory with the stated size and undefined content. It must stay until the work is done, and
+ * streams must not share it. Nothing waits.
  *
  * Results are equal to those of the processor, bit for bit: the code is compiled without contraction (-fmad=false), and
  * with IEEE quotients and square roots, nvcc's default. Errors: MR_ERROR_DEVICE if the launch fails; MR_ERROR_CONFIG if

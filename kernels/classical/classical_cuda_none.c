@@ -1,4 +1,4 @@
-/* The functions of classical_cuda.cu in a build without CUDA. */
+/* classical_cuda.cu's functions in a build without CUDA. */
 #include "kernels/classical/classical_cuda.h"
 #include "kernels/without_cuda.h"
 

@@ -73,7 +73,7 @@ ENQUEUE(sharpness, mr_sharpness_cuda_scratch_bytes(work), 3, (&a->work, a->scrat
 ENQUEUE(change, 0, 2, (&a->work, handle))
 #undef ENQUEUE
 
-/* Contains the layout itself: its address may later hold another one. */
+/* Contains the layout itself, because another one may later be at its address. */
 typedef struct hog_launch {
     mr_hog_work work;
     mr_hog_layout layout;

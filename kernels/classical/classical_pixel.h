@@ -28,8 +28,8 @@ MR_PIXEL_INLINE int32_t mr_hsv_quotient(int32_t whole, int32_t part) {
     return part ? (2 * whole + part) / (2 * part) : 0;
 }
 
-/* Hue in steps of 2 degrees, 0..179, saturation and value in 0..255: the 8-bit HSV of OpenCV's cvtColor, in its fixed
- * point. The two tables hold mr_hsv_quotient of MR_SATURATION_WHOLE and MR_HUE_WHOLE for 0..255. */
+/* Hue in 2 degree steps, 0..179, saturation and value in 0..255: the 8-bit HSV from OpenCV's cvtColor, in its fixed
+ * point. The two tables hold mr_hsv_quotient for MR_SATURATION_WHOLE and MR_HUE_WHOLE, 0..255. */
 MR_PIXEL_INLINE mr_hsv mr_to_hsv(int32_t r, int32_t g, int32_t b, const int32_t *saturation, const int32_t *hue) {
     const int32_t half = 1 << (MR_HSV_SHIFT - 1);
     int32_t most = r > g ? r : g, least = r < g ? r : g;
@@ -45,7 +45,7 @@ MR_PIXEL_INLINE mr_hsv mr_to_hsv(int32_t r, int32_t g, int32_t b, const int32_t 
     return result;
 }
 
-/* The index of the part that holds a value, of `bins` equal parts of 0..levels-1. */
+/* The index of the part that holds a value, if 0..levels-1 has `bins` equal parts. */
 MR_PIXEL_INLINE int32_t mr_bin_of(int32_t value, int32_t bins, int32_t levels) {
     return value * bins / levels;
 }
@@ -60,7 +60,7 @@ MR_PIXEL_INLINE int32_t mr_laplacian(int32_t above, int32_t left, int32_t middle
     return above + left + right + below - 4 * middle;
 }
 
-/* Variance of `count` numbers from their sum and the sum of their squares, times the square of `scale`. */
+/* The variance of `count` numbers from their sum and their squares' sum, times the square of `scale`. */
 MR_PIXEL_INLINE float mr_variance(int64_t sum, int64_t squares, int64_t count, double scale) {
     double mean = (double)sum / (double)count;
     double variance = (double)squares / (double)count - mean * mean;
@@ -69,7 +69,7 @@ MR_PIXEL_INLINE float mr_variance(int64_t sum, int64_t squares, int64_t count, d
 
 /* ---- gradients ------------------------------------------------------------------------------------------------ */
 
-/* The votes of one pixel in the histograms of gradient directions: `first` for bin `bin`, `second` for the next one. */
+/* One pixel's votes in the gradient histograms: `first` for bin `bin`, `second` for the next one. */
 typedef struct mr_pixel_vote {
     int32_t bin;
     float first, second;
@@ -83,7 +83,7 @@ typedef struct mr_gradient {
     float dx, dy;
 } mr_gradient;
 
-/* If they are equal, `b`: of red, green and blue OpenCV takes the last. */
+/* If they are equal, `b`: OpenCV takes the last among red, green and blue. */
 MR_PIXEL_INLINE mr_gradient mr_longer_gradient(mr_gradient a, mr_gradient b) {
     return b.dx * b.dx + b.dy * b.dy >= a.dx * a.dx + a.dy * a.dy ? b : a;
 }
@@ -121,14 +121,13 @@ MR_PIXEL_INLINE mr_pixel_vote mr_hog_vote(float dx, float dy, float scale, int32
     return vote;
 }
 
-/* Share of a pixel in the cell `cell` of its block, on one axis: 1 at the cell's centre, 0 one cell away. */
+/* A pixel's share in its block's cell `cell`, on one axis: 1 at the cell's centre, 0 one cell away. */
 MR_PIXEL_INLINE float mr_hog_nearness(int32_t pixel, int32_t cell, int32_t cell_size) {
     float distance = fabsf(((float)pixel + 0.5f) / (float)cell_size - ((float)cell + 0.5f));
     return distance < 1.0f ? 1.0f - distance : 0.0f;
 }
 
-/* Weight of a pixel's vote in one cell: the Gaussian over the block, times the nearness of the cell's centre on both
- * axes. */
+/* A vote's weight in one cell: the Gaussian over the block, times the nearness to the cell's centre on both axes. */
 MR_PIXEL_INLINE float mr_hog_weight(float bell, float near_x, float near_y) {
     return bell * (near_x * near_y);
 }
@@ -154,8 +153,8 @@ MR_PIXEL_INLINE void mr_hog_normalize(float *values, int32_t count, float clip) 
 
 enum { MR_PHASH_SIDE = 32, MR_PHASH_LOW = 8, MR_PHASH_BITS = 64, MR_PHASH_COSINE_BITS = 20 };
 
-/* Whether value `i` of 64 is one of the two in the middle. A number's rank is the count of those before it; equal ones
- * are ordered by their place, so there are always two. */
+/* Whether value `i` of 64 is one of the two in the middle. A number's rank counts those before it; equal ones are
+ * ordered by position, so there are always two. */
 MR_PIXEL_INLINE int mr_is_median(const int64_t *values, int32_t i) {
     int32_t rank = 0;
     for (int32_t k = 0; k < MR_PHASH_BITS; k++)
@@ -163,7 +162,7 @@ MR_PIXEL_INLINE int mr_is_median(const int64_t *values, int32_t i) {
     return rank == MR_PHASH_BITS / 2 - 1 || rank == MR_PHASH_BITS / 2;
 }
 
-/* Twice the median of 64 numbers below 2^61: the sum of the two in the middle. */
+/* Twice the median of 64 numbers below 2^61: the two in the middle added. */
 MR_PIXEL_INLINE int64_t mr_twice_median(const int64_t *values) {
     int64_t sum = 0;
     for (int32_t i = 0; i < MR_PHASH_BITS; i++)

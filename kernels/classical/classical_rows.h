@@ -1,6 +1,6 @@
-/* The row operations of classical features, and the variants of them that this processor runs (isa.h).
+/* The row operations for classical features, and the variants that this processor runs (isa.h).
  *
- * Threads: a table is constant once filled. All operations are pure: they touch only their arguments. */
+ * Threads: a table must not change once filled. All operations are pure: they touch only their arguments. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,28 +9,28 @@
 
 #include "kernels/isa.h"
 
-/* Votes of the pixels of a row or picture, each kind in an array of its own. */
+/* Votes for a row's or picture's pixels, each kind in a separate array. */
 typedef struct mr_votes {
     int32_t *bin;
     float *first, *second;
 } mr_votes;
 
 typedef struct mr_classical_rows {
-    /* Adds the Laplacian of `width` samples of a row to sums[0] and its squares to sums[1]; samples before and behind
+    /* Adds the Laplacian for `width` samples in a row to sums[0] and its squares to sums[1]. Samples before and after
      * the row are mirrored ones. */
     void (*laplacian)(int64_t sums[2], const uint8_t *above, const uint8_t *row, const uint8_t *below, int width);
-    /* The number of bytes among `count` that differ by more than `noise` (0..254). */
+    /* How many among `count` bytes differ by more than `noise` (0..254). */
     size_t (*differing)(const uint8_t *a, const uint8_t *b, size_t count, int noise);
     /* Turns red, green and blue rows into hue, saturation and value; the tables are those of mr_to_hsv. */
     void (*to_hsv)(uint8_t *const dst[3], const uint8_t *const src[3], const int32_t *saturation, const int32_t *hue,
                    int width);
-    /* Gradients of a row of `width` values: along rows[1], of which one more is read on both sides, and from rows[0]
+    /* Gradients for a row with `width` values: along rows[1], which must have one more on both sides, and from rows[0]
      * above to rows[2] below. If `longer` is set, gradients already in dx and dy stay if they are longer. */
     void (*gradients)(float *dx, float *dy, const float *const rows[3], int width, bool longer);
-    /* The votes (mr_hog_vote) of a row of gradients. */
+    /* The votes (mr_hog_vote) for a row of gradients. */
     void (*votes)(const mr_votes *votes, const float *dx, const float *dy, int width, float scale, int bins);
-    /* Adds up the votes of a block of width x height pixels, pixel after pixel: to sums[bin * lanes + lane] the votes
-     * for that bin times weights[pixel * lanes + lane]. `lanes` is a multiple of 4, sums are 16-byte and weights
+    /* Adds up the votes in a block with width x height pixels, pixel after pixel: sums[bin * lanes + lane] gets the
+     * votes for that bin times weights[pixel * lanes + lane]. `lanes` must be a multiple of 4, sums 16-byte and weights
      * 64-byte aligned. */
     void (*gather)(float *sums, const mr_votes *votes, ptrdiff_t stride, const float *weights, int lanes, int width,
                    int height, int bins);

@@ -9,8 +9,8 @@
 
 struct mr_hog {
     mr_hog_layout layout;
-    int lanes;      /* cells of a block, up to a multiple of 4 */
-    float *weights; /* of each pixel of a block for each lane */
+    int lanes;      /* cells per block, up to a multiple of 4 */
+    float *weights; /* each block pixel's, for each lane */
 };
 
 /* ---- parameters ----------------------------------------------------------------------------------------------- */
@@ -51,8 +51,8 @@ static int check_params(const mr_hog_params *p) {
     return MR_OK;
 }
 
-/* One axis of the Gaussian over a block. Its centre is half the block's length, as in OpenCV: half a pixel behind the
- * middle of the block's pixels. */
+/* One axis of the Gaussian over a block. It is centred at half the block's length, as in OpenCV: half a pixel after the
+ * middle pixel. */
 static void fill_bell(float *bell, int length, double sigma) {
     for (int i = 0; i < length; i++) {
         double distance = i - length / 2.0;
@@ -82,7 +82,7 @@ int32_t mr_hog_length(const mr_hog_layout *layout) {
     return layout->blocks_x * layout->blocks_y * layout->block_length;
 }
 
-/* Weights of pixel x, y of a block for all of its cells. */
+/* Weights that a block's pixel x, y has for all cells. */
 static void fill_weights(const mr_hog_layout *l, int x, int y, float *weights) {
     const mr_hog_params *p = &l->params;
     for (int cx = 0; cx < l->cells_x; cx++)
@@ -131,8 +131,8 @@ const mr_hog_layout *mr_hog_layout_of(const mr_hog *hog) {
 
 /* ---- one run -------------------------------------------------------------------------------------------------- */
 
-/* Parts of the scratch memory, in units of 4 bytes: votes of all pixels; sums of one block; rows of values with
- * one more on both sides, of each channel the one above, here and below; gradients of a row. */
+/* The scratch memory's parts, in 4-byte units: votes for all pixels; one block's sums; value rows with one more on both
+ * sides, for each channel the one above, here and below; a row's gradients. */
 typedef struct parts {
     size_t row, bin, first, second, sums, values, gradients, all;
 } parts;
@@ -163,14 +163,14 @@ typedef struct run {
     const mr_hog_params *params;
     const mr_classical_rows *rows;
     const uint8_t *src;
-    float *values; /* rows of values, `row` apart: row y of a channel is the (y % 3)-th of its three */
+    float *values; /* value rows, `row` apart: a channel's row y is number y % 3 among its three */
     size_t row;
     float *dx, *dy;
     mr_votes votes;
     float *sums;
 } run;
 
-/* The values of row y; the first one has another before it. */
+/* Row y's values; another one comes before the first. */
 static float *values_of(const run *r, int channel, int y) {
     return r->values + (size_t)(3 * channel + y % 3) * r->row + 1;
 }
@@ -185,7 +185,7 @@ static void take_values(const run *r, const float table[256], int channel, int y
     to[width] = to[mr_mirrored((int32_t)width, (int32_t)width)];
 }
 
-/* Gradients of row y, once its values and those of its neighbours are there. */
+/* Row y's gradients, once the values there and in neighbouring rows exist. */
 static void take_gradients(const run *r, int y) {
     int height = r->params->height;
     for (int c = 0; c < r->params->channels; c++) {

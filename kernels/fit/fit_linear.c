@@ -48,7 +48,7 @@ static void multiply(const mr_fit_linear *linear, const void *weights, const scr
                     weights, width, 0.0f, s->logits, outputs);
 }
 
-/* gradient of W = residuals, transposed, times features: outputs x width. */
+/* W's gradient = residuals, transposed, times features: outputs x width. */
 static void multiply_back(const mr_fit_linear *linear, const scratch *s) {
     const f77_int width = (f77_int)linear->rows->width, outputs = (f77_int)linear->outputs;
     if (linear->doubles)
@@ -63,8 +63,8 @@ static void multiply_back(const mr_fit_linear *linear, const scratch *s) {
 
 static mr_fit_loss_function *const losses[] = {mr_fit_softmax, mr_fit_logistic, mr_fit_squared_hinge};
 
-/* The row's residuals in place of its logits; its share of the biases' gradient and of the loss. `row` is the work
- * space of one row, in doubles. */
+/* Replaces a row's logits by its residuals, and adds its share to the biases' gradient and the loss. `row` is work
+ * space for one row, in doubles. */
 static double finish_row(const mr_fit_linear *linear, const double *biases, size_t row_number, size_t i, void *logits,
                          double *row, double *bias_gradient) {
     const size_t outputs = linear->outputs;
@@ -83,8 +83,8 @@ static double finish_row(const mr_fit_linear *linear, const double *biases, size
     return weight * loss;
 }
 
-/* The residuals of a chunk in place of its logits, zeros in those of rows behind the last; and the biases' gradient and
- * the loss, in the sum. */
+/* Replaces a chunk's logits by residuals, or zeros in rows after the last; adds the biases' gradient and the loss to
+ * the sum. */
 static void finish_rows(const mr_fit_point *point, size_t chunk, void *logits, double *sum) {
     const mr_fit_linear *linear = point->linear;
     const size_t outputs = linear->outputs, products = outputs * linear->rows->width, first = chunk * MR_FIT_CHUNK;

@@ -1,4 +1,4 @@
-/* Linear classifiers: loss and gradient of a chunk of rows.
+/* Linear classifiers: loss and gradient for a chunk of rows.
  *
  * A row x of `width` features has the logits z = W x + b, one for each class. Its loss, and the objective:
  *   softmax        -log(exp(z_y) / sum over j of exp(z_j)), y the row's class (multinomial logistic regression)
@@ -8,13 +8,13 @@
  * The bias is not penalised. With rows of weight 1 the first is scikit-learn's LogisticRegression objective divided by
  * C n (user guide, 1.1.11.1).
  *
- * Products are in floats (or doubles, if `doubles`), everything else in doubles. The bits of a chunk's sums depend on
- * nothing but its rows, W, b and the kind of processor.
+ * Products are in floats (or doubles, if `doubles`), everything else in doubles. The bits in a chunk's sums depend only
+ * on its rows, W, b and the processor kind.
  *
- * Parameters are one vector: W row by row, then b. A chunk's sum is the gradient of the unscaled loss, in the same
- * order, and behind it the loss: `parameters + 1` numbers, which mr_fit_sum adds.
+ * Parameters are one vector: W row by row, then b. A chunk's sum is the unscaled loss's gradient in the same order,
+ * followed by the loss: `parameters + 1` numbers, which mr_fit_sum adds.
  *
- * Threads: pure functions on the caller's memory; each thread has its own scratch. Errors: MR_ERROR_MEMORY. */
+ * Threads: pure functions on the caller's memory; each thread needs separate scratch. Errors: MR_ERROR_MEMORY. */
 #pragma once
 
 #include "kernels/fit/fit_rows.h"

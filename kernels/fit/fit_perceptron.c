@@ -45,7 +45,7 @@ static void put_number(const mr_perceptron *p, void *numbers, size_t i, double v
         ((float *)numbers)[i] = (float)value;
 }
 
-/* A matrix of a product, row by row; `turned`: it is taken transposed. */
+/* A matrix for a product, row by row; `turned`: transpose it. */
 typedef struct matrix {
     const void *numbers;
     size_t columns;
@@ -79,7 +79,7 @@ void mr_perceptron_point_set(mr_perceptron_point *point, const double *parameter
 
 /* ---- a chunk ----------------------------------------------------------------------------------------------------- */
 
-/* A thread's memory: the output of each layer, the rows before them, the gradient of one layer's weights. */
+/* A thread's memory: each layer's output, the rows before them, one layer's weight gradient. */
 typedef struct scratch {
     void *out[MR_PERCEPTRON_LAYERS + 1], *gradient;
     size_t bytes;
@@ -134,7 +134,7 @@ static void run_forward(const mr_perceptron_point *point, const scratch *s) {
     }
 }
 
-/* The loss of the chunk's rows; their logits become residuals. `row`: room for the logits of a row. */
+/* The loss for the chunk's rows; logits become residuals. `row`: room for a row's logits. */
 static double lose(const mr_perceptron *p, size_t chunk, const scratch *s, double *row) {
     const size_t outputs = p->units[p->layers - 1], count = mr_fit_rows_of(p->rows, chunk);
     void *logits = s->out[p->layers];
@@ -152,7 +152,7 @@ static double lose(const mr_perceptron *p, size_t chunk, const scratch *s, doubl
     return loss;
 }
 
-/* The gradient of layer l's weights and biases from its residuals. */
+/* The gradient for layer l's weights and biases from its residuals. */
 static void sum_layer(const mr_perceptron *p, size_t l, const scratch *s, double *sum) {
     const size_t inputs = inputs_of(p, l), units = p->units[l], weights = units * inputs;
     multiply(p, units, inputs, MR_FIT_CHUNK, (matrix){s->out[l + 1], units, true}, (matrix){s->out[l], inputs, false},
@@ -165,8 +165,8 @@ static void sum_layer(const mr_perceptron *p, size_t l, const scratch *s, double
             sum[weights + u] += number_at(p, s->out[l + 1], i * units + u);
 }
 
-/* The residuals before layer l, in place of that layer's output: those of units that gave nothing are zero.
- * `work`: room for MR_FIT_CHUNK x inputs. */
+/* Replaces the previous layer's output by the residuals before layer l: zero for units that gave nothing. `work`: room
+ * for MR_FIT_CHUNK x inputs. */
 static void pass_back(const mr_perceptron *p, size_t l, const scratch *s, const void *weights, void *work) {
     const size_t inputs = inputs_of(p, l), units = p->units[l];
     multiply(p, MR_FIT_CHUNK, inputs, units, (matrix){s->out[l + 1], units, false}, (matrix){weights, inputs, false},
@@ -191,7 +191,7 @@ static void run_backward(const mr_perceptron_point *point, const scratch *s, voi
     }
 }
 
-/* Room for the residuals of the widest hidden layer. */
+/* Room for the widest hidden layer's residuals. */
 static size_t work_bytes(const mr_perceptron *p) {
     size_t most = 0;
     for (size_t l = 0; l + 1 < p->layers; l++)

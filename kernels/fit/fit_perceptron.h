@@ -1,16 +1,15 @@
-/* A perceptron: layers of weights with rectified units between them, and softmax behind the last.
+/* A perceptron: weight layers with rectified units between them, and softmax after the last.
  *
  *   a_0 = x;  a_l = max(0, W_l a_(l-1) + b_l);  z = W_L a_(L-1) + b_L;  loss = -log softmax(z)_y
  *
- * Parameters are one vector: W_1 row by row (units x inputs), b_1, W_2, ... A chunk's sum is the gradient of the
- * unscaled loss in the same order, and behind it the loss. Products are in floats (or doubles, if `doubles`), sums in
- * doubles; the gradient of a chunk is that of its rows alone, so minibatches are runs of chunks. Bits as in
- * fit_linear.h.
+ * Parameters are one vector: W_1 row by row (units x inputs), b_1, W_2, ... A chunk's sum is the unscaled loss's
+ * gradient in the same order, followed by the loss. Products are in floats (or doubles, if `doubles`), sums in doubles.
+ * A chunk's gradient covers only its rows, so minibatches are runs of chunks. Bits as in fit_linear.h.
  *
  * Adam (Kingma and Ba, Adam: A Method for Stochastic Optimization, 2015, algorithm 1) follows the gradient of a
  * minibatch, in double precision.
  *
- * Threads: each with its own scratch memory. No errors. */
+ * Threads: each needs separate scratch memory. No errors. */
 #pragma once
 
 #include "kernels/fit/fit_rows.h"
@@ -19,16 +18,16 @@ enum { MR_PERCEPTRON_LAYERS = 8 };
 
 typedef struct mr_perceptron {
     const mr_fit_rows *rows;
-    size_t layers;                      /* of weights; at least 1 */
-    size_t units[MR_PERCEPTRON_LAYERS]; /* of each layer; those of the last are the classes */
+    size_t layers;                      /* weight layers; at least 1 */
+    size_t units[MR_PERCEPTRON_LAYERS]; /* per layer; the last layer's are the classes */
     bool doubles;
 } mr_perceptron;
 
 typedef struct mr_perceptron_point {
     const mr_perceptron *perceptron;
     const double *parameters;
-    void *weights; /* all W, one behind the other, floats or doubles; room for all parameters as doubles is enough */
-    size_t first;  /* chunk of the rows at which the task begins */
+    void *weights; /* all W, one after the other, floats or doubles; room for all parameters as doubles is enough */
+    size_t first;  /* the chunk where the task begins */
 } mr_perceptron_point;
 
 size_t mr_perceptron_parameters(const mr_perceptron *perceptron);

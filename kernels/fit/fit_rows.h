@@ -1,9 +1,9 @@
 /* The rows that a classifier is fitted to, and how products read them: a chunk at a time, standardised, as floats or
  * doubles.
  *
- * Features are standardised in double precision, (x - mean) * factor, before they are rounded to float. A chunk is
- * always MR_FIT_CHUNK rows, with zeros behind the last one if there are fewer, because BLIS multiplies a single row in
- * another order: so a row's products have the same bits wherever it stands. */
+ * Features are standardised in double precision, (x - mean) * factor, before they are rounded to float. A chunk always
+ * has MR_FIT_CHUNK rows, with zeros after the last real one, because BLIS multiplies a single row in another order. So
+ * a row's products have the same bits wherever it is. */
 #pragma once
 
 #include <stdbool.h>
@@ -16,14 +16,14 @@ typedef struct mr_fit_rows {
     const float *features; /* rows x width, `stride` numbers apart */
     size_t stride, width, count;
     const uint32_t *order;  /* count rows in the order in which chunks take them; NULL: as they are */
-    const int32_t *classes; /* of each row, 0 <= class < outputs */
-    const double *weights;  /* of each row; NULL: 1 */
-    const double *mean, *factor; /* of each feature; NULL: not standardised */
+    const int32_t *classes; /* each row's, 0 <= class < outputs */
+    const double *weights;  /* each row's; NULL: 1 */
+    const double *mean, *factor; /* each feature's; NULL: not standardised */
 } mr_fit_rows;
 
 /* Rows of a chunk: MR_FIT_CHUNK, or fewer if it is the last. */
 size_t mr_fit_rows_of(const mr_fit_rows *rows, size_t chunk);
-/* The row that stands at place `at` of the order. */
+/* The row at position `at` in the order. */
 static inline size_t mr_fit_row(const mr_fit_rows *rows, size_t at) {
     return rows->order ? rows->order[at] : at;
 }
@@ -34,7 +34,7 @@ static inline double mr_fit_row_weight(const mr_fit_rows *rows, size_t row) {
 void mr_fit_take_floats(const mr_fit_rows *rows, size_t chunk, float *to);
 void mr_fit_take_doubles(const mr_fit_rows *rows, size_t chunk, double *to);
 
-/* The loss of a row of logits, of class `own`; they become the loss's derivatives by them. */
+/* The loss for a row's logits, with class `own`; logits become the loss's derivatives by them. */
 typedef double mr_fit_loss_function(double *logit, size_t outputs, size_t own);
 /* -log(exp(z_own) / sum over j of exp(z_j)) */
 mr_fit_loss_function mr_fit_softmax;

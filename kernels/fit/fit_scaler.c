@@ -5,7 +5,7 @@
 
 #include "millrace/status.h"
 
-/* The summands: v x, or v (x - mean)^2 if there is a mean; behind it V, and how many values are not finite. */
+/* The summands: v x, or v (x - mean)^2 if there is a mean; then V, and how many values are not finite. */
 typedef struct pass {
     const mr_fit_rows *rows;
     const double *mean;
@@ -64,7 +64,7 @@ int mr_fit_scaler(const mr_fit_rows *rows, mr_fit_workers *workers, double *node
     p.mean = mean;
     mr_fit_workers_sum(workers, &task, nodes);
     for (size_t k = 0; k < width; k++) {
-        /* Rounding of the mean alone makes a constant feature vary by some 2^-52 of it. */
+        /* Rounding the mean alone makes a constant feature vary by some 2^-52 of it. */
         double spread = sqrt(nodes[k] / nodes[width]);
         factor[k] = spread > 1e-12 * fabs(mean[k]) && spread > 0.0 ? 1.0 / spread : 0.0;
     }

@@ -1,13 +1,14 @@
-/* Mean and spread of each feature, by which rows are standardised.
+/* Each feature's mean and spread, which standardise rows.
  *
- * mean = sum of v x / V; factor = 1 / sqrt(sum of v (x - mean)^2 / V), v the row's weight, V the sum of all weights;
- * the factor of a feature that is the same in all rows is 0, so that it counts for nothing. Two passes over the rows,
- * in double precision, by the tree of fit_sum.h: the bits do not depend on the number of threads. scikit-learn's
- * StandardScaler, but for constant features, which that one leaves as they are.
+ * mean = sum of v x / V; factor = 1 / sqrt(sum of v (x - mean)^2 / V), v the row's weight, V the sum of all weights. A
+ * feature that is the same in all rows has factor 0, so that it counts for nothing. Two passes over the rows, in double
+ * precision, by the tree in fit_sum.h: the bits do not depend on the number of threads. This is scikit-learn's
+ * StandardScaler, except that it leaves constant features as they are.
  *
- * A linear classifier of standardised features is one of the features themselves: mr_fit_fold puts the scaler into it.
+ * A linear classifier on standardised features is also one on the features themselves: mr_fit_fold puts the scaler into
+ * it.
  *
- * Errors: MR_ERROR_MEMORY; MR_ERROR_DATA for a feature that is not a finite number, with its place. */
+ * Errors: MR_ERROR_MEMORY; MR_ERROR_DATA if a feature is not a finite number, with its place. */
 #pragma once
 
 #include "kernels/fit/fit_rows.h"

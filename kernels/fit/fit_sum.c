@@ -31,8 +31,8 @@ static void add(double *to, const double *left, const double *right, size_t leng
         to[i] = left[i] + right[i];
 }
 
-/* Partial sums lie in the order of their leaves, the widest first: one for each bit that is set in the number of
- * leaves, as the digits of a binary counter. */
+/* Partial sums lie in leaf order, the widest first: one for each bit that is set in the number of leaves, like a binary
+ * counter's digits. */
 static size_t partials(const mr_fit_sum *sum) {
     return (size_t)__builtin_popcountll(sum->leaves);
 }

@@ -1,10 +1,10 @@
 /* Sums of many vectors whose bits do not depend on how the work is shared out.
  *
- * The vectors, one for each chunk of the rows, are the leaves of a binary tree; a node of level l stands for the leaves
- * [i << l, (i + 1) << l), and is the sum of its two children, the left one first. If a node has no right child, it is
- * its left child. So a sum has one shape, which the number of leaves alone decides. A worker makes whole nodes: it adds
- * the leaves below a node in their order, and needs one vector for each level while it does. Nodes of one level, made
- * by whichever workers, are then joined in the order of their index.
+ * The vectors, one for each chunk of rows, are the leaves in a binary tree. A node on level l stands for the leaves [i
+ * << l, (i + 1) << l), and is the sum of its two children, the left one first. A node without a right child equals the
+ * left one. So only the number of leaves decides a sum's shape. A worker makes whole nodes: it adds the leaves below a
+ * node in order, and needs one vector per level while it does. Nodes on one level, made by whichever workers, are then
+ * joined in index order.
  *
  * Ownership: an mr_fit_sum owns its vectors. One thread at a time. Errors: MR_ERROR_MEMORY. */
 #pragma once
@@ -14,7 +14,7 @@
 
 /* The leaves below one node while they are added. */
 typedef struct mr_fit_sum {
-    size_t length; /* numbers of a vector */
+    size_t length; /* numbers per vector */
     size_t levels; /* partial sums that there is room for: enough for 1 << (levels - 1) leaves */
     size_t leaves; /* added so far */
     double *partial;

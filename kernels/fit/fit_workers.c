@@ -16,8 +16,8 @@ typedef struct worker {
     bool runs;
 } worker;
 
-/* The blocks that are being made. Two nodes are joined by the thread that makes the later one: `met` has, for each node
- * that is a right child, by its first block, how many of the two are there. */
+/* The blocks that are being made. The thread that makes the later of two nodes joins them. `met` counts, for each node
+ * that is a right child, by its first block, how many of the two exist. */
 typedef struct work {
     const mr_fit_task *task;
     size_t blocks;
@@ -32,7 +32,7 @@ struct mr_fit_workers {
     worker *worker;
     pthread_mutex_t lock;
     pthread_cond_t begun, done;
-    unsigned turn; /* of the work */
+    unsigned turn; /* the work's */
     int busy;      /* threads beside the caller's that are not done with it */
     bool over;
 };
@@ -64,13 +64,13 @@ static void make_block(worker *w, const mr_fit_task *task, size_t block, double 
     mr_fit_sum_finish(&w->sum, node);
 }
 
-/* Joins a block that was made with its neighbour if that is there, then the two with the next two, and so on. */
+/* Joins a finished block with its neighbour if that exists, then the two with the next two, and so on. */
 static void join_upwards(work *now, size_t block) {
     const size_t length = now->task->length;
     for (size_t width = 1; width < now->blocks; width *= 2) {
         const size_t left = block / (2 * width) * (2 * width), right = left + width;
         if (right >= now->blocks)
-            continue; /* a node without a right child is its left one */
+            continue; /* a node without a right child equals the left one */
         if (atomic_fetch_add(&now->met[right], 1) == 0)
             return;
         mr_fit_sum_add(now->nodes + left * length, now->nodes + right * length, length);

@@ -1,8 +1,8 @@
 /* Sums over many chunks of rows, on several threads.
  *
- * The chunks are grouped in blocks: runs of 1, 2, 4, ... chunks, the fewest that make at most MR_FIT_BLOCKS blocks. How
- * long a block is depends on the number of chunks alone. Threads take the next block that nobody has; a block's sum is
- * one node of the tree that fit_sum.h describes. So the sum over all has the same bits for any number of threads.
+ * Chunks are grouped in blocks: runs of 1, 2, 4, ... chunks, the fewest that make at most MR_FIT_BLOCKS blocks. Only
+ * the number of chunks decides how long a block is. Threads take the next block that nobody has. A block's sum is one
+ * node in the tree that fit_sum.h describes. So the sum over all has the same bits for any number of threads.
  *
  * Ownership: a group of workers owns its threads, which live until it is destroyed, and their memory. One caller at a
  * time. Errors: MR_ERROR_MEMORY, MR_ERROR_UNAVAILABLE (no thread). */
@@ -14,8 +14,8 @@ enum { MR_FIT_CHUNK = 256 /* rows */, MR_FIT_BLOCKS = 64 };
 
 typedef struct mr_fit_workers mr_fit_workers;
 
-/* A sum over chunks: `make` writes the `length` numbers of a chunk. It may be called on several threads at once, each
- * with scratch memory of its own. */
+/* A sum over chunks: `make` writes a chunk's `length` numbers. Several threads can call it at once, each with separate
+ * scratch memory. */
 typedef struct mr_fit_task {
     size_t chunks, length, scratch_bytes;
     void (*make)(void *context, size_t chunk, void *scratch, double *sum);
@@ -26,7 +26,7 @@ static inline size_t mr_fit_chunks(size_t rows) {
     return (rows + MR_FIT_CHUNK - 1) / MR_FIT_CHUNK;
 }
 
-/* Chunks of each block but the last one, which may have fewer; and blocks of so many chunks. */
+/* How many chunks each block has, except the last, which can have fewer; and how many blocks `chunks` chunks make. */
 size_t mr_fit_block_chunks(size_t chunks);
 size_t mr_fit_block_count(size_t chunks);
 

@@ -116,7 +116,7 @@ static int try_length(mr_lbfgs *s, double length, trial *made) {
     return status;
 }
 
-/* The minimum of the cubic through both trials (formula 3.59), not too near to either of them. */
+/* The minimum of the cubic through both trials (formula 3.59), not too near to either. */
 static double between(const trial *a, const trial *b) {
     double d1 = a->slope + b->slope - 3.0 * (a->value - b->value) / (a->length - b->length);
     double under = d1 * d1 - a->slope * b->slope, middle = 0.5 * (a->length + b->length);
@@ -232,7 +232,7 @@ size_t mr_lbfgs_state_bytes(size_t length) {
     return sizeof(counters) + (2 + 2 * MR_LBFGS_PAIRS) * length * sizeof(double);
 }
 
-/* The vectors of a state, in their order in it. */
+/* A state's vectors, in order. */
 static void list_vectors(const mr_lbfgs *s, double *list[2 + 2 * MR_LBFGS_PAIRS]) {
     list[0] = s->x;
     list[1] = s->gradient;
@@ -242,7 +242,7 @@ static void list_vectors(const mr_lbfgs *s, double *list[2 + 2 * MR_LBFGS_PAIRS]
     }
 }
 
-/* Vectors of steps that were not made yet are zeros. */
+/* Vectors for steps that were not made yet are zeros. */
 static bool made(const mr_lbfgs *s, size_t vector) {
     return vector < 2 || (vector - 2) / 2 < (size_t)s->step;
 }

@@ -1,4 +1,4 @@
-/* L-BFGS: the minimum of a smooth function of many variables.
+/* L-BFGS: minimises a smooth function of many variables.
  *
  * Nocedal and Wright, Numerical Optimization, 2nd edition: two loops over the last MR_LBFGS_PAIRS steps (algorithm
  * 7.4), a step length that satisfies the strong Wolfe conditions (3.5 and 3.6) with c1 = 1e-4 and c2 = 0.9. All in
@@ -8,7 +8,7 @@
  * The state between two steps can be written down and taken up again (`mr_lbfgs` holds plain numbers), which changes no
  * bit of what follows.
  *
- * Ownership: a minimiser owns its vectors. One thread at a time. Errors: MR_ERROR_MEMORY, and those of `evaluate`. */
+ * Ownership: a minimiser owns its vectors. One thread at a time. Errors: MR_ERROR_MEMORY, and those from `evaluate`. */
 #pragma once
 
 #include <stdbool.h>
@@ -16,16 +16,17 @@
 
 enum { MR_LBFGS_PAIRS = 10 };
 
-/* Puts the function's value and its gradient at `x` into *value and `gradient`. A status other than 0 ends it. */
+/* Puts the function's value and its gradient at `x` into *value and `gradient`. A status other than 0 ends the
+ * search. */
 typedef int mr_lbfgs_function(void *user, const double *x, double *value, double *gradient);
 
 typedef struct mr_lbfgs_params {
     size_t length; /* variables */
     mr_lbfgs_function *evaluate;
     void *user;
-    double gradient; /* converged if no component of the gradient is larger */
+    double gradient; /* converged if no gradient component is larger */
     double small;    /* below this value the bound on the gradient shrinks with the value; 0: it does not */
-    double progress; /* and once the value has fallen by less than this share of it in each of three steps; 0: not */
+    double progress; /* and once the value has fallen by less than this fraction in each of three steps; 0: not */
     int steps;       /* at most */
 } mr_lbfgs_params;
 
@@ -44,21 +45,21 @@ typedef struct mr_lbfgs {
     mr_lbfgs_end end;
     int step, evaluations;
     int pairs, slow;                  /* steps remembered; steps in a row with little progress */
-    double curvature[MR_LBFGS_PAIRS]; /* 1 / (change of the gradient . step), in a ring by the step's number */
-    double *moved[MR_LBFGS_PAIRS], *turned[MR_LBFGS_PAIRS]; /* the steps and the changes of the gradient */
+    double curvature[MR_LBFGS_PAIRS]; /* 1 / (gradient change . step), in a ring by step number */
+    double *moved[MR_LBFGS_PAIRS], *turned[MR_LBFGS_PAIRS]; /* the steps and the gradient changes */
     double *direction, *next, *next_gradient;
     double *memory;
 } mr_lbfgs;
 
-/* Begins at `x`, of params->length numbers, which is copied; evaluates once. */
+/* Begins at `x`, which has params->length numbers and is copied; evaluates once. */
 int mr_lbfgs_init(mr_lbfgs *search, const mr_lbfgs_params *params, const double *x);
 /* Accepts a zeroed one. */
 void mr_lbfgs_fini(mr_lbfgs *search);
 /* One step; `end` says whether it was the last. Once it has ended nothing changes. */
 int mr_lbfgs_step(mr_lbfgs *search);
 
-/* The state in bytes: how many there are, and both ways. A state that is read must come from a search of the same
- * length; `params` are given anew. MR_ERROR_DATA if its counters cannot be those of a search. */
+/* The state in bytes: how many there are, and both ways. A state that is read must come from a search with the same
+ * length; `params` must be given again. MR_ERROR_DATA if the counters cannot be a search's. */
 size_t mr_lbfgs_state_bytes(size_t length);
 void mr_lbfgs_save(const mr_lbfgs *search, void *state);
 int mr_lbfgs_load(mr_lbfgs *search, const mr_lbfgs_params *params, const void *state);

@@ -4,7 +4,7 @@
 
 #include "kernels/jpeg/jpeg_rows.h"
 
-/* The four samples of two blocks, each in a half, in 32 bits: sums of four numbers of 16 bits need 18. */
+/* Two blocks' four samples, each in a half, in 32 bits: a sum of four 16-bit numbers needs 18. */
 static __m256i four_samples(const int16_t *blocks, __m256i factors) {
     const __m256i half = _mm256_setr_epi16(4, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0);
     const __m256i first_two = _mm256_set1_epi32(0x03020100), others = _mm256_set1_epi32(0x09080504);

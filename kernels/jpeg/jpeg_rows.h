@@ -1,23 +1,20 @@
-/* The row operations of JPEG pictures that are decoded at a part of their size, and the variants of them that this
- * processor runs (isa.h).
+/* The row operations for JPEG pictures decoded at reduced size, and the variants that this processor runs (isa.h).
  *
- * Threads: a table is constant once filled. All operations are pure: they touch only their arguments. */
+ * Threads: a table must not change once filled. All operations are pure: they touch only their arguments. */
 #pragma once
 
 #include <stdint.h>
 
 #include "kernels/isa.h"
 
-/* Numbers of a block; blocks that are transformed at once; samples of a block in a row. */
+/* Numbers per block; blocks transformed at once; samples per block in a row. */
 enum { MR_JPEG_LOW = 8, MR_JPEG_AT_ONCE = 8, MR_JPEG_FOUR = 2 };
 
 typedef struct mr_jpeg_rows {
-    /* The inverse transform of two by two (libavcodec's jrevdct.c) of `count` blocks beside each other. A block is
-     * MR_JPEG_LOW numbers; they are multiplied by `factors`, of which as many, and of 16 bits then. Number 0 is the
-     * mean, 1 how it goes up from right to left, 2 from bottom to top, 4 from corner to corner; the others are not
-     * used, and their factors are 0. Samples are (mean + 4 +- each) >> 3, held within 0..255.
-     * `blocks` and the two rows of samples have room for a multiple of MR_JPEG_AT_ONCE blocks, and that many are
-     * written. */
+    /* The inverse two by two transform (libavcodec's jrevdct.c) for `count` blocks beside each other. A block is
+     * MR_JPEG_LOW numbers; they are multiplied by as many `factors`, and must then fit 16 bits. Number 0 is the mean, 1
+     * how it rises from right to left, 2 from bottom to top, 4 from corner to corner; the others are not used, and
+     * their factors are 0. Samples are (mean + 4 +- each) >> 3, clamped to 0..255. */
     void (*fours)(uint8_t *const rows[2], const int16_t *blocks, int count, const int16_t factors[MR_JPEG_LOW]);
 } mr_jpeg_rows;
 

@@ -170,7 +170,7 @@ double mr_calibrate(const mr_scored *scored, size_t count, mr_calibration_bin *b
     return scored->rows ? error / (double)scored->rows : NAN;
 }
 
-/* The derivative by s of the log loss of softmax(s * logits); it rises with s. */
+/* The derivative by s of the log loss for softmax(s * logits); it rises with s. */
 static double slope_at(const mr_scored *scored, double s) {
     double slope = 0.0;
     for (size_t i = 0; i < scored->rows; i++) {
@@ -203,7 +203,7 @@ double mr_temperature(const mr_scored *scored) {
 /* Rows by group: those of group g are row[begin[g]] .. row[begin[g + 1]]. */
 typedef struct groups {
     size_t count, *begin, *row, *drawn;
-    size_t room; /* of `drawn`: the rows of the longest resample so far, or some more */
+    size_t room; /* in `drawn`: the longest resample's rows so far, or some more */
     double *figure;
 } groups;
 
@@ -221,7 +221,7 @@ static void sort_into_groups(groups *g, const int32_t *group, size_t rows) {
         g->begin[k + 1] += g->begin[k];
     for (size_t i = rows; i-- > 0;)
         g->row[--g->begin[group[i] + 1]] = i;
-    /* Each begin now stands one place behind its own. */
+    /* Each begin is now one index too high. */
     memmove(g->begin, g->begin + 1, g->count * sizeof *g->begin);
     g->begin[g->count] = rows;
 }
@@ -292,7 +292,7 @@ int mr_bootstrap(const int32_t *group, size_t rows, size_t group_count, size_t r
     return status;
 }
 
-/* Rows and right rows of a group. */
+/* A group's rows and right rows. */
 typedef struct group_rows {
     size_t rows, right;
 } group_rows;
@@ -307,7 +307,7 @@ static double effective_rows(const group_rows *of, size_t group_count, size_t ro
         seen += of[g].rows > 0;
     }
     double independent = share * (1 - share) * (double)rows;
-    if (independent <= 0 || seen < 2) /* that of one group is not known either */
+    if (independent <= 0 || seen < 2) /* one group's is not known either */
         return (double)seen;
     return (double)rows / fmax(1, squares / independent);
 }

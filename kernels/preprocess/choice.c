@@ -10,10 +10,10 @@ enum { WIDTH = 1920, ROWS = 4, TAPS = 6, SMALL = 224, SLACK = 64 };
 /* One measurement takes some microseconds, and the least of ROUNDS counts: disturbances only add. */
 enum { ROUNDS = 9, REPEATS = 4 };
 
-/* The data of the operations. */
+/* The operations' data. */
 typedef struct bench {
     mr_filter filter;
-    uint8_t *source;             /* TAPS rows of WIDTH */
+    uint8_t *source;             /* TAPS rows, WIDTH each */
     int16_t *samples, *small[3]; /* ROWS rows each */
     float *floats[3];            /* a row each */
 } bench;

@@ -1,19 +1,18 @@
-/* Chooses the faster of two variants of the operations of preprocess on this processor: wider vectors are not faster on
- * all, nor for all operations. All variants give the same bits, so the choice affects only the time. */
+/* Chooses the faster of two variants for preprocess operations on this processor: wider vectors are not faster on all,
+ * nor for all operations. All variants give the same bits, so the choice affects only the time. */
 #pragma once
 
 #include "kernels/preprocess/preprocess_rows.h"
 #include "millrace/devices.h"
 
-/* Runs each operation of mr_preprocess_step in both tables, and puts that of `narrow` into `wide`, with its name in
- * `step`, if it is not slower. Takes less than a millisecond; now_ns reads a clock. If memory runs out nothing is
- * changed. */
+/* Runs each operation in mr_preprocess_step from both tables. If `narrow`'s is not slower, puts it into `wide`, with
+ * its name in `step`. Takes less than a millisecond; now_ns reads a clock. If memory runs out nothing is changed. */
 void mr_preprocess_rows_choose(mr_preprocess_rows *wide, const mr_preprocess_rows *narrow, int64_t (*now_ns)(void));
 
 /* The table with the best variants of this processor; if it has AVX-512, by measurement. MILLRACE_KERNELS ("c", "avx2",
  * "avx512") in the environment names one for all instead; variants that the processor lacks are left out. Any
  * thread. */
 const mr_preprocess_rows *mr_preprocess_rows_get(void);
-/* Lists the variants of a table (mr_kernel_variants_get lists those of mr_preprocess_rows_get); `each` is part of the
+/* Lists a table's variants (mr_kernel_variants_get lists those from mr_preprocess_rows_get); `each` is part of the
  * list. */
 mr_kernel_variants mr_preprocess_rows_list(const mr_preprocess_rows *rows, mr_kernel_variant each[MR_PREPROCESS_STEPS]);

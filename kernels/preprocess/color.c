@@ -11,7 +11,7 @@ mr_color mr_color_plan(const mr_format *source, const mr_pixel_info *info, const
     bool yuv = !info->rgb && info->components == 3;
     bool limited = mr_format_range(source) == MR_RANGE_LIMITED;
     double unit = 1 << MR_SAMPLE_BITS;
-    /* The largest code in units of an 8-bit code: 255 for 8 bits, 255.75 for 10. */
+    /* The largest code in 8-bit code units: 255 for 8 bits, 255.75 for 10. */
     double most = ((1 << info->depth) - 1) * 256.0 / (1 << info->depth);
     double luma = 255.0 / (limited ? 219.0 : most) / unit, chroma = 255.0 / (limited ? 224.0 : most) / unit;
     double kr, kb;

@@ -1,4 +1,4 @@
-/* The constants of a colour conversion, from a picture's format. */
+/* A colour conversion's constants, from a picture's format. */
 #pragma once
 
 #include "kernels/pixel.h"

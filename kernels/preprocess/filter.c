@@ -99,7 +99,7 @@ static int room_for(const mr_axis *axis) {
     return room;
 }
 
-/* First pass over the axis: the number of taps and the largest weight. */
+/* First pass over the axis: how many taps, and the largest weight. */
 static void measure(mr_filter *filter, taps *scratch, const mr_axis *axis, mr_interpolation interpolation,
                     bool antialias) {
     double largest = 0.0;

@@ -1,4 +1,4 @@
-/* Filter tables: the weights with which one axis of a plane is resized.
+/* Filter tables: the weights that resize one axis of a plane.
  *
  * A filter is built once for an axis (source length, region, destination length, interpolation) and then constant.
  * Weights are int16 with `bits` bits after the point; those of one result sum to exactly 1 << bits. `bits` is as large
@@ -26,14 +26,14 @@ typedef enum mr_interpolation { MR_NEAREST, MR_BILINEAR, MR_BICUBIC, MR_AREA } m
 
 typedef struct mr_filter {
     int count;        /* results */
-    int bits;         /* of the weights, after the point */
+    int bits;         /* in weights, after the point */
     int begin, end;   /* samples that the vertical pass makes: begin <= x < end; horizontal: begin is a multiple of
                          64 */
-    int taps;         /* most taps of a result; horizontal tables: at least 2 */
+    int taps;         /* most taps per result; horizontal tables: at least 2 */
     int chunks;       /* chunks of 8 taps that every result has, zeros included; 0: a plain table */
-    int32_t *first;   /* of each result: its first source sample; horizontal: less `begin`, padded to whole groups */
-    int32_t *length;  /* of each result: its number of taps */
-    int16_t *weights; /* in the order of mr_filter_weight */
+    int32_t *first;   /* each result's first source sample; horizontal: less `begin`, padded to whole groups */
+    int32_t *length;  /* each result's taps */
+    int16_t *weights; /* in mr_filter_weight's order */
     mr_windows windows; /* horizontal tables */
     mr_column_pairs pairs;
     bool blends;      /* each result is a mean of at most two samples: no weight is negative */
@@ -53,8 +53,8 @@ int mr_filter_init(mr_filter *filter, const mr_axis *axis, mr_interpolation inte
 /* Accepts a zeroed or half-built filter. */
 void mr_filter_fini(mr_filter *filter);
 
-/* The index of weight `tap` of result `i`. Vertical tables, and horizontal ones of two taps, are plain: `taps` weights
- * a result. Wider horizontal tables are made of groups of 16 results; a group has, for each chunk of 8 taps, four
+/* Where result `i` has weight `tap`. Vertical tables, and horizontal ones with two taps, are plain: `taps` weights per
+ * result. Wider horizontal tables consist of groups with 16 results. A group has, for each chunk of 8 taps, four
  * 64-byte vectors; vector j holds the chunk for results j, j + 4, j + 8 and j + 12, so that two levels of horizontal
  * adds leave the results in order. */
 MR_PIXEL_INLINE int32_t mr_filter_weight(const mr_filter *filter, int i, int tap) {
@@ -75,7 +75,7 @@ MR_PIXEL_INLINE int16_t mr_weigh_along(const int16_t *from, int step, const mr_f
     int32_t sum = 1 << (filter->bits - 1);
     const int16_t *weights = filter->weights + mr_filter_weight(filter, i, 0);
     int taps = filter->length[i];
-    /* The eight weights of a chunk are contiguous; the next chunk is four vectors behind them. */
+    /* A chunk's eight weights are contiguous; the next chunk is four vectors later. */
     for (int t = 0; t < taps; t++, from += step)
         sum += *from * weights[filter->chunks ? t / 8 * 128 + t % 8 : t];
     return mr_filter_finish(filter, sum, limit);

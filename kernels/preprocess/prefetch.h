@@ -1,9 +1,9 @@
 /* Rows that are needed soon, fetched into the second cache while others are computed. Not into the first: it takes few
  * lines at a time, and has lost them again until they are needed.
  *
- * Where fetching takes longer than computing, the memory has to work in all of the time: the rows that a batch of
- * results needs are fetched one behind the other, a few cache lines in each step of both passes. Else the rows that one
- * result needs are fetched side by side while another one's are weighed, which takes fewer instructions.
+ * Where fetching takes longer than computing, the memory must work all the time. Then the rows that a batch of results
+ * needs are fetched one after the other, a few cache lines in each step of both passes. Otherwise the rows that one
+ * result needs are fetched side by side while another's are weighed, which takes fewer instructions.
  *
  * They are addresses and not pointers: fetching may pass the end of a picture. Threads: one at a time. */
 #pragma once
@@ -13,17 +13,17 @@
 
 enum { MR_PREFETCH_LINE = 64, MR_PREFETCH_PIECES = 16, MR_PREFETCH_SECOND_CACHE = 2 };
 
-/* Neighbouring rows of a plane. */
+/* Neighbouring rows in a plane. */
 typedef struct mr_prefetched_rows {
-    uintptr_t row;      /* what is fetched next of the first */
+    uintptr_t row;      /* what is fetched next from the first */
     ptrdiff_t stride;   /* bytes */
-    int bytes, rows;    /* of each row, and how many there are */
+    int bytes, rows;    /* bytes per row, and how many rows */
 } mr_prefetched_rows;
 
 /* Zeroed: nothing is fetched. */
 typedef struct mr_prefetch {
-    uintptr_t at, end;        /* the next line, and the end of its row */
-    ptrdiff_t apart, onward;  /* from line to line of a step, and from step to step */
+    uintptr_t at, end;        /* the next line, and where its row ends */
+    ptrdiff_t apart, onward;  /* from line to line in a step, and from step to step */
     int lines;                /* in a step; 0 if all is fetched */
     int skip;                 /* 1: steps with odd numbers fetch nothing */
     int piece, pieces;        /* the next one, and how many there are */
@@ -34,7 +34,7 @@ static inline void mr_fetch_line(uintptr_t at) {
     __builtin_prefetch((const void *)at, 0, MR_PREFETCH_SECOND_CACHE);
 }
 
-/* Fetches the next cache line of each row, so that a call for each line of a row fetches them all. */
+/* Fetches each row's next cache line, so that one call per line in a row fetches them all. */
 static inline void mr_fetch_column(mr_prefetched_rows *ahead) {
     uintptr_t at = ahead->row;
     for (int i = 0; i < ahead->rows; i++, at += (uintptr_t)ahead->stride)
@@ -42,7 +42,7 @@ static inline void mr_fetch_column(mr_prefetched_rows *ahead) {
     ahead->row += MR_PREFETCH_LINE;
 }
 
-/* Goes on with the next row; what a step fetched behind the end of the last one does no harm. */
+/* Continues with the next row; what a step fetched after the last one's end does no harm. */
 static inline void mr_prefetch_next_row(mr_prefetch *ahead) {
     if (ahead->piece == ahead->pieces) {
         ahead->lines = 0;
@@ -56,8 +56,7 @@ static inline void mr_prefetch_next_row(mr_prefetch *ahead) {
     ahead->piece += of->rows == 0;
 }
 
-/* Begins to fetch the pieces, one row behind the other, within about `steps` steps, of which every other one is
- * used. */
+/* Begins to fetch the pieces, one row after the other, within about `steps` steps; every other step is used. */
 static inline void mr_prefetch_begin(mr_prefetch *ahead, int steps) {
     int lines = 0, used = steps / 2;
     for (int i = 0; i < ahead->pieces; i++)
@@ -81,7 +80,7 @@ static inline void mr_prefetch_begin_columns(mr_prefetch *ahead, mr_prefetched_r
     ahead->skip = ahead->piece = ahead->pieces = 0;
 }
 
-/* Fetches the lines of step `number` of a row. */
+/* Fetches the lines for step `number` in a row. */
 static inline void mr_fetch(mr_prefetch *ahead, int number) {
     int lines = ahead->lines;
     if (lines == 0 || (number & ahead->skip))

@@ -1,8 +1,8 @@
-/* preprocess: a picture becomes the input of a network, in one pass.
+/* preprocess: turns a picture into a network's input, in one pass.
  *
- * Picture (any layout of millrace/format.h, 8 to 16 bits) -> region -> resize -> rotation -> letterbox -> RGB or BGR ->
- * normalise -> NCHW or NHWC as u8, f16 or f32. Planes are resized first, row by row, and only the pixels of the small
- * picture are converted, so every source row is read from memory once and nothing of the size of the source is written.
+ * Picture (any layout in millrace/format.h, 8 to 16 bits) -> region -> resize -> rotation -> letterbox -> RGB or BGR ->
+ * normalise -> NCHW or NHWC as u8, f16 or f32. Planes are resized first, row by row, and only the small picture's
+ * pixels are converted. So every source row is read from memory once, and nothing as large as the source is written.
  *
  * Geometry. All of it is in the oriented picture, OW x OH pixels: the stored one, mirrored and turned by its format if
  * `rotate` is set (else as stored). One stored pixel is `a` display units wide (sar_num / sar_den if `sar` is set, else
@@ -23,16 +23,16 @@
  * the chroma sample that belongs to the luma sample. Unknown siting: left; centre if the range is full (JPEG).
  * Unknown matrix and range: as in mr_format_matrix and mr_format_range.
  *
- * Values. After conversion R, G, B are held within 0..255 and not rounded; result = (value - mean) / std. u8 results
- * take that, held within 0..255 and rounded half up. A gray picture gives three equal channels. A gray result is one
- * channel: Y of a YUV picture, whose chroma is then not read, and 0.299 R + 0.587 G + 0.114 B (the luma of BT.601-7) of
- * an RGB one; it takes the padding's luma, and mean and std of the first channel.
+ * Values. After conversion R, G, B are clamped to 0..255 and not rounded; result = (value - mean) / std. u8 results are
+ * that value, clamped to 0..255 and rounded half up. A gray picture gives three equal channels. A gray result is one
+ * channel. From a YUV picture it is Y, whose chroma is then not read. From an RGB picture it is 0.299 R + 0.587 G +
+ * 0.114 B (the luma in BT.601-7). It takes the padding's luma, and mean and std from the first channel.
  *
- * Accuracy. A resized sample is within 1/32 code of the exact weighted mean, at scales down to 1/64; so u8 results of a
- * single plane are within 1 of any reference that rounds, and differ only if the exact value is next to a half.
+ * Accuracy. A resized sample is within 1/32 code of the exact weighted mean, at scales down to 1/64. So u8 results from
+ * a single plane are within 1 of any reference that rounds, and differ only if the exact value is next to a half.
  *
- * Threads: a plan is immutable; any number of threads may run it at once, each with its own scratch memory. Errors:
- * MR_ERROR_CONFIG (parameters that make no sense), MR_ERROR_DATA (a picture that the parameters cannot be applied to),
+ * Threads: a plan must not change; any number of threads can run it at once, each with separate scratch memory. Errors:
+ * MR_ERROR_CONFIG (parameters that make no sense), MR_ERROR_DATA (the parameters cannot be applied to the picture),
  * MR_ERROR_MEMORY. */
 #ifndef MILLRACE_KERNELS_PREPROCESS_PREPROCESS_H
 #define MILLRACE_KERNELS_PREPROCESS_PREPROCESS_H
@@ -48,21 +48,21 @@
 typedef enum mr_fit { MR_FIT_STRETCH, MR_FIT_CENTER_CROP, MR_FIT_LETTERBOX } mr_fit;
 
 typedef struct mr_preprocess_params {
-    int32_t width, height;                /* of the destination, pixels */
+    int32_t width, height;                /* the destination's, pixels */
     mr_fit fit;
     double crop_fraction;                 /* center-crop: 0 < f <= 1 */
-    struct { int32_t x, y, width, height; } roi; /* px of the oriented picture; width 0: all */
+    struct { int32_t x, y, width, height; } roi; /* px in the oriented picture; width 0: all */
     mr_interpolation interpolation;
     bool antialias;                       /* bilinear and bicubic; nearest never does, area always */
     bool rotate, sar;                     /* apply the picture's rotation and flip, its sample aspect ratio */
-    bool bgr;                             /* channel order of the destination */
+    bool bgr;                             /* the destination's channel order */
     bool gray;                            /* one channel, luma; bgr is ignored then */
-    double pad[3], mean[3], std[3];       /* of R, G, B whatever the order, 0..255; std is never 0 */
+    double pad[3], mean[3], std[3];       /* for R, G, B in any channel order, 0..255; std must not be 0 */
     mr_dtype dtype;                       /* U8, F16, F32 */
     mr_layout layout;                     /* NCHW, NHWC */
 } mr_preprocess_params;
 
-/* Largest side of a picture or a destination, and the largest `reduced` of a picture. */
+/* Largest side for a picture or a destination, and the largest `reduced` for a picture. */
 enum { MR_PREPROCESS_MAX_SIDE = 32768, MR_PREPROCESS_MOST_REDUCED = 3 };
 
 /* All values derived from parameters and one source format: positions, filter tables, colour, amounts of memory. */
@@ -72,29 +72,30 @@ int mr_preprocess_create(mr_preprocess **plan, const mr_preprocess_params *param
 /* NULLs; accepts a half-built plan. */
 void mr_preprocess_destroy(mr_preprocess **plan);
 
-/* The ratio of its region of such a picture to the destination, on the axis with the smaller ratio; half of it for
- * area, whose pixels end so sharply that they need twice as many samples to be as exact. 1 if it enlarges, takes single
- * pixels (nearest, or no antialiasing), or cannot be applied; infinite if only the roi is outside, since no result
- * depends on that picture. */
+/* The ratio of the picture's region to the destination, on the axis with the smaller ratio. Half that for area: its
+ * pixels end so sharply that they need twice as many samples to be as exact. 1 if it enlarges, takes single pixels
+ * (nearest, or no antialiasing), or cannot be applied; infinite if only the roi is outside, since no result depends on
+ * that picture. */
 double mr_preprocess_shrink(const mr_preprocess_params *params, const mr_format *source);
 
-/* Format of the destination: rank 3, dense. */
+/* The destination's format: rank 3, dense. */
 mr_format mr_preprocess_output(const mr_preprocess_params *params);
-/* From pixels of the destination, bars included, to those of the stored picture. `nearest` takes the sample at the left
- * upper edge of what a pixel covers; all else is centred. */
+/* Maps destination pixels, bars included, to pixels in the stored picture. `nearest` takes the sample at the left upper
+ * edge of what a pixel covers; everything else is centred. */
 const mr_geometry *mr_preprocess_geometry(const mr_preprocess *plan);
 
-/* Planes of a source picture; alignment does not matter. Only pixels of its rows are read, not their padding. */
+/* A source picture's planes; alignment does not matter. Only row pixels are read, not padding. */
 typedef struct mr_picture {
     const uint8_t *data[MR_MAX_PLANES];
     ptrdiff_t stride[MR_MAX_PLANES]; /* bytes; may be negative */
 } mr_picture;
 
-/* Bytes that its tables take of the memory of each CUDA device that runs it. */
+/* Bytes that the tables take on each CUDA device that runs it. */
 size_t mr_preprocess_table_bytes(const mr_preprocess *plan);
-/* Bytes of scratch memory (64-byte aligned) that one run needs. */
+/* Bytes that one run needs as scratch memory (64-byte aligned). */
 size_t mr_preprocess_scratch_bytes(const mr_preprocess *plan);
-/* Pure computation on the calling thread. `dst` is aligned to its dtype and holds mr_tensor_bytes of the output. */
+/* Pure computation on the calling thread. `dst` must be aligned to its dtype and hold mr_tensor_bytes for the
+ * output. */
 void mr_preprocess_run(const mr_preprocess *plan, const mr_preprocess_rows *rows, const mr_picture *source, void *dst,
                        void *scratch);
 

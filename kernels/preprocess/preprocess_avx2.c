@@ -11,7 +11,7 @@ typedef __m256 wide;
 #define WIDE_LOAD_I16(addresses) _mm_loadu_si128((const void *)(addresses))
 #include "kernels/preprocess/convert_wide.h"
 
-enum { BLOCK = 64, HALF = BLOCK / 2 }; /* columns of the vertical pass: one cache line of bytes at once */
+enum { BLOCK = 64, HALF = BLOCK / 2 }; /* columns in the vertical pass: one cache line at once */
 
 /* Always inlined: sums and constants have to stay in registers. */
 #define INLINE __attribute__((always_inline)) static inline
@@ -27,17 +27,17 @@ INLINE int32_t load_two(const int16_t *from) {
     return both;
 }
 
-/* Weights of two rows in every 32 bits. */
+/* Two rows' weights in every 32 bits. */
 INLINE __m256i weight_pair(const int16_t *weights) {
     return _mm256_set1_epi32(load_two(weights));
 }
 
-/* The weight of a row without another beside it. */
+/* A row's weight without another beside it. */
 INLINE __m256i last_weight(const int16_t *weight) {
     return _mm256_set1_epi32((uint16_t)*weight);
 }
 
-/* Sums of 32 columns, in the order in which unpacking leaves them. */
+/* Sums for 32 columns, in the order in which unpacking leaves them. */
 typedef struct sums {
     __m256i part[4];
 } sums;
@@ -59,7 +59,7 @@ INLINE void store_columns(int16_t *dst, sums sum, __m128i count) {
     _mm256_storeu_si256((void *)(dst + 16), _mm256_permute2x128_si256(first, second, 0x31));
 }
 
-/* Columns of a block: 32 from its beginning and 32 from `second` on. */
+/* A block's columns: the first 32, and 32 from `second`. */
 INLINE void vertical8_block(int16_t *dst, const uint8_t *src, int second, ptrdiff_t stride, const int16_t *weights,
                             int taps, int shift) {
     const __m256i zero = _mm256_setzero_si256(), half = _mm256_set1_epi32(1 << (shift - 1));
@@ -95,7 +95,7 @@ static bool blends(const int16_t *weights, int taps, int shift) {
            weights[0] + weights[1] == 1 << (shift + MR_SAMPLE_BITS);
 }
 
-/* The begin of the last block of a row: it may overlap the one before it, and its own halves each other. */
+/* Where a row's last block begins: it can overlap the one before it, and its halves each other. */
 INLINE int begin_last(int width) {
     return width < BLOCK ? 0 : width - BLOCK;
 }
@@ -181,7 +181,7 @@ static void vertical16_avx2(int16_t *dst, const uint8_t *src, ptrdiff_t stride, 
         dst[x] = mr_weigh16(src + 2 * (ptrdiff_t)x, stride, weights, taps, shift, word);
 }
 
-/* The begins of the samples of eight results; in registers, unlike an array. */
+/* Where eight results' samples begin; in registers, unlike an array. */
 typedef struct places {
     ptrdiff_t a, b, c, d, e, f, g, h;
 } places;
@@ -190,13 +190,13 @@ INLINE places load_places(const int32_t *first) {
     return (places){first[0], first[1], first[2], first[3], first[4], first[5], first[6], first[7]};
 }
 
-/* 8 samples each of two results, weighed. */
+/* Two results' 8 samples each, weighed. */
 INLINE __m256i weigh_two(const int16_t *low, const int16_t *high, const int16_t *weights) {
     __m256i both = _mm256_set_m128i(_mm_loadu_si128((const void *)high), _mm_loadu_si128((const void *)low));
     return _mm256_madd_epi16(both, _mm256_load_si256((const void *)weights));
 }
 
-/* Sums of results j and j + 4, for each j. */
+/* Sums for results j and j + 4, for each j. */
 typedef struct eight {
     __m256i a, b, c, d;
 } eight;
@@ -207,7 +207,7 @@ INLINE eight weigh_chunk(const int16_t *src, const places *at, const int16_t *we
                    weigh_two(src + at->d, src + at->h, weights + 96)};
 }
 
-/* Eight results of a group: 0..7, or 8..15 if the places and `weights` begin there. */
+/* Eight results in a group: 0..7, or 8..15 if the places and `weights` begin there. */
 INLINE __m256i weigh_chunks(const int16_t *src, const places *at, const int16_t *weights, int chunks) {
     eight sum = weigh_chunk(src, at, weights);
     for (int chunk = 1; chunk < chunks; chunk++) {
@@ -227,7 +227,7 @@ INLINE __m128i four_pairs(const int16_t *src, ptrdiff_t a, ptrdiff_t b, ptrdiff_
     return _mm_insert_epi32(pairs, load_two(src + d), 3);
 }
 
-/* Eight results of two taps. */
+/* Eight results with two taps. */
 INLINE __m256i weigh_pairs(const int16_t *src, const places *at, const int16_t *weights) {
     __m128i low = four_pairs(src, at->a, at->b, at->c, at->d), high = four_pairs(src, at->e, at->f, at->g, at->h);
     return _mm256_madd_epi16(_mm256_set_m128i(high, low), load(weights));
@@ -243,7 +243,7 @@ static void store_sixteen(int16_t *dst, __m256i a, __m256i b, const mr_filter *f
     _mm256_storeu_si256((void *)dst, row);
 }
 
-/* Eight results in each of `rows` rows, for which places are loaded once. */
+/* Eight results in each of `rows` rows; loads places once for all. */
 INLINE void weigh_eight(__m256i sum[4], const int16_t *src, ptrdiff_t stride, int rows, const int32_t *first,
                         const int16_t *weights, int chunks) {
     const places at = load_places(first);
@@ -291,7 +291,7 @@ void mr_horizontal_avx2(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, 
         horizontal(dst, dst_stride, src, src_stride, rows, filter, limit, filter->chunks, ahead);
 }
 
-/* For 8 results of one component: the shuffle of bytes of vector k of `step` vectors. */
+/* For 8 results with one component: the byte shuffle for vector k of `step` vectors. */
 static __m128i split_mask(int step, int offset, int k) {
     uint8_t mask[16];
     for (int i = 0; i < 8; i++) {

@@ -10,7 +10,7 @@ typedef __m512 wide;
 #define WIDE_LOAD_I16(addresses) _mm256_loadu_si256((const void *)(addresses))
 #include "kernels/preprocess/convert_wide.h"
 
-enum { BLOCK = 64 }; /* columns of the vertical pass that are computed at once: one cache line of bytes */
+enum { BLOCK = 64 }; /* columns in the vertical pass that are computed at once: one cache line */
 
 /* Always inlined: sums, positions and constants have to stay in registers. */
 #define INLINE __attribute__((always_inline)) static inline
@@ -19,8 +19,8 @@ static __m512i load(const void *from) {
     return _mm512_loadu_si512(from);
 }
 
-/* Adds the products of int16 to the sums, those of two neighbours to one sum: in two instructions, or in one of AVX-512
- * VNNI. What is written for both takes one of these, and has it inlined. */
+/* Adds int16 products to the sums, two neighbours to one sum: in two instructions, or in one with AVX-512 VNNI. Code
+ * written for both takes one of these as a parameter, which is inlined. */
 typedef __m512i add_products_function(__m512i sum, __m512i a, __m512i b);
 #define VNNI __attribute__((target("avx512vnni")))
 
@@ -32,23 +32,23 @@ VNNI INLINE __m512i add_products_vnni(__m512i sum, __m512i a, __m512i b) {
     return _mm512_dpwssd_epi32(sum, a, b);
 }
 
-/* Weights of two rows side by side in every 32 bits; of one row if it is the last. */
+/* Two rows' weights side by side in every 32 bits; one row's if it is the last. */
 static __m512i weight_pair(const int16_t *weights, int left) {
     int32_t pair = left > 1 ? (int32_t)((uint32_t)(uint16_t)weights[1] << 16 | (uint16_t)weights[0])
                             : (int32_t)(uint16_t)weights[0];
     return _mm512_set1_epi32(pair);
 }
 
-/* The upper half of each 32 bits of `odd` and the lower one of `even`, of which `shift` bits are rounded away: 16 at
- * most, as vertical filters of bytes have. */
+/* The upper half of each 32 bits in `odd` and the lower half in `even`, with `shift` bits rounded away: at most 16, as
+ * vertical byte filters have. */
 INLINE __m512i narrow(__m512i even, __m512i odd, int shift) {
     const __mmask32 upper_words = 0xaaaaaaaa;
     const __m512i low = _mm512_srl_epi32(even, _mm_cvtsi32_si128(shift));
     return _mm512_mask_blend_epi16(upper_words, low, _mm512_sll_epi32(odd, _mm_cvtsi32_si128(16 - shift)));
 }
 
-/* `pairs`: the weights of two rows each, or NULL. Rows are paired by words, so that one of even columns and one of odd
- * columns come of each: fewer shuffles than bytes that are paired and widened. */
+/* `pairs`: two rows' weights each, or NULL. Rows are paired by words, so that each pair gives even and odd columns:
+ * fewer shuffles than pairing and widening bytes. */
 INLINE void vertical8_block(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights,
                             const __m512i *pairs, int taps, int shift, add_products_function *add) {
     const __m512i byte = _mm512_set1_epi16(0xff), half = _mm512_set1_epi32(1 << (shift - 1));
@@ -126,7 +126,7 @@ VNNI static void vertical8_vnni(int16_t *dst, const uint8_t *src, ptrdiff_t stri
         weigh_any(dst, src, stride, weights, taps, width, shift, ahead, add_products_vnni);
 }
 
-/* The samples of a window in one row. */
+/* A window's samples in one row. */
 typedef struct window {
     __m512i front, back;
 } window;
@@ -140,12 +140,12 @@ INLINE __m512i find_samples(window samples, __m512i places, bool even) {
                 : _mm512_permutex2var_epi16(samples.front, places, samples.back);
 }
 
-/* The sums of two rows: each is in two halves, which are added. */
+/* Two rows' sums: each is in two halves, which are added. */
 INLINE __m512i add_halves(__m512i row0, __m512i row1) {
     return _mm512_add_epi32(_mm512_shuffle_i64x2(row0, row1, 0x44), _mm512_shuffle_i64x2(row0, row1, 0xee));
 }
 
-/* Rounded means of a window in four rows. */
+/* A window's rounded means in four rows. */
 INLINE void store_window(int16_t *dst, ptrdiff_t stride, const __m512i sum[4], const mr_filter *filter, int limit) {
     const __m128i count = _mm_cvtsi32_si128(filter->bits);
     const __m512i by_row = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
@@ -217,7 +217,7 @@ VNNI static void horizontal_vnni(int16_t *dst, ptrdiff_t dst_stride, const int16
 
 #define VBMI __attribute__((target("avx512vbmi")))
 
-/* The samples of 16 results in one row, as int16. */
+/* Samples for 16 results in one row, as int16. */
 VBMI INLINE __m512i find_pairs(const uint8_t *src, const int32_t *from, __m512i places) {
     const __mmask64 low_bytes = 0x5555555555555555;
     return _mm512_maskz_permutex2var_epi8(low_bytes, load(src + from[0]), places, load(src + from[1]));

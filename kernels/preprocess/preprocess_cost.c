@@ -22,7 +22,7 @@ static double mean_taps(const mr_filter *filter) {
     return filter->count ? sum / filter->count : 0;
 }
 
-/* Of a plane; by nearest neighbour each result reads one sample. */
+/* For a plane; by nearest neighbour each result reads one sample. */
 static double read_bytes(const mr_preprocess *plan, const plane_plan *plane) {
     const mr_filter *x = &plan->filter[plane->table][0], *y = &plan->filter[plane->table][1];
     if (plan->nearest_x)
@@ -30,16 +30,16 @@ static double read_bytes(const mr_preprocess *plan, const plane_plan *plane) {
     return reach(x, true) * plane->step * plane->sample_bytes * reach(y, false);
 }
 
-/* Rows of results are weighed from whole rows first, then results along these. */
+/* Result rows are weighed from whole rows first, then results along these. */
 static double weighings(const mr_preprocess *plan, const plane_plan *plane) {
     const mr_filter *x = &plan->filter[plane->table][0], *y = &plan->filter[plane->table][1];
     return 2 * (mean_taps(y) * plan->rows * reach(x, true) * plane->step +
                 mean_taps(x) * plan->columns * plan->rows * plane->parts);
 }
 
-/* A value is held within 0..255 (2), less the mean, scaled: 4. From Y'CbCr come 10 before that: luma scaled and moved,
- * and four products that are added; of R, G, B each is scaled and moved, 6; of one component that one, 2. Three that
- * become gray are held, 6 more, then weighed, 5. */
+/* A value is clamped to 0..255 (2), less the mean, scaled: 4. Y'CbCr needs 10 before that: luma scaled and shifted, and
+ * four products added. R, G, B are each scaled and shifted, 6; a single component, 2. Three that become gray are
+ * clamped, 6 more, then weighed, 5. */
 static double conversion(const mr_preprocess *plan) {
     if (plan->components == 1)
         return 2 + 4;

@@ -4,7 +4,7 @@
 #include "kernels/preprocess/preprocess_device.h"
 #include "kernels/preprocess/preprocess_walk_cuda.h"
 
-/* One picture, as the threads of a block see it. */
+/* One picture, as a block's threads see it. */
 typedef struct view {
     const mr_preprocess_grid *grid;
     const mr_preprocess *plan;
@@ -36,7 +36,7 @@ __device__ static void store_pixel(const view *v, int x, int y, const float fini
     }
 }
 
-/* From the samples of a small pixel, as stored, to the destination. */
+/* From a small pixel's samples, as stored, to the destination. */
 __device__ static void finish(const view *v, int column, int row, const int16_t sample[3]) {
     const mr_preprocess *plan = v->plan;
     bool gray = plan->components == 1;
@@ -50,12 +50,12 @@ __device__ static void finish(const view *v, int column, int row, const int16_t 
 
 /* ---- samples ----------------------------------------------------------------------------------------------------- */
 
-/* Source rows of one plane that make one small row. */
+/* One plane's source rows that make one small row. */
 typedef struct rows {
-    const uint8_t *first; /* column 0 of the first of them */
+    const uint8_t *first; /* column 0 in the first row */
     ptrdiff_t stride;
     const int16_t *weights;
-    int taps, shift, bytes, width; /* bytes: of a sample; width: samples of the whole row */
+    int taps, shift, bytes, width; /* bytes: per sample; width: samples in the whole row */
     mr_word word;
 } rows;
 
@@ -82,7 +82,7 @@ __device__ static int16_t weigh(const rows *r, int sample) {
     return mr_weigh16(src, r->stride, r->weights, r->taps, r->shift, r->word);
 }
 
-/* Four neighbouring samples of one byte: the sums of mr_weigh8, two rows at a time. */
+/* Four neighbouring one-byte samples: mr_weigh8's sums, two rows at a time. */
 template <bool ALIGNED>
 __device__ static uint32_t load_word(const uint8_t *src) {
     return ALIGNED ? *(const uint32_t *)(const void *)src : mr_load_word(src);
@@ -143,7 +143,7 @@ __device__ static int16_t direct(const view *v, int p, int c, int column, int ro
     return mr_filter_finish(x, sum, v->plan->limit);
 }
 
-/* Weighs the rows that a tile needs of one plane into `room`. */
+/* Weighs the rows that a tile needs from one plane into `room`. */
 __device__ static void weigh_tile(const view *v, int p, int tile_column, int first_row, int16_t *room) {
     const plane_plan *plane = &v->plan->plane[p];
     const mr_preprocess_grid *grid = v->grid;
@@ -190,7 +190,7 @@ __device__ static void make_pixel(const view *v, int column, int row, const int1
     finish(v, column, row, sample);
 }
 
-/* Block x of picture y. */
+/* Block x in picture y. */
 template <mr_grid_mode MODE>
 __global__ static void preprocess(const __grid_constant__ mr_preprocess_grid grid,
                                   const __grid_constant__ mr_pictures table) {

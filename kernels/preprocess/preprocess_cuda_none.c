@@ -1,4 +1,4 @@
-/* The functions of preprocess_cuda.cu in a build without CUDA. */
+/* preprocess_cuda.cu's functions in a build without CUDA. */
 #include "kernels/preprocess/preprocess_cuda.h"
 #include "kernels/without_cuda.h"
 

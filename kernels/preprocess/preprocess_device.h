@@ -1,17 +1,17 @@
-/* Shared by the kernels of preprocess, in the CUDA language: the pictures of a launch, products of bytes and 16-bit
- * weights, words at any address, and the padding. */
+/* Shared by the preprocess kernels, in CUDA: a launch's pictures, products of bytes and 16-bit weights, words at any
+ * address, and the padding. */
 #pragma once
 
 #include "kernels/launch.h"
 #include "kernels/preprocess/preprocess_grid.h"
 
-/* The pictures of a launch. */
+/* A launch's pictures. */
 typedef struct mr_pictures {
     mr_picture source[MR_PREPROCESS_LAUNCH];
     void *dst[MR_PREPROCESS_LAUNCH];
 } mr_pictures;
 
-/* sum + low half of `weights` * byte 0 of `bytes` + high half * byte 1. */
+/* sum + `weights`' low half * byte 0 in `bytes` + high half * byte 1. */
 __device__ static inline int32_t mr_dot_low(uint32_t weights, uint32_t bytes, int32_t sum) {
 #ifdef __CUDA_ARCH__
     asm("dp2a.lo.s32.u32 %0, %1, %2, %0;" : "+r"(sum) : "r"(weights), "r"(bytes));
@@ -43,8 +43,8 @@ __device__ static inline int32_t mr_dot_signed(uint32_t weights, uint32_t bytes,
 #endif
 }
 
-/* Four bytes at any address, from the one or two whole words that hold them: up to three bytes before and behind them
- * are read. */
+/* Four bytes at any address, from the one or two whole words that hold them: it can read up to three bytes before and
+ * after them. */
 __device__ static inline uint32_t mr_load_word(const uint8_t *at) {
     uint32_t ahead = (uint32_t)(uintptr_t)at & 3;
     const uint8_t *first = at - ahead, *last = at + 3 - ((uint32_t)(uintptr_t)(at + 3) & 3);
@@ -62,7 +62,7 @@ __device__ static inline const uint8_t *mr_row(const uint8_t *at, uint32_t row, 
 #endif
 }
 
-/* A word of the block's memory, by its address there: for a pointer each store would compute the address anew. */
+/* A word in the block's memory, by its address there: with a pointer each store would compute the address again. */
 #ifdef __CUDACC__
 typedef uint32_t mr_place;
 
@@ -102,8 +102,8 @@ static inline void mr_put_two(mr_place to, uint2 two) {
 }
 #endif
 
-/* Calls put(x, y) for each pixel of the padding, and for no other. A warp fills one row at a time, or the part of a row
- * beside the picture: 32 bits and no division. `block` of `blocks` share them. */
+/* Calls put(x, y) for each padding pixel, and for no other. A warp fills one row at a time, or a row's part beside the
+ * picture: 32 bits and no division. `block` among `blocks` share them. */
 template <typename PUT>
 __device__ static inline void mr_fill_padding(const mr_preprocess *plan, int block, int blocks, PUT put) {
     const int width = plan->params.width, height = plan->params.height;

@@ -18,7 +18,7 @@ static int run_work(void *arguments) {
     return scratch ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no scratch memory for preprocessing");
 }
 
-/* The number of works, from the first on, that are of one plan and fit a launch. */
+/* How many works, from the first on, have one plan and fit a launch. */
 static int count_alike(const mr_preprocess_work *works, int count) {
     int alike = 1;
     while (alike < count && alike < MR_PREPROCESS_LAUNCH && works[alike].plan == works[0].plan)

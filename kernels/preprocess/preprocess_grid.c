@@ -21,7 +21,7 @@ static int least(int a, int b) {
     return a < b ? a : b;
 }
 
-/* Samples that a column of tiles reads along one axis of a plane. */
+/* Samples that a tile column reads along one axis of a plane. */
 static void measure_tile(const mr_filter *x, int from, int to, int32_t *first, int32_t *end) {
     *first = INT32_MAX;
     *end = 0;
@@ -41,7 +41,7 @@ static void measure_tiles(mr_preprocess_grid *grid) {
                          &grid->tile_end[kind][tile]);
 }
 
-/* The weighed rows of all planes, each as wide as its widest tile. Returns the bytes. */
+/* All planes' weighed rows, each as wide as its widest tile. Returns the bytes. */
 static size_t lay_out_rows(mr_preprocess_grid *grid) {
     size_t samples = 0;
     for (int p = 0; p < grid->plan.planes; p++) {
@@ -93,8 +93,8 @@ static void choose_tiles(mr_preprocess_grid *grid) {
 
 /* ---- tiles that are walked --------------------------------------------------------------------------------------- */
 
-/* Whether pictures of such a plan are walked if its tiles are not too wide for it: Y, U, V of 8 bits in three planes
- * or, U and V interleaved, in two, without a quarter turn. */
+/* Whether pictures with such a plan are walked if its tiles are not too wide for it: 8-bit Y, U, V in three planes or,
+ * U and V interleaved, in two, without a quarter turn. */
 static bool is_walkable(const mr_preprocess *plan) {
     const plane_plan *second = &plan->plane[1];
     if (plan->params.interpolation == MR_NEAREST || plan->transposed || plan->channels != 3 || plan->depth != 8 ||
@@ -113,7 +113,7 @@ static int round_up(int value, int to) {
     return (value + to - 1) / to * to;
 }
 
-/* The threads that weigh plane `p` down, and the number of samples that they pass on: of its widest tile. */
+/* The threads that weigh plane `p` down, and how many samples they pass on: its widest tile's. */
 static int measure_plane(const mr_preprocess_grid *grid, int p, int *width) {
     const plane_plan *plane = &grid->plan.plane[p];
     const mr_walk *walk = &grid->walk[plane->table];
@@ -193,7 +193,7 @@ static void prepare_plane(mr_preprocess_grid *grid, int p) {
     }
 }
 
-/* Weights of a result add up to exactly one: if none is negative, no sum leaves the range of its samples. */
+/* A result's weights add up to exactly one: if none is negative, no sum can leave the sample range. */
 static bool has_negative(const mr_filter *filter) {
     for (int i = 0; i < filter->count; i++)
         for (int t = 0; t < filter->length[i]; t++)
@@ -202,7 +202,7 @@ static bool has_negative(const mr_filter *filter) {
     return false;
 }
 
-/* Planes of channels: the first one, and the distance to the next. */
+/* Channel planes: the first one, and the distance to the next. */
 static void prepare_channels(mr_preprocess_grid *grid) {
     const mr_preprocess_params *p = &grid->plan.params;
     const int32_t plane = p->width * p->height;
@@ -227,7 +227,7 @@ static void finish_walk(mr_preprocess_grid *grid, int shared_bytes) {
     grid->paired = plan->params.width % 2 == 0 && plan->inner_x % 2 == 0;
 }
 
-/* The widest tiles that fit, all of one width. */
+/* The widest tiles that fit, all equally wide. */
 static bool choose_walk(mr_preprocess_grid *grid) {
     int columns = grid->plan.columns, least_across = (columns + MR_WALK_MOST_COLUMNS - 1) / MR_WALK_MOST_COLUMNS;
     for (int across = least_across; across == 1 || columns / across >= LEAST_COLUMNS; across++) {
@@ -261,7 +261,7 @@ static void choose(mr_preprocess_grid *grid) {
 
 /* ---- tables ------------------------------------------------------------------------------------------------------ */
 
-/* A block that is filled from its beginning; if it has no memory, only its size is measured. */
+/* A block that is filled from its start; if it has no memory, this only measures the size. */
 typedef struct block {
     uint8_t *data;
     size_t bytes;
@@ -303,12 +303,12 @@ static void *take(block *b, size_t bytes) {
     return taken;
 }
 
-/* Of a table with the largest possible number of columns of tiles. */
+/* For a table with as many tile columns as possible. */
 static size_t tile_bytes(const mr_preprocess *plan) {
     return ((size_t)plan->columns / LEAST_COLUMNS + 1) * sizeof(int32_t);
 }
 
-/* Room for the samples of the columns of tiles. */
+/* Room for the tile columns' samples. */
 static void take_tiles(block *b, mr_preprocess_grid *grid) {
     size_t most = tile_bytes(&grid->plan);
     for (int kind = 0; kind < 2; kind++) {
@@ -380,7 +380,7 @@ static void move(void *pointer, const uint8_t *from, const uint8_t *to) {
     memcpy(pointer, &fresh, sizeof fresh);
 }
 
-/* Lets the tables be those of a copy of the block. */
+/* Makes the tables point into a copy of the block. */
 static void move_grid(mr_preprocess_grid *grid, const void *from, const void *to) {
     for (int kind = 0; kind < 2; kind++) {
         for (int direction = 0; direction < 2; direction++) {

@@ -8,7 +8,7 @@
 #include "kernels/preprocess/preprocess_grid.h"
 #include "millrace/status.h"
 
-/* The picture as it is displayed: its stored axes, and the wanted part of each. */
+/* The picture as displayed: its stored axes, and the wanted part of each. */
 typedef struct span {
     double start, length; /* region, in oriented pixels */
     int low, high;        /* roi */
@@ -17,9 +17,9 @@ typedef struct span {
 
 typedef struct orientation {
     bool transposed;
-    bool reverse_x, reverse_y; /* of the stored axes: the oriented one runs the other way */
+    bool reverse_x, reverse_y; /* the stored axes': the oriented one runs the other way */
     int width, height;         /* oriented */
-    double aspect;             /* display width of an oriented pixel over its height */
+    double aspect;             /* an oriented pixel's display width over its height */
 } orientation;
 
 static orientation orient(const mr_preprocess_params *params, const mr_format *source) {
@@ -103,8 +103,8 @@ static int32_t *nearest_table(const span *s, int count, bool reverse, int reduce
     return table;
 }
 
-/* An oriented span as an axis of the stored plane. `shift` is log2 of the picture's pixels to a sample, and `siting`
- * the distance, in samples, by which positions move because chroma is beside luma. */
+/* An oriented span as a stored plane's axis. `shift` is log2 of picture pixels per sample. `siting` is how far
+ * positions move, in samples, because chroma is beside luma. */
 static mr_axis stored_axis(const span *s, int count, bool reverse, int shift, double siting) {
     double ratio = 1 << shift, start = reverse ? s->whole - s->start - s->length : s->start;
     int low = reverse ? s->whole - s->high : s->low, high = reverse ? s->whole - s->low : s->high;
@@ -116,7 +116,7 @@ static mr_axis stored_axis(const span *s, int count, bool reverse, int shift, do
                      .reverse = reverse};
 }
 
-/* A chroma sample at the left luma sample of its pair has its centre at luma position 2k + 0.5 rather than 2k + 1. */
+/* A chroma sample at the left luma sample of a pair is centred at luma position 2k + 0.5 rather than 2k + 1. */
 static double siting_offset(const mr_format *source, const mr_pixel_info *info, bool horizontal) {
     mr_siting siting = source->siting;
     if (siting == MR_SITING_ANY)
@@ -155,7 +155,7 @@ static int make_nearest(mr_preprocess *plan, const span *x, const span *y, const
     return MR_OK;
 }
 
-/* Collects the components of each plane. */
+/* Collects each plane's components. */
 static void describe_planes(mr_preprocess *plan, const mr_format *source, const mr_pixel_info *info) {
     for (int c = 0; c < info->components; c++) {
         const mr_component *component = &info->component[c];
@@ -245,7 +245,7 @@ static int check_params(const mr_preprocess_params *p, const mr_format *source) 
     return MR_OK;
 }
 
-/* For a gray result a YUV picture is its luma plane: a gray picture of the same range. */
+/* For a gray result a YUV picture is its luma plane: a gray picture with the same range. */
 static void keep_luma(mr_format *source, mr_pixel_info *info) {
     if (info->rgb || info->components == 1)
         return;

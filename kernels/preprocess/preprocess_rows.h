@@ -1,6 +1,6 @@
-/* The row operations of preprocess, and the variants of them that this processor runs (isa.h).
+/* The row operations for preprocess, and the variants that this processor runs (isa.h).
  *
- * Threads: a table is constant once filled. All operations are pure: they touch only their arguments. */
+ * Threads: a table must not change once filled. All operations are pure: they touch only their arguments. */
 #pragma once
 
 #include <stdbool.h>
@@ -12,17 +12,16 @@
 #include "kernels/preprocess/prefetch.h"
 #include "kernels/preprocess/filter.h"
 
-/* Weighs `taps` source rows into one: dst[x] = (sum over t of weights[t] * row[t][x] + half) >> shift, in int32.
- * src: the first of the rows, `stride` bytes apart; weights: `taps` int16; width: samples; half is
- * 1 << (shift - 1). A step of `ahead`
- * for each 64 bytes of a row. */
+/* Weighs `taps` source rows into one: dst[x] = (sum over t of weights[t] * row[t][x] + half) >> shift, in int32. src:
+ * the first row; rows are `stride` bytes apart; weights: `taps` int16; width: samples; half is 1 << (shift - 1). One
+ * `ahead` step for each 64 row bytes. */
 typedef void mr_vertical8_function(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights,
                                    int taps, int width, int shift, mr_prefetch *ahead);
 /* The same from 16-bit words: a sample is ((word >> down) ^ flip) as int16, `offset` is added to the sum. */
 typedef void mr_vertical16_function(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights,
                                     int taps, int width, int shift, mr_word word, mr_prefetch *ahead);
 
-/* Operations of preprocess for which there may be a choice of variants. */
+/* preprocess operations that can have a choice of variants. */
 typedef enum mr_preprocess_step {
     MR_STEP_VERTICAL,
     MR_STEP_HORIZONTAL,
@@ -32,25 +31,25 @@ typedef enum mr_preprocess_step {
 
 typedef struct mr_preprocess_rows {
     mr_isa isa; /* the best variant in this table */
-    mr_isa step[MR_PREPROCESS_STEPS]; /* the variant of each of these */
+    mr_isa step[MR_PREPROCESS_STEPS]; /* each operation's variant */
     mr_vertical8_function *vertical8;
     mr_vertical16_function *vertical16;
-    /* Applies a filter along `rows` rows: filter->count results each, held within 0..limit. Row r begins at src + r *
-     * src_stride and goes to dst + r * dst_stride (strides in samples). Reads up to
-     * MR_ROW_SLACK + 8 * chunks samples past the last one that has a weight. A row of dst has room for a multiple of 16
-     * results and 8 more. Four rows have a step of `ahead` for about 8 results. */
+    /* Applies a filter along `rows` rows: filter->count results each, clamped to 0..limit. Row r begins at src + r *
+     * src_stride and goes to dst + r * dst_stride (strides in samples). Reads up to MR_ROW_SLACK + 8 * chunks samples
+     * past the last one that has a weight. A dst row must have room for a multiple of 16 results and 8 more. Four rows
+     * have an `ahead` step for about 8 results. */
     void (*horizontal)(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride, int rows,
                        const mr_filter *filter, int limit, mr_prefetch *ahead);
-    /* Two rows of bytes, or one (taps), and pairs of columns at once: one row of what vertical8 and `horizontal` give
-     * for filters that blend and have pairs. `shift` is 8 or 9; `ahead` is fetched meanwhile. NULL: this processor has
-     * no instruction for it. */
+    /* Two byte rows, or one (taps), and column pairs at once: one row of what vertical8 and `horizontal` give for
+     * filters that blend and have pairs. `shift` is 8 or 9; `ahead` is fetched meanwhile. NULL: this processor has no
+     * instruction for it. */
     void (*blend8)(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps, int shift,
                    const mr_filter *filter, int limit, mr_prefetched_rows ahead);
     /* Takes `parts` interleaved components apart: dst[c][x] = src[x * step + offset[c]]. Reads and writes may go up
      * to MR_ROW_SLACK samples past the end. */
     void (*split)(int16_t *const dst[3], const int16_t *src, int step, const int offset[3], int parts, int width);
-    /* Three rows of resized components -> three rows of finished floats (see mr_color in pixel.h). dst has room for a
-     * multiple of 16 floats, src may be read that far. */
+    /* Three rows of resized components -> three rows of finished floats (see mr_color in pixel.h). dst must have room
+     * for a multiple of 16 floats, and src must be readable that far. */
     void (*convert)(float *const dst[3], const int16_t *const src[3], const mr_color *color, int width);
     /* Stores a row of floats as bytes (held within 0..255, rounded half up) or as IEEE half floats (to nearest,
      * even). */

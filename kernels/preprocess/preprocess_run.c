@@ -11,7 +11,7 @@ typedef struct run {
     const mr_picture *source;
     uint8_t *dst, *scratch;
     mr_prefetch *ahead; /* rows that the next batch needs */
-    int steps;       /* of a batch, in which they are fetched */
+    int steps;       /* steps per batch, in which they are fetched */
 } run;
 
 static int16_t *samples(const run *r, size_t at) {
@@ -22,7 +22,7 @@ static float *finished_row(const run *r, int c) {
     return (float *)(void *)(r->scratch + r->plan->scratch.finished) + (size_t)c * r->plan->scratch.finished_stride;
 }
 
-/* Whether both directions of a plane are taken at once. */
+/* Whether both of a plane's directions are taken at once. */
 static bool blends(const run *r, const plane_plan *plane) {
     const mr_filter *x = &r->plan->filter[plane->table][0], *y = &r->plan->filter[plane->table][1];
     return r->rows->blend8 && plane->sample_bytes == 1 && plane->step == 1 && x->pairs.count && x->blends && y->blends;
@@ -46,9 +46,9 @@ static mr_prefetched_rows rows_ahead(const run *r, const plane_plan *plane, int 
     return (mr_prefetched_rows){(uintptr_t)row, stride, (x->end - x->begin) * pixel_bytes, to > from ? to - from : 0};
 }
 
-/* Whether a plane's rows are fetched one behind the other, in both passes: if the picture is read for longer than it is
- * weighed. Area filters have about one product for each sample, wider ones two or more; and if they have few taps, the
- * large result takes the time. */
+/* Whether a plane's rows are fetched one after the other, in both passes: if reading the picture takes longer than
+ * weighing it. Area filters have about one product per sample, wider ones two or more. If they have few taps, the large
+ * result takes the time. */
 static bool is_spread(const run *r, const plane_plan *plane) {
     enum { LEAST_TAPS = 4 };
     const mr_preprocess *plan = r->plan;
@@ -56,7 +56,7 @@ static bool is_spread(const run *r, const plane_plan *plane) {
            !blends(r, plane);
 }
 
-/* The steps of both passes of MR_ROWS rows of the planes that are fetched so: see preprocess_rows.h. */
+/* Steps in both passes over MR_ROWS rows in the planes that are fetched so: see preprocess_rows.h. */
 static int count_steps(const run *r) {
     int steps = 0;
     for (int p = 0; p < r->plan->planes; p++) {
@@ -70,7 +70,7 @@ static int count_steps(const run *r) {
     return steps;
 }
 
-/* Begins to fetch what the batch of rows behind rows i, i + 1, ... needs. */
+/* Begins to fetch what the batch after rows i, i + 1, ... needs. */
 static void look_ahead(const run *r, int i, int count) {
     mr_prefetch *ahead = r->ahead;
     if (r->steps == 0)
@@ -85,7 +85,7 @@ static void look_ahead(const run *r, int i, int count) {
     mr_prefetch_begin(ahead, r->steps);
 }
 
-/* Vertical pass of row i of one plane, over the columns that the horizontal pass will read. */
+/* Vertical pass for row i in one plane, over the columns that the horizontal pass will read. */
 static void weigh_rows(const run *r, const plane_plan *plane, int p, int i, int16_t *row) {
     const mr_preprocess *plan = r->plan;
     const mr_filter *x = &plan->filter[plane->table][0], *y = &plan->filter[plane->table][1];
@@ -93,7 +93,7 @@ static void weigh_rows(const run *r, const plane_plan *plane, int p, int i, int1
     const uint8_t *column = r->source->data[p] + (ptrdiff_t)x->begin * plane->step * plane->sample_bytes;
     const uint8_t *first = column + y->first[i] * stride;
     const int16_t *weights = y->weights + (ptrdiff_t)i * y->taps;
-    /* The last pixel's own samples end the row: an interleaved layout may have nothing behind them. */
+    /* The last pixel's samples end the row: an interleaved layout may have nothing after them. */
     int width = (x->end - x->begin) * plane->step, shift = y->bits + plan->depth - 8 - MR_SAMPLE_BITS;
     if (!is_spread(r, plane))
         mr_prefetch_begin_columns(r->ahead, rows_ahead(r, plane, p, i));
@@ -106,7 +106,7 @@ static void weigh_rows(const run *r, const plane_plan *plane, int p, int i, int1
     r->rows->vertical16(row, first, stride, weights, y->length[i], width, shift, word, r->ahead);
 }
 
-/* Weighs row i of one plane and splits its components if they are interleaved. */
+/* Weighs row i in one plane and splits its components if they are interleaved. */
 static void weigh_and_split(const run *r, const plane_plan *plane, int p, int i, int k) {
     const scratch_plan *s = &r->plan->scratch;
     int16_t *row = samples(r, s->row) + (size_t)k * s->row_stride, *part[3] = {NULL, NULL, NULL};
@@ -119,7 +119,7 @@ static void weigh_and_split(const run *r, const plane_plan *plane, int p, int i,
     r->rows->split(part, row, plane->step, plane->offset, plane->parts, x->end - x->begin);
 }
 
-/* Row i of the small component of plane p. */
+/* Row i in plane p's small component. */
 static void blend_row(const run *r, const plane_plan *plane, int p, int i, int16_t *out) {
     const mr_preprocess *plan = r->plan;
     const mr_filter *x = &plan->filter[plane->table][0], *y = &plan->filter[plane->table][1];
@@ -129,7 +129,7 @@ static void blend_row(const run *r, const plane_plan *plane, int p, int i, int16
                     y->bits - MR_SAMPLE_BITS, x, plan->limit, rows_ahead(r, plane, p, i));
 }
 
-/* Rows i, i + 1, ... of the small components, `count` of them. */
+/* `count` small component rows: i, i + 1, ... */
 static void resize_rows(const run *r, int i, int count, int16_t *const out[3]) {
     const mr_preprocess *plan = r->plan;
     const scratch_plan *s = &plan->scratch;
@@ -164,7 +164,7 @@ static void pick_row(const run *r, int i, int16_t *const out[3]) {
     }
 }
 
-/* Makes the next rows of the small components from row i on; returns their number. */
+/* Makes the next small component rows from row i on; returns how many. */
 static int make_rows(const run *r, int i, int16_t *const out[3]) {
     int left = r->plan->rows - i, count = left < MR_ROWS ? left : MR_ROWS;
     if (r->plan->params.interpolation == MR_NEAREST) {
@@ -176,7 +176,7 @@ static int make_rows(const run *r, int i, int16_t *const out[3]) {
     return count;
 }
 
-/* Interleaves three rows of elements of one size. */
+/* Interleaves three rows whose elements have one size. */
 #define INTERLEAVE(name, type)                                                                                         \
     static void name(uint8_t *dst, const uint8_t *const src[3], int width) {                                           \
         type *out = (type *)(void *)dst;                                                                               \
@@ -203,7 +203,7 @@ static void store_as(const run *r, uint8_t *to, const float *from, int width) {
         memcpy(to, from, (size_t)width * sizeof(float));
 }
 
-/* Writes the finished rows as row `y` of the destination. */
+/* Writes the finished rows as destination row `y`. */
 static void store_row(const run *r, int y) {
     const mr_preprocess_params *p = &r->plan->params;
     size_t element = mr_dtype_bytes(p->dtype), row_bytes = (size_t)p->width * element;
@@ -235,21 +235,21 @@ static void fill_padding(const run *r, int from, int to) {
             finished_row(r, c)[x] = r->plan->pad[c];
 }
 
-/* Whether a row of the destination takes whole vectors of floats as they are, and so is written directly. */
+/* Whether a destination row takes whole float vectors as they are, and so can be written directly. */
 static bool writes_directly(const mr_preprocess *plan) {
     const mr_preprocess_params *p = &plan->params;
     return p->dtype == MR_DTYPE_F32 && p->layout == MR_LAYOUT_NCHW && plan->inner_width == p->width &&
            p->width % 16 == 0 && plan->channels == 3;
 }
 
-/* Three rows of colour become one of luma, in the first of them. */
+/* Mixes three colour rows into one luma row, the first. */
 static void mix_luma(const mr_preprocess *plan, float *const row[3], int width) {
     for (int x = 0; x < width; x++)
         row[0][x] = (mr_luma(row[0][x], row[1][x], row[2][x]) - plan->gray_mean) * plan->gray_scale;
 }
 
-/* Converts one row of small samples and stores it with its padding. Conversion works on whole vectors and may write
- * past its end, so the padding to the right comes after it. */
+/* Converts one row of small samples and stores it with padding. Conversion works on whole vectors and can write past
+ * its end, so the right padding must come after it. */
 static void finish_row(const run *r, int y, int16_t *const small[3]) {
     const mr_preprocess *plan = r->plan;
     bool gray = plan->components == 1;
@@ -285,7 +285,7 @@ static void run_rows(const run *r) {
     }
 }
 
-/* Rows of the resized planes become columns. */
+/* Resized rows become columns. */
 static void transpose(const run *r, int i, int count, int16_t *const line[3]) {
     const mr_preprocess *plan = r->plan;
     for (int c = 0; c < plan->components; c++)

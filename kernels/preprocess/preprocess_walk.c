@@ -10,7 +10,7 @@ typedef struct slot {
     int next;   /* first source row that it lacks */
 } slot;
 
-/* The state of a walk: the results of one row of tiles, in the order in which they begin. */
+/* A walk's state: one tile row's results, in the order in which they begin. */
 typedef struct way {
     const mr_filter *y;
     mr_walk_step *out;    /* NULL: steps are counted only */
@@ -18,7 +18,7 @@ typedef struct way {
     int from;             /* the tile's first result */
     int last;             /* the last source row but one */
     slot open[MR_WALK_SLOTS];
-    int source[2];        /* source rows of the first two steps */
+    int source[2];        /* the first two steps' source rows */
     size_t steps;
 } way;
 
@@ -81,7 +81,7 @@ static void put_step(way *w, int row) {
         w->out[w->steps] = step;
 }
 
-/* The steps of one row of tiles; returns the number of its entries, head included. */
+/* One tile row's steps; returns how many entries, head included. */
 static size_t walk_tile(way *w) {
     int row = 0;
     for (;;) {
@@ -101,7 +101,7 @@ static size_t walk_tile(way *w) {
     return w->steps + 1;
 }
 
-/* Results in the order of their source rows, which a mirrored axis has backwards. */
+/* Results in the order of their source rows, which a mirrored axis reverses. */
 static void order_rows(way *w, int from, int to) {
     bool backwards = w->y->first[from] > w->y->first[to - 1];
     w->from = from;

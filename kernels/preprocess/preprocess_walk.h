@@ -1,13 +1,13 @@
-/* Tables of the walk of a block's threads: down the source rows of a tile once, then along the rows so weighed.
+/* Tables for a block's walk: down a tile's source rows once, then along the weighed rows.
  *
  * Down. A tile has MR_WALK_ROWS rows of results. A step reads two neighbouring source rows and adds them to up to
  * MR_WALK_SLOTS results that are open at once; a result that has all its rows is finished in that step, and its slot is
  * free for the next one. Rows whose weights are all zero are not read, and if a result found no free slot, it begins
  * later, from its own first row. Any filter can be walked so; those that antialias read each row once or nearly so.
  *
- * Along. The weights of a result are in pairs, begin at a multiple of `align` samples and are padded with zeros, so
- * that weights and samples are read by whole vectors: first a vector of which 1 to 4 pairs count, then whole ones. Sums
- * are of integers: any order gives the bits of the C reference. */
+ * Along. A result's weights are in pairs, begin at a multiple of `align` samples and are padded with zeros, so that
+ * weights and samples can be read as whole vectors: first a vector in which 1 to 4 pairs count, then whole ones. Sums
+ * are integers, so any order gives the C reference's bits. */
 #pragma once
 
 #include "kernels/preprocess/filter.h"
@@ -18,29 +18,29 @@ extern "C" {
 
 enum { MR_WALK_ROWS = 16, MR_WALK_SLOTS = 3 };
 
-/* 16 bytes, read at once. The first of a tile is its head: weights[0] and [1] are the source rows of its first two
+/* 16 bytes, read at once. A tile's first is its head: weights[0] and [1] are the source rows for the first two
  * steps. */
 typedef struct mr_walk_step {
-    uint32_t ahead;                  /* source row of the second step from here, finished results, MR_WALK_LAST */
-    uint32_t weights[MR_WALK_SLOTS]; /* of both rows, the upper one in the low half */
+    uint32_t ahead;                  /* source row for the second step from here, finished results, MR_WALK_LAST */
+    uint32_t weights[MR_WALK_SLOTS]; /* both rows', the upper one in the low half */
 } mr_walk_step;
 
-/* Of slot k: the highest of the MR_WALK_FIELD bits from MR_WALK_DONE + MR_WALK_FIELD * k on is set if it is finished,
- * the others are its row of the tile. */
+/* For slot k, MR_WALK_FIELD bits start at MR_WALK_DONE + MR_WALK_FIELD * k: the highest is set if it is finished, the
+ * others are its row in the tile. */
 enum { MR_WALK_ROW_MASK = 0x7fff, MR_WALK_DONE = 15, MR_WALK_FIELD = 5, MR_WALK_IS_DONE = MR_WALK_ROWS,
        MR_WALK_ANY_DONE = 0x4210 << MR_WALK_DONE };
-/* The tile has no step behind this one. */
+/* The tile's last step. */
 #define MR_WALK_LAST 0x80000000u
 
-/* The tables of planes of one size. */
+/* The tables for equally large planes. */
 typedef struct mr_walk {
-    mr_walk_step *steps; /* of all rows of tiles, one behind the other */
-    int32_t *begin;      /* head of each row of tiles */
+    mr_walk_step *steps; /* all tile rows', one after the other */
+    int32_t *begin;      /* each tile row's head */
     uint32_t *weights;   /* pairs, vectors of 4: one with `head` pairs, then `wholes`; columns are padded to an even
                             number */
-    int32_t *first;      /* of each column: its first sample, a multiple of the alignment */
+    int32_t *first;      /* each column's first sample, a multiple of the alignment */
     int32_t pairs, head, wholes;
-    int32_t single;      /* all results come of one source row: the other one of a step is the same, with weight 0 */
+    int32_t single;      /* each result comes from one source row: a step's other one is the same, with weight 0 */
 } mr_walk;
 
 /* Entries of `steps` for the vertical filter `y`; fills them and `begin` if they are not NULL. */
@@ -49,7 +49,7 @@ size_t mr_walk_down(mr_walk *walk, const mr_filter *y);
  * they are not NULL. */
 void mr_walk_along(mr_walk *walk, const mr_filter *x, int align);
 
-/* Pairs from column to column of `weights`. */
+/* Pairs from column to column in `weights`. */
 size_t mr_walk_pitch(const mr_walk *walk);
 
 #ifdef __cplusplus

@@ -2,7 +2,7 @@
  * for tiles. Planes, type and layout of the result are known when this is compiled; it has no divisions, and all that
  * is indexed by a variable stands in tables.
  *
- * Between the two passes a pair of neighbouring samples is one word of the block's memory, low bytes first, then high
+ * Between the two passes a pair of neighbouring samples is one word in the block's memory, low bytes first, then high
  * bytes: two instructions multiply it with a pair of 16-bit weights. Where U and V are interleaved so are their
  * pairs. */
 #include "kernels/preprocess/preprocess_walk_cuda.h"
@@ -14,19 +14,19 @@ __device__ static inline uint4 load_four(const void *from) {
 
 /* ---- down -------------------------------------------------------------------------------------------------------- */
 
-/* What a thread walks: some columns of one plane. */
+/* What a thread walks: some columns in one plane. */
 typedef struct walker {
-    const mr_walk_step *steps;     /* its head */
-    const uint8_t *top;            /* its columns of the plane's first row */
+    const mr_walk_step *steps;     /* the walk's head */
+    const uint8_t *top;            /* its columns in the plane's first row */
     ptrdiff_t lower;               /* bytes from the upper to the lower row of a step: 0 where there is only one */
-    int32_t stride, valid;         /* valid: bytes from its first column on to the end of the row */
+    int32_t stride, valid;         /* valid: bytes from its first column to the row's end */
     int32_t step;                  /* samples from pixel to pixel: 1 or 2 */
     int32_t bias, shift, pitch;
-    mr_place out;                  /* its pairs of the tile's first row */
+    mr_place out;                  /* its pairs in the tile's first row */
 } walker;
 
-/* Three ways to the words of a row: eight bytes that stand aligned; four at any address, with three more on both sides
- * in the row; four of which any may be missing. The latter are not wider because registers would not do. */
+/* Three ways to read a row's words: eight aligned bytes; four at any address, with three more on both sides in the row;
+ * four where any may be missing. The latter are not wider because there are too few registers. */
 template <int STEP> struct aligned {
     enum { WORDS = 2 };
     __device__ static int step(const walker *) { return STEP; }
@@ -71,7 +71,7 @@ __device__ static inline void load_rows(const walker *w, uint32_t row, two_rows<
     LOAD::load(w, upper + w->lower, rows->lower);
 }
 
-/* Two sums as a pair of samples. */
+/* Two sums as a sample pair. */
 __device__ static inline uint32_t pair_of(const walker *w, const int32_t sum[2]) {
     return __byte_perm((uint32_t)(sum[0] >> w->shift), (uint32_t)(sum[1] >> w->shift), 0x5140);
 }
@@ -90,7 +90,7 @@ __device__ static inline void leave_row(const walker *w, int row, int32_t sum[4 
         sum[k] = w->bias;
 }
 
-/* One step, of `rows`; loads those of the step after the next, `ahead`. Whether there is another step. */
+/* One step, with `rows`; loads the rows for the step after the next, `ahead`. Whether there is another step. */
 template <typename LOAD>
 __device__ static inline bool take_step(const walker *w, const mr_walk_step *from, const two_rows<LOAD> *rows,
                                         two_rows<LOAD> *ahead, column_sums<LOAD> *sum) {
@@ -99,7 +99,7 @@ __device__ static inline bool take_step(const walker *w, const mr_walk_step *fro
     uint32_t bytes[2 * LOAD::WORDS];
 #pragma unroll
     for (int k = 0; k < LOAD::WORDS; k++) {
-        /* Columns 0 and 1 of both rows, then 2 and 3; of U and V those of U first. */
+        /* Columns 0 and 1 in both rows, then 2 and 3; for U and V the U columns first. */
         bytes[2 * k] = __byte_perm(rows->upper[k], rows->lower[k], LOAD::step(w) == 1 ? 0x5140 : 0x6240);
         bytes[2 * k + 1] = __byte_perm(rows->upper[k], rows->lower[k], LOAD::step(w) == 1 ? 0x7362 : 0x7351);
     }
@@ -163,7 +163,7 @@ __device__ static inline void walk_halves(walker *w, int column) {
     }
 }
 
-/* Plane P of a tile, a thread with its columns. */
+/* A tile's plane P, a thread with its columns. */
 template <int P, int STEP>
 __device__ static inline void weigh_plane(const mr_preprocess_grid &grid, const mr_picture *source, uint32_t *room) {
     const mr_walk_plane *plane = &grid.walked[P];
@@ -196,8 +196,7 @@ __device__ static inline void weigh_plane(const mr_preprocess_grid &grid, const 
 
 enum { ROWS = MR_WALK_PAIR_ROWS };
 
-/* PARTS: 1, or 2 where pairs of U and V take turns. Sums of the low and of the high bytes of two columns in some
- * rows. */
+/* PARTS: 1, or 2 where U and V pairs take turns. Low and high byte sums for two columns in some rows. */
 template <int PARTS> struct sums {
     int32_t low[PARTS][ROWS][2], high[PARTS][ROWS][2];
 };
@@ -208,7 +207,7 @@ __device__ static inline void add_pair(sums<PARTS> *s, int part, int row, int co
     s->high[part][row][column] = mr_dot_signed(weights, pair, s->high[part][row][column]);
 }
 
-/* Adds N pairs of weights from the beginning of a vector on, and goes on behind them. */
+/* Adds N weight pairs from a vector's start, and advances past them. */
 template <int PARTS, int N>
 __device__ static inline void add_pairs(const mr_walk_plane *plane, sums<PARTS> *s, const uint8_t **weights,
                                         const uint8_t *from[2]) {
@@ -243,7 +242,7 @@ __device__ static inline void add_head(const mr_walk_plane *plane, sums<PARTS> *
         add_pairs<PARTS, PARTS == 2 ? 1 : 4>(plane, s, weights, from);
 }
 
-/* Samples of two columns, of PARTS components from `which` on, in ROWS rows from `row` of the tile on. */
+/* Samples for two columns, PARTS components from `which` on, in ROWS rows from tile row `row` on. */
 template <int PARTS>
 __device__ static inline void weigh_pair(const mr_walk_plane *plane, int which, int column, int row,
                                          const uint8_t *room, int32_t sample[3][ROWS][2]) {
@@ -268,7 +267,7 @@ __device__ static inline void weigh_pair(const mr_walk_plane *plane, int which, 
     }
 }
 
-/* Filters with negative weights may leave the range of samples. */
+/* Filters with negative weights can leave the sample range. */
 __device__ static inline void hold_samples(int32_t limit, int32_t sample[3][ROWS][2]) {
 #pragma unroll
     for (int i = 0; i < 3 * ROWS * 2; i++) {
@@ -296,7 +295,7 @@ template <> struct element<MR_DTYPE_U8> {
     __device__ static type from(float value) { return mr_float_to_u8(value); }
 };
 
-/* Two neighbouring elements of the destination at once. */
+/* Two neighbouring destination elements at once. */
 template <mr_dtype DTYPE>
 __device__ static inline void store_two(typename element<DTYPE>::type *to, float first, float second) {
     if (DTYPE == MR_DTYPE_F32) {
@@ -314,7 +313,7 @@ __device__ static inline void store_two(typename element<DTYPE>::type *to, float
     }
 }
 
-/* Elements before a pixel in its plane of channels, or in all. */
+/* Elements before a pixel in its channel plane, or in all. */
 template <mr_layout LAYOUT>
 __device__ static inline uint32_t element_of(const mr_preprocess_params *p, int x, int y) {
     uint32_t pixel = (uint32_t)y * (uint32_t)p->width + (uint32_t)x;
@@ -326,7 +325,7 @@ __device__ static inline int32_t channel_step(const mr_preprocess_params *p) {
     return LAYOUT == MR_LAYOUT_NHWC ? 1 : p->width * p->height;
 }
 
-/* Planes of channels are written in the order R, G, B, wherever they lie; elements of a pixel as they lie. */
+/* Channel planes are written in the order R, G, B, wherever they lie; a pixel's elements as they lie. */
 template <mr_layout LAYOUT>
 __device__ static inline void order_channels(bool bgr, float pixel[3]) {
     float first = bgr && LAYOUT == MR_LAYOUT_NHWC ? pixel[2] : pixel[0];
@@ -334,7 +333,7 @@ __device__ static inline void order_channels(bool bgr, float pixel[3]) {
     pixel[0] = first;
 }
 
-/* Two neighbouring pixels in the destination's order of channels; `second`: there are two. */
+/* Two neighbouring pixels in the destination's channel order; `second`: there are two. */
 template <mr_dtype DTYPE, mr_layout LAYOUT>
 __device__ static inline void store_pair(typename element<DTYPE>::type *to, int32_t step, bool paired, bool second,
                                          const float a[3], const float b[3]) {
@@ -357,7 +356,7 @@ __device__ static inline void store_pair(typename element<DTYPE>::type *to, int3
     }
 }
 
-/* Converts two columns of some rows and stores what of them lies within the picture; `first`: its first channel. */
+/* Converts two columns in some rows and stores the part inside the picture; `first`: its first channel. */
 template <mr_dtype DTYPE, mr_layout LAYOUT>
 __device__ static inline void finish_pair(const mr_preprocess_grid &grid, typename element<DTYPE>::type *first,
                                           int column, int row, bool paired, const int32_t sample[3][ROWS][2]) {
@@ -409,7 +408,7 @@ __device__ static inline void weigh_tile(const mr_preprocess_grid &grid, const m
         weigh_plane<PLANES - 1, 1>(grid, source, room);
 }
 
-/* Block x, y of picture z. */
+/* Block x, y in picture z. */
 template <int PLANES, mr_dtype DTYPE, mr_layout LAYOUT>
 __global__ static void __launch_bounds__(MR_GRID_THREADS, 8) walk(const __grid_constant__ mr_preprocess_grid grid,
                                                                         const __grid_constant__ mr_pictures pictures) {

@@ -10,8 +10,8 @@
 /* Fewer results in a window than these, on average, are found faster one by one. */
 enum { LEAST_RESULTS = 4 };
 
-/* The number of results from `begin` on whose samples lie within one window, at most MR_WINDOW_RESULTS; its first
- * sample goes to `from`. */
+/* How many results from `begin` on have samples within one window, at most MR_WINDOW_RESULTS; `from` gets its first
+ * sample. */
 static int results_within(const mr_filter *filter, bool even, int begin, int *from) {
     int low = filter->first[begin], high = low + filter->length[begin], count = 0;
     while (count < MR_WINDOW_RESULTS && begin + count < filter->count) {
@@ -27,7 +27,7 @@ static int results_within(const mr_filter *filter, bool even, int begin, int *fr
     return count;
 }
 
-/* The number of windows, or 0 if they would hold too few results. */
+/* How many windows, or 0 if they would hold too few results. */
 static int count_windows(const mr_filter *filter, bool even) {
     int count = 0, from;
     for (int i = 0, results; i < filter->count; i += results, count++) {
@@ -52,7 +52,7 @@ static int count_vectors(const mr_filter *filter, bool even) {
     return (most + MR_WINDOW_TAPS - 1) / MR_WINDOW_TAPS;
 }
 
-/* Window k, of `results` results from `begin` on. */
+/* Window k, with `results` results from `begin` on. */
 static void fill_window(mr_windows *w, int k, const mr_filter *filter, int begin, int results, int from) {
     int16_t *weights = w->weights + k * w->vectors * MR_WINDOW_SLOTS;
     w->from[k] = from;
@@ -122,7 +122,7 @@ void mr_windows_fini(mr_windows *w) {
 
 enum { GROUP = 2 * MR_WINDOW_RESULTS };
 
-/* Whether every eight results have their samples within one window. */
+/* Whether every eight results have samples within one window. */
 static bool fits_pairs(const mr_filter *filter) {
     int from;
     for (int i = 0; i < filter->count; i += MR_WINDOW_RESULTS) {
@@ -133,7 +133,7 @@ static bool fits_pairs(const mr_filter *filter) {
     return filter->chunks == 0 && filter->end - filter->begin >= MR_WINDOW;
 }
 
-/* The begin of the window of eight results, which may lie behind the last. */
+/* Where the window for eight results begins; some may be after the last. */
 static int pair_window(const mr_filter *filter, int begin) {
     int from = 0, last = filter->end - filter->begin - MR_WINDOW;
     if (begin < filter->count)

@@ -11,29 +11,29 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* MR_WINDOW_SLOTS: samples or weights of a vector, four taps of MR_WINDOW_RESULTS results. */
+/* MR_WINDOW_SLOTS: samples or weights in a vector, four taps for MR_WINDOW_RESULTS results. */
 enum { MR_WINDOW = 64, MR_WINDOW_SLOTS = 32, MR_WINDOW_RESULTS = 8, MR_WINDOW_TAPS = 4 };
 
 typedef struct mr_windows {
     int count;        /* 0: there are none */
-    int vectors;      /* of weights for each window: its taps over MR_WINDOW_TAPS, rounded up */
-    bool even;        /* taps begin at even samples, and places are pairs of samples */
-    int32_t *from;    /* of each window: its first sample, less the filter's `begin`; even if `even` */
-    int32_t *result;  /* its first result; the next window begins at the one behind its last */
-    /* Of each window MR_WINDOW_SLOTS samples of the first vector, counted from `from`; those of the next vector lie
-     * MR_WINDOW_TAPS further on. Dword k of a vector holds two taps of result k % 8: the first two if k < 8. */
+    int vectors;      /* weight vectors per window: its taps over MR_WINDOW_TAPS, rounded up */
+    bool even;        /* taps begin at even samples, and places are sample pairs */
+    int32_t *from;    /* each window's first sample, less the filter's `begin`; even if `even` */
+    int32_t *result;  /* its first result; the next window begins after its last */
+    /* Per window, MR_WINDOW_SLOTS samples in the first vector, counted from `from`; those in the next vector lie
+     * MR_WINDOW_TAPS further on. Dword k in a vector holds two taps for result k % 8: the first two if k < 8. */
     int16_t *places;
-    int32_t *pairs;   /* if `even`, in their place: half of the first of two samples; a pair for each dword */
-    int16_t *weights; /* of each window `vectors` times MR_WINDOW_SLOTS, 0 where there is no tap or no result */
+    int32_t *pairs;   /* if `even`, used instead: half the first of two samples; a pair for each dword */
+    int16_t *weights; /* per window `vectors` times MR_WINDOW_SLOTS, 0 where there is no tap or no result */
 } mr_windows;
 
-/* Groups of 16 results of two taps each, whose samples lie in two windows of 64: eight results each. */
+/* Groups of 16 results with two taps each, whose samples lie in two windows of 64: eight results each. */
 typedef struct mr_column_pairs {
     int count;       /* groups; 0: there are none */
-    int32_t *from;   /* of each group its two windows: their first samples, less the filter's `begin`; none reaches
-                        behind the filter's `end` */
-    int16_t *places; /* of each group 32: the two samples of each result, counted from the first window's; those of the
-                        second window from 64 on */
+    int32_t *from;   /* per group two windows: their first samples, less the filter's `begin`; none must reach past the
+                        filter's `end` */
+    int16_t *places; /* per group 32: each result's two samples, counted from the first window's; those in the second
+                        window from 64 on */
 } mr_column_pairs;
 
 struct mr_filter;

@@ -9,7 +9,7 @@
 #include "millrace/log.h"
 #include "millrace/status.h"
 
-/* Values of cublas_api.h. */
+/* Values from cublas_api.h. */
 enum { SUCCESS = 0, NO_TRANSPOSE = 0, TRANSPOSE = 1, PEDANTIC_MATH = 2 };
 enum { MOST_DEVICES = 64 };
 
@@ -26,7 +26,7 @@ static struct {
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool found;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the handles: a handle has one stream at a time */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for the handles: a handle has one stream at a time */
 static handle handles[MOST_DEVICES];
 
 static bool take_functions(void *library) {

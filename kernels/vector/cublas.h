@@ -1,7 +1,6 @@
-/* cuBLAS, opened at run time. If it were linked statically, its libraries would be many times as large as the rest of
- * millrace; if dynamically, the program would not start on machines without them, and few machines that only run
- * pipelines have them. Its functions are few and their signatures have been the same since version 4, so its headers
- * are not needed either. */
+/* cuBLAS, opened at run time. Linked statically, it would be many times larger than the rest of millrace. Linked
+ * dynamically, the program could not start without it, and few machines that only run pipelines have it. The functions
+ * are few and have had the same signatures since version 4, so the headers are not needed either. */
 #pragma once
 
 #include <stdbool.h>

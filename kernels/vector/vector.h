@@ -1,5 +1,5 @@
-/* Arithmetic on vectors of floats: linear layers and what stands between them, scores and the best classes, votes of
- * neighbors, normalising, pooling.
+/* Arithmetic on float vectors: linear layers and what comes between them, scores and best classes, neighbour votes,
+ * normalising, pooling.
  *
  * Each operation is a pure function on the calling thread and, with _enqueue, work on a stream: `count` pieces of it,
  * which a CUDA device does in one launch. The structs passed to _enqueue are copied; memory they point to must stay
@@ -53,8 +53,8 @@ void mr_top_k(const mr_top_k_work *work);
 int mr_top_k_enqueue(mr_stream *stream, const mr_top_k_work *works, int count);
 
 /* dst[i] = src[i] where gate[i] > 0, NaN where that is not a number or -infinity, else 0. With gate and src the same it
- * is a rectified unit, max(0, x), which does not hide that its input was not finite; with the unit's output as the
- * gate, its derivative. May be in place, on either. */
+ * is a rectified unit, max(0, x), which does not hide input that was not finite; with the unit's output as the gate,
+ * its derivative. Can be in place, on either. */
 typedef struct mr_rectify_work {
     const float *gate, *src;
     float *dst;
@@ -63,16 +63,16 @@ typedef struct mr_rectify_work {
 void mr_rectify(const mr_rectify_work *work);
 int mr_rectify_enqueue(mr_stream *stream, const mr_rectify_work *works, int count);
 
-/* shares[c] = the part of the `most` largest of `count` values that belongs to class c, classes[i] being the class of
- * value i. Of equal values those of lower index are taken. If one value is not finite all shares are not a number.
- * 1 <= most <= count. `scratch`: room for mr_nearest_scratch(count, most) floats. */
+/* shares[c] = the fraction of the `most` largest among `count` values that belongs to class c; classes[i] is value i's
+ * class. Among equal values lower indices win. If one value is not finite all shares are not a number. 1 <= most <=
+ * count. `scratch`: room for mr_nearest_scratch(count, most) floats. */
 typedef struct mr_nearest_work {
     const float *near;
     const int32_t *classes;
     float *shares, *scratch;
     int count, most, class_count, filler;
 } mr_nearest_work;
-enum { MR_NEAREST_SLICE = 4096 }; /* values that a block of a GPU looks at */
+enum { MR_NEAREST_SLICE = 4096 }; /* values that one GPU block looks at */
 static inline size_t mr_nearest_scratch(size_t count, size_t most) {
     const size_t slices = (count + MR_NEAREST_SLICE - 1) / MR_NEAREST_SLICE;
     return 2 * slices * (most < MR_NEAREST_SLICE ? most : (size_t)MR_NEAREST_SLICE);
@@ -80,8 +80,8 @@ static inline size_t mr_nearest_scratch(size_t count, size_t most) {
 void mr_nearest(const mr_nearest_work *work);
 int mr_nearest_enqueue(mr_stream *stream, const mr_nearest_work *works, int count);
 
-/* dst = src / max(|src|, 1e-12), |src| = sqrt of the sum of squares, as torch.nn.functional.normalize. May be in
- * place. */
+/* dst = src / max(|src|, 1e-12), where |src| is the root of the squares' sum, as torch.nn.functional.normalize. Can be
+ * in place. */
 typedef struct mr_normalize_work {
     const float *src;
     float *dst;

@@ -9,12 +9,12 @@
 enum { PIECE = 32, TOP_K_THREADS = 256, NORMALIZE_THREADS = 128, POOL_CHANNELS = 16, LINEAR_SIDE = 16,
        BIAS_THREADS = 256, RECTIFY_THREADS = 256, RECTIFY_BLOCKS = 64 };
 
-/* The works of one launch. */
+/* One launch's works. */
 template <typename work_type> struct works_of {
     work_type work[PIECE];
 };
 
-/* The next of `left` works, and how many these are. */
+/* The next works among `left`, and how many these are. */
 template <typename work_type> static works_of<work_type> next_works(const work_type *works, int left, int *some) {
     works_of<work_type> table;
     *some = left < PIECE ? left : PIECE;
@@ -37,13 +37,13 @@ __device__ static bool is_better(candidate a, candidate b) {
     return a.logit > b.logit || (a.logit == b.logit && a.index < b.index);
 }
 
-/* The better of `best` and `here`, if that is behind `last`. */
+/* The better of `best` and `here`, if that comes after `last`. */
 __device__ static candidate better_behind(candidate last, candidate here, candidate best) {
     bool behind = here.logit < last.logit || (here.logit == last.logit && here.index > last.index); /* false for NaN */
     return behind && is_better(here, best) ? here : best;
 }
 
-/* The best of all threads, known to all. */
+/* The best among all threads, known to all. */
 __device__ static candidate best_of_all(candidate best, candidate *room) {
     int32_t thread = (int32_t)threadIdx.x;
     room[thread] = best;
@@ -58,7 +58,7 @@ __device__ static candidate best_of_all(candidate best, candidate *room) {
     return best;
 }
 
-/* The best of the logits first .. end behind `last`, known to all threads. */
+/* The best logit in first .. end after `last`, known to all threads. */
 __device__ static candidate next_best(const float *logits, int32_t first, int32_t end, candidate last,
                                       candidate *room) {
     candidate best = {0.0f, -1};
@@ -86,7 +86,7 @@ __device__ static double exponential(float logit, float largest) {
     return logit == largest ? 1.0 : (double)expf(logit - largest);
 }
 
-/* Of exponentials over all classes, known to all threads. */
+/* Sums exponentials over all classes; known to all threads. */
 __device__ static double sum_of_exponentials(const mr_top_k_work *work, float largest, double *room) {
     int32_t thread = (int32_t)threadIdx.x;
     double sum = 0.0;
@@ -108,7 +108,7 @@ __device__ static float score_of(mr_activation activation, float logit, float la
     return activation == MR_ACTIVATION_SIGMOID ? (float)(1.0 / (1.0 + exp(-(double)logit))) : logit;
 }
 
-/* One block for each piece of work. */
+/* One block per piece of work. */
 __global__ static void top_k(const __grid_constant__ works_of<mr_top_k_work> table) {
     __shared__ candidate room[TOP_K_THREADS];
     __shared__ double sums[TOP_K_THREADS];
@@ -153,7 +153,7 @@ int mr_top_k_cuda(const mr_top_k_work *works, int count, void *stream) {
 
 /* ---- rectified units --------------------------------------------------------------------------------------------- */
 
-/* Row y of the blocks makes work y. */
+/* Block row y makes work y. */
 __global__ static void rectify(const __grid_constant__ works_of<mr_rectify_work> table) {
     const mr_rectify_work *work = &table.work[blockIdx.y];
     const size_t step = (size_t)gridDim.x * RECTIFY_THREADS;
@@ -185,10 +185,10 @@ __device__ static int32_t kept_of(const mr_nearest_work *work) {
     return work->most < MR_NEAREST_SLICE ? work->most : (int32_t)MR_NEAREST_SLICE;
 }
 
-/* In place of the candidates of a slice that has values which are not finite. */
+/* Replaces the candidates in a slice with values that are not finite. */
 enum { NOT_FINITE = -2 };
 
-/* Block x of row y keeps the best of slice x of work y, best first, behind them candidates that are none. */
+/* Block x in row y keeps the best in work y's slice x, best first, followed by empty candidates. */
 __global__ static void nearest_of_slices(const __grid_constant__ works_of<mr_nearest_work> table) {
     __shared__ candidate room[TOP_K_THREADS];
     __shared__ int32_t odd;
@@ -208,7 +208,7 @@ __global__ static void nearest_of_slices(const __grid_constant__ works_of<mr_nea
     }
 }
 
-/* Counts the votes of the best of all slices in `shares`, by one thread; their number, known to all. */
+/* Counts in `shares` the votes for the best among all slices, by one thread; returns how many, known to all. */
 __device__ static int32_t count_votes(const mr_nearest_work *work, candidate *room) {
     const candidate *from = (const candidate *)(const void *)work->scratch;
     const int32_t count = slices_of(work) * kept_of(work);
@@ -318,7 +318,7 @@ __device__ static void sum_lane(const mr_pool_work *work, int32_t channel, int32
     *to = sum;
 }
 
-/* Block x makes POOL_CHANNELS channels of work y, each with the threads of eight lanes. */
+/* Block x makes POOL_CHANNELS channels in work y, each with eight lanes' threads. */
 __global__ static void pool_mean(const __grid_constant__ works_of<mr_pool_work> table) {
     __shared__ float sums[POOL_CHANNELS * MR_LANES];
     const mr_pool_work *work = &table.work[blockIdx.y];
@@ -355,8 +355,7 @@ __device__ static float bias_of(const mr_linear_work *work, int32_t output) {
     return work->bias && output < work->outputs ? work->bias[(size_t)output * work->bias_stride] : 0.0f;
 }
 
-/* A block makes a square of results: rows of it are items of the batch, columns outputs. Inputs come square by
- * square. */
+/* A block makes a square of results: its rows are batch items, columns outputs. Inputs come square by square. */
 __global__ static void linear(const __grid_constant__ mr_linear_work work) {
     __shared__ float weights[LINEAR_SIDE][LINEAR_SIDE + 1], src[LINEAR_SIDE][LINEAR_SIDE];
     int32_t x = (int32_t)threadIdx.x, y = (int32_t)threadIdx.y, first = (int32_t)blockIdx.x * LINEAR_SIDE;

@@ -1,11 +1,11 @@
-/* The operations of vector.h on a CUDA device.
+/* The operations in vector.h on a CUDA device.
  *
  * All take a `stream` that is a cudaStream_t of the calling thread's current device, and only launch on it: they do not
  * wait and do not allocate. Pointers in the works are to memory that this device reads. Errors: MR_ERROR_DEVICE.
  *
- * Equal to the processor's bit for bit: the classes of top_k, rectify, nearest, normalize and pool_mean. Scores are
- * within MR_SCORE_ULPS units in the last place (the device's exponential differs). linear sums in another
- * order, so it is within the rounding of sums of `inputs` products. */
+ * Equal to the processor's bit for bit: top_k's classes, rectify, nearest, normalize and pool_mean. Scores are within
+ * MR_SCORE_ULPS units in the last place (the device's exponential differs). linear sums in another order, so it differs
+ * by the rounding in sums of `inputs` products. */
 #pragma once
 
 #include "kernels/vector/vector.h"

@@ -1,4 +1,4 @@
-/* The functions of vector_cuda.cu in a build without CUDA. */
+/* vector_cuda.cu's functions in a build without CUDA. */
 #include "kernels/vector/vector_cuda.h"
 #include "kernels/without_cuda.h"
 

@@ -14,7 +14,7 @@
 
 enum { LAUNCHED = 32 }; /* together */
 
-/* On a CUDA device one launch, or `calls`, for many pieces of work; elsewhere work of its own for each. */
+/* On a CUDA device one launch, or `calls`, for many pieces; elsewhere separate work for each. */
 #define ENQUEUE(name, type, calls)                                                                                     \
     RUN(name)                                                                                                          \
     typedef struct name##_launch {                                                                                     \

@@ -1,12 +1,12 @@
-/* The row operations of vectors, and the variants of them that this processor runs (isa.h).
+/* The row operations for vectors, and the variants that this processor runs (isa.h).
  *
- * Threads: a table is constant once filled. All operations are pure: they touch only their arguments. */
+ * Threads: a table must not change once filled. All operations are pure: they touch only their arguments. */
 #pragma once
 
 #include "kernels/isa.h"
 
 typedef struct mr_vector_rows {
-    /* Sums of `count` floats and of their squares, in eight lanes (lanes.h defines the order). */
+    /* Sums `count` floats, and their squares, in eight lanes (lanes.h defines the order). */
     float (*sum)(const float *src, int count);
     float (*sum_of_squares)(const float *src, int count);
 } mr_vector_rows;

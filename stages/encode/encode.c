@@ -51,7 +51,7 @@ typedef struct encode_state {
 static const mr_format_set pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload = MR_PAYLOAD_ANY}};
 static const mr_format_set packets[] = {{.payload = MR_PAYLOAD_PACKET}, {.payload = MR_PAYLOAD_ANY}};
 static const mr_port inputs[] = {
-    {.name = "pictures", .help = "pictures of any layout, in order", .accepts = pictures}, {.name = NULL}};
+    {.name = "pictures", .help = "pictures in any layout, in order", .accepts = pictures}, {.name = NULL}};
 static const mr_port outputs[] = {
     {.name = "packets", .help = "compressed packets in decode order", .accepts = packets}, {.name = NULL}};
 
@@ -385,14 +385,14 @@ static int flush(mr_stage *self, mr_io *io, uint32_t source) {
 const mr_stage_type mr_encode_stage = {
     .name = "encode",
     .summary = "encodes pictures into packets",
-    .help = "Gives one packet for each picture, with its results and its times, in decode order, from an encoder for "
-            "each source. Layouts that the codec takes are encoded as they are; gray and RGB become 4:2:0, layouts "
-            "with more bits than it takes lose them. Packets keep colour (matrix, range, primaries and transfer, also "
-            "those of HDR, but not the light levels of its master), aspect ratio and rotation; JPEG is "
-            "converted to its own colour (BT.601, full range). H.264 and HEVC with subsampled chroma need even "
-            "sizes: an odd column or row is repeated. If pictures change their size or format, another stream begins "
-            "with them. On a CUDA device NVENC encodes pictures in the device's memory; GPUs made only for "
-            "computing, such as A100 and H100, have no NVENC.",
+    .help = "Gives one packet per picture, with its results and times, in decode order, from an encoder for each "
+            "source. Layouts that the codec takes are encoded as they are. Gray and RGB become 4:2:0; layouts with "
+            "more bits than the codec takes lose them. Packets keep colour (matrix, range, primaries and transfer, "
+            "also for HDR, but not the master's light levels), aspect ratio and rotation; JPEG is converted to its "
+            "own colour (BT.601, full range). H.264 and HEVC with subsampled chroma need even sizes: an odd column "
+            "or row is repeated. If pictures change size or format, another stream begins with them. On a CUDA "
+            "device NVENC encodes pictures in the device's memory; GPUs made only for computing, such as A100 and "
+            "H100, have no NVENC.",
     .inputs = inputs,
     .outputs = outputs,
     .options = mr_encode_options,

@@ -19,36 +19,35 @@ static const char *const latency_choices[] = {"low", "normal", NULL};
 
 const mr_option mr_encode_options[] = {
     {.name = "codec", .kind = MR_OPTION_ENUM, .offset = FIELD(codec), .fallback = "h264", .choices = codec_choices,
-     .help = "codec of the packets; the encoders are libx264, libx265, libvpx, libaom and libavcodec itself (mjpeg)"},
+     .help = "the packets' codec; the encoders are libx264, libx265, libvpx, libaom and libavcodec itself (mjpeg)"},
     {.name = "quality", .kind = MR_OPTION_STRING, .offset = FIELD(quality), .fallback = "auto",
      .help = "constant quality in the codec's own numbers, smaller is better: h264 and hevc 0 to 51, vp9 and av1 0 "
              "to 63, mjpeg 1 to 31; auto: 23 for h264, 26 for hevc, 32 for vp9 and av1, 4 for mjpeg"},
     {.name = "bitrate", .kind = MR_OPTION_STRING, .offset = FIELD(bitrate), .fallback = "auto",
      .example = "2Mbit/s",
-     .help = "bits a second on average, in place of quality, such as 800kbit/s or 2Mbit/s; auto: quality decides. "
-             "With latency: low no second of h264 or hevc has more"},
+     .help = "bits a second on average, instead of quality, such as 800kbit/s or 2Mbit/s; auto: quality decides. "
+             "With latency: low no second of h264 or hevc can have more"},
     {.name = "lossless", .kind = MR_OPTION_BOOL, .offset = FIELD(lossless), .fallback = "false",
-     .help = "decoded pictures equal those that were encoded; for all codecs but mjpeg. RGB pictures are refused, "
-             "since their conversion is not lossless"},
+     .help = "decoded pictures equal the encoded ones; for all codecs but mjpeg. RGB pictures are refused, since "
+             "their conversion is not lossless"},
     {.name = "keyframes", .kind = MR_OPTION_STRING, .offset = FIELD(keyframes), .fallback = "2s",
      .help = "longest distance between key frames, as a duration (2s) or as a number of pictures (50); only at key "
              "frames can a file be cut or a receiver begin"},
     {.name = "preset", .kind = MR_OPTION_ENUM, .offset = FIELD(preset), .fallback = "fast", .choices = preset_choices,
-     .help = "slower presets need fewer bits and more computing; fast is veryfast of x264 and x265, and cpu-used 8 "
-             "of vp9 and av1"},
+     .help = "slower presets need fewer bits and more computing; fast is veryfast in x264 and x265, and cpu-used 8 "
+             "in vp9 and av1"},
     {.name = "latency", .kind = MR_OPTION_ENUM, .offset = FIELD(latency), .fallback = "low", .choices = latency_choices,
-     .help = "low: each picture gives its packet at once, which needs more bits; normal: the encoder looks ahead and "
-             "holds up to some seconds of pictures, and packets of h264 and hevc are not in the order of their "
-             "pictures"},
+     .help = "low: each picture gives a packet at once, which needs more bits; normal: the encoder looks ahead and "
+             "can hold some seconds of pictures, and h264 and hevc packets are not in picture order"},
     {.name = "threads", .kind = MR_OPTION_INT, .offset = FIELD(threads), .fallback = "1", .min = 1, .max = MOST_THREADS,
      .unit = "threads",
-     .help = "threads of the encoder of one source; the packets depend on their number, but not on timing"},
+     .help = "encoder threads per source; the packets depend on how many, but not on timing"},
     {.name = "hardware", .kind = MR_OPTION_ENUM, .offset = FIELD(hardware), .fallback = "auto",
      .choices = mr_hardware_choices,
      .help = "on a CUDA device, encode with NVENC if it supports the codec and the pictures (h264 and hevc, and av1 "
-             "with FFmpeg 6 or later, of nv12, i420 or i444; hevc and av1 also of p010), and has a session left, "
-             "else by software, for which pictures are copied to the host; off: all by software; require: sources "
-             "that NVENC cannot encode fail. Its quality is NVENC's target quality, on the same scale"},
+             "with FFmpeg 6 or later, from nv12, i420 or i444; hevc and av1 also from p010), and has a session left; "
+             "else in software, for which pictures are copied to the host. off: all in software; require: sources "
+             "that NVENC cannot encode fail. The quality is NVENC's target quality, on the same scale"},
     MR_OPTIONS_END};
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */

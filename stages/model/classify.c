@@ -610,18 +610,18 @@ static int process(mr_stage *self, mr_io *io) {
 static const mr_option table[] = {
     {FIELD(head), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "head",
      .help =
-         "the folder of a trained classifier, with its weights, labels and activation; refused after other stages "
-         "than those that it was trained with"},
+         "a trained classifier's folder, with weights, labels and activation; refused after other stages than those "
+         "that it was trained with"},
     {FIELD(force), .kind = MR_OPTION_BOOL, .fallback = "false", .neutral = true,
      .help = "take the head even if it was trained with other stages, like --force; every summary reports it"},
     {FIELD(key), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .neutral = true, .example = "keys/approved.pub",
-     .help = "a public key: a head is refused unless its signature by the private key is good (train --sign)"},
+     .help = "a public key: a head is refused unless the private key's signature on it is good (train --sign)"},
     {FIELD(weights), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "models/lite0-head.npy",
-     .help = "a .npy matrix of classes x (features + 1), the bias last; without it the input is taken as logits"},
+     .help = "a .npy matrix, classes x (features + 1), the bias last; without it the input is taken as logits"},
     {FIELD(labels), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "models/imagenet.txt",
-     .help = "a text file with the label of one class a line"},
+     .help = "a text file with one class label per line"},
     {FIELD(tensor), .kind = MR_OPTION_STRING, .example = "logits",
-     .help = "the tensor of infer to classify; if not given, the frame's own vector, else the newest one of infer"},
+     .help = "the infer tensor to classify; if not given, the frame's vector, else the newest one from infer"},
     {FIELD(activation), .kind = MR_OPTION_ENUM, .fallback = "auto", .choices = activations,
      .help = "how logits become scores: softmax for one class of many, sigmoid for each class by itself; auto: none if "
              "the network ends in softmax or sigmoid itself, else softmax"},
@@ -630,12 +630,12 @@ static const mr_option table[] = {
     {FIELD(threshold), .kind = MR_OPTION_DOUBLE, .fallback = "-1e30", .min = -1e30, .max = 1e30, .example = "0.5",
      .help = "classes with a lower score are left out"},
     {FIELD(window), .kind = MR_OPTION_INT, .fallback = "1", .min = 1, .max = MR_VOTE_MAX, .unit = "frames",
-     .help = "more than 1: over this many of a source's last frames, the classes that were the best one most often; "
-             "the score is their share"},
+     .help = "more than 1: over this many of a source's last frames, the classes that were most often the best; the "
+             "score is their share"},
     MR_OPTIONS_END};
 #undef FIELD
 
-static const mr_port inputs[] = {{.name = "in", .help = "feature vectors or logits, or frames with tensors of infer"},
+static const mr_port inputs[] = {{.name = "in", .help = "feature vectors or logits, or frames with tensors from infer"},
                                  {0}};
 static const mr_port outputs[] = {{.name = "out", .help = "the same payload, with the classes as a result"}, {0}};
 
@@ -644,16 +644,16 @@ const mr_stage_type mr_classify_stage = {
     .summary = "names the most likely classes by a linear layer or a trained classifier, or from logits",
     .help = "With weights or a head the input is a feature vector: logits = weights x vector + bias. Without, it "
             "holds the logits. A frame whose logits are not finite (NaN, or an infinity that softmax has no score "
-            "for) has no classes; the log says how many. What a network makes finite itself (Relu of -infinity is 0) "
-            "is not seen. On a processor weights are read once for up to 4 frames, if they wait while all workers are "
-            "busy; `batch` waits for frames. A head is the folder of a classifier: `head.json`, its card, with the "
-            "SHA-256 of each other file and the digest of the stages that made its vectors; `labels.txt`, a class a "
-            "line; `weights.npy`, classes x (features + 1), for the kinds softmax, logistic, squared-hinge and "
-            "prototypes; `layer-1.npy`, `layer-2.npy` and so on, units x (inputs + 1), of a perceptron; "
-            "`vectors.npy`, the kept vectors with -|v|^2 / 2 after each, and `classes.npy`, their classes, of "
-            "neighbors; `head.sig`, the Ed25519 signature of `head.json`, and `head.pub`, the public key, if it is "
-            "signed. All kinds run on all devices. On a processor with `batch: 1` a score is bit for bit that of "
-            "`millrace evaluate`.",
+            "for) has no classes; the log reports how many. Values that a network makes finite itself (Relu turns "
+            "-infinity into 0) are not detected. On a processor weights are read once for up to 4 frames, if they "
+            "wait while all workers are busy; `batch` waits for frames. A head is a classifier's folder: "
+            "`head.json`, its card, with each other file's SHA-256 and the digest of the stages that made its "
+            "vectors; `labels.txt`, a class per line; `weights.npy`, classes x (features + 1), for the kinds "
+            "softmax, logistic, squared-hinge and prototypes; `layer-1.npy`, `layer-2.npy` and so on, units x "
+            "(inputs + 1), for a perceptron; `vectors.npy`, the kept vectors with -|v|^2 / 2 after each, and "
+            "`classes.npy`, their classes, for neighbors; `head.sig`, the Ed25519 signature on `head.json`, and "
+            "`head.pub`, the public key, if it is signed. All kinds run on all devices. On a processor with `batch: "
+            "1` a score equals the one from `millrace evaluate` bit for bit.",
     .inputs = inputs,
     .outputs = outputs,
     .options = table,

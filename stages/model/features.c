@@ -209,12 +209,12 @@ static const mr_option table[] = {
     {FIELD(model), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .required = true,
      .example = "models/lite0-features.onnx", .help = "the ONNX file"},
     {FIELD(external_data), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "models/lite0-features.onnx.data",
-     .help = "the file beside the model that keeps its weights, as exporters write it (model.onnx.data); no other file "
-             "is read for the model, whatever it names"},
+     .help = "the file beside the model that keeps its weights, as exporters write it (model.onnx.data); no other "
+             "file is read for the model, whatever it names"},
     {FIELD(tensor), .kind = MR_OPTION_STRING, .example = "features",
-     .help = "one of the network's tensors, outputs or inner ones; may be left out if there is one output"},
+     .help = "one of the network's tensors, outputs or inner ones; not needed if there is one output"},
     {FIELD(pool), .kind = MR_OPTION_ENUM, .fallback = "none", .choices = pools,
-     .help = "average: the mean over all positions, for a tensor of channels x height x width"},
+     .help = "average: the mean over all positions, for a channels x height x width tensor"},
     {FIELD(normalize), .kind = MR_OPTION_ENUM, .fallback = "none", .choices = normalizations,
      .help = "l2: scaled to length 1"},
     MR_MODEL_DEVICE_OPTIONS(options, device),
@@ -223,21 +223,21 @@ static const mr_option table[] = {
 
 static const mr_format_set tensors[] = {{.payload = MR_PAYLOAD_TENSOR}, {.payload = MR_PAYLOAD_ANY}};
 static const mr_port inputs[] = {
-    {.name = "in", .help = "tensors of the model's input shape, without its batch dimension", .accepts = tensors},
+    {.name = "in", .help = "tensors with the model's input shape, without the batch dimension", .accepts = tensors},
     {0}};
 static const mr_format_set vectors[] = {
     {.payload = MR_PAYLOAD_TENSOR, .dtypes = MR_IN_SET(MR_DTYPE_F32), .layouts = MR_IN_SET(MR_LAYOUT_FLAT),
      .rank = 1},
     {.payload = MR_PAYLOAD_ANY}};
-static const mr_port outputs[] = {{.name = "out", .help = "one vector of f32 a frame", .accepts = vectors}, {0}};
+static const mr_port outputs[] = {{.name = "out", .help = "one f32 vector per frame", .accepts = vectors}, {0}};
 
 const mr_stage_type mr_features_stage = {
     .name = "features",
-    .summary = "runs an ONNX model and passes one of its tensors on as a feature vector",
-    .help = "The model takes one input. Frames of a batch run together; a batch that is not full is filled up with "
-            "zeros, so that a vector does not depend on how many come. Plan warns of operators that compute across the "
-            "frames of a batch, such as DynamicQuantizeLinear: with those it depends on the others. A tensor of f16, "
-            "bf16 or f64 becomes f32.",
+    .summary = "runs an ONNX model and passes on one of its tensors as a feature vector",
+    .help = "The model must take one input. A batch's frames run together. A batch that is not full is padded with "
+            "zeros, so that a vector does not depend on how many come. Plan warns about operators that compute "
+            "across a batch's frames, such as DynamicQuantizeLinear: with those it depends on the others. An f16, "
+            "bf16 or f64 tensor becomes f32.",
     .inputs = inputs,
     .outputs = outputs,
     .options = table,

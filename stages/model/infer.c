@@ -213,7 +213,7 @@ static const mr_option table[] = {
     {FIELD(outputs), .kind = MR_OPTION_STRINGS, .example = "[boxes, scores]",
      .help = "the outputs to keep, by name; if not given, all"},
     {FIELD(max_rows), .kind = MR_OPTION_INT, .fallback = "300", .min = 1, .max = 1000000, .unit = "rows",
-     .help = "rows of an output whose size depends on values (NonZero, NonMaxSuppression) that are kept; frames with "
+     .help = "rows to keep from an output whose size depends on values (NonZero, NonMaxSuppression); frames with "
              "more are counted in a warning"},
     MR_MODEL_DEVICE_OPTIONS(options, device),
     MR_OPTIONS_END};
@@ -221,7 +221,7 @@ static const mr_option table[] = {
 
 static const mr_format_set tensors[] = {{.payload = MR_PAYLOAD_TENSOR}, {.payload = MR_PAYLOAD_ANY}};
 static const mr_port inputs[] = {{.name = "in",
-                                  .help = "a tensor for each of the model's inputs, joined under their names",
+                                  .help = "a tensor for each model input, joined under the inputs' names",
                                   .accepts = tensors,
                                   .many = true,
                                   .optional = true},
@@ -233,13 +233,12 @@ const mr_stage_type mr_infer_stage = {
     .name = "infer",
     .summary = "runs any ONNX model and adds its outputs to the frame as named tensors",
     .help = "A model with several inputs is written with join: {ITS_INPUT: stage, OTHER_INPUT: stage}. The frame's "
-            "payload stays unchanged; classify and jsonl find the tensors among its results. Outputs of f32, u8, i32 "
-            "and i64 stay as they are; f16, bf16 and f64 become f32, bool becomes u8, i8, i16 and u16 become i32, u32 "
-            "and u64 become i64. Strings, sequences and maps are refused. An output whose size depends on values "
-            "(NonZero, NonMaxSuppression) is a list of at most `max_rows`, which may be empty; it is made on the "
-            "processors, without batch. An input that declares no shape takes that of the frames, with the batch "
-            "before it, if the network runs with it. Plan warns of operators that compute across the frames of a "
-            "batch.",
+            "payload stays unchanged; classify and jsonl find the tensors among its results. f32, u8, i32 and i64 "
+            "outputs stay as they are; f16, bf16 and f64 become f32, bool becomes u8, i8, i16 and u16 become i32, "
+            "u32 and u64 become i64. Strings, sequences and maps are refused. An output whose size depends on values "
+            "(NonZero, NonMaxSuppression) is a list with at most `max_rows` rows, and can be empty; it is made on "
+            "the processors, without batch. An input that declares no shape takes the frames' shape, with the batch "
+            "before it, if the network runs with it. Plan warns about operators that compute across a batch's frames.",
     .inputs = inputs,
     .outputs = outputs,
     .options = table,

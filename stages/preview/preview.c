@@ -133,13 +133,13 @@ static const mr_option options[] = {
      .help = "answer only requests that give it, as `Authorization: Bearer TOKEN` or `?token=TOKEN`; best from a "
              "variable, so that it is not in the file"},
     {.name = "token_file", .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .offset = FIELD(token_file),
-     .example = "preview.token", .help = "the same in a file that only its owner may read"},
+     .example = "preview.token", .help = "the same in a file that only the owner may read"},
     {.name = "fps", .kind = MR_OPTION_RATE, .offset = FIELD(fps), .fallback = "10", .min = 0.01, .max = 1000,
-     .help = "pictures of one source that are shown a second, at most"},
+     .help = "most pictures per source that are shown each second"},
     {.name = "width", .kind = MR_OPTION_INT, .offset = FIELD(width), .fallback = "640", .min = 16, .max = 8192,
      .unit = "px", .help = "wider pictures are scaled to this width"},
     {.name = "quality", .kind = MR_OPTION_INT, .offset = FIELD(quality), .fallback = "75", .min = 1, .max = 100,
-     .help = "of the JPEGs, 100 is best"},
+     .help = "JPEG quality, 100 is best"},
     {.name = "viewers", .kind = MR_OPTION_INT, .offset = FIELD(viewers), .fallback = "8", .min = 1, .max = 1000,
      .help = "streams at once; more are refused"},
     {.name = "most_sources", .kind = MR_OPTION_INT, .offset = FIELD(most_sources), .fallback = "64", .min = 1,
@@ -151,16 +151,16 @@ static const mr_option options[] = {
     MR_OPTIONS_END};
 
 static const mr_format_set pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload = MR_PAYLOAD_ANY}};
-static const mr_port inputs[] = {{.name = "in", .help = "pictures of any size and layout", .accepts = pictures}, {0}};
+static const mr_port inputs[] = {{.name = "in", .help = "pictures in any size and layout", .accepts = pictures}, {0}};
 
 const mr_stage_type mr_preview_stage = {
     .name = "preview",
-    .summary = "shows the newest pictures of all sources in a browser: MJPEG and stills over HTTP",
+    .summary = "shows the newest pictures from all sources in a browser: MJPEG and stills over HTTP",
     .help = "`/` is a page that shows all sources, `/SOURCE.mjpeg` a stream, `/SOURCE.jpg` the newest picture, "
             "`/SOURCE.json` its record as jsonl writes it (classes, if the frames carry some), `/.json` the sources. "
             "Pictures are encoded only while there is a viewer. The pipeline never waits for viewers: a slow one "
-            "gets fewer pictures, and every frame counts as delivered. A still is the next picture or, if none comes "
-            "within half a second, the last that was kept, at most a second before the newest.",
+            "gets fewer pictures, and every frame counts as delivered. A still is the next picture. If none comes "
+            "within half a second, it is the last that was kept, at most a second before the newest.",
     .inputs = inputs,
     .options = options,
     .options_bytes = sizeof(preview_options),

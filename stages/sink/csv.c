@@ -223,12 +223,12 @@ static const mr_port inputs[] = {{.name = "in", .help = "frames with results"}, 
 static const mr_option option_table[] = {
     MR_TEXT_SINK_OPTIONS,
     {.name = "captured", .kind = MR_OPTION_BOOL, .offset = offsetof(options, captured), .fallback = "false",
-     .help = "one more column: when the picture was taken, if its source tells (media: clock)"},
+     .help = "one more column: when the picture was taken, if its source reports it (media: clock)"},
     {.name = "id", .kind = MR_OPTION_BOOL, .offset = offsetof(options, id), .fallback = "false",
      .help = "one more column: what the program that sent the frame calls it (zmq.pull, zmq.sub)"},
     {.name = "results", .kind = MR_OPTION_STRING, .offset = offsetof(options, results), .example = "boxes",
-     .help = "the kind of results that rows are of, such as one of a plugin; default: classes, or the kind that the "
-             "stages before give if they give no classes. The fields of the kind are the columns after rank"},
+     .help = "the result kind that gives rows, such as one from a plugin; default: classes, or the kind that earlier "
+             "stages give if they give no classes. The kind's fields are the columns after rank"},
     {.name = "state", .kind = MR_OPTION_BOOL, .offset = offsetof(options, state), .fallback = "false",
      .help = "one more column, the last: damaged (decode: damaged: mark), away (media: on_away: picture), else empty"},
     {.name = "escape_formulas", .kind = MR_OPTION_BOOL, .offset = offsetof(options, escape_formulas),
@@ -240,10 +240,10 @@ static const mr_option option_table[] = {
 
 const mr_stage_type mr_csv_stage = {
     .name = "csv",
-    .summary = "writes a table with one row for each class of each frame",
-    .help = "The columns are source, epoch, seq, sub, pts (seconds), file and label (of pictures of a folder, or as "
-            "the program says that sent them; the label is the truth), rank (from 1), index, class (the label that was "
-            "found) and score. A frame without classes has one row in which the last four are empty.",
+    .summary = "writes a table with one row for each class in each frame",
+    .help = "The columns are source, epoch, seq, sub, pts (seconds), file and label (for pictures in a folder, or as "
+            "the sending program gives them; the label is the truth), rank (from 1), index, class (the label that "
+            "was found) and score. A frame without classes has one row in which the last four are empty.",
     .inputs = inputs,
     .options = option_table,
     .options_bytes = sizeof(options),

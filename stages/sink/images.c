@@ -43,24 +43,24 @@ static const mr_option options[] = {
      .help = "folder to write to; it is made if it does not exist"},
     {.name = "name", .kind = MR_OPTION_STRING, .file = MR_FILE_NAME, .offset = FIELD(name),
      .fallback = "{source}-{seq}.png",
-     .help = "name of each file, which ends in .png, .jpg, .jpeg or .webp and is of that kind; {source}, {time} "
-             "(when it was written, in UTC), {epoch}, {seq} and {sub} are replaced, {seq} by six digits, which from "
-             "the second turn of a loop on have the epoch before them if the name has no {epoch}"},
+     .help = "each file's name, which must end in .png, .jpg, .jpeg or .webp and decides the kind; {source}, {time} "
+             "(when it was written, in UTC), {epoch}, {seq} and {sub} are replaced, {seq} by six digits. If the name "
+             "has no {epoch}, the epoch precedes {seq} from a loop's second turn on"},
     {.name = "overwrite", .kind = MR_OPTION_BOOL, .offset = FIELD(overwrite), .fallback = "false",
      .help = "write into a folder that holds files already, over those of the same name; with {time} names are new, "
              "and the folder may hold others"},
     {.name = "compression", .kind = MR_OPTION_INT, .offset = FIELD(compression), .fallback = "3", .min = 0, .max = 9,
-     .help = "of PNG: 0 fastest, 9 smallest"},
+     .help = "for PNG: 0 fastest, 9 smallest"},
     {.name = "quality", .kind = MR_OPTION_INT, .offset = FIELD(quality), .fallback = "90", .min = 1, .max = 100,
-     .help = "of JPEG and WebP, as other programs count it: 1 smallest, 100 best"},
+     .help = "for JPEG and WebP, as other programs count it: 1 smallest, 100 best"},
     {.name = "rotate", .kind = MR_OPTION_BOOL, .offset = FIELD(rotate), .fallback = "false",
-     .help = "turn and mirror the picture upright, as its file declares; without this JPEG declares the same, and the "
-             "others do not"},
+     .help = "turn and mirror the picture upright, as its file declares; without this JPEG declares the same, and "
+             "the others do not"},
     MR_ON_FULL_OPTION(FIELD(on_full)),
     MR_OPTIONS_END};
 
 static const mr_format_set pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload = MR_PAYLOAD_ANY}};
-static const mr_port inputs[] = {{.name = "in", .help = "pictures of any size and layout", .accepts = pictures}, {0}};
+static const mr_port inputs[] = {{.name = "in", .help = "pictures in any size and layout", .accepts = pictures}, {0}};
 
 /* ---- start ----------------------------------------------------------------------------------------------------- */
 
@@ -246,11 +246,11 @@ static int process(mr_stage *self, mr_io *io) {
 
 const mr_stage_type mr_images_stage = {
     .name = "images",
-    .summary = "writes pictures as files of PNG, JPEG or WebP",
-    .help = "The ending of `name` chooses the kind. Converts with the picture's own matrix, range and chroma siting. "
-            "PNG keeps gray, alpha, and as 16 bits samples of more than 8; WebP keeps alpha; JPEG is 4:2:0. Pictures "
-            "are written as they are stored unless `rotate` turns them. A file gets its name once it is whole: until "
-            "then it is called NAME.part.",
+    .summary = "writes pictures as PNG, JPEG or WebP files",
+    .help = "The extension in `name` chooses the kind. Converts with the picture's matrix, range and chroma siting. "
+            "PNG keeps gray, alpha, and samples with more than 8 bits as 16; WebP keeps alpha; JPEG is 4:2:0. "
+            "Pictures are written as they are stored unless `rotate` turns them. A file gets its name once it is "
+            "whole: until then it is called NAME.part.",
     .inputs = inputs,
     .options = options,
     .options_bytes = sizeof(images_options),

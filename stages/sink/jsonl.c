@@ -65,10 +65,10 @@ const mr_stage_type mr_jsonl_stage = {
     .name = "jsonl",
     .summary = "writes one JSON object a frame, one a line",
     .help = "Each line has source, seq, pts (seconds, null if unknown) and classes: [{index, label, score}], best "
-            "first. It has epoch and sub if they are not 0, file and label for pictures of a folder, and id, file and "
-            "label as the program that sent the frame says (zmq.pull, zmq.sub). That label is the truth, of a folder "
-            "with labels: true, and those within classes are the ones found. If "
-            "several stages gave classes, classes has the newest and classes_by_stage has all.",
+            "first. It has epoch and sub if they are not 0, file and label for pictures from a folder, and id, file "
+            "and label as the sending program gives them (zmq.pull, zmq.sub). That label is the truth, from a folder "
+            "with labels: true; labels within classes are the ones found. If several stages gave classes, classes "
+            "has the newest and classes_by_stage has all.",
     .inputs = inputs,
     .options = option_table,
     .options_bytes = sizeof(options),

@@ -228,17 +228,16 @@ static void close_media(mr_stage *self) {
 
 const mr_stage_type mr_media_source = {
     .name = "media",
-    .summary = "reads video files, image folders, test patterns, and streams of cameras and servers",
-    .help = "Emits the compressed packets of any file that libavformat opens. A folder or a glob is a sequence of "
-            "images in natural order of their names (2.png before 10.png); numbered images (frames/%03d.png) are read "
-            "up to the first number that is missing, as ffmpeg reads them. Of a folder, files with a picture's ending "
-            "are read; the plan, the log and the summary count what is left out. Folders within it are matched by "
-            "**, which stands for any number of folders: photos/**/*.jpg. HEIC, and AVIF of several tiles, need "
-            "libheif1, which is opened when the first one comes. A folder or a glob of videos makes one "
-            "source of each, named after its file; the id in the pipeline stands for all. Of a list the videos are "
-            "read one after the other, each an epoch, from `start` to `end` of its row (seconds). Times count from the "
-            "start of the stream, anew in each turn of a loop, and each time that a stream is connected to. The choice "
-            "of pictures (start, duration, every, fps) is applied by decode.",
+    .summary = "reads video files, image folders, test patterns, and streams from cameras and servers",
+    .help = "Emits compressed packets from any file that libavformat opens. A folder or a glob is an image sequence "
+            "in natural name order (2.png before 10.png); numbered images (frames/%03d.png) are read up to the first "
+            "missing number, as ffmpeg reads them. In a folder, files with a picture's extension are read; the plan, "
+            "the log and the summary count the rest. ** matches any number of folders: photos/**/*.jpg. HEIC, and "
+            "AVIF with several tiles, need libheif1, which is opened when the first one comes. A folder or a glob "
+            "with videos makes one source for each, named after its file; the id in the pipeline stands for all. "
+            "Videos in a list are read one after the other, each an epoch, from `start` to `end` in its row "
+            "(seconds). Times count from the stream's start, again in each turn of a loop, and each time that a "
+            "stream is connected to. decode applies the choice of pictures (start, duration, every, fps).",
     .outputs = outputs,
     .options = mr_media_option_table,
     .options_bytes = sizeof(mr_media_options),

@@ -44,94 +44,92 @@ static const mr_option camera_fields[] = {
 const mr_option mr_media_option_table[] = {
     {.name = "uri", .kind = MR_OPTION_URI, .file = MR_FILE_READ, .offset = FIELD(uri), .required = true,
      .credentials = FIELD(credentials),
-     .help = "a video or image file, a folder or a glob of images or of videos, numbered images such as "
-             "frames/%03d.png, a list of images and of ranges of videos (*.csv with a column path, *.jsonl), or lavfi: "
-             "and a graph of test patterns; or a stream: rtsp://, rtsps://, rtmp://, rtmps://, srt://, udp://, "
-             "rtp://, http://, https:// (MJPEG, HLS, files), a session description (*.sdp); or a camera of "
-             "this machine: /dev/video0"},
+     .help = "a video or image file; a folder or a glob with images or videos; numbered images such as "
+             "frames/%03d.png; a list of images and video ranges (*.csv with a column path, *.jsonl); or lavfi: and "
+             "a test pattern graph. Or a stream: rtsp://, rtsps://, rtmp://, rtmps://, srt://, udp://, rtp://, "
+             "http://, https:// (MJPEG, HLS, files), a session description (*.sdp). Or a camera on this machine: "
+             "/dev/video0"},
     {.name = "labels", .kind = MR_OPTION_BOOL, .offset = FIELD(labels), .fallback = "false",
-     .help = "the folder has one folder for each class, and each image has its class; of a list, images have the "
-             "class of their row"},
+     .help = "the folder has one folder for each class, and each image has its class; in a list, images have the "
+             "class in their row"},
     {.name = "loop", .kind = MR_OPTION_STRING, .offset = FIELD(loop), .fallback = "false",
-     .help = "start again at the end: true for ever, or the number of times to play"},
+     .help = "start again at the end: true for ever, or how many times to play"},
     {.name = "start", .kind = MR_OPTION_DURATION, .offset = FIELD(start), .fallback = "0s", .choices = start_words,
      .min = 0, .max = LONGEST_NS,
-     .help = "of files: leave out pictures before this time from the start of the stream; of streams, each time they "
-             "are connected to: key, the default, begins with the first key frame or recovery point (or after ten "
-             "seconds without any), and first with the first packet, where pictures up to a key frame count as "
-             "damaged"},
+     .help = "files: skip pictures before this time from the stream's start. Streams, each time they are connected "
+             "to: key, the default, begins with the first key frame or recovery point (or after ten seconds without "
+             "any), and first with the first packet, where pictures up to a key frame count as damaged"},
     {.name = "duration", .kind = MR_OPTION_DURATION, .offset = FIELD(duration), .fallback = "0s",
      .min = 0, .max = LONGEST_NS,
-     .help = "stop this long after start; 0: at the end of the file"},
+     .help = "stop this long after start; 0: at the file's end"},
     {.name = "fps", .kind = MR_OPTION_RATE, .offset = FIELD(fps), .fallback = "0", .max = 100000,
-     .help = "at most this many pictures a second, chosen by presentation time: of a source of this rate, or a lower "
-             "one, none is left out; 0: all"},
+     .help = "at most this many pictures a second, chosen by presentation time: a source with this rate, or a lower "
+             "one, keeps all; 0: all"},
     {.name = "every", .kind = MR_OPTION_INT, .offset = FIELD(every), .fallback = "1", .min = 1, .max = 1000000,
      .unit = "pictures",
-     .help = "only each Nth picture; of H.264, HEVC, VP9 and MPEG video, pictures that are neither wanted nor needed "
-             "for others are not decoded"},
+     .help = "only each Nth picture; with H.264, HEVC, VP9 and MPEG video, pictures that are neither wanted nor "
+             "needed for others are not decoded"},
     {.name = "realtime", .kind = MR_OPTION_BOOL, .offset = FIELD(realtime), .fallback = "false",
      .help = "emit packets in real time, by their times, instead of as fast as possible"},
     {.name = "stream", .kind = MR_OPTION_INT, .offset = FIELD(stream), .fallback = "-1", .min = -1, .max = 1000,
-     .help = "index of the video stream in the file, or of the variant in a playlist of HLS; -1: the best, which has "
-             "the most pixels that max_pixels allows"},
+     .help = "the video stream's index in the file, or the variant's in an HLS playlist; -1: the best, which has the "
+             "most pixels that max_pixels allows"},
     {.name = "rate", .kind = MR_OPTION_RATE, .offset = FIELD(rate), .fallback = "25", .min = 0.001, .max = 100000,
-     .help = "pictures a second of media without times: images, and streams of joined JPEGs"},
+     .help = "pictures a second for media without times: images, and streams with joined JPEGs"},
     {.name = "framerate", .kind = MR_OPTION_RATE, .offset = FIELD(framerate), .fallback = "0", .max = 100000,
      .help = "the same as rate, as ffmpeg calls it; 0: rate is used"},
     {.name = "start_number", .kind = MR_OPTION_INT, .offset = FIELD(start_number), .fallback = "0", .min = 0,
      .max = 2147483647,
-     .help = "of numbered images: the first number; if there is no such file, one of the next four"},
+     .help = "for numbered images: the first number; if there is no such file, one of the next four"},
     {.name = "timeout", .kind = MR_OPTION_DURATION, .offset = FIELD(timeout), .fallback = "10s",
      .min = 0, .max = LONGEST_NS,
-     .help = "of files: how long opening, and reading one packet, may take; 0: no limit"},
+     .help = "for files: how long opening, and reading one packet, can take; 0: no limit"},
     {.name = "max_pixels", .kind = MR_OPTION_INT, .offset = FIELD(max_pixels), .fallback = "67108864", .min = 1,
      .max = 2147483647, .unit = "px",
-     .help = "files and streams whose pictures are larger are refused. A packet of a stream may have 4 bytes a pixel "
-             "of it, at least 4 MiB and at most 64 MiB"},
+     .help = "files and streams with larger pictures are refused. A stream's packet can have 4 bytes for each of "
+             "these pixels, at least 4 MiB and at most 64 MiB"},
     {.name = "user", .kind = MR_OPTION_STRING, .offset = FIELD(user),
-     .help = "the user of a stream; may be in the URL instead, with the password: rtsp://user:${PASSWORD}@camera/. "
-             "Both are never shown"},
+     .help = "a stream's user; can be in the URL instead, with the password: rtsp://user:${PASSWORD}@camera/. Both "
+             "are never shown"},
     {.name = "password_file", .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .offset = FIELD(password_file),
-     .help = "a file whose first line is the password of the stream; of srt://, its passphrase"},
+     .help = "a file whose first line is the stream's password; for srt://, the passphrase"},
     {.name = "auth", .kind = MR_OPTION_ENUM, .offset = FIELD(auth), .fallback = "any", .choices = auths,
      .help = "how rtsp:// may send a password; digest: never in clear text, so a camera that wants that (Basic) is not "
              "connected to"},
     {.name = "size", .kind = MR_OPTION_SIZE, .offset = FIELD(size), .fallback = "1920x1080", .min = 16, .max = 32768,
      .unit = "px",
-     .help = "of streams: the largest pictures that are planned for, whatever a camera then gives; larger pictures "
-             "of a live stream are dropped as \"too large\", and those of a recording take more memory than planned"},
+     .help = "for streams: the largest pictures to plan for, whatever a camera then gives; a live stream's larger "
+             "pictures are dropped as \"too large\", and a recording's take more memory than planned"},
     {.name = "camera", .kind = MR_OPTION_MAP, .offset = FIELD(camera), .fields = camera_fields,
-     .help = "the mode of a camera of this machine, one of those that it offers"},
+     .help = "the mode for a camera on this machine, one that it offers"},
     {.name = "transport", .kind = MR_OPTION_ENUM, .offset = FIELD(transport), .fallback = "auto", .choices = transports,
-     .help = "of the packets of rtsp://; auto: UDP if they come that way, else TCP"},
+     .help = "transport for rtsp:// packets; auto: UDP if they come that way, else TCP"},
     {.name = "latency", .kind = MR_OPTION_DURATION, .offset = FIELD(latency), .fallback = "200ms", .min = 0,
-     .max = 60e9, .help = "how long a late packet of the network is waited for (rtsp:// over UDP, rtp://, srt://); "
-                          "later ones are lost"},
+     .max = 60e9, .help = "how long to wait for a late network packet (rtsp:// over UDP, rtp://, srt://); later ones "
+                          "are lost"},
     {.name = "open_timeout", .kind = MR_OPTION_DURATION, .offset = FIELD(open_timeout), .fallback = "10s", .min = 1e8,
      .max = LONGEST_NS, .help = "how long connecting to a stream may take"},
     {.name = "stall", .kind = MR_OPTION_DURATION, .offset = FIELD(stall), .fallback = "5s", .min = 1e8,
      .max = LONGEST_NS,
-     .help = "if no picture of a stream has come for this long, a new connection is made, whatever else its server "
-             "sends; the pictures of live HLS come by segments, so the duration of one is added"},
+     .help = "if no picture has come from a stream for this long, a new connection is made, whatever else the server "
+             "sends; live HLS pictures come by segments, so one segment's duration is added"},
     {.name = "poll", .kind = MR_OPTION_DURATION, .offset = FIELD(poll), .fallback = "0s", .min = 0, .max = LONGEST_NS,
-     .help = "of http:// and https://: the address gives one JPEG (http://camera/snapshot.jpg), which is requested "
-             "this often; `stall` counts from the time when a picture is due. 0: one request for the whole stream"},
+     .help = "for http:// and https://: the address gives one JPEG (http://camera/snapshot.jpg), which is requested "
+             "this often; `stall` counts from when a picture is due. 0: one request for the whole stream"},
     {.name = "reconnect", .kind = MR_OPTION_MAP, .offset = FIELD(reconnect), .fields = reconnect_fields,
-     .help = "when a stream that is away is tried again; each wait is shortened by a random part of up to half, so "
-             "that not all cameras of a site are called at once, and in the first minutes it is at most a tenth of "
-             "the time that the stream has been away"},
+     .help = "when to retry a stream that is away. Each wait is shortened by a random part, up to half, so that not "
+             "all cameras at a site are called at once. In the first minutes it is at most a tenth of how long the "
+             "stream has been away"},
     {.name = "clock", .kind = MR_OPTION_ENUM, .offset = FIELD(clock), .fallback = "stream", .choices = clocks,
-     .help = "the times of a stream's pictures: stream: those in the stream; arrival: when they arrive, and records "
-             "have that date and time as `captured`; camera: as stream, and `captured` is the camera's own date and "
-             "time, from RTCP sender reports of rtsp://, or from the driver of /dev/video0"},
+     .help = "where a stream's picture times come from: stream: the stream; arrival: when pictures arrive, and "
+             "records have that date and time as `captured`; camera: as stream, and `captured` is the camera's date "
+             "and time, from RTCP sender reports for rtsp://, or from the driver for /dev/video0"},
     {.name = "on_away", .kind = MR_OPTION_ENUM, .offset = FIELD(on_away), .fallback = "wait", .choices = away_choices,
      .help = "while a stream is away: wait for it; or end the source, if it was live; picture: wait, and give a "
              "still picture that shows since when it is away, at the stream's rate, or one a second if that is not "
              "known. Records of such pictures have `away` and no classes"},
     {.name = "ca_file", .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .offset = FIELD(ca_file),
-     .help = "certificates (PEM) that servers of rtsps://, rtmps:// and https:// are verified with; default: the "
-             "system's"},
+     .help = "certificates (PEM) to verify rtsps://, rtmps:// and https:// servers with; default: the system's"},
     {.name = "allow_hosts", .kind = MR_OPTION_STRINGS, .offset = FIELD(allow_hosts),
      .example = "[\"*.cameras.lan\", \"10.0.*\"]",
      .help = "the only hosts to connect to, by name or address as in URLs, also if a stream, a playlist or a "

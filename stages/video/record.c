@@ -38,22 +38,21 @@ static const mr_option options[] = {
      .example = "events", .help = "folder to write to; it is made if it does not exist"},
     {.name = "name", .kind = MR_OPTION_STRING, .file = MR_FILE_NAME, .offset = FIELD(name),
      .fallback = "{source}-{time}.mp4",
-     .help = "name of each file, as of video: .mp4, .mkv or .ts; {source}, {number} and {time} (of its first picture, "
-             "in UTC) are replaced. Beside it is a file of the same name with .json"},
+     .help = "each file's name, as in video: .mp4, .mkv or .ts; {source}, {number} and {time} (the first picture's, "
+             "in UTC) are replaced. Beside it is a file with the same name and .json"},
     {.name = "classes", .kind = MR_OPTION_STRINGS, .offset = FIELD(classes),
      .help = "labels that trigger a recording if a frame has one of them; without labels every frame that is not a "
              "packet triggers one, such as those that motion lets through"},
     {.name = "score", .kind = MR_OPTION_DOUBLE, .offset = FIELD(score), .fallback = "0.5", .min = -1e9, .max = 1e9,
-     .help = "lowest score of a class that triggers"},
+     .help = "lowest class score that triggers"},
     {.name = "before", .kind = MR_OPTION_DURATION, .offset = FIELD(before), .fallback = "5s", .max = 3600e9,
      .help = "recorded before a trigger, from the key frame before that time on"},
     {.name = "after", .kind = MR_OPTION_DURATION, .offset = FIELD(after), .fallback = "5s", .max = 86400e9,
-     .help = "recorded after a trigger; if recordings of triggers overlap they share a file"},
+     .help = "recorded after a trigger; recordings that overlap share a file"},
     {.name = "keep", .kind = MR_OPTION_DURATION, .offset = FIELD(keep), .fallback = "20s", .max = 7200e9,
-     .help = "how long packets are kept in memory: at least `before` and the delay of triggers after packets "
-             "together"},
+     .help = "how long packets are kept in memory: at least `before` plus the delay of triggers after packets"},
     {.name = "memory", .kind = MR_OPTION_BYTES, .offset = FIELD(memory), .fallback = "64MiB", .min = 65536, .max = 1e12,
-     .help = "for the packets of one source, at most"},
+     .help = "at most, for one source's packets"},
     {.name = "longest", .kind = MR_OPTION_DURATION, .offset = FIELD(longest), .fallback = "10m", .min = 1e9,
      .max = 86400e9, .help = "longest time in one file; after it another one begins, with the next key frame"},
     MR_KEEP_OPTIONS(FIELD(keep_for), FIELD(keep_bytes), "source"),
@@ -61,7 +60,7 @@ static const mr_option options[] = {
     MR_OPTIONS_END};
 
 static const mr_port inputs[] = {
-    {.name = "in", .help = "packets of the source, and frames with results that may be triggers"}, {0}};
+    {.name = "in", .help = "the source's packets, and frames with results that can be triggers"}, {0}};
 
 static mr_wanted wanted_of(const record_options *given) {
     return (mr_wanted){.classes = &given->classes, .score = given->score};
@@ -268,15 +267,15 @@ static void close_record(mr_stage *self) {
 const mr_stage_type mr_record_stage = {
     .name = "record",
     .summary = "records the packets around events into video files",
-    .help = "Its input names a source of packets and a stage whose frames trigger: input: [lobby, classify]; so does "
+    .help = "The input names a packet source and a stage whose frames trigger: input: [lobby, classify]; so does "
             "`millrace ctl trigger`. Packets are kept in memory, and go into files as they came, each at most once: "
             "from the key frame before `before` of a trigger to `after` it. A file stays open for as long as packets "
-            "are kept, since a trigger that comes late may still meet it; one that comes even later begins with the "
-            "first key frame that was not written. The JSON file beside it has the packets' and the triggers' numbers "
-            "and times, and `complete`: false until the file is finished. While packets are added to the file it has "
-            "neither their count nor the last one's number and time. A frame counts as delivered once it was "
-            "looked at: a process that is killed loses what was in memory, and the last second of an open file. Still "
-            "pictures of on_away: picture trigger nothing, and their packets are left out.",
+            "are kept, since a late trigger can still meet it; one that comes even later begins with the first key "
+            "frame that was not written. The JSON file beside it has the packets' and the triggers' numbers and "
+            "times, and `complete`: false until the file is finished. While packets are added to the file it has "
+            "neither their count nor the last one's number and time. A frame counts as delivered once it was looked "
+            "at: a process that is killed loses what was in memory, and an open file's last second. Still pictures "
+            "from on_away: picture trigger nothing, and their packets are omitted.",
     .inputs = inputs,
     .options = options,
     .options_bytes = sizeof(record_options),

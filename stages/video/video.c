@@ -20,24 +20,24 @@ static const mr_option options[] = {
     {.name = "url", .kind = MR_OPTION_URI, .file = MR_FILE_SENT, .offset = FIELD(url),
      .credentials = FIELD(login),
      .example = "rtsp://127.0.0.1:8554/live",
-     .help = "receiver to send to, in place of files: rtsp://, rtmp://, srt:// or udp://; only one source can be "
-             "sent to an address"},
+     .help = "receiver to send to, instead of files: rtsp://, rtmp://, srt:// or udp://; only one source can be sent "
+             "to an address"},
     {.name = "name", .kind = MR_OPTION_STRING, .file = MR_FILE_NAME, .offset = FIELD(name), .fallback = "{source}.mp4",
-     .help = "name of each file; its ending chooses the container: .mp4 (in fragments), .mkv, .ts, or .m3u8, the "
-             "playlist of HLS, whose files have a number after the name. {source}, {number} and {time} (when the "
-             "file was begun, in UTC) are replaced. If a file of the same name follows, it gets -2, -3, ... after "
-             "the name"},
+     .help = "each file's name; the extension chooses the container: .mp4 (in fragments), .mkv, .ts, or .m3u8, the "
+             "HLS playlist, whose files have a number after the name. {source}, {number} and {time} (when the file "
+             "was begun, in UTC) are replaced. If a file with the same name follows, it gets -2, -3, ... after the "
+             "name"},
     {.name = "segment", .kind = MR_OPTION_DURATION, .offset = FIELD(segment), .fallback = "0s", .max = 86400e9,
      .help = "begin another file at the first key frame after this time; the name then needs {number} or {time}. 0: "
              "one file, of HLS one every six seconds"},
     MR_KEEP_OPTIONS(FIELD(keep_for), FIELD(keep_bytes), "source"),
     {.name = "playlist", .kind = MR_OPTION_INT, .offset = FIELD(playlist), .fallback = "6", .min = 0,
      .max = MR_HLS_MOST, .unit = "files",
-     .help = "of HLS: number of files in the playlist; unless keep_for or keep_bytes is given, a file is removed "
+     .help = "for HLS: how many files the playlist has. Unless keep_for or keep_bytes is given, a file is removed "
              "when it has left the playlist and three more have come. 0: all, and none is removed"},
     {.name = "overwrite", .kind = MR_OPTION_BOOL, .offset = FIELD(overwrite), .fallback = "false",
-     .help = "replace an existing file of the same name; with {number} or {time} names are always new, and numbers "
-             "go on"},
+     .help = "replace an existing file with the same name; with {number} or {time} names are always new, and numbers "
+             "continue"},
     {.name = "timeout", .kind = MR_OPTION_DURATION, .offset = FIELD(timeout), .fallback = "5s", .min = 1e8,
      .max = 3600e9,
      .help = "how long a receiver may take to answer, or to take a packet, before the connection is given up"},
@@ -173,15 +173,15 @@ static void close_video(mr_stage *self) {
 const mr_stage_type mr_video_stage = {
     .name = "video",
     .summary = "writes packets to video files or HLS, or sends them to a receiver",
-    .help = "Packets are written as they come, of media without decoding or of encode, from the first key frame on; "
-            "packets before it are dropped as \"no key frame\". If the process is killed, files can be read up to "
-            "their last second. If the stream changes its codec or size, or starts again, another file is begun; "
-            "of a camera that does so all the time, pictures are dropped as \"changes too often\". "
-            "While a receiver cannot be reached packets are dropped as \"no receiver\". Still pictures of on_away: "
-            "picture are left out (\"away\") if they come from media; from encode they are pictures like others. "
-            "Times in a file count from its first picture. Pictures that an edit list hides (a trimmed MP4) are shown "
-            "in the copy, since others need them. A Matroska file has its length and its index once it is finished. "
-            "Messages show only the scheme and the host of an address.",
+    .help = "Packets are written as they come, from media without decoding or from encode, starting with the first "
+            "key frame; packets before it are dropped as \"no key frame\". If the process is killed, files can be "
+            "read up to their last second. If the stream changes codec or size, or starts again, another file is "
+            "begun; if a camera does so all the time, pictures are dropped as \"changes too often\". While a "
+            "receiver cannot be reached packets are dropped as \"no receiver\". Still pictures from on_away: picture "
+            "are omitted (\"away\") if they come from media; from encode they are pictures like others. Times in a "
+            "file count from its first picture. Pictures that an edit list hides (a trimmed MP4) are shown in the "
+            "copy, since others need them. A Matroska file has its length and its index once it is finished. "
+            "Messages show only an address's scheme and host.",
     .inputs = inputs,
     .options = options,
     .options_bytes = sizeof(mr_video_options),

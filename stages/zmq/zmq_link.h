@@ -28,11 +28,12 @@ typedef struct mr_zmq_link {
      .min = 1, .max = 10000, .unit = "connections",                                                                    \
      .help = "if binding: connections at once, unfinished ones included; more are refused"},                           \
     {.name = "key", .kind = MR_OPTION_PATH, .offset = MR_ZMQ_LINK_FIELD(options, key), .example = "keys/center.key",   \
-     .help = "file of the own key pair, made by `millrace keygen`: encrypts all messages; only known peers connect"},  \
+     .help = "file with the own key pair, made by `millrace keygen`: encrypts all messages; only known "               \
+             "peers connect"},                                                                                         \
     {.name = "allow", .kind = MR_OPTION_PATH, .offset = MR_ZMQ_LINK_FIELD(options, allow), .example = "keys/allowed",  \
      .help = "if binding with a key: file with the public keys that may connect, one a line"},                         \
     {.name = "server", .kind = MR_OPTION_PATH, .offset = MR_ZMQ_LINK_FIELD(options, server),                           \
-     .example = "keys/center.pub", .help = "if connecting with a key: file with the public key of the other end"}
+     .example = "keys/center.pub", .help = "if connecting with a key: file with the other end's public key"}
 
 /* Refuses a socket that cannot be opened, and declares its threads. */
 int mr_zmq_link_negotiate(mr_negotiation *negotiation, const mr_zmq_link *link);

@@ -6,14 +6,14 @@ static int open_pull(mr_stage *self) {
     return mr_zmq_source_open(self, ZMQ_PULL);
 }
 
-static const mr_port outputs[] = {{.name = "out", .help = "encoded images, or pictures or tensors of `format`"}, {0}};
+static const mr_port outputs[] = {{.name = "out", .help = "encoded images, or pictures or tensors with `format`"}, {0}};
 static const mr_option options[] = {MR_ZMQ_SOURCE_OPTIONS, MR_OPTIONS_END};
 
 const mr_stage_type mr_zmq_pull_source = {
     .name = "zmq.pull",
     .summary = "takes images, pictures or tensors that other programs push over ZeroMQ",
-    .help = "A message is a record, {} at the least, and the payload after it; programs send them with a socket of "
-            "type PUSH. Of the record, in JSON or protobuf, pts (seconds; pts_ns in protobuf), format and end count; "
+    .help = "A message is a record, {} at the least, and the payload after it; programs send them with a PUSH "
+            "socket. In the record, in JSON or protobuf, pts (seconds; pts_ns in protobuf), format and end count; "
             "id, file and label come back in the frame's records. Frames are numbered as they come. If the pipeline "
             "has no room, the programs wait. Any other message is refused and counted as dropped.",
     .outputs = outputs,

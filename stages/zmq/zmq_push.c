@@ -10,15 +10,15 @@ static int open_push(mr_stage *self) {
     return mr_zmq_sink_open(self, ZMQ_PUSH, switches);
 }
 
-static const mr_port inputs[] = {{.name = "in", .help = "frames of any kind"}, {0}};
+static const mr_port inputs[] = {{.name = "in", .help = "frames with any payload"}, {0}};
 static const mr_option options[] = {MR_ZMQ_SINK_OPTIONS, MR_OPTIONS_END};
 
 const mr_stage_type mr_zmq_push_stage = {
     .name = "zmq.push",
-    .summary = "sends frames to other programs over ZeroMQ, each to one of them",
-    .help = "A message is a record and, if asked for, the payload. Programs receive messages with a socket of type "
-            "PULL and share the work; while none has room, the pipeline waits. A frame is delivered once its message "
-            "was written to a connection; if a program dies, messages that waited for it are lost.",
+    .summary = "sends frames to other programs over ZeroMQ, each to one program",
+    .help = "A message is a record and, if asked for, the payload. Programs receive messages with a PULL socket and "
+            "share the work; while none has room, the pipeline waits. A frame is delivered once its message was "
+            "written to a connection; if a program dies, messages that waited for it are lost.",
     .inputs = inputs,
     .options = options,
     .options_bytes = sizeof(mr_zmq_sink_options),

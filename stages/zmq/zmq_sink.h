@@ -43,16 +43,16 @@ extern const char *const mr_zmq_payloads[];
     MR_ZMQ_LINK_OPTIONS(mr_zmq_sink_options, MR_FILE_SENT, "how many messages may wait for one peer"),                 \
     {.name = "encoding", .kind = MR_OPTION_ENUM, .offset = MR_ZMQ_SINK_FIELD(encoding), .fallback = "json",            \
      .choices = mr_zmq_encodings,                                                                                      \
-     .help = "of the record: json, as jsonl writes it, or protobuf, message Record of proto/results.proto"},           \
+     .help = "the record's encoding: json, as jsonl writes it, or protobuf, message Record in proto/results.proto"},   \
     {.name = "payload", .kind = MR_OPTION_ENUM, .offset = MR_ZMQ_SINK_FIELD(payload), .fallback = "none",              \
      .choices = mr_zmq_payloads,                                                                                       \
-     .help = "the part after the record: none, or the picture, tensor or packet itself, without padding"},            \
+     .help = "the part after the record: none, or the picture, tensor or packet itself, without padding"},             \
     {.name = "features", .kind = MR_OPTION_BOOL, .offset = MR_ZMQ_SINK_FIELD(features), .fallback = "false",           \
      .help = "put the tensor that the frame carries into the record"},                                                 \
     {.name = "tensors", .kind = MR_OPTION_BOOL, .offset = MR_ZMQ_SINK_FIELD(tensors), .fallback = "false",             \
      .help = "put the named tensors that stages before gave into the record"},                                         \
     {.name = "end", .kind = MR_OPTION_BOOL, .offset = MR_ZMQ_SINK_FIELD(end), .fallback = "true",                      \
-     .help = "send a record with only source and end at the end of each source; zmq.push sends one to each program"},  \
+     .help = "send a record with only source and end when a source ends; zmq.push sends one to each program"},         \
     {.name = "linger", .kind = MR_OPTION_DURATION, .offset = MR_ZMQ_SINK_FIELD(linger), .fallback = "3s", .min = 0,    \
      .max = 86400e9,                                                                                                   \
      .help = "how long the end of the run waits for the next message to be sent, if peers take none; messages that "   \

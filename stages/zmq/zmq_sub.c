@@ -6,7 +6,7 @@ static int open_sub(mr_stage *self) {
     return mr_zmq_source_open(self, ZMQ_SUB);
 }
 
-static const mr_port outputs[] = {{.name = "out", .help = "encoded images, or pictures or tensors of `format`"}, {0}};
+static const mr_port outputs[] = {{.name = "out", .help = "encoded images, or pictures or tensors with `format`"}, {0}};
 static const mr_option options[] = {
     MR_ZMQ_SOURCE_OPTIONS,
     {.name = "topic", .kind = MR_OPTION_STRING, .offset = MR_ZMQ_SOURCE_FIELD(topic), .example = "camera",

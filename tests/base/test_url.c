@@ -71,6 +71,7 @@ TEST(test_hiding) {
         {"Opening 'http://u:p@h/a.ts' for reading", "Opening 'http://h/a.ts' for reading"},
         {"from rtsp://u:p/q@h/x to http://a:b@c", "from rtsp://h/x to http://c"},
         {"srt://h?passphrase=geheim&mode=x", "srt://h?passphrase=&mode=x"},
+        {"srt://passphrase=a//b&u:p@h", "srt://h"},
         {"http://h/a@b and x@y", "http://h/a@b and x@y"},
         {"no URL: a:b@c ://", "no URL: c ://"},
         {"--input htp://u:p@h/x: error", "--input htp://h/x: error"},

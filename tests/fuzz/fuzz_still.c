@@ -21,6 +21,15 @@ static void expect_upright(mr_upright upright) {
     expect(same.rotation == upright.rotation && same.flip == upright.flip);
 }
 
+/* What is left has nothing more to leave out. */
+static void strip(const uint8_t *data, size_t size) {
+    const size_t bytes = mr_png_strip(data, size, NULL);
+    uint8_t *left = malloc(bytes + 1);
+    expect(left && bytes <= size && mr_png_strip(data, size, left) == bytes);
+    expect(mr_png_strip(left, bytes, NULL) == bytes);
+    free(left);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const enum AVCodecID codecs[] = {AV_CODEC_ID_PNG, AV_CODEC_ID_WEBP, AV_CODEC_ID_TIFF, AV_CODEC_ID_GIF,
                                             AV_CODEC_ID_BMP, AV_CODEC_ID_MJPEG, AV_CODEC_ID_PPM};
@@ -29,6 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         expect(mr_still_end(codecs[i], data, size) <= size);
         expect(mr_still_pictures(codecs[i], data, size) > 0);
     }
+    strip(data, size);
     mr_webp_is_animated(data, size);
     char text[256];
     mr_tiff_trouble(data, size, text, sizeof text);

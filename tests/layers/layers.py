@@ -32,7 +32,7 @@ SHARED_STRUCTS = {
     "mr_cut_tally": 1, "mr_entry_task": 12, "mr_instance": 22, "mr_io": 6, "mr_route": 1, "mr_run": 20,
     "mr_run_times": 1, "mr_slot": 10, "mr_slot_output": 3,
 }
-LARGER_STRUCTS = {"mr_slot": 32, "mr_executor": 36, "mr_cut": 31, "mr_plan": 28, "mr_plan_view": 39}
+LARGER_STRUCTS = {"mr_executor": 36, "mr_cut": 31, "mr_plan": 28, "mr_plan_view": 39}
 
 # What each folder may include, beside itself and the public headers. From the ground up: a folder stands behind all
 # that it includes. The command stands on the public headers, as any other program does, and on engine/base, of which it

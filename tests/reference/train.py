@@ -19,6 +19,7 @@ from sklearn.metrics import log_loss
 from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
 from sklearn.neural_network import MLPClassifier
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
 
 PROGRAM = sys.argv[1]
 FOLDER = tempfile.TemporaryDirectory()
@@ -92,6 +93,19 @@ def check_logistic(x, y, parts):
         assert np.abs(found[:, j] - model.predict_proba(z)[:, 1]).max() < 3e-4
 
 
+def check_hinge(x, y, parts):
+    """The scores are a softmax of margins over one temperature. LinearSVC penalises the bias, which its scaling makes
+    small."""
+    z, train = standardised(x, parts), parts == TRAIN
+    found = np.log(ours(x, y, parts, "squared-hinge", "0.1", DOUBLES="1").astype("f8"))
+    margins = [LinearSVC(C=0.1, dual=False, tol=1e-10, intercept_scaling=1e3, max_iter=100000).fit(
+        z[train], y[train] == j).decision_function(z) for j in (0, 3, 8)]
+    ours_apart = np.append(found[:, 0] - found[:, 3], found[:, 3] - found[:, 8])
+    theirs = np.append(margins[0] - margins[1], margins[1] - margins[2])
+    temperature = theirs @ ours_apart / (ours_apart @ ours_apart)
+    assert np.abs(ours_apart * temperature - theirs).max() < 2e-3, np.abs(ours_apart * temperature - theirs).max()
+
+
 def check_nearest(x, y, parts):
     train = parts == TRAIN
     for scaling, z in (("none", x.astype("f8")), ("standard", standardised(x, parts))):
@@ -155,8 +169,8 @@ def check_chance(x, y, parts):
 def main():
     warnings.simplefilter("ignore")  # of features that are constant, and of a perceptron's last step
     rows = digits()
-    checks = (check_softmax, check_weak_penalties, check_logistic, check_nearest, check_perceptron, check_files,
-              check_noise, check_chance)
+    checks = (check_softmax, check_weak_penalties, check_logistic, check_hinge, check_nearest, check_perceptron,
+              check_files, check_noise, check_chance)
     for check in checks:
         check(*rows)
     print(f"{len(checks)} kinds of checks: as scikit-learn")

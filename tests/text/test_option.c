@@ -101,8 +101,8 @@ static void refuses(const char *text, const char *expected) {
 }
 
 TEST(a_size_may_be_left_to_the_stage) {
-    static const mr_option automatic = {.name = "size", .kind = MR_OPTION_SIZE, .fallback = "auto", .min = 1, .max = 9};
-    static const mr_option sizes[] = {automatic, MR_OPTIONS_END};
+    static const mr_option sizes[] = {
+        {.name = "size", .kind = MR_OPTION_SIZE, .fallback = "auto", .min = 1, .max = 9}, MR_OPTIONS_END};
     const char *const texts[] = {"size: 3x4", "size: auto", "size: automatic"};
     const mr_size expected[] = {{3, 4}, {0, 0}, {0, 0}};
     char text[MR_OPTION_TEXT];
@@ -120,9 +120,9 @@ TEST(a_size_may_be_left_to_the_stage) {
         mr_arena_fini(&arena);
         mr_diagnostics_fini(&diagnostics);
     }
-    assert_string_equal(mr_option_describe(&automatic, text, sizeof text),
+    assert_string_equal(mr_option_describe(&sizes[0], text, sizeof text),
                         "width x height | auto, 1 to 9; default auto");
-    assert_string_equal(mr_option_expected_text(&automatic, text, sizeof text),
+    assert_string_equal(mr_option_expected_text(&sizes[0], text, sizeof text),
                         "a size (width x height) such as 224x224, or auto");
 }
 

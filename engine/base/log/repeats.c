@@ -12,12 +12,12 @@
 #include "engine/base/thread.h"
 
 static const int64_t second_ns = 1000000000, minute_ns = 60000000000;
-enum { OTHERS = 1 }; /* the key of all that have no entry */
+enum { OTHERS = 1 }; /* the key for all lines that have no entry */
 
 typedef struct mr_repeats_entry {
     struct mr_repeats_entry *next;
-    uint64_t key, text_sum; /* text_sum: of the last text */
-    int64_t begun_ns;       /* its minute */
+    uint64_t key, text_sum; /* text_sum: the last text's */
+    int64_t begun_ns;       /* the minute's start */
     uint64_t counted;       /* lines that were not written */
     int written;
     bool counts;            /* nothing is written any more but sums */
@@ -70,7 +70,7 @@ bool mr_repeats_take(mr_repeats *repeats, int64_t now_ns, uint64_t key, mr_log_l
     entry *at = entry_of(repeats, now_ns, key);
     uint64_t sum = sum_of(text);
     if (!at)
-        return true; /* no memory: said rather than lost */
+        return true; /* no memory: write it rather than lose it */
     bool same = at->written && at->text_sum == sum;
     at->text_sum = sum;
     if (!at->counts && !same && at->written < MR_REPEATS_FIRST) {

@@ -3,11 +3,11 @@
  *
  *     cam: away: ... Connection refused (next try in 0.5 s) (1,234 more like it in the last minute)
  *
- * Lines of one kind from one source share a key. The first MR_REPEATS_FIRST lines of a key are written if each differs
- * from the one before; then, and for as long as every minute has some, they are only counted. After a minute without
- * any the key is forgotten. mr_log_repeating (millrace/log.h) applies the rule; the table below is its memory.
+ * Lines of one kind from one source share a key. A key's first MR_REPEATS_FIRST lines are written if each differs from
+ * the one before. Further lines are only counted, while every minute has some. After a minute without any, the key is
+ * forgotten. mr_log_repeating (millrace/log.h) applies the rule; the table below is the memory for it.
  *
- * The table is of one thread, or the caller's lock guards it. Times are nanoseconds of any monotonic clock. */
+ * Only one thread may use the table, or the caller must hold a lock. Times are nanoseconds from any monotonic clock. */
 #pragma once
 
 #include <stdbool.h>
@@ -17,7 +17,7 @@
 #include "millrace/log.h"
 
 enum {
-    MR_REPEATS_FIRST = 5,   /* lines of a key that are written */
+    MR_REPEATS_FIRST = 5,   /* written lines per key */
     MR_REPEATS_KEYS = 4096, /* further keys share one entry */
     MR_REPEATS_TEXT = 640,
     MR_REPEATS_BUCKETS = 256,
@@ -42,5 +42,5 @@ void mr_repeats_fini(mr_repeats *repeats);
 uint64_t mr_log_kind(const char *stage, const char *source, const char *format);
 /* mr_log_repeating with a text that is ready, of a level that is wanted. */
 void mr_log_of_kind(mr_log_level level, uint64_t kind, const char *text);
-/* Writes the counts of all lines that were only counted so far: at the end of a run. Any thread. */
+/* Writes the counts for all lines that were only counted so far. Call it when a run ends. Any thread. */
 void mr_log_settle(void);

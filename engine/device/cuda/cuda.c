@@ -18,8 +18,8 @@ int mr_cuda_failed(const mr_device *device, cudaError_t error, const char *what)
     return mr_fail(status, "%s: cannot %s: %s", device->name, what, cudaGetErrorString(error));
 }
 
-/* A library that records a graph on one thread may forbid calls on all other threads that could disturb it, even
- * queries of events. The calls of this thread concern streams of its own. */
+/* A library that records a graph on one thread can forbid calls on all other threads that could disturb it, even event
+ * queries. This thread's calls concern only its streams. */
 static void leave_others_alone(void) {
     static _Thread_local bool done;
     enum cudaStreamCaptureMode mode = cudaStreamCaptureModeThreadLocal;
@@ -98,7 +98,7 @@ static void reach(int device, int other) {
     cudaGetLastError();
 }
 
-/* Only devices that are in use: reaching one takes memory of it. */
+/* Only devices that are in use: reaching one takes memory there. */
 static void meet_others(int index) {
     pthread_mutex_lock(&peers_lock);
     for (int other = 0; other < PEERS && index < PEERS && !opened[index]; other++) {
@@ -170,7 +170,7 @@ static const mr_device_type cuda_type = {
     .destroy = cuda_destroy,
 };
 
-/* Drivers that are too old are told by the same error as those that are not there. */
+/* A driver that is too old gives the same error as a missing one. */
 static int refuse_driver(int index) {
     int driver = 0;
     if (cudaDriverGetVersion(&driver) || driver == 0)

@@ -11,10 +11,10 @@
  * not pay. */
 enum { LEAST_CALLS = 2, TRIED = 4 * MR_CUDA_GRAPHS, LEAST_LAUNCHES = 4 };
 
-/* The header before the arguments of a launch. */
+/* The header before a launch's arguments. */
 typedef struct head {
     mr_cuda_launch_function *function;
-    size_t bytes; /* of the arguments, with their padding to whole units */
+    size_t bytes; /* the arguments', with padding to whole units */
 } head;
 
 enum { UNIT = 16 };
@@ -75,7 +75,7 @@ int mr_cuda_launches_take(mr_cuda_launches *self, mr_cuda_launches *from) {
     return MR_OK;
 }
 
-/* Launches that are put off, behind each other. */
+/* Deferred launches, one after another. */
 typedef struct launches {
     const uint8_t *bytes;
     size_t count;
@@ -173,7 +173,7 @@ static cudaError_t capture(const launches *put_off, cudaStream_t handle, cudaGra
     return error;
 }
 
-/* Of the streams of a device only the first one says it. */
+/* Among a device's streams only the first one logs it. */
 static void refuse(mr_cuda_launches *self, mr_device *device, cudaError_t error) {
     bool said = atomic_exchange(self->refused, true);
     cudaGetLastError();
@@ -206,7 +206,7 @@ static cudaGraphExec_t make_graph(mr_cuda_launches *self, mr_device *device, cud
     return NULL;
 }
 
-/* The graph of the deferred launches; NULL if there is none. */
+/* The graph for the deferred launches; NULL if there is none. */
 static cudaGraphExec_t graph_of(mr_cuda_launches *self, mr_device *device, cudaStream_t handle,
                                 const launches *put_off) {
     if (!self->graphs || put_off->calls < LEAST_CALLS)

@@ -3,12 +3,12 @@
 
 #include <stdint.h>
 
-/* Launches kernels, memsets and copies within the device on `handle`, a cudaStream_t of the thread's current device. It
- * depends on nothing but its arguments, so that a recorded launch can be repeated for the same arguments; it neither
- * waits nor allocates. Returns 0 or a negative mr_status. */
+/* Launches kernels, memsets and copies within the device on `handle`, a cudaStream_t on the thread's current device. It
+ * must depend only on its arguments, so that a recorded launch can be repeated for the same arguments. It must neither
+ * wait nor allocate. Returns 0 or a negative mr_status. */
 typedef int mr_cuda_launch_function(const void *arguments, void *handle);
 
-/* How series of launches were given to the device. */
+/* How launch series were given to the device. */
 typedef struct mr_cuda_graph_counts {
     uint64_t plain, launched;              /* launch by launch, and as graphs */
     uint64_t recorded, forgotten, refused; /* graphs; refused: by the device */

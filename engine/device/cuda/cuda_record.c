@@ -1,16 +1,16 @@
-/* Events of CUDA devices, and calls that are handed on.
+/* CUDA device events, and calls that are handed on.
  *
- * Consecutive stages on a device become one series of launches.
+ * Consecutive stages on a device become one launch series.
  *
- * A call that has only launched kernels leaves them, at its end, in the record of its event, and submits nothing to the
- * device. If the stream of the next stage is to wait for that event, it takes the launches over in place of waiting: it
- * submits those of both stages, as one graph if they have occurred before, and its own event completes both. So a chain
- * of stages is submitted by one call, and recorded by one.
+ * A call that has only launched kernels leaves them, at the end, in its event's record, and submits nothing to the
+ * device. If the next stage's stream must wait for that event, it takes the launches over instead of waiting. It
+ * submits both stages' launches, as one graph if they have occurred before, and its event completes both. So one call
+ * submits a chain of stages, and one records it.
  *
- * If no stream takes the launches over for a while, the device's thread submits them, on a stream of its own and launch
- * by launch; the next calls of that stream are not handed on. Only work that is independent of the order of its stream
- * can be handed on (mr_stream_hand_on); work in memory of the stream is not. If the device is traced, each stage's work
- * is timed separately, and nothing is handed on. */
+ * If no stream takes the launches over for a while, the device's thread submits them, on a separate stream and launch
+ * by launch. The next calls on the first stream are then not handed on. Only work that is independent of the stream's
+ * order can be handed on (mr_stream_hand_on); work in the stream's memory cannot. If the device is traced, each stage's
+ * work must be timed separately, and nothing is handed on. */
 #include <string.h>
 #include <sys/prctl.h>
 #include <time.h>
@@ -118,7 +118,7 @@ int mr_cuda_reserve_records(cuda_device *self, int count) {
     return status;
 }
 
-/* Lists change places, so that each keeps its room. */
+/* The lists swap, so that each keeps its room. */
 static void swap_events(cuda_events *one, cuda_events *other) {
     const cuda_events kept = *one;
     *one = *other;
@@ -155,7 +155,7 @@ static int flush(cuda_stream *self) {
     return MR_OK;
 }
 
-/* Records the events of calls that were taken over, and `event` behind them unless it is NULL. */
+/* Records the events for calls that were taken over, followed by `event` unless it is NULL. */
 static int record(cuda_stream *self, mr_event *event) {
     cuda_device *device = (cuda_device *)self->stream.device;
     cuda_record *made;
@@ -195,14 +195,14 @@ int mr_cuda_settle(mr_stream *stream) {
     return self->taken.count ? record(self, NULL) : MR_OK;
 }
 
-/* The device whose thread completes the event. An event of another kind of device is done before a stream could wait
- * for it here. */
+/* The device whose thread completes the event. Another kind of device's event must be done before a stream can wait for
+ * it here. */
 static cuda_device *teller_of(const mr_event *event, mr_device *device) {
     mr_device *its = mr_event_device(event);
     return (cuda_device *)(its->type == device->type ? its : device);
 }
 
-/* An event that is not done keeps its CUDA event while the lock of its device is held. */
+/* An event that is not done keeps its CUDA event while its device's lock is held. */
 int mr_cuda_wait_for_point(mr_device *device, cudaStream_t handle, mr_event *event) {
     cuda_device *teller = teller_of(event, device);
     cudaError_t error = cudaSuccess;
@@ -225,7 +225,7 @@ static bool waits_already(const cuda_stream *self, const mr_event *event) {
     return has_event(&self->waited, event) || has_event(&self->taken, event);
 }
 
-/* With the lock of the device that tells the event. */
+/* The caller must hold the lock of the device that completes the event. */
 static int wait_for_pending(cuda_stream *self, const cuda_device *teller, mr_event *event) {
     cuda_record *found = mr_event_point(event);
     if (!found)
@@ -253,14 +253,14 @@ int mr_cuda_wait(mr_stream *stream, mr_event *event) {
     return status;
 }
 
-/* MOST_BYTES: of launches that wait to be taken over; their number is that of calls in flight. PLAIN: the number of
- * calls that are not handed on after one that no stream took over. */
+/* MOST_BYTES: limit for launches that wait to be taken over; calls in flight limit how many. PLAIN: how many calls are
+ * not handed on after one that no stream took over. */
 enum { MOST_BYTES = 1 << 17, PLAIN = 64 };
 
 /* Longer than a stage makes calls before the next one runs on the same worker. */
 _Atomic int64_t mr_cuda_patience_ns = 250000;
 
-/* Stands for events of calls that were taken over, until they are recorded. */
+/* Stands for events of taken-over calls, until they are recorded. */
 static cuda_record taken = {.state = MR_CUDA_TAKEN};
 
 static int64_t now_ns(void) {
@@ -410,8 +410,8 @@ static int tell_failure(cuda_device *self, const cuda_record *asked, cudaError_t
     return status;
 }
 
-/* Whether events of other streams are still to be told before this one, since their status counts: until then there is
- * no need to ask for it. */
+/* Whether other streams' events must complete before this one, since their status counts. Until then there is no need
+ * to poll it. */
 static bool is_behind_others(const cuda_record *record) {
     for (size_t i = 0; i < record->waited.count; i++)
         if (!mr_event_done(record->waited.event[i]))
@@ -435,7 +435,7 @@ static int status_of(cuda_record *done) {
     return done->status ? done->status : status;
 }
 
-/* Adds new records to the queues of their streams. */
+/* Adds new records to their streams' queues. */
 static void sort_in(cuda_device *self, cuda_record *arrived) {
     while (arrived) {
         cuda_record *next = arrived->next;
@@ -459,7 +459,7 @@ static void tell(cuda_record *done) {
         mr_event_complete(done->events.event[i], status);
 }
 
-/* Adds the reached records of a stream to a list. */
+/* Adds a stream's reached records to a list. */
 static void tell_reached(cuda_device *self, cuda_stream *stream, cuda_record **reported) {
     while (stream->first && !stream->asked && !is_behind_others(stream->first)) {
         cuda_record *oldest = stream->first;
@@ -473,7 +473,7 @@ static void tell_reached(cuda_device *self, cuda_stream *stream, cuda_record **r
     }
 }
 
-/* Streams without records are no longer busy: they may be destroyed once their records are recycled. */
+/* Streams without records are no longer busy. They can be destroyed once the records are recycled. */
 static void forget_idle(cuda_device *self) {
     for (cuda_stream **link = &self->busy; *link;) {
         cuda_stream *stream = *link;
@@ -498,7 +498,7 @@ static cuda_record *ask_all(cuda_device *self) {
     return reported;
 }
 
-/* With the lock. Their events are done, so no reader looks for their record any more. */
+/* With the lock. The events are done, so no reader looks for their record again. */
 static void recycle_reported(cuda_device *self, cuda_record *reported) {
     while (reported) {
         cuda_record *next = reported->next;

@@ -52,7 +52,7 @@ void mr_cuda_recycle_work(cuda_device *self, cuda_work **list) {
     }
 }
 
-/* A piece of work that belongs to the stream's next record. */
+/* A piece of work for the stream's next record. */
 static cuda_work *add_work(cuda_stream *stream) {
     cuda_work *added = take_work((cuda_device *)stream->stream.device);
     if (!added) {
@@ -117,7 +117,7 @@ static cudaError_t copy_row(cudaStream_t handle, void *to, const void *from, siz
     return from ? cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, handle) : cudaMemsetAsync(to, 0, bytes, handle);
 }
 
-/* Rows from one device to another: of cudaMemcpy2DAsync it is not said that it can. */
+/* Copies rows from one device to another: cudaMemcpy2DAsync does not document that it can. */
 static cudaError_t copy_across(cudaStream_t handle, void *to, ptrdiff_t to_stride, int to_device, const void *from,
                                ptrdiff_t from_stride, int from_device, size_t bytes, size_t rows) {
     const struct cudaMemcpy3DPeerParms copy = {
@@ -179,7 +179,7 @@ static void count_stream(cuda_device *self) {
                self->device.name, queues, MR_GPU_CONNECTIONS, MR_GPU_MOST_CONNECTIONS);
 }
 
-/* On a device without priorities both ends of the range are 0, the default of streams. */
+/* On a device without priorities both ends of the range are 0, the default for streams. */
 static cudaError_t create_handle(cudaStream_t *handle, bool urgent) {
     int least = 0, greatest = 0;
     cudaError_t error = urgent ? cudaDeviceGetStreamPriorityRange(&least, &greatest) : cudaSuccess;

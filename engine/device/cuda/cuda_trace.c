@@ -7,7 +7,8 @@
 #include "engine/base/memory.h"
 #include "engine/device/cuda/cuda.h"
 
-/* Times are told as single-precision milliseconds since the anchor: it moves on before they become coarse. */
+/* The runtime gives times as single-precision milliseconds since the anchor, so the anchor must move before they become
+ * coarse. */
 static const float LONGEST_MS = 1000;
 enum { EXACT_NS = 2000, CLOSE_NS = 100000, TRIES = 32 };
 
@@ -54,8 +55,8 @@ static void recycle(mr_cuda_piece *piece) {
 
 /* ---- times ------------------------------------------------------------------------------------------------------ */
 
-/* The device comes to the event between two looks at the clock. If the thread lost its processor in between, they
- * are too far apart to say when, and it is tried again. */
+/* The device reaches the event between two clock readings. If the thread lost its processor in between, they are too
+ * far apart to date it, and it is tried again. */
 static bool compare_clocks(mr_cuda_timeline *self, cudaStream_t handle) {
     int64_t apart_ns = INT64_MAX;
     for (int i = 0; i < TRIES && apart_ns > CLOSE_NS; i++) {
@@ -68,7 +69,7 @@ static bool compare_clocks(mr_cuda_timeline *self, cudaStream_t handle) {
     return true;
 }
 
-/* The first piece of a device's life waits until the device has come to it, so that its clock can be compared. */
+/* A device's first piece waits until the device has reached it, so that the clocks can be compared. */
 static void drop_anchor(mr_cuda_timeline *self, cudaStream_t handle) {
     pthread_mutex_lock(self->lock);
     if (!self->anchor && !cudaEventCreate(&self->anchor) && !compare_clocks(self, handle)) {

@@ -6,10 +6,10 @@
 #include "millrace/status.h"
 
 typedef struct machine_view {
-    mr_machine shown; /* first: programs have its address */
+    mr_machine shown; /* must be first: programs have its address */
     mr_host host;
-    mr_gpus gpus;     /* their texts are shown */
-    mr_arena arena;   /* of all arrays */
+    mr_gpus gpus;     /* the texts are shown */
+    mr_arena arena;   /* for all arrays */
 } machine_view;
 
 static const char *known(const char *text) {

@@ -4,5 +4,5 @@
 #include "engine/device/probe/gpu.h"
 #include "millrace/devices.h"
 
-/* mr_machine_open with the calls of a given table. */
+/* mr_machine_open with the calls in a given table. */
 int mr_machine_open_with(const mr_machine **machine, const mr_gpu_access *access);

@@ -26,7 +26,7 @@ static int index_of(const char *name, const char *kind, const char **rest) {
     return (int)index;
 }
 
-/* Of a simulated device whose name sets no times and no rates. */
+/* For a simulated device whose name sets no times and no rates. */
 enum { LEAST_DELAY_NS = 1000, MOST_DELAY_NS = 200000 };
 
 static int open_sim(mr_device **device, int index, const char *rest, uint64_t seed, bool manual) {
@@ -46,8 +46,8 @@ static int open_sim(mr_device **device, int index, const char *rest, uint64_t se
     return status ? status : mr_sim_create(device, &params);
 }
 
-/* The number of the GPU that "cuda:N" or "cuda:GPU-..." names. MR_ERROR_CONFIG if the name has neither form, and the
- * errors of mr_gpu_index_of. */
+/* The number for the GPU that "cuda:N" or "cuda:GPU-..." names. MR_ERROR_CONFIG if the name has neither form, and
+ * errors from mr_gpu_index_of. */
 static int cuda_index(const char *name, int *index) {
     const char *rest = "";
     *index = index_of(name, "cuda", &rest);

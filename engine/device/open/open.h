@@ -1,5 +1,5 @@
-/* Devices by name: the only place that knows every kind of device. millrace/devices.h has the forms of names;
- * parameters of a simulated device are those of sim.h.
+/* Devices by name: the only place that knows every kind of device. millrace/devices.h has the name forms, sim.h a
+ * simulated device's parameters.
  *
  * Threads: any. */
 #pragma once
@@ -12,11 +12,11 @@
  * there is no such kind of device, or no such parameter; MR_ERROR_UNAVAILABLE: this machine has no such device;
  * MR_ERROR_MEMORY, MR_ERROR_DEVICE. On failure *device is NULL. */
 int mr_device_open(mr_device **device, const char *name, uint64_t seed, bool manual);
-/* A GPU has two names. If `name` has the UUID of a GPU of this machine, writes the name with its number, else `name`
+/* A GPU has two names. If `name` has the UUID of a GPU in this machine, writes the name with the number, else `name`
  * itself, which is well formed and shorter than MR_DEVICE_NAME. Returns `text`. */
 const char *mr_device_number(const char *name, char text[MR_DEVICE_NAME]);
 /* The compute capability of the CUDA device with that well-formed name: 90 is 9.0. 0: it is not a CUDA device, or there
  * is none. */
 int mr_device_capability(const char *name);
-/* If the well-formed name is that of a simulated device with the figures of a card, copies them and returns true. */
+/* If the well-formed name is for a simulated device with a card's figures, copies them and returns true. */
 bool mr_device_card(const char *name, mr_card *card);

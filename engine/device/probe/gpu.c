@@ -82,7 +82,7 @@ static int attribute(const mr_gpu_access *access, int attribute, int device) {
     return access->cuDeviceGetAttribute(&value, attribute, device) ? 0 : value;
 }
 
-/* With 4:2:0, the format of most streams. */
+/* With 4:2:0, which most streams have. */
 static void read_codecs(const mr_gpu_access *access, mr_gpu *gpu) {
     mr_gpu_decoders decoders;
     if (mr_gpu_read_decoders(access, gpu->index, &decoders))
@@ -97,8 +97,8 @@ static void read_codecs(const mr_gpu_access *access, mr_gpu *gpu) {
     }
 }
 
-/* Of an instance of a GPU that is divided (MIG) the driver tells the UUID of the instance, and NVML knows it as such.
- */
+/* For a divided GPU (MIG) the driver gives the UUID of the instance, and NVML knows it by that UUID.
+ * */
 static bool find_handle(const mr_gpu_access *access, mr_gpu *gpu, void **handle) {
     if (!access->nvmlDeviceGetHandleByUUID)
         return false;
@@ -120,7 +120,7 @@ static int clock_of(const mr_gpu_access *access, void *handle, int type) {
     return (int)mhz;
 }
 
-/* The facts that only NVML reports. `errors` is set to the uncorrected errors of its memory. */
+/* The facts that only NVML reports. `errors` gets its memory's uncorrected errors. */
 static void read_management(const mr_gpu_access *access, mr_gpu *gpu, unsigned long long *errors) {
     void *handle = NULL;
     mr_nvml_memory memory;
@@ -204,7 +204,7 @@ static int read_all(const mr_gpu_access *access, mr_gpus *found, int count, bool
     return MR_OK;
 }
 
-/* The version of the driver in its usual form, from the first source that reports it. */
+/* The driver's version in the usual form, from the first source that reports it. */
 static void read_version(const mr_gpu_access *access, bool managed, mr_gpus *found) {
     if (access->has_driver && access->cuDriverGetVersion(&found->driver_cuda))
         found->driver_cuda = 0;

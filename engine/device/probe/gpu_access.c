@@ -1,5 +1,5 @@
-/* The table of calls of this machine: the functions that the driver's libraries export, and those that inspect the
- * system. Nothing is linked: each library is opened if it is there. */
+/* This machine's call table: the functions that the driver's libraries export, and those that inspect the system.
+ * Nothing is linked: each library is opened if it is there. */
 #include <ctype.h>
 #include <dirent.h>
 #include <dlfcn.h>

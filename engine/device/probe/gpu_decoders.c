@@ -1,11 +1,10 @@
-/* The formats that a GPU's video decoder accepts, as its library reports them. */
+/* The formats that a GPU's video decoder accepts, as the decoder library reports them. */
 #include <string.h>
 
 #include "engine/device/probe/gpu.h"
 #include "millrace/status.h"
 
-/* cudaVideoCodec in its order, as libavcodec calls them; those that it has no decoder of its own name for are left
- * out. */
+/* cudaVideoCodec in order, as libavcodec calls them. Those without a separate decoder name are omitted. */
 static const char *const codecs[MR_GPU_CODECS] = {"mpeg1video", "mpeg2video", "mpeg4", "vc1", "h264", "mjpeg",
                                                   NULL,         NULL,         "hevc",  "vp8", "vp9",  "av1"};
 

@@ -1,4 +1,4 @@
-/* Problems that prevent the use of GPUs, in words, each with its remedy. Codes of findings, for scripts:
+/* Problems that prevent GPU use, in words, each with its remedy. Finding codes, for scripts:
  *
  * about all   no-gpu, no-driver, no-driver-library, driver-mismatch, driver-old, no-permission, hidden, no-device,
  *             not-ready, mig, driver-error, no-cuda
@@ -45,8 +45,8 @@ static mr_gpu_finding *add_finding(mr_gpu_finding *findings, int *count, const c
 
 /* ---- versions -------------------------------------------------------------------------------------------------- */
 
-/* A driver runs code made with its own major version of CUDA or an older one, whatever the minor versions (CUDA
- * Compatibility, "Minor Version Compatibility"). */
+/* A driver runs code made with its major CUDA version or an older one, whatever the minor versions (CUDA Compatibility,
+ * "Minor Version Compatibility"). */
 bool mr_gpu_driver_suffices(int driver_cuda, int runtime) {
     return driver_cuda / 1000 >= runtime / 1000;
 }
@@ -83,7 +83,7 @@ static void diagnose_version(mr_gpus *found) {
 
 /* ---- no driver, no device -------------------------------------------------------------------------------------- */
 
-/* The first of the driver's device files that is there but may not be used: 0 or its errno. */
+/* The first device file that exists but cannot be used: 0 or its errno. */
 static int refused_node(const mr_gpu_access *access, const char **path) {
     static const char *const nodes[] = {"/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia-uvm"};
     for (int i = 0; i < 3; i++) {

@@ -10,9 +10,9 @@
 
 /* ---- figures from public sheets ---------------------------------------------------------------------------------- */
 
-/* Frames a second that one NVDEC decodes of 1920x1080 4:2:0, at the video clock given: "NVDEC Application Note" of the
- * Video Codec SDK 13.0, table "NVDEC Decoding Performance". It says that GA100 and Hopper have the NVDEC of Turing, and
- * that the rate scales with the video clock. */
+/* How many 1920x1080 4:2:0 frames a second one NVDEC decodes at the given video clock: Video Codec SDK 13.0, "NVDEC
+ * Application Note", table "NVDEC Decoding Performance". According to it GA100 and Hopper have Turing's NVDEC, and the
+ * rate scales with the video clock. */
 typedef struct decoder {
     double mhz;
     double fps[MR_CARD_CODECS]; /* h264, hevc, hevc 10 bits, vp9, vp9 10 bits, av1 */
@@ -23,29 +23,29 @@ static const decoder ampere = {1665, {748, 1415, 1299, 1075, 1120, 790}};
 static const decoder ada = {2160, {903, 1641, 1520, 1290, 1342, 1018}};
 static const decoder blackwell = {2362, {2172, 1872, 1818, 1445, 1498, 1119}};
 
-/* Bytes a second and direction of 16 lanes, behind the 128b/130b code (PCI Express base specification). */
+/* Bytes per second and direction on 16 lanes, after the 128b/130b code (PCI Express base specification). */
 #define GEN3 (8e9 * 16 * 128 / 130 / 8)
 #define GEN4 (16e9 * 16 * 128 / 130 / 8)
 #define GEN5 (32e9 * 16 * 128 / 130 / 8)
 
 typedef struct sheet {
     const char *name, *title, *source;
-    int capability; /* 90: 9.0, "CUDA GPU Compute Capability" of NVIDIA's pages for developers */
+    int capability; /* 90: 9.0, "CUDA GPU Compute Capability" on NVIDIA's developer pages */
     int gibibytes;
-    double gigabytes_s; /* of device memory */
-    double f32, f16;    /* 10^12 operations a second, dense; f16: of tensor cores that add in f32 */
+    double gigabytes_s; /* device memory's */
+    double f32, f16;    /* 10^12 operations a second, dense; f16: tensor cores that add in f32 */
     double link;
     int decoders;
     const decoder *decoder;
     double video_mhz; /* highest, as nvidia-smi -q of such a card says; 0: not looked up, the decoder's own is taken */
 } sheet;
 
-/* Figures of the vendor's data sheets (GeForce: of the architecture's white paper), with those given "with sparsity"
- * halved and, if a GeForce has both rates, that of FP16 with FP32 sums. In November 2026 memory, bandwidth and both
- * rates were compared with pages that quote the sheets, not with the sheets themselves, as were numbers of decoders of
- * the A40, L40, L40S, RTX 4090 and RTX 5090. Not compared at all: the A30, the A10's tensor rate and the source of the
- * RTX 3090's bandwidth. Derived: tensor rates of RTX A6000, RTX 6000 Ada and RTX 5090. Compute capabilities were
- * written from memory of NVIDIA's list. */
+/* Figures from the vendor's data sheets (GeForce: from the architecture's white paper). Those given "with sparsity" are
+ * halved. If a GeForce has both rates, this is FP16 with FP32 sums. In November 2026 memory, bandwidth and both rates
+ * were compared with pages that quote the sheets, not with the sheets themselves. So were the decoder counts for A40,
+ * L40, L40S, RTX 4090 and RTX 5090. Not compared at all: the A30, the A10's tensor rate and the source for the RTX
+ * 3090's bandwidth. Derived: tensor rates for RTX A6000, RTX 6000 Ada and RTX 5090. Compute capabilities were written
+ * from memory, after NVIDIA's list. */
 static const sheet sheets[] = {
     {"a10", "NVIDIA A10", "NVIDIA A10 data sheet", 86, 24, 600, 31.2, 125, GEN4, 2, &ampere, 0},
     {"a100", "NVIDIA A100 SXM4 80GB", "NVIDIA A100 data sheet", 80, 80, 2039, 19.5, 312, GEN4, 5, &turing, 1290},
@@ -77,9 +77,9 @@ enum {
     /* Kernels that depend on each other come every 2 to 4 us in NVIDIA's "Getting Started with CUDA Graphs"; no sheet
      * has it. */
     LAUNCH_NS = 3000,
-    /* Copies of the two directions run side by side on all of these (asyncEngineCount is 2 or more). */
+    /* Copies in the two directions run side by side on all these (asyncEngineCount is 2 or more). */
     COPY_ENGINES = 2,
-    /* CUDA programming guide, "Maximum number of resident grids per device" of compute capability 7.5 to 12.0. */
+    /* CUDA programming guide, "Maximum number of resident grids per device" for compute capability 7.5 to 12.0. */
     KERNELS = 128
 };
 
@@ -125,7 +125,7 @@ const char *mr_card_list(char *text, size_t bytes) {
     return text;
 }
 
-/* The next character that counts; 0 behind the last. */
+/* The next character that counts; 0 after the last. */
 static int next_letter(const char **text) {
     while (**text == ' ' || **text == '-' || **text == '_')
         ++*text;

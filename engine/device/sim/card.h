@@ -1,9 +1,9 @@
-/* Models of graphics cards: the figures from which simulated devices take their times (`sim:0?like=h100`) and a plan
- * its frame rates (`plan --assume cuda:1xH100`).
+/* Graphics card models: the figures from which simulated devices take times (`sim:0?like=h100`) and a plan takes frame
+ * rates (`plan --assume cuda:1xH100`).
  *
- * A built-in card has the figures of the vendor's data sheet (card.c says which of them were compared, and with what),
- * times the share of them that programs usually reach (the constants below, which are judgements). A file of figures
- * (`like=mine.json`) replaces any of them by measured ones, which are taken as they are. It is one JSON object:
+ * A built-in card has the figures from the vendor's data sheet (card.c lists which were compared, and with what), times
+ * the share that programs usually reach (the constants below, which are judgements). A card file (`like=mine.json`) can
+ * replace any of them by measured ones, which are taken as they are. It is one JSON object:
  *
  *     {"like": "h100",                a built-in card that gives the rest; without it, what is left out is not known
  *      "name": "H100 in node7",       for people
@@ -22,9 +22,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The shares of a sheet's figures that are reached. Long copies within memory reach about nine tenths of its bandwidth,
- * and copies from pinned memory eight tenths of what the link carries; networks reach half of the f32 rate and three
- * tenths of the tensor cores' f16 rate. */
+/* Which share of the sheet's figures programs reach. Long copies within memory reach about nine tenths of the
+ * bandwidth, copies from pinned memory eight tenths of what the link carries. Networks reach half the f32 rate and
+ * three tenths of the tensor cores' f16 rate. */
 #define MR_CARD_MEMORY_SHARE 0.9
 #define MR_CARD_LINK_SHARE 0.8
 #define MR_CARD_F32_SHARE 0.5
@@ -40,7 +40,7 @@ typedef enum mr_card_codec {
     MR_CARD_CODECS
 } mr_card_codec;
 
-/* Pixels of the pictures that decode_fps counts: 1920x1080. */
+/* The picture size in pixels that decode_fps counts: 1920x1080. */
 enum { MR_CARD_DECODED_PIXELS = 1920 * 1080, MR_CARD_TEXT = 96, MR_CARD_NAME = 160 };
 
 typedef struct mr_card {
@@ -54,18 +54,18 @@ typedef struct mr_card {
     double launch_ns;
     int capability;   /* 90: compute capability 9.0 */
     int copy_engines; /* 1: uploads and downloads take turns */
-    int kernels;      /* so many may run side by side */
+    int kernels;      /* how many can run side by side */
     int decoders;     /* NVDEC */
     double decode_fps[MR_CARD_CODECS];
 } mr_card;
 
-/* The names of built-in cards, NULL behind the last; and of codecs ("h264"). */
+/* The names of built-in cards, NULL after the last; and of codecs ("h264"). */
 const char *mr_card_name(size_t i);
 const char *mr_card_codec_name(mr_card_codec codec);
 /* "a10, a100, ...", cut if there is no room; returns `text`. */
 const char *mr_card_list(char *text, size_t bytes);
 /* A built-in card; case, spaces, - and _ mean nothing ("RTX-4090"). False if there is none of that name. */
 bool mr_card_find(const char *name, mr_card *card);
-/* A built-in card, or the figures of a file: a name with a dot or a slash in it. MR_ERROR_CONFIG, with the names of all
- * cards; MR_ERROR_NO_INPUT, MR_ERROR_DATA and others for a file. */
+/* A built-in card, or the figures in a file, whose name has a dot or a slash. MR_ERROR_CONFIG, with all card names;
+ * MR_ERROR_NO_INPUT, MR_ERROR_DATA and others for a file. */
 int mr_card_open(const char *name, mr_card *card);

@@ -1,4 +1,4 @@
-/* The simulated accelerator: streams of work that runs later, in order. Its memory is the host's, but checked
+/* The simulated accelerator: streams with work that runs later, in order. Its memory is the host's, but checked
  * (sim_memory.c). sim_order.c tracks the order between streams, sim_run.c runs the work. */
 #include "engine/device/sim/sim_parts.h"
 
@@ -213,7 +213,8 @@ static int sim_record(mr_stream *stream, mr_event *event) {
     return MR_OK;
 }
 
-/* The event of a WAIT is done. The item stays in its stream until this was called, so it and the device are there. */
+/* The event that a WAIT waits for is done. The item stays in its stream until this was called, so it and the device
+ * exist. */
 static void arrive(void *context) {
     sim_item *wait = context;
     sim_device *self = (sim_device *)wait->stream->stream.device;

@@ -1,19 +1,19 @@
-/* The simulated accelerator: its memory is the host's, and its work runs later, on a thread of its own or, if `manual`
- * is set, in simulated time (mr_device_advance).
+/* The simulated accelerator. Its memory is the host's. Work runs later, on a separate thread or, if `manual` is set, in
+ * simulated time (mr_device_advance).
  *
- * Times: without rates, any number of streams work at once, and each piece of work takes a time drawn from `seed`,
- * uniform in [min_delay_ns, max_delay_ns]. With a rate or a time per call, the device has three engines (upload,
- * compute, download) that work side by side, each in order. A copy takes its bytes at the rate of its engine; a copy
- * from another device uses the upload engine. Other work takes `call_ns` plus, at `compute_rate`, the bytes of all
- * buffers whose addresses are in its arguments. Delays are added if they are set. If `copies` is 1, both copy engines
- * are one. If `kernels` is above 1, that many pieces of other work spend their `call_ns` side by side; their bytes
- * share one memory and pass one after the other. Work that is joined to the piece before it (mr_stream.joined) takes no
- * `call_ns`, and a buffer that both use counts once.
+ * Times. Without rates, any number of streams work at once, and each piece takes a time drawn from `seed`, uniform in
+ * [min_delay_ns, max_delay_ns]. With a rate or a time per call, the device has three engines (upload, compute,
+ * download) that work side by side, each in order. A copy's time follows from the engine's rate; a copy from another
+ * device uses the upload engine. Other work takes `call_ns` plus, at `compute_rate`, the bytes in all buffers whose
+ * addresses are among the arguments. Delays are added if they are set. If `copies` is 1, both copy engines are one. If
+ * `kernels` is above 1, that many other pieces spend `call_ns` side by side; their bytes share one memory and pass one
+ * after the other. Work joined to the previous piece (mr_stream.joined) needs no `call_ns`, and a buffer that both use
+ * counts once.
  *
- * Misuse fails the call, or the event behind the work if it has run by then, with MR_ERROR_INTERNAL. The message names
- * stage and frame, is logged as an error and counted by mr_sim_misuses. Misuse is: memory of another device, an address
- * beyond a buffer, work that was not made to wait for the writer of its memory, memory that was freed or handed to
- * another user before the work on it was done.
+ * Misuse fails the call, or the event after the work if it has run by then, with MR_ERROR_INTERNAL. The message names
+ * stage and frame; it is logged as an error, and mr_sim_misuses counts it. Misuse is: another device's memory, an
+ * address beyond a buffer, work that was not made to wait for whoever writes its memory, memory that was freed or
+ * handed to another user before the work on it was done.
  *
  * Threads: as for devices (device.h); mr_sim_advance from one thread at a time. */
 #pragma once
@@ -21,10 +21,10 @@
 #include "engine/device/device.h"
 #include "engine/device/sim/card.h"
 
-/* Each field has a name after the `?` of a device name ("sim:0?copy=12GB/s&call=50us&memory=64MiB"). Times are written
- * "20us" (bare numbers are nanoseconds), bytes "64MiB", rates "12GB/s". `copy` sets the rates of both directions.
- * `like` names a card (card.h), which sets all rates, call, copies, kernels and memory; a parameter beside it has
- * precedence, in any order. 0: not set. */
+/* Each field has a name after the `?` in a device name ("sim:0?copy=12GB/s&call=50us&memory=64MiB"). Times are written
+ * "20us" (bare numbers are nanoseconds), bytes "64MiB", rates "12GB/s". `copy` sets both directions' rates. `like`
+ * names a card (card.h), which sets all rates, call, copies, kernels and memory; a parameter beside it has precedence,
+ * in any order. 0: not set. */
 typedef struct mr_sim_params {
     int index;
     uint64_t seed;
@@ -32,18 +32,18 @@ typedef struct mr_sim_params {
     int64_t min_delay_ns, max_delay_ns;  /* min_delay, max_delay; 1us and 200us if no time and no rate is set */
     int64_t upload_rate, download_rate;  /* upload, download: bytes a second */
     int64_t compute_rate;                /* compute: bytes a second */
-    int64_t call_ns;                     /* call: for each piece of work that is not a copy */
+    int64_t call_ns;                     /* call: for each piece that is not a copy */
     int64_t copies, kernels;             /* how many engines copy, and how many kernels run side by side */
     int64_t memory_bytes;                /* memory: device memory beyond this is refused (MR_ERROR_MEMORY) */
-    int64_t fail_after;                  /* every piece of work from the Nth on fails (MR_ERROR_DEVICE) */
-    int64_t fail_every;                  /* every Nth piece of work fails */
+    int64_t fail_after;                  /* every piece from the Nth on fails (MR_ERROR_DEVICE) */
+    int64_t fail_every;                  /* every Nth piece fails */
     int64_t fail_allocation;             /* the Nth allocation fails (MR_ERROR_MEMORY) */
     int64_t fail_call;                   /* the Nth call fails: allocate, create, submit, copy, record or wait */
     int64_t lose_after, lose_call;       /* everything fails from the Nth piece of work, or call, on: a lost device */
     int64_t slow_after, slow;            /* work from the Nth piece on takes `slow` times as long */
     int64_t corrupt;                     /* flips one bit, once, in device memory that work other than a copy wrote for
-                                            the Nth frame of a source: 0x40 of the third byte of a word, which is 64 in
-                                            an 8-bit value and 2^22 units in the last place of a float */
+                                            a source's Nth frame: 0x40 in a word's third byte, which is 64 in an 8-bit
+                                            value and 2^22 units in a float's last place */
     mr_card card;                        /* like: with the other parameters applied; empty name: none */
 } mr_sim_params;
 
@@ -51,9 +51,9 @@ typedef struct mr_sim_params {
 int mr_sim_parse(const char *text, mr_sim_params *params);
 /* MR_ERROR_MEMORY: no memory, or no thread. */
 int mr_sim_create(mr_device **device, const mr_sim_params *params);
-/* mr_device_advance of a simulated device whose `manual` is set. */
+/* mr_device_advance for a simulated device whose `manual` is set. */
 int64_t mr_sim_advance(mr_device *device, int64_t now_ns);
-/* Calls of a simulated device so far, as fail_call counts them. */
+/* A simulated device's calls so far, as fail_call counts them. */
 int64_t mr_sim_calls(mr_device *device);
-/* How many misuses of simulated devices this process has found. */
+/* How many misuses this process has found on simulated devices. */
 uint64_t mr_sim_misuses(void);

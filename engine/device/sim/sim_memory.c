@@ -1,13 +1,13 @@
-/* The memory of simulated devices: the blocks, their owners, and the check of work that touches them.
+/* Simulated device memory: the blocks, who owns them, and the check for work that touches them.
  *
- * All blocks of all simulated devices of the process are in one table by address, so that every address in a copy or
- * among the arguments of work can be looked up; other addresses are the host's and are not checked. Freed blocks are
- * kept for a while, so that work with an old address is found. A block that returns to its pool begins a new
- * generation: work that was submitted in an earlier one and is not done was forgotten by its owner.
+ * One table has all blocks of all simulated devices in the process, by address. So every address in a copy or among
+ * work arguments can be looked up; other addresses are the host's and are not checked. Freed blocks are kept for a
+ * while, so that work with an old address is found. A block that returns to its pool begins a new generation. Work that
+ * was submitted in an earlier one and is not done was forgotten by the block's owner.
  *
- * Writers: a copy writes its destination; other work writes each block that it is the first to touch in a generation.
- * That is an output of a call, and until another stream touches it, all work of its stream there counts as writing.
- * Work of every other stream must be ordered behind that. */
+ * Writers: a copy writes where it copies to. Other work writes each block that it is the first to touch in a
+ * generation. That is a call's output. Until another stream touches the block, all its stream's work there counts as
+ * writing. Work on every other stream must be ordered after that. */
 #include <stdio.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@ struct sim_block {
     mr_memory memory;
     bool freed, shared;
     uint64_t generation;
-    size_t pending;   /* pieces of work that touch it and are not done */
+    size_t pending;   /* pieces that touch it and are not done */
     sim_point writer; /* stream 0: none yet */
     sim_block *next_freed;
 };
@@ -221,7 +221,7 @@ static void hold(sim_item *item, sim_block *block) {
     block->pending++;
 }
 
-/* Whether the item may touch the block, as far as can be said when it is submitted; NULL if it may. */
+/* Why the item must not touch the block, as far as is known when it is submitted; NULL if it may. */
 static const char *objection(const sim_item *item, const sim_block *block, access how) {
     const mr_device *device = item->stream->stream.device;
     bool elsewhere = block->memory == MR_MEMORY_DEVICE && &block->device->device != device;
@@ -265,7 +265,7 @@ static int answer(sim_item *item, const char *wrong) {
     return mr_sim_misuse(item->stream->stream.device, item->stage, &item->frame, wrong);
 }
 
-/* The bytes from the first to the last byte of so many rows. */
+/* The bytes from the first to the last byte in several rows. */
 typedef struct range {
     const uint8_t *begin, *end;
 } range;

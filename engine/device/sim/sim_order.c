@@ -1,8 +1,8 @@
 /* The order between work on simulated devices: by streams, by records and waits, and by work that is done already.
  *
- * A point is all work of a stream up to one piece. A stream knows the points that it was made to wait for, and a record
- * holds all points that its stream knew. So the effect of a wait is known as soon as it is requested, and work without
- * a wait is found even if it would have run in time. */
+ * A point is all work on a stream up to one piece. A stream knows the points that it was made to wait for, and a record
+ * holds all points that its stream knew. So a wait's effect is known as soon as it is requested. Work without a wait is
+ * found even if it would have run in time. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -31,7 +31,7 @@ uint64_t mr_sim_order_submit(sim_stream *stream) {
     return ++stream->submitted;
 }
 
-/* A stream that is gone has done its work. */
+/* A stream that no longer exists has done all its work. */
 bool mr_sim_order_done(sim_point point) {
     for (const sim_stream *stream = alive; stream; stream = stream->next_alive)
         if (stream->id == point.stream)
@@ -65,7 +65,7 @@ static void learn(sim_stream *stream, sim_point point) {
             stream->known[i].tick = point.tick;
             return;
         }
-    /* One place is left for the stream itself, in its records. */
+    /* One entry must stay free for the stream itself, in its records. */
     if (stream->known_count == SIM_KNOWN - 1)
         forget_done(stream);
     if (stream->known_count < SIM_KNOWN - 1)

@@ -1,4 +1,4 @@
-/* Parameters of a simulated device, as they stand behind its name. */
+/* A simulated device's parameters, as they follow its name. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@ typedef enum value_kind { COUNT, DURATION, BYTES, RATE, CARD } value_kind;
 typedef struct parameter {
     const char *name;
     value_kind kind;
-    size_t offset, second; /* of the fields that it sets; `second` 0: only one */
+    size_t offset, second; /* which fields it sets; `second` 0: only one */
 } parameter;
 
 #define FIELD(name) offsetof(mr_sim_params, name)

@@ -1,7 +1,7 @@
-/* Shared by the files of the simulated accelerator; internal to this folder.
+/* Shared by the simulated accelerator's files; internal to this folder.
  *
- * A stream is a list of items: work, records and waits. One lock for all simulated devices, which is taken last, guards
- * the state that they share: the blocks of memory and the order between streams. */
+ * A stream is a list of items: work, records and waits. One lock for all simulated devices guards the state that they
+ * share: memory blocks and the order between streams. It must be taken last. */
 #pragma once
 
 #include <pthread.h>
@@ -16,15 +16,15 @@ enum { SIM_LANES = 128, SIM_COUNTED = 8 };
 
 typedef enum sim_kind { SIM_WORK, SIM_RECORD, SIM_WAIT } sim_kind;
 
-/* A piece of work's hold on a block of memory: as it was when the work was submitted. */
+/* A piece's hold on a memory block, as it was when the work was submitted. */
 typedef struct sim_touch {
     sim_block *block;
     uint64_t generation;
 } sim_touch;
 
-/* All work of a stream up to one piece. */
+/* All work on a stream up to one piece. */
 typedef struct sim_point {
-    uint64_t stream; /* its id */
+    uint64_t stream; /* the stream's id */
     uint64_t tick;
 } sim_point;
 
@@ -39,18 +39,18 @@ typedef struct sim_item {
     mr_engine engine;
     const mr_stage *stage;
     mr_identity frame;
-    uint64_t tick;       /* which piece of its stream's work it is */
-    bool joined;         /* part of the launch before it */
+    uint64_t tick;       /* which piece on its stream */
+    bool joined;         /* part of the previous launch */
     size_t copied_bytes; /* by a copy */
     size_t touched_bytes;
     int64_t submitted_ns, begin_ns;
-    int64_t due_ns; /* once at the head of its stream: when it is done; -1: not set yet */
+    int64_t due_ns; /* once it is the stream's first: when it is done; -1: not set yet */
     size_t touch_count;
     sim_touch touch[SIM_TOUCHES];
     /* records and waits */
     mr_event *event; /* one reference */
     mr_event_wait wait; /* WAIT */
-    bool arrived;       /* WAIT: the event has told that it is done */
+    bool arrived;       /* WAIT: the event has reported completion */
     struct sim_item *next_record;
     size_t known_count;
     bool knows_all;
@@ -63,13 +63,13 @@ typedef struct sim_item {
 struct sim_stream {
     mr_stream stream;
     sim_item *head, *tail;
-    int status;    /* of the work since the last event */
-    bool busy;     /* its head is being done without the lock */
-    int64_t at_ns; /* when its last work was done, on the device's clock */
+    int status;    /* the work's since the last event */
+    bool busy;     /* the first item is being done without the lock */
+    int64_t at_ns; /* when the last work was done, by the device's clock */
     sim_stream *next;
     /* Under the lock for all: */
     uint64_t id;
-    uint64_t submitted, done; /* pieces of work */
+    uint64_t submitted, done; /* pieces */
     const sim_block *counted[SIM_COUNTED]; /* whose bytes the launch has, the last ones; only compared */
     size_t counted_count;
     size_t known_count;
@@ -90,16 +90,16 @@ struct sim_device {
     sim_stream *streams;
     sim_item *unused;
     uint64_t random;
-    int64_t free_ns[MR_ENGINES]; /* when each engine has finished its work */
-    int64_t lane_ns[SIM_LANES];  /* with `kernels`: when each of those that run side by side ends */
+    int64_t free_ns[MR_ENGINES]; /* when each engine has finished */
+    int64_t lane_ns[SIM_LANES];  /* with `kernels`: when each parallel piece ends */
     int64_t call_count, allocation_count, begun_count, work_count;
     /* Under the lock for all: */
-    int64_t allocated_bytes;       /* of device memory */
-    sim_block *freed, *freed_last; /* kept for a while, so that later use of them is noticed */
+    int64_t allocated_bytes;       /* device memory */
+    sim_block *freed, *freed_last; /* kept for a while, so that later use is noticed */
     size_t freed_bytes;
 };
 
-/* sim_run.c: the thread of a device that is not manual. */
+/* sim_run.c: the thread for a device that is not manual. */
 void *mr_sim_run(void *device);
 void mr_sim_recycle(sim_device *self, sim_item *gone);
 
@@ -111,7 +111,7 @@ void mr_sim_free(sim_device *self, mr_memory memory, void *data);
 void mr_sim_reuse(mr_device *device, void *data);
 bool mr_sim_is_pinned(mr_device *device, const void *data);
 int mr_sim_host_reads(mr_device *device, const void *data, const mr_stage *stage, const mr_identity *frame);
-/* Frees all blocks of the device, which has no work any more. */
+/* Frees all blocks on the device, which must have no work left. */
 void mr_sim_forget_memory(sim_device *self);
 /* Records the blocks that the work to be submitted touches, and its engine. MR_ERROR_INTERNAL if it must not touch
  * them. */
@@ -121,7 +121,8 @@ int mr_sim_touch_arguments(sim_item *item, const void *arguments, size_t bytes);
 /* Whether the work may still be done. */
 int mr_sim_check_touched(const sim_item *item);
 void mr_sim_untouch(sim_item *item);
-/* All device memory that the work touches, one block behind the other, to be freed; NULL if memory is out. */
+/* All device memory that the work touches, one block after the other, which the caller must free; NULL if memory is
+ * out. */
 uint8_t *mr_sim_keep_touched(const sim_item *item);
 /* Flips one bit in a byte that has changed since `before`; false if none has. */
 bool mr_sim_corrupt_touched(const sim_item *item, const uint8_t *before);
@@ -133,7 +134,7 @@ uint64_t mr_sim_order_submit(sim_stream *stream);
 void mr_sim_order_record(sim_item *record);
 void mr_sim_order_recorded(sim_item *record);
 void mr_sim_order_wait(sim_stream *stream, const mr_event *event);
-/* True if all future work of the stream is ordered behind that point, whatever the devices do. */
+/* Whether all future work on the stream is ordered after that point, whatever the devices do. */
 bool mr_sim_order_covers(const sim_stream *stream, sim_point point);
 /* Whether that work is done. */
 bool mr_sim_order_done(sim_point point);

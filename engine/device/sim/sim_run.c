@@ -1,5 +1,5 @@
-/* The work of a simulated device: when each piece is due, and doing it. A thread of the device does it in real time;
- * mr_sim_advance does it for a manual device. */
+/* A simulated device's work: when each piece is due, and doing it. A device thread does it in real time; mr_sim_advance
+ * does it for a manual device. */
 #include <time.h>
 
 #include "engine/base/clock.h"
@@ -24,7 +24,7 @@ static int64_t draw_delay(sim_device *self) {
 
 /* ---- when ------------------------------------------------------------------------------------------------------ */
 
-/* The end of time, to which a manual device goes when a stream is destroyed, has nothing behind it. */
+/* A manual device advances to the end of time when a stream is destroyed; nothing comes after that. */
 static int64_t later(int64_t now_ns, int64_t step_ns) {
     return now_ns > INT64_MAX - step_ns ? INT64_MAX : now_ns + step_ns;
 }
@@ -61,7 +61,7 @@ static int64_t *free_lane(sim_device *self, const sim_item *work) {
     return first;
 }
 
-/* A kernel among others: it is launched beside them, and its bytes wait for theirs. */
+/* A kernel among others: its launch runs in parallel, and its bytes wait for theirs. */
 static void share_compute(sim_device *self, sim_item *work, int64_t *lane, int64_t begin, int64_t cost) {
     int64_t *busy = &self->free_ns[MR_ENGINE_COMPUTE], launch = launch_of(self, work);
     work->begin_ns = begin < *lane ? *lane : begin;
@@ -73,13 +73,13 @@ static void share_compute(sim_device *self, sim_item *work, int64_t *lane, int64
     work->due_ns = *lane = moved;
 }
 
-/* The engine that a piece of work keeps busy. */
+/* The engine that a piece keeps busy. */
 static mr_engine engine_of(const sim_device *self, const sim_item *work) {
     return work->engine == MR_ENGINE_DOWNLOAD && self->params.copies == 1 ? MR_ENGINE_UPLOAD : work->engine;
 }
 
-/* Gives the work that has come to the head of its stream its time. In real time that may have passed when it is
- * looked at, and must not add up. */
+/* Sets the time for work that is now first in its stream. In real time that may have passed when it is looked at, and
+ * must not add up. */
 static void schedule(sim_device *self, sim_item *work, int64_t now_ns) {
     const mr_sim_params *p = &self->params;
     int64_t begin = now_ns;
@@ -147,7 +147,7 @@ static sim_item *take_head(sim_stream *stream) {
     return head;
 }
 
-/* Counts a piece of work and says whether it fails. */
+/* Counts a piece and returns whether it must fail. */
 static bool must_fail(sim_device *self) {
     const mr_sim_params *p = &self->params;
     int64_t number = ++self->work_count;
@@ -174,7 +174,7 @@ static int do_wrong(sim_device *self, sim_item *work) {
 
 /* Without the lock; only one thread at a time does work. */
 static int perform(sim_device *self, sim_item *work, bool fails) {
-    /* Work that fails may have begun, so its memory must be there as well. */
+    /* Work that fails may have begun, so its memory must exist as well. */
     int status = mr_sim_check_touched(work);
     if (!status && fails)
         status = mr_fail(MR_ERROR_DEVICE, "%s: simulated failure", self->device.name);

@@ -37,9 +37,9 @@ static void note(mr_abandonment *to, mr_abandoned item) {
         to->items[to->count++] = item;
 }
 
-/* Takes over the references, even if there is no room to note them: memory that is never released does no harm. A
- * buffer that several planes or lists refer to is replaced once. */
-static void keep(mr_abandonment *kept, mr_buffer *buffer, mr_result *result) {
+/* Also if there is no room to note it: memory that is never released does no harm. A buffer that several planes or
+ * lists refer to is replaced once. */
+void mr_abandon_memory(mr_abandonment *kept, mr_buffer *buffer, mr_result *result) {
     pthread_mutex_lock(&kept->lock);
     const bool again = buffer && is_kept(kept, buffer);
     if (!again)
@@ -54,23 +54,9 @@ static void keep(mr_abandonment *kept, mr_buffer *buffer, mr_result *result) {
 void mr_abandon_frame(mr_abandonment *kept, const mr_frame *frame) {
     for (int i = 0; frame && i < MR_MAX_PLANES; i++)
         if (frame->plane[i].buffer)
-            keep(kept, mr_buffer_ref(frame->plane[i].buffer), NULL);
+            mr_abandon_memory(kept, mr_buffer_ref(frame->plane[i].buffer), NULL);
     if (frame && frame->results)
-        keep(kept, NULL, mr_result_ref(frame->results));
-}
-
-void mr_abandon_call(mr_abandonment *kept, const mr_slot *slot) {
-    for (size_t i = 0; i < slot->frame_count; i++)
-        mr_abandon_frame(kept, slot->frames[i]);
-    for (size_t i = 0; i < slot->kept_count; i++)
-        mr_abandon_frame(kept, slot->kept[i]);
-    for (size_t i = slot->output_next; i < slot->output_count; i++)
-        if (slot->outputs[i].made)
-            mr_abandon_frame(kept, slot->outputs[i].item.frame);
-    for (size_t i = 0; i < slot->held_count; i++)
-        keep(kept, mr_buffer_ref(slot->held[i]), NULL);
-    for (size_t i = 0; i < slot->result_count; i++)
-        keep(kept, NULL, mr_result_ref(slot->results[i]));
+        mr_abandon_memory(kept, NULL, mr_result_ref(frame->results));
 }
 
 void mr_abandonment_release(mr_abandonment *kept) {

@@ -5,7 +5,8 @@
 
 #include <pthread.h>
 
-#include "engine/flow/instance/slot.h"
+#include "engine/data/pool.h"
+#include "millrace/frame.h"
 
 typedef struct mr_abandoned mr_abandoned;
 
@@ -20,8 +21,8 @@ void mr_abandonment_init(mr_abandonment *kept);
 void mr_abandonment_fini(mr_abandonment *kept);
 /* Keeps the frame's memory, but not the frame, whose receipt has to close. Accepts NULL. */
 void mr_abandon_frame(mr_abandonment *kept, const mr_frame *frame);
-/* Keeps all memory of a call that its work may use; that of later calls is not affected. */
-void mr_abandon_call(mr_abandonment *kept, const mr_slot *slot);
+/* Keeps a buffer or a result; takes the reference over. */
+void mr_abandon_memory(mr_abandonment *kept, mr_buffer *buffer, mr_result *result);
 /* The streams are gone. */
 void mr_abandonment_release(mr_abandonment *kept);
 /* For tests: no buffer is kept twice. */

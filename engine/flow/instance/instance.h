@@ -12,9 +12,9 @@
  * An entry never waits. If input, slot, room or buffer is missing, it returns, and is woken when there is one: links
  * wake their consumer or their producers, events and pools the entry that asked.
  *
- * On several devices the instance has a part for each (parts.h): the stage type's state there, and pools. A
- * slot goes to the device that holds its first frame, else to the device that will finish first (shares.h); the
- * entry brings the other inputs in, as the first work of the call. Such a slot releases all it holds as soon as its own
+ * On several devices the instance has a part for each (parts.h): the stage type's state there, and pools. A slot goes
+ * to the device that holds its first frame, else to the device that will finish first (shares.h); the entry brings the
+ * other inputs in, as the first work of the call. Such a slot releases all it holds as soon as its own
  * device is done, and only its place in the ring waits for earlier slots: a slow device does not hold up the others.
  *
  * Threads: state that entries share is guarded by `lock`, which is taken only if there are several. */

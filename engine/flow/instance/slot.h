@@ -2,8 +2,8 @@
 #ifndef MILLRACE_FLOW_INSTANCE_SLOT_H
 #define MILLRACE_FLOW_INSTANCE_SLOT_H
 
-#include "engine/data/pool.h"
 #include "engine/device/device.h"
+#include "engine/flow/instance/holds.h"
 #include "engine/flow/link/link.h"
 
 /* One item to push to every consumer of a port. */
@@ -33,12 +33,7 @@ typedef struct mr_slot {
     mr_item *marks;        /* that came with or before the inputs; passed on behind their outputs */
     size_t output_count, output_room, output_next;
     mr_slot_output *outputs;
-    size_t held_count, held_room;
-    mr_buffer **held;      /* scratch buffers that device work may still use */
-    size_t result_count, result_room;
-    mr_result **results;   /* that device work may still write to, even if the call failed and its frame was dropped */
-    size_t kept_count, kept_room;
-    mr_frame **kept;       /* frames that device work may still write to, even if a full queue dropped them */
+    mr_holds holds;        /* what its device work may still use */
     mr_event *event;       /* of the device work; NULL: none */
     mr_event_wait wait;    /* of an entry, for the event */
     struct mr_entry_task *awaits_turn; /* its entry, to be woken when all earlier calls are done; NULL: does not wait */
@@ -66,13 +61,8 @@ static inline mr_slot_output *mr_slot_next_output(mr_slot *slot, mr_frame *frame
 }
 /* Adds a mark for each of that many output ports. */
 int mr_slot_add_mark_outputs(mr_slot *slot, size_t port_count, const mr_item *mark, const char *stage);
-/* Keeps a reference to the frame until the slot's device work is done. MR_ERROR_MEMORY. */
-int mr_slot_keep(mr_slot *slot, mr_frame *frame);
-int mr_slot_keep_result(mr_slot *slot, mr_result *result);
-/* Keeps a reference to a buffer until the slot's device work is done; false: no memory. */
-bool mr_slot_hold(mr_slot *slot, mr_buffer *buffer);
-/* Gives up what was held and kept beyond those numbers. */
-void mr_slot_give_back(mr_slot *slot, size_t held, size_t results);
+/* It is not known when its device work is done: keeps all memory that the work may use. */
+void mr_slot_abandon(const mr_slot *slot, mr_abandonment *kept);
 /* Drops the slot's references and makes it free. */
 void mr_slot_reset(mr_slot *slot);
 

@@ -99,18 +99,26 @@ mr_still_part mr_png_find_text(const uint8_t *data, size_t bytes, const char *ke
     return (mr_still_part){0};
 }
 
-static bool is_spare(const uint8_t *chunk) {
+/* `exif`: the text with the orientation was met, which is kept once if it is short. */
+static bool is_spare(const uint8_t *chunk, bool *exif) {
     enum { MOST = 16384 };
+    static const char name[] = "Raw profile type exif";
+    const uint32_t bytes = big_32(chunk);
     const bool text = memcmp(chunk + 4, "tEXt", 4) == 0, profile = memcmp(chunk + 4, "iCCP", 4) == 0;
-    return memcmp(chunk + 4, "zTXt", 4) == 0 || ((text || profile) && big_32(chunk) > MOST);
+    if (memcmp(chunk + 4, "zTXt", 4) != 0)
+        return (text || profile) && bytes > MOST;
+    const bool keeps = !*exif && bytes > sizeof name && bytes <= MOST && memcmp(chunk + 8, name, sizeof name) == 0;
+    *exif |= keeps;
+    return !keeps;
 }
 
 size_t mr_png_strip(const uint8_t *data, size_t bytes, uint8_t *to) {
     size_t kept = 0, length;
+    bool exif = false;
     for (size_t at = 0; at < bytes; at += length) {
         const bool chunk = at && bytes - at >= PNG_AROUND && big_32(data + at) <= bytes - at - PNG_AROUND;
         length = chunk ? big_32(data + at) + PNG_AROUND : at || bytes < PNG_SIGNATURE ? bytes - at : PNG_SIGNATURE;
-        if (chunk && is_spare(data + at))
+        if (chunk && is_spare(data + at, &exif))
             continue;
         if (to)
             memcpy(to + kept, data + at, length);

@@ -30,7 +30,8 @@ mr_still_part mr_png_find_chunk(const uint8_t *data, size_t bytes, const char *n
 /* The data behind the keyword of a chunk of international text (iTXt); NULL likewise. */
 mr_still_part mr_png_find_text(const uint8_t *data, size_t bytes, const char *keyword);
 /* The size of a PNG without chunks that do not change its pixels and that libavcodec would expand to any size:
- * compressed text, and text and colour profiles of more than 16 KiB. `to`: where that PNG is written; NULL: nowhere. */
+ * compressed text, but for a short one of EXIF, and text and colour profiles of more than 16 KiB. `to`: where that PNG
+ * is written; NULL: nowhere. */
 size_t mr_png_strip(const uint8_t *data, size_t bytes, uint8_t *to);
 mr_still_part mr_webp_find_chunk(const uint8_t *data, size_t bytes, const char *name);
 /* Whether it is a WebP with several pictures. */

@@ -170,7 +170,7 @@ class Streams(Live):
         rtmp, http = streams.port(), streams.port()
         (self.folder / "nginx.conf").write_text(f"""
 load_module /usr/lib/nginx/modules/ngx_rtmp_module.so;
-user {pwd.getpwuid(os.getuid()).pw_name}; daemon off; worker_processes 1;
+user {pwd.getpwuid(os.getuid()).pw_name}; daemon off; master_process off;
 pid {self.folder}/nginx.pid; error_log {self.folder}/nginx.log;
 events {{ worker_connections 64; }}
 rtmp {{ server {{ listen 127.0.0.1:{rtmp}; application live {{ live on; hls on; hls_path {self.folder}/hls;

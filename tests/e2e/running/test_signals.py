@@ -6,8 +6,16 @@ import pathlib
 import signal
 import subprocess
 import time
+import unittest
+
+import numpy as np
 
 import harness
+
+try:
+    import onnx
+except ImportError:
+    onnx = None
 
 # Without end, at its own pace.
 ENDLESS = """\
@@ -48,6 +56,12 @@ def blocks(pid, what):
         return False
     mask = next(line.split()[1] for line in status.splitlines() if line.startswith("SigBlk"))
     return bool(int(mask, 16) & 1 << (what - 1))
+
+
+def cpu_s(child):
+    """The processor time that the process has taken."""
+    fields = pathlib.Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Signals(harness.Case):
@@ -252,6 +266,39 @@ class Signals(harness.Case):
 
     def test_results_of_nodes_that_nobody_reads(self):
         self.assert_given_up(STUCK + STUCK_NODES)
+
+    @unittest.skipUnless(onnx, "no onnx")
+    def test_a_call_that_never_returns(self):
+        """A network with a loop without an end is left after twice the grace time."""
+        made, value = onnx.helper, onnx.numpy_helper.from_array
+        tensor = [made.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+                  for name, shape in (("x", [1, 3, 8, 8]), ("y", [1, 192]), ("i", [1, 192]), ("o", [1, 192]))]
+        flags = [made.make_tensor_value_info(name, onnx.TensorProto.BOOL, []) for name in ("a", "b")]
+        body = made.make_graph([made.make_node("Identity", ["a"], ["b"]), made.make_node("Identity", ["i"], ["o"])],
+                               "body", [made.make_tensor_value_info("n", onnx.TensorProto.INT64, []), flags[0],
+                                        tensor[2]], [flags[1], tensor[3]])
+        nodes = [made.make_node("Constant", [], ["most"], value=value(np.array(2**62, np.int64))),
+                 made.make_node("Constant", [], ["go"], value=value(np.array(True))),
+                 made.make_node("Flatten", ["x"], ["flat"]),
+                 made.make_node("Loop", ["most", "go", "flat"], ["y"], body=body)]
+        model = made.make_model(made.make_graph(nodes, "g", tensor[:1], tensor[1:2]), ir_version=8,
+                                opset_imports=[made.make_opsetid("", 13)])
+        (self.folder / "loop.onnx").write_bytes(model.SerializeToString())
+        child = self.start(f"""\
+version: 1
+pipeline: stuck
+sources: {{s: {{uri: "lavfi:testsrc=size=16x16:rate=10:duration=9"}}}}
+stages:
+  decode: {{input: s}}
+  pre: {{type: preprocess, input: decode, size: 8x8}}
+  infer: {{input: pre, model: "{self.folder}/loop.onnx"}}
+  out: {{type: jsonl, input: infer, path: "{self.folder}/out.jsonl"}}
+""", grace=("--grace", "1s"), stdout=subprocess.DEVNULL)
+        self.wait_until(lambda: cpu_s(child) > 1, "the network has not begun")
+        child.send_signal(signal.SIGTERM)
+        err = child.communicate(timeout=harness.TIMEOUT)[1]
+        self.assertEqual(child.returncode, 70, err)
+        self.assertIn("a call of a stage has not returned", err)
 
     def signals_of(self, text):
         """What a run that is asked to end enters in its audit log about signals, by the process."""

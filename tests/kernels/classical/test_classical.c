@@ -149,7 +149,7 @@ static void check_gradients(const mr_classical_rows *c, const mr_classical_rows 
         block[i] = draw_difference();
     for (size_t x = 0; x < width; x++)
         for (int i = 0; i < 2; i++) {
-            ((float *)(void *)(dx[i] + GUARD_BYTES))[x] = x % 3 ? 100.0f : row[x + 1] - row[x - 1];
+            ((float *)(void *)(dx[i] + GUARD_BYTES))[x] = x % 3 ? 100.0f : row[x + 1] - block[width + x];
             ((float *)(void *)(dy[i] + GUARD_BYTES))[x] = x % 3 ? -50.0f : block[x] - rows[2][x];
         }
     bool longer = draw() % 2;

@@ -10,7 +10,7 @@ enum { RUNS = 5, RATE = 30, MOST_SOURCES = 10000, TYPES = 64 };
 
 /* ---- a sink that reads the clock ------------------------------------------------------------------------------- */
 
-/* One run at a time. A source's frame 0 leaves when its clock starts, so later frames are due at that time + pts. */
+/* One run at a time. A source's frame 0 leaves when the clock starts, so later frames are due at that time + pts. */
 static struct {
     int64_t start_ns[MOST_SOURCES];
     _Atomic int64_t worst_ns;
@@ -40,7 +40,7 @@ static const mr_stage_type clock_type = {
     .process = watch_clock,
 };
 
-/* The types of millrace, and our own. */
+/* millrace's types, and ours. */
 static const mr_stage_type *const *all_types(void) {
     static const mr_stage_type *types[TYPES + 2];
     size_t count = 0;
@@ -52,7 +52,7 @@ static const mr_stage_type *const *all_types(void) {
 
 /* ---- pipelines ------------------------------------------------------------------------------------------------- */
 
-/* A growing text of YAML. */
+/* A growing YAML text. */
 typedef struct script {
     char *text;
     size_t bytes;
@@ -68,7 +68,7 @@ static int begin(script *yaml, const char *name) {
     return MR_OK;
 }
 
-/* Opens and starts the pipeline of the script, and frees the script. */
+/* Opens and starts the script's pipeline, and frees the script. */
 static int start(script *yaml, long long workers, mr_pipeline **pipeline) {
     *pipeline = NULL;
     fclose(yaml->stream);

@@ -1,4 +1,4 @@
-/* The measurements of `millrace bench`: each makes a pipeline of null stages in memory, runs it and sums it up. */
+/* What `millrace bench` measures: each function makes a pipeline from null stages in memory, runs it and sums it up. */
 #pragma once
 
 #include "millrace/millrace.h"
@@ -21,7 +21,7 @@ typedef struct mr_bench_paced {
     uint64_t frames;
     uint64_t late;           /* frames that arrived more than one frame (33.3 ms) after they were due */
     double cpu_per_second;   /* CPU-seconds in each second */
-    double worst_ms;         /* the delay of the latest frame */
+    double worst_ms;         /* the latest frame's delay */
     double peak_mib;
 } mr_bench_paced;
 int mr_bench_run_paced(const mr_bench_params *params, mr_bench_paced *result);
@@ -29,8 +29,8 @@ int mr_bench_run_paced(const mr_bench_params *params, mr_bench_paced *result);
 /* `frames` pictures through preprocess into jsonl, from when a tenth of them was done to the end. */
 typedef struct mr_bench_soak {
     uint64_t frames;
-    double growth_mib;       /* of resident memory */
-    double allocations;      /* of millrace's own, for one frame */
+    double growth_mib;       /* resident memory */
+    double allocations;      /* by millrace itself, per frame */
     double resident_mib;     /* at the end */
 } mr_bench_soak;
 int mr_bench_run_soak(const mr_bench_params *params, mr_bench_soak *result);

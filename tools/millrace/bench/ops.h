@@ -1,9 +1,9 @@
 /* `millrace bench ops`: every operation of the library on a device, beside the best that the device does.
  *
- * The ceilings are measured first. The least time of any other operation is that of its bytes through the memory or
- * the link that they pass, or of its arithmetic, whichever is longer; its share is that time divided by the median
- * that was measured, which is the same as its arithmetic in a second as a share of min(bandwidth x intensity, peak).
- * One thread. */
+ * The ceilings must be measured first. Any other operation needs at least the time to move its bytes through the memory
+ * or the link that they pass, or to do its arithmetic, whichever is longer. Its share is that time divided by the
+ * measured median. This equals its arithmetic per second as a fraction of min(bandwidth x intensity, peak). One
+ * thread. */
 #pragma once
 
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 /* The choices that hold for all devices. */
 typedef struct mr_ops_params {
-    const char *only;          /* a pattern of names, as the shell's; NULL: all */
+    const char *only;          /* a name pattern, as the shell's; NULL: all */
     const char *const *models; /* networks, ended by NULL */
     double seconds;            /* each is measured for so long */
     bool progress;             /* shown on standard error */
@@ -22,7 +22,7 @@ typedef struct mr_ops_params {
 /* The best that was measured; 0 if it is not known. */
 typedef struct mr_ops_ceilings {
     double bytes_s[MR_PATHS];
-    double flops_s, integers_s; /* of integers at least as many as of floats */
+    double flops_s, integers_s; /* at least as many for integers as for floats */
     double launch_ns;
 } mr_ops_ceilings;
 
@@ -30,7 +30,7 @@ typedef struct mr_ops_figure {
     const mr_operation *operation;
     char *left_out; /* the reason if it was not measured; NULL: it was */
     int samples, calls; /* measured, and calls in each */
-    double ns, low_ns, high_ns, best_ns; /* of a call: the median, the quartiles and the least */
+    double ns, low_ns, high_ns, best_ns; /* per call: the median, the quartiles and the least */
     double share;      /* 0: it has neither bytes nor arithmetic */
     const char *bound; /* "memory", "upload", "download", "compute" or "launch"; "" if share is 0 */
 } mr_ops_figure;
@@ -54,6 +54,6 @@ int mr_ops_print(const mr_ops *ops);
 /* One object in an array. */
 void mr_ops_put_json(yajl_gen json, const mr_ops *ops);
 
-/* The words of a path or group, as in JSON: "memory", "kernel". */
+/* The words for a path or group, as in JSON: "memory", "kernel". */
 const char *mr_ops_path_name(mr_operation_path path);
 const char *mr_ops_group_name(mr_operation_group group);

@@ -32,8 +32,8 @@ static int run(mr_ops *ops, int calls, double *ns) {
     return status;
 }
 
-/* The first calls load code and fill tables and do not count; the second round finds how many calls make a sample, and
- * brings clocks up. Simulated calls all take their time. */
+/* The first calls load code and fill tables and do not count. The second round finds how many calls make a sample, and
+ * brings clocks up. Simulated calls all take equally long. */
 static int warm_up(mr_ops *ops, mr_ops_figure *figure) {
     double ns = 0;
     figure->calls = 1;
@@ -92,8 +92,8 @@ static int measure(mr_ops *ops, size_t index, double seconds) {
 
 /* ---- ceilings and shares ---------------------------------------------------------------------------------------- */
 
-/* A ceiling is the best that was seen of it, and of several that move memory the best one: reading, writing and both
- * have rates of their own. */
+/* A ceiling is the best sample. Among operations that move memory the best one counts: reading, writing and both have
+ * different rates. */
 static void raise_ceilings(mr_ops_ceilings *ceilings, const mr_ops_figure *figure) {
     const mr_operation *operation = figure->operation;
     if (operation->group != MR_OPERATION_CEILING || figure->left_out || !(figure->best_ns > 0))
@@ -120,7 +120,7 @@ static void judge(const mr_ops_ceilings *ceilings, mr_ops_figure *figure) {
     if (figure->left_out || !(least_ns > 0) || !(figure->ns > 0))
         return;
     figure->share = least_ns / figure->ns;
-    /* Starting it takes longer than its work would, and it shows. */
+    /* Starting it takes longer than the work would, and this is visible. */
     bool launch = ceilings->launch_ns > least_ns && figure->share < 0.5;
     figure->bound = launch ? "launch" : computing_ns > moving_ns ? "compute" : mr_ops_path_name(operation->path);
 }

@@ -18,7 +18,7 @@ int mr_ops_add(const mr_usage *usage, const char *option, const char **list, siz
     return 0;
 }
 
-/* The processors, and GPUs that can be used. The machine is to be closed once their names are no longer used. */
+/* The processors, and GPUs that can be used. The machine must be closed once their names are no longer used. */
 static int find_devices(mr_ops_request *request, const mr_machine **machine) {
     int status = mr_machine_open(machine);
     if (status)

@@ -1,4 +1,4 @@
-/* `millrace bench ops` as the command runs it: its arguments, its devices, its output. */
+/* `millrace bench ops` as the command runs it: arguments, devices, output. */
 #pragma once
 
 #include "tools/millrace/cli/command.h"

@@ -89,7 +89,7 @@ static int unknown_option(const mr_usage *usage, const char *argument) {
     return mr_status_exit_code(MR_ERROR_USAGE);
 }
 
-/* Long options that have a letter of their own, in every verb that takes them. */
+/* Long options that have a letter, in every verb that takes them. */
 static const struct {
     char letter;
     const char *name;
@@ -120,7 +120,7 @@ static void list_letters(const mr_usage *usage, char text[3 * LETTERS + 4]) {
     }
 }
 
-/* Maps a letter found by getopt to its long option. */
+/* Maps a letter from getopt to its long option. */
 static int long_for(const mr_usage *usage, int got) {
     for (size_t i = 0; i < LETTERS; i++)
         if (got == letters[i].letter)

@@ -1,11 +1,11 @@
-/* Diagnostics of check, run and plan on a pipeline before it runs: as text, JSON or workflow commands of GitHub, and
+/* Diagnostics that check, run and plan give before a pipeline runs: as text, JSON or GitHub workflow commands, and
  * whether warnings count as errors (--deny-warnings). */
 #pragma once
 
 #include "engine/base/json.h"
 #include "tools/millrace/cli/command.h"
 
-/* For a table of options, and for its help. The verb's options are read into `arguments`, which has `deny`. */
+/* For an option table, and for its help. The verb's options are read into `arguments`, which must have `deny`. */
 #define MR_COMPLAINTS_OPTIONS MR_OPTION_FIELD("deny-warnings", arguments, deny)
 #define MR_COMPLAINTS_HELP                                                                                       \
     "  --deny-warnings    treats warnings as errors, with exit code 78\n"
@@ -17,5 +17,5 @@ int mr_complaints_status(const mr_diagnostics *diagnostics, int status, bool den
 int mr_complaints_tell(const mr_diagnostics *diagnostics, int status, bool deny);
 /* One `::error file=...` or `::warning ...` line each, on standard output; as mr_complaints_tell otherwise. */
 int mr_complaints_annotate(const mr_diagnostics *diagnostics, int status, bool deny);
-/* An array "diagnostics", and "more": how many are left out of it. */
+/* An array "diagnostics", and "more": how many are omitted. */
 void mr_complaints_put(yajl_gen json, const mr_diagnostics *diagnostics);

@@ -11,7 +11,7 @@
 
 enum { MOST_BYTES = 64 << 20, WHY_BYTES = 256 };
 
-/* The whole of a file as a text; NULL with a message. */
+/* A whole file as text; NULL with a message. */
 static char *read_text(const char *path, int *status) {
     FILE *file = fopen(path, "rb");
     char *text = file ? malloc(MOST_BYTES + 1) : NULL;

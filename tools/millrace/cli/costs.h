@@ -7,7 +7,7 @@
 
 typedef struct mr_costs {
     size_t count;
-    mr_measured_cost *cost; /* of stages, for each frame of the sources */
+    mr_measured_cost *cost; /* stage costs per source frame */
     void *text;             /* private: the text that they point into */
 } mr_costs;
 

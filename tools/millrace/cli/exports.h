@@ -3,5 +3,5 @@
  * list). */
 #pragma once
 
-/* Does nothing: its caller is linked with them. */
+/* Does nothing: it only makes the linker keep them. */
 void mr_exports_keep(void);

@@ -77,8 +77,8 @@ static int call(const char *verb, int argc, char **argv) {
     return unknown(verb);
 }
 
-/* If a standard stream is closed, the next file or socket to be opened would get its number, and results would be
- * written into it. The descriptor of O_PATH can be neither read nor written, so that using it fails, as it should. */
+/* If a standard stream is closed, the next opened file or socket would get that number, and results would be written
+ * into it. An O_PATH descriptor can be neither read nor written, so that using it fails, as it should. */
 static void hold_standard_streams(void) {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
@@ -114,10 +114,10 @@ int mr_main(int argc, char **argv, const mr_stage_type *const *types) {
     mr_gpu_want_connections();
     /* A closed pipe is reported by write(2) instead, and ends the run in order. */
     signal(SIGPIPE, SIG_IGN);
-    /* So is a limit of the size of files (ulimit -f); nodes inherit both. */
+    /* So is a file size limit (ulimit -f); nodes inherit both. */
     signal(SIGXFSZ, SIG_IGN);
     expect_signals();
-    /* Regardless of the file's name: nodes are started from /proc/self/exe. */
+    /* Whatever the file's name: nodes are started from /proc/self/exe. */
     prctl(PR_SET_NAME, "millrace");
     if (argc < 2) {
         print_help(stderr);

@@ -1,7 +1,6 @@
-/* Options that change a pipeline, the same for run and check: --set, --input, --force, --plugin and --output; graph,
- * whose --output is its own, has the others; for those that take a classifier alone, --force; for verbs that only plan,
- * --assume; for those that place stages as a run does, --costs; and for those that run or plan threads, --workers and
- * --jobs. */
+/* Options that change a pipeline, the same for run and check: --set, --input, --force, --plugin and --output. graph,
+ * which has a different --output, has the others. Verbs that take only a classifier have --force; verbs that only plan,
+ * --assume; verbs that place stages as a run does, --costs; verbs that run or plan threads, --workers and --jobs. */
 #pragma once
 
 #include "millrace/plan.h"
@@ -13,7 +12,7 @@ enum {
 };
 enum { MR_OVERRIDE_MOST_WORKERS = 1024 };
 
-/* For a table of options, and for its help. The verb's options are read into `arguments`, which has `overrides`. */
+/* For an option table, and for its help. The verb's options are read into `arguments`, which must have `overrides`. */
 #define MR_OVERRIDE_FORCING MR_OPTION_FIELD("force", arguments, overrides.force)
 #define MR_OVERRIDE_FORCING_HELP                                                                                 \
     "  --force            takes a classifier that was trained after other stages, like `force: true` in each\n" \
@@ -74,8 +73,8 @@ typedef struct mr_overrides {
 /* MR_OK or MR_ERROR_MEMORY. */
 int mr_overrides_init(mr_overrides *overrides, int argc);
 void mr_overrides_fini(mr_overrides *overrides);
-/* Whether `option`, as mr_usage_take gives it, is one of these; an error in it makes *code an exit code. The
- * argument is kept, and that of --set is cut in two in place. */
+/* Whether `option`, as mr_usage_take gives it, is one of these; an error in it makes *code an exit code. The argument
+ * is kept; --set's is cut in two in place. */
 bool mr_overrides_take(mr_overrides *overrides, const mr_usage *usage, int option, int *code);
 /* Puts them into the parameters, which borrow them, and the stage types that the command knows. */
 void mr_overrides_apply(const mr_overrides *overrides, mr_pipeline_params *params);

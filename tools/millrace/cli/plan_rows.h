@@ -1,23 +1,24 @@
-/* Questions to the view of a plan (millrace/plan.h) that several verbs ask, and words for its figures. A view is only
- * read: any thread. */
+/* Questions to a plan's view (millrace/plan.h) that several verbs ask, and words for figures. A view is only read: any
+ * thread. */
 #ifndef MILLRACE_TOOLS_CLI_PLAN_ROWS_H
 #define MILLRACE_TOOLS_CLI_PLAN_ROWS_H
 
 #include "millrace/plan.h"
 
-/* The number of sources whose frames pass a link. */
+/* How many sources' frames pass a link. */
 size_t mr_plan_link_sources(const mr_plan_view *plan, const mr_view_link *edge);
-/* The format of a link's frames. */
+/* The format on a link. */
 const mr_format_set *mr_plan_link_set(const mr_plan_view *plan, const mr_view_link *edge);
-/* Most bytes of one of its frames, tensors among its results included; 0 if it has none, or no bound is known. */
+/* The most bytes in one frame on the link, tensors among the results included; 0 if it has none, or no bound is
+ * known. */
 uint64_t mr_plan_link_bytes(const mr_plan_view *plan, const mr_view_link *edge);
 /* Frames a second that the sources offer a vertex; 0 if that of one is not known. */
 double mr_plan_rate(const mr_plan_view *plan, const mr_view_stage *vertex);
-/* Calls for each of a process of that node, with an element of plan->threads. */
+/* Called for each thread in a process on that node, with an element from plan->threads. */
 typedef void mr_plan_thread_function(void *context, const mr_view_thread *thread);
 void mr_plan_threads(const mr_plan_view *plan, int node, mr_plan_thread_function *function, void *context);
 
-/* The number of nodes to print: one if there are none, or only one of them is planned for; and the i-th. */
+/* How many nodes to print: one if there are none, or if the plan is for one; and the i-th. */
 size_t mr_plan_told_nodes(const mr_plan_view *plan);
 int mr_plan_told_node(const mr_plan_view *plan, size_t i);
 /* Whether the vertex belongs to one of them, and whether it is the author's own. */
@@ -28,7 +29,7 @@ static inline bool mr_plan_is_authored(const mr_view_stage *stage) {
 static inline bool mr_plan_is_copy(const mr_view_stage *stage) {
     return stage->role == MR_VIEW_UPLOAD || stage->role == MR_VIEW_DOWNLOAD || stage->role == MR_VIEW_PEER;
 }
-/* The devices that a stage is on: its own, and behind them the one in reserve. */
+/* A stage's devices, followed by the one in reserve. */
 static inline size_t mr_view_parts(const mr_view_stage *stage) {
     return stage->devices.count + stage->devices.has_reserve;
 }
@@ -37,14 +38,14 @@ static inline int mr_view_part(const mr_view_stage *stage, size_t part) {
 }
 /* Whether a link lies within a process: that from one end of a cut to the other is printed as a cut. */
 bool mr_plan_is_inner(const mr_plan_view *plan, const mr_view_link *edge);
-/* Whether a stage of the node computes there. */
+/* Whether a stage on the node computes there. */
 bool mr_plan_node_uses(const mr_plan_view *plan, int node, int device);
-/* Calls for each file or folder that stages of a node name. */
+/* Called for each file or folder that stages on a node name. */
 typedef void mr_plan_file_function(void *context, const mr_view_stage *vertex, const mr_option *option,
                                    const char *path);
 void mr_plan_files(const mr_plan_view *plan, int node, mr_plan_file_function *function, void *context);
-/* True if a process of that node can go on where it was when it is started again: it reads sources or writes something,
- * and all of that can be continued (flow/resume.h). If `run` itself starts it again, this includes pipes. */
+/* Whether a restarted process on that node can continue where it was: it reads sources or writes something, and all of
+ * that can be continued (flow/resume.h). If `run` itself restarts it, this includes pipes. */
 bool mr_plan_resumes(const mr_plan_view *plan, int node);
 
 /* Refuses a source that a program pushes frames into, for which a run would wait forever: MR_ERROR_USAGE. */

@@ -1,4 +1,4 @@
-/* Settings that a verb adds to those of the command line (--set), for a pipeline that it runs in a way of its own. */
+/* Settings that a verb adds to those from the command line (--set), for a pipeline that it runs in a special way. */
 #pragma once
 
 #include "tools/millrace/cli/overrides.h"

@@ -59,7 +59,7 @@ static size_t columns_of(const char *text) {
     return mr_columns(text, strlen(text));
 }
 
-/* The length of a cell's text on one line: all of it, or up to the last blank, or "|", that fits. */
+/* How much of a cell's text goes on one line: all, or up to the last blank, or "|", that fits. */
 static size_t line_of(const char *cell, mr_shortening cut, size_t width) {
     size_t length = strlen(cell), found = 0;
     if (cut != MR_CUT_LINES || length <= width)
@@ -82,7 +82,7 @@ static size_t longest_part(const char *cell) {
     return longest;
 }
 
-/* The width of each column, and its least width. */
+/* Each column's width, and least width. */
 static void measure(const mr_table *table, size_t columns, size_t *widths, size_t *least) {
     for (size_t c = 0; c < columns; c++) {
         widths[c] = least[c] = columns_of(table->columns[c].title);
@@ -103,8 +103,8 @@ static size_t total(const size_t *widths, size_t columns) {
     return sum;
 }
 
-/* The widest column that can be shortened like that and is wider than its least width, and than `most`; `columns` if
- * there is none. */
+/* The widest column that can be shortened like that and is wider than its least width and `most`; `columns` if there is
+ * none. */
 static size_t widest(const mr_table *table, size_t columns, const size_t *widths, const size_t *least,
                      mr_shortening how, size_t most) {
     size_t found = columns;
@@ -144,7 +144,7 @@ static void cut_middle(char *cell, size_t width) {
     memcpy(cell + head, dots, 2);
 }
 
-/* Prints the part of each cell for this line and moves on behind it. False if nothing is left. */
+/* Prints each cell's part for this line and advances past it. False if nothing is left. */
 static bool print_line(const mr_column *columns, size_t count, const char **cells, const size_t *widths,
                        FILE *stream) {
     size_t blanks = INDENT;
@@ -224,7 +224,7 @@ int mr_table_print(mr_table *table, int width, FILE *stream) {
     return failed ? mr_fail(MR_ERROR_MEMORY, "no memory for a table") : MR_OK;
 }
 
-/* Lines of text: the first behind `first`, the others that many columns in. */
+/* Lines of text: the first after `first`, the others indented by that many columns. */
 static void print_lines(int width, FILE *stream, const char *first, int indent, const char *text) {
     for (const char *rest = text; *rest;) {
         size_t line = line_of(rest, MR_CUT_LINES, (size_t)(width - (rest == text ? (int)strlen(first) : indent)));

@@ -9,7 +9,7 @@
 #include "tools/millrace/cli/exports.h"
 
 static mr_type_list all;
-/* Ended by one of NULLs. */
+/* Ends with a NULL entry. */
 static mr_types_plugin *plugins;
 static size_t plugin_count;
 

@@ -1,26 +1,26 @@
-/* The stage types that this command knows: those that come with millrace, those of a program that calls mr_main, and
- * those of plugins. Main thread. */
+/* The stage types that this command knows: millrace's, those from a program that calls mr_main, and those from plugins.
+ * Main thread. */
 #pragma once
 
 #include <stddef.h>
 
 #include "millrace/stage.h"
 
-/* Begins with those of millrace and `own` (ended by NULL; may be NULL). MR_ERROR_DATA if one is malformed or has the
- * name of another. */
+/* Begins with millrace's types and `own` (ended by NULL; may be NULL). MR_ERROR_DATA if one is malformed or two have
+ * one name. */
 int mr_types_begin(const mr_stage_type *const *own);
 /* Loads a plugin, for --plugin. Statuses of mr_plugin_load; MR_ERROR_DATA if a name is taken. */
 int mr_types_add_plugin(const char *path);
-/* All of them, ended by NULL. */
+/* All types, ended by NULL. */
 const mr_stage_type *const *mr_types(void);
 
 /* A plugin that was named on the command line. */
 typedef struct mr_types_plugin {
     const char *given; /* as it was written */
-    const char *path;  /* its absolute path */
+    const char *path;  /* the absolute path */
 } mr_types_plugin;
 /* They, ended by a NULL. */
 const mr_types_plugin *mr_types_plugins(void);
 
-/* "source", "stage", "sink", or "stage, sink" if its output may be left open. */
+/* "source", "stage", "sink", or "stage, sink" if its output need not be connected. */
 const char *mr_type_kind(const mr_stage_type *type);

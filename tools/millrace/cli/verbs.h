@@ -1,17 +1,17 @@
-/* The verbs of the command, each defined in its own file: main finds them here, and help lists them. */
+/* The command's verbs, each defined in a separate file: main finds them here, and help lists them. */
 #pragma once
 
 #include "tools/millrace/cli/command.h"
 
 typedef struct mr_verb {
-    const mr_usage *usage; /* with its name */
+    const mr_usage *usage; /* with the name */
     const char *summary;
-    int (*run)(int argc, char **argv); /* argv[0] is its name; returns the exit code */
+    int (*run)(int argc, char **argv); /* argv[0] is the verb; returns the exit code */
 } mr_verb;
 
 extern const mr_verb mr_run_verb, mr_ctl_verb, mr_check_verb, mr_plan_verb, mr_graph_verb, mr_deploy_verb,
     mr_verify_verb, mr_train_verb, mr_evaluate_verb, mr_export_verb, mr_devices_verb, mr_list_verb, mr_inspect_verb,
     mr_keygen_verb, mr_schema_verb, mr_bench_verb, mr_help_verb;
 
-/* All of them, ended by NULL. */
+/* All verbs, ended by NULL. */
 extern const mr_verb *const mr_verbs[];

@@ -114,8 +114,8 @@ int mr_deploy_words(const mr_deployment *of, const char *path, mr_deploy_word *f
                  function(context, "--set") || function(context, text);
         free(text);
     }
-    /* If the pipeline has the same path as here, its plugins do, too; in a container they have the path they were given
-     * by. */
+    /* If the pipeline has the same path as here, the plugins have it too; in a container they have the path they were
+     * given by. */
     for (const mr_types_plugin *plugin = mr_types_plugins(); plugin->given && !failed; plugin++)
         failed = function(context, "--plugin") || function(context, path == of->path ? plugin->path : plugin->given);
     for (size_t i = 0; i < overrides->input_count && !failed; i++)

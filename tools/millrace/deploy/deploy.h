@@ -1,8 +1,7 @@
-/* Shared by the files of `millrace deploy`: a planned pipeline of several nodes, written for a launcher.
+/* Shared by the files for `millrace deploy`: a planned pipeline with several nodes, written for a launcher.
  *
- * The output is read by a shell, by systemd and by Kubernetes, line by line. No foreign text may end a line there:
- * mr_deploy_check refuses control characters, once for all targets, and each target quotes the rest by its own
- * rules. */
+ * A shell, systemd and Kubernetes read the output line by line. Foreign text must not end a line there: mr_deploy_check
+ * refuses control characters, once for all targets, and each target quotes the rest by its rules. */
 #pragma once
 
 #include <stdio.h>
@@ -13,14 +12,14 @@
 typedef struct mr_deployment {
     const mr_plan_view *plan;
     const mr_overrides *overrides;
-    const char *name;     /* of the pipeline, of small letters, digits and - only */
-    const char *path;     /* of the pipeline's file, absolute */
-    const char *command;  /* of millrace, absolute, or a name to look up */
-    const char *image;    /* of containers */
+    const char *name;     /* the pipeline's; only small letters, digits and - */
+    const char *path;     /* the pipeline file's, absolute */
+    const char *command;  /* millrace's path, absolute, or a name to look up */
+    const char *image;    /* for containers */
     const char *folder;   /* for the output files */
-    char run[17];         /* the number of the run, for MILLRACE_RUN */
-    bool trains;          /* `millrace train` in place of `millrace run` */
-    char *const *words;   /* further arguments of that, ended by NULL */
+    char run[17];         /* the run's number, for MILLRACE_RUN */
+    bool trains;          /* `millrace train` instead of `millrace run` */
+    char *const *words;   /* its further arguments, ended by NULL */
     const char *claim, *mount; /* kubernetes: a volume claim that all nodes share, and where it is; NULL: none */
 } mr_deployment;
 
@@ -29,22 +28,22 @@ typedef struct mr_deploy_file {
     char *path;
 } mr_deploy_file;
 
-/* deploy.c: opens a file of the folder for writing and prints its path. MR_ERROR_PERMISSION, MR_ERROR_IO,
+/* deploy.c: opens a file in the folder for writing and prints its path. MR_ERROR_PERMISSION, MR_ERROR_IO,
  * MR_ERROR_MEMORY. */
 int mr_deploy_open(const mr_deployment *of, mr_deploy_file *file, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Closes it; MR_ERROR_IO if not all of it was written. */
+/* Closes it; MR_ERROR_IO if it could not be written completely. */
 int mr_deploy_close(mr_deploy_file *file);
-/* Calls `function` for each argument of `millrace`, from "run" or "train" to the last override, until one returns other
+/* Calls `function` for each `millrace` argument, from "run" or "train" to the last override, until one returns other
  * than 0 because it is out of memory. MR_OK or MR_ERROR_MEMORY. */
 typedef int mr_deploy_word(void *context, const char *word);
 int mr_deploy_words(const mr_deployment *of, const char *path, mr_deploy_word *function, void *context);
-/* The number of different GPUs that stages of a node name. */
+/* How many different GPUs stages on a node name. */
 int mr_deploy_gpus(const mr_plan_view *plan, int node);
 
-/* deploy_environment.c: writes NAME.env, which only its owner may read, with the variables that the
- * pipeline's text names and those of millrace (ONNX Runtime's library), as the environment of `deploy` sets them.
- * *path, which the caller frees, is absolute; NULL: there is nothing to write. */
+/* deploy_environment.c: writes NAME.env, which only the owner may read. It has the variables that the pipeline's text
+ * names and millrace's (ONNX Runtime's library), as `deploy`'s environment sets them. *path, which the caller must
+ * free, is absolute; NULL: there is nothing to write. */
 int mr_deploy_environment(const mr_deployment *of, char **path);
 
 /* deploy_names.c: the name of a pipeline in the form allowed for units, jobs and hosts; the caller frees it. NULL: no

@@ -10,7 +10,7 @@
 #include "engine/base/print.h"
 #include "tools/millrace/deploy/deploy.h"
 
-/* As much of a pipeline as a parser of YAML takes. */
+/* As much of a pipeline as a YAML parser takes. */
 enum { MOST_BYTES = 16 << 20, MOST_NAME = 255, MOST_NAMES = 256 };
 
 /* Variables of millrace that say what a machine has, not which process this is. */
@@ -22,7 +22,7 @@ typedef struct variables {
     char name[MOST_NAMES][MOST_NAME + 1];
 } variables;
 
-/* Those that are not set keep their defaults there as here. */
+/* Variables that are not set keep the defaults there as here. */
 static int add(variables *all, const char *name, size_t length) {
     char text[MOST_NAME + 1];
     if (length > MOST_NAME)
@@ -86,7 +86,7 @@ static int write_all(const mr_deployment *of, const variables *all, char **path)
     umask(before);
     if (status)
         return status;
-    /* One that was there keeps its mode. */
+    /* An existing one keeps its mode. */
     if (fchmod(fileno(file.stream), 0600))
         status = mr_file_fail("write", file.path);
     fprintf(file.stream, "# Made by \"millrace deploy\" from %s.\n", of->path);

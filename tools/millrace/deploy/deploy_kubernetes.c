@@ -1,5 +1,5 @@
 /* Manifests: a ConfigMap with the pipeline, and for each node an indexed Job, with a headless Service that resolves the
- * names of its processes. Keys come from a Secret. */
+ * process names. Keys come from a Secret. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +11,10 @@
 #define HOME "/etc/millrace"
 #define STATE "/var/lib/millrace"
 
-/* The number of restarts of a node, all its processes together, until it is given up. */
+/* How often a node is restarted, all processes together, before it is given up. */
 enum { RESTARTS = 1000, GRACE_S = 30 };
 
-/* The deployment, and the names written for it: of nodes' jobs and services, of all processes, and of the secret. */
+/* The deployment, and the names written for it: nodes' jobs and services, all processes, and the secret. */
 typedef struct manifests {
     const mr_deployment *of;
     char **name;
@@ -23,7 +23,7 @@ typedef struct manifests {
 
 /* ---- names ----------------------------------------------------------------------------------------------------- */
 
-/* A label of DNS (RFC 1035), the form of names of services and hosts. */
+/* A DNS label (RFC 1035), the form for service and host names. */
 enum { MOST_LABEL = 63 };
 
 static bool is_label(const char *name, size_t room) {
@@ -51,7 +51,7 @@ static int check_pipeline(const mr_deployment *of) {
                    of->plan->name, of->name, MOST_LABEL);
 }
 
-/* Pods of a job are hosts; their names end in a dash and the number of the process. */
+/* A job's pods are hosts; each name ends in a dash and the process number. */
 static int check_node(const mr_deployment *of, int n, char *const *name) {
     const mr_view_node *node = &of->plan->nodes[n];
     int number = snprintf(NULL, 0, "-%d", node->replicas - 1);
@@ -115,7 +115,7 @@ static void put_config(yajl_gen json, const mr_deployment *of, const char *text)
     end(json);
 }
 
-/* Without an address of its own: it resolves to the processes behind it. */
+/* Needs no address: it resolves to the processes that it stands for. */
 static void put_service(yajl_gen json, const manifests *m, int n) {
     begin(json, "v1", "Service", m->name[n], m->of);
     mr_json_text(json, "clusterIP", "None");
@@ -131,7 +131,7 @@ static void put_variable(yajl_gen json, const char *name, const char *value) {
     yajl_gen_map_close(json);
 }
 
-/* The names of all processes, in order. NULL with a message. */
+/* All process names, in order. NULL with a message. */
 static char *list_hosts(const manifests *m) {
     char *text = NULL;
     size_t bytes;
@@ -246,7 +246,7 @@ static void put_volumes(yajl_gen json, const mr_deployment *of, int n, const cha
         mr_json_integer(json, "defaultMode", 0400);
         end_volume(json);
     }
-    /* It lives as long as the pod: a container that failed and is started again goes on where it was. */
+    /* It lives as long as the pod: a container that failed and is restarted continues where it was. */
     if (mr_plan_resumes(of->plan, n)) {
         begin_volume(json, "state", "emptyDir");
         end_volume(json);
@@ -287,7 +287,7 @@ static int put_job(yajl_gen json, const manifests *m, int n) {
 
 /* ---- all of it ------------------------------------------------------------------------------------------------- */
 
-/* Pods share no folder, and each has an address of its own. All nodes that do not fit are named at once. */
+/* Pods share no folder, and each has a separate address. All nodes that do not fit are named at once. */
 static int check(const mr_deployment *of) {
     char wrong[1024] = "";
     size_t at = 0;

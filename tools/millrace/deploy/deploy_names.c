@@ -5,7 +5,7 @@
 #include "engine/base/print.h"
 #include "tools/millrace/deploy/deploy.h"
 
-/* Characters that a command's name may begin with, and those of ids. */
+/* Characters that a command's name can begin with, and those in ids. */
 static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 static const char id_letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
@@ -16,7 +16,7 @@ char *mr_deploy_name(const char *name) {
     return plain;
 }
 
-/* A control character would begin a line of its own in a unit or a script; and a text that is not UTF-8 is not read. */
+/* A control character would begin a new line in a unit or a script. Text that is not UTF-8 cannot be read there. */
 static int check_text(const char *what, const char *text) {
     if (mr_printable(text))
         return MR_OK;
@@ -37,7 +37,7 @@ static int check_overrides(const mr_overrides *overrides) {
     return status;
 }
 
-/* systemd reads a sign before the path of a command as a modifier, and srun a dash as an option of its own. */
+/* systemd reads a sign before a command's path as a modifier, and srun a dash as an option. */
 static int check_command(const char *command) {
     bool absolute = *command == '/', name = strspn(command, letters) > 0 && !strchr(command, '/');
     if (absolute || name)

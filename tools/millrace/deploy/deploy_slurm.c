@@ -44,7 +44,7 @@ static void put_tasks(const mr_plan_view *plan, FILE *file) {
     }
 }
 
-/* Sockets of nodes that listen at no address are files of one machine. */
+/* Sockets for nodes that listen at no address are files on one machine. */
 static bool is_on_one_machine(const mr_plan_view *plan) {
     for (size_t n = 0; n < plan->node_count; n++)
         if (plan->nodes[n].listen && strncmp(plan->nodes[n].listen, "ipc:", 4) == 0)
@@ -52,7 +52,7 @@ static bool is_on_one_machine(const mr_plan_view *plan) {
     return false;
 }
 
-/* The numbers of the tasks that keep a checkpoint, each between blanks. */
+/* The numbers of tasks that keep a checkpoint, each between blanks. */
 static void put_resuming_tasks(const mr_plan_view *plan, FILE *file) {
     int task = 0;
     fputc(' ', file);
@@ -62,8 +62,8 @@ static void put_resuming_tasks(const mr_plan_view *plan, FILE *file) {
                 fprintf(file, "%d ", task);
 }
 
-/* Checkpoints lie in a folder of the job, which a requeued job finds again. It is removed once the run has come to its
- * end; not if somebody asked it to end before. */
+/* Checkpoints lie in a folder for the job, which a requeued job finds again. It is removed once the run has ended, but
+ * not if somebody asked it to end before. */
 static void put_state(const mr_deployment *of, FILE *file) {
     fprintf(file, "state=${MILLRACE_STATE:-$PWD/%s-$SLURM_JOB_ID.state}\n", of->name);
     fputs("case \" $*\" in\n"
@@ -74,8 +74,7 @@ static void put_state(const mr_deployment *of, FILE *file) {
           "rm -f \"$state/asked\"\n", file);
 }
 
-/* The loop of a task: $0 is the folder of checkpoints, "$@" the command. A signal that Slurm sends goes to the command,
- * too. */
+/* A task's loop: $0 is the checkpoint folder, "$@" the command. The command also gets signals that Slurm sends. */
 static void put_task(const mr_deployment *of, FILE *file) {
     fputs("task='\n", file);
     if (of->trains)

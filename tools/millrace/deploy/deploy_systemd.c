@@ -1,5 +1,5 @@
-/* Units: a service for each node, a template if several processes run it, and a target for all of them; of a pipeline
- * without nodes one service. */
+/* Units: a service for each node, a template if several processes run it, and a target for all; for a pipeline without
+ * nodes one service. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 /* Exit codes after which another start would fail again: usage, data, input, permission, pipeline. */
 #define FINAL_EXITS "64 65 66 77 78"
 
-/* The longest name of a unit, and the longest line of one, that systemd reads. */
+/* The longest unit name, and the longest line in one, that systemd reads. */
 enum { MOST_NAME = 255, MOST_LINE = (1 << 20) - 1 };
 
 /* In quotes. The letters of `doubled` are special to systemd and written twice; % begins a specifier everywhere. */
@@ -27,7 +27,7 @@ static void put_quoted(const char *text, const char *doubled, FILE *file) {
     fputc('"', file);
 }
 
-/* An argument of ExecStart. Variables are expanded in arguments, but not in the path of the command. */
+/* An ExecStart argument. Variables are expanded in arguments, but not in the command's path. */
 static int put_word(void *context, const char *word) {
     fputc(' ', context);
     put_quoted(word, "%$", context);
@@ -45,7 +45,7 @@ static void put_description(const mr_deployment *of, FILE *file) {
 
 /* ---- a service ------------------------------------------------------------------------------------------------- */
 
-/* A service that failed and is started again goes on where it was; one that has ended in order begins anew. */
+/* A service that failed and is restarted continues where it was; one that has ended in order begins again. */
 static void put_checkpoint(const mr_deployment *of, const mr_view_node *node, FILE *file) {
     const char *name = node ? node->id : "run", *of_process = node && node->replicas > 1 ? ".%i" : "";
     if (!mr_plan_resumes(of->plan, node ? (int)(node - of->plan->nodes) : 0)) {
@@ -69,7 +69,7 @@ static int put_command(const mr_deployment *of, FILE *file) {
     int status = mr_deploy_words(of, of->path, put_word, stream);
     if (fclose(stream) && !status)
         status = mr_fail(MR_ERROR_MEMORY, "no memory for a deployment");
-    /* The node and the checkpoint follow, which have names of bounded length. */
+    /* The node and the checkpoint follow, whose names have bounded length. */
     if (!status && bytes > MOST_LINE - 4 * MOST_NAME)
         status = mr_fail(MR_ERROR_USAGE, "a command of %zu bytes is longer than systemd reads: write what --set and "
                          "--input give into the pipeline", bytes);
@@ -79,10 +79,10 @@ static int put_command(const mr_deployment *of, FILE *file) {
     return status;
 }
 
-/* The parts that all units of a pipeline share. */
+/* The parts that a pipeline's units share. */
 typedef struct units {
     const mr_deployment *of;
-    char *environment; /* the file of variables; NULL: none */
+    char *environment; /* the file with variables; NULL: none */
 } units;
 
 static void put_head(const units *u, const mr_view_node *node, FILE *file) {
@@ -117,7 +117,7 @@ static void put_surroundings(const units *u, FILE *file) {
     free(here);
 }
 
-/* A pipeline of one process needs no folder for sockets, and its control socket is where `ctl` looks. */
+/* A pipeline with one process needs no socket folder, and its control socket is where `ctl` looks. */
 static void put_rest(const units *u, const mr_view_node *node, FILE *file) {
     const char *name = u->of->name;
     put_surroundings(u, file);
@@ -131,7 +131,7 @@ static void put_rest(const units *u, const mr_view_node *node, FILE *file) {
                   "[Install]\nWantedBy=%s.target\n", name, node ? name : "multi-user");
 }
 
-/* node NULL: of a pipeline without nodes. */
+/* node NULL: for a pipeline without nodes. */
 static int put_service(const units *u, const mr_view_node *node, FILE *file) {
     put_head(u, node, file);
     int status = put_command(u->of, file);

@@ -1,4 +1,4 @@
-/* Shared by the files of `millrace devices`. */
+/* Shared by the files for `millrace devices`. */
 #pragma once
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 /* devices_text.c */
 void mr_devices_print(const mr_machine *machine, FILE *stream);
-/* devices_json.c: the members of one JSON object. */
+/* devices_json.c: one JSON object's members. */
 void mr_devices_put_json(yajl_gen json, const mr_machine *machine);
 
 /* devices_models.c: the cards that `like` knows; in JSON the member "models". */

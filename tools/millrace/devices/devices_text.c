@@ -7,7 +7,7 @@
 
 enum { LEFT = 8 };
 
-/* A line of a device's; `name` before the first. */
+/* A line about a device; `name` before the first. */
 static void begin(const char *name, FILE *stream) {
     mr_print(stream, "%-*s", LEFT, name);
 }

@@ -10,13 +10,13 @@
 
 enum { FORMAT = 256, OUTPUT, OFFLINE, ONLINE };
 
-/* As their files end. */
+/* As file extensions. */
 static const char *const formats[] = {"text", "dot", "svg", "png", "pdf"};
 enum { FORMATS = sizeof formats / sizeof *formats };
 
 typedef struct arguments {
     mr_overrides overrides;
-    const char *format; /* NULL: as the name of the output ends */
+    const char *format; /* NULL: from the output's extension */
     const char *output; /* NULL: standard output */
     bool online;
 } arguments;

@@ -1,6 +1,6 @@
-/* The drawing of a plan: boxes and arrows with their texts. plan -> chart -> text, or DOT and a picture from it.
+/* A plan's drawing: boxes and arrows with texts. plan -> chart -> text, or DOT and a picture from it.
  *
- * Sources that are alike (type, formats, consumers) are folded into one box. All texts are ASCII but the pipeline's
+ * Sources that are alike (type, formats, consumers) are folded into one box. All texts are ASCII except the pipeline's
  * name, which is UTF-8 without control characters. A chart owns its texts and does not refer to the plan. */
 #pragma once
 
@@ -12,31 +12,31 @@
 typedef enum mr_chart_kind { MR_CHART_SOURCE, MR_CHART_STAGE, MR_CHART_SINK, MR_CHART_COPY } mr_chart_kind;
 
 typedef struct mr_chart_node {
-    const char *name;  /* its id, or "camera-* (1000 sources)" */
-    const char *about; /* a short description in its box: "jsonl, batch 8"; may be empty */
+    const char *name;  /* the id, or "camera-* (1000 sources)" */
+    const char *about; /* a short description in the box: "jsonl, batch 8"; can be empty */
     const char *facts; /* a line each: type, device, threads, batch, ... */
     mr_chart_kind kind;
-    int group;      /* its device; if the pipeline has nodes, its node with its device there */
-    int first_edge; /* of the edges into it; the next node's follow them */
+    int group;      /* the device; if the pipeline has nodes, the node with the device there */
+    int first_edge; /* the first edge into it; the next node's follow */
 } mr_chart_node;
 
 typedef struct mr_chart_edge {
     int from, from_port, to, to_port; /* from < to */
     const char *format;
-    const char *from_name, *to_name; /* of ports, if a type has several; else empty */
+    const char *from_name, *to_name; /* port names, if a type has several; else empty */
     const char *queue;               /* "queue 4, block"; within a cut "window 16, live" */
 } mr_chart_edge;
 
 typedef struct mr_chart {
-    const char *name; /* of the pipeline */
+    const char *name; /* the pipeline's */
     int node_count, edge_count, group_count;
-    mr_chart_node *node; /* in topological order; one more ends the edges of the last */
+    mr_chart_node *node; /* in topological order; an additional one ends the last one's edges */
     mr_chart_edge *edge; /* by `to` */
-    const char **group;  /* their names */
+    const char **group;  /* group names */
     mr_arena arena;      /* private */
 } mr_chart;
 
-/* MR_OK or MR_ERROR_MEMORY, as all of these. */
+/* MR_OK or MR_ERROR_MEMORY, as all functions here. */
 int mr_chart_make(mr_chart *graph, const mr_plan_view *plan);
 void mr_chart_fini(mr_chart *graph);
 

@@ -14,10 +14,10 @@ enum { FEW = 3, UNUSED = -1 };
 typedef struct maker {
     mr_chart *graph;
     const mr_plan_view *plan;
-    int *start; /* edges of vertex v: positions start[v] to start[v + 1] - 1 of by_from */
+    int *start; /* vertex v's edges: positions start[v] to start[v + 1] - 1 in by_from */
     int *by_from;
-    int *node;    /* of each vertex */
-    int *members; /* vertices of each node */
+    int *node;    /* each vertex's */
+    int *members; /* how many vertices each node has */
 } maker;
 
 /* ---- properties of the plan ------------------------------------------------------------------------------------ */
@@ -35,7 +35,7 @@ static const char *device_of(maker *m, const mr_view_stage *vertex) {
     return names;
 }
 
-/* The frame around the box: that of its device, or if there are nodes, one for its node and each device there. */
+/* The frame around the box: the device's, or if there are nodes, one for the node and each device there. */
 static const char *frame_of(maker *m, const mr_view_stage *vertex, const char *devices) {
     if (m->plan->node_count == 0)
         return devices;
@@ -67,7 +67,7 @@ static const char *to_name(const mr_view_stage *vertex, int port) {
     return vertex->input_count > 1 ? vertex->inputs[port].port : "";
 }
 
-/* Between the ends of a cut no frames are queued, only in transit. */
+/* Between a cut's ends no frames are queued, only in transit. */
 static const char *queue_of(maker *m, const mr_view_stage *from, const mr_view_stage *to) {
     const mr_view_cut *cut = from->cut;
     if (cut && from->node != to->node)
@@ -93,8 +93,8 @@ static const char *copy_words(maker *m, const char *what, uint64_t bytes) {
                           bytes ? mr_words_bytes(bytes, words) : "");
 }
 
-/* The size of a copy; or the type if the name does not tell it, the batch, and the copy on entering a stage of several
- * devices. */
+/* A copy's size. For others the type if the name does not show it, the batch, and the copy on entering a stage with
+ * several devices. */
 static const char *about_of(maker *m, const mr_view_stage *vertex) {
     mr_arena *arena = &m->graph->arena;
     const mr_view_cut *cut = vertex->cut;
@@ -172,7 +172,7 @@ static int by_likeness(const void *left, const void *right, void *context) {
     return order ? order : (a > b) - (a < b);
 }
 
-/* Gives the sources their nodes: node[v] is the first vertex that v is drawn with. */
+/* Gives the sources nodes: node[v] is the first vertex that v is drawn with. */
 static int fold(maker *m) {
     int count = (int)m->plan->source_count;
     int *sorted = mr_arena_array(&m->graph->arena, (size_t)count, sizeof *sorted);
@@ -190,7 +190,7 @@ static int fold(maker *m) {
     return MR_OK;
 }
 
-/* The number of letters that all members of a fold begin with, without numbers at their end. */
+/* How many letters all members of a fold begin with, without numbers at the end. */
 static size_t shared_letters(const maker *m, int first) {
     const char *name = m->plan->stages[first].id;
     size_t length = strlen(name);
@@ -291,7 +291,7 @@ static int make_edges(maker *m) {
         return MR_ERROR_MEMORY;
     for (size_t e = 0; e < m->plan->link_count; e++) {
         const mr_view_link *edge = &m->plan->links[e];
-        /* The links of the other members of a fold are the same. */
+        /* The fold's other members have the same links. */
         if (m->node[edge->from] == UNUSED)
             continue;
         mr_chart_edge *made = &graph->edge[graph->edge_count++];
@@ -305,7 +305,7 @@ static int make_edges(maker *m) {
     return MR_OK;
 }
 
-/* Edges by their producer; of one vertex in the order of the plan. */
+/* Edges by producer; one vertex's in plan order. */
 static int sort_edges(maker *m) {
     const mr_plan_view *plan = m->plan;
     m->start = mr_arena_array(&m->graph->arena, plan->stage_count + 2, sizeof *m->start);

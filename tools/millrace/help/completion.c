@@ -1,4 +1,4 @@
-/* Completion for shells: verbs, their options, topics and stage types; all else are files. */
+/* Completion for shells: verbs, their options, topics and stage types; everything else is a file. */
 #include <string.h>
 
 #include "millrace/millrace.h"
@@ -22,7 +22,7 @@ static void put_types(FILE *to) {
         fprintf(to, "%s%s", type == mr_types() ? "" : " ", (*type)->name);
 }
 
-/* Values of an argument: if its choices are not "a, b or c" in the table, they are listed here. */
+/* Argument values: choices that are not "a, b or c" in the table must be listed here. */
 static const struct {
     const char *option, *words;
 } choices[] = {{"log", "error warning info debug"}, {"target", "slurm kubernetes systemd"},

@@ -70,7 +70,7 @@ static int unknown(const char *word) {
     return mr_status_exit_code(MR_ERROR_USAGE);
 }
 
-/* A word may be both: the options of the verb, then the topic. */
+/* A word can be both: the verb's options, then the topic. */
 static int explain(char *word) {
     char help[] = "--help";
     char *arguments[] = {word, help, NULL};

@@ -6,11 +6,11 @@
 #include "tools/millrace/cli/command.h"
 #include "tools/millrace/cli/topics.h"
 
-/* NULL if there is none of that name. */
+/* NULL if no topic has that name. */
 const mr_topic *mr_topic_find(const char *name);
 
-/* The parts of a usage's help: an entry of a list, such as an option with its argument, or a paragraph (name NULL).
- * Texts are one line each, borrowed for the call. */
+/* The parts in a usage's help: a list entry, such as an option with its argument, or a paragraph (name NULL). Texts are
+ * one line each, borrowed for the call. */
 typedef void mr_help_part(void *to, const char *name, const char *text);
 void mr_help_parts(const char *help, mr_help_part *part, void *to);
 /* The argument and the text of an option's help; both are "" if it has none. Cut if there is no room. */

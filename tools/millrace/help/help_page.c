@@ -60,7 +60,7 @@ static bool begins_part(const char *line) {
            begins(line, "![") || begins(line, "    ");
 }
 
-/* Adds a line to the text of a part, behind a blank. */
+/* Adds a line to a part's text, after a blank. */
 static bool join(char **text, const char *line) {
     size_t had = *text ? strlen(*text) + 1 : 0;
     char *grown = realloc(*text, had + strlen(line) + 1);

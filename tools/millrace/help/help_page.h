@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* How the parts of a page are written. Texts are one line each, and still have their code and links (mr_inline). */
+/* How a page's parts are written. Texts are one line each, and still have code and links (mr_inline). */
 typedef struct mr_page_style {
     void (*heading)(FILE *to, int level, const char *text);
     void (*paragraph)(FILE *to, const char *text);
@@ -23,8 +23,8 @@ extern const mr_page_style mr_page_text, mr_page_manual;
 int mr_page_write(FILE *to, const char *const *lines, const mr_page_style *style);
 
 typedef enum mr_inline_kind { MR_INLINE_PLAIN, MR_INLINE_CODE } mr_inline_kind;
-/* Calls `put` with each piece of a line: of a link its words, of code the text between the backticks. */
+/* Calls `put` with each piece in a line: for a link its words, for code the text between the backticks. */
 void mr_inline(const char *text, void (*put)(void *to, mr_inline_kind kind, const char *piece, size_t bytes), void *to);
 
-/* Text of a manual page, with commands of groff escaped. */
+/* Text in a manual page, with groff commands escaped. */
 void mr_roff_put(FILE *to, const char *text, size_t bytes);

@@ -1,4 +1,4 @@
-/* Pages as manual pages: the macros of man(7), which groff and mandoc know. */
+/* Pages as manual pages: man(7) macros, which groff and mandoc know. */
 #include <ctype.h>
 #include <string.h>
 
@@ -29,7 +29,7 @@ static void put_inline(void *context, mr_inline_kind kind, const char *piece, si
     fputs(kind == MR_INLINE_CODE ? "\\fR" : "", to);
 }
 
-/* A line of text, which is no request whatever it begins with. */
+/* A text line, which is no request whatever it begins with. */
 static void put_line(FILE *to, const char *text) {
     fputs(*text == '.' ? "\\&" : "", to);
     mr_inline(text, put_inline, to);
@@ -64,7 +64,7 @@ static void put_block(FILE *to, const char *const *lines, size_t count, size_t i
     fputs(".fi\n.RE\n", to);
 }
 
-/* A row is a paragraph that hangs from its first cell; of several others each has its title. */
+/* A row is a paragraph that hangs from the first cell; if there are several others, each has a title. */
 static void put_table(FILE *to, char *const *cells, size_t columns, size_t rows) {
     for (size_t row = 1; row < rows; row++) {
         char *const *cell = cells + row * columns;

@@ -16,7 +16,7 @@ static int width_of(FILE *to) {
 
 typedef struct plain {
     FILE *to;
-    bool bare; /* code without its backticks */
+    bool bare; /* code without backticks */
 } plain;
 
 static void put_plain(void *context, mr_inline_kind kind, const char *piece, size_t bytes) {

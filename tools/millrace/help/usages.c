@@ -4,14 +4,14 @@
 #include "engine/base/print.h"
 #include "tools/millrace/help/help.h"
 
-/* The layout of a help text: a continuation line is far in; an entry is two columns in, its text two blanks behind. */
+/* A help text's layout: a continuation line is far in; an entry is two columns in, its text two blanks after it. */
 enum { INDENT = 2, HANGING = 8 };
 
 static size_t blanks(const char *line) {
     return strspn(line, " ");
 }
 
-/* The text of a part and of the lines that go on it, in one line. */
+/* A part's text and the lines that continue it, in one line. */
 static char *gather(const char **at, size_t least) {
     char *text = NULL;
     size_t bytes;

@@ -1,4 +1,4 @@
-/* millrace inspect: the description of a stage type, or of a file that stages read. */
+/* millrace inspect: describes a stage type, or a file that stages read. */
 #include "tools/millrace/cli/verbs.h"
 #include "tools/millrace/inspect/inspect.h"
 
@@ -91,7 +91,7 @@ static bool is_type(const char *name) {
     return false;
 }
 
-/* Both types of a name that stands for a source and for a stage; returns their number. */
+/* Both types if a name stands for a source and a stage; returns how many. */
 static int inspect(const char *name, yajl_gen json, bool first) {
     int found = 0;
     for (const mr_stage_type *const *type = mr_types(); *type; type++) {

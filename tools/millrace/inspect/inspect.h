@@ -1,5 +1,5 @@
-/* The description of a stage type, in three forms: text for a terminal, JSON for scripts, and the reference in
- * Markdown. All of it comes from the type itself and from the tables of keys that parsing reads. */
+/* Describes a stage type in three forms: text for a terminal, JSON for scripts, and the Markdown reference. All of it
+ * comes from the type itself and from the key tables that parsing reads. */
 #pragma once
 
 #include "engine/base/json.h"

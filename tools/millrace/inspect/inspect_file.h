@@ -1,4 +1,4 @@
-/* The description of a file that stages read: a model (ONNX), or weights of classify (.npy). */
+/* Describes a file that stages read: a model (ONNX), or classify's weights (.npy). */
 #pragma once
 
 #include <stdbool.h>
@@ -12,8 +12,8 @@ bool mr_inspect_is_file(const char *word);
 /* On standard output as text, or into `json` as an object. Errors of mr_model_view_open and mr_npy_shape. */
 int mr_inspect_file(const char *path, yajl_gen json);
 
-/* inspect_head.c: how a signature is told, in text ("  signature      good, ...") with what is signed, and by one word
- * in JSON. */
+/* inspect_head.c: how to print a signature: in text (" signature good, ...") with what is signed, and as one word in
+ * JSON. */
 void mr_inspect_print_signature(const mr_signature *signature, const char *of);
 extern const char *const mr_inspect_signatures[];
 
@@ -24,7 +24,7 @@ enum { MR_INSPECT_USES = 3, MR_INSPECT_WHY = 320 };
 typedef struct mr_inspect_use {
     const char *stage;
     bool can;
-    char how[MR_INSPECT_WHY]; /* its output, or the reason if the stage cannot use the model */
+    char how[MR_INSPECT_WHY]; /* the output, or why the stage cannot use the model */
 } mr_inspect_use;
 
 /* Says how infer, features and classify can use the model. */
@@ -32,5 +32,5 @@ void mr_inspect_uses(const mr_model_view *model, mr_inspect_use uses[MR_INSPECT_
 /* A whole pipeline with the model, as YAML that was planned here; the caller frees it. NULL if there is none, with the
  * reason in `why`. */
 char *mr_inspect_pipeline(const mr_model_view *model, const char *path, char why[MR_INSPECT_WHY]);
-/* "[batch, 3, 224, 224]", free ones as their names or "?", "not declared"; returns `text`. */
+/* "[batch, 3, 224, 224]", free ones as names or "?", "not declared"; returns `text`. */
 const char *mr_inspect_shape(const mr_model_value *value, char *text, size_t bytes);

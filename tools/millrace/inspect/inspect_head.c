@@ -1,4 +1,4 @@
-/* millrace inspect HEAD: the card of a classifier, as text and as JSON. Its files are checked as when it is used. */
+/* millrace inspect HEAD: a classifier's card, as text and as JSON. The files are checked as when it is used. */
 #include "tools/millrace/inspect/inspect_head.h"
 
 #include <inttypes.h>
@@ -129,7 +129,7 @@ static void print_fit(const mr_classifier_card *card) {
         mr_print(stdout, "  warning        %s\n", card->warnings[i]);
 }
 
-/* Texts of several lines are indented. */
+/* Texts with several lines are indented. */
 static void print_lines(const char *title, const char *text) {
     for (bool first = true; *text; first = false) {
         int length = (int)strcspn(text, "\n");

@@ -1,4 +1,4 @@
-/* The card of a classifier that was trained: the folder that classify takes as its option `head`. */
+/* A trained classifier's card: the folder that classify takes as its option `head`. */
 #pragma once
 
 #include "engine/base/json.h"

@@ -19,7 +19,7 @@ static void print_escaped(const char *text) {
     }
 }
 
-/* One row, and one for each field of a map, which is named by its path. */
+/* One row, and one for each field in a map, which is named by its path. */
 static void print_row(const mr_option *option, const char *path) {
     char text[MR_OPTION_TEXT], name[MR_OPTION_TEXT];
     snprintf(name, sizeof name, "%s%s%s", path, *path ? "." : "", option->name);
@@ -40,7 +40,7 @@ static void print_table(const char *of, const mr_option *table) {
     putchar('\n');
 }
 
-/* The keys of each entry of a section, which have a table of their own unless they are those of sources and stages. */
+/* The keys for each section's entries, which have a separate table unless they are those for sources and stages. */
 static void print_sections(void) {
     for (const mr_option *key = mr_spec_keys(MR_SPEC_PIPELINE); key->name; key++) {
         if (key->kind != MR_OPTION_MAPS || key->fields == mr_spec_keys(MR_SPEC_SOURCE) ||
@@ -58,7 +58,7 @@ static const char *implied_type(const mr_stage_type *const *types) {
     return *types ? (*types)->name : NULL;
 }
 
-/* The keys of a source, with the type of one that names none. */
+/* A source's keys, with the type for a source that names none. */
 static void print_source_keys(const mr_stage_type *const *types) {
     printf("| key | value | meaning |\n| --- | --- | --- |\n");
     for (const mr_option *key = mr_spec_keys(MR_SPEC_SOURCE); key->name; key++) {
@@ -114,7 +114,7 @@ static void print_type(const mr_stage_type *type) {
         print_table("option", type->options);
 }
 
-/* The fields of a frame's record. Times and dates have other names in messages, for their unit. */
+/* The fields in a frame's record. Times and dates have other names in messages, for their unit. */
 static void print_records(void) {
     static const char *const types[MR_FIELD_TYPES + 1] = {
         [MR_FIELD_BOOL] = "true",  [MR_FIELD_I32] = "whole number", [MR_FIELD_I64] = "whole number",
@@ -161,7 +161,7 @@ static const char *summary_type(const mr_summary_field *field) {
     }
 }
 
-/* One row for each field; those of objects and lists have their path before the name. */
+/* One row per field; those in objects and lists have the path before the name. */
 static void print_summary_fields(const mr_summary_part *part, const char *path) {
     for (const mr_summary_field *field = part->fields; field->name; field++) {
         char name[128];

@@ -42,8 +42,8 @@ static bool is_one_of(const char *text, const char *const *words) {
     return text && *words;
 }
 
-/* Types that frames hold, and of these the ones of numbers in pictures; types of outputs, which are cast to those; and
- * of these the ones that become f32. */
+/* Types that frames hold, and among these the number types in pictures; output types, which are cast to those; and
+ * among these the ones that become f32. */
 static const char *const held_types[] = {"f32", "f16", "u8", "i32", "i64", NULL};
 static const char *const picture_types[] = {"f32", "f16", "u8", NULL};
 static const char *const output_types[] = {"f32", "f16",  "bf16", "f64", "u8",  "bool", "i8",
@@ -54,7 +54,7 @@ static bool is_float(const mr_model_value *value) {
     return is_one_of(value->type, float_types);
 }
 
-/* The index of the first dimension of a frame, behind the batch. */
+/* The index of a frame's first dimension, after the batch. */
 static int first_of(const mr_model_value *value) {
     return value->rank > 1;
 }
@@ -80,7 +80,7 @@ static bool is_channels(int64_t size) {
 
 typedef enum looks { NO_PICTURE, CHANNELS_FIRST, CHANNELS_LAST } looks;
 
-/* Outputs of preprocess: pictures of one or three channels, at either end; the first if nothing is declared. */
+/* preprocess outputs: pictures with one or three channels, at either end; the first if nothing is declared. */
 static looks look(const mr_model_value *input) {
     if (!is_one_of(input->type, picture_types) || input->rank != 4)
         return NO_PICTURE;
@@ -92,7 +92,7 @@ static looks look(const mr_model_value *input) {
     return dims[1].size < 0 || is_channels(dims[1].size) ? CHANNELS_FIRST : NO_PICTURE;
 }
 
-/* Length of a vector; 0 if it is not a vector of known size. */
+/* A vector's length; 0 if it is not a vector with known size. */
 static int64_t vector_length(const mr_model_value *value) {
     int64_t length = 1;
     if (!is_float(value) || !value->shaped)
@@ -216,7 +216,7 @@ static int64_t side(int64_t declared) {
     return declared > 0 ? declared : FREE_SIDE;
 }
 
-/* Its values are those of any file: others than these kinds are left out. */
+/* The values can be any file's: other kinds than these are omitted. */
 static void put_note(FILE *yaml, const char *key, yajl_val value) {
     const size_t count = YAJL_IS_ARRAY(value) ? value->u.array.len : 0;
     for (size_t i = 0; i < count; i++)
@@ -346,7 +346,7 @@ static void put_labels(FILE *yaml, const mr_model_view *model, int64_t count) {
     fputc('\n', yaml);
 }
 
-/* Classes if its last layer names them, a vector if there is one, else all outputs. */
+/* Classes if the last layer names them, a vector if there is one, else all outputs. */
 static void put_use(FILE *yaml, const mr_model_view *model, const char *path) {
     const mr_model_value *classes = find_output(model, names_classes), *vector = find_output(model, is_vector);
     bool features = !classes && vector && model->input_count == 1;

@@ -1,4 +1,4 @@
-/* millrace schema: the JSON Schema of a pipeline, for editors and validators. */
+/* millrace schema: a pipeline's JSON Schema, for editors and validators. */
 #include "millrace/describe.h"
 #include "tools/millrace/cli/command.h"
 #include "tools/millrace/cli/types.h"

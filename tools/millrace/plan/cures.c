@@ -1,9 +1,9 @@
 /* The limit of a pipeline, and changes that would make it faster.
  *
- * Each resource is used for some share of the time: the processors, the workers, the threads of each stage, each
- * device. The one with the highest share limits the run. A cure lowers the demand for it, or adds to it; the expected
- * rate is then computed from the same shares. If that cannot be computed, nothing is promised; if no cure is known,
- * none is printed. */
+ * Each resource is used for some fraction of the time: the processors, the workers, each stage's threads, each device.
+ * The one with the highest share limits the run. A cure lowers the demand for it, or adds to it; the expected rate is
+ * then computed from the same shares. If that cannot be computed, nothing is promised; if no cure is known, none is
+ * printed. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,17 +12,17 @@
 #include "tools/millrace/plan/plan.h"
 #include "tools/millrace/plan/profile.h"
 
-/* The least share of a limit; and how much more of the processors' time than all others a stage must use for a cure of
- * it to be printed. */
+/* The least share that counts as a limit. MUCH: how much more processor time a stage must use than all others before a
+ * cure for it is printed. */
 static const double BUSY = 0.85, MUCH = 0.4;
 /* A stage's threads must be this much busier than all cores to be called the bottleneck: both are measured. */
 static const double CLEARLY = 1.1;
 
 typedef struct shares {
-    double cores;   /* of all usable cores, the share used by this process */
-    double crowded; /* the same, with the time that its threads waited for a core */
-    double workers; /* of the workers, the share of time inside stages */
-    double device;  /* of the busiest device */
+    double cores;   /* the fraction of all usable cores that this process uses */
+    double crowded; /* the same, with the time that threads waited for a core */
+    double workers; /* the fraction of the time that workers are inside stages */
+    double device;  /* the busiest device's */
     size_t on_device, stage, of_cpu; /* vertices: main user of this device; busiest threads; most CPU */
 } shares;
 
@@ -36,7 +36,7 @@ static double worker_share(const mr_profile *profile, const mr_plan_view *plan) 
     return profile->seconds > 0 ? inside / (profile->seconds * 1e9 * plan->workers) : 0;
 }
 
-/* Share of the time of a stage's devices, with the work of other stages on the same ones. */
+/* How busy a stage's devices are, with work for other stages on the same ones. */
 static double device_share(const mr_profile *profile, const mr_plan_view *plan, size_t v) {
     const mr_view_stage *stage = &plan->stages[v];
     double busy = 0;
@@ -46,8 +46,8 @@ static double device_share(const mr_profile *profile, const mr_plan_view *plan, 
     return profile->seconds > 0 ? busy / (profile->seconds * 1e9 * (double)stage->devices.count) : 0;
 }
 
-/* Share of the capacity of a stage's threads. If no more of them may be inside than are, it is fully busy, even while
- * these wait for a core. */
+/* How much of its threads' capacity a stage uses. If no more of them can be inside than are, it is fully busy, even
+ * while they wait for a core. */
 static double stage_share(const mr_stage_cost *cost) {
     return cost->few && cost->inside > cost->utilisation ? cost->inside : cost->utilisation;
 }
@@ -129,7 +129,7 @@ static const char *file_of(const mr_view_stage *vertex, const char *name) {
     return option && option->file == MR_FILE_READ ? mr_option_string(option, vertex->options) : NULL;
 }
 
-/* Whether the network computes with integers already: its file names quantizing operators. */
+/* Whether the network already computes with integers: the file names quantizing operators. */
 static bool is_quantised(const char *path) {
     enum { PIECE = 1 << 16, LONGEST = 14 };
     static const char *const names[] = {"QuantizeLinear", "ConvInteger"};
@@ -151,8 +151,8 @@ static bool is_quantised(const char *path) {
     return found;
 }
 
-/* A network of integers needs about half the time: EfficientNet-Lite0 took 3.8 to 5.4 ms in place of 7.9. Its outputs
- * are not the same, so the factor is a rule of thumb and not a measurement of this network. */
+/* An integer network needs about half the time: EfficientNet-Lite0 took 3.8 to 5.4 ms instead of 7.9. The outputs
+ * differ, so the factor is a rule of thumb and does not measure this network. */
 static void cure_network(mr_profile *profile, const mr_view_stage *stage) {
     const char *model = file_of(stage, "model");
     if (!model || strcmp(stage->devices.first, "cpu") != 0 || is_quantised(model))
@@ -173,7 +173,7 @@ static double share_before(const mr_profile *profile, const mr_plan_view *plan) 
     return sum;
 }
 
-/* Half of the frames; if all sources can leave some out. */
+/* Half the frames; if all sources can leave some out. */
 static void cure_by_fewer_frames(mr_profile *profile, const mr_plan_view *plan, double share, double other_limit) {
     double before = share_before(profile, plan);
     for (size_t s = 0; s < plan->source_count; s++)

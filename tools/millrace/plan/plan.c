@@ -1,4 +1,4 @@
-/* millrace plan: shows the plan of a run, without running it. */
+/* millrace plan: shows a run's plan, without running it. */
 #include "tools/millrace/cli/verbs.h"
 #include "tools/millrace/plan/plan.h"
 
@@ -18,10 +18,10 @@ enum { PROFILE = 256 };
 static const double default_seconds = 5, least_seconds = 0.1, most_seconds = 86400;
 
 typedef struct arguments {
-    char **argv; /* of the command */
+    char **argv; /* the command's */
     const char *path, *node;
     mr_overrides overrides;
-    double seconds; /* duration of the profile; 0: none */
+    double seconds; /* how long to profile; 0: not */
     bool offline, json, deny;
 } arguments;
 
@@ -183,8 +183,8 @@ static int measure(const arguments *from, mr_pipeline *pipeline, const mr_plan_v
     return status == MR_ERROR_CANCELLED ? mr_fail(status, "interrupted: nothing was measured") : status;
 }
 
-/* A pipeline measured in one process may run in several: the plan of these, of which all diagnostics have been printed
- * for the one. NULL if there are no nodes. */
+/* A pipeline measured in one process may run in several: the plan for these. Its diagnostics were all printed for the
+ * one process. NULL if there are no nodes. */
 static int plan_nodes(const arguments *from, const mr_plan_view *measured, const mr_plan_view **plan) {
     mr_diagnostics wrong = {0};
     mr_pipeline_params params = params_of(from);

@@ -12,7 +12,7 @@ static double busy_ns(const mr_view_work *p) {
     return larger(p->memory_ns, p->operation_ns);
 }
 
-/* All card time of a frame, one use after the other. */
+/* All card time for a frame, one use after the other. */
 static double whole_ns(const mr_view_work *p) {
     return p->upload_ns + p->download_ns + p->launch_ns + busy_ns(p) + p->decode_ns;
 }
@@ -183,7 +183,7 @@ void mr_plan_put_expected(yajl_gen json, const mr_plan_view *plan) {
     mr_json_open_map(json, "expected");
     mr_json_bool(json, "model", true);
     mr_json_known(json, "rate", plan->expected->rate);
-    mr_json_bool(json, "upper_bound", true); /* the arithmetic of kernels is not modelled */
+    mr_json_bool(json, "upper_bound", true); /* kernel arithmetic is not modelled */
     put_limit(json, plan);
     mr_json_open_array(json, "cards");
     for (size_t d = 0; d < plan->device_count; d++)

@@ -24,7 +24,7 @@ static void put_bounds(yajl_gen json, const char *key, mr_bounds bounds) {
     }
 }
 
-/* The names that stand in a set of enumerated values. */
+/* The names for the values in a set. */
 static void put_members(yajl_gen json, const char *key, uint32_t members, const char *(*name)(int value)) {
     mr_json_open_array(json, key);
     for (int value = 0; value < 32; value++)
@@ -115,7 +115,7 @@ static void put_pool(yajl_gen json, const char *key, const mr_plan_view *plan, c
 }
 
 static void put_instances(yajl_gen json, const mr_plan_view *plan, const mr_view_stage *stage) {
-    /* An instance that serves sources in turn belongs to none of them. */
+    /* An instance that serves sources in turn belongs to no single source. */
     bool each = stage->calls.entry == MR_ENTRY_PER_SOURCE && (size_t)stage->calls.instances == stage->source_count;
     mr_json_open_array(json, "instances");
     for (int i = 0; i < stage->calls.instances; i++) {
@@ -274,7 +274,7 @@ static void put_memory(yajl_gen json, const mr_plan_view *plan) {
     mr_plan_put_account(json, plan);
 }
 
-/* The number of sources that wait for their turn, and how many are open at a time. */
+/* How many sources wait, and how many are open at a time. */
 static void put_jobs(yajl_gen json, const mr_plan_view *plan) {
     mr_json_open_map(json, "jobs");
     mr_json_integer(json, "at_a_time", plan->jobs);

@@ -1,11 +1,11 @@
-/* The account of memory: every pool of every process with its bytes, in words and as JSON. Sums of rows are the plan's
+/* The memory account: every pool in every process with its bytes, in words and as JSON. The rows sum up to the plan's
  * printed totals, to the byte. */
 #include <string.h>
 
 #include "tools/millrace/cli/table.h"
 #include "tools/millrace/plan/plan.h"
 
-/* Rows of one kind of memory, beyond which the rest is summed up in one. */
+/* Rows for one memory kind; the rest is summed up in one. */
 enum { MOST_ROWS = 24, NAME = 160 };
 
 static bool is_of_same(const mr_view_row *a, const mr_view_row *b) {
@@ -78,7 +78,7 @@ static void add_sum(mr_table *table, const mr_plan_view *plan, const mr_view_row
     add_bytes(table, &sum);
 }
 
-/* One kind of memory of one process, with its sum. */
+/* One process's memory of one kind, with the sum. */
 static void add_group(mr_table *table, const mr_plan_view *plan, const mr_view_row *first, size_t count) {
     size_t shown = count > MOST_ROWS ? MOST_ROWS : count;
     char others[NAME];

@@ -1,4 +1,4 @@
-/* Cuts, and the needs of each node's process, in words and as JSON. */
+/* Cuts, and each node's process needs, in words and as JSON. */
 #include <string.h>
 
 #include "tools/millrace/cli/table.h"

@@ -1,4 +1,4 @@
-/* The plan in tables. Rows that are alike but for their ids are folded into one with a count. */
+/* The plan in tables. Rows that differ only in ids are folded into one with a count. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "tools/millrace/cli/table.h"
 #include "tools/millrace/plan/plan.h"
 
-/* Kinds of sources and links, and names of threads, beyond which the rest is only counted. */
+/* Source and link kinds, and thread names, beyond which the rest is only counted. */
 enum { MOST_ROWS = 40, MOST_NAMES = 8, NAME = 160 };
 /* 128 bits; --json has all. */
 enum { SHOWN_DIGEST = 32 };
@@ -16,7 +16,7 @@ static bool same_set(const mr_format_set *a, const mr_format_set *b) {
     return strcmp(mr_format_set_print(a, one, sizeof one), mr_format_set_print(b, other, sizeof other)) == 0;
 }
 
-/* A set without the word for its payload, if the rest implies it: "I420 1280x720", "f32 3x224x224", "h264". */
+/* A set without the payload's word, if the rest implies it: "I420 1280x720", "f32 3x224x224", "h264". */
 static const char *set_text(const mr_format_set *set, char text[MR_FORMAT_SET_TEXT]) {
     mr_format_set_print(set, text, MR_FORMAT_SET_TEXT);
     const char *space = strchr(text, ' ');
@@ -183,7 +183,7 @@ static int print_stages(const mr_plan_view *plan, int width, FILE *stream) {
 
 /* ---- links ----------------------------------------------------------------------------------------------------- */
 
-/* "decode", or "split.left" if there is a choice of ports; for either end of a cut, the cut. */
+/* "decode", or "split.left" if there are several ports; for either end of a cut, the cut. */
 static const char *from_name(const mr_plan_view *plan, const mr_view_link *edge, char text[NAME]) {
     const mr_view_stage *from = &plan->stages[edge->from];
     const mr_view_cut *cut = from->cut;
@@ -258,7 +258,7 @@ static int print_links(const mr_plan_view *plan, int width, FILE *stream) {
 
 /* ---- copies ---------------------------------------------------------------------------------------------------- */
 
-/* A copy; or the uploads of a stage on several devices. */
+/* A copy; or the uploads for a stage on several devices. */
 static void add_copy(mr_table *table, const mr_plan_view *plan, const mr_view_stage *copy) {
     static const char *const kinds[] = {[MR_VIEW_STAGE] = "to its devices",
                                         [MR_VIEW_UPLOAD] = "host to device",
@@ -277,7 +277,7 @@ static void add_copy(mr_table *table, const mr_plan_view *plan, const mr_view_st
         mr_table_add(table, "?");
 }
 
-/* Whether a stage on several devices uploads its frames itself: not if the stages before it have left them there. */
+/* Whether a stage on several devices uploads frames itself: not if the stages before it have left them there. */
 static bool brings_in(const mr_plan_view *plan, int v) {
     const mr_view_stage *to = &plan->stages[v];
     for (size_t e = 0; e < plan->link_count && to->memory.staging.count; e++)
@@ -312,7 +312,7 @@ static int print_copies(const mr_plan_view *plan, int width, FILE *stream) {
 
 /* ---- the process ----------------------------------------------------------------------------------------------- */
 
-/* The names of all threads, one after the other, as the text grows. */
+/* All thread names, one after the other, as the text grows. */
 typedef struct thread_list {
     const mr_plan_view *plan;
     char *text;

@@ -9,7 +9,7 @@
 /* The interval of checks whether a frame was delivered, and the longest wait for one. */
 static const int64_t LOOK_NS = 10000000;
 static const double LONGEST_WAIT_S = 120;
-/* A window that is shorter is less precise than the whole run, with its start. */
+/* A shorter window is less precise than the whole run, with its start. */
 static const double SHORTEST_S = 0.2;
 /* Fewer frames than this are not enough either: if the time is up, the profile waits for them. */
 enum { FEWEST_FRAMES = 8 };
@@ -18,7 +18,7 @@ static const double FEW_DROPS = 0.02;
 
 /* ---- running --------------------------------------------------------------------------------------------------- */
 
-/* Waits for the first frame. MR_ERROR_AGAIN: the run goes on; else it has ended, with that status. */
+/* Waits for the first frame. MR_ERROR_AGAIN: the run continues; else it has ended, with that status. */
 static int await_first(mr_pipeline *pipeline, mr_summary **seen) {
     int status = MR_ERROR_AGAIN;
     for (bool some = false; status == MR_ERROR_AGAIN && !some;) {
@@ -36,7 +36,7 @@ static uint64_t done(const mr_summary *summary) {
     return summary->delivered + summary->dropped + summary->absorbed;
 }
 
-/* Waits for the time to be up, and for enough frames. MR_ERROR_AGAIN: the run goes on; else it has ended, with that
+/* Waits until the time is up, and for enough frames. MR_ERROR_AGAIN: the run continues; else it has ended, with that
  * status. */
 static int await_enough(mr_pipeline *pipeline, double seconds, const mr_summary *first, mr_summary **last) {
     int status = mr_pipeline_wait(pipeline, (int64_t)(seconds * 1e9));
@@ -55,8 +55,8 @@ static void stop(mr_pipeline *pipeline) {
     mr_pipeline_wait(pipeline, -1);
 }
 
-/* Takes two summaries of a run. They are returned even if the run fails. *waited_ns: how long its threads waited for
- * cores in between. */
+/* Takes two summaries of a run. They are returned even if the run fails. *waited_ns: how long threads waited for cores
+ * in between. */
 static int run(mr_pipeline *pipeline, double seconds, mr_summary **first, mr_summary **last, bool *ended,
                int64_t *waited_ns) {
     int status = mr_pipeline_start(pipeline);
@@ -91,7 +91,7 @@ static void forget(mr_summary *summary) {
     summary->wall_s = summary->cpu_s = summary->threads_cpu_s = 0;
 }
 
-/* Workers that can be inside a stage at once, or its own threads, as far as there are cores for them. */
+/* How many workers can be inside a stage at once, or its threads, as far as there are cores for them. */
 static double parallel(const mr_plan_view *plan, const mr_view_stage *vertex) {
     int instances = vertex->calls.instances, cores = mr_usable_cores();
     int most = vertex->calls.blocking ? instances * (vertex->calls.threads > 1 ? vertex->calls.threads : 1)
@@ -106,7 +106,7 @@ static bool has_foreign_threads(const mr_view_stage *vertex) {
     return vertex->calls.threads > 0 || strcmp(vertex->devices.first, "cpu") != 0;
 }
 
-/* Time inside stages whose libraries, or devices, have threads of their own. */
+/* Time inside stages whose libraries, or devices, start threads. */
 static double foreign_weight(const mr_plan_view *plan, const mr_summary *first, const mr_summary *last) {
     double sum = 0;
     for (size_t v = 0; v < plan->stage_count; v++)
@@ -188,7 +188,7 @@ static double offered(const mr_plan_view *plan) {
     return rate;
 }
 
-/* The number of all frames to come; 0 if not known. */
+/* How many frames are to come in all; 0 if not known. */
 static double planned_frames(const mr_plan_view *plan) {
     double frames = 0;
     for (size_t s = 0; s < plan->source_count; s++) {

@@ -1,11 +1,11 @@
-/* Profiling: a pipeline runs for a few seconds, its sinks writing nowhere, and its costs are computed.
+/* Profiling: runs a pipeline for a few seconds, with sinks that write nowhere, and computes costs.
  *
- * Costs are the differences of two summaries of the running pipeline: the first when a frame has been delivered, so
- * that loading and the first fill of the queues do not count, the second when the time is up, though not before a few
- * frames have come through, or the pipeline has ended.
+ * Costs are differences between two summaries of the running pipeline. The first is taken when a frame has been
+ * delivered, so that loading and the first queue fill do not count. The second is taken when the time is up and a few
+ * frames have come through, or when the pipeline has ended.
  *
- * Processor time of a stage is the time of the engine's threads inside it, by their own clocks, and its share of the
- * time of libraries' and devices' threads: the process's time less that of the engine's threads and the caller's. It is
+ * A stage's processor time has two parts. One is the engine threads' time inside it, by their clocks. The other is a
+ * share of what library and device threads used: the process's time less the engine threads' and the caller's. It is
  * divided among the stages that have such threads, in proportion to the time spent inside them, because their callers
  * wait for those threads. */
 #pragma once
@@ -14,24 +14,24 @@
 #include "millrace/millrace.h"
 #include "millrace/plan.h"
 
-/* The cost of a vertex of the plan. */
+/* What a vertex in the plan costs. */
 typedef struct mr_stage_cost {
-    uint64_t frames;    /* its inputs; of a source, its outputs */
+    uint64_t frames;    /* inputs; for a source, outputs */
     double cpu_ns;      /* processor time a frame */
     double inside_ns;   /* time a frame inside the stage, waiting included; a batch counts in parts */
-    double device_ns;   /* time a frame of its devices, all together; 0: it has none but the processors */
-    double cpu_share;   /* of the processor time of the process, 0 to 1 */
-    double utilisation; /* of the capacity of its threads, 0 to 1 */
-    double inside;      /* share of the time, 0 to 1, that its threads were inside it, waiting for a core included */
+    double device_ns;   /* device time per frame, all devices together; 0: it has only the processors */
+    double cpu_share;   /* fraction of the process's processor time, 0 to 1 */
+    double utilisation; /* fraction of its threads' capacity, 0 to 1 */
+    double inside;      /* fraction of the time, 0 to 1, that its threads were inside it, waiting for a core included */
     bool few;           /* fewer threads may be inside it than there are cores and workers */
 } mr_stage_cost;
 
 typedef enum mr_bottleneck {
-    MR_BOTTLENECK_SOURCES,    /* their clocks set the rate, and all stages keep up */
+    MR_BOTTLENECK_SOURCES,    /* source clocks set the rate, and all stages keep up */
     MR_BOTTLENECK_PROCESSORS, /* all cores are busy; `stage` uses them most */
-    MR_BOTTLENECK_STAGE,      /* the threads of `stage` are busy while cores are free */
+    MR_BOTTLENECK_STAGE,      /* `stage`'s threads are busy while cores are free */
     MR_BOTTLENECK_DEVICE,     /* so is a device, other than the processors, that `stage` uses most */
-    MR_BOTTLENECK_WORKERS,    /* so are all workers, and there are fewer of them than cores */
+    MR_BOTTLENECK_WORKERS,    /* so are all workers, and there are fewer workers than cores */
     MR_BOTTLENECK_OTHERS,     /* threads wait for cores that other processes use */
     MR_BOTTLENECK_UNCLEAR     /* nothing is busy all the time; `stage` is busier than the others */
 } mr_bottleneck;
@@ -39,7 +39,7 @@ typedef enum mr_bottleneck {
 /* A change that would make it faster. */
 enum { MR_MOST_CURES = 4, MR_CURE_TEXT = 96, MR_CURE_WHY = 192, MR_CURE_BATCH = 8 };
 typedef struct mr_cure {
-    const char *stage;      /* the stage of the key; NULL: a key of the pipeline */
+    const char *stage;      /* the stage that has the key; NULL: a pipeline key */
     char set[MR_CURE_TEXT]; /* as YAML: "in_flight: 4" */
     char why[MR_CURE_WHY];
     double rate;            /* frames a second to expect then; 0: not known */
@@ -50,17 +50,17 @@ typedef struct mr_profile {
     double first_s;     /* from the start to the first delivered frame; 0: none was */
     bool ended;         /* the pipeline came to its end */
     uint64_t frames;    /* source frames that were settled between the summaries */
-    uint64_t dropped;   /* of them */
-    double cores;       /* of processors, on average */
+    uint64_t dropped;   /* among these */
+    double cores;       /* processors, on average */
     double waiting;     /* threads that waited for a core that another thread or process used, on average */
-    double rate;        /* frames a second: the expected rate of a run */
+    double rate;        /* frames a second: a run's expected rate */
     double most_rate;   /* the rate with the cores to itself if sources had more frames; at least `rate` */
-    double run_s;       /* expected duration of a run; 0: not known, or endless */
+    double run_s;       /* how long a run will take; 0: not known, or endless */
     mr_bottleneck bottleneck;
     const char *stage;
     size_t cure_count;
     mr_cure cures[MR_MOST_CURES];
-    uint64_t peak_bytes, buffer_bytes; /* of the process, resident; of it pools (host and pinned memory) */
+    uint64_t peak_bytes, buffer_bytes; /* the process's, resident; within it pools (host and pinned memory) */
     mr_stage_cost *costs; /* by vertex */
     size_t deadlines;     /* sources that have one */
     mr_diagnostics late;  /* warnings: those that cannot be met */
@@ -74,6 +74,6 @@ void mr_profile_fini(mr_profile *profile);
 void mr_profile_find_bottleneck(mr_profile *profile, const mr_plan_view *plan, bool keeps_up);
 void mr_profile_find_cures(mr_profile *profile, const mr_plan_view *plan);
 
-/* profile_text.c: tables for people, and the member "profile" of an object. */
+/* profile_text.c: tables for people, and an object's member "profile". */
 int mr_profile_print(const mr_profile *profile, const mr_plan_view *plan, int width, FILE *stream);
 void mr_profile_put_json(yajl_gen json, const mr_profile *profile, const mr_plan_view *plan);

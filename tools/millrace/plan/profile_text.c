@@ -1,4 +1,4 @@
-/* The results of profiling, in words and as JSON. */
+/* Profiling results, in words and as JSON. */
 #include <string.h>
 
 #include "tools/millrace/cli/complaints.h"
@@ -28,7 +28,7 @@ static void add_cost(mr_table *table, const char *id, const mr_stage_cost *cost,
     mr_table_add(table, "%.0f%%", cost->utilisation * 100);
 }
 
-/* Sources together, if there are several: one of a thousand means little. */
+/* Sources together, if there are several: one in a thousand means little. */
 static mr_stage_cost sum_sources(const mr_profile *profile, const mr_plan_view *plan) {
     mr_stage_cost sum = {0};
     for (size_t s = 0; s < plan->source_count; s++) {

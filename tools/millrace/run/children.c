@@ -1,4 +1,4 @@
-/* Reports of children, and their totals. */
+/* Reports from children, and totals. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,7 +115,7 @@ mr_tally_of_nodes mr_child_tally(const mr_child *child, const mr_source_summary 
     };
     uint64_t known = tally.delivered + tally.dropped + tally.absorbed;
     tally.missing = child->done && tally.in > known ? tally.in - known : 0;
-    /* While it runs its numbers are not all of one moment. */
+    /* While it runs its numbers are from different moments. */
     tally.balanced = !child->done || (!source->unaccounted && tally.in == known && child->finished);
     return tally;
 }
@@ -123,7 +123,7 @@ mr_tally_of_nodes mr_child_tally(const mr_child *child, const mr_source_summary 
 /* Each frame that it had read was settled somewhere, or was in the process when it died. */
 static mr_tally_of_nodes sum_up(const mr_child *child) {
     mr_tally_of_nodes tally = {.balanced = true};
-    /* Frames that came over cuts are counted by the node of their source. */
+    /* Frames that came over cuts are counted by their source's node. */
     for (size_t s = 0; s < child->report.source_count; s++) {
         const mr_source_summary *source = &child->report.sources[s];
         const mr_tally_of_nodes one = mr_child_tally(child, source);

@@ -1,4 +1,4 @@
-/* The processes of a pipeline's nodes, as the supervisor that started them knows them: from their reports (report.h).
+/* The processes on a pipeline's nodes, as the supervisor that started them knows them: from their reports (report.h).
  * One thread. */
 #pragma once
 
@@ -18,44 +18,44 @@ typedef struct mr_tally_of_nodes {
     bool balanced;
 } mr_tally_of_nodes;
 
-/* One process of a node. */
+/* One process on a node. */
 typedef struct mr_child {
     int node, replica;
-    char name[80];            /* "worker", or of several "worker.0", "worker.1", ... */
+    char name[80];            /* "worker", or "worker.0", "worker.1", ... if there are several */
     pid_t pid;                /* 0: not running */
-    int pipe;                 /* of its reports, not blocking; -1: none */
-    char *text;               /* the start of a line that is not complete yet */
+    int pipe;                 /* for its reports, not blocking; -1: none */
+    char *text;               /* the start of an incomplete line */
     size_t length, room;
-    char *line;               /* its last whole line, and the same as a tree, with the texts; NULL: none yet */
+    char *line;               /* the last whole line, and the same as a tree, with the texts; NULL: none yet */
     yajl_val tree;
     mr_summary report;        /* the same; empty: none yet */
     int reported_code;        /* the exit code in its last report */
-    bool ready, finished;     /* the running process has sent its first report, its last one */
+    bool ready, finished;     /* the running process has sent a first report, a last one */
     bool asked;               /* the running process was asked to end: a second signal would end it at once */
-    bool unbegun;             /* its first process was asked to end, and did so before its first report */
-    bool resumes;             /* it keeps a checkpoint, and goes on from it when it is started again */
+    bool unbegun;             /* its first process was asked to end, and did so before a first report */
+    bool resumes;             /* it keeps a checkpoint, and continues from there when it is restarted */
     bool done, given_up;      /* it is not started any more */
-    int exit_code;            /* of its last process */
+    int exit_code;            /* its last process's */
     int restarts;             /* in all */
     mr_tally_of_nodes before; /* frames read by processes that died and not read again; those that were in flight are
                                  lost */
     int64_t died_ns[MR_CHILD_STARTS];
-    int64_t start_ns;         /* the time of its next start */
+    int64_t start_ns;         /* when to start it next */
 } mr_child;
 
 /* Reads the reports that have arrived. */
 void mr_child_read(mr_child *child);
 void mr_child_fini(mr_child *child);
-/* Adds the last report of a process that died to the child's `before`, since another may be started in its place.
- * Frames that were in flight count as absorbed if they are `settled` elsewhere, else as dropped. */
+/* Adds a dead process's last report to the child's `before`, since another one may replace it. Frames that were in
+ * flight count as absorbed if they are `settled` elsewhere, else as dropped. */
 void mr_child_remember(mr_child *child, bool settled);
 /* The frames of one source that a child reads. Frames in flight in a process that has ended are missing. */
 mr_tally_of_nodes mr_child_tally(const mr_child *child, const mr_source_summary *source);
-/* The frames of all sources that all children read. */
+/* The frames from all sources that all children read. */
 mr_tally_of_nodes mr_children_tally(const mr_child *children, size_t count);
 
-/* Dropped frames, by stage and reason; those of processes that died under the name of their node. Valid until a child
- * reports again. */
+/* Dropped frames, by stage and reason; for processes that died under their node's name. Valid until a child reports
+ * again. */
 mr_loss mr_children_loss(const mr_child *children, size_t count);
 
 /* children_table.c: all nodes in one table, or as one object of JSON. */

@@ -1,4 +1,4 @@
-/* The sources of all nodes, as rows of the summary of one process. */
+/* All nodes' sources, as rows in one process's summary. */
 #include "tools/millrace/run/children_sources.h"
 
 #include <stdlib.h>
@@ -9,8 +9,8 @@
 
 enum { MOST_SOURCES = 20, MOST_CLASSES = 5, ROOM = 64 };
 
-/* The best classes that the replicas of one node have counted for a source. Each tells of its most frequent ones only,
- * so a class that is rare in all of them may be counted short. */
+/* The best classes that one node's replicas have counted for a source. Each reports only its most frequent ones, so a
+ * class that is rare in all can be counted short. */
 typedef struct class_sums {
     uint64_t classified;
     size_t count;

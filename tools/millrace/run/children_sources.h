@@ -1,5 +1,5 @@
-/* The sources of all nodes, as rows of the summary of one process: frames as the node of the source has counted them,
- * classes as the first node that gets them. */
+/* All nodes' sources, as rows in one process's summary: frames as the source's node has counted them, classes as the
+ * first node that gets them. */
 #pragma once
 
 #include "tools/millrace/run/children.h"

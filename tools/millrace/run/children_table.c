@@ -1,4 +1,4 @@
-/* All nodes of a pipeline in one table, and as one object of JSON. */
+/* All of a pipeline's nodes in one table, and as one JSON object. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #include "tools/millrace/run/children_sources.h"
 #include "tools/millrace/run/summary.h"
 
-/* Sources of one node that are printed one by one. */
+/* How many sources per node are printed one by one. */
 enum { MOST_SOURCES = 20 };
 
 static const char *state_of(const mr_child *child) {
@@ -79,7 +79,7 @@ static void print_source(const mr_child *child, const mr_source_summary *source,
         print_missing(child, source, tally.missing, stream);
 }
 
-/* What the earlier processes of a child that reads sources left behind when they died. */
+/* What earlier processes of a child that reads sources lost when they died. */
 static void print_lives(const mr_child *child, FILE *stream) {
     if (child->before.dropped)
         mr_print(stream, "    %10llu dropped by %s: in it when it died, or before\n",
@@ -131,7 +131,7 @@ static void add_truths(mr_source_summary *sum, const mr_child *child) {
     }
 }
 
-/* Sums the replicas of the first node that gets classes of labelled frames: another node would count the same frames
+/* Sums the replicas of the first node that gets classes for labelled frames: another node would count the same frames
  * again. */
 static mr_source_summary sum_truths(const mr_child *children, size_t count) {
     mr_source_summary sum = {.id = "all sources"};
@@ -147,7 +147,7 @@ static mr_source_summary sum_truths(const mr_child *children, size_t count) {
 
 /* ---- the whole report ------------------------------------------------------------------------------------------ */
 
-/* The tables of stages and cuts. */
+/* The stage and cut tables. */
 static int print_tables(const mr_child *children, size_t count, int width, FILE *stream) {
     mr_named_summary *of = calloc(count + 1, sizeof *of);
     if (!of)

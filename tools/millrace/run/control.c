@@ -17,16 +17,16 @@
 #include "tools/millrace/run/control_answer.h"
 #include "tools/millrace/run/control_job.h"
 
-/* A client that has not read its answer within ANSWER_NS is disconnected. If accept runs out of descriptors it pauses
+/* A client that has not read an answer within ANSWER_NS is disconnected. If accept runs out of descriptors it pauses
  * for ACCEPT_NS: the socket stays readable, and poll would return at once. */
 static const int64_t ANSWER_NS = 3000000000, ACCEPT_NS = 100000000, NS_PER_MS = 1000000;
 
 typedef struct client {
     int fd; /* 0: the place is free */
-    bool ended; /* end of file was read */
+    bool ended; /* the end of the file was read */
     size_t length;
     char text[MR_CONTROL_REQUEST];
-    mr_control_job *job; /* makes its answer; NULL: none */
+    mr_control_job *job; /* makes the answer; NULL: none */
     char *answer; /* being sent; NULL: none */
     size_t answer_length, sent;
     int64_t until_ns;
@@ -93,7 +93,7 @@ static int listen_at(const char *path) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    /* The socket inherits the mode of its descriptor, so it is never open to others. */
+    /* The socket inherits the descriptor's mode, so it is never open to others. */
     if (fd < 0 || fchmod(fd, 0600) || bind(fd, (struct sockaddr *)&address, sizeof address) ||
         listen(fd, SOMAXCONN)) {
         int status = mr_fail(MR_ERROR_IO, "cannot listen at %s: %s", path, strerror(errno));
@@ -230,7 +230,7 @@ static bool answer(client *one, mr_pipeline *pipeline, int64_t now_ns) {
     return one->job || (one->answer && send_more(one, now_ns));
 }
 
-/* The answer of a job, if that is done. */
+/* A job's answer, if that is done. */
 static bool take_answer(client *one, int64_t now_ns) {
     if (!mr_control_job_take(&one->job, &one->answer, &one->answer_length))
         return true;

@@ -1,7 +1,7 @@
-/* The control socket of a run, to which `millrace ctl` connects.
+/* A run's control socket, to which `millrace ctl` connects.
  *
- * It is a Unix stream socket, mode 0600, in a folder that only its user may enter; the peer's credentials are checked
- * as well and must be the user's, or root's. Requests and answers are JSON objects, one a line, any number on a
+ * It is a Unix stream socket, mode 0600, in a folder that only the user may enter. The peer's credentials are checked
+ * as well and must be the user's, or root's. Requests and answers are JSON objects, one per line, any number on a
  * connection:
  *
  *     {"millrace": 1, "do": "status"}
@@ -31,13 +31,13 @@
 #include "millrace/millrace.h"
 
 enum { MR_CONTROL_VERSION = 1, MR_CONTROL_CLIENTS = 8, MR_CONTROL_FDS = MR_CONTROL_CLIENTS + 2 };
-/* The maximum length of a request and of an answer, in bytes. */
+/* The longest request and the longest answer, in bytes. */
 enum { MR_CONTROL_REQUEST = 4096, MR_CONTROL_ANSWER = 64 << 20 };
 
-/* Listens at `path`. NULL: in the first of mr_control_find_folders that can be used; if none can, a warning says why
- * and the run continues without a socket. "off": nowhere. Creates the folder if it is missing, and replaces the socket
- * of a dead run. MR_ERROR_USAGE, MR_ERROR_UNAVAILABLE (another run listens there), MR_ERROR_PERMISSION (the folder is
- * open to others), MR_ERROR_IO. */
+/* Listens at `path`. NULL: in the first of mr_control_find_folders that it can use; if it can use none, a warning gives
+ * the reason and the run continues without a socket. "off": nowhere. Creates the folder if it is missing, and replaces
+ * a dead run's socket. MR_ERROR_USAGE, MR_ERROR_UNAVAILABLE (another run listens there), MR_ERROR_PERMISSION (the
+ * folder is open to others), MR_ERROR_IO. */
 int mr_control_open(const char *path);
 /* Requests that have come are refused with that reason. */
 void mr_control_close(const char *why);
@@ -51,18 +51,18 @@ size_t mr_control_fds(struct pollfd *fds, int *wait_ms);
 void mr_control_serve(const struct pollfd *fds, size_t count, mr_pipeline *pipeline);
 
 /* control_path.c, for both ends. */
-enum { MR_CONTROL_PATH = 108 /* of a socket's path, by sockaddr_un */ };
+enum { MR_CONTROL_PATH = 108 /* a socket's path, by sockaddr_un */ };
 /* The folders in which a run puts its socket, by default into the first that it can use, and in which `ctl` looks for
  * runs: $MILLRACE_CONTROL alone if it is set, else "millrace" in $XDG_RUNTIME_DIR and in /run/user/UID if they exist,
- * root's /run/millrace, and /tmp/millrace-UID. They do not depend on the environment alone, so that a shell finds what
- * cron, a container or a service manager has started. */
+ * root's /run/millrace, and /tmp/millrace-UID. They do not depend on the environment alone, so that a shell can find
+ * what cron, a container or a service manager has started. */
 typedef struct mr_control_folders {
     int count;
     char path[4][MR_CONTROL_PATH];
 } mr_control_folders;
 void mr_control_find_folders(mr_control_folders *folders);
-/* The socket of the run with that process number in that folder. */
+/* The socket in that folder for the run with that process number. */
 int mr_control_name(const char *folder, pid_t pid, char path[MR_CONTROL_PATH]);
-/* Connects; MR_ERROR_NO_INPUT if there is no socket, MR_ERROR_UNAVAILABLE if its run is dead, MR_ERROR_PERMISSION,
+/* Connects; MR_ERROR_NO_INPUT if there is no socket, MR_ERROR_UNAVAILABLE if the run is dead, MR_ERROR_PERMISSION,
  * MR_ERROR_USAGE if the path is too long, MR_ERROR_IO. */
 int mr_control_connect(const char *path, int *fd);

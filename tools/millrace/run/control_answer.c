@@ -21,7 +21,7 @@ typedef struct request {
     size_t option_count;
     mr_override *options;
     mr_pipeline *pipeline;
-    char *text;                  /* of the answer, for people; NULL: none */
+    char *text;                  /* the answer for people; NULL: none */
 } request;
 
 /* ---- requests -------------------------------------------------------------------------------------------------- */
@@ -48,8 +48,8 @@ static int trigger(request *asked) {
     return mr_pipeline_trigger(asked->pipeline, asked->argument);
 }
 
-/* A run that has not started yet is asked by a signal, which waits for its start (signals.h); by one, since the second
- * would exit at once. */
+/* A run that has not started yet is asked by a signal, which waits for the start (signals.h). Only one may be sent,
+ * since the second would exit at once. */
 static int end(request *asked, bool at_once) {
     static bool signalled;
     if (asked->pipeline) {
@@ -81,7 +81,7 @@ static int set_log(request *asked) {
 
 /* ---- sources ----------------------------------------------------------------------------------------------------- */
 
-/* All errors as one message; those of a file with their places. */
+/* All errors as one message; those in a file with places. */
 static int fail_with(const mr_diagnostics *wrong, int status) {
     char *text = NULL;
     size_t length = 0;
@@ -126,7 +126,7 @@ static int set(request *asked) {
     return change(asked, mr_pipeline_set_source, "starts again with these options");
 }
 
-/* The latest account of a source. */
+/* A source's latest account. */
 static void say_account(request *asked) {
     mr_summary *summary = NULL;
     if (mr_pipeline_summarize(asked->pipeline, &summary))
@@ -144,7 +144,7 @@ static void say_account(request *asked) {
     mr_summary_destroy(&summary);
 }
 
-/* If frames of the source are held up somewhere, it leaves later. */
+/* If the source's frames are held up somewhere, it leaves later. */
 static int take_away(request *asked) {
     static const int64_t patience_ns = 3000000000;
     int status = mr_pipeline_remove_source(asked->pipeline, asked->argument, patience_ns);

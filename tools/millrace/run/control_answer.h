@@ -1,4 +1,4 @@
-/* Handles requests at the control socket of a run (control.h). */
+/* Handles requests at a run's control socket (control.h). */
 #pragma once
 
 #include <stdbool.h>

@@ -16,7 +16,7 @@ struct mr_control_job {
     mr_pipeline *pipeline;
     char *answer;
     size_t length;
-    bool done, dropped; /* of both, the later one frees it */
+    bool done, dropped; /* the later of both must free it */
 };
 
 static struct {
@@ -80,7 +80,7 @@ static void *work(void *context) {
 static bool start(mr_control_job *job) {
     pthread_t thread;
     pthread_mutex_lock(&jobs.lock);
-    /* Without the descriptor the end of a job would not be seen. */
+    /* Without the descriptor a job's end would not be seen. */
     bool started = !jobs.ended && jobs.fd >= 0 && !mr_thread_create(&thread, work, job);
     if (started)
         pthread_detach(thread);

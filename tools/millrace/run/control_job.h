@@ -1,5 +1,5 @@
-/* Requests at the control socket that may take long, such as adding a source, which is opened first: each has a thread
- * of its own, so that signals and other clients are served meanwhile.
+/* Requests at the control socket that can take long, such as adding a source, which must be opened first. Each has a
+ * separate thread, so that signals and other clients are served meanwhile.
  *
  * Called by the serving thread, except for mr_control_jobs_end. */
 #pragma once
@@ -14,8 +14,8 @@ typedef struct mr_control_job mr_control_job;
 /* A descriptor that is readable when a job is done; -1: there is none. */
 int mr_control_jobs_open(void);
 void mr_control_jobs_close(void);
-/* Before the pipeline is destroyed, without locks that the serving thread takes: waits for all jobs, and lets no more
- * begin. Their answers can still be taken. */
+/* Waits for all jobs, and lets no more begin. Must be called before the pipeline is destroyed, without locks that the
+ * serving thread takes. Answers can still be taken. */
 void mr_control_jobs_end(void);
 
 /* Whether a request may take long. */
@@ -24,5 +24,5 @@ bool mr_control_takes_long(const char *request);
 mr_control_job *mr_control_job_begin(const char *request, mr_pipeline *pipeline);
 /* False: it is not done yet. Else *answer, which the caller frees, may be NULL; and the job is gone. */
 bool mr_control_job_take(mr_control_job **job, char **answer, size_t *length);
-/* Its client is gone. */
+/* The client is gone. */
 void mr_control_job_drop(mr_control_job **job);

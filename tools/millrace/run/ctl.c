@@ -116,10 +116,10 @@ static int parse(arguments *to, int argc, char **argv, bool *done) {
 
 typedef struct search {
     int fd, count;
-    char lines[800]; /* one for each: its process, and its command line */
+    char lines[800]; /* one for each: process number and command line */
 } search;
 
-/* The command line of a process without its own name, which tells several nodes apart; "" if it cannot be read. */
+/* A process's command line without the program, which distinguishes several nodes; "" if it cannot be read. */
 static void read_words(long long pid, char *text, size_t bytes) {
     char path[32];
     snprintf(path, sizeof path, "/proc/%lld/cmdline", pid);
@@ -144,7 +144,7 @@ static struct ucred peer_of(int fd) {
     return who;
 }
 
-/* In a folder that was searched: anybody may have made the one in /tmp, to be told what is meant for a run. */
+/* In a folder that was searched: anybody can have made the one in /tmp, to intercept requests meant for a run. */
 static int connect_own(const char *path, int *fd) {
     int status = mr_control_connect(path, fd);
     if (status || peer_of(*fd).uid == geteuid())
@@ -154,8 +154,8 @@ static int connect_own(const char *path, int *fd) {
     return mr_fail(MR_ERROR_PERMISSION, "a process of another user listens at %s", path);
 }
 
-/* Connects to a run, or removes the socket of a dead one. A run that begins holds the lock of the folder until it
- * listens: only with the lock is a socket that refuses known to be dead. */
+/* Connects to a run, or removes a dead one's socket. A run that begins holds the folder's lock until it listens: only
+ * with the lock is a socket that refuses known to be dead. */
 static int connect_or_remove(int folder, const char *path, int *fd) {
     int status = connect_own(path, fd);
     if (status != MR_ERROR_UNAVAILABLE || flock(folder, LOCK_EX))
@@ -205,7 +205,7 @@ static const char *print_folders(const mr_control_folders *folders, char *text, 
     return text;
 }
 
-/* If there are several, they are printed behind the message; the caller frees `lines`. */
+/* If there are several, they are printed after the message; the caller must free `lines`. */
 static int find_only(int *fd, char **lines) {
     mr_control_folders folders;
     char where[sizeof folders.path + 32];
@@ -288,8 +288,8 @@ static int send_request(const arguments *from, int fd) {
     return status;
 }
 
-/* One line, without its newline; the caller frees it. MR_ERROR_CLOSED: the run has closed the connection, and answered
- * nothing. */
+/* One line, without the newline; the caller must free it. MR_ERROR_CLOSED: the run has closed the connection, and
+ * answered nothing. */
 static int receive_answer(int fd, char **answer) {
     size_t length = 0, room = 0;
     char *text = NULL;

@@ -11,7 +11,7 @@
 
 #include "tools/millrace/cli/command.h"
 
-/* A number of the environment; unchanged if the variable is not set. */
+/* A number from the environment; unchanged if the variable is not set. */
 static int take_number(const char *variable, int *number) {
     const char *said = getenv(variable);
     long long value;
@@ -43,7 +43,7 @@ static int add_host(mr_launch *launch, const char *prefix, size_t prefix_length,
 
 /* ---- Slurm ----------------------------------------------------------------------------------------------------- */
 
-/* "1-3" or "07-12" of "node[1-3,07-12]". */
+/* "1-3" or "07-12" in "node[1-3,07-12]". */
 static int add_range(mr_launch *launch, const char *prefix, size_t prefix_length, const char *range) {
     int first = atoi(range), digits = (int)strspn(range, "0123456789");
     int last = range[digits] == '-' ? atoi(range + digits + 1) : first;
@@ -57,7 +57,7 @@ static int add_range(mr_launch *launch, const char *prefix, size_t prefix_length
     return MR_OK;
 }
 
-/* "camera,node[1-3,7]": names, and names with ranges of numbers at their end. */
+/* "camera,node[1-3,7]": names, and names that end in number ranges. */
 static int expand_hosts(mr_launch *launch, const char *list) {
     while (*list) {
         size_t length = strcspn(list, ",[");
@@ -196,7 +196,7 @@ static bool is_loopback(const struct sockaddr *address) {
            ntohl(((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
 }
 
-/* True if an interface of this machine has an address of the host. */
+/* Whether an interface on this machine has one of the host's addresses. */
 static bool is_ours(const char *host) {
     struct addrinfo *found = NULL;
     struct ifaddrs *own = NULL;
@@ -222,7 +222,7 @@ bool mr_launch_is_here(const char *endpoint) {
     char *colon = strrchr(host, ':');
     if (colon)
         *colon = 0;
-    /* [::1] without its brackets. */
+    /* [::1] without brackets. */
     size_t length = strlen(host);
     if (*host == '[' && host[length - 1] == ']') {
         memmove(host, host + 1, length - 2);

@@ -1,4 +1,4 @@
-/* Determines from the environment which process of a pipeline this one is.
+/* Determines from the environment which of a pipeline's processes this one is.
  *
  *     MILLRACE_NODE, MILLRACE_REPLICA    the node by its name, and which of its processes: 0, 1, ... (a pod, a unit);
  *                                        without the second, JOB_COMPLETION_INDEX, or the number that ends HOSTNAME,
@@ -7,7 +7,7 @@
  *     SLURM_PROCID, SLURM_NTASKS         a task of a Slurm step, with SLURM_STEP_NODELIST and SLURM_STEP_TASKS_PER_NODE
  *     OMPI_COMM_WORLD_RANK, _SIZE; PMI_RANK, PMI_SIZE    a process of an MPI launcher
  *
- * A launcher that numbers processes numbers those of the first node first, then those of the second. */
+ * A launcher that numbers processes must number the first node's first, then the second's. */
 #pragma once
 
 #include "millrace/millrace.h"
@@ -16,11 +16,11 @@ enum { MR_LAUNCH_MOST = 4096 /* processes */ };
 
 typedef struct mr_launch {
     const char *by;       /* "Slurm", "MPI", "MILLRACE_NODE"; NULL: none is set */
-    const char *node;     /* its name; NULL: only its number is known */
+    const char *node;     /* its name; NULL: only the number is known */
     int replica;
-    int process;          /* 0, 1, ... of `processes` */
+    int process;          /* 0, 1, ... up to `processes` */
     int processes;        /* 0: not known */
-    size_t host_count;    /* of each process, if they are known; else 0 */
+    size_t host_count;    /* each process's, if they are known; else 0 */
     char **hosts;
 } mr_launch;
 
@@ -28,5 +28,5 @@ typedef struct mr_launch {
 int mr_launch_find(mr_launch *launch);
 void mr_launch_fini(mr_launch *launch);
 
-/* True if the host of an endpoint is this machine. */
+/* Whether an endpoint's host is this machine. */
 bool mr_launch_is_here(const char *endpoint);

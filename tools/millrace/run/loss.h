@@ -9,7 +9,7 @@
 #include "millrace/millrace.h"
 #include "tools/millrace/cli/command.h"
 
-/* --fail-on-loss: the number, or the percentage of incoming frames, that may be lost. */
+/* --fail-on-loss: how many frames, or what percentage of incoming ones, can be lost. */
 typedef struct mr_loss_limit {
     const char *text; /* the option's text; NULL: it was not given */
     double most;

@@ -30,7 +30,7 @@ void mr_notify_begin(void) {
     if (path && (*path == '/' || *path == '@') && strlen(path) < sizeof manager.to.sun_path) {
         manager.to = (struct sockaddr_un){.sun_family = AF_UNIX};
         memcpy(manager.to.sun_path, path, strlen(path));
-        /* A name that begins with @ is abstract: its first byte is zero. */
+        /* A name that begins with @ is abstract: the first byte is zero. */
         if (*path == '@')
             manager.to.sun_path[0] = 0;
         manager.length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path));

@@ -1,5 +1,5 @@
-/* Reports the state of a run to a service manager with the protocol of sd_notify(3): datagrams to the socket that
- * NOTIFY_SOCKET names. Does nothing if that is not set. One thread. */
+/* Reports a run's state to a service manager with sd_notify(3)'s protocol: datagrams to the socket that NOTIFY_SOCKET
+ * names. Does nothing if that is not set. One thread. */
 #pragma once
 
 #include <stdbool.h>

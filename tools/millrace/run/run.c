@@ -19,9 +19,9 @@
 #include "tools/millrace/run/summary.h"
 
 enum { LOG = 256, GRACE };
-/* The intervals of the progress line, and of reports. */
+/* How often to refresh the progress line and to report. */
 static const int64_t refresh_ns = 200000000, report_ns = 500000000;
-/* The range of --grace. */
+/* --grace's range. */
 static const int64_t least_grace_ns = 1000000000, most_grace_ns = 86400000000000;
 
 typedef mr_run_arguments arguments;
@@ -155,7 +155,7 @@ static int open_pipeline(mr_pipeline **pipeline, const arguments *from) {
     return status;
 }
 
-/* If the results go to the same terminal, a progress line would only be in their way. */
+/* If the results go to the same terminal, a progress line would disturb them. */
 static bool wants_progress(const arguments *from) {
     bool results_on_terminal = mr_output_takes_stdout() && isatty(STDOUT_FILENO);
     return !from->report.stream && !from->quiet && mr_progress_suits_terminal() && !results_on_terminal;
@@ -168,7 +168,9 @@ typedef struct audience {
     const mr_report *report;
     mr_progress progress;
     bool show;
+    bool stuck; /* a call of a stage does not return */
     int64_t reported_ns, alive_ns;
+    int64_t asked_ns; /* when the run was asked to end; 0: it was not */
 } audience;
 
 static void give_signs(audience *to, const mr_summary *summary) {
@@ -206,18 +208,31 @@ static int64_t time_to_look_ns(const audience *to, const mr_summary *summary) {
     return to->show || mr_notify_watchdog_ns() || summary->draining_ns ? refresh_ns : report_ns;
 }
 
+/* Nothing can end a call into a library, such as a network with an endless loop. */
+static int check_stuck(audience *to, const mr_summary *summary) {
+    const int64_t now_ns = mr_clock_now_ns(mr_clock_real()), most_ns = 2 * to->plan->grace_ns;
+    if (summary->draining_ns)
+        to->asked_ns = now_ns - summary->draining_ns;
+    to->stuck = to->asked_ns && now_ns - to->asked_ns > most_ns;
+    if (!to->stuck)
+        return MR_OK;
+    return mr_fail(MR_ERROR_INTERNAL, "the run was asked to end more than %.0f seconds ago, and a call of a stage has "
+                   "not returned: the frames in flight are lost", (double)most_ns * 1e-9);
+}
+
 static int await_end(audience *to) {
     int64_t look_ns = refresh_ns;
-    int status;
+    int status = MR_ERROR_AGAIN;
     if (to->show)
         mr_progress_begin(&to->progress);
-    while ((status = mr_pipeline_wait(to->pipeline, look_ns)) == MR_ERROR_AGAIN) {
+    while (!to->stuck && (status = mr_pipeline_wait(to->pipeline, look_ns)) == MR_ERROR_AGAIN) {
         mr_summary *summary = NULL;
         if (mr_pipeline_snapshot(to->pipeline, refresh_ns, &summary))
             continue;
         keep_drain_short(to, summary);
         give_signs(to, summary);
         look_ns = time_to_look_ns(to, summary);
+        status = check_stuck(to, summary);
         mr_summary_destroy(&summary);
     }
     if (to->show)
@@ -225,8 +240,8 @@ static int await_end(audience *to) {
     return status;
 }
 
-/* In a pipe only results are printed; but a failure always comes with its ledger, and lost frames are reported. They
- * may make *status a failure. Returns a status of its own. */
+/* In a pipe only results are printed. But a failure always comes with the ledger, and lost frames are reported. They
+ * can make *status a failure. Returns a separate status. */
 static int report(mr_pipeline *pipeline, const arguments *from, int *status) {
     mr_summary *summary = NULL;
     int failed = mr_pipeline_summarize(pipeline, &summary);
@@ -234,7 +249,7 @@ static int report(mr_pipeline *pipeline, const arguments *from, int *status) {
         return failed;
     if (*status && !summary->balanced)
         mr_command_failed(*status); /* no stage has failed, so nothing is logged yet */
-    /* Standard output was closed by its reader: print nothing. */
+    /* Whoever read standard output closed it: print nothing. */
     bool watched = from->report.stream != NULL, quiet = watched || from->quiet || *status == MR_ERROR_CLOSED;
     const mr_loss loss = mr_loss_of(summary);
     int lost = *status ? MR_OK : mr_loss_check(&loss, &from->loss);
@@ -261,7 +276,7 @@ static void end_audit(mr_pipeline *pipeline, int status) {
     mr_summary_destroy(&summary);
 }
 
-/* From here on the supervisor handles the signals, and each node has a control socket of its own. */
+/* From here on the supervisor handles the signals, and each node has a separate control socket. */
 static int run_nodes(const arguments *from, const mr_plan_view *plan) {
     mr_signals_end();
     mr_control_close("each node of this run has its own control socket");
@@ -285,7 +300,15 @@ int mr_run_here(const arguments *from, mr_pipeline *pipeline, const mr_plan_view
     mr_notify("READY=1");
     audience to = {.pipeline = pipeline, .plan = plan, .report = &from->report, .show = wants_progress(from)};
     status = await_end(&to);
+    if (to.stuck)
+        mr_command_failed(status);
     int failed = report(pipeline, from, &status);
+    if (to.stuck) {
+        end_audit(pipeline, status);
+        mr_control_unlink();
+        fflush(NULL);
+        _exit(mr_status_exit_code(status));
+    }
     /* The run has ended by itself: a signal from now on gets its exit code. */
     mr_signals_end();
     /* Results may be in transit for a while, and the control socket is closed. */

@@ -1,4 +1,4 @@
-/* Entries of a run in the audit log: its start, with the pipeline, the signals that end it, and its end. */
+/* A run's entries in the audit log: the start, with the pipeline, the signals that end it, and the end. */
 #pragma once
 
 #include "millrace/plan.h"
@@ -7,7 +7,7 @@
 int mr_run_audit_open(const char *path);
 /* The pipeline with that plan was read from `file` ("-": standard input) and starts. */
 void mr_run_audit_begin(const mr_plan_view *plan, const char *file);
-/* A signal that ends the run has arrived; `does` is its effect. Any thread; nothing without a log. */
+/* A signal that ends the run has arrived; `does` is the effect. Any thread; nothing without a log. */
 #define MR_SIGNAL_READS "reopens files and reads sources"
 #define MR_SIGNAL_DRAINS "drains"
 #define MR_SIGNAL_EXITS "exits at once"

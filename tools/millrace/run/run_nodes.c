@@ -25,7 +25,7 @@ void mr_run_choose_node(const mr_run_arguments *from, mr_pipeline_params *params
     params->hosts = (const char *const *)from->launch.hosts;
 }
 
-/* True if a stage of the plan writes to standard output. */
+/* Whether a stage in the plan writes to standard output. */
 static void look_for_stdout(void *context, const mr_view_stage *vertex, const mr_option *option, const char *path) {
     bool *found = context;
     (void)vertex;

@@ -1,4 +1,4 @@
-/* `millrace run` with nodes: which of them this process runs, or supervision of all of them. */
+/* `millrace run` with nodes: which one this process runs, or supervision of all. */
 #pragma once
 
 #include "millrace/plan.h"
@@ -20,14 +20,13 @@ typedef struct mr_run_arguments {
 } mr_run_arguments;
 
 /* run.c: what a process needs before it runs a node, and before it starts a thread: reports, the launcher, the control
- * socket and signals; and the end of all of it, also after a failure. */
+ * socket and signals; and how to end all this, also after a failure. */
 int mr_run_enter(mr_run_arguments *given);
 void mr_run_leave(mr_run_arguments *given);
-/* run.c: runs an open pipeline to its end, with its log, reports and summary. Returns an exit code; errors are
- * printed. */
+/* run.c: runs an open pipeline to its end, with log, reports and summary. Returns an exit code; errors are printed. */
 int mr_run_here(const mr_run_arguments *from, mr_pipeline *pipeline, const mr_plan_view *plan);
 
-/* The command line of each child: that of this process, without the options that are not for all of them. */
+/* Each child's command line: this process's, without the options that are not for all. */
 typedef struct mr_run_command {
     char *words[2048]; /* ended by NULL */
     size_t count;

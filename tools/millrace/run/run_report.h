@@ -1,5 +1,5 @@
-/* Reports from the process of a node to its supervisor: the summary, as one line of JSON, when the process has started,
- * twice a second, and once more with the exit code when it has ended.
+/* Reports from a node's process to its supervisor: the summary, as one JSON line. It is sent when the process has
+ * started, twice a second, and once more with the exit code when it has ended.
  *
  * Written to the descriptor that MILLRACE_REPORT_FD names; without it nothing is reported. One thread. */
 #pragma once

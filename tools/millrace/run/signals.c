@@ -23,7 +23,7 @@
 
 /* The default time to end. A pipeline that is still starting may need as long: it loads models and opens cameras. */
 static const int64_t PATIENCE_NS = 10000000000;
-/* The longest time for one message of this thread. */
+/* The longest time for one message from this thread. */
 static const int64_t SAYING_NS = 500000000;
 enum { MOST_TO_TERMINAL = 64 };
 static const int64_t NS_PER_S = 1000000000, NS_PER_MS = 1000000;
@@ -42,11 +42,11 @@ static struct {
     bool begun, over;
 } watch = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Writes to standard error past its buffer, whose lock another thread may hold while it waits for the reader. A stopped
- * terminal, or a pipe that is not read, does not block signals: text that is not accepted in time is left out. */
+/* Writes to standard error past its buffer, whose lock another thread can hold while it waits for the reader. A stopped
+ * terminal, or a pipe that is not read, must not block signals: text that is not accepted in time is omitted. */
 static void say(const char *text, size_t bytes) {
     const int64_t until_ns = mr_clock_now_ns(mr_clock_real()) + SAYING_NS;
-    /* If poll reports room, so many bytes can be written at once. */
+    /* If poll reports room, this many bytes can be written at once. */
     const size_t most = isatty(STDERR_FILENO) ? MOST_TO_TERMINAL : PIPE_BUF;
     struct pollfd one = {.fd = STDERR_FILENO, .events = POLLOUT};
     for (ssize_t done = 0; bytes > 0; text += done, bytes -= (size_t)done) {

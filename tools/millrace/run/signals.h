@@ -1,10 +1,10 @@
-/* Signals of a run, on a thread of their own: SIGINT and SIGTERM drain, the second of them exits at once, unless it
- * comes with the first (mr_signals_are_one); SIGHUP opens files anew and reads the list of sources, but if the terminal
- * of the run was closed it drains, and never exits; it does nothing if it is ignored, as under nohup. SIGUSR1 prints
- * the summary so far. The same thread serves the control socket, if one was opened before (control.h).
+/* A run's signals, on a separate thread. SIGINT and SIGTERM drain; the second exits at once, unless it comes with the
+ * first (mr_signals_are_one). SIGHUP reopens files and reads the source list. If the run's terminal was closed it
+ * drains, and never exits. It does nothing if it is ignored, as under nohup. SIGUSR1 prints the summary so far. The
+ * same thread serves the control socket, if one was opened before (control.h).
  *
- * begin is called before any other thread is started, since threads inherit the signal mask; end before the pipeline is
- * destroyed, and leave while it is destroyed, which may take as long as its sinks linger. One run at a time. */
+ * begin must be called before any other thread starts, since threads inherit the signal mask; end before the pipeline
+ * is destroyed. leave is called while it is destroyed, which can take as long as sinks linger. One run at a time. */
 #pragma once
 
 #include <signal.h>
@@ -13,8 +13,8 @@
 
 #include "millrace/millrace.h"
 
-/* Two signals that come so soon after each other are one request: `timeout` of coreutils sends SIGTERM to its child and
- * then to the whole group. Signal handlers, too. */
+/* Two signals this soon after each other are one request: coreutils' `timeout` sends SIGTERM to its child and then to
+ * the whole group. Signal handlers may call this too. */
 static inline bool mr_signals_are_one(int64_t first_ns, int64_t second_ns) {
     return second_ns - first_ns < 500000000;
 }

@@ -24,7 +24,7 @@ static void print_head(const mr_summary *summary, FILE *stream) {
 
 /* ---- stages ---------------------------------------------------------------------------------------------------- */
 
-/* The share of each device, if there are several. */
+/* Each device's share, if there are several. */
 static void print_shares(const mr_stage_summary *stage, FILE *stream) {
     double all = 0;
     char cost[MR_WORDS];
@@ -111,7 +111,7 @@ static void print_stages(const mr_summary *summary, int width, FILE *stream) {
 
 /* ---- cuts ------------------------------------------------------------------------------------------------------ */
 
-/* Each end of each cut, as the process that has it counts. */
+/* Each cut's ends, as the process that has the end counts. */
 int mr_cuts_print(const mr_named_summary *of, size_t count, int width, FILE *stream) {
     static const mr_column columns[] = {{"node", .cut = MR_CUT_MIDDLE}, {"cut", .cut = MR_CUT_MIDDLE},
                                         {"frames", .right = true},      {"again", .right = true},
@@ -219,7 +219,7 @@ static int by_accuracy(const void *a, const void *b) {
     return first != second ? (first > second) - (first < second) : one->index - other->index;
 }
 
-/* The classes of a source with the lowest accuracy, in a copy: those of the summary are in the order of the folders. */
+/* A source's classes with the lowest accuracy, in a copy: the summary has them in folder order. */
 static void print_truths(const mr_source_summary *source, FILE *stream) {
     mr_truth_count *sorted = malloc((source->truth_count + 1) * sizeof *sorted);
     if (!sorted)

@@ -1,4 +1,4 @@
-/* The summary of a run, for people and for programs. */
+/* A run's summary, for people and for programs. */
 #pragma once
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 /* Tables: stages, ledger, classes. Sources beyond the first 20 are only counted, unless they failed. */
 void mr_summary_print(const mr_summary *summary, FILE *stream);
 
-/* The row of a source: frames, faults, connection, most frequent classes. */
+/* A source's row: frames, faults, connection, most frequent classes. */
 void mr_source_print(const mr_source_summary *source, FILE *stream);
 /* One line: the number of labelled frames that are right, and among the `longest` best. */
 void mr_accuracy_print(const mr_source_summary *source, FILE *stream);
@@ -20,7 +20,7 @@ void mr_connection_print(const mr_source_report *report, FILE *stream);
 
 /* Summaries that are printed in one table. */
 typedef struct mr_named_summary {
-    const char *name; /* of the node; NULL: there are no nodes */
+    const char *name; /* the node's; NULL: there are no nodes */
     const mr_summary *summary;
 } mr_named_summary;
 int mr_stages_print(const mr_named_summary *of, size_t count, int width, FILE *stream);
@@ -29,9 +29,9 @@ int mr_cuts_print(const mr_named_summary *of, size_t count, int width, FILE *str
 /* One JSON object on one line, with the fields in millrace/summary_fields.h. If `finished` it has `exit_code` and
  * `error` (the status' words, unless there are better ones). MR_OK, MR_ERROR_IO or MR_ERROR_MEMORY. */
 int mr_summary_print_json(const mr_summary *summary, bool finished, int status, const char *error, FILE *stream);
-/* The members of such an object for a run that has not ended. */
+/* Such an object's members for a run that has not ended. */
 void mr_summary_put_json(yajl_gen json, const mr_summary *summary);
-/* "accuracy" of a source, or of the sums of several. */
+/* A source's "accuracy", or that for several sources' sums. */
 void mr_accuracy_put_json(yajl_gen json, const mr_source_summary *sums);
 
 /* Reads such an object. Missing members are 0. Texts lie in the tree, which must live as long. MR_ERROR_MEMORY: the

@@ -1,4 +1,4 @@
-/* The summary in JSON, by the table of its fields. */
+/* The summary in JSON, by its field table. */
 #include "engine/base/clock.h"
 #include "engine/base/json.h"
 #include "tools/millrace/run/summary.h"

@@ -1,4 +1,4 @@
-/* Summaries of other processes, from JSON, by the table of their fields. */
+/* Other processes' summaries, from JSON, by the field table. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -33,7 +33,7 @@ static int value_of(yajl_val value, const char *(*name_of)(int value)) {
     return 0;
 }
 
-/* Several fields may share a list: each adds its elements. */
+/* Several fields can share a list: each adds its elements. */
 static int read_list(yajl_val value, const mr_summary_field *field, void *base) {
     size_t *count = (size_t *)(void *)((char *)base + field->count);
     char **list = (char **)(void *)((char *)base + field->offset);

@@ -39,8 +39,7 @@ bool mr_supervisor_repeats(const mr_supervisor *s, const mr_child *child) {
     return true;
 }
 
-/* The exit code of a process is one byte, as is 128 and a signal's number; but none of our processes ends by
- * SIGPIPE. */
+/* A process's exit code is one byte, as is 128 and a signal's number; but none of our processes ends by SIGPIPE. */
 bool mr_supervisor_is_closed(int exit_code) {
     return exit_code == mr_status_exit_code(MR_ERROR_CLOSED);
 }
@@ -68,7 +67,7 @@ void mr_supervisor_drain(mr_supervisor *s, bool all) {
     s->asked_all = all;
     s->drain_ns = mr_clock_now_ns(mr_clock_real());
     mr_notify("STOPPING=1");
-    /* A process that reads sources is not started again; one behind it still is. */
+    /* A process that reads sources is not restarted; a later one still is. */
     for (size_t i = 0; i < s->count; i++) {
         mr_child *child = &s->children[i];
         child->done = child->done || (!child->pid && mr_supervisor_reads(s, child));
@@ -77,8 +76,8 @@ void mr_supervisor_drain(mr_supervisor *s, bool all) {
     ask_to_end(s, all);
 }
 
-/* True if this node has producers and none of them will run any more, not counting nodes that have ended in order: the
- * process knows of those. */
+/* Whether this node has producers and none will run again, not counting nodes that have ended in order: the process
+ * knows those. */
 static bool is_abandoned(const mr_supervisor *s, const mr_child *child) {
     const mr_plan_view *plan = s->how->plan;
     bool any = false;
@@ -93,8 +92,8 @@ static bool is_abandoned(const mr_supervisor *s, const mr_child *child) {
     return any;
 }
 
-/* A process that was started again after its producers had ended waits for ends that are never sent again. All frames
- * of those producers are settled, else they would wait too. */
+/* A process that was restarted after its producers had ended waits for ends that are never sent again. All frames from
+ * those producers are settled, else they would wait too. */
 static void end_what_waits(mr_supervisor *s) {
     for (size_t i = 0; i < s->count; i++) {
         mr_child *child = &s->children[i];
@@ -191,7 +190,7 @@ static void interrupt(mr_supervisor *s, const struct signalfd_siginfo *signal) {
     _exit(128 + (int)signal->ssi_signo);
 }
 
-/* Nodes open their files anew, and read the list of sources. */
+/* Nodes reopen their files, and read the source list. */
 static void reload(const mr_supervisor *s, const struct signalfd_siginfo *signal) {
     mr_run_audit_reopen(signal);
     for (size_t i = 0; i < s->count; i++)
@@ -299,7 +298,7 @@ static void end_children(mr_supervisor *s) {
     free(s->children);
 }
 
-/* In a pipe only results are printed; but a failure always comes with its ledger. */
+/* In a pipe only results are printed; but a failure always comes with the ledger. */
 static int conclude(mr_supervisor *s) {
     if (s->how->show)
         fprintf(stderr, "\r\033[K");

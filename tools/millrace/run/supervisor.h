@@ -1,4 +1,4 @@
-/* Supervises the processes of a pipeline's nodes.
+/* Supervises the processes on a pipeline's nodes.
  *
  * Each node runs as a child, `millrace run --node NAME`, that reports through a pipe (report.h). A child that dies is
  * started again, after a tenth of a second, then twice as long each time, and goes on where it was, if its inputs and
@@ -14,14 +14,14 @@
 
 typedef struct mr_supervision {
     const mr_plan_view *plan;
-    const char *const *command; /* the command line of a child, ended by NULL; its node and number are added */
-    const char *resume;       /* each node that reads sources or has sinks keeps its checkpoint in this file, with the
-                                 node's name behind it; NULL: only until the end of the run, if it can be continued */
-    const char *control;      /* each node's control socket, with its name behind it; NULL: not given */
-    bool quiet, json, show;   /* no table; JSON in place of it; a line of progress */
+    const char *const *command; /* a child's command line, ended by NULL; its node and number are added */
+    const char *resume;       /* each node that reads sources or has sinks keeps a checkpoint in this file, with the
+                                 node's name appended; NULL: only until the run ends, if it can be continued */
+    const char *control;      /* each node's control socket, with the node's name appended; NULL: not given */
+    bool quiet, json, show;   /* no table; JSON instead; a progress line */
     FILE *json_stream;
     mr_loss_limit loss;       /* if more are lost the run has failed */
-    bool part;                /* of a longer job: nothing is printed in the end unless it has failed */
+    bool part;                /* part of a longer job: nothing is printed at the end unless it has failed */
     int *signal;              /* not NULL: set to the signal that ended it, if one did */
 } mr_supervision;
 

@@ -147,8 +147,8 @@ static bool delivers(const mr_plan_view *plan, size_t v) {
     return false;
 }
 
-/* True if the work of a process is done: the consumers of its frames have ended in order, and it delivers none itself.
- * A process that can give the same frames again is started all the same, to account for them. */
+/* Whether a process's work is done: the consumers of its frames have ended in order, and it delivers none itself. A
+ * process that can give the same frames again is restarted all the same, to account for them. */
 static bool has_given_all(const mr_supervisor *s, const mr_child *child) {
     const mr_plan_view *plan = s->how->plan;
     if (mr_supervisor_repeats(s, child))
@@ -164,7 +164,7 @@ static bool has_given_all(const mr_supervisor *s, const mr_child *child) {
 
 /* ---- deaths ------------------------------------------------------------------------------------------------------ */
 
-/* Returns how many of its last deaths were within a minute, this one included. */
+/* Returns how many recent deaths were within a minute, this one included. */
 static int note_death(mr_child *child, int64_t now_ns) {
     int recent = 1;
     memmove(child->died_ns + 1, child->died_ns, (MR_CHILD_STARTS - 1) * sizeof *child->died_ns);
@@ -261,7 +261,8 @@ void mr_supervisor_mark_dead(mr_supervisor *s) {
         int how;
         mr_child *child = &s->children[i];
         const pid_t pid = child->pid ? waitpid(child->pid, &how, WNOHANG) : 0;
-        /* If something else has waited for it, how it ended cannot be known; its number may be another's by now. */
+        /* If something else has waited for it, how it ended cannot be known; another process can have its number by
+         * now. */
         if (pid < 0 && errno == ECHILD)
             mark_dead(s, child, W_EXITCODE(0, SIGKILL));
         else if (pid > 0)

@@ -16,7 +16,7 @@ typedef struct mr_supervisor {
     int64_t asked_ns;          /* when a signal asked for the end; 0: none has */
     int exit_code;             /* the first failure's */
     mr_temp_folder temp;            /* for sockets and checkpoints */
-    char checkpoint[MR_TEMP_FOLDER_PATH + 16]; /* in that folder; names of nodes come behind it */
+    char checkpoint[MR_TEMP_FOLDER_PATH + 16]; /* in that folder; node names are appended */
 } mr_supervisor;
 
 const mr_view_node *mr_supervisor_node(const mr_supervisor *s, const mr_child *child);
@@ -36,6 +36,6 @@ int mr_supervisor_environment(mr_supervisor *s);
 int mr_supervisor_start_due(mr_supervisor *s, int64_t now_ns);
 /* supervisor_deaths.c: reaps processes that have died; each is started again, or given up. */
 void mr_supervisor_mark_dead(mr_supervisor *s);
-/* True if all processes of a node have ended by themselves, with exit code 0: all frames over their cuts are settled,
- * see engine/plan/cut.h. */
+/* Whether all processes on a node have ended by themselves, with exit code 0: all frames over the node's cuts are
+ * settled, see engine/plan/cut.h. */
 bool mr_supervisor_ended(const mr_supervisor *s, int node);

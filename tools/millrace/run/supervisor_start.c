@@ -1,4 +1,4 @@
-/* Starts the processes of nodes, in an environment that they share. */
+/* Starts the nodes' processes, in an environment that they share. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -14,7 +14,7 @@
 #include "tools/millrace/run/run_report.h"
 #include "tools/millrace/run/supervisor_parts.h"
 
-/* An option whose value is a file of each node's own. */
+/* An option whose value is a separate file for each node. */
 static const char *of_node(const char *option, const char *path, const mr_child *child) {
     char *text = NULL;
     if (asprintf(&text, strcmp(path, "off") == 0 ? "%s=%s" : "%s=%s.%s", option, path, child->name) < 0)
@@ -78,7 +78,8 @@ static void become(const mr_supervisor *s, const mr_child *child, int report) {
         snprintf(written, sizeof written, "%s/%s", s->temp.folder, child->name);
         setenv("MILLRACE_WRITTEN", written, 1);
     }
-    /* If it cannot give the same frames again, a new epoch tells its frames from earlier ones with the same numbers. */
+    /* If it cannot give the same frames again, a new epoch distinguishes its frames from earlier ones with the same
+     * numbers. */
     snprintf(epoch, sizeof epoch, "%d", child->restarts);
     setenv("MILLRACE_EPOCH", epoch, 1);
     execv("/proc/self/exe", (char *const *)(uintptr_t)command);
@@ -143,8 +144,8 @@ static int make_folder(mr_supervisor *s, const char *named) {
                                 "MILLRACE_RUNTIME=/its/path", first);
 }
 
-/* The environment of all nodes: a folder for their sockets and checkpoints, and for notes of nodes that have ended, and
- * the number of the run. */
+/* All nodes' environment: a folder for sockets and checkpoints, and for notes about nodes that have ended, and the
+ * run's number. */
 int mr_supervisor_environment(mr_supervisor *s) {
     const char *said = getenv("MILLRACE_RUNTIME");
     int status = make_folder(s, said);

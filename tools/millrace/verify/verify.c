@@ -27,7 +27,7 @@ typedef struct arguments {
     const char *path;
     mr_overrides overrides;
     const char *device[MR_SIDES];
-    char gpu[MR_DEVICE_NAME]; /* its name, if it is the default */
+    char gpu[MR_DEVICE_NAME]; /* the name, if it is the default */
     long long frames;
     double tolerance;
     bool json;
@@ -142,8 +142,8 @@ static int parse(arguments *to, int argc, char **argv, bool *done) {
 
 /* ---- one side ---------------------------------------------------------------------------------------------------- */
 
-/* A GPU's decoder lays out its pictures differently from software, so they cannot be compared directly: both sides
- * decode by software, unless the command line says otherwise. */
+/* A GPU's decoder lays out pictures differently from software, so they cannot be compared directly. Both sides decode
+ * in software, unless the command line sets something else. */
 static int set_hardware(mr_settings *to, const mr_view_stage *vertex) {
     const mr_option *hardware = mr_option_find(vertex->type->options, "hardware");
     if (!hardware || hardware->kind != MR_OPTION_ENUM || mr_settings_has(to, vertex->id, "hardware"))
@@ -180,7 +180,7 @@ static int set_source(mr_settings *to, const mr_view_stage *source) {
 static int make_settings(mr_settings *to, const arguments *from, const mr_verify *verify, const mr_plan_view *plan,
                          int side) {
     int status = mr_settings_init(to, &from->overrides, verify->tap_count + 3 * plan->stage_count + 1);
-    /* The types of plugins are among those that both sides are given. */
+    /* Plugin types are among those that both sides get. */
     if (!status && plan->plugins)
         status = mr_settings_set(to, "[]", "plugins", "", "");
     for (size_t v = 0; v < plan->stage_count && !status; v++)
@@ -344,7 +344,7 @@ static int check_sources(const arguments *from, const mr_plan_view *plan) {
     return MR_OK;
 }
 
-/* Plans the pipeline as it is written, to get its stages; its devices need not be here. */
+/* Plans the pipeline as it is written, to get its stages; the devices need not be here. */
 static int verify(const arguments *from) {
     const mr_plan_view *plan = NULL;
     mr_diagnostics wrong = {0};

@@ -1,14 +1,14 @@
-/* Shared by the files of `millrace verify`.
+/* Shared by the files for `millrace verify`.
  *
- * Two pipelines of the same YAML run side by side in one process, one with all stages that support it on one device,
- * the other on another. Behind each output of each stage is a tap, a `callback` stage of ours, which copies the stage's
- * output (verify_compare.h). A copy waits for its twin of the other side, is compared and freed.
+ * Two pipelines from the same YAML run side by side in one process, one with all stages that support it on one device,
+ * the other on another. After each stage's output is a tap, a `callback` stage that we add, which copies the output
+ * (verify_compare.h). A copy waits for its twin from the other side, is compared and freed.
  *
- * Memory stays bounded because sources keep step: a source may be at most WINDOW frames (verify_sources.c) ahead of its
+ * Memory stays bounded because sources keep step. A source can be at most WINDOW frames (verify_sources.c) ahead of its
  * twin, so only that many, and the frames inside the slower pipeline, wait for a twin. Nothing inside a pipeline ever
  * waits for the other one, so they cannot block each other.
  *
- * Threads: taps and sources are called from threads of both pipelines. */
+ * Threads: threads from both pipelines call taps and sources. */
 #pragma once
 
 #include <pthread.h>
@@ -22,9 +22,9 @@
 
 enum { MR_SIDES = 2 };
 
-/* One output of a stage: a payload or a result of one name. */
+/* One stage output: a payload or a result with one name. */
 typedef struct mr_verify_item {
-    const mr_result_kind *kind; /* as of mr_part */
+    const mr_result_kind *kind; /* as in mr_part */
     char what[MR_FORMAT_TEXT + 72]; /* "picture I420 64x48", "tensor \"features\" f32 1280", "classes" */
     const char *name;
     uint64_t frames, differing; /* frames with any error */
@@ -32,7 +32,7 @@ typedef struct mr_verify_item {
     mr_error_sum sum;
 } mr_verify_item;
 
-/* The first frame of an output that differs. */
+/* An output's first frame that differs. */
 typedef struct mr_verify_first {
     bool known;
     char source[72];
@@ -46,12 +46,12 @@ typedef struct mr_verify mr_verify;
 
 typedef struct mr_verify_tap {
     mr_verify *verify;
-    char *id, *stage, *port; /* of the tap; of the stage and port that it copies */
+    char *id, *stage, *port; /* the tap's; the stage and port that it copies */
     const char *type;
     bool moved;              /* the stage is on the devices that are compared */
-    bool payload;            /* it makes its payload itself */
-    uint64_t frames;         /* of both sides */
-    uint64_t only[MR_SIDES]; /* of one side only */
+    bool payload;            /* it makes the payload itself */
+    uint64_t frames;         /* from both sides */
+    uint64_t only[MR_SIDES]; /* from one side only */
     mr_verify_first first;
     size_t item_count;
     mr_verify_item item[MR_CAPTURE_PARTS];
@@ -62,7 +62,7 @@ typedef struct mr_verify_tap {
 struct mr_verify {
     const char *device[MR_SIDES];
     double tolerance;
-    int64_t most_frames; /* of each source; 0: all */
+    int64_t most_frames; /* per source; 0: all */
     size_t tap_count;
     mr_verify_tap *tap;
     pthread_mutex_t lock;
@@ -81,7 +81,7 @@ struct mr_verify {
 bool mr_verify_moves(const mr_view_stage *stage, const char *device);
 /* verify_taps.c: makes the taps of a plan. MR_ERROR_MEMORY, and MR_ERROR_CONFIG if no stage works on devices. */
 int mr_verify_tap_plan(mr_verify *verify, const mr_plan_view *plan);
-/* Connects the taps of one side. */
+/* Connects one side's taps. */
 int mr_verify_subscribe(mr_verify *verify, mr_pipeline *pipeline, int side);
 /* Both have ended: captures that still wait have no twin. `plan` names the sources. */
 void mr_verify_finish(mr_verify *verify, const mr_plan_view *plan);

@@ -64,7 +64,7 @@ mr_capture *mr_capture_create(const mr_frame *frame, const char *id, bool payloa
 
 /* ---- values ------------------------------------------------------------------------------------------------------ */
 
-/* Numbers of a sign-and-magnitude format in their order, both zeros at 0. */
+/* Orders numbers in a sign-and-magnitude format, both zeros at 0. */
 static double in_order(uint32_t bits, uint32_t sign) {
     return bits & sign ? -(double)(bits & ~sign) : (double)bits;
 }
@@ -119,7 +119,7 @@ static void add_f16(mr_error_sum *sum, uint16_t a, uint16_t b, double tolerance)
     add_value(sum, distance(value, mr_half_to_float(b)), mr_ulps_f16(a, b), allowed_of(tolerance, value));
 }
 
-/* The difference of two 64-bit numbers may not fit into 64 bits. */
+/* Two 64-bit numbers' difference need not fit into 64 bits. */
 static double whole_distance(int64_t a, int64_t b) {
     return (double)(a > b ? (uint64_t)a - (uint64_t)b : (uint64_t)b - (uint64_t)a);
 }

@@ -1,4 +1,4 @@
-/* The findings of verify, for people and for programs. */
+/* What verify finds, for people and for programs. */
 #include <math.h>
 #include <string.h>
 

@@ -1,9 +1,9 @@
-/* Sources that keep step: the types of the pipeline, with a process of ours before that of each source. */
+/* Sources that keep step: the pipeline's types, with our process function before each source's. */
 #include <stdlib.h>
 
 #include "tools/millrace/verify/verify.h"
 
-/* The most frames that a source may be ahead of its twin, and the time until it is called again. */
+/* How many frames a source can be ahead of its twin, and when it is called again. */
 enum { WINDOW = 32, RETRY_NS = 1000000 };
 
 typedef struct mr_verify_type {
@@ -13,7 +13,7 @@ typedef struct mr_verify_type {
     int side;
 } mr_verify_type;
 
-/* MR_DONE: it may give one more; MR_WAIT, MR_END. If its twin has ended, a source gives no more frames than that
+/* MR_DONE: it can give one more; MR_WAIT, MR_END. If its twin has ended, a source gives no more frames than that
  * has. */
 static int may_give(mr_verify *verify, int side, uint32_t source) {
     const int other = 1 - side;

@@ -1,4 +1,4 @@
-/* Taps: the output of each stage beside that of its twin. */
+/* Taps: compare each stage's output with its twin's. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,7 +118,7 @@ static const mr_part *part_of(const mr_capture *capture, const mr_part *like) {
     return NULL;
 }
 
-/* One part of side 0 with that of side 1; either may be missing. Without the lock, except to add. */
+/* One part from side 0 with the one from side 1; either can be missing. Without the lock, except to add. */
 static void compare_part(mr_verify_tap *tap, const mr_identity *identity, const mr_part *a, const mr_part *b) {
     mr_error_sum sum = {0};
     bool alike = a && b && mr_compare_parts(a, b, tap->verify->tolerance, &sum);
@@ -146,7 +146,7 @@ static void compare(mr_verify_tap *tap, const mr_capture *a, const mr_capture *b
 
 /* ---- meeting ----------------------------------------------------------------------------------------------------- */
 
-/* Takes the capture of that frame out of those that wait; NULL if there is none. With the lock. */
+/* Removes that frame's capture from those that wait and returns it; NULL if there is none. With the lock. */
 static mr_capture *take_twin(mr_verify_tap *tap, int side, const mr_identity *identity) {
     for (mr_capture **link = &tap->waiting[side]; *link; link = &(*link)->next)
         if (mr_identity_compare(&(*link)->identity, identity) == 0) {

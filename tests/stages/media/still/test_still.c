@@ -79,7 +79,8 @@ TEST(pages_of_tiff_are_counted) {
 TEST(what_expands_is_stripped_from_png) {
     enum { PROFILE = 20000, HEAD = 8 };
     static const char before[] = "\x89PNG\r\n\x1a\n\0\0\0\1IHDR?sum!", spare[] = "\0\0\0\2zTXta\0sum!",
-                      small[] = "\0\0\0\3iCCPb\0!sum!", after[] = "\0\0\0\1IDAT?sum!\0\0\0\xffrest";
+                      exif[] = "\0\0\0\x18zTXtRaw profile type exif\0\0!sum!", small[] = "\0\0\0\3iCCPb\0!sum!",
+                      after[] = "\0\0\0\1IDAT?sum!\0\0\0\xffrest";
     uint8_t data[PROFILE + 200] = {0}, got[sizeof data];
     size_t bytes = 0, kept = 0;
     char wanted[200];
@@ -88,6 +89,7 @@ TEST(what_expands_is_stripped_from_png) {
         size_t bytes;
         bool stays;
     } parts[] = {{before, sizeof before - 1, true}, {spare, sizeof spare - 1, false}, {small, sizeof small - 1, true},
+                 {exif, sizeof exif - 1, true}, {exif, sizeof exif - 1, false},
                  {"\0\0\x4e\x20iCCP", HEAD, false}, {NULL, PROFILE + 4, false}, {after, sizeof after - 1, true}};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; bytes += parts[i++].bytes) {
         if (parts[i].from)

@@ -1,0 +1,22 @@
+/* An array that grows by one element at a time. */
+#ifndef MILLRACE_BASE_GROW_H
+#define MILLRACE_BASE_GROW_H
+
+#include <stdbool.h>
+
+#include "engine/base/memory.h"
+
+/* Makes room for one more element in an array that has `count` of them. False: no memory; nothing has changed. */
+static inline bool mr_grow(void **array, size_t count, size_t *room, size_t element_bytes) {
+    if (count < *room)
+        return true;
+    size_t wanted = *room ? *room * 2 : 4;
+    void *grown = mr_realloc(*array, wanted * element_bytes);
+    if (!grown)
+        return false;
+    *array = grown;
+    *room = wanted;
+    return true;
+}
+
+#endif
