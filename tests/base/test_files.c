@@ -193,7 +193,8 @@ static void leave(char folder[MR_TEMP_FOLDER_PATH]) {
     pid_t child = fork();
     if (child == 0) {
         mr_temp_folder temp;
-        if (mr_temp_folder_make(&temp, scratch) || write(ends[1], temp.folder, MR_TEMP_FOLDER_PATH) != MR_TEMP_FOLDER_PATH)
+        if (mr_temp_folder_make(&temp, scratch) ||
+            write(ends[1], temp.folder, MR_TEMP_FOLDER_PATH) != MR_TEMP_FOLDER_PATH)
             _exit(1);
         kill(getpid(), SIGKILL);
     }

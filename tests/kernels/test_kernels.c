@@ -580,12 +580,12 @@ static int64_t played_now(void) {
 
 #define PLAYED(suffix, wide)                                                                                           \
     static void vertical_##suffix(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights,          \
-                                  int taps, int width, int shift, mr_prefetch *ahead) {                                   \
+                                  int taps, int width, int shift, mr_prefetch *ahead) { \
         (void)dst, (void)src, (void)stride, (void)weights, (void)taps, (void)width, (void)shift, (void)ahead;          \
         played_ns += time_taken[wide][MR_STEP_VERTICAL];                                                               \
     }                                                                                                                  \
     static void horizontal_##suffix(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride,      \
-                                    int rows, const mr_filter *filter, int limit, mr_prefetch *ahead) {                   \
+                                    int rows, const mr_filter *filter, int limit, mr_prefetch *ahead) { \
         (void)dst, (void)dst_stride, (void)src, (void)src_stride, (void)rows, (void)filter, (void)limit, (void)ahead;  \
         played_ns += time_taken[wide][MR_STEP_HORIZONTAL];                                                             \
     }                                                                                                                  \

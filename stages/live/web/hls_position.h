@@ -6,8 +6,8 @@
  * are known by their number and by the last part of their address, without its query, which may change from one version
  * of a playlist to the next. A restarted encoder is recognised by numbers that run back: if the newest segment is not
  * one of those given lately, reading begins anew. */
-#ifndef MILLRACE_STAGES_LIVE_WEB_HLS_PLACE_H
-#define MILLRACE_STAGES_LIVE_WEB_HLS_PLACE_H
+#ifndef MILLRACE_STAGES_LIVE_WEB_HLS_POSITION_H
+#define MILLRACE_STAGES_LIVE_WEB_HLS_POSITION_H
 
 #include "stages/live/web/playlist.h"
 

@@ -31,7 +31,8 @@ static int print_path(const char *file, const char *before, char path[MR_TEMP_FO
     if (!mr_printable(file) || !mr_printable(here))
         return mr_fail(MR_ERROR_DATA, "%s: the name is not UTF-8, or has a line break or the like: rename it",
                        mr_printable(file) ? here : file);
-    if (mr_print_into(path, MR_TEMP_FOLDER_PATH, "%s%s%s%s", before, here, *here ? "/" : "", file) >= MR_TEMP_FOLDER_PATH)
+    const size_t most = MR_TEMP_FOLDER_PATH;
+    if (mr_print_into(path, most, "%s%s%s%s", before, here, *here ? "/" : "", file) >= most)
         return mr_fail(MR_ERROR_DATA, "%s: the path is too long", file);
     return MR_OK;
 }
