@@ -124,7 +124,7 @@ static double psnr(const feed *f, size_t frame, const AVFrame *picture) {
     assert_true(rgb[0] && scaler);
     double square;
     if (mr_pixel_describe(f->format.pixel)->rgb) {
-        sws_setColorspaceDetails(scaler, sws_getCoefficients(picture->colorspace),
+        sws_setColorspaceDetails(scaler, sws_getCoefficients((int)picture->colorspace),
                                  picture->color_range == AVCOL_RANGE_JPEG, sws_getCoefficients(SWS_CS_DEFAULT), 1, 0,
                                  1 << 16, 1 << 16);
         sws_scale(scaler, (const uint8_t *const *)picture->data, picture->linesize, 0, picture->height, rgb, strides);

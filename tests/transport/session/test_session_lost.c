@@ -21,7 +21,7 @@ static int64_t lose_receiver(pair *p) {
 /* Who is alone with something left to give, or to be given, waits for the other. */
 TEST_WITH(test_who_waits_for_whom, pair_set_up, pair_tear_down) {
     pair *p = *state;
-    uint32_t sender;
+    uint32_t sender = 1;
     assert_true(mr_sender_waits(p->sender) && mr_receiver_waits(p->receiver, &sender));
     assert_int_equal(sender, 0);
     pair_drive(p, S);

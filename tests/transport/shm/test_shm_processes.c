@@ -72,7 +72,7 @@ static pid_t start_consumer(const mr_shm_offer *offer, const mr_shm_guest *guest
     pid_t child = fork_child();
     if (child)
         return child;
-    mr_shm_import *import;
+    mr_shm_import *import = NULL;
     int doorbell;
     close(other_end);
     must(mr_shm_doorbell(&doorbell) == MR_OK && mr_shm_import_open(&import, offer, guest, doorbell) == MR_OK, 2);

@@ -341,7 +341,7 @@ TEST(test_other_messages) {
     assert_int_equal(mr_wire_write(f.writer, &hello, NOW, &parts, &count), MR_OK);
     assert_int_equal(mr_wire_read(f.reader, parts, count, NOW, &came), MR_ERROR_PROTOCOL);
     mr_cut_message welcome = {.kind = MR_MESSAGE_WELCOME, .version = MR_PROTOCOL_NEWEST, .session = 8,
-                              .welcome = {1, 4, 5, 6, 1000000000, true, "there"}};
+                              .welcome = {1, 4, 5, 6, 1000000000, true, "there", 0}};
     pass(&f, &welcome, &came, true, NULL);
     assert_int_equal(came.welcome.incarnation, 5);
     assert_int_equal(came.welcome.run, 6);
@@ -374,7 +374,7 @@ TEST(test_other_messages) {
     assert_int_equal(came.report.ended_count, 2);
     assert_memory_equal(came.report.ended, ended, sizeof ended);
     mr_cut_message beat = {.kind = MR_MESSAGE_BEAT, .version = MR_PROTOCOL_NEWEST,
-                           .session = 8, .number = 2, .beat = {77}};
+                           .session = 8, .number = 2, .beat.progress = 77};
     pass(&f, &beat, &came, true, NULL);
     assert_int_equal(came.beat.progress, 77);
     mr_cut_message bye = {.kind = MR_MESSAGE_BYE, .version = MR_PROTOCOL_NEWEST,
