@@ -112,7 +112,8 @@ TEST(test_reading_gives_the_same) {
 /* A process of another build may send less, more, or other types. */
 TEST(test_other_reports) {
     static const char *const texts[] = {
-        "{}", "[1]", "{\"sources\":[{\"connection\":{\"state\":\"new\"},\"classes\":[1,2,3,4,5,6,7]}]}", "{\"sources\":7,\"stages\":[1,null,{}],\"wall_s\":\"long\",\"ledger\":[]}",
+        "{}", "[1]", "{\"sources\":[{\"connection\":{\"state\":\"new\"},\"classes\":[1,2,3,4,5,6,7]}]}",
+        "{\"sources\":7,\"stages\":[1,null,{}],\"wall_s\":\"long\",\"ledger\":[]}",
         "{\"sources\":[{\"classes\":[{},{},{},{},{},{},{}],\"unsettled\":7,\"unknown\":1}],\"digest\":5}"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         mr_summary read;
