@@ -13,7 +13,7 @@
 #include "tests/support/seeded.h"
 #include "tests/support/suite.h"
 
-enum { FRAMES = 72, GROUP = 12, DAMAGES = UNDER_TSAN(4, 24), MOST_HITS = 3, STEP_NS = 40000000 };
+enum { FRAMES = 72, GROUP = 12, DAMAGES = UNDER_TSAN(4, UNDER_ASAN(6, 24)), MOST_HITS = 3, STEP_NS = 40000000 };
 typedef enum fill { ZEROS, NOISE } fill;
 
 #define PICTURES CLIP_PATTERN "-vf noise=alls=12:all_seed=3:allf=t -frames:v 72 "
