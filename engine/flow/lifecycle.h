@@ -41,7 +41,7 @@ int mr_instance_give_thread(mr_instance *instance);
 void mr_instance_let_open_itself(mr_instance *instance);
 /* The instance drops all further inputs. Any thread. */
 void mr_instance_fail(mr_instance *instance);
-/* The instance will not open; it only passes its sources' ends on. */
+/* The instance will not open; it only passes sources' ends on. */
 void mr_instance_leave_shut(mr_instance *instance);
 bool mr_instance_is_open(const mr_instance *instance);
 /* Writes a sink's output to disk (mr_stage_type.sync). */

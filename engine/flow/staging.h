@@ -4,7 +4,7 @@
 
 #include "engine/flow/instance/instance.h"
 
-/* Whether calls must copy inputs to their device: true if there are several devices. */
+/* Whether calls must copy inputs to the device: true if there are several devices. */
 static inline bool mr_instance_brings_in(const mr_instance *instance) {
     return mr_parts_count(&instance->parts) > 1 && !instance->vertex->copy;
 }

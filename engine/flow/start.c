@@ -45,7 +45,7 @@ static turn turn_of(const mr_instance *instance, const bool *late) {
 
 /* ---- devices and threads --------------------------------------------------------------------------------------- */
 
-/* The first stage on a device: the message names its place. */
+/* The first stage on a device: the message names that place. */
 static const mr_plan_vertex *first_on(const mr_plan *plan, int device) {
     for (size_t v = 0; v < plan->vertex_count; v++)
         for (size_t i = 0; i < mr_plan_parts(&plan->vertices[v]); i++)

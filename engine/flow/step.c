@@ -23,7 +23,7 @@
 
 /* A task that has used this much time must let others run, so that the next stage runs while data are in cache. */
 static const int64_t QUANTUM_NS = 100000;
-/* Faster stages take several frames from their queue at once. */
+/* Faster stages take several frames from the queue at once. */
 static const int64_t FAST_NS = 5000;
 
 static void lock(mr_instance *instance) {
@@ -226,7 +226,7 @@ static void count_call(mr_entry_task *entry, const mr_slot *slot, int64_t now_ns
         mr_shedder_note_call(&entry->instance->shedder, now_ns - slot->begun_ns);
 }
 
-/* Whether frames can end here, so that each needs its time. */
+/* Whether frames can end here, so that each must be timed. */
 static bool ends_frames(const mr_instance *instance) {
     return !instance->vertex->output_count || mr_outlets_end_frames(&instance->outlets);
 }
@@ -367,7 +367,7 @@ static bool begin(mr_instance *instance, mr_entry_task *entry) {
         mr_instance_retire(instance, entry);
     if (!entry->slot)
         entry->slot = claim(instance, entry);
-    /* An unfinished call must push its outputs before it may add more. */
+    /* An unfinished call must push all outputs before it may add more. */
     blocked = mr_outlets_are_stuck(&instance->outlets) && !instance->shared;
     unlock(instance);
     return entry->slot && !blocked;

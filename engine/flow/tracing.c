@@ -7,7 +7,7 @@
 #include "millrace/log.h"
 
 /* A device's streams can work at the same time: overlapping work is shown in separate rows, up to ROWS. Reports may
- * come out of order, so each row remembers its latest pieces. */
+ * come out of order, so each row remembers the latest pieces. */
 enum { ROWS = 16, KNOWN = 16 };
 
 typedef struct device_row {

@@ -35,7 +35,7 @@ typedef struct mr_call_trace {
     mr_identity arrows[]; /* the source frames that the inputs descend from; room for one call */
 } mr_call_trace;
 
-/* Creates run->tracing, with the trace and its rows. */
+/* Creates run->tracing, with the trace and all rows. */
 int mr_tracing_begin(mr_run *run, const mr_wiring *wiring, const char *path);
 /* Makes the devices report their work. They must be open. */
 int mr_tracing_watch_devices(const mr_run *run);

@@ -10,8 +10,8 @@
 /* A source that waits or has begun, or a slot that sources use in turn. */
 typedef struct turn {
     uint32_t source;
-    bool begun;           /* for a slot: its source has not left since */
-    bool ending;          /* it has ended, and its threads were asked to end */
+    bool begun;           /* for a slot: the source has not left since */
+    bool ending;          /* it has ended, and the threads were asked to end */
     bool over;            /* it was put away, and no source follows */
     size_t own_count;     /* the source, and the stages that serve only it */
     mr_instance **own;

@@ -60,7 +60,7 @@ struct mr_executor {
     int64_t epoll_tried_ns;  /* when epoll was last read */
     mr_task *watched[MR_EXECUTOR_WATCHED];
     int watched_count;
-    pthread_mutex_t polls; /* guards the next two; its holder must not take `lock` */
+    pthread_mutex_t polls; /* guards the next two; the holder must not take `lock` */
     mr_task *polled[MR_EXECUTOR_POLLED];
     int polled_count;
 };

@@ -102,7 +102,7 @@ bool mr_task_has_ended(const mr_task *task) {
 }
 
 void mr_task_return(mr_task *task) {
-    /* Nothing has run the task since its thread ended; a wake may have queued it. */
+    /* Nothing has run the task since the thread ended; a wake may have queued it. */
     int state = MR_TASK_QUEUED;
     if (!mr_task_has_ended(task))
         return;

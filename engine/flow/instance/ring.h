@@ -60,7 +60,7 @@ static inline mr_slot *mr_ring_next(const mr_ring *ring) {
 static inline void mr_ring_claim(mr_ring *ring) {
     mr_ring_at(ring, ring->claimed++)->state = MR_SLOT_RUNNING;
 }
-/* The oldest call that has not pushed its outputs; NULL: none. mr_ring_push marks it as pushed. */
+/* The oldest call that has not pushed all outputs; NULL: none. mr_ring_push marks it as pushed. */
 static inline mr_slot *mr_ring_unpushed(const mr_ring *ring) {
     return ring->pushed < ring->claimed ? mr_ring_at(ring, ring->pushed) : NULL;
 }

@@ -21,7 +21,7 @@ typedef struct mr_slot {
     bool processed;        /* the stage type consumed the inputs */
     int64_t begun_ns;      /* when the call began, if a device counts calls or frames can be late */
     bool counted;          /* counted among the device's calls */
-    bool staged;           /* this call copied some inputs to its device */
+    bool staged;           /* this call copied some inputs to the device */
     bool lost;             /* a mark says that an unknown number of frames is lost */
     size_t device_number;  /* the instance's device that does the work */
     size_t frame_count;

@@ -61,7 +61,7 @@ static bool is_right(const mr_class *class, const mr_media *media) {
     return class->label ? strcmp(class->label, media->label) == 0 : class->index == media->label_index;
 }
 
-/* Counts a total before its parts; readers read it last. So no reader can find more right than listed. */
+/* Counts a total before the parts; readers read it last. So no reader can find more right than listed. */
 static void add_truth(mr_tally *tally, const mr_media *media, const mr_result *classes) {
     size_t at = 0;
     while (at < classes->count && !is_right(&classes->classes[at], media))

@@ -30,14 +30,14 @@ typedef struct lane_queue {
     uint32_t waiter_count, waiter_room;
 } lane_queue;
 
-/* Doubles the ring. Without memory for that, discards its gaps. */
+/* Doubles the ring. Without memory for that, discards the gaps. */
 static void make_room(lane_queue *lane);
 
 static inline mr_item *item_at(const lane_queue *lane, uint32_t index) {
     return &lane->ring[(lane->first + index) & (lane->room - 1)];
 }
 
-/* Adds an item at the end. The ring always has room for a full lane's frames and its end; it must grow only for gaps.
+/* Adds an item at the end. The ring always has room for a full lane's frames and end; it must grow only for gaps.
  * Gaps are only hints: without memory the queued gaps are discarded, and nothing else is lost. */
 static inline void append(lane_queue *lane, const mr_item *item) {
     if (lane->count == lane->room)

@@ -1,4 +1,4 @@
-/* Ends of sources that wait for a turn or come and go: a source is over when its end has passed every stage that it
+/* Ends of sources that wait for a turn or come and go: a source is over when the end has passed every stage that it
  * reaches. Any thread. */
 #ifndef MILLRACE_FLOW_RUN_ENDS_H
 #define MILLRACE_FLOW_RUN_ENDS_H

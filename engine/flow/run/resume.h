@@ -1,7 +1,7 @@
 /* Resumes an earlier run: the checkpoint, and how it affects a run.
  *
  * A checkpoint is a small JSON file with each source's reach (reach.h), in the source's own numbers. It is written at
- * the start, once a second after any change, and at the end. Sinks must first write their output to disk
+ * the start, once a second after any change, and at the end. Sinks must first write all output to disk
  * (mr_stage_type.sync); then a new file replaces the old one (write to a temporary file, fsync, rename, fsync the
  * folder). A frame counts as settled only while nothing has failed: frames dropped because the run is ending do not
  * count.
