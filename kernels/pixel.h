@@ -82,7 +82,7 @@ MR_PIXEL_INLINE int16_t mr_pick(const uint8_t *row, int x, int depth, mr_word ho
     return (int16_t)((uint32_t)(word >> how.down) << (8 + MR_SAMPLE_BITS) >> depth);
 }
 
-/* On a GPU, fmaxf returns 0 for -0 and for a NaN, as the comparisons below do: both branches must give the same bits. */
+/* On a GPU, fmaxf returns 0 for -0 and for a NaN, and so do these comparisons: both branches must give equal bits. */
 MR_PIXEL_INLINE float mr_hold_255(float value) {
 #ifdef __CUDA_ARCH__
     return fminf(fmaxf(value, 0.0f), 255.0f);
