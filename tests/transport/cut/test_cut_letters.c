@@ -370,8 +370,7 @@ TEST(letters_outlive_the_consumer) {
 
 /* ---- what is none ------------------------------------------------------------------------------------------------ */
 
-/* A giving side that is none, and what it sends. */
-/* An imitated producer. */
+/* An imitated producer, and what it sends. */
 typedef struct producer {
     mr_shm_listener listener;
     mr_shm_area *area;
