@@ -79,7 +79,7 @@ def codec(name):
 
 
 def hurried():
-    """A folder with two samples at four times their speed, for real-time runs that are stopped midway."""
+    """A folder with two samples at four times the speed, for real-time runs that are stopped midway."""
     def make(path):
         path.mkdir()
         for name in ("cockatoo.mp4", "realshort.mp4"):
@@ -268,7 +268,7 @@ def decoded(path, pix_fmt):
 
 
 def planes(path):
-    """Every frame as (Y, U, V) float arrays on the 8-bit scale, chroma at its own size; gray has only Y."""
+    """Every frame as (Y, U, V) float arrays on the 8-bit scale, chroma at stored size; gray has only Y."""
     info = stream(path)
     width, height, layout = info["width"], info["height"], info["pix_fmt"]
     depth = 10 if "10" in layout else 12 if "12" in layout else 8

@@ -40,7 +40,7 @@ def free_port():
 
 
 class Run:
-    """What a run left: exit code, both texts, the summary (--json) and its result rows."""
+    """What a run left: exit code, both texts, the summary (--json) and the result rows."""
 
     def __init__(self, done, rows=None):
         self.code, self.out, self.err = done.returncode, done.stdout, done.stderr

@@ -41,7 +41,7 @@ def weights(count, centres, scale):
 
 
 def crop_and_resize(picture, size, fraction, siting="left"):
-    """The middle square of a picture given as planes, with `fraction` of its shorter side, as three planes of size x
+    """The middle square of a picture given as planes, with `fraction` of the shorter side, as three planes of size x
     size.
 
     Output sample i is at (i + 0.5) * side / size. `siting` says where chroma is: horizontally on the even luma samples

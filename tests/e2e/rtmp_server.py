@@ -19,7 +19,7 @@ def amf(*values):
 
 
 def basic(on, form):
-    """The start of a chunk on that stream; form 3 continues its message."""
+    """The start of a chunk on that stream; form 3 continues a message."""
     if on >= 64:
         return bytes([form << 6, on - 64]) if on < 320 else bytes([form << 6 | 1]) + struct.pack("<H", on - 64)
     return bytes([form << 6 | on])

@@ -87,7 +87,7 @@ def rtsp(case, *factories, at=0, options=()):
 
 
 def pattern(size="320/240", rate=20, key=20):
-    """What its factory launches: H.264."""
+    """What the factory launches: H.264."""
     width, height = size.split("/")
     return (f"( videotestsrc is-live=true ! video/x-raw,format=I420,width={width},height={height},framerate={rate}/1 ! "
             f"x264enc tune=zerolatency speed-preset=ultrafast key-int-max={key} ! rtph264pay name=pay0 pt=96 )")
@@ -131,7 +131,7 @@ class Web(http.server.BaseHTTPRequestHandler):
 
 
 def web(case, folder, tls=None, base=Web, **fields):
-    """An HTTP server for a folder: its address, and the list of requests. With `tls`, an SSLContext, over TLS; `fields`
+    """An HTTP server for a folder: the address, and the list of requests. With `tls`, an SSLContext, over TLS; `fields`
     are the handler's, whose class is `base`."""
     asked = []
     handler = type("Handler", (base,), {"folder": folder, "asked": asked, **fields})

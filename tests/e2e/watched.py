@@ -1,4 +1,4 @@
-"""Shared by the node tests: a run that supervises its processes, which are found by their nodes' names."""
+"""Shared by the node tests: a run that supervises processes, which are found by node name."""
 import json
 import pathlib
 import re
@@ -61,7 +61,7 @@ class Watched(Case):
         self.wait_for(lambda: path.exists() and path.read_text().count("\n") >= rows, "no results")
 
     def ledger_of(self, child, wanted, why):
-        """Requests the table until its ledger has what is wanted."""
+        """Requests the table until the ledger has what is wanted."""
         def ask():
             child.send_signal(signal.SIGUSR1)
             while not (found := LEDGER.match(child.stderr.readline())):

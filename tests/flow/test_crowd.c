@@ -1,4 +1,4 @@
-/* Overlapping calls in one instance: a call that waits for its turn takes no inputs, so new ones must wake another
+/* Overlapping calls in one instance: a call that waits for a turn takes no inputs, so new ones must wake another
  * entry. */
 #include <stdatomic.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
-/* Calls handed on from stream to stream: a chain of stages is launched as one graph, recorded once, and must give what
- * its stages give one by one. Work that nobody takes over must be done too. Runs on a GPU, or on one that the host
- * imitates, which counts runtime calls. */
+/* Calls handed on from stream to stream: a chain of stages is launched as one graph, recorded once, and gives what the
+ * stages give one by one. Work that nobody takes over is done too. Runs on a GPU, or on one that the host imitates,
+ * which counts runtime calls. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -265,7 +265,7 @@ static void others_wait_until_what_was_taken_over_is_recorded(void **state) {
     close_fixture(&f);
 }
 
-/* Work that has begun cannot be taken over: the stream owns its memory, or a copy is running. */
+/* Work that has begun cannot be taken over: the stream owns the memory, or a copy is running. */
 static void what_has_begun_is_not_handed_on(void **state) {
     (void)state;
     fixture f;

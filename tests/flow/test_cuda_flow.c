@@ -1,6 +1,6 @@
-/* Whole pipelines on CUDA devices must give what the processors give, bit for bit. While frames pass, nothing is
- * allocated and nobody waits; unpinned memory goes through pinned memory; a failing device loses only its own frames.
- * Runs on GPUs, or on devices that the host imitates, which count and can fail on demand. */
+/* Whole pipelines on CUDA devices give what the processors give, bit for bit. While frames pass, nothing is allocated
+ * and nobody waits; unpinned memory goes through pinned memory; a failing device only loses the frames it has. Runs on
+ * GPUs, or on devices that the host imitates, which count and can fail on demand. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>

@@ -231,7 +231,7 @@ static const mr_stage_type spoil_type = {.name = "spoil", .summary = "for tests"
 
 /* ---- running them ------------------------------------------------------------------------------------------------ */
 
-/* Runs a pipeline with a source of 40 frames and returns its status; sets seen and seen_wrong. */
+/* Runs a pipeline with a source of 40 frames and returns the status; sets seen and seen_wrong. */
 static int run_stages(const char *stages) {
     const mr_stage_type *types[32] = {&stumble_type, &look_type, &falter_type, &read_type, &plant_type,
                                       &spoil_type};

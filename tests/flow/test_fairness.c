@@ -1,5 +1,5 @@
-/* Sources that share a stage which cannot take all frames: each must get the same share, within one frame at any time,
- * whatever drops or waits. A source that offers less than its share must get everything through. */
+/* Sources that share a stage which cannot take all frames: each gets the same share, within one frame at any time,
+ * whatever drops or waits. A source that offers less than a share gets everything through. */
 #include <stdio.h>
 #include <string.h>
 
@@ -115,7 +115,7 @@ TEST(batches) {
                  4, 2);
 }
 
-/* An earlier stage drops frames: its gaps must not count as turns. */
+/* An earlier stage drops frames: the gaps must not count as turns. */
 TEST(frames_left_out_before) {
     expect_equal("  some: {type: gate, input: sources.*, every: 3}\n"
                  "  it: {type: slow, input: some, period: 500us, queue: {size: %1$d, when_full: %2$s}}\n",
@@ -138,8 +138,8 @@ TEST(a_slow_join) {
                  4, 3);
 }
 
-/* They offer 800, 400, 200 and 100 frames, and the stage can take 800. The slow sources must get everything through.
- * The others share the rest, 500 frames and what their queues hold at the end, although one offers twice as much. */
+/* They offer 800, 400, 200 and 100 frames, and the stage can take 800. The slow sources get everything through. The
+ * others share the rest, 500 frames and what the queues hold at the end, although one offers twice as much. */
 TEST(sources_of_other_rates) {
     static const int periods[] = {100, 200, 400, 800};
     char text[TEXT];

@@ -451,8 +451,8 @@ TEST(destroying_a_running_pipeline_leaks_nothing) {
 
 /* ---- workers that overtake each other ---- */
 
-/* Nobody takes laggard's outputs, so its own calls hold all its buffers. Later calls must leave one for the first, or
- * no call could ever end. */
+/* Nobody takes laggard's outputs, so laggard's calls hold all buffers. Later calls must leave one for the first, or no
+ * call could ever end. */
 TEST(a_call_that_others_overtake_gets_its_buffer) {
     mr_pipeline *pipeline = flow_open("version: 1\npipeline: overtaking\n"
                                       "sources: {a: {type: count, frames: 50}}\n"

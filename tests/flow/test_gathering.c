@@ -58,7 +58,7 @@ TEST(frames_that_wait_go_together) {
     }
 }
 
-/* A frame that its device still works on must not hold up earlier ones. */
+/* A frame that a device still works on must not hold up earlier ones. */
 TEST(frames_of_a_device_go_when_they_are_ready) {
     const char *device = ", device: 'sim:0?min_delay=10us&max_delay=300us'";
     for (uint64_t seed = 1; seed <= SEEDS; seed++)

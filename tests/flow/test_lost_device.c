@@ -21,7 +21,7 @@
 #define DELAYS "&min_delay=20us&max_delay=200us"
 enum { FRAMES = 80, REFUSED = -1, SEEDS = 2, MOST_CALLS = 160, STRIDE = UNDER_TSAN(29, UNDER_ASAN(19, 7)) };
 
-/* %1$s: what fails, with its number. */
+/* %1$s: what fails, with the number. */
 static const struct {
     const char *name, *text;
     uint64_t stages;

@@ -68,7 +68,7 @@ static const mr_stage_type stuck_type = {.name = "stuck", .summary = "waits unti
                                          .outputs = results_port, .state_bytes = sizeof(stuck_state),
                                          .entry = MR_ENTRY_SHARED, .blocking = true, .open = stuck_open,
                                          .process = stuck_process, .stop = stuck_stop, .close = stuck_close};
-/* Like a connected source that waits for its next picture. */
+/* Like a connected source that waits for the next picture. */
 static int live_process(mr_stage *self, mr_io *io) {
     mr_stage_report(self, &(mr_source_report){.phase = MR_LINK_LIVE, .next_ns = 1, .connections = 1});
     mr_io_wake_at(io, INT64_MAX);
@@ -199,7 +199,7 @@ TEST(begins_with_none) {
 
 /* ---- again and again --------------------------------------------------------------------------------------------- */
 
-/* An id that comes again must have separate rows, told apart by epochs; a slot has one source after another. */
+/* An id that comes again has separate rows, distinguished by epochs; a slot has one source after another. */
 static void come_again(const char *text, uint64_t seed, int workers, void *context) {
     (void)context;
     mr_pipeline *pipeline = open_text(text, seed, workers);
@@ -214,7 +214,7 @@ static void come_again(const char *text, uint64_t seed, int workers, void *conte
         if (turn % 2)
             assert_int_equal(remove_now(pipeline, seed, "again"), MR_OK);
     }
-    /* A source that has ended still has its row, and its slot can be given to another. */
+    /* A source that has ended still has a row, and the slot can be given to another. */
     assert_int_equal(add(pipeline, "other", "frames", "5", NULL), MR_OK);
     await_end(pipeline, seed, "other");
     /* Epochs belong to ids, not to slots. */
@@ -404,7 +404,7 @@ TEST(a_blocked_one_is_removed) {
     }
 }
 
-/* Such a source may not have its thread yet, which its slot gets with the first source. */
+/* Such a source may not have a thread yet: the slot gets one with the first source. */
 TEST(a_blocking_one_is_removed_at_once) {
     enum { PLACES = 64 };
     char id[16];

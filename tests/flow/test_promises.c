@@ -44,7 +44,7 @@ static int forward_process(mr_stage *self, mr_io *io) {
     return mr_io_forward(io, 0);
 }
 
-/* Takes a buffer that it does not need, and passes its input on. */
+/* Takes a buffer that it does not need, and passes the input on. */
 typedef int take_buffer(mr_io *io, mr_buffer **buffer);
 static int take_and_forward(mr_io *io, take_buffer *take) {
     mr_buffer *buffer = NULL;
@@ -80,7 +80,7 @@ TAKES(results)
 TAKES(pinned)
 TAKES(scratch)
 
-/* Pictures with another size; nobody has said where their pixels come from. */
+/* Pictures with another size; nobody knows where the pixels come from. */
 static int halve_process(mr_stage *self, mr_io *io) {
     mr_frame *output;
     (void)self;
@@ -185,8 +185,8 @@ static const mr_plan_vertex *planned(const mr_pipeline *pipeline, const char *id
 
 /* ---- tests ------------------------------------------------------------------------------------------------------- */
 
-/* A stage that fills buffers in the input's format must have planned memory. One that shares its input's buffers has
- * none, and the stage before it must have buffers for everyone who holds its frames. */
+/* A stage that fills buffers in the input's format must have planned memory. One that shares the input's buffers has
+ * none, and the stage before it must have buffers for everyone who holds the frames. */
 TEST(promises_decide_who_has_buffers) {
     mr_pipeline *pipeline = open_with("  one: {type: copies, input: a}\n"
                                       "  two: {type: shares, input: one}\n"

@@ -140,7 +140,7 @@ TEST(one_that_becomes_slow_gets_less) {
     forget(&it);
 }
 
-/* Work that a lost device had begun is dropped; the others must do its later frames. */
+/* Work that a lost device had begun is dropped; the others do the later frames. */
 TEST(of_a_lost_device_only_what_was_under_way_is_lost) {
     for (uint64_t seed = 0; seed < 6; seed++) {
         outcome it = run(HEAD "sources: {a: {type: count, frames: 1600}}\n"

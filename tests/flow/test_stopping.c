@@ -1,5 +1,5 @@
-/* A video is stopped while pictures are in flight that are decoded out of order. Each output must have its own number,
- * and a resumed run must write what one run would have written. */
+/* A video is stopped while pictures are in flight that are decoded out of order. Each output has a separate number, and
+ * a resumed run writes what one run would have written. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* What a running graph writes to its trace: exactly in simulated time, and on threads as the summary says. */
+/* What a running graph writes to the trace: exactly in simulated time, and on threads as the summary says. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -190,7 +190,7 @@ static const char many_stages[] =
     "  slow: {type: slow, input: gate, period: 50us, queue: {size: 1, when_full: drop-newest}}\n"
     "  out: {type: collect, input: slow}\n";
 
-/* Checks a stage's calls in the workers' rows, and their total time. */
+/* Checks a stage's calls in the workers' rows, and the total time. */
 static void expect_calls(const events *all, double group, const mr_stage_summary *stage) {
     uint64_t calls = 0;
     double busy_us = 0;
@@ -270,7 +270,7 @@ static int by_begin(const void *a, const void *b) {
     return (first->begin > second->begin) - (first->begin < second->begin);
 }
 
-/* Merges spans that overlap or touch; returns how many are left, and their total time. */
+/* Merges spans that overlap or touch; returns how many are left, and the total time. */
 static size_t join_spans(span *spans, size_t count, double *sum) {
     size_t joined = 0;
     qsort(spans, count, sizeof *spans, by_begin);
@@ -333,7 +333,7 @@ TEST_WITH(copies_hide_behind_work, make_temporary, remove_temporary) {
 
 /* ---- waits ---- */
 
-/* Everything before a slow stage fills up: its neighbour must wait for room nearly all the time, and for nothing
+/* Everything before a slow stage fills up: the stage before it waits for room nearly all the time, and for nothing
  * else. */
 TEST_WITH(who_is_stuck_says_on_what, make_temporary, remove_temporary) {
     mr_summary *sums = NULL;

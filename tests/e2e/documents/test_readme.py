@@ -1,5 +1,4 @@
-"""The documents must be true: their YAML must be valid, their C must compile, their commands must run, their links must
-lead somewhere, and the files they name must exist."""
+"""The documents are true: YAML is valid, C compiles, commands run, links lead somewhere, and named files exist."""
 import json
 import os
 import re

@@ -219,7 +219,7 @@ class Cameras(Live):
         self.finish(child)
 
     def test_added_and_removed(self):
-        """Cameras, present or missing, come to a run and leave it, with their threads and descriptors."""
+        """Cameras, present or missing, come to a run and leave it, with all threads and descriptors."""
         _, at = streams.rtsp(self, f"/a={streams.pattern()}")
         child = self.begin({"max": 3}, given="sources: {max: 3}", decoded="sources.*")
         self.wait_until(lambda: self.ctl("status"), child)

@@ -16,7 +16,7 @@ from streams import SOON, Live
 
 
 def pair():
-    """An even port that is free together with the next one: RTP, and its reports."""
+    """An even port that is free together with the next one: RTP and RTCP."""
     while True:
         with socket.socket(type=socket.SOCK_DGRAM) as first, socket.socket(type=socket.SOCK_DGRAM) as second:
             first.bind(("127.0.0.1", 0))

@@ -130,7 +130,7 @@ class Cameras(Live):
             rows = self.rows(name)
             self.assert_times_go_on(rows)
             self.assertEqual(rows[0]["pts"], 0)
-            self.assertGreater(rows[10]["pts"], 0.1)  # at their arrival times
+            self.assertGreater(rows[10]["pts"], 0.1)  # when they arrived
 
     def test_broken_off(self):
         """A server that breaks off after pictures must be retried soon, wherever it breaks off, whatever length it

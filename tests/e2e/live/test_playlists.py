@@ -52,7 +52,7 @@ class Playlists(Live):
         streams.need("ffmpeg")
 
     def make(self, name, *options, size="96x64", seconds=5, rate=10, end="ts"):
-        """Makes one-second segments NAME0.ts and so on, with the playlist NAME.m3u8. Returns their names."""
+        """Makes one-second segments NAME0.ts and so on, with the playlist NAME.m3u8. Returns the segments' names."""
         subprocess.run(["ffmpeg", "-loglevel", "error", "-f", "lavfi", "-i", f"testsrc2=size={size}:rate={rate}", "-t",
                         str(seconds), "-pix_fmt", "yuv420p", "-c:v", "libx264", "-g", str(rate), "-sc_threshold", "0",
                         "-bf", "2", "-hls_time", "1", "-hls_list_size", "0", *options,
@@ -130,7 +130,8 @@ class Playlists(Live):
         self.assertLessEqual(len(self.rows("rangeless")), 10)
 
     def encrypt(self, names, key, first, iv=None):
-        """Encrypts files with their number as IV, which no playlist states, unless it is given; returns their names."""
+        """Encrypts files with the file number as IV, which no playlist states, unless it is given; returns the files'
+        names."""
         for number, name in enumerate(names, first):
             subprocess.run(["openssl", "enc", "-aes-128-cbc", "-K", key.hex(), "-iv", iv or f"{number:032x}", "-in",
                             self.folder / name, "-out", self.folder / f"{first}-{name}"], check=True)

@@ -153,7 +153,7 @@ class Streams(Live):
         self.assertTrue(json.loads(out)["ledger"]["balanced"])
 
     def test_first_packet(self):
-        """start: first accepts packets before a key frame; none of their pictures may be given."""
+        """start: first accepts packets before a key frame; no picture from those may be given."""
         at = streams.port()
         streams.ffmpeg(self, "320x240", 25, "-f", "mpegts", f"udp://127.0.0.1:{at}?pkt_size=1316", key=50)
         time.sleep(1)

@@ -37,7 +37,7 @@ def from_first(values):
 
 
 class Stream:
-    """Packets in decode order, and the ticks when their pictures are shown."""
+    """Packets in decode order, and the ticks when the pictures are shown."""
 
     def __init__(self, folder, codec, b, pictures):
         encoder, key, params, delimiter = CODECS[codec]
@@ -183,7 +183,7 @@ stages:
                 self.assertIn(moved, ([], [30]))
 
     def test_jitter(self):
-        """Jitter from a camera without B-frames must not look like B-frames, and their order must not count as
+        """Jitter from a camera without B-frames must not look like B-frames, and B-frame order must not count as
         jitter."""
         draw = random.Random(1)
         for b in (0, 2):
@@ -203,8 +203,8 @@ stages:
                 self.assert_decodable(packets)
 
     def test_times_that_run_back_after_a_loss(self):
-        """If a camera dates every third picture too early, or its times jitter, a lost packet must cost no more
-        pictures than with right times: those up to the next key frame."""
+        """If a camera dates every third picture too early, or with jitter, a lost packet must cost no more pictures
+        than with right times: those up to the next key frame."""
         draw = random.Random(3)
         stream = self.stream(b=0)
         for times in (stream.times, [at - 5400 * (n % 3 == 2) for n, at in enumerate(stream.times)],
@@ -241,7 +241,7 @@ stages:
                              [(n, n / 25) for n in range(150)], name)
 
     def test_parameters_that_change_nothing(self):
-        """A camera whose parameter sets differ in each group, while its pictures do not: there must be one file, with
+        """A camera whose parameter sets differ in each group, while the pictures do not: there must be one file, with
         the camera's pictures."""
         def pictures(path):
             done = call(["ffmpeg", "-v", "error", "-i", path, "-vsync", "passthrough", "-f", "framemd5", "-"])

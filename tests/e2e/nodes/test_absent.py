@@ -1,5 +1,5 @@
-"""Nodes started by hand whose cut has lost its other end. They must wait, since whoever started it can restart it, and
-say so, and say what ends the wait; nothing may be lost."""
+"""Nodes started by hand whose cut has lost the other end. They must wait, since whoever started that end can restart
+it, and say so, and say what ends the wait; nothing may be lost."""
 import json
 import signal
 import time
@@ -36,7 +36,7 @@ PATIENCE = 120
 
 
 class Node:
-    """One node of the pipeline: its process and output."""
+    """One node of the pipeline: process and output."""
 
     def __init__(self, case, path, name, number=1, options=()):
         self.case, (self.told, self.out) = case, (
@@ -59,7 +59,7 @@ class Node:
         self.child.wait()
 
     def stop(self):
-        """Asks it to end, which must work in order; returns its ledger."""
+        """Asks it to end, which must work in order; returns the ledger."""
         self.child.send_signal(signal.SIGTERM)
         self.case.assertEqual(self.child.wait(timeout=PATIENCE), 0, self.told.read_text())
         ledger = json.loads(self.out.read_text())["ledger"]
@@ -97,8 +97,7 @@ class Absent(Case):
         self.assertLessEqual({line["reason"] for line in left.stop()["dropped"]}, {"stopped"})
 
     def test_who_has_another_version_is_waited_for(self):
-        """Both ends must say why they cannot work together; then a producer with the consumer's version takes its
-        place."""
+        """Both ends must say why they cannot work together; then a producer with the consumer's version takes over."""
         text = PIPELINE.format(mode="reliable", port=free_port())
         old, new = self.write(text, "old.yaml"), self.write(text.replace("rate: 100", "rate: 200"), "new.yaml")
         left, right = Node(self, old, "left"), Node(self, new, "right")

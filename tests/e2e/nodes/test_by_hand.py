@@ -1,5 +1,5 @@
 """Nodes that a person starts one by one, without variables or a supervisor: whichever is killed and restarted, no
-record may be lost or duplicated; a new run must begin its file again."""
+record may be lost or duplicated; a new run must begin the file again."""
 import collections
 import concurrent.futures
 import csv

@@ -1,5 +1,5 @@
-"""Nodes behind a camera, killed with SIGKILL: its session continues, or the node that holds it reconnects, and each
-picture must be written once, with separate numbers."""
+"""Nodes behind a camera, killed with SIGKILL: the camera session continues, or the node that holds it reconnects, and
+each picture must be written once, with separate numbers."""
 import json
 import os
 import signal
@@ -55,7 +55,7 @@ class CameraNodes(Watched):
         self.assertEqual({name for name in before if before[name] != after[name]}, set(names))
 
     def end(self):
-        """Each node's report, and what the camera's node says about its source."""
+        """Each node's report, and what the camera's node says about the source."""
         self.child.send_signal(signal.SIGTERM)
         out, err = self.child.communicate(timeout=PATIENCE)
         self.assertEqual(self.child.returncode, 0, err)

@@ -1,5 +1,4 @@
-"""`millrace deploy` must write what its readers accept: systemd-analyze for units, Kubernetes' published schemas for
-manifests."""
+"""`millrace deploy` must write what systemd-analyze and Kubernetes' published schemas accept."""
 import json
 import os
 import pathlib
@@ -97,7 +96,7 @@ class Deploy(Case):
         self.assertEqual(environment["MILLRACE_HOSTS"].split(",")[1:4],
                          [f"three-nodes-worker-{i}.three-nodes-worker" for i in range(3)])
         self.assertEqual(items[0]["data"]["pipeline.yaml"], path.read_text())
-        # How a pod expands it: its own port, and where the others are.
+        # How a pod expands it: the pod's port, and where the others are.
         done = call([MILLRACE, "plan", path, "--offline", "--json"], environment=environment)
         self.assertEqual(done.returncode, 78, "without the hosts nobody can connect to tcp://*")
 
@@ -108,7 +107,7 @@ class Deploy(Case):
 
     @unittest.skipUnless(shutil.which("systemd-analyze"), "no systemd-analyze")
     def test_one_process_as_a_unit(self):
-        """The environment of `deploy` must be in a file that only its owner can read; started as systemd does, it must
+        """The environment of `deploy` must be in a file that only the owner can read; started as systemd does, it must
         run."""
         path = self.write('''version: 1
 pipeline: one

@@ -202,7 +202,7 @@ class Forged(Case):
             self.assertIn(SHOWN, told.replace("%3A", ":"))
 
     def test_nodes(self):
-        """What a node's process says, and how its supervisor shows it."""
+        """What a node's process says, and how the supervisor shows it."""
         folder = self.folder / "pictures"
         folder.mkdir()
         (folder / (FORGED + ".png")).write_bytes(b"nothing")

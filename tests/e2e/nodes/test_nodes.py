@@ -186,7 +186,7 @@ class Nodes(Watched):
         self.assertEqual(call([MILLRACE, "plan", path]).stdout.count("keeps a core busy for 20 ms"), 1)
 
     def test_ways_that_part_and_meet_again(self):
-        """Every frame from every source must find its other half, however far the paths are out of step."""
+        """Every frame from every source must find a partner, however far the paths are out of step."""
         path = self.write(MEETING.format(out=self.folder / "out.jsonl", video=harness.SAMPLES / "realshort.mp4"))
         whole = self.run_pipeline(path, "--one-process", "--output", self.folder / "whole.jsonl", rows=False)
         run = self.run_pipeline(path, rows=False)

@@ -63,7 +63,7 @@ def multiply_adds(model, batch=1):
 
 
 def runs(model, shape):
-    """Whether ONNX Runtime can run it: Python's onnx also infers sizes if a window is larger than its input."""
+    """Whether ONNX Runtime can run it: Python's onnx also infers sizes if a window is larger than the input."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])

@@ -1,5 +1,5 @@
-"""Two nodes with a proxy between them that closes, resets, halves, freezes, delays, slows, damages and swallows their
-TCP traffic. Each frame must still arrive once, and the ledger must say so."""
+"""Two nodes with a proxy between them that closes, resets, halves, freezes, delays, slows, damages and swallows TCP
+traffic. Each frame must still arrive once, and the ledger must say so."""
 import random
 import socket
 import struct

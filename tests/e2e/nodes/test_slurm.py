@@ -84,7 +84,7 @@ class UnderSlurm(Case):
         self.assertEqual([row["seq"] for row in rows], list(range(FRAMES)))
 
     def test_srun_runs_the_pipeline(self):
-        """One task on each of three Slurm nodes; each writes its output to TASK-NODE.json."""
+        """One task on each of three Slurm nodes; each writes to TASK-NODE.json."""
         self.call("srun", "--nodes=3", "--ntasks=3", f"--output={self.folder}/%t-%n.json", MILLRACE, "run",
                   self.pipeline(), "--json")
         written = sorted(self.folder.glob("*.json"))

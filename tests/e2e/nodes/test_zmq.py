@@ -269,7 +269,7 @@ stages:
         self.assertEqual(set(ended), set(sockets))
 
     def test_a_run_that_lingers_is_stopped(self):
-        """It must wait for its reader as long as allowed, and count what is lost."""
+        """It must wait for a reader as long as allowed, and count what is lost."""
         running, _ = self.start_lingering("--grace", "1s")
         running.terminate()
         summary, told = self.end_of(running)
@@ -489,7 +489,7 @@ stages:
             with open(self.folder / "results.csv", newline="", encoding="utf-8") as table:
                 self.assertEqual([(row["id"], row["file"], row["label"]) for row in csv.DictReader(table)], wanted)
             socket.close()
-            answers.close(0)  # otherwise the next run would share its answers between both
+            answers.close(0)  # otherwise the next run would share answers between both
 
     def test_two_programs_ask_at_once(self):
         """The service of pipelines/serve.yaml."""

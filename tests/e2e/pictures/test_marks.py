@@ -1,6 +1,6 @@
-"""The way back from tensor pixels to the source picture's: marks at known places are found in tensors by their
-centroids, and mapped back with the frame's geometry. Covers everything that decode and preprocess do, and networks,
-joins, copies, nodes and replicas."""
+"""The way back from tensor pixels to the source picture's: marks at known places are found in tensors by centroid, and
+mapped back with the frame's geometry. Covers everything that decode and preprocess do, and networks, joins, copies,
+nodes and replicas."""
 import json
 import subprocess
 import sys
@@ -12,7 +12,7 @@ from PIL import Image, ImageOps
 from harness import MILLRACE, ROOT, Case, call, main
 
 WIDTH, HEIGHT, SIDE = 320, 200, 24
-MARK = (150, 92)  # its centre in the stored picture
+MARK = (150, 92)  # the mark's centre in the stored picture
 NEAR = 0.15       # the largest error, in tensor pixels
 HEAD = """version: 1
 pipeline: marks
@@ -68,7 +68,7 @@ class Marks(Case):
         return [json.loads(line) for line in (self.folder / f"{name}.jsonl").read_text().splitlines()]
 
     def told(self, row, stage=None):
-        """The map, its sizes, and where corners are shown, as the stage `way` printed them."""
+        """The map, both sizes, and where corners are shown, as the stage `way` printed them."""
         by = {tensor["name"]: np.array(tensor["data"]) for tensor in row["tensors"]
               if tensor["name"] in ("way", "shown") and stage in (None, tensor["stage"])}
         return by["way"][:6].reshape(2, 3), by["way"][6:].astype(int), by["shown"].reshape(3, 2)

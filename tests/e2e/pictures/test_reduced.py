@@ -147,7 +147,7 @@ class Reduced(harness.Case):
         self.assertLess(np.abs(auto - off).mean(), MEAN)
 
     def test_turned_pictures(self):
-        """The picture is turned as its file says, whole or not; a roi is measured in the displayed picture."""
+        """The picture is turned as the file says, whole or not; a roi is measured in the displayed picture."""
         exif = Image.Exif()
         exif[0x0112] = 6  # the first row is the right side
         path = self.file("turned.jpg", write_pillow(exif=exif))
@@ -161,7 +161,7 @@ class Reduced(harness.Case):
         self.assertLess(np.abs(auto - off).mean(), MEAN)
 
     def test_a_folder_of_sizes(self):
-        """Each picture by its own size, also if sizes alternate."""
+        """Each picture is reduced by size, also if sizes alternate."""
         scales = [3, 0, 2, 3, 2, 0]
         for index, scale in enumerate(scales):
             side = {0: 150, 2: 400, 3: 900}[scale]

@@ -153,7 +153,7 @@ class Stills(harness.Case):
         self.assertNotIn("nothing could be decoded", err)
 
     def test_each_is_as_if_alone(self):
-        """A picture with its own aspect ratio and tables must not affect one without."""
+        """A picture with a separate aspect ratio and tables must not affect one without."""
         folder = self.folder / "others"
         folder.mkdir()
         cv2.imwrite(str(self.folder / "plain.jpg"), picture(3))

@@ -60,7 +60,7 @@ class Account(Case):
         return json.loads(done.stdout)
 
     def check(self, planned):
-        """Every total must be the sum of its rows, to the byte; with several nodes each process has separate rows."""
+        """Every total is the sum of the rows, to the byte; with several nodes each process has separate rows."""
         rows = planned["memory_rows"]
         nodes = sorted({row["node"] for row in rows} - {None}) or [None]
         for row in rows:
@@ -268,7 +268,7 @@ stages:
         self.assertLess(row["likely"], row["buffers"] * 320 * 240 * 8)
 
     def test_a_batch_that_needs_more_pictures_than_the_bytes_are_for(self):
-        """Waiting for bytes must not keep a batch from filling, even if all its pictures are the largest."""
+        """Waiting for bytes must not keep a batch from filling, even if all pictures in it are the largest."""
         need_models()
         sizes = ["1024x768"] * 16 + ["32x32"] * 200
         text = self.PIPELINE.replace("INPUT", str(self.folder_of(sizes))).replace("size: 32x32", "size: 224x224")

@@ -63,7 +63,7 @@ class Expected(Case):
             with self.subTest(name):
                 self.assertIsNone(stages[name]["not_modelled"])
                 self.assertEqual(stages[name]["launch_ns"], launches * card["launch_ns"])
-        # Only luma is read, once; all that is written is a float and its place.
+        # Only luma is read, once; all that is written is a float and its index.
         least = 640 * 480 / card["memory_bytes_s"] * 1e9
         self.assertAlmostEqual(stages["sharpness"]["memory_ns"], least, delta=least / 100)
 

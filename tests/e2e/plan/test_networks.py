@@ -1,5 +1,5 @@
-"""Networks as exporters write them: what plan knows about types, shapes, batches and last operators; and their numbers
-must equal ONNX Runtime's."""
+"""Networks as exporters write them: what plan knows about types, shapes, batches and last operators; the numbers must
+equal ONNX Runtime's."""
 import os
 import pty
 import subprocess
@@ -49,7 +49,7 @@ class Networks(Case):
                                  'path: "${OUTPUT:--}"}\n', **more)
 
     def plan(self, stages, *arguments, code=0):
-        """plan's output with its lines joined."""
+        """plan's output with joined lines."""
         path = self.write(f"{HEAD}{stages}")
         done = call([MILLRACE, "plan", path, *arguments])
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)

@@ -23,7 +23,7 @@ def threads_of(process):
 
 
 class RunIsThePlan(Case):
-    """What ran must be what was printed: in the process while it runs, and in its summary afterwards."""
+    """What ran is what was printed: in the process while it runs, and in the summary afterwards."""
 
     PATTERNS = """
 version: 1

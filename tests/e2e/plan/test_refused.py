@@ -1,5 +1,5 @@
-"""What cannot run must be refused before anything starts, with the place, the reason and the exit code from sysexits.h.
-Bad input must end only its own source."""
+"""What cannot run is refused before anything starts, with the place, the reason and the exit code from sysexits.h. Bad
+input only ends the source that has it."""
 import os
 import pathlib
 import re

@@ -46,7 +46,7 @@ class Served(Case):
             self.skipTest(reason)
 
     def frames(self, url, count):
-        """Hashes of the pictures that ffmpeg reads, and its messages."""
+        """Hashes of the pictures that ffmpeg reads, and ffmpeg's messages."""
         tcp = ["-rtsp_transport", "tcp"] if url.startswith("rtsp") else []
         done = call(["ffmpeg", "-nostdin", "-v", "error", *tcp, "-i", url, "-frames:v", count, "-f", "framemd5", "-"])
         lines = [line for line in done.stdout.splitlines() if not line.startswith("#")]
@@ -116,7 +116,7 @@ class Camera(Served):
 
 
 class Pipelines(Served):
-    """The camera pipelines, as their comments say, with other ports."""
+    """The camera pipelines, as the comments in them say, with other ports."""
 
     def setUp(self):
         super().setUp()

@@ -16,7 +16,7 @@ import harness
 WALKERS = harness.PICTURES / "vtest.avi"
 WIDTH, HEIGHT, SECONDS, RATE = 768, 576, 20, 10
 THRESHOLD, NOISE, REFRESH = 0.03, 20, 2.0
-# A pixel that differs by 1 moves a number in its block by up to 1/500; a class sums 3780 of them, with weights of 0.05.
+# A pixel that differs by 1 moves a number in the block by up to 1/500; a class sums 3780 of them, with weights of 0.05.
 SCORE_TOLERANCE = 5e-3
 
 MOTION = """\

@@ -27,7 +27,7 @@ def verbs():
 
 class Words(Case):
     def test_short_options(self):
-        """-i, -o and -q, in verbs that accept their long forms."""
+        """-i, -o and -q, in verbs that accept the long forms."""
         out = self.folder / "out.jsonl"
         done = call([MILLRACE, "run", self.write(SHORT), "-q", "-o", out])
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
@@ -485,7 +485,7 @@ class Streams(Case):
                 self.assertEqual((done.returncode, done.stderr), (141, ""))
 
     def test_closed_streams_are_no_place_for_results(self):
-        """Files opened next must not get their numbers and be written to."""
+        """Files opened next must not get the closed streams' numbers and be written to."""
         pipeline = self.write(SHORT)
         for closed, arguments, code in ((1, ["run", pipeline], 74), (2, ["run", pipeline], 0), (1, ["--version"], 74),
                                         (0, ["check", "-"], 74)):
@@ -530,7 +530,7 @@ class Streams(Case):
 
 
 def drain(leader):
-    """What was written to a terminal until its other side closed."""
+    """What was written to a terminal until the other side closed."""
     text = b""
     while select.select([leader], [], [], TIMEOUT)[0]:
         try:

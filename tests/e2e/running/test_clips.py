@@ -1,4 +1,4 @@
-"""Every codec, container and oddity: as many frames as ffprobe counts, at its times, with a balanced ledger."""
+"""Every codec, container and oddity: the frames and times that ffprobe finds, with a balanced ledger."""
 import clips
 import harness
 
@@ -47,7 +47,7 @@ class Clips(harness.Case):
         self.assert_as_probed(clips.one_frame())
 
     def test_pictures_in_two_fields(self):
-        """One frame per picture, as in ffmpeg; its second field's packet is accounted for separately."""
+        """One frame per picture, as in ffmpeg; the second field's packet is accounted for separately."""
         for container in ("mp4", "mkv", "ts"):
             with self.subTest(container):
                 path = clips.in_fields(container)
@@ -111,7 +111,7 @@ class Clips(harness.Case):
         self.assertEqual(len(self.frames(harness.PICTURES / "orange.jpg").rows), 1)
 
     def test_truncated(self):
-        """What can be read must be kept: a file that ends in mid-stream must not lose its first half."""
+        """What can be read is kept: a file that ends in mid-stream must not lose the first half."""
         for container in ("mp4", "mkv", "ts"):
             with self.subTest(container):
                 path = clips.truncated(container)

@@ -1,4 +1,4 @@
-"""`millrace ctl`: asks a run for its state, and changes it, through its control socket."""
+"""`millrace ctl`: asks a run for its state, and changes it, through the control socket."""
 import fcntl
 import json
 import os

@@ -9,7 +9,7 @@ import time
 import harness
 from watched import PATIENCE, Watched, children_of, nodes_of
 
-# Source b's rows go into a pipe that is not read at first, which keeps its nodes from ending.
+# Source b's rows go into a pipe that is not read at first, which keeps b's nodes from ending.
 SIDE = """\
 version: 1
 pipeline: side
@@ -51,7 +51,7 @@ class Ended(Watched):
         self.wait_for(lambda: children_of(child.pid).get(name, victim) != victim, f"{name} is not started again")
 
     def read(self, child, pieces):
-        """The writer may not have opened the pipe yet, which looks like its end."""
+        """The writer may not have opened the pipe yet, which looks like an end of file."""
         ended = False
         while not ended:
             ended = child.poll() is not None

@@ -66,7 +66,7 @@ class Nodes(Case):
         return {log.stem: log.read_text()[-1000:] for log in self.folder.glob("*.log")}
 
     def finish(self):
-        """The ledgers of all nodes, which must have ended well; `cuts` has what their cuts counted."""
+        """The ledgers of all nodes, which must have ended well; `cuts` has what the cuts counted."""
         ledgers, self.cuts = {}, {}
         for name, child in self.nodes.items():
             text, _ = child.communicate(timeout=PATIENCE)

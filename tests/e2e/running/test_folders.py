@@ -1,4 +1,4 @@
-"""Folders and globs with videos: one source each, named after its file."""
+"""Folders and globs with videos: one source each, named after the file."""
 import shutil
 
 import clips

@@ -146,7 +146,7 @@ class Full:
                 self.disk.fill()
                 text, path = self.text(kind)
                 running = self.start(text)
-                if kind == "csv":  # its header may not fit, so that nothing begins
+                if kind == "csv":  # the header may not fit, so that nothing begins
                     self.assertEqual(running.wait(TIMEOUT), 74, self.told())
                 else:
                     ledger = self.end_of(running, 74)

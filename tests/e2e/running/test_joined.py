@@ -321,7 +321,7 @@ stages:
         part = self.folder / "part.vob"
         clips.ffmpeg("-i", recording("mpeg2"), "-c", "copy", part)
         data = part.read_bytes()
-        at = data.index(b"\0\0\1\xe0")  # first packet: flags, and the length of its times
+        at = data.index(b"\0\0\1\xe0")  # first packet: flags, and the length of the times
         untimed = data[:at + 7] + b"\0" + data[at + 8:at + 9] + b"\xff" * data[at + 8] + data[at + 9 + data[at + 8]:]
         for second in (data, untimed):
             run = self.frames(self.joined("joined.vob", data, second, data))

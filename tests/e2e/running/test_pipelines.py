@@ -1,4 +1,4 @@
-"""Millrace's own pipelines and the demo, run unchanged and as their comments say."""
+"""Millrace's own pipelines and the demo, run unchanged and as the comments say."""
 import json
 import os
 import re

@@ -171,7 +171,8 @@ stages:
         self.assertEqual(done.returncode, 66)
 
     def refused(self, plugin, code, *told):
-        """By the option, and by the key at its place, without messages about stages that it would have provided."""
+        """By the option, and by the key at the right place, without messages about stages that it would have
+        provided."""
         done = call([MILLRACE, "check", self.write(WITHOUT), "--plugin", plugin])
         self.assertEqual(done.returncode, code, done.stderr)
         text = PIPELINE.replace("PLUGIN", f'"{plugin}"')
@@ -228,7 +229,7 @@ stages:
             self.assertIn(f"queues {found}\n", done.stderr)
 
     def test_another_abi(self):
-        # In a later version only the first two fields keep their meaning.
+        # In a later version only the first two fields keep this meaning.
         self.refused(self.build("#include <stdint.h>\nextern const struct later { uint32_t abi; const char *with; } "
                                 "mr_plugin_entry;\nconst struct later mr_plugin_entry = {7777, \"9.8.7\"};\n",
                                 "later.so"),

@@ -193,8 +193,7 @@ class Pictures(Preview):
         self.finish()
 
     def test_a_source_that_ended(self):
-        """Its streams must end with the last picture, and its still must stay and say since when; the others
-        continue."""
+        """Its streams end with the last picture, and the still stays and says since when; the others continue."""
         self.begin(sources='  short: {uri: "lavfi:testsrc=size=64x48:rate=25:duration=2", realtime: true}\n')
         self.await_picture("short")
         stream = self.connect(stream_request("short"))
@@ -206,7 +205,7 @@ class Pictures(Preview):
         self.finish()
 
     def test_sources_that_come_and_go(self):
-        """Added by ctl, it has pictures; removed, its stream ends."""
+        """Added by ctl, it has pictures; removed, the stream ends."""
         control = self.folder / "control"
         self.begin(sources="  max: 4\n", more=("--control", control))
         self.folder.chmod(0o700)

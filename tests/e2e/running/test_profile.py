@@ -138,7 +138,7 @@ stages:
         text = text.replace("device: one", "device: cpu")
         profile = self.profiled(text, seconds="2")
         self.assertEqual(profile["bottleneck"]["stage"], "network")
-        if profile["bottleneck"]["kind"] != "device":  # The network itself took more than its calls.
+        if profile["bottleneck"]["kind"] != "device":  # The network itself took more than the calls.
             self.skipTest("the processors were too busy for the network")
         (cure,) = [cure for cure in profile["cures"] if cure["set"].startswith("batch:")]
         self.assertIsNone(cure["rate"])
@@ -217,7 +217,7 @@ stages:
         self.assertGreater(profile["expected"]["run_s"], 0)
 
     def test_nodes_are_measured_in_one_process(self):
-        """The plan is still the nodes', and its errors must be reported first."""
+        """The plan is still the nodes', and errors in it must be reported first."""
         text = ('version: 1\npipeline: nodes\nsources:\n  in: {type: "null", format: RGB24 64x64, frames: 50}\n'
                 'stages:\n  small: {type: preprocess, input: in, size: 32x32}\n  done: {type: "null", input: small}\n'
                 'nodes: {left: {stages: small}, right: {stages: DONE}}\n')

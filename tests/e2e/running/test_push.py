@@ -111,7 +111,7 @@ class Receivers(Push):
         return server.stdout.readline().strip()
 
     def test_srt_and_rtsp(self):
-        """In parallel, since both only take pictures at their rate."""
+        """In parallel, since both take pictures in real time."""
         path, port = self.folder / "rtsp.h264", free_port()
         rtsp_port = self.rtsp_server(path)
         receiver, srt_path = self.receive(f"srt://127.0.0.1:{port}?mode=listener", "srt.ts")

@@ -53,7 +53,7 @@ class Record(Case):
         return run, self.found()
 
     def found(self):
-        """The JSON files in order, each with its video's first and last picture."""
+        """The JSON files in order, each with the video's first and last picture."""
         return [json.loads(path.read_text()) for path in sorted(self.path.glob("*.json"))]
 
     def check(self, uri, one, first, last):
@@ -128,7 +128,7 @@ class Record(Case):
         self.assertEqual((found, list(self.path.iterdir())), ([], []))
 
     def test_the_oldest_are_removed_with_what_is_beside_them(self):
-        """Another source's files must stay, and its numbers must not matter."""
+        """Another source's files must stay, and the numbers there must not matter."""
         others = ["cam-123456-2.json", "cam-123456-2.mp4"]
         self.path.mkdir()
         for name in others:

@@ -57,7 +57,7 @@ class Rotation(Controlled):
         return json.loads(out)
 
     def assert_rows(self, tables, lines, seqs):
-        """Every frame must be in one of these files, in order, and each table must have its header."""
+        """Every frame is in one of these files, in order, and each table has a header."""
         found = []
         for name in tables:
             with open(self.folder / name, newline="") as file:

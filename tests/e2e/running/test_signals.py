@@ -49,7 +49,7 @@ def full_pipe():
 
 
 def blocks(pid, what):
-    """Whether the process handles a signal: one that it blocks waits for its own thread."""
+    """Whether the process handles a signal: one that it blocks waits for the signal thread."""
     try:
         status = pathlib.Path(f"/proc/{pid}/status").read_text()
     except FileNotFoundError:
@@ -163,7 +163,7 @@ class Signals(harness.Case):
         self.assertEqual((child.returncode, err), (0, ""))
 
     def test_a_hangup_under_nohup(self):
-        """test_rotation covers its other effects."""
+        """test_rotation covers the other effects."""
         output = self.folder / "kept.jsonl"
         child = harness.start(["nohup", harness.MILLRACE, "run", self.write(ENDLESS), "--output", output],
                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -301,7 +301,7 @@ stages:
         self.assertIn("a call of a stage has not returned", err)
 
     def signals_of(self, text):
-        """What an ending run writes about signals to its audit log, by process."""
+        """What an ending run writes about signals to the audit log, by process."""
         log, output = self.folder / "audit.jsonl", self.folder / "audited.jsonl"
         child = self.start(text, "--output", output, "--audit", log, stdout=subprocess.DEVNULL)
         self.wait_for_rows(output, 1)

@@ -38,7 +38,7 @@ class Joined(Case):
         return self.run_pipeline(VECTORS.format(results=results, device=device)).rows
 
     def test_vectors_of_all_inputs_are_kept(self):
-        """The first one's vector is the frame itself; others have their inputs' names. What is not a vector is left
+        """The first one's vector is the frame itself; others have the inputs' names. What is not a vector is left
         out."""
         alone = self.rows_of("results: {type: jsonl, input: histogram, features: true}\n"
                              "  rest: {type: 'null', input: both}")

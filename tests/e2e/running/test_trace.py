@@ -99,7 +99,7 @@ stages:
         end = time.monotonic() + harness.TIMEOUT
         while time.monotonic() < end and not (path.exists() and path.stat().st_size > 10000):
             time.sleep(0.1)
-        # A stopped process has finished its current write, which the system would interrupt in a killed one.
+        # A stopped process has finished the current write, which the system would interrupt in a killed one.
         child.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, child.pid, os.WSTOPPED)
         child.send_signal(signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""This machine's cameras, /dev/video0, imitated by PipeWire: its library pw-v4l2 answers Video4Linux2 calls, and
+"""This machine's cameras, /dev/video0, imitated by PipeWire: the library pw-v4l2 answers Video4Linux2 calls, and
 GStreamer gives the pictures. It serves one client per camera, so every run needs a new one."""
 import json
 import os

@@ -1,5 +1,5 @@
-"""encode and video, as ffprobe and ffmpeg read their files: every picture once, its time, files for a changing stream,
-segments, retention, HLS, and a killed process's file."""
+"""encode and video, as ffprobe and ffmpeg read the files: every picture once, with its time, files for a changing
+stream, segments, retention, HLS, and a killed process's file."""
 import fractions
 import json
 import pathlib
@@ -167,7 +167,7 @@ class Files(Videos):
                 self.assertEqual("K" in packets[0]["flags"], True)
 
     def test_times_of_any_rate(self):
-        """One-second fragments must begin at their pictures' times, at any rate."""
+        """One-second fragments must begin at picture times, at any rate."""
         clip = clips.uneven()
         theirs = times(clip)[0]
         text = MADE.replace('uri: "lavfi:testsrc2=size=320x180:rate=30000/1001:duration={seconds}"', f'uri: "{clip}"')

@@ -1,4 +1,4 @@
-"""video: a really full disk, and file names: each file in its folder, and none replacing another."""
+"""video: a really full disk, and file names: each file in the right folder, and none replacing another."""
 import os
 import shutil
 import subprocess
@@ -11,7 +11,7 @@ from test_video import COPY, MADE, Videos, frames, hashes
 
 
 class Names(Videos):
-    """Files must be in their folder, and none may replace another."""
+    """Files are in the right folder, and none replaces another."""
 
     def two(self, first, second, folder=None, code=0, verb="run", source=""):
         text = COPY.format(uri=clips.codec("h264 4:2:0"), path=self.path, source=source, video=first)
@@ -51,7 +51,7 @@ class Names(Videos):
 
 
 class Kept(Videos):
-    """Retention may only remove its own stage's and source's files, and only those may affect its numbers."""
+    """Retention may only remove files from the same stage and source, and only those may affect the numbers."""
     PIPELINE = """
 version: 1
 pipeline: {name}

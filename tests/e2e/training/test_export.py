@@ -51,7 +51,7 @@ class Exports(Case):
         return session
 
     def assert_told(self, session, inputs, told):
-        """All rows' scores, and their first class, must be those in millrace's rows."""
+        """All rows' scores, and the first class, must be those in millrace's rows."""
         scores, best = session.run(None, {session.get_inputs()[0].name: np.array(inputs, np.float32)})
         labels = json.loads(self.notes["millrace.labels"])
         for row, found, first in zip(told, scores, best):

@@ -50,7 +50,7 @@ class Signed(Case):
         return card["signature"], card["signed_with"]
 
     def digits_of(self, public):
-        """The key is the last bytes of its DER (RFC 8410)."""
+        """The key is at the end of the DER (RFC 8410)."""
         done = openssl("pkey", "-pubin", "-in", public, "-noout", "-text")
         return "".join(done.stdout.split("pub:")[1].split()).replace(":", "")
 

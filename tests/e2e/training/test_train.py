@@ -268,7 +268,7 @@ class Sets(Training):
         done = call([MILLRACE, "evaluate", digits.PIPELINE, "--data", folder, "--json"],
                     environment={"HEAD": str(self.head)})
         self.assertEqual((done.returncode, json.loads(done.stdout)["left_out"]), (0, told["left_out"]), done.stderr)
-        # The pipeline itself can read files with any name, and its records are JSON.
+        # The pipeline itself can read files with any name, and records are JSON.
         records = self.folder / "records.jsonl"
         done = call([MILLRACE, "run", digits.PIPELINE, "--input", folder / "3", "--output", records],
                     environment={"HEAD": str(self.head)})
@@ -308,7 +308,7 @@ class Sets(Training):
 
     @unittest.skipIf(MISSING, f"without {MISSING}")
     def test_small_pictures_that_are_equal(self):
-        """Digits have no hash: the same pixels with another compression are found by their vectors."""
+        """Digits have no hash: the same pixels with another compression are found by vector."""
         import PIL.Image
         rows, pairs = self.some(), set()
         trained = [row for row in rows if row[3] == "train"][:5]
@@ -379,7 +379,7 @@ class Sets(Training):
         self.refused(empty, "the folders in it hold no images, but 1 file of another kind (.cr2)")
 
     def test_the_head_is_no_class(self):
-        """It would be one the next time, and its state is beside it."""
+        """It would be one the next time, and the state is beside it."""
         folder = self.folder / "digits"
         for path, label in digits.files(self.digits, 12):
             (folder / label).mkdir(parents=True, exist_ok=True)

@@ -150,7 +150,7 @@ class Same(Nodes):
             self.assertEqual(json.loads(done.stdout)["vectors"]["made"], 300)
             self.assert_as_alone(self.some)
             self.assert_nothing_left()
-            # Each process reports its work: the nodes' processes must have made the vectors.
+            # Each process reports what it did: the nodes' processes must have made the vectors.
             lines = [json.loads(line) for line in audit.read_text().splitlines()]
             frames = sorted(line["in"] for line in lines if line["event"] == "run ends")
             self.assertEqual(frames[-1], 300)

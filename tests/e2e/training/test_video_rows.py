@@ -164,7 +164,7 @@ class Clips(Case):
         numpy.testing.assert_array_equal(clips[order], made_at(told["vectors"]["cache"])[1])
 
     def test_one_video_is_one_group(self):
-        """With any seed: all its rows must be in one part, unless they name groups."""
+        """With any seed: all rows must be in one part, unless they name groups."""
         rows = [("a.mp4", "xy"[i % 2], i * 0.5, i * 0.5 + 0.5) for i in range(8)]
         data = self.list(*rows, ("c.mkv", "x", "", 1, "train"), ("c.mkv", "y", 1, "", "train"))
         for seed in range(1, 9):
@@ -253,7 +253,7 @@ class Clips(Case):
         return [self.small(Image.open(path).convert("RGB")) for path in sorted(self.folder.glob(f"{name}-*.png"))]
 
     def test_a_run_reads_such_a_list(self):
-        """Each video is an epoch, since its times restart."""
+        """Each video is an epoch, since times restart."""
         self.list(("a.mp4", "x", 1, 1.2), ("c.mkv", "y", 0.5, 0.8), ("none.mp4", "x"), ("b.ts", "", 2.8, ""))
         pipeline = self.write(f"""
 version: 1

@@ -124,7 +124,7 @@ static void timers_ring_in_simulated_time_exactly(void **state) {
         mr_task_wake_at(&alarms[i].task, 5000000);
         mr_task_wake_at(&alarms[i].task, alarms[i].due_ns); /* replaces the first */
     }
-    mr_task_fini(&alarms[0].task); /* cancels its timer */
+    mr_task_fini(&alarms[0].task); /* cancels the timer */
     assert_false(mr_executor_drive(executor, INT64_MAX));
     assert_int_equal(atomic_load(&alarms[0].rang_ns), -1);
     for (int i = 1; i < COUNT; i++)
@@ -327,7 +327,7 @@ static bool await(atomic_int *count, int wanted) {
     return atomic_load(count) >= wanted;
 }
 
-/* Keeps its worker busy until others have noticed the bell and the alarm, for at most a minute each. */
+/* Keeps the worker busy until others have noticed the bell and the alarm, for at most a minute each. */
 static void work_long(void *context) {
     worker_at_work *self = context;
     const int heard = atomic_load(&self->ear.heard);
@@ -366,7 +366,7 @@ static void others_hear_while_one_works(void **state) {
     }
 }
 
-/* What a task woke, in the order in which it ran. */
+/* What a task woke, in run order. */
 typedef struct aftermath {
     mr_task first, second, behind;
     bool quietly;

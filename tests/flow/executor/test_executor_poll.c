@@ -23,7 +23,7 @@ static void destroy(mr_executor *executor) {
     mr_executor_destroy(&executor);
 }
 
-/* Keeps a worker busy until told to end. */
+/* Keeps a worker busy until asked to end. */
 typedef struct repeater {
     mr_task task;
     atomic_bool ending;
@@ -180,7 +180,7 @@ TEST(the_last_look_is_told) {
     destroy(executor);
 }
 
-/* A worker that is stopped during its last look. */
+/* A worker that is stopped during the last look. */
 typedef struct farewell {
     mr_task task;
     mr_executor *executor;

@@ -172,7 +172,7 @@ TEST_WITH(gaps_that_nobody_wants_are_not_kept, set_up, tear_down) {
     mr_link_destroy(&link);
 }
 
-/* The incoming frame is dropped with the rest of its group: the lane is empty although it has a turn. */
+/* The incoming frame is dropped with the rest of the group: the lane is empty although it has a turn. */
 TEST_WITH(a_lane_that_was_emptied_is_passed_over, set_up, tear_down) {
     mr_item items[8];
     mr_link *link = make_link_of(2, MR_POLICY_DROP_OLDEST, false, false);

@@ -212,7 +212,7 @@ TEST_WITH(test_sources_on_two_ways, cut_make_folder, cut_remove_folder) {
 
 /* ---- who dies ---------------------------------------------------------------------------------------------------- */
 
-/* It does not end before the gate is open, however late its nodes are killed. */
+/* It does not end before the gate is open, however late the nodes are killed. */
 static const char *long_run(void) {
     char stages[256];
     snprintf(stages, sizeof stages,
@@ -237,7 +237,7 @@ TEST_WITH(test_consumer_is_killed, cut_make_folder, cut_remove_folder) {
     assert_int_equal(b.status, MR_OK);
 }
 
-/* A restarted producer reads its source from the beginning, and learns what was already settled. */
+/* A restarted producer reads the source from the beginning, and learns what was already settled. */
 TEST_WITH(test_producer_is_killed, cut_make_folder, cut_remove_folder) {
     const char *text = long_run();
     setenv("MILLRACE_RUN", "00000000000000a7", 1);

@@ -1,4 +1,4 @@
-/* Cuts whose other side is slow, is shared by several processes, or dies from its input. */
+/* Cuts whose other side is slow, is shared by several processes, or dies from the input. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,7 +132,7 @@ TEST_WITH(test_poison_is_set_aside, cut_make_folder, cut_remove_folder) {
     check_letter("set aside");
 }
 
-/* A frame that its consumer cannot read is the only one lost, and becomes a dead letter; without a folder it is only
+/* A frame that the consumer cannot read is the only one lost, and becomes a dead letter; without a folder it is only
  * dropped. */
 TEST_WITH(test_what_cannot_be_read_is_set_aside, cut_make_folder, cut_remove_folder) {
     char stages[256], letters[128] = "";

@@ -23,7 +23,7 @@ static mr_cut_message message_of(uint64_t number) {
                             .session = CUT_ENDS_SESSION, .number = number};
 }
 
-/* Parts with 0, 1, 2, ... bytes, each filled with its number. */
+/* Parts with 0, 1, 2, ... bytes, each filled with the part number. */
 static void make_parts(mr_wire_part *parts, size_t count) {
     static uint8_t bytes[MOST_PARTS][MOST_PARTS];
     for (size_t i = 0; i < count; i++) {
@@ -135,7 +135,7 @@ TEST(letters_go_to_a_peer_that_is_attached) {
     expect_letter(&f, 1, 7);
     assert_true(rests(&f));
     assert_false(is_ringing(&f));
-    /* A letter that must wait for its turn keeps nobody awake. */
+    /* A letter that must wait keeps nobody awake. */
     assert_true(post(&f, 3, 8));
     assert_true(post(&f, 4, 9));
     assert_true(mr_cut_importer_next(f.importer, 0, &message_in));
@@ -176,7 +176,7 @@ TEST(who_looks_is_not_rung_for) {
         assert_true(post(&f, number + 1, 5));
         assert_true(is_ringing(&f));
         expect_letter(&f, number + 1, 5);
-        /* A letter that must wait for its turn is nothing to poll for; nor are those after it. */
+        /* A letter that must wait is nothing to poll for; nor are those after it. */
         assert_true(post(&f, number + 2, 5));
         assert_true(mr_cut_importer_next(f.importer, 0, &message_in));
         assert_true(rests(&f));
@@ -218,7 +218,7 @@ TEST(a_full_ring_sends_letters_the_other_way) {
     cut_ends_end(&f);
 }
 
-/* Letters that arrived before the producer ended are still there; its end keeps nobody awake. */
+/* Letters that arrived before the producer ended are still there; the end keeps nobody awake. */
 TEST(letters_outlive_their_sender) {
     cut_ends f;
     const mr_ring_message *message_in;
@@ -284,7 +284,7 @@ TEST(letters_come_back) {
     cut_ends_begin(&f, MR_MEMORY_SHARED);
     assert_false(post_back(&f, CUT_ENDS_SESSION, 1, 1));
     cut_ends_join(&f);
-    /* The producer has not confirmed this one yet; the confirmation comes with its letters. */
+    /* The producer has not confirmed this one yet; the confirmation comes with the letters. */
     assert_false(post_back(&f, CUT_ENDS_SESSION, 1, 1));
     assert_false(mr_cut_importer_next(f.importer, 0, &message_in));
     assert_false(post_back(&f, CUT_ENDS_SESSION, 0, 1));
@@ -294,7 +294,7 @@ TEST(letters_come_back) {
     assert_true(calls(&f));
     expect_letter_back(&f, 1, 7);
     assert_false(calls(&f));
-    /* A letter that must wait for its turn keeps nobody awake. */
+    /* A letter that must wait keeps nobody awake. */
     assert_true(post_back(&f, CUT_ENDS_SESSION, 3, 8));
     assert_true(post_back(&f, CUT_ENDS_SESSION, 4, 9));
     assert_int_not_equal(place_of_it(&f), mr_cut_exporter_places(f.exporter));
@@ -330,7 +330,7 @@ TEST(who_looks_is_not_called) {
     cut_ends_end(&f);
 }
 
-/* A consumer may only speak for its own session. If it does not, nobody listens until it comes again. */
+/* A consumer may only speak for the session it belongs to. If it does not, nobody listens until it comes again. */
 TEST(a_consumer_that_speaks_for_others_is_not_heard) {
     cut_ends f;
     const mr_ring_message *message_in;

@@ -132,7 +132,7 @@ TEST(test_ends_let_go) {
     mr_order_destroy(&order);
 }
 
-/* Each process gives its share in order, interleaved in any way: everything comes out in order, as early as it can. */
+/* Each process gives a share in order, interleaved in any way: everything comes out in order, as early as it can. */
 TEST(test_random_shares) {
     unsigned seed = 12345;
     for (int round = 0; round < ROUNDS; round++) {

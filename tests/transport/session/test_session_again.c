@@ -4,7 +4,7 @@
 #include "tests/support/suite.h"
 #include "tests/support/transport/session_pair.h"
 
-/* Nobody has said yet which run it is. */
+/* Nobody knows yet which run it is. */
 static mr_sender_params sending_as(uint64_t incarnation) {
     mr_sender_params sending = pair_sender_params();
     sending.self.incarnation = incarnation;
@@ -192,7 +192,7 @@ TEST_WITH(test_one_that_is_not_there, pair_set_up, pair_tear_down) {
     receiving.senders = 2;
     pair_open(p, &sending, &receiving);
     assert_int_equal(mr_receiver_run_state(p->receiver, &absent), MR_RUN_UNKNOWN);
-    assert_false(absent); /* none has said anything yet */
+    assert_false(absent); /* none has reported yet */
     mr_sender_set_run_state(p->sender, MR_RUN_BEGINS);
     mr_sender *senders[] = {p->sender, p->sender};
     pair_drive_receiver(p->receiver, senders, S, &p->seen);

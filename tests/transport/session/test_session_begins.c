@@ -71,7 +71,7 @@ static void arrive(slow *s, int64_t now_ns) {
     }
 }
 
-/* Messages in flight are lost with their connection. */
+/* Messages in flight are lost with the connection. */
 static void renew(slow *s) {
     s->to_sender.count = s->to_receiver.count = 0;
     s->route++;

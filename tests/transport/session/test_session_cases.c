@@ -63,7 +63,7 @@ TEST_WITH(test_unknown_kinds_of_results, pair_set_up, pair_tear_down) {
     }
 }
 
-/* A sender that refuses a receiver ends; another that accepts it takes its place. */
+/* A sender that refuses a receiver ends; another that accepts it takes over. */
 TEST_WITH(test_another_comes_instead, pair_set_up, pair_tear_down) {
     pair *p = *state;
     mr_receiver_params params = pair_receiver_params("b");

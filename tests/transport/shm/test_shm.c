@@ -248,7 +248,7 @@ TEST(the_bell_is_rung_for_who_rests) {
     shm_ends_end(&ends);
 }
 
-/* The doorbell rings for a note from a peer not heard before: whoever hears it and rests must be told to look. */
+/* The doorbell rings for a note from a peer not heard before: whoever hears it and rests must look. */
 TEST(a_first_note_is_not_overheard) {
     shm_ends ends;
     char text[8];
@@ -305,7 +305,7 @@ TEST(notes_go_back_as_well) {
     shm_ends_end(&ends);
 }
 
-/* Each end finds what the other said before it went, even if that had not read everything. */
+/* Each end finds what the other sent before it went, even if that had not read everything. */
 TEST(notes_outlive_who_sent_them) {
     for (int turn = 0; turn < 2; turn++) {
         shm_ends ends;

@@ -201,7 +201,7 @@ static void post_by_hand(mr_shm_records *records, size_t bytes) {
     mr_shm_records_post(records, bytes);
 }
 
-/* A producer that lies about its notes loses the link: the consumer hangs up. */
+/* A producer that lies about notes loses the link: the consumer hangs up. */
 TEST(notes_that_cannot_be_cost_the_producer_its_place) {
     const mr_shm_message pool = {.kind = MR_SHM_POOL, .number = 1, .a = 2, .b = 64};
     for (int lie = 0; lie < 4; lie++) {
@@ -304,7 +304,7 @@ TEST(a_ring_that_lies_costs_the_peer_its_place) {
     }
 }
 
-/* The same for its notes, and for what it claims to have read: the producer takes back what it lent. */
+/* The same for the consumer's notes, and for what it claims to have read: the producer takes back what it lent. */
 TEST(notes_that_cannot_be_cost_the_peer_its_place) {
     for (int lie = 0; lie < 4; lie++) {
         shm_ends ends;

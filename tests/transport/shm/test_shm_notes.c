@@ -57,7 +57,7 @@ static int fetch(mr_shm_records *reader, uint64_t number, size_t *bytes) {
     return status;
 }
 
-/* With all lengths, so that notes begin and end everywhere in the ring and cross its end; some wait together. */
+/* With all lengths, so that notes begin and end everywhere in the ring and cross the end; some wait together. */
 TEST(every_note_is_read_as_it_was_written) {
     pair p;
     begin(&p);

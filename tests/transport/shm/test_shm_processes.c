@@ -37,7 +37,7 @@ static void must(bool so, int code) {
         _exit(code);
 }
 
-/* A child must end with its parent, even if that fails. */
+/* A child must end with the parent, even if that fails. */
 static pid_t fork_child(void) {
     pid_t child = fork();
     if (child == 0)
@@ -252,7 +252,7 @@ TEST(a_killed_consumer_pins_nothing) {
         assert_int_equal(kill(child, SIGKILL), 0);
         assert_int_equal(waitpid(child, &ended, 0), child);
         assert_true(WIFSIGNALED(ended) && WTERMSIG(ended) == SIGKILL);
-        /* The system has closed its socket by now. Dropping a stopped peer must not wait for that. */
+        /* The system has closed the socket by now. Dropping a stopped peer must not wait for that. */
         if (round % 2)
             mr_shm_export_drive(export, false);
         else

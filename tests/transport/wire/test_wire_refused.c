@@ -9,7 +9,7 @@
 #include "tests/support/suite.h"
 #include "tests/support/transport/wire_frames.h"
 
-/* Reads a message with one picture and one tensor after `damage` changed its parts. */
+/* Reads a message with one picture and one tensor after `damage` changed the parts. */
 static int read_damaged(void (*damage)(mr_wire_part *parts, size_t *count), char *words) {
     wire_fixture f;
     wire_open(&f, MR_COMPRESSION_NONE, true);
@@ -201,7 +201,7 @@ static int say(wire_fixture *f, uint64_t session, const char *word, mr_cut_messa
     return mr_wire_read(f->reader, parts, count, NOW, came);
 }
 
-/* The table accepts 1000 words with 10,000 bytes in total from each: one that uses up its share is refused, others are
+/* The table accepts 1000 words with 10,000 bytes in total from each: one that uses up a share is refused, others are
  * not. */
 TEST(test_one_process_cannot_use_up_the_words_of_others) {
     wire_fixture f;

@@ -38,7 +38,7 @@ static void receive_from(int fd, char *bytes, size_t count) {
 }
 
 /* Shakes hands as a DEALER does and sends one byte (https://rfc.zeromq.org/spec/23). Nothing may follow READY before
- * the other side has said READY too. */
+ * the other side has sent READY too. */
 static int connect_to(const mr_zmq *listening) {
     static const char greeting[64] = "\xff\0\0\0\0\0\0\0\1\x7f\3\0NULL",
                       ready[] = "\4\x1c\5READY\xbSocket-Type\0\0\0\6DEALER", message[] = "\0\1x";

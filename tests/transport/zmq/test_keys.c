@@ -331,7 +331,7 @@ TEST_WITH(others_may_not_enter_the_folder, begin, finish) {
     assert_int_equal(found.st_mode & 0777, 0700);
     mr_zmq_close(&socket, 0);
     assert_null(socket);
-    /* The folder is removed with its creator, unless others use it; one that existed before stays. */
+    /* The folder is removed with the socket that created it, unless others use it; one that existed before stays. */
     assert_int_equal(access(in->other, F_OK), -1);
     socket = listen_at(in, in->path, NULL, NULL);
     put(in, "sockets/b", 0600, "");

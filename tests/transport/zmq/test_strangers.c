@@ -331,7 +331,7 @@ static void receive(const mr_zmq *listening, const char *wanted) {
     assert_memory_equal(got, wanted, strlen(wanted));
 }
 
-/* One too many gets its place when another leaves, and not only when libzmq gives up its handshake. */
+/* One too many gets a place when another leaves, and not only when libzmq gives up a handshake. */
 TEST(test_one_too_many_waits_for_a_place) {
     mr_zmq *listening = listen_at(ZMQ_PULL, 2, 3600 * S, 0);
     void *context = zmq_ctx_new(), *peer[4];
