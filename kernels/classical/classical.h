@@ -61,8 +61,7 @@ enum { MR_HOG_MOST_BLOCK = 64, MR_HOG_MOST_CELLS = 64, MR_HOG_MOST_BINS = 36 };
  * the two nearest bins and four nearest cells; a Gaussian with sigma (block width + height) / 8 over each block;
  * L2-hys. */
 typedef struct mr_hog_params {
-    int32_t width, height, channels;            /* picture size, which is the window; 1 channel, or 3: R, G and B
-                                                   planes */
+    int32_t width, height, channels;            /* the window's size; 1 channel, or 3: R, G and B planes */
     int32_t block_width, block_height;          /* px; multiples of the cell */
     int32_t stride_x, stride_y;                 /* px; the window less the block must be a multiple */
     int32_t cell_width, cell_height;            /* px */

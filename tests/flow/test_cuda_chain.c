@@ -176,7 +176,7 @@ static void a_chain_is_one_graph(void **state) {
     assert_int_equal(alone.records, OTHER_RECORDS + STAGES);
 }
 
-/* The first and last stages have so many buffers that all combinations are too many to keep as graphs, while each stage
+/* The first and last stages have many buffers: all combinations are too many to keep as graphs, while each stage
  * has few. */
 static void stages_have_their_own_graphs_where_chains_do_not_recur(void **state) {
     (void)state;

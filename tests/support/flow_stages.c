@@ -154,7 +154,7 @@ static int scale_map(mr_stage *self, mr_stream *stream, const mr_frame *input, m
     return mr_stream_submit(stream, scale_work_run, &work, sizeof work);
 }
 
-/* ---- block: as scale, for a batch, whose outputs share a buffer; note: as infer, the payload goes on and a tensor
+/* ---- block: as scale, for a batch, whose outputs share a buffer; note: as infer, the payload continues and a tensor
  * with a thousand more is added ---- */
 static int block_negotiate(mr_negotiation *negotiation) {
     scale_negotiate(negotiation);

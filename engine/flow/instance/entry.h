@@ -24,8 +24,7 @@ typedef struct mr_entry_task {
     mr_io io;
     mr_slot *slot;       /* unfinished: process must be called again */
     atomic_bool unfinished; /* such a slot exists: the entry takes no other inputs. Any thread may read it */
-    mr_event_wait *waits;     /* for inputs: a join has one for each source, others one; the last is for staged
-                                 inputs */
+    mr_event_wait *waits;     /* for inputs: one, or in a join one for each source; then one for staged inputs */
     size_t wait_count;
     mr_pool_wait *pool_waits; /* for buffers: one for each pool, then one for the stage type's pools */
     struct mr_call_trace *traced; /* NULL: not traced */

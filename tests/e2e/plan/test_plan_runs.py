@@ -1,4 +1,4 @@
-"""A run must do what `millrace plan` said: stages, threads, queues and memory."""
+"""A run does what `millrace plan` printed: stages, threads, queues and memory."""
 import json
 import os
 import pathlib

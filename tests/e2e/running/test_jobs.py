@@ -1,4 +1,4 @@
-"""--jobs: only so many videos are open at a time, in order; results must be the same as without it."""
+"""--jobs: a limited number of videos is open at a time, in order; results must be the same as without it."""
 import fcntl
 import json
 import os

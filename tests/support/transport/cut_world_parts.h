@@ -41,7 +41,7 @@ typedef struct worker {
     size_t hands;
     uint64_t seen;              /* bit: this process's graph got the frame */
     int64_t last_seq[SOURCES];
-    int64_t lost[SOURCES];      /* a mark said that no frame up to this one will come; -1: none did */
+    int64_t lost[SOURCES];      /* by a mark, no frame up to this one will come; -1: no such mark */
     int64_t passed[SOURCES];    /* the last frame for which a later join need not wait; -1: none */
     bool away[SOURCES];         /* the last mark says that the source pauses */
     bool ended[SOURCES];
@@ -70,7 +70,7 @@ typedef struct world {
     truth frames[SOURCES * FRAMES];
     int next_offer[SOURCES];
     bool end_offered[SOURCES];
-    bool away_offered[SOURCES]; /* before the end, a mark said that the source pauses */
+    bool away_offered[SOURCES]; /* before the end, a mark reported a pause */
     int frame_count;
     uint64_t poison; /* bit: this frame kills */
     uint64_t unreadable; /* bit: a message with this frame is malformed */

@@ -104,7 +104,7 @@ TEST_WITH(test_rejected, pair_set_up, pair_tear_down) {
     assert_int_equal(p->seen.reason, MR_REJECT_MALFORMED);
 }
 
-/* Only so many peers, and only the later of two processes with one name. */
+/* A limited number of peers, and only the later of two processes with one name. */
 TEST_WITH(test_peers, pair_set_up, pair_tear_down) {
     pair *p = *state;
     mr_cut_message hello = {.kind = MR_MESSAGE_HELLO,
