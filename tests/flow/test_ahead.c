@@ -54,7 +54,7 @@ TEST(pools_of_devices_are_planned_ahead) {
     mr_pipeline_destroy(&pipeline);
 }
 
-/* Everything planned must be there from the start, and no more at the end. */
+/* Everything planned is there from the start, and no more at the end. */
 TEST(a_run_takes_what_is_planned_from_its_start) {
     for (uint64_t seed = 0; seed <= SEEDS; seed++) {
         mr_pipeline *pipeline = open_chain("", seed);

@@ -1,5 +1,5 @@
 /* Paths that part and meet again in a join, with several sources. In whatever order stages take the sources' frames,
- * and however short the queues, no source may hold up another, and all frames must arrive. */
+ * and however short the queues, no source holds up another, and all frames arrive. */
 #include <stdio.h>
 
 #include "tests/support/flow_run.h"
@@ -72,7 +72,7 @@ TEST(ways_that_leave_frames_out) {
                    SOURCES * (FRAMES / 6));
 }
 
-/* Frames that would fill the batch have no room downstream: it must leave without them. */
+/* Frames that would fill the batch have no room downstream: it leaves without them. */
 TEST(a_batch_larger_than_the_room_behind_it) {
     run_everywhere("  left: {type: batcher, input: sources.*, batch: 16}\n"
                    "  last: {type: pass, input: left, queue: 1}\n"
@@ -81,7 +81,7 @@ TEST(a_batch_larger_than_the_room_behind_it) {
                    SOURCES * FRAMES);
 }
 
-/* A call's frames must have room, however many waiting ones it takes. */
+/* A call's frames have room, however many waiting ones it takes. */
 TEST(gathered_frames_on_both_ways) {
     run_everywhere("  left: {type: gatherer, input: sources.*, queue: 3}\n"
                    "  right: {type: slow, input: sources.*, period: 70us, queue: 2}\n"

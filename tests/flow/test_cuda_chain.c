@@ -27,7 +27,7 @@ extern _Atomic int64_t mr_cuda_patience_ns;
 
 enum { STAGES = 3, NUMBERS = 40, BYTES = NUMBERS * sizeof(float), PLACES = 200, STEP = 256 };
 
-/* Each stream normalises a vector and passes it on: every length must become 1. */
+/* Each stream normalises a vector and passes it on: every length becomes 1. */
 typedef struct fixture {
     on_device on;
     mr_stream *stream[STAGES];
@@ -104,7 +104,7 @@ static void take_over(mr_stream *stream, mr_event *event) {
     assert_int_equal(status, MR_OK);
 }
 
-/* From place 0 through places 1 and 2, or others, to the place that the last stream fills; all must finish. */
+/* From place 0 through places 1 and 2, or others, to the place that the last stream fills; all finish. */
 static void run_chain(fixture *f, float first, const size_t places[STAGES + 1]) {
     mr_event *event[STAGES];
     bring(f, first, places[0]);
@@ -395,7 +395,7 @@ static void run_pipeline(const char *device, const char *more, bool one_by_one) 
     assert_int_equal(arrived, FRAMES);
 }
 
-/* The bits must be equal however the work is submitted, for any number of workers. */
+/* The bits are equal however the work is submitted, for any number of workers. */
 static void a_pipeline_gives_the_same_either_way(void **state) {
     static float alone[FRAMES][CLASSES];
     (void)state;

@@ -169,7 +169,7 @@ static void free_outcome(outcome *out) {
         free(out->of[i].records);
 }
 
-/* Each record must equal the processors' for that frame, in order. */
+/* Each record equals the processors' for that frame, in order. */
 static void compare(const outcome *out, const outcome *wanted) {
     for (int i = 0; i < SINKS; i++)
         for (size_t at = 0; at < out->of[i].count; at++) {

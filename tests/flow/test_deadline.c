@@ -30,7 +30,7 @@ static void check_gated_batch(const mr_summary *sums) {
     assert_int_equal(collection_count, 100);
 }
 
-/* The gate passes one frame in ten: while eight gather, eighty must not have to wait on the other path. */
+/* The gate passes one frame in ten: while eight gather, eighty need not wait on the other path. */
 TEST(a_gate_before_a_batch_does_not_stop_a_join) {
     const char *text = "version: 1\npipeline: gate\n"
                        "sources: {a: {type: count, frames: 1000}}\n"
@@ -96,8 +96,8 @@ static uint64_t line_frames(const mr_summary *sums, const char *stage, const cha
     return 0;
 }
 
-/* A stage that takes four frame intervals: three of four frames must be dropped. Work must begin in time, so it ends at
- * most 4 ms after the deadline; the sink must deliver that. */
+/* A stage that takes four frame intervals: three of four frames are dropped. Work begins in time, so it ends at most 4
+ * ms after the deadline; the sink delivers that. */
 static void check_shed(const mr_summary *sums) {
     assert_int_equal(sums->in, 200);
     assert_int_equal(sums->delivered + sums->dropped, 200);
@@ -144,7 +144,7 @@ static void check_shed_before_join(const mr_summary *sums) {
     assert_int_equal(collection_count, sums->delivered);
 }
 
-/* Frames dropped on one path must not stop the other path, the join after both, or a later join. */
+/* Frames dropped on one path do not stop the other path, the join after both, or a later join. */
 TEST(joins_do_not_wait_for_what_was_shed) {
     run_with_all_seeds("version: 1\npipeline: joins\n"
                        "sources: {a: {type: count, frames: 200, period: 1ms, deadline: 6ms}}\n"
@@ -167,7 +167,7 @@ static void check_in_time(const mr_summary *sums) {
     assert_int_equal(sums->delivered, 40);
 }
 
-/* Four frames need six milliseconds to come; the first becomes late meanwhile. It must be dropped, and the batch never
+/* Four frames need six milliseconds to come; the first becomes late meanwhile. It is dropped, and the batch never
  * fills. */
 TEST(frames_become_late_while_their_batch_gathers) {
     const char *text = "version: 1\npipeline: batch\n"
@@ -182,8 +182,8 @@ TEST(frames_become_late_while_their_batch_gathers) {
     run_with_all_seeds(made, check_in_time);
 }
 
-/* Every packet taken must be decodable: all packets since the last key frame that others need were taken. Disposable
- * packets must go first. After an abandoned group the next one must be taken again. */
+/* Every packet taken can be decoded: all packets since the last key frame that others need were taken. Disposable
+ * packets go first. After an abandoned group the next one is taken again. */
 static void check_packets(const mr_summary *sums) {
     uint64_t expected = 0, groups = 0;
     assert_int_equal(sums->delivered + sums->dropped, 1000);

@@ -256,7 +256,7 @@ static void count_spoiled(void *lines, mr_log_level level, const char *text) {
     *(int *)lines += level == MR_LOG_ERROR && strstr(text, "the frame is spoiled");
 }
 
-/* A camera could send such frames for days: there must be one line, and a count for the others. */
+/* A camera could send such frames for days: there is one line, and a count for the others. */
 TEST(a_source_that_fails_at_each_frame_has_two_lines) {
     int lines = 0;
     mr_log_to(count_spoiled, &lines);
@@ -266,7 +266,7 @@ TEST(a_source_that_fails_at_each_frame_has_two_lines) {
     assert_int_equal(lines, 2);
 }
 
-/* Every other frame must be dropped; what arrives with the others must be theirs. */
+/* Every other frame is dropped; what arrives with the others is theirs. */
 static void expect_the_others(const char *stages) {
     assert_int_equal(run_stages(stages), MR_OK);
     assert_int_equal(seen, 20);

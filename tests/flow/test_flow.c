@@ -25,7 +25,7 @@ static run finish(mr_pipeline **pipeline) {
     return result;
 }
 
-/* The ledger must balance in any case. */
+/* The ledger balances in any case. */
 static void close_run(mr_pipeline **pipeline, run *result) {
     const mr_summary *sums = result->sums;
     assert_int_equal(sums->in, sums->delivered + sums->dropped + sums->absorbed + sums->in_flight);
@@ -60,7 +60,7 @@ static const mr_source_summary *source_of(const run *result, const char *id) {
     return NULL;
 }
 
-/* Every source's frames must be in order, none twice. */
+/* Every source's frames are in order, none twice. */
 static void expect_order(void) {
     for (size_t i = 0; i < collection_count; i++)
         for (size_t j = i + 1; j < collection_count && j < i + 200; j++)
@@ -374,7 +374,7 @@ TEST(a_live_queue_drops_and_counts) {
                    check_live);
 }
 
-/* A frame dropped at one input has no partner at the other; the rest must be in order. */
+/* A frame dropped at one input has no partner at the other; the rest is in order. */
 static void check_live_join(const run *result) {
     assert_int_equal(result->status, MR_OK);
     assert_int_equal(result->sums->delivered + result->sums->dropped + result->sums->absorbed, 3000);
@@ -506,8 +506,7 @@ TEST(nothing_is_allocated_per_frame) {
         allocations[i] = result.sums->allocations;
         close_run(&pipeline, &result);
     }
-    /* Ten times the frames must need the same number of blocks; what varies with the order stays far below one per
-     * frame. */
+    /* Ten times the frames need the same number of blocks; what varies with the order stays far below one per frame. */
     assert_in_range(allocations[1], 0, allocations[0] + 50);
 }
 

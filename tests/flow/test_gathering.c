@@ -58,7 +58,7 @@ TEST(frames_that_wait_go_together) {
     }
 }
 
-/* A frame that a device still works on must not hold up earlier ones. */
+/* A frame that a device still works on does not hold up earlier ones. */
 TEST(frames_of_a_device_go_when_they_are_ready) {
     const char *device = ", device: 'sim:0?min_delay=10us&max_delay=300us'";
     for (uint64_t seed = 1; seed <= SEEDS; seed++)
@@ -82,7 +82,7 @@ TEST(a_frame_alone_leaves_at_once) {
     }
 }
 
-/* Two frames come at a time: they must leave together, and at once. */
+/* Two frames come at a time: they leave together, and at once. */
 TEST(two_that_come_together_leave_together) {
     size_t together = 0;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {

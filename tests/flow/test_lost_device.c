@@ -57,7 +57,7 @@ enum { PATHS = sizeof paths / sizeof *paths };
 static const char *const ways[] = {"fail_call", "lose_call", "lose_after"};
 static const int counts[] = {1, 3, 16}; /* worker counts */
 
-/* Kept memory must not be later calls' memory, on the enabled device or elsewhere. Work on processors is done. */
+/* Kept memory is not later calls' memory, on the enabled device or elsewhere. Work on processors is done. */
 static void expect_no_work(const mr_instance *instance, const mr_entry_task *entry) {
     for (size_t i = 0; i < mr_parts_count(&instance->parts); i++) {
         assert_true(mr_parts_are_on_host(&instance->parts, i) || !entry->streams[i]->unrecorded);

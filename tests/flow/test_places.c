@@ -1,4 +1,4 @@
-/* Sources that come and go while a pipeline runs: slots, accounts, and everything that must not be affected. */
+/* Sources that come and go while a pipeline runs: slots, accounts, and everything that should not be affected. */
 #include <dirent.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -515,7 +515,7 @@ static void change_one(const char *text, uint64_t seed, int workers, void *conte
     await_end(pipeline, seed, "a");
     row_of(pipeline, "a", &stay);
     assert_int_equal(stay.first_epoch, 1);
-    /* Its other options must be unchanged. */
+    /* Its other options are unchanged. */
     const mr_override more[] = {{"frames", "-1"}};
     assert_int_equal(mr_pipeline_set_source(pipeline, "a", 1, more, &wrong), MR_OK);
     await_frames(pipeline, seed, "a", 11);
@@ -588,7 +588,7 @@ TEST(programs_push) {
                 mr_pipeline_end(pipeline, "p");
                 await_end(pipeline, 0, "p");
                 assert_int_equal(push(pipeline, "p", 0), MR_ERROR_CANCELLED);
-                /* A repeated call must not end the slot's next source. */
+                /* A repeated call does not end the slot's next source. */
                 assert_int_equal(mr_pipeline_end(pipeline, "p"), MR_OK);
             }
             assert_int_equal(mr_pipeline_remove_source(pipeline, "p", -1), MR_OK);
@@ -717,7 +717,7 @@ static void await_removal(mr_pipeline *pipeline, const char *id) {
     assert_true(stay.removed);
 }
 
-/* Every change must be noticed; one made while the run stops must do no harm. */
+/* Every change is noticed; one made while the run stops does no harm. */
 TEST_WITH(a_list_is_followed, make_temporary, remove_temporary) {
     char text[512];
     snprintf(text, sizeof text,
@@ -790,7 +790,7 @@ static void *change_at_random(void *context) {
     return NULL;
 }
 
-/* Whatever happens, everything must be accounted for; the run is stopped in the middle. */
+/* Whatever happens, everything is accounted for; the run is stopped in the middle. */
 TEST(several_threads_change_it) {
     EACH_WORKER_COUNT(workers) {
         pthread_t thread[4];

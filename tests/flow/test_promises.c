@@ -211,7 +211,7 @@ TEST(promises_decide_who_has_buffers) {
     mr_pipeline_destroy(&pipeline);
 }
 
-/* A source's pictures must map to themselves, through every stage that passes them on; pictures with another size map
+/* A source's pictures map to themselves, through every stage that passes them on; pictures with another size map
  * nowhere. */
 TEST(pictures_lead_to_the_source_or_nowhere) {
     static const char *const stages[] = {"{type: maps, input: a}", "{type: halves, input: a}"};

@@ -134,7 +134,7 @@ TEST(one_that_becomes_slow_gets_less) {
                      1, 1);
     const mr_stage_summary *one = stage(it.sums, "one");
     /* A frame needs three pieces of work: upload, compute, download. So the device has done 400 when it becomes slow,
-     * and so has the other. It must do one in five of the remaining 800. */
+     * and so has the other. It should do one in five of the remaining 800. */
     assert_in_range(one->shares[1].frames, 400 + 140, 400 + 180);
     assert_int_equal(one->shares[0].frames + one->shares[1].frames, FRAMES);
     forget(&it);

@@ -25,7 +25,7 @@ static mr_pipeline *start_text(const char *text, uint64_t seed, int workers) {
     return pipeline;
 }
 
-/* Runs to the end; the file must be complete when wait returns. */
+/* Runs to the end; the file is complete when wait returns. */
 static mr_pipeline *run_text(const char *text, uint64_t seed, int workers, mr_summary **sums) {
     mr_pipeline *pipeline = start_text(text, seed, workers);
     assert_int_equal(mr_pipeline_wait(pipeline, -1), MR_OK);
@@ -295,7 +295,7 @@ static double overlap(const span *a, size_t a_count, const span *b, size_t b_cou
 
 enum { FRAMES = 200 };
 
-/* Copies in either direction and computing must overlap by a given part of the shorter one. */
+/* Copies in either direction and computing overlap by a given part of the shorter one. */
 static void expect_hidden(const events *all) {
     span copies[2 * FRAMES], work[FRAMES];
     double copying, computing;

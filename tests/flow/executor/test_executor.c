@@ -216,7 +216,7 @@ enum { RINGS = 2000 };
 typedef struct listener {
     mr_task task;
     int fd;
-    bool deaf;         /* it must not read the descriptor */
+    bool deaf;         /* it does not read the descriptor */
     atomic_int heard, ran;
 } listener;
 
@@ -246,7 +246,7 @@ static void keep_busy(void *context) {
     atomic_fetch_add(&self->seen, 1);
 }
 
-/* Both sleeping workers and busy ones, kept busy by a task that wakes itself, must notice it. Timers also fire. */
+/* Both sleeping workers and busy ones, kept busy by a task that wakes itself, notice it. Timers also fire. */
 static void watched_descriptors_wake_their_tasks(void **state) {
     (void)state;
     for (int turn = 0; turn < 4; turn++) {
@@ -284,7 +284,7 @@ static void watched_descriptors_wake_their_tasks(void **state) {
     }
 }
 
-/* A descriptor that stays readable must wake the task only when there is more to read. */
+/* A descriptor that stays readable wakes the task only when there is more to read. */
 static void each_ring_is_heard_once(void **state) {
     (void)state;
     for (int workers = 1; workers <= 3; workers++) {
@@ -341,7 +341,7 @@ static void work_long(void *context) {
     atomic_fetch_add(&self->ear.ran, 1000);
 }
 
-/* A worker that finds work while others are idle must leave bells and timers to them. */
+/* A worker that finds work while others are idle leaves bells and timers to them. */
 static void others_hear_while_one_works(void **state) {
     (void)state;
     for (int workers = 2; workers <= 4; workers++) {
@@ -472,7 +472,7 @@ static void it_is_busy_while_every_worker_runs_a_task(void **state) {
     mr_executor_destroy(&executor);
 }
 
-/* The only worker waits in epoll. Once woken it must not count as idle, although it has not run yet. */
+/* The only worker waits in epoll. Once woken it does not count as idle, although it has not run yet. */
 static void a_worker_that_is_woken_is_not_idle(void **state) {
     (void)state;
     int pipes[2];

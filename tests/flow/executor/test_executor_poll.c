@@ -37,7 +37,7 @@ static void run_again(void *context) {
         mr_task_wake(&self->task);
 }
 
-/* Without work, one worker must poll for a while after the last task, and then all must sleep. */
+/* Without work, one worker polls for a while after the last task, and then all sleep. */
 TEST(who_polls_sleeps_in_the_end) {
     enum { POLL_MS = 20, REST_MS = 999, MOST_MS = 5 * POLL_MS };
     mr_executor *executor = make(4, POLL_MS * 1000000L);
@@ -65,7 +65,7 @@ static void keep_up(void *context) {
     mr_task_wake_at(&self->task, mr_executor_now_ns(self->task.executor) + 5000000);
 }
 
-/* Upkeep that runs more often than the polling time must not keep workers polling for ever. */
+/* Upkeep that runs more often than the polling time does not keep workers polling for ever. */
 TEST(upkeep_alone_keeps_nobody_polling) {
     enum { POLL_MS = 20, TURNS = 100, MOST_MS = 5 * POLL_MS };
     for (int brings = 0; brings < 2; brings++) {
@@ -214,7 +214,7 @@ static void *stop_executor(void *context) {
     return NULL;
 }
 
-/* A worker about to sleep must end too: nobody would wake it. */
+/* A worker about to sleep also ends: nobody would wake it. */
 TEST(who_is_about_to_sleep_is_stopped) {
     pthread_t thread;
     mr_executor *executor = make(1, 1000000);

@@ -87,7 +87,7 @@ TEST(the_most_frequent_come_first) {
             mr_class class = {.index = index * 100, .score = (float)n};
             mr_tally_add(&tally, NULL, &(mr_result){.kind = mr_kind_classes(), .count = 1, .classes = &class});
         }
-    /* Indices beyond any array, and results without classes, must be ignored. */
+    /* Indices beyond any array, and results without classes, are ignored. */
     mr_class far[] = {{.index = MR_MOST_CLASSES}, {.index = -1}};
     for (int i = 0; i < 2; i++)
         mr_tally_add(&tally, NULL, &(mr_result){.kind = mr_kind_classes(), .count = 1, .classes = &far[i]});

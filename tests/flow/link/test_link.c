@@ -155,7 +155,7 @@ TEST_WITH(a_lane_with_gaps_alone_keeps_its_turn, set_up, tear_down) {
     mr_link_destroy(&link);
 }
 
-/* A consumer that hangs for days must not fill memory with what it missed. */
+/* A consumer that hangs for days does not fill memory with what it missed. */
 TEST_WITH(gaps_that_nobody_wants_are_not_kept, set_up, tear_down) {
     mr_item gone = gap_item(0, 0), items[8];
     mr_link *link = make_link_of(3, MR_POLICY_DROP_OLDEST, false, false);
@@ -190,7 +190,7 @@ TEST_WITH(a_lane_that_was_emptied_is_passed_over, set_up, tear_down) {
     mr_link_destroy(&link);
 }
 
-/* Lane 1 must be served again only in the next round, although it was listed before lane 0 had a frame. */
+/* Lane 1 is served again only in the next round, although it was listed before lane 0 had a frame. */
 TEST_WITH(a_late_lane_is_served_before_those_that_were, set_up, tear_down) {
     mr_link *link = make_link(1, MR_POLICY_BLOCK);
     push(link, 1, 0);
@@ -210,7 +210,7 @@ static bool refuse_lane(void *context, uint32_t source) {
     return source != *(const uint32_t *)context;
 }
 
-/* A lane whose frame the consumer left must be first in the next round. */
+/* A lane whose frame the consumer left is first in the next round. */
 TEST_WITH(a_lane_that_was_left_comes_first, set_up, tear_down) {
     mr_link *link = make_link(4, MR_POLICY_BLOCK);
     uint32_t refused = 0;
@@ -383,7 +383,7 @@ TEST_WITH(packets_behind_the_head_go_up_to_the_next_key, set_up, tear_down) {
     mr_link_destroy(&link);
 }
 
-/* A pause mark must be dropped when anything follows it in the lane. */
+/* A pause mark is dropped when anything follows it in the lane. */
 TEST_WITH(what_comes_ends_an_absence, set_up, tear_down) {
     mr_link *link = make_link(4, MR_POLICY_BLOCK);
     mr_item first, away = {.kind = MR_ITEM_GAP, .source = 1, .identity = mr_identity_away(1)},

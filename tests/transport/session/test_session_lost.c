@@ -193,7 +193,7 @@ static void come_anew(pair *p, mr_receiver_params *receiving, int64_t now_ns) {
     pair_drive(p, now_ns);
 }
 
-/* A live cut tells every newcomer how far a source is settled, even if it did so before; and that a source pauses. */
+/* A live cut tells every new peer how far a source is settled, even if it did so before; and that a source pauses. */
 TEST_WITH(test_what_was_lost_is_told, pair_set_up, pair_tear_down) {
     pair *p = *state;
     const mr_cut_item away = {.kind = MR_CUT_GAP, .identity = mr_identity_away(0)};
