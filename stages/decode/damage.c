@@ -136,8 +136,8 @@ static void note_recovery(mr_damage *damage, const mr_frame *packet, int64_t num
     }
 }
 
-/* Whether it comes after pictures that are shown after it. Without the key between them, which was refused, a decoder
- * takes those of one sequence and of the next for one, and gives times of others to them. */
+/* Whether the packet's picture comes out after pictures that are shown later. If the decoder refused the key between
+ * two sequences, it takes both for one and gives pictures wrong times. */
 static bool is_out_of_order(mr_damage *damage, const mr_frame *packet) {
     if (packet->pts_ns == MR_NO_TIME)
         return false;
@@ -182,8 +182,8 @@ static bool can_begin(const mr_frame *packet) {
     return (packet->flags & (MR_FRAME_KEY | MR_FRAME_CORRUPT)) == MR_FRAME_KEY && mr_recovery_begins(&begun);
 }
 
-/* Each frame thread has a decoder of its own, and reports damage before it gets its next packet. By then other threads
- * may have the next key. */
+/* With frame threads, each thread decodes separately and reports damage before it gets another packet. By then other
+ * threads may have the next key. */
 int64_t mr_damage_spoils(const mr_damage *damage, const AVCodecContext *codec, const mr_frame *next) {
     const int64_t first = keeps_traces(codec) ? mr_heard_first(damage->heard) : INT64_MAX;
     const mr_frame *entry = first < damage->entry ? mr_pending_find(damage->pending, damage->entry) : NULL;

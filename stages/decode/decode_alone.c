@@ -8,7 +8,7 @@ static mr_alone_packet *slot_of(mr_alone *alone, int64_t number) {
     return &alone->packet[number % MR_PENDING_WINDOW];
 }
 
-/* NULL: it is none of those that are remembered. */
+/* NULL: not remembered. */
 static mr_alone_packet *find(mr_alone *alone, int64_t number) {
     mr_alone_packet *found = number > 0 ? slot_of(alone, number) : NULL;
     return found && found->number == number ? found : NULL;
@@ -30,7 +30,7 @@ static bool is_near(const mr_alone *alone, int64_t before_ns, int64_t now_ns) {
            distance_of(now_ns, before_ns) / MOST_STEPS <= alone->step_ns;
 }
 
-/* The next time, and the least distance of two. */
+/* Records a time and the least distance between two. */
 static void note_step(int64_t *last_ns, int64_t *step_ns, int64_t now_ns, bool begun) {
     if (now_ns == MR_NO_TIME)
         return;
@@ -49,7 +49,7 @@ static void note_group(mr_alone *alone, bool restarts, bool begun) {
     alone->group = 0;
 }
 
-/* Of a packet with that decoding time. */
+/* Whether decoding times show no gap before a packet with `dts_ns`. */
 static bool follows(const mr_alone *alone, int64_t dts_ns) {
     return dts_ns != MR_NO_TIME && alone->last_dts_ns != MR_NO_TIME && dts_ns > alone->last_dts_ns &&
            dts_ns - alone->last_dts_ns < alone->dts_step_ns + alone->dts_step_ns / 2;
@@ -85,8 +85,8 @@ bool mr_alone_note(mr_alone *alone, const mr_frame *packet, int64_t number) {
     return shown;
 }
 
-/* The last whole packet before `number`, and the frame_num of the next picture if none behind that packet is referred
- * to. NULL: not known. */
+/* Finds the last undamaged packet before `number`, and the frame_num that must follow if no reference picture comes
+ * between. NULL: not known. */
 static const mr_alone_packet *expect(mr_alone *alone, int64_t number, unsigned *expected) {
     const mr_alone_packet *before;
     do
@@ -126,7 +126,7 @@ static bool spares_h264(mr_alone *alone, const mr_frame *packet, int64_t number)
     return true;
 }
 
-/* A picture that is shown behind all that were decoded before it may be one that others refer to. */
+/* A picture that is shown after all pictures decoded so far can be a reference picture. */
 static bool spares_by_time(mr_alone *alone, const mr_frame *packet, int64_t number) {
     const mr_alone_packet *here = find(alone, number);
     alone->waits_next = here->damaged && here->follows && packet->pts_ns != MR_NO_TIME &&

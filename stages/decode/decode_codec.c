@@ -9,14 +9,14 @@
 #include "stages/media/still/libheif.h"
 #include "stages/media/still/still.h"
 
-/* Each still image is a packet of its own: frame threads would only add delay. */
+/* Each still image is one packet: frame threads would only add delay. */
 static int threads_for(const mr_codec_params *params, const mr_media *media, enum AVCodecID id) {
     const AVCodecDescriptor *descriptor = avcodec_descriptor_get(id);
     bool still = media->still || (descriptor && descriptor->mime_types);
     return still ? 1 : params->threads;
 }
 
-/* Of each line that libavcodec logs, in the name of the thread that decodes. */
+/* libavcodec calls it for each line it logs, on the decoding thread. */
 static void hear(void *object, int level, const char *format) {
     if (!object || *(const AVClass *const *)object != avcodec_get_class())
         return;
@@ -44,7 +44,7 @@ int mr_codec_open(AVCodecContext **result, const mr_codec_params *params, const 
         avcodec_free_context(&codec);
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
     }
-    if (parameters->codec_tag == MR_HEIF_TAG) /* the decoder of raw video would take it for a layout */
+    if (parameters->codec_tag == MR_HEIF_TAG) /* the raw video decoder would take the tag for a layout */
         codec->codec_tag = 0;
     codec->pkt_timebase = (AVRational){1, 1000000000};
     codec->thread_count = threads_for(params, media, parameters->codec_id);
@@ -56,7 +56,7 @@ int mr_codec_open(AVCodecContext **result, const mr_codec_params *params, const 
     /* Other decoders mark a picture that they patch up; that of JPEG fails only if it is configured to. */
     if (params->strict && parameters->codec_id == AV_CODEC_ID_MJPEG)
         codec->err_recognition |= AV_EF_EXPLODE;
-    /* Those of MS-MPEG-4 go on behind a sum that no encoder writes, with wrong pictures, unless they are to look. */
+    /* Unless told to check, MS-MPEG-4 decoders continue after an impossible sum and give wrong pictures. */
     if (is_ms_mpeg4(parameters->codec_id))
         codec->err_recognition |= AV_EF_BITSTREAM;
     /* Decoders that do not belong to libavcodec have no such option. */
@@ -83,7 +83,7 @@ bool mr_codec_is_used_up(const mr_frame *frame) {
 }
 
 static void announce(AVCodecContext *codec, const mr_frame *frame, int64_t number) {
-    /* A still picture that does not say its aspect ratio does not have that of the one before. */
+    /* A still picture without an aspect ratio must not inherit the previous one's. */
     if (frame->media->still && !(codec->active_thread_type & FF_THREAD_FRAME))
         codec->sample_aspect_ratio = (AVRational){0, 1};
     codec->reordered_opaque = number;
@@ -98,7 +98,7 @@ static void set_data(AVPacket *packet, AVBufferRef *buffer, size_t bytes) {
     packet->size = (int)bytes;
 }
 
-/* Leaves out what takes any amount of memory: 500 kB of compressed text took a gigabyte. */
+/* Removes chunks that can take any amount of memory: 500 kB of compressed text took a gigabyte. */
 static int strip_png(AVPacket *packet) {
     const size_t all = (size_t)packet->size, bytes = mr_png_strip(packet->data, all, NULL);
     AVBufferRef *buffer = bytes < all ? av_buffer_allocz(bytes + AV_INPUT_BUFFER_PADDING_SIZE) : NULL;
@@ -122,8 +122,8 @@ int mr_codec_send(AVCodecContext *codec, AVPacket *packet, const mr_frame *frame
 
 /* ---- pictures -------------------------------------------------------------------------------------------------- */
 
-/* VP9 and AV1 may decode a picture with one packet and show it with a later one. libavcodec then gives it the time of
- * the later packet, but the number of the first. */
+/* VP9 and AV1 can decode a picture with one packet and show it with a later one. libavcodec then gives it the later
+ * packet's time, but the first packet's number. */
 static int64_t number_of(const AVCodecContext *codec, const mr_pending *pending, const AVFrame *picture) {
     bool at_once = !(codec->codec->capabilities & AV_CODEC_CAP_DELAY) &&
                    !(codec->active_thread_type & FF_THREAD_FRAME);
@@ -148,7 +148,7 @@ int mr_codec_receive(AVCodecContext *codec, const mr_pending *pending, AVFrame *
 
 /* ---- reduced pictures ------------------------------------------------------------------------------------------ */
 
-/* Makes the packet hold only the first bytes of its picture, and the marker of its end, so long as `least`. */
+/* Shortens the packet to the picture's header and an end marker, but not below `least` bytes. */
 static int keep_header(AVPacket *packet, size_t header, size_t least) {
     static const uint8_t end[] = {0xff, 0xd9};
     size_t bytes = header + sizeof end > least ? header + sizeof end : least;

@@ -8,7 +8,7 @@
 #include "stages/media/media_input.h"
 
 typedef struct entry {
-    AVCodecContext *codec[MR_REDUCED_MOST + 1]; /* of `id`, by scale */
+    AVCodecContext *codec[MR_REDUCED_MOST + 1]; /* by scale, opened for `id` */
     enum AVCodecID id;
     AVPacket *packet;
     AVFrame *picture;
@@ -17,7 +17,7 @@ typedef struct entry {
     bool done;             /* a packet was decoded; all below is about it */
     bool sent;             /* mr_early_send was called */
     int scale;
-    int refused, received; /* answers of the decoder: 0 or an AVERROR */
+    int refused, received; /* what the decoder returned: 0 or an AVERROR */
     bool patched;
     int64_t number;
     char complaint[256];   /* the decoder's first error message */
@@ -80,7 +80,7 @@ static AVCodecContext *decoder_for(entry *one, const mr_codec_params *params, co
     return (*codec)->codec->capabilities & AV_CODEC_CAP_DELAY ? NULL : *codec;
 }
 
-/* Names a packet to its decoder, since its number is not known yet. Numbers are positive, and -1 is not one. */
+/* Identifies a packet whose number is not known yet. Packet numbers are positive, and -1 is reserved. */
 static int64_t draw_ticket(void) {
     static _Atomic int64_t last = INT64_MIN;
     return atomic_fetch_add(&last, 1);

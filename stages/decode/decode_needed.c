@@ -23,7 +23,7 @@ static void remove_places(mr_needed *needed, size_t first, size_t count) {
     needed->ordered -= ordered < count ? ordered : count;
 }
 
-/* False if its place in the order is not known. */
+/* Returns false if its position in the order cannot be known. */
 static bool insert_place(mr_needed *needed, int64_t pts_ns) {
     size_t at = needed->place_count;
     if (pts_ns == MR_NO_TIME || at == MR_NEEDED_PLACES)

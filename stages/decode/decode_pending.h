@@ -11,7 +11,7 @@
 enum { MR_PENDING_WINDOW = 64 };
 
 typedef struct mr_pending {
-    int64_t next;                           /* number of the next packet; the first is 1 */
+    int64_t next;                           /* the next packet's number, from 1 */
     int64_t oldest;                         /* none below this is in the table */
     mr_frame *packet[MR_PENDING_WINDOW];    /* by number modulo the window; NULL: taken */
     bool wrong[MR_PENDING_WINDOW];          /* a packet that it depends on is missing or wrong */
@@ -19,10 +19,10 @@ typedef struct mr_pending {
 } mr_pending;
 
 void mr_pending_init(mr_pending *pending);
-/* The number of the next packet. */
+/* The number that the next packet gets. */
 int64_t mr_pending_next(const mr_pending *pending);
-/* Adds a reference to the packet and returns its number. The slot must be free: mr_pending_expired comes before.
- * `wrong`: what it depends on is missing, or wrong. */
+/* Adds a reference to the packet and returns the number. Call mr_pending_expired first, so that the slot is free.
+ * `wrong`: the packet depends on something missing or wrong. */
 int64_t mr_pending_add(mr_pending *pending, mr_frame *packet, bool wrong);
 /* Whether what the packet of that number, still in the table, depends on is missing, or wrong. */
 void mr_pending_note_wrong(mr_pending *pending, int64_t number, bool wrong);
@@ -38,8 +38,7 @@ size_t mr_pending_count(const mr_pending *pending);
 mr_frame *mr_pending_take(mr_pending *pending, int64_t number);
 /* Remembers that the packet of that number, still in the table, has an interlaced picture. */
 void mr_pending_note_interlaced(mr_pending *pending, int64_t number);
-/* Whether a packet may be the second field of the picture of the one before it, which then has no picture of its
- * own. */
+/* Whether this packet may be a second field. It then has no picture: the previous packet's picture includes it. */
 bool mr_pending_may_be_field(const mr_pending *pending, int64_t number);
 /* Takes out the packet whose slot the next one needs; NULL if it is free. */
 mr_frame *mr_pending_expired(mr_pending *pending, int64_t *number);

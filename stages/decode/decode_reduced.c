@@ -13,7 +13,8 @@ static int big_16(const uint8_t *at) {
     return at[0] << 8 | at[1];
 }
 
-/* A sampling factor of all components, 4 bits of a byte of each; 2 means 1 where no component has another one. */
+/* A component's sampling factor: 4 bits in a byte per component. If no component has a value other than 2, 2 means
+ * 1. */
 static int factor_of(const uint8_t *components, int count, int component, int shift) {
     bool twos = true;
     for (int c = 0; c < count; c++)
@@ -91,7 +92,7 @@ static double shrink_of(const mr_stage *stage, const mr_jpeg_header *jpeg) {
     return fmin(upright, mr_stage_shrink(stage, &picture));
 }
 
-/* These variants of the codec are bottom up, or of fewer lines than they say. */
+/* These codec variants are bottom up, or have fewer lines than they declare. */
 static bool is_plain(const AVCodecParameters *codec) {
     return codec->codec_id == AV_CODEC_ID_MJPEG && codec->extradata_size == 0 &&
            codec->codec_tag != MKTAG('A', 'V', 'R', 'n') && codec->codec_tag != MKTAG('A', 'V', 'D', 'J');

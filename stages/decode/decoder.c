@@ -124,7 +124,7 @@ int mr_decoder_send(mr_decoder *decoder, mr_io *io, const mr_frame *packet, int6
     *refused = status ? 0 : decode(decoder, packet, number);
     while (!status && *refused < 0 && mr_decode_device_again(mr_decode_target_device(decoder->target))) {
         mr_decoder_close(decoder, false);
-        /* The lines that were logged of the packet are of a decoder that did not start. */
+        /* The decoder that logged these lines did not start. */
         mr_heard_forget(mr_decode_target_heard(decoder->target), number);
         status = mr_decoder_open(decoder, io, packet);
         *refused = status ? 0 : decode(decoder, packet, number);
@@ -134,7 +134,7 @@ int mr_decoder_send(mr_decoder *decoder, mr_io *io, const mr_frame *packet, int6
     return status;
 }
 
-/* libavcodec decodes the next picture at once, and reports errors of it. */
+/* libavcodec decodes the next picture immediately and can report an error about it. */
 int mr_decoder_drain(mr_decoder *decoder) {
     decoder->draining = true;
     decoder->drain_errors = 0;
@@ -172,13 +172,13 @@ int mr_decoder_receive(mr_decoder *decoder, const mr_pending *pending, AVFrame *
     return 0;
 }
 
-/* Of a library: it gives pictures in the order of packets, and an error in the place of a picture, unless it is about
- * the packet that it was just given, which it logs. */
+/* Whether a library decodes. Such a decoder gives pictures in packet order, and an error in a picture's place. If the
+ * error is about the packet just sent, it logs it. */
 static bool has_own_threads(const AVCodecContext *codec) {
     return codec->codec->wrapper_name && codec->codec->capabilities & AV_CODEC_CAP_DELAY;
 }
 
-/* The number of the first packet whose picture may come next. */
+/* The first packet whose picture can come next. */
 static int64_t next_to_come(const mr_decoder *decoder, const mr_pending *pending) {
     int64_t number = decoder->received + 1;
     while (number < decoder->sent && !mr_pending_find(pending, number))
@@ -186,8 +186,8 @@ static int64_t next_to_come(const mr_decoder *decoder, const mr_pending *pending
     return number;
 }
 
-/* Of frame threads, at the end, it is that of the first of which the decoder has logged an error. Else they report at
- * the packet that is sent last of as many as they are. */
+/* While draining, frame threads report the first packet with a logged error. Otherwise they report when the last packet
+ * for a full set of threads is sent. */
 int64_t mr_decoder_refused(const mr_decoder *decoder, const mr_pending *pending, bool *sure) {
     const AVCodecContext *codec = decoder->codec;
     mr_heard *heard = mr_decode_target_heard(decoder->target);

@@ -1,6 +1,6 @@
-/* The decoder of one source: libavcodec's, opened for the media of a packet, fed with packets and asked for pictures.
- * Packets have numbers, which come back as reordered_opaque of their pictures. JPEG has a decoder for each scale. If
- * the decoder of a device does not start, another one gets the packet. One thread at a time. */
+/* One source's libavcodec decoder: opened for a packet's media, fed with packets, asked for pictures. Pictures return
+ * their packets' numbers as reordered_opaque. JPEG has one decoder per scale. If a device decoder does not start,
+ * another decoder gets the packet. One thread at a time. */
 #ifndef MILLRACE_STAGES_DECODE_DECODER_H
 #define MILLRACE_STAGES_DECODE_DECODER_H
 
@@ -13,15 +13,15 @@ typedef struct mr_decoder {
     const mr_decode_target *target;
     mr_early *early;           /* NULL: calls do not overlap */
     AVCodecContext *codec;     /* NULL: it is closed */
-    AVCodecContext *other[MR_REDUCED_MOST + 1]; /* of the same media, by scale: idle, with nothing in them */
+    AVCodecContext *other[MR_REDUCED_MOST + 1]; /* for the same media, by scale; idle and empty */
     mr_media *media;           /* that codec was opened for */
-    int32_t x264_build;        /* of its packets so far; 0: they do not tell */
+    int32_t x264_build;        /* from its packets; 0: not found */
     AVPacket *packet;
     AVFrame *at_once;          /* has a picture that mr_codec_decode gave, and that was not received yet */
     mr_reduced reduced;
     mr_jpeg_decoder *jpeg;     /* NULL until there is one to be reduced */
     uint64_t scaled[MR_REDUCED_MOST + 1]; /* pictures that were sent to be decoded at each scale */
-    int64_t sent, received;    /* numbers: of the last packet, and the highest of a picture that has come out */
+    int64_t sent, received;    /* last packet's number; highest number among received pictures */
     bool draining;
     int drain_errors;
 } mr_decoder;
@@ -33,7 +33,7 @@ void mr_decoder_fini(mr_decoder *decoder);
 /* How a decoder of the packet's media is opened, by a call that may run beside those in turn. */
 mr_codec_params mr_decoder_params(const mr_stage *self, mr_io *io, const mr_decode_target *target,
                                   const mr_frame *packet);
-/* Opens it for the packet's media; the errors of mr_codec_open. */
+/* Opens it for the packet's media. Errors: as mr_codec_open. */
 int mr_decoder_open(mr_decoder *decoder, mr_io *io, const mr_frame *packet);
 /* `stream`: the stream is over. Else the next decoder continues it. */
 void mr_decoder_close(mr_decoder *decoder, bool stream);
@@ -47,7 +47,8 @@ const AVCodecContext *mr_decoder_codec(const mr_decoder *decoder);
 /* Sends a packet. Errors are those of opening a decoder; there is none then. *refused: the AVERROR by which it refuses
  * the packet; 0: it took it. */
 int mr_decoder_send(mr_decoder *decoder, mr_io *io, const mr_frame *packet, int64_t number, int *refused);
-/* No packet follows: it gives the pictures that it has. 0, or an AVERROR that is about one of its packets. */
+/* Call when no packet follows: the decoder then gives all remaining pictures. Returns 0, or an AVERROR about one
+ * packet. */
 int mr_decoder_drain(mr_decoder *decoder);
 /* All pictures have been received: packets may follow. */
 void mr_decoder_restart(mr_decoder *decoder);

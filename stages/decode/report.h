@@ -15,7 +15,7 @@ typedef struct mr_decode_report {
     bool outsized;     /* pictures are larger than planned, and that was reported */
     bool outgrown;     /* one was larger than announced, and that was reported */
     bool damaged;      /* a picture was dropped as damaged, and that was reported */
-    mr_media *lost;    /* of the last still picture of a file that was dropped as damaged; NULL: none was */
+    mr_media *lost;    /* last still picture in a file that was dropped as damaged; NULL: none */
     char trouble[256]; /* why that file is not a picture that is read; "": it is damaged */
     mr_still_notes stills;
 } mr_decode_report;
@@ -32,7 +32,7 @@ void mr_decode_report_error(mr_decode_report *report, int error);
 void mr_decode_report_picture(mr_decode_report *report, bool well);
 /* Whether a picture was decoded well. */
 bool mr_decode_report_has_pictures(const mr_decode_report *report);
-/* Whether pictures of that size are larger than is planned for their live source: they are dropped. */
+/* Whether this size exceeds what the plan allows for the live source. Such pictures are dropped. */
 bool mr_decode_report_outsized(mr_decode_report *report, const mr_stage *self, const mr_media *media, int width,
                                int height);
 /* A picture is emitted. If the plan has no room for it, it gets a new pool. */

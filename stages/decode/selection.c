@@ -6,9 +6,9 @@ void mr_selection_begin(mr_selection *selection) {
     *selection = (mr_selection){.last_ns = MR_NO_TIME};
 }
 
-/* How much too early a picture may be. If there are fewer than two pictures for each that may be given, one that is
- * refused for being early is missing: then it is half the distance of pictures. Else the next one follows soon, and
- * only the rounding of a container's clock counts, which has a millisecond in the coarsest (Matroska, FLV). */
+/* How much too early a picture may come. With fewer than two pictures per slot, refusing an early one would lose it:
+ * half the distance between pictures is allowed. Otherwise the next picture follows soon, and only clock rounding must
+ * be allowed for: a millisecond in the coarsest containers (Matroska, FLV). */
 static double tolerance_of(const mr_selection *selection, double slot_ns) {
     static const double most_rounding_ns = 500000;
     const double half_ns = selection->distance_ns / 2, most_ns = slot_ns / 2;

@@ -54,7 +54,7 @@ static int64_t shown_before(const mr_decode_stream *stream, const mr_pending *pe
     return latest_ns;
 }
 
-/* Presentation time of a picture whose packet has none; MR_NO_TIME: its stream has neither times nor a rate. */
+/* Derives a time for a picture whose packet has none; MR_NO_TIME: the stream has neither times nor a rate. */
 static int64_t invent_time(const mr_decode_stream *stream, const mr_pending *pending, const mr_frame *packet,
                            int64_t number) {
     const int64_t interval_ns = interval_of(packet), before_ns = shown_before(stream, pending, number, interval_ns);
@@ -65,11 +65,11 @@ static int64_t invent_time(const mr_decode_stream *stream, const mr_pending *pen
     return interval_ns ? (int64_t)stream->seq * interval_ns : MR_NO_TIME;
 }
 
-/* Presentation times rise: those of packets do (media/coded/picture_times.h), unless their order was not known there,
- * or damage has confused it. */
+/* Presentation times must rise. Packet times do (media/coded/picture_times.h), unless their order was not known there,
+ * or damage confused it. */
 int64_t mr_decode_stream_place(mr_decode_stream *stream, const mr_pending *pending, const mr_frame *packet,
                                int64_t number) {
-    static const int64_t tick_ns = 11112; /* of the clock of MPEG */
+    static const int64_t tick_ns = 11112; /* one tick on the MPEG clock */
     int64_t time_ns = packet->pts_ns != MR_NO_TIME ? packet->pts_ns : invent_time(stream, pending, packet, number);
     if (time_ns != MR_NO_TIME && stream->time_ns != MR_NO_TIME && time_ns <= stream->time_ns)
         time_ns = stream->time_ns + tick_ns;

@@ -1,6 +1,6 @@
-/* Connections by libavformat, each with a thread of its own: libavformat resolves names and reads without regard for
- * whoever waits, and whoever waits for a stop must not wait for it. The thread ends by itself once the connection is
- * closed, and frees all that it shared with it. */
+/* Connections through libavformat, each on a separate thread. libavformat can block in name lookup or read for as long
+ * as it likes, and nobody who stops the source should wait for it. After the connection is closed, the thread ends by
+ * itself and frees what they shared. */
 #include "stages/live/libav.h"
 
 #include <dlfcn.h>
@@ -18,22 +18,22 @@
 #include "stages/live/connection/address.h"
 #include "stages/live/libav_input.h"
 
-/* Packets that wait to be read: beyond that the sender, or the network, has to wait. And threads that have not ended
- * though their connections are closed: each waits for a name server. */
+/* Limits. Packets and bytes that wait to be read: beyond them the sender must wait. Threads that still run after close:
+ * each waits for a name server. */
 enum { MOST_PACKETS = 256, MOST_BYTES = 32 << 20, MOST_LEFT = 256 };
 
 typedef struct channel {
     mr_connection base;
-    mr_connection_params params; /* with copies of its texts */
+    mr_connection_params params; /* the strings are copies */
     char *texts;
     mr_libav_input input;        /* the thread's */
     atomic_bool cancelled;
     int signal;                  /* eventfd: there is something for the reader */
-    pthread_mutex_t lock;        /* of all that follows */
+    pthread_mutex_t lock;        /* guards everything below */
     pthread_cond_t room;
     int holders;                 /* the reader, and the thread */
     bool opened, over, recorded;
-    int status;                  /* of opening, and of the end */
+    int status;                  /* how opening went, later how the stream ended */
     char message[MR_REPORT_WHY];
     mr_survey survey;
     mr_packet packets[MOST_PACKETS];
@@ -72,7 +72,7 @@ static void ring(const channel *at) {
 
 static _Thread_local uint64_t *gaps_here;
 
-/* libavformat says only in its log that packets of RTP are missing. */
+/* libavformat reports missing RTP packets only in its log. */
 static void hear(void *object, int level, const char *format) {
     (void)level;
     (void)object;
@@ -289,8 +289,8 @@ static void await_threads_at_exit(void) {
     atexit(await_threads);
 }
 
-/* libsrt writes its own warnings to standard error, one and more for each try; only libavformat knows the library. It
- * is started here, so that its exit handler runs after this module has waited for the threads. */
+/* libsrt writes warnings to standard error at each try, and only libavformat links to it. It must start here: its exit
+ * handler then runs after this module has waited for all threads. */
 static void start_srt(void) {
     enum { CRITICAL = 2 };
     void (*set_level)(int);

@@ -23,9 +23,9 @@
 #include "stages/media/coded/recovery.h"
 
 static const int64_t second_ns = 1000000000;
-/* Streams that have no key frames at all begin after so many seconds without one. */
+/* If a stream never sends key frames, start after this many seconds. */
 enum { KEY_WAIT = 10 };
-/* Between two reports of counts. */
+/* Time between two reports. */
 static const int64_t report_ns = 250000000;
 
 typedef struct live_reader {
@@ -33,23 +33,24 @@ typedef struct live_reader {
     mr_live_params params;
     mr_connection *connection; /* NULL between two */
     mr_live_opening *opening;  /* NULL: none is being opened beside this thread */
-    mr_placeholder placeholder;          /* of MR_AWAY_PICTURE */
+    mr_placeholder placeholder;          /* for MR_AWAY_PICTURE */
     bool by_parameter;         /* as the last connection counted */
-    bool over_tcp;             /* the last connection had its RTP over TCP */
+    bool over_tcp;             /* the last connection used RTP over TCP */
     int wake;
-    unsigned seed;             /* of the random part of delays */
-    mr_source_report report;   /* counts of earlier connections; those of this one are added when it is sent */
+    unsigned seed;             /* for the random part in delays */
+    mr_source_report report;   /* counts from earlier connections; this connection's are added when the report is
+                                  sent */
     int64_t reported_ns;
     int64_t away_ns;           /* since when no packet has come; 0: it is live */
-    int64_t next_ns;           /* of the next try */
+    int64_t next_ns;           /* when to try next */
     int64_t delay_ns;          /* before it; 0: none was yet */
     int64_t opened_ns;
     int64_t patience_ns;       /* without a packet for so long, */
     int64_t due_ns;            /* and from then on, the connection counts as stalled */
     bool was_live;             /* in any connection */
     bool recorded;
-    bool begun;                /* a packet of this connection was given */
-    mr_hls_position place;        /* of a playlist: what was given */
+    bool begun;                /* this connection has given a packet */
+    mr_hls_position place;        /* for a playlist: how far packets were given */
     mr_live_times times;
     mr_picture_times pictures;
 } live_reader;
@@ -116,7 +117,7 @@ static int check_host(const mr_connection_params *params, const mr_url *url, boo
                : mr_fail(MR_ERROR_CONFIG, "%s: allow_hosts does not have %s", params->url, host);
 }
 
-/* Of a path: what follows it in the URL is left out. */
+/* Whether the URL's path ends so; the query does not count. */
 static bool has_ending(mr_url_part rest, const char *ending) {
     size_t bytes = rest.bytes ? strcspn(rest.text, "?#") : 0, length = strlen(ending);
     return bytes >= length && strncasecmp(rest.text + bytes - length, ending, length) == 0;
@@ -186,7 +187,7 @@ static bool may_mend(int status) {
            status == MR_ERROR_PROTOCOL;
 }
 
-/* What was there is likely to come back: relays have no stream while its publisher is away. */
+/* A stream that was live will probably return: a relay has no stream while its publisher is away. */
 static bool may_return(const live_reader *reader, int status) {
     return may_mend(status) || (status == MR_ERROR_NO_INPUT && reader->was_live);
 }
@@ -269,7 +270,7 @@ static void show_away(live_reader *reader) {
         mr_stage_warn(stage, "on_away: picture: %s", mr_message());
 }
 
-/* Whether an address of HTTP has given one picture in all; that there is no more is known only by its end. */
+/* Whether an HTTP address gave only one picture. Only the connection's end can show that. */
 static bool is_single(const live_reader *reader) {
     const mr_stage *stage = reader->params.connection.media.stage;
     mr_source_report report = reader->report;
@@ -399,7 +400,7 @@ static void note_live(live_reader *reader) {
     }
 }
 
-/* Of a packet that has come: whether it is given. */
+/* Whether to give a packet that has arrived. */
 static bool take(live_reader *reader, mr_packet *packet) {
     bool waits = reader->params.from_key && !reader->begun &&
                  mr_live_now_ns() - reader->opened_ns < KEY_WAIT * second_ns;

@@ -1,10 +1,9 @@
-/* Cameras of this machine, by the ioctls of Video4Linux2 (the kernel's documentation, "Video for Linux API").
+/* Local cameras, read with Video4Linux2 ioctls (kernel documentation, "Video for Linux API").
  *
- * Pictures lie in buffers of the driver, which are mapped. Raw ones are handed on as they lie there, and the buffer
- * goes back to the driver once the packet is released, by any thread: the last reference, of the connection or of such
- * a packet, closes the device. They are copied if too few buffers would be left to the driver, if rows are padded, or
- * if there is no room behind them for the zeros that FFmpeg's readers need; compressed pictures, which are small,
- * always. */
+ * Pictures lie in mapped driver buffers. A raw picture is passed on without a copy. Its buffer returns to the driver
+ * when any thread releases the packet, and the last reference (connection or packet) closes the device. Raw pictures
+ * must be copied if the driver would have too few buffers, rows are padded, or no room is left for the zeros that
+ * FFmpeg's readers need. Compressed pictures are small and always copied. */
 #include "stages/live/v4l2.h"
 
 #include <errno.h>
@@ -59,11 +58,11 @@ typedef struct camera {
     device *device;
     mr_camera_mode mode;
     uint32_t row_bytes;    /* from row to row, as the driver lays them out */
-    int packed;            /* bytes of a raw picture without padding */
+    int packed;            /* a raw picture's bytes without padding */
     mr_media *media;
     mr_connection_counts counts;
     bool begun, gap;       /* gap: something is missing before the next packet */
-    uint32_t next;         /* the driver's number of the next picture */
+    uint32_t next;         /* the driver's number for the next picture */
     int64_t last_ns;       /* when the last one came */
     mr_packet held;        /* read by the survey */
     bool holds;
@@ -98,7 +97,7 @@ static int give_back(device *of, uint32_t index) {
     return control(of->fd, VIDIOC_QBUF, &at);
 }
 
-/* Of a packet: any thread. */
+/* Called when a packet is released, on any thread. */
 static void release_mapped(void *context) {
     const mapped *at = context;
     device *of = at->of;
@@ -178,7 +177,7 @@ static void add_mode(mode_list *to, const mr_camera_mode *mode) {
         to->mode[to->count++] = *mode;
 }
 
-/* The interval nearest to that of `rate` (30 unless wished) that a range allows. */
+/* Chooses the interval in the range that is nearest to `rate` (default 30). */
 static void clamp_interval(const struct v4l2_frmival_stepwise *range, double rate, mr_camera_mode *mode) {
     const double wanted = 1 / (rate > 0 ? rate : 30);
     const struct v4l2_fract *take = NULL;
@@ -366,7 +365,7 @@ static int wrap_copy(uint8_t *block, size_t bytes, mr_packet *packet) {
     return mr_fail(MR_ERROR_MEMORY, "out of memory");
 }
 
-/* Rows of the driver may be longer than those of the picture; planes of chroma have rows in proportion. */
+/* Driver rows may be longer than picture rows; chroma rows scale with them. */
 static bool is_padded(const camera *at) {
     int row = av_image_get_linesize(mr_camera_codec_of(at->mode.format).pixel, at->mode.size.width, 0);
     return at->packed && row > 0 && at->row_bytes > (uint32_t)row;
@@ -399,7 +398,7 @@ static int copy_rows(const camera *at, const uint8_t *data, mr_packet *packet) {
     return wrap_copy(block, (size_t)at->packed, packet);
 }
 
-/* Whether the picture may stay in the driver's buffer until its packet is released. */
+/* Whether the picture can stay in the driver's buffer until the packet is released. */
 static bool can_hand_on(camera *at, const mapped *from, size_t bytes) {
     device *of = at->device;
     if (!at->packed || is_padded(at) || from->bytes - bytes < PADDING)

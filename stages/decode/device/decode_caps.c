@@ -45,7 +45,7 @@ static const mr_gpu_decoders *decoders_of(const char *device) {
 
 /* ---- one kind of stream ---------------------------------------------------------------------------------------- */
 
-/* -1: no chroma format of NVDEC's. */
+/* -1: NVDEC has no such chroma format. */
 static int chroma_of(const mr_pixel_info *about) {
     if (about->planes == 1 && !about->rgb)
         return MR_GPU_MONO;

@@ -12,15 +12,14 @@
 #include "stages/media/media_cuda.h"
 #include "stages/media/picture_format.h"
 
-/* Surfaces that are held while they are copied, beside those that the stream needs; FEW_SURFACES if there are not so
- * many. */
+/* Surfaces held during copies, in addition to the stream's; FEW_SURFACES if those are too many. */
 enum { MOST_SURFACES = 8, FEW_SURFACES = 2, MOST_PINNED = 2, POLL_NS = 50000 };
 
 /* The memory that is being copied: a surface, or pinned memory. */
 typedef struct held {
     AVFrame *picture;
     mr_buffer *pinned;
-    mr_event *event; /* of the copy */
+    mr_event *event; /* set after the copy */
 } held;
 
 struct mr_decode_device {
@@ -32,8 +31,8 @@ struct mr_decode_device {
     bool started; /* NVDEC was chosen, and the decoder has not reported that it does not start */
     bool again;   /* it did not; see mr_decode_device_again */
     bool by_software;    /* the next decoder that is opened */
-    enum AVCodecID codec; /* of the stream */
-    AVBufferRef *device; /* of libavcodec, for the decoder that was chosen; NULL: it decodes by software */
+    enum AVCodecID codec; /* the stream's codec */
+    AVBufferRef *device; /* libavcodec's, for the chosen decoder; NULL: software decodes */
     char why[256];
     struct SwsContext *scaler;
     mr_heard heard;
@@ -63,8 +62,7 @@ int64_t mr_decode_device_bytes(const mr_format_set *pictures) {
     return bytes && bytes < SIZE_MAX / (2 * CODEC_SURFACES) ? 2 * CODEC_SURFACES * (int64_t)bytes : MR_BYTES_UNKNOWN;
 }
 
-/* libavcodec's own decoder with NVDEC as its accelerator; those that go by NVIDIA's parser (h264_cuvid) are
- * wrappers. */
+/* Whether it is a native libavcodec decoder that can use NVDEC. Wrappers with NVIDIA's parser (h264_cuvid) are not. */
 static bool offers_cuda(const AVCodec *decoder) {
     const AVCodecHWConfig *config;
     for (int i = 0; !decoder->wrapper_name && (config = avcodec_get_hw_config(decoder, i)); i++)
@@ -78,7 +76,7 @@ static bool only_accelerates(const AVCodec *decoder) {
     return decoder->id == AV_CODEC_ID_AV1 && !decoder->wrapper_name;
 }
 
-/* NULL: libavcodec has none. Of several the first is the one that it prefers. */
+/* NULL: libavcodec has none. The first one is the one libavcodec prefers. */
 static const AVCodec *find_decoder(enum AVCodecID id, bool hardware) {
     const AVCodec *decoder;
     void *next = NULL;
@@ -186,8 +184,8 @@ static void say_why(mr_decode_device *device, const char *why) {
     device->reported = true;
 }
 
-/* Which layouts NVDEC's pictures have here: those of 8 bits NV12 or three planes, those of 10 bits P010. FFmpeg takes
- * deeper ones, and 4:4:4 of more bits, as 16 bits of which the lower ones are nothing: no layout of ours. */
+/* Which NVDEC layouts can be carried: 8 bits as NV12 or three planes, 10 bits as P010. FFmpeg represents deeper ones,
+ * and 4:4:4 above 8 bits, as 16 bits with empty low bits: there is no such layout here. */
 static bool is_carried(const AVPixFmtDescriptor *about) {
     bool halved = about->log2_chroma_w == 1 && about->log2_chroma_h == 1,
          whole = !about->log2_chroma_w && !about->log2_chroma_h;
@@ -206,15 +204,15 @@ static void refuse(mr_decode_device *device, const AVCodecContext *codec, enum A
     device->refused |= device->hardware == MR_HARDWARE_REQUIRE;
 }
 
-/* libavcodec makes the decoder with so many surfaces more than it reports (ff_decode_get_hw_frames_ctx). */
+/* libavcodec gives the decoder this many more surfaces than it reports (ff_decode_get_hw_frames_ctx). */
 enum { WORK_SURFACES = 3 };
 
 static void free_pool(AVHWFramesContext *frames) {
     av_buffer_pool_uninit(&frames->pool);
 }
 
-/* As many frames as a decoder may have surfaces. Their memory is the decoder's, as if libavcodec made them itself: the
- * pool gives entries without memory. */
+/* Sets up as many frames as the decoder can have surfaces. The decoder owns the memory, as if libavcodec had made them:
+ * pool entries have no memory. */
 static void take_frames(AVCodecContext *codec, AVBufferRef *frames) {
     AVHWFramesContext *about = (AVHWFramesContext *)(void *)frames->data;
     about->initial_pool_size = CODEC_SURFACES;
@@ -396,7 +394,7 @@ static int await_place(mr_decode_device *device, int most, held **place) {
     return MR_OK;
 }
 
-/* Brings a picture that was decoded by software into pinned memory, in its own layout or in another. */
+/* Copies a software-decoded picture into pinned memory, converted if needed. */
 static int pin(mr_decode_device *device, mr_io *io, const AVFrame *picture, enum AVPixelFormat converted,
                const mr_format *format, mr_buffer **pinned) {
     int status = mr_io_pinned(io, mr_format_bytes(format), pinned);
@@ -421,8 +419,8 @@ static int copy(mr_stream *stream, const AVFrame *picture, const mr_frame *to) {
     return status;
 }
 
-/* Sets the picture's event behind its copy. A failure reaches one event only; the frame's, which comes later, must have
- * it too. */
+/* Records the picture's event after the copy. A failure reaches only one event, and the frame's event comes later and
+ * must carry it too. */
 static int end_copy(mr_stream *stream, held *place) {
     int status = mr_stream_record(stream, place->event);
     if (status) {
@@ -440,7 +438,7 @@ static int begin_copy(mr_decode_device *device, mr_stream *stream, held *place, 
     status = place->pinned
                  ? mr_stream_copy(stream, frame->plane[0].data, place->pinned->data, mr_format_bytes(&frame->format))
                  : copy(stream, place->picture, frame);
-    /* Also behind a copy that failed: others may have begun. */
+    /* Also needed after a failed copy: others may have begun. */
     int ended = end_copy(stream, place);
     return status ? status : ended;
 }

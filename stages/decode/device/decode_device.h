@@ -1,9 +1,9 @@
-/* Decoding for a device: by its own decoder if it has one for the stream, else by software, and the pictures end up in
- * the device's memory in both cases.
+/* Decodes for a device: with its hardware decoder if that supports the stream, else in software. In both cases pictures
+ * end up in device memory.
  *
- * The decoder keeps its memory to itself: a picture is copied, by work of the call, into a buffer of the stage's pool,
- * and is held until that is done. A device's pictures are copied within its memory, at a cost of microseconds; thus no
- * queue behind can starve the decoder of its surfaces.
+ * The hardware decoder keeps its memory: each picture is copied into a pool buffer, on the call's stream, and held
+ * until the copy is done. The copy stays within the device and costs microseconds. A following queue can therefore
+ * never starve the decoder.
  *
  * One thread at a time. */
 #ifndef MILLRACE_STAGES_DECODE_DEVICE_DECODE_DEVICE_H
@@ -20,13 +20,12 @@ typedef struct mr_decode_device mr_decode_device;
 
 /* Adds the layouts in which a device's decoder gives pictures of the set's layouts. */
 void mr_decode_device_widen(mr_format_set *pictures);
-/* The most memory of a CUDA device that its decoder takes for pictures of that set; MR_BYTES_UNKNOWN if their size is
- * open. */
+/* The most memory that a CUDA device's decoder uses for these pictures; MR_BYTES_UNKNOWN if the size is open. */
 int64_t mr_decode_device_bytes(const mr_format_set *pictures);
-/* Whether there could be NVDEC for packets of that set in a codec of that name (NULL: any), as far as that is known
- * without it. MR_ERROR_CONFIG, and why not. */
+/* Whether NVDEC could decode these packets in this codec (NULL: any), as far as can be known without a GPU. Else
+ * MR_ERROR_CONFIG with the reason. */
 int mr_decode_device_suits(const char *codec, const mr_format_set *packets);
-/* libavcodec's decoder of that codec that works by NVDEC; NULL: there is none. */
+/* The libavcodec decoder that uses NVDEC for this codec; NULL: none. */
 const AVCodec *mr_nvdec_decoder(enum AVCodecID id);
 /* As mr_stage_type.check_device. */
 int mr_decode_device_check(mr_hardware hardware, const char *device);
@@ -47,7 +46,7 @@ void mr_decode_device_destroy(mr_decode_device **device);
 int mr_decode_device_choose(mr_decode_device *device, enum AVCodecID id, mr_io *io, const AVCodec **decoder);
 /* Prepares the decoder that was chosen, before it is opened. */
 void mr_decode_device_attach(mr_decode_device *device, AVCodecContext *codec);
-/* As mr_picture_pool_heard, and mr_picture_pool_heard_of. */
+/* As mr_picture_pool_heard and mr_picture_pool_heard_of. */
 mr_heard *mr_decode_device_heard(mr_decode_device *device);
 mr_heard *mr_decode_device_heard_of(const AVCodecContext *codec);
 /* Whether the packet that was just sent is to be sent once more, to a decoder that is opened anew: NVDEC could not get
@@ -57,13 +56,12 @@ bool mr_decode_device_again(mr_decode_device *device);
 /* Whether a decoder has found, in mid-stream, that required hardware cannot go on, with the reason as message. */
 bool mr_decode_device_refused(const mr_decode_device *device);
 
-/* Leaves out the columns and rows at the left and at the top that a picture of the hardware still has: FFmpeg cuts only
- * pictures of its own. */
+/* Crops columns at the left and rows at the top from a hardware picture: FFmpeg crops only pictures in host memory. */
 void mr_decode_device_crop(AVFrame *picture);
-/* The layout of a picture's samples, wherever they lie. */
+/* The layout of the samples, in host or device memory. */
 enum AVPixelFormat mr_decode_device_layout(const AVFrame *picture);
-/* A frame for the picture in the device's memory, derived from `packet`, with that format. `converted` is the layout to
- * convert to if the picture's own cannot be carried, else its own. MR_ERROR_AGAIN as mr_io_acquire. */
+/* Makes a frame in device memory from the picture, derived from `packet`, with `format`. `converted`: the layout to
+ * convert to if the picture's layout cannot be carried, else the picture's layout. MR_ERROR_AGAIN as mr_io_acquire. */
 int mr_decode_device_give(mr_decode_device *device, mr_io *io, const AVFrame *picture, enum AVPixelFormat converted,
                           const mr_format *format, const mr_frame *packet, mr_frame **frame);
 

@@ -1,5 +1,5 @@
-/* The memory that one source's pictures are decoded into: buffers of a pool on the processors (decode_pool.h), or
- * memory of another device (decode_device.h). One thread at a time, but for mr_decode_target_heard_of. */
+/* Where one source's pictures are decoded to: pool buffers on the processors (decode_pool.h), or device memory
+ * (decode_device.h). One thread at a time, except for mr_decode_target_heard_of. */
 #ifndef MILLRACE_STAGES_DECODE_DEVICE_TARGET_H
 #define MILLRACE_STAGES_DECODE_DEVICE_TARGET_H
 
@@ -12,7 +12,7 @@ typedef struct mr_decode_target {
     struct SwsContext *scaler;
 } mr_decode_target;
 
-/* For the device of the stage. `patches`: as mr_picture_pool_create. */
+/* Opens it for the stage's device. `patches`: as mr_picture_pool_create. */
 int mr_decode_target_open(mr_decode_target *target, mr_stage *self, mr_hardware hardware, bool patches);
 /* Gives the buffers back; frames that were given out live on. Only after every decoder was freed. */
 void mr_decode_target_close(mr_decode_target *target);
@@ -23,7 +23,7 @@ void mr_decode_target_fini(mr_decode_target *target);
 mr_decode_device *mr_decode_target_device(const mr_decode_target *target);
 /* Prepares a decoder, not yet opened, to write there. On a device mr_decode_device_choose has chosen it. */
 void mr_decode_target_attach(const mr_decode_target *target, AVCodecContext *codec);
-/* The log of the decoders that are attached; of one of them, which may be that of a thread (NULL: none is attached). */
+/* The log shared by all attached decoders; the log for one decoder or its thread (NULL: not attached). */
 mr_heard *mr_decode_target_heard(const mr_decode_target *target);
 mr_heard *mr_decode_target_heard_of(const AVCodecContext *codec);
 /* As mr_picture_pool_full. */

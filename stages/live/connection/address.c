@@ -144,7 +144,7 @@ int mr_resolve(mr_address addresses[MR_MOST_ADDRESSES], int *count, const char *
     return status;
 }
 
-/* An address of IPv4 within IPv6 is the same as without. */
+/* Maps IPv4 into IPv6, so that both forms compare equal. */
 static void unmap(const mr_address *from, struct in6_addr *to) {
     *to = (struct in6_addr){.s6_addr = {[10] = 0xff, [11] = 0xff}};
     if (from->at.ss_family == AF_INET6)

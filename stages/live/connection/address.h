@@ -1,4 +1,4 @@
-/* Addresses of hosts, and waiting for sockets. Any thread. */
+/* Host addresses, and waiting for sockets. Any thread. */
 #ifndef MILLRACE_STAGES_LIVE_CONNECTION_ADDRESS_H
 #define MILLRACE_STAGES_LIVE_CONNECTION_ADDRESS_H
 

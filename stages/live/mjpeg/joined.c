@@ -17,18 +17,18 @@ enum { CONTINUE = 1 };
 
 struct mr_joined {
     uint8_t *data;
-    size_t room, begin, end; /* bytes from `begin` on: of the picture, or between pictures */
+    size_t room, begin, end; /* the picture's bytes, or those between pictures, start at `begin` */
     size_t at;               /* how far they were looked at */
     size_t most, unused;     /* unused: bytes since the last complete picture */
     place place;
-    bool scanned;            /* a scan of the picture has begun */
+    bool scanned;            /* the picture's scan has begun */
     int width, height;
     uint64_t broken;
     /* Headers between pictures. */
     char line[LINE], type[LINE];
     size_t line_bytes;
-    size_t declared;         /* Content-Length of this part; 0: none */
-    size_t trailing;         /* bytes of the part after its picture */
+    size_t declared;         /* this part's Content-Length; 0: none */
+    size_t trailing;         /* how many bytes this part has after the picture */
 };
 
 int mr_joined_create(mr_joined **joined, size_t most_bytes) {
@@ -163,7 +163,7 @@ static void read_size(mr_joined *joined, int marker, const uint8_t *content, siz
     joined->width = content[3] << 8 | content[4];
 }
 
-/* The picture ends after so many bytes; the next one is looked for after it. */
+/* Ends the picture after `bytes`; the search for the next one starts there. */
 static int finish(mr_joined *joined, size_t bytes, mr_joined_picture *picture) {
     *picture = (mr_joined_picture){.data = joined->data + joined->begin, .bytes = bytes, .width = joined->width,
                                    .height = joined->height};
@@ -244,7 +244,8 @@ static int pass_scan(mr_joined *joined, mr_joined_picture *picture) {
             return finish(joined, joined->at + 2 - joined->begin, picture);
         if (at[1] == SOI && at[2] == 0xff)
             return cut(joined, picture);
-        if (at[1] && at[1] != 0xff && (at[1] < RST0 || at[1] > RST7)) { /* of the next scan */
+        if (at[1] && at[1] != 0xff && (at[1] < RST0 || at[1] > RST7)) { /* a marker other than stuffing or RST: look for
+                                                                           the next scan */
             joined->place = SEGMENTS;
             return CONTINUE;
         }

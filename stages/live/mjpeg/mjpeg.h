@@ -1,6 +1,5 @@
-/* Pictures of an HTTP address: a connection that brings one JPEG after the other (joined.h), or, with `poll`, a
- * request for each picture. Bytes come from libavformat's AVIO, and errors are its own (AVERROR). One thread at a
- * time. */
+/* Pictures from an HTTP address: one connection with many JPEGs (joined.h), or one request per picture if `poll` is
+ * set. Bytes come through libavformat's AVIO, and errors are AVERROR. One thread at a time. */
 #ifndef MILLRACE_STAGES_LIVE_MJPEG_MJPEG_H
 #define MILLRACE_STAGES_LIVE_MJPEG_MJPEG_H
 
@@ -20,7 +19,7 @@ typedef struct mr_mjpeg_params {
     bool (*is_cancelled)(void *context);
     void *context;
     int64_t poll_ns;   /* from one request to the next; 0: one connection for all pictures */
-    size_t most_bytes; /* of a picture, and before one is complete */
+    size_t most_bytes; /* limit for a picture, and for bytes before one is complete */
 } mr_mjpeg_params;
 
 typedef struct mr_mjpeg {
@@ -40,7 +39,7 @@ int mr_mjpeg_read(mr_mjpeg *mjpeg, mr_joined_picture *picture);
 /* Also for one that is all zero. */
 void mr_mjpeg_end(mr_mjpeg *mjpeg);
 
-/* Whether an answer has parts: if its type ("multipart/..."; NULL: none) says so, or if `text`, its first bytes as a
+/* Whether an answer has parts. Its type may say so ("multipart/..."; NULL: none), or `text`, its first bytes as a
  * string, begins with a boundary. Some servers send parts under another type. */
 bool mr_mjpeg_has_parts(const char *type, const char *text);
 /* If an answer begins with a JPEG. */

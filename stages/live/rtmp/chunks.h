@@ -1,11 +1,11 @@
-/* Messages of RTMP out of the chunks that they come in, and into chunks (Adobe's RTMP 1.0, chapters 5.2 to 5.4).
+/* Reads RTMP messages from chunks, and writes them as chunks (Adobe RTMP 1.0, chapters 5.2 to 5.4).
  *
  * A server can begin a message on each of 65,599 chunk streams and end none. Memory is therefore bounded by the lengths
  * that unfinished messages declare: one has at most `most_bytes`, all together MR_RTMP_MORE more, on at most
  * MR_RTMP_STREAMS chunk streams. A server that exceeds these is refused, and nothing more may be read from it.
  *
- * Calls wait for the socket, and ask `interrupt` before each read and each wait, of at most a tenth of a second. Errors
- * are those of libavformat (AVERROR). One thread at a time. */
+ * Calls wait for the socket. They ask `interrupt` before each read and at least every tenth of a second. Errors are
+ * libavformat's (AVERROR). One thread at a time. */
 #ifndef MILLRACE_STAGES_LIVE_RTMP_CHUNKS_H
 #define MILLRACE_STAGES_LIVE_RTMP_CHUNKS_H
 
@@ -18,7 +18,7 @@
 
 enum { MR_RTMP_MORE = 1 << 20, MR_RTMP_STREAMS = 64, MR_RTMP_BUFFER = 16384, MR_RTMP_CHUNK = 128 };
 
-/* Types of messages. */
+/* Message types. */
 enum { MR_RTMP_SIZE = 1, MR_RTMP_CONTROL = 4, MR_RTMP_WINDOW, MR_RTMP_BANDWIDTH, MR_RTMP_AUDIO = 8, MR_RTMP_VIDEO,
        MR_RTMP_COMMAND3 = 17, MR_RTMP_DATA, MR_RTMP_COMMAND = 20, MR_RTMP_AGGREGATE = 22 };
 
@@ -32,7 +32,7 @@ typedef struct mr_rtmp_message {
 typedef struct mr_chunk_stream {
     uint32_t id, step; /* `step`: the last timestamp field */
     bool extended;     /* timestamps have 32 bits */
-    size_t filled;     /* bytes of the message that have come */
+    size_t filled;     /* how much has arrived */
     mr_rtmp_message message;
 } mr_chunk_stream;
 
@@ -42,7 +42,7 @@ typedef struct mr_rtmp_chunks {
     const char *url;           /* for messages */
     int *refusal;              /* set to a status; mr_message has the text */
     size_t most_bytes;
-    uint64_t read, reported;   /* bytes from the server, and of these those that were acknowledged */
+    uint64_t read, reported;   /* bytes received, and how many were acknowledged */
     uint32_t window;           /* bytes to acknowledge after; 0: never */
     uint32_t chunk_bytes, own_chunk_bytes; /* the server's, and ours */
     size_t declared;           /* by unfinished messages */
@@ -64,7 +64,7 @@ int mr_rtmp_chunks_begin(mr_rtmp_chunks *chunks);
 int mr_rtmp_chunks_read(mr_rtmp_chunks *chunks, mr_rtmp_message *message);
 /* Whether something has come that is not read. */
 bool mr_rtmp_chunks_wait(const mr_rtmp_chunks *chunks);
-/* Sends a message; its data stays the caller's. */
+/* Sends a message. The caller keeps the data. */
 int mr_rtmp_chunks_write(mr_rtmp_chunks *chunks, const mr_rtmp_message *message);
 /* Sends a message of a number; MR_RTMP_SIZE tells how long our chunks are from then on. */
 int mr_rtmp_chunks_number(mr_rtmp_chunks *chunks, uint8_t type, uint32_t number);

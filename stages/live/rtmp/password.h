@@ -1,5 +1,5 @@
-/* User and password of RTMP as Adobe's servers ask for them ("authmod=adobe"): the refusal of a connection has the
- * challenge, and the next one answers it in its application's query. Any thread. */
+/* User and password for Adobe's RTMP servers ("authmod=adobe"). The server refuses a connection with a challenge; the
+ * next connection must answer it in the application's query. Any thread. */
 #ifndef MILLRACE_STAGES_LIVE_RTMP_PASSWORD_H
 #define MILLRACE_STAGES_LIVE_RTMP_PASSWORD_H
 

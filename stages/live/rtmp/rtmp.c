@@ -15,7 +15,7 @@
 #include "stages/live/rtmp/chunks.h"
 #include "stages/live/rtmp/password.h"
 
-enum { CONNECT = 1, CREATE, PLAY, CHECK }; /* numbers of our commands; the last may fail */
+enum { CONNECT = 1, CREATE, PLAY, CHECK }; /* our command numbers; the last command may fail */
 enum { FLV_HEADER = 13, TAG_HEADER = 11, TAG_END = 4, MOST_CONNECTIONS = 3, TEXT = 512 };
 enum { PING = 6, PONG, BUFFER = 3, BUFFER_MS = 3000, WINDOW_BYTES = 2500000, OWN_CHUNK = 4096 };
 enum { ASKED = 1 }; /* no AVERROR: the server asks for a password */
@@ -25,13 +25,13 @@ struct mr_rtmp {
     AVIOContext *flv;
     mr_rtmp_chunks chunks;
     char app[MR_URL_BYTES], stream[MR_URL_BYTES];
-    size_t rest_bytes;           /* of the URL, after its host and port */
-    char query[TEXT];            /* of the application, with user and password */
+    size_t rest_bytes;           /* URL length after host and port */
+    char query[TEXT];            /* the application's query, with user and password */
     bool ready;                  /* it plays, or may publish */
-    uint32_t number;             /* of the server's stream */
+    uint32_t number;             /* the server's stream number */
     int connections;
     int64_t before;              /* bytes that came over connections before this one */
-    int error;                   /* of reading: not 0 from the end on */
+    int error;                   /* nonzero once reading has ended */
     mr_rtmp_message message;     /* played: the tag's data, between `head` and `tail` */
     uint8_t head[FLV_HEADER], tail[TAG_END];
     size_t head_bytes, tail_bytes, given;
@@ -77,7 +77,7 @@ static int send_command(mr_rtmp *rtmp, mr_amf_out *out, uint32_t stream) {
     return out->full ? AVERROR(ENAMETOOLONG) : mr_rtmp_chunks_write(&rtmp->chunks, &message);
 }
 
-/* `text`: its only argument; NULL: it has none. */
+/* `text`: the only argument; NULL: none. */
 static int send_simple(mr_rtmp *rtmp, const char *name, double number, const char *text) {
     mr_amf_out out;
     begin_command(&out, name, number);
@@ -115,7 +115,7 @@ static int send_connect(mr_rtmp *rtmp) {
     return send_command(rtmp, &out, 0);
 }
 
-/* Live streams and recordings: a start of -2 s means either. */
+/* Plays live streams and recordings: a start at -2 s allows both. */
 static int send_play(mr_rtmp *rtmp) {
     uint8_t buffer[10] = {0, BUFFER};
     mr_amf_out out;
@@ -192,7 +192,7 @@ static int take_result(mr_rtmp *rtmp, mr_amf amf, double number) {
 }
 
 static int take_command(mr_rtmp *rtmp, const mr_rtmp_message *message) {
-    const bool third = message->type == MR_RTMP_COMMAND3 && message->bytes; /* of AMF3: a zero comes first */
+    const bool third = message->type == MR_RTMP_COMMAND3 && message->bytes; /* AMF3 puts a zero first */
     mr_amf amf = {message->data + third, message->data + message->bytes};
     char name[64], code[TEXT] = "";
     double number;
@@ -231,7 +231,7 @@ static void give_tag(mr_rtmp *rtmp, mr_rtmp_message *message) {
     message->data = NULL;
 }
 
-/* Tags of FLV, whose times count from the message's: whole ones are given. */
+/* Takes all complete FLV tags from a message. Their times count from the message's time. */
 static void give_tags(mr_rtmp *rtmp, mr_rtmp_message *message) {
     size_t at = 0;
     uint32_t shift = 0;
@@ -293,7 +293,7 @@ static int step(mr_rtmp *rtmp) {
     return error;
 }
 
-/* Copies the next bytes of the tag; 0: all were given. */
+/* Copies the tag's next bytes; 0: all were given. */
 static size_t give(mr_rtmp *rtmp, uint8_t *to, size_t room) {
     const struct { const uint8_t *data; size_t bytes; } parts[] = {
         {rtmp->head, rtmp->head_bytes}, {rtmp->message.data, rtmp->message.bytes}, {rtmp->tail, rtmp->tail_bytes}};
@@ -345,7 +345,7 @@ static int read_meanwhile(mr_rtmp *rtmp) {
     return mr_rtmp_chunks_wait(&rtmp->chunks) ? step(rtmp) : 0;
 }
 
-/* Sends the first tag, if it is whole, and sets the number of its bytes. */
+/* Sends the first tag if it is complete, and sets its size. */
 static int send_tag(mr_rtmp *rtmp, size_t *sent) {
     const uint8_t *tag = rtmp->tag;
     *sent = rtmp->begun ? 0 : FLV_HEADER;

@@ -1,12 +1,11 @@
-/* Plays a stream of an RTMP server (Adobe's RTMP 1.0), or publishes one. The stream's bytes are those of an FLV file,
- * for libavformat's demuxer or from its muxer.
+/* Plays a stream from an RTMP server (Adobe RTMP 1.0), or publishes one. The bytes are an FLV file: they go to
+ * libavformat's demuxer or come from its muxer.
  *
  * libavformat's own client keeps messages that a server begins and does not end without a limit. This one has the
  * bounds of chunks.h, and counts all bytes that come.
  *
- * The address is rtmp[s]://HOST[:PORT]/APP/STREAM. APP is one part of the path, or two if the path has three or more;
- * STREAM is the rest with its query. User and password answer a server that asks for them as Adobe's do
- * ("authmod=adobe").
+ * The address is rtmp[s]://HOST[:PORT]/APP/STREAM. APP is one path component, or two if the path has three or more.
+ * STREAM is the rest, with the query. User and password can answer Adobe's login ("authmod=adobe").
  *
  * One thread. Errors are libavformat's (AVERROR), maybe with a refusal. */
 #ifndef MILLRACE_STAGES_LIVE_RTMP_RTMP_H
@@ -25,7 +24,7 @@ typedef struct mr_rtmp_params {
     const char *url;             /* without user and password */
     const char *name;            /* for messages */
     const char *user, *password; /* NULL: none */
-    size_t most_bytes;           /* of a message */
+    size_t most_bytes;           /* message limit */
     const char *ca_file;         /* certificates that are trusted by rtmps; NULL: the system's */
     bool publishes;
     int *refusal;                /* set to a status; mr_message has the text */

@@ -35,7 +35,7 @@ void mr_assembly_add(mr_assembly *assembly, const uint8_t *data, size_t bytes) {
     assembly->bytes += bytes;
 }
 
-/* Empties the unit; its memory stays, unless it is much more than most units need. */
+/* Empties the unit. It keeps its memory, unless that is much more than most units need. */
 static void renew(mr_assembly *unit) {
     enum { KEPT_BYTES = 1 << 20 };
     uint8_t *data = unit->data;
@@ -90,7 +90,7 @@ static unsigned kinds_of(const mr_assembly *unit) {
     return kinds;
 }
 
-/* Puts the sets that a key lacks in front of it, behind an access unit delimiter. */
+/* Inserts the sets that a key lacks, after the access unit delimiter if there is one. */
 static void complete_sets(mr_depacketizer *d, mr_assembly *unit, unsigned kinds) {
     size_t more = 0, end = unit->bytes;
     for (int kind = 0; kind < MR_SET_KINDS; kind++)
@@ -202,12 +202,12 @@ bool mr_depacketizer_is_open(const mr_depacketizer *d) {
     return unit->begun && !unit->complete && d->has_marked && !d->marker_lies;
 }
 
-/* Nothing of it came but ends of NAL units, which no decoder can use, or too much. */
+/* Whether the unit cannot be given: it is too large, or has only NAL unit ends, which no decoder can use. */
 static bool is_left_out(const mr_assembly *unit) {
     return unit->too_large || unit->bytes == 0;
 }
 
-/* Makes a unit of the packets that have come. */
+/* Completes the open unit. */
 static void complete(mr_depacketizer *d) {
     mr_assembly *unit = &d->units[d->open];
     d->type->finish(d, unit);
@@ -227,8 +227,8 @@ static void complete(mr_depacketizer *d) {
     unit->complete = true;
 }
 
-/* Another time begins: the unit that is open has ended, unless there is nothing but parameter sets and the like in it,
- * which some senders give times of their own. */
+/* Called when the time changes, which ends the open unit. A unit without picture data stays open: some senders give
+ * parameter sets a separate time. */
 static void change_time(mr_depacketizer *d, bool lossy) {
     mr_assembly *unit = &d->units[d->open];
     unit->damaged = unit->damaged || lossy;
@@ -241,10 +241,10 @@ static void change_time(mr_depacketizer *d, bool lossy) {
     }
 }
 
-/* The first packet of a unit, or of a time. */
+/* Called for the first packet in a unit, or with a new time. */
 static void begin_unit(mr_depacketizer *d, mr_assembly *unit, const mr_rtp_packet *packet, bool lossy) {
     const bool begins = d->type->begins(packet->payload, packet->bytes);
-    /* A picture that goes on behind its marker. */
+    /* The picture continues after its marker. */
     const bool goes_on = d->has_marked && d->marked_time == packet->time && !lossy && !begins;
     if (!unit->begun) {
         unit->gap = lossy || d->gap;
@@ -258,7 +258,7 @@ static void begin_unit(mr_depacketizer *d, mr_assembly *unit, const mr_rtp_packe
     unit->timestamp = packet->timestamp;
 }
 
-/* The unit that is open ends with its marker. */
+/* The marker ends the open unit. */
 static void end_by_marker(mr_depacketizer *d) {
     d->held = false;
     d->has_marked = true;
@@ -266,7 +266,7 @@ static void end_by_marker(mr_depacketizer *d) {
     complete(d);
 }
 
-/* The packet after the first marker: whether the unit goes on behind it. */
+/* Called for the packet after the first marker: decides whether the unit continues. */
 static void stop_holding(mr_depacketizer *d, const mr_rtp_packet *packet) {
     const bool same = d->units[d->open].time == packet->time;
     d->held = false;

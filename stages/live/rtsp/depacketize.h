@@ -9,7 +9,7 @@
 
 #include "stages/live/rtsp/rtp.h"
 
-/* Zeros behind units and parameter sets, as decoders need them. */
+/* Decoders need these zeros after units and parameter sets. */
 enum { MR_RTP_PADDING = 64 };
 
 typedef enum mr_rtp_codec { MR_RTP_H264, MR_RTP_HEVC, MR_RTP_JPEG } mr_rtp_codec;
@@ -17,11 +17,11 @@ typedef enum mr_rtp_codec { MR_RTP_H264, MR_RTP_HEVC, MR_RTP_JPEG } mr_rtp_codec
 typedef struct mr_rtp_unit {
     const uint8_t *data; /* followed by MR_RTP_PADDING zeros */
     size_t bytes;        /* at least 1 */
-    int64_t time;        /* of the stream's clock, unwrapped */
+    int64_t time;        /* the stream's clock, unwrapped */
     uint32_t timestamp;  /* the same as it came */
     bool key;            /* a decoder can begin here: IDR, IRAP, recovery point, any JPEG; whole, with known sets */
     bool gap;            /* packets before it are missing, or units that were too large */
-    bool damaged;        /* packets of it are missing, or may be */
+    bool damaged;        /* packets are missing, or may be */
     bool disposable;     /* no other picture is predicted from it */
     int width, height;   /* JPEG; else 0 */
 } mr_rtp_unit;
@@ -37,11 +37,11 @@ void mr_depacketizer_put(mr_depacketizer *depacketizer, const mr_rtp_packet *pac
 bool mr_depacketizer_take(mr_depacketizer *depacketizer, mr_rtp_unit *unit);
 /* No packet follows: a unit that was begun ends, too. */
 void mr_depacketizer_end(mr_depacketizer *depacketizer);
-/* Whether a unit waits for the next packet: the first marker of a stream may be that of a slice, of which more follow.
- * It ends without that packet by mr_depacketizer_release. */
+/* Whether a unit waits for the next packet. A stream's first marker may only end a slice, with more to follow.
+ * mr_depacketizer_release ends the unit without that packet. */
 bool mr_depacketizer_is_held(const mr_depacketizer *depacketizer);
 void mr_depacketizer_release(mr_depacketizer *depacketizer);
-/* Whether a unit is begun, of which more packets follow at once. */
+/* Whether a unit is incomplete and more packets should follow immediately. */
 bool mr_depacketizer_is_open(const mr_depacketizer *depacketizer);
 
 /* A parameter set (NAL unit) from elsewhere, or several with start codes. Key units that lack such sets get it in
@@ -50,9 +50,9 @@ void mr_depacketizer_add_set(mr_depacketizer *depacketizer, const uint8_t *data,
 /* The parameter sets that are known, in Annex B form, followed by MR_RTP_PADDING zeros: valid until the next put or
  * add_set. `version` changes with them. bytes 0: none. */
 const uint8_t *mr_depacketizer_sets(mr_depacketizer *depacketizer, size_t *bytes, uint64_t *version);
-/* JPEG: the size of pictures whose header cannot hold it. */
+/* JPEG: sets the size for pictures whose header cannot hold it. */
 void mr_depacketizer_set_size(mr_depacketizer *depacketizer, int width, int height);
-/* Payloads that were not understood, so far: "packets of type 26"; NULL: none. */
+/* Which payloads were not understood so far: "packets of type 26"; NULL: none. */
 const char *mr_depacketizer_refused(const mr_depacketizer *depacketizer, uint64_t *count);
 
 #endif

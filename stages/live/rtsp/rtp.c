@@ -17,7 +17,7 @@ bool mr_rtp_parse(mr_rtp_packet *packet, const uint8_t *data, size_t bytes) {
             return false;
         begin += 4 + 4 * (size_t)mr_rtp_16(data + begin + 2);
     }
-    if (data[0] & 0x20) { /* padding: its last byte is its length */
+    if (data[0] & 0x20) { /* the last padding byte is the length */
         size_t padding = data[bytes - 1];
         if (padding == 0 || padding > end)
             return false;
@@ -37,18 +37,18 @@ bool mr_rtp_parse(mr_rtp_packet *packet, const uint8_t *data, size_t bytes) {
 
 /* ---- order ------------------------------------------------------------------------------------------------------- */
 
-/* RFC 3550, A.1: packets further ahead or behind than these belong to another count. */
+/* RFC 3550, A.1: a packet beyond these limits belongs to another count. */
 enum { MOST_AHEAD = 3000, MOST_BEHIND = 100 };
-/* Of 200 ms at 50 Mbit/s: 900 packets. Nearly all packets of a network fit in a slot; larger ones have blocks of their
- * own. */
+/* Enough for 200 ms at 50 Mbit/s: 900 packets. Nearly all network packets fit in a slot; larger ones are allocated
+ * separately. */
 enum { SLOTS = 1024, SLOT_BYTES = 2048, MOST_HELD_BYTES = 4 << 20 };
 
 typedef struct held {
     mr_rtp_packet packet;
     int64_t came_ns;
     bool used;
-    bool given_up;        /* the last packet of this slot's numbers never came in time */
-    uint8_t *own;         /* the block of a large packet; NULL: it lies in the slot's room */
+    bool given_up;        /* this slot's last packet did not come in time */
+    uint8_t *own;         /* a large packet's block; NULL: it is in the slot */
 } held;
 
 struct mr_rtp_order {
@@ -59,17 +59,17 @@ struct mr_rtp_order {
     size_t count, held_bytes;
     bool begun;
     uint32_t source;
-    int64_t next;         /* number of the packet to be taken next */
+    int64_t next;         /* number of the next packet to take */
     int64_t newest;       /* the highest number so far */
-    int64_t time;         /* of that packet */
+    int64_t time;         /* that packet's time */
     uint32_t timestamp;   /* likewise */
     int64_t came_ns;      /* likewise */
     int64_t release;      /* packets below this number are not waited for */
     int64_t unreported;   /* packets given up before those that were taken */
-    bool restarted;       /* the next packet that is taken is the first of a new count */
+    bool restarted;       /* the next packet taken starts a new count */
     bool has_direct;      /* the packet last put is the next one to be taken */
     mr_rtp_packet direct;
-    uint8_t *taken;       /* the block of the packet last taken */
+    uint8_t *taken;       /* block that holds the last packet taken */
     int32_t suspect;      /* sequence number that would confirm a jump; -1: none */
     uint32_t suspect_source;
 };

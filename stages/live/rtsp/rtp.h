@@ -1,8 +1,8 @@
-/* RTP (RFC 3550): packets of a stream, put in order, with the number of those that are lost between them.
+/* RTP (RFC 3550): puts a stream's packets in order and counts those lost between them.
  *
- * Times are those of the stream's clock (90 kHz for video), unwrapped: 32 bits of it wrap after 13.3 hours, the 16 bits
- * of the sequence number after seconds. If a sender begins anew, its first time follows the last one by the time that
- * has passed here. One thread at a time. */
+ * Times are in the stream's clock (90 kHz for video), unwrapped: its 32 bits wrap after 13.3 hours, the 16-bit sequence
+ * number after seconds. If a sender restarts, its first time continues from the last one plus the time that passed
+ * here. One thread at a time. */
 #ifndef MILLRACE_STAGES_LIVE_RTSP_RTP_H
 #define MILLRACE_STAGES_LIVE_RTSP_RTP_H
 
@@ -17,11 +17,11 @@ typedef struct mr_rtp_packet {
     uint32_t timestamp;
     uint16_t sequence;
     uint8_t type;      /* payload type */
-    bool marker;       /* of video: the last packet of a picture */
+    bool marker;       /* video: a picture's last packet */
     const uint8_t *payload;
-    size_t bytes;      /* of the payload */
+    size_t bytes;      /* payload size */
     uint32_t lost;     /* packets missing before this one: mr_rtp_order_take */
-    bool restart;      /* the first of a sender that began anew, likewise */
+    bool restart;      /* the first packet after a sender restarted, likewise */
 } mr_rtp_packet;
 
 /* Reads the header of RFC 3550, 5.1; the payload is borrowed. False: it is not an RTP packet. */
@@ -39,8 +39,8 @@ static inline uint32_t mr_rtp_32(const uint8_t *at) {
  * most 1,024 packets and 4 MiB. */
 typedef struct mr_rtp_order mr_rtp_order;
 
-/* wait_ns 0: for transports that keep the order; a packet that is missing is lost at once. `rate`: of the stream's
- * clock, in Hz. MR_ERROR_MEMORY. */
+/* wait_ns: how long to wait for a missing packet; 0 for transports that keep the order. `rate`: the stream's clock in
+ * Hz. MR_ERROR_MEMORY. */
 int mr_rtp_order_create(mr_rtp_order **order, int64_t wait_ns, uint32_t rate);
 void mr_rtp_order_destroy(mr_rtp_order **order);
 
@@ -48,12 +48,11 @@ typedef enum mr_rtp_put {
     MR_RTP_TAKEN,
     MR_RTP_LATE,    /* it was given up already */
     MR_RTP_TWICE,   /* it is here already, or was given */
-    MR_RTP_STRAY,   /* of another sender, or count; if the next one follows it, that one begins a new count */
+    MR_RTP_STRAY,   /* from another sender or count; if the next packet follows it, a new count begins there */
     MR_RTP_FULL     /* mr_rtp_order_take gives packets without waiting now: take them all, then put this one again */
 } mr_rtp_put;
-/* Sets the packet's number and time. The payload is copied only if the packet has to wait: all packets that can be
- * taken are to be taken before it is overwritten, and before the next one is put. `now_ns`: of any clock that runs
- * on. */
+/* Sets the packet's number and time. The payload is copied only if the packet must wait: the caller must take all
+ * available packets before overwriting it or putting another. `now_ns`: from any clock that never runs back. */
 mr_rtp_put mr_rtp_order_put(mr_rtp_order *order, mr_rtp_packet *packet, int64_t now_ns);
 /* The next packet, valid until the next call of put or take; false: there is none yet. */
 bool mr_rtp_order_take(mr_rtp_order *order, mr_rtp_packet *packet, int64_t now_ns);

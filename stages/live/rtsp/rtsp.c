@@ -100,7 +100,7 @@ static int open_talk(mr_rtsp *rtsp) {
     return status;
 }
 
-/* Some servers close the connection instead of an answer: they are asked nothing of the kind by the next one. */
+/* Some servers close the connection when asked for OPTIONS. The next connection then must not ask. */
 static int ask_for_options(mr_rtsp *rtsp) {
     mr_rtsp_message answer;
     char methods[512];
@@ -215,7 +215,7 @@ static int set_up(mr_rtsp *rtsp) {
 
 /* ---- PLAY -------------------------------------------------------------------------------------------------------- */
 
-/* Packets of ours open the way for the server's where addresses are translated. */
+/* Sends packets to open a path for the server's, in case addresses are translated. */
 static void open_way(mr_rtsp *rtsp) {
     static const uint8_t rtp[12] = {0x80}, rtcp[8] = {0x80, 201, 0, 1};
     if (!rtsp->over_udp)
@@ -277,7 +277,7 @@ static int establish(mr_rtsp *rtsp, bool over_udp) {
         rtsp->over_udp = false;
     if (!status)
         status = set_up(rtsp);
-    if (status == MR_ERROR_AGAIN) { /* the server has said no */
+    if (status == MR_ERROR_AGAIN) { /* the server has refused */
         mr_rtsp_udp_close(&rtsp->udp);
         rtsp->over_udp = false;
         status = set_up(rtsp);
@@ -307,7 +307,7 @@ static int open_transport(mr_rtsp *rtsp) {
     return status;
 }
 
-/* The strings of the parameters, and they themselves. */
+/* Lists the string fields in the parameters, with a pointer to each. */
 static const char **strings_of(mr_rtsp *rtsp, int index) {
     mr_connection_params *params = &rtsp->params;
     const char **const all[] = {&params->url, &params->user, &params->password, &params->ca_file, &params->allow_hosts,

@@ -15,19 +15,19 @@ enum { MR_RTSP_MOST_HEAD = 16384, MR_RTSP_MOST_BODY = 65536 };
 typedef struct mr_rtsp_message {
     int status;         /* 0: a request */
     char words[64];     /* the reason, or the method of a request; cut off beyond, without control characters */
-    const char *head;   /* the lines behind the first one */
+    const char *head;   /* lines after the first */
     size_t head_bytes;
     const char *body;
     size_t body_bytes;
-    size_t bytes;       /* of the whole message */
+    size_t bytes;       /* message size */
 } mr_rtsp_message;
 
-/* Reads the message at the beginning of `data`: MR_OK, MR_ERROR_AGAIN (it goes on behind `bytes`), or MR_ERROR_DATA,
- * with a message that needs a name in front of it. */
+/* Reads the message at the start of `data`. MR_ERROR_AGAIN: it needs more than `bytes`. MR_ERROR_DATA: the caller must
+ * prefix the message with a name. */
 int mr_rtsp_message_read(mr_rtsp_message *message, const char *data, size_t bytes);
 /* The value of the header's `index`th occurrence, without blanks around it. False: there is none, or no room. */
 bool mr_rtsp_header(const mr_rtsp_message *message, const char *name, int index, char *value, size_t room);
-/* A number in front of the header's value, bounded; `otherwise` without one. */
+/* The number at the start of a header's value, limited to `most`; `otherwise` if there is none. */
 long mr_rtsp_header_number(const mr_rtsp_message *message, const char *name, long most, long otherwise);
 /* The value of `name` in a list such as "RTP/AVP;unicast;server_port=5000-5001"; false: it is not there, or no room. */
 bool mr_rtsp_field(const char *list, const char *name, char *value, size_t room);
@@ -48,20 +48,20 @@ int mr_rtsp_url_read(mr_rtsp_url *url, const char *text);
 /* Whether a redirection keeps user and password: the same host and port, or the same host over TLS, whose certificate
  * says that it is the same. */
 bool mr_rtsp_url_is_trusted(const mr_rtsp_url *first, const mr_rtsp_url *next);
-/* A URL of a session description as RFC 2326, C.1.1 says: "*" or "" is `base`, one with a scheme is itself, any other
- * goes behind `base`. False: it is too long, or has characters that no URL has. */
+/* Resolves a URL from a session description (RFC 2326, C.1.1): "*" or "" means `base`, a URL with a scheme stays, any
+ * other is appended to `base`. False: too long, or characters that a URL cannot have. */
 bool mr_rtsp_url_join(char *url, size_t room, const char *base, const char *control);
 
 /* ---- user and password ------------------------------------------------------------------------------------------- */
 
 typedef enum mr_rtsp_scheme { MR_RTSP_OPEN, MR_RTSP_BASIC, MR_RTSP_MD5, MR_RTSP_SHA256 } mr_rtsp_scheme;
 
-/* How a server wants to be told who asks (RFC 7616, 7617). All zero: not at all. */
+/* How a client must authenticate (RFC 7616, 7617). All zero: not at all. */
 typedef struct mr_rtsp_auth {
     mr_rtsp_scheme scheme;
     bool session;       /* the algorithms ending in -sess */
     bool quality;       /* qop=auth */
-    bool stale;         /* the last answer was right, but its nonce is too old */
+    bool stale;         /* the last answer was right, but the nonce has expired */
     char realm[256], nonce[512], opaque[256];
     uint32_t count;     /* requests with this nonce */
 } mr_rtsp_auth;

@@ -25,9 +25,8 @@ typedef struct mr_rtsp_socket_params {
     int64_t until_ns;
 } mr_rtsp_socket_params;
 
-/* Connects to one of the host's addresses; with TLS its certificate must be valid for the host. MR_ERROR_IO,
- * MR_ERROR_CONFIG (a certificate that is not trusted, a ca_file that cannot be read), MR_ERROR_CANCELLED,
- * MR_ERROR_MEMORY. */
+/* Connects to one of the host's addresses. With TLS, the certificate must be valid for the host. MR_ERROR_IO,
+ * MR_ERROR_CONFIG (untrusted certificate, unreadable ca_file), MR_ERROR_CANCELLED, MR_ERROR_MEMORY. */
 int mr_rtsp_socket_open(mr_rtsp_socket *socket, const mr_rtsp_socket_params *params);
 /* Closes at once; with fd -1 it does nothing. */
 void mr_rtsp_socket_close(mr_rtsp_socket *socket);

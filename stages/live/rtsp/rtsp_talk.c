@@ -29,7 +29,7 @@ void mr_rtsp_talk_close(mr_rtsp_talk *talk) {
 
 /* ---- sending ----------------------------------------------------------------------------------------------------- */
 
-/* Adds the name to a message of the socket. */
+/* Prefixes a socket's message with the name. */
 static int named(const mr_rtsp_talk *talk, int status) {
     if (status != MR_ERROR_IO)
         return status;
@@ -246,7 +246,7 @@ int mr_rtsp_talk_ask(mr_rtsp_talk *talk, const char *method, const char *url, co
             status = wait_for_answer(talk, method, until_ns, answer);
         if (status || answer->status != 401 || !talk->user || tries == MOST_TRIES)
             return status;
-        /* Told once more only if it was not told before, or its nonce was too old. */
+        /* Authenticate again only if this is the first time, or the nonce had expired. */
         if (!mr_rtsp_auth_read(&talk->auth, answer, talk->digest_only) || (told && !talk->auth.stale && tries > 1))
             return MR_OK;
         told = true;

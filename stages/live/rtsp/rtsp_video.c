@@ -187,7 +187,7 @@ bool mr_rtsp_video_is_partial(const mr_rtsp_video *video) {
 
 /* ---- packets of the stream --------------------------------------------------------------------------------------- */
 
-/* Only a sender that makes its times up goes beyond the bounds. */
+/* A time can exceed the bounds only if the sender invents it. */
 static int64_t ns_of(const mr_rtsp_video *video, int64_t time) {
     const int64_t rate = video->sdp->rate;
     return mr_time_step(time % rate * second_ns / rate, time / rate, second_ns);

@@ -20,13 +20,13 @@ typedef struct reading {
     bool in_session;     /* no media came yet */
     bool videos;         /* there is one */
     bool chosen;
-    bool mapped;         /* its rtpmap was read */
-    bool interleaved;    /* NAL units out of order, which needs more than a depacketizer */
-    char refused[128];   /* names of codecs that we do not know */
-    char parameters[LINE]; /* its fmtp */
+    bool mapped;         /* its rtpmap was found */
+    bool interleaved;    /* NAL units come out of order: the depacketizer cannot handle that */
+    char refused[128];   /* codec names that are not known */
+    char parameters[LINE]; /* fmtp line */
 } reading;
 
-/* The text behind `prefix`; NULL if the line does not begin with it. */
+/* The text after `prefix`; NULL if the line does not begin with it. */
 static const char *behind(const char *line, const char *prefix) {
     const size_t bytes = strlen(prefix);
     return strncasecmp(line, prefix, bytes) == 0 ? line + bytes : NULL;
@@ -106,7 +106,7 @@ static void read_map(reading *at, const char *rest) {
     }
 }
 
-/* "640,480", "640-480" behind a payload type or not. */
+/* Reads "640,480" or "640-480"; a payload type may come first. */
 static void read_size(reading *at, const char *rest) {
     int type, width = 0, height = 0;
     if (sscanf(rest, "%5d,%5d", &width, &height) != 2 && sscanf(rest, "%3d %5d-%5d", &type, &width, &height) != 3)
@@ -200,7 +200,7 @@ static void read_parameters(reading *at) {
 
 /* ---- the description --------------------------------------------------------------------------------------------- */
 
-/* The lines of a video are all read. */
+/* Called when a video's lines have all been read. */
 static void end_media(reading *at) {
     if (!at->in_video || at->chosen)
         return;

@@ -10,17 +10,17 @@ enum { MR_SDP_MOST_BYTES = 65536, MR_SDP_SETS_BYTES = 8192, MR_SDP_MOST_SETS = 1
 /* The video stream that was chosen: the first one of a codec that we know. */
 typedef struct mr_sdp {
     mr_rtp_codec codec;
-    int payload;               /* type of its packets */
-    uint32_t rate;             /* of its clock, in Hz */
-    char control[MR_SDP_CONTROL];         /* of the stream: a URL, or a part of one; "": the session's */
-    char session_control[MR_SDP_CONTROL]; /* likewise of the session */
+    int payload;               /* payload type */
+    uint32_t rate;             /* clock rate in Hz */
+    char control[MR_SDP_CONTROL];         /* the stream's URL, or part of one; "": the session's */
+    char session_control[MR_SDP_CONTROL]; /* the same for the session */
     uint8_t sets[MR_SDP_SETS_BYTES];      /* parameter sets, one after the other */
     size_t set_bytes[MR_SDP_MOST_SETS];
     int set_count;
     double framerate;          /* 0: not known */
     int width, height;         /* 0: not known */
-    bool live;                 /* its range says "now" */
-    bool timed;                /* its range is in normal play time, or there is none */
+    bool live;                 /* the range is "now" */
+    bool timed;                /* the range is in normal play time, or there is none */
 } mr_sdp;
 
 /* MR_ERROR_DATA: not a description; MR_ERROR_NO_INPUT: it has no video; MR_ERROR_UNAVAILABLE: none that we know. `name`

@@ -13,7 +13,7 @@
 static const int64_t second_ns = 1000000000, longest_ns = INT64_C(86400) * 1000000000;
 static const char byte_order_mark[] = "\xEF\xBB\xBF";
 
-/* The place in a playlist, and the meaning of its last lines for the next segment. */
+/* Parser position, and what the last tags mean for the next segment. */
 typedef struct parser {
     mr_playlist *list;
     const char *name;
@@ -21,8 +21,8 @@ typedef struct parser {
     size_t rooms[4];
     mr_segment next;
     mr_variant variant;
-    int64_t end;    /* of the last range of bytes */
-    bool is_media;  /* a tag of media playlists has come */
+    int64_t end;    /* where the last byte range ended */
+    bool is_media;  /* a media playlist tag has come */
     bool awaits;    /* the variant's address */
     const char *foreign; /* why the next segment cannot be decrypted, unless it has a key; NULL: it is not encrypted */
 } parser;
@@ -31,7 +31,7 @@ static int refuse(const parser *at, const char *why) {
     return mr_fail(MR_ERROR_DATA, "%s: line %zu of its playlist: %s", at->name, at->line, why);
 }
 
-/* Room for one more item of an array; NULL: out of memory. */
+/* Makes room for one more array item; NULL: out of memory. */
 static void *grow(void **items, size_t *room, size_t count, size_t bytes) {
     if (count == *room) {
         const size_t wanted = *room ? 2 * *room : 16;
@@ -46,7 +46,7 @@ static void *grow(void **items, size_t *room, size_t count, size_t bytes) {
 
 /* ---- values ------------------------------------------------------------------------------------------------------ */
 
-/* The value of an attribute, without quotes; NULL: there is none. */
+/* Finds an attribute's value, without quotes; NULL: none. */
 static char *attribute(char *list, const char *name, size_t *bytes) {
     const size_t length = strlen(name);
     for (char *at = list; *at;) {
@@ -96,7 +96,7 @@ static int64_t read_seconds(const char *text) {
     return whole >= longest_ns / second_ns ? longest_ns : whole * second_ns + part;
 }
 
-/* An address, whose end is at `bytes`: relative, or of HTTP. */
+/* Checks an address that ends after `bytes`: it must be relative or HTTP. */
 static int check_address(const parser *at, const char *uri, size_t bytes) {
     size_t scheme = 0;
     if (!bytes || bytes > MR_PLAYLIST_MOST_ADDRESS)
@@ -110,7 +110,7 @@ static int check_address(const parser *at, const char *uri, size_t bytes) {
     return uri[scheme] == ':' && !web ? refuse(at, "it leads to an address that is not of http or https") : MR_OK;
 }
 
-/* The address of a tag, and its end; all else must have been read from the tag. */
+/* Finds a tag's address and ends it. The caller must read everything else in the tag first. */
 static int take_address(const parser *at, char *list, const char **uri) {
     size_t bytes;
     char *value = attribute(list, "URI", &bytes);
@@ -243,7 +243,7 @@ static int read_map(parser *at, char *value) {
     return status;
 }
 
-/* Of codecs that are named, some that have pictures begin so. */
+/* Whether all named codecs are sound codecs; unknown names may be video. */
 static bool is_sound_only(char *value) {
     static const char *const sounds[] = {"mp4a", "ac-3", "ec-3", "opus", "flac", "mp3", "alac"};
     size_t bytes, length;
