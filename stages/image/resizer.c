@@ -24,7 +24,7 @@ enum { KEPT_PLANS = 16 };
 
 /* ---- planning -------------------------------------------------------------------------------------------------- */
 
-/* Raises *cost to that of such a picture. */
+/* Raises *cost to what this picture needs. */
 static size_t table_bytes(const mr_preprocess_params *params, mr_format source, int16_t rotation,
                           mr_preprocess_cost *cost) {
     mr_preprocess_params sized = *params;
@@ -42,8 +42,8 @@ static size_t table_bytes(const mr_preprocess_params *params, mr_format source, 
     return bytes;
 }
 
-/* The more a picture is made smaller, the longer its tables are, so that the largest has most. If sizes are not known,
- * the cost is not known either, and the plan says so. */
+/* The more a picture shrinks, the longer its tables: the largest picture needs most. If sizes are not known, the cost
+ * is unknown too, and the plan says so. */
 void mr_resizer_promise(mr_negotiation *n, const mr_preprocess_params *params) {
     const mr_format_set *set = &n->inputs[0].set;
     mr_format source = mr_format_set_common(set);

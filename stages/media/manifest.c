@@ -22,7 +22,7 @@ static const char *const names[FIELDS] = {"path", "label", "group", "split", "st
 typedef struct manifest {
     const char *path;
     bool vectors;  /* rows need no path */
-    size_t folder; /* bytes of the path up to its last slash */
+    size_t folder; /* path length up to the last slash */
     size_t line;
     int (*take)(void *context, const mr_manifest_row *row);
     void *context;
@@ -80,7 +80,7 @@ static int read_split(const manifest *list, const char *text, mr_split *split) {
     return *split ? MR_OK : REFUSE(list, "split is train, validation or test, or empty, not \"%s\"", text);
 }
 
-/* Seconds, at most 1,000 hours, as those of the options of `media`; to the microsecond. */
+/* Reads seconds, to the microsecond. The limit is 1,000 hours, as for media's options. */
 static int read_time(const manifest *list, int name, const char *text, int64_t *to) {
     static const double longest_s = 3.6e6;
     const char *end;
@@ -147,8 +147,8 @@ enum { MOST_COLUMNS = 64 };
 
 static const char blanks[] = " \t";
 
-/* Takes a field at *at, without its quotes and without blanks around it, and ends it with a zero; *at is moved to the
- * comma, the end of the row, or the end of the text. *last: no comma is behind it. Blanks inside quotes are kept. */
+/* Takes the field at *at without quotes and surrounding blanks, and ends it with a zero. Moves *at to the comma, the
+ * row's end or the text's end. *last: no comma follows. Blanks inside quotes are kept. */
 static int take_field(manifest *list, char **at, size_t *lines, char **field, bool *last) {
     char *from = *at + strspn(*at, blanks), *to = *at;
     *field = to;
@@ -245,7 +245,7 @@ typedef struct object {
     const manifest *list;
     char *value[FIELDS];
     int depth, name;
-    int status; /* of a value that is refused; yajl knows nothing of it */
+    int status; /* why a value is refused; yajl does not know it */
 } object;
 
 static int on_value(object *to, const void *text, size_t bytes) {

@@ -26,9 +26,9 @@
 #include "stages/media/still/kinds.h"
 #include "stages/media/ts/ts_tap.h"
 
-/* The supported formats. Formats that open other files or hosts (playlists, concat scripts, session descriptions,
- * manifests) are left out on purpose, and so are those that are recognised by their name alone. Those with sound only
- * are listed so that the message can say so. */
+/* Supported formats. Formats that can open other files or hosts (playlists, concat scripts, session descriptions,
+ * manifests) must not be listed, nor those recognised only by name. Sound formats are listed so that the message can
+ * name them. */
 static const char *const readable[] = {
     "mov",  "matroska", "webm", "avi",  "mpegts", "mpeg",  "mpegvideo", "h264", "hevc", "m4v", "av1",  "obu",
     "ivf",  "flv",      "asf",  "ogg",  "gif",    "apng",  "nut",       "mxf",  "dv",   "mjpeg", "vc1", "h261",
@@ -47,17 +47,17 @@ typedef struct file_reader {
     mr_reader_params params;
     mr_input input;
     const AVInputFormat *kind;
-    AVIOContext *tap; /* of a transport stream, in front of input.avio; else NULL */
-    mr_index_bound index; /* of MP4, Matroska and MXF, likewise */
+    AVIOContext *tap; /* in front of input.avio for a transport stream; else NULL */
+    mr_index_bound index; /* the same for MP4, Matroska and MXF */
     AVFormatContext *format;
     AVStream *stream;
     AVPacket *packet;
-    AVBSFContext *unpack; /* of MPEG-4 in AVI, where two pictures may be in one packet; else NULL */
+    AVBSFContext *unpack; /* for MPEG-4 in AVI, where a packet can hold two pictures; else NULL */
     AVPacket *next;
     bool ahead;      /* `next` has the next packet, or the error of reading it is ahead_error */
     int ahead_error;
     mr_media *media;
-    int64_t origin;  /* the stream's start, in its time base */
+    int64_t origin;  /* stream start, in its time base */
     int64_t packets; /* read in this turn */
     bool elsewhere;  /* the demuxer began in the middle, where another video begins */
     mr_seams seams;
@@ -101,8 +101,8 @@ static int choose_format(file_reader *reader) {
                                                          reader->input.bytes) : MR_OK;
 }
 
-/* The status for an error of libavformat. Demuxers answer a damaged file with "out of memory" or "input/output
- * error" too: those are the file's fault, unless reading from disk itself has failed. */
+/* Maps a libavformat error to a status. Demuxers also answer a damaged file with "out of memory" or "input/output
+ * error": the file is at fault, unless reading from disk failed. */
 static int status_of(const file_reader *reader, int error) {
     bool blames_machine = error == AVERROR(ENOMEM) || error == AVERROR(EIO);
     return blames_machine && reader->input.avio->error != error ? MR_ERROR_DATA : mr_av_status(error);
@@ -119,9 +119,8 @@ static int set_rate(AVDictionary **options, const AVInputFormat *format, double 
 
 typedef enum mp4_index { MP4_UNKNOWN, MP4_MISSING, MP4_INCOMPLETE, MP4_COMPLETE } mp4_index;
 
-/* Looks for the index among the outermost boxes of an MP4 (ISO/IEC 14496-12, 4.2): each begins with its size and name.
- * Size 0 is that of the last box, 1 stands for a size of 64 bits behind the name. UNKNOWN if it does not begin as an
- * MP4. */
+/* Searches an MP4's top-level boxes for the index (ISO/IEC 14496-12, 4.2). Each box begins with size and name. Size 0
+ * means the last box; size 1 means that a 64-bit size follows the name. UNKNOWN if it does not begin like an MP4. */
 static mp4_index find_mp4_index(int fd) {
     static const char *const first[] = {"ftyp", "mdat", "wide", "free", "skip"};
     struct stat file;
@@ -143,7 +142,7 @@ static mp4_index find_mp4_index(int fd) {
     return known ? MP4_MISSING : MP4_UNKNOWN;
 }
 
-/* An error of libavformat while it opens a file. */
+/* Reports a libavformat error while opening a file. */
 static int fail_open(const file_reader *reader, int error) {
     const AVInputFormat *format = reader->kind;
     const char *path = reader->params.uri;
@@ -250,7 +249,7 @@ static int look_into_streams(file_reader *reader) {
         return reader->index.status;
     if (error >= 0)
         return MR_OK;
-    if (error == AVERROR_EOF) /* Few bytes of anything look like some format. */
+    if (error == AVERROR_EOF) /* A few bytes can look like any format. */
         return mr_fail(MR_ERROR_DATA, "%s is not a video or image, or is cut off before its first picture (tried as "
                                       "%s)", reader->params.uri, format->iformat->name);
     return mr_fail(status_of(reader, error), "%s: %s", reader->params.uri, mr_av_words(error));
@@ -277,7 +276,7 @@ static int check_size(const file_reader *reader) {
 
 /* ---- describing ------------------------------------------------------------------------------------------------ */
 
-/* Frames that the container announces, or that its duration and rate amount to; 0 unknown. */
+/* Frames that the container announces, or that duration and rate imply; 0 unknown. */
 static int64_t expected_frames(const file_reader *reader, AVRational rate) {
     const mr_reader_params *params = &reader->params;
     const AVStream *stream = reader->stream;
@@ -348,7 +347,7 @@ static int prepare_unpacking(file_reader *reader) {
         error = avcodec_parameters_copy(reader->unpack->par_in, reader->stream->codecpar);
     if (error >= 0)
         error = av_bsf_init(reader->unpack);
-    if (error >= 0) /* its header says that pictures are packed: not any more */
+    if (error >= 0) /* the header says "packed", which no longer holds */
         error = avcodec_parameters_copy(reader->stream->codecpar, reader->unpack->par_out);
     return error >= 0 ? MR_OK : mr_fail(MR_ERROR_MEMORY, "out of memory");
 }
@@ -411,7 +410,7 @@ static int unpack(file_reader *reader, AVPacket *packet) {
     return error < 0 ? error : av_bsf_receive_packet(reader->unpack, packet);
 }
 
-/* The next packet of the chosen stream. An AVERROR on failure. */
+/* Reads the chosen stream's next packet. Returns an AVERROR on failure. */
 static int read_packet(file_reader *reader, AVPacket *packet) {
     int error;
     do {
@@ -437,7 +436,7 @@ static const AVPacket *peek(file_reader *reader) {
     return reader->ahead_error >= 0 ? reader->next : NULL;
 }
 
-/* The next packet in reader->packet; MR_END at the end of the file, or of its video if another one follows. */
+/* Reads the next packet into reader->packet. MR_END: the file has ended, or its video, and another one follows. */
 static int next_packet(file_reader *reader) {
     const int error = reader->ahead ? reader->ahead_error : read_packet(reader, reader->packet);
     if (reader->ahead) {
@@ -455,7 +454,7 @@ static int next_packet(file_reader *reader) {
     return mr_input_check_packet(reader->packet, reader->media->path);
 }
 
-/* Decoders that begin behind the first packet have to be told it. */
+/* A decoder that begins at a later packet must be given the build. */
 static void find_build(file_reader *reader) {
     if (reader->params.probe || reader->stream->codecpar->codec_id != AV_CODEC_ID_H264)
         return;
@@ -482,7 +481,7 @@ static int open_again(file_reader *reader) {
     return status ? status : describe_again(reader);
 }
 
-/* The video of a transport stream that takes the place of the one before is read by a demuxer of its own. */
+/* If another video replaces this one in a transport stream, a new demuxer must read it. */
 static int begin_other_video(file_reader *reader) {
     avformat_close_input(&reader->format);
     int status = mr_ts_tap_go_on(&reader->tap) < 0 ? mr_fail(MR_ERROR_MEMORY, "out of memory") : open_demuxer(reader);
@@ -499,9 +498,8 @@ static int seek(file_reader *reader, int64_t at) {
     return avformat_seek_file(reader->format, reader->stream->index, INT64_MIN, at, at, 0);
 }
 
-/* When the next packet, which must be a picture that needs no other, is shown at the latest; AV_NOPTS_VALUE: it is
- * another one, or its time is only known if all before it are read. A container may have no presentation times
- * (picture_times.h). */
+/* The latest time when the next packet is shown; it must be a picture that needs no other. AV_NOPTS_VALUE: it is not,
+ * or its time depends on all packets before it. A container can lack presentation times (picture_times.h). */
 static int64_t shows_first(file_reader *reader) {
     enum { MOST_REORDERED = 16 };
     const AVPacket *packet = reader->packet;
@@ -526,7 +524,7 @@ static mr_packet see_packet(const file_reader *reader) {
                        .flags = mr_packet_flags(packet)};
 }
 
-/* The clock of MPEG-4 is known from the first picture. */
+/* The MPEG-4 clock starts with the first picture. */
 static void set_clock(file_reader *reader) {
     if (!mr_picture_order_is_clocked(reader->stream->codecpar) || seek(reader, reader->origin) < 0 ||
         next_packet(reader))
@@ -574,7 +572,7 @@ static int seek_to_start(file_reader *reader) {
         back_ns *= 4;
         error = seek(reader, from);
     }
-    /* That time may be in another video of the file. */
+    /* The time may be in another video in this file. */
     return reader->tap ? open_again(reader) : error;
 }
 
@@ -586,8 +584,8 @@ static bool is_past_end(const file_reader *reader, const mr_packet *packet) {
     return reader->params.end_ns > 0 && time != MR_NO_TIME && time >= reader->params.end_ns;
 }
 
-/* A truncated file ends like a whole one; the number of frames in its header shows the difference. If none of them was
- * read it is an error. */
+/* A truncated file ends like a complete one: only the frame count in its header shows the difference. It is an error if
+ * no frame was read. */
 static int end_of(const file_reader *reader) {
     const mr_reader_params *params = &reader->params;
     int64_t announced = reader->stream->nb_frames;
@@ -660,7 +658,7 @@ static int rewind_file(mr_reader *base) {
 
 /* ---- survey --------------------------------------------------------------------------------------------------- */
 
-/* Passes the stream's first packets to the decoder until it knows its pictures; most often the first is enough. */
+/* Gives the stream's first packets to the decoder until the pictures are known; usually one packet suffices. */
 static void look_into_packets(file_reader *reader, mr_probe *probe) {
     enum { MOST_PACKETS = 32 };
     bool known = probe->codec->width > 0 && probe->codec->pix_fmt != AV_PIX_FMT_NONE;

@@ -67,7 +67,7 @@ static void take_log_line(void *context, int level, const char *format, va_list 
     av_log_format_line2(context, level, format, arguments, line, sizeof line, &prefix);
     line[strcspn(line, "\n")] = '\0';
     mr_url_hide(line);
-    /* Without the names of FFmpeg's objects, which are only addresses. */
+    /* Removes FFmpeg's object names, which contain addresses. */
     const char *text = line;
     for (const char *end = text; *text == '[' && (end = strstr(text, "] "));)
         text = end + 2;
@@ -147,7 +147,7 @@ static int fail_errno(const char *path, int error) {
 }
 
 static int refuse_special(const char *path, mode_t mode) {
-    if (S_ISDIR(mode)) /* of the rows of a list */
+    if (S_ISDIR(mode)) /* folders that list rows name */
         return mr_fail(MR_ERROR_DATA, "%s: is a folder, and a file is needed", path);
     const char *what = S_ISFIFO(mode) ? "a FIFO" : S_ISSOCK(mode) ? "a socket" : "a device";
     return mr_fail(MR_ERROR_DATA, "%s: is %s; only files and folders are read", path, what);

@@ -1,4 +1,4 @@
-/* A libavfilter graph of test patterns, whose pictures are packets of raw video. */
+/* A libavfilter test pattern graph, whose pictures are raw video packets. */
 #pragma once
 
 #include "stages/media/media_reader.h"

@@ -132,7 +132,7 @@ static bool is_hidden(const char *name) {
     return name[0] == '.' || strcmp(name, "__MACOSX") == 0;
 }
 
-/* Counts what is not read of a folder, or of what a glob matches. */
+/* Counts what is not read in a folder or among a glob's matches. */
 static void leave_out(mr_image_list *list, const char *path) {
     const bool folder = has_mode(path, S_IFDIR);
     if (folder || is_file(path))
@@ -141,7 +141,7 @@ static void leave_out(mr_image_list *list, const char *path) {
         list->left.special++;
 }
 
-/* The files that are of that kind. */
+/* Adds a folder's files that are of this kind. */
 static int add_folder(mr_image_list *list, const char *path, int label, bool (*is_kind)(const char *path)) {
     DIR *folder;
     int status = open_folder(path, &folder);
@@ -248,7 +248,7 @@ static int add_matches(mr_image_list *list, const char *pattern, const char *res
     return status;
 }
 
-/* A part "**" of a pattern stands for any number of folders. */
+/* "**" in a pattern matches any number of folders. */
 static int add_glob(mr_image_list *list, const char *pattern) {
     const char *deep = strstr(pattern, "**");
     while (deep && ((deep > pattern && deep[-1] != '/') || (deep[2] && deep[2] != '/')))
@@ -273,7 +273,7 @@ bool mr_image_list_names_images(const mr_image_list *list) {
     return false;
 }
 
-/* Of a glob that matches pictures and videos the pictures are read. */
+/* If a glob matches pictures and videos, only pictures are read. */
 static void leave_out_videos(mr_image_list *list) {
     size_t kept = 0;
     if (!mr_image_list_names_images(list))
@@ -290,7 +290,7 @@ static void leave_out_videos(mr_image_list *list) {
     list->count = kept;
 }
 
-/* The path of a number; NULL if there is no such file. */
+/* The path for a number; NULL if there is no such file. */
 static char *find_numbered(const char *pattern, int64_t number) {
     char path[4096];
     bool made = number <= INT_MAX && av_get_frame_filename2(path, sizeof path, pattern, (int)number, 0) >= 0;
@@ -325,14 +325,14 @@ static int add_numbered(mr_image_list *list, const char *pattern, int64_t start)
     return status;
 }
 
-/* Classes of a manifest while it is read: index + 1 by name. */
+/* A manifest's classes during reading: index + 1 by name. */
 typedef struct classes {
     mr_image_list *list;
     mr_arena arena;
     mr_index index;
 } classes;
 
-/* The number of a class in the order in which they come. */
+/* Numbers classes in order of appearance. */
 static int number_label(classes *known, const char *name, int *label) {
     mr_image_list *list = known->list;
     const void *found = mr_index_get(&known->index, name);
@@ -365,7 +365,7 @@ static int add_row(void *context, const mr_manifest_row *row) {
     return row->group && !file->group ? out_of_memory() : MR_OK;
 }
 
-/* Numbers the classes anew, in byte order of their names. */
+/* Renumbers the classes in byte order. */
 static int order_labels(classes *known) {
     mr_image_list *list = known->list;
     int *moved = mr_calloc(list->label_count + 1, sizeof *moved);

@@ -39,7 +39,7 @@ static bool look(mr_probe *probe, const uint8_t *data, size_t bytes, enum AVDisc
     return probe->codec->width > 0 && probe->codec->height > 0 && probe->codec->pix_fmt != AV_PIX_FMT_NONE;
 }
 
-/* If a picture is to be skipped most decoders read its headers; the others read nothing, and must decode. */
+/* When told to skip pictures, most decoders still read headers. The others read nothing and must decode. */
 bool mr_probe_look(mr_probe *probe, const uint8_t *data, size_t bytes) {
     return look(probe, data, bytes, AVDISCARD_ALL) || look(probe, data, bytes, AVDISCARD_DEFAULT);
 }
@@ -78,7 +78,7 @@ int mr_probe_references(const AVCodecContext *codec) {
     const int current = 2, least_delay = 2;
     if (about && (about->mime_types || (about->props & AV_CODEC_PROP_INTRA_ONLY)))
         return current;
-    /* The header has the number of reference pictures, and of pictures that wait to be shown in turn. */
+    /* The header holds how many reference pictures there are, and how many wait for display. */
     if (codec->codec_id == AV_CODEC_ID_H264 && codec->refs > 0)
         return codec->refs + (codec->has_b_frames > least_delay ? codec->has_b_frames : least_delay) + current;
     for (size_t i = 0; i < sizeof few / sizeof *few; i++)

@@ -3,8 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Times that go back by more, or ahead by more, are those of another recording (ffmpeg: a tenth of a second, and
- * dts_delta_threshold). */
+/* A larger step back or ahead means another recording (ffmpeg: a tenth of a second, and dts_delta_threshold). */
 static const AVRational most_back = {1, 10};
 enum { MOST_AHEAD_S = 10 };
 
@@ -57,8 +56,8 @@ static bool are_apart(const AVStream *stream, int64_t expected, int64_t dts) {
            off > av_rescale_q(MOST_AHEAD_S, (AVRational){1, 1}, stream->time_base);
 }
 
-/* Behind a seam the first picture follows the latest one. It is decoded after the last one instead if the latest one
- * is not known, or if it is no key frame: then others may be shown before it. */
+/* After a seam, the first picture must follow the latest one. If the latest is unknown, or the first is no key frame
+ * (others may be shown before it), decoding order counts instead. */
 static bool find_shift(mr_seams *seams, const AVStream *stream, const AVPacket *packet) {
     if (packet->dts == AV_NOPTS_VALUE || seams->next_dts == AV_NOPTS_VALUE)
         return false;

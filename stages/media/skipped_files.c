@@ -6,7 +6,7 @@
 
 #include "stages/media/still/kinds.h"
 
-/* The ending of a file's name in lower case, with its dot; "" if it has none that is short. */
+/* The file name's extension in lower case, with the dot; "" if there is none or it is long. */
 static void ending_of(const char *path, char ending[MR_SKIPPED_FILES_ENDING]) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
     ending[0] = '\0';

@@ -1,5 +1,5 @@
-/* csv: a header and one row for each class of each frame, or element of another kind (RFC 4180, lines end in CR LF). A
- * frame without any has one row in which those fields are empty. All rows of a frame are written as one record. */
+/* csv: a header, then one row for each class, or other element, in a frame (RFC 4180, lines end in CR LF). A frame
+ * without any has one row with those fields empty. All rows for a frame are one record. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ typedef struct options {
 
 typedef struct state {
     mr_text_sink sink;
-    const mr_result_kind *kind; /* of the results that rows are of */
+    const mr_result_kind *kind; /* kind of results that become rows */
     char *header;
     char *text; /* the record in the making; grows to the longest one and stays */
     size_t bytes, capacity;
@@ -107,7 +107,7 @@ static void add_characters(state *at, const char *text) {
     }
 }
 
-/* A field that holds a comma, a quote or a line break stands in quotes, its own quotes doubled. */
+/* A field with a comma, quote or line break is quoted, and quotes inside it are doubled. */
 static void add_text(state *at, const char *text) {
     text = text ? text : "";
     const char *quote = strpbrk(text, ",\"\r\n") ? "\"" : "";
@@ -118,7 +118,7 @@ static void add_text(state *at, const char *text) {
     add(at, quote, strlen(quote));
 }
 
-/* The name of the column if `base` is NULL. */
+/* If `base` is NULL, writes the column's name. */
 static void add_cell(state *at, const mr_field *field, const void *base) {
     char text[MR_VALUE_TEXT];
     if (at->bytes && at->text[at->bytes - 1] != '\n')
@@ -149,7 +149,7 @@ static const mr_field rank_cell = {.name = "rank", .type = MR_FIELD_I64, .offset
 static const mr_field state_cell = {.name = "state", .type = MR_FIELD_TEXT, .offset = offsetof(cells, state)};
 static const mr_field no_cell = {.name = "", .type = MR_FIELD_TEXT, .offset = offsetof(cells, none)};
 
-/* A row of element `index` of `result`, or with empty cells if that is NULL. Without values: the header. */
+/* Writes a row for element `index` in `result`, or with empty cells if it is NULL. Without values: the header. */
 static void add_row(const mr_stage *self, const mr_record_values *values, const mr_result *result, size_t index) {
     static const char *const first[] = {"source", "epoch", "seq", "sub", "pts", "file", "label"};
     const options *given = self->options;

@@ -34,8 +34,8 @@ const char *mr_file_name_ending(const char *name) {
     return point ? point : "";
 }
 
-/* {number} takes all digits that it meets: next to those of another value, files of two sources, or of two numbers,
- * would have one name. */
+/* {number} takes all digits it meets. Next to another value's digits, files for two sources or two numbers could get
+ * the same name. */
 static bool runs_together(const char *pattern, const char *number) {
     const char *after = number + strlen(tokens[NUMBER]), *before = number;
     while (before > pattern && isdigit((unsigned char)before[-1]))
@@ -84,7 +84,7 @@ bool mr_file_name_differs(const char *pattern) {
 
 typedef struct values {
     const char *source;
-    uint64_t number; /* of the file, or of the picture in its epoch */
+    uint64_t number; /* file number, or picture number within its epoch */
     int64_t seconds;
     uint32_t epoch, sub;
     bool with_epoch; /* {seq} has the epoch, too */
@@ -182,7 +182,7 @@ static bool is_time(const char *text) {
     return true;
 }
 
-/* The text behind the token's value; NULL if it is not there. */
+/* Returns the text after the token's value; NULL if it is not there. */
 static const char *pass_token(const char *text, int token, const char *source, uint64_t *number) {
     char printed[MR_OUTPUT_NAME];
     size_t digits;
@@ -200,7 +200,7 @@ static const char *pass_token(const char *text, int token, const char *source, u
     }
 }
 
-/* The text behind what stands for the pattern up to `end`; NULL if that is not there. */
+/* Returns the text after everything that matches the pattern up to `end`; NULL if it does not match. */
 static const char *pass(const char *text, const char *pattern, const char *end, const char *source, uint64_t *number) {
     int token;
     for (; text && pattern < end; pattern = next_of(pattern, token)) {

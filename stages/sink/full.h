@@ -1,5 +1,5 @@
-/* For sinks that write files: if the disk is full, or a quota or a limit of the size of files is reached, the run
- * fails, or it waits until there is room.
+/* For sinks that write files: if the disk, a quota or a file size limit is full, the run fails, or waits until there is
+ * room.
  *
  * A sink that waits takes back any part of the frame that it has written and returns MR_WAIT; it is called again a
  * little later. No thread blocks, nothing is written twice, and a file always ends with a whole record. If the run is
@@ -13,7 +13,7 @@
 enum { MR_ON_FULL_AUTO, MR_ON_FULL_FAIL, MR_ON_FULL_WAIT };
 extern const char *const mr_on_full_choices[];
 
-/* A row of an option table, for an int at that offset. */
+/* An option table row for the int at that offset. */
 #define MR_ON_FULL_OPTION(at)                                                                                          \
     {.name = "on_full", .kind = MR_OPTION_ENUM, .offset = at, .fallback = "auto", .choices = mr_on_full_choices,       \
      .help = "if the disk is full: fail the run, or wait until there is room; auto waits if frames come over a "       \
@@ -25,7 +25,7 @@ typedef struct mr_full {
     bool said, is; /* that it was full, in the log; it is now */
 } mr_full;
 
-/* The action of a sink with that option. */
+/* What the sink's option says to do. */
 mr_full mr_full_make(const mr_stage *self, int on_full);
 /* A write to `path` failed with errno `error`. MR_ERROR_AGAIN: the disk is full, and is waited for;
  * MR_ERROR_CANCELLED: it was, and no longer is; MR_ERROR_IO: it is full, and that is a failure; MR_OK: it is not
@@ -35,5 +35,5 @@ int mr_full_meet(mr_full *full, const mr_stage *self, int error, const char *pat
 void mr_full_end(mr_full *full);
 /* A write went well. */
 void mr_full_pass(mr_full *full, const mr_stage *self, const char *path);
-/* The return value of process after MR_ERROR_AGAIN. */
+/* What process must return after MR_ERROR_AGAIN. */
 int mr_full_wait(mr_io *io);

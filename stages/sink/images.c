@@ -1,5 +1,5 @@
-/* images: every picture as a file of PNG, JPEG or WebP, as the ending of its name says. A file gets its name once it is
- * whole. */
+/* images: writes every picture as a PNG, JPEG or WebP file, depending on the name's extension. A file gets its final
+ * name once it is complete. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -110,8 +110,8 @@ static int negotiate(mr_negotiation *negotiation) {
     return MR_OK;
 }
 
-/* Files of this run may be there if it goes on: those of frames that come again are written again. MR_ERROR_AGAIN while
- * that is not known. */
+/* If the run continues, its earlier files may exist: frames that come again are written again. MR_ERROR_AGAIN while
+ * that is unknown. */
 static int begin(mr_stage *self) {
     const images_options *given = self->options;
     images_state *state = self->state;
@@ -166,7 +166,7 @@ static int fail_file(const mr_stage *self, const char *path, int error) {
     return status ? status : mr_fail(MR_ERROR_IO, "%s: %s", path, strerror(error));
 }
 
-/* What stands under that name otherwise is a part that an earlier process has left behind. 0, or errno. */
+/* Any other file with that name is a part that an earlier process left. Returns 0, or errno. */
 static int write_part(const char *part, const uint8_t *data, size_t bytes) {
     if (unlink(part) && errno != ENOENT)
         return errno;
@@ -181,8 +181,8 @@ static int write_part(const char *part, const uint8_t *data, size_t bytes) {
     return failed ? error : 0;
 }
 
-/* Gives a whole file its name. Some file systems cannot refuse to replace another file by that name in one step, and
- * some of those have no links. 0, or errno. */
+/* Renames a complete file. Some file systems cannot rename without replacing in one step, and some have no links.
+ * Returns 0, or errno. */
 static int name_part(const char *part, const char *path, bool overwrite) {
     if (overwrite)
         return rename(part, path) ? errno : 0;

@@ -20,7 +20,7 @@
 enum { PATIENCE_MS = 100 };
 /* How often a FIFO is tried again until it has a reader. */
 enum { OPEN_AGAIN_NS = 20000000 };
-/* How often it is asked whether the run goes on, until that is known. */
+/* Polling interval until it is known whether the run continues. */
 static const int64_t ASK_NS = 20000000;
 
 static atomic_bool stdout_taken; /* at some time */
@@ -80,7 +80,7 @@ int mr_output_open(mr_output *output, const char *path) {
     return status == MR_ERROR_NO_INPUT ? mr_file_can_make(path) : status;
 }
 
-/* Shows each complete line; *end is behind the last complete record. */
+/* Passes each complete line to the reader; *end is after the last complete record. */
 static int read_lines(int fd, const mr_line_reader *reader, off_t *end) {
     FILE *file = fdopen(dup(fd), "r");
     char *line = NULL;
@@ -114,7 +114,7 @@ bool mr_output_has_begun(const mr_output *output) {
     return atomic_load_explicit(&output->begun, memory_order_acquire);
 }
 
-/* Behind the last complete record. */
+/* Continues after the last complete record. */
 static int go_on(mr_output *output, const mr_line_reader *reader) {
     off_t end = 0;
     if (!output->fd)
@@ -224,7 +224,7 @@ static int refuse(mr_output *output, const mr_stage *self, off_t written) {
     off_t end = output->regular ? lseek(output->fd, 0, SEEK_CUR) : -1;
     if (written > 0 && end >= written && !ftruncate(output->fd, end - written))
         lseek(output->fd, end - written, SEEK_SET);
-    /* `| head` has closed the pipe, which is not an error of the pipeline. */
+    /* `| head` has closed the pipe: not a pipeline error. */
     if (error == EPIPE && output->fd == STDOUT_FILENO)
         return mr_fail(MR_ERROR_CLOSED, "the reader of standard output has closed it");
     int status = output->regular ? mr_full_meet(&output->full, self, error, output->path) : MR_OK;
@@ -255,8 +255,8 @@ static int write_all(mr_output *output, const mr_stage *self, const char *text, 
     return MR_OK;
 }
 
-/* A program that embeds the library may not expect SIGPIPE. Outputs that may block are written on a thread of their
- * own, where the signal is blocked. */
+/* A host program may not expect SIGPIPE. Outputs that can block are written on a separate thread, which blocks the
+ * signal. */
 static void block_sigpipe(void) {
     sigset_t set;
     sigemptyset(&set);
@@ -296,7 +296,7 @@ void mr_output_close(mr_output *output, const mr_stage *self) {
 
 /* ---- numbers --------------------------------------------------------------------------------------------------- */
 
-/* If a program that embeds the library has set a locale, its decimal point may be a comma. */
+/* If the host program has set a locale, the decimal point may be a comma. */
 static size_t use_point(char *text) {
     size_t length = strlen(text);
     for (size_t i = 0; i < length; i++)

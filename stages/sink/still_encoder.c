@@ -26,7 +26,7 @@ mr_still_kind mr_still_kind_of(const char *name) {
     return MR_STILL_NONE;
 }
 
-/* For WebP libavcodec has two encoders; that of animations would take one picture for the first of several. */
+/* libavcodec has two WebP encoders. The animation encoder would treat one picture as the first in a series. */
 static const AVCodec *find_encoder(mr_still_kind kind) {
     return kind == MR_STILL_WEBP ? avcodec_find_encoder_by_name("libwebp") : avcodec_find_encoder(codecs[kind]);
 }
@@ -39,7 +39,7 @@ int mr_still_encoder_check(mr_still_kind kind) {
 
 /* ---- turning ----------------------------------------------------------------------------------------------------- */
 
-/* Samples of `bytes` bytes, from a plane of width x height. */
+/* Samples with `bytes` bytes, from a plane with width x height. */
 typedef struct plane {
     const uint8_t *data;
     ptrdiff_t stride;
@@ -91,7 +91,7 @@ static enum AVPixelFormat png_layout(mr_pixel pixel) {
     return av->flags & AV_PIX_FMT_FLAG_ALPHA ? AV_PIX_FMT_RGBA : AV_PIX_FMT_RGB24;
 }
 
-/* Halved chroma of an odd size cannot be turned without being moved: such a picture keeps all of it. */
+/* Halved chroma with an odd size cannot be turned without shifting: such a picture keeps full chroma. */
 static enum AVPixelFormat jpeg_layout(const mr_format *format, bool turned) {
     return turned && (format->width & 1 || format->height & 1) ? AV_PIX_FMT_YUVJ444P : AV_PIX_FMT_YUVJ420P;
 }
@@ -100,7 +100,7 @@ static mr_upright upright_of(const mr_format *format) {
     return (mr_upright){format->rotation, format->flip};
 }
 
-/* Whether its pixels have to be turned. */
+/* Whether pixels must be turned. */
 static bool is_turned(const mr_still_encoder *encoder, const mr_format *format) {
     return encoder->choices.turn && (format->rotation || format->flip);
 }

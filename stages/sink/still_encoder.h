@@ -1,7 +1,7 @@
-/* Pictures as the bytes of a file: PNG, JPEG or WebP.
+/* Encodes pictures as file content: PNG, JPEG or WebP.
  *
- * They are converted with their own matrix, range and chroma siting. PNG keeps gray, alpha, and 16 bits of samples that
- * have more than 8; WebP keeps alpha; JPEG has neither. One thread at a time. */
+ * Conversion uses each picture's matrix, range and chroma siting. PNG keeps gray, alpha, and 16 bits for samples above
+ * 8; WebP keeps alpha; JPEG keeps neither. One thread at a time. */
 #pragma once
 
 #include <libavcodec/avcodec.h>
@@ -12,7 +12,7 @@
 
 typedef enum mr_still_kind { MR_STILL_PNG, MR_STILL_JPEG, MR_STILL_WEBP, MR_STILL_NONE } mr_still_kind;
 
-/* The kind of a file by the ending of its name; MR_STILL_NONE: none of these. */
+/* The file kind for a name's extension; MR_STILL_NONE: none. */
 mr_still_kind mr_still_kind_of(const char *name);
 
 typedef struct mr_still_choices {
@@ -22,7 +22,7 @@ typedef struct mr_still_choices {
     bool turn;       /* upright; else JPEG tells the orientation by EXIF, and the others do not */
 } mr_still_choices;
 
-/* All zero but for its choices is a new one. */
+/* Must be all zero except for the choices. */
 typedef struct mr_still_encoder {
     mr_still_choices choices;
     mr_format format;   /* that the parts below were made for */

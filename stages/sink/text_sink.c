@@ -22,7 +22,7 @@ static const char *name_in(const char *path) {
     return slash ? slash + 1 : path;
 }
 
-/* Whether each start has a file of its own. */
+/* Whether each start writes to a new file. */
 static bool is_pattern(const char *path) {
     return !mr_output_streams(path) && mr_file_name_differs(name_in(path));
 }
@@ -95,7 +95,7 @@ static int begin_file(mr_stage *self) {
     return MR_OK;
 }
 
-/* The list has names without their folder. False: there is no such file any more. */
+/* The list has names without a folder. False: the file no longer exists. */
 static bool find_listed(const mr_text_sink *sink, const char *listed, char path[MR_OUTPUT_PATH]) {
     return snprintf(path, MR_OUTPUT_PATH, "%s/%s", sink->folder, listed) < MR_OUTPUT_PATH && !access(path, F_OK);
 }
@@ -106,8 +106,8 @@ static void read_from_start(mr_text_sink *sink, const char *path) {
     sink->written.quoted = sink->written.any = false;
 }
 
-/* A file of this run: its records are known then, and it is the output, in the place of the one before. One that was
- * removed meanwhile has none. */
+/* Continues a file from this run: its records become known, and it replaces the current output. A file that was removed
+ * has none. */
 static int continue_file(void *context, const char *listed) {
     mr_text_sink *sink = ((mr_stage *)context)->state;
     mr_output next;

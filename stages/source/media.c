@@ -1,5 +1,4 @@
-/* media: packets of video files, image folders, test patterns, and streams of cameras and servers, one packet a
- * frame. */
+/* media: emits packets from video files, image folders, test patterns, cameras and servers, one packet per frame. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,14 +15,14 @@
 
 typedef struct media_state {
     mr_reader *reader;
-    mr_media_stream stream; /* by its options, if it is one */
+    mr_media_stream stream; /* set from options, if it is a stream */
     bool is_stream;
     mr_packet packet;      /* read, not yet emitted */
     bool held;             /* there is one */
     int64_t loops_left;    /* -1: without end */
     mr_identity next;
-    int64_t epoch_due_ns;  /* when the first packet of this epoch was due, on the pipeline's clock */
-    int64_t epoch_time_ns; /* and its time in the media */
+    int64_t epoch_due_ns;  /* when this epoch's first packet was due, on the pipeline's clock */
+    int64_t epoch_time_ns; /* and that packet's media time */
     int64_t due_ns;        /* when the last packet was due */
     int64_t last_duration_ns;
     bool begun;            /* a packet was due */
@@ -141,7 +140,8 @@ static int read_next(media_state *state) {
     return answer;
 }
 
-/* When the held packet is due: its distance in time from the first of its epoch, which follows the last epoch. */
+/* Computes when the held packet is due: its distance from the first packet in its epoch, which follows the last
+ * epoch. */
 static void set_due(media_state *state, int64_t now_ns, bool is_settled) {
     const mr_packet *packet = &state->packet;
     int64_t time_ns = packet->dts_ns != MR_NO_TIME ? packet->dts_ns : packet->pts_ns;
@@ -212,7 +212,7 @@ static int process(mr_stage *self, mr_io *io) {
     return mr_io_emit(io, 0, frame);
 }
 
-/* A reader of files is told by mr_stage_cancelled. */
+/* File readers check mr_stage_cancelled; only a stream must be woken. */
 static void stop_media(mr_stage *self) {
     media_state *state = self->state;
     if (state->is_stream && state->reader)

@@ -16,7 +16,7 @@
 
 /* ---- user and password ------------------------------------------------------------------------------------------ */
 
-/* Its first line, in memory of its own. */
+/* Reads the file's first line into newly allocated memory. */
 static int read_password(const char *path, char **password) {
     char text[1024];
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -136,8 +136,8 @@ static int survey(mr_media_stream *stream, mr_survey *known, bool *recorded) {
     return status;
 }
 
-/* A camera may be away while it is planned, and give other pictures when it is back: the plan shows its present ones,
- * and holds without them. */
+/* A camera may be away during planning, or return with other pictures. The plan shows the present ones and must hold
+ * without them. */
 static void tell(mr_negotiation *negotiation, mr_media_stream *stream, mr_size size) {
     mr_survey known = {0};
     char text[MR_FORMAT_SET_TEXT];
@@ -185,7 +185,7 @@ int mr_media_stream_negotiate(mr_negotiation *negotiation, const mr_reader_param
     negotiation->outputs[0].set = packets_up_to(from->size, mr_live_is_camera(from->uri));
     negotiation->paced = negotiation->endless = true;
     negotiation->repeats = false;
-    /* Of libraries: one connection; and one that opens it. */
+    /* library threads: one connection, and one that opens it */
     negotiation->threads = !mr_live_is_camera(from->uri) + (from->on_away == MR_AWAY_PICTURE);
     status = negotiation->offline || from->on_away != MR_AWAY_PICTURE ? MR_OK : try_drawing(from->size, media);
     if (status)

@@ -88,7 +88,7 @@ static mr_picture_place place_in_group(mr_picture_order *order, const mr_packet 
     return (mr_picture_place){0};
 }
 
-/* Pictures follow each other at the rate of their stream. */
+/* Pictures follow each other at the stream's rate. */
 static mr_picture_place place_by_clock(mr_picture_order *order, const mr_packet *packet) {
     const mr_media *media = packet->media;
     int64_t time = 0;

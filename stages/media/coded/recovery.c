@@ -6,16 +6,16 @@ enum { SLICE = 1, SLICE_DATA_A = 2, IDR = 5, SEI = 6, SPS = 7, PPS = 8 };
 enum { FIRST_IRAP = 16, IDR_HEVC = 19, IDR_LAST = 20, LAST_IRAP = 23, LAST_SLICE = 31, SPS_HEVC = 33, PPS_HEVC = 34,
        SEI_HEVC = 39 };
 
-/* Facts about the picture of a packet. */
+/* What a packet says about its picture. */
 typedef struct picture {
     bool begins;       /* it needs no other */
-    bool refers;       /* H.264: its slices need others */
+    bool refers;       /* H.264: its slices need other pictures */
     bool reference;
-    bool field;        /* H.264: of a frame */
+    bool field;        /* H.264: it is half a frame */
     bool has_point;
     mr_recovery_point point;
-    unsigned number;   /* frame_num, or the lowest bits of the picture order count */
-    unsigned bits;     /* of it; 0: not known */
+    unsigned number;   /* frame_num, or the picture order count's low bits */
+    unsigned bits;     /* how many bits it has; 0: not known */
 } picture;
 
 static int type_of(bool hevc, mr_nal one) {
@@ -100,7 +100,7 @@ static void keep_sequence(mr_recovery *r, unsigned number, mr_recovery_sequence 
         r->sequences[number] = read;
 }
 
-/* Of frame_num, or of the picture order count; too many, if that is not one of the standard. */
+/* Width that frame_num or the picture order count has; an invalid value gives too many bits. */
 static uint8_t bits_of_number(unsigned coded) {
     return coded > 12 ? UINT8_MAX : (uint8_t)(coded + 4);
 }
@@ -192,7 +192,7 @@ static void note_hevc(void *recovery, mr_nal one) {
     note_set(recovery, true, one);
 }
 
-/* Those of the stream's header; a packet's own follow. */
+/* Reads the sets in the stream header; packets may bring more. */
 static void read_header(mr_recovery *r, const AVCodecParameters *codec, bool hevc) {
     r->has_sets = true;
     r->length_bytes = mr_nal_read_header(hevc, codec->extradata, (size_t)codec->extradata_size,
@@ -246,7 +246,7 @@ static picture look(mr_recovery *r, const mr_packet *packet, bool hevc) {
     mr_nals from = nals_of(packet, r->length_bytes);
     for (mr_nal one; mr_nal_next(&from, &one);) {
         const int type = one.bytes ? type_of(hevc, one) : -1;
-        if (type < 0 || (hevc && one.bytes > 1 && (one.data[0] & 1 || one.data[1] >> 3))) /* of other layers */
+        if (type < 0 || (hevc && one.bytes > 1 && (one.data[0] & 1 || one.data[1] >> 3))) /* skips other layers */
             continue;
         if (hevc ? type <= LAST_SLICE : type == SLICE || type == SLICE_DATA_A || type == IDR) {
             (hevc ? read_slice_hevc : read_slice)(r, &found, one);
@@ -259,8 +259,8 @@ static picture look(mr_recovery *r, const mr_packet *packet, bool hevc) {
     return found;
 }
 
-/* How far the picture is behind the one before: frame_num rises by one behind a reference frame, and both fields of a
- * frame share it; where it rises by more, frames were left out on purpose. */
+/* How far the picture is from the previous one. frame_num rises by one after a reference frame, and both fields share
+ * it. If it rises by more, frames were omitted intentionally. */
 static int64_t move(const mr_recovery *r, const picture *now, bool hevc) {
     if (!now->bits || !hevc)
         return now->bits && now->number != r->last;

@@ -16,7 +16,7 @@ static void pass_buffers(mr_bits *bits) {
     mr_bits_read(bits, 20);
 }
 
-/* E.1.1, up to the place of chroma samples. */
+/* E.1.1, up to the chroma sample position. */
 static void pass_look(mr_bits *bits) {
     enum { EXTENDED_ASPECT = 255 };
     if (mr_bits_read(bits, 1) && mr_bits_read(bits, 8) == EXTENDED_ASPECT)
@@ -58,7 +58,7 @@ static int read_usability(mr_bits *bits) {
     return bits->short_of || depth > MOST ? -1 : (int)depth;
 }
 
-/* 7.3.2.1.1, pic_order_cnt_type and its parameters. */
+/* 7.3.2.1.1: reads pic_order_cnt_type and its parameters. */
 static unsigned read_order(mr_bits *bits) {
     const unsigned order = mr_bits_golomb(bits);
     if (order == 0)

@@ -12,7 +12,7 @@ enum { MR_MOST_GATHERED = 32 };
 typedef struct mr_gathered {
     uint8_t data[MR_MOST_GATHERED];
     size_t have, wanted; /* bytes */
-    int64_t at;          /* offset of data[0] in the stream */
+    int64_t at;          /* stream offset for data[0] */
 } mr_gathered;
 
 /* The next thing begins at `at`, and needs `wanted` bytes. If it begins within the gathered bytes, the rest of them is

@@ -12,16 +12,16 @@ enum { MOST_DEPTH = 12 };
 
 #define TYPE(a, b, c, d) ((uint32_t)(a) << 24 | (uint32_t)(b) << 16 | (uint32_t)(c) << 8 | (uint32_t)(d))
 
-/* The next bytes: the head of a box; the fields of a table; its rows; the handler of a track; the head of a box in a
- * "free" one; a place in "meta" where boxes may begin; bytes in which no table is expected; nothing that is known. */
+/* What the next bytes are: a box header; a table's fields; its rows; a track's handler; a box header inside "free"; a
+ * position in "meta" where boxes may begin; bytes where no table is expected; unknown. */
 typedef enum box_part { HEAD, FIELDS, ROWS, HANDLER, FREE, META, BYTES, LOST } box_part;
 
 /* Follows boxes from some offset on. */
 typedef struct box_walk {
     box_part part;
     mr_gathered next;
-    uint32_t type;              /* of the box that is read */
-    int64_t end;                /* of it */
+    uint32_t type;              /* type of the current box */
+    int64_t end;                /* where it ends */
     uint32_t rows;              /* that are left */
     int depth;
     struct {
@@ -58,8 +58,8 @@ static uint64_t most_of(uint64_t a, uint64_t b) {
 
 /* ---- claims ------------------------------------------------------------------------------------------------------ */
 
-/* Sound of one tick a sample (PCM) has an entry for 1,024 samples of a chunk; until its times are known it is taken for
- * that. Each edit has entries for the samples that it shows, and for those that these need. */
+/* PCM sound (one tick a sample) has one entry per 1,024 samples in a chunk; sound counts as PCM until its times are
+ * known. Each edit has entries for the samples that it shows, and for those they need. */
 static uint64_t track_bytes(const mp4_track *track) {
     const uint64_t pieces = track->chunks * ((track->most_per_chunk + 1023) / 1024);
     const bool pcm = track->sound && !track->other && !track->unticked;
@@ -103,9 +103,9 @@ static bool holds_boxes(uint32_t type) {
 static const struct table {
     uint32_t type;
     uint8_t fields; /* bytes: version, flags and the fields after them */
-    uint8_t head;   /* of these, without rows */
-    uint8_t count;  /* where the number of rows stands */
-    uint8_t row;    /* bytes of one; of others it depends */
+    uint8_t head;   /* size without rows */
+    uint8_t count;  /* where the row count is */
+    uint8_t row;    /* bytes per row; 0: it varies */
     bool read;      /* rows are looked at */
 } tables[] = {
     {TYPE('s', 't', 's', 'z'), 12, 12, 8, 4, false}, {TYPE('s', 't', 'z', '2'), 12, 12, 8, 0, false},
@@ -130,7 +130,7 @@ static unsigned ones(uint32_t bits) {
     return count;
 }
 
-/* The table of a box whose fields are those: of some, sizes depend on flags. */
+/* The table for a box with these fields; some sizes depend on flags. */
 static struct table measured(const struct table *table, const uint8_t *fields, uint32_t *count) {
     struct table exact = *table;
     if (table->type == TYPE('s', 't', 's', 'z') && u32(fields + 4))
@@ -154,7 +154,7 @@ static uint64_t rows_bytes(const struct table *table, const uint8_t *fields, uin
                                                    : (uint64_t)count * table->row;
 }
 
-/* Boxes that do not belong into the description of a sample. */
+/* Boxes that must not appear in a sample description. */
 static bool is_claim(uint32_t type) {
     return type == TYPE('c', 'm', 'o', 'v') || type == TYPE('m', 'o', 'o', 'f') || table_of(type);
 }
@@ -184,7 +184,7 @@ static void next_box(box_walk *walk, int64_t at) {
     go_on(walk, at > INT64_MAX - 2 * MR_MOST_GATHERED ? LOST : HEAD, 8, at);
 }
 
-/* The rest of the box around is skipped. */
+/* Skips the rest of the parent box. */
 static void leave(box_walk *walk) {
     if (walk->depth)
         next_box(walk, walk->parent[walk->depth - 1].end);
@@ -216,7 +216,7 @@ static bool is_entry(const box_walk *walk) {
     return walk->depth && walk->parent[walk->depth - 1].type == TYPE('s', 't', 's', 'd');
 }
 
-/* Of a box whose content begins at `at`. */
+/* Opens a box whose content begins at `at`. */
 static void open_box(mr_mp4_index *index, box_walk *walk, int64_t at) {
     const uint32_t type = walk->type;
     const struct table *table = table_of(type);
@@ -338,7 +338,7 @@ static void read_free(mr_mp4_index *index, box_walk *walk) {
         next_box(walk, walk->end);
 }
 
-/* Boxes begin at the size of the first "hdlr". */
+/* The first "hdlr" size marks where boxes begin. */
 static void read_meta(mr_mp4_index *index, box_walk *walk) {
     if (walk->next.at > walk->end - 8)
         next_box(walk, walk->end);
@@ -348,7 +348,8 @@ static void read_meta(mr_mp4_index *index, box_walk *walk) {
         go_on(walk, META, 8, walk->next.at + 4);
 }
 
-/* libavformat takes boxes of any type behind the fields of a sample's description, whose length depends on its type. */
+/* After a sample description's fields, libavformat accepts any box type. How long the fields are depends on their
+ * type. */
 static void read_byte(mr_mp4_index *index, box_walk *walk) {
     index->hidden |= is_claim(u32(walk->next.data + 4));
     if (walk->next.at > walk->end - 8)
@@ -394,7 +395,7 @@ static void follow(mr_mp4_index *index, box_walk *walk, int64_t offset, const ui
     }
 }
 
-/* Where libavformat goes by its index of fragments, a box of one begins. Media data begins with other bytes. */
+/* Whether a fragment box begins where libavformat's fragment index points. Media data begins with other bytes. */
 static bool begins_fragment(const uint8_t *data, size_t bytes) {
     const uint32_t type = bytes >= 8 ? u32(data + 4) : 0;
     return type == TYPE('m', 'o', 'o', 'f') || type == TYPE('m', 'f', 'r', 'a') || type == TYPE('s', 'i', 'd', 'x') ||

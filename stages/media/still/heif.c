@@ -14,7 +14,7 @@ static size_t left(const span *from) {
     return (size_t)(from->end - from->at);
 }
 
-/* An unsigned number of `bytes` bytes, at most 8. */
+/* An unsigned number with `bytes` bytes, at most 8. */
 static uint64_t take(span *from, int bytes) {
     uint64_t number = 0;
     if (left(from) < (size_t)bytes) {
@@ -32,8 +32,8 @@ typedef struct box {
     span body;
 } box;
 
-/* The next box, of which only the first bytes may be there; false: there is none. A size of 0 is that of the last box,
- * 1 stands for a size of 64 bits behind the name. */
+/* Reads the next box, which may be truncated; false: there is none. Size 0 means the last box, 1 means that a 64-bit
+ * size follows the name. */
 static bool next_box(span *from, box *next) {
     enum { HEAD = 8 };
     const uint8_t *begin = from->at;
@@ -60,7 +60,7 @@ static bool is_type(const char *type, const char *name) {
     return memcmp(type, name, 4) == 0;
 }
 
-/* The first box of that type. */
+/* Finds the first box with this type. */
 static bool find_box(span from, const char *type, box *found) {
     while (next_box(&from, found))
         if (is_type(found->type, type))
@@ -85,7 +85,7 @@ static bool is_one_of(const uint8_t *brand, const char *brands) {
     return false;
 }
 
-/* Files of video have a box `meta`, too, but not these brands. */
+/* Video files can have a `meta` box too, but not these brands. */
 static bool read_brands(span file, mr_heif *heif) {
     static const char stills[] = "mif1mif2heicheixheimheisavifmiafjpeg", sequences[] = "msf1hevchevxavis";
     box type;
@@ -123,7 +123,7 @@ static void read_type(span meta, uint32_t item, char type[5]) {
     }
 }
 
-/* The first item that `item` is made of; 0: there is none. */
+/* The first item that `item` consists of; 0: none. */
 static uint32_t read_tile(span meta, uint32_t item) {
     box list, entry;
     if (!find_box(meta, "iref", &list))
@@ -135,7 +135,7 @@ static uint32_t read_tile(span meta, uint32_t item) {
     return 0;
 }
 
-/* Sizes of the numbers in a list of places (8.11.3). */
+/* Number sizes in a location list (8.11.3). */
 typedef struct place_sizes {
     unsigned version;
     int offset, length, base, index;
@@ -227,7 +227,7 @@ static void read_coding(const box *property, mr_heif *heif) {
     }
 }
 
-/* `whole`: of the item itself; else of a tile of it, whose coding alone counts. */
+/* `whole`: the item's property; else a tile's, where only the coding counts. */
 static void read_property(const box *property, bool whole, mr_heif *heif, bool *cropped) {
     span body = property->body;
     read_coding(property, heif);
@@ -253,7 +253,7 @@ static bool nth_box(span from, unsigned index, box *found) {
     return is_there;
 }
 
-/* Reads the properties of an item in their order. */
+/* Reads an item's properties in order. */
 static void read_properties(span meta, uint32_t item, bool whole, mr_heif *heif, bool *cropped) {
     box properties, store, list, one;
     unsigned flags;

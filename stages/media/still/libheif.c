@@ -20,7 +20,7 @@ typedef struct heif_error {
     const char *message;
 } heif_error;
 
-/* The fields of its first version, behind which others follow. */
+/* The fields in version 1; later versions append more. */
 typedef struct heif_nclx {
     uint8_t version;
     int primaries, transfer, matrix;
@@ -145,7 +145,7 @@ static void describe_colour(const heif_image_handle *handle, AVFrame *picture) {
         heif.heif_nclx_color_profile_free(nclx);
 }
 
-/* The picture that is decoded into, and how it gets its planes. */
+/* The picture to decode into, and how it gets planes. */
 typedef struct target {
     AVFrame *picture;
     mr_heif_allocate *allocate;
@@ -199,7 +199,7 @@ int mr_libheif_decode(const uint8_t *data, size_t bytes, int64_t max_pixels, AVF
     heif_context *context = heif.heif_context_alloc();
     if (!context)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
-    /* The tiles of a picture are decoded on this thread: others have pictures of their own. */
+    /* Tiles are decoded on this thread; other threads decode other pictures. */
     heif.heif_context_set_max_decoding_threads(context, 0);
     const heif_error error = heif.heif_context_read_from_memory_without_copy(context, data, bytes, NULL);
     status = error.code ? fail(error) : decode_primary(context, &to);

@@ -60,7 +60,7 @@ static int value_of_digit(char digit) {
     return digit >= '0' && digit <= '9' ? digit - '0' : digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
 }
 
-/* The profile's name and its length stand before the digits, each in a line. */
+/* The profile's name and length come before the digits, one per line. */
 mr_upright mr_upright_of_profile(const char *text) {
     enum { ENOUGH = 4096 };
     uint8_t data[ENOUGH];
