@@ -143,8 +143,7 @@ static void plan_encoder(mr_negotiation *negotiation, const mr_encode_params *pa
         negotiation->threads = mr_encoder_threads(params);
         delay = mr_encoder_delay(params) > delay ? mr_encoder_delay(params) : delay;
     }
-    /* With threads of its own the caller waits for them, and for a device's encoder, too; without, a call only
-     * computes. */
+    /* The caller waits for encoder threads and for a device's encoder; otherwise a call only computes. */
     negotiation->blocking = negotiation->threads > 0 || on_device;
     if (delay)
         mr_remark(negotiation, "%s holds up to %d pictures of each source: latency: low holds none",

@@ -1,4 +1,4 @@
-/* The options of encode, as written and as read, and its plan. Pure but for mr_encode_negotiate. */
+/* encode's options, as written and as parsed, and its plan. Pure, except mr_encode_negotiate. */
 #pragma once
 
 #include "millrace/stage.h"
@@ -23,7 +23,7 @@ typedef struct mr_encode_params {
     double quality;            /* the codec's own scale */
     int64_t bits;              /* a second; 0: by quality */
     int64_t key_ns, key_count; /* distance of key frames at most, in time or in pictures; the other is 0 */
-    unsigned primaries, transfer; /* of the stream of the pictures, as FFmpeg counts them; 0: not known */
+    unsigned primaries, transfer; /* the picture stream's, as FFmpeg numbers them; 0: not known */
 } mr_encode_params;
 
 extern const mr_option mr_encode_options[];

@@ -73,8 +73,8 @@ void mr_encode_picture_end(mr_encode_picture *picture) {
 
 /* ---- filling up -------------------------------------------------------------------------------------------------- */
 
-/* Repeats the last sample of each row, and the last row, of one plane. Only planar layouts and NV12, whose chroma is
- * never filled up: an odd size has its last chroma sample already. */
+/* Repeats each row's last sample, and the last row, in one plane. Only for planar layouts and NV12. NV12 chroma needs
+ * no filling: an odd size already has its last chroma sample. */
 static void fill_plane(AVFrame *copy, const mr_row *row, const mr_format *to) {
     const size_t wide = mr_plane_row_bytes(to->pixel, row->plane, to->width);
     const size_t sample = mr_pixel_describe(to->pixel)->depth > 8 ? 2 : 1;

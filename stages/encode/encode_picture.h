@@ -1,5 +1,5 @@
-/* Pictures as an encoder takes them: the frame's own memory where layout, size and colour fit, else a converted copy,
- * filled up to an even size by its last column and row. One thread at a time. */
+/* Prepares pictures for an encoder: uses the frame's memory if layout, size and colour fit. Otherwise makes a converted
+ * copy, extended to an even size by repeating the last column and row. One thread at a time. */
 #pragma once
 
 #include <libavutil/frame.h>

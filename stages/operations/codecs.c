@@ -1,5 +1,5 @@
-/* Codecs of libavcodec as `encode` and `decode` use them: on one core, and NVENC and NVDEC of a GPU. Pictures are made
- * packets and packets pictures, each without delay and in one thread. */
+/* libavcodec codecs as `encode` and `decode` use them: on one core, and NVENC and NVDEC on a GPU. Pictures become
+ * packets and packets pictures, without delay and in one thread. */
 #include <libavcodec/avcodec.h>
 #include <libavutil/hwcontext.h>
 #include <string.h>
@@ -15,11 +15,11 @@
 #include "stages/media/picture_format.h"
 #include "stages/operations/operation.h"
 
-/* Pictures of a call. */
+/* Pictures per call. */
 enum { WIDTH = 640, HEIGHT = 360, PICTURES = 8, RATE = 30 };
 
 typedef struct codec_state {
-    AVBufferRef *card, *surfaces; /* of libavcodec, for a GPU */
+    AVBufferRef *card, *surfaces; /* libavcodec's, for a GPU */
     AVCodecContext *encoder, *decoder;
     AVFrame *picture[PICTURES], *decoded;
     AVPacket *packet[PICTURES], *made;
@@ -151,9 +151,8 @@ static bool is_on_card(const mr_operation_call *call) {
     return call->device->type->kind == MR_DEVICE_CUDA;
 }
 
-/* Each picture is read and its packet written, or the other way round: 3/2 bytes for a pixel, and as many bytes as the
- * packets have. Pictures that others are predicted from may be in the cache. Arithmetic is not counted: there are as
- * many ways as encoders, even if the bits are the same. */
+/* Each picture is read and its packet written, or the reverse: 3/2 bytes per pixel plus the packet's bytes. Reference
+ * pictures may be in the cache. Arithmetic is not counted: encoders differ, even if they produce the same bits. */
 static int open_codec(mr_operation_call *call, bool nvenc) {
     const int *codec = call->type->shape;
     codec_state *s = mr_calloc(1, sizeof *s);
@@ -300,8 +299,8 @@ static int enqueue_decoder(mr_operation_call *call, size_t set) {
     return enqueue(call, run_decoder);
 }
 
-/* NVDEC and NVENC are units of their own, for which the memory and the kernels of a GPU are no ceilings: only that a
- * share is small is known. */
+/* NVDEC and NVENC are separate units. A GPU's memory and kernels are no ceilings for them: a small share is all that
+ * can be known. */
 #define CODEC(label, to_do, kinds, number, open_function, enqueue_function)                                            \
     {                                                                                                                  \
         .name = label, .function = to_do, .works_on = "I420 640x360, 8 pictures", .group = MR_OPERATION_CODEC,         \
@@ -313,7 +312,7 @@ static int enqueue_decoder(mr_operation_call *call, size_t set) {
           enqueue_decoder),                                                                                            \
         CODEC("encode-" label, "avcodec_receive_packet", encodes, number, open_encoding, enqueue_encoder)
 
-/* NVENC encodes three of them. */
+/* NVENC can encode three of them. */
 const mr_operation_type mr_operation_codecs[] = {
     BOTH("h264", MR_CODEC_H264, MR_HERE_CPU | MR_HERE_CUDA), BOTH("hevc", MR_CODEC_HEVC, MR_HERE_CPU | MR_HERE_CUDA),
     BOTH("vp9", MR_CODEC_VP9, MR_HERE_CPU),                  BOTH("av1", MR_CODEC_AV1, MR_HERE_CPU | MR_HERE_CUDA),

@@ -38,7 +38,7 @@ static int bind(network *n) {
     return status ? status : mr_model_bind(n->model, &n->binding, shapes, 1, outputs, n->model->output_count);
 }
 
-/* Values of whole numbers are zero: they may be indices. */
+/* Integers are zero: they may be indices. */
 static void add_tensor(mr_operation_call *call, const mr_model_tensor *tensor, const mr_shape *shape, bool input) {
     const bool floats = tensor->dtype == MR_DTYPE_F32;
     mr_operation_region(call, MR_MEMORY_DEVICE, mr_shape_count(shape) * mr_dtype_bytes(tensor->dtype),
@@ -61,7 +61,7 @@ static int declare(mr_operation_call *call, const network *n) {
     return MR_OK;
 }
 
-/* A simulated device takes its times from the memory that work touches, and the weights are the runtime's. */
+/* A simulated device derives times from the memory that work touches, and the runtime owns the weights. */
 static int open_network(mr_operation_call *call) {
     if (call->device->type->kind == MR_DEVICE_SIM)
         return mr_fail(MR_ERROR_UNAVAILABLE, "a simulated device does not see the weights of networks");

@@ -7,7 +7,7 @@
 #include "millrace/operations.h"
 #include "stages/operations/room.h"
 
-/* Kinds of devices that have an operation. */
+/* Device kinds that can have an operation. */
 enum {
     MR_HERE_CPU = 1 << MR_DEVICE_CPU,
     MR_HERE_SIM = 1 << MR_DEVICE_SIM,
@@ -24,11 +24,11 @@ typedef struct mr_operation_type {
     mr_operation_path path;
     int here;
     bool integers;                          /* as in mr_operation */
-    const void *shape;                      /* of the entry's own */
+    const void *shape;                      /* the entry's parameters */
     /* Fills in regions, bytes and flops of a zeroed call, and keeps tables in `state`. */
     int (*open)(mr_operation_call *call);
     int (*enqueue)(mr_operation_call *call, size_t set);
-    void (*close)(mr_operation_call *call); /* also of a half-opened one; NULL: nothing to do */
+    void (*close)(mr_operation_call *call); /* must accept a half-opened one; NULL: nothing to do */
 } mr_operation_type;
 
 enum { MR_WORKS_ON = 160 };
@@ -37,7 +37,7 @@ struct mr_operation_call {
     const mr_operation_type *type;
     mr_device *device;
     mr_stream *stream;
-    const char *file;           /* of a network */
+    const char *file;           /* the network's file */
     char works_on[MR_WORKS_ON]; /* if the type has none */
     double bytes, flops;
     mr_region region[MR_ROOM_REGIONS];
@@ -46,7 +46,7 @@ struct mr_operation_call {
     void *state;
 };
 
-/* Adds a region and returns its number. */
+/* Adds a region and returns its index. */
 static inline size_t mr_operation_region(mr_operation_call *call, mr_memory memory, size_t bytes, mr_noise noise) {
     call->region[call->regions] = (mr_region){bytes, noise, memory};
     return call->regions++;

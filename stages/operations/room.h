@@ -1,7 +1,7 @@
-/* Memory of a device for an operation that is measured: regions filled with noise, in several sets, so that calls that
- * take the sets in turn find none of their data in a cache.
+/* Device memory for an operation to measure: regions filled with noise, in several sets. Calls that take the sets in
+ * turn cannot find their data in a cache.
  *
- * Ownership: a room owns its memory; the device and the stream are the caller's. One thread. */
+ * Ownership: a room owns its memory; the caller owns device and stream. One thread. */
 #pragma once
 
 #include "engine/device/device.h"
@@ -21,7 +21,7 @@ typedef struct mr_room {
     mr_device *device;
     mr_memory memory[MR_ROOM_REGIONS];
     size_t regions, sets;
-    size_t step[MR_ROOM_REGIONS]; /* bytes from set to set in a block; 0 if each set has a block of its own */
+    size_t step[MR_ROOM_REGIONS]; /* distance between sets in a block; 0 if each set has a separate block */
     void **blocks;                /* regions x sets; if there is a step only those of the first set */
 } mr_room;
 

@@ -32,7 +32,7 @@ static mr_http_reply send_json(mr_http_request *request, char *text) {
 
 /* ---- pictures --------------------------------------------------------------------------------------------------- */
 
-/* The state of a request for pictures. */
+/* A picture request's state. */
 typedef struct watcher {
     mr_looker looker; /* first: `resume` is called with it */
     mr_gallery *gallery;

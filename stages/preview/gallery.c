@@ -27,19 +27,19 @@ typedef struct slot {
     /* the stage's thread alone */
     mr_shrinker shrinker;
     AVFrame *spare;
-    int64_t due_ns;    /* of the next picture, if there are viewers */
+    int64_t due_ns;    /* when to take the next picture, if there are viewers */
     /* under the lock */
     AVFrame *newest;
     mr_upright upright;
-    uint64_t number;   /* of `newest`; 0: none */
+    uint64_t number;   /* number for `newest`; 0: none */
     int64_t taken_ns;  /* when it came */
     char *record;
-    mr_jpeg *jpeg;     /* of the last picture that was encoded; NULL: none */
+    mr_jpeg *jpeg;     /* last encoded picture; NULL: none */
     uint64_t tried;    /* number of the last picture that was to be encoded, which may have failed */
     int64_t jpeg_ns;   /* when that picture came */
     int lookers, viewers;
     bool asked;        /* a still that waits for it */
-    int64_t asked_ns;  /* when the last of them asked */
+    int64_t asked_ns;  /* when a looker last asked */
 } slot;
 
 struct mr_gallery {
@@ -112,7 +112,7 @@ static slot *make_slot(mr_gallery *gallery) {
     return oldest;
 }
 
-/* The slot of a source, made if it has none. */
+/* The source's slot, created if needed. */
 static slot *slot_of(mr_gallery *gallery, uint32_t source) {
     const char *id = mr_stage_source_id(gallery->params.stage, source);
     slot *at = find_slot(gallery, id);
@@ -134,8 +134,8 @@ static slot *slot_of(mr_gallery *gallery, uint32_t source) {
 
 /* ---- showing --------------------------------------------------------------------------------------------------- */
 
-/* Whether the picture is to be kept; counts it if so. The next one is due an interval after the last one was due, not
- * after it came: of 25 a second at a limit of 10 so many remain, not 8. */
+/* Whether to keep the picture; if so, counts it. The next one is due one interval after this one was due, not after it
+ * came: 25 pictures a second with a limit of 10 must give 10, not 8. */
 static bool is_wanted(const mr_gallery *gallery, slot *at, const mr_frame *frame, int64_t now) {
     const int64_t interval = gallery->params.interval_ns;
     if (at->viewers && now >= at->due_ns) {
@@ -288,7 +288,7 @@ static mr_jpeg *make_jpeg(mr_gallery *gallery, AVFrame *picture, mr_upright upri
     return jpeg;
 }
 
-/* The encoder counts as a looker of its slot, which is not given away so. */
+/* The encoder counts as a looker, so that the slot cannot be given away. */
 static void encode(mr_gallery *gallery, slot *at) {
     const uint64_t number = at->tried = at->number;
     const int64_t taken_ns = at->taken_ns;

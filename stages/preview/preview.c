@@ -38,7 +38,7 @@ static int check_tokens(mr_negotiation *negotiation, const preview_options *give
     return MR_OK;
 }
 
-/* Bytes of a picture of 16:9. */
+/* Size of a 16:9 picture. */
 static double picture_mib(int64_t width) {
     return (double)width * (double)width * 9 / 16 * 1.5 / 1048576;
 }

@@ -22,7 +22,7 @@
 
 enum { MOST_FILES = MR_TRAINED_LAYERS + 3, NAME = 16, OLD = 32 };
 
-/* A folder on its way out. */
+/* A folder that is being written. */
 typedef struct saving {
     const mr_classifier *classifier;
     const mr_head_notes *notes;
@@ -233,7 +233,7 @@ static int find_other(const char *folder, bool *card, bool *empty, char other[NA
     return MR_OK;
 }
 
-/* Only the folder of a classifier is replaced, or an empty one. */
+/* Only a classifier's folder, or an empty one, may be replaced. */
 static int check_target(const char *target, bool *there) {
     char other[NAME_MAX + 1];
     struct stat facts;
@@ -278,7 +278,7 @@ static int put_aside(const saving *s, const char *target) {
     return MR_OK;
 }
 
-/* Puts the folder into its place; what is there is exchanged for it, so that the name is never without a classifier. */
+/* Moves the folder to its final name. An existing folder is exchanged, so that the name always has a classifier. */
 static int put(const saving *s, const char *target) {
     bool there;
     int status = check_target(target, &there);

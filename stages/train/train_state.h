@@ -9,7 +9,7 @@
 
 #include "stages/train/training.h"
 
-/* A piece of the state; the pieces of a fit are always the same in number and size. */
+/* A piece of state. The number and size of a fit's pieces must never change. */
 typedef struct mr_state_piece {
     void *data;
     size_t bytes;
@@ -19,8 +19,8 @@ int mr_state_read(const mr_fitting *training, const mr_state_piece *pieces, size
 /* Whether it is time to write it. */
 bool mr_state_is_due(const mr_fitting *training);
 int mr_state_write(mr_fitting *training, const mr_state_piece *pieces, size_t count);
-/* At the end of a fit. A state that is kept and cannot be written is only told of: the classifier is there. */
+/* Call at the end of a fit. If a kept state cannot be written, it only warns: the classifier exists. */
 void mr_state_finish(mr_fitting *training, const mr_state_piece *pieces, size_t count);
 void mr_state_remove(const mr_fitting *training);
-/* The digest of a fit's rows and parameters, that the file of state must be of. */
+/* Computes a digest over the fit's rows and parameters; a state file must match it. */
 int mr_state_digest(mr_fitting *training);

@@ -1,12 +1,12 @@
-/* The last packets of one source, in memory: whole groups of pictures, each from a key frame on. No more than so many
- * seconds are kept behind the newest packet, beside the group that they begin in, and no more than so many bytes. One
- * thread. All zero, with both limits set, is empty. */
+/* One source's last packets, in memory, as whole groups that start with a key frame. The cache keeps a given number of
+ * seconds before the newest packet, completed to a whole group, within a byte limit. One thread. All zero, with both
+ * limits set, is empty. */
 #pragma once
 
 #include "millrace/stage.h"
 
 typedef struct mr_cached {
-    mr_frame frame;    /* of a packet: a copy, which belongs to no run */
+    mr_frame frame;    /* a packet: a copy, which belongs to no run */
     int64_t time_ns;   /* when it is decoded; if that is unknown, as the one before */
     bool written;
     struct mr_cached *next;

@@ -153,7 +153,7 @@ static void list(mr_recording *recording, const mr_trigger *trigger) {
     recording->noted = false;
 }
 
-/* All that was written can be read then, whatever becomes of the process. */
+/* Everything written can then be read, even if the process dies. */
 static int bring_out(mr_recording *recording, growth extent) {
     if (extent == RESTS || !recording->noted)
         note(recording, extent);
@@ -177,7 +177,7 @@ static bool is_over(const mr_recording *recording, const mr_cached *packet) {
     return packet->frame.flags & MR_FRAME_KEY && packet->time_ns - recording->start_ns >= recording->longest_ns;
 }
 
-/* The packet behind the last one that was written. */
+/* The first packet not written yet. */
 static mr_cached *unwritten(const mr_recording *recording) {
     mr_cached *packet = recording->cache.first;
     for (mr_cached *one = packet; one; one = one->next)

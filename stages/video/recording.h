@@ -1,10 +1,9 @@
 /* Recordings of one source: files that hold the packets around triggers, each packet once, with a JSON file beside
  * each.
  *
- * A trigger at a time wants packets from `before` it to `after` it. Triggers whose stretches meet share a file: it
- * stays open until no trigger to come can reach back to its end. A trigger that comes later than that begins a file
- * with the first key frame that was not written. One thread. All zero, with the members of the first part set, is
- * idle. */
+ * A trigger at time t asks for packets from t - `before` to t + `after`. Triggers whose spans touch share a file. It
+ * stays open until no later trigger can reach back to its end. A later trigger begins a file at the first unwritten key
+ * frame. One thread. All zero, with the first part's members set, is idle. */
 #pragma once
 
 #include "stages/video/record_cache.h"
@@ -17,7 +16,7 @@ enum { MR_TRIGGERS_LISTED = 4096 };
 typedef struct mr_trigger {
     mr_identity frame;
     int64_t pts_ns;
-    const char *stage, *label; /* of the class that was seen; NULL: none. They live as long as the pipeline */
+    const char *stage, *label; /* class that was seen; NULL: none. They live as long as the pipeline */
     double score;
 } mr_trigger;
 
@@ -34,12 +33,12 @@ typedef struct mr_recording {
     mr_video_file file;
     bool writes;               /* packets are written as they come; else the file waits for another trigger */
     int64_t end_ns;            /* packets are wanted up to this time */
-    int64_t start_ns;          /* of decoding: of the file's first packet */
+    int64_t start_ns;          /* decoding time of the file's first packet */
     int64_t first_ns, last_ns; /* presentation times in the file */
-    int64_t begun_ns;          /* on the wall clock: of its first packet */
+    int64_t begun_ns;          /* wall clock time of its first packet */
     uint64_t number, files, packets;
-    mr_identity first, last;   /* packets of the file */
-    mr_trigger *triggers;      /* of the file: room for MR_TRIGGERS_LISTED */
+    mr_identity first, last;   /* the file's first and last packet */
+    mr_trigger *triggers;      /* the file's; room for MR_TRIGGERS_LISTED */
     size_t trigger_count;      /* more may not be listed */
     bool broken;               /* the disk was full between two files that follow each other */
     bool noted;                /* the JSON file has all triggers */

@@ -8,10 +8,10 @@
 
 typedef struct mr_video_file {
     int fd;                   /* 0: closed */
-    char name[MR_OUTPUT_NAME]; /* without its folder */
+    char name[MR_OUTPUT_NAME]; /* without the folder */
     char path[MR_OUTPUT_PATH];
-    size_t written;           /* of the bytes that the muxer has now */
-    bool ending;              /* the muxer has given its last bytes */
+    size_t written;           /* how many of the muxer's present bytes */
+    bool ending;              /* the muxer has given everything */
 } mr_video_file;
 
 /* Makes the file of that number, begun at that time (ns since 1970), under a name that no file has; `replaces`: under

@@ -10,9 +10,9 @@
 #include "stages/sink/output.h"
 
 enum { KEPT_BEHIND_PLAYLIST = 3 };
-/* A camera that changes its size all the time may begin a file a second, and so many more in a row. */
+/* A camera whose size keeps changing may start one file a second, up to a number in a row. */
 static const int64_t CHANGE_NS = 1000000000, CHANGES_NS = 16000000000;
-/* Of files of HLS, unless given. */
+/* Default for HLS files. */
 static const int64_t HLS_NS = 6000000000;
 
 /* ---- the beginning ----------------------------------------------------------------------------------------------- */
@@ -28,7 +28,7 @@ int mr_video_files_open(mr_video_files *files, mr_stage *self) {
     if (status)
         return status;
     bool hls = mr_video_is_hls(given);
-    /* A pattern of HLS names the playlist: its files are numbered. */
+    /* For HLS, the pattern names the playlist; its files are numbered. */
     int stem = (int)(strlen(given->name) - strlen(mr_file_name_ending(given->name)));
     if (hls)
         snprintf(files->pattern, sizeof files->pattern, "%.*s-{number}.ts", stem, given->name);
@@ -51,8 +51,8 @@ static bool exists(const mr_video_files *files, const char *source) {
     return lstat(path, &about) == 0;
 }
 
-/* Names that count go on behind those that are there. A file of the only name there is must not be, unless it may be
- * replaced; in a run that goes on it is one of its own, and stays. MR_ERROR_AGAIN while that is not known. */
+/* Numbered names continue after the existing files. A single file must not exist unless it may be replaced; in a
+ * continued run it is ours and stays. MR_ERROR_AGAIN while that is unknown. */
 static int begin(mr_video_files *files, const mr_stage *self) {
     mr_run_state run = mr_stage_run_state(self);
     if (files->begun)
@@ -101,7 +101,7 @@ static int open_file(mr_video_files *files, const mr_stage *self, const mr_frame
     return MR_OK;
 }
 
-/* Where its last picture ends; if that does not say how long it lasts, as long as the others do. */
+/* Where the last picture ends. If its duration is unknown, the average counts. */
 static int64_t find_end(const mr_video_files *files) {
     const int64_t span_ns = files->latest_ns - files->first_ns;
     if (files->end_ns > files->latest_ns || files->pictures < 2)
@@ -109,8 +109,8 @@ static int64_t find_end(const mr_video_files *files) {
     return files->latest_ns + span_ns / (files->pictures - 1);
 }
 
-/* The muxer gives the last bytes of the file. One of HLS goes on with the next file, if the stream does; `next` is then
- * its first packet, else NULL: the file lasts up to that. */
+/* Takes the file's last bytes from the muxer. In HLS, the stream may continue in another file: `next` is then its first
+ * packet and marks where this file ends; else NULL. */
 static int end_file(mr_video_files *files, const mr_frame *next) {
     const bool goes_on = next;
     if (files->first_ns != MR_NO_TIME)
@@ -171,7 +171,7 @@ static bool is_key(const mr_frame *frame) {
     return frame->flags & MR_FRAME_KEY;
 }
 
-/* The stream goes on as it was. */
+/* The stream continues unchanged. */
 static bool suits(const mr_video_files *files, const mr_frame *frame) {
     return frame->media->codec == files->media->codec && frame->identity.epoch == files->epoch;
 }

@@ -1,5 +1,5 @@
-/* The playlist of HLS (RFC 8216): the last files of a stream, put in its place whole each time. One thread. All zero is
- * empty. */
+/* An HLS playlist (RFC 8216) with a stream's last files; each update replaces the whole playlist. One thread. All zero
+ * is empty. */
 #pragma once
 
 #include "stages/sink/file_name.h"
@@ -15,7 +15,7 @@ typedef struct mr_hls_entry {
 typedef struct mr_hls_files {
     mr_hls_entry *entries;
     size_t count, room, most; /* most: that the playlist has; 0: all */
-    uint64_t sequence;        /* of the first entry */
+    uint64_t sequence;        /* first entry's number */
     uint64_t breaks;          /* discontinuities that are not in the list any more */
 } mr_hls_files;
 

@@ -8,10 +8,10 @@
 #include "engine/base/url.h"
 #include "stages/media/media_input.h"
 
-/* Of a server to which a stream is sent by RTMP. */
+/* Limits an RTMP server's answers. */
 enum { MOST_ANSWER = 65536 };
 
-/* Protocols that an address of that scheme may lead to. */
+/* The protocols that a scheme's address may use. */
 static const struct {
     const char *scheme, *protocols;
     mr_container container;
@@ -190,7 +190,7 @@ static bool ready(mr_video_push *push, const mr_frame *frame) {
 }
 
 static int send_packet(mr_video_push *push, mr_io *io, const mr_frame *frame) {
-    /* Times of another epoch go on where those before ended. */
+    /* A new epoch's times continue after the previous epoch. */
     if (frame->identity.epoch != push->epoch)
         mr_muxer_times_go_on(&push->times, frame);
     push->epoch = frame->identity.epoch;

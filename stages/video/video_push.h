@@ -12,15 +12,15 @@ typedef struct mr_video_push {
     const mr_video_options *given;
     const mr_stage *self;
     mr_container container;
-    char shown[128];        /* scheme and host: all of the address that is reported */
+    char shown[128];        /* scheme and host: messages show nothing more */
     AVFormatContext *format; /* NULL: no connection */
     mr_rtmp *rtmp;          /* what `format` writes to; NULL: it is not RTMP */
-    int refusal;            /* of `rtmp`: mr_message has it */
+    int refusal;            /* an error from `rtmp`: mr_message has the text */
     AVPacket *packet;
     mr_muxer_times times;
-    mr_media *media;        /* of the connection's packets */
+    mr_media *media;        /* the connection's media */
     uint32_t epoch;
-    int64_t deadline_ns;    /* of the call that waits */
+    int64_t deadline_ns;    /* the waiting call's deadline */
     int64_t try_ns;         /* next, on the monotonic clock */
     int64_t pause_ns;       /* before the one after that */
     uint64_t tries;         /* since the last connection */
@@ -28,7 +28,7 @@ typedef struct mr_video_push {
     bool refused;           /* a stream that the receiver's protocol cannot hold, which was reported */
 } mr_video_push;
 
-/* The container for an address by its scheme. MR_ERROR_CONFIG: it has another. */
+/* The container that an address's scheme needs. MR_ERROR_CONFIG: unknown scheme. */
 int mr_video_push_container(const char *url, mr_container *container);
 
 int mr_video_push_open(mr_video_push *push, mr_stage *self);

@@ -35,9 +35,9 @@ typedef struct mr_zmq_link {
     {.name = "server", .kind = MR_OPTION_PATH, .offset = MR_ZMQ_LINK_FIELD(options, server),                           \
      .example = "keys/center.pub", .help = "if connecting with a key: file with the other end's public key"}
 
-/* Refuses a socket that cannot be opened, and declares its threads. */
+/* Refuses a socket that cannot be opened, and declares the link's threads. */
 int mr_zmq_link_negotiate(mr_negotiation *negotiation, const mr_zmq_link *link);
-/* A socket that is not attached yet. `most_bytes`: of one part that is received; 0: no limit. */
+/* Creates a socket without attaching it. `most_bytes`: the limit for a received part; 0: none. */
 int mr_zmq_link_create(mr_zmq **socket, const mr_stage *self, const mr_zmq_link *link, int type, int64_t most_bytes);
 /* Attaches it, and logs the endpoint. */
 int mr_zmq_link_attach(mr_zmq *socket, const mr_stage *self, const mr_zmq_link *link);

@@ -11,7 +11,7 @@ enum { MOST_DEPTH = 4, MOST_VARINT = 10 };
 
 /* A message within the record, whose length is not known yet. */
 typedef struct nested {
-    size_t begin; /* of its contents */
+    size_t begin; /* where its content begins */
     size_t room;  /* bytes left for the length before them */
 } nested;
 
@@ -68,7 +68,7 @@ static void put_tag(mr_zmq_message *at, uint32_t number, wire_type type) {
     put_varint(at, number << 3 | type);
 }
 
-/* Texts of protobuf are UTF-8; names of files need not be. */
+/* protobuf texts must be UTF-8; file names need not be. */
 static void put_text(mr_zmq_message *at, uint32_t number, const char *text) {
     const size_t length = text ? strlen(text) : 0;
     if (!length)

@@ -12,7 +12,7 @@ enum { MR_ZMQ_RECORD_BYTES = 65536 };
 
 typedef struct mr_zmq_record {
     int64_t pts_ns;       /* MR_NO_TIME if it has none */
-    /* What the sender calls the frame, the file that it is from, its true class; "": nothing. */
+    /* The sender's frame name, file and true class; "": none. */
     char id[MR_FRAME_ID + 1], file[MR_FRAME_FILE + 1], label[MR_FRAME_LABEL + 1];
     bool end;             /* not a frame: the sender has no more */
     char format_text[64]; /* as it is written, cut if it is longer; "" if there is none */

@@ -84,7 +84,7 @@ static int await_subscribers(mr_stage *self) {
 
 typedef struct outgoing {
     mr_io *io;
-    const mr_frame *frame; /* NULL: the end of the source */
+    const mr_frame *frame; /* NULL: the source has ended */
     uint32_t source;
     const char *topic; /* NULL: none */
     const void *record;
@@ -92,7 +92,7 @@ typedef struct outgoing {
     bool payload; /* the frame's follows */
 } outgoing;
 
-/* The last part of a message. */
+/* Makes a message's last part. */
 static int make_last(mr_zmq_sink *at, const outgoing *message, zmq_msg_t *part, size_t bytes) {
     mr_receipt *held = message->frame ? mr_io_hold(message->io, message->frame) : NULL;
     int status = mr_zmq_unsent_make(&at->unsent, part, bytes, &held, message->source);
@@ -100,7 +100,7 @@ static int make_last(mr_zmq_sink *at, const outgoing *message, zmq_msg_t *part, 
     return status;
 }
 
-/* Parts behind the first are taken with it: ZeroMQ has no half messages. */
+/* libzmq accepts later parts with the first: a message cannot be sent in part. */
 static int send_part(mr_zmq_sink *at, const mr_stage *self, zmq_msg_t *part, bool more) {
     for (;;) {
         if (zmq_msg_send(part, mr_zmq_handle(at->socket), ZMQ_DONTWAIT | (more ? ZMQ_SNDMORE : 0)) >= 0)

@@ -1,9 +1,9 @@
-/* The common part of zmq.pub and zmq.push: frames become messages.
+/* Shared by zmq.pub and zmq.push: frames become messages.
  *
- * A message is [topic] record [payload]; the topic, which only zmq.pub has, is the id of the source unless the option
- * gives another. A frame is in flight until libzmq has written its message to a connection (zmq_unsent.h), and counts
- * as delivered then. At the end of the run the stage waits for that as long as messages are sent at all; what is left
- * after `linger` without any is dropped. Threads and errors: those of a shared, blocking stage. */
+ * A message is [topic] record [payload]. Only zmq.pub has a topic: the source's id, unless the option sets another. A
+ * frame is in flight until libzmq has written its message to a connection (zmq_unsent.h), and then counts as delivered.
+ * At the run's end the stage waits as long as messages are still being sent. If none is sent for `linger`, the rest is
+ * dropped. Threads and errors: as for a shared, blocking stage. */
 #pragma once
 
 #include "stages/sink/record_json.h"

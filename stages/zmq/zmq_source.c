@@ -69,7 +69,7 @@ static void forget(message *got) {
         zmq_msg_close(&got->part[i]);
 }
 
-/* Takes one whole message, which is there. Parts of those without a topic begin behind its place. */
+/* Receives one whole message, which must be available. Without a topic, parts start after its slot. */
 static int receive(mr_zmq_source *at, message *got) {
     int first = at->topics ? TOPIC : RECORD, more = 1;
     for (int i = 0; i < PARTS; i++)
@@ -115,7 +115,7 @@ static void release_part(void *context) {
     mr_free(context);
 }
 
-/* ZeroMQ's memory becomes the frame's; if it is not aligned for its elements, a copy does. */
+/* The frame takes over ZeroMQ's memory. If that is not aligned for the elements, it is copied. */
 static mr_buffer *keep_payload(zmq_msg_t *part, size_t alignment) {
     size_t bytes = zmq_msg_size(part);
     if ((uintptr_t)zmq_msg_data(part) % alignment) {
@@ -252,7 +252,7 @@ static int read_message(mr_stage *self, message *got) {
     return status;
 }
 
-/* A message that cannot become a frame is counted as a dropped one, and named as its sender calls it. */
+/* A message that cannot become a frame counts as a dropped frame, under the sender's name for it. */
 static int refuse(mr_stage *self, mr_io *io, const message *got, mr_frame *frame) {
     const char *name = *got->fields.id ? got->fields.id : got->fields.file;
     mr_stage_warn(self, "a message%s%.200s was refused: %s", *name ? " " : "", name, mr_message());
