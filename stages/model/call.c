@@ -264,7 +264,7 @@ static int check_frame(const mr_call *call, size_t input, const mr_frame *frame)
                    mr_format_print(given, given_text, sizeof given_text));
 }
 
-/* Puts the items of one input behind each other, and zeros behind them. */
+/* Concatenates one input's items and fills the rest with zeros. */
 static int gather(const mr_call *call, mr_io *io, size_t input, uint8_t *to) {
     mr_stream *stream = mr_io_stream(io);
     size_t bytes = mr_tensor_bytes(&call->input[input]), count = mr_io_count(io);

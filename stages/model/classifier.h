@@ -7,7 +7,7 @@
  *     vectors.npy  of neighbors: vectors x (width + 1), the last column -|v|^2 / 2
  *     classes.npy  of neighbors: vectors x 1, the class of each
  *
- * Ownership: a classifier owns its arrays, and its texts by the arena. Constant once made: any thread. */
+ * Ownership: a classifier owns its arrays; its arena owns the texts. Constant after construction: any thread. */
 #pragma once
 
 #include "engine/base/arena.h"
@@ -21,8 +21,8 @@ struct mr_classifier {
     mr_arena arena;
 };
 
-/* The name of the file that holds array `index` of the classifier's: its layers, and then the classes of vectors; NULL:
- * there is no such array. `text` has room for 16 bytes. */
+/* The file name for the classifier's array `index`: layers first, then the vectors' classes. NULL: there is no such
+ * array. `text` must have room for 16 bytes. */
 const char *mr_classifier_file(const mr_trained *trained, size_t index, char *text);
 /* "softmax", "sigmoid" or "none". */
 const char *mr_classifier_activation(const mr_trained *trained);

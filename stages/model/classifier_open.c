@@ -14,11 +14,11 @@
 
 enum { MOST_CARD_BYTES = 16 << 20, MOST_CLASSES = 1 << 20 };
 
-/* A folder on its way in. */
+/* A folder that is being opened. */
 typedef struct opening {
     const char *folder;
     const char *key; /* file of the public key that it must be signed with; NULL: it need not be */
-    char path[MR_HEAD_PATH]; /* of the file that is read */
+    char path[MR_HEAD_PATH]; /* the file being read */
     yajl_val card;
     mr_classifier *made;
 } opening;
@@ -234,7 +234,7 @@ static int read_card(opening *o) {
 
 /* ---- the other files -------------------------------------------------------------------------------------------- */
 
-/* Of the file at o->path, whose digest is `found`. */
+/* Compares the file at o->path, whose digest is `found`, with the card. */
 static int compare_digest(const opening *o, const char *name, const char *found) {
     const char *said = YAJL_GET_STRING(member(member(o->card, "files", yajl_t_object), name, yajl_t_string));
     if (!said)
@@ -247,8 +247,8 @@ static int compare_digest(const opening *o, const char *name, const char *found)
     return MR_OK;
 }
 
-/* After a file was read, once, so that what is used has the digest `found`. Of one that is damaged it tells that it is
- * not the card's, if it is not, and else what is wrong with it. */
+/* Call after reading a file once, so that the used data has the digest `found`. For a damaged file, reports that it is
+ * not the card's file; if it is, reports what is wrong with it. */
 static int check_read(const opening *o, const char *name, int status, const char *found) {
     char damage[512], whole[MR_SHA256_TEXT];
     if (status != MR_ERROR_DATA)

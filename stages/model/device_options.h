@@ -1,4 +1,4 @@
-/* Options that features and infer share: the runtime, its provider that computes, and the limit of device memory. */
+/* Options that features and infer share: runtime, provider, and device memory limit. */
 #pragma once
 
 #include "millrace/option.h"
@@ -20,9 +20,9 @@ void mr_model_plan_device(mr_negotiation *negotiation, const mr_model_device_opt
 /* After mr_call_count: notes if these options make the network faster than is counted. */
 void mr_model_plan_work(mr_negotiation *negotiation, const mr_model_device_options *options);
 void mr_model_set_device_params(mr_model_params *params, const mr_model_device_options *options);
-/* check_device of a stage type for the network at `path`. */
+/* A stage type's check_device for the network at `path`. */
 int mr_model_check_device(const char *path, const mr_model_device_options *options, const char *device);
-/* For params->shapes: the formats of a stage's inputs, and its batch. Returns `text`. */
+/* For params->shapes: formats on the stage's inputs, and the batch. Returns `text`. */
 enum { MR_MODEL_SHAPES = 1024 };
 const char *mr_model_shapes(const mr_planned_input *inputs, size_t count, int batch, char text[MR_MODEL_SHAPES]);
 

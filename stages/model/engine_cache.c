@@ -69,7 +69,7 @@ static bool describe(int folder, const char *name, char *text, size_t bytes) {
                 about.st_size <= most_engine_bytes;
     uint8_t *data = good ? mr_calloc(1, block) : NULL;
     struct AVSHA *sha = data ? begin_sum() : NULL;
-    ssize_t some = -1; /* 0: read to its end */
+    ssize_t some = -1; /* 0: everything was read */
     while (sha && (some = read(fd, data, block)) > 0)
         av_sha_update(sha, data, (size_t)some);
     if (sha)
@@ -122,7 +122,7 @@ static int write_list(const char *key, int folder, char *text) {
     return !good ? -1 : count ? used : 0;
 }
 
-/* Whether the folder has this user's engines of that key, whole. */
+/* Whether the folder holds complete engines for this key, written by this user. */
 static bool is_whole(const char *key, const char *path) {
     struct stat about;
     mr_file_bytes list = {0};
@@ -178,7 +178,7 @@ static void remove_kept(const mr_engine_cache *cache) {
 
 /* ---- a folder of this process's own ------------------------------------------------------------------------------ */
 
-/* Removes folders that a process has left behind: they are not locked. */
+/* Removes folders that dead processes left: they are not locked. */
 static void remove_abandoned(const mr_engine_cache *cache) {
     char path[2 * PATH_MAX];
     DIR *entries = opendir(cache->base);
@@ -276,7 +276,7 @@ void mr_engine_cache_open(mr_engine_cache *cache, const char *base, const mr_eng
     make_own(cache);
 }
 
-/* Its files may have been made for others to write to as well. */
+/* Files may have been created writable for others. */
 static void close_to_others(int folder) {
     char *names[MOST_FILES];
     int count = read_names(folder, names);

@@ -4,10 +4,10 @@
  *     BASE/KEY/            the engines of one network, with a list of their names, sizes and SHA-256
  *     BASE/KEY.XXXXXX/     those that a process is building; locked as long as it does
  *
- * The key is the SHA-256 of all that an engine depends on: the network, the versions of the libraries, the device, the
- * options. Engines are code that the device runs: if a folder is not this user's own, if others may write to it, or if
- * its files do not match its list, it is removed and built anew. A folder is renamed to its place whole, so any number
- * of processes may use the same base; if several start at the same time each builds, and the first to finish is kept.
+ * The key is a SHA-256 over everything an engine depends on: network, library versions, device, options. Engines are
+ * code that the device runs. A folder that belongs to another user, is writable for others, or has files that do not
+ * match its list must be removed and rebuilt. A complete folder is renamed to its final name, so any number of
+ * processes can use the same base. If several start together, each builds, and the first result is kept.
  *
  * A missing folder is never a failure: the reason is logged, and engines are built at each start. One thread at a time
  * for each cache. */
@@ -23,9 +23,9 @@ enum { MR_ENGINE_KEY = 41 }; /* characters and a zero */
 typedef struct mr_engine_cache {
     char key[MR_ENGINE_KEY];
     char base[PATH_MAX];   /* "": nothing is kept */
-    char folder[PATH_MAX]; /* for the runtime: that of the key, or one of this process's own; "": none */
-    bool kept;             /* that of the key */
-    int lock;              /* of the folder, if it is this process's own; else -1 */
+    char folder[PATH_MAX]; /* for the runtime: the key's folder, or a private one; "": none */
+    bool kept;             /* it is the key's */
+    int lock;              /* a private folder's lock; else -1 */
 } mr_engine_cache;
 
 /* One thing that the engines depend on. */
@@ -39,8 +39,8 @@ typedef struct mr_engine_part {
 void mr_engine_cache_open(mr_engine_cache *cache, const char *base, const mr_engine_part *parts, size_t count);
 /* This process's own folder is complete: it becomes that of the key. Without effect on kept ones, or if it is empty. */
 void mr_engine_cache_keep(mr_engine_cache *cache);
-/* The runtime does not accept the kept engines: they are removed, and a folder of this process's own takes their place.
- */
+/* Call if the runtime rejects the kept engines: removes them and uses a private folder instead.
+ * */
 void mr_engine_cache_discard(mr_engine_cache *cache);
 /* Removes engines that were not kept. Accepts a cache that is all zero. */
 void mr_engine_cache_close(mr_engine_cache *cache);

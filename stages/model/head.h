@@ -1,4 +1,4 @@
-/* Weights and labels of a classifier, or its folder, read once however many instances a stage has.
+/* A classifier's weights and labels, or its folder, read once however many instances a stage has.
  *
  * Reference-counted and shared in the process by the paths it was read from, as long as one instance has it open. Any
  * thread. Errors are those of npy.h, labels.h and mr_classifier_open. */
@@ -9,10 +9,10 @@
 #include "stages/model/npy.h"
 
 typedef struct mr_head {
-    mr_matrix_f32 weights; /* classes x (features + 1), the bias last; empty if there is none. Of a classifier that
-                              takes more than a product only the sizes, and no numbers */
+    mr_matrix_f32 weights; /* classes x (features + 1), bias last; empty if there is none. For a classifier with more
+                              than a product: only sizes, no numbers */
     mr_labels labels;      /* empty if there are none */
-    mr_classifier *classifier; /* of a folder; else NULL */
+    mr_classifier *classifier; /* from a folder; else NULL */
     /* private */
     char *folder_path, *key_path, *weights_path, *labels_path;
     int references;

@@ -1,4 +1,4 @@
-/* infer: runs any ONNX model on a frame, or on several joined, and adds its outputs as named tensors. */
+/* infer: runs any ONNX model on a frame, or several joined frames, and adds its outputs as named tensors. */
 
 #include <stdatomic.h>
 #include <string.h>
@@ -21,7 +21,7 @@ typedef struct state {
     atomic_uint_fast64_t cut; /* frames that had more rows than are kept */
 } state;
 
-/* Finds the port of each input: by name if there are several; else the only port is that of the only input. */
+/* Finds each input's port: by name if there are several; otherwise the only port feeds the only input. */
 static int match_ports(const mr_model *model, const mr_planned_input *inputs, size_t count, size_t *port) {
     char list[MR_LIST_TEXT];
     mr_model_list(model->inputs, model->input_count, list, sizeof list);
@@ -152,7 +152,7 @@ static bool add_rows(const state *s, size_t i, mr_buffer *buffer, mr_result *res
     return rows > result->format.dims[s->call.binding.rows_axis[i]];
 }
 
-/* The first is told at once, since a run may last for months; the number of all comes at its end. */
+/* Reports the first one at once, since a run can last for months, and the total at the end. */
 static void note_cut(const mr_stage *self) {
     state *s = self->state;
     if (!atomic_fetch_add(&s->cut, 1))

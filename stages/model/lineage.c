@@ -14,7 +14,7 @@ typedef struct line {
 
 static line line_at(const char *at) {
     line found = {.at = at, .length = (int)strcspn(at, "\n")};
-    const char *sign = memmem(at, (size_t)found.length, " = ", 3); /* of this line: a text may have millions */
+    const char *sign = memmem(at, (size_t)found.length, " = ", 3); /* only in this line: a text may have millions */
     found.name = sign ? (int)(sign - at) : found.length;
     return found;
 }
@@ -32,7 +32,7 @@ static bool has_line(const char *text, const line *wanted) {
     return false;
 }
 
-/* The line of another text that sets the same option. */
+/* Finds the line in another text that sets the same option. */
 static bool find_option(const char *text, const line *wanted, line *found) {
     for (; *text; text += strcspn(text, "\n"), text += *text == '\n') {
         *found = line_at(text);

@@ -1,4 +1,4 @@
-/* The description of model files (millrace/model.h). */
+/* Describes model files (millrace/model.h). */
 #include "millrace/model.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "stages/model/onnx/onnx_work.h"
 
 typedef struct model_view {
-    mr_model_view shown; /* first: programs have its address */
+    mr_model_view shown; /* must be first: programs have its address */
     mr_arena arena;      /* everything it points to */
     bool failed;         /* memory ran out */
 } model_view;
@@ -37,7 +37,7 @@ static const mr_model_dimension *show_dims(model_view *view, const mr_onnx_decla
     return dims;
 }
 
-/* `graph`: NULL of inputs, and of a graph that is too large. */
+/* `graph`: NULL for inputs, and if the graph is too large. */
 static const char *show_operation(model_view *view, const mr_onnx_declared *from, const mr_onnx_graph *graph) {
     char text[MR_ONNX_OPERATOR_TEXT] = "";
     if (graph)

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Field numbers of onnx.proto. */
+/* onnx.proto field numbers. */
 enum {
     MODEL_GRAPH = 7,
     GRAPH_INITIALIZER = 5,

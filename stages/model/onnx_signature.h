@@ -1,5 +1,5 @@
-/* Inputs and outputs of a network as its ONNX file declares them (onnx.proto of ONNX 1.x): known without a runtime,
- * which needs some hundred times as long to load the network. Pure functions; any thread. */
+/* A network's inputs and outputs as its ONNX file declares them (onnx.proto, ONNX 1.x). No runtime is needed, which
+ * would take hundreds of times longer to load the network. Pure functions; any thread. */
 #pragma once
 
 #include "stages/model/onnx/protobuf.h"

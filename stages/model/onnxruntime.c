@@ -1,5 +1,5 @@
-/* Models run by ONNX Runtime: on the processor by one thread, one node after the other; millrace adds the concurrency:
- * several workers are inside one session at a time, and each runs its own frames. On a CUDA device see ort_device.c. */
+/* Runs models with ONNX Runtime. On a processor, one thread runs one node after another. millrace adds the concurrency:
+ * several workers can use a session at once, each with different frames. See ort_device.c for CUDA devices. */
 #include <malloc.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #include "stages/model/ort_provider.h"
 #include "stages/model/ort_signature.h"
 
-/* The provider that AUTO stands for on a device of that name. */
+/* The provider that AUTO means on this device. */
 static mr_provider provider_on(mr_provider asked, const char *device) {
     if (asked != MR_PROVIDER_AUTO)
         return asked;
@@ -70,8 +70,8 @@ static int make_session(ort_model *m, const mr_model_params *params) {
     return status;
 }
 
-/* A session of the bytes that were read. With `added` a tensor inside the network becomes an output, by a few bytes
- * behind them. */
+/* Creates a session from the bytes. With `added`, a tensor inside the network becomes an output: a few bytes are
+ * appended. */
 static int load(ort_model *m, const mr_model_params *params, const char *added) {
     if (added)
         m->bytes.bytes += mr_onnx_append_output(m->bytes.data + m->bytes.bytes, added);
@@ -163,7 +163,7 @@ static int add_tensor(ort_model *m, const mr_model_params *params) {
     return cast && !status ? load_again(m, params, NULL) : status;
 }
 
-/* A session, and its description of the network. `inside`: the graph computes the wanted tensor. */
+/* Creates a session and reads the network's description. `inside`: the graph computes the wanted tensor. */
 static int load_and_ask(ort_model *m, const mr_model_params *params, bool inside) {
     int status = mr_ort_open(&m->ort, params->runtime);
     if (!status)
@@ -245,7 +245,7 @@ static int read_value_shapes(const ort_model *m, ort_value *const *values, size_
     return status;
 }
 
-/* Copies the rows for which there is room, and their number. Rows may lie inside other dimensions. */
+/* Copies the number of rows, and as many rows as there is room for. Rows can be inside other dimensions. */
 static int copy_rows(const ort_model *m, const mr_binding *binding, size_t at, ort_value *value, uint8_t *to) {
     const mr_shape *room = &binding->output_shape[at];
     const int axis = binding->rows_axis[at];

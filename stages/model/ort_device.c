@@ -1,11 +1,11 @@
 /* Runs of ONNX Runtime on a CUDA device. The session works on the model's stream, inputs and outputs are bound in
  * place, and a run returns once all is enqueued.
  *
- * A CUDA graph holds the addresses of the buffers that it was recorded with. Inputs and outputs are therefore copied to
- * and from one block that stays, which costs two copies within the device's memory for each of them.
+ * A CUDA graph contains the buffer addresses it was recorded with. Inputs and outputs are therefore copied to and from
+ * a block that stays, at the cost of one copy within device memory for each.
  *
- * ONNX Runtime writes TensorRT's engines into a folder and reads them from there (engine_cache.h). An engine of a
- * network whose shapes are fixed is built, or read, when the session is made; any other in its first run. */
+ * ONNX Runtime writes TensorRT engines to a folder and reads them back (engine_cache.h). If a network's shapes are
+ * fixed, its engine is built or read with the session, else in the first run. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,7 +72,7 @@ int mr_ort_engines_ran(ort_model *m, int status) {
 
 /* ---- runs ------------------------------------------------------------------------------------------------------ */
 
-static const size_t ALIGNMENT = 256; /* the alignment of cudaMalloc */
+static const size_t ALIGNMENT = 256; /* cudaMalloc's alignment */
 
 static int check(const ort_model *m, ort_status *answer) {
     int status = mr_ort_check(m->ort, answer, m->base.file);
@@ -115,7 +115,7 @@ static int bind(ort_model *m, bool output, size_t at, const mr_shape *shape, voi
     int status = mr_ort_wrap(m, m->device.memory, output, at, shape, data, &value);
     if (!status)
         status = check(m, (output ? api->bind_output : api->bind_input)(m->device.bound, name, value));
-    /* The binding has a reference of its own. */
+    /* The binding holds a reference. */
     if (value)
         api->release_value(value);
     return status;
@@ -146,7 +146,7 @@ static size_t output_bytes(const mr_binding *binding, size_t i) {
            mr_dtype_bytes(binding->model->outputs[binding->output[i]].dtype);
 }
 
-/* Sets the offsets of inputs and outputs in the fixed block; returns the bytes of all. */
+/* Sets input and output offsets in the fixed block; returns the total size. */
 static size_t lay_out(const mr_binding *binding, char *block, void **inputs, void **outputs) {
     size_t at = 0;
     for (size_t i = 0; i < binding->model->input_count; i++) {

@@ -7,32 +7,32 @@
 #include "stages/model/ort_api.h"
 #include "stages/model/runtime.h"
 
-/* State of runs on a device, beside the session. All of it is used by one thread at a time. */
+/* State for runs on a device, besides the session. Only one thread at a time may use it. */
 typedef struct ort_device {
-    ort_memory_info *memory; /* of the device */
+    ort_memory_info *memory; /* device memory */
     ort_run_options *options;
     ort_binding *bound;
     bool graph;
-    void *fixed; /* with graph: its inputs and outputs, those of the first binding that was run */
+    void *fixed; /* with graph: inputs and outputs, for the first binding that ran */
 } ort_device;
 
 typedef struct ort_model {
     mr_model base;
     mr_file_bytes bytes; /* until there is a session */
-    size_t room;         /* bytes that may be added behind them */
+    size_t room;         /* how many bytes can be appended */
     const ort_runtime *ort;
     ort_session *session; /* NULL: so far only the file was read */
-    char *external;       /* the file of weights beside base.path; NULL: there is none */
+    char *external;       /* weights file next to base.path; NULL: none */
     char *library;        /* the runtime that was asked for; NULL: any */
     const char *input_names[MR_MODEL_MAX_TENSORS];
     char *casts[MR_MODEL_MAX_TENSORS]; /* names of outputs that are cast from these; NULL: they are as they are */
-    int element_type[2][MR_MODEL_MAX_TENSORS]; /* of inputs, of outputs or their casts */
+    int element_type[2][MR_MODEL_MAX_TENSORS]; /* inputs; outputs or their casts */
     ort_device device;
-    mr_engine_cache engines; /* of TensorRT */
+    mr_engine_cache engines; /* for TensorRT */
     bool engines_used;       /* a run was done with them */
 } ort_model;
 
-/* Makes a value of an input or output out of memory that stays the caller's. */
+/* Wraps the caller's memory as an input or output value. The caller keeps ownership. */
 int mr_ort_wrap(const ort_model *model, const ort_memory_info *memory, bool output, size_t at, const mr_shape *shape,
                 void *data, ort_value **value);
 
@@ -43,7 +43,7 @@ int mr_ort_wrap(const ort_model *model, const ort_memory_info *memory, bool outp
 void mr_ort_engines_open(ort_model *model, const mr_model_params *params);
 /* After a session that could not be made: true if the kept engines may be the reason; they are then removed. */
 bool mr_ort_engines_refused(ort_model *model);
-/* After each run, with its status, which is passed on: keeps the engines that the first run has built. */
+/* Call after each run, with its status, which it returns: keeps engines built in the first run. */
 int mr_ort_engines_ran(ort_model *model, int status);
 
 /* Prepares runs on model->base.stream, which is one of a CUDA device, once the session is there. */

@@ -22,7 +22,7 @@ const char *mr_ort_provider_name(mr_provider provider) {
 
 typedef struct ort_places {
     char folder[PATH_MAX];   /* that the runtime was loaded from */
-    char site[PATH_MAX + 8]; /* the folder of its Python environment with all packages */
+    char site[PATH_MAX + 8]; /* its Python environment's package folder */
 } ort_places;
 
 static void find_places(const ort_runtime *runtime, ort_places *at) {
@@ -53,7 +53,7 @@ static const char *remedy(const char *library) {
     return "pip install 'onnxruntime-gpu[cuda,cudnn]', which brings it, or name its folder in LD_LIBRARY_PATH";
 }
 
-/* "libcublas.so.13" -> a pattern of all versions. */
+/* Turns "libcublas.so.13" into a pattern for all versions. */
 static void any_version(const char *name, char *pattern) {
     const char *suffix = strstr(name, ".so.");
     snprintf(pattern, NAME_BYTES, "%.*s.[0-9]*", suffix ? (int)(suffix - name + 3) : (int)strlen(name), name);
@@ -96,7 +96,7 @@ static int check_built_in(const ort_runtime *runtime, mr_provider provider) {
                    runtime->path, mr_ort_provider_name(provider));
 }
 
-/* The runtime loads a provider when its options are first set; it cannot be done for it. */
+/* The runtime loads a provider itself, when the provider's options are first set. */
 static int try_to_load(const ort_runtime *runtime, mr_provider provider) {
     static const char *const key = "device_id", *const value = "0";
     const ort_api *api = &runtime->api;

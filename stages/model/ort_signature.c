@@ -10,12 +10,12 @@
 #include "stages/model/onnx/onnx_traits.h"
 #include "stages/model/onnx_signature.h"
 
-/* Elements of tensors. Frames hold five types; outputs of other numbers are cast to the smallest of those that holds
- * all their values, f16 and the like to f32, and u64 to i64. */
+/* Element types. Frames hold five types. Other numeric outputs are cast to the smallest that holds all values; f16 and
+ * similar types become f32, and u64 becomes i64. */
 static const struct {
     int element;
     mr_dtype dtype; /* as which frames hold it; ANY: as none */
-    int cast;       /* of an output: to this element; 0: it is as it is */
+    int cast;       /* an output's cast to this element; 0: none */
 } types[] = {{ORT_FLOAT, MR_DTYPE_F32, 0},        {ORT_UINT8, MR_DTYPE_U8, 0},
              {ORT_INT32, MR_DTYPE_I32, 0},        {ORT_INT64, MR_DTYPE_I64, 0},
              {ORT_FLOAT16, MR_DTYPE_F16, ORT_FLOAT}, {MR_ONNX_F64, MR_DTYPE_ANY, ORT_FLOAT},
@@ -25,7 +25,7 @@ static const struct {
              {ORT_UINT64, MR_DTYPE_ANY, ORT_INT64}};
 enum { TYPES = sizeof types / sizeof *types };
 
-/* Casts are outputs of this name with that of the tensor behind it. */
+/* A cast's output name: this prefix plus the tensor's name. */
 static const char cast_prefix[] = "millrace.cast.";
 enum { PREFIX = sizeof cast_prefix - 1 };
 
@@ -145,7 +145,7 @@ static int read_input(ort_model *m, size_t from) {
     return read_type(m, false, from, at, &base->inputs[at]);
 }
 
-/* Casts come behind all outputs of the network's own. */
+/* Casts come after all outputs that the network has. */
 static int read_output(ort_model *m, size_t from) {
     mr_model *base = &m->base;
     size_t at = base->output_count;
@@ -190,7 +190,7 @@ const char *mr_ort_output_name(const ort_model *m, size_t at) {
 
 /* ---- casts of outputs -------------------------------------------------------------------------------------------- */
 
-/* Behind the bytes that were read. The tensor's name need not be zero-terminated. */
+/* Appends to the bytes that were read. The tensor's name need not be zero-terminated. */
 static int append_cast(ort_model *m, mr_pb_span name, int element) {
     const size_t length = (size_t)(name.end - name.at);
     if (m->room < 2 * (2 * length + PREFIX) + MR_ONNX_CAST_BYTES)
@@ -312,7 +312,7 @@ int mr_ort_read_graph(ort_model *m) {
     int status = find_unshaped(m);
     if (!status && note.at < note.end && !(m->base.prepared = copy_text(&note)))
         status = mr_fail(MR_ERROR_MEMORY, "no memory for the model %s", m->base.path);
-    /* A graph that is too large to be read can still be run; then nothing is known of its operators. */
+    /* A graph that is too large to be analysed can still run, but nothing is known about its operators. */
     if (status || mr_onnx_graph_read(&graph, m->bytes.data, m->bytes.bytes)) {
         if (!status)
             mr_onnx_graph_free(&graph);

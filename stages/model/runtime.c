@@ -49,7 +49,7 @@ int mr_model_take_device(mr_model *model, mr_device *device) {
     return status;
 }
 
-/* Makes later work of `to` wait for the present work of `from`. */
+/* Makes later work on `to` wait for present work on `from`. */
 static int follow(mr_stream *from, mr_stream *to) {
     mr_event *event = NULL;
     int status = mr_event_create(&event, from->device, from->stage);
@@ -91,7 +91,7 @@ int mr_model_enqueue(const mr_binding *binding, mr_stream *stream, void *const *
     int status = follow(stream, model->stream);
     if (!status)
         status = model->runtime->enqueue(binding, inputs, outputs);
-    /* Also behind a run that failed half-way: work that it has begun still uses the buffers of this call. */
+    /* Needed even after a run that failed halfway: its work still uses this call's buffers. */
     int after = follow(model->stream, stream);
     pthread_mutex_unlock(&model->lock);
     return status ? status : after;
@@ -154,8 +154,7 @@ static bool follows_batch(const mr_model *model, const mr_model_tensor *output) 
     return false;
 }
 
-/* Whether the file tells that the first dimension of an output is the batch. If it fixes the batch, it tells so by
- * its size. */
+/* Whether the file shows that an output's first dimension is the batch. If the batch is fixed, its size shows it. */
 static bool tells_batch(const mr_model *model, const mr_model_tensor *output, int64_t batch) {
     const int64_t first = output->shape.rank ? output->shape.dims[0] : 0;
     return model->inputs[0].shape.dims[0] > 0 ? first == batch : first < 0 && follows_batch(model, output);
@@ -178,7 +177,7 @@ static int find_rows(const mr_shape *declared, const mr_shape *tried) {
     return count == 1 ? free : !tried ? -1 : empty >= 0 ? empty : free;
 }
 
-/* Leaves room for `max_rows`. False: its dimension has to be tried. */
+/* Makes room for `max_rows`. False: which dimension it is must be found by a trial run. */
 static bool leave_room(mr_binding *binding, size_t at, const mr_shape *tried) {
     const mr_model_tensor *output = &binding->model->outputs[binding->output[at]];
     const int axis = find_rows(&output->shape, tried);
@@ -188,7 +187,7 @@ static bool leave_room(mr_binding *binding, size_t at, const mr_shape *tried) {
     return axis >= 0;
 }
 
-/* False if the shape, or its meaning, has to be tried. */
+/* False if a trial run must find the shape or its meaning. */
 static bool fill_batch(mr_binding *binding, size_t at, int64_t batch) {
     const mr_model *model = binding->model;
     const mr_model_tensor *output = &model->outputs[binding->output[at]];
@@ -203,13 +202,13 @@ static bool fill_batch(mr_binding *binding, size_t at, int64_t batch) {
     for (int i = 0; i < shape->rank; i++)
         if (shape->dims[i] < 0)
             return false;
-    /* A batch of one is told apart by its size: exporters fix it in outputs and leave it free in inputs. */
+    /* A batch of one is recognised by size: exporters fix it in outputs and leave it open in inputs. */
     if (batch == 1)
         binding->per_frame[at] = shape->rank && shape->dims[0] == 1;
     return batch <= 1 || model->inputs[0].shape.dims[0] > 0 || binding->per_frame[at];
 }
 
-/* Runs the model on zeros to find the shapes of its outputs. */
+/* Runs the model on zeros to find its output shapes. */
 static int measure(mr_binding *binding) {
     mr_model *model = binding->model;
     void *inputs[MR_MODEL_MAX_TENSORS] = {0};

@@ -118,11 +118,11 @@ struct mr_onnx_scorer {
     mr_model *model;
     mr_binding binding;
     size_t row_bytes, class_count;
-    uint8_t *input; /* of the whole batch, zeros behind the first row */
+    uint8_t *input; /* a whole batch, zeros after the first row */
     float *output;
 };
 
-/* One row; a network of a fixed batch is given that batch. */
+/* One row; a network with a fixed batch must get that batch. */
 static int bind(mr_onnx_scorer *s) {
     const mr_model *model = s->model;
     mr_shape shape = model->inputs[0].shape;

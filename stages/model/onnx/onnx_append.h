@@ -1,5 +1,5 @@
-/* Changes a network by a few bytes behind its file: protobuf merges a message that comes twice, so a second graph adds
- * nodes and outputs to the first (onnx.proto of ONNX 1.x). Pure functions; any thread. */
+/* Changes a network by appending a few bytes to its file. protobuf merges a message that comes twice, so a second graph
+ * adds nodes and outputs to the first (onnx.proto, ONNX 1.x). Pure functions; any thread. */
 #pragma once
 
 #include <stddef.h>

@@ -37,7 +37,7 @@ static char *keep(mr_onnx_build *b, const char *text) {
     return made;
 }
 
-/* A copy of a list with room for more. */
+/* Copies a list and leaves room for more. */
 static void *widen(mr_onnx_build *b, const void *list, size_t count) {
     void **wider = take(b, (count + ROOM) * sizeof *wider);
     if (wider && count)
@@ -104,7 +104,7 @@ static void put(mr_onnx_build *b, mr_index *names, const char *name) {
         b->failed = mr_index_put(names, &b->arena, name, (void *)(uintptr_t)there) != MR_OK;
 }
 
-/* Whether a part of the network may read tensors without naming them as inputs: the body of a loop or a condition. */
+/* Whether part of the network can read tensors that are not listed as its inputs: loop and condition bodies. */
 static bool has_bodies(const graph_proto *graph) {
     for (size_t i = 0; i < graph->n_node; i++)
         for (size_t a = 0; a < graph->node[i]->n_attribute; a++)
@@ -144,7 +144,7 @@ static bool is_needed(const mr_index *needed, const node_proto *node) {
     return false;
 }
 
-/* Leaves the nodes and weights that the vector depends on. Nodes stand behind those that they depend on. */
+/* Keeps only nodes and weights that the vector depends on. Nodes come after those they depend on. */
 static void prune(mr_onnx_build *b, const char *vector) {
     graph_proto *graph = &b->graph;
     mr_index needed = {0};
@@ -178,7 +178,7 @@ static int64_t operator_set(const model_proto *model) {
     return version;
 }
 
-/* Names of ours must not be those of a network that was itself exported. */
+/* Our names must differ from those in a network that was itself exported. */
 static void find_turn(mr_onnx_build *b) {
     char prefix[32];
     bool taken = true;
@@ -190,7 +190,7 @@ static void find_turn(mr_onnx_build *b) {
     }
 }
 
-/* Notes that a network has from an export of its own are not of this one. */
+/* Removes notes that an earlier export left in the network. */
 static void drop_notes(model_proto *model) {
     size_t kept = 0;
     for (size_t i = 0; i < model->n_metadata_props; i++)

@@ -5,7 +5,7 @@
 
 #include "engine/base/file.h"
 
-/* Puts weights from the file `path` into a model that was scanned (mr_onnx_scan): *model is replaced, with `room` bytes
- * free behind it. The model must name no other file than that, by its plain name. MR_ERROR_DATA, without naming the
- * model, if it does, or asks for bytes that the file does not have; errors of mr_file_read. */
+/* Moves weights from the file `path` into a scanned model (mr_onnx_scan). *model is replaced, with `room` free bytes at
+ * the end. The model must refer only to that file, by its plain name. Otherwise, or if it asks for bytes that the file
+ * lacks: MR_ERROR_DATA, without the model's name. Also mr_file_read's errors. */
 int mr_onnx_take_external(mr_file_bytes *model, const char *path, size_t room);

@@ -335,7 +335,7 @@ static const mr_onnx_tensor *scales_of(const mr_onnx_graph *graph, const mr_onnx
     return mr_onnx_input(graph, node, node->input_count > 2 ? 2 : 1);
 }
 
-/* By `sizes`, or else by `scales`; its first versions, and Upsample, have the scales as the second input. */
+/* Uses `sizes`, or else `scales`; in early versions, and in Upsample, the scales are the second input. */
 bool mr_onnx_infer_resize(const mr_onnx_graph *graph, const mr_onnx_node *node) {
     const mr_onnx_tensor *from = mr_onnx_shaped(graph, node, 0), *scales = scales_of(graph, node);
     int64_t dims[MR_ONNX_GRAPH_NUMBERS], axes[MR_ONNX_GRAPH_NUMBERS];

@@ -1,5 +1,5 @@
-/* A description of an ONNX file for people: its producer, the operators it needs, its inputs and outputs. Unlike
- * onnx_signature.h it also lists tensors that millrace cannot use. Pure function; any thread.
+/* Describes an ONNX file for people: producer, operators, inputs and outputs. Unlike onnx_signature.h it also lists
+ * tensors that millrace cannot use. Pure function; any thread.
  *
  * Texts point into the bytes that were read, and are not zero-terminated. */
 #ifndef MILLRACE_STAGES_MODEL_ONNX_ONNX_REPORT_H
@@ -18,8 +18,8 @@ typedef struct mr_onnx_declared {
     bool shaped;                          /* tensors: the rank is declared */
     int rank;
     int64_t dims[MR_ONNX_MOST_RANK];      /* -1: free */
-    mr_pb_span symbols[MR_ONNX_MOST_RANK]; /* the model's own names of free ones; empty if it has none */
-    mr_pb_span operation;                 /* outputs: of the node that computes it */
+    mr_pb_span symbols[MR_ONNX_MOST_RANK]; /* the model's names for open dimensions; empty if it has none */
+    mr_pb_span operation;                 /* outputs: operator of the node that computes it */
 } mr_onnx_declared;
 
 typedef struct mr_onnx_count {
@@ -35,7 +35,7 @@ typedef struct mr_onnx_report {
         mr_pb_span domain; /* empty: ai.onnx */
         int64_t version;
     } sets[MR_ONNX_MOST_SETS];
-    size_t node_count, operator_count; /* of the outermost graph */
+    size_t node_count, operator_count; /* in the outermost graph */
     mr_onnx_count operators[MR_ONNX_MOST_OPERATORS];
     size_t weight_count;               /* tensors */
     uint64_t weight_numbers;

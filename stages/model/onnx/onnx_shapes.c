@@ -38,7 +38,7 @@ static bool set_declared(const symbols *s, mr_onnx_tensor *tensor) {
     return mr_onnx_set(tensor, element, rank, dims);
 }
 
-/* The declared shape, with the given sizes of free dimensions put in. */
+/* Sets the declared shape, with given sizes for open dimensions. */
 static void set_input(symbols *s, mr_onnx_tensor *tensor, const mr_onnx_shape *given) {
     mr_pb_span names[MR_ONNX_GRAPH_RANK];
     int64_t dims[MR_ONNX_GRAPH_RANK];

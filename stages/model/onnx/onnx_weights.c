@@ -8,7 +8,7 @@
 #include "millrace/status.h"
 #include "stages/model/onnx/protobuf.h"
 
-/* Field numbers of onnx.proto. */
+/* onnx.proto field numbers. */
 enum {
     MODEL_GRAPH = 7,
     GRAPH_NODE = 1,
@@ -139,7 +139,7 @@ static tensor read_tensor(mr_pb_span from) {
     return t;
 }
 
-/* The operator that takes the tensor of this name as its weights; empty if none does. */
+/* Which operator uses the tensor with this name as weights; empty if none does. */
 static mr_pb_span find_user(mr_pb_span graph, mr_pb_span name) {
     mr_pb_field f, g;
     while (graph.at < graph.end && mr_pb_next(&graph, &f)) {
@@ -173,7 +173,7 @@ static int check_tensor(mr_pb_span graph, const tensor *t, mr_pb_span name) {
                    (const char *)user.at, nan ? "nan" : "infinite", place);
 }
 
-/* A Constant node holds its tensor in an attribute, and gives it under the name of its output. */
+/* A Constant node holds its tensor in an attribute; its output names it. */
 static int check_node(mr_pb_span graph, mr_pb_span node) {
     mr_pb_field f, g;
     mr_pb_span name = {0}, value = {0};

@@ -1,10 +1,9 @@
-/* Whether the weights in an ONNX file are numbers. If a classifier's weights hold a NaN its class silently vanishes,
- * since no number is larger than NaN.
+/* Checks that the weights in an ONNX file are numbers. If a classifier's weights contain NaN, that class silently
+ * vanishes, since no number is larger than NaN.
  *
- * Looked at are tensors of f16, bf16, f32 and f64, in the outermost graph (initialisers, Constant nodes), that layers
- * multiply by or add: inputs of Gemm, MatMul, Conv, normalisations, recurrent layers, scales of quantised ones. Other
- * constants may be infinite for good reasons: the limits of a Clip, the mask of an attention. Pure function; any
- * thread. */
+ * It checks f16, bf16, f32 and f64 tensors in the outermost graph (initialisers, Constant nodes) that layers multiply
+ * by or add: inputs to Gemm, MatMul, Conv, normalisations and recurrent layers, and quantisation scales. Other
+ * constants can be infinite for good reasons: a Clip's limits, an attention mask. Pure function; any thread. */
 #pragma once
 
 #include <stddef.h>

@@ -1,5 +1,4 @@
-/* The work of one run of a network, counted from its ONNX file and the shapes of its inputs: operations, bytes,
- * launches.
+/* Counts one network run's work from its ONNX file and input shapes: operations, bytes, launches.
  *
  * The count is that of ONNX Runtime's CUDA provider, as far as its public sources show: one launch for each operator,
  * except
@@ -14,7 +13,7 @@
  * else; biases are not counted. Nodes that cannot be counted are reported, and left out.
  *
  * Sums are floating point: they neither overflow nor wrap, whatever sizes a file declares. Pure function; any thread.
- */
+ * */
 #pragma once
 
 #include <stddef.h>
@@ -25,13 +24,13 @@
 enum { MR_ONNX_WORK_TEXT = 192 };
 
 typedef struct mr_onnx_work {
-    double multiply_adds;                   /* of convolutions and matrix products, of any type */
-    double f32_operations, f16_operations;  /* all; f16: half precision of either kind */
+    double multiply_adds;                   /* convolutions and matrix products, any type */
+    double f32_operations, f16_operations;  /* all; f16: either kind of half precision */
     double launches;
     double weight_bytes, activation_bytes;  /* read, read and written */
-    double input_bytes, output_bytes;       /* of the graph's own, each once; they are part of activation_bytes */
+    double input_bytes, output_bytes;       /* graph inputs and outputs, each once; included in activation_bytes */
     size_t missing;                         /* nodes that are not counted */
-    char why[MR_ONNX_WORK_TEXT];            /* of the first: the operator X at node "Y" ...; "" if all are counted */
+    char why[MR_ONNX_WORK_TEXT];            /* the first one: the operator X at node "Y" ...; "" if all are counted */
 } mr_onnx_work;
 
 /* The bytes were scanned by mr_onnx_scan. `inputs` as for mr_onnx_infer. MR_ERROR_DATA: the graph is too large, or not

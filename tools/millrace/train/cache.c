@@ -21,7 +21,7 @@ typedef struct header {
     char digest[40];
 } header;
 
-/* Of a vector that was written into the part; of a list of these the header's slots are those of the old file. */
+/* A vector that was written to the part; a list of these has the old file's slots in its header. */
 typedef struct listed {
     mr_cache_record record;
     uint64_t slot;
@@ -75,7 +75,7 @@ static size_t bytes_of(size_t width, size_t slots) {
     return all + sizeof(header);
 }
 
-/* Records begin behind the vectors, at a multiple of 8. */
+/* Records follow the vectors, at a multiple of 8. */
 static size_t records_at(size_t width, size_t slots) {
     return sizeof(header) + (width * slots * sizeof(float) + 7) / 8 * 8;
 }
@@ -125,7 +125,7 @@ static bool is_good(mr_cache *cache, size_t slot) {
     return cache->looked[slot] == MR_CACHE_GOOD;
 }
 
-/* Behind a slot that is damaged the same content may have another one, which was made since. */
+/* A damaged slot may be followed by a newer one for the same content. */
 size_t mr_cache_find(mr_cache *cache, const mr_content_key *key) {
     bool damaged = false;
     if (!cache->bucket)
@@ -263,7 +263,7 @@ static header header_of(const char *type, size_t width, size_t slots, const char
     return head;
 }
 
-/* Vectors behind the records do not count: they are cut off. */
+/* Vectors after the records do not count and are cut off. */
 static int write_rest(const mr_cache_writer *writer) {
     const mr_cache *old = writer->cache;
     const header head = header_of(magic, writer->width, old->slots + writer->more, old->digest);
@@ -297,7 +297,7 @@ static bool read_at(int fd, void *data, size_t bytes, size_t at) {
     return true;
 }
 
-/* Whether a slot of the part is as it was written, or at least no worse than the same slot of the old file. */
+/* Whether a slot in the part is as written, or at least no worse than the old file's slot. */
 static bool is_kept(mr_cache *part, mr_cache *old, size_t slot) {
     const bool made = part->records[slot].made != 0, good = made && is_good(part, slot);
     if (slot >= old->slots)
@@ -305,7 +305,7 @@ static bool is_kept(mr_cache *part, mr_cache *old, size_t slot) {
     return good || !old->records[slot].made || !is_good(old, slot);
 }
 
-/* Whether the part wants nothing but its name; *count: its new vectors. Those of videos are all there, then. */
+/* Whether the part only needs its final name; *count: its new vectors. All videos' vectors are then complete. */
 static bool is_finished(const mr_cache_writer *writer, size_t *count) {
     mr_cache *old = writer->cache, part = {.digest = old->digest, .told_none = true};
     bool finished = !map(&part, writer->fd) && part.slots && part.slots >= old->slots;
@@ -318,8 +318,8 @@ static bool is_finished(const mr_cache_writer *writer, size_t *count) {
     return finished;
 }
 
-/* Of a part that is not whole: makes room for the records of its slots, which begin where those of the cache end. The
- * old file may be gone since; it has not become another one. *first: the slot that the list calls 0. */
+/* For an incomplete part: makes room for its slots' records, which begin where the cache's end. The old file may be
+ * gone, but cannot have become another one. *first: the slot that the list calls 0. */
 static int open_left(mr_cache_writer *left, size_t *first) {
     const mr_cache *old = left->cache;
     header head;
@@ -341,8 +341,8 @@ static int open_left(mr_cache_writer *left, size_t *first) {
     return left->records ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for the cache");
 }
 
-/* Takes the vector that the list names if it lies in its slot as it was written: the sum, which is of the content's key
- * as well, is right for nothing else, whatever a power cut has made of either file. */
+/* Takes a listed vector if its slot is as written. The checksum includes the content's key, so it cannot be right for
+ * anything else, whatever a power cut did to either file. */
 static bool take_listed(mr_cache_writer *left, const listed *one, size_t first, float *vector) {
     const size_t bytes = left->width * sizeof *vector;
     if (!one->record.made || one->slot >= left->room - first)
@@ -356,7 +356,7 @@ static bool take_listed(mr_cache_writer *left, const listed *one, size_t first, 
     return true;
 }
 
-/* *lost: of those that are listed. */
+/* *lost: listed vectors that were lost. */
 static int take_left(mr_cache_writer *left, size_t *taken, size_t *lost) {
     size_t first = 0;
     int status = open_left(left, &first);

@@ -6,7 +6,8 @@
 
 #include <stddef.h>
 
-/* From now on until it is forgotten. Of more than MR_MAPPED_FILES at a time the others are not watched. */
+/* Watches a mapped file until it is forgotten. At most MR_MAPPED_FILES can be watched at a time; further ones are
+ * not. */
 enum { MR_MAPPED_FILES = 16 };
 void mr_mapped_watch(const void *data, size_t bytes, const char *path);
 /* Before it is unmapped. Accepts what is not watched, and NULL. */

@@ -15,7 +15,7 @@ static const char pipeline[] = "version: 1\n"
                                "  classify: {input: phash, tensor: phash}\n"
                                "  end: {type: \"null\", input: classify}\n";
 
-/* The hash is made of 32x32 pixels and says little of smaller pictures: handwritten digits would be one picture. */
+/* The hash uses 32x32 pixels and says little about smaller pictures: handwritten digits would all look alike. */
 enum { LEAST_SIDE = 48 };
 enum { BITS = 64, BANDS = MR_NEAR_BITS + 1 };
 
@@ -29,7 +29,7 @@ typedef struct hashed {
     mr_split part;
 } hashed;
 
-/* Of two hashes that differ in MR_NEAR_BITS at most, one of so many bands at least is the same. */
+/* If two hashes differ in at most MR_NEAR_BITS, at least one band is equal. */
 static uint64_t band_of(uint64_t hash, int band) {
     int from = band * BITS / BANDS, to = (band + 1) * BITS / BANDS;
     return hash >> from & ((UINT64_C(1) << (to - from)) - 1);
@@ -98,7 +98,7 @@ static void compare_all(mr_near *near, hashed *all, size_t count) {
     qsort(near->pair, near->listed, sizeof *near->pair, compare_pairs);
 }
 
-/* A small picture has none, and one of a single colour hardly any bits: all of them would look alike. */
+/* A small picture has no hash, and a uniform one hardly any bits: all of them would look alike. */
 static bool is_flat(uint64_t hash) {
     return __builtin_popcountll(hash) < MR_NEAR_BITS;
 }
@@ -134,7 +134,7 @@ static int compare_features(mr_near *near, const mr_set *set, const mr_features 
 
 /* A picture that has no hash, or whose vector one without a hash may have. */
 typedef struct vector {
-    uint64_t sum; /* of its numbers */
+    uint64_t sum; /* sum over its numbers */
     size_t index; /* in the features */
     bool hashless;
 } vector;
@@ -155,7 +155,7 @@ static bool is_at(const mr_features *features, size_t i, size_t row, int64_t at_
     return i < features->count && features->row[i] == row && features->at_ns[i] == at_ns;
 }
 
-/* Both are in the order of rows and times; pictures of `hashes` that are flat have no hash. */
+/* Both are ordered by row and time; flat pictures in `hashes` have no hash. */
 static size_t list_vectors(vector *all, const mr_features *of, const mr_features *hashes) {
     size_t hashless = 0;
     for (size_t i = 0, h = 0; i < of->count; i++) {

@@ -1,5 +1,4 @@
-/* The page of an evaluation: HTML with its style, plots as SVG and pictures as data URIs, so that one file is all of
- * it.
+/* An evaluation's page: HTML with style, SVG plots and pictures as data URIs, all in one file.
  *
  * All texts that others wrote (names of files and classes) are escaped, and the page has no scripts. */
 #include <math.h>
@@ -14,7 +13,7 @@
 #include "tools/millrace/train/thumbnails.h"
 
 enum { PLOT = 320, EDGE = 40, MOST_CURVES = 12, MOST_CELLS = 60, MOST_WRONG = 24 };
-enum { MOST_LETTERS = 18 }; /* of a name beside the confusion */
+enum { MOST_LETTERS = 18 }; /* limit for a name next to the confusion matrix */
 enum { MOST_PICTURE_BYTES = 1 << 19 };
 
 static const char head[] = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
@@ -152,10 +151,10 @@ static void put_pairs(FILE *page, const mr_evaluation *e) {
 
 /* ---- plots ------------------------------------------------------------------------------------------------------- */
 
-/* Where the cells of the confusion are, in pixels. */
+/* Layout for the confusion matrix's cells, in pixels. */
 typedef struct grid {
     int side, left, top;
-    bool upright; /* the names of columns are written across */
+    bool upright; /* column names are horizontal */
 } grid;
 
 /* How wide a name is, in letters: those of three bytes and more are mostly twice as wide as others. */
@@ -188,7 +187,7 @@ static void put_name(FILE *page, const char *name) {
     fputs("</title>", page);
 }
 
-/* Columns and rows of the confusion are classes; darker: a larger share of the row. */
+/* Columns and rows are classes; a darker cell is a larger share of its row. */
 static void put_cell(FILE *page, const mr_evaluation *e, size_t t, size_t p, const grid *g) {
     uint64_t count = e->judgement.confusion[t * e->class_count + p], rows = e->judgement.each[t].rows;
     double share = rows ? (double)count / (double)rows : 0;
@@ -207,7 +206,7 @@ static void put_cell(FILE *page, const mr_evaluation *e, size_t t, size_t p, con
                 y + g->side / 2 + 4, share > 0.3 ? "#fff" : "#222", (unsigned long long)count);
 }
 
-/* The names of a class beside its row and above its column. */
+/* Writes a class's name at its row and its column. */
 static void put_names(FILE *page, const char *name, int number, const grid *g) {
     const int size = g->side < 20 ? 9 : 12, middle = number * g->side + g->side / 2;
     fprintf(page, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\" font-size=\"%d\">", g->left - 6, g->top + middle + 4,
@@ -276,7 +275,7 @@ static double up_of(double share) {
     return 5 + PLOT * (1 - share);
 }
 
-/* The classes whose curves are drawn: of many, those with the smallest area. */
+/* Chooses which classes' curves to draw: if there are many, those with the smallest area. */
 static size_t choose_curves(const mr_evaluation *e, size_t chosen[MOST_CURVES]) {
     size_t count = 0;
     for (size_t j = 0; j < e->class_count; j++) {
@@ -349,7 +348,7 @@ static void put_calibration(FILE *page, const mr_evaluation *e) {
 
 /* ---- pictures ---------------------------------------------------------------------------------------------------- */
 
-/* The type of a picture that browsers show; NULL if they do not. */
+/* A picture's MIME type; NULL if browsers cannot show it. */
 static const char *type_of(const mr_file_bytes *file) {
     static const struct {
         size_t at;
@@ -385,7 +384,7 @@ static void put_number_at(uint8_t *at, uint32_t value) {
         at[i] = (uint8_t)(value >> 8 * i);
 }
 
-/* A bitmap with its rows from the top, whose height is negative therefore. */
+/* Writes a bitmap with rows from the top, which needs a negative height. */
 static void put_thumbnail(FILE *page, const mr_thumbnail *from) {
     enum { FILE_HEADER = 14, HEADER = 40, BEFORE = FILE_HEADER + HEADER, BITS = 24 };
     static uint8_t bitmap[BEFORE + MR_THUMBNAIL_BYTES];

@@ -1,4 +1,4 @@
-/* The report at the end of a training. */
+/* The report at a training's end. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -34,7 +34,7 @@ static const char *words_of(mr_row_fate fate, size_t count) {
     return count == 1 ? fates[fate].one : fates[fate].many;
 }
 
-/* Rows of vectors need not name files. */
+/* Rows for vectors need not name files. */
 static const char *noun(const mr_set *set) {
     return set->params.vectors ? "rows" : "files";
 }
@@ -151,12 +151,12 @@ typedef struct known_rows {
     mr_index index;
 } known_rows;
 
-/* Of files that are left out before they are read nothing is known. */
+/* Nothing is known about files that were excluded before being read. */
 static bool has_content(const mr_set_row *row) {
     return row->fate != MR_FATE_NAME && row->fate != MR_FATE_UNREADABLE;
 }
 
-/* A video of many ranges is read once. */
+/* A video with many ranges is read once. */
 static int read_content(mr_set *set, size_t at, known_rows *videos) {
     const mr_listed_file *file = &set->list->files[at];
     const mr_vector_file *vectors = set->params.vectors;
@@ -223,7 +223,7 @@ static bool overlap(const mr_listed_file *a, const mr_listed_file *b) {
     return (!b->end_ns || a->start_ns < b->end_ns) && (!a->end_ns || b->start_ns < a->end_ns);
 }
 
-/* Two rows of one video, `a` before `b`. */
+/* Compares two rows for the same video, `a` before `b`. */
 static void settle_pair(mr_set *set, size_t a, size_t b, bool contradictions) {
     const mr_listed_file *x = &set->list->files[a], *y = &set->list->files[b];
     if (!overlap(x, y) || (x->label != y->label) != contradictions)
@@ -239,7 +239,7 @@ static void settle_pair(mr_set *set, size_t a, size_t b, bool contradictions) {
     }
 }
 
-/* Rows [first, last) of the sorted ones are ranges of one video. A range that is left out takes none with it. */
+/* The sorted rows [first, last) are ranges in one video. A range that is already excluded cannot exclude others. */
 static void settle_ranges(mr_set *set, const content *sorted, size_t first, size_t last) {
     for (int pass = 0; pass < 2; pass++)
         for (size_t j = first + 1; j < last; j++)
@@ -247,7 +247,7 @@ static void settle_ranges(mr_set *set, const content *sorted, size_t first, size
                 settle_pair(set, sorted[i].row, sorted[j].row, pass == 0);
 }
 
-/* Rows [first, last) of the sorted ones have one content. */
+/* The sorted rows [first, last) have the same content. */
 static void settle(mr_set *set, const content *sorted, size_t first, size_t last) {
     const mr_listed_file *files = set->list->files;
     bool contradicts = false;
@@ -284,7 +284,7 @@ static int find_copies(mr_set *set) {
 
 /* ---- groups and parts -------------------------------------------------------------------------------------------- */
 
-/* Puts the row into the group of that name. namer[group] is a row of it that names its part, plus one. */
+/* Adds the row to the group with that name. namer[group]: a row that names the group's part, plus one. */
 static int join_group(mr_set *set, known_rows *known, const char *group, size_t at, size_t *namer) {
     const mr_listed_file *file = &set->list->files[at];
     size_t first = (size_t)(uintptr_t)mr_index_get(&known->index, group);
@@ -344,7 +344,7 @@ static int number_groups(mr_set *set, known_rows *known, size_t *namer) {
 
 static int split(mr_set *set) {
     known_rows known = {.index = {0}};
-    size_t *namer = calloc(set->count + 1, sizeof *namer); /* of each group: a row that names its part, plus one */
+    size_t *namer = calloc(set->count + 1, sizeof *namer); /* per group: a row that names its part, plus one */
     int status = namer ? number_groups(set, &known, namer) : mr_fail(MR_ERROR_MEMORY, "no memory for the groups");
     for (size_t i = 0; i < set->count && !status; i++) {
         size_t by = namer[set->row[i].group];
@@ -367,7 +367,7 @@ static int open_list(mr_set *set) {
     return status;
 }
 
-/* All rows are left out: says why most of them are. */
+/* If all rows are excluded: says why most of them are. */
 static int refuse_useless(const mr_set *set) {
     char row[512], like[512], all[1100];
     mr_row_fate most = MR_FATE_COPY;
