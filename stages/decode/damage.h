@@ -24,10 +24,10 @@ typedef struct mr_damage {
     int64_t unknown;       /* errors that frame threads reported, and whose packets are not known yet */
 } mr_damage;
 
-/* Why a packet gave no picture. LASTING: a decoder gives none from damage up to the next key. */
+/* Why a packet gave no picture. LASTING: after damage, a decoder gives none until the next key. */
 typedef enum mr_damage_cause { MR_DAMAGE_NONE, MR_DAMAGE_LASTING, MR_DAMAGE_KNOWN } mr_damage_cause;
 
-/* `heard` and `pending` outlive it. */
+/* `heard` and `pending` must stay valid. */
 void mr_damage_init(mr_damage *damage, mr_heard *heard, mr_pending *pending);
 /* Another epoch begins, or other media within it. */
 void mr_damage_begin_epoch(mr_damage *damage);
@@ -43,18 +43,18 @@ void mr_damage_note(mr_damage *damage, const mr_frame *packet);
 void mr_damage_skip(mr_damage *damage, const mr_frame *packet, bool disposable);
 /* Call before sending: adds the packet to `pending` and returns the number. */
 int64_t mr_damage_send(mr_damage *damage, mr_frame *packet);
-/* A packet in `pending` is about to be sent again, to another decoder. */
+/* Call before sending a `pending` packet again, to another decoder. */
 void mr_damage_send_again(mr_damage *damage, const mr_frame *packet, int64_t number);
 
 /* Call when the decoder refuses a packet. If not `sure`, it may have been another packet. Returns false if the packet
  * is not known: it will come up later as one without a picture. */
 bool mr_damage_refuse(mr_damage *damage, int64_t number, bool sure);
-/* Takes up what the decoder has reported. To be called before each picture that comes out: all that it is made from was
- * decoded before. */
+/* Processes what the decoder has reported. Call before judging a picture: everything it depends on was decoded
+ * before. */
 void mr_damage_learn(mr_damage *damage);
-/* Whether the packet's picture, which comes out, is damaged. `heard`: the decoder has reported it. */
+/* Whether the packet's picture is damaged. `heard`: the decoder reported it. */
 bool mr_damage_judge(mr_damage *damage, const mr_frame *packet, const AVFrame *picture, bool heard);
-/* Why the packet of that number, which has left `pending`, gave no picture. To be called once. */
+/* Why the packet with this number, already removed from `pending`, gave no picture. Call once. */
 mr_damage_cause mr_damage_explain(mr_damage *damage, const mr_frame *packet, int64_t number);
 /* Returns the number of the first packet that another decoder must get, or INT64_MAX if this one can stay. The answer
  * may be a packet already sent, or `next`, which is sent next (NULL: not known). */

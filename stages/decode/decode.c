@@ -14,8 +14,8 @@
 #include "stages/media/media_input.h"
 #include "stages/media/picture_format.h"
 
-/* The outcome of a picture. AHEAD: some before it may not have been read when the source was asked to end. AGAIN: it is
- * decoded once more. */
+/* What happens to a picture. AHEAD: the source was asked to end, and earlier pictures may not have been read. AGAIN:
+ * another decoder decodes it again. */
 typedef enum verdict {
     VERDICT_WANTED,
     VERDICT_NOT_SELECTED,
@@ -28,8 +28,8 @@ typedef enum verdict {
 typedef struct decode_state {
     mr_decode_target target;
     mr_early *early;         /* NULL: calls do not overlap */
-    mr_needed needed;        /* packets that are not yet in the decoder, */
-    mr_pending pending;      /* and those that are */
+    mr_needed needed;        /* packets not yet in the decoder, */
+    mr_pending pending;      /* and packets in it */
     mr_decoder decoder;
     mr_damage damage;
     mr_decode_stream stream;
@@ -303,7 +303,7 @@ static int settle(mr_stage *self, mr_io *io, bool *emitted) {
     return MR_OK;
 }
 
-/* The decoder's next picture; false: it has none at present, or none at all. */
+/* Receives the decoder's next picture; false: none now, or none at all. */
 static bool receive(mr_stage *self, mr_io *io, AVFrame *picture) {
     decode_state *state = self->state;
     int error;
@@ -315,7 +315,7 @@ static bool receive(mr_stage *self, mr_io *io, AVFrame *picture) {
     return true;
 }
 
-/* Gives pictures until one was emitted. MR_MORE: another waits; MR_DONE: none. */
+/* Emits one picture. MR_MORE: another waits; MR_DONE: none is left. */
 static int give_pictures(mr_stage *self, mr_io *io) {
     decode_state *state = self->state;
     for (bool emitted = false;;) {
@@ -351,7 +351,7 @@ static void begin_draining(mr_stage *self, mr_io *io, int64_t again) {
         note_error(self, io, error);
 }
 
-/* Receives the decoder's last pictures. MR_MORE or MR_ERROR_AGAIN: to be called again. */
+/* Receives the decoder's last pictures. After MR_MORE or MR_ERROR_AGAIN, call again. */
 static int drain_decoder(mr_stage *self, mr_io *io) {
     decode_state *state = self->state;
     int answer = give_pictures(self, io);
@@ -454,8 +454,9 @@ static int send_next(mr_stage *self, mr_io *io, size_t room) {
     return next == MR_NEEDED_WAIT ? MR_END : MR_OK;
 }
 
-/* Decodes packets that are known to be needed, or have to be decoded now. MR_DONE: the rest waits for packets to come.
- */
+/* Decodes packets that are known to be needed, or must be decoded now. MR_DONE: the rest must wait for further
+ * packets.
+ * */
 static int decode_needed(mr_stage *self, mr_io *io, size_t room) {
     decode_state *state = self->state;
     for (const AVCodecContext *codec; (codec = mr_decoder_codec(&state->decoder));) {
@@ -473,7 +474,7 @@ static int decode_needed(mr_stage *self, mr_io *io, size_t room) {
     return MR_DONE;
 }
 
-/* Receives the decoder's last pictures. MR_MORE or MR_ERROR_AGAIN: to be called again. */
+/* Receives the decoder's last pictures. After MR_MORE or MR_ERROR_AGAIN, call again. */
 static int drain(mr_stage *self, mr_io *io, bool cut_short) {
     decode_state *state = self->state;
     if (!state->ending) {
@@ -566,8 +567,8 @@ static bool settle_undecoded(mr_stage *self, mr_io *io, const mr_frame *frame) {
     return true;
 }
 
-/* A picture that must not be late does not wait for packets after it. If a decoder reorders pictures, it gives one only
- * after a number of others: leaving some out would make those after them late. */
+/* A picture with a deadline cannot wait for later packets. A decoder that reorders pictures gives one only after
+ * several others: omitting some would delay the following ones. */
 static void take(decode_state *state, mr_frame *frame) {
     const bool all = frame->deadline_ns && mr_decoder_codec(&state->decoder)->has_b_frames > 0;
     mr_damage_note(&state->damage, frame);
@@ -608,7 +609,7 @@ static int process_in_turn(mr_stage *self, mr_io *io) {
     return answer;
 }
 
-/* Decodes a still picture beside other calls. MR_ERROR_AGAIN: there is no room for it. */
+/* Decodes a still picture in parallel with other calls. MR_ERROR_AGAIN: no room. */
 static int decode_early(mr_stage *self, mr_io *io, const mr_frame *frame) {
     const decode_state *state = self->state;
     const mr_decode_choices *from = self->options;
@@ -647,7 +648,7 @@ static int flush(mr_stage *self, mr_io *io, uint32_t source) {
     const int failure = mr_decode_report_end(&state->report, self);
     mr_decoder_sum_up(&state->decoder);
     close_source(state);
-    /* A source that was asked to end may have had whole pictures still to come. */
+    /* If the source was asked to end, undamaged pictures may have been left. */
     if (failure && !state->refused && !cut_short)
         mr_io_fail_source(io, source, failure);
     return MR_DONE;

@@ -22,7 +22,7 @@ static int64_t distance_of(int64_t a_ns, int64_t b_ns) {
     return a_ns > b_ns ? a_ns - b_ns : b_ns - a_ns;
 }
 
-/* Whether no more than a few pictures are missing between two of those times. */
+/* Whether at most a few pictures are missing between these times. */
 static bool is_near(const mr_alone *alone, int64_t before_ns, int64_t now_ns) {
     enum { MOST_STEPS = 8, LEAST_GROUP = 16 };
     const bool short_group = alone->least_group && alone->least_group < LEAST_GROUP;
@@ -98,7 +98,7 @@ static const mr_alone_packet *expect(mr_alone *alone, int64_t number, unsigned *
     return before;
 }
 
-/* A decoder that meets another frame_num than the expected one makes up pictures, for which others have to go. */
+/* A decoder that meets an unexpected frame_num invents pictures, and discards others for them. */
 static bool is_sure_h264(mr_alone *alone, int64_t number) {
     unsigned expected;
     const mr_alone_packet *next = find(alone, number);

@@ -51,8 +51,8 @@ bool mr_alone_note(mr_alone *alone, const mr_frame *packet, int64_t number);
  * missing. HEVC and MPEG: only a part of this picture may be missing, and decoding times must show no gap before the
  * next one. The next packet can disprove the answer (mr_alone_note). */
 bool mr_alone_spares(mr_alone *alone, const mr_frame *packet, int64_t number);
-/* The packet of that number is damaged: whether no other picture depends on it, by the packets beside it. If the next
- * one was not noted yet, this is asked again then. */
+/* Call for a damaged packet: whether neighbouring packets show that no other picture depends on it. If the next packet
+ * has not been noted yet, mr_alone_note can still disprove the answer. */
 bool mr_alone_is_sure(mr_alone *alone, const mr_frame *packet, int64_t number);
 
 #endif

@@ -53,13 +53,13 @@ int mr_codec_open(AVCodecContext **result, const mr_codec_params *params, const 
     codec->max_pixels = mr_av_max_pixels(params->max_pixels);
     codec->skip_frame = params->skip;
     codec->lowres = params->scale;
-    /* Other decoders mark a picture that they patch up; that of JPEG fails only if it is configured to. */
+    /* Other decoders mark a concealed picture. The JPEG decoder reports one only if told to fail. */
     if (params->strict && parameters->codec_id == AV_CODEC_ID_MJPEG)
         codec->err_recognition |= AV_EF_EXPLODE;
     /* Unless told to check, MS-MPEG-4 decoders continue after an impossible sum and give wrong pictures. */
     if (is_ms_mpeg4(parameters->codec_id))
         codec->err_recognition |= AV_EF_BITSTREAM;
-    /* Decoders that do not belong to libavcodec have no such option. */
+    /* Decoders from other libraries lack this option. */
     if (params->x264_build && decoder->priv_class && parameters->codec_id == AV_CODEC_ID_H264)
         av_opt_set_int(codec->priv_data, "x264_build", params->x264_build, 0);
     mr_av_log_listen(hear);
@@ -161,7 +161,8 @@ static int keep_header(AVPacket *packet, size_t header, size_t least) {
     return 0;
 }
 
-/* A picture without a scan, which libavcodec takes for whole. It refuses data that are too few for the size. */
+/* Decodes a picture without a scan, which libavcodec accepts as complete. It refuses data that is too short for the
+ * size. */
 static int decode_header(AVCodecContext *codec, AVPacket *packet, const mr_frame *frame, size_t header, int64_t number,
                          size_t least, AVFrame *picture) {
     announce(codec, frame, number);
@@ -218,7 +219,7 @@ static bool is_heif(const mr_frame *frame) {
     return frame->media->still && stream->codec_id == AV_CODEC_ID_RAWVIDEO && stream->codec_tag == MR_HEIF_TAG;
 }
 
-/* The pixels for which the decoder's limit stands (mr_av_max_pixels). */
+/* How many pixels the decoder's limit means (mr_av_max_pixels). */
 static int64_t most_pixels(const AVCodecContext *codec) {
     const int64_t padding = 65536;
     return codec->max_pixels < INT32_MAX ? (2 * (codec->max_pixels - padding) + 1) / 3 : INT32_MAX;

@@ -16,7 +16,7 @@ typedef struct mr_codec_params {
     enum AVDiscard skip;    /* pictures that the decoder leaves out */
     int scale;              /* log2 of the reduction; nonzero only for JPEG */
     bool strict;            /* a truncated JPEG is an error; else the missing part is 0 */
-    const mr_decode_target *target; /* that it writes into; outlives it */
+    const mr_decode_target *target; /* where to write; must stay valid */
     mr_io *io;              /* the call that opens it, for the device */
 } mr_codec_params;
 

@@ -67,7 +67,7 @@ void mr_early_destroy(mr_early **early) {
 
 /* ---- before the turn --------------------------------------------------------------------------------------------- */
 
-/* The decoder for a packet; NULL if there is none, or none that gives a packet's picture at once. */
+/* The decoder for a packet; NULL if there is none that gives a picture immediately. */
 static AVCodecContext *decoder_for(entry *one, const mr_codec_params *params, const mr_frame *frame) {
     const mr_media *media = frame->media;
     const AVCodecParameters *parameters = media->codec;

@@ -21,7 +21,7 @@ void mr_early_close(mr_early *early);
 int mr_early_decode(mr_early *early, mr_codec_params *params, const mr_stage *stage, const mr_frame *frame,
                     bool reduces);
 
-/* The turn of that call begins, and ends. `done`: it will not be called again for this packet. */
+/* Begins and ends a call's turn. `done`: the packet needs no further call. */
 void mr_early_begin_turn(mr_early *early, int entry);
 void mr_early_end_turn(mr_early *early, bool done);
 /* Whether the packet whose turn it is was decoded early. Accepts NULL. */

@@ -30,7 +30,7 @@ struct mr_jpeg_decoder {
     component components[COMPONENTS];
     int interval;              /* between restart markers, in groups; 0: none */
     mr_jpeg_codes codes[MOST_BLOCKS]; /* for each block in an MCU */
-    int period;                /* such blocks */
+    int period;                /* blocks per MCU */
     const uint8_t *scan, *end; /* data not read yet */
     uint8_t *part;             /* scan data up to the next marker */
     size_t part_room;
@@ -131,7 +131,7 @@ static bool read_frame(mr_jpeg_decoder *decoder, const uint8_t *at, size_t bytes
             return false;
     if (decoder->count == 1)
         decoder->components[0].across = decoder->components[0].down = 1;
-    /* The first component is the largest, and the others divide it. */
+    /* The first component is the largest; its factors are multiples of the others'. */
     const component *first = &decoder->components[0];
     for (int i = 1; i < decoder->count; i++)
         if (first->across % decoder->components[i].across || first->down % decoder->components[i].down)
@@ -277,7 +277,7 @@ static inline int clip_16(int value) {
     return value < INT16_MIN ? INT16_MIN : value > INT16_MAX ? INT16_MAX : value;
 }
 
-/* The differences of a component's blocks, in the order in which they were read, become means. */
+/* Turns a component's DC differences into means, in reading order. */
 static void sum_means(component *of, mr_jpeg_low *blocks, int groups, int step) {
     int mean = of->dc;
     for (int group = 0; group < groups; group++)
@@ -299,7 +299,7 @@ static void put_ones(uint8_t *to, const mr_jpeg_low *blocks, int count) {
     }
 }
 
-/* `count` samples, as far as they lie within the plane. */
+/* Copies `count` samples, cut at the plane's edge. */
 static void copy_row(const mr_jpeg_plane *plane, int x, int y, const uint8_t *from, int count) {
     if (x < plane->width && y < plane->height)
         memcpy(plane->data + y * plane->stride + x, from, (size_t)least(count, plane->width - x));

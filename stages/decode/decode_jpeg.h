@@ -30,7 +30,7 @@ typedef struct mr_jpeg_plane {
 /* Reads all up to the scan; `data` have to stay until it is decoded. Returns the offset of the scan's header, 0 if the
  * picture is refused. */
 size_t mr_jpeg_open(mr_jpeg_decoder *decoder, const uint8_t *data, size_t bytes);
-/* The planes of the opened picture at 1 / 2^scale, 2 or 3, without memory; how many there are. */
+/* Describes the opened picture's planes at 1 / 2^scale (2 or 3), without memory. Returns how many there are. */
 int mr_jpeg_planes(const mr_jpeg_decoder *decoder, int scale, mr_jpeg_plane planes[3]);
 /* Decodes it into these. False: it is refused; the planes hold anything then. */
 bool mr_jpeg_decode(mr_jpeg_decoder *decoder, int scale, const mr_jpeg_plane planes[3]);

@@ -126,7 +126,7 @@ static inline int value_of(const mr_jpeg_bits *bits, unsigned entry) {
     return value <= all >> 1 ? (int)value - (int)all : (int)value;
 }
 
-/* One symbol of any length; 0 if there is none. Takes the bits by value, so that the caller's stay in registers. */
+/* Finds a symbol with any code length; 0: none. Takes the bits by value, so that the caller's stay in registers. */
 __attribute__((noinline)) static unsigned find_symbol(const mr_jpeg_code *code, uint64_t next, bool is_ac) {
     uint32_t bits = (uint32_t)(next >> (64 - MOST_CODE));
     for (int length = 1; length <= MOST_CODE; length++)

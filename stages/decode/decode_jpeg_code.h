@@ -24,8 +24,8 @@ typedef struct mr_jpeg_code {
     uint16_t skips[1 << MR_JPEG_SKIP_BITS];
 } mr_jpeg_code;
 
-/* `counts`: how many codes there are of each length; `symbols`: as many as that. The same code as before is kept as it
- * is. False if there are more codes than bits tell apart. */
+/* `counts`: number of codes per length; `symbols`: one per code. An unchanged code is kept. Returns false if there are
+ * more codes than the lengths allow. */
 bool mr_jpeg_code_set(mr_jpeg_code *code, const uint8_t counts[MR_JPEG_LENGTHS], const uint8_t *symbols, bool is_ac);
 
 /* Part of a scan, without stuffed bytes. MR_JPEG_PADDING bytes after it must be readable. */

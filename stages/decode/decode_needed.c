@@ -113,7 +113,7 @@ void mr_needed_add(mr_needed *needed, mr_frame *frame, bool all, const mr_pendin
     bool counts = needed->mode == MR_NEEDED_COUNTS;
     bool placed = use.known && !hidden && !(frame->flags & MR_FRAME_SEAM) &&
                   (!counts || (frame->dts_ns != MR_NO_TIME && insert_place(needed, frame->pts_ns)));
-    /* Pictures that an edit list hides at the beginning are not counted, and not given. */
+    /* Pictures that an edit list hides at the beginning are neither counted nor emitted. */
     if (!placed && (counts || !hidden))
         needed->mode = MR_NEEDED_OFF;
     if (placed && frame->flags & MR_FRAME_KEY && frame->pts_ns != MR_NO_TIME && needed->entry_pts_ns == INT64_MAX)
@@ -225,7 +225,7 @@ uint64_t mr_needed_reach(mr_needed *needed, int64_t pts_ns) {
 static bool is_placed(mr_needed *needed, int64_t pts_ns, bool *wanted) {
     if (pts_ns == MR_NO_TIME || needed->place_count == 0 || needed->place[0].pts_ns != pts_ns || needed->place[0].left)
         return false;
-    /* All that are shown before it have been given. */
+    /* All pictures shown before it have come. */
     if (needed->mode == MR_NEEDED_COUNTS)
         order_up_to(needed, pts_ns);
     const bool placed = is_ordered(needed, needed->place);

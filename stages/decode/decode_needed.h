@@ -32,7 +32,7 @@ typedef enum mr_needed_answer { MR_NEEDED_WAIT, MR_NEEDED_SEND, MR_NEEDED_LEAVE 
 typedef struct mr_needed_place {
     int64_t pts_ns;     /* the last one's time */
     uint64_t left;      /* how many were omitted; 0: one picture, held or sent */
-    uint64_t numbers;   /* that those have: none before `start` */
+    uint64_t numbers;   /* how many of these have numbers: none before `start` */
     bool wanted;
     mr_selection after; /* the selection after it, once ordered */
 } mr_needed_place;
@@ -49,7 +49,7 @@ typedef struct mr_needed {
     mr_selection now;       /* after the last picture that came out */
     mr_selection ahead;     /* after the places that are ordered */
     size_t held_count, place_count, ordered; /* places whose number is known come first */
-    size_t chosen;          /* among those held, by mr_needed_next */
+    size_t chosen;          /* index in `held`, set by mr_needed_next */
     int64_t entry_pts_ns;   /* the first key picture's time; INT64_MAX: none has come */
     int64_t shown_pts_ns;   /* packet time for the last picture in this stretch; MR_NO_TIME: none, or not sure */
     bool begun, ended;      /* the stretch; no packet follows in it */
@@ -57,14 +57,14 @@ typedef struct mr_needed {
     mr_needed_place place[MR_NEEDED_PLACES]; /* in presentation order */
 } mr_needed;
 
-/* Another epoch begins: selection begins anew. */
+/* Call when an epoch begins: selection restarts. */
 void mr_needed_begin_epoch(mr_needed *needed);
 /* Begins a stretch, unless one has begun. `all`: decode everything. */
 void mr_needed_begin(mr_needed *needed, const mr_frame *first, bool all);
 /* Takes a reference to the packet. There is room once mr_needed_next has answered MR_NEEDED_WAIT. `all`: it is decoded
  * in any case. `pending`: the packets that are in the decoder. */
 void mr_needed_add(mr_needed *needed, mr_frame *frame, bool all, const mr_pending *pending);
-/* No packet follows in this stretch. `cut_short`: more might have come, so that unknown numbers stay unknown. */
+/* Call when no packet follows in this stretch. `cut_short`: more might have come, so unknown numbers stay unknown. */
 void mr_needed_end(mr_needed *needed, bool cut_short);
 /* Returns what to do next; mr_needed_take then takes out the packet. `room`: how many more packets can wait. */
 mr_needed_answer mr_needed_next(mr_needed *needed, size_t room);

@@ -64,7 +64,7 @@ const mr_option mr_decode_options[] = {
 /* 0 if the text is neither "auto" nor a number in range. */
 static int parse_threads(const char *text, const mr_negotiation *negotiation) {
     if (strcmp(text, "auto") == 0) {
-        /* Frame threads wait for each other now and then: one more than there are cores keeps those busy. */
+        /* Frame threads sometimes wait for each other: one more thread than cores keeps the cores busy. */
         int threads = negotiation->sources > 1 || negotiation->workers < 2 ? 1 : negotiation->workers + 1;
         return threads > MOST_THREADS ? MOST_THREADS : threads;
     }
@@ -92,7 +92,8 @@ static int overlap_of(const mr_negotiation *negotiation, int threads) {
     return negotiation->inputs[0].stills && strcmp(negotiation->device, "cpu") == 0 && most > 1 ? most : 1;
 }
 
-/* A share of the largest buffer, which holds `max_pixels` if sizes are open; 0 if all pictures are as large. */
+/* The mean size as part of the largest buffer, which holds `max_pixels` if sizes are open; 0 if all pictures have the
+ * same size. */
 static size_t mean_bytes(const mr_planned_input *packets, int64_t max_pixels, size_t largest_bytes) {
     double largest = (double)packets->set.width.max * (double)packets->set.height.max;
     double mean = (double)packets->mean_pixels;
@@ -143,7 +144,7 @@ static void plan_reduced(mr_negotiation *negotiation) {
     }
 }
 
-/* Whether samples have more than eight bits, as far as it is known. */
+/* Whether samples may have more than eight bits. */
 static bool is_deep(uint32_t pixels) {
     for (int pixel = MR_PIXEL_ANY + 1; pixel < MR_PIXEL_COUNT; pixel++)
         if (pixels & MR_IN_SET(pixel))
@@ -184,7 +185,7 @@ int mr_decode_negotiate(mr_negotiation *negotiation) {
     plan_reduced(negotiation);
     /* If FFmpeg has threads, the caller waits for them; without threads, a call only computes. */
     bool on_device = strcmp(negotiation->device, "cpu") != 0;
-    /* NVDEC is waited for, too. */
+    /* The caller also waits for NVDEC. */
     int overlap = overlap_of(negotiation, threads);
     negotiation->overlap = overlap > 1 ? overlap : 0;
     negotiation->blocking = (threads > 1 && overlap == 1) || on_device;

@@ -12,7 +12,7 @@ static void add_header(mr_packet_headers *headers, mr_nal one) {
     headers->bytes += one.bytes;
 }
 
-/* Whether a packet's headers are new: those of the last one may come again. */
+/* Whether a packet's headers differ from the last ones. */
 static bool are_new(mr_packet_looks *looks, const mr_packet_headers *headers) {
     if (headers->bytes == 0)
         return false;
@@ -24,8 +24,8 @@ static bool are_new(mr_packet_looks *looks, const mr_packet_headers *headers) {
 
 /* ---- H.264 ----------------------------------------------------------------------------------------------------- */
 
-/* Whether the packet's picture is a frame. libavcodec's parser knows the parameter sets, which give the position of the
- * flag. */
+/* Whether the packet's picture is a frame. libavcodec's parser has the parameter sets, which determine where the flag
+ * is. */
 static bool is_frame(mr_packet_looks *looks, const mr_frame *packet) {
     uint8_t *out;
     int bytes;
@@ -171,7 +171,7 @@ typedef struct vp9_frame {
     unsigned refreshes; /* one bit per reference buffer */
 } vp9_frame;
 
-/* The uncompressed header as far as refresh_frame_flags (VP9 bitstream specification, 6.2). */
+/* Reads the uncompressed header up to refresh_frame_flags (VP9 bitstream specification, 6.2). */
 static vp9_frame read_vp9(const uint8_t *data, size_t bytes) {
     enum { MARKER = 2, SYNC_BITS = 24, SRGB = 7 };
     mr_bits bits = {.data = data, .bytes = bytes};
@@ -305,7 +305,7 @@ mr_packet_use mr_packet_look(mr_packet_looks *looks, const mr_frame *packet) {
 
 /* ---- damaged ones ------------------------------------------------------------------------------------------------ */
 
-/* Units that stand beside slices; nal_ref_idc is 0 but for parameter sets (7.4.1). */
+/* Units other than slices; nal_ref_idc is 0, except for parameter sets (7.4.1). */
 static bool is_beside_h264(mr_nal one) {
     enum { SEI = 6, SPS = 7, PPS = 8, FILLER = 12 };
     const int type = one.data[0] & 31, kept = one.data[0] >> 5;

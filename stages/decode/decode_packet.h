@@ -22,13 +22,13 @@ typedef struct mr_packet_use {
     bool if_renewed;  /* that holds only if the next packet is `renewed` */
     bool renewed;     /* it depends only on reference pictures, not on other decoder state */
     bool restart;     /* it and all later packets do not depend on earlier ones */
-    bool kept;        /* it must be decoded in any case: it carries parameters for others that those before it have not
-                         carried, or is marked as damaged */
+    bool kept;        /* it must be decoded: it is marked as damaged, or carries new parameters that later packets
+                         need */
 } mr_packet_use;
 
 enum { MR_PACKET_HEADERS = 1024 };
 
-/* Headers that stand before many pictures, most often the same ones. */
+/* Headers before many pictures, usually unchanged. */
 typedef struct mr_packet_headers {
     size_t bytes; /* above the room: too many */
     uint8_t data[MR_PACKET_HEADERS];

@@ -1,8 +1,7 @@
-/* Packets that were given to a decoder and whose pictures have not come yet.
+/* Packets in a decoder whose pictures have not come yet.
  *
- * Packets are numbered as they are sent; a decoder gives the number back with the picture. The table is a ring:
- * a packet that is older than the window can have no picture any more, since no codec reorders that far, and is
- * taken out. One thread. */
+ * Packets are numbered when sent, and the decoder returns the number with the picture. The table is a ring. No codec
+ * reorders beyond the window: an older packet cannot have a picture any more and is removed. One thread. */
 #ifndef MILLRACE_STAGES_DECODE_DECODE_PENDING_H
 #define MILLRACE_STAGES_DECODE_DECODE_PENDING_H
 
@@ -28,9 +27,9 @@ int64_t mr_pending_add(mr_pending *pending, mr_frame *packet, bool wrong);
 void mr_pending_note_wrong(mr_pending *pending, int64_t number, bool wrong);
 /* Whether what a packet depends on is missing or wrong, or something of itself is missing. */
 bool mr_pending_is_wrong(const mr_pending *pending, const mr_frame *packet, int64_t number);
-/* The packet of that number, still in the table; NULL if there is none. */
+/* Finds the packet with this number; NULL: not in the table. */
 mr_frame *mr_pending_find(const mr_pending *pending, int64_t number);
-/* The number of the newest packet in the table with that presentation time; 0: none has it. */
+/* The newest packet number with that presentation time; 0: none. */
 int64_t mr_pending_number_at(const mr_pending *pending, int64_t pts_ns);
 /* How many are in the table. */
 size_t mr_pending_count(const mr_pending *pending);

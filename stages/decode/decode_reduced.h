@@ -18,7 +18,7 @@ enum { MR_REDUCED_LEAST = 2, MR_REDUCED_MOST = 3 };
 /* What a JPEG header contains. */
 typedef struct mr_jpeg_header {
     int32_t width, height;
-    int32_t sar_num, sar_den; /* as JFIF has them; 0/0: it does not say */
+    int32_t sar_num, sar_den; /* as in JFIF; 0/0: not stated */
 } mr_jpeg_header;
 
 /* False where it is not a JPEG that can be reduced. */

@@ -16,8 +16,8 @@ typedef struct mr_still_notes {
 void mr_still_turn(mr_format *picture, const mr_frame *packet, const AVDictionary *texts);
 /* Whether libavcodec would make a wrong picture of a still picture, without an error. */
 bool mr_still_would_be_wrong(const mr_frame *packet);
-/* Whether a still picture that could not be decoded is not a damaged one, but none that is read: a video, say. Then the
- * text is the rest of a sentence (mr_still_trouble); else it is "". */
+/* Whether an undecodable still picture is not damaged, but an unsupported kind of file, such as a video. The text is
+ * then the rest of a sentence (mr_still_trouble); otherwise it is "". */
 bool mr_still_is_foreign(const mr_frame *packet, char *text, size_t room);
 
 /* Looks at a packet before it is decoded; others than still pictures are skipped. */

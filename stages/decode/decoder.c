@@ -65,7 +65,7 @@ int mr_decoder_open(mr_decoder *decoder, mr_io *io, const mr_frame *packet) {
 int mr_decoder_replace(mr_decoder *decoder, mr_io *io, const mr_frame *packet) {
     mr_decoder_close(decoder, false);
     const int status = mr_decoder_open(decoder, io, packet);
-    /* Else it does not give pictures that are shown before that packet's, and made from others. */
+    /* Otherwise it would omit pictures that are shown before this packet's and depend on others. */
     if (!status && ((const mr_decode_choices *)decoder->self->options)->damaged != MR_DAMAGED_DROP)
         decoder->codec->flags |= AV_CODEC_FLAG_OUTPUT_CORRUPT;
     return status;
@@ -82,8 +82,7 @@ const AVCodecContext *mr_decoder_codec(const mr_decoder *decoder) {
 
 /* ---- packets ----------------------------------------------------------------------------------------------------- */
 
-/* Makes the decoder for the packet's scale the present one. A decoder of JPEG keeps no picture back, so that the one
- * before it is empty. */
+/* Switches to the decoder for the packet's scale. JPEG decoders hold no pictures, so the previous one is empty. */
 static int choose_scale(mr_decoder *decoder, mr_io *io, const mr_frame *packet) {
     const mr_decode_choices *from = decoder->self->options;
     if (from->reduced == MR_REDUCED_OFF || mr_decode_target_device(decoder->target))

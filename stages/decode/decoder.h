@@ -26,16 +26,16 @@ typedef struct mr_decoder {
     int drain_errors;
 } mr_decoder;
 
-/* `target` and `early` outlive it. MR_ERROR_MEMORY. */
+/* `target` and `early` must stay valid. MR_ERROR_MEMORY. */
 int mr_decoder_init(mr_decoder *decoder, mr_stage *self, const mr_decode_target *target, mr_early *early);
 void mr_decoder_fini(mr_decoder *decoder);
 
-/* How a decoder of the packet's media is opened, by a call that may run beside those in turn. */
+/* How to open a decoder for the packet's media. May be called out of turn. */
 mr_codec_params mr_decoder_params(const mr_stage *self, mr_io *io, const mr_decode_target *target,
                                   const mr_frame *packet);
 /* Opens it for the packet's media. Errors: as mr_codec_open. */
 int mr_decoder_open(mr_decoder *decoder, mr_io *io, const mr_frame *packet);
-/* `stream`: the stream is over. Else the next decoder continues it. */
+/* `stream`: the stream has ended; otherwise the next decoder continues it. */
 void mr_decoder_close(mr_decoder *decoder, bool stream);
 /* Opens another one, which continues the stream with that packet. As mr_decoder_open. */
 int mr_decoder_replace(mr_decoder *decoder, mr_io *io, const mr_frame *packet);
@@ -44,21 +44,20 @@ bool mr_decoder_suits(const mr_decoder *decoder, const mr_frame *packet);
 /* libavcodec's decoder that got the last packet; NULL: it is closed. */
 const AVCodecContext *mr_decoder_codec(const mr_decoder *decoder);
 
-/* Sends a packet. Errors are those of opening a decoder; there is none then. *refused: the AVERROR by which it refuses
- * the packet; 0: it took it. */
+/* Sends a packet. If opening a decoder fails, returns that error, and no decoder remains. *refused: the AVERROR with
+ * which the decoder refuses the packet, or 0. */
 int mr_decoder_send(mr_decoder *decoder, mr_io *io, const mr_frame *packet, int64_t number, int *refused);
 /* Call when no packet follows: the decoder then gives all remaining pictures. Returns 0, or an AVERROR about one
  * packet. */
 int mr_decoder_drain(mr_decoder *decoder);
 /* All pictures have been received: packets may follow. */
 void mr_decoder_restart(mr_decoder *decoder);
-/* The next picture: 0, AVERROR(EAGAIN) (none at present), AVERROR_EOF (none at all), or an AVERROR that is about one of
- * the packets. */
+/* Receives the next picture: 0, AVERROR(EAGAIN) (none now), AVERROR_EOF (none at all), or an AVERROR about one
+ * packet. */
 int mr_decoder_receive(mr_decoder *decoder, const mr_pending *pending, AVFrame *picture);
-/* The number of the packet that the last AVERROR is about. Frame threads report late: *sure is false if it may be about
- * another one. */
+/* Which packet the last AVERROR is about. Frame threads report late: *sure is false if it may be another one. */
 int64_t mr_decoder_refused(const mr_decoder *decoder, const mr_pending *pending, bool *sure);
-/* Whether the decoder reports that it patched that picture up; to be called once for each. */
+/* Whether the decoder reported that it concealed errors in this picture. Call once per picture. */
 bool mr_decoder_patched(const mr_decoder *decoder, const AVFrame *picture);
 /* Logs how many pictures were decoded at each scale. */
 void mr_decoder_sum_up(const mr_decoder *decoder);

@@ -66,7 +66,7 @@ void mr_decode_report_emitted(mr_decode_report *report, const mr_stage *self, co
 
 /* ---- packets without a picture ----------------------------------------------------------------------------------- */
 
-/* The file that is this still picture; NULL: it is none. */
+/* The file, if the packet is a still picture; else NULL. */
 static const char *still_file(const mr_frame *packet) {
     return packet->media && packet->media->still ? mr_frame_file(packet) : NULL;
 }
@@ -85,7 +85,7 @@ const char *mr_decode_report_damaged(mr_decode_report *report, const mr_stage *s
     int width, height, end = 0;
     const bool exceeds =
         sscanf(mr_av_complaint(), "Picture size %dx%d exceeds%n", &width, &height, &end) == 2 && end > 0;
-    /* Once a decoder has refused one, packets that depend on it give no picture either. */
+    /* After a decoder has refused one, packets that depend on it give no picture either. */
     if ((exceeds && packet->media && mr_decode_report_outsized(report, self, packet->media, width, height)) ||
         report->outsized)
         return "too large";

@@ -1,5 +1,5 @@
-/* What decode tells of one source: messages about packets that give no picture, and about sizes that were not planned,
- * and the counts at the end. One thread. */
+/* decode's messages about one source: packets without pictures, unplanned sizes, and the counts at the end. One
+ * thread. */
 #ifndef MILLRACE_STAGES_DECODE_REPORT_H
 #define MILLRACE_STAGES_DECODE_REPORT_H
 
@@ -20,7 +20,7 @@ typedef struct mr_decode_report {
     mr_still_notes stills;
 } mr_decode_report;
 
-/* A packet is to be decoded; it is sent to the decoder; one is not needed. */
+/* Call when a packet must be decoded; is sent to the decoder; is not needed. */
 void mr_decode_report_packet(mr_decode_report *report);
 void mr_decode_report_sent(mr_decode_report *report, const mr_stage *self, const mr_frame *packet);
 void mr_decode_report_left(mr_decode_report *report);
@@ -28,17 +28,17 @@ void mr_decode_report_left(mr_decode_report *report);
 void mr_decode_report_begin(mr_decode_report *report);
 /* The decoder gave that error. */
 void mr_decode_report_error(mr_decode_report *report, int error);
-/* A picture came out; `well`: it is not dropped as damaged. */
+/* Call when a picture comes out; `well`: it is not dropped as damaged. */
 void mr_decode_report_picture(mr_decode_report *report, bool well);
 /* Whether a picture was decoded well. */
 bool mr_decode_report_has_pictures(const mr_decode_report *report);
 /* Whether this size exceeds what the plan allows for the live source. Such pictures are dropped. */
 bool mr_decode_report_outsized(mr_decode_report *report, const mr_stage *self, const mr_media *media, int width,
                                int height);
-/* A picture is emitted. If the plan has no room for it, it gets a new pool. */
+/* Call when a picture is emitted. If the plan has no room for it, it gets a new pool. */
 void mr_decode_report_emitted(mr_decode_report *report, const mr_stage *self, const AVFrame *picture);
-/* The packet is dropped as damaged, or too large. Returns the reason. The first of a source is logged as a warning, the
- * others as information. */
+/* Call when a packet is dropped as damaged or too large. Returns the reason. The first case in a source is logged as a
+ * warning, later ones as information. */
 const char *mr_decode_report_damaged(mr_decode_report *report, const mr_stage *self, const mr_frame *packet);
 /* At the end of the source: logs counts. Fails with a message if nothing could be decoded. */
 int mr_decode_report_end(const mr_decode_report *report, const mr_stage *self);

@@ -17,8 +17,8 @@ static double tolerance_of(const mr_selection *selection, double slot_ns) {
     return half_ns < most_rounding_ns ? half_ns : most_rounding_ns;
 }
 
-/* Each picture that is given uses up one slot of 1/fps seconds. What one comes late is made up for by the next, up to
- * half a slot. */
+/* Each accepted picture uses one slot of 1/fps seconds. If one is late, the next can make up for it, by at most half a
+ * slot. */
 static bool is_due(mr_selection *selection, double fps, int64_t time_ns) {
     enum { SMOOTH = 8 };
     const double slot_ns = 1e9 / fps, came_ns = (double)time_ns - (double)selection->last_ns;

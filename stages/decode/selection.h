@@ -6,7 +6,7 @@
 #include "millrace/frame.h"
 
 typedef struct mr_selection {
-    uint64_t in_range;  /* pictures so far between start and end */
+    uint64_t in_range;  /* pictures between start and end up to now */
     int64_t last_ns;    /* the last picture that `fps` was applied to; MR_NO_TIME: none */
     double distance_ns; /* between two such pictures, smoothed */
     double due_ns;      /* when `fps` wants the next picture */

@@ -28,8 +28,8 @@ static int64_t interval_of(const mr_frame *packet) {
     return packet->duration_ns > 0 ? packet->duration_ns : mr_media_interval_ns(packet->media);
 }
 
-/* The first picture of a packet after that number that is shown later than that time, if it is decoded and shown at
- * once; MR_NO_TIME: none is known. */
+/* The next picture after `number` in decode order with a later time, if it is shown as soon as it is decoded;
+ * MR_NO_TIME: none known. */
 static int64_t shown_next(const mr_pending *pending, int64_t number, int64_t time_ns) {
     int64_t first_ns = MR_NO_TIME;
     for (int64_t next = number + 1; next < mr_pending_next(pending); next++) {
@@ -43,8 +43,8 @@ static int64_t shown_next(const mr_pending *pending, int64_t number, int64_t tim
     return first_ns;
 }
 
-/* The latest picture that is known to be shown before that of a packet without a time: one that was given, or one that
- * is decoded after it and shown at once, whether it was given or not. Where one is missing is the picture's place. */
+/* The latest picture known to be shown before an undated packet's picture: one that was emitted, or one decoded later
+ * and shown immediately. The picture belongs where one is missing. */
 static int64_t shown_before(const mr_decode_stream *stream, const mr_pending *pending, int64_t number,
                             int64_t interval_ns) {
     int64_t latest_ns = stream->time_ns, next_ns;

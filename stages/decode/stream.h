@@ -11,7 +11,7 @@ typedef struct mr_decode_stream {
     int64_t time_ns;     /* last picture's time in this epoch; MR_NO_TIME: none, or unknown */
     bool numbered;       /* that picture has a number */
     int64_t last_dts_ns; /* last packet's; MR_NO_TIME: none */
-    bool cut_short;      /* packets that were not read may belong before those pictures that are still to come, */
+    bool cut_short;      /* unread packets may belong before pictures that have not come yet */
     bool ahead;          /* and before all from now on */
 } mr_decode_stream;
 
@@ -20,13 +20,13 @@ bool mr_decode_stream_is_at(const mr_decode_stream *stream, uint32_t epoch);
 void mr_decode_stream_begin(mr_decode_stream *stream, uint32_t epoch);
 /* The next packet in decode order. */
 void mr_decode_stream_note(mr_decode_stream *stream, const mr_frame *packet);
-/* No packet follows for now. `cut_short`: more might have come. */
+/* Call when no packet follows for now. `cut_short`: more might have come. */
 void mr_decode_stream_end(mr_decode_stream *stream, bool cut_short);
 
-/* Whether the packet's picture comes out before others that were not read might. Once it is, all are up to the end.
- * `reorders`: the decoder does. */
+/* Whether the packet's picture might come before unread ones. Once true, it stays true until the end. `reorders`: the
+ * decoder can reorder. */
 bool mr_decode_stream_is_ahead(mr_decode_stream *stream, const mr_frame *packet, bool reorders);
-/* The epoch and number of the next picture, which is settled or left out. */
+/* Takes the next picture's epoch and number. The picture is settled or omitted. */
 mr_identity mr_decode_stream_take(mr_decode_stream *stream);
 /* Call when this packet's picture comes next; the packet is still in `pending`. Returns the time; MR_NO_TIME:
  * unknown. */

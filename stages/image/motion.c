@@ -1,4 +1,4 @@
-/* motion: lets a picture through if enough of it has changed since the last one that was let through.
+/* motion: passes a picture if enough has changed since the last one that it passed.
  *
  * Both pictures are compared small and gray. The device must compare them before it is known whether the picture
  * passes: the call waits and polls every POLL_NS. An instance has one call at a time. */

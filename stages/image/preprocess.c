@@ -207,7 +207,7 @@ static void append(char *text, size_t bytes, const char *option, const char *val
     snprintf(text + used, bytes - used, "%s%s: %s", used ? ", " : "", option, value);
 }
 
-/* The options as they must be for `wanted`; false if the stage cannot give these. */
+/* Sets the options that `wanted` requires; false if the stage cannot produce it. */
 static bool change(const options *o, const mr_format_set *wanted, options *changed, mr_format *output) {
     mr_format_set met;
     *changed = *o;

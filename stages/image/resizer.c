@@ -11,7 +11,7 @@ const mr_format_set mr_pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload 
 const mr_port mr_picture_inputs[] = {
     {.name = "in", .help = "pictures of any size and layout", .accepts = mr_pictures}, {0}};
 
-/* The plan for one picture format, and how many works that use it are not done yet. */
+/* One picture format's plan, and how many unfinished works use it. */
 struct mr_resizer_plan {
     mr_resizer_plan *next; /* least lately used last */
     mr_format format;

@@ -96,7 +96,7 @@ static float scale_of(const mr_format *picture) {
     return color.luma * (float)(1 << MR_SAMPLE_BITS);
 }
 
-/* The picture that is measured: the frame's own luma, or a gray picture that preprocess makes at `gray`. */
+/* The picture to measure: the frame's luma, or a gray picture that preprocess makes at `gray`. */
 static int look_at(mr_stage *self, mr_stream *stream, const mr_frame *frame, uint8_t *gray,
                    mr_sharpness_item *item) {
     const options *o = self->options;

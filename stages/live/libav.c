@@ -148,8 +148,8 @@ static void *run(void *context) {
     return NULL;
 }
 
-/* When the program ends, libraries free things that threads of closed connections may still use. This gives those
- * threads a moment to end. If one waits for a name server, the program does not wait longer for it. */
+/* When the program exits, libraries free things that threads from closed connections may still use. This gives those
+ * threads a moment to end. The program does not wait longer for a thread in a name lookup. */
 static void await_threads(void) {
     enum { MOST_WAITS = 200 };
     const struct timespec while_waiting = {.tv_nsec = 5000000};
@@ -225,7 +225,7 @@ static const mr_connection_type libav_type = {
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
-/* The thread may outlive the pipeline, whose texts these are. */
+/* The thread may run longer than the pipeline, which owns these texts. */
 static int copy_texts(channel *at, const mr_connection_params *from) {
     const char **field[] = {&at->params.url, &at->params.user, &at->params.password, &at->params.ca_file,
                             &at->params.allow_hosts};
@@ -275,7 +275,7 @@ static int await_open(channel *at) {
             ring(at);
             return status;
         }
-        /* The thread keeps the time itself; but a name may take longer to resolve. */
+        /* The thread keeps to the timeout itself, but name resolution can take longer. */
         status = await(at, mr_live_now_ns() + at->params.open_timeout_ns + 1000000000);
         if (status == MR_ERROR_AGAIN)
             return mr_fail(MR_ERROR_IO, "%s: it was not open within %.3g s (open_timeout)", at->params.url,

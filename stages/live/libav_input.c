@@ -56,7 +56,7 @@ static bool is_rtmp(const char *url) {
     return mr_url_has_scheme(url, "rtmp") || mr_url_has_scheme(url, "rtmps");
 }
 
-/* These streams end with the connection. If it ends early, too little may have come to be understood. */
+/* These streams end with the connection. If it ends early, too little data may have come to recognise the format. */
 static bool may_be_cut_off(const char *url) {
     return mr_url_has_scheme(url, "srt") || is_rtmp(url);
 }
@@ -104,7 +104,7 @@ static int fail(mr_libav_input *input, int error, const char *step) {
         return mr_fail(MR_ERROR_IO, "%s: it was not open within %.3g s (open_timeout)", input->params->url,
                        (double)input->params->open_timeout_ns / 1e9);
     int status = status_of(input, error);
-    /* The connection ended before enough had come to be understood. */
+    /* The connection ended before enough data had come. */
     if (status == MR_ERROR_DATA && input->begun)
         status = MR_ERROR_IO;
     snprintf(complaint, sizeof complaint, "%s", mr_av_complaint());
@@ -177,7 +177,7 @@ static void set_protocol(const mr_connection_params *params, AVDictionary **opti
     }
 }
 
-/* The URL with user and password, as libavformat takes them. */
+/* The URL with user and password in libavformat's form. */
 static bool address_of(const mr_connection_params *params, char *text, size_t bytes) {
     bool plain = mr_url_has_scheme(params->url, "srt") || mr_web_is_address(params->url);
     return mr_url_with_user(params->url, plain ? NULL : params->user, plain ? NULL : params->password, text, bytes);
@@ -205,7 +205,7 @@ static bool is_description(const char *url) {
     return strcmp(scheme_of(url)->name, "sdp") == 0;
 }
 
-/* A session description is a file here, whose streams come from the network. */
+/* A session description is a local file; its streams come from the network. */
 static int open_description(mr_libav_input *input) {
     int status = mr_input_open(&input->file, input->params->url, NULL);
     if (!status)
@@ -328,7 +328,7 @@ static int open_format(mr_libav_input *input) {
     return error < 0 ? fail(input, error, "it cannot be opened") : MR_OK;
 }
 
-/* A description has named all streams by now, unless it is one of a transport stream. */
+/* All streams must be known by now, unless the description announces a transport stream. */
 static int check_description(const mr_libav_input *input) {
     const AVFormatContext *format = input->format;
     const char *url = input->params->url;
@@ -440,7 +440,7 @@ static bool is_cancelled(void *context) {
     return atomic_load(((mr_libav_input *)context)->cancelled);
 }
 
-/* A copy, followed by zeros as decoders need them. */
+/* Copies a JPEG and appends the zeros that decoders need. */
 static int copy_jpeg(const mr_joined_picture *from, mr_packet *packet) {
     static const uint8_t eoi[] = {0xff, 0xd9};
     const size_t bytes = from->bytes + (from->open ? sizeof eoi : 0), room = bytes + AV_INPUT_BUFFER_PADDING_SIZE;
@@ -556,7 +556,7 @@ static int open_list(mr_libav_input *input) {
     const mr_hls_params list = {.web = &input->web, .max_pixels = params->media.max_pixels,
                                 .stream = params->media.stream, .place = params->place};
     AVIOContext *io = input->io;
-    input->io = NULL; /* closing asks whether to stop, too */
+    input->io = NULL; /* closing also calls the interrupt function */
     int error = mr_hls_open(&input->hls, &list, io);
     avio_closep(&io);
     return error ? fail(input, error, "its playlist cannot be read") : open_by_format(input);
@@ -581,7 +581,7 @@ int mr_libav_input_open(mr_libav_input *input, const mr_connection_params *param
     mr_av_forget();
     int error = has_bytes(params->url) ? open_bytes(input, &input->io) : 0;
     int status = error ? fail(input, error, "it cannot be opened") : open_answer(input);
-    /* A recording begins at 0, as a file does. */
+    /* A recording's times start at 0, like a file's. */
     if (!status && input->format && input->recorded)
         mr_hls_times_begin(&input->times, to_ns(input, input->stream->start_time));
     input->deadline_ns = 0;
@@ -604,7 +604,7 @@ void mr_libav_input_survey(mr_libav_input *input, mr_survey *survey) {
 
 void mr_libav_input_close(mr_libav_input *input) {
     AVIOContext *io = input->io;
-    input->io = NULL; /* closing asks whether to stop, too */
+    input->io = NULL; /* closing also calls the interrupt function */
     avformat_close_input(&input->format);
     mr_ts_tap_close(&input->tap);
     mr_index_bound_close(&input->index);
@@ -628,8 +628,8 @@ static void note_end(mr_libav_input *input) {
     input->end_us = end_us > input->end_us ? end_us : input->end_us;
 }
 
-/* The server has closed the connection, and had named no length. A recording is whole if it has reached the end that it
- * names itself. */
+/* The server closed the connection without having sent a length. A recording is complete if it has reached its declared
+ * end. */
 static int end_without_length(mr_libav_input *input) {
     const AVFormatContext *format = input->format;
     const int64_t begin = format->start_time == AV_NOPTS_VALUE ? 0 : format->start_time;

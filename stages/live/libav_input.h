@@ -3,8 +3,8 @@
  * it gets bytes from web/web.h, or a playlist's segments (web/hls.h). JPEGs over HTTP have a separate reader
  * (mjpeg/mjpeg.h), which only takes bytes from here. An RTMP client (rtmp/rtmp.h) provides FLV.
  *
- * Bytes that a peer sends without a picture are bounded: after params->most_bytes and MR_LIBAV_MORE the connection is
- * given up, also while it is being opened. libavformat keeps such bytes in memory without a limit. */
+ * Bytes without a picture are limited: beyond params->most_bytes plus MR_LIBAV_MORE the connection is closed, even
+ * while opening. libavformat would keep such bytes in memory without a limit. */
 #ifndef MILLRACE_STAGES_LIVE_LIBAV_INPUT_H
 #define MILLRACE_STAGES_LIVE_LIBAV_INPUT_H
 
@@ -38,14 +38,14 @@ typedef struct mr_libav_input {
     AVPacket *packet;
     mr_media *media;
     mr_mjpeg mjpeg;
-    mr_packet jpeg;                     /* read, and not given */
+    mr_packet jpeg;                     /* read, but not given yet */
     bool has_jpeg;
     bool bare;                          /* `mjpeg` has no parts */
     uint64_t broken;                    /* broken pictures from `mjpeg` already counted in `gaps` */
     int width, height;                  /* for `mjpeg` */
-    mr_survey survey;                   /* likewise */
-    bool begun;                         /* a packet was given */
-    int refusal;                        /* not MR_OK: a host or an answer is refused, as mr_message tells */
+    mr_survey survey;                   /* for `mjpeg` */
+    bool begun;                         /* has given a packet */
+    int refusal;                        /* not MR_OK: a host or an answer was refused; mr_message has the reason */
     mr_web web;
     mr_hls *hls;                        /* NULL: it is no playlist */
     mr_rtmp *rtmp;                      /* NULL: it is not RTMP */
@@ -62,12 +62,12 @@ typedef struct mr_libav_input {
     uint64_t gaps, noted;               /* packets that libavformat missed; how many of them before the last packet */
 } mr_libav_input;
 
-/* Opens within params->open_timeout_ns; on failure, too, it is to be closed. MR_ERROR_IO, _PERMISSION, _NO_INPUT,
- * _DATA, _CONFIG (a host that is not allowed), _MEMORY, _CANCELLED. */
+/* Opens within params->open_timeout_ns. Must be closed even after failure. MR_ERROR_IO, _PERMISSION, _NO_INPUT, _DATA,
+ * _CONFIG (a host that is not allowed), _MEMORY, _CANCELLED. */
 int mr_libav_input_open(mr_libav_input *input, const mr_connection_params *params, const atomic_bool *cancelled);
 /* What is known about the stream before decoding. */
 void mr_libav_input_survey(mr_libav_input *input, mr_survey *survey);
-/* The next packet of the picture's stream. MR_END, or an error as above. */
+/* Reads the picture stream's next packet. MR_END, or an error as above. */
 int mr_libav_input_read(mr_libav_input *input, mr_packet *packet);
 void mr_libav_input_close(mr_libav_input *input);
 

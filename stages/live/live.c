@@ -32,7 +32,7 @@ typedef struct live_reader {
     mr_reader base;
     mr_live_params params;
     mr_connection *connection; /* NULL between two */
-    mr_live_opening *opening;  /* NULL: none is being opened beside this thread */
+    mr_live_opening *opening;  /* NULL: no other thread is opening one */
     mr_placeholder placeholder;          /* for MR_AWAY_PICTURE */
     bool by_parameter;         /* as the last connection counted */
     bool over_tcp;             /* the last connection used RTP over TCP */
@@ -41,12 +41,12 @@ typedef struct live_reader {
     mr_source_report report;   /* counts from earlier connections; this connection's are added when the report is
                                   sent */
     int64_t reported_ns;
-    int64_t away_ns;           /* since when no packet has come; 0: it is live */
+    int64_t away_ns;           /* when the last packet came; 0: the stream is live */
     int64_t next_ns;           /* when to try next */
     int64_t delay_ns;          /* before it; 0: none was yet */
     int64_t opened_ns;
     int64_t patience_ns;       /* without a packet for so long, */
-    int64_t due_ns;            /* and from then on, the connection counts as stalled */
+    int64_t due_ns;            /* when the connection starts to count as stalled */
     bool was_live;             /* in any connection */
     bool recorded;
     bool begun;                /* this connection has given a packet */
@@ -192,9 +192,9 @@ static bool may_return(const live_reader *reader, int status) {
     return may_mend(status) || (status == MR_ERROR_NO_INPUT && reader->was_live);
 }
 
-/* The time to the next try doubles up to the longest, but for the first minutes stays below a tenth of the time that
- * the stream has been away, so that it is soon seen to be back. If another try can hardly
- * help, the wait is the longest at once. */
+/* The time to the next try doubles up to the maximum. During the first minutes it stays below a tenth of the time that
+ * the stream has been away, so that its return is noticed early. If another try can hardly help, the wait is the
+ * maximum at once. */
 static int64_t next_delay(live_reader *reader, int status) {
     const mr_live_params *params = &reader->params;
     int64_t away = (mr_live_now_ns() - reader->away_ns) / 10, most = params->most_ns;
@@ -227,7 +227,7 @@ static bool has_given_up(const live_reader *reader) {
     return most && mr_live_now_ns() - reader->away_ns >= most;
 }
 
-/* The last try is when the time is over after which the source fails. */
+/* The last try comes when the time limit for the source is reached. */
 static int64_t next_try(live_reader *reader, int status) {
     const int64_t next_ns = mr_live_now_ns() + next_delay(reader, status), most = reader->params.give_up_ns;
     return most && next_ns > reader->away_ns + most ? reader->away_ns + most : next_ns;
@@ -282,7 +282,8 @@ static bool is_single(const live_reader *reader) {
     return true;
 }
 
-/* The connection is over, or did not begin: MR_OK: there will be another one; else the answer of reading. */
+/* Call when the connection ended or could not be opened. MR_OK: another one will follow; otherwise reading must return
+ * this. */
 static int lose(live_reader *reader, int status) {
     const mr_live_params *params = &reader->params;
     bool stalled = status == MR_ERROR_AGAIN;

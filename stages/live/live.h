@@ -24,8 +24,8 @@
 typedef enum mr_live_away { MR_AWAY_WAIT, MR_AWAY_END, MR_AWAY_PICTURE } mr_live_away;
 
 typedef struct mr_live_params {
-    mr_connection_params connection; /* `wake` is set by the reader; strings outlive it */
-    int64_t stall_ns;          /* without a packet for so long a connection is given up; 0: never */
+    mr_connection_params connection; /* the reader sets `wake`; strings must stay valid */
+    int64_t stall_ns;          /* a connection without packets for this long is closed; 0: never */
     int64_t first_ns, most_ns; /* between two tries: doubled from first to most, less a random part of up to half */
     int64_t give_up_ns;        /* away for so long: the source fails; 0: never */
     bool from_key;             /* leaves out packets before the first packet at which a decoder can begin */
@@ -47,7 +47,7 @@ int mr_live_check(const mr_connection_params *params);
 
 /* Does not connect yet, unless params->connection.media.probe is set: it then tries once and fails with that status. */
 int mr_reader_open_live(mr_reader **reader, const mr_live_params *params);
-/* Any thread: reading gives up at once with MR_ERROR_CANCELLED, from now on. */
+/* Any thread: from now on, reading returns MR_ERROR_CANCELLED at once. */
 void mr_live_wake(mr_reader *reader);
 /* Whether the stream is a recording with an end. Known once a packet was read or the stream was surveyed. */
 bool mr_live_is_recorded(const mr_reader *reader);

@@ -18,7 +18,7 @@ typedef struct mr_live_times {
     int64_t shift_ns;   /* added to the stream's times */
     int64_t last_ns;    /* the latest decoding time; without any, presentation time */
     int64_t highest_ns; /* highest pts_ns from the stream, shifted */
-    int64_t shown_ns;   /* the time given to that packet */
+    int64_t shown_ns;   /* what that packet's time became */
     int64_t led_ns;     /* when that packet arrived */
     int64_t arrived_ns; /* last packet's arrival */
     uint64_t jumps;     /* how often the stream's clock jumped */

@@ -68,7 +68,7 @@ typedef struct camera {
     bool holds;
 } camera;
 
-/* A signal may interrupt it; drivers take a while only for STREAMON and S_FMT. */
+/* A signal can interrupt it; drivers take long only for STREAMON and S_FMT. */
 static int control(int fd, unsigned long request, void *argument) {
     int result;
     do
@@ -206,7 +206,7 @@ static void add_rates(int fd, mr_camera_mode mode, const mr_camera_wish *wish, m
         add_mode(to, &mode);
 }
 
-/* The length nearest to `wanted` that is least, most, or a number of steps above least. */
+/* The length nearest to `wanted` among least, most, and multiples of the step above least. */
 static int32_t clamp_length(uint32_t wanted, uint32_t least, uint32_t most, uint32_t step) {
     const uint32_t within = wanted < least ? least : wanted > most ? most : wanted;
     return (int32_t)(within - (step ? (within - least) % step : 0));
@@ -230,7 +230,7 @@ static void add_sizes(int fd, mr_camera_mode mode, const mr_camera_wish *wish, m
     }
 }
 
-/* A driver that lists no sizes has the one that is set. */
+/* If a driver lists no sizes, the current one counts. */
 static void add_current(int fd, mode_list *to) {
     struct v4l2_format set = {.type = V4L2_BUF_TYPE_VIDEO_CAPTURE};
     if (control(fd, VIDIOC_G_FMT, &set))
@@ -437,7 +437,7 @@ static int take_picture(camera *at, mapped *from, size_t bytes, mr_packet *packe
     return status;
 }
 
-/* When the first row was taken, if the driver says so by the monotonic clock, else when it came. */
+/* Uses the driver's monotonic time for the first row, or else the arrival. */
 static void set_times(camera *at, const struct v4l2_buffer *filled, mr_packet *packet) {
     const int64_t now = mr_live_now_ns();
     const bool monotonic = (filled->flags & V4L2_BUF_FLAG_TIMESTAMP_MASK) == V4L2_BUF_FLAG_TIMESTAMP_MONOTONIC;
@@ -454,7 +454,7 @@ static void set_times(camera *at, const struct v4l2_buffer *filled, mr_packet *p
     at->last_ns = now;
 }
 
-/* A key frame of H.264: one that has an IDR picture, or a parameter set, which comes before one. */
+/* Whether this is an H.264 key frame: it has an IDR picture, or a parameter set, which precedes one. */
 static bool begins_with_key(const uint8_t *data, size_t bytes) {
     enum { IDR = 5, SPS = 7, MOST_BYTES = 4096 };
     mr_nals from = {data, data + (bytes < MOST_BYTES ? bytes : MOST_BYTES), 0};
@@ -546,7 +546,7 @@ static int read_camera(mr_connection *base, int64_t until_ns, mr_packet *packet)
     return MR_OK;
 }
 
-/* The layout of compressed pictures is known once one was seen; the last one that was read is kept. */
+/* A compressed picture's layout is known only after one was read; the last one read is kept. */
 static int look_at_pictures(camera *at, mr_probe *probe) {
     const int64_t until_ns = mr_live_now_ns() + at->params.open_timeout_ns;
     bool known = at->packed > 0;

@@ -9,7 +9,7 @@
 
 #include "millrace/option.h"
 
-/* In the order in which they are preferred if size and rate are the same: those that cost the least to decode first. */
+/* In order of preference if size and rate are equal: cheapest to decode first. */
 typedef enum mr_camera_format {
     MR_CAMERA_AUTO,
     MR_CAMERA_NV12,

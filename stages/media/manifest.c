@@ -45,7 +45,7 @@ static int name_of(const char *text, size_t bytes) {
     return OTHER;
 }
 
-/* The first of the names that are not known is kept. A column without a name is none that was meant to be used. */
+/* Remembers the first unknown name. A column without a name was not meant to be used. */
 static void note_unused(const manifest *list, const char *name, size_t bytes) {
     if (!*list->unused && bytes > 0 && (*list->unused = mr_alloc(bytes + 1)))
         snprintf(*list->unused, bytes + 1, "%.*s", (int)bytes, name);

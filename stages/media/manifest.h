@@ -19,7 +19,7 @@
 
 enum { MR_MANIFEST_MAX_BYTES = 1 << 30 };
 
-/* A row; texts are borrowed for the call. */
+/* A row; its texts are valid during the call. */
 typedef struct mr_manifest_row {
     const char *path;
     const char *label, *group; /* NULL: none */

@@ -6,8 +6,8 @@
 
 #include "millrace/stage.h"
 
-/* MR_OK if this machine may have NVDEC, or NVENC; else MR_ERROR_UNAVAILABLE with the missing library and the package to
- * install. */
+/* MR_OK if this machine can have NVDEC, or NVENC; otherwise MR_ERROR_UNAVAILABLE, naming the missing library and the
+ * package to install. */
 int mr_nvdec_check(void);
 int mr_nvenc_check(void);
 

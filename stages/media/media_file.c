@@ -196,8 +196,8 @@ static bool has_sound(const AVFormatContext *format) {
     return false;
 }
 
-/* The best video stream. A cover picture counts only if the file has nothing else: beside video it is ignored, and with
- * sound alone it does not make a video of a song. */
+/* Chooses the best video stream. A cover picture counts only if the file has nothing else. Next to video it is ignored,
+ * and it does not turn a song into a video. */
 static AVStream *best_stream(const file_reader *reader) {
     AVStream *best = mr_input_best_video(reader->format, reader->params.max_pixels);
     return best && is_cover(best) && has_sound(reader->format) ? NULL : best;
@@ -352,7 +352,7 @@ static int prepare_unpacking(file_reader *reader) {
     return error >= 0 ? MR_OK : mr_fail(MR_ERROR_MEMORY, "out of memory");
 }
 
-/* The demuxer, and the stream that is read. */
+/* Opens the demuxer and chooses the stream. */
 static int open_demuxer(file_reader *reader) {
     int status = open_format(reader);
     if (!status && !(reader->params.probe && header_suffices(reader->format)))
@@ -428,7 +428,7 @@ static int read_packet(file_reader *reader, AVPacket *packet) {
     return error;
 }
 
-/* The packet that next_packet will give; NULL: none, or an error. */
+/* The packet that next_packet will return; NULL: none, or an error. */
 static const AVPacket *peek(file_reader *reader) {
     if (!reader->ahead)
         reader->ahead_error = read_packet(reader, reader->next);
@@ -513,7 +513,7 @@ static int64_t shows_first(file_reader *reader) {
     return time;
 }
 
-/* The packet that was read, as it is there. */
+/* The current packet, unchanged. */
 static mr_packet see_packet(const file_reader *reader) {
     const AVPacket *packet = reader->packet;
     const bool cover = is_cover(reader->stream);
@@ -534,8 +534,8 @@ static void set_clock(file_reader *reader) {
     av_packet_unref(reader->packet);
 }
 
-/* Whether the first picture that comes out right, if decoding begins at `from`, is shown no later than `at`: at a
- * recovery point none is until the point is reached. */
+/* Whether decoding from `from` gives a right picture that is shown no later than `at`. At a recovery point, pictures
+ * are right only once the point is reached. */
 static bool recovers_by(file_reader *reader, int64_t from, int64_t at) {
     const enum AVCodecID codec = reader->stream->codecpar->codec_id;
     const AVPacket *packet = reader->packet;
@@ -645,7 +645,7 @@ static int read_file(mr_reader *base, mr_packet *packet) {
 static int rewind_file(mr_reader *base) {
     file_reader *reader = (file_reader *)base;
     mr_input_set_timeout(&reader->input, reader->params.timeout_ns);
-    /* If times begin anew in mid-stream, seeking by time is not reliable. */
+    /* If times restart in mid-stream, seeking by time is unreliable. */
     bool seekable = !reader->elsewhere && (reader->seams.found == 0 || reader->params.start_ns > 0);
     reader->packets = 0;
     mr_seams_begin(&reader->seams);
@@ -666,7 +666,7 @@ static void look_into_packets(file_reader *reader, mr_probe *probe) {
         known = mr_probe_look(probe, reader->packet->data, (size_t)reader->packet->size);
 }
 
-/* If nothing was looked into, the order of fields is in the first packet's headers, which decoders do not tell. */
+/* Without probing, only the first packet's headers have the field order, which decoders do not report. */
 static void find_field_order(file_reader *reader, AVCodecContext *codec) {
     AVCodecParserContext *parser = codec->field_order ? NULL : av_parser_init((int)codec->codec_id);
     uint8_t *out;

@@ -61,7 +61,7 @@ static void free_shelf(image_shelf *shelf) {
     mr_free(shelf);
 }
 
-/* Drops a reference and, if given, keeps a media for the next image. */
+/* Drops a reference and can keep a media for the next image. */
 static void drop_shelf(image_shelf *shelf, image_media *media) {
     pthread_mutex_lock(&shelf->lock);
     if (media) {
@@ -200,7 +200,7 @@ static bool is_past_end(const image_reader *reader, int64_t pts_ns) {
     return reader->at >= reader->shelf->list.count || (reader->params.end_ns > 0 && pts_ns >= reader->params.end_ns);
 }
 
-/* A file that cannot be read leaves an empty packet, marked as damaged, so that it is counted like any other. */
+/* An unreadable file gives an empty packet marked as damaged, so that it is counted like any other. */
 static int read_image(image_reader *reader, mr_packet *packet) {
     double step_ns = 1e9 / reader->params.rate;
     int64_t pts_ns = llround((double)reader->at * step_ns);
@@ -362,8 +362,7 @@ static bool look_closer(image_reader *reader, const char *path, mr_survey *found
     return false;
 }
 
-/* The pictures that every `step`th of the images decodes to. If a header cannot be read the image does not decode
- * either. */
+/* Surveys every `step`th image. If a header cannot be read, the image cannot be decoded either. */
 static void look_at_files(image_reader *reader, size_t from, size_t to, size_t step, mr_survey *survey) {
     int64_t pixels = 0, known = 0;
     for (size_t i = from; i < to; i += step) {

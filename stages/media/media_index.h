@@ -20,7 +20,7 @@ typedef struct mr_index_bound {
     mr_mxf_index mxf;
     bool is_mxf;
     const char *name;   /* file or stream name for messages; borrowed */
-    int64_t file_bytes; /* on disk; 0: those count that came */
+    int64_t file_bytes; /* size on disk; 0: received bytes count */
     int64_t came;
     int status;         /* not MR_OK: refused, and mr_message had the reason */
 } mr_index_bound;

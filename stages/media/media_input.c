@@ -173,7 +173,7 @@ int mr_input_look(const char *path, mr_input_kind *kind) {
 
 int mr_input_open(mr_input *input, const char *path, const mr_stage *stage) {
     *input = (mr_input){.fd = -1, .stage = stage};
-    /* Non-blocking, so that a FIFO put in the place of the file between look and open is not waited for. */
+    /* Non-blocking: if a FIFO replaces the file between look and open, this must not wait. */
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return fail_errno(path, errno);

@@ -70,7 +70,7 @@ static void load_library(void) {
     strncpy(reason, words ? words : "a function is missing", sizeof reason - 1);
 }
 
-/* The library stays loaded. NULL, with a message, if it cannot be loaded. Any thread. */
+/* Loads the library and keeps it loaded. NULL, with a message, on failure. Any thread. */
 static const avfilter_api *load_avfilter(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, load_library);

@@ -112,7 +112,7 @@ static bool has_mode(const char *path, mode_t kind) {
     return stat(path, &status) == 0 && (status.st_mode & S_IFMT) == kind;
 }
 
-/* A name without a file, such as a broken link, counts as a file that cannot be read. */
+/* A broken link counts as an unreadable file. */
 static bool is_file(const char *path) {
     struct stat status;
     return stat(path, &status) != 0 || S_ISREG(status.st_mode);
@@ -195,7 +195,7 @@ static int add_labelled(mr_image_list *list, const char *path) {
 
 static int add_matches(mr_image_list *list, const char *pattern, const char *rest);
 
-/* A folder's name as a pattern that matches it alone, and `rest` in it. */
+/* A pattern that matches only this folder, and `rest` in it. */
 static char *literally(const char *folder, const char *rest) {
     char *text = mr_alloc(2 * strlen(folder) + strlen(rest) + 2), *to = text;
     for (const char *at = folder; text && *at; *to++ = *at++)
@@ -230,7 +230,7 @@ static int add_beneath(mr_image_list *list, const char *path, const char *rest) 
     return status;
 }
 
-/* Without `rest` the files that match; else what matches `rest` in, or beneath, each folder that matches. */
+/* Adds matching files. With `rest`, adds what matches `rest` in or below each matching folder. */
 static int add_matches(mr_image_list *list, const char *pattern, const char *rest) {
     glob_t found = {0};
     int answer = glob(pattern, GLOB_NOSORT, NULL, &found);

@@ -7,7 +7,7 @@
  * ffmpeg's image2 reads: it begins at the first existing file among five numbers and ends before the first gap. A
  * manifest keeps its order, and its classes are numbered in byte order.
  *
- * A list is made and destroyed by one thread; once made it may be read by all. */
+ * One thread may make and destroy a list; afterwards all threads may read it. */
 #pragma once
 
 #include <libavcodec/codec_id.h>
@@ -44,8 +44,8 @@ int mr_image_list_make(mr_image_list *list, const char *path, mr_input_kind kind
 /* For a manifest whose rows describe vectors (manifest.h). */
 int mr_image_list_make_rows(mr_image_list *list, const char *path);
 void mr_image_list_fini(mr_image_list *list);
-/* "reads 2 pictures and leaves out 1 video and 3 files of other kinds (.txt)", if it leaves something out; else
- * false. */
+/* Prints "reads 2 pictures and leaves out 1 video and 3 files of other kinds (.txt)" if something is left out;
+ * otherwise returns false. */
 enum { MR_IMAGE_LIST_TEXT = MR_SKIPPED_FILES_TEXT + 64 };
 bool mr_image_list_says(const mr_image_list *list, char text[MR_IMAGE_LIST_TEXT]);
 /* Whether any file has a picture extension. */

@@ -12,7 +12,7 @@
 #include "stages/media/still/kinds.h"
 #include "stages/media/still/libheif.h"
 
-/* No image is read that is larger; such a file counts as damaged. */
+/* Larger images are not read; such a file counts as damaged. */
 static const int64_t most_bytes = (int64_t)1 << 30;
 
 enum AVCodecID mr_picture_recognise(const char *path, const uint8_t *data, size_t bytes) {

@@ -14,7 +14,7 @@ typedef struct mr_picture_kind {
     mr_upright upright; /* for AV1; other formats show it when decoded */
 } mr_picture_kind;
 
-/* The codec by the content, else by the name. */
+/* The codec, from content or else from the name. */
 enum AVCodecID mr_picture_recognise(const char *path, const uint8_t *data, size_t bytes);
 /* Reads a file, or its first `most` bytes, into *packet, zero-padded. MR_ERROR_MEMORY, and mr_input_open's errors. */
 int mr_picture_load(const char *path, const mr_stage *stage, size_t most, mr_packet *packet);

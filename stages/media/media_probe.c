@@ -74,7 +74,7 @@ int mr_probe_references(const AVCodecContext *codec) {
                {AV_CODEC_ID_H263, 3},       {AV_CODEC_ID_WMV1, 3},       {AV_CODEC_ID_WMV2, 3},
                {AV_CODEC_ID_VP8, 4},        {AV_CODEC_ID_VP9, 9}};
     const AVCodecDescriptor *about = avcodec_descriptor_get(codec->codec_id);
-    /* The last picture, kept for concealing errors, and the one that was given out last. */
+    /* The last picture, kept for error concealment, and the one emitted last. */
     const int current = 2, least_delay = 2;
     if (about && (about->mime_types || (about->props & AV_CODEC_PROP_INTRA_ONLY)))
         return current;
@@ -87,7 +87,7 @@ int mr_probe_references(const AVCodecContext *codec) {
     return 0;
 }
 
-/* What no stage does with such pictures. */
+/* Properties of such pictures that no stage handles. */
 static void remark(const AVCodecContext *codec, char text[MR_SURVEY_REMARK]) {
     const char *hdr = codec->color_trc == AVCOL_TRC_SMPTE2084      ? "PQ"
                       : codec->color_trc == AVCOL_TRC_ARIB_STD_B67 ? "HLG"

@@ -21,7 +21,7 @@ bool mr_probe_open(mr_probe *probe, const AVCodecParameters *parameters, int64_t
 bool mr_probe_look(mr_probe *probe, const uint8_t *data, size_t bytes);
 void mr_probe_close(mr_probe *probe);
 
-/* The pictures as decode will describe them: packets of `codec` that decode to them. `media` may be NULL. */
+/* The pictures that packets with this `codec` decode to, as decode will describe them. `media` may be NULL. */
 mr_format_set mr_probe_tell(const AVCodecContext *codec, const mr_media *media);
 /* Most pictures that this stream's decoder keeps for prediction and reordering, from its header and codec limits; 0:
  * not known. */

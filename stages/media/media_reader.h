@@ -4,8 +4,8 @@
  * (media_file.h); still images, one packet per file (media_images.h); libavfilter test patterns as raw video packets
  * (media_lavfi.h); streams (stages/live).
  *
- * A reader is used by one thread at a time. Reading may block on the disk; it gives up with MR_ERROR_CANCELLED when
- * `stage` is cancelled and with MR_ERROR_IO when one call takes longer than the timeout. */
+ * One thread at a time may use a reader. Reading can block on the disk. It returns MR_ERROR_CANCELLED if `stage` is
+ * cancelled, and MR_ERROR_IO if a call exceeds the timeout. */
 #pragma once
 
 #include <libavcodec/codec_par.h>
@@ -57,12 +57,12 @@ struct mr_reader {
 
 /* MR_OK with a packet, MR_END if none is left, or an error after which only destroy may follow. */
 int mr_reader_read(mr_reader *reader, mr_packet *packet);
-/* Reads only as far as needed; a reader that was surveyed is not read any more. MR_ERROR_MEMORY, MR_ERROR_CANCELLED;
- * facts that cannot be found stay unknown. */
+/* Reads only as far as needed; afterwards the reader must not be read. MR_ERROR_MEMORY, MR_ERROR_CANCELLED. What cannot
+ * be found stays unknown. */
 int mr_reader_survey(mr_reader *reader, mr_survey *survey);
 /* Back to the first packet (or to `start`). */
 int mr_reader_rewind(mr_reader *reader);
-/* Destroys the reader and sets it to NULL; NULL is allowed. Packets and media live on. */
+/* Destroys the reader and sets it to NULL; NULL is allowed. Packets and media stay valid. */
 void mr_reader_destroy(mr_reader **reader);
 
 /* Makes a media with copies of `path` and `codec`, and the picture selection in `params`; NULL: no memory. */

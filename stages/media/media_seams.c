@@ -49,7 +49,7 @@ static int64_t duration_of(const AVStream *stream, const AVPacket *packet) {
     return av_rescale_q(1, av_inv_q(rate), stream->time_base);
 }
 
-/* Whether a packet is of another recording than those before it, which end at `expected`. */
+/* Whether a packet belongs to another recording than those before it, which end at `expected`. */
 static bool are_apart(const AVStream *stream, int64_t expected, int64_t dts) {
     const int64_t off = av_sat_sub64(dts, expected);
     return off < -av_rescale_q(1, most_back, stream->time_base) ||

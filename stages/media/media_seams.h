@@ -1,7 +1,6 @@
 /* Seams: places where recordings were joined, or where a transport stream lacks packets.
  *
- * The packets of a transport stream are read a second time from the file, to find those that are missing
- * (ts/ts_scan.h).
+ * A transport stream's packets are read a second time from the file, to find missing ones (ts/ts_scan.h).
  *
  * After a seam, times often restart. Like ffmpeg, this shifts them so that they continue. One thread. */
 #pragma once
@@ -17,7 +16,7 @@ typedef struct mr_seams {
     int64_t shift;      /* to be added to times, in the stream's time base */
     int64_t next_dts;   /* as shifted; AV_NOPTS_VALUE: not known */
     int64_t next_pts;   /* after the latest picture, likewise */
-    bool lacks_pts;     /* a packet had no presentation time, so that `next_pts` may be too early */
+    bool lacks_pts;     /* a packet had no presentation time: `next_pts` may be too early */
     mr_ts_scan *scan;   /* NULL: not needed yet */
     int64_t scanned_from;
     mr_ts_marks marks;
@@ -35,6 +34,6 @@ void mr_seams_note_change(mr_seams *seams);
 /* Dates a key packet that has no time, if a seam comes before it. The following packet `next` shows which recording it
  * belongs to: libavformat would date it as if it continued the previous one. */
 void mr_seams_date(const mr_seams *seams, const AVStream *stream, AVPacket *key, const AVPacket *next);
-/* The part of mr_seams_pass that is about times, for streams that come by other ways than a file. True: they begin anew
- * at this packet. */
+/* The part of mr_seams_pass that handles times, for streams that do not come from a file. True: times restart at this
+ * packet. */
 bool mr_seams_shift(mr_seams *seams, const AVFormatContext *format, const AVStream *stream, AVPacket *packet);

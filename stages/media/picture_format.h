@@ -19,17 +19,17 @@ mr_pixel mr_pixel_from_av(enum AVPixelFormat format);
 /* FFmpeg's name for a layout. */
 enum AVPixelFormat mr_pixel_to_av(mr_pixel pixel);
 
-/* The layout that pictures of any other format are converted to, and FFmpeg's name for it. */
+/* The layout to convert any other format to, and FFmpeg's name for it. */
 mr_pixel mr_pixel_nearest(enum AVPixelFormat format, enum AVPixelFormat *converted);
 
-/* The layout in which decode emits pictures of that format; MR_PIXEL_ANY if they cannot be carried. */
+/* The layout in which decode emits this format; MR_PIXEL_ANY if it cannot be carried. */
 mr_pixel mr_pixel_carried(enum AVPixelFormat format);
 
 /* Lists the formats that are carried unchanged: the format at `index` and its layout; AV_PIX_FMT_NONE after the
  * last. */
 enum AVPixelFormat mr_pixel_av_at(size_t index, mr_pixel *pixel);
 
-/* Matrix and range of pictures whose stream does not specify them; ANY: those that players use. */
+/* Matrix and range for pictures whose stream does not specify them; ANY: as players do. */
 typedef struct mr_untagged {
     mr_matrix matrix;
     mr_range range;

@@ -161,7 +161,7 @@ void mr_placeholder_take(mr_placeholder *placeholder, int64_t now_ns, mr_packet 
     packet->begins_epoch = placeholder->begins;
     packet->flags = MR_FRAME_KEY | MR_FRAME_AWAY;
     placeholder->begins = false;
-    /* Those that nobody has taken in time are left out. */
+    /* Skips pictures that nobody took in time. */
     placeholder->due_ns += (1 + (now_ns - placeholder->due_ns) / period_ns) * period_ns;
 }
 

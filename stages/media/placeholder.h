@@ -23,6 +23,6 @@ void mr_placeholder_hide(mr_placeholder *placeholder, const mr_packet *packet);
 int mr_placeholder_show(mr_placeholder *placeholder, const char *text, mr_size size, const mr_reader_params *params);
 /* When the next packet is due; INT64_MAX: none is. */
 int64_t mr_placeholder_due_ns(const mr_placeholder *placeholder);
-/* The packet that is due. Times count from the first one, which begins an epoch. */
+/* Takes the packet that is due. Times count from the first one, which begins an epoch. */
 void mr_placeholder_take(mr_placeholder *placeholder, int64_t now_ns, mr_packet *packet);
 void mr_placeholder_fini(mr_placeholder *placeholder);

@@ -27,8 +27,8 @@ typedef struct state {
 
 /* ---- kinds of results -------------------------------------------------------------------------------------------- */
 
-/* The kind that rows are of: the one that is asked for, else classes, else the newest with elements. NULL: no stage
- * before it gives the one that is asked for. */
+/* Chooses which kind becomes rows: the requested one, else classes, else the newest with elements. NULL: no earlier
+ * stage gives the requested kind. */
 static const mr_result_kind *choose_kind(const mr_planned_input *input, const char *wanted) {
     const mr_result_kind *classes = mr_kind_classes(), *other = NULL;
     for (const mr_planned_result *one = input->results; one; one = one->next) {
@@ -98,7 +98,7 @@ static void add(state *at, const char *text, size_t bytes) {
     at->bytes += bytes;
 }
 
-/* Characters as they are, quotes doubled, and question marks for bytes that are no characters. */
+/* Copies characters, doubles quotes, and writes question marks for invalid bytes. */
 static void add_characters(state *at, const char *text) {
     for (size_t left = strlen(text), bytes; left; text += bytes, left -= bytes) {
         bytes = mr_utf8_bytes(text, left);
@@ -140,7 +140,7 @@ static void add_field(state *at, const char *name, const mr_record_values *value
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-/* What a row has beside the record's fields. */
+/* A row's cells besides the record's fields. */
 typedef struct cells {
     int64_t rank;
     const char *state, *none;
@@ -209,7 +209,7 @@ static int process(mr_stage *self, mr_io *io) {
     return mr_text_sink_put(self, io, frame, at->text, at->bytes);
 }
 
-/* A run in which no frame came leaves a header alone. */
+/* If no frame came, the file has only a header. */
 static void close_sink(mr_stage *self) {
     state *at = self->state;
     mr_text_sink_close(self);

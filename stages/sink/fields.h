@@ -1,7 +1,7 @@
-/* The fields of a frame's record, as a table, and the walk over them that jsonl, csv, zmq.pub and zmq.push share.
+/* A frame record's fields as a table, and the walk over them that jsonl, csv, zmq.pub and zmq.push share.
  *
- * A new field is one row in fields.c: JSON, CSV, protobuf and the documents follow. Lists (classes, tensors, results of
- * other kinds) are rows with a function. Pure functions: any thread. */
+ * A new field needs one row in fields.c: JSON, CSV, protobuf and the documents follow. Lists (classes, tensors, other
+ * results) are rows with a function. Pure functions: any thread. */
 #pragma once
 
 #include "millrace/describe.h"
@@ -33,7 +33,7 @@ struct mr_encoder {
 
 /* What a record is made from. */
 typedef struct mr_recorded {
-    const mr_frame *frame;  /* NULL: the record says that the source has ended */
+    const mr_frame *frame;  /* NULL: a record about the source's end */
     const char *source;
     const char *format;     /* payload format; NULL: none */
     bool features, tensors; /* also write the payload tensor, and named ones */
@@ -49,8 +49,8 @@ typedef struct mr_record_values {
 } mr_record_values;
 mr_record_values mr_record_values_of(const mr_recorded *recorded);
 
-/* A value as text: numbers as mr_float_text, times in seconds, dates as RFC 3339 has them. Returns the length; 0: there
- * is none. Not of texts. */
+/* Prints a value: numbers as mr_float_text, times in seconds, dates as in RFC 3339. Returns the length; 0: there is
+ * none. Not for texts. */
 enum { MR_VALUE_TEXT = 48 };
 size_t mr_value_text(char text[MR_VALUE_TEXT], const mr_field *field, const void *base);
 /* False for NULL, 0, false and an unknown time. */

@@ -16,7 +16,7 @@ typedef unsigned token_set;
 static const token_set OF_FILES = 1U << SOURCE | 1U << NUMBER | 1U << TIME;
 static const token_set OF_PICTURES = 1U << SOURCE | 1U << TIME | 1U << EPOCH | 1U << SEQ | 1U << SUB;
 
-/* The token of the set that the text begins with; TOKENS if there is none. */
+/* The token from the set at the start of the text; TOKENS if none. */
 static int token_at(const char *text, token_set set) {
     int token = 0;
     while (token < TOKENS && (!(set >> token & 1) || strncmp(text, tokens[token], strlen(tokens[token])) != 0))
@@ -87,7 +87,7 @@ typedef struct values {
     uint64_t number; /* file number, or picture number within its epoch */
     int64_t seconds;
     uint32_t epoch, sub;
-    bool with_epoch; /* {seq} has the epoch, too */
+    bool with_epoch; /* {seq} includes the epoch */
 } values;
 
 static int print_time(char *text, size_t room, int64_t seconds) {

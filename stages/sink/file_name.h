@@ -37,7 +37,7 @@ int mr_picture_name_check(const char *pattern);
 int mr_picture_name_print(char *name, size_t room, const char *pattern, const char *source,
                           const mr_identity *identity, int64_t seconds);
 
-/* What a name says. */
+/* What a name contains. */
 typedef struct mr_file_name_parts {
     uint64_t number;
     bool again; /* with "-2" or higher before the extension */

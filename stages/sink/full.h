@@ -1,9 +1,9 @@
 /* For sinks that write files: if the disk, a quota or a file size limit is full, the run fails, or waits until there is
  * room.
  *
- * A sink that waits takes back any part of the frame that it has written and returns MR_WAIT; it is called again a
- * little later. No thread blocks, nothing is written twice, and a file always ends with a whole record. If the run is
- * asked to end meanwhile, mr_stage_gives_up tells when to stop waiting. One thread at a time. */
+ * A sink that waits must remove what it has written of the frame and return MR_WAIT; it is called again later. No
+ * thread blocks, nothing is written twice, and a file always ends with a complete record. If the run is asked to end,
+ * mr_stage_gives_up says when to stop waiting. One thread at a time. */
 #pragma once
 
 #include <stdbool.h>
@@ -27,11 +27,10 @@ typedef struct mr_full {
 
 /* What the sink's option says to do. */
 mr_full mr_full_make(const mr_stage *self, int on_full);
-/* A write to `path` failed with errno `error`. MR_ERROR_AGAIN: the disk is full, and is waited for;
- * MR_ERROR_CANCELLED: it was, and no longer is; MR_ERROR_IO: it is full, and that is a failure; MR_OK: it is not
- * full. */
+/* Call when a write to `path` failed with errno `error`. MR_ERROR_AGAIN: the disk is full, wait. MR_ERROR_CANCELLED: it
+ * was full, but waiting has ended. MR_ERROR_IO: it is full, which is a failure. MR_OK: it is not full. */
 int mr_full_meet(mr_full *full, const mr_stage *self, int error, const char *path);
-/* The run has ended: nothing is waited for any more. */
+/* Call when the run has ended: no more waiting. */
 void mr_full_end(mr_full *full);
 /* A write went well. */
 void mr_full_pass(mr_full *full, const mr_stage *self, const char *path);

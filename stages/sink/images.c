@@ -15,7 +15,7 @@
 #include "stages/sink/output.h"
 #include "stages/sink/still_encoder.h"
 
-/* A file is written as "NAME.part", which file systems have to take, too. */
+/* A file is written as "NAME.part", which file systems must accept too. */
 enum { NAME_BYTES = 251, PATH_BYTES = 4096 };
 
 typedef struct images_options {
@@ -29,10 +29,10 @@ typedef struct images_options {
 
 typedef struct images_state {
     mr_still_encoder encoder;
-    uint8_t *data;             /* an encoded picture that waits for room on the disk; else NULL */
+    uint8_t *data;             /* an encoded picture that waits for disk space; otherwise NULL */
     size_t bytes;
     bool held_files;           /* the folder, when it was opened */
-    bool begun, overwrite;     /* it is known whether those are of this run; files may be written again */
+    bool begun, overwrite;     /* it is known whether existing files are from this run; files may be overwritten */
     mr_full full;
 } images_state;
 
@@ -64,7 +64,7 @@ static const mr_port inputs[] = {{.name = "in", .help = "pictures in any size an
 
 /* ---- start ----------------------------------------------------------------------------------------------------- */
 
-/* If it is not a folder, or cannot be opened, the check of all outputs refuses it. */
+/* The check over all outputs refuses it if it is no folder or cannot be opened. */
 static bool holds_files(const char *path) {
     DIR *folder = opendir(path);
     bool found = false;
@@ -197,7 +197,7 @@ static int name_part(const char *part, const char *path, bool overwrite) {
     return rename(part, path) ? errno : 0;
 }
 
-/* A file that could not be written whole is removed. MR_ERROR_AGAIN: to be tried again. */
+/* Removes an incomplete file. MR_ERROR_AGAIN: try again. */
 static int write_file(const mr_stage *self, const char *name) {
     const images_options *given = self->options;
     images_state *state = self->state;

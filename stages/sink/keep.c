@@ -111,7 +111,7 @@ static int compare(const void *a, const void *b) {
     return strcmp(first->name, second->name);
 }
 
-/* Files that are too many for the memory at hand are left for the next time. */
+/* If memory is short, the remaining files are left for the next time. */
 static listing look(mr_keep *keep, const mr_stage *self) {
     listing list = {0};
     DIR *folder = opendir(keep->names.folder);

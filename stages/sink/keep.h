@@ -31,8 +31,8 @@ typedef struct mr_keep {
 void mr_keep_mark(const mr_stage *self, int fd);
 /* Whether a file in the open `folder` is own; sets *number (may be NULL) to its {number}. */
 bool mr_keep_is_own(mr_keep *keep, const mr_stage *self, int folder, const char *name, uint64_t *number);
-/* Removes the files that are too many beside `spared`, a name that stays (NULL: none), and logs each as information. A
- * file that cannot be removed is reported and left. */
+/* Removes files beyond the limits, except `spared` (NULL: none), and logs each as information. If a file cannot be
+ * removed, this is reported and the file stays. */
 void mr_keep_apply(mr_keep *keep, const mr_stage *self, const char *spared);
-/* The number after the highest among the files that are there; 0: there are none. */
+/* One more than the highest existing file number; 0: no files. */
 uint64_t mr_keep_next(mr_keep *keep, const mr_stage *self);

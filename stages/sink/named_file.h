@@ -5,7 +5,8 @@
 #include "stages/sink/full.h"
 
 typedef struct mr_named_file {
-    bool replaces;             /* given: under the first name, and a file that has it is emptied; else a new name */
+    bool replaces;             /* the file uses the first name and empties an existing file; otherwise it gets a new
+                                  name */
     int fd;                    /* 0: not open */
     char name[MR_OUTPUT_NAME]; /* without the folder */
     char path[MR_OUTPUT_PATH];

@@ -62,7 +62,7 @@ static int take_stdout(mr_output *output) {
     return MR_OK;
 }
 
-/* A FIFO that has no reader yet is opened by the first write, which may wait. */
+/* A FIFO without a reader is opened by the first write, which may wait. */
 static int take_stream(mr_output *output, const char *path) {
     int status = is_stdout(path) ? take_stdout(output) : mr_file_take(path, &output->fd, &output->regular);
     output->awaits_reader = status && errno == ENXIO && is_fifo(path);
@@ -181,8 +181,8 @@ int mr_output_sync(const mr_output *output) {
     return output->regular && fdatasync(output->fd) ? mr_file_fail("write to", output->path) : MR_OK;
 }
 
-/* A pipe's reader may be slow: as much as fits without blocking is written, and in between the stage checks whether it
- * is cancelled. If the run was asked to end, it does not wait for ever for a reader that takes nothing. */
+/* A pipe's reader may be slow. Writes what fits without blocking, and checks for cancellation in between. If the run
+ * was asked to end, it does not wait forever. */
 static int await_reader(const mr_output *output, const mr_stage *self) {
     struct pollfd one = {.fd = output->fd, .events = POLLOUT};
     while (!mr_stage_cancelled(self)) {
@@ -218,7 +218,7 @@ static int await_open(mr_output *output, const mr_stage *self) {
     return MR_OK;
 }
 
-/* The record could not be written whole: removes the part that was written. With errno. */
+/* Removes a partly written record. Uses errno. */
 static int refuse(mr_output *output, const mr_stage *self, off_t written) {
     int error = errno;
     off_t end = output->regular ? lseek(output->fd, 0, SEEK_CUR) : -1;

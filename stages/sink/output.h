@@ -8,10 +8,10 @@
  * the file ends with a complete record. Regular files are opened with O_APPEND: if another program truncates one,
  * writing continues at its new end.
  *
- * One thread at a time. Errors: MR_ERROR_IO (a full disk, a closed pipe), MR_ERROR_CLOSED (a closed pipe that is
- * standard output), MR_ERROR_PERMISSION, MR_ERROR_MEMORY, MR_ERROR_CANCELLED (the run is stopped at once while a write
- * waits for the reader, or was asked to end and the reader still takes nothing, see mr_stage_gives_up). A thread that
- * writes to a pipe has SIGPIPE blocked from then on. */
+ * One thread at a time. Errors: MR_ERROR_IO (a full disk, a closed pipe), MR_ERROR_CLOSED (standard output is a closed
+ * pipe), MR_ERROR_PERMISSION, MR_ERROR_MEMORY. MR_ERROR_CANCELLED: while a write waits for the reader, the run is
+ * stopped, or was asked to end and the reader still takes nothing (mr_stage_gives_up). Writing to a pipe blocks SIGPIPE
+ * in that thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -27,7 +27,7 @@ typedef struct mr_output {
     bool regular;
     bool awaits_reader; /* a FIFO that nobody reads yet: the first write opens it, and waits for a reader */
     _Atomic bool begun;
-    mr_full full;      /* the action if the disk is full; set by the caller of mr_output_open, else it is a failure */
+    mr_full full;      /* what to do if the disk is full; set it before mr_output_open, otherwise it is a failure */
     int status;        /* first failed write's status */
     const char *path;  /* borrowed; messages show "standard output" for "-" */
     char message[256]; /* failure message */
@@ -50,26 +50,26 @@ typedef struct mr_line_reader {
     /* Takes a line, without its end, that begins at this file offset. MR_ERROR_AGAIN: its record continues on the next
      * line. Any other failure ends the reading. */
     int (*take)(void *context, const char *line, size_t bytes, off_t at);
-    /* Sets *end, the end of the complete records, to the offset at which the file is to be cut; NULL: at *end. */
+    /* May lower *end, the end of the complete records: the file is cut there. NULL: leaves *end. */
     int (*finish)(void *context, off_t *end);
     void *context;
 } mr_line_reader;
 int mr_output_begin(mr_output *output, mr_run_state state, const mr_line_reader *reader);
 /* Whether it has: any thread. */
 bool mr_output_has_begun(const mr_output *output);
-/* An output whose file was opened, locked and is to be appended to by the caller: it has begun. `path` is borrowed. */
+/* An output for a file that the caller has opened and locked for appending: it has begun. `path` is borrowed. */
 mr_output mr_output_of(int fd, const char *path);
 /* If another file, or none, has the path by now (it was moved: logrotate), opens or makes that one and closes the old.
  * *empty: the output is now a file without content. If it cannot be opened, the old one stays. Standard output, pipes
  * and terminals stay. */
 bool mr_output_has_moved(const mr_output *output);
 int mr_output_reopen(mr_output *output, bool *empty);
-/* The return value of process if mr_output_begin has not begun: after MR_ERROR_AGAIN it is called again soon; a failure
+/* What process must return if mr_output_begin has not begun. After MR_ERROR_AGAIN it is called again soon; a failure
  * stops the run with all frames unsettled (mr_io_refuse). */
 int mr_output_await_begin(mr_io *io, int status);
-/* Flushes the file to the disk. Any thread, beside mr_output_write. */
+/* Flushes the file to disk. Any thread, also during mr_output_write. */
 int mr_output_sync(const mr_output *output);
-/* MR_ERROR_AGAIN: the disk is full, nothing of the record is written, and it is to be tried again. */
+/* MR_ERROR_AGAIN: the disk is full, nothing was written, and the record must be tried again. */
 int mr_output_write(mr_output *output, const mr_stage *self, const char *text, size_t bytes);
 /* What process must return if the record for `frame` could not be written. Normally the failure, which stops the run;
  * MR_WAIT after MR_ERROR_AGAIN; MR_DONE, with the frame dropped, if the run is being stopped anyway. */
@@ -77,8 +77,8 @@ int mr_output_failed(mr_io *io, const mr_frame *frame, int status);
 void mr_output_close(mr_output *output, const mr_stage *self);
 
 enum { MR_NUMBER_TEXT = 32 };
-/* A decimal of eight digits, or nine where eight do not read back as the same float; "" if it is not finite. With a
- * point, whatever the locale. Returns the length. */
+/* Prints eight digits, or nine if eight would not read back as the same float; "" if not finite. Always uses a point,
+ * whatever the locale. Returns the length. */
 size_t mr_float_text(char text[MR_NUMBER_TEXT], float value);
 /* The same for a double: 15 digits, or 17. */
 size_t mr_double_text(char text[MR_NUMBER_TEXT], double value);

@@ -46,7 +46,7 @@ typedef struct plane {
     int width, height, bytes;
 } plane;
 
-/* Mirrors it left to right, if it has to be, and then turns it clockwise. */
+/* Mirrors left to right if needed, then turns clockwise. */
 static void turn_plane(const plane *from, mr_upright upright, uint8_t *to, ptrdiff_t stride) {
     const bool across = upright.rotation % 180;
     const int width = across ? from->height : from->width, height = across ? from->width : from->height;
@@ -177,7 +177,7 @@ static int make_pictures(mr_still_encoder *encoder, const mr_format *format, enu
     return encoder->turned ? MR_OK : mr_fail(MR_ERROR_MEMORY, "out of memory");
 }
 
-/* Makes the parts for a format, if those at hand are for another. */
+/* Creates the parts for a format, unless they exist for it. */
 static int prepare(mr_still_encoder *encoder, const mr_format *format) {
     const mr_still_kind kind = encoder->choices.kind;
     if (encoder->scaler && mr_format_same_picture(&encoder->format, format))

@@ -19,7 +19,7 @@ typedef struct mr_still_choices {
     mr_still_kind kind;
     int compression; /* PNG: 0 fastest, 9 smallest */
     int quality;     /* JPEG, WebP: 1 to 100 */
-    bool turn;       /* upright; else JPEG tells the orientation by EXIF, and the others do not */
+    bool turn;       /* upright; otherwise JPEG stores the orientation in EXIF, and other kinds lose it */
 } mr_still_choices;
 
 /* Must be all zero except for the choices. */
@@ -27,7 +27,7 @@ typedef struct mr_still_encoder {
     mr_still_choices choices;
     mr_format format;   /* that the parts below were made for */
     struct SwsContext *scaler;
-    AVFrame *picture, *turned; /* converted; and turned, if it has to be */
+    AVFrame *picture, *turned; /* after conversion, and after turning if needed */
     AVCodecContext *codec;     /* PNG, WebP */
     AVPacket *packet;
     mr_jpeg_encoder jpeg;
@@ -35,6 +35,6 @@ typedef struct mr_still_encoder {
 
 /* MR_ERROR_UNAVAILABLE if this FFmpeg has no encoder for that kind. */
 int mr_still_encoder_check(mr_still_kind kind);
-/* Gives *bytes bytes in a block to be freed with mr_free, in *data. MR_ERROR_DATA, MR_ERROR_MEMORY. */
+/* Returns *bytes bytes in *data; free the block with mr_free. MR_ERROR_DATA, MR_ERROR_MEMORY. */
 int mr_still_encode(mr_still_encoder *encoder, const mr_frame *frame, uint8_t **data, size_t *bytes);
 void mr_still_encoder_close(mr_still_encoder *encoder);

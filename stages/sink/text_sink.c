@@ -72,7 +72,7 @@ static void note_begin(const mr_stage *self, int64_t now_ns) {
     sink->due_ns = sink->keep.names.pattern && given->segment ? now_ns + given->segment : INT64_MAX;
 }
 
-/* The output is the next file, which the list has first. With the lock. */
+/* Makes the next file the output, after the list has its name. The lock must be held. */
 static int begin_file(mr_stage *self) {
     mr_text_sink *sink = self->state;
     mr_named_file file = {0};
@@ -218,7 +218,7 @@ static int next_file(mr_stage *self) {
     return MR_OK;
 }
 
-/* The name that the open file has now goes into the list, as long as it has one. */
+/* Adds the open file's present name to the list, if it still has one. */
 static int list_moved(mr_stage *self) {
     mr_text_sink *sink = self->state;
     char link[64], path[MR_OUTPUT_PATH];
@@ -244,7 +244,7 @@ static int reopen(mr_stage *self) {
     return status;
 }
 
-/* A file that cannot be made leaves the present one in use, unless it is waited for. */
+/* If the next file cannot be created, the present one stays in use, unless the stage waits for room. */
 static int turn(mr_stage *self) {
     mr_text_sink *sink = self->state;
     uint64_t asked = mr_stage_reopenings(self);

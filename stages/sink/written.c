@@ -22,7 +22,7 @@ static int on_map(void *context) {
     return ++((record *)context)->depth == 1;
 }
 
-/* The identity stands first. */
+/* The identity comes first. */
 static int on_key(void *context, const unsigned char *key, size_t bytes) {
     static const char *const names[] = {[SOURCE] = "source", [EPOCH] = "epoch", [SEQ] = "seq", [SUB] = "sub"};
     record *to = context;
@@ -124,7 +124,7 @@ static bool ends_within_quotes(const mr_written *written, const char *line, size
     return quoted;
 }
 
-/* A frame may have several rows, so it is known to be whole only when another one follows. */
+/* A frame may have several rows: only another frame shows that it is complete. */
 static int begin_row(mr_written *written, const char *line, size_t bytes, off_t at) {
     mr_identity frame;
     if (written->lines == 1)

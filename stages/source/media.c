@@ -17,7 +17,7 @@ typedef struct media_state {
     mr_reader *reader;
     mr_media_stream stream; /* set from options, if it is a stream */
     bool is_stream;
-    mr_packet packet;      /* read, not yet emitted */
+    mr_packet packet;      /* read, not emitted yet */
     bool held;             /* there is one */
     int64_t loops_left;    /* -1: without end */
     mr_identity next;
@@ -122,8 +122,8 @@ static int open_media(mr_stage *self) {
     return mr_reader_open(&state->reader, &params);
 }
 
-/* Fills state->packet, at the end from the beginning again while loops are left. A turn without any packet ends the
- * source, since looping over nothing would never give one. */
+/* Fills state->packet. At the end it starts again while loops remain. A turn without packets ends the source, since
+ * looping could never give one. */
 static int read_next(media_state *state) {
     int answer = mr_reader_read(state->reader, &state->packet);
     if (answer == MR_END && state->next.seq > 0 && state->loops_left != 1) {
@@ -179,8 +179,7 @@ static void fill(mr_frame *frame, mr_packet *packet) {
     *packet = (mr_packet){0};
 }
 
-/* How long after it is decoded a picture is due: packets are given at the pace of decoding, and wait for those that
- * are shown before them. */
+/* How long after decoding a picture is due: packets come at decoding pace and wait for pictures shown before them. */
 static int64_t shown_after(const mr_frame *packet) {
     bool known = packet->pts_ns != MR_NO_TIME && packet->dts_ns != MR_NO_TIME;
     return known && packet->pts_ns > packet->dts_ns ? packet->pts_ns - packet->dts_ns : 0;

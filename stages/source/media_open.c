@@ -38,7 +38,7 @@ static bool holds_stream(const mr_input *input, enum AVCodecID codec) {
     return holds;
 }
 
-/* Whether it is a picture of HEIF. A file that holds a picture which is not read is refused here, with the reason. */
+/* Whether it is a HEIF picture. An unsupported picture file is refused here, with the reason. */
 static int look_for_heif(const char *path, const mr_input *input, bool *is_image) {
     enum { LOOK = 1 << 16, MOST_TEXT = 256 };
     uint8_t *head = mr_calloc(1, LOOK);

@@ -164,7 +164,7 @@ static mr_format_set packets_up_to(mr_size size, bool here) {
                   (here ? MR_IN_SET(MR_PIXEL_NV12) : 0)};
 }
 
-/* Whether a picture that says that a stream is away can be drawn here. */
+/* Checks that a picture that says a stream is away can be drawn here. */
 static int try_drawing(mr_size size, const mr_reader_params *params) {
     mr_placeholder placeholder = {0};
     int status = mr_placeholder_show(&placeholder, "away", size, params);

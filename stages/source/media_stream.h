@@ -6,7 +6,7 @@
 
 typedef struct mr_media_stream {
     mr_live_params params;
-    char *hosts, *password; /* that those refer to */
+    char *hosts, *password; /* what those refer to */
 } mr_media_stream;
 
 /* `media` describes the packets. MR_ERROR_CONFIG: two passwords. MR_ERROR_NO_INPUT and others: the password file cannot

@@ -13,7 +13,7 @@
 
 /* ---- answers, by GPU ------------------------------------------------------------------------------------------- */
 
-/* Kept for as long as the process lives: capabilities of hardware do not change. */
+/* Kept until the process ends: hardware capabilities do not change. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static mr_gpu_decoders *answers[MR_GPU_MOST];
 

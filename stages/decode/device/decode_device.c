@@ -15,7 +15,7 @@
 /* Surfaces held during copies, in addition to the stream's; FEW_SURFACES if those are too many. */
 enum { MOST_SURFACES = 8, FEW_SURFACES = 2, MOST_PINNED = 2, POLL_NS = 50000 };
 
-/* The memory that is being copied: a surface, or pinned memory. */
+/* Memory being copied: a surface, or pinned memory. */
 typedef struct held {
     AVFrame *picture;
     mr_buffer *pinned;
@@ -50,8 +50,8 @@ void mr_decode_device_widen(mr_format_set *pictures) {
         pictures->pixels |= MR_IN_SET(MR_PIXEL_P010);
 }
 
-/* CUVIDDECODECREATEINFO: as many surfaces as a decoder may be made with, and as many to give pictures out in, which
- * FFmpeg asks for alike; rows and columns are rounded up. */
+/* CUVIDDECODECREATEINFO: the most surfaces a decoder can have, and as many output surfaces, which FFmpeg also requests.
+ * Rows and columns are rounded up. */
 enum { CODEC_SURFACES = 32, COLUMNS = 256, ROWS = 32 };
 
 int64_t mr_decode_device_bytes(const mr_format_set *pictures) {
@@ -91,8 +91,7 @@ const AVCodec *mr_nvdec_decoder(enum AVCodecID id) {
     return find_decoder(id, true);
 }
 
-/* Layouts as software would give them, of which there are such that NVDEC's pictures have one here (is_carried,
- * below). */
+/* Software layouts that may stand for an NVDEC layout we can carry (is_carried, below). */
 static const uint64_t carried = MR_IN_SET(MR_PIXEL_I420) | MR_IN_SET(MR_PIXEL_I420_10) | MR_IN_SET(MR_PIXEL_I444);
 
 /* "decoded by software (libdav1d)"; without the decoder's name if the codec is not known. */
@@ -222,8 +221,8 @@ static void take_frames(AVCodecContext *codec, AVBufferRef *frames) {
         codec->hw_frames_ctx = av_buffer_ref(frames);
 }
 
-/* A stream with many reference frames needs nearly all surfaces that a decoder may have: fewer are then left to be
- * held. libavcodec would ask for more, which NVDEC refuses, and decode by software. */
+/* A stream with many reference frames needs nearly all surfaces that a decoder can have, so fewer can be held.
+ * Otherwise libavcodec would ask for more, NVDEC would refuse, and software would decode. */
 static void limit_surfaces(mr_decode_device *device, AVCodecContext *codec) {
     AVBufferRef *frames = NULL;
     codec->extra_hw_frames = device->surfaces;
@@ -251,8 +250,8 @@ static bool tries_again(mr_decode_device *device) {
     return true;
 }
 
-/* The decoder calls this for each new kind of picture. If the hardware refuses a format it is taken off the list, and
- * the decoder calls again. */
+/* The decoder calls this for each new kind of picture. If the hardware refuses a format, it is removed from the list,
+ * and the decoder calls again. */
 static enum AVPixelFormat choose_format(AVCodecContext *codec, const enum AVPixelFormat *formats) {
     mr_decode_device *device = codec->opaque;
     enum AVPixelFormat software = AV_PIX_FMT_NONE;
@@ -333,7 +332,7 @@ void mr_decode_device_attach(mr_decode_device *device, AVCodecContext *codec) {
     if (codec->hw_device_ctx) {
         mr_stage_info(device->self, "%s is decoded by NVDEC of %s, with libavcodec's %s", device->self->source_id,
                       device->self->device->name, codec->codec->name);
-        /* Threads would only stand in line; surfaces are held while they are copied. */
+        /* Threads would only queue up; surfaces are held during copies. */
         codec->thread_count = 1;
         codec->extra_hw_frames = device->surfaces;
     }
@@ -370,7 +369,7 @@ void mr_decode_device_crop(AVFrame *picture) {
     picture->crop_left = picture->crop_top = 0;
 }
 
-/* A place among the first `most`; memory that has been copied is released. NULL if all are taken. */
+/* Finds a free entry among the first `most`, and releases memory that has been copied. NULL: all are taken. */
 static held *find_place(mr_decode_device *device, int most) {
     held *place = NULL;
     for (int i = 0; i < MOST_SURFACES; i++) {

@@ -18,7 +18,7 @@
 
 typedef struct mr_decode_device mr_decode_device;
 
-/* Adds the layouts in which a device's decoder gives pictures of the set's layouts. */
+/* Adds the layouts that a device's decoder uses for the set's layouts. */
 void mr_decode_device_widen(mr_format_set *pictures);
 /* The most memory that a CUDA device's decoder uses for these pictures; MR_BYTES_UNKNOWN if the size is open. */
 int64_t mr_decode_device_bytes(const mr_format_set *pictures);
@@ -39,21 +39,20 @@ int mr_decode_device_create(mr_decode_device **device, mr_stage *self, mr_hardwa
 /* After the decoders that use it, and when the work of all calls is done. NULLs; accepts NULL. */
 void mr_decode_device_destroy(mr_decode_device **device);
 
-/* Which of libavcodec's decoders is to be opened, for the call's stream; NULL if there is none. That for NVDEC if the
- * device has one, which may be another than that for the processors: AV1 is decoded by libdav1d or by NVDEC with
- * libavcodec's own. A device that is NULL is the processors. Why a device's is decoded by software is logged, once for
- * each source. MR_ERROR_UNAVAILABLE if hardware is required and there is none. */
+/* Chooses which libavcodec decoder to open, for the call's stream; NULL: none. If the device has NVDEC, the NVDEC
+ * decoder, which may differ from the software one: AV1 is decoded by libdav1d, or by NVDEC through libavcodec's AV1
+ * decoder. `device` NULL: the processors. If a device stream must be decoded in software, the reason is logged once per
+ * source. MR_ERROR_UNAVAILABLE if hardware is required and missing. */
 int mr_decode_device_choose(mr_decode_device *device, enum AVCodecID id, mr_io *io, const AVCodec **decoder);
 /* Prepares the decoder that was chosen, before it is opened. */
 void mr_decode_device_attach(mr_decode_device *device, AVCodecContext *codec);
 /* As mr_picture_pool_heard and mr_picture_pool_heard_of. */
 mr_heard *mr_decode_device_heard(mr_decode_device *device);
 mr_heard *mr_decode_device_heard_of(const AVCodecContext *codec);
-/* Whether the packet that was just sent is to be sent once more, to a decoder that is opened anew: NVDEC could not get
- * all surfaces and may start with fewer, or another decoder is to decode by software a stream that NVDEC does not
- * support. True once for each. */
+/* Whether the packet just sent must be sent again, to a newly opened decoder. NVDEC could not get all surfaces and may
+ * start with fewer, or software must decode a stream that NVDEC does not support. True once in each case. */
 bool mr_decode_device_again(mr_decode_device *device);
-/* Whether a decoder has found, in mid-stream, that required hardware cannot go on, with the reason as message. */
+/* Whether a decoder found in mid-stream that required hardware cannot continue; the message has the reason. */
 bool mr_decode_device_refused(const mr_decode_device *device);
 
 /* Crops columns at the left and rows at the top from a hardware picture: FFmpeg crops only pictures in host memory. */

@@ -119,7 +119,7 @@ int64_t mr_heard_first(mr_heard *heard) {
     return number;
 }
 
-/* The lowest from `least` on; 0: there is none. */
+/* Takes the lowest number from `least`; 0: none. */
 static int64_t take(mr_heard *heard, mr_heard_numbers *numbers, int64_t least) {
     int64_t *lowest = NULL;
     pthread_mutex_lock(&heard->lock);

@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* More than decoders have pictures under way, so that the oldest number is of one that never came. */
+/* More than a decoder can have in flight: the oldest number then belongs to a picture that never came. */
 enum { MR_HEARD = 256 };
 
 typedef struct mr_heard_numbers {
@@ -45,9 +45,9 @@ void mr_heard_line(mr_heard *heard, int64_t number, int level, const char *forma
 
 /* Whether this packet's picture is damaged. Call once, when the picture has come out. */
 bool mr_heard_of(mr_heard *heard, int64_t number);
-/* The packet of that number is damaged, as something else than the log shows. */
+/* Marks a packet as damaged for another reason than the log. */
 void mr_heard_spoil(mr_heard *heard, int64_t number);
-/* The lowest number of a damaged packet since mr_heard_begin; INT64_MAX: none. */
+/* The lowest damaged packet number since mr_heard_begin; INT64_MAX: none. */
 int64_t mr_heard_first(mr_heard *heard);
 /* Takes the lowest damaged packet number that was not taken yet; 0: none. Still pictures decoded early have negative
  * numbers (decode_early.h) and do not count. */

@@ -50,7 +50,7 @@ static int create_pool(mr_picture_pool *pool, size_t bytes) {
                                   pool->most > needed ? pool->most : needed);
 }
 
-/* The buffers that are to be made ahead. */
+/* Creates the buffers that must exist in advance. */
 static int fill(mr_picture_pool *pool, const mr_stage *stage) {
     if (stage->output_bytes == 0)
         return MR_OK;
@@ -237,8 +237,8 @@ bool mr_picture_pool_suits(const char *name) {
     return decoder && decoder->capabilities & AV_CODEC_CAP_DR1;
 }
 
-/* A decoder of still pictures leaves out what a file lacks: that is 0 then, as in memory that FFmpeg takes anew, not
- * what the buffer held before. */
+/* A still picture decoder leaves missing parts unwritten. They must be 0, as in FFmpeg's new memory, and not show the
+ * buffer's previous content. */
 static int clear(const mr_picture_pool *pool, const AVCodecContext *codec, AVFrame *frame) {
     for (int i = 0; pool->patches && codec->codec_descriptor->mime_types && i < AV_NUM_DATA_POINTERS; i++)
         if (frame->buf[i])

@@ -22,7 +22,7 @@ typedef struct mr_picture_pool mr_picture_pool;
 /* Memory and buffer count come from the plan for the stage's first output. `patches`: pictures that a decoder had to
  * conceal are used, so missing parts in stills must be 0. */
 int mr_picture_pool_create(mr_picture_pool **pool, const mr_stage *stage, bool patches);
-/* Only after every decoder that uses it was freed; frames given out live on. */
+/* All decoders that use it must be freed first; emitted frames stay valid. */
 void mr_picture_pool_destroy(mr_picture_pool **pool);
 
 /* The most bytes that one buffer needs for `pictures`, in the layout that this decoder (NULL: any) uses. If the size is
@@ -32,15 +32,15 @@ size_t mr_picture_pool_bytes(const char *codec, const mr_format_set *pictures, i
 /* Whether decoders for this codec (NULL: any) can write into memory that they are given. */
 bool mr_picture_pool_suits(const char *codec);
 
-/* Makes the decoder (not yet opened) write into the pool, if it can. */
+/* Makes an unopened decoder write to the pool, if it can. */
 void mr_picture_pool_attach(mr_picture_pool *pool, AVCodecContext *codec);
 
-/* What the decoders that are attached say of damage; as long as the pool. */
+/* The damage log for all attached decoders; valid as long as the pool. */
 mr_heard *mr_picture_pool_heard(mr_picture_pool *pool);
 /* The same for a decoder, or for one thread's copy; NULL: it has no pool. */
 mr_heard *mr_picture_pool_heard_of(const AVCodecContext *codec);
 
-/* Gives `to`, whose format is set, the planes of a decoded picture; the frame then holds references. */
+/* Gives `to` (its format must be set) a decoded picture's planes; the frame then holds references. */
 int mr_picture_pool_give(mr_picture_pool *pool, const AVFrame *picture, mr_frame *to);
 
 /* The pool that must get room before the next packet is decoded. NULL if there is room, or if waiting could last

@@ -44,7 +44,7 @@ int mr_live_wait(struct pollfd *fds, int count, int wake, int64_t until_ns) {
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
-/* A name that a thread resolves; it and the caller each hold it. */
+/* A name that a thread resolves. The thread and the caller each hold a reference. */
 typedef struct job {
     atomic_int holders;
     int done;          /* eventfd, to be waited for */

@@ -5,10 +5,10 @@
  * Only the source's thread uses a connection. Opening, reading and closing wait in poll() for sockets and for `wake`.
  * Once that is readable, opening and reading return MR_ERROR_CANCELLED within milliseconds, and closing does not wait.
  *
- * The error says whether another try may help. MR_ERROR_IO (no answer, a broken connection, a server that is not ready)
- * may go away. MR_ERROR_PERMISSION (user or password), MR_ERROR_NO_INPUT (no such stream, or no video in it),
- * MR_ERROR_DATA (a stream that is not understood), MR_ERROR_CONFIG and MR_ERROR_UNAVAILABLE (an unknown codec or
- * transport) will probably return at the next try. Messages name the URL without user and password. */
+ * The error shows whether another try can help. MR_ERROR_IO (no answer, a broken connection, a server that is not
+ * ready) may be temporary. These will probably recur: MR_ERROR_PERMISSION (user or password), MR_ERROR_NO_INPUT (no
+ * such stream, or no video in it), MR_ERROR_DATA (unreadable stream), MR_ERROR_CONFIG, MR_ERROR_UNAVAILABLE (unknown
+ * codec or transport). Messages name the URL without user and password. */
 #ifndef MILLRACE_STAGES_LIVE_CONNECTION_CONNECTION_H
 #define MILLRACE_STAGES_LIVE_CONNECTION_CONNECTION_H
 
@@ -34,7 +34,7 @@ typedef struct mr_connection_params {
     size_t most_bytes;           /* largest packet; larger ones count as damaged and are not given */
     int64_t poll_ns;             /* HTTP: a request for each picture, from one to the next; 0: a stream */
     bool digest_only;            /* RTSP: a password is never sent in clear text */
-    bool clock_is_unused;        /* clock: arrival: the stream's own times are not given on */
+    bool clock_is_unused;        /* clock: arrival: the stream's times are not used */
     int wake;                    /* a descriptor that becomes readable if waiting is to end; -1: none */
     mr_hls_position place;          /* for a playlist: how far the last connection read */
     bool by_parameter;           /* what the last connection counted */
@@ -49,7 +49,8 @@ typedef struct mr_connection_counts {
     uint64_t late;           /* part of `lost`: came after the wait ended */
     double jitter_ns;        /* RFC 3550, 6.4.1; 0: not known */
     mr_transport transport;  /* for RTP, as negotiated; AUTO: not RTP, or not known yet */
-    bool by_parameter;       /* the next session of RTSP is to be kept alive by GET_PARAMETER, named or not */
+    bool by_parameter;       /* the next RTSP session must use GET_PARAMETER for keep-alive, whether the server lists it
+                                or not */
     mr_hls_position place;      /* for a playlist: how far packets were given; not begun: no playlist */
 } mr_connection_counts;
 
@@ -57,8 +58,8 @@ typedef struct mr_connection mr_connection;
 
 typedef struct mr_connection_type {
     const char *name;        /* "rtsp" */
-    /* What the first packets tell. Facts that are not known stay 0. May read packets up to the first key, from which on
-     * mr_connection_read still gives them; waits for it as long as opening may take. */
+    /* Describes the stream from its first packets. Unknown fields stay 0. May read up to the first key;
+     * mr_connection_read then starts at that key. Waits as long as opening may take. */
     int (*survey)(mr_connection *connection, mr_survey *survey);
     /* Waits until `until_ns` (CLOCK_MONOTONIC) for the next packet. Returns MR_OK, MR_ERROR_AGAIN (none came in time),
      * MR_END (the server ended the stream), or an error, after which the caller must close. Only decodable packets from
@@ -71,7 +72,7 @@ typedef struct mr_connection_type {
      * MR_NO_TIME. arrived_ns: when the last byte came, CLOCK_MONOTONIC. If codec parameters change (size, parameter
      * sets), the first packet with new ones brings a new mr_media. */
     int (*read)(mr_connection *connection, int64_t until_ns, mr_packet *packet);
-    /* Optional. Writes why no picture came, as far as that is known: ": packets of payload type 97 arrive, .."; "". */
+    /* Optional. Writes why no picture came, if known: ": packets of payload type 97 arrive, .."; "". */
     void (*remark)(const mr_connection *connection, char *text, size_t room);
     void (*count)(const mr_connection *connection, mr_connection_counts *counts);
     void (*close)(mr_connection *connection);

@@ -95,7 +95,7 @@ static const char *value_of(const char *line, const char *name) {
     return strncasecmp(line, name, bytes) == 0 ? line + bytes + strspn(line + bytes, " \t") : NULL;
 }
 
-/* A header, or a boundary: the part before it has ended. */
+/* Reads a header line. A boundary ends the previous part. */
 static void read_line(mr_joined *joined) {
     const char *value;
     joined->line[joined->line_bytes] = '\0';
@@ -148,7 +148,7 @@ static int find_picture(mr_joined *joined) {
 
 /* ---- within a picture -------------------------------------------------------------------------------------------- */
 
-/* Drops the picture: the next one is looked for from here on, so that a thumbnail in it is not taken for one. */
+/* Drops the picture. The search continues here, so that a thumbnail inside it cannot be mistaken for a picture. */
 static int give_up(mr_joined *joined) {
     joined->broken++;
     joined->begin = joined->at;
@@ -176,7 +176,7 @@ static int finish(mr_joined *joined, size_t bytes, mr_joined_picture *picture) {
     return MR_OK;
 }
 
-/* Passes over a segment, or a byte that may stand before one. */
+/* Skips a segment, or a fill byte before one. */
 static int pass_segment(mr_joined *joined, mr_joined_picture *picture) {
     const uint8_t *from = joined->data + joined->at;
     size_t left = joined->end - joined->at;
@@ -225,7 +225,7 @@ static int cut(mr_joined *joined, mr_joined_picture *picture) {
     return MR_OK;
 }
 
-/* Whether the declared length has come, and a boundary stands there. */
+/* Whether the declared length has arrived and a boundary follows it. */
 static bool ends_as_declared(const mr_joined *joined) {
     const size_t held = joined->end - joined->begin;
     if (!joined->declared || held < joined->declared || held - joined->declared < 4)

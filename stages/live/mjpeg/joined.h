@@ -27,16 +27,16 @@ typedef struct mr_joined_picture {
 /* `most_bytes`: the limit for one picture, and for all bytes before a picture is complete. MR_ERROR_MEMORY. */
 int mr_joined_create(mr_joined **joined, size_t most_bytes);
 void mr_joined_destroy(mr_joined **joined);
-/* Where the next bytes are to be written, at least 16 KiB; NULL: no memory. */
+/* Where to write the next bytes, at least 16 KiB; NULL: no memory. */
 uint8_t *mr_joined_room(mr_joined *joined, size_t *room);
 /* Bytes were written there. */
 void mr_joined_put(mr_joined *joined, size_t bytes);
-/* The next complete picture: MR_OK, MR_ERROR_AGAIN (more bytes are needed), or MR_ERROR_DATA without a message: more
- * than `most_bytes` came without a complete picture. */
+/* Takes the next complete picture: MR_OK, MR_ERROR_AGAIN (needs more bytes), or MR_ERROR_DATA without a message (more
+ * than `most_bytes` came without a complete picture). */
 int mr_joined_take(mr_joined *joined, mr_joined_picture *picture);
 /* How many pictures were skipped because their structure is broken. */
 uint64_t mr_joined_broken(const mr_joined *joined);
-/* The type that the last header declared, such as "image/png"; "": none. */
+/* Content type from the last header, such as "image/png"; "": none. */
 const char *mr_joined_type(const mr_joined *joined);
 
 #endif

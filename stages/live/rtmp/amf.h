@@ -1,4 +1,4 @@
-/* AMF0 (Adobe, 2006): the values in RTMP's commands. Reading stays within the bytes given and allocates nothing. Any
+/* AMF0 (Adobe, 2006): the values in RTMP commands. Reading stays within the given bytes and allocates nothing. Any
  * thread. */
 #ifndef MILLRACE_STAGES_LIVE_RTMP_AMF_H
 #define MILLRACE_STAGES_LIVE_RTMP_AMF_H
@@ -9,13 +9,13 @@
 
 enum { MR_AMF_BYTES = 12288 };
 
-/* The bytes that are still to be read. */
+/* Unread bytes. */
 typedef struct mr_amf {
     const uint8_t *at, *end;
 } mr_amf;
 
-/* Each takes the next value, if it is of that kind and not cut off; else it returns false. A string is cut
- * to fit, and all that is not printable ASCII becomes "?". */
+/* Each takes the next value if it has that type and is complete; otherwise returns false. Strings are truncated to fit,
+ * and anything but printable ASCII becomes "?". */
 bool mr_amf_string(mr_amf *amf, char *text, size_t room);
 bool mr_amf_number(mr_amf *amf, double *number);
 bool mr_amf_skip(mr_amf *amf);

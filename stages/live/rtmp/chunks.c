@@ -18,7 +18,7 @@ static int interrupted(const mr_rtmp_chunks *chunks) {
     return chunks->interrupt.callback && chunks->interrupt.callback(chunks->interrupt.opaque) ? AVERROR_EXIT : 0;
 }
 
-/* 0 if a call has to be made again, after a wait. */
+/* Waits if a call must be repeated; 0: repeat it. */
 static int await(const mr_rtmp_chunks *chunks, int status, short events) {
     struct pollfd ready = {.fd = chunks->socket.fd, .events = events};
     if (status == MR_ERROR_AGAIN)

@@ -1,8 +1,8 @@
 /* Reads RTMP messages from chunks, and writes them as chunks (Adobe RTMP 1.0, chapters 5.2 to 5.4).
  *
- * A server can begin a message on each of 65,599 chunk streams and end none. Memory is therefore bounded by the lengths
- * that unfinished messages declare: one has at most `most_bytes`, all together MR_RTMP_MORE more, on at most
- * MR_RTMP_STREAMS chunk streams. A server that exceeds these is refused, and nothing more may be read from it.
+ * A server can begin a message on each of 65,599 chunk streams and end none. Memory is therefore limited by declared
+ * lengths: one unfinished message may have `most_bytes`, all together MR_RTMP_MORE more, on at most MR_RTMP_STREAMS
+ * chunk streams. A server that exceeds this is refused and must not be read any more.
  *
  * Calls wait for the socket. They ask `interrupt` before each read and at least every tenth of a second. Errors are
  * libavformat's (AVERROR). One thread at a time. */
@@ -38,7 +38,7 @@ typedef struct mr_chunk_stream {
 
 typedef struct mr_rtmp_chunks {
     mr_rtsp_socket socket;
-    AVIOInterruptCB interrupt; /* whether calls are to give up */
+    AVIOInterruptCB interrupt; /* asked whether calls must stop */
     const char *url;           /* for messages */
     int *refusal;              /* set to a status; mr_message has the text */
     size_t most_bytes;
@@ -57,16 +57,17 @@ static inline void mr_put24(uint8_t to[3], size_t value) {
         to[i] = (uint8_t)(value >> (16 - 8 * i));
 }
 
-/* Begins with the handshake. The caller has set socket, interrupt, url, refusal and most_bytes, and all else to 0. */
+/* Performs the handshake. The caller must set socket, interrupt, url, refusal and most_bytes, and zero everything
+ * else. */
 int mr_rtmp_chunks_begin(mr_rtmp_chunks *chunks);
 /* Waits for the next message, which the caller then frees. Sizes of chunks, aborts and acknowledgements are dealt with
  * here. */
 int mr_rtmp_chunks_read(mr_rtmp_chunks *chunks, mr_rtmp_message *message);
-/* Whether something has come that is not read. */
+/* Whether unread data has arrived. */
 bool mr_rtmp_chunks_wait(const mr_rtmp_chunks *chunks);
 /* Sends a message. The caller keeps the data. */
 int mr_rtmp_chunks_write(mr_rtmp_chunks *chunks, const mr_rtmp_message *message);
-/* Sends a message of a number; MR_RTMP_SIZE tells how long our chunks are from then on. */
+/* Sends a message with a number. MR_RTMP_SIZE also sets our chunk size for later messages. */
 int mr_rtmp_chunks_number(mr_rtmp_chunks *chunks, uint8_t type, uint32_t number);
 /* Closes the socket. */
 void mr_rtmp_chunks_end(mr_rtmp_chunks *chunks);

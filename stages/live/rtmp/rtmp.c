@@ -37,7 +37,7 @@ struct mr_rtmp {
     size_t head_bytes, tail_bytes, given;
     uint8_t *tag;                /* published: a tag that comes, or the header before the first */
     size_t filled, room;
-    bool begun;                  /* the header has come */
+    bool begun;                  /* the header was given */
 };
 
 /* ---- the address ------------------------------------------------------------------------------------------------- */
@@ -324,7 +324,7 @@ static int read_flv(void *context, uint8_t *to, int room) {
 
 /* ---- publishing -------------------------------------------------------------------------------------------------- */
 
-/* Metadata carry the command to keep them for those who play the stream later. */
+/* Metadata is wrapped in a command that makes the server keep it for later players. */
 static int send_metadata(mr_rtmp *rtmp, mr_rtmp_message *message) {
     mr_amf_out out = {0};
     mr_amf_put_string(&out, "@setDataFrame");
@@ -340,7 +340,7 @@ static int send_metadata(mr_rtmp *rtmp, mr_rtmp_message *message) {
     return error;
 }
 
-/* Reads a message that the server has sent meanwhile, such as a ping. */
+/* Reads a message that has arrived from the server, such as a ping. */
 static int read_meanwhile(mr_rtmp *rtmp) {
     return mr_rtmp_chunks_wait(&rtmp->chunks) ? step(rtmp) : 0;
 }
@@ -393,7 +393,7 @@ static void end_publishing(mr_rtmp *rtmp) {
     int error = send_simple(rtmp, "FCUnpublish", CHECK, rtmp->stream);
     if (!error)
         error = send_command(rtmp, &out, 0);
-    /* If a socket is closed with bytes that are not read, the system takes back those that the server has not read. */
+    /* If a socket is closed with unread data, the system discards what the server has not read yet. */
     while (!error && mr_rtmp_chunks_wait(&rtmp->chunks))
         error = step(rtmp);
 }
@@ -408,7 +408,8 @@ static void hang_up(mr_rtmp *rtmp) {
                                     .interrupt = params->interrupt, .socket.fd = -1};
 }
 
-/* Connecting does not ask whether to give up, so that is asked between tries, each twice as long as the one before. */
+/* Connecting cannot be interrupted. It is therefore done in tries, each twice as long as the last, and asks between
+ * them. */
 static int connect_to(mr_rtmp *rtmp) {
     const mr_rtmp_params *from = &rtmp->params;
     mr_url url;

@@ -28,18 +28,18 @@ typedef struct mr_rtmp_params {
     const char *ca_file;         /* certificates that are trusted by rtmps; NULL: the system's */
     bool publishes;
     int *refusal;                /* set to a status; mr_message has the text */
-    AVIOInterruptCB interrupt;   /* whether calls are to give up; connecting asks seldom, */
+    AVIOInterruptCB interrupt;   /* asked whether calls must stop; rarely during connecting */
     int64_t until_ns;            /* but ends at that time (CLOCK_MONOTONIC) */
-    int (*connect)(mr_rtsp_socket *socket); /* NULL, but for tests: connects to the server: 0 or an AVERROR */
+    int (*connect)(mr_rtsp_socket *socket); /* tests only, else NULL: connects to the server: 0 or an AVERROR */
 } mr_rtmp_params;
 
-/* Connects and asks for the stream, or for the leave to publish. *rtmp is there from the first question whether to give
- * up on, on failure too, and is to be closed. `params` and the texts in it stay the caller's. */
+/* Connects and requests the stream, or permission to publish. *rtmp is set before `interrupt` is first called, and must
+ * be closed even after failure. The caller keeps `params` and its texts. */
 int mr_rtmp_open(mr_rtmp **rtmp, const mr_rtmp_params *params);
 void mr_rtmp_close(mr_rtmp **rtmp);
-/* The FLV bytes, for a demuxer, or of a muxer; it belongs to `rtmp`. */
+/* FLV bytes for a demuxer or from a muxer; `rtmp` owns the context. */
 AVIOContext *mr_rtmp_flv(mr_rtmp *rtmp);
-/* The bytes that have come from the server since it was opened. */
+/* Bytes received from the server since opening. */
 int64_t mr_rtmp_bytes(const mr_rtmp *rtmp);
 
 #endif

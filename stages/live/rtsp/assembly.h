@@ -18,7 +18,7 @@ typedef struct mr_assembly {
     bool complete, given;
     bool key, reference, gap, damaged;
     bool point;        /* it has a recovery point */
-    bool too_large;    /* `most` was not enough: it will not be given */
+    bool too_large;    /* larger than `most`: it will not be given */
     int width, height;
     size_t nal;        /* where the current NAL unit begins, including the start code */
     bool nal_open;
@@ -35,7 +35,7 @@ void mr_assembly_add(mr_assembly *assembly, const uint8_t *data, size_t bytes);
 
 /* How a codec's payloads are read. */
 typedef struct mr_payload_type {
-    /* The kind of parameter set that a NAL unit is; -1: none. NULL: the codec has none. */
+    /* Which kind of parameter set a NAL unit is; -1: none. NULL: the codec has none. */
     int (*kind)(const uint8_t *nal);
     /* Whether a unit begins with this payload. */
     bool (*begins)(const uint8_t *payload, size_t bytes);
@@ -56,7 +56,7 @@ struct mr_depacketizer {
     const mr_payload_type *type;
     mr_assembly units[2]; /* the one that packets are added to, and the one before */
     int open;             /* which one packets are added to */
-    bool begun;           /* a packet has come */
+    bool begun;           /* a packet has arrived */
     bool tainted;         /* since the last whole key something was missing */
     bool gap;             /* the next unit has one */
     bool marker_lies;     /* markers come within pictures */
@@ -73,7 +73,7 @@ struct mr_depacketizer {
     struct mr_jpeg_tables *tables; /* JPEG: tables from earlier pictures; NULL: none */
 };
 
-/* A payload that is not understood: the unit is damaged. */
+/* Call for an unknown payload: marks the unit as damaged. */
 void mr_depacketizer_refuse(mr_depacketizer *depacketizer, mr_assembly *unit, const char *format, int type);
 
 #endif

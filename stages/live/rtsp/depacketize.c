@@ -60,7 +60,7 @@ static bool store(mr_set_store *to, const uint8_t *data, size_t bytes) {
     return true;
 }
 
-/* The sets of one kind in a unit, if there are any and they are not those that are known, replace them. */
+/* If a unit has other sets of this kind than the known ones, they replace those. */
 static void learn_kind(mr_depacketizer *d, const mr_assembly *unit, int kind) {
     mr_set_store *known = &d->sets[kind];
     size_t at = 0;
@@ -102,7 +102,7 @@ static void complete_sets(mr_depacketizer *d, mr_assembly *unit, unsigned kinds)
             mr_assembly_add(unit, d->sets[kind].data, d->sets[kind].bytes);
     if (unit->too_large)
         return;
-    /* They stand at the end: the picture changes places with them. */
+    /* Moves the sets from the end to before the picture. */
     uint8_t *moved = mr_alloc(more);
     if (!moved) {
         unit->too_large = true;
@@ -215,7 +215,7 @@ static void complete(mr_depacketizer *d) {
     for (int kind = 0; kind < MR_SET_KINDS; kind++)
         learn_kind(d, unit, kind);
     if (unit->key || unit->point) {
-        /* Sets that came with each key so far were among those that are missing: they may have been others. */
+        /* Previous keys brought these sets. Here they were among the missing data and may have changed. */
         if (unit->gap && d->kinds_in_band & ~kinds)
             unit->damaged = true;
         else
@@ -309,7 +309,7 @@ void mr_depacketizer_put(mr_depacketizer *d, const mr_rtp_packet *packet) {
     d->type->add(d, unit, packet);
     if (!packet->marker || !unit->picture || d->marker_lies)
         return;
-    /* A JPEG says itself where it ends. */
+    /* A JPEG marks its end itself. */
     if (d->has_marked || !d->type->kind)
         end_by_marker(d);
     else

@@ -8,7 +8,7 @@
 enum { HEADER_BYTES = 8, TABLE = 64, NO_TABLES = 128, RESTARTS = 64, MOST_TYPE = 127, ALWAYS_NEW = 255 };
 
 typedef struct mr_jpeg_tables {
-    uint8_t of[256][2 * TABLE]; /* those that were sent, by Q */
+    uint8_t of[256][2 * TABLE]; /* tables sent earlier, by Q */
     uint8_t bytes[256];         /* 0: none yet */
 } mr_jpeg_tables;
 
@@ -56,7 +56,7 @@ static bool read_tables(header *head, const uint8_t **at, size_t *left) {
     const bool wide = (*at)[1]; /* 16 bits a value, which these types do not have */
     *at += 4;
     *left -= 4;
-    /* Cameras send a table for each component: those of Cb and Cr are the same. */
+    /* Cameras may send one table per component: Cb's and Cr's are the same. */
     if (wide || bytes > *left || bytes % TABLE)
         return false;
     head->tables = *at;
@@ -144,7 +144,7 @@ static void add_ac(mr_assembly *to, int class, const uint8_t *table, size_t byte
     add_huffman(to, class, whole, count);
 }
 
-/* ITU-T T.81, annex B; JFIF says that the colours are Y, Cb and Cr. */
+/* ITU-T T.81, annex B; JFIF means that the colours are Y, Cb and Cr. */
 static void add_file_header(mr_assembly *to, const header *head, const uint8_t *tables) {
     static const uint8_t start[] = {0xff, 0xd8}, jfif[] = {'J', 'F', 'I', 'F', 0, 1, 1, 0, 0, 1, 0, 1, 0, 0};
     static const uint8_t scan[] = {3, 1, 0x00, 2, 0x11, 3, 0x11, 0, 63, 0};

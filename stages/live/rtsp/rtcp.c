@@ -23,7 +23,7 @@ static uint32_t ticks_of(const mr_rtcp *rtcp, int64_t ns) {
 static void begin_source(mr_rtcp *rtcp, const mr_rtp_packet *packet, uint32_t transit) {
     rtcp->has_source = true;
     rtcp->source = packet->source;
-    rtcp->first = rtcp->highest = packet->sequence + (1u << 16); /* so that one that is late does not go below 0 */
+    rtcp->first = rtcp->highest = packet->sequence + (1u << 16); /* so that a late packet cannot go below 0 */
     rtcp->received = 1;
     rtcp->reported_expected = rtcp->reported_received = 0;
     rtcp->jitter = 0;

@@ -8,9 +8,9 @@
 typedef struct mr_rtcp {
     uint32_t own;       /* our SSRC */
     uint32_t rate;      /* the stream's clock rate in Hz */
-    bool has_source;    /* a packet has come */
+    bool has_source;    /* a packet has arrived */
     uint32_t source;    /* SSRC in the last packets */
-    uint64_t first, highest; /* numbers, extended beyond 16 bits as 6.4.1 says */
+    uint64_t first, highest; /* sequence numbers extended beyond 16 bits (6.4.1) */
     uint64_t received;
     uint64_t reported_expected, reported_received; /* up to the report before */
     double jitter;      /* in clock ticks */

@@ -60,12 +60,12 @@ struct mr_rtp_order {
     bool begun;
     uint32_t source;
     int64_t next;         /* number of the next packet to take */
-    int64_t newest;       /* the highest number so far */
+    int64_t newest;       /* highest number received */
     int64_t time;         /* that packet's time */
-    uint32_t timestamp;   /* likewise */
-    int64_t came_ns;      /* likewise */
+    uint32_t timestamp;   /* its timestamp */
+    int64_t came_ns;      /* its arrival */
     int64_t release;      /* packets below this number are not waited for */
-    int64_t unreported;   /* packets given up before those that were taken */
+    int64_t unreported;   /* packets given up, not yet reported with a taken packet */
     bool restarted;       /* the next packet taken starts a new count */
     bool has_direct;      /* the packet last put is the next one to be taken */
     mr_rtp_packet direct;
@@ -131,7 +131,7 @@ static void begin_count(mr_rtp_order *order, const mr_rtp_packet *packet, int64_
     order->suspect = -1;
 }
 
-/* The number nearest to the newest one that has these 16 bits. */
+/* The number with these low 16 bits that is nearest to the newest one. */
 static int64_t number_of(const mr_rtp_order *order, uint16_t sequence) {
     return order->newest + (int16_t)(uint16_t)(sequence - (uint16_t)order->newest);
 }
@@ -169,7 +169,7 @@ static bool keep(mr_rtp_order *order, const mr_rtp_packet *packet, int64_t now_n
     return true;
 }
 
-/* A packet that others waited for, but no longer. */
+/* Handles a packet that came after the wait for it had ended. */
 static mr_rtp_put put_old(mr_rtp_order *order, const mr_rtp_packet *packet) {
     held *slot = order->slots && packet->number >= order->next - SLOTS ? slot_of(order, packet->number) : NULL;
     if (!slot || !slot->given_up)
@@ -222,7 +222,7 @@ mr_rtp_put mr_rtp_order_put(mr_rtp_order *order, mr_rtp_packet *packet, int64_t 
     return put;
 }
 
-/* The first packet that is held; NULL if there is none. */
+/* The first held packet; NULL: none. */
 static held *first_held(const mr_rtp_order *order) {
     for (int64_t n = order->next; order->count && n <= order->newest; n++)
         if (slot_of(order, n)->used)

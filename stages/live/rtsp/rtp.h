@@ -12,7 +12,7 @@
 
 typedef struct mr_rtp_packet {
     int64_t number;    /* the sequence number, unwrapped: mr_rtp_order_put */
-    int64_t time;      /* the timestamp, likewise */
+    int64_t time;      /* unwrapped timestamp */
     uint32_t source;   /* SSRC */
     uint32_t timestamp;
     uint16_t sequence;
@@ -46,15 +46,15 @@ void mr_rtp_order_destroy(mr_rtp_order **order);
 
 typedef enum mr_rtp_put {
     MR_RTP_TAKEN,
-    MR_RTP_LATE,    /* it was given up already */
-    MR_RTP_TWICE,   /* it is here already, or was given */
+    MR_RTP_LATE,    /* came after it was given up */
+    MR_RTP_TWICE,   /* a duplicate */
     MR_RTP_STRAY,   /* from another sender or count; if the next packet follows it, a new count begins there */
-    MR_RTP_FULL     /* mr_rtp_order_take gives packets without waiting now: take them all, then put this one again */
+    MR_RTP_FULL     /* full: mr_rtp_order_take now gives packets without waiting; take all, then put this one again */
 } mr_rtp_put;
 /* Sets the packet's number and time. The payload is copied only if the packet must wait: the caller must take all
  * available packets before overwriting it or putting another. `now_ns`: from any clock that never runs back. */
 mr_rtp_put mr_rtp_order_put(mr_rtp_order *order, mr_rtp_packet *packet, int64_t now_ns);
-/* The next packet, valid until the next call of put or take; false: there is none yet. */
+/* Takes the next packet, valid until the next put or take; false: none yet. */
 bool mr_rtp_order_take(mr_rtp_order *order, mr_rtp_packet *packet, int64_t now_ns);
 /* Nothing is waited for any longer: all that is here can be taken. */
 void mr_rtp_order_release(mr_rtp_order *order);

@@ -157,7 +157,8 @@ static void read_pair(const char *text, int pair[2], int most) {
     }
 }
 
-/* The ways that the server has chosen; some leave out that it is TCP, or the header. False: it chose another one. */
+/* Reads the transport that the server chose. Some servers do not say that it is TCP, or send no header. False: an
+ * unsuitable transport. */
 static bool read_transport(mr_rtsp *rtsp, const mr_rtsp_message *answer) {
     char transport[1024] = "", pair[64];
     mr_rtsp_header(answer, "Transport", 0, transport, sizeof transport);

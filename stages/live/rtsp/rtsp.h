@@ -25,7 +25,7 @@ typedef struct mr_rtsp {
     bool has_get_parameter;
     bool has_no_options;           /* the server closes the connection if it is asked for OPTIONS */
     int64_t begun_ns;              /* when the session began; 0: it has not */
-    int64_t keep_alive_ns;         /* how often the session is to be kept alive */
+    int64_t keep_alive_ns;         /* keep-alive interval */
     int64_t next_keep_alive_ns, next_report_ns; /* CLOCK_MONOTONIC */
 
     mr_rtsp_video video;

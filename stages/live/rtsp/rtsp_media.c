@@ -87,7 +87,7 @@ static AVCodecParameters *make_parameters(const mr_rtsp_facts *facts) {
     return made;
 }
 
-/* Shows the decoder a picture, or the one that stands for it. */
+/* Gives the decoder a picture, or a stub that replaces it. */
 static void look(mr_probe *probe, const mr_rtsp_facts *facts) {
     uint8_t stub[STUB_BYTES + MR_RTP_PADDING];
     if (facts->unit)

@@ -9,7 +9,7 @@ typedef struct mr_rtsp_facts {
     mr_rtp_codec codec;
     const uint8_t *sets;  /* parameter sets, in Annex B form, followed by MR_RTP_PADDING zeros */
     size_t sets_bytes;
-    const uint8_t *unit;  /* a key, likewise; NULL: none yet */
+    const uint8_t *unit;  /* a key unit; NULL: none yet */
     size_t unit_bytes;
     int width, height;    /* 0: as the decoder reads them */
     double rate;          /* pictures a second; 0: as the decoder reads it */

@@ -25,11 +25,11 @@ typedef struct mr_rtsp_message {
 /* Reads the message at the start of `data`. MR_ERROR_AGAIN: it needs more than `bytes`. MR_ERROR_DATA: the caller must
  * prefix the message with a name. */
 int mr_rtsp_message_read(mr_rtsp_message *message, const char *data, size_t bytes);
-/* The value of the header's `index`th occurrence, without blanks around it. False: there is none, or no room. */
+/* The header's `index`th value, without surrounding blanks. False: there is none, or no room. */
 bool mr_rtsp_header(const mr_rtsp_message *message, const char *name, int index, char *value, size_t room);
 /* The number at the start of a header's value, limited to `most`; `otherwise` if there is none. */
 long mr_rtsp_header_number(const mr_rtsp_message *message, const char *name, long most, long otherwise);
-/* The value of `name` in a list such as "RTP/AVP;unicast;server_port=5000-5001"; false: it is not there, or no room. */
+/* The value for `name` in a list such as "RTP/AVP;unicast;server_port=5000-5001"; false: not found, or no room. */
 bool mr_rtsp_field(const char *list, const char *name, char *value, size_t room);
 
 /* ---- URLs -------------------------------------------------------------------------------------------------------- */
@@ -45,8 +45,8 @@ typedef struct mr_rtsp_url {
 
 /* MR_ERROR_CONFIG. User and password in it are left out. */
 int mr_rtsp_url_read(mr_rtsp_url *url, const char *text);
-/* Whether a redirection keeps user and password: the same host and port, or the same host over TLS, whose certificate
- * says that it is the same. */
+/* Whether user and password may be sent after a redirection. That needs the same host and port, or the same host over
+ * TLS, where the certificate proves it. */
 bool mr_rtsp_url_is_trusted(const mr_rtsp_url *first, const mr_rtsp_url *next);
 /* Resolves a URL from a session description (RFC 2326, C.1.1): "*" or "" means `base`, a URL with a scheme stays, any
  * other is appended to `base`. False: too long, or characters that a URL cannot have. */

@@ -156,7 +156,7 @@ static int wait(mr_rtsp *rtsp, int64_t until_ns) {
 
 /* ---- units ------------------------------------------------------------------------------------------------------- */
 
-/* No packet will come: those that are here are given first. */
+/* Call when no packet will come: received ones are given first. */
 static void end(mr_rtsp *rtsp, int status) {
     rtsp->over = status;
     if (status == MR_END)

@@ -1,4 +1,4 @@
-/* A socket to a server, plain or with TLS, that never blocks. One thread at a time.
+/* A non-blocking socket to a server, plain or with TLS. One thread at a time.
  *
  * Messages name `name`, a URL without user and password. */
 #ifndef MILLRACE_STAGES_LIVE_RTSP_RTSP_SOCKET_H

@@ -1,5 +1,5 @@
-/* The connection to an RTSP server: requests and answers as text, and packets between them (RFC 2326, 10.12). Nothing
- * that the server sends takes more memory than one buffer. One thread at a time.
+/* The connection to an RTSP server: text requests and answers, with packets between them (RFC 2326, 10.12). The server
+ * cannot make it use more memory than one buffer. One thread at a time.
  *
  * Error messages begin with `name`. */
 #ifndef MILLRACE_STAGES_LIVE_RTSP_RTSP_TALK_H
@@ -51,8 +51,8 @@ typedef struct mr_rtsp_event {
     mr_rtsp_message message;
 } mr_rtsp_event;
 
-/* The next event in the bytes that were read, valid until the next call: MR_OK, MR_ERROR_AGAIN (more must be read),
- * MR_ERROR_DATA. */
+/* Parses the next event in the received bytes; it is valid until the next call. MR_OK, MR_ERROR_AGAIN (more must be
+ * read), MR_ERROR_DATA. */
 int mr_rtsp_talk_next(mr_rtsp_talk *talk, mr_rtsp_event *event);
 /* Reads without waiting, after mr_rtsp_talk_next has answered MR_ERROR_AGAIN: MR_OK, MR_ERROR_AGAIN, MR_END,
  * MR_ERROR_IO. */

@@ -21,9 +21,9 @@ typedef struct mr_rtsp_udp {
 int mr_rtsp_udp_open(mr_rtsp_udp *udp, const mr_address *own, const mr_address *server, const char *name);
 /* Allowed for one that is closed, or whose memory is all zero. */
 void mr_rtsp_udp_close(mr_rtsp_udp *udp);
-/* Reads RTP packets that are there, as many as one call gives. False: none. */
+/* Reads available RTP packets, as many as one call returns. False: none. */
 bool mr_rtsp_udp_fill(mr_rtsp_udp *udp);
-/* The next packet of those that were read, valid until the next fill; false: none is left. */
+/* The next packet among those, valid until the next fill; false: none is left. */
 bool mr_rtsp_udp_next(mr_rtsp_udp *udp, const uint8_t **data, size_t *bytes);
 /* Reads an RTCP packet; false: there is none. */
 bool mr_rtsp_udp_report(mr_rtsp_udp *udp, uint8_t *data, size_t room, size_t *bytes);

@@ -15,7 +15,7 @@ typedef struct mr_rtsp_video {
     mr_rtcp rtcp;
     mr_rtp_packet waiting;    /* a packet that the order has no room for */
     bool has_waiting;
-    mr_rtp_unit unit;         /* complete, and not given */
+    mr_rtp_unit unit;         /* complete, but not given yet */
     bool has_unit;
     bool dropped;             /* earlier units were dropped, since none had the picture size */
     int64_t held_ns;          /* until when a unit is held (depacketize.h); 0: none is */
@@ -32,7 +32,7 @@ typedef struct mr_rtsp_video {
     mr_connection_counts counts;
 } mr_rtsp_video;
 
-/* `params` and `sdp` outlive it. latency_ns: as mr_rtp_order_create. After a failure, too, it is to be closed. */
+/* `params` and `sdp` must stay valid. latency_ns: as mr_rtp_order_create. Must be closed even after failure. */
 int mr_rtsp_video_open(mr_rtsp_video *video, const mr_connection_params *params, const mr_sdp *sdp,
                        int64_t latency_ns);
 /* Allowed for one that is all zero or closed. */
@@ -43,7 +43,7 @@ void mr_rtsp_video_put(mr_rtsp_video *video, const uint8_t *data, size_t bytes, 
 void mr_rtsp_video_put_report(mr_rtsp_video *video, const uint8_t *data, size_t bytes, int64_t now_ns);
 /* As mr_rtcp_write. */
 size_t mr_rtsp_video_report(mr_rtsp_video *video, uint8_t data[MR_RTCP_BYTES], int64_t now_ns);
-/* No packet follows: those that are here can be put into units. */
+/* Call when no packet follows: the remaining ones can be put into units. */
 void mr_rtsp_video_end(mr_rtsp_video *video);
 
 /* Whether a unit is complete. */
@@ -52,7 +52,7 @@ bool mr_rtsp_video_has_unit(mr_rtsp_video *video);
 bool mr_rtsp_video_advance(mr_rtsp_video *video, int64_t now_ns);
 /* After the last packet: ends a unit that was begun. As mr_rtsp_video_has_unit. */
 bool mr_rtsp_video_end_unit(mr_rtsp_video *video);
-/* A unit that is held for the next packet is given without it after a while. True: it was. */
+/* Gives a held unit after a while, without waiting for the next packet. Returns true if it did. */
 bool mr_rtsp_video_stop_holding(mr_rtsp_video *video, int64_t now_ns);
 /* When one of these two may answer differently without another packet; INT64_MAX: never. */
 int64_t mr_rtsp_video_due_ns(const mr_rtsp_video *video);

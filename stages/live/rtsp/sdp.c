@@ -38,7 +38,7 @@ static void copy(char *to, size_t room, const char *text) {
     memcpy(to, bytes < room ? text : "", bytes < room ? bytes + 1 : 1);
 }
 
-/* Whole numbers up to `most`; 0 for anything else. */
+/* Parses an integer up to `most`; 0 for anything else. */
 static int number(const char *text, int most) {
     char *end;
     const long value = isdigit((unsigned char)*text) ? strtol(text, &end, 10) : 0;
@@ -147,7 +147,7 @@ static void read_attribute(reading *at, const char *line) {
 
 /* ---- parameter sets ---------------------------------------------------------------------------------------------- */
 
-/* The bytes that are left of a text from `*text` on, without quotes and spaces around it. */
+/* Removes quotes and spaces around a text; returns the remaining length. */
 static size_t trim(const char **text, size_t bytes) {
     static const char around[] = " \t\"";
     for (; bytes && strchr(around, **text); bytes--)
@@ -157,8 +157,8 @@ static size_t trim(const char **text, size_t bytes) {
     return bytes;
 }
 
-/* Adds the sets of a list such as "Z0IAKeNQ,aM48gA==". One that is not base64, or too much, is left out: the stream
- * will bring them. */
+/* Adds the sets in a list such as "Z0IAKeNQ,aM48gA==". Invalid base64 and excess sets are ignored: the stream can bring
+ * them. */
 static void read_sets(mr_sdp *sdp, const char *list, size_t bytes) {
     char coded[4096];
     while (bytes > 0 && sdp->set_count < MR_SDP_MOST_SETS) {

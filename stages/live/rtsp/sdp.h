@@ -1,5 +1,4 @@
-/* Session descriptions (SDP, RFC 4566), as far as a stream of pictures over RTP needs them. Nothing in them is trusted.
- * Any thread. */
+/* Session descriptions (SDP, RFC 4566), as far as video over RTP needs them. The data is untrusted. Any thread. */
 #ifndef MILLRACE_STAGES_LIVE_RTSP_SDP_H
 #define MILLRACE_STAGES_LIVE_RTSP_SDP_H
 
@@ -7,7 +6,7 @@
 
 enum { MR_SDP_MOST_BYTES = 65536, MR_SDP_SETS_BYTES = 8192, MR_SDP_MOST_SETS = 16, MR_SDP_CONTROL = 1024 };
 
-/* The video stream that was chosen: the first one of a codec that we know. */
+/* The chosen video stream: the first with a known codec. */
 typedef struct mr_sdp {
     mr_rtp_codec codec;
     int payload;               /* payload type */

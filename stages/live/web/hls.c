@@ -45,7 +45,7 @@ struct mr_hls {
     unsigned segments;          /* opened in this run */
     mr_segment_map map;         /* the address is a copy; uri NULL: none */
     char map_uri[MR_PLAYLIST_MOST_ADDRESS + 1];
-    AVIOContext *io, *part;     /* the demuxer's; the segment or header that it gives, */
+    AVIOContext *io, *part;     /* the demuxer's; current segment or header */
     AVIOContext *opened;        /* what that is read from, */
     int64_t left;               /* unread bytes there */
     char key_url[MR_URL_BYTES]; /* where `key` came from; "": not loaded */
@@ -108,8 +108,8 @@ static int read_list(mr_hls *hls, AVIOContext *io, const char *address, mr_playl
     return *hls->web->refusal ? AVERROR_INVALIDDATA : 0;
 }
 
-/* The address that `uri` means in the playlist. Some servers write names with spaces or letters that are not ASCII,
- * which requests must not have. */
+/* Resolves `uri` against the playlist. Some servers write spaces or non-ASCII letters, which a request must not
+ * have. */
 static int resolve(mr_hls *hls, const char *uri, char *url, size_t bytes) {
     char coded[MR_URL_BYTES];
     size_t length = 0;
@@ -168,7 +168,7 @@ static int reload(mr_hls *hls) {
         hls->failed_reloads = 0;
         return 0;
     }
-    /* It was a good one before, so that it may become one again: some servers give an empty one while they write it. */
+    /* The playlist was valid before and may become valid again: some servers return an empty one while writing it. */
     const bool wrong = *hls->web->refusal == MR_ERROR_DATA, refused = *hls->web->refusal && !wrong;
     const bool fails = ++hls->failed_reloads >= MOST_RELOADS || refused;
     if (wrong)
@@ -293,8 +293,8 @@ static int choose(mr_hls *hls) {
     return 0;
 }
 
-/* The segment is not to be had, for a reason or an error of libavformat's. A live stream does without it, if it has not
- * come by the next look at the playlist. A recording without it would be another one. */
+/* Handles a segment that cannot be loaded, because of `why` or a libavformat error. A live stream skips it if it is
+ * still missing at the next playlist. A recording cannot skip one. */
 static int lose(mr_hls *hls, int error, const char *why) {
     const int64_t number = hls->list.sequence + (int64_t)hls->index;
     if (*hls->web->refusal || mr_web_interrupted(hls->web))
@@ -314,7 +314,7 @@ static int lose(mr_hls *hls, int error, const char *why) {
     return ++hls->lost >= MOST_LOST ? error : 0;
 }
 
-/* Why the segment that was opened is none, or NULL. Servers give an empty one, or a page that says what is wrong. */
+/* Why the opened segment is invalid, or NULL. Servers may return an empty one, or an error page. */
 static const char *look_into(mr_hls *hls) {
     uint8_t first;
     const int bytes = avio_read_partial(hls->part, &first, 1);
@@ -363,7 +363,7 @@ static int advance(mr_hls *hls) {
     return error == AVERROR_EOF ? AVERROR(EIO) : error;
 }
 
-/* The demuxer's reading. Demuxers ask again after an end, and take errors for one. */
+/* Reads for the demuxer. Demuxers read again after the end, and treat errors as the end. */
 static int read_run(void *context, uint8_t *to, int room) {
     mr_hls *hls = context;
     while (!hls->error) {

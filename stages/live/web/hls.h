@@ -15,21 +15,21 @@
 typedef struct mr_hls mr_hls;
 
 typedef struct mr_hls_params {
-    mr_web *web;        /* outlives the mr_hls */
+    mr_web *web;        /* must stay valid */
     int64_t max_pixels; /* limit for a variant */
     int stream;         /* variant number; -1: the best */
     mr_hls_position place; /* how far this source's last connection read */
 } mr_hls_params;
 
-/* Reads the playlist that `io` has opened, which stays the caller's, and the media playlist that it leads to. `*hls` is
- * NULL on failure. It fails if there is no segment that was not given already. */
+/* Reads the playlist that `io` has opened (the caller keeps `io`) and the media playlist it leads to. `*hls` is NULL on
+ * failure. Fails if all segments were given before. */
 int mr_hls_open(mr_hls **hls, const mr_hls_params *params, AVIOContext *io);
 /* Starts the first run, or the next one after the last run's bytes have ended; the last `io` is then freed.
  * AVERROR_EOF: no run follows. */
 int mr_hls_begin(mr_hls *hls, AVIOContext **io);
 /* Whether the run's times are unrelated to earlier ones. Valid once it has given bytes. */
 bool mr_hls_is_anew(const mr_hls *hls);
-/* Whether nothing is missing between the run and the one before it, likewise. */
+/* Whether nothing is missing between this run and the previous one. Valid as above. */
 bool mr_hls_continues(const mr_hls *hls);
 /* Whether the stream is a recording, read from its beginning. */
 bool mr_hls_is_recorded(const mr_hls *hls);
@@ -40,7 +40,7 @@ int64_t mr_hls_pause_ns(const mr_hls *hls);
 /* Segment bytes read so far. */
 int64_t mr_hls_bytes(const mr_hls *hls);
 const mr_hls_position *mr_hls_where(const mr_hls *hls);
-/* Says that a picture was found in the bytes. A stream is given up after many segments without one. */
+/* Call when the bytes contained a picture. A stream is given up after many segments without one. */
 void mr_hls_note_picture(mr_hls *hls);
 /* Closes it and the run's bytes; NULL is allowed. */
 void mr_hls_close(mr_hls **hls);

@@ -20,7 +20,7 @@ static uint64_t name_of(const mr_playlist *list, size_t index) {
     return hash;
 }
 
-/* Whether the segment was given, as far as is remembered. */
+/* Whether the segment was given, if it is still remembered. */
 static bool is_known(const mr_hls_position *place, const mr_playlist *list, size_t index) {
     const int64_t number = list->sequence + (int64_t)index;
     return number <= place->number && number > place->number - MR_HLS_RECENT &&

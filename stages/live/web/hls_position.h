@@ -15,7 +15,7 @@ enum {
     MR_HLS_LOOKED = 30,  /* how many segments in a playlist are searched by name */
 };
 
-/* A zeroed place: nothing was given. */
+/* All zero: nothing was given. */
 typedef struct mr_hls_position {
     bool begun, unnumbered; /* unnumbered: as the last playlist */
     int64_t first;  /* first segment number in the last playlist */
@@ -37,7 +37,7 @@ typedef enum mr_hls_step {
 void mr_hls_position_number(const mr_hls_position *place, mr_playlist *list);
 /* Returns the next step, and the index if it is a segment. `resumes`: first call in this connection. */
 mr_hls_step mr_hls_position_next(const mr_hls_position *place, const mr_playlist *list, bool resumes, size_t *index);
-/* Notes that the segment is being given. */
+/* Records that the segment is being given. */
 void mr_hls_position_take(mr_hls_position *place, const mr_playlist *list, size_t index);
 
 #endif

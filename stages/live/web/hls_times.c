@@ -1,6 +1,6 @@
 #include "stages/live/web/hls_times.h"
 
-/* Pictures that are further apart do not tell how long one lasts. */
+/* A longer distance between pictures says nothing about their duration. */
 static const int64_t most_step_ns = INT64_C(10000000000);
 
 void mr_hls_times_begin(mr_hls_times *times, int64_t start_ns) {

@@ -5,7 +5,7 @@
 
 #include "stages/media/media_reader.h"
 
-/* Zeroed: times stay as they are until another clock begins. */
+/* All zero: times stay unchanged until another clock begins. */
 typedef struct mr_hls_times {
     bool begun;
     bool is_anew;             /* the next packet starts another clock */

@@ -70,7 +70,7 @@ static bool is_value(char *list, const char *name, const char *wanted) {
     return value && bytes == strlen(wanted) && strncasecmp(value, wanted, bytes) == 0;
 }
 
-/* A whole number up to MOST_NUMBER; -1: it is none. */
+/* Parses an integer up to MOST_NUMBER; -1: invalid. */
 static int64_t read_number(const char *text, char **end) {
     int64_t value = 0;
     const char *at = text;
@@ -122,7 +122,7 @@ static int take_address(const parser *at, char *list, const char **uri) {
     return status;
 }
 
-/* "bytes@first": -1 where the first is not given. */
+/* Parses "bytes@first"; -1 if the first is missing. */
 static int read_range(const parser *at, const char *text, int64_t *first, int64_t *bytes) {
     char *end;
     *bytes = read_number(text, &end);
@@ -199,7 +199,7 @@ static int read_iv(const parser *at, const char *text, size_t bytes, mr_segment_
     return MR_OK;
 }
 
-/* A segment may have a key in several formats, of which one is enough. */
+/* A segment can have its key in several formats; one suffices. */
 static int read_key(parser *at, char *value) {
     mr_playlist *list = at->list;
     size_t bytes;
@@ -262,7 +262,7 @@ static bool is_sound_only(char *value) {
     return true;
 }
 
-/* "WIDTHxHEIGHT". Some servers write 640.0x360.0, or words: those give none. */
+/* Parses "WIDTHxHEIGHT". Some servers write 640.0x360.0, or words: those are ignored. */
 static void read_size(const char *text, mr_variant *variant) {
     char *end;
     const int64_t width = read_number(text, &end);
@@ -274,7 +274,7 @@ static void read_size(const char *text, mr_variant *variant) {
         *variant = (mr_variant){.bandwidth = variant->bandwidth, .width = width, .height = height};
 }
 
-/* Size and bandwidth only help to choose: a variant is read without them, too. */
+/* Size and bandwidth only help to choose: a variant without them is valid. */
 static int read_variant(parser *at, char *value) {
     size_t bytes;
     char *end;
@@ -345,7 +345,7 @@ static int add_variant(parser *at, const char *uri) {
     return MR_OK;
 }
 
-/* A range without a first byte follows the one before it. */
+/* A range without a first byte follows the previous range. */
 static int place_range(parser *at, mr_segment *next) {
     const mr_playlist *list = at->list;
     const bool follows = list->count && list->segments[list->count - 1].bytes &&
@@ -409,7 +409,7 @@ static int check_whole(const parser *at) {
     return MR_OK;
 }
 
-/* The bytes before the first line that says something: some servers have empty lines there. */
+/* Skips what comes before the first nonempty line: some servers start with empty lines. */
 static size_t skip_blanks(const char *text, size_t bytes) {
     const size_t mark = sizeof byte_order_mark - 1;
     size_t at = bytes >= mark && memcmp(text, byte_order_mark, mark) == 0 ? mark : 0;

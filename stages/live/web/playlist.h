@@ -50,14 +50,14 @@ typedef struct mr_segment {
 } mr_segment;
 
 typedef struct mr_playlist {
-    char *text; /* in which the strings lie */
+    char *text; /* holds the strings */
     mr_variant *variants;
     size_t variant_count; /* 0: it has segments */
     mr_segment *segments;
     mr_segment_key *keys;
     mr_segment_map *maps;
     size_t count, key_count, map_count;
-    int64_t sequence; /* number of the first segment; hls_position.h may give it another one than the server, */
+    int64_t sequence; /* first segment's number; hls_position.h may change the server's */
     int64_t stated;   /* number from which IVs are made */
     bool unnumbered;  /* the server gave none, or 0 (hls_position.h) */
     int64_t target_ns; /* roughly the longest segment duration; above 0 */

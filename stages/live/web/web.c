@@ -177,7 +177,7 @@ int mr_web_check(mr_web *web, AVIOContext *io) {
 }
 
 int mr_web_open(mr_web *web, AVIOContext **io, const char *url, const mr_web_range *range) {
-    AVIOContext *opened = NULL; /* closing asks whether to stop, too: the caller has none then */
+    AVIOContext *opened = NULL; /* closing also calls the interrupt function: the caller must have none then */
     *io = NULL;
     int error = check_address(web, url);
     if (!error)

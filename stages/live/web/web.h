@@ -1,5 +1,5 @@
-/* Requests of one source over HTTP: to which hosts and protocols they may go, TLS, user and password, and when they
- * give up. libavformat makes them.
+/* One source's HTTP requests: allowed hosts and protocols, TLS, user and password, and when to give up. libavformat
+ * performs them.
  *
  * An address begins with http:// or https://, and https must never lead to http. User and password are sent only to the
  * scheme, host and port in the source's address. libavformat follows redirections itself: the target is checked after
@@ -20,33 +20,33 @@ typedef struct mr_web {
     const char *user, *password;  /* NULL: none */
     const char *ca_file;          /* certificates that are trusted; NULL: the system's */
     const char *allow_hosts;      /* mr_host_is_allowed */
-    AVIOInterruptCB interrupt;    /* whether calls are to give up */
-    int *refusal;                 /* set to a status if a host or an answer is refused, as mr_message says */
+    AVIOInterruptCB interrupt;    /* asked whether calls must stop */
+    int *refusal;                 /* set to a status if a host or an answer is refused; mr_message has the reason */
     char cookie_host[MR_WEB_HOST]; /* that has sent the cookies below; others get them only if it leads to them */
     char cookies[4096];
     int64_t asked_ns;             /* when that was asked last, */
     unsigned asked;               /* and how often without a pause since an answer gave bytes */
 } mr_web;
 
-/* `bytes` from `first` on; both 0: all of them. libavformat asks for these, but may also give more. */
+/* `bytes` starting at `first`; both 0: all. libavformat requests this range, but may give more. */
 typedef struct mr_web_range {
     int64_t first, bytes;
 } mr_web_range;
 
 bool mr_web_is_address(const char *url);
-/* Whether calls are to give up. */
+/* Whether calls must stop. */
 int mr_web_interrupted(void *web);
 /* Adds how certificates are verified. */
 void mr_web_set_tls(const char *ca_file, AVDictionary **options);
 /* Opens an address. 0, or an AVERROR, maybe with a refusal. `range` may be NULL. */
 int mr_web_open(mr_web *web, AVIOContext **io, const char *url, const mr_web_range *range);
-/* To be called when something was read, before it is used: libavformat requests an address again if it seeks, or if a
- * connection breaks, and may be led elsewhere then. 0, or an AVERROR with a refusal. */
+/* Call after reading and before using the data. If libavformat seeks, or a connection breaks, it requests the address
+ * again and may be redirected. Returns 0, or an AVERROR with a refusal. */
 int mr_web_check(mr_web *web, AVIOContext *io);
 /* Whether a read error may be the end of an answer without a length. libavformat calls such an end premature unless the
  * server sent "Connection: close". It cannot distinguish this from an answer that broke off between chunks. */
 bool mr_web_may_have_ended(AVIOContext *io, int error);
-/* The address that answered, without user and password, after redirections; false if it does not fit. */
+/* The address that answered after redirections, without user and password; false if it does not fit. */
 bool mr_web_location(AVIOContext *io, const char *url, char *location, size_t bytes);
 
 /* Copies the answer's beginning as text; reading still starts at the first byte. Returns the length. */

@@ -31,8 +31,8 @@ static unsigned width_of(unsigned most) {
     return width;
 }
 
-/* 6.2.5 and 6.3.5: whole seconds are counted from the last picture that others refer to; those of one that none refers
- * to, from the one before it. */
+/* 6.2.5 and 6.3.5: whole seconds count from the last reference picture; a non-reference picture counts from the one
+ * before that. */
 static bool read_picture(mr_mpeg4_clock *clock, mr_nal one, int64_t *time) {
     enum { BETWEEN = 2, MOST_SECONDS = 3600 };
     mr_bits bits = {.data = one.data, .bytes = one.bytes, .at = 8};

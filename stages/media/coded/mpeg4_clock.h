@@ -7,9 +7,9 @@
 #include <stdint.h>
 
 typedef struct mr_mpeg4_clock {
-    unsigned rate;          /* ticks a second; 0: no header has come */
+    unsigned rate;          /* ticks a second; 0: no header yet */
     int64_t second, before; /* for the last reference picture, and the one before it */
 } mr_mpeg4_clock;
 
-/* The time of the picture in that packet, in ticks. False if it has none, or if no header has come. */
+/* Reads the picture's time in this packet, in ticks. False if it has none, or no header has come. */
 bool mr_mpeg4_clock_read(mr_mpeg4_clock *clock, const uint8_t *data, size_t bytes, int64_t *time);

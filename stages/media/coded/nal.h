@@ -34,7 +34,7 @@ typedef struct mr_nals {
     int length_bytes;
 } mr_nals;
 
-/* The next one; false at the end, and if a length leads beyond it. */
+/* Finds the next unit; false at the end, and if a length exceeds it. */
 bool mr_nal_next(mr_nals *from, mr_nal *next);
 /* Passes the parameter sets in a stream header (extradata: ISO/IEC 14496-15, or start codes) to `note` (may be NULL).
  * Returns how many bytes a length has in packets; 0: start codes. */

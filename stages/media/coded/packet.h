@@ -30,7 +30,7 @@ typedef struct mr_survey {
     double rate;        /* packets a second; 0: not known */
     int64_t frames;     /* packets in one turn; 0: unknown or endless */
     int64_t mean_pixels; /* per picture; 0: not known */
-    int references;     /* pictures that a decoder keeps for those to come; 0: not known */
+    int references;     /* pictures that a decoder keeps for later ones; 0: not known */
     char remark[MR_SURVEY_REMARK]; /* what the stream cannot provide (mr_negotiation.remark); "": nothing to say */
     bool stills;        /* each packet is a still picture */
     bool epochs;        /* a turn has several epochs, one per video in a list */

@@ -1,4 +1,4 @@
-/* The order in which pictures are shown, from packets in decode order.
+/* Finds the display order from packets in decode order.
  *
  * Numbers that give the display order. H.264 and HEVC have the picture order count, which libavcodec's parsers compute;
  * MPEG-1 and MPEG-2 a number within the group (temporal_reference); MPEG-4 a clock. Codecs that cannot reorder show
@@ -26,7 +26,7 @@ typedef struct mr_picture_order {
 
 typedef struct mr_picture_place {
     bool known;
-    bool restarts;  /* all pictures before the packet's are shown before it; numbers may begin anew */
+    bool restarts;  /* all pictures before this packet are shown before it; numbers may restart */
     int64_t number; /* rises in presentation order between two that restart */
     int64_t leading; /* grouped: how many pictures in its group are shown before it */
 } mr_picture_place;

@@ -55,8 +55,8 @@ static void forget(mr_picture_times *times, int64_t floor_ns) {
     times->based = false;
 }
 
-/* The time of the packet in that place, for pictures that are shown as packets follow each other: one that has not come
- * yet is expected at the stream's rate. */
+/* The time of the packet in this place, if pictures are shown in packet order. A packet that has not come yet is
+ * expected at the stream's rate. */
 static int64_t time_of_place(const mr_picture_times *times, int64_t place, int64_t decoded_ns) {
     const int64_t ahead = place - times->packets;
     if (ahead > -MR_TIMES_KEPT && ahead <= 0 && place >= 0)
@@ -149,7 +149,7 @@ static int64_t fit(mr_picture_times *times, int64_t number, int64_t pts_ns) {
     size_t at = times->shown_count;
     while (at > 0 && times->shown[at - 1].number > number)
         at--;
-    /* No stream reorders so far: numbers have begun anew without a sign. */
+    /* No stream reorders that far: numbers have restarted without a sign. */
     if (times->shown_count - at > MR_TIMES_DEPTH) {
         forget(times, MR_NO_TIME);
         at = 0;
@@ -245,7 +245,7 @@ static int64_t soon(const mr_picture_times *times, int64_t limit_ns) {
     return last_ns + (step_ns < room_ns ? step_ns : room_ns / 2);
 }
 
-/* The presentation times, held back by as many pictures as may be decoded before one that is shown before them. */
+/* Returns presentation times delayed by the reorder depth. */
 static int64_t hold_back(mr_picture_times *times, int64_t pts_ns) {
     size_t at = times->waiting_count++;
     for (; at > 0 && times->waiting[at - 1] > pts_ns; at--)

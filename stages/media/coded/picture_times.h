@@ -36,16 +36,16 @@ typedef struct mr_picture_times {
 
     const void *codec;          /* the codec that `depth` is for */
     int depth;                  /* how many pictures are decoded before one that is shown before them */
-    bool sure;                  /* else it is settled after some pictures, by the most that was seen */
+    bool sure;                  /* otherwise the depth is settled after some pictures, from the largest seen */
     int seen, looked_at;
     int64_t waiting[MR_TIMES_DEPTH + 1]; /* presentation times that were no decoding time yet, rising */
     size_t waiting_count;
     int64_t last_dts_ns;        /* MR_NO_TIME: none */
 } mr_picture_times;
 
-/* A stream begins, whose times have nothing to do with those before. `live`: packets have arrived_ns, and times are
- * those of a clock that may be wrong. */
+/* Begins a stream whose times are unrelated to earlier ones. `live`: packets have arrived_ns, and the stream's clock
+ * may be wrong. */
 void mr_picture_times_begin(mr_picture_times *times, bool live);
-/* Sets pts_ns and dts_ns of the next packet in decode order, as far as they are known or can be made. */
+/* Sets pts_ns and dts_ns in the next packet in decode order, if they are known or can be derived. */
 void mr_picture_times_pass(mr_picture_times *times, mr_packet *packet);
 void mr_picture_times_fini(mr_picture_times *times);

@@ -268,7 +268,7 @@ static int64_t move(const mr_recovery *r, const picture *now, bool hevc) {
     return ahead < all / 2 ? (int64_t)ahead : (int64_t)ahead - (int64_t)all;
 }
 
-/* From here on all is right, but for what is shown earlier. */
+/* From here everything is right, except what is shown earlier. */
 static void recover(mr_recovery *r, int64_t pts_ns) {
     r->leads = r->tainted;
     r->from_ns = pts_ns;

@@ -41,11 +41,11 @@ typedef struct mr_recovery_picture_set {
 } mr_recovery_picture_set;
 
 typedef struct mr_recovery {
-    bool fresh;        /* no picture has come yet */
+    bool fresh;        /* no picture has come */
     bool tainted;      /* pictures are wrong */
-    bool leads;        /* those are that are shown before that time, too */
+    bool leads;        /* pictures shown before that time are right too */
     int64_t from_ns;
-    bool waits;        /* for the recovery point: so far away it was, so far pictures have moved on since */
+    bool waits;        /* for the recovery point: how far away it was, how far pictures have moved since */
     int64_t count, moved;
     unsigned last;     /* previous picture's number */
     bool has_sets;
@@ -56,7 +56,7 @@ typedef struct mr_recovery {
 
 /* A stream begins: nothing is right yet. */
 void mr_recovery_begin(mr_recovery *recovery);
-/* The picture before the next packet is wrong, though the packets do not say so. */
+/* Call if the picture before the next packet is wrong, although the packets do not show it. */
 void mr_recovery_taint(mr_recovery *recovery);
 /* Call for each packet in decode order; MR_FRAME_SEAM and MR_FRAME_CORRUPT say what is missing. Returns true if the
  * picture is wrong. */

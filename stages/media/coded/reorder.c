@@ -73,7 +73,7 @@ static unsigned read_order(mr_bits *bits) {
     return order;
 }
 
-/* A.2: those that have no B pictures, or only intra pictures (constraint_set3_flag). */
+/* A.2: profiles without B pictures, or with only intra pictures (constraint_set3_flag). */
 static bool cannot_reorder(unsigned profile, unsigned constraints) {
     enum { BASELINE = 66, MAIN = 77, CAVLC = 44, SCALABLE_BASELINE = 83, CONSTRAINT_3 = 0x10 };
     const bool intra = profile == CAVLC || (profile > MAIN && constraints & CONSTRAINT_3);

@@ -8,7 +8,7 @@ typedef struct mr_reorder {
     uint8_t depth;
     bool sure;     /* the parameters say so; else it is the most that the reference pictures allow */
     bool fields;   /* H.264: pictures may be fields */
-    size_t use_at; /* H.264: position of the bits that say how pictures are used (VUI), not which they are */
+    size_t use_at; /* H.264: position of the usage information (VUI), which does not affect pictures */
 } mr_reorder;
 
 /* H.264, 7.3.2.1.1, starting at pic_order_cnt_type. `constraints`: the six flags, the first one highest, as in the byte

@@ -30,7 +30,7 @@ static int32_t read_messages(mr_nal one) {
     return build;
 }
 
-/* Messages stand before slices. */
+/* Messages precede slices. */
 int32_t mr_x264_build(const AVCodecParameters *codec, const uint8_t *data, size_t bytes) {
     if (codec->codec_id != AV_CODEC_ID_H264 || !data)
         return 0;

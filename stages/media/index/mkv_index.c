@@ -109,7 +109,7 @@ static int64_t parent_end(const element_walk *walk, int depth) {
     return depth ? walk->parent[depth - 1].end : OPEN;
 }
 
-/* One without a size ends where an element begins that belongs to those around it. */
+/* An element without a size ends where an element begins that belongs to an outer level. */
 static void end_open(element_walk *walk, uint32_t id) {
     int depth = walk->depth;
     while (depth && parent_end(walk, depth) == OPEN && !element_at(walk, depth, id))

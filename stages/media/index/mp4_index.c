@@ -7,7 +7,7 @@
  * MOVFragmentStreamInfo a track, with malloc's own bytes. */
 enum { ENTRY_BYTES = 24, TIME_BYTES = 8, FRAGMENT_BYTES = 48, FRAGMENT_TRACK_BYTES = 64 };
 
-/* libavformat gives up at eleven boxes in each other. */
+/* libavformat gives up at eleven nested boxes. */
 enum { MOST_DEPTH = 12 };
 
 #define TYPE(a, b, c, d) ((uint32_t)(a) << 24 | (uint32_t)(b) << 16 | (uint32_t)(c) << 8 | (uint32_t)(d))
@@ -99,7 +99,7 @@ static bool holds_boxes(uint32_t type) {
     return false;
 }
 
-/* A box whose fields are read. libavformat reads them even if the box is shorter. */
+/* Boxes whose fields are read. libavformat reads them even if the box is shorter. */
 static const struct table {
     uint32_t type;
     uint8_t fields; /* bytes: version, flags and the fields after them */
@@ -295,7 +295,7 @@ static void read_fields(mr_mp4_index *index, box_walk *walk) {
     const uint64_t room = left > 0 ? (uint64_t)left : 0;
     take_fields(index, walk->type, walk->next.data, count);
     walk->rows = count;
-    if (table.type == TYPE('e', 'l', 's', 't')) /* libavformat reads those that are there. */
+    if (table.type == TYPE('e', 'l', 's', 't')) /* libavformat reads as many as there are. */
         walk->rows = room / table.row < count ? (uint32_t)(room / table.row) : count;
     else /* Others it would take from the boxes that follow. */
         index->hidden |= rows_bytes(&table, walk->next.data, count) > room;

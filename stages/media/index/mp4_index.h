@@ -17,6 +17,6 @@ mr_mp4_index *mr_mp4_index_create(void);
 void mr_mp4_index_destroy(mr_mp4_index **index);
 /* Feeds bytes and their file offset. Bytes that were fed before, or in boxes that are not inspected, can be omitted. */
 void mr_mp4_index_feed(mr_mp4_index *index, int64_t offset, const uint8_t *data, size_t bytes);
-/* The memory for the boxes so far, at least. UINT64_MAX: it is not known, since the index is compressed ("cmov"), or
- * tables stand in a place where no program writes them. */
+/* The least memory that the boxes need. UINT64_MAX: unknown, since the index is compressed ("cmov"), or tables are
+ * where no program writes them. */
 uint64_t mr_mp4_index_bytes(const mr_mp4_index *index);

@@ -61,7 +61,7 @@ static size_t read_item(mr_mxf_index *index, const uint8_t *data, size_t bytes) 
     return TAG_HEAD;
 }
 
-/* As far as they suffice. */
+/* Reads as many as are complete. */
 static size_t read_all(mr_mxf_index *index, const uint8_t *data, size_t bytes) {
     size_t at = 0;
     for (size_t used = 1; used && at < bytes; at += used)

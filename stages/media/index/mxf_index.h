@@ -11,7 +11,7 @@ enum { MR_MXF_KEPT = 31 };
 
 /* Zeros: nothing was fed. */
 typedef struct mr_mxf_index {
-    uint64_t bytes;             /* that the segments so far take, at least */
+    uint64_t bytes;             /* the least memory that the segments need */
     int64_t end;                /* where the last fed bytes ended */
     uint8_t kept[MR_MXF_KEPT];  /* the last bytes, where something may begin */
     size_t count;

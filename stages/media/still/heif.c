@@ -209,7 +209,7 @@ static void read_transform(const box *property, mr_heif *heif) {
     heif->upright = mr_upright_then(heif->upright, then);
 }
 
-/* The record of a decoder's configuration: hvcC (ISO/IEC 14496-15, 8.3.2.1) or av1C (AV1 in ISOBMFF, 2.3.3). */
+/* Reads a decoder configuration record: hvcC (ISO/IEC 14496-15, 8.3.2.1) or av1C (AV1 in ISOBMFF, 2.3.3). */
 static void read_coding(const box *property, mr_heif *heif) {
     const uint8_t *record = property->body.at;
     if (is_type(property->type, "hvcC") && left(&property->body) > 17) {

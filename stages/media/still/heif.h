@@ -12,7 +12,7 @@ typedef struct mr_heif {
     bool animated;          /* the first brand means a picture sequence */
     bool avif;              /* it is coded as AV1 */
     char type[5];           /* primary item's type: "av01", "hvc1", "grid", ... */
-    bool parts;             /* it has to be put together or cropped: only libheif gives it */
+    bool parts;             /* it must be assembled or cropped: only libheif can do that */
     const uint8_t *data;    /* AV1 data for a picture that is not such; NULL: incomplete */
     size_t bytes;
     int32_t width, height;  /* as displayed; 0: not known */

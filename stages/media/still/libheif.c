@@ -59,7 +59,7 @@ typedef struct library {
 static library heif;
 static bool opened;
 
-/* The library stays open until the process ends. */
+/* Opens the library and keeps it open. */
 static void open_library(void) {
     void *file = dlopen("libheif.so.1", RTLD_NOW | RTLD_LOCAL);
     bool whole = file;
@@ -130,7 +130,7 @@ static bool copy_planes(const heif_image *image, AVFrame *to) {
     return true;
 }
 
-/* Pictures that say nothing are BT.601 with the full range, as libheif takes them. */
+/* Undeclared colour means BT.601 with full range, as in libheif. */
 static void describe_colour(const heif_image_handle *handle, AVFrame *picture) {
     enum { UNSPECIFIED = 2 };
     heif_nclx *nclx = NULL;

@@ -1,5 +1,5 @@
-/* Pictures of HEIF that libavcodec cannot put together, such as HEIC, decoded by libheif, which is opened when the
- * first one comes (libheif.so.1). Any thread.
+/* Decodes HEIF pictures that libavcodec cannot assemble, such as HEIC. libheif (libheif.so.1) is opened for the first
+ * one. Any thread.
  *
  * Such a file is a raw video packet with the tag MR_HEIF_TAG: its sample layout is known only after decoding. */
 #pragma once

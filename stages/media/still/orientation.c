@@ -25,7 +25,7 @@ uint8_t mr_upright_to_exif(mr_upright upright) {
     return upright.flip ? mirrored[quarters(upright)] : turned[quarters(upright)];
 }
 
-/* A mirror after a turn is that mirror before the opposite turn. */
+/* A mirroring after a turn equals that mirroring before the opposite turn. */
 mr_upright mr_upright_then(mr_upright first, mr_upright then) {
     const int before = then.flip ? 4 - quarters(first) : quarters(first);
     return (mr_upright){(int16_t)((before + quarters(then)) % 4 * 90), first.flip != then.flip};

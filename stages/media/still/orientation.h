@@ -23,7 +23,7 @@ mr_upright mr_upright_then(mr_upright first, mr_upright then);
 /* The orientation in PNG (eXIf), WebP (EXIF) or TIFF, or else in a PNG's or WebP's XMP. Upright if there is none, and
  * for all other codecs: libavcodec reads JPEG's, and heif.h HEIF's. */
 mr_upright mr_still_upright(enum AVCodecID codec, const uint8_t *data, size_t bytes);
-/* That of EXIF in hexadecimal digits, as ImageMagick writes it into PNG as text ("Raw profile type exif"). */
+/* Orientation from EXIF in hexadecimal digits, as ImageMagick writes it to PNG text ("Raw profile type exif"). */
 mr_upright mr_upright_of_profile(const char *text);
 
 /* A JPEG EXIF segment with this orientation; it must follow the file's first two bytes. */

@@ -67,7 +67,7 @@ bool mr_still_lacks_tables(enum AVCodecID codec, const uint8_t *data, size_t byt
 
 enum { PNG_SIGNATURE = 8, PNG_AROUND = 12 };
 
-/* The chunk of that name at or after *at, which moves to it; false: there is none. */
+/* Finds the chunk with that name at or after *at, and moves *at to it; false: none. */
 static bool find_chunk(const uint8_t *data, size_t bytes, const char *name, size_t *at) {
     while (*at + PNG_AROUND <= bytes) {
         if (memcmp(data + *at + 4, name, 4) == 0)
@@ -227,7 +227,7 @@ static size_t read_number(const uint8_t *data, size_t bytes, size_t *at) {
     return number;
 }
 
-/* P4, P5 and P6; those written as text (P1 to P3) have no end. */
+/* P4, P5 and P6; the text formats (P1 to P3) have no marked end. */
 static size_t end_of_netpbm(const uint8_t *data, size_t bytes) {
     if (bytes < 3 || data[0] != 'P' || data[1] < '4' || data[1] > '6')
         return 0;

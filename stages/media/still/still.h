@@ -32,7 +32,7 @@ mr_still_part mr_png_find_text(const uint8_t *data, size_t bytes, const char *ke
  * (except a short EXIF), and text and colour profiles above 16 KiB. `to`: where to write that PNG; NULL: nowhere. */
 size_t mr_png_strip(const uint8_t *data, size_t bytes, uint8_t *to);
 mr_still_part mr_webp_find_chunk(const uint8_t *data, size_t bytes, const char *name);
-/* Whether it is a WebP with several pictures. */
+/* Whether a WebP has several pictures. */
 bool mr_webp_is_animated(const uint8_t *data, size_t bytes);
 
 /* Whether the data begins like a picture in this codec. */

@@ -181,7 +181,7 @@ static bool is_stuffed(const uint8_t *field, size_t bytes) {
     return bytes > used;
 }
 
-/* All packets of the tables, as they would stand in the stream, so that a demuxer can begin with them. */
+/* Keeps all table packets in stream order, so that a demuxer can begin with them. */
 static void note_change(mr_ts_scan *scan, int64_t offset) {
     const mr_ts_section *const from[] = {&scan->tables.list, &scan->tables.changed->table};
     mr_ts_change *to = &scan->change;
@@ -192,7 +192,7 @@ static void note_change(mr_ts_scan *scan, int64_t offset) {
             memcpy(to->tables + to->bytes + lead, from[i]->packets[k], TS_BYTES);
 }
 
-/* A PES packet begins that cannot be read. */
+/* Handles an unreadable PES packet. */
 static void lack_video(mr_ts_scan *scan, lane *at, bool erroneous, bool scrambled) {
     const int watched = scan->tables.watches ? scan->tables.watched.pid : at->pid;
     at->gap |= erroneous || scrambled;

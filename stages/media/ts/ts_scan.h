@@ -44,8 +44,7 @@ size_t mr_ts_scan_rest(const mr_ts_scan *scan);
  * repetition for new data. Beyond MR_TS_REPEATED, later ones are not recorded. */
 enum { MR_TS_REPEATED = 256 };
 const int64_t *mr_ts_scan_repeated(mr_ts_scan *scan, size_t *count);
-/* Pictures of the video that is read, or PES packets, that are scrambled: no demuxer finds them. Counted since bytes
- * last began anew. */
+/* How many scrambled pictures or PES packets the chosen video has had since the last restart: no demuxer finds them. */
 uint64_t mr_ts_scan_scrambled(const mr_ts_scan *scan);
 
 enum { MR_TS_RAW = 204, MR_TS_CHANGE = 2 * 6 * MR_TS_RAW };
@@ -59,9 +58,9 @@ typedef struct mr_ts_change {
 
 /* NULL: there is none. Later ones are not looked for, until `go_on` or `stay`. */
 const mr_ts_change *mr_ts_scan_change(const mr_ts_scan *scan);
-/* The video that is read is that one; until then it is the first. */
+/* Chooses the video; until then it is the first one. */
 void mr_ts_scan_watch(mr_ts_scan *scan, int pid);
-/* The video is the other one from now on; or it is still the same, as what was read before is read again. */
+/* Call after a change: the other video is now the chosen one. Without a change, earlier bytes are read again. */
 void mr_ts_scan_go_on(mr_ts_scan *scan);
 void mr_ts_scan_stay(mr_ts_scan *scan);
 

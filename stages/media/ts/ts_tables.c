@@ -116,7 +116,7 @@ static void watch(mr_ts_tables *tables, const mr_ts_entry *video) {
     tables->watched = video ? *video : (mr_ts_entry){0};
 }
 
-/* Tables that came since may give it another type. */
+/* Newer tables may give it another type. */
 void mr_ts_tables_watch(mr_ts_tables *tables, int pid) {
     if (!tables->watches || tables->watched.pid != pid)
         watch(tables, find(tables, pid));

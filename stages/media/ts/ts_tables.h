@@ -35,7 +35,7 @@ typedef struct mr_ts_program {
     size_t stream_count;
 } mr_ts_program;
 
-/* All zero: none has come. */
+/* All zero: no table has come. */
 typedef struct mr_ts_tables {
     mr_ts_section list;          /* the PAT */
     mr_ts_program programs[MR_TS_PROGRAMS];
@@ -48,7 +48,7 @@ typedef struct mr_ts_tables {
 /* Reads the next packet, starting at its sync byte. Returns true if its table replaces the video. Further packets are
  * then ignored until mr_ts_tables_go_on. */
 bool mr_ts_tables_take(mr_ts_tables *tables, const uint8_t *packet);
-/* The video that is read is that one. */
+/* Chooses the video. */
 void mr_ts_tables_watch(mr_ts_tables *tables, int pid);
 /* Watches the video that has replaced the other one. */
 void mr_ts_tables_go_on(mr_ts_tables *tables);

@@ -17,7 +17,7 @@ const mr_ts_scan *mr_ts_tap_scan(const AVIOContext *tap);
 int64_t mr_ts_tap_place(const AVIOContext *tap, int64_t offset);
 /* Pictures that are scrambled (mr_ts_scan_scrambled). NULL is allowed. */
 uint64_t mr_ts_tap_scrambled(const AVIOContext *tap);
-/* The video that is read; until then it is the first one. NULL is allowed. */
+/* Chooses the video; until then it is the first one. NULL is allowed. */
 void mr_ts_tap_watch(AVIOContext *tap, int pid);
 /* Whether the bytes ended because the video was replaced. NULL is allowed. */
 bool mr_ts_tap_has_more(const AVIOContext *tap);
