@@ -93,7 +93,7 @@ static void close_encode(mr_stage *self) {
 
 /* ---- the encoder ------------------------------------------------------------------------------------------------- */
 
-/* Pictures a second, as far as the stream and the choice of pictures tell. */
+/* Pictures a second, from the stream and the picture selection. */
 static AVRational rate_of(const mr_media *media) {
     enum { UNKNOWN = 25, MOST = 1000 };
     AVRational rate = {UNKNOWN, 1};
@@ -226,7 +226,7 @@ static int send(mr_stage *self, mr_io *io, const mr_frame *frame) {
     return MR_OK;
 }
 
-/* The next packet in state->packet; false if there is none at present, or at all. */
+/* Receives the next packet into state->packet; false if there is none now, or none at all. */
 static bool receive(mr_stage *self) {
     encode_state *state = self->state;
     if (state->has_packet)
@@ -240,8 +240,7 @@ static bool receive(mr_stage *self) {
 
 /* ---- packets ----------------------------------------------------------------------------------------------------- */
 
-/* The encoder decodes a packet when the picture of that number is shown; those below 0 would be shown before the
- * first. */
+/* The decoder decodes this packet when picture `number` is shown; a negative number means before the first. */
 static int64_t decoding_time(const encode_state *state, int64_t number) {
     if (number < 0)
         return state->first_ns == MR_NO_TIME ? MR_NO_TIME : state->first_ns + number * state->period_ns;
@@ -316,7 +315,7 @@ static int give(mr_stage *self, mr_io *io) {
     return receive(self) ? MR_MORE : MR_DONE;
 }
 
-/* Gives the encoder's last packets and closes it. MR_MORE: to be called again. */
+/* Emits the encoder's last packets and closes it. After MR_MORE, call again. */
 static int drain(mr_stage *self, mr_io *io) {
     encode_state *state = self->state;
     if (!state->draining)
@@ -334,7 +333,7 @@ static int drain(mr_stage *self, mr_io *io) {
 
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
 
-/* A picture that no encoder takes, or that the present one refuses. */
+/* Drops a picture that no encoder can take, or that this one refuses. */
 static int refuse(mr_stage *self, mr_io *io, const mr_frame *frame, int status) {
     encode_state *state = self->state;
     if (status != MR_ERROR_DATA && status != MR_ERROR_UNAVAILABLE)
@@ -354,7 +353,7 @@ static int process(mr_stage *self, mr_io *io) {
     if (!state->taken) {
         if (state->codec && !suits(state, frame)) {
             int answer = drain(self, io);
-            /* The next call opens the new encoder: an emitted packet takes this call's room. */
+            /* The next call opens the new encoder: an emitted packet has used this call's room. */
             if (answer || state->codec)
                 return answer ? answer : MR_MORE;
         }

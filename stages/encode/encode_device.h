@@ -20,14 +20,14 @@ int mr_encode_device_create(mr_encode_device **device, mr_stage *self);
 /* Call after all work is done. Sets the pointer to NULL; accepts NULL. */
 void mr_encode_device_destroy(mr_encode_device **device);
 
-/* Opens the device's encoder for pictures of `format`. MR_OK with *codec NULL: they are to be encoded by software; why
- * is logged, once for each source. MR_ERROR_UNAVAILABLE if hardware is required and there is none. */
+/* Opens the device's encoder for pictures with `format`. MR_OK with *codec NULL: software must encode; the reason is
+ * logged once per source. MR_ERROR_UNAVAILABLE if hardware is required and missing. */
 int mr_encode_device_open(mr_encode_device *device, mr_io *io, const mr_encode_params *params, const mr_format *format,
                           AVRational rate, AVCodecContext **codec);
 /* Call after the encoder was closed. */
 void mr_encode_device_close(mr_encode_device *device);
 
-/* Brings the call's picture to where it is encoded. MR_ERROR_AGAIN: the same call is to be made a little later. */
+/* Moves the call's picture to where it is encoded. MR_ERROR_AGAIN: repeat the call a little later. */
 int mr_encode_device_bring(mr_encode_device *device, mr_io *io, const mr_frame *frame);
 /* Fills `wrapped`, which is empty, with the picture that was brought. `picture`: for software. As
  * mr_encode_picture_lend. */

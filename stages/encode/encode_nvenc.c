@@ -106,7 +106,7 @@ static void set_options(AVCodecContext *codec, const mr_encode_params *params) {
         set_quality(codec, params);
 }
 
-/* FFmpeg gives the driver's words alone, of which two are common and say little. */
+/* FFmpeg reports only the driver's text; two common ones need an explanation. */
 static int explain(int status) {
     const char *said = mr_message();
     char text[512];

@@ -138,7 +138,7 @@ static int fix_input(mr_call *call, size_t index, const mr_planned_input *input,
     return MR_OK;
 }
 
-/* The batch that the model insists on, or the planned one. */
+/* Uses the batch that the model requires, or else the planned one. */
 static int choose_batch(mr_call *call, const mr_planned_input *first, int batch) {
     const mr_model_tensor *tensor = &call->model->inputs[0];
     call->batched = mr_call_is_batched(call->model, first);
@@ -276,7 +276,7 @@ static int gather(const mr_call *call, mr_io *io, size_t input, uint8_t *to) {
     return status ? status : mr_stream_copy(stream, to + count * bytes, NULL, ((size_t)call->batch - count) * bytes);
 }
 
-/* The items of one input in place, if they already form a whole batch; else NULL. */
+/* One input's items if they already form a whole batch; otherwise NULL. */
 static uint8_t *in_place(const mr_call *call, const mr_io *io, size_t input) {
     const mr_plane *first = &mr_io_input_at(io, call->port[input], 0)->plane[0];
     size_t bytes = mr_tensor_bytes(&call->input[input]), count = mr_io_count(io);
@@ -302,7 +302,7 @@ static int feed(const mr_call *call, mr_io *io, void **inputs) {
         }
         at += aligned((size_t)call->batch * mr_tensor_bytes(&call->input[i]));
     }
-    /* The engine holds it until the device is done with this call. */
+    /* The engine keeps it until the device has finished this call. */
     mr_buffer_unref(&scratch);
     return status;
 }

@@ -1,4 +1,4 @@
-/* A model as a stage calls it: one item a frame, several items a call.
+/* Calls a model for a stage: one item per frame, several items per call.
  *
  * A frame has no batch dimension; a model usually has one, the first. A call is planned for one batch, from the plan or
  * required by the model, and always runs with it. If frames are missing at the end of a stream, zeros replace them, so

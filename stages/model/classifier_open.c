@@ -40,7 +40,7 @@ static yajl_val member(yajl_val of, const char *name, yajl_type type) {
     return of ? yajl_tree_get(of, path, type) : NULL;
 }
 
-/* A whole number of 0 to `most`; `most` + 1 if there is none, or it is another. */
+/* An integer from 0 to `most`; `most` + 1 if missing or invalid. */
 static size_t count_of(yajl_val of, const char *name, size_t most) {
     yajl_val value = member(of, name, yajl_t_number);
     bool fits = value && YAJL_IS_INTEGER(value) && YAJL_GET_INTEGER(value) >= 0 &&
@@ -48,7 +48,7 @@ static size_t count_of(yajl_val of, const char *name, size_t most) {
     return fits ? (size_t)YAJL_GET_INTEGER(value) : most + 1;
 }
 
-/* A number that is only shown: 0 if there is none. */
+/* A number that is only displayed; 0 if missing. */
 static uint64_t shown_of(yajl_val of, const char *name) {
     yajl_val value = member(of, name, yajl_t_number);
     return value && YAJL_IS_INTEGER(value) && YAJL_GET_INTEGER(value) > 0 ? (uint64_t)YAJL_GET_INTEGER(value) : 0;
@@ -70,7 +70,7 @@ static bool flag_of(yajl_val of, const char *name) {
     return member(of, name, yajl_t_true) != NULL;
 }
 
-/* A value as text again, for the program to parse. */
+/* Converts a value back to text for the program to parse. */
 static void write_value(yajl_gen json, yajl_val value) {
     if (YAJL_IS_OBJECT(value)) {
         yajl_gen_map_open(json);
@@ -170,7 +170,7 @@ static int read_notes(opening *o) {
     return (card->figures = json_of(o, "figures")) ? MR_OK : MR_ERROR_MEMORY;
 }
 
-/* The members that the files must agree with. */
+/* Reads the members that must match the files. */
 static int read_shape(opening *o) {
     static const mr_activation activations[] = {MR_ACTIVATION_SOFTMAX, MR_ACTIVATION_SIGMOID, MR_ACTIVATION_SOFTMAX,
                                                 MR_ACTIVATION_SOFTMAX, MR_ACTIVATION_NONE, MR_ACTIVATION_SOFTMAX};

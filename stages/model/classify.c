@@ -43,7 +43,7 @@ static bool has_weights(const options *o) {
     return o->head || o->weights;
 }
 
-/* The operator that has made scores of the input already, such as "Softmax"; NULL: it is logits, or a vector for
+/* The operator that has already made scores from the input, such as "Softmax"; NULL: it is logits, or a vector for
  * weights. */
 static const char *scored_by(const options *o, const mr_planned_input *input) {
     const char *operation = has_weights(o) ? NULL : mr_planned_operation(input, o->tensor);
@@ -63,7 +63,7 @@ static int open_head(mr_head **head, const options *o) {
                                                .labels = o->labels});
 }
 
-/* A classifier that takes more than a product; NULL: none. */
+/* A classifier with more than a product; NULL: none. */
 static const mr_trained *beyond_product(const mr_head *head) {
     const mr_trained *trained = head->classifier ? &head->classifier->trained : NULL;
     return trained && !mr_trained_is_linear(trained) ? trained : NULL;
@@ -268,7 +268,7 @@ static int promise_classes(mr_negotiation *n, const options *o, const mr_head *h
     return mr_promise_classes(n, 0, &classes);
 }
 
-/* What a head brings may not be given a second time. */
+/* Options that the head provides must not be set. */
 static int check_given(mr_negotiation *n, const options *o) {
     static const char *const brought[] = {"weights", "labels", "activation"};
     for (size_t i = 0; o->head && i < sizeof brought / sizeof *brought; i++)
@@ -281,7 +281,7 @@ static int check_given(mr_negotiation *n, const options *o) {
     return MR_OK;
 }
 
-/* The classifier was fitted to vectors that other stages made: refused, or, if that is overruled, remarked. */
+/* The classifier was fitted to vectors from other stages: refuses that, or remarks on it if the check is overruled. */
 static int differ(mr_negotiation *n, const options *o, const char *what) {
     if (!o->force && !n->force)
         return mr_refuse(n, "head",
@@ -293,7 +293,7 @@ static int differ(mr_negotiation *n, const options *o, const char *what) {
     return MR_OK;
 }
 
-/* Whether the stages before it are those that made the vectors which the classifier was fitted to. */
+/* Whether the preceding stages are those that made the classifier's training vectors. */
 static int check_lineage(mr_negotiation *n, const options *o, const mr_classifier_card *card) {
     char text[MR_LINEAGE_TEXT];
     mr_lineage here;

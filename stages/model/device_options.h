@@ -26,7 +26,7 @@ int mr_model_check_device(const char *path, const mr_model_device_options *optio
 enum { MR_MODEL_SHAPES = 1024 };
 const char *mr_model_shapes(const mr_planned_input *inputs, size_t count, int batch, char text[MR_MODEL_SHAPES]);
 
-/* For the table of a stage type whose options are a `type` with such a `member`. */
+/* Option rows for a stage type whose options are a `type` with such a `member`. */
 #define MR_MODEL_DEVICE_OPTIONS(type, member)                                                                        \
     {.name = "runtime", .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .searched = true,                              \
      .offset = offsetof(type, member.runtime), .example = "/usr/lib/libonnxruntime.so",                              \

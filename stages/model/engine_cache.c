@@ -38,7 +38,7 @@ static struct AVSHA *begin_sum(void) {
     return sha;
 }
 
-/* The length stands before each part, so that no two lists of parts are the same bytes. */
+/* Each part is prefixed with its length, so that different lists cannot have the same bytes. */
 static bool make_key(const mr_engine_part *parts, size_t count, char key[MR_ENGINE_KEY]) {
     char text[SUM_TEXT];
     struct AVSHA *sha = begin_sum();
@@ -88,7 +88,7 @@ static int by_name(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* The names in a folder, in order, without the list; -1 if it cannot be read, or has too many. */
+/* A folder's file names in order, without the list; -1 if it cannot be read or has too many. */
 static int read_names(int folder, char **names) {
     int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), count = 0;
     DIR *entries = fd >= 0 ? fdopendir(fd) : NULL;
@@ -108,7 +108,7 @@ static int read_names(int folder, char **names) {
     return entries ? count : -1;
 }
 
-/* The list as it should be for the folder. 0: the folder is empty; -1: it cannot be read. */
+/* Makes the list that the folder should have. 0: the folder is empty; -1: it cannot be read. */
 static int write_list(const char *key, int folder, char *text) {
     char *names[MOST_FILES];
     int count = read_names(folder, names), used = snprintf(text, MOST_LIST, "millrace engines %s\n", key);
@@ -163,7 +163,7 @@ static void path_of_key(const mr_engine_cache *cache, char path[PATH_MAX + MR_EN
     snprintf(path, PATH_MAX + MR_ENGINE_KEY, "%s/%s", cache->base, cache->key);
 }
 
-/* Renamed first, so that no other process opens it, and then removed. */
+/* Renames before removing, so that no other process can open it. */
 static void remove_kept(const mr_engine_cache *cache) {
     char path[PATH_MAX + MR_ENGINE_KEY], other[PATH_MAX + MR_ENGINE_KEY + 8];
     path_of_key(cache, path);
@@ -196,7 +196,7 @@ static void remove_abandoned(const mr_engine_cache *cache) {
         closedir(entries);
 }
 
-/* Locked before another process takes it for abandoned; else it has been removed, and another one is made. */
+/* Must lock before another process takes it for abandoned; if it was removed by then, makes another. */
 static bool make_own(mr_engine_cache *cache) {
     struct stat here, there;
     for (int i = 0; i < TRIES; i++) {

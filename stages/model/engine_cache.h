@@ -9,8 +9,8 @@
  * match its list must be removed and rebuilt. A complete folder is renamed to its final name, so any number of
  * processes can use the same base. If several start together, each builds, and the first result is kept.
  *
- * A missing folder is never a failure: the reason is logged, and engines are built at each start. One thread at a time
- * for each cache. */
+ * A missing folder is never an error: the reason is logged, and engines are built at each start. Only one thread at a
+ * time may use a cache. */
 #pragma once
 
 #include <limits.h>
@@ -34,10 +34,10 @@ typedef struct mr_engine_part {
     size_t bytes;
 } mr_engine_part;
 
-/* `base`: NULL is $XDG_CACHE_HOME/millrace/engines, else ~/.cache/millrace/engines; "-" is none. Made, for this user
- * alone, if it does not exist. */
+/* `base`: NULL means $XDG_CACHE_HOME/millrace/engines or ~/.cache/millrace/engines; "-" means none. Creates it for this
+ * user only. */
 void mr_engine_cache_open(mr_engine_cache *cache, const char *base, const mr_engine_part *parts, size_t count);
-/* This process's own folder is complete: it becomes that of the key. Without effect on kept ones, or if it is empty. */
+/* Call when the private folder is complete: it becomes the key's folder. No effect if it is empty or already kept. */
 void mr_engine_cache_keep(mr_engine_cache *cache);
 /* Call if the runtime rejects the kept engines: removes them and uses a private folder instead.
  * */

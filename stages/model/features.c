@@ -33,7 +33,7 @@ static int choose_output(const mr_model *model, const char *tensor, size_t *outp
     return MR_OK;
 }
 
-/* The vector's format: the tensor flattened, or one number for each channel. */
+/* The vector's format: the flattened tensor, or one number per channel. */
 static int plan_vector(state *s, const options *o) {
     const mr_format *item = &s->call.output[0];
     const char *tensor = s->model->outputs[s->call.binding.output[0]].name;

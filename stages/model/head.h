@@ -1,7 +1,7 @@
 /* A classifier's weights and labels, or its folder, read once however many instances a stage has.
  *
- * Reference-counted and shared in the process by the paths it was read from, as long as one instance has it open. Any
- * thread. Errors are those of npy.h, labels.h and mr_classifier_open. */
+ * Reference-counted, and shared within the process by file paths while any instance has it open. Any thread. Errors: as
+ * npy.h, labels.h and mr_classifier_open. */
 #pragma once
 
 #include "stages/model/classifier.h"
@@ -19,7 +19,7 @@ typedef struct mr_head {
     struct mr_head *next;
 } mr_head;
 
-/* The files that a stage names; NULL: not given. With a folder the weights and labels are. */
+/* The files that a stage names; NULL: not given. A folder excludes weights and labels. */
 typedef struct mr_head_files {
     const char *folder;
     const char *key; /* the folder must be signed with the key that belongs to this public one */

@@ -57,7 +57,7 @@ static int choose_outputs(const mr_model *model, const mr_strings *names, size_t
     return MR_OK;
 }
 
-/* The model's inputs, and the outputs that are kept. */
+/* The model's inputs, and its chosen outputs. */
 typedef struct choice {
     size_t port[MR_MODEL_MAX_TENSORS], outputs[MR_MODEL_MAX_TENSORS], output_count;
 } choice;
@@ -145,8 +145,8 @@ static void close_stage(mr_stage *self) {
     mr_model_close(&s->model);
 }
 
-/* A list of as many rows as the values gave, at most max_rows. Such models run on the processors, one frame a call, so
- * it is known by now. */
+/* Adds as many rows as the values gave, at most max_rows. Such models run on the processors, one frame per call, so the
+ * count is known here. */
 static bool add_rows(const state *s, size_t i, mr_buffer *buffer, mr_result *result) {
     const int64_t rows = mr_call_rows(&s->call, buffer->data, i, &result->format, &result->data);
     return rows > result->format.dims[s->call.binding.rows_axis[i]];

@@ -1,7 +1,7 @@
 /* Class labels: a UTF-8 text file with one label per line; line i + 1 has class i's label. A leading byte order mark
  * and a carriage return at the end of a line are removed.
  *
- * Errors: MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION, MR_ERROR_IO, MR_ERROR_MEMORY; MR_ERROR_DATA if it is not such a text.
+ * Errors: MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION, MR_ERROR_IO, MR_ERROR_MEMORY; MR_ERROR_DATA if the text is invalid.
  * Any thread. */
 #pragma once
 

@@ -61,7 +61,7 @@ static size_t put(char *text, size_t used, const line *of, const line *other, co
     return (size_t)more < room ? used + (size_t)more : MR_LINEAGE_TEXT - 1;
 }
 
-/* Lines of `text` that `other` lacks: options that both have, or those that only this one has. */
+/* Lists lines in `text` that `other` lacks: options that both have, or options that only this one has. */
 static size_t compare(const char *text, const char *other, bool changed, const char *which, char *to, size_t used,
                       int *count) {
     for (line one; *text; text = after(&one)) {

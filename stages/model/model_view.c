@@ -65,7 +65,7 @@ static const mr_model_value *show_values(model_view *view, const mr_onnx_declare
     return values;
 }
 
-/* The common set has no name in the file. */
+/* The default operator set has no name in the file. */
 static const mr_model_set *show_sets(model_view *view, const mr_onnx_report *report) {
     mr_model_set *sets = array_of(view, report->set_count, sizeof *sets);
     for (size_t i = 0; sets && i < report->set_count; i++) {

@@ -310,7 +310,7 @@ void mr_npy_free(mr_matrix_f32 *matrix) {
     *matrix = (mr_matrix_f32){0};
 }
 
-/* The prefix and the header are 128 bytes, so that the numbers are aligned. */
+/* Prefix and header take 128 bytes, so that the numbers are aligned. */
 static size_t make_header(const mr_matrix_f32 *matrix, char to[128]) {
     int used = snprintf(to + 10, 118, "{'descr': '<f4', 'fortran_order': False, 'shape': (%zu, %zu), }", matrix->rows,
                         matrix->columns);

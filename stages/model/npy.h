@@ -19,7 +19,7 @@ enum { MR_NPY_MAX_BYTES = 1 << 30 };
 int mr_npy_read(const char *path, mr_matrix_f32 *matrix);
 /* Also returns a digest over all bytes in the file. */
 int mr_npy_read_digest(const char *path, mr_matrix_f32 *matrix, char digest[MR_SHA256_TEXT]);
-/* The same checks, but the numbers are not kept. */
+/* Performs the same checks without keeping the numbers. */
 int mr_npy_look(const char *path, mr_matrix_f32 *matrix);
 void mr_npy_free(mr_matrix_f32 *matrix);
 /* Writes a new file, format version 1, and brings it to the disk. */

@@ -102,8 +102,7 @@ static void close_model(mr_model *model) {
     mr_free(m);
 }
 
-/* The place at which a provider runs models: 0 the processors, 1 a CUDA device. MR_ERROR_CONFIG if the device is
- * another. */
+/* Where a provider runs models: 0 the processors, 1 a CUDA device. MR_ERROR_CONFIG if `device` is another. */
 static int works_on_cuda(const mr_model_params *params, const char *device) {
     mr_provider provider = provider_on(params->provider, device);
     bool is_cuda = strncmp(device, "cuda", 4) == 0;
@@ -151,8 +150,7 @@ static int load_again(ort_model *m, const mr_model_params *params, const char *a
     return status ? status : mr_ort_read_signature(m);
 }
 
-/* Makes the wanted tensor an output, and one of a type that frames hold. Most often it is both as it is; only else is
- * the file changed. */
+/* Makes the wanted tensor an output with a frame type. Usually it already is both; the file is changed only if not. */
 static int add_tensor(ort_model *m, const mr_model_params *params) {
     bool cast = false;
     int status = mr_model_find(m->base.outputs, m->base.output_count, params->tensor) >= 0
@@ -183,8 +181,8 @@ static int load_and_ask(ort_model *m, const mr_model_params *params, bool inside
     return status;
 }
 
-/* The file is read whole, once: the bytes that were checked are loaded, even if the file changes meanwhile. The bytes
- * are kept if there is no session yet: a model that was only read may be loaded to be tried. */
+/* Reads the whole file once: what was checked is loaded, even if the file changes. The bytes are kept while there is no
+ * session, since a model that was only read may have to be loaded for a trial run. */
 static int fill_model(ort_model *m, const mr_model_params *params) {
     bool inside = false;
     size_t output = params->tensor ? strlen(params->tensor) + MR_ONNX_OUTPUT_BYTES : 0;
@@ -270,7 +268,7 @@ static int copy_rows(const ort_model *m, const mr_binding *binding, size_t at, o
     return MR_OK;
 }
 
-/* Loads a model that was only read so far, to try it. */
+/* Loads a model for a trial run that so far was only read. */
 static int load_to_try(ort_model *m) {
     int status = mr_ort_open(&m->ort, m->library);
     if (!status)
@@ -316,8 +314,8 @@ static int run_model(const mr_binding *binding, void *const *inputs, void *const
 
 _Static_assert((int)MR_ONNX_GRAPH_RANK >= (int)MR_MODEL_MAX_RANK, "shapes of a binding fit");
 
-/* The bytes of the file. If the network was loaded to be tried they have been freed, and are read again into *again,
- * which the caller frees. */
+/* Gives the file's bytes. If they were freed after a trial run, reads them again into *again, which the caller must
+ * free. */
 static int bytes_of(const ort_model *m, mr_file_bytes *again, const mr_file_bytes **bytes) {
     bool inside;
     *again = (mr_file_bytes){0};

@@ -128,8 +128,8 @@ typedef struct ort_runtime {
     const char *version;      /* "1.31.1" */
 } ort_runtime;
 
-/* `path` may be NULL: then it is the environment's MILLRACE_ONNXRUNTIME, else that of a Python environment
- * (mr_site_find), else the loader's. MR_ERROR_UNAVAILABLE, with the packages to install. */
+/* `path` NULL: uses MILLRACE_ONNXRUNTIME, else a Python environment (mr_site_find), else the loader.
+ * MR_ERROR_UNAVAILABLE names the packages to install. */
 int mr_ort_open(const ort_runtime **runtime, const char *path);
 /* Releases `status` and reports its message: MR_ERROR_DATA, "SUBJECT: message". MR_OK for NULL. */
 int mr_ort_check(const ort_runtime *runtime, ort_status *status, const char *what);

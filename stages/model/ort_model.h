@@ -1,5 +1,5 @@
-/* A model as ONNX Runtime's two files know it: onnxruntime.c, which loads it and runs it on the host, and ort_device.c,
- * which runs it on a CUDA device. */
+/* Shared by ONNX Runtime's two files: onnxruntime.c loads a model and runs it on the host, ort_device.c on a CUDA
+ * device. */
 #pragma once
 
 #include "engine/base/file.h"
@@ -21,11 +21,11 @@ typedef struct ort_model {
     mr_file_bytes bytes; /* until there is a session */
     size_t room;         /* how many bytes can be appended */
     const ort_runtime *ort;
-    ort_session *session; /* NULL: so far only the file was read */
+    ort_session *session; /* NULL: only the file was read */
     char *external;       /* weights file next to base.path; NULL: none */
     char *library;        /* the runtime that was asked for; NULL: any */
     const char *input_names[MR_MODEL_MAX_TENSORS];
-    char *casts[MR_MODEL_MAX_TENSORS]; /* names of outputs that are cast from these; NULL: they are as they are */
+    char *casts[MR_MODEL_MAX_TENSORS]; /* cast output names; NULL: no cast */
     int element_type[2][MR_MODEL_MAX_TENSORS]; /* inputs; outputs or their casts */
     ort_device device;
     mr_engine_cache engines; /* for TensorRT */

@@ -1,4 +1,4 @@
-/* Inputs and outputs of a model: as ONNX Runtime tells them, or, without it, as the file declares them. */
+/* A model's inputs and outputs, from ONNX Runtime or, without it, from the file's declarations. */
 #include "stages/model/ort_signature.h"
 
 #include <string.h>
@@ -36,7 +36,7 @@ static mr_dtype held_as(int element) {
     return MR_DTYPE_ANY;
 }
 
-/* The element that an output is cast to; 0: it is left as it is. */
+/* The element type that an output is cast to; 0: no cast. */
 static int cast_of(int element) {
     for (size_t i = 0; i < TYPES; i++)
         if (types[i].element == element)
@@ -104,7 +104,7 @@ static int read_type(ort_model *m, bool output, size_t from, size_t at, mr_model
     set_type(m, output, at, element, tensor);
     if (!info)
         tensor->type = name_kind(kind);
-    /* The runtime gives no dimensions also if the file declares no shape; planning reads that in the file. */
+    /* The runtime also reports no dimensions if the file declares no shape; planning reads that in the file. */
     tensor->unshaped = !output && info && tensor->shape.rank == 0;
     if (type)
         api->release_type(type);
@@ -124,7 +124,7 @@ static int read_name(const ort_model *m, bool output, size_t from, char **name) 
     return status || *name ? status : mr_fail(MR_ERROR_MEMORY, "no memory for the model %s", m->base.path);
 }
 
-/* The output that such a one was cast from; -1: it is an output of the network's own. */
+/* The output that this cast belongs to; -1: it is the network's output. */
 static int cast_from(const ort_model *m, const char *name) {
     if (strncmp(name, cast_prefix, PREFIX) != 0)
         return -1;
@@ -291,7 +291,7 @@ bool mr_ort_take_declared(ort_model *m, const char *tensor) {
 
 /* ---- what only the graph tells ----------------------------------------------------------------------------------- */
 
-/* A runtime tells neither of a shape that is not declared from one without dimensions. */
+/* A runtime cannot distinguish an undeclared shape from one without dimensions. */
 static int find_unshaped(ort_model *m) {
     mr_onnx_report *report = mr_calloc(1, sizeof *report);
     if (!report)

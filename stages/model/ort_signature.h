@@ -6,11 +6,11 @@
 
 /* Reads them from the session. mr_ort_check's errors, and MR_ERROR_DATA if there are too many. */
 int mr_ort_read_signature(ort_model *model);
-/* The same from the bytes of the file, without a session. False, and nothing done, if they do not have all that
- * planning needs: the output `tensor` (NULL: any) is not declared, or a size is open. */
+/* The same from the file's bytes, without a session. False, with nothing done, if something that planning needs is
+ * missing: the output `tensor` (NULL: any) is not declared, or a size is open. */
 bool mr_ort_take_declared(ort_model *model, const char *tensor);
-/* Adds what the bytes of the file tell alone, once inputs and outputs are known: the operators that compute outputs,
- * and inputs without a declared shape. */
+/* Adds what only the file's bytes show: the operators that compute outputs, and inputs without a declared shape. Inputs
+ * and outputs must be known. */
 int mr_ort_read_graph(ort_model *model);
 void mr_ort_forget_tensors(ort_model *model);
 

@@ -28,7 +28,7 @@ int mr_model_check(const mr_model_params *params, const char *device) {
     return in_use->check ? in_use->check(params, device) : MR_OK;
 }
 
-/* The stream goes last: the runtime may still have work on it. */
+/* The stream must be destroyed last: the runtime may still have work on it. */
 void mr_model_close(mr_model **model) {
     if (!*model)
         return;
@@ -146,7 +146,7 @@ const char *mr_model_list(const mr_model_tensor *tensors, size_t count, char *te
     return text;
 }
 
-/* A free first dimension is the batch if it has the name of an input's. */
+/* An open first dimension is the batch if an input's has the same name. */
 static bool follows_batch(const mr_model *model, const mr_model_tensor *output) {
     for (size_t i = 0; i < model->input_count; i++)
         if (output->symbol[0] && strcmp(model->inputs[i].symbol, output->symbol) == 0)
@@ -164,7 +164,7 @@ static bool is_sized_by_values(const mr_model *model, const mr_model_tensor *out
     return model->max_rows && output->sized_by && *output->sized_by;
 }
 
-/* The dimension of the rows: the only one that is free, or, once it was tried with zeros, the one that is empty. */
+/* Finds the row dimension: the only open one, or after a trial with zeros the empty one. */
 static int find_rows(const mr_shape *declared, const mr_shape *tried) {
     int free = -1, count = 0, empty = -1;
     for (int i = 0; i < declared->rank; i++)
@@ -246,7 +246,7 @@ static int measure_next(mr_binding *binding, int64_t batch) {
     return status;
 }
 
-/* A runtime refuses memory for an output of another size than the file declares, though it would compute it. */
+/* A runtime refuses memory for an output whose size differs from the declared one, even if it would compute it. */
 static int check_declared(const mr_binding *binding, size_t at) {
     const mr_model_tensor *output = &binding->model->outputs[binding->output[at]];
     const mr_shape *given = &binding->output_shape[at];

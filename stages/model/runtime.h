@@ -44,7 +44,7 @@ typedef struct mr_model_tensor {
                               NULL: none */
 } mr_model_tensor;
 
-/* The part of a runtime that computes. AUTO: CUDA on CUDA devices, else the processors. */
+/* What computes. AUTO: CUDA on CUDA devices, else the processors. */
 typedef enum mr_provider { MR_PROVIDER_AUTO, MR_PROVIDER_CPU, MR_PROVIDER_CUDA, MR_PROVIDER_TENSORRT } mr_provider;
 
 typedef struct mr_model_params {
@@ -92,7 +92,7 @@ struct mr_binding {
     int rows_axis[MR_MODEL_MAX_TENSORS];      /* for outputs whose size depends on values: the row dimension;
                                                  output_shape says how many rows there is room for; -1: known size */
     bool per_frame[MR_MODEL_MAX_TENSORS];     /* with a batch: the first dimension counts items */
-    mr_shape next_shape[MR_MODEL_MAX_TENSORS]; /* outputs as a batch of one item more gives them; rank -1: not tried */
+    mr_shape next_shape[MR_MODEL_MAX_TENSORS]; /* output shapes with one more item in the batch; rank -1: not tried */
 };
 
 /* A run writes such an output in two parts: how many rows there were (int64_t), and from MR_ROWS_BYTES as many rows as
@@ -117,8 +117,8 @@ extern const mr_model_runtime mr_onnxruntime;
 /* Another one opens models from now on; NULL: ONNX Runtime again. For tests. */
 void mr_model_use_runtime(const mr_model_runtime *runtime);
 
-/* Whether models can be run with that provider on the device of that name ("cuda:0"), as far as it can be known before
- * one is opened: MR_OK, or a message with the missing library, the folders that were searched, and a remedy. */
+/* Whether models can run with that provider on this device ("cuda:0"), as far as can be known before opening one.
+ * MR_OK, or a message with the missing library, the searched folders and a remedy. */
 int mr_model_check(const mr_model_params *params, const char *device);
 
 int mr_model_open(mr_model **model, const mr_model_params *params);
@@ -142,8 +142,8 @@ int mr_model_enqueue(const mr_binding *binding, mr_stream *stream, void *const *
  * be read. */
 bool mr_model_count(const mr_binding *binding, struct mr_onnx_work *work);
 
-/* Writes the operator that computes across the frames of a batch (onnx_traits.h), so that a frame's outputs depend on
- * the others, as "ReduceMean at node "pool""; "" if there is none, or it is not known. Returns `text`. */
+/* Writes which operator computes across a batch's frames (onnx_traits.h), so that a frame's outputs depend on other
+ * frames: "ReduceMean at node "pool"". "" if there is none, or it is not known. Returns `text`. */
 enum { MR_MODEL_MIXING = 192 };
 const char *mr_model_mixing(const mr_binding *binding, char text[MR_MODEL_MIXING]);
 

@@ -195,7 +195,7 @@ static bool fits(const uint8_t signature[SIGNATURE], const void *card, size_t by
     return crypto_sign_verify_detached(signature, card, bytes, key) == 0;
 }
 
-/* The key that the folder says it is signed with. */
+/* Reads the key that the folder claims to be signed with. */
 static bool read_own_key(const char *folder, uint8_t key[KEY]) {
     char path[MR_HEAD_PATH];
     return !set_path(path, folder, "head.pub") && !read_key(&public_form, path, key);

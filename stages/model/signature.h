@@ -1,4 +1,4 @@
-/* Signatures of heads (millrace/signature.h), for those that write and open the folders. */
+/* Head signatures (millrace/signature.h), for code that writes and opens the folders. */
 #pragma once
 
 #include <stddef.h>

@@ -58,7 +58,7 @@ static mr_rectify_work units_of(const mr_trained_work *work, size_t layer) {
                              .count = (size_t)work->batch * work->trained->layer[layer].rows};
 }
 
-/* The votes about vector `at` of the batch, whose products with all kept vectors lie in the scratch memory. */
+/* The vote on vector `at` in the batch; the scratch memory holds its products with all kept vectors. */
 static mr_nearest_work votes_of(const mr_trained_work *work, size_t at, const int32_t *classes) {
     const mr_trained *t = work->trained;
     const size_t vectors = t->layer[0].rows;

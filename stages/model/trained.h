@@ -1,4 +1,4 @@
-/* A classifier as it is used: matrices, and how they make the scores of a vector.
+/* A classifier in use: matrices, and how they give a vector's scores.
  *
  * All kinds begin with a product, M x + b, where M's last column is b. For linear classifiers and prototypes, the
  * result is the logits. For perceptrons, it is the first layer, with max(0, x) between layers. For neighbors, each
@@ -21,7 +21,7 @@ typedef struct mr_trained {
     mr_classifier_kind kind;
     mr_activation activation;
     size_t width, classes;
-    size_t layers;                           /* 1 but for perceptrons */
+    size_t layers;                           /* 1, except for perceptrons */
     mr_matrix_f32 layer[MR_TRAINED_LAYERS];  /* units x (inputs + 1); neighbors: vectors x (width + 1) */
     int32_t *vector_classes;                 /* neighbors: the class of each kept vector */
     size_t k;

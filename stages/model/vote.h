@@ -1,4 +1,4 @@
-/* The classes that were best most often among the last frames of one source.
+/* Which classes were best most often among a source's last frames.
  *
  * One thread at a time. Frames without any class (-1) take a place in the window and vote for nothing. */
 #pragma once

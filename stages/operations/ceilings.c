@@ -1,4 +1,4 @@
-/* The most that a device does: memory, arithmetic, the link to the host, and starting work. */
+/* A device's limits: memory, arithmetic, host link, and launching work. */
 #include "kernels/ceiling/ceiling.h"
 #include "kernels/ceiling/ceiling_rows.h"
 #include "kernels/vector/vector.h"

@@ -104,7 +104,7 @@ static int enqueue_phash(mr_operation_call *call, size_t set) {
     return mr_phash_enqueue(call->stream, &work);
 }
 
-/* A pixel: three additions of neighbours, a multiplication and a subtraction, added up, squared and added up, 8; then
+/* Per pixel: three additions of neighbours, a multiplication and a subtraction, added up, squared and added up, 8; then
  * the variance, 6. */
 static int open_sharpness(mr_operation_call *call) {
     two_regions(call, (size_t)WIDTH * HEIGHT, sizeof(float));

@@ -1,4 +1,4 @@
-/* A network in an ONNX file, run as stages run it, with one item a call. */
+/* A network in an ONNX file, run as stages run it, with one item per call. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ typedef struct network {
     mr_binding binding;
 } network;
 
-/* A free first dimension is the batch, which is 1. */
+/* An open first dimension is the batch, here 1. */
 static int choose_shapes(const mr_model *model, mr_shape *shapes) {
     for (size_t i = 0; i < model->input_count; i++) {
         shapes[i] = model->inputs[i].shape;
@@ -45,8 +45,8 @@ static void add_tensor(mr_operation_call *call, const mr_model_tensor *tensor, c
                         input && floats ? MR_NOISE_FLOATS : MR_NOISE_NONE);
 }
 
-/* Weights and inputs are read once, outputs written once; values between two operators need not move if they stay in
- * the cache. Two for each multiplication with addition, and those of the other operators (onnx_work.h). */
+/* Weights and inputs are read once, outputs written once; values between operators can stay in the cache. A
+ * multiply-add counts 2, then the other operators' work (onnx_work.h). */
 static int declare(mr_operation_call *call, const network *n) {
     mr_onnx_work work;
     char shape[MR_SHAPE_TEXT];

@@ -1,7 +1,7 @@
 /* An operation that can be measured, as the tables of this folder describe it. operations.c runs them.
  *
- * A table entry declares, in `open`, the memory that a call works on and the bytes and arithmetic that it has to do,
- * each derived in a comment beside it; `enqueue` adds one call to the stream. */
+ * In `open`, a table entry declares the memory that a call uses and the bytes and arithmetic that it needs; a comment
+ * must derive each figure. `enqueue` adds one call to the stream. */
 #pragma once
 
 #include "millrace/operations.h"
@@ -62,7 +62,7 @@ int mr_operation_open_copy(mr_operation_call *call, size_t dst_bytes, size_t src
 /* Copies region 1, if it has no padding, to region 0. */
 int mr_operation_enqueue_copy(mr_operation_call *call, size_t set);
 
-/* The tables, ended by an entry without a name. */
+/* The tables; an entry without a name ends each. */
 extern const mr_operation_type mr_operation_ceilings[], mr_operation_pictures[], mr_operation_features[],
     mr_operation_vectors[], mr_operation_copies[], mr_operation_codecs[];
 /* A network in a file. */

@@ -14,7 +14,7 @@
 #include "stages/operations/clocks.h"
 #include "stages/operations/operation.h"
 
-/* A CUDA device keeps what is launched until an event is recorded. */
+/* A CUDA device holds launched work until an event is recorded. */
 enum { CALLS_TO_AN_EVENT = 64, SEED = 1 };
 
 enum { NAME = 48 };

@@ -52,7 +52,7 @@ static void close_picture(mr_operation_call *call) {
     call->state = NULL;
 }
 
-/* The rest of a shape: bilinear and antialiased, stretched, to RGB f32 NCHW, unless what follows says otherwise. */
+/* Default shape: bilinear and antialiased, stretched, to RGB f32 NCHW. */
 #define PICTURE(label, shape_text, layout_in, side, ...)                                                               \
     {                                                                                                                  \
         .name = "preprocess-" label, .function = "mr_preprocess_enqueue", .works_on = shape_text,                      \

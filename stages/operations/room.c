@@ -55,7 +55,7 @@ static void make_noise(void *data, const mr_region *region) {
     }
 }
 
-/* Every page of every set is written, so that none is made while it is measured. */
+/* Writes to every page in every set, so that the measurement allocates none. */
 static int fill(mr_room *room, mr_stream *stream, int64_t *now_ns, size_t r, const mr_region *region) {
     int status = MR_OK;
     void *noise = region->noise == MR_NOISE_NONE ? NULL : mr_alloc_aligned(64, region->bytes);

@@ -22,10 +22,10 @@ typedef struct mr_room {
     mr_memory memory[MR_ROOM_REGIONS];
     size_t regions, sets;
     size_t step[MR_ROOM_REGIONS]; /* distance between sets in a block; 0 if each set has a separate block */
-    void **blocks;                /* regions x sets; if there is a step only those of the first set */
+    void **blocks;                /* regions x sets; with a step, only the first set's */
 } mr_room;
 
-/* `now_ns` as of mr_stream_finish. MR_ERROR_MEMORY, MR_ERROR_DEVICE; the room is then to be closed, too. */
+/* `now_ns`: as in mr_stream_finish. MR_ERROR_MEMORY, MR_ERROR_DEVICE; the room must then be closed too. */
 int mr_room_open(mr_room *room, mr_stream *stream, int64_t *now_ns, const mr_region *regions, size_t count);
 /* Accepts a zeroed and a half-opened room. */
 void mr_room_close(mr_room *room);

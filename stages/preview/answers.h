@@ -10,10 +10,10 @@
 #include "engine/serve/http_server.h"
 #include "stages/preview/gallery.h"
 
-/* Outlives the server. */
+/* Must stay valid as long as the server. */
 typedef struct mr_preview_site {
     mr_gallery *gallery;
-    char *page; /* as mr_page_make gives it */
+    char *page; /* from mr_page_make */
     size_t page_bytes;
 } mr_preview_site;
 

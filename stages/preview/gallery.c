@@ -97,7 +97,7 @@ static void empty_slot(slot *at) {
     *at = (slot){.newest = newest, .spare = spare};
 }
 
-/* A free slot, or that of the source whose newest picture is the oldest; NULL if all are looked at. */
+/* Returns a free slot, or the one whose newest picture is oldest; NULL if all have lookers. */
 static slot *make_slot(mr_gallery *gallery) {
     slot *oldest = NULL;
     for (int i = 0; i < gallery->params.most_sources; i++) {
@@ -186,7 +186,7 @@ void mr_gallery_show(mr_gallery *gallery, const mr_frame *frame) {
     if (at)
         at->ended = false;
     pthread_mutex_unlock(&gallery->lock);
-    /* Only this thread gives slots away, so it stays the source's. */
+    /* Only this thread reassigns slots, so the slot stays the source's. */
     if (!wanted || shrink(gallery, at, frame))
         return;
     char *record = copy_record(gallery, frame);
@@ -239,7 +239,7 @@ static bool can_go_on(const mr_gallery *gallery, const mr_looker *looker, int64_
            now - looker->since_ns >= AGAIN_NS;
 }
 
-/* Wakes all that can go on. *until: when the next one will. */
+/* Wakes all lookers that can continue. *until: when the next one can. */
 static void wake_lookers(mr_gallery *gallery, int64_t now, int64_t *until) {
     for (mr_looker *looker = gallery->lookers; looker; looker = looker->next) {
         if (!looker->waiting)
@@ -264,7 +264,7 @@ static bool is_asked(const mr_gallery *gallery, const slot *at, int64_t now) {
     return asked;
 }
 
-/* The next slot, in turn, whose newest picture is to be encoded; NULL if there is none. */
+/* The next slot, in turn, whose newest picture must be encoded; NULL: none. */
 static slot *next_slot(mr_gallery *gallery, int64_t now) {
     const int count = gallery->params.most_sources;
     for (int i = 0; i < count; i++) {
@@ -372,7 +372,7 @@ mr_look mr_gallery_look(mr_gallery *gallery, const char *id, mr_looker *looker) 
     return look;
 }
 
-/* A still may also be a picture that came shortly before it was asked for. */
+/* A still may be a picture that came shortly before the request. */
 static bool can_have(const mr_gallery *gallery, const slot *at, const mr_looker *looker, int64_t now) {
     if (!at->jpeg)
         return false;

@@ -21,7 +21,7 @@
 
 typedef struct mr_gallery mr_gallery;
 
-/* A picture as JPEG, counted: each that mr_gallery_next gives is dropped once. */
+/* A reference-counted JPEG: each one from mr_gallery_next must be dropped once. */
 typedef struct mr_jpeg {
     mr_gallery *gallery;
     uint64_t number;   /* picture number, from 1 */
@@ -39,7 +39,7 @@ typedef struct mr_gallery_params {
 
 /* Starts the encoder's thread. MR_ERROR_MEMORY, MR_ERROR_UNAVAILABLE. */
 int mr_gallery_create(mr_gallery **gallery, const mr_gallery_params *params);
-/* From here on no looker waits: those that do are resumed, and find that the gallery is closed. */
+/* Resumes all waiting lookers, which then find the gallery closed. From now on none can wait. */
 void mr_gallery_close(mr_gallery *gallery);
 /* No looker is left. Sets it to NULL; NULL is allowed. */
 void mr_gallery_destroy(mr_gallery **gallery);
@@ -54,12 +54,12 @@ void mr_gallery_end(mr_gallery *gallery, uint32_t source);
 /* ---- lookers ---------------------------------------------------------------------------------------------------- */
 
 typedef struct mr_looker {
-    bool stream;       /* every picture; else one */
+    bool stream;       /* wants every picture; otherwise one */
     bool waiting;      /* the gallery's: resume will be called */
-    bool again;        /* the gallery's: the picture that it has is to be sent once more */
+    bool again;        /* used by the gallery: send the same picture again */
     int slot;
     uint64_t sent;     /* last picture that it was given */
-    int64_t since_ns;  /* when it asked, or was given that picture */
+    int64_t since_ns;  /* when it asked, or got that picture */
     void (*resume)(struct mr_looker *looker);
     struct mr_looker *next, **link; /* the gallery's */
 } mr_looker;
@@ -81,11 +81,11 @@ mr_look mr_gallery_look(mr_gallery *gallery, const char *id, mr_looker *looker);
 mr_look mr_gallery_next(mr_gallery *gallery, mr_looker *looker, mr_jpeg **jpeg);
 /* Drops *jpeg and sets it to NULL. */
 void mr_jpeg_drop(mr_jpeg **jpeg);
-/* The looker is gone. */
+/* Call when the looker leaves. */
 void mr_gallery_leave(mr_gallery *gallery, mr_looker *looker);
 
-/* The record of the newest picture, as jsonl writes it; NULL with *look UNKNOWN, or END without memory. To be freed
- * with mr_free. */
+/* The newest picture's record, as jsonl writes it; NULL with *look UNKNOWN, or END without memory. The caller must free
+ * it with mr_free. */
 char *mr_gallery_record(mr_gallery *gallery, const char *id, mr_look *look);
 /* Writes the sources that have pictures as array members, in pipeline order. */
 void mr_gallery_list(mr_gallery *gallery, yajl_gen json);

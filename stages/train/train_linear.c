@@ -51,7 +51,7 @@ static int evaluate(void *user, const double *x, double *value, double *gradient
     return MR_OK;
 }
 
-/* Weak penalties of separable rows have a small minimum, around which gradients are small, too. */
+/* With weak penalties, separable rows have a small minimum surrounded by small gradients. */
 static mr_lbfgs_params search_params(linear_fit *f) {
     const double small_objective = 0.01;
     const mr_fit_params *p = &f->training->params;

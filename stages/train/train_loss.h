@@ -9,7 +9,7 @@
 int mr_train_layer(mr_matrix_f32 *layer, const double *parameters, size_t units, size_t inputs, double divisor);
 /* Fits a temperature to the classifier's logits on validation rows; 1 if there are none. */
 int mr_train_temperature(const mr_fitting *training, const mr_trained *trained, double *temperature);
-/* The mean log loss of the validation rows, as the classifier will be used. `workers` has room for the task below. */
+/* The mean log loss on validation rows, as the classifier will be used. `workers` must have room for the task below. */
 double mr_train_log_loss(const mr_fitting *training, const mr_trained *trained, mr_fit_workers *workers);
 /* The larger task in each respect, for a worker group that must do both. */
 mr_fit_task mr_train_larger(const mr_fit_task *a, const mr_fit_task *b);

@@ -58,7 +58,7 @@ static void draw_rows(reference *r, uint64_t seed) {
     }
 }
 
-/* The k largest products, the largest first, of equal ones the first; returns how many there are. */
+/* Finds the k largest products in descending order; on a tie, the first. Returns how many there are. */
 static size_t find_nearest(const reference *r, const float *near, uint32_t *best) {
     size_t found = 0;
     for (size_t i = 0; i < r->count; i++) {

@@ -72,7 +72,7 @@ static int read_state(perceptron_fit *f) {
 
 /* ---- one epoch --------------------------------------------------------------------------------------------------- */
 
-/* The order depends on the seed and the epoch's number alone (Fisher and Yates). */
+/* The order depends only on the seed and the epoch number (Fisher and Yates). */
 static void shuffle(perceptron_fit *f) {
     uint64_t draw = f->training->params.seed ^ (f->count.epoch * 0xd1342543de82ef95u);
     memcpy(f->order, f->training->train, f->training->train_count * sizeof *f->order);
@@ -200,7 +200,7 @@ static int fit_epochs(perceptron_fit *f) {
     return status;
 }
 
-/* The scaler is folded into the first layer. */
+/* Folds the scaler into the first layer. */
 static int fold(perceptron_fit *f) {
     mr_fitting *t = f->training;
     mr_trained *trained = &t->made->trained;
@@ -251,7 +251,7 @@ static void shape(perceptron_fit *f) {
 
 static int take_memory(perceptron_fit *f, size_t chunks) {
     mr_fitting *t = f->training;
-    /* The last minibatch may have fewer chunks, and make more blocks of them: 65 make 33, and 64 make 64. */
+    /* The last minibatch can have fewer chunks, but more blocks: 65 chunks make 33 blocks, and 64 make 64. */
     const size_t blocks = chunks < MR_FIT_BLOCKS ? chunks : MR_FIT_BLOCKS;
     double **const vectors[] = {&f->parameters, &f->best, &f->adam.mean, &f->adam.square};
     bool got = true;

@@ -86,7 +86,7 @@ static void write_notes(yajl_gen json, const mr_head_notes *notes) {
         if (texts[i] && *texts[i])
             mr_json_text(json, names[i], texts[i]);
     mr_json_key(json, "figures");
-    if (notes->figures && *notes->figures) /* a whole value, which is written as it is */
+    if (notes->figures && *notes->figures) /* a complete JSON value, written unchanged */
         yajl_gen_number(json, notes->figures, strlen(notes->figures));
     else
         yajl_gen_null(json);

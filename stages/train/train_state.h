@@ -1,5 +1,5 @@
-/* The file that a fit continues from. It is written whole or not at all, and is of one moment; so a fit
- * that continues makes the bits that it would have made.
+/* A fit's state file, to continue from. It is written whole or not at all, and shows one moment: a continued fit gives
+ * the same bits as an uninterrupted one.
  *
  *     8 bytes "MRFIT 1\n"; 32 of the digest of rows and parameters; the pieces; XXH3 of all that, 8 bytes
  *

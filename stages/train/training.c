@@ -145,7 +145,7 @@ static void fill_params(mr_fit_params *p) {
     p->hidden_count = perceptron ? p->hidden_count : 0;
 }
 
-/* The penalties if none are given. */
+/* Default penalties. */
 static void fill_penalties(mr_fitting *t) {
     static const double path[] = {0.0001, 0.001, 0.01, 0.1, 1.0, 10.0, 100.0}, one = 1.0, weak = 10000.0;
     mr_fit_params *p = &t->params;

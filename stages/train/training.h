@@ -30,7 +30,7 @@ int mr_training_begin(mr_fitting *training, const mr_labelled_rows *rows, const 
 void mr_training_end(mr_fitting *training);
 /* Rows as kernels/fit reads them: for training, with weights, or for validation. */
 mr_fit_rows mr_training_rows(const mr_fitting *training, bool validation);
-/* Adds to the card's warnings, and tells the program. */
+/* Adds a warning to the card and reports it to the program. */
 int mr_training_warn(mr_fitting *training, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Tells the program how far the fit is: MR_ERROR_CANCELLED if it answers that. */
+/* Reports the fit's progress to the program; MR_ERROR_CANCELLED if it asks for that. */
 int mr_training_report(const mr_fitting *training, const mr_fit_progress *progress);

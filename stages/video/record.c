@@ -24,7 +24,7 @@ typedef struct record_options {
 typedef struct record_state {
     mr_recording recording;
     uint32_t epoch;       /* epoch of the cached stream */
-    mr_media *media;      /* NULL: no packet has come */
+    mr_media *media;      /* NULL: no packet yet */
     uint64_t seen_epochs; /* number of epochs that have had a picture from motion */
     uint32_t seen_epoch;  /* the last such epoch */
     bool taken, refused;

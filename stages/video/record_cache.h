@@ -22,7 +22,6 @@ typedef struct mr_record_cache {
 
 /* Adds a copy of a packet. One before the first key frame is left out: *added is then NULL. MR_ERROR_MEMORY. */
 int mr_record_cache_add(mr_record_cache *cache, const mr_frame *packet, mr_cached **added);
-/* The last key frame that is shown at or before that time, and was not written; if there is none, the first that was
- * not written. NULL: there is none either. */
+/* The last unwritten key frame shown at or before that time, or else the first unwritten one. NULL: there is none. */
 mr_cached *mr_record_cache_start(const mr_record_cache *cache, int64_t time_ns);
 void mr_record_cache_clear(mr_record_cache *cache);

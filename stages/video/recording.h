@@ -1,5 +1,4 @@
-/* Recordings of one source: files that hold the packets around triggers, each packet once, with a JSON file beside
- * each.
+/* One source's recordings: files with the packets around triggers, each packet once, and a JSON file for each.
  *
  * A trigger at time t asks for packets from t - `before` to t + `after`. Triggers whose spans touch share a file. It
  * stays open until no later trigger can reach back to its end. A later trigger begins a file at the first unwritten key
@@ -12,7 +11,7 @@
 
 enum { MR_TRIGGERS_LISTED = 4096 };
 
-/* A trigger, as it is written into the JSON file. */
+/* A trigger as the JSON file describes it. */
 typedef struct mr_trigger {
     mr_identity frame;
     int64_t pts_ns;
@@ -28,10 +27,10 @@ typedef struct mr_recording {
     mr_keep keep;
     mr_full full;
 
-    mr_cached *held;           /* the packet of the call that is to be repeated; it is in the cache */
+    mr_cached *held;           /* the packet whose call must be repeated; it is in the cache */
     mr_muxer *muxer;           /* NULL: no file is open */
     mr_video_file file;
-    bool writes;               /* packets are written as they come; else the file waits for another trigger */
+    bool writes;               /* packets are written as they come; otherwise the file waits for another trigger */
     int64_t end_ns;            /* packets are wanted up to this time */
     int64_t start_ns;          /* decoding time of the file's first packet */
     int64_t first_ns, last_ns; /* presentation times in the file */
@@ -46,14 +45,15 @@ typedef struct mr_recording {
 
 /* MR_ERROR_MEMORY. */
 int mr_recording_open(mr_recording *recording);
-/* A packet of the stream has come. MR_ERROR_AGAIN: the disk is full, it is to be called again with the same packet.
- * MR_ERROR_DATA: no file can hold it. */
+/* Call for each packet in the stream. MR_ERROR_AGAIN: the disk is full, call again with the same packet. MR_ERROR_DATA:
+ * no file can hold it. */
 int mr_recording_add(mr_recording *recording, const mr_frame *packet);
 /* The same for a trigger. */
 int mr_recording_trigger(mr_recording *recording, const mr_trigger *trigger);
 /* Writes the bytes that wait. MR_ERROR_AGAIN: the disk is full, and nothing may be added until this is MR_OK. */
 int mr_recording_put(mr_recording *recording);
-/* The stream ends, or another begins: the file is ended, which mr_recording_put finishes, and the cache is emptied. */
+/* Call when the stream ends or another begins: ends the file, which mr_recording_put must finish, and empties the
+ * cache. */
 int mr_recording_end(mr_recording *recording);
 /* Without waiting for room. */
 void mr_recording_close(mr_recording *recording);

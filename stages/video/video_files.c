@@ -121,7 +121,7 @@ static int end_file(mr_video_files *files, const mr_frame *next) {
     return stays ? mr_muxer_cut(files->muxer) : mr_muxer_end(files->muxer);
 }
 
-/* MR_ERROR_AGAIN: the disk is full, and it is to be called again. Other failures are reported. */
+/* MR_ERROR_AGAIN: the disk is full, call again. Other failures are reported. */
 static int list_file(mr_video_files *files, const mr_stage *self, bool ended) {
     char name[MR_OUTPUT_NAME], path[MR_OUTPUT_PATH];
     int status = mr_file_name_print(name, files->given->name, self->source_id, 0, 0, 0);
@@ -217,7 +217,7 @@ static bool may_follow(mr_video_files *files, const mr_stage *self, const mr_fra
     return true;
 }
 
-/* A packet that cannot be written is dropped; a stream that no file can hold has failed. */
+/* A packet that cannot be written is dropped; if no file can hold the stream, the source fails. */
 static int refuse(mr_video_files *files, mr_io *io, const mr_frame *frame, int status) {
     if (status != MR_ERROR_DATA)
         return mr_output_failed(io, frame, status);

@@ -26,9 +26,9 @@ typedef struct mr_video_files {
     int64_t end_ns;           /* its pictures' end; for a finished file, including the last picture */
     int64_t pictures;         /* that have a time */
     bool changed;             /* the last file ended because the stream is another one */
-    int64_t spread_ns;        /* on the monotonic clock: when the changes so far would end, if one took a second */
+    int64_t spread_ns;        /* monotonic clock: when the changes would end if each took a second */
     bool taken;               /* this call's input is in the muxer */
-    bool broken;              /* the next file does not go on with the one before */
+    bool broken;              /* the next file does not continue the previous one */
     bool unlisted;            /* the playlist has no room yet */
     bool refused;             /* a stream that no file can hold, which was reported */
 } mr_video_files;

@@ -9,7 +9,7 @@ enum { MR_HLS_MOST = 100000 };
 typedef struct mr_hls_entry {
     char name[MR_OUTPUT_NAME];
     int64_t duration_ns, begun_ns; /* begun: on the wall clock */
-    bool discontinuity;            /* it does not go on with the one before */
+    bool discontinuity;            /* it does not continue the previous one */
 } mr_hls_entry;
 
 typedef struct mr_hls_files {

@@ -197,7 +197,7 @@ static int append(mr_muxer *muxer, const uint8_t *data, size_t bytes) {
     return 0;
 }
 
-/* Bytes that belong before those that were taken. */
+/* Takes changes to bytes that were taken before. */
 static int patch(mr_muxer *muxer, const uint8_t *data, size_t bytes) {
     mr_muxer_patch *wider = mr_realloc(muxer->patches, (muxer->patch_count + 1) * sizeof *wider);
     if (!wider)

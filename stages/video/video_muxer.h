@@ -44,10 +44,10 @@ int mr_muxer_fill(AVPacket *packet, mr_container container, const mr_frame *fram
 
 typedef struct mr_muxer mr_muxer;
 
-/* `key`: the first packet, which is to be written next. MR_ERROR_DATA, MR_ERROR_MEMORY. */
+/* `key`: the first packet, which must be written next. MR_ERROR_DATA, MR_ERROR_MEMORY. */
 int mr_muxer_open(mr_muxer **muxer, mr_container container, const mr_frame *key);
 int mr_muxer_write(mr_muxer *muxer, const mr_frame *frame);
-/* The packet follows, if it is ever written: the one before it, which waits for it, need not wait any more. */
+/* Announces the next packet: the previous one, which waits for it, can then be written. */
 int mr_muxer_expect(mr_muxer *muxer, const mr_frame *frame);
 /* Whether so much was written since the last cut that losing it would be felt: a second. */
 bool mr_muxer_is_due(const mr_muxer *muxer);
@@ -57,9 +57,9 @@ int mr_muxer_cut(mr_muxer *muxer);
 void mr_muxer_repeat_headers(mr_muxer *muxer);
 /* Ends the file; afterwards bytes can only be taken. */
 int mr_muxer_end(mr_muxer *muxer);
-/* The bytes that have come out since they were last forgotten. */
+/* Bytes that came since the last call to mr_muxer_forget. */
 const uint8_t *mr_muxer_bytes(const mr_muxer *muxer, size_t *bytes);
-/* And those that take the place of bytes before them, from that place in the file on. */
+/* Bytes that replace earlier ones, starting at this file position. */
 typedef struct mr_muxer_patch {
     int64_t at;
     size_t bytes;

@@ -83,19 +83,19 @@ static void disconnect(mr_video_push *push, bool orderly) {
     mr_media_unref(&push->media);
 }
 
-/* Up to a fifth sooner or later, so that many do not come back at once. */
+/* Varies a pause by up to a fifth, so that many clients do not return at once. */
 static int64_t jitter(int64_t pause_ns, uint64_t tries) {
     uint64_t draw = ((uint64_t)now_ns() ^ tries) * UINT64_C(0x9e3779b97f4a7c15) >> 40;
     return pause_ns + (int64_t)((double)pause_ns * 0.4 * ((double)draw / (1 << 24) - 0.5));
 }
 
-/* The message without the address that it begins with. */
+/* The message without the address it begins with. */
 static const char *words_of(const mr_video_push *push) {
     const char *words = mr_message();
     return av_strstart(words, push->shown, &words) && av_strstart(words, ": ", &words) ? words : mr_message();
 }
 
-/* The first failure after a connection is a warning, the others are information. */
+/* The first failure after a connection is a warning, later ones are information. */
 static void lose(mr_video_push *push, const char *what, int error) {
     void (*say)(const mr_stage *, const char *, ...) = push->tries ? mr_stage_info : mr_stage_warn;
     bool late = error == AVERROR_EXIT || error == AVERROR(ETIMEDOUT);

@@ -1,8 +1,8 @@
 /* Packets of one source to a receiver: RTSP (over TCP), RTMP, SRT or UDP.
  *
- * While there is no connection packets are dropped as "no receiver", and it is tried again, later each time. Connecting
- * and sending take no longer than the timeout; a receiver that takes nothing for so long is given up. One thread. All
- * zero is closed. */
+ * Without a connection, packets are dropped as "no receiver", and connecting is tried again at growing intervals.
+ * Connecting and sending cannot exceed the timeout; a receiver that takes nothing for that long is given up. One
+ * thread. All zero is closed. */
 #pragma once
 
 #include "stages/live/rtmp/rtmp.h"

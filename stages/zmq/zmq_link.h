@@ -1,7 +1,7 @@
 /* Sockets of the stages that exchange messages with other programs over ZeroMQ: endpoint and permissions.
  *
- * Only transport/zmq/socket.h opens sockets, and so only the safe way. Each is used by the stage's own thread, which
- * waits in short turns, so that a run that is being stopped never waits for a peer. */
+ * Only transport/zmq/socket.h opens sockets, so only the safe way is used. The stage's thread uses each socket and
+ * waits in short steps: stopping a run need never wait for a peer. */
 #pragma once
 
 #include "engine/transport/zmq/socket.h"

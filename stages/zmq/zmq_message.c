@@ -9,7 +9,7 @@
 
 enum { MOST_DEPTH = 4, MOST_VARINT = 10 };
 
-/* A message within the record, whose length is not known yet. */
+/* A message inside the record whose length is not known yet. */
 typedef struct nested {
     size_t begin; /* where its content begins */
     size_t room;  /* bytes left for the length before them */
@@ -89,7 +89,7 @@ static void put_fixed(mr_zmq_message *at, uint32_t number, wire_type type, const
     put_bytes(at, value, type == FIXED32 ? 4 : 8);
 }
 
-/* A value that is not set has the default of protobuf, and no bytes. */
+/* An unset value has protobuf's default, and no bytes. */
 static void put_value(mr_encoder *to, const mr_field *field, uint32_t number, const void *base) {
     mr_zmq_message *at = (mr_zmq_message *)to;
     const void *value = (const char *)base + field->offset;

@@ -9,7 +9,7 @@ typedef struct mr_zmq_message mr_zmq_message;
 int mr_zmq_message_create(mr_zmq_message **message);
 void mr_zmq_message_destroy(mr_zmq_message **message);
 
-/* The bytes of a Record; valid until the next is made. MR_ERROR_MEMORY. */
+/* Makes a Record's bytes; valid until the next one is made. MR_ERROR_MEMORY. */
 int mr_zmq_message_make(mr_zmq_message *message, const mr_recorded *recorded, const uint8_t **data, size_t *bytes);
 
 /* Writes the format of a frame's payload, as in Record.format, to `text`; NULL if it has no payload. */

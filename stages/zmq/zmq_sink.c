@@ -171,7 +171,7 @@ static int send_all(mr_stage *self, const outgoing *message) {
     return status;
 }
 
-/* The first part of the message, by which subscribers choose; NULL: messages have none. */
+/* A message's first part, which subscribers filter by; NULL: messages have none. */
 static const char *topic_of(const mr_stage *self, uint32_t source) {
     const mr_zmq_sink_options *given = self->options;
     const mr_zmq_sink *at = self->state;
@@ -217,8 +217,8 @@ int mr_zmq_sink_process(mr_stage *self, mr_io *io) {
 
 /* ---- the end --------------------------------------------------------------------------------------------------- */
 
-/* Frames may be dropped, but subscribers should know of the end: waits until all have room, as long as messages are
- * sent. */
+/* Frames may be dropped, but subscribers should learn about the end: waits until all have room, as long as messages are
+ * being sent. */
 static int publish_end(mr_stage *self, const outgoing *message) {
     const mr_zmq_sink_options *given = self->options;
     mr_zmq_sink *at = self->state;
@@ -241,8 +241,8 @@ static void hear_of_room(mr_zmq_sink *at) {
     zmq_getsockopt(mr_zmq_handle(at->socket), ZMQ_EVENTS, &events, &bytes);
 }
 
-/* ZeroMQ gives each message to the next program that has room. So that each gets one, all must have room, and they do
- * once all messages are sent. */
+/* ZeroMQ gives each message to the next program with room. For each program to get one, all must have room, which they
+ * do once all messages are sent. */
 static int push_end(mr_stage *self, const outgoing *message) {
     const mr_zmq_sink_options *given = self->options;
     mr_zmq_sink *at = self->state;
@@ -287,7 +287,7 @@ static void settle(mr_stage *self, mr_io *io, uint32_t source) {
         mr_stage_warn(self, "%zu messages are dropped: none was taken for %.1f s (linger)", left,
                       (double)given->linger / 1e9);
     if (which == MR_RELEASE_ALL)
-        mr_zmq_close(&at->socket, 0); /* so that libzmq does not send them after all */
+        mr_zmq_close(&at->socket, 0); /* libzmq must not send them any more */
 }
 
 int mr_zmq_sink_flush(mr_stage *self, mr_io *io, uint32_t source) {

@@ -60,7 +60,7 @@ enum { TOPIC, RECORD, PAYLOAD, PARTS };
 
 typedef struct message {
     zmq_msg_t part[PARTS];
-    int count; /* parts that came, those beyond included */
+    int count; /* received parts, including excess ones */
     mr_zmq_record fields;
 } message;
 
@@ -87,7 +87,7 @@ static int receive(mr_zmq_source *at, message *got) {
     return MR_OK;
 }
 
-/* The next message: MR_OK; MR_END: none will come, or none is wanted. */
+/* Waits for the next message. MR_END: none will come, or none is wanted. */
 static int await(mr_stage *self, mr_io *io, message *got) {
     const mr_zmq_source_options *given = self->options;
     mr_zmq_source *at = self->state;
@@ -142,7 +142,7 @@ static int no_memory(void) {
     return mr_fail(MR_ERROR_MEMORY, "no memory for a message");
 }
 
-/* The stream that an image belongs to: one for each codec and orientation, as long as they do not change. */
+/* An image's stream: it stays the same until codec or orientation changes. */
 static mr_media *media_of(mr_stage *self, const mr_picture_kind *kind) {
     mr_zmq_source *at = self->state;
     const mr_zmq_source_options *given = self->options;
@@ -163,7 +163,7 @@ static mr_media *media_of(mr_stage *self, const mr_picture_kind *kind) {
     return mr_media_ref(at->media);
 }
 
-/* HEIF is unpacked, from a copy, as it is when it is read from a file. */
+/* HEIF is unpacked from a copy, as when it is read from a file. */
 static int take_heif(mr_stage *self, zmq_msg_t *part, mr_frame *frame) {
     mr_packet packet = {0};
     mr_picture_kind kind;

@@ -24,7 +24,7 @@ typedef struct mr_zmq_source {
     bool topics;          /* messages begin with one */
     uint32_t epoch;
     uint64_t next;        /* next frame's number */
-    int64_t ends;         /* that have come */
+    int64_t ends;         /* number received */
     int64_t heard_ns;     /* when something came last, on the pipeline's clock */
     mr_media *media;      /* for images with one codec: the last image's */
 } mr_zmq_source;

@@ -77,7 +77,8 @@ static const char *add_vector_classes(mr_onnx_build *b, const mr_trained *t) {
     return name;
 }
 
-/* The k largest products vote: a row of zeros and a one for each, summed by a product with ones, and divided by k. */
+/* The k largest products vote: each is a row with a single one. A product with ones sums them, and the result is
+ * divided by k. */
 static const char *add_vote(mr_onnx_build *b, const mr_trained *t, const char *vector) {
     const int64_t one = 1, two = 2, k = (int64_t)t->k, classes = (int64_t)t->classes, shape[] = {-1, classes};
     const int64_t row[] = {1, k};

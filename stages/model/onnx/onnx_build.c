@@ -326,7 +326,7 @@ const char *mr_onnx_add(mr_onnx_build *b, const mr_onnx_step *step) {
 
 /* ---- inputs, outputs, notes -------------------------------------------------------------------------------------- */
 
-/* The batch: as the network has it, or free. */
+/* Sets the batch dimension: the network's, or open. */
 static void set_batch(mr_onnx_build *b, Millrace__Onnx__TensorShapeProto__Dimension *dimension) {
     const value_proto *input = b->graph.n_input ? b->graph.input[0] : NULL;
     const Millrace__Onnx__TypeProto__Tensor *tensor = input && input->type ? input->type->tensor_type : NULL;

@@ -23,7 +23,7 @@ typedef struct mr_onnx_build {
     Millrace__Onnx__ModelProto *network;
 } mr_onnx_build;
 
-/* A model of nodes that follow only. MR_ERROR_MEMORY. The build is finished in any case. */
+/* Begins a model without a network. MR_ERROR_MEMORY. The caller must finish the build in any case. */
 int mr_onnx_build_begin(mr_onnx_build *build);
 /* Starts with a scanned network (onnx_file.h), up to `tensor` (NULL: its first output). *vector becomes that tensor's
  * name. Nodes and weights that it does not depend on are removed, and so are the network's outputs. MR_ERROR_DATA names
@@ -32,7 +32,7 @@ int mr_onnx_build_join(mr_onnx_build *build, const char *path, const uint8_t *da
                        const char **vector);
 void mr_onnx_build_fini(mr_onnx_build *build);
 
-/* A name that no tensor of the network has, such as "millrace.bias"; kept by the build. */
+/* A name that no tensor in the network has, such as "millrace.bias"; the build owns it. */
 const char *mr_onnx_name(mr_onnx_build *build, const char *name);
 /* Returns `name`, changed only if the network has such a tensor. */
 const char *mr_onnx_output_name(mr_onnx_build *build, const char *name);

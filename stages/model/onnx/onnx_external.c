@@ -138,7 +138,7 @@ static uint64_t bytes_of_shape(mr_pb_span tensor, uint64_t otherwise) {
     return good && bits && !__builtin_mul_overflow(count, bits, &count) ? count / 8 + (count % 8 != 0) : otherwise;
 }
 
-/* The length may be left out; some exporters write 0. */
+/* The length can be missing; some exporters write 0. */
 static void put_tensor(merge *m, mr_pb_span tensor) {
     const mr_pb_span whole = tensor;
     uint64_t offset = 0, length = 0;

@@ -1,6 +1,6 @@
-/* Weights that a model keeps in another file, as exporters write them for large networks: model.onnx.data beside
- * model.onnx. They are read and put into the model's bytes, so that all that looks at a model, and the runtime, has one
- * whole file; the model itself never makes anything open a path. Pure functions but for the file; any thread. */
+/* Weights in a separate file, as exporters write them for large networks: model.onnx.data next to model.onnx. They are
+ * read and merged into the model's bytes, so that the runtime and all readers get one complete file. The model itself
+ * can never make anything open a path. Pure functions, except for the file; any thread. */
 #pragma once
 
 #include "engine/base/file.h"

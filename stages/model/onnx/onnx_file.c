@@ -127,7 +127,7 @@ static bool scan_node(scan *s, mr_pb_span node) {
     return true;
 }
 
-/* A graph, or a function: they differ in the number under which nodes stand. */
+/* A graph or a function: only the field number for nodes differs. */
 static bool scan_nodes(scan *s, mr_pb_span graph, uint64_t node_number) {
     mr_pb_field f;
     bool good = ++s->depth <= MAX_DEPTH;
@@ -370,7 +370,7 @@ int mr_onnx_scan(const uint8_t *data, size_t bytes, const char *name, mr_onnx_fa
 /* An ONNX file is one protobuf message, which cannot exceed 2 GiB; ONNX Runtime takes the size as an int. */
 static const size_t most_bytes = INT32_MAX - 65536;
 
-/* The option that allows the file; only a plain name beside the model can be given. */
+/* Names the option that allows the file; only a plain name next to the model is allowed. */
 static const char *print_option(const char *path, int folder, const char *name, char *text, size_t bytes) {
     text[0] = 0;
     if (*name && !strchr(name, '/'))
@@ -378,7 +378,7 @@ static const char *print_option(const char *path, int folder, const char *name, 
     return text;
 }
 
-/* Names the file that weights lie in, and both ways out. */
+/* Names the file that holds the weights, and both remedies. */
 static int refuse_external(const char *path, const mr_onnx_facts *facts) {
     const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
     char name[MOST_NAME + 1], option[512];

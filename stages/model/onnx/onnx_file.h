@@ -13,7 +13,7 @@
 #include "stages/model/onnx/protobuf.h"
 
 typedef struct mr_onnx_facts {
-    bool external; /* a tensor lies in another file */
+    bool external; /* a tensor is in another file */
     mr_pb_span location; /* the name that it has for that file, in the model's bytes; empty: none */
     bool compiled; /* a node holds, or names a file with, an engine compiled for one device (EPContext) */
     bool has_name; /* the graph computes a tensor with that name */
@@ -28,6 +28,6 @@ int mr_onnx_scan(const uint8_t *data, size_t bytes, const char *name, mr_onnx_fa
  * file and reason: no ONNX model, asks for other files, holds a compiled engine, or weights that are not finite
  * (onnx_weights.h). */
 int mr_onnx_read(const char *path, size_t room, const char *tensor, mr_file_bytes *model, bool *has_tensor);
-/* The same with weights from another file, `external`, which become part of the bytes (onnx_external.h); NULL: none. */
+/* The same with weights from `external`, which become part of the bytes (onnx_external.h); NULL: none. */
 int mr_onnx_read_parts(const char *path, const char *external, size_t room, const char *tensor, mr_file_bytes *model,
                        bool *has_tensor);

@@ -48,7 +48,7 @@ static bool next(mr_pb_span *from, mr_pb_field *field) {
     return from->at < from->end && mr_pb_next(from, field);
 }
 
-/* Makes room for one more; without memory the block stays as it is. */
+/* Makes room for one more; without memory the block is unchanged. */
 static bool grow(void *block, size_t count, size_t *room, size_t bytes) {
     if (count < *room)
         return true;
@@ -100,7 +100,7 @@ static bool grow_slots(mr_onnx_graph *graph) {
     return true;
 }
 
-/* The tensor of that name, which is added if there is none. The address holds until the next is added. */
+/* Finds the tensor with that name, or adds it. The address is valid until another one is added. */
 static int find_tensor(mr_onnx_graph *graph, mr_pb_span name, int *index) {
     if (!grow_slots(graph) || !grow(&graph->tensors, graph->tensor_count, &graph->tensor_room, sizeof *graph->tensors))
         return no_memory();

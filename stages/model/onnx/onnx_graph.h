@@ -1,9 +1,9 @@
 /* An ONNX file's outermost graph (onnx.proto, ONNX 1.x) as a table of tensors and nodes, in file order. Names and
  * messages point into the bytes, which must stay valid.
  *
- * Limits: a file that holds more than MR_ONNX_GRAPH_NODES nodes or MR_ONNX_GRAPH_TENSORS tensors is refused, so that
- * memory stays below some 100 MB whatever the file declares. All steps take time in proportion to the size of the file.
- * One thread. */
+ * Limits: a file with more than MR_ONNX_GRAPH_NODES nodes or MR_ONNX_GRAPH_TENSORS tensors is refused. Memory therefore
+ * stays below about 100 MB whatever the file declares. All steps take time proportional to the file size. One
+ * thread. */
 #pragma once
 
 #include <stddef.h>
@@ -64,8 +64,8 @@ typedef struct mr_onnx_graph {
     int *slots; /* tensors by name */
 } mr_onnx_graph;
 
-/* The bytes were scanned by mr_onnx_scan. MR_ERROR_DATA: it is too large, or not as ONNX demands, with the reason;
- * MR_ERROR_MEMORY. mr_onnx_graph_free frees in either case. */
+/* mr_onnx_scan must have accepted the bytes. MR_ERROR_DATA with the reason: it is too large, or violates the ONNX
+ * format. MR_ERROR_MEMORY. mr_onnx_graph_free must be called in either case. */
 int mr_onnx_graph_read(mr_onnx_graph *graph, const uint8_t *data, size_t bytes);
 void mr_onnx_graph_free(mr_onnx_graph *graph);
 

@@ -14,7 +14,7 @@ static void know(mr_onnx_tensor *to, const double *numbers, int64_t count) {
 
 /* ---- two or more operands ---------------------------------------------------------------------------------------- */
 
-/* Right-aligned sizes; 1 gives way (NumPy's rules). */
+/* Broadcasts right-aligned sizes, as NumPy does. */
 static bool widen(int64_t *dims, int *rank, const mr_onnx_tensor *by) {
     int most = by->rank > *rank ? by->rank : *rank;
     int64_t wide[MR_ONNX_GRAPH_RANK];
@@ -160,7 +160,7 @@ bool mr_onnx_infer_flatten(const mr_onnx_graph *graph, const mr_onnx_node *node)
                     (int64_t[]){product(from->dims, 0, (int)axis), product(from->dims, (int)axis, from->rank)});
 }
 
-/* A bit for each axis of a list; -1: not known, or no such axis. */
+/* A list as one bit per axis; -1: not known, or no such axis. */
 static int axes_of(const mr_onnx_graph *graph, const mr_onnx_node *node, int input, int rank) {
     int64_t axes[MR_ONNX_GRAPH_NUMBERS];
     int count = mr_onnx_list(graph, node, input, "axes", axes), bits = 0;

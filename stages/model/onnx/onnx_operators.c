@@ -63,7 +63,7 @@ static bool infer_same(const mr_onnx_graph *graph, const mr_onnx_node *node) {
     return same_as(graph, node, 0);
 }
 
-/* The shapes of the statistics that a normalisation gives as well are not inferred: they are not used. */
+/* Statistics that a normalisation also outputs get no shape: nothing uses them. */
 static bool infer_first(const mr_onnx_graph *graph, const mr_onnx_node *node) {
     const mr_onnx_tensor *from = mr_onnx_shaped(graph, node, 0);
     return from && mr_onnx_set(mr_onnx_output(graph, node, 0), from->element, from->rank, from->dims);
@@ -144,7 +144,7 @@ typedef struct window {
     bool same, ceiling; /* same: the output has as many positions as strides fit into the input */
 } window;
 
-/* A list of one number for each axis, all at least `least`; if it is left out all are `fallback`. */
+/* Reads one number per axis, each at least `least`; if the list is missing, all are `fallback`. */
 static bool read_axes(const mr_onnx_node *node, const char *name, int axes, int64_t least, int64_t fallback,
                       int64_t *to) {
     int count = mr_onnx_integers(node, name, to, axes);

@@ -12,7 +12,7 @@ const mr_onnx_operator *mr_onnx_find_operator(const mr_onnx_node *node);
 bool mr_onnx_set(mr_onnx_tensor *tensor, int element, int rank, const int64_t *dims);
 /* The input if its shape is known, else NULL. */
 const mr_onnx_tensor *mr_onnx_shaped(const mr_onnx_graph *graph, const mr_onnx_node *node, int at);
-/* An axis as an attribute or a list gives it, counted from the end if it is negative; -1: there is no such axis. */
+/* An axis from an attribute or a list; negative values count from the end. -1: there is no such axis. */
 int mr_onnx_axis(int64_t axis, int rank);
 /* Whole numbers that an input holds, or an attribute if the input is left out (older versions of the operator); returns
  * how many there are, -1 if they are not known or more than MR_ONNX_GRAPH_NUMBERS. */

@@ -43,12 +43,12 @@ typedef struct mr_onnx_report {
     mr_onnx_declared inputs[MR_ONNX_MOST_VALUES], outputs[MR_ONNX_MOST_VALUES];
 } mr_onnx_report;
 
-/* The bytes were scanned by mr_onnx_scan. Entries that do not fit are left out. */
+/* mr_onnx_scan must have accepted the bytes. Entries that do not fit are omitted. */
 void mr_onnx_read_report(const uint8_t *data, size_t bytes, mr_onnx_report *report);
 
-/* The note of that key in the file's metadata (StringStringEntryProto); empty if there is none. */
+/* The note with that key in the file's metadata (StringStringEntryProto); empty if none. */
 mr_pb_span mr_onnx_find_note(const uint8_t *data, size_t bytes, const char *key);
-/* The note that `millrace export` writes: how preprocess made the input (tools/millrace/train/exporting.c). */
+/* `millrace export` writes this note: how preprocess made the input (tools/millrace/train/exporting.c). */
 #define MR_ONNX_PREPARED "millrace.input"
 #define MR_ONNX_LABELS "millrace.labels"
 

@@ -4,7 +4,7 @@
 
 enum { SYMBOLS = 64 };
 
-/* Sizes of free dimensions by the model's names for them, as the inputs give them. */
+/* Open dimensions' sizes by name, taken from the inputs. */
 typedef struct symbols {
     size_t count;
     struct {

@@ -213,7 +213,7 @@ static bool mixes(const pair *p, const mr_onnx_node *node) {
     return name.end - name.at > 6 && memcmp(name.at, "Reduce", 6) == 0 && reduces(p, node);
 }
 
-/* Marks the nodes that the outputs depend on, instead of those that any output depends on. */
+/* Marks only nodes that these outputs depend on. */
 static void mark_needed(mr_onnx_graph *graph, const mr_onnx_batch *batch) {
     for (size_t n = 0; n < graph->node_count; n++)
         graph->nodes[n].needed = false;

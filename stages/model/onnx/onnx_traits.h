@@ -14,8 +14,8 @@ const char *mr_onnx_finish(const mr_onnx_graph *graph, mr_pb_span name, char tex
  * NULL and "". */
 bool mr_onnx_gives_scores(const char *operation);
 
-/* Writes the operator on whose values the size of the tensor `name` depends, such as "NonZero": one that gives as many
- * rows as it finds. "": there is none among those that compute it. Returns `text`. */
+/* Writes which operator's values determine the size of the tensor `name`, such as "NonZero", which outputs as many rows
+ * as it finds. "": no operator that computes it does so. Returns `text`. */
 const char *mr_onnx_sized_by(const mr_onnx_graph *graph, mr_pb_span name, char text[MR_ONNX_OPERATOR_TEXT]);
 
 /* What mr_onnx_find_mixing is asked about. */

@@ -77,7 +77,7 @@ static bool all_finite_f32(const uint8_t *data, size_t count) {
     return !bad;
 }
 
-/* The first that is not finite; `count` if all are. */
+/* Index of the first number that is not finite; `count` if all are. */
 static size_t find_bad(const uint8_t *data, const layout *of, size_t count) {
     for (size_t first = 0; first < count; first += PIECE) {
         size_t here = count - first < PIECE ? count - first : PIECE;

@@ -9,6 +9,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The bytes were scanned by mr_onnx_scan. MR_ERROR_DATA, without naming the file: "the weights "fc.weight" (of a Gemm)
- * are nan at row 3, column 17". */
+/* mr_onnx_scan must have accepted the bytes. MR_ERROR_DATA, without the file's name: "the weights "fc.weight" (of a
+ * Gemm) are nan at row 3, column 17". */
 int mr_onnx_check_weights(const uint8_t *data, size_t bytes);

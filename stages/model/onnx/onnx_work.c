@@ -35,7 +35,7 @@ static bool are_weights(const mr_onnx_graph *graph, const mr_onnx_node *node, in
     return true;
 }
 
-/* The operand of Add or Mul beside `own` is one number, or one for each channel. */
+/* Whether the other operand of Add or Mul is a single number, or one per channel. */
 static bool is_per_channel(const mr_onnx_graph *graph, const mr_onnx_node *node, int own) {
     const mr_onnx_tensor *by = mr_onnx_input(graph, node, !own), *from = mr_onnx_input(graph, node, own);
     if (!by || !by->weights || from->rank < 2 || node->input_count != 2)
@@ -62,7 +62,7 @@ static bool is_in_weights(const mr_onnx_graph *graph, const mr_onnx_node *node) 
     return false;
 }
 
-/* Which operand of an Add a convolution gives, if a Relu follows it; -1: none, or no Relu. */
+/* Which operand of an Add comes from a convolution, if a Relu follows; -1: none, or no Relu. */
 static int added_to_conv(const mr_onnx_graph *graph, const mr_onnx_node *node) {
     const mr_onnx_tensor *output = mr_onnx_output(graph, node, 0);
     if (!is(node, "Add") || !is_between(output) || !mr_pb_is(graph->nodes[output->user].operation, "Relu"))

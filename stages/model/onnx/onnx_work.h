@@ -33,7 +33,7 @@ typedef struct mr_onnx_work {
     char why[MR_ONNX_WORK_TEXT];            /* the first one: the operator X at node "Y" ...; "" if all are counted */
 } mr_onnx_work;
 
-/* The bytes were scanned by mr_onnx_scan. `inputs` as for mr_onnx_infer. MR_ERROR_DATA: the graph is too large, or not
- * as ONNX demands, with the reason; MR_ERROR_MEMORY. */
+/* mr_onnx_scan must have accepted the bytes. `inputs`: as for mr_onnx_infer. MR_ERROR_DATA with the reason: the graph
+ * is too large, or violates the ONNX format. MR_ERROR_MEMORY. */
 int mr_onnx_count_work(const uint8_t *data, size_t bytes, const mr_onnx_shape *inputs, size_t count,
                        mr_onnx_work *work);

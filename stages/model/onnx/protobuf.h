@@ -19,8 +19,8 @@ typedef struct mr_pb_field {
     mr_pb_span bytes; /* for MR_PB_BYTES: a text or a message; else empty */
 } mr_pb_field;
 
-/* Reads the next field; false if the bytes are not protobuf, or hold a key that protobuf's own readers take for another
- * (of more than 32 bits). *field is whole in either case. To be called while from->at < from->end. */
+/* Reads the next field. False if the bytes are not protobuf, or have a key above 32 bits, which protobuf's readers
+ * would misread. *field is complete in either case. Call only while from->at < from->end. */
 bool mr_pb_next(mr_pb_span *from, mr_pb_field *field);
 /* Reads one number from a packed field; false at the end, or if there is none. */
 bool mr_pb_varint(mr_pb_span *from, uint64_t *value);

@@ -31,7 +31,7 @@ static const char magic[8] = "MRVECT03", list_magic[8] = "MRMADE01";
 
 /* ---- the folder -------------------------------------------------------------------------------------------------- */
 
-/* Makes the folder and those above it. */
+/* Creates the folder and its parents. */
 static int make_folders(char *path) {
     int status = MR_OK;
     for (char *at = path + 1; !status; at++)
@@ -219,7 +219,7 @@ static int write_at(const mr_cache_writer *writer, const void *data, size_t byte
     return mr_file_write_at(writer->part, writer->fd, data, bytes, (int64_t)at);
 }
 
-/* Whether that is still the file's name: the program that had the lock may have given it another one, or removed it. */
+/* Whether the file still has that name: the program that held the lock may have renamed or removed it. */
 static bool is_at(const char *path, int fd) {
     struct stat named, opened;
     return !stat(path, &named) && !fstat(fd, &opened) && named.st_ino == opened.st_ino && named.st_dev == opened.st_dev;
@@ -234,7 +234,7 @@ static void forget_records(mr_cache_writer *writer) {
     writer->more = writer->room = writer->width = 0;
 }
 
-/* Closes the part, which stays as it is. */
+/* Closes the part and leaves it unchanged. */
 static void let_go(mr_cache_writer *writer) {
     forget_records(writer);
     if (writer->fd >= 0)
@@ -247,8 +247,8 @@ static int copy_old(const mr_cache_writer *writer) {
     return old->slots ? write_at(writer, old->vectors, old->slots * old->width * sizeof(float), sizeof(header)) : MR_OK;
 }
 
-/* The list goes when the part is on the disk: a part that is whole needs none. It goes before the part has another
- * name, since it is the next program's from then on. */
+/* Removes the list once the part is on disk: a complete part needs none. It must be removed before the part is renamed,
+ * since the name then belongs to the next program. */
 static int put_in_place(const mr_cache_writer *writer) {
     if (fsync(writer->fd))
         return mr_file_fail("write", writer->part);
@@ -378,8 +378,8 @@ static void tell_left(const mr_cache *cache, size_t taken, size_t lost) {
     mr_log(MR_LOG_WARNING, "%s: a run was killed while it made vectors; kept of it: %zu%s", cache->path, taken, rest);
 }
 
-/* Makes a whole file of the part that was left, and puts it in place: *placed, and there is no part any more. Else the
- * part is empty. After a failure it is as it was. */
+/* Completes a part that was left, and moves it into place: *placed, and no part remains. Otherwise the part is empty.
+ * After a failure it is unchanged. */
 static int keep_left(mr_cache_writer *writer, bool *placed) {
     size_t taken = 0, lost = 0;
     int status = MR_OK;
@@ -526,7 +526,7 @@ int mr_cache_finish(mr_cache_writer *writer) {
     return open_file(cache);
 }
 
-/* The list goes first, while the lock of the part keeps others off it. */
+/* The list must be removed first, while the part's lock keeps others away. */
 void mr_cache_abandon(mr_cache_writer *writer) {
     if (writer->fd >= 0) {
         unlink(writer->list);

@@ -11,8 +11,8 @@
  * separate file (".part", locked while written), which then replaces the old one. Readers see the old file or the new
  * one, and a full disk leaves the old one.
  *
- * Records are written into the part when it is finished. Until then a list beside it (".part.made") has those of
- * vectors that are in the part, so that the next program can keep them if this one is killed:
+ * Records are written to the part when it is finished. Until then, a list next to it (".part.made") has the records of
+ * vectors in the part, so that the next program can keep them if this one is killed:
  *
  *     64 bytes   as above, with "MRMADE01", and the slots of the old file
  *     records    { record as above, slot behind the old ones (uint64) }
@@ -20,8 +20,7 @@
  * It keeps each vector with a right checksum. If the part is complete and only its name was not changed yet, it keeps
  * the part.
  *
- * Numbers are the machine's own, as the vectors are. One thread at a time, but for _put, which is for any, one at a
- * time. */
+ * Numbers are in machine order, like the vectors. One thread at a time; any thread may call _put, one at a time. */
 #pragma once
 
 #include <stdbool.h>
@@ -51,7 +50,7 @@ typedef struct mr_cache {
     bool told_none, told_damaged;
 } mr_cache;
 
-/* $XDG_CACHE_HOME/millrace/features, or ~/.cache/millrace/features; `given` if it is not NULL. Makes the folder.
+/* Gives $XDG_CACHE_HOME/millrace/features or ~/.cache/millrace/features; `given` if not NULL. Creates the folder.
  * MR_ERROR_IO, MR_ERROR_PERMISSION. */
 int mr_cache_folder(const char *given, char folder[MR_CACHE_PATH]);
 /* Opens the cache for this digest; it is empty if there is none. An invalid file causes a warning and counts as none.
@@ -68,14 +67,14 @@ typedef struct mr_cache_writer {
     int fd, list_fd; /* list_fd -1: nothing is listed */
     bool locked, elsewhere;
     size_t list_bytes;
-    size_t more, width;       /* width 0: no vector has come */
+    size_t more, width;       /* width 0: no vector yet */
     size_t room;              /* how many `records` has room for */
     mr_cache_record *records; /* for the new slots */
 } mr_cache_writer;
-/* Locks the part, and opens the cache anew, to which another program may have added vectors. The part of a killed
- * program is put into the cache before, which is logged. While another program has it, this waits, which is logged;
- * MR_ERROR_CANCELLED if `stopped` says so. `elsewhere`: vectors that come are kept elsewhere until the part is
- * finished, and come once more if this process is killed; so they are not listed. Abandon the writer after success. */
+/* Locks the part and opens the cache again, since another program may have added vectors. A killed program's part is
+ * first merged into the cache, which is logged. While another program holds it, this waits, which is logged;
+ * MR_ERROR_CANCELLED if `stopped` says so. `elsewhere`: vectors are kept elsewhere until the part is finished, and come
+ * again if this process is killed, so they are not listed. After success the caller must abandon the writer. */
 int mr_cache_lock(mr_cache_writer *writer, mr_cache *cache, bool elsewhere, bool (*stopped)(void));
 /* MR_ERROR_IO, MR_ERROR_MEMORY. */
 int mr_cache_begin(mr_cache_writer *writer, size_t more);

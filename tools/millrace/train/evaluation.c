@@ -100,7 +100,7 @@ static bool is_class(const mr_class *one, size_t count) {
     return one->index >= 0 && (size_t)one->index < count;
 }
 
-/* The answers then have others than the first one. */
+/* Later answers have other classes than the first. */
 static int refuse_many(const mr_evaluation *e) {
     return mr_fail(MR_ERROR_DATA, "%s has more than %d classes; so many are evaluated", e->extraction.classify->id,
                    MOST_CLASSES);

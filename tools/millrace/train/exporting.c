@@ -28,7 +28,7 @@ typedef struct work {
     const mr_classifier_card *card;
     mr_onnx_params params;
     const mr_view_stage *first; /* whose network it begins with, or classify; NULL: no pipeline */
-    char input[INPUT_TEXT];     /* the pictures' format as the network is given them */
+    char input[INPUT_TEXT];     /* picture format at the network's input */
     char unchecked[MOST_PATH];  /* the file until it was compared */
     char *preprocessing;
     mr_onnx_note note;
@@ -59,7 +59,7 @@ static bool is_type(const mr_view_stage *stage, const char *type) {
     return strcmp(stage->type->name, type) == 0;
 }
 
-/* The tensor of infer that classify takes: the one that it names, else the first that is kept. */
+/* The infer tensor that classify uses: the one that it names, else the first one kept. */
 static const char *tensor_of(const mr_extraction *extraction, const mr_view_stage *infer) {
     const mr_strings *outputs = option_of(infer, "outputs");
     return extraction->tensor               ? extraction->tensor
@@ -231,7 +231,7 @@ static void put_words(yajl_gen json, const mr_view_stage *stage) {
         mr_json_exact(json, "crop_fraction", *crop);
 }
 
-/* "millrace.input": the tensor that the network is given, and how preprocess makes it of a picture. */
+/* "millrace.input": describes the network's input tensor, and how preprocess makes it from a picture. */
 static int note_input(work *w) {
     int port;
     const unsigned char *text = NULL;
@@ -270,7 +270,7 @@ static int compare_row(work *w, mr_onnx_scorer *scorer, const given_row *row, fl
     int status = mr_onnx_scorer_run(scorer, row->input, scores);
     for (size_t j = 0; j < w->card->class_count && !status; j++) {
         const double difference = fabs((double)scores[j] - (double)row->scores[j]);
-        if (!isnan(row->scores[j]) && !(difference <= largest)) /* also if the file gives a NaN */
+        if (!isnan(row->scores[j]) && !(difference <= largest)) /* must also catch a NaN from the file */
             largest = difference;
     }
     w->of->rows++;

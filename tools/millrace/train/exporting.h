@@ -19,7 +19,7 @@ enum { MR_EXPORT_ROWS = 64 };
 typedef struct mr_exporting {
     /* set by the caller */
     const char *output;
-    const char *sign_key; /* a private key; NULL: it is not signed, and an older signature beside it is removed */
+    const char *sign_key; /* a private key; NULL: unsigned, and an older signature next to it is removed */
     const mr_classifier *classifier;
     mr_extraction *extraction; /* prepared, with the classifier as its head; NULL: only the classifier */
     size_t file_count;         /* at most MR_EXPORT_ROWS of these run, evenly spread */

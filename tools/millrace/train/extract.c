@@ -490,8 +490,7 @@ static int set_only_head(mr_settings *to, const mr_extraction *extraction) {
     return status ? status : mr_settings_set(to, path, "stages.", extraction->classify->id, ".head");
 }
 
-/* A classify in place of the one that is written, which may have labels, weights or an activation: a head brings
- * them. */
+/* Replaces the written classify, which may have labels, weights or an activation: a head provides them. */
 static int set_head(mr_settings *to, const mr_extraction *extraction) {
     char text[4 * MR_TEMP_FOLDER_PATH], output[256];
     int port = 0;
@@ -702,7 +701,7 @@ int mr_extraction_run(mr_extraction *extraction, const mr_extraction_job *job, b
         snprintf(extraction->folder, sizeof extraction->folder, "%s", extraction->temp.folder);
         status = run_aside(extraction, job, told);
     }
-    /* The message is kept while the folder is removed. */
+    /* Keeps the message while the folder is removed. */
     char message[512];
     snprintf(message, sizeof message, "%s", mr_message());
     mr_temp_folder_remove(&extraction->temp);

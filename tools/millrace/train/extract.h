@@ -70,7 +70,7 @@ typedef struct mr_extraction {
     mr_extraction_nodes *spread; /* how nodes are run; NULL: all stages run in this process */
     int least_side;    /* vectors of pictures that are smaller on a side, in pixels, are zeros; 0: none are */
     /* set by mr_extraction_prepare */
-    const mr_plan_view *plan; /* as it is written */
+    const mr_plan_view *plan; /* the pipeline's plan, unchanged */
     const mr_view_stage *classify, *source;
     char stages[MR_STAGES_TEXT]; /* "decode, hog" */
     mr_picture_choice choice;
@@ -78,7 +78,7 @@ typedef struct mr_extraction {
     const mr_plan_view *nodes;   /* the plan with nodes; NULL: there are none */
     mr_extraction_role role;
     int home; /* the node whose process takes the vectors */
-    /* set by mr_extraction_trace, as mr_planned_lineage gives them */
+    /* set by mr_extraction_trace, as in mr_planned_lineage */
     char digest[MR_DIGEST_TEXT];
     char *lineage;
     size_t length; /* vector length; 0: not known */
@@ -122,7 +122,7 @@ typedef struct mr_extraction_job {
     const mr_listed_file *const *files;
     mr_take_vector *take_vector;
     mr_take_classes *take_classes;
-    mr_take_given *take_given;     /* NULL: none; beside take_classes */
+    mr_take_given *take_given;     /* NULL: none; needs take_classes */
     const mr_view_stage *given_to; /* that stage, which must have one input */
     void *user;
     const mr_content_key *keys; /* with take_vector: one per file; zeros if its vectors count only together */

@@ -23,7 +23,7 @@ int mr_extraction_note(mr_extraction *extraction, const char *path, int64_t star
     return kept ? mr_index_put(&index->index, &index->arena, kept, (void *)(uintptr_t)(number + 1)) : MR_ERROR_MEMORY;
 }
 
-/* A list is a text: other names cannot stand in it. The set has none of a file, but the folder may have one. */
+/* A list is text and cannot hold other names. The set has no such file name, but the folder's name may be one. */
 static int print_path(const char *file, const char *before, char path[MR_TEMP_FOLDER_PATH]) {
     char here[MR_TEMP_FOLDER_PATH] = "";
     if (*file != '/' && !getcwd(here, sizeof here))

@@ -240,7 +240,7 @@ static int await_list(const mr_extraction *extraction, struct stat *listed) {
     }
 }
 
-/* After other failures, such as a full disk, home may be started again. */
+/* After other failures, such as a full disk, home may be restarted. */
 static bool is_final(int status) {
     return status == MR_OK || status == MR_ERROR_USAGE || status == MR_ERROR_DATA || status == MR_ERROR_CONFIG ||
            status == MR_ERROR_PERMISSION || status == MR_ERROR_NO_INPUT;
@@ -290,7 +290,7 @@ static int into_spool(void *user, const mr_taken *from, const float *vector, siz
     return mr_spool_put(user, from, vector, length);
 }
 
-/* The files of the list, by which home knows the vectors, and how many there are. */
+/* Reads the list's files, by which home identifies vectors, and counts them. */
 static int read_list(mr_extraction *extraction, size_t *count) {
     char path[MR_TEMP_FOLDER_PATH + 32];
     mr_file_list *list = NULL;
@@ -396,7 +396,7 @@ static int status_of(int exit_code) {
     return MR_ERROR_INTERNAL;
 }
 
-/* A node elsewhere could not find the files that this process makes. */
+/* A node on another machine could not find this process's files. */
 static int check_all_here(const mr_plan_view *plan) {
     for (size_t n = 0; n < plan->node_count; n++)
         if (!mr_launch_is_here(plan->nodes[n].address))
@@ -522,7 +522,7 @@ static int take_left(void *user, const mr_taken *from, const float *vector, size
     return key->low || key->high ? all->take(all->user, key, from->at_ns, vector, length) : MR_OK;
 }
 
-/* A spool that cannot be read, or is of other stages, is left where it is. */
+/* A spool that is unreadable, or belongs to other stages, is left alone. */
 static int read_left(left *all, const char *folder, const mr_file_bytes *file) {
     const keys_head *head = (const keys_head *)(const void *)file->data;
     mr_spool spool = {.fd = -1};
@@ -607,7 +607,7 @@ static bool were_done(const mr_extraction *extraction, const mr_extraction_job *
     return all;
 }
 
-/* *done: there is nothing to be made. Nodes that find an empty list end, and would be waited for in vain. */
+/* *done: nothing needs to be made. Nodes that find an empty list end, and waiting for them would never finish. */
 static int look_back(const mr_extraction *extraction, const mr_extraction_job *job, bool *done) {
     char list[MR_TEMP_FOLDER_PATH + 32];
     *done = false;

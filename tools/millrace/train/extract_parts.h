@@ -11,7 +11,7 @@ typedef struct mr_file_index {
     mr_index index; /* number + 1 */
 } mr_file_index;
 
-/* extract_list.c: by what a file, or a range of a video, stands in the index. */
+/* extract_list.c: the key for a file, or a range in a video, in the index. */
 enum { MR_EXTRACTION_KEY = MR_TEMP_FOLDER_PATH + 64 };
 void mr_extraction_key(const char *path, int64_t start_ns, int64_t end_ns, char key[MR_EXTRACTION_KEY]);
 /* Puts a file into the index. MR_ERROR_MEMORY. */
@@ -20,15 +20,15 @@ int mr_extraction_note(mr_extraction *extraction, const char *path, int64_t star
  * MR_ERROR_DATA, MR_ERROR_MEMORY. */
 int mr_extraction_write_list(mr_extraction *extraction, const mr_extraction_job *job);
 void mr_extraction_list(const mr_extraction *extraction, char *path, size_t room);
-/* The list that sources which are left out read. */
+/* The list for omitted sources. */
 void mr_extraction_left_out(const mr_extraction *extraction, char *path, size_t room);
 /* Writes one line in such a list. */
 int mr_extraction_write_row(const mr_listed_file *row, FILE *list);
 
-/* extract.c: stage types of the pipeline as it runs here; they are needed for as long as it is open. */
+/* extract.c: the pipeline's stage types for this run; they must exist while it is open. */
 int mr_extraction_wrap(mr_extraction *extraction, bool tapped);
 void mr_extraction_unwrap(mr_extraction *extraction);
-/* The settings that make the pipeline read the list. */
+/* Settings that make the pipeline read the list. */
 int mr_extraction_settings(mr_settings *to, const mr_extraction *extraction);
 /* Opens the pipeline; with several nodes, the part that this process runs. *told: errors were printed. */
 int mr_extraction_open(mr_extraction *extraction, bool *told);

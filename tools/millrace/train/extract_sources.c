@@ -43,7 +43,8 @@ static int check_source(const mr_plan_view *plan, const mr_view_stage *first, co
                    source == first ? "" : ", and only sources of that type are left out: remove it");
 }
 
-/* The data come through the first source that leads to classify, in place of all that do, if they go the same way. */
+/* The data comes through the first source that leads to classify and replaces all such sources, if they take the same
+ * way. */
 static int choose_source(const mr_plan_view *plan, const mr_view_stage *classify, const bool *before,
                          const mr_view_stage **source) {
     int status = MR_OK;

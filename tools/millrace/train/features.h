@@ -1,4 +1,4 @@
-/* The vectors of a data set: from the cache as far as it has them, from the pipeline where it has not. */
+/* A data set's vectors: from the cache if it has them, else from the pipeline. */
 #pragma once
 
 #include "tools/millrace/train/cache.h"
@@ -13,7 +13,7 @@ typedef struct mr_features {
     size_t made;    /* by the pipeline, this time */
     double seconds; /* that took */
     mr_cache cache;
-    void *mapped; /* they lie there, unless the cache has them in this order */
+    void *mapped; /* memory for the vectors, unless the cache has them in this order */
     size_t mapped_bytes;
 } mr_features;
 
@@ -21,6 +21,6 @@ typedef struct mr_features {
  * are kept in the cache; if the run was interrupted, only those from picture files. Errors: as mr_extraction_run and
  * mr_cache_*. *told: the error has been printed. The caller must finish it in any case. */
 int mr_features_make(mr_features *features, mr_set *set, mr_extraction *extraction, const char *folder, bool *told);
-/* Those of a set whose rows are for vectors that are kept in a file: the file's own, unless rows are left out. */
+/* Takes vectors for a set whose rows describe vectors in a file: the file's memory, unless rows are excluded. */
 int mr_features_take(mr_features *features, const mr_set *set, const char *folder);
 void mr_features_fini(mr_features *features);

@@ -1,6 +1,6 @@
 /* How good scores are: all figures of `train` and `evaluate`, from one place, as text, JSON, and for the page.
  *
- * Definitions are those of millrace/figures.h, which are scikit-learn's. One thread at a time. */
+ * Definitions: millrace/figures.h, which follows scikit-learn. One thread at a time. */
 #pragma once
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 enum { MR_JUDGE_BINS = 15, MR_JUDGE_POINTS = 200 };
 
-/* The rows; all memory is the caller's, and lives on. */
+/* The rows. The caller owns all memory and must keep it valid. */
 typedef struct mr_judged {
     mr_scored scored;
     const int32_t *group; /* per row, 0 <= group < groups */
@@ -65,5 +65,6 @@ void mr_judgement_fini(mr_judgement *judgement);
 double mr_judgement_value(const mr_judgement *judgement, mr_judged_figure figure);
 /* Prints a line with accuracy and its interval, one with the other figures, and the pairs that are confused most. */
 void mr_judgement_tell(const mr_judgement *judgement, FILE *stream);
-/* Members of an object. `whole`: also classes, confusion, curves and calibration; else a few numbers, for a card. */
+/* Writes object members. `whole`: includes classes, confusion, curves and calibration; otherwise only a few numbers,
+ * for a card. */
 void mr_judgement_put(const mr_judgement *judgement, bool whole, yajl_gen json);

@@ -9,7 +9,7 @@
 #include "engine/base/print.h"
 #include "millrace/status.h"
 
-/* A signal handler reads it: the address is written last, and cleared first. */
+/* A signal handler reads it: the address must be written last, and cleared first. */
 typedef struct watched {
     _Atomic uintptr_t data; /* 0: free */
     size_t bytes;

@@ -1,7 +1,7 @@
 /* Files that are mapped and that other programs may make shorter meanwhile: a read past the new end is SIGBUS. The
  * process then ends with a message that names the file, and the exit code of a file that cannot be read.
  *
- * A signal from anywhere else ends the process as before. Main thread; reads may be from any. */
+ * A signal from anywhere else ends the process as before. Main thread; any thread may read. */
 #pragma once
 
 #include <stddef.h>

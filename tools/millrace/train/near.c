@@ -19,7 +19,7 @@ static const char pipeline[] = "version: 1\n"
 enum { LEAST_SIDE = 48 };
 enum { BITS = 64, BANDS = MR_NEAR_BITS + 1 };
 
-/* A few seconds. A million pictures of one camera that never moves are all alike, and would take hours. */
+/* Takes a few seconds. A million pictures from a motionless camera all look alike, and would take hours. */
 #define MOST_COMPARISONS UINT64_C(2000000000)
 
 typedef struct hashed {
@@ -132,7 +132,7 @@ static int compare_features(mr_near *near, const mr_set *set, const mr_features 
 
 /* ---- by their vectors -------------------------------------------------------------------------------------------- */
 
-/* A picture that has no hash, or whose vector one without a hash may have. */
+/* A picture without a hash, or one whose vector may equal such a picture's. */
 typedef struct vector {
     uint64_t sum; /* sum over its numbers */
     size_t index; /* in the features */
@@ -190,7 +190,7 @@ static void compare_equal_sums(mr_near *near, const mr_set *set, const mr_featur
         }
 }
 
-/* Pictures without a hash that another one is equal to: as far as the pipeline sees, they are one picture. */
+/* Pictures without a hash and with equal vectors: to the pipeline they are the same picture. */
 static int compare_vectors(mr_near *near, const mr_set *set, const mr_features *of, const mr_features *hashes) {
     vector *all = calloc(of->count + 1, sizeof *all);
     uint64_t left = MOST_COMPARISONS;

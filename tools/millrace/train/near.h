@@ -16,7 +16,7 @@ typedef struct mr_near_pair {
 } mr_near_pair;
 
 typedef struct mr_near {
-    bool looked;    /* else it was not asked for */
+    bool looked;    /* false: not requested */
     bool cut_short; /* not all were compared, since too many are alike */
     size_t hashless; /* pictures compared only by vector */
     size_t count;   /* pairs found */

@@ -34,7 +34,7 @@ static const char style[] =
     "min-width: 5em; "
     "image-rendering: auto; border: 1px solid #ddd; }\n.none { width: 11em; height: 6em; line-height: 6em; "
     "text-align: center; color: #666; background: #f2f2f2; }\n</style>\n";
-/* Colours that people with any kind of colour vision tell apart (Okabe and Ito), then the same again, dashed. */
+/* Colours that people with any colour vision can distinguish (Okabe and Ito), then the same again, dashed. */
 static const char *const colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"};
 enum { COLOURS = sizeof colours / sizeof *colours };
 
@@ -157,7 +157,7 @@ typedef struct grid {
     bool upright; /* column names are horizontal */
 } grid;
 
-/* How wide a name is, in letters: those of three bytes and more are mostly twice as wide as others. */
+/* A name's width in letters: characters with three or more bytes are usually twice as wide. */
 static size_t letters_of(const char *name) {
     size_t letters = 0;
     for (size_t left = strlen(name), step; left > 0; left -= step, name += step) {
@@ -426,7 +426,7 @@ static size_t count_wrong(const mr_evaluation *e) {
     return e->judgement.wrong_count < MOST_WRONG ? e->judgement.wrong_count : MOST_WRONG;
 }
 
-/* Whether the page can hold the file as it is. */
+/* Whether the page can embed the file unchanged. */
 static bool suits(const mr_listed_file *file) {
     mr_file_bytes bytes;
     if (file->video || mr_file_read("the picture", file->path, MOST_PICTURE_BYTES, 0, &bytes))
@@ -436,8 +436,8 @@ static bool suits(const mr_listed_file *file) {
     return shown;
 }
 
-/* Pictures that cannot be shown as they are. thumbnail[i] is of the wrong row with that number; without
- * a path it needs none. */
+/* Makes thumbnails for pictures that cannot be embedded. thumbnail[i] belongs to wrong row i; without a path it is not
+ * needed. */
 static int make_thumbnails(const mr_evaluation *e, mr_thumbnail *thumbnail) {
     size_t count = 0;
     for (size_t i = 0; i < count_wrong(e) && !e->vectors; i++) {

@@ -166,7 +166,7 @@ static int read_content(mr_set *set, size_t at, known_rows *videos) {
             mr_content_key_join(&none, vectors->data + at * vectors->width, vectors->width * sizeof *vectors->data);
         return MR_OK;
     }
-    if (!mr_printable(file->path)) { /* the list that the pipeline reads is a text: other names cannot stand in it */
+    if (!mr_printable(file->path)) { /* the pipeline's list is text and cannot hold other names */
         set->row[at].fate = MR_FATE_NAME;
         return MR_OK;
     }

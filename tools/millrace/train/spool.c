@@ -130,7 +130,7 @@ static int compare(const void *a, const void *b) {
     return mr_identity_compare(&x->frame, &y->frame);
 }
 
-/* A record that is damaged may seem to be of any frame: it counts for none. */
+/* A damaged record may claim any frame: it counts for none. */
 static int give(mr_spool *spool, const found *all, float *vector, mr_take_vector *take, void *user) {
     int status = MR_OK;
     const found *last = NULL;

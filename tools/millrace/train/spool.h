@@ -19,7 +19,7 @@ typedef struct mr_spool {
     char path[MR_SPOOL_PATH];
     int fd;
     size_t files, width, records;
-    size_t damaged; /* records that _read has not given */
+    size_t damaged; /* records that _read has skipped */
 } mr_spool;
 
 /* Opens the spool in a folder for `files` files: creates it, or continues an existing one. MR_ERROR_IO,

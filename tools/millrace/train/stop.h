@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 void mr_stop_begin(void);
-/* Notes one that something else has taken. */
+/* Records a signal that something else has handled. */
 void mr_stop_note(int signal);
 /* Whether one came. Any thread. */
 bool mr_stop_asked(void);

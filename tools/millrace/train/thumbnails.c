@@ -69,7 +69,7 @@ static int write_row(const wanted *w, size_t at, FILE *list) {
     return mr_json_finish(json, list);
 }
 
-/* A list is a text: other names cannot stand in it. Files that are gone are left out. */
+/* A list is text and cannot hold other names. Missing files are omitted. */
 static int write_list(const wanted *w, const char *path, size_t *rows) {
     FILE *list = fopen(path, "we");
     int status = list ? MR_OK : mr_file_fail("write", path);

@@ -47,7 +47,7 @@ static int check_apart(const char *data, const char *head) {
     return mr_fail(MR_ERROR_USAGE, "%s is in %s, where each folder is a class: name another folder", head, data);
 }
 
-/* A head that cannot be written at the end is refused at the beginning. */
+/* Refuses at the start a head that could not be written at the end. */
 static int check_head(const char *head) {
     char card[STATE_ROOM], bare[STATE_ROOM];
     struct stat found;
@@ -61,7 +61,7 @@ static int check_head(const char *head) {
     return mr_classifier_check_folder(bare);
 }
 
-/* The head, and the fit's file beside it, are of one training at a time. */
+/* Locks the head and the fit's state file: only one training at a time may use them. */
 static int lock_head(mr_training *t) {
     char bare[STATE_ROOM];
     name_beside(t->params->head, "", bare);

@@ -1,4 +1,4 @@
-/* The work of `millrace train`, from the data set to the head. Main thread. */
+/* Does the work for `millrace train`, from data set to head. Main thread. */
 #pragma once
 
 #include "tools/millrace/train/exporting.h"
@@ -10,12 +10,12 @@ typedef struct mr_training_params {
     const char *pipeline, *data, *head;
     const char *vectors; /* a vector file for the data's rows; NULL: the pipeline computes them */
     const mr_overrides *overrides;
-    const char *stage, *cache; /* NULL: not given */
+    const char *stage, *cache; /* NULL: not set */
     mr_fit_params fit;
     uint64_t seed;
     mr_split_shares shares;
     bool skip_near, json;
-    bool onnx; /* the head as model.onnx, too */
+    bool onnx; /* also write the head as model.onnx */
     const char *sign_key; /* NULL: it is not signed */
     mr_extraction_nodes *spread; /* how to run the pipeline's nodes */
 } mr_training_params;
@@ -58,7 +58,6 @@ void mr_training_tell(const mr_training *training, FILE *stream);
 int mr_training_put(const mr_training *training, FILE *stream);
 /* Classes without rows to train on that have some in other parts, and what helps. */
 void mr_training_tell_untrained(const mr_training *training, FILE *stream);
-/* The figures of the test part, and how the rows were split, for the card: JSON texts, to be freed; NULL without
- * memory. */
+/* The test part's figures and the split, for the card: JSON texts, which the caller must free; NULL: no memory. */
 char *mr_training_figures(const mr_training *training);
 char *mr_training_split(const mr_training *training);
