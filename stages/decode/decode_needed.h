@@ -4,9 +4,9 @@
  * its picture's number is known. That is when a packet comes whose decoding time is not below this picture's time: all
  * earlier pictures have then come. Then
  *
- *   - a picture on which no other depends is left out if it is not wanted;
- *   - any other is left out if none that is wanted, or must be decoded, comes between it and the next packet from which
- *     decoding can begin anew.
+ *   - a picture that no other depends on is omitted if it is not wanted;
+ *   - any other is omitted if no picture that is wanted, or must be decoded, comes before the next packet where decoding
+ *     can restart.
  *
  * Nothing is guessed. Counting starts when the decoder gives the first key picture or a later one, since pictures shown
  * before that key may never come. Counting stops for the rest of a stretch (packets in one epoch with one decoder) if a

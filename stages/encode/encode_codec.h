@@ -20,7 +20,7 @@ typedef struct mr_encoder_facts {
 
 mr_encoder_facts mr_encoder_facts_of(int codec);
 bool mr_encoder_is_here(int codec);
-/* How many threads the encoder starts, not counting its callers. */
+/* How many threads the encoder starts, not counting the callers. */
 int mr_encoder_threads(const mr_encode_params *params);
 /* The most pictures that it holds before it gives a packet. */
 int mr_encoder_delay(const mr_encode_params *params);

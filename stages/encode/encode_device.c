@@ -131,7 +131,7 @@ int mr_encode_device_open(mr_encode_device *device, mr_io *io, const mr_encode_p
 
 /* ---- pictures ---------------------------------------------------------------------------------------------------- */
 
-/* Copies one plane and repeats its last column and row to fill the surface. */
+/* Copies one plane and repeats the last column and row to fill the surface. */
 static int copy_plane(mr_stream *stream, const mr_frame *frame, const mr_row *row, const mr_format *to, AVFrame *into) {
     const mr_plane *plane = &frame->plane[row->plane];
     size_t bytes = row->bytes, wide = mr_plane_row_bytes(to->pixel, row->plane, to->width);

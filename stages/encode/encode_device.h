@@ -1,4 +1,4 @@
-/* Encodes on a device: with its hardware encoder if that supports the pictures, which then stay in device memory.
+/* Encodes on a device: with the hardware encoder if that supports the pictures, which then stay in device memory.
  * Otherwise they are downloaded and encoded in software.
  *
  * Each picture is copied on the call's stream to an encoder surface or to host memory. The call that starts the copy

@@ -1,4 +1,4 @@
-/* NVENC, the video encoder in NVIDIA GPUs, through libavcodec: what it accepts, and its options. */
+/* NVENC, the video encoder in NVIDIA GPUs, through libavcodec: what it accepts, and the options. */
 #pragma once
 
 #include "stages/encode/encode_codec.h"

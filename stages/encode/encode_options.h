@@ -1,4 +1,4 @@
-/* encode's options, as written and as parsed, and its plan. Pure, except mr_encode_negotiate. */
+/* encode's options, as written and as parsed, and the plan. Pure, except mr_encode_negotiate. */
 #pragma once
 
 #include "millrace/stage.h"

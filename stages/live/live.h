@@ -5,9 +5,9 @@
  * the stream's state to the engine (mr_stage_report):
  *
  *     connecting -> live -> stalled -> connecting
- *                        -> away    -> connecting     (broken off, ended by the server, or nobody there)
+ *                        -> away    -> connecting     (broken off, ended by the server, or no answer)
  *                                   -> failed         (away for longer than give_up)
- *                        -> ended                     (a recording is over; on_away: end)
+ *                        -> ended                     (a recording has ended; on_away: end)
  *
  * With MR_AWAY_PICTURE, the reader gives packets with a still picture while the stream is stalled or away, until the
  * next connection's first packet. They are flagged MR_FRAME_AWAY and form a separate epoch. Another thread then opens

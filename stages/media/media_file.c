@@ -436,7 +436,7 @@ static const AVPacket *peek(file_reader *reader) {
     return reader->ahead_error >= 0 ? reader->next : NULL;
 }
 
-/* Reads the next packet into reader->packet. MR_END: the file has ended, or its video, and another one follows. */
+/* Reads the next packet into reader->packet. MR_END: the file has ended, or the video, and another one follows. */
 static int next_packet(file_reader *reader) {
     const int error = reader->ahead ? reader->ahead_error : read_packet(reader, reader->packet);
     if (reader->ahead) {
@@ -584,7 +584,7 @@ static bool is_past_end(const file_reader *reader, const mr_packet *packet) {
     return reader->params.end_ns > 0 && time != MR_NO_TIME && time >= reader->params.end_ns;
 }
 
-/* A truncated file ends like a complete one: only the frame count in its header shows the difference. It is an error if
+/* A truncated file ends like a complete one: only the frame count in the header shows the difference. It is an error if
  * no frame was read. */
 static int end_of(const file_reader *reader) {
     const mr_reader_params *params = &reader->params;

@@ -228,7 +228,7 @@ static int read_image(image_reader *reader, mr_packet *packet) {
     return MR_OK;
 }
 
-/* Opens a listed video, or the range that its row asks for. */
+/* Opens a listed video, or the range that the row asks for. */
 static int open_clip(image_reader *reader, const mr_image_file *file, bool probe, mr_reader **clip) {
     mr_reader_params params = reader->params;
     params.uri = file->path;
@@ -242,7 +242,7 @@ static int open_clip(image_reader *reader, const mr_image_file *file, bool probe
     return mr_reader_open_file(clip, &params);
 }
 
-/* Emits an empty packet for an unreadable video, or its rest, as for an unreadable picture. */
+/* Emits an empty packet for an unreadable video, or the rest, as for an unreadable picture. */
 static int mark_damaged(image_reader *reader, const mr_image_file *file, mr_packet *packet) {
     if (reader->params.stage)
         mr_stage_warn(reader->params.stage, "%s", mr_message());

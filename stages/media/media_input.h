@@ -39,7 +39,7 @@ void mr_input_set_timeout(mr_input *input, int64_t timeout_ns);
 int mr_input_interrupted(void *input);
 void mr_input_close(mr_input *input);
 
-/* Detects the file's format from its first bytes and its name, with libavformat. MR_ERROR_DATA if it is unknown. */
+/* Detects the file's format from the first bytes and the name, with libavformat. MR_ERROR_DATA if it is unknown. */
 int mr_input_probe(mr_input *input, const char *path, const AVInputFormat **format);
 
 /* MR_ERROR_DATA if libavformat cannot name the video's codec: its packets are useless. */

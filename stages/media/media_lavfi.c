@@ -138,7 +138,7 @@ static int check_name(char *name) {
                    name);
 }
 
-/* Parses the text exactly as libavfilter does, with its tokenizer. */
+/* Parses the text exactly as libavfilter does, with the same tokenizer. */
 int mr_reader_check_lavfi(const char *at) {
     for (;;) {
         int status = skip_labels(&at);

@@ -23,7 +23,7 @@ void mr_probe_close(mr_probe *probe);
 
 /* The pictures that packets with this `codec` decode to, as decode will describe them. `media` may be NULL. */
 mr_format_set mr_probe_tell(const AVCodecContext *codec, const mr_media *media);
-/* Most pictures that this stream's decoder keeps for prediction and reordering, from its header and codec limits; 0:
+/* Most pictures that this stream's decoder keeps for prediction and reordering, from the header and codec limits; 0:
  * not known. */
 int mr_probe_references(const AVCodecContext *codec);
 /* Surveys a stream whose pictures all have one size, including whether it is HDR or interlaced (codec->field_order). */

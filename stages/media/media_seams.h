@@ -26,7 +26,7 @@ typedef struct mr_seams {
 /* Accepts a zeroed one, or one already in use. */
 void mr_seams_begin(mr_seams *seams);
 void mr_seams_fini(mr_seams *seams);
-/* Checks the next packet from `stream`, read from `fd`: sets or clears AV_PKT_FLAG_CORRUPT and shifts its times.
+/* Checks the next packet from `stream`, read from `fd`: sets or clears AV_PKT_FLAG_CORRUPT and shifts the times.
  * Returns true if a seam comes before or inside it. */
 bool mr_seams_pass(mr_seams *seams, int fd, const AVFormatContext *format, const AVStream *stream, AVPacket *packet);
 /* Call if another video starts with the next packet. */

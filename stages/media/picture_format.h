@@ -25,7 +25,7 @@ mr_pixel mr_pixel_nearest(enum AVPixelFormat format, enum AVPixelFormat *convert
 /* The layout in which decode emits this format; MR_PIXEL_ANY if it cannot be carried. */
 mr_pixel mr_pixel_carried(enum AVPixelFormat format);
 
-/* Lists the formats that are carried unchanged: the format at `index` and its layout; AV_PIX_FMT_NONE after the
+/* Lists the formats that are carried unchanged: the format at `index` and the layout; AV_PIX_FMT_NONE after the
  * last. */
 enum AVPixelFormat mr_pixel_av_at(size_t index, mr_pixel *pixel);
 

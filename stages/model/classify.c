@@ -79,7 +79,7 @@ typedef struct scratch {
     float *work;     /* for a classifier with more than a product */
 } scratch;
 
-/* What a device finds for one frame: the number of best classes, their scores and indices. */
+/* What a device finds for one frame: the number of best classes, scores and indices. */
 static size_t best_bytes(size_t most) {
     return (1 + 2 * most) * sizeof(int32_t);
 }
@@ -454,7 +454,7 @@ static mr_class class_of(const mr_labels *labels, int32_t index, float score) {
     return (mr_class){.index = index, .score = score, .label = named ? labels->item[index] : NULL};
 }
 
-/* Turns a frame's best classes into its result; with a window, uses the window's frames. It may run although earlier
+/* Turns a frame's best classes into the result; with a window, uses the window's frames. It may run although earlier
  * work failed and left invalid data: the frame is then dropped, and nothing else may be touched.
  * */
 static void publish(const void *context, mr_result *result, uint8_t *best, size_t bytes) {

@@ -6,7 +6,7 @@
  *
  * The key is a SHA-256 over everything an engine depends on: network, library versions, device, options. Engines are
  * code that the device runs. A folder that belongs to another user, is writable for others, or has files that do not
- * match its list must be removed and rebuilt. A complete folder is renamed to its final name, so any number of
+ * match its list must be removed and rebuilt. A complete folder is renamed to the final name, so any number of
  * processes can use the same base. If several start together, each builds, and the first result is kept.
  *
  * A missing folder is never an error: the reason is logged, and engines are built at each start. Only one thread at a

@@ -1,4 +1,4 @@
-/* infer: runs any ONNX model on a frame, or several joined frames, and adds its outputs as named tensors. */
+/* infer: runs any ONNX model on a frame, or several joined frames, and adds the outputs as named tensors. */
 
 #include <stdatomic.h>
 #include <string.h>
@@ -57,7 +57,7 @@ static int choose_outputs(const mr_model *model, const mr_strings *names, size_t
     return MR_OK;
 }
 
-/* The model's inputs, and its chosen outputs. */
+/* The model's inputs, and the chosen outputs. */
 typedef struct choice {
     size_t port[MR_MODEL_MAX_TENSORS], outputs[MR_MODEL_MAX_TENSORS], output_count;
 } choice;

@@ -153,7 +153,7 @@ static int read_header(const source *from, header *h) {
     return status;
 }
 
-/* One NaN or infinite weight spoils every score of its class. Counts from 0, like NumPy. */
+/* One NaN or infinite weight spoils every score of that class. Counts from 0, like NumPy. */
 static int refuse_number(const char *path, const header *h, size_t at, double value) {
     const char *why = isfinite(value) ? "is beyond the range of f4" : "is not a finite number";
     return mr_fail(MR_ERROR_DATA,
@@ -209,7 +209,7 @@ static int check_size(const source *from, const struct stat *facts, const header
     return there > wanted ? refuse(from->path, "the file is longer than its header declares") : MR_OK;
 }
 
-/* Opens the file and reads its header. The caller must close it, also on failure. */
+/* Opens the file and reads the header. The caller must close it, also on failure. */
 static int open_file(source *from, header *h) {
     struct stat facts;
     from->file = open(from->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

@@ -10,7 +10,7 @@ typedef struct mr_onnx_value {
     int element;       /* TensorProto.DataType */
     mr_shape shape;    /* -1: free */
     bool unshaped;     /* no shape is declared */
-    mr_pb_span symbol; /* the model's own name of a free first dimension; empty if it has none */
+    mr_pb_span symbol; /* the model's name for an open first dimension; empty if it has none */
 } mr_onnx_value;
 
 typedef struct mr_onnx_signature {

@@ -5,7 +5,7 @@
  * a block that stays, at the cost of one copy within device memory for each.
  *
  * ONNX Runtime writes TensorRT engines to a folder and reads them back (engine_cache.h). If a network's shapes are
- * fixed, its engine is built or read with the session, else in the first run. */
+ * fixed, the engine is built or read with the session, else in the first run. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -43,7 +43,7 @@ int mr_ort_wrap(const ort_model *model, const ort_memory_info *memory, bool outp
 void mr_ort_engines_open(ort_model *model, const mr_model_params *params);
 /* After a session that could not be made: true if the kept engines may be the reason; they are then removed. */
 bool mr_ort_engines_refused(ort_model *model);
-/* Call after each run, with its status, which it returns: keeps engines built in the first run. */
+/* Call after each run, with the status, which it returns: keeps engines built in the first run. */
 int mr_ort_engines_ran(ort_model *model, int status);
 
 /* Prepares runs on model->base.stream, which is one of a CUDA device, once the session is there. */

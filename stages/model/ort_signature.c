@@ -312,7 +312,7 @@ int mr_ort_read_graph(ort_model *m) {
     int status = find_unshaped(m);
     if (!status && note.at < note.end && !(m->base.prepared = copy_text(&note)))
         status = mr_fail(MR_ERROR_MEMORY, "no memory for the model %s", m->base.path);
-    /* A graph that is too large to be analysed can still run, but nothing is known about its operators. */
+    /* A graph that is too large to be analysed can still run, but nothing is known about the operators. */
     if (status || mr_onnx_graph_read(&graph, m->bytes.data, m->bytes.bytes)) {
         if (!status)
             mr_onnx_graph_free(&graph);

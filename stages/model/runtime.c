@@ -154,7 +154,7 @@ static bool follows_batch(const mr_model *model, const mr_model_tensor *output) 
     return false;
 }
 
-/* Whether the file shows that an output's first dimension is the batch. If the batch is fixed, its size shows it. */
+/* Whether the file shows that an output's first dimension is the batch. If the batch is fixed, the size shows it. */
 static bool tells_batch(const mr_model *model, const mr_model_tensor *output, int64_t batch) {
     const int64_t first = output->shape.rank ? output->shape.dims[0] : 0;
     return model->inputs[0].shape.dims[0] > 0 ? first == batch : first < 0 && follows_batch(model, output);
@@ -187,7 +187,7 @@ static bool leave_room(mr_binding *binding, size_t at, const mr_shape *tried) {
     return axis >= 0;
 }
 
-/* False if a trial run must find the shape or its meaning. */
+/* False if a trial run must find the shape or the meaning. */
 static bool fill_batch(mr_binding *binding, size_t at, int64_t batch) {
     const mr_model *model = binding->model;
     const mr_model_tensor *output = &model->outputs[binding->output[at]];
@@ -208,7 +208,7 @@ static bool fill_batch(mr_binding *binding, size_t at, int64_t batch) {
     return batch <= 1 || model->inputs[0].shape.dims[0] > 0 || binding->per_frame[at];
 }
 
-/* Runs the model on zeros to find its output shapes. */
+/* Runs the model on zeros to find the output shapes. */
 static int measure(mr_binding *binding) {
     mr_model *model = binding->model;
     void *inputs[MR_MODEL_MAX_TENSORS] = {0};

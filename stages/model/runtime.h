@@ -1,4 +1,4 @@
-/* Neural networks through one small table: open a model, read its inputs and outputs, bind it to shapes, run it.
+/* Neural networks through one small table: open a model, read the inputs and outputs, bind it to shapes, run it.
  *
  * Usually a run is host work, whatever device asks for it. A runtime whose provider computes on a device must be opened
  * for that device. A run is then enqueued: inputs and outputs are in device memory, and no thread waits. Such a model

@@ -84,7 +84,7 @@ bool mr_file_name_differs(const char *pattern) {
 
 typedef struct values {
     const char *source;
-    uint64_t number; /* file number, or picture number within its epoch */
+    uint64_t number; /* file number, or picture number within the epoch */
     int64_t seconds;
     uint32_t epoch, sub;
     bool with_epoch; /* {seq} includes the epoch */

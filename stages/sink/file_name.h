@@ -23,7 +23,7 @@ typedef struct mr_file_names {
 int mr_file_name_check(const char *pattern);
 bool mr_file_name_counts(const char *pattern); /* has {number} */
 bool mr_file_name_differs(const char *pattern); /* has {number} or {time} */
-/* The extension, with its dot; "" if there is none. */
+/* The extension, with the dot; "" if there is none. */
 const char *mr_file_name_ending(const char *name);
 
 /* Prints a file name. `again`: how many files had the name before. MR_ERROR_IO: too long. */

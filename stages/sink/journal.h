@@ -3,7 +3,7 @@
  *
  * The supervisor names a folder, $MILLRACE_WRITTEN, which lasts until the run ends. The file is mapped: an entry costs
  * no system call and survives a killed process. It holds the last MR_JOURNAL_FRAMES frames, more than can come again.
- * If a process is killed between writing a record and its entry, that frame comes twice. One thread. All zero is
+ * If a process is killed between writing a record and the entry, that frame comes twice. One thread. All zero is
  * closed. */
 #pragma once
 

@@ -29,7 +29,7 @@ typedef struct mr_keep {
 
 /* Marks a file that was made. On a file system without attributes nothing happens. */
 void mr_keep_mark(const mr_stage *self, int fd);
-/* Whether a file in the open `folder` is own; sets *number (may be NULL) to its {number}. */
+/* Whether a file in the open `folder` is own; sets *number (may be NULL) to the {number}. */
 bool mr_keep_is_own(mr_keep *keep, const mr_stage *self, int folder, const char *name, uint64_t *number);
 /* Removes files beyond the limits, except `spared` (NULL: none), and logs each as information. If a file cannot be
  * removed, this is reported and the file stays. */

@@ -12,7 +12,7 @@ typedef struct mr_named_file {
     char path[MR_OUTPUT_PATH];
 } mr_named_file;
 
-/* Creates the file with this number, begun at that time (ns since 1970). Other programs can see by its lock (flock)
+/* Creates the file with this number, begun at that time (ns since 1970). Other programs can see by the lock (flock)
  * that it is being written. MR_ERROR_AGAIN: the disk is full, call again. MR_ERROR_IO, MR_ERROR_PERMISSION. */
 int mr_named_file_make(mr_named_file *file, const mr_file_names *names, uint64_t number, int64_t begun_ns,
                        mr_full *full, const mr_stage *self);

@@ -6,7 +6,7 @@
  * output, and an open regular file is locked: two sinks or programs never mix their output. After a failed write, all
  * later writes fail with the same message. If a regular file takes only part of a record, that part is removed, so that
  * the file ends with a complete record. Regular files are opened with O_APPEND: if another program truncates one,
- * writing continues at its new end.
+ * writing continues at the new end.
  *
  * One thread at a time. Errors: MR_ERROR_IO (a full disk, a closed pipe), MR_ERROR_CLOSED (standard output is a closed
  * pipe), MR_ERROR_PERMISSION, MR_ERROR_MEMORY. MR_ERROR_CANCELLED: while a write waits for the reader, the run is
@@ -47,7 +47,7 @@ bool mr_output_streams(const char *path);
  * file order. MR_ERROR_NO_INPUT if the file has disappeared. */
 int mr_output_open(mr_output *output, const char *path);
 typedef struct mr_line_reader {
-    /* Takes a line, without its end, that begins at this file offset. MR_ERROR_AGAIN: its record continues on the next
+    /* Takes a line, without the line break, that begins at this file offset. MR_ERROR_AGAIN: its record continues on the next
      * line. Any other failure ends the reading. */
     int (*take)(void *context, const char *line, size_t bytes, off_t at);
     /* May lower *end, the end of the complete records: the file is cut there. NULL: leaves *end. */

@@ -72,7 +72,7 @@ static void note_begin(const mr_stage *self, int64_t now_ns) {
     sink->due_ns = sink->keep.names.pattern && given->segment ? now_ns + given->segment : INT64_MAX;
 }
 
-/* Makes the next file the output, after the list has its name. The lock must be held. */
+/* Makes the next file the output, after the list has the name. The lock must be held. */
 static int begin_file(mr_stage *self) {
     mr_text_sink *sink = self->state;
     mr_named_file file = {0};

@@ -64,7 +64,7 @@ typedef struct mr_text_sink {
 int mr_text_sink_negotiate(mr_negotiation *negotiation);
 /* open: opens the output, and begins it if it is known whether the run begins or continues. */
 int mr_text_sink_open(mr_stage *self, const mr_text_form *form);
-/* Must come first in process: true once the output has begun and the file has its header. Otherwise process must return
+/* Must come first in process: true once the output has begun and the file has the header. Otherwise process must return
  * *answer. */
 bool mr_text_sink_ready(mr_stage *self, mr_io *io, int *answer);
 /* Once it is ready: whether the frame's record is there; and the end of process: writes it. */

@@ -199,7 +199,7 @@ static int finish_penalty(linear_fit *f) {
     return warn_of_steps(f, at);
 }
 
-/* A search that starts so would end immediately and report its zeros as converged. */
+/* A search that starts so would end immediately and report the zeros as converged. */
 static int check_start(const linear_fit *f) {
     bool finite = isfinite(f->search.value);
     for (size_t i = 0; i < f->length && finite; i++)

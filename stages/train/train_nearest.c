@@ -10,7 +10,7 @@
 #include "stages/train/train_kinds.h"
 #include "stages/train/train_loss.h"
 
-/* Replaces a vector by its weight row, followed by its bias. */
+/* Replaces a vector by the weight row, followed by the bias. */
 static void fold_vector(const double *factor, size_t width, double *vector, double *bias) {
     double squares = 0.0;
     for (size_t k = 0; k < width; k++) {

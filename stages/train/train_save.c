@@ -278,7 +278,7 @@ static int put_aside(const saving *s, const char *target) {
     return MR_OK;
 }
 
-/* Moves the folder to its final name. An existing folder is exchanged, so that the name always has a classifier. */
+/* Moves the folder to the final name. An existing folder is exchanged, so that the name always has a classifier. */
 static int put(const saving *s, const char *target) {
     bool there;
     int status = check_target(target, &there);

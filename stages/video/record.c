@@ -28,7 +28,7 @@ typedef struct record_state {
     uint64_t seen_epochs; /* number of epochs that have had a picture from motion */
     uint32_t seen_epoch;  /* the last such epoch */
     bool taken, refused;
-    bool added;           /* the repeated call has added its packet before */
+    bool added;           /* the repeated call has added the packet before */
     atomic_bool asked;    /* for a recording, by mr_pipeline_trigger */
 } record_state;
 

@@ -169,7 +169,7 @@ struct mr_muxer {
     mr_container container;
     AVFormatContext *format;
     AVPacket *packet;
-    AVPacket *waiting;  /* mp4: waits for the next packet's decoding time; its data is NULL if none waits */
+    AVPacket *waiting;  /* mp4: waits for the next packet's decoding time; the data is NULL if none waits */
     mr_muxer_times times;
     int64_t cut_dts;    /* last packet's time before the last cut, in 1/90000 s */
     uint8_t *bytes;
@@ -337,7 +337,7 @@ bool mr_muxer_is_due(const mr_muxer *muxer) {
 }
 
 int mr_muxer_cut(mr_muxer *muxer) {
-    /* The first flush makes mp4 write only its header. */
+    /* The first flush makes mp4 write only the header. */
     int error = av_write_frame(muxer->format, NULL);
     if (error >= 0 && muxer->container == MR_CONTAINER_MP4 && !muxer->cut_once)
         error = av_write_frame(muxer->format, NULL);

@@ -1,4 +1,4 @@
-/* Computes when MPEG-4 pictures (ISO/IEC 14496-2) are shown from the clock in their headers: they have no other order.
+/* Computes when MPEG-4 pictures (ISO/IEC 14496-2) are shown from the clock in the headers: they have no other order.
  * The data is untrusted. One thread. All zero: no picture has come. */
 #pragma once
 

@@ -34,7 +34,7 @@ static void note_codec(mr_picture_times *times, const mr_packet *packet) {
     times->seen = times->looked_at = 0;
 }
 
-/* For a live stream, arrival times count, since its clock may be wrong. */
+/* For a live stream, arrival times count, since the clock may be wrong. */
 static void note_interval(mr_picture_times *times, const mr_packet *packet) {
     enum { SMOOTH = 16 };
     static const int64_t most_ns = 2000000000;

@@ -6,7 +6,7 @@ enum { SLICE = 1, SLICE_DATA_A = 2, IDR = 5, SEI = 6, SPS = 7, PPS = 8 };
 enum { FIRST_IRAP = 16, IDR_HEVC = 19, IDR_LAST = 20, LAST_IRAP = 23, LAST_SLICE = 31, SPS_HEVC = 33, PPS_HEVC = 34,
        SEI_HEVC = 39 };
 
-/* What a packet says about its picture. */
+/* What a packet says about the picture. */
 typedef struct picture {
     bool begins;       /* it needs no other */
     bool refers;       /* H.264: its slices need other pictures */

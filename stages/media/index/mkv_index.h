@@ -16,7 +16,7 @@ bool mr_mkv_begins(const uint8_t *data, size_t bytes);
 /* NULL: no memory. */
 mr_mkv_index *mr_mkv_index_create(void);
 void mr_mkv_index_destroy(mr_mkv_index **index);
-/* Feeds bytes and their file offset. Bytes in elements that are not inspected can be omitted. */
+/* Feeds bytes and the file offset. Bytes in elements that are not inspected can be omitted. */
 void mr_mkv_index_feed(mr_mkv_index *index, int64_t offset, const uint8_t *data, size_t bytes);
 /* The least memory that the elements need. */
 uint64_t mr_mkv_index_bytes(const mr_mkv_index *index);

@@ -58,7 +58,7 @@ static uint64_t most_of(uint64_t a, uint64_t b) {
 
 /* ---- claims ------------------------------------------------------------------------------------------------------ */
 
-/* PCM sound (one tick a sample) has one entry per 1,024 samples in a chunk; sound counts as PCM until its times are
+/* PCM sound (one tick a sample) has one entry per 1,024 samples in a chunk; sound counts as PCM until the times are
  * known. Each edit has entries for the samples that it shows, and for those they need. */
 static uint64_t track_bytes(const mp4_track *track) {
     const uint64_t pieces = track->chunks * ((track->most_per_chunk + 1023) / 1024);
@@ -348,7 +348,7 @@ static void read_meta(mr_mp4_index *index, box_walk *walk) {
         go_on(walk, META, 8, walk->next.at + 4);
 }
 
-/* After a sample description's fields, libavformat accepts any box type. How long the fields are depends on their
+/* After a sample description's fields, libavformat accepts any box type. How long the fields are depends on the
  * type. */
 static void read_byte(mr_mp4_index *index, box_walk *walk) {
     index->hidden |= is_claim(u32(walk->next.data + 4));

@@ -15,7 +15,7 @@ typedef struct mr_mp4_index mr_mp4_index;
 /* NULL: no memory. */
 mr_mp4_index *mr_mp4_index_create(void);
 void mr_mp4_index_destroy(mr_mp4_index **index);
-/* Feeds bytes and their file offset. Bytes that were fed before, or in boxes that are not inspected, can be omitted. */
+/* Feeds bytes and the file offset. Bytes that were fed before, or in boxes that are not inspected, can be omitted. */
 void mr_mp4_index_feed(mr_mp4_index *index, int64_t offset, const uint8_t *data, size_t bytes);
 /* The least memory that the boxes need. UINT64_MAX: unknown, since the index is compressed ("cmov"), or tables are
  * where no program writes them. */

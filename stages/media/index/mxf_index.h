@@ -18,5 +18,5 @@ typedef struct mr_mxf_index {
     size_t left, skip;          /* remaining bytes in the segment and in its item; 0: none */
 } mr_mxf_index;
 
-/* Feeds bytes and their file offset. */
+/* Feeds bytes and the file offset. */
 void mr_mxf_index_feed(mr_mxf_index *index, int64_t offset, const uint8_t *data, size_t bytes);

@@ -26,7 +26,7 @@ typedef struct mr_ts_found {
     bool lacks; /* bytes are missing inside, or at the end */
     bool within; /* in it */
     bool gap;   /* bytes are missing between the picture looked up before and it */
-    bool open;  /* it reaches the last fed byte: later bytes may show that its end is missing */
+    bool open;  /* it reaches the last fed byte: later bytes may show that the end is missing */
 } mr_ts_found;
 
 /* NULL: no memory. */

@@ -1,7 +1,7 @@
 /* Reads the tables that locate a transport stream's video: PAT and PMT (ISO/IEC 13818-1, 2.4.4). They show whether
  * another video replaces the current one, with another PID or codec; libavformat does not follow that.
  *
- * A table counts only if its checksum is right and it is in use. One thread. */
+ * A table counts only if the checksum is right and it is in use. One thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -45,7 +45,7 @@ typedef struct mr_ts_tables {
     const mr_ts_program *changed; /* which has the video that replaces it; NULL: it was not replaced */
 } mr_ts_tables;
 
-/* Reads the next packet, starting at its sync byte. Returns true if its table replaces the video. Further packets are
+/* Reads the next packet, starting at the sync byte. Returns true if the table replaces the video. Further packets are
  * then ignored until mr_ts_tables_go_on. */
 bool mr_ts_tables_take(mr_ts_tables *tables, const uint8_t *packet);
 /* Chooses the video. */

@@ -64,7 +64,7 @@ static int pack(const mr_onnx_build *b, const char *path) {
     return status;
 }
 
-/* Begins the graph that ends in the vector: an existing network (the caller must free its bytes last), or an input. */
+/* Begins the graph that ends in the vector: an existing network (the caller must free the bytes last), or an input. */
 static int begin(mr_onnx_build *b, const mr_trained *trained, const mr_onnx_params *params, mr_file_bytes *file,
                  const char **vector) {
     bool inside = false;

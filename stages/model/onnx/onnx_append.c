@@ -32,7 +32,7 @@ static size_t header_bytes(size_t bytes) {
     return count;
 }
 
-/* Size of a field with this content, including its header. */
+/* Size of a field with this content, including the header. */
 static size_t field_bytes(size_t bytes) {
     return header_bytes(bytes) + bytes;
 }

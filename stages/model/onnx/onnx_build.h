@@ -25,7 +25,7 @@ typedef struct mr_onnx_build {
 
 /* Begins a model without a network. MR_ERROR_MEMORY. The caller must finish the build in any case. */
 int mr_onnx_build_begin(mr_onnx_build *build);
-/* Starts with a scanned network (onnx_file.h), up to `tensor` (NULL: its first output). *vector becomes that tensor's
+/* Starts with a scanned network (onnx_file.h), up to `tensor` (NULL: the first output). *vector becomes that tensor's
  * name. Nodes and weights that it does not depend on are removed, and so are the network's outputs. MR_ERROR_DATA names
  * `path` and the reason; MR_ERROR_MEMORY. */
 int mr_onnx_build_join(mr_onnx_build *build, const char *path, const uint8_t *data, size_t bytes, const char *tensor,

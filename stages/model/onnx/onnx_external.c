@@ -35,7 +35,7 @@ static kind kind_of(kind outer, uint32_t number) {
 }
 
 typedef struct merge {
-    const char *path, *name; /* the file's path, and its name without folder */
+    const char *path, *name; /* the file's path, and the name without folder */
     mr_file_bytes from;
     int status;
     uint8_t *to;      /* NULL: bytes are only counted */
@@ -121,7 +121,7 @@ static unsigned bits_of(uint64_t type) {
     return type < sizeof bits ? bits[type] : 0;
 }
 
-/* The tensor's size from its shape and type; `otherwise` if they do not determine it. */
+/* The tensor's size from shape and type; `otherwise` if they do not determine it. */
 static uint64_t bytes_of_shape(mr_pb_span tensor, uint64_t otherwise) {
     uint64_t count = 1, type = 0, dim;
     mr_pb_field f;

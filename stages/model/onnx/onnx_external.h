@@ -6,6 +6,6 @@
 #include "engine/base/file.h"
 
 /* Moves weights from the file `path` into a scanned model (mr_onnx_scan). *model is replaced, with `room` free bytes at
- * the end. The model must refer only to that file, by its plain name. Otherwise, or if it asks for bytes that the file
+ * the end. The model must refer only to that file, by a plain name. Otherwise, or if it asks for bytes that the file
  * lacks: MR_ERROR_DATA, without the model's name. Also mr_file_read's errors. */
 int mr_onnx_take_external(mr_file_bytes *model, const char *path, size_t room);

@@ -238,7 +238,7 @@ static const char *other_format(const uint8_t *data, size_t bytes) {
     return NULL;
 }
 
-/* True if a field begins at `from` but its bytes exceed the end. Sets *number to the field, *inside to its available
+/* True if a field begins at `from` but runs past the end. Sets *number to the field, *inside to the available
  * bytes, *missing to how many are missing. */
 static bool is_cut(mr_pb_span from, uint32_t *number, mr_pb_span *inside, uint64_t *missing) {
     uint64_t value[2] = {0, 0};

@@ -82,6 +82,6 @@ bool mr_onnx_has(const mr_onnx_node *node, const char *name);
 /* Fills in element, shape and small numbers of a tensor from a node's attribute that is one (TensorProto). */
 bool mr_onnx_constant(const mr_onnx_node *node, const char *name, mr_onnx_tensor *tensor);
 
-/* The shape declared in a ValueInfoProto: open dimensions are -1, with their symbol. False if it declares none, or too
+/* The shape declared in a ValueInfoProto: open dimensions are -1, with the symbol. False if it declares none, or too
  * many dimensions. */
 bool mr_onnx_read_declared(mr_pb_span value, int *element, int *rank, int64_t *dims, mr_pb_span *symbols);

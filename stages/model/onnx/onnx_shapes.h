@@ -1,4 +1,4 @@
-/* Infers all tensor shapes in an ONNX graph from its input shapes, for the operators that picture networks use
+/* Infers all tensor shapes in an ONNX graph from the input shapes, for the operators that picture networks use
  * (operators.md, ONNX 1.x). It also follows numbers computed from shapes (a Reshape's target), as long as they are few.
  * A shape that cannot be inferred is taken from the file (value_info), with sizes for named open dimensions; otherwise
  * it stays unknown. One thread. */
@@ -9,8 +9,8 @@
 /* What work an operator does. */
 typedef enum mr_onnx_kind {
     MR_ONNX_VIEW,    /* none: the same bytes under another shape, or numbers about shapes */
-    MR_ONNX_MOVE,    /* reads its inputs and writes its outputs */
-    MR_ONNX_PICK,    /* reads only as much as it writes, however large its inputs are */
+    MR_ONNX_MOVE,    /* reads inputs and writes outputs */
+    MR_ONNX_PICK,    /* reads only as much as it writes, however large the inputs are */
     MR_ONNX_EACH,    /* operations on each output element */
     MR_ONNX_ACROSS,  /* operations on each input element */
     MR_ONNX_POOL,    /* one for each window element per output element */

@@ -1,4 +1,4 @@
-/* What planning must know about a network besides shapes: which operator computes its numbers, and which operators
+/* What planning must know about a network besides shapes: which operator computes the numbers, and which operators
  * compute across a batch's frames. Pure functions on the graph (onnx_graph.h); one thread. */
 #pragma once
 
@@ -20,7 +20,7 @@ const char *mr_onnx_sized_by(const mr_onnx_graph *graph, mr_pb_span name, char t
 
 /* What mr_onnx_find_mixing is asked about. */
 typedef struct mr_onnx_batch {
-    const mr_onnx_shape *inputs; /* as for mr_onnx_infer; the batch must be their first size */
+    const mr_onnx_shape *inputs; /* as for mr_onnx_infer; the batch must be the first size */
     size_t input_count;
     bool fixed;                  /* the file fixes the batch */
     const char *const *outputs;  /* names of tensors to read */

@@ -1,19 +1,16 @@
-/* Counts one network run's work from its ONNX file and input shapes: operations, bytes, launches.
+/* Counts one network run's work from the ONNX file and input shapes: operations, bytes, launches.
  *
- * The count is that of ONNX Runtime's CUDA provider, as far as its public sources show: one launch for each operator,
- * except
- *   - operators that change only the shape (Reshape, Flatten, ...), or compute with shapes or constants alone: none;
- *   - BatchNormalization, and Add or Mul of a constant for each channel, behind a Conv: part of its weights;
- *   - Relu behind a Conv, and Add and Relu behind a Conv: part of its launch. Other activations (Clip, Sigmoid,
- *     HardSwish)
- *     are launches of their own there;
- *   - Add of a constant behind a MatMul: part of its product.
- * Each launch reads its inputs from the card's memory, and writes its outputs there; hits in the card's cache between
- * two launches are not modelled. Operations are two for each multiplication with addition, and some per element for all
- * else; biases are not counted. Nodes that cannot be counted are reported, and left out.
+ * It counts what ONNX Runtime's CUDA provider does, according to the public sources: one launch per operator, except
+ *   - operators that only change the shape (Reshape, Flatten, ...), or compute only with shapes or constants: none;
+ *   - BatchNormalization, and Add or Mul with a constant per channel, after a Conv: merged into the weights;
+ *   - Relu, or Add and Relu, after a Conv: in the same launch. Other activations (Clip, Sigmoid, HardSwish) are
+ *     separate launches;
+ *   - Add with a constant after a MatMul: part of the product.
+ * Each launch reads from the card's memory and writes to it; cache hits between launches are not modelled. A
+ * multiply-add counts as two operations; any other operator counts some per element. Biases are not counted. Nodes that
+ * cannot be counted are reported and skipped.
  *
- * Sums are floating point: they neither overflow nor wrap, whatever sizes a file declares. Pure function; any thread.
- * */
+ * Sums are floating point: they cannot overflow or wrap, whatever sizes a file declares. Pure function; any thread. */
 #pragma once
 
 #include <stddef.h>

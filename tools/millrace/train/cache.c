@@ -21,7 +21,7 @@ typedef struct header {
     char digest[40];
 } header;
 
-/* A vector that was written to the part; a list of these has the old file's slots in its header. */
+/* A vector that was written to the part; a list of these has the old file's slots in the header. */
 typedef struct listed {
     mr_cache_record record;
     uint64_t slot;
@@ -31,7 +31,7 @@ static const char magic[8] = "MRVECT03", list_magic[8] = "MRMADE01";
 
 /* ---- the folder -------------------------------------------------------------------------------------------------- */
 
-/* Creates the folder and its parents. */
+/* Creates the folder and parents. */
 static int make_folders(char *path) {
     int status = MR_OK;
     for (char *at = path + 1; !status; at++)
@@ -305,7 +305,7 @@ static bool is_kept(mr_cache *part, mr_cache *old, size_t slot) {
     return good || !old->records[slot].made || !is_good(old, slot);
 }
 
-/* Whether the part only needs its final name; *count: its new vectors. All videos' vectors are then complete. */
+/* Whether the part only needs the final name; *count: the new vectors. All videos' vectors are then complete. */
 static bool is_finished(const mr_cache_writer *writer, size_t *count) {
     mr_cache *old = writer->cache, part = {.digest = old->digest, .told_none = true};
     bool finished = !map(&part, writer->fd) && part.slots && part.slots >= old->slots;
@@ -318,7 +318,7 @@ static bool is_finished(const mr_cache_writer *writer, size_t *count) {
     return finished;
 }
 
-/* For an incomplete part: makes room for its slots' records, which begin where the cache's end. The old file may be
+/* For an incomplete part: makes room for the slots' records, which begin where the cache's end. The old file may be
  * gone, but cannot have become another one. *first: the slot that the list calls 0. */
 static int open_left(mr_cache_writer *left, size_t *first) {
     const mr_cache *old = left->cache;

@@ -1,10 +1,10 @@
 /* Vectors computed earlier: one file for each way to compute them, FOLDER/KEY.vectors. KEY begins with a digest of the
  * stages (mr_extraction.cache_key).
  *
- *     64 bytes   "MRVECT03", width, slots (uint64 each); then the first 40 characters of the key
+ *     64 bytes   "MRVECT03", width, slots (uint64 each); then the key's first 40 characters
  *     vectors    slots x width floats
- *     records    slots x { content key (2 x uint64), 1 + time of the picture in ns (uint64; 0: there is no vector),
- *                sum of the vector and the record (uint64) }
+ *     records    slots x { content key (2 x uint64), 1 + picture time in ns (uint64; 0: no vector),
+ *                checksum over vector and record (uint64) }
  *
  * A vector is found by its file's content: files can be moved and renamed, and data sets can share vectors. A vector
  * with a wrong checksum (a failing disk) is not found, and must be computed again. New vectors are appended to a
@@ -14,10 +14,10 @@
  * Records are written to the part when it is finished. Until then, a list next to it (".part.made") has the records of
  * vectors in the part, so that the next program can keep them if this one is killed:
  *
- *     64 bytes   as above, with "MRMADE01", and the slots of the old file
- *     records    { record as above, slot behind the old ones (uint64) }
+ *     64 bytes   as above, with "MRMADE01", and the old file's slots
+ *     records    { record as above, slot after the old ones (uint64) }
  *
- * It keeps each vector with a right checksum. If the part is complete and only its name was not changed yet, it keeps
+ * It keeps each vector with a right checksum. If the part is complete and only the name was not changed yet, it keeps
  * the part.
  *
  * Numbers are in machine order, like the vectors. One thread at a time; any thread may call _put, one at a time. */
@@ -32,7 +32,7 @@ enum { MR_CACHE_PATH = 4096, MR_CACHE_MOST_WIDTH = 1 << 24 }; /* width: numbers 
 
 typedef struct mr_cache_record {
     mr_content_key key;
-    uint64_t made; /* 1: there is a vector; a video picture adds its time in ns */
+    uint64_t made; /* 1: there is a vector; a video picture adds the time in ns */
     uint64_t sum;  /* _put makes it */
 } mr_cache_record;
 
@@ -79,7 +79,7 @@ int mr_cache_lock(mr_cache_writer *writer, mr_cache *cache, bool elsewhere, bool
 /* MR_ERROR_IO, MR_ERROR_MEMORY. */
 int mr_cache_begin(mr_cache_writer *writer, size_t more);
 /* Writes a new slot's vector. MR_CACHE_NEXT: appends one that is useful only together with others. It is not kept if
- * this process is killed before the part is complete. MR_ERROR_DATA if its length differs; MR_ERROR_IO,
+ * this process is killed before the part is complete. MR_ERROR_DATA if the length differs; MR_ERROR_IO,
  * MR_ERROR_MEMORY. */
 #define MR_CACHE_NEXT SIZE_MAX
 int mr_cache_put(mr_cache_writer *writer, size_t slot, const mr_cache_record *record, const float *vector,

@@ -106,7 +106,7 @@ static int refuse_many(const mr_evaluation *e) {
                    MOST_CLASSES);
 }
 
-/* Remembers a picture without classes: its logits are not finite. */
+/* Remembers a picture without classes: the logits are not finite. */
 static int note_none(mr_evaluation *e, const mr_taken *from) {
     if (!e->none++)
         mr_set_print_picture(&e->set, e->wanted[from->file], from->at_ns, e->first_none, sizeof e->first_none);

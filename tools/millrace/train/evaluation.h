@@ -23,7 +23,7 @@ typedef struct mr_evaluation {
     mr_extraction extraction;
     size_t *wanted; /* rows to score, in set order: the chosen part, and validation */
     size_t wanted_count, part_count;
-    bool has_split; /* the head records how its training data was split */
+    bool has_split; /* the head records how the training data was split */
     /* scored pictures in row order; a video's in time order */
     size_t *row;
     int64_t *at_ns;

@@ -309,7 +309,7 @@ static int compare(work *w) {
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 
-/* Signs before the file has its final name: it must never stand next to a wrong signature. */
+/* Signs before the file has the final name: it must never stand next to a wrong signature. */
 static int sign(const work *w) {
     static const char *const ends[] = {".sig", ".pub"};
     char path[sizeof w->unchecked];

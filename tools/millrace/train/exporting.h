@@ -1,5 +1,5 @@
 /* Does the work for `millrace export` and `train --export onnx`: writes a classifier as one ONNX file (millrace/onnx.h)
- * and compares it with `classify` before giving it its final name.
+ * and compares it with `classify` before giving it the final name.
  *
  * Directly after a `features` or `infer` stage, the file begins with that stage's network; otherwise with the vector.
  * Main thread. */
@@ -21,7 +21,7 @@ typedef struct mr_exporting {
     const char *output;
     const char *sign_key; /* a private key; NULL: unsigned, and an older signature next to it is removed */
     const mr_classifier *classifier;
-    mr_extraction *extraction; /* prepared, with the classifier as its head; NULL: only the classifier */
+    mr_extraction *extraction; /* prepared, with the classifier as head; NULL: only the classifier */
     size_t file_count;         /* at most MR_EXPORT_ROWS of these run, evenly spread */
     const mr_listed_file *const *files;
     /* set by mr_export */

@@ -1,7 +1,7 @@
 /* Runs the user's unchanged pipeline over a data set's files: it gets the vectors and classes that it would in service.
  *
  * The source that leads to classify is replaced by a list of the files. If several sources take the same way, the first
- * is replaced. The others read one of these files, and their frames are ignored. No frame is dropped for being late,
+ * is replaced. The others read one of these files, and the frames are ignored. No frame is dropped for being late,
  * and sinks write nothing. For `train`, a tap replaces the type `classify`: it finds the vector as classify does,
  * passes it on and absorbs the frame, so the head need not exist. For `evaluate`, classify reports all its classes to a
  * callback after it.
@@ -10,7 +10,7 @@
  * runs classify or, if that node is several processes, the nearest later node that is one process. classify and all
  * later stages move there. The tap writes each vector to a spool (spool.h) before it settles the frame, so no vector is
  * lost if a process is killed. All nodes find the list of files, and home its spool, in one folder. The watching
- * process names it (MILLRACE_TRAINING). If nodes are started by others, its name is the run's number in the cache
+ * process names it (MILLRACE_TRAINING). If nodes are started by others, the name is the run's number in the cache
  * folder.
  *
  * Main thread; the functions that take vectors and classes are called on threads of the pipeline, one at a time. */
@@ -105,11 +105,11 @@ typedef struct mr_extraction {
     void *user;
     bool has_videos;
     mr_pipeline *pipeline;
-    int status; /* status of a take that failed, with its message */
+    int status; /* status of a take that failed, with the message */
     char message[512];
 } mr_extraction;
 
-/* Plans the pipeline and finds its source and classify stage. Returns an exit code; errors are printed. The caller must
+/* Plans the pipeline and finds the source and classify stage. Returns an exit code; errors are printed. The caller must
  * finish it in any case. */
 int mr_extraction_prepare(mr_extraction *extraction);
 /* Finds the vectors' lineage; must be called before vectors are taken. Returns as _prepare. */

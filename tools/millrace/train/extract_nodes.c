@@ -32,7 +32,7 @@ static int find_vertex(const mr_plan_view *plan, const char *id) {
     return -1;
 }
 
-/* Marks all vertices after `from` with their distance. */
+/* Marks all vertices after `from` with the distance. */
 static void mark_behind(const mr_plan_view *plan, int from, size_t *distance) {
     distance[from] = 1;
     for (bool more = true; more;) {
@@ -135,7 +135,7 @@ size_t mr_extraction_most_settings(const mr_extraction *extraction) {
     return extraction->nodes ? extraction->nodes->node_count + extraction->nodes->cut_count : 0;
 }
 
-/* A node's stages as a YAML list, with moved stages in their new place. */
+/* A node's stages as a YAML list, with moved stages in the new place. */
 static char *list_stages(const mr_extraction *extraction, int node, const size_t *distance) {
     const mr_plan_view *plan = extraction->nodes;
     char *text = NULL;

@@ -14,7 +14,7 @@
 
 /* ---- keys of the cache ------------------------------------------------------------------------------------------- */
 
-/* A range's pictures in a video are found by their number among those taken from it. The number HOW_MANY, which no
+/* A range's pictures in a video are found by number among those taken from it. The number HOW_MANY, which no
  * picture has, holds how many there are. */
 static const uint64_t HOW_MANY = UINT64_MAX;
 

@@ -63,7 +63,7 @@ int mr_judge(mr_judgement *made, const mr_judged *of);
 void mr_judgement_fini(mr_judgement *judgement);
 
 double mr_judgement_value(const mr_judgement *judgement, mr_judged_figure figure);
-/* Prints a line with accuracy and its interval, one with the other figures, and the pairs that are confused most. */
+/* Prints a line with accuracy and the interval, one with the other figures, and the pairs that are confused most. */
 void mr_judgement_tell(const mr_judgement *judgement, FILE *stream);
 /* Writes object members. `whole`: includes classes, confusion, curves and calibration; otherwise only a few numbers,
  * for a card. */

@@ -134,7 +134,7 @@ static int compare_features(mr_near *near, const mr_set *set, const mr_features 
 
 /* A picture without a hash, or one whose vector may equal such a picture's. */
 typedef struct vector {
-    uint64_t sum; /* sum over its numbers */
+    uint64_t sum; /* sum over the numbers */
     size_t index; /* in the features */
     bool hashless;
 } vector;

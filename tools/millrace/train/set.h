@@ -67,9 +67,9 @@ void mr_set_close(mr_set *set);
 
 /* Prints a row for people: the list's line if there is one, then the path, then the range. */
 size_t mr_set_print_row(const mr_set *set, size_t row, char *text, size_t room);
-/* The same for one picture: in a video, with its time. */
+/* The same for one picture: in a video, with the time. */
 size_t mr_set_print_picture(const mr_set *set, size_t row, int64_t at_ns, char *text, size_t room);
-/* Writes a picture's file as this object member; for a video, also its time in seconds. */
+/* Writes a picture's file as this object member; for a video, also the time in seconds. */
 void mr_set_put_picture(const mr_set *set, size_t row, int64_t at_ns, const char *file, const char *at, yajl_gen json);
 /* Writes members `start` and `end`, in seconds, if the row has them. */
 void mr_set_put_range(const mr_listed_file *file, yajl_gen json);

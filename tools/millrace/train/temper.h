@@ -1,4 +1,4 @@
-/* Calibrates a classifier's confidence: fits the temperature to divide its logits by on the validation part (Guo et
+/* Calibrates a classifier's confidence: fits the temperature to divide the logits by on the validation part (Guo et
  * al., On Calibration of Modern Neural Networks, 2017), and computes the resulting figures. */
 #pragma once
 
@@ -12,7 +12,7 @@ typedef struct mr_tempered {
     double log_loss, calibration_error;
 } mr_tempered;
 
-/* Scores in each row must add up to 1; their logarithms are logits, up to a constant. MR_ERROR_MEMORY. */
+/* Scores in each row must add up to 1; the logarithms are logits, up to a constant. MR_ERROR_MEMORY. */
 int mr_temper(mr_tempered *made, const mr_scored *validation, const mr_scored *judged);
 /* A member `temperature`: an object, or null. */
 void mr_tempered_put(const mr_tempered *tempered, yajl_gen json);

@@ -285,7 +285,7 @@ static int save_head(const mr_training *t) {
     return status;
 }
 
-/* The fit's state file stays until the head has its final name. */
+/* The fit's state file stays until the head has the final name. */
 static int save(const mr_training *t) {
     char state[STATE_ROOM], why[1024];
     int status = save_head(t);
