@@ -88,8 +88,7 @@ static int64_t leads_to(const mr_damage *damage, const mr_frame *packet, int64_t
     return 0;
 }
 
-/* Whether the packet's picture is shown before a key and decoded after it: pictures that are shown after the key do not
- * depend on it. */
+/* Whether the picture is decoded after a key but shown before it. Pictures shown after the key do not depend on it. */
 static bool taint_leading(mr_damage *damage, const mr_frame *packet, int64_t number) {
     const int64_t key = leads_to(damage, packet, number);
     if (!key)

@@ -1,6 +1,6 @@
-/* Which pictures of a source are damaged: packets are missing or marked (decode_gaps.h), the decoder refuses a packet,
- * or reports that it patched a picture up (device/decode_heard.h). Pictures that are made from a damaged one are
- * damaged too, up to where the stream recovers, unless the packets show that none is made from it (decode_alone.h).
+/* Which pictures in a source are damaged: packets are missing or marked (decode_gaps.h), or the decoder refuses a
+ * packet or reports that it concealed errors (device/decode_heard.h). Pictures that depend on a damaged one are damaged
+ * too until the stream recovers, unless the packets show that none depends on it (decode_alone.h).
  *
  * Damage becomes known late: packets that were sent in the meantime are judged again. A damaged H.264 decoder must be
  * replaced, since traces of damage stay in it. The new decoder starts at the next packet where decoding can begin. One
@@ -21,7 +21,7 @@ typedef struct mr_damage {
     int64_t entry;         /* last key's number */
     int64_t wrong_to;      /* last packet that is damaged or depends on damage; 0: none, or a later key came out well */
     int64_t latest_pts_ns; /* highest time among the packets whose pictures came out in this epoch */
-    int64_t unknown;       /* errors that frame threads reported, and whose packets are not known yet */
+    int64_t unknown;       /* errors from frame threads whose packets are not known yet */
 } mr_damage;
 
 /* Why a packet gave no picture. LASTING: after damage, a decoder gives none until the next key. */
@@ -29,17 +29,17 @@ typedef enum mr_damage_cause { MR_DAMAGE_NONE, MR_DAMAGE_LASTING, MR_DAMAGE_KNOW
 
 /* `heard` and `pending` must stay valid. */
 void mr_damage_init(mr_damage *damage, mr_heard *heard, mr_pending *pending);
-/* Another epoch begins, or other media within it. */
+/* Call when an epoch begins, or another media within it. */
 void mr_damage_begin_epoch(mr_damage *damage);
 void mr_damage_begin_media(mr_damage *damage);
-/* All packets that the decoder got have been settled. */
+/* Call when all packets in the decoder are settled. */
 void mr_damage_end(mr_damage *damage);
-/* Another decoder gets the packets from that number on. */
+/* Call when another decoder takes over from this packet number. */
 void mr_damage_replace(mr_damage *damage, int64_t again);
 
-/* The next packet as it comes. */
+/* Call for each arriving packet. */
 void mr_damage_note(mr_damage *damage, const mr_frame *packet);
-/* Instead: the next packet is skipped. `disposable`: no other depends on it. */
+/* Call instead if the packet is skipped. `disposable`: no other packet depends on it. */
 void mr_damage_skip(mr_damage *damage, const mr_frame *packet, bool disposable);
 /* Call before sending: adds the packet to `pending` and returns the number. */
 int64_t mr_damage_send(mr_damage *damage, mr_frame *packet);

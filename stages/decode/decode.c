@@ -34,15 +34,15 @@ typedef struct decode_state {
     mr_damage damage;
     mr_decode_stream stream;
     mr_decode_report report;
-    AVFrame *picture;        /* the next to be settled, and the one after it; empty: it is not known yet */
+    AVFrame *picture;        /* the next one to settle and the one after it; empty: not known yet */
     AVFrame *following;
     verdict verdict;         /* on picture */
     int64_t last_given;      /* the packet whose picture was emitted last */
     bool taken;              /* this call's input is in `needed`, or was sent */
     bool sent;               /* some pictures from the last sent packet have not been received */
     bool replacing, ending;  /* draining, because another decoder replaces this one; because all packets were sent */
-    int64_t again;           /* number of the first packet that the other one gets; INT64_MAX: none that was sent */
-    bool refused;            /* the device's decoder cannot continue, nor be replaced */
+    int64_t again;           /* the first packet that the other decoder gets; INT64_MAX: none that was sent */
+    bool refused;            /* the device's decoder can neither continue nor be replaced */
 } decode_state;
 
 static const mr_format_set packets[] = {{.payload = MR_PAYLOAD_PACKET}, {.payload = MR_PAYLOAD_ANY}};
@@ -106,7 +106,7 @@ static void drop_damaged(mr_stage *self, mr_io *io, const mr_frame *packet) {
     mr_io_drop(io, packet, mr_decode_report_damaged(&state->report, self, packet));
 }
 
-/* Settles a packet, taken from `pending`, that gave no picture, and drops the reference. */
+/* Settles a packet, taken from `pending`, that gave no picture; releases the reference. */
 static void settle_without(mr_stage *self, mr_io *io, mr_frame *packet, int64_t number) {
     decode_state *state = self->state;
     const mr_decode_choices *from = self->options;
@@ -159,7 +159,7 @@ static void drop_undecoded(mr_io *io, mr_frame *packet) {
     mr_frame_unref(&packet);
 }
 
-/* There is no decoder any more. */
+/* Call when no decoder is left. */
 static int give_up(decode_state *state, mr_io *io, uint32_t source, int status) {
     mr_io_fail_source(io, source, status);
     mr_needed_end(&state->needed, true);
@@ -366,7 +366,7 @@ static int drain_decoder(mr_stage *self, mr_io *io) {
     return MR_DONE;
 }
 
-/* As drain_decoder, and opens another decoder. */
+/* Like drain_decoder, then opens another decoder. */
 static int replace_decoder(mr_stage *self, mr_io *io) {
     decode_state *state = self->state;
     int answer = drain_decoder(self, io);
@@ -396,7 +396,7 @@ static void send_packet(mr_stage *self, mr_io *io, const mr_frame *packet, int64
         note_error(self, io, error);
 }
 
-/* Sends a packet that the decoder before this one had got. */
+/* Sends a packet that the previous decoder already had. */
 static void send_again(mr_stage *self, mr_io *io) {
     decode_state *state = self->state;
     const int64_t number = state->again++;
@@ -439,7 +439,7 @@ static void leave_out(decode_state *state, mr_io *io) {
     mr_frame_unref(&packet);
 }
 
-/* Sends one packet, or leaves one out. MR_END: the rest waits for packets to come. */
+/* Sends or omits one packet. MR_END: the rest must wait for further packets. */
 static int send_next(mr_stage *self, mr_io *io, size_t room) {
     decode_state *state = self->state;
     if (state->again < mr_pending_next(&state->pending)) {
@@ -534,7 +534,7 @@ static bool is_corrupt(const mr_frame *frame) {
            mr_still_would_be_wrong(frame);
 }
 
-/* Why a packet is dropped before it is decoded; NULL: it is not. */
+/* Why a packet is dropped before decoding; NULL: it is not. */
 static const char *reason_to_drop(mr_stage *self, const mr_frame *frame) {
     decode_state *state = self->state;
     const AVCodecParameters *codec = frame->media ? frame->media->codec : NULL;

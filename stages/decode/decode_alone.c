@@ -55,7 +55,7 @@ static bool follows(const mr_alone *alone, int64_t dts_ns) {
            dts_ns - alone->last_dts_ns < alone->dts_step_ns + alone->dts_step_ns / 2;
 }
 
-/* Whether the last noted packet confirms that the one before it was alone. */
+/* Whether the last packet confirms that no picture depends on the one before it. */
 static bool confirms(const mr_alone *alone, const mr_alone_packet *here) {
     if (alone->waits && !agrees(here, alone->expected))
         return false;

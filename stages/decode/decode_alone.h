@@ -17,7 +17,7 @@
 #include "stages/decode/decode_pending.h"
 #include "stages/media/coded/recovery.h"
 
-/* A packet as it was sent. */
+/* A packet, recorded when sent. */
 typedef struct mr_alone_packet {
     int64_t number;
     int64_t latest_ns; /* highest time before this packet */
@@ -27,19 +27,19 @@ typedef struct mr_alone_packet {
     mr_recovery_place place;
 } mr_alone_packet;
 
-/* Zeros: a stream begins, or another one. */
+/* All zero: a new stream begins. */
 typedef struct mr_alone {
     mr_recovery headers;
     int64_t latest_ns;
     int64_t last_ns, step_ns; /* last packet's time; least distance between two, 0: not known */
     int64_t last_dts_ns, dts_step_ns; /* the same for decoding times */
-    int64_t group, least_group; /* packets since the last from which on none refers to one before it; the least
-                                   number between two, 0: not known */
+    int64_t group, least_group; /* packets since the last restart point; the smallest number between two, 0: not
+                                   known */
     bool begun;
     bool waits;             /* the next packet must have the frame_num `expected` */
     unsigned expected;
     int64_t near_ns;        /* and a time near this one; MR_NO_TIME: any */
-    bool waits_next;        /* the next packet is to show that none is missing before it */
+    bool waits_next;        /* the next packet must show that none is missing before it */
     mr_alone_packet packet[MR_PENDING_WINDOW]; /* by number modulo the window */
 } mr_alone;
 

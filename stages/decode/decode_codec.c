@@ -225,7 +225,7 @@ static int64_t most_pixels(const AVCodecContext *codec) {
     return codec->max_pixels < INT32_MAX ? (2 * (codec->max_pixels - padding) + 1) / 3 : INT32_MAX;
 }
 
-/* From where the decoder's own pictures come. */
+/* libheif's memory comes from the decoder's buffers. */
 static int allocate(void *context, AVFrame *picture) {
     AVCodecContext *codec = context;
     codec->width = picture->width;
@@ -234,7 +234,7 @@ static int allocate(void *context, AVFrame *picture) {
     return codec->get_buffer2(codec, picture, 0);
 }
 
-/* An AVERROR on failure; why is in mr_av_complaint. */
+/* Returns an AVERROR on failure; mr_av_complaint has the reason. */
 static int decode_heif(AVCodecContext *codec, const mr_frame *frame, int64_t number, AVFrame *picture) {
     const mr_plane *file = &frame->plane[0];
     announce(codec, frame, number);

@@ -13,7 +13,7 @@ typedef struct mr_codec_params {
     bool prompt;            /* a picture must not wait for later packets on other threads */
     int64_t max_pixels;
     int32_t x264_build;     /* if packets do not say it (media/coded/x264_build.h); 0: not known */
-    enum AVDiscard skip;    /* pictures that the decoder leaves out */
+    enum AVDiscard skip;    /* pictures that the decoder may omit */
     int scale;              /* log2 of the reduction; nonzero only for JPEG */
     bool strict;            /* a truncated JPEG is an error; else the missing part is 0 */
     const mr_decode_target *target; /* where to write; must stay valid */
@@ -24,8 +24,7 @@ typedef struct mr_codec_params {
  * mr_decode_device_choose. */
 int mr_codec_open(AVCodecContext **codec, const mr_codec_params *params, const mr_media *media);
 
-/* Whether a decoder that has decoded other packets does not suit this one: a still picture that relies on tables of a
- * new one. */
+/* Whether a used decoder does not suit this packet: the still picture needs a new decoder's default tables. */
 bool mr_codec_is_used_up(const mr_frame *frame);
 /* Sends the frame's packet, without a copy if it is padded. Times are in nanoseconds. Pictures return `number` as
  * reordered_opaque. `packet` is scratch memory, empty before and after. Returns an AVERROR on failure. */
@@ -38,8 +37,8 @@ int mr_codec_receive(AVCodecContext *codec, const mr_pending *pending, AVFrame *
  * Creates `jpeg` if NULL. Returns false if the packet must be sent to `codec`, which is still empty. */
 bool mr_codec_reduce(AVCodecContext *codec, mr_jpeg_decoder **jpeg, AVPacket *packet, const mr_frame *frame,
                        int64_t number, AVFrame *picture);
-/* As mr_codec_send, unless the picture can be decoded at once: by mr_codec_reduce, or, of HEIF, by libheif. Then
- * *picture has it, and there is nothing to receive. */
+/* Like mr_codec_send, unless the picture can be decoded at once: with mr_codec_reduce, or HEIF with libheif. *picture
+ * then holds it, and nothing must be received. */
 int mr_codec_decode(AVCodecContext *codec, mr_jpeg_decoder **jpeg, AVPacket *packet, const mr_frame *frame,
                       int64_t number, AVFrame *picture);
 

@@ -13,7 +13,7 @@ typedef struct entry {
     AVPacket *packet;
     AVFrame *picture;
     mr_reduced reduced;
-    mr_jpeg_decoder *jpeg; /* NULL until there is one to be reduced */
+    mr_jpeg_decoder *jpeg; /* NULL until a picture must be reduced */
     bool done;             /* a packet was decoded; all below is about it */
     bool sent;             /* mr_early_send was called */
     int scale;
@@ -24,7 +24,7 @@ typedef struct entry {
 } entry;
 
 struct mr_early {
-    entry *turn; /* NULL: the call whose turn it is has decoded nothing */
+    entry *turn; /* NULL: the call in turn has decoded nothing */
     int count;
     entry entries[];
 };

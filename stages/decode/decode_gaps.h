@@ -17,9 +17,9 @@ typedef struct mr_gaps {
     mr_recovery recovery;
 } mr_gaps;
 
-/* Another decoder gets the next packet that is passed, and knows of no picture before it. */
+/* Call when another decoder takes over: it knows no picture before the next packet passed. */
 void mr_gaps_restart(mr_gaps *gaps);
-/* The next packet as it comes. */
+/* Call for each arriving packet. */
 void mr_gaps_note(mr_gaps *gaps, const mr_frame *packet);
 /* Call for each packet when it is decoded. Returns true if the picture will be wrong. `spared`: the packet's marks
  * affect no other picture. */

@@ -14,7 +14,7 @@ enum { TABLES = 4, COMPONENTS = 3, MOST_FACTOR = 4, MOST_BLOCKS = 10, BLOCK = 8,
        MOST_ROW = GROUPS * MOST_FACTOR * MR_JPEG_FOUR };
 
 typedef struct component {
-    int id, across, down; /* sampling factors; 1 and 1 if it is alone */
+    int id, across, down; /* sampling factors; 1 and 1 for a single component */
     int table;            /* index of the quantisation table */
     int dc;               /* previous block's value */
 } component;
@@ -319,7 +319,7 @@ static void put_row(mr_jpeg_decoder *decoder, const component *of, const mr_jpeg
         copy_row(plane, 2 * x, 2 * y + i, rows[i], MR_JPEG_FOUR * count);
 }
 
-/* `count` groups from that place on. */
+/* Writes `count` MCUs, starting there. */
 static void put_groups(mr_jpeg_decoder *decoder, const mr_jpeg_plane *planes, int x, int y, int count, int scale) {
     mr_jpeg_low *blocks = decoder->blocks;
     for (int i = 0; i < decoder->count; i++) {

@@ -27,12 +27,12 @@ typedef struct mr_jpeg_plane {
     int width, height;
 } mr_jpeg_plane;
 
-/* Reads all up to the scan; `data` have to stay until it is decoded. Returns the offset of the scan's header, 0 if the
+/* Reads everything before the scan; `data` must stay until decoding. Returns the scan header's offset, or 0 if the
  * picture is refused. */
 size_t mr_jpeg_open(mr_jpeg_decoder *decoder, const uint8_t *data, size_t bytes);
 /* Describes the opened picture's planes at 1 / 2^scale (2 or 3), without memory. Returns how many there are. */
 int mr_jpeg_planes(const mr_jpeg_decoder *decoder, int scale, mr_jpeg_plane planes[3]);
-/* Decodes it into these. False: it is refused; the planes hold anything then. */
+/* Decodes into these planes. False: refused; the planes are then undefined. */
 bool mr_jpeg_decode(mr_jpeg_decoder *decoder, int scale, const mr_jpeg_plane planes[3]);
 
 #endif

@@ -2,7 +2,7 @@
  * the DC difference, and for 1/4 the three coefficients next to it. A 12-bit table skips several others at once; they
  * are never evaluated.
  *
- * Pure functions. What is refused here is not always wrong: it may be unusual. */
+ * Pure functions. A refused picture is not necessarily invalid: it may be unusual. */
 #ifndef MILLRACE_STAGES_DECODE_DECODE_JPEG_CODE_H
 #define MILLRACE_STAGES_DECODE_DECODE_JPEG_CODE_H
 
@@ -31,12 +31,12 @@ bool mr_jpeg_code_set(mr_jpeg_code *code, const uint8_t counts[MR_JPEG_LENGTHS],
 /* Part of a scan, without stuffed bytes. MR_JPEG_PADDING bytes after it must be readable. */
 typedef struct mr_jpeg_bits {
     const uint8_t *at, *end;
-    uint64_t next;  /* the bits before `at`, from the highest on */
+    uint64_t next;  /* the bits before `at`, highest first */
     int count;      /* how many */
 } mr_jpeg_bits;
 
 mr_jpeg_bits mr_jpeg_bits_of(const uint8_t *data, size_t bytes);
-/* Bits that were not read; negative if more were read than there are. */
+/* Unread bits; negative if reading went past the end. */
 int64_t mr_jpeg_bits_left(const mr_jpeg_bits *bits);
 
 /* A block's coefficients by zigzag position: 0 (difference to the previous DC), 1, 2 and 4. */

@@ -47,7 +47,7 @@ static void order_up_to(mr_needed *needed, int64_t time_ns) {
     }
 }
 
-/* Neighbours that were left out share a place. */
+/* Adjacent omitted pictures share an entry. */
 static void leave(mr_needed *needed, mr_needed_place *place) {
     size_t at = (size_t)(place - needed->place);
     place->left = 1;
@@ -86,7 +86,7 @@ void mr_needed_begin(mr_needed *needed, const mr_frame *first, bool all) {
     needed->mode = MR_NEEDED_BEGINS;
 }
 
-/* Counting begins after the last picture that came out, unless others are held, or it is shown before the first key. */
+/* Counting starts after the last received picture, unless others are held or it is shown before the first key. */
 static void begin_counting(mr_needed *needed, const mr_pending *pending) {
     const int64_t pts_ns = needed->shown_pts_ns, next = mr_pending_next(pending);
     if (needed->mode != MR_NEEDED_BEGINS || pts_ns == MR_NO_TIME || needed->held_count > 0 ||
@@ -221,7 +221,7 @@ uint64_t mr_needed_reach(mr_needed *needed, int64_t pts_ns) {
     return numbers;
 }
 
-/* Decides by the place of the next picture, if it has one that is known. */
+/* Decides by the next picture's position, if that is known. */
 static bool is_placed(mr_needed *needed, int64_t pts_ns, bool *wanted) {
     if (pts_ns == MR_NO_TIME || needed->place_count == 0 || needed->place[0].pts_ns != pts_ns || needed->place[0].left)
         return false;

@@ -5,8 +5,8 @@
  * earlier pictures have then come. Then
  *
  *   - a picture that no other depends on is omitted if it is not wanted;
- *   - any other is omitted if no picture that is wanted, or must be decoded, comes before the next packet where decoding
- *     can restart.
+ *   - any other is omitted if no picture that is wanted, or must be decoded, comes before the next packet where
+ *     decoding can restart.
  *
  * Nothing is guessed. Counting starts when the decoder gives the first key picture or a later one, since pictures shown
  * before that key may never come. Counting stops for the rest of a stretch (packets in one epoch with one decoder) if a
@@ -23,7 +23,7 @@
 #include "stages/decode/decode_pending.h"
 #include "stages/decode/selection.h"
 
-/* Packets that wait here and in the decoder: as many as the plan expects a decoder to keep (plan_holds.c). */
+/* Packets that wait here and in the decoder: the plan expects a decoder to keep that many (plan_holds.c). */
 enum { MR_NEEDED_MOST = 32, MR_NEEDED_PLACES = 2 * MR_PENDING_WINDOW + 2 * MR_NEEDED_MOST };
 
 typedef enum mr_needed_answer { MR_NEEDED_WAIT, MR_NEEDED_SEND, MR_NEEDED_LEAVE } mr_needed_answer;
@@ -46,9 +46,9 @@ typedef struct mr_needed {
     enum { MR_NEEDED_OFF, MR_NEEDED_BEGINS, MR_NEEDED_COUNTS } mode;
     mr_packet_looks looks;
     mr_media *media;        /* start, end, every and fps choose pictures */
-    mr_selection now;       /* after the last picture that came out */
-    mr_selection ahead;     /* after the places that are ordered */
-    size_t held_count, place_count, ordered; /* places whose number is known come first */
+    mr_selection now;       /* after the last received picture */
+    mr_selection ahead;     /* after the ordered places */
+    size_t held_count, place_count, ordered; /* ordered places come first */
     size_t chosen;          /* index in `held`, set by mr_needed_next */
     int64_t entry_pts_ns;   /* the first key picture's time; INT64_MAX: none has come */
     int64_t shown_pts_ns;   /* packet time for the last picture in this stretch; MR_NO_TIME: none, or not sure */
@@ -61,8 +61,8 @@ typedef struct mr_needed {
 void mr_needed_begin_epoch(mr_needed *needed);
 /* Begins a stretch, unless one has begun. `all`: decode everything. */
 void mr_needed_begin(mr_needed *needed, const mr_frame *first, bool all);
-/* Takes a reference to the packet. There is room once mr_needed_next has answered MR_NEEDED_WAIT. `all`: it is decoded
- * in any case. `pending`: the packets that are in the decoder. */
+/* Takes a reference to the packet. There is room after mr_needed_next has returned MR_NEEDED_WAIT. `all`: the packet
+ * must be decoded. `pending`: packets in the decoder. */
 void mr_needed_add(mr_needed *needed, mr_frame *frame, bool all, const mr_pending *pending);
 /* Call when no packet follows in this stretch. `cut_short`: more might have come, so unknown numbers stay unknown. */
 void mr_needed_end(mr_needed *needed, bool cut_short);

@@ -122,7 +122,7 @@ static int64_t reduced_side(int64_t side) {
     return (side + (1 << MR_REDUCED_MOST) - 1) >> MR_REDUCED_MOST;
 }
 
-/* What `reduced: auto` comes to, for the plan. */
+/* Tells the plan what `reduced: auto` means here. */
 static void plan_reduced(mr_negotiation *negotiation) {
     const mr_decode_choices *from = negotiation->options;
     const char *codec = negotiation->inputs[0].set.codec;
@@ -198,7 +198,7 @@ int mr_decode_negotiate(mr_negotiation *negotiation) {
         negotiation->retained = 0;
     if (on_device && from->hardware != MR_HARDWARE_OFF)
         count_work(negotiation);
-    /* Pictures that software decodes are copied there from pinned memory. */
+    /* Software-decoded pictures are copied there from pinned memory. */
     if (on_device)
         negotiation->pinned_bytes = negotiation->outputs[0].buffer_bytes;
     return MR_OK;

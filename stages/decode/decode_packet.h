@@ -17,9 +17,9 @@
 #include "millrace/frame.h"
 
 typedef struct mr_packet_use {
-    bool known;       /* it holds one whole picture, which will be shown: not a field, nor none, nor two */
+    bool known;       /* it holds exactly one picture, which will be shown, and no single field */
     bool disposable;  /* no other picture depends on it */
-    bool if_renewed;  /* that holds only if the next packet is `renewed` */
+    bool if_renewed;  /* only if the next packet is `renewed` */
     bool renewed;     /* it depends only on reference pictures, not on other decoder state */
     bool restart;     /* it and all later packets do not depend on earlier ones */
     bool kept;        /* it must be decoded: it is marked as damaged, or carries new parameters that later packets
@@ -44,7 +44,7 @@ typedef struct mr_packet_looks {
     AVCodecContext *about;        /* the parser's context */
 } mr_packet_looks;
 
-/* False for other codecs, or without memory. Nothing needs closing then. */
+/* False for other codecs, or without memory; nothing must then be closed. */
 bool mr_packet_looks_open(mr_packet_looks *looks, const AVCodecParameters *codec);
 void mr_packet_looks_close(mr_packet_looks *looks);
 /* Packets are shown in decode order, none left out. */

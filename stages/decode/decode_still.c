@@ -53,7 +53,7 @@ static void name_of(const mr_stage *self, const mr_frame *packet, char name[MOST
         snprintf(name, MOST_TEXT, "picture %" PRIu64 " of %s", packet->identity.seq, self->source_id);
 }
 
-/* Motion photos and the like have a segment APP2 if pictures or a video follow (CIPA DC-007). */
+/* Motion photos and similar files have a segment APP2 if pictures or a video follow (CIPA DC-007). */
 static bool announces_more(const uint8_t *data, size_t bytes) {
     enum { MARK = 8 };
     for (size_t at = 2; at + MARK <= bytes && data[at] == 0xff && data[at + 1] >= 0xe0 && data[at + 1] <= 0xef;) {

@@ -14,13 +14,13 @@ typedef struct mr_still_notes {
 
 /* Sets a still picture's orientation from the packet, or from texts that the decoder found. */
 void mr_still_turn(mr_format *picture, const mr_frame *packet, const AVDictionary *texts);
-/* Whether libavcodec would make a wrong picture of a still picture, without an error. */
+/* Whether libavcodec would decode a still picture wrongly without an error. */
 bool mr_still_would_be_wrong(const mr_frame *packet);
 /* Whether an undecodable still picture is not damaged, but an unsupported kind of file, such as a video. The text is
  * then the rest of a sentence (mr_still_trouble); otherwise it is "". */
 bool mr_still_is_foreign(const mr_frame *packet, char *text, size_t room);
 
-/* Looks at a packet before it is decoded; others than still pictures are skipped. */
+/* Checks a packet before decoding; only still pictures count. */
 void mr_still_note(mr_still_notes *notes, const mr_stage *self, const mr_frame *packet);
 /* Call when the source ends. */
 void mr_still_sum_up(const mr_still_notes *notes, const mr_stage *self);

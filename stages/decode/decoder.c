@@ -98,7 +98,7 @@ static int choose_scale(mr_decoder *decoder, mr_io *io, const mr_frame *packet) 
     return decoder->codec ? MR_OK : open_scaled(decoder, io, packet, scale);
 }
 
-/* Another decoder that takes this one's place is opened with that. */
+/* A replacement decoder must be opened with this build. */
 static void note_build(mr_decoder *decoder, const mr_frame *packet) {
     const mr_plane *data = &packet->plane[0];
     const int32_t build =

@@ -17,10 +17,10 @@ typedef struct mr_decoder {
     mr_media *media;           /* that codec was opened for */
     int32_t x264_build;        /* from its packets; 0: not found */
     AVPacket *packet;
-    AVFrame *at_once;          /* has a picture that mr_codec_decode gave, and that was not received yet */
+    AVFrame *at_once;          /* holds a picture from mr_codec_decode that was not received yet */
     mr_reduced reduced;
-    mr_jpeg_decoder *jpeg;     /* NULL until there is one to be reduced */
-    uint64_t scaled[MR_REDUCED_MOST + 1]; /* pictures that were sent to be decoded at each scale */
+    mr_jpeg_decoder *jpeg;     /* NULL until a picture must be reduced */
+    uint64_t scaled[MR_REDUCED_MOST + 1]; /* how many pictures were sent at each scale */
     int64_t sent, received;    /* last packet's number; highest number among received pictures */
     bool draining;
     int drain_errors;
@@ -37,11 +37,11 @@ mr_codec_params mr_decoder_params(const mr_stage *self, mr_io *io, const mr_deco
 int mr_decoder_open(mr_decoder *decoder, mr_io *io, const mr_frame *packet);
 /* `stream`: the stream has ended; otherwise the next decoder continues it. */
 void mr_decoder_close(mr_decoder *decoder, bool stream);
-/* Opens another one, which continues the stream with that packet. As mr_decoder_open. */
+/* Opens another decoder that continues the stream at this packet. Errors: as mr_decoder_open. */
 int mr_decoder_replace(mr_decoder *decoder, mr_io *io, const mr_frame *packet);
-/* Whether the decoder that is open suits the packet. */
+/* Whether the open decoder suits the packet. */
 bool mr_decoder_suits(const mr_decoder *decoder, const mr_frame *packet);
-/* libavcodec's decoder that got the last packet; NULL: it is closed. */
+/* The libavcodec decoder that got the last packet; NULL: closed. */
 const AVCodecContext *mr_decoder_codec(const mr_decoder *decoder);
 
 /* Sends a packet. If opening a decoder fails, returns that error, and no decoder remains. *refused: the AVERROR with
@@ -50,7 +50,7 @@ int mr_decoder_send(mr_decoder *decoder, mr_io *io, const mr_frame *packet, int6
 /* Call when no packet follows: the decoder then gives all remaining pictures. Returns 0, or an AVERROR about one
  * packet. */
 int mr_decoder_drain(mr_decoder *decoder);
-/* All pictures have been received: packets may follow. */
+/* Call when all pictures were received: packets may follow. */
 void mr_decoder_restart(mr_decoder *decoder);
 /* Receives the next picture: 0, AVERROR(EAGAIN) (none now), AVERROR_EOF (none at all), or an AVERROR about one
  * packet. */

@@ -12,11 +12,11 @@ typedef struct mr_decode_report {
     uint64_t pictures; /* decoded well */
     uint64_t left;     /* packets that were not needed */
     int last_error;    /* an AVERROR */
-    bool outsized;     /* pictures are larger than planned, and that was reported */
-    bool outgrown;     /* one was larger than announced, and that was reported */
-    bool damaged;      /* a picture was dropped as damaged, and that was reported */
+    bool outsized;     /* pictures are larger than planned; reported */
+    bool outgrown;     /* one was larger than announced; reported */
+    bool damaged;      /* a picture was dropped as damaged; reported */
     mr_media *lost;    /* last still picture in a file that was dropped as damaged; NULL: none */
-    char trouble[256]; /* why that file is not a picture that is read; "": it is damaged */
+    char trouble[256]; /* why that file is not a supported picture; "": it is damaged */
     mr_still_notes stills;
 } mr_decode_report;
 
@@ -30,7 +30,7 @@ void mr_decode_report_begin(mr_decode_report *report);
 void mr_decode_report_error(mr_decode_report *report, int error);
 /* Call when a picture comes out; `well`: it is not dropped as damaged. */
 void mr_decode_report_picture(mr_decode_report *report, bool well);
-/* Whether a picture was decoded well. */
+/* Whether any picture was decoded well. */
 bool mr_decode_report_has_pictures(const mr_decode_report *report);
 /* Whether this size exceeds what the plan allows for the live source. Such pictures are dropped. */
 bool mr_decode_report_outsized(mr_decode_report *report, const mr_stage *self, const mr_media *media, int width,
@@ -40,7 +40,7 @@ void mr_decode_report_emitted(mr_decode_report *report, const mr_stage *self, co
 /* Call when a packet is dropped as damaged or too large. Returns the reason. The first case in a source is logged as a
  * warning, later ones as information. */
 const char *mr_decode_report_damaged(mr_decode_report *report, const mr_stage *self, const mr_frame *packet);
-/* At the end of the source: logs counts. Fails with a message if nothing could be decoded. */
+/* Call at the source's end: logs counts, and fails with a message if nothing could be decoded. */
 int mr_decode_report_end(const mr_decode_report *report, const mr_stage *self);
 void mr_decode_report_fini(mr_decode_report *report);
 

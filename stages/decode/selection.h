@@ -18,8 +18,8 @@ void mr_selection_begin(mr_selection *selection);
  * in each group), then fps. fps accepts a picture once 1/fps seconds have passed for each accepted one. Rounding and
  * jitter are allowed for: a source with that rate or a lower one loses no picture. */
 bool mr_selection_wants(mr_selection *selection, const mr_media *media, int64_t time_ns);
-/* Whether a picture has a number: none before `start` has one, since how many there are depends on where a container
- * lets reading begin. */
+/* Whether a picture has a number. Pictures before `start` have none, since how many there are depends on where the
+ * container lets reading begin. */
 bool mr_selection_has_begun(const mr_media *media, int64_t time_ns);
 
 #endif

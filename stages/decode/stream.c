@@ -80,7 +80,7 @@ int64_t mr_decode_stream_place(mr_decode_stream *stream, const mr_pending *pendi
 
 /* ---- order ------------------------------------------------------------------------------------------------------- */
 
-/* Missing packets would be decoded later than the last one, and shown no sooner than that. */
+/* Missing packets would be decoded after the last one, and shown no earlier than that. */
 bool mr_decode_stream_is_ahead(mr_decode_stream *stream, const mr_frame *packet, bool reorders) {
     const bool counted = packet->pts_ns != MR_NO_TIME && stream->last_dts_ns != MR_NO_TIME &&
                          packet->pts_ns <= stream->last_dts_ns;

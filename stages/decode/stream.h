@@ -12,7 +12,7 @@ typedef struct mr_decode_stream {
     bool numbered;       /* that picture has a number */
     int64_t last_dts_ns; /* last packet's; MR_NO_TIME: none */
     bool cut_short;      /* unread packets may belong before pictures that have not come yet */
-    bool ahead;          /* and before all from now on */
+    bool ahead;          /* and before all later ones */
 } mr_decode_stream;
 
 void mr_decode_stream_init(mr_decode_stream *stream);

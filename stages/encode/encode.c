@@ -18,7 +18,7 @@
 #include "stages/media/media_reader.h"
 #include "stages/media/picture_format.h"
 
-/* How long until it is asked again whether a device's picture was copied, which takes microseconds. */
+/* Polling interval for a device's picture copy, which takes microseconds. */
 static const int64_t POLL_NS = 50000;
 
 /* A picture in the encoder, indexed by number modulo the window. */
@@ -38,13 +38,13 @@ typedef struct encode_state {
     uint32_t epoch;
     mr_encode_picture picture;
     AVFrame *wrapped;             /* scratch */
-    AVPacket *packet;          /* the next to be emitted, if has_packet */
+    AVPacket *packet;          /* next to emit, if has_packet */
     bool has_packet, taken, draining;
     int64_t sent, given;       /* pictures sent to this encoder, packets received */
     int64_t period_ns;         /* nominal frame period */
     int64_t first_ns;          /* first picture's time */
     int64_t key_number, key_ns; /* last forced key frame */
-    bool refused;              /* no encoder takes these pictures, which was reported */
+    bool refused;              /* no encoder accepts these pictures; reported */
     entry window[MR_ENCODE_WINDOW];
 } encode_state;
 
@@ -129,7 +129,7 @@ static int describe(mr_stage *self, const mr_frame *frame, AVRational rate, mr_p
     return MR_OK;
 }
 
-/* *pixel: the layout that is encoded. */
+/* *pixel: the layout to encode. */
 static int open_codec(mr_stage *self, mr_io *io, const mr_format *format, AVRational rate, mr_pixel *pixel) {
     encode_state *state = self->state;
     int status = state->device ? mr_encode_device_open(state->device, io, &state->params, format, rate, &state->codec)

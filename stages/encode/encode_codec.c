@@ -7,7 +7,7 @@
 #include "stages/media/media_input.h"
 #include "stages/media/picture_format.h"
 
-/* No key frame is placed by count: encode.c asks for each. */
+/* No automatic key frames: encode.c requests each one. */
 enum { NO_KEY_DISTANCE = 1 << 24 };
 
 #define IN(pixel) MR_IN_SET(MR_PIXEL_##pixel)

@@ -1,4 +1,4 @@
-/* Encoders of libavcodec: which there are, what they take, and how they are opened.
+/* libavcodec's encoders: which there are, what they accept, and how to open them.
  *
  * An encoder numbers pictures, and their times are those numbers. Rate control therefore never sees a gap, jump or
  * missing time, and packets match pictures exactly. encode.c keeps the real times. */

@@ -15,7 +15,7 @@ struct mr_encode_device {
     bool reported;       /* why it encodes by software */
     mr_format to;        /* the encoder's surface format */
     AVBufferRef *frames; /* the surfaces; NULL: software encodes */
-    AVFrame *brought;    /* a surface, or a picture in the host's memory */
+    AVFrame *brought;    /* a surface, or a picture in host memory */
     mr_event *event;     /* set when the copy is done; NULL: no copy has begun */
 };
 

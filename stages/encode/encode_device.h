@@ -29,6 +29,6 @@ void mr_encode_device_close(mr_encode_device *device);
 
 /* Moves the call's picture to where it is encoded. MR_ERROR_AGAIN: repeat the call a little later. */
 int mr_encode_device_bring(mr_encode_device *device, mr_io *io, const mr_frame *frame);
-/* Fills `wrapped`, which is empty, with the picture that was brought. `picture`: for software. As
+/* Fills `wrapped`, which must be empty, with the moved picture. `picture`: for software. Errors: as
  * mr_encode_picture_lend. */
 int mr_encode_device_lend(mr_encode_device *device, mr_encode_picture *picture, AVFrame *wrapped);

@@ -77,7 +77,7 @@ static void set_quality(AVCodecContext *codec, const mr_encode_params *params) {
     }
 }
 
-/* As of x264 and x265: on average, and with low latency no second has more. */
+/* As in x264 and x265: an average; with low latency, a limit for each second. */
 static void set_bits(AVCodecContext *codec, const mr_encode_params *params) {
     av_opt_set(codec->priv_data, "rc", "vbr", 0);
     codec->bit_rate = params->bits;

@@ -9,12 +9,12 @@
 
 /* All zero is empty. */
 typedef struct mr_encode_picture {
-    mr_format from, to;        /* that the parts below were made for */
+    mr_format from, to;        /* what the parts below were made for */
     struct SwsContext *scaler; /* NULL: pictures are used directly, or only copied */
     AVFrame *copy;             /* NULL: pictures are used directly */
 } mr_encode_picture;
 
-/* Makes ready for pictures of `from` that are encoded as `to` (mr_encoder_format). MR_ERROR_MEMORY, MR_ERROR_DATA. */
+/* Prepares for `from` pictures encoded as `to` (mr_encoder_format). MR_ERROR_MEMORY, MR_ERROR_DATA. */
 int mr_encode_picture_begin(mr_encode_picture *picture, const mr_format *from, const mr_format *to);
 void mr_encode_picture_end(mr_encode_picture *picture);
 

@@ -81,7 +81,7 @@ static void release(call *c) {
     mr_buffer_unref(&c->vectors);
 }
 
-/* All that a call needs, before any work. */
+/* Takes everything that a call needs, before any work. */
 static int take_buffers(const mr_extractor *e, const mr_stage *self, mr_io *io, call *c) {
     size_t batch = (size_t)self->batch;
     c->layout = lay_out(&e->resizer.params, &e->tensor, e->name, batch);

@@ -20,11 +20,11 @@ typedef struct options {
 /* One source's state. */
 typedef struct state {
     mr_resizer resizer;
-    mr_buffer *reference;  /* the last picture that was let through; NULL before the first one */
+    mr_buffer *reference;  /* the last picture passed; NULL before the first one */
     int64_t let_through_ns;
     mr_buffer *current;    /* for the waiting call, with the count of changed pixels at the end; NULL: none waits */
-    uint32_t *changed;     /* that count, once `compared` is done; pinned: into other memory a GPU copies only while the
-                              host waits */
+    uint32_t *changed;     /* that count, once `compared` is done; pinned, since a GPU's copy to other memory blocks the
+                              host */
     mr_event *compared;
 } state;
 

@@ -175,7 +175,7 @@ static mr_format_set tensor_of(int64_t count, uint32_t of_dtypes, mr_layout layo
     return set;
 }
 
-/* All outputs that the options allow. The position of the channels is not known before the layout is. */
+/* All outputs that the options allow. The channel position is known only with the layout. */
 static mr_format_set possible(const options *o) {
     uint32_t whole = normalizes(o) ? 0 : MR_IN_SET(MR_DTYPE_U8);
     uint32_t some = dtypes[o->dtype] ? MR_IN_SET(dtypes[o->dtype])

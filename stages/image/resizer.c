@@ -91,7 +91,7 @@ void mr_resizer_fini(mr_resizer *resizer) {
     resizer->has_lock = false;
 }
 
-/* Finds the entry of a format, moves it to the front and counts one more work for it. Called with the lock held. */
+/* Finds a format's entry, moves it to the front and counts one more work. The lock must be held. */
 static mr_resizer_plan *claim(mr_resizer *resizer, const mr_format *format) {
     for (mr_resizer_plan **at = &resizer->entries; *at; at = &(*at)->next) {
         mr_resizer_plan *found = *at;
@@ -106,7 +106,7 @@ static mr_resizer_plan *claim(mr_resizer *resizer, const mr_format *format) {
     return NULL;
 }
 
-/* If there are too many entries, takes the least recently used one that no work uses off the list. Lock held. */
+/* If there are too many entries, removes the least recently used idle one from the list. The lock must be held. */
 static mr_resizer_plan *take_oldest_idle(mr_resizer *resizer) {
     mr_resizer_plan **idle = NULL;
     for (mr_resizer_plan **at = &resizer->entries; *at; at = &(*at)->next)

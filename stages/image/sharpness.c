@@ -159,7 +159,7 @@ static int process_piece(mr_stage *self, mr_io *io, size_t first, size_t count, 
     return status;
 }
 
-/* All that a call needs, before any work. */
+/* Takes everything that a call needs, before any work. */
 static int take_memory(const mr_stage *self, mr_io *io, call *c) {
     size_t numbers = numbers_bytes((size_t)self->batch), bytes = numbers;
     for (size_t i = 0; i < mr_io_count(io); i++)

@@ -41,7 +41,7 @@ typedef struct channel {
     mr_connection_counts counts;
 } channel;
 
-/* How many threads there are, and how many of them have no reader any more. */
+/* How many threads there are, and how many have lost their reader. */
 static atomic_int threads, left;
 
 static void let_go(channel *at, bool is_thread) {
@@ -169,7 +169,7 @@ static int await(const channel *at, int64_t until_ns) {
     return status;
 }
 
-/* True if there is an answer. The lock is held. Whether a single picture was all is known at the end alone. */
+/* True if there is an answer. The lock must be held. Only the end shows whether the stream was a single picture. */
 static bool take(channel *at, mr_packet *packet, int *status) {
     if (at->count) {
         *packet = at->packets[at->first];

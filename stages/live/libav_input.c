@@ -185,7 +185,7 @@ static bool address_of(const mr_connection_params *params, char *text, size_t by
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
-/* Nothing ever comes to a port that is none. */
+/* Nothing can arrive at an invalid port. */
 static int check_ports(const mr_libav_input *input) {
     static const char media[] = "\nm=video ";
     char text[16384] = "\n";
@@ -527,8 +527,8 @@ static int give_jpeg(mr_libav_input *input, mr_packet *packet) {
     return MR_OK;
 }
 
-/* Whether what was opened, which begins with `text`, is for `mjpeg`, which then has it. Parts are a stream, whatever
- * length the answer claims. */
+/* Whether `mjpeg` must read what was opened, which begins with `text`; if so, it takes it over. An answer with parts is
+ * a stream, whatever length it claims. */
 static bool take_jpegs(mr_libav_input *input, const char *text, size_t bytes) {
     const mr_mjpeg_params params = {.open = open_bytes, .check = check_web, .is_cancelled = is_cancelled,
                                     .context = input, .poll_ns = input->params->poll_ns,
@@ -667,7 +667,7 @@ static int next(mr_libav_input *input) {
     }
 }
 
-/* Whether something is missing before the packet, or within it. */
+/* Whether data is missing before the packet or in it. */
 static bool mark(mr_libav_input *input) {
     const mr_ts_scan *scan = mr_ts_tap_scan(input->tap);
     input->packet->pos = mr_ts_tap_place(input->tap, input->packet->pos);

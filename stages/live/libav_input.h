@@ -27,12 +27,12 @@ typedef struct mr_libav_input {
     const mr_connection_params *params; /* borrowed */
     const atomic_bool *cancelled;       /* borrowed; any thread may set it */
     int64_t deadline_ns;                /* CLOCK_MONOTONIC; 0: none */
-    bool ran_out;                       /* a call ended at the deadline */
+    bool ran_out;                       /* a call hit the deadline */
     mr_input file;                      /* a session description; fd -1: none */
     AVIOContext *io;                    /* NULL: RTP, or `mjpeg`, `hls` or `rtmp` reads it */
-    int64_t read_before, seen;          /* bytes up to the last packet, and to the last question whether to stop */
-    int64_t called_ns;                  /* when libavformat last asked whether to stop, */
-    uint64_t calls, most_calls;         /* and how often without a pause; 0: not counted */
+    int64_t read_before, seen;          /* bytes at the last packet, and at the last interrupt call */
+    int64_t called_ns;                  /* last interrupt call, */
+    uint64_t calls, most_calls;         /* and how many came without a pause; 0: not counted */
     AVFormatContext *format;            /* NULL: `mjpeg` reads it */
     AVStream *stream;
     AVPacket *packet;
@@ -50,7 +50,7 @@ typedef struct mr_libav_input {
     mr_hls *hls;                        /* NULL: it is no playlist */
     mr_rtmp *rtmp;                      /* NULL: it is not RTMP */
     mr_hls_times times;
-    bool seam;                          /* something is missing before the next packet */
+    bool seam;                          /* data is missing before the next packet */
     bool recorded;                      /* it has an end */
     int64_t end_us;                     /* last packet's end in presentation order, by the stream's clock */
     bool timeless;                      /* packets have no times */

@@ -43,9 +43,9 @@ typedef struct live_reader {
     int64_t reported_ns;
     int64_t away_ns;           /* when the last packet came; 0: the stream is live */
     int64_t next_ns;           /* when to try next */
-    int64_t delay_ns;          /* before it; 0: none was yet */
+    int64_t delay_ns;          /* wait before it; 0: no try yet */
     int64_t opened_ns;
-    int64_t patience_ns;       /* without a packet for so long, */
+    int64_t patience_ns;       /* how long without a packet */
     int64_t due_ns;            /* when the connection starts to count as stalled */
     bool was_live;             /* in any connection */
     bool recorded;
@@ -60,7 +60,7 @@ typedef struct live_reader {
 static const struct way {
     const char *scheme;
     mr_connect_function *open;
-    bool hostless; /* it may listen, without a host's name */
+    bool hostless; /* may listen, and then needs no host name */
 } ways[] = {
     {"rtsp", mr_connection_open_rtsp, false},  {"rtsps", mr_connection_open_rtsp, false},
     {"rtmp", mr_connection_open_libav, false}, {"rtmps", mr_connection_open_libav, false},
@@ -169,7 +169,7 @@ static void send_report(live_reader *reader) {
 
 /* `why` NULL: as it was. */
 static void enter(live_reader *reader, mr_link_state phase, const char *why) {
-    /* Away since it was live last, or was tried first, however often it was tried meanwhile. */
+    /* Away counts from when the stream was last live, or first tried, whatever tries came between. */
     bool is_away = phase == MR_LINK_AWAY && reader->away_ns;
     if (reader->report.phase != phase)
         reader->report.since_ns = mr_clock_date_ns() - (is_away ? mr_live_now_ns() - reader->away_ns : 0);
@@ -317,7 +317,7 @@ static int lose(live_reader *reader, int status) {
     return MR_OK;
 }
 
-/* After a try with that answer. */
+/* Handles a try's result. */
 static int connected(live_reader *reader, int status) {
     if (status) {
         reader->over_tcp = reader->over_tcp && status != MR_ERROR_UNAVAILABLE;
@@ -338,7 +338,7 @@ static mr_connection_params params_of_try(live_reader *reader) {
     mr_connection_params params = reader->params.connection;
     params.place = reader->place;
     params.by_parameter = reader->by_parameter;
-    /* To find out again that nothing comes over UDP would take seconds. */
+    /* Finding out again that UDP does not work would take seconds. */
     if (params.transport == MR_TRANSPORT_AUTO && reader->over_tcp)
         params.transport = MR_TRANSPORT_TCP;
     reader->report.tries++;
@@ -417,7 +417,7 @@ static bool take(live_reader *reader, mr_packet *packet) {
     /* Each media is set once, before other threads see it. */
     if (packet->media->live == reader->recorded)
         packet->media->live = !reader->recorded;
-    /* That there was more before the connection is no gap. */
+    /* A loss before the connection is no gap. */
     if (!reader->begun)
         packet->flags &= ~(uint32_t)MR_FRAME_SEAM;
     packet->begins_epoch = !reader->begun;

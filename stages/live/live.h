@@ -26,15 +26,15 @@ typedef enum mr_live_away { MR_AWAY_WAIT, MR_AWAY_END, MR_AWAY_PICTURE } mr_live
 typedef struct mr_live_params {
     mr_connection_params connection; /* the reader sets `wake`; strings must stay valid */
     int64_t stall_ns;          /* a connection without packets for this long is closed; 0: never */
-    int64_t first_ns, most_ns; /* between two tries: doubled from first to most, less a random part of up to half */
-    int64_t give_up_ns;        /* away for so long: the source fails; 0: never */
-    bool from_key;             /* leaves out packets before the first packet at which a decoder can begin */
+    int64_t first_ns, most_ns; /* wait between tries: doubles from first to most, minus a random part up to half */
+    int64_t give_up_ns;        /* if away this long, the source fails; 0: never */
+    bool from_key;             /* omits packets before the first one where decoding can begin */
     mr_live_clock clock;
     mr_live_away on_away;
     mr_size size;              /* largest size for MR_AWAY_PICTURE's pictures (placeholder.h) */
 } mr_live_params;
 
-/* True if a uri is a stream that is connected to, and not a file: a URL, a session description (*.sdp), or a camera. */
+/* True if a uri is a stream to connect to rather than a file: a URL, a session description (*.sdp), or a camera. */
 bool mr_live_is_stream(const char *uri);
 /* True for a local camera: /dev/video0. */
 bool mr_live_is_camera(const char *uri);

@@ -28,8 +28,7 @@ static void shift(mr_live_times *times, mr_packet *packet, bool has_dts) {
     if (!times->begun)
         times->shift_ns = -begin;
     int64_t now = (has_dts ? packet->dts_ns : packet->pts_ns) + times->shift_ns, expected = expect(times, packet);
-    /* Pictures that are shown before earlier ones run back, by less than a second, unless the order of decoding is
-     * known. */
+    /* Pictures shown before earlier ones step back, by less than a second, unless decoding times are known. */
     bool back = times->begun && now < times->last_ns - second_ns;
     bool ahead = times->begun && now > expected + AHEAD * second_ns;
     if (back || ahead) {

@@ -25,8 +25,8 @@ typedef struct mr_live_times {
 } mr_live_times;
 
 void mr_live_times_begin(mr_live_times *times, mr_live_clock clock);
-/* Sets pts_ns, dts_ns and captured_ns of the next packet, whose arrived_ns is known. The clock has
- * jumped if it runs back by more than a second, or ahead by more than ten that the arrival does not explain. */
+/* Sets pts_ns, dts_ns and captured_ns in the next packet; its arrived_ns must be known. The clock has jumped if it runs
+ * back by more than a second, or ahead by more than ten beyond the arrival. */
 void mr_live_times_pass(mr_live_times *times, mr_packet *packet);
 
 #endif

@@ -36,10 +36,10 @@ typedef struct mr_camera_mode {
     mr_camera_format format;
     uint32_t fourcc;     /* V4L2's format name */
     mr_size size;
-    uint32_t num, den;   /* seconds from one picture to the next; 0/0: not known */
+    uint32_t num, den;   /* seconds between pictures; 0/0: not known */
 } mr_camera_mode;
 
-/* What the author asks for; 0: whatever suits. */
+/* What the author asks for; 0: anything. */
 typedef struct mr_camera_wish {
     mr_size size;
     double rate;

@@ -18,7 +18,7 @@
 enum { PATH, LABEL, GROUP, SPLIT, START, END, FIELDS, OTHER = FIELDS };
 static const char *const names[FIELDS] = {"path", "label", "group", "split", "start", "end"};
 
-/* A list while it is read. */
+/* A list being read. */
 typedef struct manifest {
     const char *path;
     bool vectors;  /* rows need no path */
@@ -52,7 +52,7 @@ static void note_unused(const manifest *list, const char *name, size_t bytes) {
 }
 
 #define REFUSE(list, ...) refuse(list, mr_fail(MR_ERROR_DATA, __VA_ARGS__))
-/* Puts the place before the message. */
+/* Prefixes the message with the position. */
 static int refuse(const manifest *list, int status) {
     char reason[512];
     snprintf(reason, sizeof reason, "%s", mr_message());
@@ -273,7 +273,7 @@ static int on_text(void *context, const unsigned char *text, size_t bytes) {
     return ((object *)context)->depth ? on_value(context, text, bytes) : 0;
 }
 
-/* Also classes and groups are numbers in many lists. */
+/* Many lists also use numbers as classes and groups. */
 static int on_number(void *context, const char *text, size_t bytes) {
     object *to = context;
     if (!to->depth)

@@ -1,7 +1,7 @@
-/* Codec parameters and side data of FFmpeg, as frames carry them between stages and processes.
+/* FFmpeg's codec parameters and side data, as frames carry them between stages and processes.
  *
- * mr_media.codec is AVCodecParameters here. Parameters that another process sends are not trusted: they are bounded,
- * and decoders check them as they check files.
+ * mr_media.codec is AVCodecParameters here. Parameters from another process are untrusted: they are bounded, and
+ * decoders must check them like a file's.
  *
  * Side data is carried if decoders need it: palettes, and headers that replace the stream's later on. It is plane 1 in
  * a packet's frame: records {FFmpeg's uint32 type, uint32 bytes, payload, padding to 8 bytes}. Any thread. */
@@ -23,7 +23,7 @@ void mr_packet_bound(AVPacket *packet, AVRational base);
 /* The packet's MR_FRAME_... flags. */
 uint32_t mr_packet_flags(const AVPacket *packet);
 
-/* Copies the side data that decoders need; *buffer stays NULL if there are none, as with nearly all packets.
+/* Copies the side data that decoders need; *buffer stays NULL if there is none, as in nearly all packets.
  * MR_ERROR_MEMORY. */
 int mr_side_pack(const AVPacket *packet, mr_buffer **buffer);
 /* Adds the records of `plane` to the packet; a plane without data adds none. MR_ERROR_DATA if they are malformed. */
@@ -34,5 +34,5 @@ int mr_side_unpack(const mr_plane *plane, AVPacket *packet);
  * Without the padding that FFmpeg's readers need, there is no reference, and the library must copy. Returns an AVERROR
  * on failure. */
 int mr_packet_lend(AVPacket *packet, const mr_frame *frame);
-/* Moves the payload of a packet into a plane, without copying it if the packet is counted. MR_ERROR_MEMORY. */
+/* Moves a packet's payload to a plane, without copying a reference-counted one. MR_ERROR_MEMORY. */
 int mr_packet_keep(AVPacket *packet, mr_plane *plane);

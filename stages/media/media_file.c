@@ -54,7 +54,7 @@ typedef struct file_reader {
     AVPacket *packet;
     AVBSFContext *unpack; /* for MPEG-4 in AVI, where a packet can hold two pictures; else NULL */
     AVPacket *next;
-    bool ahead;      /* `next` has the next packet, or the error of reading it is ahead_error */
+    bool ahead;      /* `next` holds the next packet, or ahead_error why reading failed */
     int ahead_error;
     mr_media *media;
     int64_t origin;  /* stream start, in its time base */
@@ -108,7 +108,7 @@ static int status_of(const file_reader *reader, int error) {
     return blames_machine && reader->input.avio->error != error ? MR_ERROR_DATA : mr_av_status(error);
 }
 
-/* Joined pictures have no times: without a name of a container around them they come at the rate that is asked for. */
+/* Joined pictures have no times: unless a container's name is known, they use the requested rate. */
 static int set_rate(AVDictionary **options, const AVInputFormat *format, double rate) {
     bool timeless = mr_input_image_codec(format) || strcmp(format->name, "mjpeg") == 0;
     char text[64];
@@ -234,7 +234,7 @@ static int choose_stream(file_reader *reader) {
     return mr_input_check_codec(reader->stream->codecpar, path);
 }
 
-/* Reads packets for facts that the header lacks. The decoders used for that are bound by max_pixels too. */
+/* Reads packets to find what the header lacks. max_pixels also limits the decoders used for that. */
 static int look_into_streams(file_reader *reader) {
     AVFormatContext *format = reader->format;
     unsigned count = format->nb_streams;
@@ -335,7 +335,7 @@ static void close_container(file_reader *reader) {
     reader->stream = NULL;
 }
 
-/* Two pictures in one packet, which AVI has since it counts pictures as it stores them (DivX, Xvid), get one each. */
+/* Splits packets with two pictures, which AVI (DivX, Xvid) has because it counts pictures as stored. */
 static int prepare_unpacking(file_reader *reader) {
     const bool may_be_packed = strcmp(reader->kind->name, "avi") == 0 &&
                                reader->stream->codecpar->codec_id == AV_CODEC_ID_MPEG4;
@@ -463,7 +463,7 @@ static void find_build(file_reader *reader) {
         reader->media->x264_build = mr_x264_build(reader->media->codec, first->data, (size_t)first->size);
 }
 
-/* After the demuxer was opened again, which may have found another video. */
+/* Call after reopening the demuxer, which may have found another video. */
 static int describe_again(file_reader *reader) {
     if (mr_codecs_are_alike(reader->media->codec, reader->stream->codecpar, false))
         return MR_OK;
@@ -553,8 +553,8 @@ static bool recovers_by(file_reader *reader, int64_t from, int64_t at) {
     return right;
 }
 
-/* Formats without an index find a time, whatever packet is there, and others go by the time of decoding: from further
- * back all pictures from the start on are decoded. Negative if the format cannot seek. */
+/* Formats without an index find a time at any packet, and others seek by decoding time. Seeks further back and decodes
+ * everything up to the start. Negative if the format cannot seek. */
 static int seek_to_start(file_reader *reader) {
     const AVRational base = reader->stream->time_base;
     const int64_t at = reader->origin + av_rescale_q(reader->params.start_ns, nanoseconds, base);
@@ -576,7 +576,7 @@ static int seek_to_start(file_reader *reader) {
     return reader->tap ? open_again(reader) : error;
 }
 
-/* Nothing that is wanted comes after a packet that is decoded at or after the end. */
+/* A packet decoded at or after the end is followed by nothing wanted. */
 static bool is_past_end(const file_reader *reader, const mr_packet *packet) {
     int64_t time = packet->dts_ns;
     if (time == MR_NO_TIME && packet->flags & MR_FRAME_KEY)
@@ -606,7 +606,7 @@ static int end_of(const file_reader *reader) {
     return MR_END;
 }
 
-/* What follows a key frame without a time shows whether there is a seam before it. */
+/* The packet after an undated key frame shows whether a seam comes before it. */
 static void date_key(file_reader *reader) {
     AVPacket *key = reader->packet;
     const bool may_begin = reader->format->iformat->flags & AVFMT_TS_DISCONT && key->flags & AV_PKT_FLAG_KEY;
@@ -652,7 +652,7 @@ static int rewind_file(mr_reader *base) {
     mr_picture_times_begin(&reader->times, false);
     if (seekable && seek_to_start(reader) >= 0)
         return MR_OK;
-    /* Elementary streams and some others cannot seek by time: they are opened again. */
+    /* Elementary streams and a few others cannot seek by time and must be reopened. */
     return open_again(reader);
 }
 
@@ -694,7 +694,7 @@ static int survey_file(mr_reader *base, mr_survey *survey) {
     }
     mr_probe_close(&probe);
     survey->rate = media->rate_num ? (double)media->rate_num / media->rate_den : 0;
-    /* From the middle more are decoded than are shown, and how many is not known before. */
+    /* Starting in the middle decodes more than is shown, and how many is unknown. */
     bool counted = reader->stream->nb_frames > 0 && reader->params.start_ns == 0;
     AVRational rate = {media->rate_num, media->rate_den};
     survey->frames = is_cover(reader->stream) ? 1 : counted ? expected_frames(reader, rate) : 0;

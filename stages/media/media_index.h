@@ -11,9 +11,9 @@
 #include "stages/media/index/mp4_index.h"
 #include "stages/media/index/mxf_index.h"
 
-/* Zeros: not open. It does not move while it is open. */
+/* All zero: not open. Must not move while open. */
 typedef struct mr_index_bound {
-    AVIOContext *tap;   /* what libavformat is to read; NULL: not open */
+    AVIOContext *tap;   /* what libavformat must read; NULL: not open */
     AVIOContext *from;
     mr_mp4_index *mp4;
     mr_mkv_index *mkv; /* NULL: it is not Matroska */

@@ -1,7 +1,7 @@
 /* Opens files so that nothing can block forever and nothing else can be opened instead. Only regular files: FIFOs,
  * sockets and devices are refused, whatever their name.
  *
- * One thread at a time uses an mr_input. */
+ * One thread at a time may use an mr_input. */
 #pragma once
 
 #include <libavformat/avformat.h>
@@ -49,17 +49,17 @@ int mr_input_check_codec(const AVCodecParameters *codec, const char *path);
  * none. */
 AVStream *mr_input_best_video(const AVFormatContext *format, int64_t most_pixels);
 
-/* MR_ERROR_DATA if it is encrypted (ISO/IEC 23001-7): a decoder would find it damaged. */
+/* MR_ERROR_DATA if the packet is encrypted (ISO/IEC 23001-7): a decoder would report damage. */
 int mr_input_check_packet(const AVPacket *packet, const char *path);
 
 /* The pixel limit for an FFmpeg decoder, which also counts padding. It must admit `pixels`, and stop much larger
  * pictures before they are allocated. */
 int64_t mr_av_max_pixels(int64_t pixels);
 
-/* FFmpeg's words for an error; per thread, valid until the next call. */
+/* FFmpeg's text for an error; per thread, valid until the next call. */
 const char *mr_av_words(int error);
-/* Sends FFmpeg's own log lines to millrace's log, at level debug: the stages count and report the same errors. The log
- * is the process's, so this is done once, by the first stage that opens. */
+/* Redirects FFmpeg's log to millrace's, at level debug: stages count and report the same errors. The log belongs to the
+ * process, so only the first stage that opens does this. */
 void mr_av_log_capture(void);
 /* Called for every line that FFmpeg logs, on the logging thread: the object that logs, the level and the format. One
  * function per process. */
@@ -70,7 +70,7 @@ void mr_av_log_listen_here(mr_av_listener *listener);
 /* FFmpeg's first error on this thread since mr_av_forget; "" if none, or if the log is not captured. */
 const char *mr_av_complaint(void);
 void mr_av_forget(void);
-/* Makes it that error, also on another thread than it was logged on. */
+/* Restores a complaint, possibly on another thread than logged it. */
 void mr_av_recall(const char *complaint);
 /* The mr_status that fits an AVERROR. */
 int mr_av_status(int error);

@@ -165,7 +165,7 @@ int mr_reader_check_lavfi(const char *at) {
 
 /* ---- the graph ------------------------------------------------------------------------------------------------- */
 
-/* libavfilter logs which option of which filter it is that it cannot take, and returns only that there is one. */
+/* libavfilter logs which option in which filter is wrong, and returns only that one is. */
 static int fail_graph(const char *text, int error) {
     const char *complaint = mr_av_complaint();
     return mr_fail(MR_ERROR_CONFIG, "lavfi: %s: %s", text, *complaint ? complaint : mr_av_words(error));

@@ -67,14 +67,14 @@ static int out_of_memory(void) {
     return mr_fail(MR_ERROR_MEMORY, "out of memory");
 }
 
-/* Room for one element more in an array that grows by doubling; NULL without memory. */
+/* Makes room for one more element in an array that doubles; NULL: no memory. */
 static void *grow(void *array, size_t count, size_t bytes) {
     if (count & (count - 1))
         return array;
     return mr_realloc(array, (count ? 2 * count : 1) * bytes);
 }
 
-/* Takes `path` over, also on failure. */
+/* Takes ownership of `path`, also on failure. */
 static int add_file(mr_image_list *list, char *path, int label) {
     mr_image_file *grown = path ? grow(list->file, list->count, sizeof *grown) : NULL;
     if (!grown) {
@@ -127,7 +127,7 @@ static bool is_image_by_name(const char *path) {
     return mr_image_codec_by_name(path) != AV_CODEC_ID_NONE;
 }
 
-/* Names that hold nothing a person put there: `__MACOSX` comes with archives from a Mac. */
+/* Names that no person created: archives from a Mac contain `__MACOSX`. */
 static bool is_hidden(const char *name) {
     return name[0] == '.' || strcmp(name, "__MACOSX") == 0;
 }
@@ -206,8 +206,8 @@ static char *literally(const char *folder, const char *rest) {
     return text;
 }
 
-/* What matches `rest` in a folder, and in all folders within it that are not hidden. Links to folders are not followed,
- * and folders that cannot be read are left out. */
+/* Adds what matches `rest` in a folder and all its folders that are not hidden. Links to folders are not followed;
+ * unreadable folders are skipped. */
 static int add_beneath(mr_image_list *list, const char *path, const char *rest) {
     DIR *folder = opendir(path);
     char *pattern = literally(path, rest);
@@ -297,7 +297,7 @@ static char *find_numbered(const char *pattern, int64_t number) {
     return made && has_mode(path, S_IFREG) ? mr_strdup(path) : NULL;
 }
 
-/* Whether there are files with higher numbers, not too far away. */
+/* Whether files with slightly higher numbers exist. */
 static void note_missing(mr_image_list *list, const char *pattern, int64_t number) {
     enum { FAR = 1000 };
     char path[4096], *later = NULL;

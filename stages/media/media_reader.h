@@ -20,11 +20,11 @@ typedef struct mr_reader mr_reader;
 typedef struct mr_reader_params {
     const char *uri;        /* a file, a folder, a glob, a numbered pattern, or "lavfi:" and a filter graph */
     bool labels;            /* a folder with one subfolder per class */
-    bool probe;             /* only find out whether it can be read, and survey it: no packet will be asked for */
+    bool probe;             /* only check that it can be read, and survey it: no packet will be read */
     int stream;             /* video stream index in the container; -1: the best one */
     int64_t start_ns;       /* counted from the stream's start */
     int64_t end_ns;         /* 0: to the end */
-    int64_t loops;          /* how often it will be read; 0: without end. Only for the number of frames to expect */
+    int64_t loops;          /* how often it will be read; 0: endlessly. Only used to estimate the frame count */
     int32_t every;
     double fps;             /* 0: all */
     double rate;            /* pictures a second for media without times: image lists, joined pictures */
@@ -40,7 +40,7 @@ typedef struct mr_reader_params {
 /* Moves payload and side data from libavcodec's packet to `packet`, and refers to `media`. MR_ERROR_MEMORY: `packet`
  * then has none of them. */
 int mr_packet_take(mr_packet *packet, AVPacket *from, mr_media *media);
-/* Drops what it holds; an empty one is allowed. */
+/* Drops the content; an empty packet is allowed. */
 void mr_packet_drop(mr_packet *packet);
 
 typedef struct mr_reader_type {
@@ -55,7 +55,7 @@ struct mr_reader {
     const mr_reader_type *type;
 };
 
-/* MR_OK with a packet, MR_END if none is left, or an error after which only destroy may follow. */
+/* MR_OK with a packet, MR_END, or an error, after which the caller must destroy the reader. */
 int mr_reader_read(mr_reader *reader, mr_packet *packet);
 /* Reads only as far as needed; afterwards the reader must not be read. MR_ERROR_MEMORY, MR_ERROR_CANCELLED. What cannot
  * be found stays unknown. */

@@ -9,7 +9,7 @@ enum { MOST_AHEAD_S = 10 };
 
 /* ---- packets of transport streams ------------------------------------------------------------------------------- */
 
-/* Reads on, or begins at the packet, until it is known whether the packet is whole. */
+/* Scans on, or starts at the packet, until it is known whether the packet is complete. */
 static void scan_file(mr_seams *seams, int fd, int pid, const AVPacket *packet) {
     enum { PIECE = 32768, MOST_AHEAD = 1 << 20, MOST_HEAD = 4096 };
     uint8_t data[PIECE];
@@ -69,7 +69,7 @@ static bool find_shift(mr_seams *seams, const AVStream *stream, const AVPacket *
     return anew;
 }
 
-static int64_t latest(int64_t a, int64_t b) { /* AV_NOPTS_VALUE is less than all others */
+static int64_t latest(int64_t a, int64_t b) { /* AV_NOPTS_VALUE is below all times */
     return a > b ? a : b;
 }
 

@@ -13,7 +13,7 @@
 
 typedef struct mr_seams {
     int64_t found;      /* seams found in this turn */
-    int64_t shift;      /* to be added to times, in the stream's time base */
+    int64_t shift;      /* what to add to times, in the stream's time base */
     int64_t next_dts;   /* as shifted; AV_NOPTS_VALUE: not known */
     int64_t next_pts;   /* after the latest picture, likewise */
     bool lacks_pts;     /* a packet had no presentation time: `next_pts` may be too early */

@@ -41,8 +41,9 @@ typedef struct mr_untagged {
 void mr_format_describe(mr_format *format, const AVFrame *picture, mr_pixel pixel, const AVCodecContext *codec,
                         const mr_media *media, mr_untagged untagged);
 
-/* Degrees clockwise and mirroring of a display matrix (nine words, as in ISO/IEC 14496-12); false if it is degenerate.
- */
+/* Rotation (degrees clockwise) and mirroring in a display matrix (nine words, as in ISO/IEC 14496-12); false if it is
+ * degenerate.
+ * */
 bool mr_rotation_from_matrix(const int32_t *matrix, int16_t *rotation, bool *flip);
 
 /* swscale's coefficients for the picture's matrix. */
@@ -62,7 +63,7 @@ int mr_picture_scaler(struct SwsContext **scaler, const mr_format *from, const m
 /* A picture's planes and strides, as swscale takes them. */
 void mr_picture_planes(const mr_frame *frame, uint8_t *planes[4], int strides[4]);
 
-/* Converts into a frame whose planes are there already. *scaler is created as needed and kept for the next picture;
- * free it with sws_freeContext. MR_ERROR_DATA if swscale cannot. */
+/* Converts to a frame that already has planes. *scaler is created if needed and kept for the next picture; free it with
+ * sws_freeContext. MR_ERROR_DATA if swscale cannot do it. */
 int mr_picture_convert(struct SwsContext **scaler, const AVFrame *picture, enum AVPixelFormat converted,
                        mr_frame *to);

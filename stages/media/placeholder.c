@@ -40,7 +40,7 @@ static int font_size(const char *text, mr_size size) {
     return least > 4 ? least : 4;
 }
 
-/* Quoted for the option, and that for the graph. */
+/* Quotes a text for the option, then that for the graph. */
 static void print_quoted(AVBPrint *to, const char *text) {
     AVBPrint once;
     av_bprint_init(&once, 0, AV_BPRINT_SIZE_UNLIMITED);

@@ -21,7 +21,7 @@ static mr_shape item_shape(const mr_call *call, const mr_shape *shape) {
 
 /* ---- planning -------------------------------------------------------------------------------------------------- */
 
-/* Rank 3 with one, three or four of something at one end is a picture. */
+/* A rank 3 tensor with one, three or four at one end is a picture. */
 static mr_layout layout_of(const mr_format_set *set) {
     const int64_t first = set->dims[0].max, last = set->dims[2].max;
     bool channels_first = first == 1 || first == 3 || first == 4, channels_last = last == 1 || last == 3 || last == 4;
@@ -40,7 +40,7 @@ mr_format_set mr_call_item_set(const mr_model_tensor *tensor, bool batched) {
     return set;
 }
 
-/* An input without a declared shape takes frames of any, each with the batch before it. */
+/* An input without a declared shape accepts frames of any shape, with the batch in front. */
 static void give_shape(mr_model_tensor *tensor, int rank) {
     tensor->shape.rank = rank + 1;
     for (int i = 0; i <= rank; i++)
@@ -64,7 +64,7 @@ static const char *describe(const mr_model_tensor *tensor, const mr_shape *shape
     return text;
 }
 
-/* Declared shapes that no frame has. */
+/* Rejects declared shapes that no frame can have. */
 static int check_sizes(const mr_model *model, const mr_model_tensor *tensor) {
     char text[MR_SHAPE_TEXT];
     if (tensor->dtype && !tensor->unshaped && tensor->shape.rank == 0)
@@ -120,7 +120,7 @@ static int refuse_input(const mr_call *call, const mr_model_tensor *tensor, cons
                    input->from, mr_format_print(&input->format, given, sizeof given));
 }
 
-/* Fixes the shape of one input from the model's shape and the link's, which fit each other. */
+/* Fixes an input's shape from the model's shape and the link's, which must match. */
 static int fix_input(mr_call *call, size_t index, const mr_planned_input *input, mr_shape *shape) {
     const mr_model_tensor *tensor = &call->model->inputs[index];
     const mr_format *format = &input->format;
@@ -166,7 +166,7 @@ static int refuse_output(const mr_call *call, size_t index) {
                    mr_shape_print(&call->binding.output_shape[index], text, sizeof text), call->batch, other);
 }
 
-/* Before the network is tried: a sequence has no shape to try. */
+/* Runs before the network is tried: a sequence has no shape to try. */
 static int check_output(const mr_call *call, size_t output) {
     const mr_model_tensor *tensor = &call->model->outputs[output];
     char text[MR_SHAPE_TEXT];

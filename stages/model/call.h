@@ -28,25 +28,25 @@ typedef struct mr_call {
 
 /* Planning: whether the model's shapes begin with a batch, judged by the format on its first input's port. */
 bool mr_call_is_batched(const mr_model *model, const mr_planned_input *first);
-/* One item of a tensor as the model declares it; free dimensions are open. */
+/* One item of a tensor as the model declares it; open dimensions stay open. */
 mr_format_set mr_call_item_set(const mr_model_tensor *tensor, bool batched);
-/* Declares the formats that the model accepts for each input of the stage. MR_ERROR_CONFIG if no frame can hold them.
- */
+/* Declares which formats the model accepts at each stage input. MR_ERROR_CONFIG if no frame can hold them.
+ * */
 int mr_call_take(mr_negotiation *negotiation, const mr_model *model, const size_t *port);
-/* After mr_call_take: true if the inputs' formats are known, or must be by now; `known` (one for each of the stage's
- * inputs) then has the formats to plan with. */
+/* Call after mr_call_take. True if the inputs' formats are known, or must be known by now; `known` (one per stage
+ * input) then has the formats to plan with. */
 bool mr_call_foresees(const mr_negotiation *negotiation, mr_planned_input *known);
 
-/* `inputs` are the stage's, as planned, and fit the model's; port[] has the port of each. Outputs by position in the
- * model's list. On failure (MR_ERROR_CONFIG, or as mr_model_bind) the message names the model, the tensor and both
- * shapes. */
+/* `inputs` are the stage's, as planned, and match the model's; port[] says which port each uses. Outputs are positions
+ * in the model's list. On failure (MR_ERROR_CONFIG, or as mr_model_bind) the message names the model, the tensor and
+ * both shapes. */
 int mr_call_plan(mr_call *call, mr_model *model, const mr_planned_input *inputs, const size_t *port, int batch,
                  const size_t *outputs, size_t output_count);
 
 /* Warns if a network computes across the frames in a batch, and remarks on the pictures it was trained with. */
 void mr_call_warn(const mr_call *call, mr_negotiation *negotiation);
-/* Declares the work of a call on a GPU in negotiation->work; for stages on the processors nothing is counted. Copies
- * that gather a batch are not counted: if the frames were made together there are none. */
+/* Declares a call's GPU work in negotiation->work; on the processors nothing is counted. Gathering copies are not
+ * counted: frames made together need none. */
 void mr_call_count(const mr_call *call, mr_negotiation *negotiation);
 
 /* Submits one run to the call's stream: reads inputs from `io`, writes outputs to `block` (output_bytes bytes, each at

@@ -17,7 +17,7 @@ enum { MOST_CARD_BYTES = 16 << 20, MOST_CLASSES = 1 << 20 };
 /* A folder that is being opened. */
 typedef struct opening {
     const char *folder;
-    const char *key; /* file of the public key that it must be signed with; NULL: it need not be */
+    const char *key; /* public key file that must match its signature; NULL: none needed */
     char path[MR_HEAD_PATH]; /* the file being read */
     yajl_val card;
     mr_classifier *made;

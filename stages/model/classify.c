@@ -27,7 +27,7 @@ typedef struct state {
     mr_head *head;
     mr_resident *weights; /* the head, for a device with separate memory; else NULL */
     mr_trained_copies copies; /* the same for a classifier with more than a product */
-    mr_vote *vote; /* over the window; NULL: each frame for itself */
+    mr_vote *vote; /* over the window; NULL: each frame separately */
     mr_activation activation;
     const mr_stage *self;
     _Atomic uint64_t odd; /* frames whose logits were not finite */
@@ -38,7 +38,7 @@ static const char *const activations[] = {"none", "softmax", "sigmoid", "auto", 
 enum { ACTIVATION_AUTO = 3 };
 _Static_assert(MR_ACTIVATION_NONE == 0 && MR_ACTIVATION_SOFTMAX == 1 && MR_ACTIVATION_SIGMOID == 2, "in this order");
 
-/* Whether the input is a vector for weights, and not logits. */
+/* Whether the input is a vector for weights rather than logits. */
 static bool has_weights(const options *o) {
     return o->head || o->weights;
 }
@@ -103,7 +103,7 @@ static int32_t *indices_in(uint8_t *best, size_t most) {
 
 /* Frames whose best classes are found together. */
 enum { PIECE = 32 };
-/* More hardly cost less: with 4 reading the weights is a small part of the work. */
+/* More would hardly be cheaper: with 4, reading weights is a small part of the work. */
 enum { GATHERS = 4 };
 
 /* One call's work. */
@@ -154,7 +154,7 @@ static int refuse_nothing(mr_negotiation *n, const options *o) {
                      input->from, mr_format_set_print(&input->set, text, sizeof text), *list ? " with " : "", list);
 }
 
-/* *wrong: the option that is to blame. */
+/* *wrong: the option at fault. */
 static int check(const options *o, const mr_head *head, const mr_format *vector, const char *from,
                  const char **wrong) {
     size_t length = mr_vector_length(vector);
@@ -222,7 +222,7 @@ static void plan_work(mr_negotiation *n, const options *o, const mr_head *head, 
 
 /* ---- scores ------------------------------------------------------------------------------------------------------ */
 
-/* No score is higher. `head` NULL: it was not read. */
+/* The highest possible score. `head` NULL: not read. */
 static double most_score(const mr_negotiation *n, const options *o, const mr_head *head) {
     if (o->window > 1)
         return 1; /* a share */
@@ -370,7 +370,7 @@ static int negotiate(mr_negotiation *n) {
         return mr_refuse(n, "window",
                          "window counts the frames of one source, batch mixes those of several; keep one of them");
     mr_planned_finding of = mr_planned_find_vector(&n->inputs[0], o->tensor, &vector);
-    /* What several frames share is the weights. A frame that cannot be classified must not take others with it. */
+    /* Frames in a call share only the weights. A frame that cannot be classified must not affect others. */
     if (!has_weights(o) || o->window > 1 || !mr_vector_length(&vector))
         n->gathers = 1;
     if (of == MR_PLANNED_NONE)

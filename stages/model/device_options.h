@@ -14,10 +14,10 @@ typedef struct mr_model_device_options {
 } mr_model_device_options;
 
 extern const char *const mr_model_providers[];
-/* Declares in planning the provider's memory on a CUDA device, and a thread for a CUDA graph: the runtime keeps a
- * graph, and the libraries' handles that it was recorded with, for the thread that recorded it. */
+/* Planning: declares the provider's memory on a CUDA device, and a thread for a CUDA graph. The runtime ties a graph,
+ * and the library handles recorded in it, to the recording thread. */
 void mr_model_plan_device(mr_negotiation *negotiation, const mr_model_device_options *options);
-/* After mr_call_count: notes if these options make the network faster than is counted. */
+/* Call after mr_call_count: notes if these options make the network faster than counted. */
 void mr_model_plan_work(mr_negotiation *negotiation, const mr_model_device_options *options);
 void mr_model_set_device_params(mr_model_params *params, const mr_model_device_options *options);
 /* A stage type's check_device for the network at `path`. */

@@ -54,12 +54,12 @@ static bool make_key(const mr_engine_part *parts, size_t count, char key[MR_ENGI
     return true;
 }
 
-/* Whether no other user can have created it, or can change it. */
+/* Whether no other user can have created or can change it. */
 static bool is_own(const struct stat *about) {
     return about->st_uid == geteuid() && !(about->st_mode & (S_IWGRP | S_IWOTH));
 }
 
-/* "SUM BYTES NAME" of a regular file in the folder; false if it is not one, or not this user's own. */
+/* Writes "SUM BYTES NAME" for a regular file in the folder; false if it is not regular, or belongs to another user. */
 static bool describe(int folder, const char *name, char *text, size_t bytes) {
     static const size_t block = 1 << 16;
     struct stat about;
@@ -140,7 +140,7 @@ static bool is_whole(const char *key, const char *path) {
     return whole;
 }
 
-/* Removes only files: a runtime makes no folders. */
+/* Removes only files: a runtime creates no folders. */
 static void remove_folder(const char *path) {
     char *names[MOST_FILES];
     int folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), count = MOST_FILES;
@@ -218,7 +218,7 @@ static bool make_own(mr_engine_cache *cache) {
 
 /* ---- the base ---------------------------------------------------------------------------------------------------- */
 
-/* As mkdir -p, for this user alone. */
+/* Like mkdir -p, only for this user. */
 static bool make_folders(char *path) {
     for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = 0;

@@ -28,7 +28,7 @@ typedef struct mr_engine_cache {
     int lock;              /* a private folder's lock; else -1 */
 } mr_engine_cache;
 
-/* One thing that the engines depend on. */
+/* One thing that engines depend on. */
 typedef struct mr_engine_part {
     const void *data;
     size_t bytes;
@@ -42,5 +42,5 @@ void mr_engine_cache_keep(mr_engine_cache *cache);
 /* Call if the runtime rejects the kept engines: removes them and uses a private folder instead.
  * */
 void mr_engine_cache_discard(mr_engine_cache *cache);
-/* Removes engines that were not kept. Accepts a cache that is all zero. */
+/* Removes engines that were not kept. Accepts an all-zero cache. */
 void mr_engine_cache_close(mr_engine_cache *cache);

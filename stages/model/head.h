@@ -22,9 +22,9 @@ typedef struct mr_head {
 /* The files that a stage names; NULL: not given. A folder excludes weights and labels. */
 typedef struct mr_head_files {
     const char *folder;
-    const char *key; /* the folder must be signed with the key that belongs to this public one */
+    const char *key; /* public key that the folder's signature must match */
     const char *weights, *labels;
 } mr_head_files;
 int mr_head_open(mr_head **head, const mr_head_files *files);
-/* Drops *head and sets it to NULL; NULL is allowed. */
+/* Releases *head and sets it to NULL; NULL is allowed. */
 void mr_head_close(mr_head **head);

@@ -62,7 +62,7 @@ typedef struct choice {
     size_t port[MR_MODEL_MAX_TENSORS], outputs[MR_MODEL_MAX_TENSORS], output_count;
 } choice;
 
-/* `device` NULL: to look at, for the device of the name `planned`. Lists are made on the processors only. */
+/* `device` NULL: only for inspection, for the device named `planned`. Lists are made only on the processors. */
 static int open_model(state *s, const options *o, mr_device *device, const char *planned,
                       const mr_planned_input *inputs, size_t input_count, int batch, choice *c) {
     mr_model_params params = {.path = o->model, .external = o->external_data, .max_rows = o->max_rows,
@@ -80,7 +80,7 @@ static int open_model(state *s, const options *o, mr_device *device, const char 
     return status ? status : choose_outputs(s->model, &o->outputs, c->outputs, &c->output_count);
 }
 
-/* As add_tensors: last first. Before the inputs are known, the model's declared shapes are used. */
+/* In the same order as add_tensors: last first. Before inputs are known, declared shapes count. */
 static int promise(mr_negotiation *n, const state *s, const choice *c, bool planned) {
     bool batched = mr_call_is_batched(s->model, &n->inputs[c->port[0]]);
     int status = MR_OK;
@@ -164,7 +164,7 @@ static int add_tensors(const mr_stage *self, mr_io *io, mr_frame *frame, size_t 
     const state *s = self->state;
     bool cut = false;
     int status = MR_OK;
-    /* Last first: results are a list with the newest in front, so the model's first output ends up in front. */
+    /* Last first: the newest result comes first in the list, so that the model's first output ends up in front. */
     for (size_t i = s->call.binding.output_count; i-- > 0 && !status;) {
         mr_result *result = NULL;
         status = mr_io_add_result(io, frame, mr_kind_tensor(), 0, &result);

@@ -9,7 +9,7 @@ enum { SHOWN = 3, MOST_LINE = 120 };
 typedef struct line {
     const char *at;
     int length;
-    int name; /* characters before " = "; the whole line if it has none: the line of a stage */
+    int name; /* length before " = "; the whole line (a stage's) if it has none */
 } line;
 
 static line line_at(const char *at) {

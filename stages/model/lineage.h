@@ -1,4 +1,4 @@
-/* What differs between the pipeline that a classifier's vectors were made by and the one that it is used in.
+/* Differences between the pipeline that made a classifier's vectors and the one that uses it.
  *
  * Compares texts from mr_planned_lineage. Any thread. */
 #pragma once

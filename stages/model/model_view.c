@@ -82,7 +82,7 @@ static const mr_model_operator *show_operators(model_view *view, const mr_onnx_r
     return operators;
 }
 
-/* For one frame: a free batch size counts as one. */
+/* Counts for one frame: an open batch size is one. */
 static void count_work(model_view *view, const mr_file_bytes *file, const mr_onnx_report *report) {
     mr_onnx_shape shapes[MR_ONNX_MOST_VALUES] = {0};
     mr_onnx_work work;

@@ -27,7 +27,7 @@ typedef struct header {
     bool fortran;
     int rank;
     size_t dims[2];
-    size_t most; /* bytes as f8 that are allowed */
+    size_t most; /* allowed size as f8 */
 } header;
 
 static int refuse(const char *path, const char *why) {
@@ -162,7 +162,7 @@ static int refuse_number(const char *path, const header *h, size_t at, double va
                    path, at / h->dims[1], at % h->dims[1], value, why);
 }
 
-/* Reads the numbers piece by piece: `to` takes them rounded to f4; NULL: they are only checked. */
+/* Reads the numbers piece by piece, rounded to f4, to `to`; NULL: only checks them. */
 static int read_numbers(const source *from, const header *h, float *to) {
     union {
         float narrow[PIECE];

@@ -1,7 +1,7 @@
 /* NumPy's .npy files (format versions 1 and 2; numpy.lib.format): matrices of little-endian floats in C order.
  *
- * Errors: MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION, MR_ERROR_IO, MR_ERROR_MEMORY; MR_ERROR_DATA if the file is not a
- * supported array, with the file and the reason named. Any thread. */
+ * Errors: MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION, MR_ERROR_IO, MR_ERROR_MEMORY; MR_ERROR_DATA, with file and reason, if
+ * the file is not a supported array. Any thread. */
 #pragma once
 
 #include <stddef.h>
@@ -22,5 +22,5 @@ int mr_npy_read_digest(const char *path, mr_matrix_f32 *matrix, char digest[MR_S
 /* Performs the same checks without keeping the numbers. */
 int mr_npy_look(const char *path, mr_matrix_f32 *matrix);
 void mr_npy_free(mr_matrix_f32 *matrix);
-/* Writes a new file, format version 1, and brings it to the disk. */
+/* Writes a new file, format version 1, and flushes it to disk. */
 int mr_npy_write(const char *path, const mr_matrix_f32 *matrix);

@@ -18,7 +18,7 @@ typedef struct mr_onnx_signature {
     mr_onnx_value inputs[MR_MODEL_MAX_TENSORS], outputs[MR_MODEL_MAX_TENSORS];
 } mr_onnx_signature;
 
-/* False if the file leaves anything open that only a runtime can find out: an entry that is not a tensor, an
- * output of a size that does not follow from the batch alone, more tensors than fit. Names point into `data`.
- */
+/* False if only a runtime can tell: an entry is not a tensor, an output's size depends on more than the batch, or there
+ * are too many tensors. Names point into `data`.
+ * */
 bool mr_onnx_read_signature(const uint8_t *data, size_t bytes, mr_onnx_signature *signature);

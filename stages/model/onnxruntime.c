@@ -128,7 +128,7 @@ static int check(const mr_model_params *params, const char *device) {
     return status ? status : mr_ort_provider_load(ort, provider_on(params->provider, device));
 }
 
-/* Prepares the device for the provider, if it is one. */
+/* Prepares the provider's device, if there is one. */
 static int take_device(ort_model *m, const mr_model_params *params) {
     const char *device = params->device && !params->brief ? params->device->name : "cpu";
     int answer = params->brief ? 0 : works_on_cuda(params, device);
@@ -176,7 +176,7 @@ static int load_and_ask(ort_model *m, const mr_model_params *params, bool inside
         status = add_tensor(m, params);
     if (!status && m->base.stream)
         status = mr_ort_device_open(m, params->cuda_graph);
-    /* Loading takes twice the memory that the network then keeps; freed memory is returned to the system at once. */
+    /* Loading takes twice the memory that the network keeps; freed memory is returned to the system at once. */
     malloc_trim(0);
     return status;
 }

@@ -1,5 +1,5 @@
-/* Runs of ONNX Runtime on a CUDA device. The session works on the model's stream, inputs and outputs are bound in
- * place, and a run returns once all is enqueued.
+/* Runs ONNX Runtime on a CUDA device. The session uses the model's stream, inputs and outputs are bound in place, and a
+ * run returns once everything is enqueued.
  *
  * A CUDA graph contains the buffer addresses it was recorded with. Inputs and outputs are therefore copied to and from
  * a block that stays, at the cost of one copy within device memory for each.
@@ -19,7 +19,7 @@
 
 /* ---- engines of TensorRT -------------------------------------------------------------------------------------- */
 
-/* 100300: 10.3.0; 0 if it is not known. ONNX Runtime's provider has loaded it. */
+/* 100300 means 10.3.0; 0 if unknown. ONNX Runtime's provider has loaded it. */
 static int tensorrt_version(void) {
     static const char *const names[] = {"libnvinfer.so.11", "libnvinfer.so.10", "libnvinfer.so.8"};
     int (*ask)(void) = NULL;
@@ -87,7 +87,7 @@ int mr_ort_device_open(ort_model *m, bool graph) {
                                              ORT_MEMORY_DEFAULT, &d->memory));
     if (!status)
         status = check(m, api->create_run_options(&d->options));
-    /* Consumers wait for the stream's event; the runtime need not wait itself. */
+    /* Consumers wait for the stream's event, so the runtime need not wait. */
     if (!status)
         status = check(m, api->add_run_config(d->options, "disable_synchronize_execution_providers", "1"));
     return status ? status : check(m, api->create_binding(m->session, &d->bound));

@@ -23,13 +23,13 @@ typedef struct ort_model {
     const ort_runtime *ort;
     ort_session *session; /* NULL: only the file was read */
     char *external;       /* weights file next to base.path; NULL: none */
-    char *library;        /* the runtime that was asked for; NULL: any */
+    char *library;        /* requested runtime; NULL: any */
     const char *input_names[MR_MODEL_MAX_TENSORS];
     char *casts[MR_MODEL_MAX_TENSORS]; /* cast output names; NULL: no cast */
     int element_type[2][MR_MODEL_MAX_TENSORS]; /* inputs; outputs or their casts */
     ort_device device;
     mr_engine_cache engines; /* for TensorRT */
-    bool engines_used;       /* a run was done with them */
+    bool engines_used;       /* a run has used them */
 } ort_model;
 
 /* Wraps the caller's memory as an input or output value. The caller keeps ownership. */
@@ -38,17 +38,17 @@ int mr_ort_wrap(const ort_model *model, const ort_memory_info *memory, bool outp
 
 /* ---- ort_device.c ---------------------------------------------------------------------------------------------- */
 
-/* Opens the folder from which the model's session reads engines, or to which it writes them: model->engines.folder,
- * which may be "". For models on a CUDA device, before each session. */
+/* Opens the folder where the session reads or writes engines: model->engines.folder, which may be "". Must be called
+ * before each session on a CUDA device. */
 void mr_ort_engines_open(ort_model *model, const mr_model_params *params);
-/* After a session that could not be made: true if the kept engines may be the reason; they are then removed. */
+/* Call if a session could not be created. True if kept engines may be the reason; they are then removed. */
 bool mr_ort_engines_refused(ort_model *model);
 /* Call after each run, with the status, which it returns: keeps engines built in the first run. */
 int mr_ort_engines_ran(ort_model *model, int status);
 
-/* Prepares runs on model->base.stream, which is one of a CUDA device, once the session is there. */
+/* Prepares runs on model->base.stream (a CUDA device's) once the session exists. */
 int mr_ort_device_open(ort_model *model, bool graph);
-/* Before the session is released; accepts a device that was never opened. */
+/* Must be called before the session is released; accepts a device that was never opened. */
 void mr_ort_device_close(ort_model *model);
 /* Enqueues a run; see mr_model_runtime. MR_ERROR_DEVICE. */
 int mr_ort_device_run(const mr_binding *binding, void *const *inputs, void *const *outputs);

@@ -10,9 +10,9 @@
 
 /* "cuda", as in the YAML. */
 const char *mr_ort_provider_name(mr_provider provider);
-/* Loads the provider's library if it is not loaded yet; MR_OK for the processors. */
+/* Loads the provider's library if needed; MR_OK for the processors. */
 int mr_ort_provider_load(const ort_runtime *runtime, mr_provider provider);
-/* Adds it to a session that will work on `stream`, one of a CUDA device, after mr_ort_provider_load. `engines` is the
- * folder for TensorRT's engines; "": they are not kept. */
+/* Adds it to a session that will work on `stream` (a CUDA device's); mr_ort_provider_load must come first. `engines`:
+ * the folder for TensorRT engines; "": not kept. */
 int mr_ort_provider_append(const ort_runtime *runtime, ort_session_options *options, const mr_model_params *params,
                            mr_provider provider, mr_stream *stream, const char *engines);

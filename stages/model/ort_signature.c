@@ -14,7 +14,7 @@
  * similar types become f32, and u64 becomes i64. */
 static const struct {
     int element;
-    mr_dtype dtype; /* as which frames hold it; ANY: as none */
+    mr_dtype dtype; /* the frames' type; ANY: none */
     int cast;       /* an output's cast to this element; 0: none */
 } types[] = {{ORT_FLOAT, MR_DTYPE_F32, 0},        {ORT_UINT8, MR_DTYPE_U8, 0},
              {ORT_INT32, MR_DTYPE_I32, 0},        {ORT_INT64, MR_DTYPE_I64, 0},
@@ -74,7 +74,7 @@ static int read_symbol(const ort_model *m, const ort_tensor_info *info, mr_model
     return tensor->symbol ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for the model %s", m->base.path);
 }
 
-/* Sequences and maps are listed too; they cannot be bound, as no frame can hold them. */
+/* Sequences and maps are listed too, but cannot be bound, since no frame can hold them. */
 static const char *name_kind(int kind) {
     static const char *const names[] = {[2] = "a sequence", [3] = "a map", [5] = "a sparse tensor",
                                         [6] = "an optional value"};

@@ -232,7 +232,7 @@ static bool is_unshaped(const mr_model *model) {
     return false;
 }
 
-/* Tries one item more, to see which first dimensions grow. A batch that the file fixes cannot be tried. */
+/* Tries one more item to see which first dimensions grow. A fixed batch cannot be tried. */
 static int measure_next(mr_binding *binding, int64_t batch) {
     mr_binding next = *binding;
     for (size_t i = 0; i < binding->model->input_count; i++)
@@ -284,7 +284,7 @@ int mr_model_bind(mr_model *model, mr_binding *binding, const mr_shape *inputs, 
                   size_t output_count) {
     *binding = (mr_binding){.model = model, .output_count = output_count};
     memcpy(binding->input_shape, inputs, model->input_count * sizeof *inputs);
-    /* Whether the network takes an input without a shape as the frames are can only be tried. */
+    /* Only a trial shows whether an input without a declared shape accepts the frames' shape. */
     bool known = !is_unshaped(model) || !model->brief;
     for (size_t i = 0; i < output_count; i++) {
         binding->output[i] = outputs[i];

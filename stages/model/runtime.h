@@ -26,7 +26,7 @@
 
 enum { MR_MODEL_MAX_RANK = MR_MAX_RANK + 1, MR_MODEL_MAX_TENSORS = 32 };
 
-/* Rank and sizes, the batch included. A dimension of -1 is free: the caller chooses it, or the run determines it. */
+/* Rank and sizes, including the batch. -1 is an open dimension: the caller chooses it, or the run determines it. */
 typedef struct mr_shape {
     int rank;
     int64_t dims[MR_MODEL_MAX_RANK];
@@ -34,14 +34,14 @@ typedef struct mr_shape {
 
 typedef struct mr_model_tensor {
     const char *name;
-    mr_dtype dtype;   /* as which frames hold it, which may be another type than the model's; ANY if no frame can */
+    mr_dtype dtype;   /* the frames' type, which may differ from the model's; ANY if no frame can hold it */
     const char *type; /* element type in words, such as "f32"; "a sequence" if it is no tensor */
     mr_shape shape;
     bool unshaped;    /* inputs: no shape is declared */
     const char *symbol; /* the model's name for an open first dimension; "" if it has none */
     const char *operation; /* outputs: operator that computes it (mr_onnx_finish); "" or NULL: not known */
-    const char *sized_by;  /* outputs: the operator whose values decide how many rows it has (mr_onnx_sized_by); "" or
-                              NULL: none */
+    const char *sized_by;  /* outputs: operator whose values determine the row count (mr_onnx_sized_by); "" or NULL:
+                              none */
 } mr_model_tensor;
 
 /* What computes. AUTO: CUDA on CUDA devices, else the processors. */
@@ -54,13 +54,13 @@ typedef struct mr_model_params {
     bool brief;          /* open only to describe it: faster, with less memory. If the file alone describes inputs and
                             outputs, the runtime is not needed, and nothing checks that it can load the file */
     const char *tensor;  /* one more output, by its name inside the network; NULL: only declared outputs */
-    mr_device *device;   /* to work on; NULL, and if `brief`: the processors */
+    mr_device *device;   /* where to run; NULL, and if `brief`: the processors */
     mr_provider provider;
     uint64_t memory_bytes; /* provider's device memory limit, not counting inputs and outputs; 0: none */
     bool cuda_graph;       /* runs with one shape are recorded once and then launched together */
     const char *engine_cache; /* folder for the provider's engines; see mr_engine_cache_open */
     int64_t max_rows;      /* limit for outputs whose size depends on values; 0: such outputs are refused */
-    const char *shapes;    /* inputs as the author and the links describe them, in words; NULL: not described */
+    const char *shapes;    /* inputs described for messages; NULL: not described */
 } mr_model_params;
 
 typedef struct mr_binding mr_binding;
@@ -72,10 +72,9 @@ typedef struct mr_model {
     char *path;
     const char *file; /* last path component, for messages */
     int64_t max_rows; /* as asked for */
-    char *prepared;   /* how the input was made of pictures, as the file notes it (onnx_report.h); NULL: it
-                         does not */
-    bool brief, cuda_graph; /* as asked for; with cuda_graph all shapes must be known */
-    mr_stream *stream; /* runs are enqueued on it; NULL: they are work on the host */
+    char *prepared;   /* the file's note on how the input was made from pictures (onnx_report.h); NULL: none */
+    bool brief, cuda_graph; /* as requested; cuda_graph needs all shapes */
+    mr_stream *stream; /* where runs are enqueued; NULL: they are host work */
     pthread_mutex_t lock; /* guards stream */
     size_t input_count, output_count;
     mr_model_tensor inputs[MR_MODEL_MAX_TENSORS];
@@ -114,7 +113,7 @@ struct mr_model_runtime {
     int (*mixing)(const mr_binding *binding, char *text); /* see mr_model_mixing; NULL: not known */
 };
 extern const mr_model_runtime mr_onnxruntime;
-/* Another one opens models from now on; NULL: ONNX Runtime again. For tests. */
+/* Replaces the runtime that opens models; NULL: ONNX Runtime again. For tests. */
 void mr_model_use_runtime(const mr_model_runtime *runtime);
 
 /* Whether models can run with that provider on this device ("cuda:0"), as far as can be known before opening one.
@@ -131,7 +130,7 @@ void mr_model_close(mr_model **model);
  * dimension grows. */
 int mr_model_bind(mr_model *model, mr_binding *binding, const mr_shape *inputs, int64_t batch, const size_t *outputs,
                   size_t output_count);
-/* Makes the model's stream, on `device`. For runtimes. */
+/* Runtimes must call this to create the model's stream on `device`. */
 int mr_model_take_device(mr_model *model, mr_device *device);
 /* Adds a run to `stream`, which must belong to the device that the model was opened for. inputs: one dense array per
  * input; outputs: one per chosen output. None may overlap; all must be in device memory and stay valid until the work
@@ -149,10 +148,10 @@ const char *mr_model_mixing(const mr_binding *binding, char text[MR_MODEL_MIXING
 
 /* Position of the input or output with that name; -1 if there is none. */
 int mr_model_find(const mr_model_tensor *tensors, size_t count, const char *name);
-/* Elements and bytes; 0 if a dimension is free or the product does not fit. */
+/* Elements and bytes; 0 if a dimension is open or the product overflows. */
 size_t mr_shape_count(const mr_shape *shape);
-/* "1x3x224x224", a free dimension as "?"; returns `text`. */
+/* Prints "1x3x224x224", with "?" for an open dimension; returns `text`. */
 const char *mr_shape_print(const mr_shape *shape, char *text, size_t bytes);
-/* "a, b, c", cut if there is not enough room; returns `text`. */
+/* Prints "a, b, c", truncated if there is too little room; returns `text`. */
 const char *mr_model_list(const mr_model_tensor *tensors, size_t count, char *text, size_t bytes);
 enum { MR_SHAPE_TEXT = 128, MR_LIST_TEXT = 256 };

@@ -170,7 +170,7 @@ int mr_signature_write_file(const char *path, const char *from, const char *priv
     return status;
 }
 
-/* *there: there is a signature. One that is longer or shorter is kept as a signature of nothing. */
+/* *there: there is a signature. One with a wrong length is kept as an invalid signature. */
 static int read_signature_at(const char *path, uint8_t signature[SIGNATURE], bool *there) {
     mr_file_bytes file = {0};
     *there = !access(path, F_OK) || errno != ENOENT;

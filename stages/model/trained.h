@@ -29,7 +29,7 @@ typedef struct mr_trained {
 
 /* Accepts a zeroed one. */
 void mr_trained_fini(mr_trained *trained);
-/* Whether the logits are a single product. */
+/* Whether the logits are one product. */
 static inline bool mr_trained_is_linear(const mr_trained *trained) {
     return trained->kind != MR_CLASSIFIER_NEIGHBORS && trained->kind != MR_CLASSIFIER_PERCEPTRON;
 }
@@ -52,7 +52,7 @@ void mr_trained_logits(const mr_trained_work *work);
 typedef struct mr_trained_copies {
     mr_resident *layer[MR_TRAINED_LAYERS], *vector_classes;
 } mr_trained_copies;
-/* MR_ERROR_MEMORY; _fini is due then as well. */
+/* MR_ERROR_MEMORY; _fini must then be called too. */
 int mr_trained_copies_init(mr_trained_copies *copies, const mr_trained *trained);
 void mr_trained_copies_fini(mr_trained_copies *copies);
 /* Copy size per device, number count over all matrices, and GPU launches per batch. */

@@ -1,6 +1,6 @@
 /* Which classes were best most often among a source's last frames.
  *
- * One thread at a time. Frames without any class (-1) take a place in the window and vote for nothing. */
+ * One thread at a time. A frame without a class (-1) takes a place in the window but casts no vote. */
 #pragma once
 
 #include <stddef.h>

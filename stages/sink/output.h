@@ -47,8 +47,8 @@ bool mr_output_streams(const char *path);
  * file order. MR_ERROR_NO_INPUT if the file has disappeared. */
 int mr_output_open(mr_output *output, const char *path);
 typedef struct mr_line_reader {
-    /* Takes a line, without the line break, that begins at this file offset. MR_ERROR_AGAIN: its record continues on the next
-     * line. Any other failure ends the reading. */
+    /* Takes a line, without the line break, that begins at this file offset. MR_ERROR_AGAIN: its record continues on
+     * the next line. Any other failure ends the reading. */
     int (*take)(void *context, const char *line, size_t bytes, off_t at);
     /* May lower *end, the end of the complete records: the file is cut there. NULL: leaves *end. */
     int (*finish)(void *context, off_t *end);

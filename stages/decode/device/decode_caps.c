@@ -77,7 +77,7 @@ static int check_pixel(const mr_gpu_decoders *decoders, const char *device, cons
     return MR_OK;
 }
 
-/* If several layouts are possible, one that it supports is enough: the pictures decide. */
+/* If several layouts are possible, it suffices that one is supported: the pictures decide. */
 int mr_decode_caps_check(const char *device, const mr_format_set *packets) {
     const mr_gpu_decoders *decoders = packets->codec && packets->pixels ? decoders_of(device) : NULL;
     int status = MR_OK;

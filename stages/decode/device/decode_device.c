@@ -28,9 +28,9 @@ struct mr_decode_device {
     bool reported; /* why it decodes by software */
     bool refused; /* see mr_decode_device_refused */
     int surfaces; /* that may be held */
-    bool started; /* NVDEC was chosen, and the decoder has not reported that it does not start */
+    bool started; /* NVDEC was chosen, and the decoder has not reported a failed start */
     bool again;   /* it did not; see mr_decode_device_again */
-    bool by_software;    /* the next decoder that is opened */
+    bool by_software;    /* applies to the next decoder */
     enum AVCodecID codec; /* the stream's codec */
     AVBufferRef *device; /* libavcodec's, for the chosen decoder; NULL: software decodes */
     char why[256];
@@ -71,7 +71,7 @@ static bool offers_cuda(const AVCodec *decoder) {
     return false;
 }
 
-/* Without an accelerator it decodes nothing. */
+/* Whether it can only decode with an accelerator. */
 static bool only_accelerates(const AVCodec *decoder) {
     return decoder->id == AV_CODEC_ID_AV1 && !decoder->wrapper_name;
 }
@@ -227,7 +227,7 @@ static void limit_surfaces(mr_decode_device *device, AVCodecContext *codec) {
     AVBufferRef *frames = NULL;
     codec->extra_hw_frames = device->surfaces;
     if (avcodec_get_hw_frames_parameters(codec, codec->hw_device_ctx, AV_PIX_FMT_CUDA, &frames) < 0)
-        return; /* libavcodec will fail for the same reason, and report it */
+        return; /* libavcodec will fail for the same reason and report it */
     const AVHWFramesContext *about = (const AVHWFramesContext *)(const void *)frames->data;
     int wanted = about->initial_pool_size + WORK_SURFACES, left = device->surfaces - (wanted - CODEC_SURFACES);
     if (wanted > CODEC_SURFACES) {
@@ -239,7 +239,7 @@ static void limit_surfaces(mr_decode_device *device, AVCodecContext *codec) {
     av_buffer_unref(&frames);
 }
 
-/* Whether NVDEC has just been refused surfaces, and may start with fewer. */
+/* Whether NVDEC was refused surfaces and may start with fewer. */
 static bool tries_again(mr_decode_device *device) {
     if (!device->started || device->surfaces <= FEW_SURFACES)
         return false;
@@ -360,7 +360,7 @@ void mr_decode_device_crop(AVFrame *picture) {
     for (int i = 0; i < about->nb_components; i++) {
         const AVComponentDescriptor *part = &about->comp[i];
         size_t x = i ? left >> about->log2_chroma_w : left, y = i ? top >> about->log2_chroma_h : top;
-        /* For properties that several components share the first is used. */
+        /* Components that share a property use the first one's value. */
         if (i == 0 || part->plane != about->comp[i - 1].plane)
             picture->data[part->plane] += y * (size_t)picture->linesize[part->plane] + x * (size_t)part->step;
     }
@@ -382,8 +382,8 @@ static held *find_place(mr_decode_device *device, int most) {
     return place;
 }
 
-/* Without a free surface NVDEC fails, and of pinned memory there is only so much. Copies take microseconds, and this
- * thread waits for the decoder anyway. MR_ERROR_CANCELLED if the run is to end at once. */
+/* Without a free surface NVDEC fails, and pinned memory is limited. Copies take microseconds, and this thread must wait
+ * for the decoder anyway. MR_ERROR_CANCELLED if the run must end at once. */
 static int await_place(mr_decode_device *device, int most, held **place) {
     while (!(*place = find_place(device, most))) {
         if (mr_stage_cancelled(device->self))
@@ -429,7 +429,7 @@ static int end_copy(mr_stream *stream, held *place) {
     return mr_stream_wait(stream, place->event);
 }
 
-/* Begins to copy the held picture, which stays until that is done. */
+/* Starts copying the held picture, which stays until the copy is done. */
 static int begin_copy(mr_decode_device *device, mr_stream *stream, held *place, const mr_frame *frame) {
     int status = mr_event_create(&place->event, stream->device, device->self);
     if (status)

@@ -30,13 +30,13 @@ const AVCodec *mr_nvdec_decoder(enum AVCodecID id);
 /* As mr_stage_type.check_device. */
 int mr_decode_device_check(mr_hardware hardware, const char *device);
 
-/* As mr_stage_type.check_input. If hardware is required, the other two have checked all but the capabilities of this
- * GPU's decoder. */
+/* As mr_stage_type.check_input. If hardware is required, the other two checks cover everything except this GPU
+ * decoder's capabilities. */
 int mr_decode_device_check_input(mr_hardware hardware, const mr_format_set *packets, const char *device,
                                  bool *otherwise);
 
 int mr_decode_device_create(mr_decode_device **device, mr_stage *self, mr_hardware hardware);
-/* After the decoders that use it, and when the work of all calls is done. NULLs; accepts NULL. */
+/* Must be called after its decoders were freed and all work is done. Sets the pointer to NULL; accepts NULL. */
 void mr_decode_device_destroy(mr_decode_device **device);
 
 /* Chooses which libavcodec decoder to open, for the call's stream; NULL: none. If the device has NVDEC, the NVDEC
@@ -44,7 +44,7 @@ void mr_decode_device_destroy(mr_decode_device **device);
  * decoder. `device` NULL: the processors. If a device stream must be decoded in software, the reason is logged once per
  * source. MR_ERROR_UNAVAILABLE if hardware is required and missing. */
 int mr_decode_device_choose(mr_decode_device *device, enum AVCodecID id, mr_io *io, const AVCodec **decoder);
-/* Prepares the decoder that was chosen, before it is opened. */
+/* Prepares the chosen decoder before it is opened. */
 void mr_decode_device_attach(mr_decode_device *device, AVCodecContext *codec);
 /* As mr_picture_pool_heard and mr_picture_pool_heard_of. */
 mr_heard *mr_decode_device_heard(mr_decode_device *device);

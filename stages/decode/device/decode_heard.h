@@ -6,7 +6,7 @@
  * reads the log. Lines that also appear for undamaged streams do not count: references missing at a stream's start,
  * camera messages.
  *
- * Packets are named by the number that is sent with them as reordered_opaque. Any thread may call. */
+ * A packet's number is the reordered_opaque it is sent with. Any thread may call. */
 #ifndef MILLRACE_STAGES_DECODE_DEVICE_DECODE_HEARD_H
 #define MILLRACE_STAGES_DECODE_DEVICE_DECODE_HEARD_H
 
@@ -37,7 +37,7 @@ void mr_heard_init(mr_heard *heard);
 void mr_heard_fini(mr_heard *heard);
 /* Call when the decoder is empty: no packet sent so far is damaged any more. */
 void mr_heard_begin(mr_heard *heard);
-/* Packets from that number on are decoded again, by another decoder. */
+/* Call when another decoder decodes packets from that number again. */
 void mr_heard_forget(mr_heard *heard, int64_t number);
 
 /* Call for each logged line: `number` is the packet being decoded, `level` is libavutil's. */

@@ -29,7 +29,7 @@ struct mr_picture_pool {
     size_t largest;       /* one buffer's size in bytes, as planned */
     uint64_t most;        /* bytes for all buffers together */
     const mr_stage *stage;
-    bool patches;         /* still pictures that are patched up are used */
+    bool patches;         /* concealed still pictures are used */
     mr_heard heard;       /* locks separately */
     pthread_mutex_t lock; /* guards all below */
     mr_pool *pool;        /* NULL until the first picture */
@@ -226,7 +226,7 @@ size_t mr_picture_pool_bytes(const char *name, const mr_format_set *pictures, in
     int height = pictures->height.max ? (int)pictures->height.max : side;
     size_t most = most_laid_out(codec, about, pictures, width, height);
     avcodec_free_context(&codec);
-    /* Pictures that are converted are laid out as the engine does. */
+    /* Converted pictures use the engine's layout. */
     size_t converted = mr_format_set_most_bytes(pictures);
     return converted > most ? converted : most;
 }
@@ -299,7 +299,7 @@ void mr_picture_pool_attach(mr_picture_pool *pool, AVCodecContext *codec) {
     codec->opaque = pool;
     codec->get_buffer2 = get_buffer;
 #if LIBAVCODEC_VERSION_MAJOR < 60
-    /* Until FFmpeg 6 frame threads hand get_buffer2 over to the caller's thread, unless they are configured not to. */
+    /* Until FFmpeg 6, frame threads call get_buffer2 on the caller's thread, unless configured otherwise. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
     codec->thread_safe_callbacks = 1;

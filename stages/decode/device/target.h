@@ -16,7 +16,7 @@ typedef struct mr_decode_target {
 int mr_decode_target_open(mr_decode_target *target, mr_stage *self, mr_hardware hardware, bool patches);
 /* Returns the buffers; emitted frames stay valid. All decoders must be freed first. */
 void mr_decode_target_close(mr_decode_target *target);
-/* As mr_decode_target_close. Only when the work of all calls is done. */
+/* Like mr_decode_target_close. All work must be done. */
 void mr_decode_target_fini(mr_decode_target *target);
 
 /* NULL: it is the processors' memory. */

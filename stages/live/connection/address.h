@@ -17,7 +17,7 @@ enum { MR_MOST_ADDRESSES = 8 };
 /* CLOCK_MONOTONIC. */
 int64_t mr_live_now_ns(void);
 /* Waits for the descriptors until that time: MR_OK, MR_ERROR_AGAIN (none is ready), or MR_ERROR_CANCELLED as soon as
- * `wake` is readable; -1 is never. Descriptors below 0 are not waited for. At most 7 of them. */
+ * `wake` is readable; -1 means never. Negative descriptors are ignored. At most 7. */
 int mr_live_wait(struct pollfd *fds, int count, int wake, int64_t until_ns);
 
 /* Resolves a host. Another thread resolves a name. If that takes too long, the call returns and the thread ends later;

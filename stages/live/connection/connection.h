@@ -2,8 +2,9 @@
  * are three kinds: RTSP with millrace's client (rtsp/rtsp.h), everything that libavformat can open (libav.h), and local
  * cameras (v4l2.h). Each header declares the function that opens its kind.
  *
- * Only the source's thread uses a connection. Opening, reading and closing wait in poll() for sockets and for `wake`.
- * Once that is readable, opening and reading return MR_ERROR_CANCELLED within milliseconds, and closing does not wait.
+ * Only the source's thread may use a connection. Opening, reading and closing wait in poll() for sockets and for
+ * `wake`. Once `wake` is readable, opening and reading return MR_ERROR_CANCELLED within milliseconds, and closing does
+ * not wait.
  *
  * The error shows whether another try can help. MR_ERROR_IO (no answer, a broken connection, a server that is not
  * ready) may be temporary. These will probably recur: MR_ERROR_PERMISSION (user or password), MR_ERROR_NO_INPUT (no
@@ -26,16 +27,16 @@ typedef struct mr_connection_params {
     const char *url;             /* must have a scheme, but no user or password */
     const char *user, *password; /* NULL: none */
     mr_transport transport;      /* for RTP. AUTO: UDP if packets come, else TCP */
-    int64_t latency_ns;          /* packets that are missing or late are waited for so long */
+    int64_t latency_ns;          /* how long to wait for missing or late packets */
     int64_t open_timeout_ns;     /* limit for opening, all steps together */
-    const char *ca_file;         /* certificates that are trusted; NULL: the system's */
-    const char *allow_hosts;     /* patterns of hosts that may be connected to, also by redirection, separated by
-                                    commas; NULL: all */
+    const char *ca_file;         /* trusted certificates; NULL: the system's */
+    const char *allow_hosts;     /* host patterns that may be connected to, also after redirection, separated by commas;
+                                    NULL: all */
     size_t most_bytes;           /* largest packet; larger ones count as damaged and are not given */
-    int64_t poll_ns;             /* HTTP: a request for each picture, from one to the next; 0: a stream */
-    bool digest_only;            /* RTSP: a password is never sent in clear text */
+    int64_t poll_ns;             /* HTTP: interval between requests, one per picture; 0: a stream */
+    bool digest_only;            /* RTSP: never send a password in clear text */
     bool clock_is_unused;        /* clock: arrival: the stream's times are not used */
-    int wake;                    /* a descriptor that becomes readable if waiting is to end; -1: none */
+    int wake;                    /* readable if waiting must end; -1: none */
     mr_hls_position place;          /* for a playlist: how far the last connection read */
     bool by_parameter;           /* what the last connection counted */
     mr_camera_wish camera;       /* for local cameras */
@@ -82,7 +83,7 @@ typedef struct mr_connection_type {
 struct mr_connection {
     const mr_connection_type *type;
     bool recorded; /* a recording: it has an end (MR_END) and need not be read in real time */
-    int64_t pause_ns; /* packets come at once in so long, each time a segment of a live playlist is there; 0: singly */
+    int64_t pause_ns; /* packets arrive together at this interval, with each live playlist segment; 0: one by one */
 };
 
 #endif

@@ -12,13 +12,13 @@ enum { SOF_FIRST = 0xc0, DHT = 0xc4, JPG = 0xc8, DAC = 0xcc, SOF_LAST = 0xcf, RS
        EOI = 0xd9, SOS = 0xda, TEM = 0x01 };
 
 typedef enum place { BETWEEN, SEGMENTS, SCAN } place;
-/* Steps answer MR_OK (a picture is complete), MR_ERROR_AGAIN (more bytes are needed), or this: another step follows. */
+/* Steps return MR_OK (a picture is complete), MR_ERROR_AGAIN (needs more bytes), or this: take another step. */
 enum { CONTINUE = 1 };
 
 struct mr_joined {
     uint8_t *data;
     size_t room, begin, end; /* the picture's bytes, or those between pictures, start at `begin` */
-    size_t at;               /* how far they were looked at */
+    size_t at;               /* how far they were examined */
     size_t most, unused;     /* unused: bytes since the last complete picture */
     place place;
     bool scanned;            /* the picture's scan has begun */
@@ -124,7 +124,7 @@ static void note(mr_joined *joined, uint8_t byte) {
         joined->line_bytes = 0;
 }
 
-/* Passes over bytes up to the next SOI. */
+/* Skips bytes up to the next SOI. */
 static int find_picture(mr_joined *joined) {
     const uint8_t *data = joined->data;
     for (; joined->at < joined->end; joined->at++) {
@@ -210,7 +210,7 @@ static int pass_segment(mr_joined *joined, mr_joined_picture *picture) {
     return CONTINUE;
 }
 
-/* Another picture begins within this one, which has no EOI: it ended where the headers between them begin. */
+/* Another picture begins inside this one, which lacks EOI: it ended where the headers between them begin. */
 static int cut(mr_joined *joined, mr_joined_picture *picture) {
     enum { MOST_HEADERS = 1024 };
     const uint8_t *begin = joined->data + joined->begin, *next = joined->data + joined->at, *end = NULL;

@@ -6,7 +6,7 @@
  * cannot end it. Content-Length is a hint. It ends a picture without EOI if a boundary follows there, and a second JPEG
  * within the declared length belongs to the first.
  *
- * Nothing in the bytes is trusted. One thread at a time. */
+ * The data is untrusted. One thread at a time. */
 #ifndef MILLRACE_STAGES_LIVE_MJPEG_JOINED_H
 #define MILLRACE_STAGES_LIVE_MJPEG_JOINED_H
 
@@ -19,7 +19,7 @@ typedef struct mr_joined mr_joined;
 typedef struct mr_joined_picture {
     const uint8_t *data; /* valid until the next mr_joined_room call */
     size_t bytes;
-    bool open;           /* it has no EOI: two bytes must be added */
+    bool open;           /* lacks EOI: two bytes must be added */
     bool damaged;        /* another picture begins before this one's end, or it is shorter than declared */
     int width, height;   /* from its frame header; 0: not known */
 } mr_joined_picture;

@@ -30,19 +30,19 @@ typedef struct mr_mjpeg {
     uint64_t pictures, broken;
 } mr_mjpeg;
 
-/* Takes `io`, an answer whose bytes are all unread; on failure it stays the caller's. AVERROR(ENOMEM). */
+/* Takes `io`, an answer with all bytes unread; on failure the caller keeps it. AVERROR(ENOMEM). */
 int mr_mjpeg_begin(mr_mjpeg *mjpeg, const mr_mjpeg_params *params, AVIOContext *io);
-/* Waits for the next picture, valid until the next call. 0, AVERROR_EOF (the server has ended the stream),
- * AVERROR_INVALIDDATA (with `poll`: an answer without a JPEG), AVERROR_EXIT (cancelled), MR_MJPEG_TOO_MUCH, or an error
- * of the connection. */
+/* Waits for the next picture, valid until the next call. 0, AVERROR_EOF (the server ended the stream),
+ * AVERROR_INVALIDDATA (with `poll`: an answer without a JPEG), AVERROR_EXIT (cancelled), MR_MJPEG_TOO_MUCH, or a
+ * connection error. */
 int mr_mjpeg_read(mr_mjpeg *mjpeg, mr_joined_picture *picture);
-/* Also for one that is all zero. */
+/* Accepts one that is all zero. */
 void mr_mjpeg_end(mr_mjpeg *mjpeg);
 
 /* Whether an answer has parts. Its type may say so ("multipart/..."; NULL: none), or `text`, its first bytes as a
  * string, begins with a boundary. Some servers send parts under another type. */
 bool mr_mjpeg_has_parts(const char *type, const char *text);
-/* If an answer begins with a JPEG. */
+/* Whether an answer begins with a JPEG. */
 bool mr_mjpeg_is_picture(const char *text, size_t bytes);
 
 #endif

@@ -2,7 +2,7 @@
 
 #include "stages/media/coded/nal.h"
 
-/* 6.2.3: the beginning of video_object_layer, up to the clock. Shapes other than rectangles are not known. */
+/* 6.2.3: reads video_object_layer up to the clock. Only rectangular shapes are supported. */
 static void read_layer(mr_mpeg4_clock *clock, mr_nal one) {
     enum { EXTENDED_ASPECT = 15 };
     mr_bits bits = {.data = one.data, .bytes = one.bytes, .at = 8};

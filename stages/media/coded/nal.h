@@ -1,4 +1,4 @@
-/* NAL units of H.264 and HEVC, and the bits in them. Nothing in them is trusted. Any thread. */
+/* NAL units in H.264 and HEVC, and their bits. The data is untrusted. Any thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -12,7 +12,7 @@ typedef struct mr_bits {
     size_t bytes;
     size_t at;     /* in bits */
     bool escaped;  /* skips a 3 after two zeros (emulation prevention, H.264 and HEVC, 7.3.1) */
-    bool short_of; /* more was read than there is; the rest was 0 */
+    bool short_of; /* read past the end, which gives 0 */
 } mr_bits;
 
 /* The next `count` bits, at most 32. */

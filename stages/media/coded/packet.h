@@ -10,7 +10,7 @@
 /* One packet. The caller owns both buffers and the media reference. At least 64 zero bytes must follow the payload
  * within its buffer, since FFmpeg's bitstream readers need them. */
 typedef struct mr_packet {
-    mr_buffer *buffer;      /* NULL if an image could not be read: then bytes is 0 and MR_FRAME_CORRUPT is set */
+    mr_buffer *buffer;      /* NULL for an unreadable image: bytes is then 0 and MR_FRAME_CORRUPT is set */
     uint8_t *data;
     size_t bytes;
     mr_buffer *side;        /* side data as media_codec.h writes it; NULL for most packets */

@@ -11,9 +11,9 @@
 #include "stages/media/coded/packet.h"
 
 typedef struct mr_picture_order {
-    const AVCodecParameters *codec; /* that it was opened for; borrowed from the packet's media */
+    const AVCodecParameters *codec; /* what it was opened for; borrowed from the packet's media */
     mr_media *media;                /* which has them */
-    AVCodecParserContext *parser;   /* NULL: none is needed, or the order is not known */
+    AVCodecParserContext *parser;   /* NULL: not needed, or the order is unknown */
     AVCodecContext *about;
     bool as_decoded;                /* pictures are shown in decode order */
     bool grouped;                   /* MPEG-1 and MPEG-2 */
@@ -27,7 +27,7 @@ typedef struct mr_picture_order {
 typedef struct mr_picture_place {
     bool known;
     bool restarts;  /* all pictures before this packet are shown before it; numbers may restart */
-    int64_t number; /* rises in presentation order between two that restart */
+    int64_t number; /* rises in presentation order between two restarts */
     int64_t leading; /* grouped: how many pictures in its group are shown before it */
 } mr_picture_place;
 

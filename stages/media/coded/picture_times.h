@@ -16,29 +16,29 @@ enum { MR_TIMES_KEPT = 32, MR_TIMES_DEPTH = 16 };
 
 typedef struct mr_picture_times {
     bool live;
-    bool lacks;                 /* a file whose container has no presentation times */
+    bool lacks;                 /* the container has no presentation times */
     bool begun;
     mr_picture_order order;
     struct mr_picture_shown {
         int64_t number, pts_ns;
-    } shown[MR_TIMES_KEPT];     /* since pictures restarted: the highest numbers, rising */
+    } shown[MR_TIMES_KEPT];     /* since the last restart: the highest numbers, ascending */
     size_t shown_count;
-    int64_t floor_ns;           /* later pictures are shown after that; MR_NO_TIME: no limit is known */
+    int64_t floor_ns;           /* later pictures are shown after this; MR_NO_TIME: no limit known */
     int64_t highest_ns;         /* highest so far; MR_NO_TIME: none */
-    int64_t said_ns;            /* the last picture's time by the stream */
-    int64_t interval_ns;        /* between two pictures, usually; 0: not known */
+    int64_t said_ns;            /* the last picture's stream time */
+    int64_t interval_ns;        /* usual distance between pictures; 0: not known */
     int64_t arrived_ns;         /* a live stream's last packet */
     int64_t packets;
-    bool based;                 /* pictures without a time count from one of that place among packets, and number */
+    bool based;                 /* pictures without a time count from this one's packet place and number */
     int64_t base_place, base_number;
     int64_t base_ns;            /* MPEG-4: instead of the place */
     int64_t decoded_ns[MR_TIMES_KEPT]; /* the last packets' times, by place */
 
     const void *codec;          /* the codec that `depth` is for */
-    int depth;                  /* how many pictures are decoded before one that is shown before them */
+    int depth;                  /* how many pictures can be decoded before one that is shown earlier */
     bool sure;                  /* otherwise the depth is settled after some pictures, from the largest seen */
     int seen, looked_at;
-    int64_t waiting[MR_TIMES_DEPTH + 1]; /* presentation times that were no decoding time yet, rising */
+    int64_t waiting[MR_TIMES_DEPTH + 1]; /* presentation times not yet used as decoding time, ascending */
     size_t waiting_count;
     int64_t last_dts_ns;        /* MR_NO_TIME: none */
 } mr_picture_times;

@@ -136,7 +136,7 @@ static void pass(mr_bits *bits, unsigned count) {
 static void pass_profiles(mr_bits *bits, unsigned layers) {
     enum { PROFILE = 88, LEVEL = 8 };
     pass(bits, PROFILE + LEVEL);
-    const unsigned present = layers ? mr_bits_read(bits, 16) : 0; /* two bits a layer, and filling */
+    const unsigned present = layers ? mr_bits_read(bits, 16) : 0; /* two bits per layer, and filling */
     for (unsigned i = 0; i < layers; i++)
         pass(bits, (present >> (15 - 2 * i) & 1 ? PROFILE : 0u) + (present >> (14 - 2 * i) & 1 ? LEVEL : 0u));
 }
@@ -225,7 +225,7 @@ static void read_slice(const mr_recovery *r, picture *to, mr_nal one) {
 static void read_slice_hevc(const mr_recovery *r, picture *to, mr_nal one) {
     mr_bits bits = bits_of(true, one);
     const int type = type_of(true, one);
-    const bool first = mr_bits_read(&bits, 1); /* others need more to be read */
+    const bool first = mr_bits_read(&bits, 1); /* other cases need more bits */
     if (type >= FIRST_IRAP && type <= LAST_IRAP)
         mr_bits_read(&bits, 1);
     const unsigned number = mr_bits_golomb(&bits);
@@ -240,7 +240,7 @@ static void read_slice_hevc(const mr_recovery *r, picture *to, mr_nal one) {
     to->reference = true;
 }
 
-/* All up to the first slice. */
+/* Reads up to the first slice. */
 static picture look(mr_recovery *r, const mr_packet *packet, bool hevc) {
     picture found = {0};
     mr_nals from = nals_of(packet, r->length_bytes);

@@ -37,7 +37,7 @@ typedef struct mr_recovery_sequence {
 typedef struct mr_recovery_picture_set {
     uint8_t sequence;
     uint8_t extra;     /* HEVC: reserved bits in a slice header */
-    bool output;       /* HEVC: there is one for pictures that are not shown */
+    bool output;       /* HEVC: header has the output flag */
 } mr_recovery_picture_set;
 
 typedef struct mr_recovery {
@@ -71,8 +71,8 @@ mr_reorder mr_recovery_reorder(const AVCodecParameters *codec);
 
 /* An H.264 picture's position among reference pictures. */
 typedef struct mr_recovery_place {
-    bool known;      /* the packet's picture is a frame, whose header has all below */
-    bool restarts;   /* none from it on refers to one before it */
+    bool known;      /* the packet's picture is a frame, whose header was read completely */
+    bool restarts;   /* no later picture refers to an earlier one */
     bool reference;
     unsigned number; /* frame_num (7.4.3): one higher after a reference picture, else unchanged */
     unsigned bits;   /* how many bits it has */

@@ -101,7 +101,7 @@ mr_reorder mr_reorder_read_h264(mr_bits bits, unsigned profile, unsigned constra
     }
     const int depth = mr_bits_read(&bits, 1) ? read_usability(&bits) : -1;
     read.sure = depth >= 0;
-    /* One that is shown before others needs two references, or has at least one that is shown after it. */
+    /* A picture that is shown before others needs two references, or at least one that is shown later. */
     const unsigned guessed = references > MOST ? MOST : references > 0 ? references - 1 : 0;
     read.depth = (uint8_t)(read.sure ? (unsigned)depth : guessed);
     return read;

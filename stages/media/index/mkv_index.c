@@ -18,8 +18,7 @@ enum {
     ATTACHED_FILE = 0x61a7, SEEK = 0x4dbb
 };
 
-/* Elements that libavformat (5.1) looks into, and the bytes that it takes for each. Others cost no more than they
- * have. */
+/* Elements that libavformat (5.1) parses, and how many bytes each costs. Others cost no more than their size. */
 static const struct element {
     uint32_t parent; /* 0: the file, or a segment */
     uint32_t id;
@@ -34,7 +33,7 @@ static const struct element {
     {0, ATTACHMENTS, 0}, {ATTACHMENTS, ATTACHED_FILE, 128}, {0, SEEK_HEAD, 0}, {SEEK_HEAD, SEEK, 32},
 };
 
-/* Follows elements from some offset on. */
+/* Follows elements from an offset. */
 typedef struct element_walk {
     bool lost;                       /* searches for the segment's next element, byte by byte */
     mr_gathered next;
@@ -81,7 +80,7 @@ static void begin_at(element_walk *walk, int64_t at) {
     mr_gathered_move(&walk->next, at, walk->lost ? ID_BYTES : 1);
 }
 
-/* libavformat looks for the next element that it knows. */
+/* libavformat searches for the next known element. */
 static void lose(element_walk *walk, int64_t from) {
     walk->lost = true;
     walk->depth = 0;
@@ -96,7 +95,7 @@ static void search(element_walk *walk) {
         begin_at(walk, walk->next.at + 1);
 }
 
-/* In the elements around it, up to that depth. */
+/* The element in the enclosing levels up to that depth. */
 static const struct element *element_at(const element_walk *walk, int depth, uint32_t id) {
     const uint32_t parent = depth ? walk->parent[depth - 1].id : 0;
     for (size_t i = 0; i < sizeof elements / sizeof *elements; i++)

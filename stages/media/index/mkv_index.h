@@ -1,7 +1,7 @@
 /* Computes in advance how much memory libavformat needs for a Matroska or WebM header (RFC 9559, in EBML, RFC 8794).
  * The demuxer allocates 1,500 bytes per track, and a track can be two bytes in the file.
  *
- * Elements are followed as libavformat follows them. Bytes are fed before libavformat gets them. One thread. */
+ * Follows elements as libavformat does. Bytes must be fed before libavformat reads them. One thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -10,7 +10,7 @@
 
 typedef struct mr_mkv_index mr_mkv_index;
 
-/* Whether a file that begins with these bytes is one for it. */
+/* Whether a file that begins so is Matroska or WebM. */
 bool mr_mkv_begins(const uint8_t *data, size_t bytes);
 
 /* NULL: no memory. */

@@ -16,7 +16,7 @@ enum { MOST_DEPTH = 12 };
  * position in "meta" where boxes may begin; bytes where no table is expected; unknown. */
 typedef enum box_part { HEAD, FIELDS, ROWS, HANDLER, FREE, META, BYTES, LOST } box_part;
 
-/* Follows boxes from some offset on. */
+/* Follows boxes from an offset. */
 typedef struct box_walk {
     box_part part;
     mr_gathered next;
@@ -161,7 +161,7 @@ static bool is_claim(uint32_t type) {
 
 /* ---- walking ----------------------------------------------------------------------------------------------------- */
 
-/* The next part begins at `at`. */
+/* Moves to the next part, at `at`. */
 static void go_on(box_walk *walk, box_part part, size_t wanted, int64_t at) {
     mr_gathered_move(&walk->next, at, wanted);
     walk->part = part;
@@ -177,7 +177,7 @@ static int64_t parent_end(const box_walk *walk) {
     return walk->depth ? walk->parent[walk->depth - 1].end : INT64_MAX;
 }
 
-/* After a box that ends at `at`. Fewer than eight bytes are no box. */
+/* Continues after a box that ends at `at`. A box has at least eight bytes. */
 static void next_box(box_walk *walk, int64_t at) {
     while (walk->depth && at > parent_end(walk) - 8)
         at = walk->parent[--walk->depth].end;
@@ -206,7 +206,7 @@ static void enter(mr_mp4_index *index, box_walk *walk, int64_t at) {
     next_box(walk, at);
 }
 
-/* libavformat ends a box that has a track or media data in it, unless it is "moov". */
+/* libavformat ends the parent after a box with a track or media data, unless the parent is "moov". */
 static bool ends_parent(const box_walk *walk) {
     const bool outermost = walk->type == TYPE('t', 'r', 'a', 'k') || walk->type == TYPE('m', 'd', 'a', 't');
     return outermost && walk->depth && walk->parent[walk->depth - 1].type != TYPE('m', 'o', 'o', 'v');
@@ -297,7 +297,7 @@ static void read_fields(mr_mp4_index *index, box_walk *walk) {
     walk->rows = count;
     if (table.type == TYPE('e', 'l', 's', 't')) /* libavformat reads as many as there are. */
         walk->rows = room / table.row < count ? (uint32_t)(room / table.row) : count;
-    else /* Others it would take from the boxes that follow. */
+    else /* libavformat would read the others from the following boxes. */
         index->hidden |= rows_bytes(&table, walk->next.data, count) > room;
     if (table.read && walk->rows)
         go_on(walk, ROWS, table.row, walk->next.at + table.head);
@@ -328,7 +328,7 @@ static void read_handler(mr_mp4_index *index, box_walk *walk) {
     next_box(walk, walk->end);
 }
 
-/* libavformat takes "free" and "hoov" for an index if one begins in them. */
+/* libavformat treats "free" and "hoov" as an index if one begins inside. */
 static void read_free(mr_mp4_index *index, box_walk *walk) {
     const uint32_t type = u32(walk->next.data + 4);
     walk->type = TYPE('m', 'o', 'o', 'v');

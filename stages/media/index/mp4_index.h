@@ -1,4 +1,4 @@
-/* How much memory libavformat's index of an MP4 (ISO/IEC 14496-12) takes, known before libavformat makes it.
+/* Computes in advance how much memory libavformat needs for an MP4's index (ISO/IEC 14496-12).
  *
  * The demuxer keeps 24 bytes for each sample that a track or fragment claims, and more for composition times, edits and
  * fragments. In 20 bytes, a file can claim billions of samples: with a constant sample size, or with fragment defaults.

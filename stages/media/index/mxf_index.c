@@ -6,7 +6,7 @@
 /* libavformat's MXFIndexTable (5.1): ptses, fake_index, offsets, flags. */
 enum { PICTURE_BYTES = 8 + 24 + 1 + 1 };
 
-/* ST 377-1, 11.2: the key of an index table segment; the last byte is any. */
+/* ST 377-1, 11.2: an index table segment's key; the last byte may be anything. */
 static const uint8_t key[] = {0x06, 0x0e, 0x2b, 0x34, 0x02, 0x53, 0x01, 0x01, 0x0d, 0x01, 0x02, 0x01, 0x01, 0x10, 0x01};
 enum { KEY = 16, DURATION = 0x3f0d, TAG_HEAD = 4, DURATION_BYTES = 8 };
 

@@ -4,7 +4,7 @@
 
 /* ---- boxes (ISO/IEC 14496-12, 4.2) ------------------------------------------------------------------------------- */
 
-/* Bytes that are read from the front. Once too few are left, `broken` is set and all that is read is 0. */
+/* Bytes being read from the front. If too few are left, `broken` is set and everything read is 0. */
 typedef struct span {
     const uint8_t *at, *end;
     bool broken;
@@ -152,7 +152,7 @@ static place_sizes read_sizes(span *list) {
     return sizes;
 }
 
-/* An item's bytes, if they are one piece, which is there whole: in the file, or in the box `idat`. */
+/* An item's bytes, if they are in one complete piece: in the file, or in the box `idat`. */
 static span read_piece(const span *places, const place_sizes *sizes, unsigned method, uint64_t base, span file,
                        span meta) {
     span list = *places, none = {0};

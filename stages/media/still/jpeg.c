@@ -27,7 +27,7 @@ static int open_codec(mr_jpeg_encoder *encoder, const AVFrame *picture) {
     codec->pix_fmt = picture->format;
     codec->color_range = AVCOL_RANGE_JPEG;
     codec->time_base = (AVRational){1, 25};
-    /* Without one it would not be JFIF. */
+    /* JFIF requires it. */
     codec->sample_aspect_ratio =
         picture->sample_aspect_ratio.num > 0 ? picture->sample_aspect_ratio : (AVRational){1, 1};
     codec->thread_count = 1;

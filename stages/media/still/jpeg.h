@@ -1,4 +1,4 @@
-/* Pictures as JPEG. An encoder belongs to one thread. */
+/* Encodes pictures as JPEG. Only one thread may use an encoder. */
 #pragma once
 
 #include <libavcodec/avcodec.h>

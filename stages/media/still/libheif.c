@@ -109,7 +109,7 @@ static int channel_of(bool rgb, int plane) {
     return rgb ? order[plane] : HEIF_Y + plane;
 }
 
-/* False: a plane is not as large as the layout has it. */
+/* False: a plane is smaller than its layout needs. */
 static bool copy_planes(const heif_image *image, AVFrame *to) {
     const AVPixFmtDescriptor *about = av_pix_fmt_desc_get(to->format);
     const bool rgb = about->flags & AV_PIX_FMT_FLAG_RGB;

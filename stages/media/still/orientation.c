@@ -33,7 +33,7 @@ mr_upright mr_upright_then(mr_upright first, mr_upright then) {
 
 /* ---- EXIF -------------------------------------------------------------------------------------------------------- */
 
-/* Some writers put JPEG's mark before it. */
+/* Some writers put JPEG's marker before it. */
 static unsigned read_exif(const uint8_t *data, size_t bytes) {
     enum { MARK = 6 };
     const bool marked = bytes >= MARK && memcmp(data, "Exif\0\0", MARK) == 0;

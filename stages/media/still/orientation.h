@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What display does to a stored picture: it mirrors it left to right (flip), then turns it clockwise. */
+/* What display must do to a stored picture: mirror it left to right (flip), then turn it clockwise. */
 typedef struct mr_upright {
     int16_t rotation; /* 0, 90, 180, 270 degrees */
     bool flip;

@@ -99,7 +99,7 @@ mr_still_part mr_png_find_text(const uint8_t *data, size_t bytes, const char *ke
     return (mr_still_part){0};
 }
 
-/* `exif`: the text with the orientation was met, which is kept once if it is short. */
+/* `exif`: the orientation text was found; a short one is kept once. */
 static bool is_spare(const uint8_t *chunk, bool *exif) {
     enum { MOST = 16384 };
     static const char name[] = "Raw profile type exif";
@@ -174,7 +174,7 @@ static size_t walk_gif(const uint8_t *data, size_t bytes, size_t *pictures) {
 
 /* ---- formats that have their length in the header ---------------------------------------------------------------- */
 
-/* Some writers leave the size 0, or count only the header. */
+/* Some writers set the size to 0, or to the header's size. */
 static size_t end_of_bmp(const uint8_t *data, size_t bytes) {
     size_t size = bytes >= 14 ? little_32(data + 2) : 0, pixels = bytes >= 14 ? little_32(data + 10) : 0;
     return size > pixels && size <= bytes ? size : 0;

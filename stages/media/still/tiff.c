@@ -85,7 +85,7 @@ size_t mr_tiff_pictures(const uint8_t *data, size_t bytes) {
 
 /* ---- kinds that are not decoded ---------------------------------------------------------------------------------- */
 
-/* libavcodec takes JPEG for known, and decodes it in DNG alone. "": it is decoded. */
+/* libavcodec claims to know JPEG, but decodes it only in DNG. "": supported. */
 static const char *name_compression(uint32_t compression) {
     static const struct {
         uint32_t number;

@@ -1,4 +1,4 @@
-/* Files of TIFF 6.0, and EXIF, which is one. Pure functions; nothing in the files is trusted. */
+/* TIFF 6.0 files, and EXIF, which is TIFF. Pure functions. The data is untrusted. */
 #ifndef MILLRACE_STAGES_MEDIA_STILL_TIFF_H
 #define MILLRACE_STAGES_MEDIA_STILL_TIFF_H
 

@@ -8,7 +8,7 @@
 /* Zeros: a stream begins. */
 typedef struct mr_ts_marks {
     mr_ts_cursor cursor;
-    bool doubtful; /* libavformat has marked the packet before, and it was not found */
+    bool doubtful; /* libavformat marked the previous packet, which was not found */
 } mr_ts_marks;
 
 /* Looks up a stream's next packet: sets AV_PKT_FLAG_CORRUPT if it lacks bytes, else clears it. Returns true if bytes

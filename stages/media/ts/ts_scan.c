@@ -8,7 +8,7 @@
 enum { TS_BYTES = MR_TS_BYTES, TS_HEAD = 4, TS_SYNC = 0x47, NULL_PID = 0x1fff, MOST_RAW = MR_TS_RAW,
        WITH_TIMES = 192, HITS = 3, LEAD_MOST = 16, PES_HEAD = 9, MOST_LANES = 64, MOST_PES = 4096,
        CARRY = 2 * HITS * MOST_RAW };
-/* Parsers may count the zeros before a start code to either picture. */
+/* Parsers may assign the zeros before a start code to either picture. */
 enum { SLACK = 4 };
 static const uint32_t none = UINT32_MAX;
 
@@ -19,9 +19,9 @@ typedef struct pes {
     uint32_t announced; /* 0: not */
     uint32_t first_lost, last_lost; /* how many bytes came before the first and last gap */
     uint16_t pid;
-    bool gap;          /* packets are missing between the one before and it */
+    bool gap;          /* packets are missing before it */
     bool cut;          /* its end is missing */
-    bool begins;       /* the packets before it are not known */
+    bool begins;       /* earlier packets are unknown */
     bool ended;
 } pes;
 
@@ -121,7 +121,7 @@ static void lose(mr_ts_scan *scan, const lane *at) {
     one->last_lost = one->bytes;
 }
 
-/* Bytes after the announced end belong to another one, whose first packet is missing. */
+/* Bytes after the announced end belong to another PES packet, whose first packet is missing. */
 static void add_bytes(mr_ts_scan *scan, lane *at, size_t bytes) {
     pes *one = pes_of(scan, at);
     if (!one)
@@ -171,7 +171,7 @@ static lane *lane_of(mr_ts_scan *scan, int pid) {
 /* Whether an adaptation field this long has more bytes than its flags need. */
 static bool is_stuffed(const uint8_t *field, size_t bytes) {
     enum { PCR = 0x10, OPCR = 0x08, SPLICE = 0x04, PRIVATE = 0x02, EXTENSION = 0x01 };
-    if (bytes == 0 || field[0] == 0) /* there is no other reason for one without flags */
+    if (bytes == 0 || field[0] == 0) /* nothing else explains one without flags */
         return true;
     size_t used = 1 + (field[0] & PCR ? 6u : 0) + (field[0] & OPCR ? 6u : 0) + (field[0] & SPLICE ? 1u : 0);
     if (field[0] & PRIVATE && used < bytes)
@@ -257,7 +257,7 @@ static bool is_grid(const uint8_t *data, size_t bytes, size_t at, size_t raw) {
     return true;
 }
 
-/* Finds the size of packets; the bytes to pass over before the first, or all if there is none. */
+/* Finds the packet size. Returns how many bytes to skip before the first packet; all if there is none. */
 static size_t find_grid(mr_ts_scan *scan, const uint8_t *data, size_t bytes) {
     static const int sizes[] = {TS_BYTES, WITH_TIMES, MOST_RAW};
     for (size_t at = 0; at < bytes; at++)
@@ -269,7 +269,7 @@ static size_t find_grid(mr_ts_scan *scan, const uint8_t *data, size_t bytes) {
     return bytes;
 }
 
-/* Takes the packets that are whole; how many bytes were used. */
+/* Takes complete packets; returns how many bytes were used. */
 static size_t take_all(mr_ts_scan *scan, int64_t offset, const uint8_t *data, size_t bytes) {
     size_t at = 0;
     for (;;) {
@@ -375,7 +375,7 @@ static bool lost_behind(const pes *one, uint32_t from) {
     return one->cut || (one->last_lost != none && one->last_lost >= from);
 }
 
-/* Whether bytes are missing between the end of the last picture and the PES packet. */
+/* Whether bytes are missing between the last picture's end and the PES packet. */
 static bool is_gap(const mr_ts_scan *scan, const mr_ts_cursor *cursor, uint64_t index) {
     uint64_t at = cursor->pes;
     if (!cursor->known || at > index || at < oldest(scan))

@@ -25,7 +25,7 @@ typedef struct mr_ts_found {
     bool known; /* the picture was found */
     bool lacks; /* bytes are missing inside, or at the end */
     bool within; /* in it */
-    bool gap;   /* bytes are missing between the picture looked up before and it */
+    bool gap;   /* bytes are missing between the previous lookup and this picture */
     bool open;  /* it reaches the last fed byte: later bytes may show that the end is missing */
 } mr_ts_found;
 
@@ -38,7 +38,7 @@ void mr_ts_scan_feed(mr_ts_scan *scan, int64_t offset, const uint8_t *data, size
 /* The offset after the last fed byte; 0: none. */
 int64_t mr_ts_scan_end(const mr_ts_scan *scan);
 
-/* Bytes that the last packet lacks; 0: it is whole, or where packets begin is not known. */
+/* How many bytes the last packet lacks; 0: complete, or packet positions are unknown. */
 size_t mr_ts_scan_rest(const mr_ts_scan *scan);
 /* Offsets of packets that came twice, which is allowed (2.4.3.3), since the last call. Demuxers would take the
  * repetition for new data. Beyond MR_TS_REPEATED, later ones are not recorded. */
@@ -49,14 +49,14 @@ uint64_t mr_ts_scan_scrambled(const mr_ts_scan *scan);
 
 enum { MR_TS_RAW = 204, MR_TS_CHANGE = 2 * 6 * MR_TS_RAW };
 
-/* Tables (ts_tables.h) that put another video in the place of the one that is read. */
+/* Tables (ts_tables.h) that replace the current video by another. */
 typedef struct mr_ts_change {
     int64_t begins, ends;         /* where the last table packet begins and ends, with surrounding bytes */
     uint8_t tables[MR_TS_CHANGE]; /* table packets */
     size_t bytes;
 } mr_ts_change;
 
-/* NULL: there is none. Later ones are not looked for, until `go_on` or `stay`. */
+/* NULL: none. Later changes are not searched for until `go_on` or `stay`. */
 const mr_ts_change *mr_ts_scan_change(const mr_ts_scan *scan);
 /* Chooses the video; until then it is the first one. */
 void mr_ts_scan_watch(mr_ts_scan *scan, int pid);

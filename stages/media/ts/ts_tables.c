@@ -11,7 +11,7 @@ static int number_of(const uint8_t *data, int mask) {
     return (data[0] << 8 | data[1]) & mask;
 }
 
-/* With the three bytes before it; 0: it is not known yet. */
+/* Section size including three header bytes; 0: not known yet. */
 static size_t bytes_of(const mr_ts_section *section) {
     return section->count < 3 ? 0 : 3 + (size_t)number_of(section->bytes + 1, 0xfff);
 }
@@ -57,7 +57,7 @@ static size_t place_of(const mr_ts_tables *tables, int number, int pid) {
     return at;
 }
 
-/* Programs that stay keep what is known of them. A list in several sections is not read. */
+/* Keeps what is known about programs that stay. A list in several sections is not read. */
 static void read_list(mr_ts_tables *tables) {
     enum { LAST_SECTION = 7 };
     const uint8_t *data = tables->list.bytes;

@@ -42,7 +42,7 @@ typedef struct mr_ts_tables {
     size_t program_count;
     bool watches;
     mr_ts_entry watched;         /* the video; the first one found until it is chosen */
-    const mr_ts_program *changed; /* which has the video that replaces it; NULL: it was not replaced */
+    const mr_ts_program *changed; /* program with the replacing video; NULL: not replaced */
 } mr_ts_tables;
 
 /* Reads the next packet, starting at the sync byte. Returns true if the table replaces the video. Further packets are
@@ -50,5 +50,5 @@ typedef struct mr_ts_tables {
 bool mr_ts_tables_take(mr_ts_tables *tables, const uint8_t *packet);
 /* Chooses the video. */
 void mr_ts_tables_watch(mr_ts_tables *tables, int pid);
-/* Watches the video that has replaced the other one. */
+/* Switches to the video that replaced the other one. */
 void mr_ts_tables_go_on(mr_ts_tables *tables);

@@ -15,7 +15,7 @@
 #include "stages/model/onnx/onnx_report.h"
 #include "stages/model/runtime.h"
 
-/* protobuf messages, and with them ONNX files, hold less than 2 GiB. */
+/* protobuf messages, and therefore ONNX files, are below 2 GiB. */
 enum { MOST_BYTES = INT32_MAX, MOST_NOTES = 32 };
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */

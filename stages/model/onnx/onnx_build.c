@@ -8,7 +8,7 @@
 #include "millrace/version.h"
 #include "stages/model/onnx/onnx_graph.h"
 
-/* Nodes, weights, values and notes that are added at most. */
+/* Limits for added nodes, weights, values and notes. */
 enum { ROOM = 64, ATTRIBUTE_INTEGER = 2 };
 
 typedef Millrace__Onnx__ModelProto model_proto;
@@ -30,7 +30,7 @@ static void *take(mr_onnx_build *b, size_t bytes) {
     return made;
 }
 
-/* protobuf-c's structs have texts that are not constant, and are never changed here. */
+/* protobuf-c's structs have non-const texts, which are never changed here. */
 static char *keep(mr_onnx_build *b, const char *text) {
     char *made = b->failed || !text ? NULL : mr_arena_text(&b->arena, text, strlen(text));
     b->failed |= !made;
@@ -124,7 +124,7 @@ static void note_names(mr_onnx_build *b) {
             put(b, &b->names, graph->node[i]->output[o]);
 }
 
-/* Inputs that have a constant for a default, as older files list all of them, are that constant. */
+/* Older files list constants as inputs: an input with a default becomes that constant. */
 static void drop_constant_inputs(mr_onnx_build *b) {
     mr_index constants = {0};
     graph_proto *graph = &b->graph;

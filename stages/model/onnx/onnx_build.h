@@ -36,7 +36,7 @@ void mr_onnx_build_fini(mr_onnx_build *build);
 const char *mr_onnx_name(mr_onnx_build *build, const char *name);
 /* Returns `name`, changed only if the network has such a tensor. */
 const char *mr_onnx_output_name(mr_onnx_build *build, const char *name);
-/* Constants: f32 and i64, of `rank` dimensions. The numbers are copied. Return the name. */
+/* Constants: f32 and i64, with `rank` dimensions. Numbers are copied. Return the name. */
 const char *mr_onnx_floats(mr_onnx_build *build, const char *name, const float *from, int rank, const int64_t *dims);
 const char *mr_onnx_integers_of(mr_onnx_build *build, const char *name, const int64_t *from, int rank,
                                 const int64_t *dims);
@@ -49,6 +49,6 @@ typedef struct mr_onnx_step {
     int64_t value[2];
 } mr_onnx_step;
 const char *mr_onnx_add(mr_onnx_build *build, const mr_onnx_step *step);
-/* An input or output of the graph: the batch, and `columns` numbers in each row; 0: one. */
+/* A graph input or output: the batch, with `columns` numbers per row; 0: one dimension. */
 void mr_onnx_add_value(mr_onnx_build *build, bool output, const char *name, int element, int64_t columns);
 void mr_onnx_add_note(mr_onnx_build *build, const char *key, const char *value);

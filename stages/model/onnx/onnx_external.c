@@ -94,7 +94,7 @@ static bool is_location(const merge *m, mr_pb_span value) {
     return true;
 }
 
-/* One entry of TensorProto.external_data: location, offset, length, or a checksum, which is not looked at. */
+/* Reads an entry in TensorProto.external_data: location, offset, length, or a checksum, which is ignored. */
 static int read_entry(merge *m, mr_pb_span entry, uint64_t *offset, uint64_t *length) {
     mr_pb_field f;
     mr_pb_span key = {entry.end, entry.end}, value = key;

@@ -42,7 +42,7 @@ enum {
     ENTRY_KEY = 1,
     ENTRY_VALUE = 2
 };
-/* From this version on a model names the operator sets that it is written in. */
+/* Since this version, a model names its operator sets. */
 enum { SETS_SINCE = 3 };
 enum { MAX_DEPTH = 24 };
 
@@ -330,8 +330,8 @@ static const char *print_rest(mr_pb_span model, mr_pb_span rest, char *text, siz
     return text;
 }
 
-/* Why mr_onnx_scan has refused bytes: "it is truncated: it ends at byte 812 inside the graph, ...", or the format that
- * the file seems to have instead. Returns `text`. */
+/* Why mr_onnx_scan refused bytes: "it is truncated: it ends at byte 812 inside the graph, ...", or the format that the
+ * file seems to have. Returns `text`. */
 static const char *describe_fault(const uint8_t *data, size_t bytes, char *text, size_t text_bytes) {
     const mr_pb_span model = {data, data + bytes};
     mr_pb_span rest = model;

@@ -1,5 +1,5 @@
 /* Checks an ONNX file before a runtime opens it: whether it refers to other files, and which tensors it computes. It
- * reads the protobuf encoding directly (onnx.proto of ONNX 1.x) and copies nothing.
+ * reads the protobuf encoding directly (onnx.proto, ONNX 1.x) and copies nothing.
  *
  * A model can keep tensors in other files that it names. It could thereby read files that the pipeline's author never
  * meant, so such models are refused unless the author names the file. Pure functions; any thread. */
@@ -14,13 +14,13 @@
 
 typedef struct mr_onnx_facts {
     bool external; /* a tensor is in another file */
-    mr_pb_span location; /* the name that it has for that file, in the model's bytes; empty: none */
-    bool compiled; /* a node holds, or names a file with, an engine compiled for one device (EPContext) */
+    mr_pb_span location; /* that file's name in the model's bytes; empty: none */
+    bool compiled; /* a node contains or names an engine compiled for one device (EPContext) */
     bool has_name; /* the graph computes a tensor with that name */
 } mr_onnx_facts;
 
-/* Walks through a whole model. `name` may be NULL. MR_ERROR_DATA, without naming the file, with the fault, if it is not
- * an ONNX model or only a part of one. */
+/* Scans a whole model. `name` may be NULL. MR_ERROR_DATA with the fault, without the file's name, if it is not a
+ * complete ONNX model. */
 int mr_onnx_scan(const uint8_t *data, size_t bytes, const char *name, mr_onnx_facts *facts);
 
 /* Reads the whole file once and checks that a runtime may have it. `room` more bytes fit at the end. *has_tensor: the

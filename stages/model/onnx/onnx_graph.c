@@ -166,7 +166,7 @@ static void add_varints(mr_onnx_tensor *to, const mr_pb_field *f) {
         add_number(to, (double)(int64_t)value);
 }
 
-/* As many numbers as the shape has elements, or none. */
+/* Reads as many numbers as the shape has elements, or none. */
 static void read_numbers(mr_pb_span from, mr_onnx_tensor *to) {
     bool whole = to->element == MR_ONNX_I64 || to->element == MR_ONNX_I32;
     int64_t items = items_of(to);

@@ -36,7 +36,7 @@ typedef struct mr_onnx_tensor {
     mr_pb_span name;
     mr_pb_span declared;     /* its ValueInfoProto; empty: none */
     int element;             /* 0: not known */
-    int rank;                /* -1: the shape is not known */
+    int rank;                /* -1: unknown shape */
     int64_t dims[MR_ONNX_GRAPH_RANK];
     int count;               /* count of known numbers: small constants, and tensors computed from shapes */
     double numbers[MR_ONNX_GRAPH_NUMBERS];
@@ -79,7 +79,7 @@ int64_t mr_onnx_integer(const mr_onnx_node *node, const char *name, int64_t fall
 int mr_onnx_integers(const mr_onnx_node *node, const char *name, int64_t *values, int most);
 mr_pb_span mr_onnx_text(const mr_onnx_node *node, const char *name);
 bool mr_onnx_has(const mr_onnx_node *node, const char *name);
-/* Fills in element, shape and small numbers of a tensor from a node's attribute that is one (TensorProto). */
+/* Sets a tensor's element, shape and small numbers from a node attribute that is a tensor (TensorProto). */
 bool mr_onnx_constant(const mr_onnx_node *node, const char *name, mr_onnx_tensor *tensor);
 
 /* The shape declared in a ValueInfoProto: open dimensions are -1, with the symbol. False if it declares none, or too

@@ -3,7 +3,7 @@
 
 #include "stages/model/onnx/onnx_operators.h"
 
-/* Few numbers that follow from numbers that are known, as graphs hold them that compute with shapes. */
+/* Records a few numbers computed from known numbers, as graphs that compute with shapes contain them. */
 static void know(mr_onnx_tensor *to, const double *numbers, int64_t count) {
     bool fits = to && to->rank >= 0 && to->rank <= 1 && count <= MR_ONNX_GRAPH_NUMBERS;
     if (!fits)
@@ -139,7 +139,7 @@ bool mr_onnx_infer_reshape(const mr_onnx_graph *graph, const mr_onnx_node *node)
     return reshaped(graph, node, count, dims);
 }
 
-/* Sizes larger than the limit are refused when they are set. */
+/* Sizes above the limit are refused when set. */
 static int64_t product(const int64_t *dims, int from, int to) {
     int64_t all = 1;
     for (int i = from; i < to; i++)
@@ -239,7 +239,7 @@ static int64_t between(int64_t value, int64_t least, int64_t most) {
     return value < least ? least : value > most ? most : value;
 }
 
-/* How many indices there are from `begin` on, before `end`; *begin is held to the axis. */
+/* How many indices lie between `begin` and `end`; *begin is clamped to the axis. */
 static int64_t steps(int64_t *begin, int64_t end, int64_t step, int64_t size) {
     *begin = between(*begin < 0 ? *begin + size : *begin, 0, step > 0 ? size : size - 1);
     end = between(end < 0 ? end + size : end, step > 0 ? 0 : -1, size);

@@ -141,7 +141,7 @@ enum { AXES = MR_ONNX_GRAPH_RANK - 2 };
 typedef struct window {
     int axes;
     int64_t size[AXES], stride[AXES], dilation[AXES], before[AXES], after[AXES];
-    bool same, ceiling; /* same: the output has as many positions as strides fit into the input */
+    bool same, ceiling; /* same: the output has as many positions as strides fit in the input */
 } window;
 
 /* Reads one number per axis, each at least `least`; if the list is missing, all are `fallback`. */

@@ -14,8 +14,8 @@ bool mr_onnx_set(mr_onnx_tensor *tensor, int element, int rank, const int64_t *d
 const mr_onnx_tensor *mr_onnx_shaped(const mr_onnx_graph *graph, const mr_onnx_node *node, int at);
 /* An axis from an attribute or a list; negative values count from the end. -1: there is no such axis. */
 int mr_onnx_axis(int64_t axis, int rank);
-/* Whole numbers that an input holds, or an attribute if the input is left out (older versions of the operator); returns
- * how many there are, -1 if they are not known or more than MR_ONNX_GRAPH_NUMBERS. */
+/* An input's integers, or an attribute's if the input is omitted (older operator versions). Returns how many there are;
+ * -1 if unknown or above MR_ONNX_GRAPH_NUMBERS. */
 int mr_onnx_list(const mr_onnx_graph *graph, const mr_onnx_node *node, int input, const char *attribute,
                  int64_t *values);
 

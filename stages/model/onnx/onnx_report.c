@@ -152,7 +152,7 @@ static void add_weights(mr_onnx_report *report, mr_pb_span tensor) {
     report->weight_numbers += numbers;
 }
 
-/* Inputs and outputs first: weights and nodes are compared with them. */
+/* Reads inputs and outputs first: weights and nodes are compared with them. */
 static void read_graph(mr_onnx_report *report, mr_pb_span graph) {
     mr_pb_span rest = graph;
     mr_pb_field f;

@@ -1,7 +1,7 @@
 /* Describes an ONNX file for people: producer, operators, inputs and outputs. Unlike onnx_signature.h it also lists
  * tensors that millrace cannot use. Pure function; any thread.
  *
- * Texts point into the bytes that were read, and are not zero-terminated. */
+ * Texts point into the bytes and are not zero-terminated. */
 #ifndef MILLRACE_STAGES_MODEL_ONNX_ONNX_REPORT_H
 #define MILLRACE_STAGES_MODEL_ONNX_ONNX_REPORT_H
 

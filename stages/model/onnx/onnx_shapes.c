@@ -53,7 +53,7 @@ static void set_input(symbols *s, mr_onnx_tensor *tensor, const mr_onnx_shape *g
     mr_onnx_set(tensor, element, rank, dims);
 }
 
-/* All that it reads is in the file: a runtime computes it once. Scales of quantised weights are kept apart until a
+/* Whether it reads only constants: a runtime computes it once. Scales for quantised weights stay separate until a
  * call. */
 static bool is_constant(const mr_onnx_graph *graph, const mr_onnx_node *node) {
     bool constant = !mr_pb_is(node->operation, "DequantizeLinear");

@@ -8,7 +8,7 @@
 
 /* What work an operator does. */
 typedef enum mr_onnx_kind {
-    MR_ONNX_VIEW,    /* none: the same bytes under another shape, or numbers about shapes */
+    MR_ONNX_VIEW,    /* none: the same bytes with another shape, or numbers about shapes */
     MR_ONNX_MOVE,    /* reads inputs and writes outputs */
     MR_ONNX_PICK,    /* reads only as much as it writes, however large the inputs are */
     MR_ONNX_EACH,    /* operations on each output element */

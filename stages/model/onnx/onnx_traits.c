@@ -23,7 +23,7 @@ static const mr_onnx_tensor *find_tensor(const mr_onnx_graph *graph, mr_pb_span 
 
 /* ---- the operator that numbers come from ------------------------------------------------------------------------- */
 
-/* They pass numbers on, in another shape or type. */
+/* These only change shape or type. */
 static const char *const passing[] = {"Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Cast",
                                       "CastLike", "Dropout", NULL};
 static const char *const to_scores[] = {"Softmax", "Sigmoid", "HardSigmoid", "Normalizer", "TreeEnsembleClassifier",
@@ -47,7 +47,7 @@ static const char *name_finish(const mr_onnx_node *node, char text[MR_ONNX_OPERA
 const char *mr_onnx_finish(const mr_onnx_graph *graph, mr_pb_span name, char text[MR_ONNX_OPERATOR_TEXT]) {
     const mr_onnx_tensor *tensor = find_tensor(graph, name);
     text[0] = 0;
-    /* Nodes come in the order of the file: each step leads to an earlier one. */
+    /* Nodes are in file order: each step leads to an earlier one. */
     for (int last = (int)graph->node_count; tensor && tensor->producer != MR_ONNX_NONE && tensor->producer < last;) {
         const mr_onnx_node *node = &graph->nodes[tensor->producer];
         if (!is_one_of(node->operation, passing))

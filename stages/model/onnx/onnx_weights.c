@@ -40,7 +40,7 @@ typedef struct tensor {
     int rank;
 } tensor;
 
-/* If all bits of `exponent` are ones the number is infinite or NaN (IEEE 754). */
+/* If all `exponent` bits are set, the number is infinite or NaN (IEEE 754). */
 typedef struct layout {
     uint64_t type;
     size_t bytes;
@@ -68,7 +68,7 @@ static uint64_t number_at(const uint8_t *data, const layout *of, size_t at) {
     return bits;
 }
 
-/* Most numbers of a file are these, so they are looked at many at a time. */
+/* Most numbers are f32, so many are checked at a time. */
 static bool all_finite_f32(const uint8_t *data, size_t count) {
     uint32_t bits[PIECE], bad = 0;
     memcpy(bits, data, count * sizeof *bits);

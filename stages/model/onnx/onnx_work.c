@@ -46,7 +46,7 @@ static bool is_per_channel(const mr_onnx_graph *graph, const mr_onnx_node *node,
     return items == 1 || (along && items == (double)from->dims[1]);
 }
 
-/* Whether a tensor is a convolution's output, and read by one node only. */
+/* Whether a tensor is a convolution's output with a single reader. */
 static bool is_of_conv(const mr_onnx_graph *graph, const mr_onnx_tensor *tensor) {
     const mr_onnx_node *node = producer_of(graph, tensor);
     return is_between(tensor) && node && (is(node, "Conv") || node->in_weights);

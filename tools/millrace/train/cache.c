@@ -281,7 +281,7 @@ static int write_rest(const mr_cache_writer *writer) {
 
 /* ---- a part that a killed process has left ----------------------------------------------------------------------- */
 
-/* False where the file ends before. */
+/* False if the file ends too early. */
 static bool read_at(int fd, void *data, size_t bytes, size_t at) {
     char *to = data;
     while (bytes > 0) {
@@ -405,7 +405,7 @@ static int keep_left(mr_cache_writer *writer, bool *placed) {
 
 /* ---- the lock ---------------------------------------------------------------------------------------------------- */
 
-/* MR_ERROR_AGAIN: another program has it. Where the file system has no locks nobody knows whether one does. */
+/* MR_ERROR_AGAIN: another program has it. On a file system without locks nobody can know. */
 static int try_lock(mr_cache_writer *writer) {
     writer->fd = open(writer->part, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (writer->fd < 0)

@@ -84,7 +84,7 @@ int mr_cache_begin(mr_cache_writer *writer, size_t more);
 #define MR_CACHE_NEXT SIZE_MAX
 int mr_cache_put(mr_cache_writer *writer, size_t slot, const mr_cache_record *record, const float *vector,
                  size_t length);
-/* Brings it to the disk in place of the old one, and opens it. */
+/* Flushes it to disk, replaces the old file and opens it. */
 int mr_cache_finish(mr_cache_writer *writer);
-/* Removes the part that was written; does nothing after _finish. Keeps mr_message. */
+/* Removes the written part; does nothing after _finish. Keeps mr_message. */
 void mr_cache_abandon(mr_cache_writer *writer);

@@ -26,7 +26,7 @@ static double number_in(yajl_val object, const char *key) {
     return YAJL_IS_NUMBER(value) ? strtod(YAJL_GET_NUMBER(value), NULL) : NAN;
 }
 
-/* In full: a number in double precision has 53 bits. */
+/* Reads all bits: a double has only 53. */
 static bool read_seed(yajl_val object, uint64_t *seed) {
     const char *path[] = {"seed", NULL};
     yajl_val value = object ? yajl_tree_get(object, path, yajl_t_number) : NULL;
@@ -36,7 +36,7 @@ static bool read_seed(yajl_val object, uint64_t *seed) {
     return *digits && strspn(digits, "0123456789") == strlen(digits) && !errno;
 }
 
-/* How the rows were split that the head was trained with. */
+/* Reads how the head's training rows were split. */
 static int read_split(const char *text, mr_set_params *to) {
     yajl_val object = mr_json_parse(text, NULL, 0);
     const bool has_seed = read_seed(object, &to->seed);
@@ -259,7 +259,7 @@ static int ask_head(mr_evaluation *e) {
     return status;
 }
 
-/* Rows without an answer are left out. */
+/* Rows without an answer are excluded. */
 static int mark_damaged(mr_evaluation *e) {
     bool *came = calloc(e->set.count + 1, sizeof *came);
     if (!came)
@@ -320,7 +320,7 @@ static int copy_validation(mr_evaluation *e) {
     return MR_OK;
 }
 
-/* Rows that are not of the part are left out: the others move up. */
+/* Removes rows outside the part; the others move up. */
 static void keep_part(mr_evaluation *e) {
     const size_t classes = e->class_count;
     size_t kept = 0;
