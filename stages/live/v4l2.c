@@ -57,11 +57,11 @@ typedef struct camera {
     mr_connection_params params;
     device *device;
     mr_camera_mode mode;
-    uint32_t row_bytes;    /* from row to row, as the driver lays them out */
+    uint32_t row_bytes;    /* row distance in the driver's layout */
     int packed;            /* a raw picture's bytes without padding */
     mr_media *media;
     mr_connection_counts counts;
-    bool begun, gap;       /* gap: something is missing before the next packet */
+    bool begun, gap;       /* gap: data is missing before the next packet */
     uint32_t next;         /* the driver's number for the next picture */
     int64_t last_ns;       /* when the last one came */
     mr_packet held;        /* read by the survey */
@@ -109,7 +109,7 @@ static void release_mapped(void *context) {
     let_go(of);
 }
 
-/* An unplugged camera, and one that another program has, may come back. */
+/* A camera that is unplugged or used by another program may become available. */
 static int fail_camera(const char *url, const char *verb, int error) {
     switch (error) {
     case ENOENT:
@@ -280,7 +280,7 @@ static int set_format(camera *at) {
     return MR_OK;
 }
 
-/* Drivers may have no rate to be set; the one that they answer counts. */
+/* Drivers may not allow setting a rate; what they return counts. */
 static void set_rate(camera *at) {
     struct v4l2_streamparm set = {.type = V4L2_BUF_TYPE_VIDEO_CAPTURE};
     struct v4l2_fract *interval = &set.parm.capture.timeperframe;
@@ -473,7 +473,7 @@ static void set_flags(camera *at, const struct v4l2_buffer *filled, mr_packet *p
     at->gap = false;
 }
 
-/* Pictures are numbered by the driver: it left some out if there was no buffer for them. */
+/* The driver numbers pictures: it dropped some if there was no buffer. */
 static void note_number(camera *at, uint32_t number) {
     const uint32_t missing = number - at->next;
     if (at->begun && missing && missing < 1000000) {

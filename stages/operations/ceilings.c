@@ -6,7 +6,7 @@
 
 enum { ARRAY = 64 << 20 }; /* bytes */
 
-/* 4 bytes are read for each word, and one word is written; one addition for each. */
+/* Per word, 4 bytes are read, and there is one addition; a single word is written. */
 static int open_read(mr_operation_call *call) {
     mr_operation_region(call, MR_MEMORY_DEVICE, ARRAY, MR_NOISE_BYTES);
     mr_operation_region(call, MR_MEMORY_DEVICE, sizeof(uint32_t), MR_NOISE_NONE);

@@ -35,7 +35,7 @@ static int av_failed(const char *what, int error) {
 
 /* ---- pictures --------------------------------------------------------------------------------------------------- */
 
-/* Slopes that move by four pixels from picture to picture, with a little noise, as a camera has. */
+/* Gradients that move by four pixels per picture, with a little noise, like a camera's. */
 static void draw_plane(AVFrame *frame, int plane, int number) {
     const int width = plane ? WIDTH / 2 : WIDTH, height = plane ? HEIGHT / 2 : HEIGHT;
     uint32_t noise = 1 + (uint32_t)(number * 3 + plane);
@@ -112,7 +112,7 @@ static int open_surfaces(codec_state *s, mr_stream *stream) {
     return error < 0 ? av_failed("surfaces", error) : MR_OK;
 }
 
-/* Draws it on the host, and brings it to the GPU. */
+/* Draws it on the host and uploads it. */
 static int make_surface(codec_state *s, int number) {
     AVFrame *picture = NULL;
     int status = make_picture(s, AV_PIX_FMT_YUV420P, number, &picture);
@@ -141,7 +141,7 @@ static int open_nvenc(codec_state *s, int codec, mr_stream *stream) {
         status = mr_nvenc_open(&s->encoder, &params, &format, (AVRational){RATE, 1}, s->surfaces);
     for (int i = 0; i < PICTURES && !status; i++)
         status = make_surface(s, i);
-    /* GPUs differ in the codecs that they encode. */
+    /* GPUs differ in which codecs they encode. */
     return status && status != MR_ERROR_MEMORY ? mr_fail(MR_ERROR_UNAVAILABLE, "%s", mr_message()) : status;
 }
 
@@ -203,7 +203,7 @@ static int run_encoder(void *arguments) {
     return status;
 }
 
-/* NVENC and NVDEC are asked by this thread, and work on the stream. */
+/* This thread calls NVENC and NVDEC, which work on the stream. */
 static int enqueue(mr_operation_call *call, int (*function)(void *arguments)) {
     void *handle;
     if (!is_on_card(call))
@@ -219,7 +219,7 @@ static int enqueue_encoder(mr_operation_call *call, size_t set) {
 
 /* ---- decoding --------------------------------------------------------------------------------------------------- */
 
-/* If a decoder holds pictures back, in the long run one comes for each packet all the same. */
+/* A decoder may hold pictures back, but on average one comes per packet. */
 static int decode(codec_state *s, const AVPacket *packet) {
     int error = avcodec_send_packet(s->decoder, packet);
     while (error >= 0) {
@@ -237,7 +237,7 @@ static int run_decoder(void *arguments) {
     return status;
 }
 
-/* AV_PIX_FMT_NONE if NVDEC does not take the stream. */
+/* AV_PIX_FMT_NONE if NVDEC cannot decode the stream. */
 static enum AVPixelFormat choose_surfaces(AVCodecContext *codec, const enum AVPixelFormat *formats) {
     (void)codec;
     while (*formats != AV_PIX_FMT_NONE && *formats != AV_PIX_FMT_CUDA)
@@ -275,7 +275,7 @@ static int start_decoder(codec_state *s, const AVCodec *decoder, mr_stream *card
     return error < 0 ? av_failed(decoder->name, error) : MR_OK;
 }
 
-/* That a GPU takes a codec shows when it decodes. */
+/* Only decoding shows whether a GPU supports a codec. */
 static int open_decoding(mr_operation_call *call) {
     const bool card = is_on_card(call);
     int status = open_codec(call, false);

@@ -2,7 +2,7 @@
 #include "kernels/classical/classical.h"
 #include "stages/operations/operation.h"
 
-/* Pictures as preprocess makes them for each. */
+/* The small pictures that preprocess makes for each. */
 enum {
     SIDE = 224, BINS = 32, BOXES = 8,
     HOG_WIDTH = 64, HOG_HEIGHT = 128, HOG_BLOCK = 16, HOG_CELL = 8, HOG_BINS = 9,

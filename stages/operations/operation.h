@@ -1,4 +1,4 @@
-/* An operation that can be measured, as the tables of this folder describe it. operations.c runs them.
+/* An operation that can be measured, as the tables in this folder describe it. operations.c runs them.
  *
  * In `open`, a table entry declares the memory that a call uses and the bytes and arithmetic that it needs; a comment
  * must derive each figure. `enqueue` adds one call to the stream. */
@@ -25,7 +25,7 @@ typedef struct mr_operation_type {
     int here;
     bool integers;                          /* as in mr_operation */
     const void *shape;                      /* the entry's parameters */
-    /* Fills in regions, bytes and flops of a zeroed call, and keeps tables in `state`. */
+    /* Sets regions, bytes and flops in a zeroed call, and keeps tables in `state`. */
     int (*open)(mr_operation_call *call);
     int (*enqueue)(mr_operation_call *call, size_t set);
     void (*close)(mr_operation_call *call); /* must accept a half-opened one; NULL: nothing to do */
@@ -55,11 +55,11 @@ static inline void *mr_operation_at(const mr_operation_call *call, size_t set, s
     return mr_room_at(&call->room, set, region);
 }
 
-/* Declares a copy along the path of the type, into `dst_bytes` that are all written, from `src_bytes` with that noise,
- * which may have padding: each byte crosses the link once; within a memory it is read and written. Region 0 is the
+/* Declares a copy along the type's path: all `dst_bytes` are written, from `src_bytes` with that noise, which may
+ * include padding. Each byte crosses the link once; within a memory it is read and written. Region 0 is the
  * destination, 1 the source. */
 int mr_operation_open_copy(mr_operation_call *call, size_t dst_bytes, size_t src_bytes, mr_noise noise);
-/* Copies region 1, if it has no padding, to region 0. */
+/* Copies region 1 to region 0, if it has no padding. */
 int mr_operation_enqueue_copy(mr_operation_call *call, size_t set);
 
 /* The tables; an entry without a name ends each. */

@@ -79,7 +79,7 @@ static int fill(mr_room *room, mr_stream *stream, int64_t *now_ns, size_t r, con
 
 /* ---- memory ----------------------------------------------------------------------------------------------------- */
 
-/* Large pages, if the system has them: millions of small ones would take longer than what is measured. */
+/* Asks for large pages: millions of small ones would take longer than the measurement. */
 static void want_large_pages(const mr_room *room, void *block, size_t bytes) {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     uintptr_t first = ((uintptr_t)block + page - 1) / page * page, end = ((uintptr_t)block + bytes) / page * page;

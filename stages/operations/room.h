@@ -16,7 +16,7 @@ typedef struct mr_region {
 
 enum { MR_ROOM_REGIONS = 6 };
 
-/* If it is zero nothing is owned. */
+/* All zero owns nothing. */
 typedef struct mr_room {
     mr_device *device;
     mr_memory memory[MR_ROOM_REGIONS];
@@ -34,5 +34,5 @@ static inline void *mr_room_at(const mr_room *room, size_t set, size_t region) {
     return step ? (char *)room->blocks[region] + set * step : room->blocks[set * room->regions + region];
 }
 
-/* Records an event on the stream, for which nothing waits: a CUDA device begins what was enqueued. */
+/* Records an event on the stream that nothing waits for: a CUDA device then starts the enqueued work. */
 int mr_room_begin(mr_stream *stream);

@@ -16,8 +16,8 @@
 
 enum { ID_BYTES = 65 };
 static const int64_t SECOND_NS = 1000000000;
-/* How often a picture is kept if there is no looker; how long a still waits for a newer picture than the one that is
- * there; after how long a stream is sent the same picture again. */
+/* How often a picture is kept without lookers; how long a still waits for a newer picture; when a stream gets the same
+ * picture again. */
 static const int64_t IDLE_NS = SECOND_NS, PATIENCE_NS = SECOND_NS / 2, AGAIN_NS = 5 * SECOND_NS;
 
 typedef struct slot {
@@ -35,20 +35,20 @@ typedef struct slot {
     int64_t taken_ns;  /* when it came */
     char *record;
     mr_jpeg *jpeg;     /* last encoded picture; NULL: none */
-    uint64_t tried;    /* number of the last picture that was to be encoded, which may have failed */
+    uint64_t tried;    /* last picture that should have been encoded; that may have failed */
     int64_t jpeg_ns;   /* when that picture came */
     int lookers, viewers;
-    bool asked;        /* a still that waits for it */
+    bool asked;        /* a still waits for it */
     int64_t asked_ns;  /* when a looker last asked */
 } slot;
 
 struct mr_gallery {
     mr_gallery_params params;
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* there is something to encode, or a looker to wake */
+    pthread_cond_t changed; /* there is a picture to encode, or a looker to wake */
     pthread_t thread;
     bool threaded, closed;
-    int viewers, turn;      /* turn: the slot to be encoded next */
+    int viewers, turn;      /* turn: next slot to encode */
     uint64_t pictures;
     mr_looker *lookers;
     slot *slots;
@@ -117,7 +117,7 @@ static slot *slot_of(mr_gallery *gallery, uint32_t source) {
     const char *id = mr_stage_source_id(gallery->params.stage, source);
     slot *at = find_slot(gallery, id);
     if (at)
-        at->source = source; /* one that comes again may have another place */
+        at->source = source; /* a source that returns may have another number */
     if (at || strlen(id) >= ID_BYTES || !(at = make_slot(gallery)))
         return at;
     memcpy(at->id, id, strlen(id) + 1);
@@ -214,7 +214,7 @@ static void wake(mr_looker *looker) {
     looker->resume(looker);
 }
 
-/* Whether a still may be answered: the newest picture came after it was asked for, or none came for a while. */
+/* Whether a still can be answered: the newest picture came after the request, or none has come for a while. */
 static bool is_fresh(const slot *at, const mr_looker *looker, int64_t now) {
     return at->ended || at->taken_ns >= looker->since_ns || now - looker->since_ns >= PATIENCE_NS;
 }
@@ -223,8 +223,8 @@ static bool is_encoded(const slot *at) {
     return at->tried == at->number;
 }
 
-/* Whether the picture that was encoded last came after the still was asked for. There may be a newer one already: if
- * they come faster than they are encoded, the newest is never the one that is encoded. */
+/* Whether the last encoded picture came after the still was requested. If pictures come faster than they are encoded,
+ * the encoded one is never the newest. */
 static bool answers(const slot *at, const mr_looker *looker) {
     return at->jpeg && at->jpeg_ns >= looker->since_ns;
 }
@@ -256,7 +256,7 @@ static void wake_lookers(mr_gallery *gallery, int64_t now, int64_t *until) {
 
 /* ---- encoding --------------------------------------------------------------------------------------------------- */
 
-/* Whether a still that waits can be answered with the newest picture. */
+/* Whether a waiting still can be answered with the newest picture. */
 static bool is_asked(const mr_gallery *gallery, const slot *at, int64_t now) {
     bool asked = false;
     for (const mr_looker *one = gallery->lookers; one && at->asked && !asked; one = one->next)

@@ -8,8 +8,8 @@
  * Memory: two small pictures, a JPEG and a record for each of `most_sources` sources. Each looker may hold one older
  * JPEG. If more sources come, the source without lookers whose picture is oldest must make room.
  *
- * Threads: show and end, the stage; all functions of lookers, the server's thread; the encoder is the gallery's own.
- * One lock, which is held for no longer than copying a record takes. `resume` is called with it. */
+ * Threads: the stage calls show and end; the server's thread calls all looker functions; the gallery has an encoder
+ * thread. There is one lock, held no longer than it takes to copy a record. `resume` is called with the lock held. */
 #pragma once
 
 #include <stdbool.h>
@@ -41,12 +41,12 @@ typedef struct mr_gallery_params {
 int mr_gallery_create(mr_gallery **gallery, const mr_gallery_params *params);
 /* Resumes all waiting lookers, which then find the gallery closed. From now on none can wait. */
 void mr_gallery_close(mr_gallery *gallery);
-/* No looker is left. Sets it to NULL; NULL is allowed. */
+/* No looker may be left. Sets the pointer to NULL; NULL is allowed. */
 void mr_gallery_destroy(mr_gallery **gallery);
 
 /* ---- the stage's side ------------------------------------------------------------------------------------------- */
 
-/* Shows the newest picture of a source. One that cannot be made smaller is left out, with a warning in the log. */
+/* Shows a source's newest picture. One that cannot be shrunk is skipped, with a warning in the log. */
 void mr_gallery_show(mr_gallery *gallery, const mr_frame *frame);
 /* Call when a source ends: viewers get the last picture, and the end. */
 void mr_gallery_end(mr_gallery *gallery, uint32_t source);
@@ -55,7 +55,7 @@ void mr_gallery_end(mr_gallery *gallery, uint32_t source);
 
 typedef struct mr_looker {
     bool stream;       /* wants every picture; otherwise one */
-    bool waiting;      /* the gallery's: resume will be called */
+    bool waiting;      /* used by the gallery: resume will be called */
     bool again;        /* used by the gallery: send the same picture again */
     int slot;
     uint64_t sent;     /* last picture that it was given */
@@ -72,8 +72,8 @@ typedef enum mr_look {
     MR_LOOK_FULL      /* too many watch already */
 } mr_look;
 
-/* Begins to look at a source: MR_LOOK_WAIT (continue with mr_gallery_next), or UNKNOWN, FULL, END, after which
- * the looker is not known to the gallery. `stream` and `resume` are set by the caller. */
+/* Starts to look at a source: MR_LOOK_WAIT (continue with mr_gallery_next), or UNKNOWN, FULL, END, after which the
+ * gallery does not know the looker. The caller must set `stream` and `resume`. */
 mr_look mr_gallery_look(mr_gallery *gallery, const char *id, mr_looker *looker);
 /* Returns PICTURE with the next picture, WAIT or END. A stream gets each picture once. If the source has stopped, it
  * gets the last one again every few seconds: a viewer that is gone can then be noticed. May be called before

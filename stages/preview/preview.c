@@ -1,5 +1,5 @@
-/* preview: the newest pictures of all sources over HTTP. A frame is delivered once it was shown to the gallery, which
- * keeps the newest ones: no viewer is waited for. */
+/* preview: serves all sources' newest pictures over HTTP. A frame counts as delivered once it was shown to the gallery,
+ * which keeps the newest ones: nothing waits for a viewer. */
 #include <stdlib.h>
 #include <string.h>
 

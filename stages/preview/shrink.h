@@ -19,7 +19,7 @@ typedef struct mr_shrinker {
 /* The small picture's columns and rows. */
 mr_size mr_shrink_size(const mr_format *format, int32_t width);
 
-/* Makes a small picture in `to`, whose memory is used again if there is no other reference to it. All zero is a new
- * shrinker. MR_ERROR_DATA, MR_ERROR_MEMORY. */
+/* Makes a small picture in `to`; its memory is reused if nothing else refers to it. All zero is a new shrinker.
+ * MR_ERROR_DATA, MR_ERROR_MEMORY. */
 int mr_shrink(mr_shrinker *shrinker, const mr_frame *frame, int32_t width, AVFrame *to);
 void mr_shrinker_close(mr_shrinker *shrinker);

@@ -19,7 +19,7 @@ typedef struct state {
     mr_text_sink sink;
     const mr_result_kind *kind; /* kind of results that become rows */
     char *header;
-    char *text; /* the record in the making; grows to the longest one and stays */
+    char *text; /* current record; grows to the longest one and stays */
     size_t bytes, capacity;
     bool failed; /* it could not grow */
     bool escapes; /* escape_formulas */
@@ -43,7 +43,7 @@ static const mr_result_kind *choose_kind(const mr_planned_input *input, const ch
     return other && !input->more_results ? other : classes;
 }
 
-/* Whether frames carry numbers, and nothing that has rows. */
+/* Whether frames carry only numbers, and nothing that gives rows. */
 static bool has_tensors_alone(const mr_planned_input *input) {
     bool tensors = input->set.payload == MR_PAYLOAD_TENSOR;
     for (const mr_planned_result *one = input->results; one; one = one->next) {

@@ -24,7 +24,7 @@ static int token_at(const char *text, token_set set) {
     return token;
 }
 
-/* Past the token, or the character that is none. */
+/* Skips the token, or a single character. */
 static const char *next_of(const char *at, int token) {
     return at + (token < TOKENS ? strlen(tokens[token]) : 1);
 }
@@ -122,7 +122,7 @@ static int print_token(char *text, size_t room, int token, const values *of) {
     }
 }
 
-/* Fills a pattern of `stem` bytes in. Returns the length; `room` or more: it has no room. */
+/* Fills in a pattern with `stem` bytes. Returns the length; `room` or more: no room. */
 static size_t fill(char *name, size_t room, const char *pattern, size_t stem, token_set set, const values *of) {
     size_t length = 0;
     int token;

@@ -33,7 +33,7 @@ int mr_file_name_print(char name[MR_OUTPUT_NAME], const char *pattern, const cha
 /* For pictures: {source}, {time}, {epoch}, {seq} in six digits, and {sub}. Without {epoch}, {seq} is prefixed with the
  * epoch from the second epoch on. MR_ERROR_CONFIG: no {seq}, a slash, or a brace that is no token. */
 int mr_picture_name_check(const char *pattern);
-/* `seconds`: the time, since 1970. MR_ERROR_IO if it has no room. */
+/* `seconds`: since 1970. MR_ERROR_IO if it does not fit. */
 int mr_picture_name_print(char *name, size_t room, const char *pattern, const char *source,
                           const mr_identity *identity, int64_t seconds);
 
@@ -42,7 +42,7 @@ typedef struct mr_file_name_parts {
     uint64_t number;
     bool again; /* with "-2" or higher before the extension */
 } mr_file_name_parts;
-/* Whether a file of that source and pattern may have that name; *parts are set if so. */
+/* Whether a file from that source with that pattern can have this name; sets *parts if so. */
 bool mr_file_name_matches(const char *name, const char *pattern, const char *source, mr_file_name_parts *parts);
 /* Whether the name has this source's id where the pattern has its first {source}, whatever follows. */
 bool mr_file_name_has_source(const char *name, const char *pattern, const char *source);

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* How long until it is tried again. */
+/* How long to wait before trying again. */
 static const int64_t PATIENCE_NS = 200000000;
 
 const char *const mr_on_full_choices[] = {

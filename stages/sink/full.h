@@ -21,8 +21,8 @@ extern const char *const mr_on_full_choices[];
 
 typedef struct mr_full {
     bool waits;
-    bool over;     /* it waited; now the run has ended */
-    bool said, is; /* that it was full, in the log; it is now */
+    bool over;     /* it waited, but the run has ended */
+    bool said, is; /* the log has reported it as full; it is full now */
 } mr_full;
 
 /* What the sink's option says to do. */

@@ -31,7 +31,7 @@ typedef struct images_state {
     mr_still_encoder encoder;
     uint8_t *data;             /* an encoded picture that waits for disk space; otherwise NULL */
     size_t bytes;
-    bool held_files;           /* the folder, when it was opened */
+    bool held_files;           /* the folder had files when it was opened */
     bool begun, overwrite;     /* it is known whether existing files are from this run; files may be overwritten */
     mr_full full;
 } images_state;
@@ -78,7 +78,7 @@ static bool holds_files(const char *path) {
 
 static const char HOLDS_FILES[] = "%s is not empty: remove its files, put {time} into name, or set overwrite: true";
 
-/* Names with {time} are new: no file can be in the way but one of the same second. */
+/* Names with {time} are new: only a file from the same second can be in the way. */
 static bool may_replace(const images_options *given) {
     return given->overwrite || mr_file_name_differs(given->name);
 }

@@ -23,10 +23,10 @@ int mr_journal_open_stream(mr_journal *journal, mr_output *output, const mr_stag
                            const char *line_end);
 void mr_journal_close(mr_journal *journal);
 
-/* Whether an earlier process has written the header of a table; that this one has. */
+/* Whether an earlier process has written a table's header; records that this one has. */
 bool mr_journal_has_header(const mr_journal *journal);
 void mr_journal_note_header(mr_journal *journal);
-/* Called when a record is begun in pieces, and when the frame's record is written. No effect if the journal is closed.
- */
+/* Call when a record is begun in pieces, and when a frame's record is written. No effect if the journal is closed.
+ * */
 void mr_journal_begin(mr_journal *journal);
 void mr_journal_note(mr_journal *journal, const mr_identity *frame);

@@ -1,4 +1,4 @@
-/* jsonl: one JSON object a frame, one a line. */
+/* jsonl: one JSON object per frame, one per line. */
 #include "stages/list.h"
 #include "stages/sink/record_json.h"
 #include "stages/sink/text_sink.h"

@@ -27,7 +27,7 @@ typedef struct mr_keep {
          .help = "when a file is finished, the oldest files of the " whom " are removed until all together have at "   \
                  "most this many bytes; 0: none are"}
 
-/* Marks a file that was made. On a file system without attributes nothing happens. */
+/* Marks a new file. Does nothing on a file system without attributes. */
 void mr_keep_mark(const mr_stage *self, int fd);
 /* Whether a file in the open `folder` is own; sets *number (may be NULL) to the {number}. */
 bool mr_keep_is_own(mr_keep *keep, const mr_stage *self, int folder, const char *name, uint64_t *number);

@@ -16,9 +16,9 @@
 #include "engine/base/file.h"
 #include "millrace/millrace.h"
 
-/* How long a reader that takes nothing is waited for before asking whether the run is still wanted. */
+/* How long to wait for a stalled reader before checking whether the run is still wanted. */
 enum { PATIENCE_MS = 100 };
-/* How often a FIFO is tried again until it has a reader. */
+/* Interval between tries to open a FIFO without a reader. */
 enum { OPEN_AGAIN_NS = 20000000 };
 /* Polling interval until it is known whether the run continues. */
 static const int64_t ASK_NS = 20000000;
@@ -103,7 +103,7 @@ static int read_lines(int fd, const mr_line_reader *reader, off_t *end) {
     return status;
 }
 
-/* Not standard output, whose description the process shares with others. */
+/* Not for standard output, whose file description other processes share. */
 static void append_always(const mr_output *output) {
     int flags = output->regular && output->fd != STDOUT_FILENO ? fcntl(output->fd, F_GETFL) : -1;
     if (flags >= 0)
@@ -197,8 +197,7 @@ static int await_reader(const mr_output *output, const mr_stage *self) {
     return mr_fail(MR_ERROR_CANCELLED, "stopped while the reader of %s took nothing", output->path);
 }
 
-/* Opening a FIFO to write without a reader fails; opening it with O_WRONLY alone would wait, and could not be
- * cancelled. */
+/* Opening a FIFO for writing fails without a reader. O_WRONLY alone would block and could not be cancelled. */
 static int await_open(mr_output *output, const mr_stage *self) {
     const struct timespec pause = {.tv_nsec = OPEN_AGAIN_NS};
     for (bool told = false; output->awaits_reader;) {

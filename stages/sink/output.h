@@ -1,5 +1,4 @@
-/* Output of the sinks that write text (jsonl, csv): a file or standard output that takes whole records; numbers as
- * text.
+/* Output for text sinks (jsonl, csv): a file or standard output that takes complete records; numbers as text.
  *
  * A record is written before mr_output_write returns, with one write(2) if the file takes it whole. A frame therefore
  * counts as delivered only after its record has left the process. Only one stage at a time can write to standard
@@ -23,9 +22,9 @@
 #include "stages/sink/full.h"
 
 typedef struct mr_output {
-    int fd;            /* 0 if it is not open: standard input is never written to */
+    int fd;            /* 0 if not open: standard input is never written to */
     bool regular;
-    bool awaits_reader; /* a FIFO that nobody reads yet: the first write opens it, and waits for a reader */
+    bool awaits_reader; /* a FIFO without a reader: the first write opens it and waits for one */
     _Atomic bool begun;
     mr_full full;      /* what to do if the disk is full; set it before mr_output_open, otherwise it is a failure */
     int status;        /* first failed write's status */
@@ -33,9 +32,9 @@ typedef struct mr_output {
     char message[256]; /* failure message */
 } mr_output;
 
-/* For negotiate: whether writing to `path` may block, which a pipe or a terminal does and a file does not. */
+/* Call in negotiate: whether writing to `path` may block. A pipe or terminal may, a file does not. */
 bool mr_output_blocks(const char *path);
-/* Whether records cannot be read again from there: standard output, a pipe or a terminal. */
+/* Whether records there cannot be read again: standard output, a pipe or a terminal. */
 bool mr_output_streams(const char *path);
 
 /* All zero is closed. mr_output_open locks an existing regular file. Once it is known whether the run begins or
@@ -59,9 +58,9 @@ int mr_output_begin(mr_output *output, mr_run_state state, const mr_line_reader 
 bool mr_output_has_begun(const mr_output *output);
 /* An output for a file that the caller has opened and locked for appending: it has begun. `path` is borrowed. */
 mr_output mr_output_of(int fd, const char *path);
-/* If another file, or none, has the path by now (it was moved: logrotate), opens or makes that one and closes the old.
- * *empty: the output is now a file without content. If it cannot be opened, the old one stays. Standard output, pipes
- * and terminals stay. */
+/* If the path now names another file or none (it was moved: logrotate), opens or creates that one and closes the old.
+ * *empty: the output is now an empty file. If opening fails, the old one stays. Standard output, pipes and terminals
+ * stay. */
 bool mr_output_has_moved(const mr_output *output);
 int mr_output_reopen(mr_output *output, bool *empty);
 /* What process must return if mr_output_begin has not begun. After MR_ERROR_AGAIN it is called again soon; a failure

@@ -6,5 +6,5 @@
 /* Removes an earlier run's list. */
 int mr_run_files_begin(const char *list);
 int mr_run_files_add(const char *list, const char *path);
-/* Calls `take` with each path, oldest first, until it fails. No list is an empty one. */
+/* Calls `take` with each path, oldest first, until it fails. A missing list is empty. */
 int mr_run_files_read(const char *list, int (*take)(void *context, const char *path), void *context);

@@ -25,7 +25,7 @@ typedef struct mr_still_choices {
 /* Must be all zero except for the choices. */
 typedef struct mr_still_encoder {
     mr_still_choices choices;
-    mr_format format;   /* that the parts below were made for */
+    mr_format format;   /* what the parts below were made for */
     struct SwsContext *scaler;
     AVFrame *picture, *turned; /* after conversion, and after turning if needed */
     AVCodecContext *codec;     /* PNG, WebP */

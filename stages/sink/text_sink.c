@@ -142,7 +142,7 @@ static int begin_files(mr_stage *self, mr_run_state state) {
     return status || mr_output_has_begun(&sink->output) ? status : begin_file(self);
 }
 
-/* Records of a file that was moved are in no file that will be opened again. */
+/* A moved file's records are in no file that will be opened again. */
 static int read_moved(void *context, const char *path) {
     mr_text_sink *sink = ((mr_stage *)context)->state;
     mr_output moved;
@@ -167,7 +167,7 @@ static int begin_one(mr_stage *self, mr_run_state state) {
     return status ? status : mr_output_begin(&sink->output, state, &sink->reader);
 }
 
-/* MR_ERROR_AGAIN while it is not known whether the records in it are of this run. */
+/* MR_ERROR_AGAIN while it is unknown whether its records are from this run. */
 static int begin(mr_stage *self) {
     mr_text_sink *sink = self->state;
     if (mr_output_has_begun(&sink->output))
@@ -201,7 +201,7 @@ int mr_text_sink_open(mr_stage *self, const mr_text_form *form) {
 
 /* ---- the next file ----------------------------------------------------------------------------------------------- */
 
-/* What the checkpoint counts as written must be on the disk when the file is closed. */
+/* What the checkpoint counts as written must be on disk when the file is closed. */
 static int next_file(mr_stage *self) {
     mr_text_sink *sink = self->state;
     char done[MR_OUTPUT_PATH];
@@ -263,7 +263,7 @@ static int turn(mr_stage *self) {
     return MR_OK;
 }
 
-/* Before the first row at the latest: there may be no room for it at the start. Again in a file that was emptied. */
+/* Must come before the first row: there may have been no room at the start. Written again to an emptied file. */
 static int write_header(mr_stage *self) {
     mr_text_sink *sink = self->state;
     struct stat about;
@@ -311,7 +311,7 @@ int mr_text_sink_put(mr_stage *self, mr_io *io, const mr_frame *frame, const cha
     return MR_DONE;
 }
 
-/* Records that were written before must be there even if no frame comes any more. */
+/* Records written before must be on disk even if no frame follows. */
 int mr_text_sink_flush(mr_stage *self, mr_io *io, uint32_t source) {
     int status = begin(self);
     (void)source;

@@ -60,14 +60,14 @@ typedef struct mr_text_sink {
         MR_KEEP_OPTIONS(offsetof(mr_text_options, keep_for), offsetof(mr_text_options, keep_bytes), "stage"),          \
         MR_ON_FULL_OPTION(offsetof(mr_text_options, on_full))
 
-/* negotiate: whether the path may block, and refuses a name that cannot be one of files. */
+/* negotiate: declares whether the path may block, and refuses invalid file names. */
 int mr_text_sink_negotiate(mr_negotiation *negotiation);
 /* open: opens the output, and begins it if it is known whether the run begins or continues. */
 int mr_text_sink_open(mr_stage *self, const mr_text_form *form);
 /* Must come first in process: true once the output has begun and the file has the header. Otherwise process must return
  * *answer. */
 bool mr_text_sink_ready(mr_stage *self, mr_io *io, int *answer);
-/* Once it is ready: whether the frame's record is there; and the end of process: writes it. */
+/* Once ready: whether the file has the frame's record; and the end of process, which writes it. */
 bool mr_text_sink_has(mr_stage *self, const mr_frame *frame);
 int mr_text_sink_put(mr_stage *self, mr_io *io, const mr_frame *frame, const char *text, size_t bytes);
 /* The stage's flush and sync. */

@@ -54,7 +54,7 @@ static int survey(const mr_media_options *from, mr_survey *known) {
     return status;
 }
 
-/* Frames that every and fps leave out count here: decode leaves them out. */
+/* Frames that every and fps omit count here: decode omits them. */
 static int negotiate(mr_negotiation *negotiation) {
     const mr_media_options *from = negotiation->options;
     int64_t loops = mr_media_parse_loop(from->loop), frames;
@@ -113,7 +113,7 @@ static int open_media(mr_stage *self) {
     if (state->is_stream)
         return open_stream(self, &params);
     state->loops_left = mr_media_parse_loop(from->loop);
-    /* Turns that an earlier run has finished are not read again. */
+    /* Skips turns that an earlier run has finished. */
     state->next.epoch = mr_stage_resume_epoch(self, self->source);
     if (state->loops_left > 0)
         state->loops_left -= state->next.epoch < state->loops_left ? state->next.epoch : state->loops_left - 1;
@@ -156,7 +156,7 @@ static void set_due(media_state *state, int64_t now_ns, bool is_settled) {
     }
     state->last_duration_ns = packet->duration_ns;
     state->begun = true;
-    /* Packets that come again only to refill states are not paced. */
+    /* Packets that are sent again only to restore states are not paced. */
     if (is_settled && state->due_ns > now_ns) {
         state->epoch_due_ns -= state->due_ns - now_ns;
         state->due_ns = now_ns;
@@ -190,7 +190,7 @@ static int process(mr_stage *self, mr_io *io) {
     media_state *state = self->state;
     if (!state->held) {
         int answer = read_next(state);
-        if (answer) /* a stop that interrupts reading is an end like any other */
+        if (answer) /* a stop while reading is an end like any other */
             return answer == MR_ERROR_CANCELLED ? MR_END : answer;
         const mr_identity next = {self->source, state->next.epoch, state->next.seq, 0};
         set_due(state, mr_io_now_ns(io), mr_stage_settled(self, &next));

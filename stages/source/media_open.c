@@ -72,7 +72,7 @@ static int look_for_image(const mr_reader_params *params, bool *is_image) {
     if (!status && !*is_image)
         status = mr_input_probe(&input, path, &format);
     if (!status && format) {
-        /* "image2" is libavformat's guess from the name alone. */
+        /* "image2" is only libavformat's guess from the name. */
         enum AVCodecID codec = mr_input_image_codec(format);
         *is_image = codec ? !holds_stream(&input, codec)
                           : strcmp(format->name, "image2") == 0 && mr_image_codec_by_name(path);

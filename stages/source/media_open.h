@@ -1,4 +1,4 @@
-/* Opening a reader of files (media_reader.h): the uri, and the file or folder that it names, decide which. */
+/* Opens a file reader (media_reader.h), chosen by the uri and the file or folder that it names. */
 #pragma once
 
 #include "stages/media/media_reader.h"

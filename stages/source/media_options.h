@@ -49,5 +49,5 @@ extern const mr_option mr_media_option_table[];
 /* Refuses stream options for a file and file options for a stream, and names the option's position. MR_OK or
  * MR_ERROR_CONFIG. */
 int mr_media_check_options(mr_negotiation *negotiation, bool is_stream);
-/* Times to play: 1 for false, -1 for true; 0 if the text is neither of them nor a count. */
+/* Times to play: 1 for false, -1 for true; 0 if the text is neither nor a count. */
 int64_t mr_media_parse_loop(const char *text);

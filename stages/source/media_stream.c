@@ -69,7 +69,7 @@ static int join_hosts(const mr_strings *list, char **text) {
     return MR_OK;
 }
 
-/* What a picture may take: four bytes a pixel of the largest one that is allowed, within bounds. */
+/* The most a picture may take: four bytes per pixel at the largest size, within limits. */
 static size_t most_bytes_of(int64_t max_pixels) {
     enum { LEAST_BYTES = 4 << 20, MOST_BYTES = 64 << 20, PIXEL_BYTES = 4 };
     return max_pixels < LEAST_BYTES / PIXEL_BYTES  ? LEAST_BYTES
@@ -121,7 +121,7 @@ void mr_media_stream_fini(mr_media_stream *stream) {
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 static int survey(mr_media_stream *stream, mr_survey *known, bool *recorded) {
-    static const int64_t longest_ns = 3000000000; /* a plan does not wait longer for a camera */
+    static const int64_t longest_ns = 3000000000; /* planning waits no longer for a camera */
     mr_reader *reader;
     mr_connection_params *params = &stream->params.connection;
     params->media.probe = true;
@@ -156,7 +156,7 @@ static void tell(mr_negotiation *negotiation, mr_media_stream *stream, mr_size s
     mr_remark(negotiation, "gives %s now%s%s%s", text, held, *known.remark ? "; it " : "", known.remark);
 }
 
-/* Cameras have eight bits a sample; other pictures are taken as well, and may need more memory than planned. */
+/* Cameras give eight bits a sample. Other pictures are accepted, but may need more memory than planned. */
 static mr_format_set packets_up_to(mr_size size, bool here) {
     return (mr_format_set){
         .payload = MR_PAYLOAD_PACKET, .width = {1, size.width}, .height = {1, size.height},

@@ -1,4 +1,4 @@
-/* Linear classifiers: L-BFGS for each penalty, from the strongest to the weakest, each from the one before. */
+/* Linear classifiers: L-BFGS for each penalty, strongest first, each starting from the previous result. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

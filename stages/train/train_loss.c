@@ -29,7 +29,7 @@ int mr_train_layer(mr_matrix_f32 *layer, const double *parameters, size_t units,
     return MR_OK;
 }
 
-/* Logits of the validation rows from place `first` on, `step` places apart; `room`: a vector for each, and scratch. */
+/* Logits for validation rows from place `first`, `step` places apart; `room`: one vector each, and scratch. */
 static void classify(const mr_fitting *t, const mr_trained *trained, size_t first, size_t step, size_t count,
                      float *room, float *logits) {
     const size_t width = t->given.width;

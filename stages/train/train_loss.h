@@ -5,7 +5,7 @@
 
 #include "stages/train/training.h"
 
-/* Rows of the whole, as a layer: parameters as in fit_linear.h divided by `divisor`, rounded to float. */
+/* Converts parameters (fit_linear.h) to a layer: divides by `divisor` and rounds to float. */
 int mr_train_layer(mr_matrix_f32 *layer, const double *parameters, size_t units, size_t inputs, double divisor);
 /* Fits a temperature to the classifier's logits on validation rows; 1 if there are none. */
 int mr_train_temperature(const mr_fitting *training, const mr_trained *trained, double *temperature);

@@ -30,7 +30,7 @@ static uint64_t group_of(const mr_fitting *t, size_t row) {
     return t->given.groups ? t->given.groups[row] : row;
 }
 
-/* All rows that are looked at: training, then validation. */
+/* All examined rows: training, then validation. */
 static uint32_t row_at(const mr_fitting *t, size_t at) {
     return at < t->train_count ? t->train[at] : t->validation[at - t->train_count];
 }

@@ -28,7 +28,7 @@ typedef struct perceptron_fit {
     counters count;
     size_t length;        /* parameters */
     size_t *units;        /* per layer, for the card */
-    uint32_t *order;      /* the training rows as this epoch takes them */
+    uint32_t *order;      /* training rows in this epoch's order */
     double *parameters, *best, *nodes;
     void *weights;
     double c;

@@ -194,7 +194,7 @@ static bool is_own(const char *name) {
     return sscanf(name, "layer-%2d.npy%n", &layer, &end) == 1 && end > 0 && !name[end];
 }
 
-/* Removes a folder with the files of a classifier; others stay, and the folder with them. */
+/* Removes a folder with a classifier's files; other files stay, and then the folder too. */
 static void remove_folder(const char *folder) {
     char path[MR_HEAD_PATH + NAME_MAX + 2];
     DIR *dir = opendir(folder);
@@ -209,7 +209,7 @@ static void remove_folder(const char *folder) {
     rmdir(folder);
 }
 
-/* Looks for an entry that no classifier has: a name that is "" if there is none. */
+/* Finds an entry that no classifier has; its name is "" if there is none. */
 static int find_other(const char *folder, bool *card, bool *empty, char other[NAME_MAX + 1]) {
     char path[MR_HEAD_PATH + NAME_MAX + 2];
     struct stat facts;
@@ -263,7 +263,7 @@ int mr_classifier_check_folder(const char *folder) {
     return check_target(folder, &there);
 }
 
-/* Where a file system cannot exchange names: one that is there is moved aside first, and back if that fails. */
+/* For file systems that cannot exchange names: moves an existing folder aside first, and back if that fails. */
 static int put_aside(const saving *s, const char *target) {
     char aside[MR_HEAD_PATH + OLD];
     snprintf(aside, sizeof aside, "%s.old", s->folder);

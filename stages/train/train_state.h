@@ -3,8 +3,8 @@
  *
  *     8 bytes "MRFIT 1\n"; 32 of the digest of rows and parameters; the pieces; XXH3 of all that, 8 bytes
  *
- * One thread at a time. Errors: MR_ERROR_IO, MR_ERROR_PERMISSION, MR_ERROR_MEMORY; MR_ERROR_DATA: a file that is not
- * the state of this fit. */
+ * One thread at a time. Errors: MR_ERROR_IO, MR_ERROR_PERMISSION, MR_ERROR_MEMORY; MR_ERROR_DATA: the file is not this
+ * fit's state. */
 #pragma once
 
 #include "stages/train/training.h"
@@ -14,7 +14,7 @@ typedef struct mr_state_piece {
     void *data;
     size_t bytes;
 } mr_state_piece;
-/* Reads the state into the pieces. *found: there was one, and the program wants to continue. */
+/* Reads the state to the pieces. *found: there was one, and the program wants to continue. */
 int mr_state_read(const mr_fitting *training, const mr_state_piece *pieces, size_t count, bool *found);
 /* Whether it is time to write it. */
 bool mr_state_is_due(const mr_fitting *training);

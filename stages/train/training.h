@@ -1,4 +1,4 @@
-/* Fitting classifiers (millrace/classifier.h): the rows and parameters of one fit, as all kinds see them.
+/* Fits classifiers (millrace/classifier.h): one fit's rows and parameters, shared by all kinds.
  *
  * mr_training_begin checks rows and parameters, lists training and validation rows in the caller's order, and measures
  * the scaler. A kind's fit then fills training->made. One thread at a time; kernels/fit/fit_workers.h provides threads
@@ -20,13 +20,13 @@ typedef struct mr_fitting {
     double total;                 /* total training weight */
     double *mean, *factor;        /* per feature; NULL: not standardised */
     size_t warning_room;
-    int64_t written_ns;           /* when the state was written last */
+    int64_t written_ns;           /* when the state was last written */
     char problem[33];             /* digest of rows and parameters, for the state file; "": no file */
 } mr_fitting;
 
-/* The structs as the program gave them. */
+/* Takes the structs that the program passed. */
 int mr_training_begin(mr_fitting *training, const mr_labelled_rows *rows, const mr_fit_params *params);
-/* Drops `made`, too, unless it was taken. */
+/* Also frees `made` unless it was taken. */
 void mr_training_end(mr_fitting *training);
 /* Rows as kernels/fit reads them: for training, with weights, or for validation. */
 mr_fit_rows mr_training_rows(const mr_fitting *training, bool validation);

@@ -186,7 +186,7 @@ static mr_cached *unwritten(const mr_recording *recording) {
     return packet;
 }
 
-/* Another file follows the one that was ended. The newest trigger goes along if it belongs to it. */
+/* Begins another file after the ended one. The newest trigger moves there if it belongs to it. */
 static int go_on(mr_recording *recording, const mr_cached *key) {
     size_t listed = recording->trigger_count < MR_TRIGGERS_LISTED ? recording->trigger_count : MR_TRIGGERS_LISTED;
     const mr_trigger last = recording->triggers[listed ? listed - 1 : 0];
@@ -214,7 +214,7 @@ static bool is_wanted(const mr_recording *recording, const mr_cached *packet) {
     return packet->time_ns <= recording->end_ns || (pts_ns != MR_NO_TIME && pts_ns < recording->last_ns);
 }
 
-/* Writes what is wanted and was not written, from that packet on. */
+/* Writes what is wanted and unwritten, starting at that packet. */
 static int write_from(mr_recording *recording, mr_cached *packet) {
     bool wrote = recording->writes;
     for (; packet && is_wanted(recording, packet); packet = packet->next) {
@@ -228,12 +228,12 @@ static int write_from(mr_recording *recording, mr_cached *packet) {
     recording->writes = !packet;
     if (!packet || !wrote)
         return MR_OK;
-    /* Nothing more may come for long. */
+    /* The next packet may be far off. */
     int status = mr_muxer_expect(recording->muxer, &packet->frame);
     return status ? status : bring_out(recording, RESTS);
 }
 
-/* No trigger to come reaches back to the end of the file, unless it is later than packets are kept for. */
+/* No later trigger can reach back to the end of the file, unless it is later than packets are kept for. */
 static bool is_out_of_reach(const mr_recording *recording, const mr_cached *packet) {
     return packet->time_ns > recording->end_ns + recording->cache.keep_ns;
 }

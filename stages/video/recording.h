@@ -39,7 +39,7 @@ typedef struct mr_recording {
     mr_identity first, last;   /* the file's first and last packet */
     mr_trigger *triggers;      /* the file's; room for MR_TRIGGERS_LISTED */
     size_t trigger_count;      /* more may not be listed */
-    bool broken;               /* the disk was full between two files that follow each other */
+    bool broken;               /* the disk was full between two consecutive files */
     bool noted;                /* the JSON file has all triggers */
 } mr_recording;
 
@@ -50,7 +50,7 @@ int mr_recording_open(mr_recording *recording);
 int mr_recording_add(mr_recording *recording, const mr_frame *packet);
 /* The same for a trigger. */
 int mr_recording_trigger(mr_recording *recording, const mr_trigger *trigger);
-/* Writes the bytes that wait. MR_ERROR_AGAIN: the disk is full, and nothing may be added until this is MR_OK. */
+/* Writes waiting bytes. MR_ERROR_AGAIN: the disk is full, and nothing may be added until it returns MR_OK. */
 int mr_recording_put(mr_recording *recording);
 /* Call when the stream ends or another begins: ends the file, which mr_recording_put must finish, and empties the
  * cache. */

@@ -140,7 +140,8 @@ static int list_file(mr_video_files *files, const mr_stage *self, bool ended) {
     return MR_OK;
 }
 
-/* After the last byte was written. Files that are too old go even if the playlist has no room: they may make it. */
+/* Call after the last byte was written. Old files are removed even if there is no room for the playlist: that may make
+ * room. */
 static int finish_file(mr_video_files *files, const mr_stage *self) {
     if (files->broken)
         mr_muxer_close(&files->muxer);
@@ -156,7 +157,7 @@ static int finish_file(mr_video_files *files, const mr_stage *self) {
     return status;
 }
 
-/* Writes what the muxer has. MR_ERROR_AGAIN: the disk is full. */
+/* Writes the muxer's bytes. MR_ERROR_AGAIN: the disk is full. */
 static int put(mr_video_files *files, const mr_stage *self) {
     int status = files->unlisted ? list_file(files, self, false) : MR_OK;
     if (status || !files->file.fd || !files->muxer)
@@ -202,7 +203,7 @@ static int write_packet(mr_video_files *files, const mr_frame *frame) {
     return mr_muxer_is_due(files->muxer) ? mr_muxer_cut(files->muxer) : MR_OK;
 }
 
-/* Whether a stream that has changed may have another file. */
+/* Whether a changed stream may begin another file. */
 static bool may_follow(mr_video_files *files, const mr_stage *self, const mr_frame *key) {
     const int64_t now_ns = mr_clock_now_ns(mr_clock_real());
     if (!files->changed || !key->media->live)
@@ -267,7 +268,7 @@ int mr_video_files_flush(mr_video_files *files, mr_stage *self, mr_io *io) {
     return status == MR_ERROR_AGAIN ? mr_full_wait(io) : status;
 }
 
-/* If the run is stopped at once the file ends where it is. */
+/* If the run is stopped at once, the file ends where it is. */
 void mr_video_files_close(mr_video_files *files, mr_stage *self) {
     mr_full_end(&files->full);
     if (files->file.fd && files->muxer) {

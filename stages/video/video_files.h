@@ -1,4 +1,4 @@
-/* Packets of one source into files: one, or one after the other, each from a key frame on. One thread. */
+/* Writes one source's packets to files: one, or several in sequence, each starting with a key frame. One thread. */
 #pragma once
 
 #include "stages/video/video_file.h"
@@ -14,7 +14,7 @@ typedef struct mr_video_files {
     mr_keep keep;
     mr_full full;
     mr_hls_files hls;
-    bool begun;               /* it is known whether the run begins, and which files are there */
+    bool begun;               /* it is known whether the run begins, and which files exist */
     bool replaces;            /* the next file may replace an existing one */
     uint64_t number;          /* next file's number */
     mr_muxer *muxer;          /* NULL: none */
@@ -25,12 +25,12 @@ typedef struct mr_video_files {
     int64_t first_ns, latest_ns; /* presentation times in the open file; MR_NO_TIME: none yet */
     int64_t end_ns;           /* its pictures' end; for a finished file, including the last picture */
     int64_t pictures;         /* that have a time */
-    bool changed;             /* the last file ended because the stream is another one */
+    bool changed;             /* the last file ended because the stream changed */
     int64_t spread_ns;        /* monotonic clock: when the changes would end if each took a second */
     bool taken;               /* this call's input is in the muxer */
     bool broken;              /* the next file does not continue the previous one */
-    bool unlisted;            /* the playlist has no room yet */
-    bool refused;             /* a stream that no file can hold, which was reported */
+    bool unlisted;            /* there is no room for the playlist yet */
+    bool refused;             /* no file can hold the stream; reported */
 } mr_video_files;
 
 int mr_video_files_open(mr_video_files *files, mr_stage *self);

@@ -14,13 +14,13 @@ typedef struct mr_hls_entry {
 
 typedef struct mr_hls_files {
     mr_hls_entry *entries;
-    size_t count, room, most; /* most: that the playlist has; 0: all */
+    size_t count, room, most; /* most: limit for the playlist; 0: none */
     uint64_t sequence;        /* first entry's number */
-    uint64_t breaks;          /* discontinuities that are not in the list any more */
+    uint64_t breaks;          /* discontinuities no longer in the list */
 } mr_hls_files;
 
 /* MR_ERROR_MEMORY. */
 int mr_hls_add(mr_hls_files *hls, const mr_hls_entry *entry);
-/* `ended`: no more files come. As mr_file_replace. */
+/* `ended`: no more files follow. Errors: as mr_file_replace. */
 int mr_hls_write(const mr_hls_files *hls, const char *path, bool ended);
 void mr_hls_fini(mr_hls_files *hls);

@@ -62,7 +62,7 @@ int mr_container_check(mr_container container, const char *codec) {
 
 /* ---- the stream -------------------------------------------------------------------------------------------------- */
 
-/* Headers that the first packet has in it, for streams that announced none. */
+/* Takes headers from the first packet, for a stream that announced none. */
 static int find_headers(AVCodecParameters *codec, const mr_frame *key) {
     AVBSFContext *filter = NULL;
     AVPacket *packet = av_packet_alloc();

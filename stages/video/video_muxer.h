@@ -38,7 +38,7 @@ void mr_muxer_times_go_on(mr_muxer_times *times, const mr_frame *frame);
 
 /* Adds a stream for this media, with the headers that packets may carry instead (`key` is the first packet). */
 int mr_muxer_add_stream(AVFormatContext *format, const mr_media *media, const mr_frame *key);
-/* Fills the packet, which is empty, for a stream of that container and time base. */
+/* Fills an empty packet for a stream with that container and time base. */
 int mr_muxer_fill(AVPacket *packet, mr_container container, const mr_frame *frame, mr_muxer_times *times,
                   AVRational time_base);
 
@@ -49,7 +49,7 @@ int mr_muxer_open(mr_muxer **muxer, mr_container container, const mr_frame *key)
 int mr_muxer_write(mr_muxer *muxer, const mr_frame *frame);
 /* Announces the next packet: the previous one, which waits for it, can then be written. */
 int mr_muxer_expect(mr_muxer *muxer, const mr_frame *frame);
-/* Whether so much was written since the last cut that losing it would be felt: a second. */
+/* Whether losing what was written since the last cut would be noticed: a second. */
 bool mr_muxer_is_due(const mr_muxer *muxer);
 /* Flushes everything written, as a fragment or cluster. mp4 keeps the last packet. */
 int mr_muxer_cut(mr_muxer *muxer);

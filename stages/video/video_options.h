@@ -6,7 +6,7 @@
 typedef struct mr_video_options {
     const char *path, *name; /* files */
     mr_credentials login;    /* for the receiver; SRT uses the password as passphrase */
-    const char *url;         /* or a receiver; with neither, packets go nowhere: a run that is only measured */
+    const char *url;         /* or a receiver; with neither, packets are discarded: a run that only measures */
     bool overwrite;
     int on_full;
     int64_t segment, keep_for, keep_bytes, playlist;

@@ -35,7 +35,7 @@ int mr_video_push_container(const char *url, mr_container *container) {
     return MR_OK;
 }
 
-/* Neither user and password, nor path and query, which may be a key, are reported. */
+/* User and password are never reported, nor path and query, which may be a key. */
 static void show(mr_video_push *push) {
     mr_url url;
     if (!mr_url_split(push->given->url, &url))
@@ -152,7 +152,7 @@ static bool connect_to(mr_video_push *push, const mr_frame *key) {
     int error = open_format(push, key, &options);
     av_dict_free(&options);
     if (error < 0) {
-        free_format(push); /* a header was not written, so there is no trailer */
+        free_format(push); /* no header was written, so no trailer may be */
         lose(push, "no connection with", error);
         return false;
     }

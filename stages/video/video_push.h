@@ -1,4 +1,4 @@
-/* Packets of one source to a receiver: RTSP (over TCP), RTMP, SRT or UDP.
+/* Sends one source's packets to a receiver: RTSP (over TCP), RTMP, SRT or UDP.
  *
  * Without a connection, packets are dropped as "no receiver", and connecting is tried again at growing intervals.
  * Connecting and sending cannot exceed the timeout; a receiver that takes nothing for that long is given up. One
@@ -14,7 +14,7 @@ typedef struct mr_video_push {
     mr_container container;
     char shown[128];        /* scheme and host: messages show nothing more */
     AVFormatContext *format; /* NULL: no connection */
-    mr_rtmp *rtmp;          /* what `format` writes to; NULL: it is not RTMP */
+    mr_rtmp *rtmp;          /* where `format` writes; NULL: not RTMP */
     int refusal;            /* an error from `rtmp`: mr_message has the text */
     AVPacket *packet;
     mr_muxer_times times;
@@ -24,8 +24,8 @@ typedef struct mr_video_push {
     int64_t try_ns;         /* next, on the monotonic clock */
     int64_t pause_ns;       /* before the one after that */
     uint64_t tries;         /* since the last connection */
-    bool sent;              /* a packet went through this connection */
-    bool refused;           /* a stream that the receiver's protocol cannot hold, which was reported */
+    bool sent;              /* this connection has sent a packet */
+    bool refused;           /* the receiver's protocol cannot hold the stream; reported */
 } mr_video_push;
 
 /* The container that an address's scheme needs. MR_ERROR_CONFIG: unknown scheme. */

@@ -32,8 +32,8 @@ static void note(void *context, mr_nal one) {
         found->one[found->count++] = one;
 }
 
-/* Whether they are in the packet, or libavformat's filter will put them there: it does so where it translates lengths
- * into start codes. */
+/* Whether the packet has them, or libavformat's filter will add them: it does so when it converts lengths to start
+ * codes. */
 static bool come_anyway(const AVPacket *packet, const sets *known) {
     mr_nals from = {packet->data, packet->data + packet->size, known->length_bytes};
     const bool hevc = known->hevc;
@@ -88,7 +88,7 @@ static size_t bytes_of(const sets *known) {
     return bytes;
 }
 
-/* What the packet lacks; false: nothing. */
+/* Finds what the packet lacks; false: nothing. */
 static bool find_missing(sets *known, const AVPacket *packet, const AVCodecParameters *codec) {
     const mr_nal header = {codec->extradata, (size_t)codec->extradata_size};
     *known = (sets){.hevc = codec->codec_id == AV_CODEC_ID_HEVC};

@@ -12,7 +12,7 @@ enum { MOST_DEPTH = 4, MOST_VARINT = 10 };
 /* A message inside the record whose length is not known yet. */
 typedef struct nested {
     size_t begin; /* where its content begins */
-    size_t room;  /* bytes left for the length before them */
+    size_t room;  /* bytes reserved for the length */
 } nested;
 
 struct mr_zmq_message {
@@ -26,7 +26,7 @@ struct mr_zmq_message {
 
 /* ---- bytes ------------------------------------------------------------------------------------------------------- */
 
-/* Room for more bytes; NULL: there is no memory. */
+/* Makes room for more bytes; NULL: no memory. */
 static uint8_t *extend(mr_zmq_message *at, size_t more) {
     if (at->room - at->bytes < more) {
         size_t room = at->bytes + more + at->bytes / 2 + 256;
@@ -48,7 +48,7 @@ static void put_bytes(mr_zmq_message *at, const void *data, size_t bytes) {
         memcpy(to, data, bytes);
 }
 
-/* As protobuf has whole numbers: seven bits a byte, the least first. */
+/* protobuf integers: seven bits per byte, lowest first. */
 static size_t make_varint(uint8_t to[MOST_VARINT], uint64_t value) {
     size_t bytes = 0;
     for (; value > 127; value >>= 7)

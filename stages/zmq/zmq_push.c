@@ -1,4 +1,4 @@
-/* zmq.push: frames as messages, each to one of the programs that are connected. */
+/* zmq.push: sends frames as messages, each to one connected program. */
 #include <zmq.h>
 
 #include "stages/list.h"

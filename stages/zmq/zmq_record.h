@@ -14,7 +14,7 @@ typedef struct mr_zmq_record {
     int64_t pts_ns;       /* MR_NO_TIME if it has none */
     /* The sender's frame name, file and true class; "": none. */
     char id[MR_FRAME_ID + 1], file[MR_FRAME_FILE + 1], label[MR_FRAME_LABEL + 1];
-    bool end;             /* not a frame: the sender has no more */
+    bool end;             /* not a frame: the sender has ended */
     char format_text[64]; /* as written, cut if longer; "" if there is none */
     mr_format format;     /* a picture's or tensor's; payload ANY if the text is something else, such as a codec's
                              name */

@@ -32,7 +32,7 @@ typedef struct mr_zmq_sink {
     mr_zmq_unsent unsent;
     int64_t subscribers; /* now; zmq.pub */
     bool topics;         /* messages begin with one; zmq.pub */
-    bool begun;          /* there were as many as were waited for */
+    bool begun;          /* as many peers came as were waited for */
 } mr_zmq_sink;
 
 extern const char *const mr_zmq_encodings[];
@@ -59,7 +59,7 @@ extern const char *const mr_zmq_payloads[];
              "are left then are dropped, \"not taken\""}
 
 int mr_zmq_sink_negotiate(mr_negotiation *negotiation);
-/* Opens a socket of that type, with options, ended by 0, that are set to 1. */
+/* Opens a socket of that type and sets these options to 1; 0 ends the list. */
 int mr_zmq_sink_open(mr_stage *self, int type, const int *switches);
 int mr_zmq_sink_process(mr_stage *self, mr_io *io);
 int mr_zmq_sink_flush(mr_stage *self, mr_io *io, uint32_t source);

@@ -25,7 +25,7 @@ typedef struct mr_zmq_source {
     uint32_t epoch;
     uint64_t next;        /* next frame's number */
     int64_t ends;         /* number received */
-    int64_t heard_ns;     /* when something came last, on the pipeline's clock */
+    int64_t heard_ns;     /* when the last message came, on the pipeline's clock */
     mr_media *media;      /* for images with one codec: the last image's */
 } mr_zmq_source;
 

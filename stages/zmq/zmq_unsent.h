@@ -29,11 +29,11 @@ typedef struct mr_zmq_unsent {
 void mr_zmq_unsent_init(mr_zmq_unsent *unsent, const mr_stage *self);
 /* After the socket was closed. */
 void mr_zmq_unsent_fini(mr_zmq_unsent *unsent);
-/* Makes the last part of a message, with room for `bytes` bytes. Takes *held, which may be NULL. MR_ERROR_MEMORY. */
+/* Makes a message's last part, with room for `bytes` bytes. Takes *held, which may be NULL. MR_ERROR_MEMORY. */
 int mr_zmq_unsent_make(mr_zmq_unsent *unsent, zmq_msg_t *part, size_t bytes, mr_receipt **held, uint32_t source);
 
-/* Waits until the messages of that source, or with MR_SOURCE_NONE all, are sent: MR_OK. MR_ERROR_AGAIN: no message at
- * all was sent for `patience_ns`. MR_ERROR_CANCELLED: the run is being stopped. */
+/* Waits until that source's messages (MR_SOURCE_NONE: all) are sent: MR_OK. MR_ERROR_AGAIN: no message was sent for
+ * `patience_ns`. MR_ERROR_CANCELLED: the run is being stopped. */
 int mr_zmq_unsent_await(mr_zmq_unsent *unsent, uint32_t source, int64_t patience_ns);
 /* Drops the frames whose messages were not sent, and returns how many. libzmq can still send them until the socket is
  * closed. */

@@ -102,7 +102,7 @@ static uint8_t stream_for(uint8_t type) {
                                      : 6;
 }
 
-/* Writes a time that needs 32 bits, as it follows each header of a message. */
+/* Writes a 32-bit time, which follows each header in a message. */
 static size_t put_wide(uint8_t *to, uint32_t time_ms) {
     if (time_ms >= ABSOLUTE)
         AV_WB32(to, time_ms);
@@ -225,7 +225,7 @@ static int begin_message(mr_rtmp_chunks *chunks, mr_chunk_stream *stream) {
     return 0;
 }
 
-/* Reads a chunk. `whole` is a stream whose message it ends, or NULL. */
+/* Reads a chunk. `whole`: the stream whose message it completes, or NULL. */
 static int read_chunk(mr_rtmp_chunks *chunks, mr_chunk_stream **whole) {
     mr_chunk_stream *stream = NULL;
     int form, error = read_basic(chunks, &stream, &form);

@@ -48,7 +48,7 @@ typedef struct mr_rtmp_chunks {
     size_t declared;           /* by unfinished messages */
     int count;
     mr_chunk_stream streams[MR_RTMP_STREAMS];
-    size_t at, end;            /* in `buffer`: read, and not taken */
+    size_t at, end;            /* unread part of `buffer` */
     uint8_t buffer[MR_RTMP_BUFFER];
 } mr_rtmp_chunks;
 
@@ -60,8 +60,7 @@ static inline void mr_put24(uint8_t to[3], size_t value) {
 /* Performs the handshake. The caller must set socket, interrupt, url, refusal and most_bytes, and zero everything
  * else. */
 int mr_rtmp_chunks_begin(mr_rtmp_chunks *chunks);
-/* Waits for the next message, which the caller then frees. Sizes of chunks, aborts and acknowledgements are dealt with
- * here. */
+/* Waits for the next message; the caller must free it. Chunk sizes, aborts and acknowledgements are handled here. */
 int mr_rtmp_chunks_read(mr_rtmp_chunks *chunks, mr_rtmp_message *message);
 /* Whether unread data has arrived. */
 bool mr_rtmp_chunks_wait(const mr_rtmp_chunks *chunks);

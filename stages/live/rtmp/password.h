@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Writes the query ("?authmod=adobe&..") that answers a refusal with that description. `nonce` is a random number.
- * False if it does not ask for a password, or asks in another way, or if the query does not fit. */
+/* Writes the query ("?authmod=adobe&..") that answers a refusal with this description. `nonce`: a random number. False
+ * if no password is requested, or in another way, or if the query does not fit. */
 bool mr_rtmp_answer(const char *description, const char *user, const char *password, uint32_t nonce, char *query,
                     size_t room);
 

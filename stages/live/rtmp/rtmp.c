@@ -30,19 +30,19 @@ struct mr_rtmp {
     bool ready;                  /* it plays, or may publish */
     uint32_t number;             /* the server's stream number */
     int connections;
-    int64_t before;              /* bytes that came over connections before this one */
+    int64_t before;              /* bytes from earlier connections */
     int error;                   /* nonzero once reading has ended */
     mr_rtmp_message message;     /* played: the tag's data, between `head` and `tail` */
     uint8_t head[FLV_HEADER], tail[TAG_END];
     size_t head_bytes, tail_bytes, given;
-    uint8_t *tag;                /* published: a tag that comes, or the header before the first */
+    uint8_t *tag;                /* published: an incoming tag, or the header before the first */
     size_t filled, room;
     bool begun;                  /* the header was given */
 };
 
 /* ---- the address ------------------------------------------------------------------------------------------------- */
 
-/* As Adobe's clients cut it; an application "ondemand" always has one part. */
+/* Splits the path as Adobe's clients do; the application "ondemand" always has one component. */
 static void cut_path(mr_rtmp *rtmp, mr_url_part rest) {
     static const char *const mp4[] = {".mp4", ".f4v"};
     char path[MR_URL_BYTES];
@@ -140,7 +140,7 @@ static int send_publish(mr_rtmp *rtmp) {
     return send_command(rtmp, &out, rtmp->number);
 }
 
-/* Some servers want a stream to be announced before it is published. */
+/* Some servers need an announcement before a stream is published. */
 static int send_create(mr_rtmp *rtmp) {
     int error = mr_rtmp_chunks_number(&rtmp->chunks, MR_RTMP_WINDOW, WINDOW_BYTES);
     if (!error && rtmp->params.publishes)
@@ -432,7 +432,7 @@ static int connect_to(mr_rtmp *rtmp) {
     return *from->refusal ? AVERROR(EIO) : 0;
 }
 
-/* Up to the wish to play, or the leave to publish, with one connection. */
+/* Opens a connection and performs all steps up to play or publish. */
 static int ask(mr_rtmp *rtmp) {
     hang_up(rtmp);
     rtmp->connections++;

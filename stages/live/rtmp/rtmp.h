@@ -1,13 +1,13 @@
 /* Plays a stream from an RTMP server (Adobe RTMP 1.0), or publishes one. The bytes are an FLV file: they go to
  * libavformat's demuxer or come from its muxer.
  *
- * libavformat's own client keeps messages that a server begins and does not end without a limit. This one has the
- * bounds of chunks.h, and counts all bytes that come.
+ * libavformat's client keeps unfinished messages without a limit. This one has the limits in chunks.h, and counts all
+ * received bytes.
  *
  * The address is rtmp[s]://HOST[:PORT]/APP/STREAM. APP is one path component, or two if the path has three or more.
  * STREAM is the rest, with the query. User and password can answer Adobe's login ("authmod=adobe").
  *
- * One thread. Errors are libavformat's (AVERROR), maybe with a refusal. */
+ * One thread. Errors are libavformat's (AVERROR), possibly with a refusal. */
 #ifndef MILLRACE_STAGES_LIVE_RTMP_RTMP_H
 #define MILLRACE_STAGES_LIVE_RTMP_RTMP_H
 
@@ -25,11 +25,11 @@ typedef struct mr_rtmp_params {
     const char *name;            /* for messages */
     const char *user, *password; /* NULL: none */
     size_t most_bytes;           /* message limit */
-    const char *ca_file;         /* certificates that are trusted by rtmps; NULL: the system's */
+    const char *ca_file;         /* certificates that rtmps trusts; NULL: the system's */
     bool publishes;
     int *refusal;                /* set to a status; mr_message has the text */
     AVIOInterruptCB interrupt;   /* asked whether calls must stop; rarely during connecting */
-    int64_t until_ns;            /* but ends at that time (CLOCK_MONOTONIC) */
+    int64_t until_ns;            /* but ends then (CLOCK_MONOTONIC) */
     int (*connect)(mr_rtsp_socket *socket); /* tests only, else NULL: connects to the server: 0 or an AVERROR */
 } mr_rtmp_params;
 

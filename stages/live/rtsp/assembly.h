@@ -30,7 +30,7 @@ typedef struct mr_assembly {
     int set_count;
 } mr_assembly;
 
-/* Adds bytes; beyond `most`, or without memory, the unit counts as too large. */
+/* Adds bytes; above `most`, or without memory, the unit is too large. */
 void mr_assembly_add(mr_assembly *assembly, const uint8_t *data, size_t bytes);
 
 /* How a codec's payloads are read. */
@@ -54,17 +54,17 @@ typedef struct mr_set_store {
 
 struct mr_depacketizer {
     const mr_payload_type *type;
-    mr_assembly units[2]; /* the one that packets are added to, and the one before */
+    mr_assembly units[2]; /* the open one, and the previous one */
     int open;             /* which one packets are added to */
     bool begun;           /* a packet has arrived */
-    bool tainted;         /* since the last whole key something was missing */
+    bool tainted;         /* something was missing since the last complete key */
     bool gap;             /* the next unit has one */
     bool marker_lies;     /* markers come within pictures */
     bool held;            /* the open unit has the stream's first marker */
     int64_t marked_time;  /* time for the last unit that a marker completed */
     bool has_marked;
     mr_set_store sets[MR_SET_KINDS];
-    unsigned kinds_in_band; /* bit by kind: the last key brought them itself */
+    unsigned kinds_in_band; /* bit per kind: the last key brought that set */
     uint64_t version, told_version;
     mr_set_store told;    /* all sets, for mr_depacketizer_sets */
     int width, height;    /* for pictures whose header cannot hold the size */

@@ -1,4 +1,4 @@
-/* RTP payloads put together to pictures: H.264 (RFC 6184), HEVC (RFC 7798) and JPEG (RFC 2435).
+/* Assembles RTP payloads to pictures: H.264 (RFC 6184), HEVC (RFC 7798) and JPEG (RFC 2435).
  *
  * A unit can be decoded as it is: an access unit in Annex B form (each NAL unit has a start code), or a whole JPEG
  * file. The marker packet completes it, without waiting for the next packet. If a sender does not set markers, or sets
@@ -19,8 +19,8 @@ typedef struct mr_rtp_unit {
     size_t bytes;        /* at least 1 */
     int64_t time;        /* the stream's clock, unwrapped */
     uint32_t timestamp;  /* the same as it came */
-    bool key;            /* a decoder can begin here: IDR, IRAP, recovery point, any JPEG; whole, with known sets */
-    bool gap;            /* packets before it are missing, or units that were too large */
+    bool key;            /* decoding can begin here: a complete IDR, IRAP, recovery point or JPEG with known sets */
+    bool gap;            /* packets before it are missing, or earlier units were too large */
     bool damaged;        /* packets are missing, or may be */
     bool disposable;     /* no other picture is predicted from it */
     int width, height;   /* JPEG only; otherwise 0 */

@@ -53,7 +53,7 @@ static bool read_tables(header *head, const uint8_t **at, size_t *left) {
     if (*left < 4)
         return false;
     const size_t bytes = mr_rtp_16(*at + 2);
-    const bool wide = (*at)[1]; /* 16 bits a value, which these types do not have */
+    const bool wide = (*at)[1]; /* 16-bit values, which these types do not allow */
     *at += 4;
     *left -= 4;
     /* Cameras may send one table per component: Cb's and Cr's are the same. */

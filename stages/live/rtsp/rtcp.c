@@ -119,7 +119,7 @@ static uint8_t *put_32(uint8_t *at, uint32_t value) {
     return at + 4;
 }
 
-/* RFC 3550, A.3: cumulative loss in 24 bits, and the fraction of the packets since the last report in 8. */
+/* RFC 3550, A.3: 24 bits of cumulative loss, and an 8-bit fraction since the last report. */
 static uint32_t loss(mr_rtcp *rtcp) {
     const uint64_t expected = rtcp->highest - rtcp->first + 1;
     int64_t lost = (int64_t)expected - (int64_t)rtcp->received;

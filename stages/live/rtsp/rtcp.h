@@ -25,9 +25,9 @@ typedef struct mr_rtcp {
 } mr_rtcp;
 
 void mr_rtcp_begin(mr_rtcp *rtcp, uint32_t own, uint32_t rate);
-/* Each packet as it comes, before it is put in order. */
+/* Call for each arriving packet, before ordering. */
 void mr_rtcp_came(mr_rtcp *rtcp, const mr_rtp_packet *packet, int64_t now_ns);
-/* Reads a compound packet; false if it is malformed: all before the fault counts. `utc_ns`: now, since 1970. */
+/* Reads a compound packet; false if malformed: everything before the fault counts. `utc_ns`: now, since 1970. */
 bool mr_rtcp_read(mr_rtcp *rtcp, const uint8_t *data, size_t bytes, int64_t now_ns, int64_t utc_ns);
 /* Writes a receiver report with our name; at most MR_RTCP_BYTES, 0 before the first packet. */
 enum { MR_RTCP_BYTES = 64 };

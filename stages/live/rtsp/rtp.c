@@ -64,10 +64,10 @@ struct mr_rtp_order {
     int64_t time;         /* that packet's time */
     uint32_t timestamp;   /* its timestamp */
     int64_t came_ns;      /* its arrival */
-    int64_t release;      /* packets below this number are not waited for */
+    int64_t release;      /* do not wait for packets below this number */
     int64_t unreported;   /* packets given up, not yet reported with a taken packet */
     bool restarted;       /* the next packet taken starts a new count */
-    bool has_direct;      /* the packet last put is the next one to be taken */
+    bool has_direct;      /* the last packet put is the next to take */
     mr_rtp_packet direct;
     uint8_t *taken;       /* block that holds the last packet taken */
     int32_t suspect;      /* sequence number that would confirm a jump; -1: none */
@@ -136,8 +136,8 @@ static int64_t number_of(const mr_rtp_order *order, uint16_t sequence) {
     return order->newest + (int16_t)(uint16_t)(sequence - (uint16_t)order->newest);
 }
 
-/* Whether the packet does not belong to the present count. Where others may send to us as well, the first packet of
- * another count is not believed. */
+/* Whether the packet belongs to another count. If others can send here too, another count's first packet is not
+ * believed. */
 static bool jumps(mr_rtp_order *order, const mr_rtp_packet *packet, bool *confirmed) {
     const int64_t ahead = number_of(order, packet->sequence) - order->newest;
     *confirmed = false;
@@ -152,7 +152,7 @@ static bool jumps(mr_rtp_order *order, const mr_rtp_packet *packet, bool *confir
     return true;
 }
 
-/* False without memory: the packet is as good as lost. */
+/* False without memory: the packet is then lost. */
 static bool keep(mr_rtp_order *order, const mr_rtp_packet *packet, int64_t now_ns) {
     held *slot = slot_of(order, packet->number);
     uint8_t *to = order->room + (size_t)(slot - order->slots) * SLOT_BYTES;
@@ -178,7 +178,7 @@ static mr_rtp_put put_old(mr_rtp_order *order, const mr_rtp_packet *packet) {
     return MR_RTP_LATE;
 }
 
-/* A packet before which others are missing. */
+/* Handles a packet that comes after missing ones. */
 static mr_rtp_put put_ahead(mr_rtp_order *order, const mr_rtp_packet *packet, int64_t now_ns) {
     if (packet->number >= order->next + SLOTS) {
         order->release = packet->number - SLOTS + 1;
@@ -230,7 +230,7 @@ static held *first_held(const mr_rtp_order *order) {
     return NULL;
 }
 
-/* Moves on to a number; packets that are missing before it are lost. */
+/* Moves on to a number; missing packets before it are lost. */
 static void move_to(mr_rtp_order *order, int64_t number) {
     order->unreported += number - order->next;
     const int64_t from = number - order->next > SLOTS ? number - SLOTS : order->next;

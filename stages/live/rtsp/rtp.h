@@ -24,7 +24,7 @@ typedef struct mr_rtp_packet {
     bool restart;      /* the first packet after a sender restarted, likewise */
 } mr_rtp_packet;
 
-/* Reads the header of RFC 3550, 5.1; the payload is borrowed. False: it is not an RTP packet. */
+/* Reads a header (RFC 3550, 5.1); the payload is borrowed. False: not an RTP packet. */
 bool mr_rtp_parse(mr_rtp_packet *packet, const uint8_t *data, size_t bytes);
 /* Big-endian numbers at `at`. */
 static inline uint32_t mr_rtp_16(const uint8_t *at) {
@@ -34,9 +34,8 @@ static inline uint32_t mr_rtp_32(const uint8_t *at) {
     return mr_rtp_16(at) << 16 | mr_rtp_16(at + 2);
 }
 
-/* Packets that came in any order, in theirs. A packet that is missing is waited for until a later one has waited for
- * `wait_ns`, or until there is no room for more; then it counts as lost, and is dropped if it comes after all. Holds at
- * most 1,024 packets and 4 MiB. */
+/* Orders packets. A missing one is waited for until a later one has waited for `wait_ns`, or there is no room for more.
+ * It then counts as lost, and is dropped if it comes later. Holds at most 1,024 packets and 4 MiB. */
 typedef struct mr_rtp_order mr_rtp_order;
 
 /* wait_ns: how long to wait for a missing packet; 0 for transports that keep the order. `rate`: the stream's clock in
@@ -56,9 +55,9 @@ typedef enum mr_rtp_put {
 mr_rtp_put mr_rtp_order_put(mr_rtp_order *order, mr_rtp_packet *packet, int64_t now_ns);
 /* Takes the next packet, valid until the next put or take; false: none yet. */
 bool mr_rtp_order_take(mr_rtp_order *order, mr_rtp_packet *packet, int64_t now_ns);
-/* Nothing is waited for any longer: all that is here can be taken. */
+/* Ends all waiting: everything received can be taken. */
 void mr_rtp_order_release(mr_rtp_order *order);
-/* When mr_rtp_order_take may answer differently without another packet; INT64_MAX: never. */
+/* When mr_rtp_order_take may return something else without another packet; INT64_MAX: never. */
 int64_t mr_rtp_order_due_ns(const mr_rtp_order *order);
 
 #endif

@@ -50,7 +50,7 @@ static bool redirects(int status) {
     return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
 }
 
-/* Where an answer leads to, which must be allowed. */
+/* Follows a redirection; its target must be allowed. */
 static int follow(mr_rtsp *rtsp, const mr_rtsp_message *answer) {
     char place[MR_RTSP_MOST_URL];
     mr_rtsp_url next;
@@ -86,7 +86,7 @@ static int read_description(mr_rtsp *rtsp, const mr_rtsp_message *answer) {
     return MR_OK;
 }
 
-/* Connects to where it is now. */
+/* Connects to the current URL. */
 static int open_talk(mr_rtsp *rtsp) {
     const mr_connection_params *params = &rtsp->params;
     const mr_rtsp_socket_params to = {.host = rtsp->url.host, .port = rtsp->url.port, .tls = rtsp->url.tls,
@@ -116,7 +116,7 @@ static int ask_for_options(mr_rtsp *rtsp) {
     return status;
 }
 
-/* Connects, and asks for the description; MR_ERROR_AGAIN: it is elsewhere. */
+/* Connects and requests the description; MR_ERROR_AGAIN: redirected. */
 static int describe(mr_rtsp *rtsp) {
     mr_rtsp_message answer;
     int status = open_talk(rtsp);
@@ -259,7 +259,7 @@ static int begin(mr_rtsp *rtsp) {
 
 /* ---- opening and closing ----------------------------------------------------------------------------------------- */
 
-/* Ends the session and forgets all that was made for it. The server may have gone: nothing is waited for. */
+/* Ends the session and releases everything made for it. The server may be gone: this does not wait. */
 static void end_session(mr_rtsp *rtsp) {
     if (rtsp->talk.in && rtsp->talk.socket.fd >= 0 && *rtsp->talk.session && rtsp->over != MR_ERROR_IO)
         (void)mr_rtsp_talk_send(&rtsp->talk, "TEARDOWN", rtsp->control, "");

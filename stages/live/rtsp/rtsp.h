@@ -32,7 +32,7 @@ typedef struct mr_rtsp {
     int64_t now_ns;                /* when packets were read last */
     bool gathered;                 /* the last wait gathered more packets for a picture */
     uint64_t gathered_from;        /* packet count when that wait began */
-    int gather_pause;              /* so often it will not be done */
+    int gather_pause;              /* how many times to skip gathering */
 
     int over;                      /* no packet will come: MR_END or an error */
     char words[512];               /* the error's message */
@@ -40,8 +40,8 @@ typedef struct mr_rtsp {
 
 int mr_connection_open_rtsp(mr_connection **connection, const mr_connection_params *params);
 
-/* Reads until a unit is complete (MR_OK), or until that time (MR_ERROR_AGAIN). While `opening` MR_OK means
- * also that PLAY was answered. */
+/* Reads until a unit is complete (MR_OK), or until that time (MR_ERROR_AGAIN). While `opening`, MR_OK can also mean
+ * that PLAY was answered. */
 int mr_rtsp_pump(mr_rtsp *rtsp, int64_t until_ns, bool opening);
 /* Sends PLAY, whose answer mr_rtsp_pump reads. */
 int mr_rtsp_play(mr_rtsp *rtsp);

@@ -51,7 +51,7 @@ static mr_rtsp_scheme scheme_of(const char *algorithm, bool *session) {
     return base == 3 && strncasecmp(algorithm, "MD5", base) == 0 ? MR_RTSP_MD5 : MR_RTSP_OPEN;
 }
 
-/* Text that goes back in quotes must not end them. */
+/* Text that is sent back in quotes must not end them. */
 static bool is_quotable(const char *text) {
     for (; *text; text++)
         if (*text == '"' || *text == '\\' || (unsigned char)*text < ' ')

@@ -94,7 +94,7 @@ static void look(mr_probe *probe, const mr_rtsp_facts *facts) {
         mr_probe_look(probe, facts->unit, facts->unit_bytes);
     else if (facts->codec == MR_RTP_H264 && facts->sets_bytes)
         mr_probe_look(probe, stub, write_stub(stub, find_pps(facts->sets, facts->sets_bytes)));
-    mr_av_forget(); /* that the picture has no content */
+    mr_av_forget(); /* the complaint that the picture has no content */
 }
 
 static double rate_of(const mr_rtsp_facts *facts, const AVCodecContext *codec) {

@@ -1,4 +1,4 @@
-/* RTSP as text (RFC 2326): messages, URLs, and the answer to a request for user and password. Nothing here waits. Any
+/* RTSP text (RFC 2326): messages, URLs, and answers to a request for user and password. Nothing here waits. Any
  * thread. */
 #ifndef MILLRACE_STAGES_LIVE_RTSP_RTSP_MESSAGE_H
 #define MILLRACE_STAGES_LIVE_RTSP_RTSP_MESSAGE_H
@@ -11,10 +11,10 @@
 
 enum { MR_RTSP_MOST_HEAD = 16384, MR_RTSP_MOST_BODY = 65536 };
 
-/* Borrows the bytes that it was read from. */
+/* Borrows the bytes it was parsed from. */
 typedef struct mr_rtsp_message {
     int status;         /* 0: a request */
-    char words[64];     /* the reason, or the method of a request; cut off beyond, without control characters */
+    char words[64];     /* the reason, or a request's method; truncated, without control characters */
     const char *head;   /* lines after the first */
     size_t head_bytes;
     const char *body;
@@ -43,7 +43,7 @@ typedef struct mr_rtsp_url {
     char port[8];
 } mr_rtsp_url;
 
-/* MR_ERROR_CONFIG. User and password in it are left out. */
+/* MR_ERROR_CONFIG. User and password are removed. */
 int mr_rtsp_url_read(mr_rtsp_url *url, const char *text);
 /* Whether user and password may be sent after a redirection. That needs the same host and port, or the same host over
  * TLS, where the certificate proves it. */
@@ -66,10 +66,10 @@ typedef struct mr_rtsp_auth {
     uint32_t count;     /* requests with this nonce */
 } mr_rtsp_auth;
 
-/* Takes the strongest way that a 401 offers and we know; with `digest_only` no Basic, whose text is clear. False: there
- * is none. */
+/* Chooses the strongest supported scheme in a 401; with `digest_only` never Basic, which is clear text. False: there is
+ * none. */
 bool mr_rtsp_auth_read(mr_rtsp_auth *auth, const mr_rtsp_message *message, bool digest_only);
-/* Writes "Authorization: ...\r\n" for a request, or nothing if none is wanted; false: there is no room. */
+/* Writes "Authorization: ...\r\n" for a request, or nothing if not needed; false: no room. */
 bool mr_rtsp_auth_write(mr_rtsp_auth *auth, char *to, size_t room, const char *user, const char *password,
                         const char *method, const char *url);
 

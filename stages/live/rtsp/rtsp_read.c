@@ -43,7 +43,7 @@ static int take_message(mr_rtsp *rtsp, const mr_rtsp_message *message) {
     return MR_OK;
 }
 
-/* Takes the next packet or message; MR_ERROR_AGAIN if all that was read was taken. */
+/* Handles the next packet or message; MR_ERROR_AGAIN if all received data was handled. */
 static int take_next(mr_rtsp *rtsp) {
     const uint8_t *data;
     size_t bytes;
@@ -78,7 +78,7 @@ static int send_report(mr_rtsp *rtsp) {
     return MR_OK;
 }
 
-/* Checks, reports, and keeping the session alive, if it is time for them. */
+/* Performs checks, reports and keep-alive when they are due. */
 static int keep_up(mr_rtsp *rtsp) {
     int status = mr_rtsp_video_check(&rtsp->video);
     if (!status && rtsp->now_ns >= rtsp->next_report_ns)
@@ -95,7 +95,7 @@ static int64_t sooner(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* Reads the sockets that have something. */
+/* Reads the sockets that have data. */
 static int fill(mr_rtsp *rtsp, bool talk, bool rtp, bool rtcp) {
     uint8_t report[2048];
     size_t bytes;
@@ -137,7 +137,7 @@ static int gather(mr_rtsp *rtsp) {
     return status == MR_ERROR_AGAIN ? fill(rtsp, !rtsp->over_udp, rtsp->over_udp, false) : status;
 }
 
-/* Waits until there is something to read, or to do. */
+/* Waits until there is data to read, or something else is due. */
 static int wait(mr_rtsp *rtsp, int64_t until_ns) {
     struct pollfd fds[3] = {{.fd = rtsp->talk.socket.fd, .events = mr_rtsp_talk_events(&rtsp->talk)},
                             {.fd = rtsp->over_udp ? rtsp->udp.rtp : -1, .events = POLLIN},

@@ -12,17 +12,17 @@ enum { MR_RTSP_OUT = 16384 };
 
 typedef struct mr_rtsp_talk {
     mr_rtsp_socket socket;
-    const char *name;            /* borrowed, as user and password are; NULL: none */
+    const char *name;            /* borrowed, like user and password; NULL: none */
     const char *user, *password;
-    bool digest_only;            /* they are never sent in clear text */
+    bool digest_only;            /* never send them in clear text */
     int wake;
-    uint8_t *in;                 /* bytes that were read: from `begin` to `end` */
+    uint8_t *in;                 /* received bytes: from `begin` to `end` */
     size_t begin, end, used;     /* used: size of the last event, in bytes */
-    size_t skipped;              /* bytes that were neither a message nor a packet, since the last of them */
+    size_t skipped;              /* bytes since the last message or packet that were neither */
     char out[MR_RTSP_OUT];       /* not sent yet */
     size_t out_bytes;
     uint32_t sequence;           /* last request's CSeq */
-    uint32_t answered;           /* the last one that an answer named rightly; 0: none */
+    uint32_t answered;           /* last CSeq that an answer named correctly; 0: none */
     bool other_count;            /* an answer had another CSeq than its request; this was logged */
     bool closed;                 /* the server has closed the connection, or it broke */
     mr_rtsp_auth auth;
@@ -31,7 +31,7 @@ typedef struct mr_rtsp_talk {
 
 /* Connects. Errors as mr_rtsp_socket_open. */
 int mr_rtsp_talk_open(mr_rtsp_talk *talk, const mr_rtsp_socket_params *params, const char *user, const char *password);
-/* Closes at once; allowed for one that is all zero or closed. */
+/* Closes at once; accepts one that is zero or closed. */
 void mr_rtsp_talk_close(mr_rtsp_talk *talk);
 
 /* Sends a request without waiting; `headers` are lines that end in "\r\n". MR_ERROR_IO: the server does not read. */

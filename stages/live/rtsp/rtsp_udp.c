@@ -8,7 +8,7 @@
 #include "engine/base/memory.h"
 #include "millrace/status.h"
 
-/* Pages that no packet reaches take no memory. */
+/* Pages that no packet reaches use no memory. */
 enum { BATCH = 32, PACKET_BYTES = 1 << 16 };
 
 struct mr_rtsp_batch {

@@ -19,7 +19,7 @@ typedef struct mr_rtsp_udp {
 
 /* Binds a pair of ports at the address `own`. MR_ERROR_IO, MR_ERROR_MEMORY. */
 int mr_rtsp_udp_open(mr_rtsp_udp *udp, const mr_address *own, const mr_address *server, const char *name);
-/* Allowed for one that is closed, or whose memory is all zero. */
+/* Accepts one that is closed or zero. */
 void mr_rtsp_udp_close(mr_rtsp_udp *udp);
 /* Reads available RTP packets, as many as one call returns. False: none. */
 bool mr_rtsp_udp_fill(mr_rtsp_udp *udp);

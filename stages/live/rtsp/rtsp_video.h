@@ -18,7 +18,7 @@ typedef struct mr_rtsp_video {
     mr_rtp_unit unit;         /* complete, but not given yet */
     bool has_unit;
     bool dropped;             /* earlier units were dropped, since none had the picture size */
-    int64_t held_ns;          /* until when a unit is held (depacketize.h); 0: none is */
+    int64_t held_ns;          /* how long to hold a unit (depacketize.h); 0: none is held */
     mr_media *media;
     mr_survey survey;
     uint64_t version;         /* version that `media`'s parameter sets have */
@@ -35,7 +35,7 @@ typedef struct mr_rtsp_video {
 /* `params` and `sdp` must stay valid. latency_ns: as mr_rtp_order_create. Must be closed even after failure. */
 int mr_rtsp_video_open(mr_rtsp_video *video, const mr_connection_params *params, const mr_sdp *sdp,
                        int64_t latency_ns);
-/* Allowed for one that is all zero or closed. */
+/* Accepts one that is zero or closed. */
 void mr_rtsp_video_close(mr_rtsp_video *video);
 
 /* Call when an RTP or RTCP packet arrives. */
@@ -50,11 +50,11 @@ void mr_rtsp_video_end(mr_rtsp_video *video);
 bool mr_rtsp_video_has_unit(mr_rtsp_video *video);
 /* Moves the next packet in order into its unit; false: there is none. */
 bool mr_rtsp_video_advance(mr_rtsp_video *video, int64_t now_ns);
-/* After the last packet: ends a unit that was begun. As mr_rtsp_video_has_unit. */
+/* Call after the last packet: ends an open unit. Returns as mr_rtsp_video_has_unit. */
 bool mr_rtsp_video_end_unit(mr_rtsp_video *video);
 /* Gives a held unit after a while, without waiting for the next packet. Returns true if it did. */
 bool mr_rtsp_video_stop_holding(mr_rtsp_video *video, int64_t now_ns);
-/* When one of these two may answer differently without another packet; INT64_MAX: never. */
+/* When one of these two may return something else without another packet; INT64_MAX: never. */
 int64_t mr_rtsp_video_due_ns(const mr_rtsp_video *video);
 /* Whether a unit is incomplete and more packets should follow immediately. */
 bool mr_rtsp_video_is_partial(const mr_rtsp_video *video);
@@ -63,9 +63,9 @@ bool mr_rtsp_video_has_left(const mr_rtsp_video *video);
 /* MR_ERROR_DATA: too many payloads are not understood, and no picture can be expected. */
 int mr_rtsp_video_check(const mr_rtsp_video *video);
 
-/* Takes the unit that is complete as a packet. MR_ERROR_MEMORY. */
+/* Takes the complete unit as a packet. MR_ERROR_MEMORY. */
 int mr_rtsp_video_take(mr_rtsp_video *video, int64_t now_ns, mr_packet *packet);
-/* Describes the pictures. MR_ERROR_AGAIN: it needs another unit, and has dropped the one that was complete. */
+/* Describes the pictures. MR_ERROR_AGAIN: it needs another unit, and has dropped the complete one. */
 int mr_rtsp_video_survey(mr_rtsp_video *video, mr_survey *survey);
 
 /* As mr_connection_type has it. */

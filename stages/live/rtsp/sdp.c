@@ -14,7 +14,7 @@
 enum { JPEG_PAYLOAD = 26, JPEG_RATE = 90000, MOST_RATE = 10000000, LINE = 8192 };
 
 typedef struct reading {
-    mr_sdp *sdp;         /* the video that was chosen, or the one that is being read */
+    mr_sdp *sdp;         /* the chosen video, or the one being read */
     bool any;            /* a line that is SDP */
     bool in_video;       /* lines belong to a video that may be chosen */
     bool in_session;     /* no media came yet */

@@ -22,7 +22,7 @@ typedef struct mr_sdp {
     bool timed;                /* the range is in normal play time, or there is none */
 } mr_sdp;
 
-/* MR_ERROR_DATA: not a description; MR_ERROR_NO_INPUT: it has no video; MR_ERROR_UNAVAILABLE: none that we know. `name`
+/* MR_ERROR_DATA: not a description; MR_ERROR_NO_INPUT: no video in it; MR_ERROR_UNAVAILABLE: no supported one. `name`
  * is for messages. */
 int mr_sdp_read(mr_sdp *sdp, const char *text, size_t bytes, const char *name);
 

@@ -15,8 +15,8 @@
 
 enum {
     BUFFER = 65536,
-    MOST_RELOADS = 3,  /* that fail one after the other */
-    MOST_LOST = 3,     /* segments that cannot be had, one after the other */
+    MOST_RELOADS = 3,  /* consecutive failures */
+    MOST_LOST = 3,     /* consecutive segments that cannot be loaded */
     MOST_BARREN = 100, /* segments without a picture */
     MOST_IN_RUN = 256, /* segments with a header: libavformat keeps an index of all that a demuxer has read */
 };
@@ -35,7 +35,7 @@ struct mr_hls {
     /* The next segment, and why it starts another run. */
     bool chosen;                /* it is segment `index` in the list */
     size_t index;
-    bool hole, anew, over;      /* segments are missing before it; it has other times; nothing comes */
+    bool hole, anew, over;      /* segments are missing before it; its times restart; nothing follows */
     /* The run. */
     bool begun;                 /* a segment was chosen in this connection */
     bool filled;                /* it has given bytes */
@@ -139,7 +139,7 @@ static int fetch_list(mr_hls *hls, mr_playlist *list) {
     return error;
 }
 
-/* Takes a version of the playlist, and sets when to look for the next one. */
+/* Takes a playlist version, and sets when to load the next one. */
 static void take_list(mr_hls *hls, mr_playlist *list) {
     const mr_playlist *before = &hls->list;
     mr_hls_position_number(&hls->place, list);
@@ -152,7 +152,7 @@ static void take_list(mr_hls *hls, mr_playlist *list) {
     hls->list = *list;
 }
 
-/* Waits until it is time, and reads the playlist again. */
+/* Waits until it is due, then loads the playlist again. */
 static int reload(mr_hls *hls) {
     const struct timespec moment = {.tv_nsec = 20000000};
     mr_playlist list;
@@ -272,7 +272,7 @@ static void begin_here(mr_hls *hls) {
     hls->hole = hls->anew = false;
 }
 
-/* Chooses the next segment, which may take waiting for it. AVERROR_EOF: it is not of this run. */
+/* Chooses the next segment, possibly waiting for it. AVERROR_EOF: it belongs to another run. */
 static int choose(mr_hls *hls) {
     mr_hls_step step;
     while ((step = mr_hls_position_next(&hls->place, &hls->list, !hls->begun, &hls->index)) == MR_HLS_WAIT) {

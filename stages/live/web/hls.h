@@ -5,7 +5,7 @@
  * (EXT-X-MAP) must be read, EXT-X-DISCONTINUITY comes, or a restarted encoder renumbers its segments. A run with a
  * header also ends after a few hundred segments, since the demuxer would keep an index of all.
  *
- * Calls block until `web` is interrupted. They return 0 or an AVERROR, maybe with a refusal of `web`. One thread. */
+ * Calls block until `web` is interrupted. They return 0 or an AVERROR, possibly with a refusal in `web`. One thread. */
 #ifndef MILLRACE_STAGES_LIVE_WEB_HLS_H
 #define MILLRACE_STAGES_LIVE_WEB_HLS_H
 

@@ -24,8 +24,8 @@ typedef struct mr_hls_position {
 } mr_hls_position;
 
 typedef enum mr_hls_step {
-    MR_HLS_NEXT,   /* the segment follows the one before */
-    MR_HLS_SKIP,   /* segments between the two are missing */
+    MR_HLS_NEXT,   /* the segment follows the previous one */
+    MR_HLS_SKIP,   /* segments in between are missing */
     MR_HLS_ANEW,   /* the times are unrelated to earlier ones: renumbered, or EXT-X-DISCONTINUITY */
     MR_HLS_WAIT,   /* there is none yet */
     MR_HLS_OVER,   /* nor will there be one */

@@ -24,7 +24,7 @@ typedef struct parser {
     int64_t end;    /* where the last byte range ended */
     bool is_media;  /* a media playlist tag has come */
     bool awaits;    /* the variant's address */
-    const char *foreign; /* why the next segment cannot be decrypted, unless it has a key; NULL: it is not encrypted */
+    const char *foreign; /* why the next segment cannot be decrypted, unless a usable key comes; NULL: not encrypted */
 } parser;
 
 static int refuse(const parser *at, const char *why) {

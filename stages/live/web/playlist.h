@@ -26,7 +26,7 @@ typedef struct mr_variant {
     bool sound_only;
 } mr_variant;
 
-/* AES-128 in CBC mode. Without an IV it is the segment's number. */
+/* AES-128 in CBC mode. Without an IV, the segment's number serves. */
 typedef struct mr_segment_key {
     const char *uri;
     bool has_iv;
@@ -61,15 +61,15 @@ typedef struct mr_playlist {
     int64_t stated;   /* number from which IVs are made */
     bool unnumbered;  /* the server gave none, or 0 (hls_position.h) */
     int64_t target_ns; /* roughly the longest segment duration; above 0 */
-    int64_t discontinuities; /* before the first segment; -1: the server does not count them */
+    int64_t discontinuities; /* before the first segment; -1: not counted by the server */
     bool ended; /* no more segments will follow */
 } mr_playlist;
 
-/* Whether an answer that begins so is a playlist. */
+/* Whether the answer begins like a playlist. */
 bool mr_playlist_may_be(const char *text, size_t bytes);
-/* Reads a playlist, and takes over `text`, `bytes` long, with room for one more byte; also on failure. `name` is for
- * messages. MR_ERROR_DATA, MR_ERROR_UNAVAILABLE (encrypted in another way, or with variables), MR_ERROR_MEMORY: then
- * there is nothing to free. */
+/* Parses a playlist. Takes ownership of `text` (`bytes` long, with room for one more byte), also on failure. `name` is
+ * for messages. MR_ERROR_DATA, MR_ERROR_UNAVAILABLE (other encryption, or variables), MR_ERROR_MEMORY: nothing must
+ * then be freed. */
 int mr_playlist_parse(mr_playlist *list, const char *name, char *text, size_t bytes);
 /* Chooses a variant. The candidates have pictures within max_pixels; most pixels win, then the highest bandwidth. If
  * `wanted` is not negative, it is the number of the variant. NULL with a message: there is none. */

@@ -13,7 +13,7 @@ typedef struct sealed {
     int64_t left;
     struct AVAES *aes;
     uint8_t iv[BLOCK], cipher[PIECE];
-    uint8_t plain[BLOCK + PIECE]; /* the last block stays until it is known if another follows */
+    uint8_t plain[BLOCK + PIECE]; /* the last block stays until it is known whether another follows */
     int first, count;             /* bytes to give, without that block */
     bool holds;                   /* a block is held */
 } sealed;

@@ -182,7 +182,7 @@ int mr_web_open(mr_web *web, AVIOContext **io, const char *url, const mr_web_ran
     int error = check_address(web, url);
     if (!error)
         error = request(web, &opened, url, range);
-    /* libavformat's word for an answer from another byte on. */
+    /* libavformat's error for an answer that starts at another byte */
     if (error == AVERROR(EPERM) && range && range->first)
         *web->refusal = mr_fail(MR_ERROR_UNAVAILABLE, "%s: the server does not give ranges of bytes, of which its "
                                 "playlist is made", web->url);

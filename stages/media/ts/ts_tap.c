@@ -11,7 +11,7 @@ typedef struct state {
     mr_ts_scan *scan;
     mr_ts_change begin; /* what this context begins with; no bytes: nothing */
     size_t given;       /* table bytes already given */
-    int64_t next;       /* where the next context reads on */
+    int64_t next;       /* where the next context starts reading */
 } state;
 
 static int read_tables(state *at, uint8_t *to, int room) {

@@ -6,7 +6,7 @@
 
 #include "stages/media/ts/ts_scan.h"
 
-/* Opens a context that reads from `from`, which stays the caller's, and feeds these bytes to a scan. 0, or an
+/* Opens a context that reads from `from` (the caller keeps it) and feeds the bytes to a scan. Returns 0, or an
  * AVERROR. */
 int mr_ts_tap_open(AVIOContext **tap, AVIOContext *from);
 /* Closes it and sets it to NULL; NULL is allowed. */
@@ -15,7 +15,7 @@ void mr_ts_tap_close(AVIOContext **tap);
 const mr_ts_scan *mr_ts_tap_scan(const AVIOContext *tap);
 /* Converts libavformat's offset (AVPacket.pos) to the scan's offset. */
 int64_t mr_ts_tap_place(const AVIOContext *tap, int64_t offset);
-/* Pictures that are scrambled (mr_ts_scan_scrambled). NULL is allowed. */
+/* How many pictures are scrambled (mr_ts_scan_scrambled). NULL is allowed. */
 uint64_t mr_ts_tap_scrambled(const AVIOContext *tap);
 /* Chooses the video; until then it is the first one. NULL is allowed. */
 void mr_ts_tap_watch(AVIOContext *tap, int pid);

@@ -1,4 +1,4 @@
-/* millrace export: a classifier as an ONNX file, for other programs. */
+/* millrace export: writes a classifier as an ONNX file for other programs. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -27,9 +27,9 @@ typedef struct work {
     mr_exporting *of;
     const mr_classifier_card *card;
     mr_onnx_params params;
-    const mr_view_stage *first; /* whose network it begins with, or classify; NULL: no pipeline */
+    const mr_view_stage *first; /* stage whose network comes first, or classify; NULL: no pipeline */
     char input[INPUT_TEXT];     /* picture format at the network's input */
-    char unchecked[MOST_PATH];  /* the file until it was compared */
+    char unchecked[MOST_PATH];  /* the file until it has been compared */
     char *preprocessing;
     mr_onnx_note note;
     size_t count;

@@ -13,7 +13,7 @@
 
 /* Enough pictures to see whether both computations agree. */
 enum { MR_EXPORT_ROWS = 64 };
-/* Scores of a row may differ by so much: both sum in f32, in another order. */
+/* Scores in a row may differ by this much: both sum in f32, in different order. */
 #define MR_EXPORT_BOUND 1e-4
 
 typedef struct mr_exporting {
@@ -35,6 +35,6 @@ typedef struct mr_exporting {
  * neighbors, one row in a hundred may differ, since rounding decides which of two equally near vectors votes. Errors:
  * as mr_classifier_write_onnx, mr_onnx_scorer_open and mr_extraction_run. *told: the error has been printed. */
 int mr_export(mr_exporting *exporting, bool *told);
-/* "birds.onnx, from the input of features to scores; the largest difference ..." and the same as an object. */
+/* Prints "birds.onnx, from the input of features to scores; the largest difference ...", or writes it as an object. */
 void mr_exporting_tell(const mr_exporting *exporting, FILE *stream);
 void mr_exporting_put(const mr_exporting *exporting, const char *key, yajl_gen json);

@@ -22,7 +22,7 @@ static const int64_t LOOK_NS = 50000000;
 static const char callback_id[] = "evaluate-classes", given_id[] = "evaluate-given";
 
 typedef struct mr_tap_type {
-    mr_stage_type type; /* first: the type that the engine uses */
+    mr_stage_type type; /* must be first: the engine uses this type */
     const mr_stage_type *original;
     mr_extraction *extraction;
     mr_option *options; /* the tap's table */
@@ -274,7 +274,7 @@ static void find_choice(mr_extraction *extraction) {
     memcpy(&choice->fps, value_of(extraction, "fps"), sizeof choice->fps);
 }
 
-/* Copies that the planner has put in are passed over. */
+/* Skips copies that the planner inserted. */
 const mr_view_stage *mr_extraction_before(const mr_extraction *extraction, const mr_view_stage *stage, int *port) {
     const mr_plan_view *plan = extraction->plan;
     const mr_view_stage *found;
@@ -511,7 +511,7 @@ static int set_head(mr_settings *to, const mr_extraction *extraction) {
     return status ? status : mr_settings_set(to, text, "stages.", classify->id, "");
 }
 
-/* All sources but the one that reads the data; several may be written as one. */
+/* Omits all sources except the one that reads the data; several may be written as one. */
 static int set_left_out(mr_settings *to, const mr_extraction *extraction) {
     const mr_plan_view *plan = extraction->plan;
     char list[MR_TEMP_FOLDER_PATH + 32], quoted[2 * MR_TEMP_FOLDER_PATH], source[2 * MR_TEMP_FOLDER_PATH + 16];
@@ -580,8 +580,8 @@ int mr_extraction_open(mr_extraction *extraction, bool *told) {
     params.override_count = with.count;
     params.overrides = with.item;
     params.input_count = 0;
-    params.quiet_sources = true; /* files that are damaged are listed; another failure is what the run ends with */
-    params.profile = extraction->folder; /* stages that are not sinks write there */
+    params.quiet_sources = true; /* damaged files are listed; any other failure ends the run */
+    params.profile = extraction->folder; /* stages that are no sinks write there */
     if (!status) {
         status = mr_pipeline_open(&extraction->pipeline, &params, &wrong);
         *told = status != MR_OK;

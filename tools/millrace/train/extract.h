@@ -13,7 +13,7 @@
  * process names it (MILLRACE_TRAINING). If nodes are started by others, the name is the run's number in the cache
  * folder.
  *
- * Main thread; the functions that take vectors and classes are called on threads of the pipeline, one at a time. */
+ * Main thread. Pipeline threads call the functions that take vectors and classes, one at a time. */
 #pragma once
 
 #include <pthread.h>
@@ -32,7 +32,7 @@ typedef struct mr_taken {
     int64_t at_ns;
     mr_identity frame; /* orders the pictures in one file */
 } mr_taken;
-/* Takes the vector, or the classes, of one picture. Another answer than MR_OK, with mr_message, ends the run. */
+/* Takes one picture's vector or classes. Anything but MR_OK, with mr_message, ends the run. */
 typedef int mr_take_vector(void *user, const mr_taken *from, const float *vector, size_t length);
 typedef int mr_take_classes(void *user, const mr_taken *from, const mr_class *classes, size_t count);
 /* Takes the frame that a stage receives for one picture, in host memory. */
@@ -46,10 +46,10 @@ typedef struct mr_picture_choice {
 
 /* What this process does for a pipeline with nodes. */
 typedef enum mr_extraction_role {
-    MR_EXTRACTION_ALONE,   /* runs all stages: there are no nodes */
-    MR_EXTRACTION_WATCHES, /* starts all nodes, watches over them, and trains */
-    MR_EXTRACTION_HOME,    /* runs the node that is home, and trains; others start the other nodes */
-    MR_EXTRACTION_NODE     /* runs a node for the process that trains */
+    MR_EXTRACTION_ALONE,   /* runs all stages; no nodes */
+    MR_EXTRACTION_WATCHES, /* starts and watches all nodes, and trains */
+    MR_EXTRACTION_HOME,    /* runs the home node, and trains; others start the other nodes */
+    MR_EXTRACTION_NODE     /* runs a node for the training process */
 } mr_extraction_role;
 
 /* For a pipeline with nodes: the command that runs each one. */
@@ -67,8 +67,8 @@ typedef struct mr_extraction {
     const char *stage; /* classify stage's id; NULL: the only one */
     bool show;         /* progress, on a terminal */
     const char *head;  /* replaces classify's head; NULL: not replaced */
-    mr_extraction_nodes *spread; /* how nodes are run; NULL: all stages run in this process */
-    int least_side;    /* vectors of pictures that are smaller on a side, in pixels, are zeros; 0: none are */
+    mr_extraction_nodes *spread; /* how to run nodes; NULL: all stages run in this process */
+    int least_side;    /* pictures with a smaller side, in pixels, get zero vectors; 0: none */
     /* set by mr_extraction_prepare */
     const mr_plan_view *plan; /* the pipeline's plan, unchanged */
     const mr_view_stage *classify, *source;
@@ -77,7 +77,7 @@ typedef struct mr_extraction {
     const char *tensor;          /* which tensor classify must use; NULL: none */
     const mr_plan_view *nodes;   /* the plan with nodes; NULL: there are none */
     mr_extraction_role role;
-    int home; /* the node whose process takes the vectors */
+    int home; /* node whose process takes the vectors */
     /* set by mr_extraction_trace, as in mr_planned_lineage */
     char digest[MR_DIGEST_TEXT];
     char *lineage;
@@ -85,8 +85,8 @@ typedef struct mr_extraction {
     /* The digest. If a stage before classify runs on a device other than the processors, a digest over device kinds
      * follows: a vector's last bits depend on that. */
     char cache_key[MR_CACHE_KEY_TEXT];
-    /* set by mr_extraction_run: differences that the author has overruled (mr_summary.forced), "STAGE: why; ..."; NULL:
-     * none */
+    /* set by mr_extraction_run: differences that the author chose to ignore (mr_summary.forced), "STAGE: why; ...";
+     * NULL: none */
     char *forced;
     /* private */
     char *typed; /* what standard input gave */

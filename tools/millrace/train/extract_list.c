@@ -90,7 +90,7 @@ static int write_left_out(const mr_extraction *extraction, const mr_extraction_j
     return status;
 }
 
-/* Whole or not at all: a node that waits for it reads it at once. */
+/* Must be written atomically: a waiting node reads it at once. */
 int mr_extraction_write_list(mr_extraction *extraction, const mr_extraction_job *job) {
     char path[MR_TEMP_FOLDER_PATH + 32], part[MR_TEMP_FOLDER_PATH + 64];
     mr_extraction_list(extraction, path, sizeof path);

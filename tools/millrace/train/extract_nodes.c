@@ -19,7 +19,7 @@
 #include "tools/millrace/train/spool.h"
 #include "tools/millrace/train/stop.h"
 
-/* Names the folder of a run's files, to the processes that this one starts. */
+/* Passes the name of a run's folder to child processes. */
 static const char folder_variable[] = "MILLRACE_TRAINING";
 static const int64_t TELL_NS = 10000000000;
 
@@ -215,8 +215,7 @@ static bool is_same(const struct stat *a, const struct stat *b) {
            a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
-/* Waits until home has written another list of files than `listed`, and takes that one; it is empty if there is nothing
- * to make. */
+/* Waits until home has written another list than `listed`, and takes it; it is empty if nothing is left to make. */
 static int await_list(const mr_extraction *extraction, struct stat *listed) {
     const struct stat before = *listed;
     char list[MR_TEMP_FOLDER_PATH + 32];
@@ -579,7 +578,7 @@ static char *print_wanted(const mr_extraction_job *job) {
     return NULL;
 }
 
-/* Whether each line is one of the file's, whose lines have the same order. */
+/* Whether the file has all these lines, in the same order. */
 static bool has_lines(FILE *file, const char *lines) {
     char *found = NULL;
     size_t room = 0;

@@ -14,7 +14,7 @@ typedef struct mr_file_index {
 /* extract_list.c: the key for a file, or a range in a video, in the index. */
 enum { MR_EXTRACTION_KEY = MR_TEMP_FOLDER_PATH + 64 };
 void mr_extraction_key(const char *path, int64_t start_ns, int64_t end_ns, char key[MR_EXTRACTION_KEY]);
-/* Puts a file into the index. MR_ERROR_MEMORY. */
+/* Indexes a file. MR_ERROR_MEMORY. */
 int mr_extraction_note(mr_extraction *extraction, const char *path, int64_t start_ns, int64_t end_ns, size_t number);
 /* Writes the source's list and indexes its files; mr_extraction_list is its path, in extraction->folder. MR_ERROR_IO,
  * MR_ERROR_DATA, MR_ERROR_MEMORY. */
@@ -35,7 +35,7 @@ int mr_extraction_open(mr_extraction *extraction, bool *told);
 /* Starts it and waits until it ends. */
 int mr_extraction_await(mr_extraction *extraction);
 
-/* extract_nodes.c: finds the nodes, the one that is home, and this process's role. Returns an exit code; errors are
+/* extract_nodes.c: finds the nodes, the home node, and this process's role. Returns an exit code; errors are
  * printed. */
 int mr_extraction_find_nodes(mr_extraction *extraction);
 /* Moves classify and all later stages home, and prevents cuts from dropping frames. */

@@ -226,7 +226,7 @@ static bool find_slots(mr_features *features, const mr_set *set, const mr_pictur
     return in_order;
 }
 
-/* Rows without vectors are damaged; how many vectors the others have. */
+/* Marks rows without vectors as damaged; returns how many vectors the others have. */
 static size_t count_all(mr_cache *cache, mr_set *set, const mr_picture_choice *choice) {
     size_t sum = 0;
     for (size_t i = 0; i < set->count; i++) {

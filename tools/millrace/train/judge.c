@@ -21,7 +21,7 @@ typedef struct resampled {
     uint64_t *confusion;
     mr_class_figures *each;
     const double *loss; /* per row */
-    int status;         /* why the rest is left out */
+    int status;         /* why the rest is missing */
 } resampled;
 
 static double mean_of(const double *value, const size_t *row, size_t count) {

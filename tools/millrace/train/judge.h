@@ -1,4 +1,4 @@
-/* How good scores are: all figures of `train` and `evaluate`, from one place, as text, JSON, and for the page.
+/* Judges scores: all figures in `train` and `evaluate`, from one place, as text, as JSON, and for the page.
  *
  * Definitions: millrace/figures.h, which follows scikit-learn. One thread at a time. */
 #pragma once
@@ -17,7 +17,7 @@ typedef struct mr_judged {
     size_t groups;
     const char *const *names; /* class names */
     uint64_t seed;            /* seed for the intervals */
-    bool (*stopped)(void);    /* asked now and then; then MR_ERROR_CANCELLED. NULL: it is not asked */
+    bool (*stopped)(void);    /* called from time to time; true: MR_ERROR_CANCELLED. NULL: not called */
 } mr_judged;
 
 /* Rows with class `truth` whose first class is `first`, a different one. */
@@ -48,7 +48,7 @@ typedef struct mr_judgement {
     double log_loss;
     mr_interval interval[MR_JUDGED_FIGURES]; /* 95%; for the accuracy, Wilson's */
     mr_curve *curves;                        /* one per class; about MR_JUDGE_POINTS points each */
-    double roc_area, average_precision;      /* means over the classes that have one */
+    double roc_area, average_precision;      /* means over classes that have one */
     mr_calibration_bin bins[MR_JUDGE_BINS];
     double calibration_error;
     size_t pair_count; /* the most frequent first */
@@ -58,7 +58,7 @@ typedef struct mr_judgement {
     int32_t *first; /* per row */
 } mr_judgement;
 
-/* MR_ERROR_MEMORY, MR_ERROR_CANCELLED. Finish it in any case. */
+/* MR_ERROR_MEMORY, MR_ERROR_CANCELLED. The caller must finish it in any case. */
 int mr_judge(mr_judgement *made, const mr_judged *of);
 void mr_judgement_fini(mr_judgement *judgement);
 

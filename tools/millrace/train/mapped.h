@@ -1,5 +1,5 @@
-/* Files that are mapped and that other programs may make shorter meanwhile: a read past the new end is SIGBUS. The
- * process then ends with a message that names the file, and the exit code of a file that cannot be read.
+/* Handles mapped files that other programs may truncate: reading past the new end raises SIGBUS. The process then ends
+ * with a message that names the file, and the exit code for an unreadable file.
  *
  * A signal from anywhere else ends the process as before. Main thread; any thread may read. */
 #pragma once
@@ -10,5 +10,5 @@
  * not. */
 enum { MR_MAPPED_FILES = 16 };
 void mr_mapped_watch(const void *data, size_t bytes, const char *path);
-/* Before it is unmapped. Accepts what is not watched, and NULL. */
+/* Must be called before unmapping. Accepts unwatched memory, and NULL. */
 void mr_mapped_forget(const void *data);

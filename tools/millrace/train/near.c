@@ -68,7 +68,7 @@ static void add_pair(mr_near *near, const hashed *a, const hashed *b, int bits) 
         .a = first->row, .a_ns = first->at_ns, .b = other->row, .b_ns = other->at_ns, .bits = bits};
 }
 
-/* Hashes [first, last) are the same in that band. `left`: how many comparisons may be made. */
+/* Hashes [first, last) are equal in that band. `left`: how many comparisons remain. */
 static void compare_bucket(mr_near *near, const hashed *all, size_t first, size_t last, int band, uint64_t *left) {
     for (size_t i = first; i < last; i++) {
         if (*left < last - i) {

@@ -1,6 +1,6 @@
 /* An evaluation's page: HTML with style, SVG plots and pictures as data URIs, all in one file.
  *
- * All texts that others wrote (names of files and classes) are escaped, and the page has no scripts. */
+ * All texts from outside (file and class names) are escaped, and the page has no scripts. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,8 +40,8 @@ enum { COLOURS = sizeof colours / sizeof *colours };
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
-/* As text of HTML and SVG, and within double quotes; bytes that are not UTF-8, and control characters, become a mark.
- */
+/* Escapes text for HTML and SVG, also in double quotes; invalid UTF-8 and control characters become a mark.
+ * */
 static void put_text(FILE *page, const char *text) {
     for (size_t left = strlen(text), step; left > 0; left -= step, text += step) {
         step = mr_utf8_bytes(text, left);
@@ -168,7 +168,7 @@ static size_t letters_of(const char *name) {
     return letters;
 }
 
-/* As much of a name as has room, with a sign that there is more; a pointer shows the whole. */
+/* Writes as much of a name as fits, with an ellipsis; a tooltip shows all. */
 static void put_name(FILE *page, const char *name) {
     char start[4 * MOST_LETTERS + 4];
     size_t bytes = 0, letters = 0;
@@ -403,7 +403,7 @@ static void put_thumbnail(FILE *page, const mr_thumbnail *from) {
     fputs("\">", page);
 }
 
-/* False if browsers do not show the file, or it is large. */
+/* False if browsers cannot show the file, or it is large. */
 static bool put_file(FILE *page, const char *path) {
     mr_file_bytes file;
     if (mr_file_read("the picture", path, MOST_PICTURE_BYTES, 0, &file))

@@ -76,7 +76,7 @@ static int compare_case(const void *a, const void *b) {
     return mr_utf8_compare_case(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* "Cat" and "cat" are nearly always one class that was written in two ways. */
+/* "Cat" and "cat" are nearly always the same class, written in two ways. */
 static int check_case(const mr_set *set) {
     const mr_file_list *list = set->list;
     const char **sorted = calloc(list->label_count + 1, sizeof *sorted);
@@ -94,7 +94,7 @@ static int check_case(const mr_set *set) {
     return status;
 }
 
-/* Names all classes without pictures at once. */
+/* Reports all classes without pictures at once. */
 static int refuse_empty(const mr_set *set, const bool *seen) {
     const mr_file_list *list = set->list;
     char names[512] = "";
@@ -145,7 +145,7 @@ static int check_labels(const mr_set *set) {
 
 /* ---- contents ---------------------------------------------------------------------------------------------------- */
 
-/* Rows by a text: the first that has it, plus one. */
+/* Rows by text: the first row that has it, plus one. */
 typedef struct known_rows {
     mr_arena arena;
     mr_index index;
@@ -316,7 +316,7 @@ static mr_split draw(const mr_set *set, size_t row) {
     return mr_split_of(set->params.seed, group, file->group ? strlen(file->group) : sizeof *key, set->params.shares);
 }
 
-/* Rows of one video are one group: no name in a list begins so. */
+/* Makes one video's rows a group: no name in a list can begin so. */
 static int join_video(mr_set *set, known_rows *known, size_t at, size_t *namer) {
     char group[64];
     const mr_content_key *key = &set->row[at].key;

@@ -26,7 +26,7 @@ typedef enum mr_row_fate {
     MR_FATE_COPY,        /* another row has the same content */
     MR_FATE_CONTRADICTS, /* another row has the same content, but another class */
     MR_FATE_OVERLAPS,    /* an earlier row with the same class overlaps its range in the same video */
-    MR_FATE_NAME,        /* the file's name is not UTF-8, or has a line break or the like */
+    MR_FATE_NAME,        /* the file's name is not UTF-8, or has a line break or similar */
     MR_FATE_UNREADABLE,  /* the file cannot be read */
     MR_FATE_DAMAGED,     /* the pipeline made no vector for it */
     MR_FATE_NOT_FINITE,  /* one of its vectors has a NaN or an infinity */
@@ -47,7 +47,7 @@ typedef struct mr_set_params {
     uint64_t seed;
     mr_split_shares shares;
     bool lonely;           /* one class is enough: something else distinguishes it from others */
-    bool (*stopped)(void); /* asked now and then; then MR_ERROR_CANCELLED */
+    bool (*stopped)(void); /* called from time to time; true: MR_ERROR_CANCELLED */
 } mr_set_params;
 
 typedef struct mr_set {
@@ -56,12 +56,13 @@ typedef struct mr_set {
     mr_set_row *row; /* one per file in the list */
     size_t count, group_count;
     bool named_groups;  /* the list names groups */
-    size_t named_parts; /* rows whose part the list names */
+    size_t named_parts; /* rows with a part named in the list */
 } mr_set;
 
 /* Reads the list and all files. MR_ERROR_DATA if it cannot be a data set: fewer than two classes, a row without a
- * class, a class without files, classes that differ by case alone, a group in two parts. Errors of mr_file_list_open.
- */
+ * class, a class without files, classes that differ only in case, a group in two parts. Also mr_file_list_open's
+ * errors.
+ * */
 int mr_set_open(mr_set *set, const mr_set_params *params);
 void mr_set_close(mr_set *set);
 

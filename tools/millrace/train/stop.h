@@ -1,5 +1,5 @@
-/* SIGINT, SIGTERM and SIGHUP while a verb works for long: the first asks it to end, and is noted; the second ends the
- * process, unless it comes with the first (mr_signals_are_one). Main thread, before other threads are started. */
+/* SIGINT, SIGTERM and SIGHUP during a long verb. The first asks the verb to end and is recorded. The second ends the
+ * process, unless it belongs to the first (mr_signals_are_one). Main thread, before other threads start. */
 #pragma once
 
 #include <stdbool.h>

@@ -6,7 +6,7 @@
 #include "millrace/figures.h"
 
 typedef struct mr_tempered {
-    double temperature; /* 0: scores are no probabilities of one class each, or there are no rows to fit it to */
+    double temperature; /* 0: scores are not probabilities of exclusive classes, or there are no rows to fit it to */
     size_t rows;        /* that it was fitted to */
     /* with that temperature, on the judged rows */
     double log_loss, calibration_error;
@@ -14,5 +14,5 @@ typedef struct mr_tempered {
 
 /* Scores in each row must add up to 1; the logarithms are logits, up to a constant. MR_ERROR_MEMORY. */
 int mr_temper(mr_tempered *made, const mr_scored *validation, const mr_scored *judged);
-/* A member `temperature`: an object, or null. */
+/* Writes a member `temperature`: an object, or null. */
 void mr_tempered_put(const mr_tempered *tempered, yajl_gen json);

@@ -13,8 +13,8 @@ typedef struct mr_thumbnail {
     const char *path; /* NULL: none is wanted */
     bool video;
     int64_t at_ns; /* from the video's start; 0 if the file is a picture */
-    /* set by mr_thumbnails_make: rows from the top, pixels of blue, green and red, upright; what the picture does not
-     * fill is white. For the caller to free; NULL: the picture cannot be decoded */
+    /* set by mr_thumbnails_make: rows from the top, pixels as blue, green and red, upright; unused area is white. The
+     * caller must free it; NULL: the picture cannot be decoded */
     uint8_t *pixels;
 } mr_thumbnail;
 

@@ -28,7 +28,7 @@ static void name_beside(const char *head, const char *end, char path[STATE_ROOM]
     snprintf(path, STATE_ROOM, "%.*s%s", (int)length, head, end);
 }
 
-/* Where each folder is a class the head would be one of them the next time. */
+/* If each folder is a class, the head would become a class the next time. */
 static int check_apart(const char *data, const char *head) {
     char bare[STATE_ROOM];
     struct stat found;
@@ -86,7 +86,7 @@ static bool is_finite(const float *x, size_t width) {
     return true;
 }
 
-/* Leaves rows out that have a vector with a NaN or an infinity in it, which nothing can be fitted to. */
+/* Excludes rows whose vector has a NaN or an infinity: nothing can be fitted to those. */
 static int leave_out_infinite(mr_training *t) {
     const mr_features *features = &t->features;
     for (size_t i = 0; i < features->count; i++)

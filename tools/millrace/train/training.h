@@ -46,7 +46,7 @@ typedef struct mr_training {
     mr_judged judged;
     mr_judgement judgement;
     bool has_test, told, shown;
-    mr_exporting exporting; /* with onnx, once the head is there */
+    mr_exporting exporting; /* with onnx, once the head exists */
     char model[MR_CACHE_PATH]; /* HEAD/model.onnx */
 } mr_training;
 
@@ -56,7 +56,7 @@ int mr_train(const mr_training_params *params);
 /* report.c: on standard output. */
 void mr_training_tell(const mr_training *training, FILE *stream);
 int mr_training_put(const mr_training *training, FILE *stream);
-/* Classes without rows to train on that have some in other parts, and what helps. */
+/* Reports classes that have no training rows but rows in other parts, and a remedy. */
 void mr_training_tell_untrained(const mr_training *training, FILE *stream);
 /* The test part's figures and the split, for the card: JSON texts, which the caller must free; NULL: no memory. */
 char *mr_training_figures(const mr_training *training);
