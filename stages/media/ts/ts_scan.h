@@ -60,7 +60,8 @@ typedef struct mr_ts_change {
 const mr_ts_change *mr_ts_scan_change(const mr_ts_scan *scan);
 /* Chooses the video; until then it is the first one. */
 void mr_ts_scan_watch(mr_ts_scan *scan, int pid);
-/* Call after a change: the other video is now the chosen one. Without a change, earlier bytes are read again. */
+/* Call after a change: the other video is now the chosen one; with _stay the first one, since earlier bytes are read
+ * again. */
 void mr_ts_scan_go_on(mr_ts_scan *scan);
 void mr_ts_scan_stay(mr_ts_scan *scan);
 
