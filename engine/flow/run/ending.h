@@ -1,4 +1,4 @@
-/* A run's end: what keeps the run from ending, the first failure, and the times. Any thread. */
+/* A run's end: holds on the end, the first failure, and the times. Any thread. */
 #ifndef MILLRACE_FLOW_RUN_ENDING_H
 #define MILLRACE_FLOW_RUN_ENDING_H
 

@@ -21,7 +21,7 @@
 
 enum { VERSION = 1, MOST_BYTES = 16 << 20, OF_TEXT = 17, INTERVAL_S = 1 };
 
-/* One source's state: what the checkpoint says, or what is true now. */
+/* One source's state: as in the checkpoint, or now. */
 typedef struct mark {
     char of[OF_TEXT];
     bool any, over;     /* any: it has a reach; over: everything was settled */

@@ -1,4 +1,4 @@
-/* Whether the run begins or continues: what mr_stage_run_state answers.
+/* Whether the run begins or continues: the answer of mr_stage_run_state.
  *
  * A run continues if there was a checkpoint, or if an earlier node says so (engine/transport/session/session.h). Each
  * cut in reports a state; a vertex follows the cuts through which its frames come. Any thread. */

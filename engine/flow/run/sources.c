@@ -26,7 +26,7 @@ typedef struct source_state {
 struct mr_sources {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    pthread_mutex_t report_lock; /* for what sources report, also while they are closed with the instance's lock held */
+    pthread_mutex_t report_lock; /* for reports, also while they are closed with the instance's lock held */
     bool quiet;
     size_t count;
     source_state *of;            /* by source */

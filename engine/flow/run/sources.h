@@ -23,7 +23,7 @@ void mr_sources_announce(mr_sources *sources);
 void mr_source_fail(const mr_run *run, uint32_t source, int status, const char *message);
 /* The source has ended. Reports that for a source that did not, since it is not called any more. */
 void mr_source_end(const mr_run *run, uint32_t source);
-/* Notes what a source reports about its connection. */
+/* Notes a report from a source about its connection. */
 void mr_source_report_state(const mr_run *run, uint32_t source, const mr_source_report *report);
 /* The source was removed: it must end, as if the run were stopping. */
 void mr_source_ask_to_leave(const mr_run *run, uint32_t source);
