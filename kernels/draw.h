@@ -1,5 +1,6 @@
 /* Random numbers from a seed, the same on every machine: SplitMix64 (Steele, Lea and Flood, Fast Splittable
- * Pseudorandom Number Generators, 2014). The state is one number, which the caller holds; any value begins one. */
+ * Pseudorandom Number Generators, 2014). The state is one number, which the caller must keep; any value can begin
+ * one. */
 #pragma once
 
 #include <math.h>

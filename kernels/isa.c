@@ -12,7 +12,7 @@
 #endif
 
 #if defined(__x86_64__)
-/* Half floats have a separate bit; clang's __builtin_cpu_supports does not know its name. */
+/* Half floats have a separate bit; clang's __builtin_cpu_supports cannot test it. */
 static bool has_f16c(void) {
     unsigned a, b, c, d;
     return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);

@@ -10,11 +10,11 @@
 
 typedef enum mr_isa { MR_ISA_C, MR_ISA_AVX2, MR_ISA_AVX512, MR_ISA_COUNT } mr_isa;
 
-/* This processor's best instruction set that kernels are written for, and its name ("c", "avx2", "avx512"). */
+/* The best instruction set for which kernels exist on this processor, and the name ("c", "avx2", "avx512"). */
 mr_isa mr_isa_detect(void);
 const char *mr_isa_name(mr_isa isa);
-/* This processor's best instruction set up to `most`. */
+/* The same, but at most `most`. */
 mr_isa mr_isa_up_to(mr_isa most);
-/* The instruction set that MILLRACE_KERNELS ("c", "avx2", "avx512") names in the environment for all tables, read once;
- * MR_ISA_COUNT if it names none. A warning is logged if it has another value. */
+/* The instruction set that the environment variable MILLRACE_KERNELS ("c", "avx2", "avx512") names for all tables, read
+ * once; MR_ISA_COUNT if it names none. Logs a warning for other values. */
 mr_isa mr_isa_named(void);

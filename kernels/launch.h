@@ -1,5 +1,5 @@
-/* Launches kernels by macros, so that the same source is compiled by nvcc and, if another cuda_runtime_api.h comes
- * before it, for the host: there tests run every thread of the grid in turn (tests/cuda_host). */
+/* Launches kernels through macros, so that nvcc and host compilers can compile the same source. On the host, another
+ * cuda_runtime_api.h must come first; tests then run every thread in the grid in turn (tests/cuda_host). */
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,7 +10,7 @@
 /* kernel<<<grid, block, shared_bytes, stream>>>(arguments); `stream` is a cudaStream_t as void *. */
 #define MR_LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                                                      \
     kernel<<<(grid), (block), (shared_bytes), (cudaStream_t)(stream)>>>(__VA_ARGS__)
-/* The memory of a block whose size is given at the launch; one type in one file. */
+/* Block memory whose size is set at the launch. A file must use one type only. */
 #define MR_DYNAMIC_SHARED(type, name) extern __shared__ type name[]
 #endif
 

@@ -2,7 +2,7 @@
  *
  * Between the passes a sample is an int16 in units of 1/64 of an 8-bit code, whatever the source depth: 8-bit sample
  * 255 is 16320, 10-bit sample 1023 is 16368. Filters can overshoot to -48..303 codes, which still fits; after the last
- * pass samples are clamped to their depth's codes.
+ * pass samples must be clamped to the depth's codes.
  *
  * Colour: ITU-R BT.601-7, BT.709-6 and BT.2020-2 (non-constant luminance), from the luma coefficients Kr and Kb:
  *   R = Y + 2 (1 - Kr) Cr,  B = Y + 2 (1 - Kb) Cb,  G = Y - (2 Kb (1 - Kb) Cb + 2 Kr (1 - Kr) Cr) / (1 - Kr - Kb)
@@ -23,8 +23,8 @@
 /* A sample's bits after the point between the passes; gray's chroma sample, 128. */
 enum { MR_SAMPLE_BITS = 6, MR_SAMPLE_CENTER = 128 << MR_SAMPLE_BITS };
 
-/* Converts a 16-bit word to a signed sample: 16-bit depths are shifted by half their range, so that they fit an int16,
- * and `offset` brings the weighted sum back. */
+/* Converts a 16-bit word to a signed sample. 16-bit depths must be shifted by half the range to fit an int16; `offset`
+ * corrects the weighted sum. */
 typedef struct mr_word {
     int32_t down;   /* bits to shift right (P010: 6) */
     int32_t flip;   /* 0x8000 for 16-bit depths, else 0 */
@@ -47,7 +47,7 @@ MR_PIXEL_INLINE int32_t mr_word_sample(uint16_t word, mr_word how) {
     return (int16_t)(uint16_t)((word >> how.down) ^ how.flip);
 }
 
-/* A 16-bit word at any address. A GPU reads a word at once only if it is aligned, which it nearly always is. */
+/* A 16-bit word at any address. A GPU can read a word at once only if it is aligned, which it nearly always is. */
 MR_PIXEL_INLINE uint16_t mr_load16(const uint8_t *src) {
     uint16_t word;
 #ifdef __CUDA_ARCH__
@@ -82,8 +82,7 @@ MR_PIXEL_INLINE int16_t mr_pick(const uint8_t *row, int x, int depth, mr_word ho
     return (int16_t)((uint32_t)(word >> how.down) << (8 + MR_SAMPLE_BITS) >> depth);
 }
 
-/* A GPU's smaller and larger of two take 0 for larger than -0, and a number before a NaN: both ways give the same
- * bits. */
+/* On a GPU, fmaxf returns 0 for -0 and for a NaN, and so do these comparisons: both branches must give equal bits. */
 MR_PIXEL_INLINE float mr_hold_255(float value) {
 #ifdef __CUDA_ARCH__
     return fminf(fmaxf(value, 0.0f), 255.0f);
@@ -101,7 +100,7 @@ MR_PIXEL_INLINE void mr_color_from_yuv(const mr_color *color, int32_t luma, int3
     out[2] = y + color->bu * u;
 }
 
-/* Held, and normalised. */
+/* Clamps and normalises. */
 MR_PIXEL_INLINE void mr_color_finish(const mr_color *color, float out[3]) {
     for (int i = 0; i < 3; i++)
         out[i] = (mr_hold_255(out[i]) - color->mean[i]) * color->scale[i];

@@ -4,7 +4,7 @@
 
 #include "engine/base/memory.h"
 
-/* The block begins with its size; the callers' memory starts after that. */
+/* The block begins with the size; the callers' memory starts after that. */
 enum { HEAD_BYTES = 64 };
 
 static pthread_key_t key;

@@ -1,4 +1,4 @@
-/* Stands in for kernels in CUDA in a build without it, which has no CUDA device whose streams could come to them. */
+/* Replaces CUDA kernels in a build without CUDA. No CUDA device exists there, so no stream can reach them. */
 #pragma once
 
 #include "millrace/status.h"

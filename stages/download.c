@@ -5,7 +5,7 @@
 #include "engine/base/memory.h"
 #include "engine/device/device.h"
 
-/* The pointers lie behind the data, so that they need no memory of their own. */
+/* The pointers follow the data, so that they need no separate memory. */
 static size_t pointers_at(size_t room, size_t each) {
     return mr_aligned_bytes(room * each);
 }
@@ -44,7 +44,7 @@ void mr_download_add(mr_download *d, mr_result *result, uint8_t *found) {
     d->count++;
 }
 
-/* Its pointer to the copied bytes is for devices that check which memory is read. */
+/* Devices that check which memory is read use `found`, the pointer to the copied bytes. */
 typedef struct finish_work {
     mr_download download;
     uint8_t *found;
@@ -59,7 +59,7 @@ static int finish_all(void *arguments) {
     return MR_OK;
 }
 
-/* The call holds the buffer, and a device's call the results, until its work is done. */
+/* The call holds the buffer until the work is done; a device's call also holds the results. */
 int mr_download_end(const mr_download *d, mr_io *io, const uint8_t *found) {
     if (!d->buffer || !d->count)
         return MR_OK;

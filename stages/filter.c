@@ -1,4 +1,4 @@
-/* filter: lets a frame through if its results name a class that is wanted; or, with `not`, if they name none. */
+/* filter: passes a frame if its results name a wanted class; with `not`, if they name none. */
 #include <stddef.h>
 
 #include "engine/base/memory.h"
@@ -12,11 +12,11 @@ typedef struct filter_options {
     bool not;
 } filter_options;
 
-/* Of one wanted class; with `not`, or without labels, there is one for all. */
+/* State per wanted class; with `not`, or without labels, there is one for all. */
 typedef struct sight {
-    int64_t since_ns; /* the first of the frames in a row that have it; MR_NO_TIME: none */
-    int64_t gone_ns;  /* the first of those that lack it; likewise */
-    int64_t last_ns;  /* the last that it let through; likewise */
+    int64_t since_ns; /* the first consecutive frame that has it; MR_NO_TIME: none */
+    int64_t gone_ns;  /* the first frame that lacks it; likewise */
+    int64_t last_ns;  /* the last frame passed; likewise */
 } sight;
 
 /* Of one source. */
@@ -77,7 +77,7 @@ static int64_t time_of(const mr_frame *frame) {
     return frame->pts_ns == MR_NO_TIME ? frame->born_ns : frame->pts_ns;
 }
 
-/* A connection that begins anew has times of its own. */
+/* Times restart with a new connection. */
 static void keep_up(filter_state *state, const mr_frame *frame) {
     const int64_t now_ns = time_of(frame);
     if (state->now_ns == MR_NO_TIME || state->epoch != frame->identity.epoch || now_ns < state->now_ns)
@@ -87,7 +87,7 @@ static void keep_up(filter_state *state, const mr_frame *frame) {
     state->now_ns = now_ns;
 }
 
-/* The class is in this frame, or is not; whether it lets the frame through. */
+/* Records whether this frame has the class; returns whether to pass the frame. */
 static bool look(const filter_options *given, sight *of, bool seen, int64_t now_ns) {
     const bool once = given->again_ns < 0;
     int64_t *begin_ns = seen ? &of->since_ns : &of->gone_ns;
@@ -130,7 +130,7 @@ static bool passes(const filter_options *given, filter_state *state, const mr_fr
 
 static int process(mr_stage *self, mr_io *io) {
     const mr_frame *frame = mr_io_input(io);
-    /* The picture of a camera that is away shows nothing. */
+    /* The picture for an absent camera shows nothing. */
     if (!(frame->flags & MR_FRAME_AWAY) && passes(self->options, self->state, frame))
         return mr_io_forward(io, 0);
     mr_io_absorb(io, frame, "filtered");

@@ -1,12 +1,13 @@
-/* join: joins the results of several stages about one frame. The engine gathers frames of equal identity; this stage
- * makes one frame of them, with the first port's payload, the results of all and, as named tensors, the payloads of the
- * other ports that are vectors. */
+/* join: joins several stages' results for one frame. The engine gathers frames with equal identity. This stage makes
+ * one frame with the first port's payload and all results. Other ports' payloads become named tensors if they are
+ * vectors. */
 #include <string.h>
 
 #include "stages/list.h"
 
-/* As add_results below: promises the results that an input's frames carry and those of the first do not, oldest first.
- */
+/* As add_results below: declares, oldest first, the results that an input's frames carry and the first input's do
+ * not.
+ * */
 static int promise_results(mr_negotiation *negotiation, const mr_planned_input *input) {
     const mr_planned_result *end = input->results;
     for (; end; end = end->next) {
@@ -50,7 +51,7 @@ static int negotiate(mr_negotiation *negotiation) {
     return status;
 }
 
-/* Adds the payload of a later port if it is a vector; larger tensors are inputs of networks, not results. */
+/* Adds a later port's payload if it is a vector; larger tensors are network inputs, not results. */
 static int add_vector(mr_io *io, mr_frame *frame, const mr_planned_input *input, const mr_frame *theirs) {
     const mr_format *format = &theirs->format;
     void *data;
@@ -64,7 +65,7 @@ static int add_vector(mr_io *io, mr_frame *frame, const mr_planned_input *input,
     return MR_OK;
 }
 
-/* Contents in the result itself are copied, since their memory is reused when their frame is released. */
+/* Content inside the result must be copied, since its memory is reused after the frame is released. */
 static int copy_result(mr_io *io, mr_frame *frame, const mr_result *from) {
     mr_result *copy;
     int status = mr_io_add_like(io, frame, from, &copy);
@@ -76,8 +77,8 @@ static int copy_result(mr_io *io, mr_frame *frame, const mr_result *from) {
     return MR_OK;
 }
 
-/* The lists share their oldest part, the results from before the fork of the graph: the first element that both have.
- */
+/* The lists share their oldest part, from before the fork in the graph: it begins at the first common element.
+ * */
 static const mr_result *shared_tail(const mr_frame *frame, const mr_result *theirs) {
     for (; theirs; theirs = theirs->next)
         for (const mr_result *ours = frame->results; ours; ours = ours->next)

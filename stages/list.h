@@ -1,7 +1,7 @@
-/* The stage types that come with millrace. A new one is declared here and gets one line in list.c.
+/* The built-in stage types. A new one must be declared here and needs one line in list.c.
  *
- * A name may stand twice: once for a source (no inputs) and once for a stage; keys under `sources:` and under `stages:`
- * are looked up separately. */
+ * A name can appear twice: for a source (no inputs) and for a stage. Keys in `sources:` and `stages:` are looked up
+ * separately. */
 #pragma once
 
 #include "millrace/stage.h"

@@ -1,5 +1,5 @@
-/* null, the source: frames without content, as many and as fast as the options say. It needs no thread: between two
- * paced frames the executor's timer calls it again. All frames of one source share one block of zeros. */
+/* null, the source: frames without content, as many and as fast as the options say. It needs no thread: between paced
+ * frames the executor's timer calls it again. All frames share one block of zeros. */
 #include "engine/base/memory.h"
 #include "stages/list.h"
 
@@ -10,7 +10,7 @@ typedef struct options {
 } options;
 
 typedef struct state {
-    int64_t next;      /* number of the frame that comes next */
+    int64_t next;      /* next frame's number */
     int64_t start_ns;  /* when frame 0 left, on the pipeline's clock */
     mr_buffer *zeros;  /* payload of every frame; NULL for results only */
     mr_format format;

@@ -1,11 +1,11 @@
-/* push: frames that the program itself gives, with mr_pipeline_push. */
+/* push: frames that the program provides with mr_pipeline_push. */
 #include "stages/list.h"
 
 typedef struct options {
     mr_format format;
 } options;
 
-/* Width, height and dimensions may be left open; each frame brings its own. */
+/* Width, height and dimensions can stay open; each frame sets them. */
 static int negotiate(mr_negotiation *negotiation) {
     const options *given = negotiation->options;
     if (given->format.payload != MR_PAYLOAD_PICTURE && given->format.payload != MR_PAYLOAD_TENSOR)

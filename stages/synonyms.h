@@ -1,4 +1,4 @@
-/* Words of other programs for the stage types in list.c and their options. mr_media_source carries the table. */
+/* Other programs' words for the stage types in list.c and their options. mr_media_source holds the table. */
 #pragma once
 
 #include "engine/text/synonyms.h"

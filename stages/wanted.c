@@ -16,8 +16,8 @@ bool mr_wanted_may_come(const mr_planned_input *input) {
     return one || input->more_results;
 }
 
-/* "did you mean ...?" for a word of one of the labels, which may hold several names: "cockatoo" of "sulphur-crested
- * cockatoo, Kakatoe galerita". *found: it is one of the labels itself. */
+/* Looks for a "did you mean ...?" in one label, which may hold several names: "cockatoo" in "sulphur-crested cockatoo,
+ * Kakatoe galerita". *found: the word is a label. */
 static void look_for(const char *wanted, const mr_planned_classes *classes, mr_nearest *nearest, const char **inside,
                      bool *found) {
     for (size_t i = 0; classes->labels && i < classes->count; i++) {
@@ -29,7 +29,7 @@ static void look_for(const char *wanted, const mr_planned_classes *classes, mr_n
     }
 }
 
-/* The first few labels of a classifier: "it has cat, dog and 8 others". */
+/* Prints a classifier's first labels: "it has cat, dog and 8 others". */
 static const char *some_labels(const mr_planned_classes *classes, char *text, size_t bytes) {
     enum { MOST = 5 };
     const size_t shown = classes->count > MOST ? MOST - 2 : classes->count;
@@ -43,7 +43,7 @@ static const char *some_labels(const mr_planned_classes *classes, char *text, si
     return text;
 }
 
-/* Whether a classifier has that label. One that gives none has none. */
+/* Whether a classifier has that label. A classifier without labels has none. */
 static bool has_label(mr_negotiation *n, const char *wanted, char *hint, size_t bytes) {
     const mr_planned_classes *classes;
     mr_nearest nearest = {.wanted = wanted};
@@ -61,7 +61,7 @@ static bool has_label(mr_negotiation *n, const char *wanted, char *hint, size_t 
     return found;
 }
 
-/* A class that no classifier before the stage has does nothing; if that is true of all, the stage does nothing. */
+/* A class that no earlier classifier has cannot do anything; if that holds for all, the stage cannot either. */
 static int check_classes(mr_negotiation *n, const mr_strings *classes, const char *nothing, const char *none) {
     const mr_planned_classes *first;
     char hint[256];

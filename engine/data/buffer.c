@@ -1,4 +1,4 @@
-/* Reference-counted blocks: those of pools, those that wrap foreign memory, and the media that frames refer to. */
+/* Reference-counted blocks: pool buffers, wrappers around foreign memory, and the media that frames refer to. */
 #include <pthread.h>
 
 #include "engine/base/memory.h"
@@ -6,7 +6,7 @@
 #include "engine/data/pool.h"
 #include "millrace/frame.h"
 
-/* Wrappers that are not in use, so that wrapping a decoder's picture allocates nothing. */
+/* Unused wrappers, kept so that wrapping a decoder's picture need not allocate. */
 static pthread_mutex_t wrappers_lock = PTHREAD_MUTEX_INITIALIZER;
 static mr_buffer *wrappers;
 

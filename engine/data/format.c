@@ -4,7 +4,7 @@
 
 #include "millrace/frame.h"
 
-/* How the samples of a layout lie: {plane, step, offset} of each component. */
+/* Where a layout keeps its samples: {plane, step, offset} for each component. */
 #define GRAY(name, depth, step) {name, 1, 1, 0, 0, depth, 0, false, {{0, step, 0}}}
 #define PLANAR(name, w, h, depth, step)                                                                              \
     {name, 3, 3, w, h, depth, 0, false, {{0, step, 0}, {1, step, 0}, {2, step, 0}}}
@@ -48,7 +48,7 @@ const mr_pixel_info *mr_pixel_describe(mr_pixel pixel) {
     return &pixels[pixel];
 }
 
-/* The component that decides a plane's size; in a plane of interleaved samples all of them agree. NULL: no such
+/* The component that determines the plane's size; all components interleaved in one plane agree. NULL: no such
  * plane. */
 static const mr_component *component_of_plane(const mr_pixel_info *info, int plane, bool *chroma) {
     for (int i = 0; i < info->components; i++)
@@ -74,7 +74,7 @@ mr_range mr_format_range(const mr_format *format) {
     return info->rgb || info->components == 1 ? MR_RANGE_FULL : MR_RANGE_LIMITED;
 }
 
-/* Half a sample still needs one: sizes are rounded up, as every codec does. */
+/* Rounds up, as every codec does: half a sample still needs one. */
 static int32_t subsampled(int32_t size, int log2) {
     return (int32_t)(((int64_t)size + (1 << log2) - 1) >> log2);
 }
@@ -166,7 +166,7 @@ size_t mr_format_bytes(const mr_format *format) {
 
 enum { NUMBER_TEXT = 24, DIMS_TEXT = MR_MAX_RANK * NUMBER_TEXT };
 
-/* A size that is not fixed is written as "?". */
+/* An open size is written as "?". */
 static const char *print_size(int64_t size, char text[NUMBER_TEXT]) {
     if (size == 0)
         return "?";
@@ -193,7 +193,7 @@ static void print_tensor(const mr_format *format, char *text, size_t bytes) {
     for (int i = 0; i < format->rank; i++)
         used += (size_t)snprintf(dims + used, sizeof dims - used, "%s%s", i ? "x" : " ",
                                  print_size(format->dims[i], number));
-    /* Fixed dimensions show their order by themselves. */
+    /* Fixed dimensions already show the order. */
     const char *layout = mr_tensor_count(format) ? "" : layouts[format->layout];
     const char *space = format->dtype ? " " : "";
     const char *dtype = format->dtype ? mr_dtype_name(format->dtype) : "";

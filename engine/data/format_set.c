@@ -56,7 +56,7 @@ static bool members_hold(uint32_t whole, uint32_t part) {
     return !whole || (part && !(part & ~whole));
 }
 
-/* The only member; 0 if there are several, or all. */
+/* The only member; 0 if the set has several members or is unrestricted. */
 static int only_member(uint32_t members) {
     return members && !(members & (members - 1)) ? __builtin_ctz(members) : 0;
 }
@@ -104,7 +104,7 @@ bool mr_format_set_is_fixed(const mr_format_set *set) {
 
 /* ---- operations ------------------------------------------------------------------------------------------------ */
 
-/* If both say something of a picture's look, the first, which is the producer, is believed. */
+/* If both describe how a picture looks, the first must win: it is the producer. */
 static void meet_looks(mr_format *met, const mr_format *b) {
     met->matrix = met->matrix ? met->matrix : b->matrix;
     met->range = met->range ? met->range : b->range;
@@ -218,7 +218,7 @@ static size_t most_tensor_bytes(const mr_format_set *set) {
             continue;
         size_t bytes = mr_format_bytes(&format);
         if (bytes == 0)
-            return 0; /* Not fixed, or too large to count: the size of smaller members is not a bound. */
+            return 0; /* Open, or too large to count: smaller members' sizes are no bound. */
         most = bytes > most ? bytes : most;
     }
     return most;
@@ -232,7 +232,7 @@ size_t mr_format_set_most_bytes(const mr_format_set *set) {
 
 /* ---- text ------------------------------------------------------------------------------------------------------ */
 
-/* A text being written; it is cut if it does not fit. */
+/* A text being written; it is cut off if it does not fit. */
 typedef struct writer {
     char *text;
     size_t bytes, used;
@@ -266,7 +266,7 @@ static void put_bounds(writer *to, mr_bounds bounds) {
         put(to, "%lld..%lld", (long long)bounds.min, (long long)bounds.max);
 }
 
-/* "1280x720"; of sizes that begin at 1 only the largest is told. */
+/* "1280x720". If sizes start at 1, prints only the largest. */
 static void put_size(writer *to, const mr_format_set *set) {
     if (is_open(set->width) && is_open(set->height))
         return;
@@ -303,7 +303,7 @@ static void put_tensor(writer *to, const mr_format_set *set) {
         put(to, i ? "x" : " ");
         put_bounds(to, set->dims[i]);
     }
-    /* Fixed dimensions show their order by themselves. */
+    /* Fixed dimensions already show the order. */
     if (!mr_tensor_count(&common) && common.layout != MR_LAYOUT_FLAT)
         put_members(to, set->layouts, MR_LAYOUT_FLAT + 1, layout_name);
 }

@@ -38,7 +38,7 @@ mr_frame *mr_frame_ref(mr_frame *frame) {
 void mr_frame_unref(mr_frame **frame) {
     mr_frame *gone = *frame;
     *frame = NULL;
-    /* The only holder needs no locked instruction: nobody else can take a reference any more. */
+    /* A sole holder needs no locked instruction: nobody else can take a reference. */
     if (!gone || (!mr_references_alone(&gone->references) && !mr_references_drop(&gone->references)))
         return;
     for (int i = 0; i < MR_MAX_PLANES; i++)
@@ -57,7 +57,7 @@ void mr_frame_unref(mr_frame **frame) {
     mr_receipt_unref(&receipt);
 }
 
-/* Names stand one after the other in the buffer, each with its zero. */
+/* The buffer holds the names one after another, each with a terminating zero. */
 int mr_frame_name(mr_frame *frame, const mr_frame_names *names) {
     const struct {
         const char *text;

@@ -13,7 +13,7 @@ typedef struct interval {
 typedef struct mr_identity_lane {
     uint32_t source, epoch, sub;
     size_t count, room;
-    interval *intervals; /* in order; between two of them at least one number is missing */
+    interval *intervals; /* sorted; at least one number is missing between neighbours */
 } mr_identity_lane;
 
 /* ---- lanes ----------------------------------------------------------------------------------------------------- */
@@ -26,7 +26,7 @@ static int compare(const mr_identity_lane *lane, const mr_identity *frame) {
     return lane->sub == frame->sub ? 0 : lane->sub < frame->sub ? -1 : 1;
 }
 
-/* The index of the frame's lane, or the index to insert it at. */
+/* The index where the frame's lane is, or must be inserted. */
 static size_t place_of(const mr_identity_set *set, const mr_identity *frame) {
     size_t low = 0, high = set->lane_count;
     while (low < high) {
@@ -68,7 +68,7 @@ static mr_identity_lane *add_lane(mr_identity_set *set, const mr_identity *frame
 
 /* ---- intervals ------------------------------------------------------------------------------------------------- */
 
-/* The first interval that does not end before `seq`. */
+/* The first interval that ends at `seq` or later. */
 static size_t reach(const mr_identity_lane *lane, uint64_t seq) {
     size_t low = 0, high = lane->count;
     if (high > 0 && lane->intervals[high - 1].last < seq)
@@ -105,7 +105,7 @@ static int insert(mr_identity_set *set, mr_identity_lane *lane, size_t at, uint6
     return MR_OK;
 }
 
-/* The interval at `at` now begins at the end of the one before it. */
+/* Merges the interval at `at` into the one before it; they have met. */
 static void join(mr_identity_set *set, mr_identity_lane *lane, size_t at) {
     lane->intervals[at - 1].last = lane->intervals[at].last;
     lane->count--;

@@ -9,7 +9,7 @@ static const mr_class *find(const mr_result *result, int32_t index) {
     return NULL;
 }
 
-/* A class that fell out of a list has at most the score of the last that stayed in. */
+/* A class missing from a list can have at most the score of the last class in it. */
 static void compare(const mr_result *a, const mr_result *b, const mr_comparison *to) {
     for (size_t i = 0; i < a->count; i++) {
         const mr_class *one = &a->classes[i], *found = find(b, one->index);

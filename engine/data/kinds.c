@@ -5,7 +5,7 @@
 
 #include "millrace/status.h"
 
-/* In the order in which records list them. */
+/* In the order in which records must list them. */
 static const mr_result_kind *(*const built_in[])(void) = {mr_kind_classes, mr_kind_tensor};
 
 /* ---- fields ------------------------------------------------------------------------------------------------------ */

@@ -16,28 +16,28 @@ struct mr_pool {
     pthread_mutex_t lock;
     mr_device *device;
     mr_memory memory;
-    mr_slab *slab; /* of shared memory; NULL elsewhere, and if there is none */
-    size_t bytes;  /* of the largest buffer */
-    uint64_t most; /* bytes of all buffers together at most */
-    int count;   /* most buffers */
+    mr_slab *slab; /* shared memory only; NULL if it is unavailable */
+    size_t bytes;  /* the largest buffer's size */
+    uint64_t most; /* upper bound for the total bytes */
+    int count;   /* upper bound for the number of buffers */
     int made;    /* buffers that exist */
     int out;     /* buffers in use */
-    int holders; /* beside the buffers in use: the owner, until it releases the pool, waiters, and calls in progress */
-    int telling; /* waiters that are being called just now */
+    int holders; /* owner (until it releases the pool), waiters and calls in progress; buffers in use are not counted */
+    int telling; /* waiters being called now */
     uint64_t made_bytes, out_bytes;
     bool released;
-    mr_buffer *free; /* last in, first out: the warmest comes next */
-    mr_waiters waiters; /* each in a mr_pool_wait */
+    mr_buffer *free; /* last in, first out: the next one is likely still in cache */
+    mr_waiters waiters; /* each is part of a mr_pool_wait */
 };
 
-/* Plain memory serves as well: data that cross to another process are then copied. */
+/* Plain memory also works: data for other processes must then be copied. */
 static void tell_once(void) {
     static atomic_flag reported = ATOMIC_FLAG_INIT;
     if (!atomic_flag_test_and_set(&reported))
         mr_log(MR_LOG_WARNING, "frames go to other processes as copies: %s", mr_message());
 }
 
-/* A free buffer serves a request that needs at least this part of it. */
+/* A request must need at least this part of a free buffer to get it. */
 enum { LARGEST_EXCESS = 4 };
 
 int mr_pool_create(mr_pool **pool, mr_device *device, mr_memory memory, size_t bytes, int count) {
@@ -88,7 +88,7 @@ static void destroy(mr_pool *pool) {
     mr_free(pool);
 }
 
-/* One holder less; gives back the lock. */
+/* Removes one holder, and unlocks. */
 static void release(mr_pool *pool) {
     bool last = --pool->holders == 0 && pool->out == 0;
     pthread_mutex_unlock(&pool->lock);
@@ -124,7 +124,7 @@ static int make_buffer(mr_pool *pool, size_t bytes, mr_buffer **buffer) {
     void *data = NULL;
     mr_memory memory = pool->memory;
     int status = allocate(pool, bytes, &data);
-    /* If memory cannot be pinned or shared, plain memory is only slower. */
+    /* If memory cannot be pinned or shared, plain memory works too, only slower. */
     if (status && memory != MR_MEMORY_HOST && memory != MR_MEMORY_DEVICE) {
         memory = MR_MEMORY_HOST;
         status = mr_device_allocate(mr_device_cpu(), memory, bytes, &data);
@@ -145,12 +145,12 @@ static int make_buffer(mr_pool *pool, size_t bytes, mr_buffer **buffer) {
 
 /* ---- taking ---------------------------------------------------------------------------------------------------- */
 
-/* If a buffer is far too large, only plain memory is worth allocating anew: other kinds take long to allocate. */
+/* A buffer that is much too large is refused only for plain memory: other kinds are slow to allocate. */
 static bool suits(const mr_pool *pool, const mr_buffer *buffer, size_t bytes) {
     return buffer->bytes >= bytes && (pool->memory != MR_MEMORY_HOST || buffer->bytes / LARGEST_EXCESS <= bytes);
 }
 
-/* Takes the free buffer out of the list that was used last of those that suit; NULL: there is none. With the lock. */
+/* Takes the most recently used free buffer that suits; NULL: none. With the lock. */
 static mr_buffer *find(mr_pool *pool, size_t bytes) {
     for (mr_buffer **at = &pool->free; *at; at = &(*at)->next) {
         mr_buffer *found = *at;
@@ -166,7 +166,8 @@ static bool may_make(const mr_pool *pool, size_t bytes) {
     return pool->made < pool->count && pool->made_bytes <= pool->most && bytes <= pool->most - pool->made_bytes;
 }
 
-/* Frees unused buffers until another of that size may be made. With the lock, so that no other is made before. */
+/* Frees unused buffers until a buffer with this size can be made. The lock must stay held, so that nobody else makes
+ * one first. */
 static void make_room(mr_pool *pool, size_t bytes) {
     while (pool->free && !may_make(pool, bytes)) {
         mr_buffer *unused = pool->free;
@@ -177,7 +178,7 @@ static void make_room(mr_pool *pool, size_t bytes) {
     }
 }
 
-/* Takes a free buffer, or the right to make one (NULL); false if there is no room. */
+/* Takes a free buffer, or the right to make one (NULL). False: there is no room. */
 static bool take(mr_pool *pool, size_t bytes, mr_buffer **buffer) {
     pthread_mutex_lock(&pool->lock);
     *buffer = find(pool, bytes);
@@ -201,7 +202,7 @@ int mr_pool_in_use(mr_pool *pool) {
     return out;
 }
 
-/* How many buffers of the largest size fit into so many bytes, of so many. */
+/* How many buffers of the largest size fit into `bytes`; at most `count`. */
 static int most_of(const mr_pool *pool, int count, uint64_t bytes) {
     uint64_t fit = pool->bytes ? bytes / pool->bytes : UINT64_MAX;
     return fit < (uint64_t)count ? (int)fit : count;
@@ -216,8 +217,8 @@ static int wanted_by(const mr_waiter *waiter) {
     return ((const mr_pool_wait *)(const void *)waiter)->free_count;
 }
 
-/* Calls the first waiter whose buffers are there, without the lock, which is held before and after. False: there is
- * none. */
+/* Calls the first waiter that can get its buffers. Unlocks during the call; the lock is held before and after. False:
+ * there is none. */
 static bool tell_one(mr_pool *pool) {
     mr_waiter *first = pool->waiters.first;
     while (first && wanted_by(first) > free_count(pool))
@@ -235,7 +236,7 @@ static bool tell_one(mr_pool *pool) {
     return true;
 }
 
-/* With the lock of a pool that the caller holds, which it gives back: whose buffers are there now is told. */
+/* Calls every waiter that can get its buffers now, then releases the pool and unlocks. Needs the lock and a holder. */
 static void notify_and_release(mr_pool *pool) {
     while (tell_one(pool))
         ;
@@ -250,7 +251,7 @@ void mr_pool_replace(mr_pool *pool) {
     notify_and_release(pool);
 }
 
-/* Gives a buffer back or, with NULL, the right to make one of that size. */
+/* Returns a buffer, or, with NULL, the right to make one with this size. */
 static void give_back(mr_pool *pool, mr_buffer *buffer, size_t bytes) {
     if (buffer)
         mr_device_reuse(pool->device, buffer->data);
@@ -282,7 +283,7 @@ int mr_pool_acquire(mr_pool *pool, mr_buffer **buffer) {
 
 int mr_pool_acquire_bytes(mr_pool *pool, size_t bytes, mr_buffer **buffer) {
     mr_buffer *taken = NULL;
-    /* Slots of a slab are of one size. */
+    /* All slots in a slab have the same size. */
     bytes = pool->memory == MR_MEMORY_SHARED ? pool->bytes : bytes;
     if (!take(pool, bytes, &taken))
         return MR_ERROR_AGAIN;
@@ -319,10 +320,10 @@ int mr_pool_fill(mr_pool *pool, int *made) {
     return status;
 }
 
-/* False: the buffers are there. */
+/* False: the buffers are available now. */
 static bool add_waiter(mr_pool *pool, int count, mr_pool_wait *wait, mr_waiter_function *function, void *context) {
     pthread_mutex_lock(&pool->lock);
-    /* More than there will ever be would never come. */
+    /* More buffers than can ever exist would never come. */
     int ever = most_of(pool, pool->count, pool->most);
     wait->free_count = count < ever ? count : ever;
     bool waits = wait->free_count > free_count(pool);
@@ -361,7 +362,7 @@ void mr_pool_forget(mr_pool_wait *wait) {
     mr_waiters_remove(&pool->waiters, &wait->waiter);
     while (pool->telling) {
         pthread_mutex_unlock(&pool->lock);
-        sched_yield(); /* It may be this waiter's function that is on its way. */
+        sched_yield(); /* This waiter's function may be running now. */
         pthread_mutex_lock(&pool->lock);
     }
     release(pool);

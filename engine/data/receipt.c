@@ -16,7 +16,7 @@ void mr_receipt_unref(mr_receipt **receipt) {
     *receipt = NULL;
     if (!dropped)
         return;
-    /* The only holder needs no locked instruction, unless the owner may be taking another reference. */
+    /* A sole holder needs no locked instruction, unless the owner can still take a reference. */
     bool alone = !dropped->findable && atomic_load_explicit(&dropped->references, memory_order_acquire) == 1;
     if (alone || atomic_fetch_sub_explicit(&dropped->references, 1, memory_order_acq_rel) == 1)
         dropped->close(dropped);

@@ -1,7 +1,7 @@
-/* Receipts: one for each source frame, referenced by every frame that descends from it. It closes when the last of
- * them is released, with the gravest outcome that was noted: dropped before delivered before absorbed. If nothing was
- * noted the frame is unaccounted for, which is a fault of a stage. The owner is the ledger, which fills in all of it.
- * Any thread. */
+/* Receipts: one for each source frame; every frame that descends from it holds a reference. The receipt closes when the
+ * last reference is dropped, with the gravest noted outcome: dropped, then delivered, then absorbed. If nothing was
+ * noted, the frame is unaccounted for, which is a stage's fault. The ledger owns receipts and fills in every field. Any
+ * thread. */
 #ifndef MILLRACE_DATA_RECEIPT_H
 #define MILLRACE_DATA_RECEIPT_H
 
@@ -11,15 +11,14 @@
 
 #include "millrace/frame.h"
 
-/* In rising gravity. */
+/* Least grave first. */
 typedef enum mr_note { MR_NOTE_NONE, MR_NOTE_ABSORBED, MR_NOTE_DELIVERED, MR_NOTE_DROPPED } mr_note;
 
-/* Whether that says what has become of a frame for good: not so where it was dropped as MR_REASON_STOPPED. */
+/* Whether this outcome is final. A frame dropped as MR_REASON_STOPPED is not settled. */
 bool mr_note_settles(mr_note note, const char *reason);
 
-/* Is told, once, what a receipt was closed with; from the thread that drops the last reference. `stage` and `reason`
- * stand only with dropped and absorbed, and live as long as the pipeline. Embedded in its owner, who fills in
- * `closed`. */
+/* Called once with the receipt's outcome, on the thread that drops the last reference. `stage` and `reason` are only
+ * valid for dropped and absorbed, and live as long as the pipeline. Embed it in another struct and fill in `closed`. */
 typedef struct mr_receipt_watcher {
     void (*closed)(struct mr_receipt_watcher *watcher, mr_note note, const char *stage, const char *reason);
     struct mr_receipt_watcher *next; /* private */
@@ -27,21 +26,21 @@ typedef struct mr_receipt_watcher {
 
 struct mr_receipt {
     atomic_int references;
-    bool findable;              /* its owner may still find it, and take a reference, as long as there are any */
+    bool findable;              /* the owner may find it and take a reference while there are any */
     _Atomic mr_note note;
-    void (*close)(mr_receipt *receipt); /* its owner takes it back, once: no reference is left */
+    void (*close)(mr_receipt *receipt); /* called once, when no reference is left: the owner takes it back */
     mr_identity frame;          /* the source frame */
-    const char *stage, *reason; /* of dropped and absorbed; written under the ledger's lock */
+    const char *stage, *reason; /* for dropped and absorbed; written under the ledger's lock */
     struct mr_ledger *ledger;
-    uint32_t page;              /* where the ledger enters it */
-    uint64_t number;            /* in the reach of its source, where that is followed */
+    uint32_t page;              /* the ledger's page that counts it */
+    uint64_t number;            /* in the source's reach, if that is followed */
     mr_receipt_watcher *watchers; /* under the ledger's lock */
-    mr_receipt *chain;          /* of what arrived: the next in its bucket */
-    mr_receipt *previous, *next; /* of all that are open, in the order in which they were opened; or that are free */
+    mr_receipt *chain;          /* arrived frames only: next in the bucket */
+    mr_receipt *previous, *next; /* in the list of open receipts, in opening order, or of free ones */
 };
 
 mr_receipt *mr_receipt_ref(mr_receipt *receipt);
-/* Drops *receipt and sets it to NULL; NULL is allowed. The last reference calls its `close`. */
+/* Drops *receipt and sets it to NULL; NULL is allowed. Dropping the last reference calls `close`. */
 void mr_receipt_unref(mr_receipt **receipt);
 
 #endif

@@ -18,7 +18,7 @@
 struct mr_slab {
     atomic_int references;
     atomic_bool closed;
-    atomic_uint used; /* slots that were taken, or failed to be */
+    atomic_uint used; /* slots taken, or attempted */
     int fd;
     uint32_t slots;
     size_t slot_bytes;
@@ -45,7 +45,7 @@ static int unavailable(const char *call) {
 }
 
 int mr_slab_open_file(const char *name, size_t bytes, int *fd) {
-    /* Beyond this limit the system would end the process instead of refusing. */
+    /* Beyond this limit the system would kill the process instead of failing. */
     struct rlimit limit;
     if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < bytes)
         return mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: %zu bytes are beyond the limit of one file (ulimit -f)",

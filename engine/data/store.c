@@ -14,7 +14,7 @@
 enum { MOST_PINNING = 8 };
 
 struct mr_store {
-    mr_device *pinning[MOST_PINNING]; /* whose pinned memory results have their room in; NULL: any memory */
+    mr_device *pinning[MOST_PINNING]; /* results use these devices' pinned memory; NULL: any memory */
     pthread_mutex_t lock;
     mr_frame *frames;   /* free ones */
     mr_result *results; /* free ones */
@@ -42,9 +42,9 @@ void mr_store_pin(mr_store *store, mr_device *device) {
 
 /* ---- room of results ------------------------------------------------------------------------------------------- */
 
-/* The header before it. */
+/* The header before a result's memory. */
 typedef union head {
-    mr_device *device; /* that pinned it; NULL: none */
+    mr_device *device; /* the device that pinned it; NULL: none */
     char unit[64];
 } head;
 
@@ -58,8 +58,8 @@ static void free_room(void *data) {
         mr_free(room);
 }
 
-/* Memory of the first device that works, or plain memory if all have failed: they then no longer write. NULL if there
- * is no memory. */
+/* Takes memory from the first working device. If all have failed, none writes any more, and plain memory will do. NULL:
+ * there is no memory. */
 static void *take_room(mr_store *store, size_t capacity) {
     size_t bytes = sizeof(head) + capacity;
     mr_device *from = NULL;
@@ -125,7 +125,7 @@ void mr_store_release(mr_store **store) {
     *store = NULL;
 }
 
-/* Counts one piece as back, and unlocks; the one that was last destroys a released store. */
+/* Counts one piece as returned, and unlocks. The last one destroys a released store. */
 static void count_back(mr_store *store) {
     bool last = --store->out == 0 && store->released;
     pthread_mutex_unlock(&store->lock);

@@ -9,7 +9,7 @@
 #include "engine/flow/io.h"
 #include "millrace/status.h"
 
-/* Whether a buffer (NULL: nothing) is in the memory of `device` (NULL: the host). */
+/* Whether a buffer lies in this device's memory. A NULL buffer counts as present; a NULL device means the host. */
 static bool is_home(const mr_buffer *buffer, const mr_device *device) {
     if (!buffer || !device)
         return !buffer || buffer->memory != MR_MEMORY_DEVICE;
@@ -51,7 +51,7 @@ bool mr_copy_is_external(const mr_frame *frame, mr_device *device) {
     return false;
 }
 
-/* Of packets and other payloads without a layout: the bytes they have. */
+/* The payload's size; packets and other payloads without a layout give it as plane[0].bytes. */
 static size_t payload_bytes(const mr_frame *frame) {
     size_t bytes = mr_format_bytes(&frame->format);
     return bytes ? bytes : frame->plane[0].bytes;
@@ -67,15 +67,15 @@ size_t mr_copy_bytes(const mr_frame *frame, const mr_device *device) {
 
 /* ---- bytes ----------------------------------------------------------------------------------------------------- */
 
-/* Bytes that are contiguous on both sides, and are copied at once. */
+/* A contiguous range on both sides, which one copy can move. */
 typedef struct run {
     uint8_t *to;
     const uint8_t *from;
-    const mr_buffer *of; /* NULL: nothing joins it */
+    const mr_buffer *of; /* NULL: no later range may join */
     size_t bytes;
 } run;
 
-/* Contents of results themselves, copied by a function of the host. */
+/* A result stored inside the frame, which the host must copy. */
 typedef struct small_copy {
     mr_result *to;
     const mr_result *from;
@@ -87,12 +87,12 @@ typedef struct small_work {
 } small_work;
 _Static_assert(sizeof(small_work) <= MR_WORK_BYTES, "it is the argument of work");
 
-/* Source and destination of copies. */
+/* The state while a copy is being assembled. */
 typedef struct way {
     mr_stream *stream;
-    mr_buffer *buffer, *bounce; /* bounce: NULL, or pinned memory laid out as the buffer is */
-    bool gathers;                /* everything is copied to the bounce buffer first, and from there together */
-    size_t used;                 /* bytes of the buffer */
+    mr_buffer *buffer, *bounce; /* bounce: NULL, or pinned memory with the buffer's layout */
+    bool gathers;                /* the host gathers all data in the bounce buffer; one copy then moves it */
+    size_t used;                 /* bytes used in the buffer */
     run run;
     small_work small;
 } way;
@@ -141,13 +141,14 @@ static int end(way *w) {
     return status ? status : give_small(w);
 }
 
-/* Bytes between the end of the run and the next data in its buffer; SIZE_MAX if those are not behind it. */
+/* Bytes between the run's end and the next data; SIZE_MAX if the data do not follow the run in the same buffer. */
 static size_t gap_behind(const run *r, const uint8_t *from, const mr_buffer *of) {
     bool behind = r->bytes && of && of == r->of && from >= r->from + r->bytes;
     return behind ? (size_t)(from - (r->from + r->bytes)) : SIZE_MAX;
 }
 
-/* The place in the buffer of the next `bytes`: 64-byte aligned, or at their distance behind the previous ones. */
+/* Chooses the offset for the next `bytes`: 64-byte aligned, or at the same distance from the previous range as in the
+ * source, so that both can share one copy. */
 static size_t place(way *w, const uint8_t *from, const mr_buffer *of, size_t bytes) {
     size_t at = w->used, gap = gap_behind(&w->run, from, of);
     if (gap != SIZE_MAX) {
@@ -158,7 +159,7 @@ static size_t place(way *w, const uint8_t *from, const mr_buffer *of, size_t byt
     return at;
 }
 
-/* Copies host data to their place in the bounce buffer, to be copied from there. */
+/* Submits a copy, or extends the pending run. External host data must go through the bounce buffer first. */
 static int copy_bytes(way *w, size_t at, const void *from, const mr_buffer *holder, size_t bytes) {
     uint8_t *to = w->buffer->data + at;
     if (w->gathers || (w->bounce && is_external(holder, from, w->stream->device))) {
@@ -224,7 +225,8 @@ static void share_payload(const mr_frame *from, mr_frame *to) {
 
 /* ---- results --------------------------------------------------------------------------------------------------- */
 
-/* A result in its own memory, on the host: earlier work on the stream may still write it. */
+/* Queues a result that lies in host memory. The copy must run on the stream: earlier work there may still write the
+ * result. */
 static int copy_small(way *w, mr_result *to, const mr_result *from) {
     int status = w->small.count == MOST_SMALL ? give_small(w) : MR_OK;
     w->small.copies[w->small.count++] = (small_copy){to, from};
@@ -247,7 +249,7 @@ static int copy_result(mr_io *io, const mr_result *from, const mr_device *device
     return copy_bytes(w, at, from->data, from->buffer, bytes);
 }
 
-/* Copies the list, oldest first, since each is put in front of the others. */
+/* Starts with the oldest result, since each new one is put at the head. */
 static int copy_results(mr_io *io, const mr_result *from, const mr_device *device, way *w, mr_frame *to) {
     if (!from)
         return MR_OK;
@@ -302,9 +304,9 @@ int mr_copy_frame(mr_io *io, const mr_frame *from, const mr_device *device, mr_b
 
 /* ---- the stage type -------------------------------------------------------------------------------------------- */
 
-/* The memory of one frame that is copied by itself. */
+/* Memory for one frame that is copied separately. */
 typedef struct single {
-    mr_buffer *buffer, *bounce; /* NULL: there is nothing to copy */
+    mr_buffer *buffer, *bounce; /* NULL: nothing needs copying */
 } single;
 
 static int take_single(mr_io *io, size_t index, mr_device *device, single *one) {
@@ -322,7 +324,7 @@ static int copy_single(mr_io *io, size_t index, mr_device *device, const single 
     return status ? status : mr_io_emit(io, 0, copy);
 }
 
-/* Takes all memory before any work. */
+/* Takes all memory before it submits any work, so that a retry repeats nothing. */
 static int copy_singly(mr_io *io, mr_device *device) {
     single each[MR_COPY_BATCH];
     size_t count = mr_io_count(io);
@@ -355,8 +357,8 @@ static int copy_together(mr_io *io, mr_device *device, mr_buffer *buffer, mr_buf
     return status ? status : end(&w);
 }
 
-/* Bytes of all frames of the call; 0 if they are not to be copied together: there is one, or nothing to copy, or the
- * host would read data that a device may still write. */
+/* Bytes to copy for all frames in the call. 0 if they cannot be copied together: there is only one frame, nothing needs
+ * copying, or the host would read data that a device may still write. */
 static size_t bytes_together(const mr_io *io, const mr_device *device) {
     const mr_event *ready = mr_io_input(io)->ready;
     size_t bytes = 0, count = mr_io_count(io);

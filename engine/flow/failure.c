@@ -4,7 +4,7 @@
 
 const char *mr_failure_reason(const mr_instance *instance, const mr_slot *slot, int status) {
     const mr_stage *self = mr_parts_stage(&instance->parts, slot->device_number);
-    /* Pinned memory is a device's too. */
+    /* Pinned memory also belongs to a device. */
     bool there = (self->device && self->device->type->kind != MR_DEVICE_CPU) ||
                  self->output_memory == MR_MEMORY_PINNED || self->output_memory == MR_MEMORY_DEVICE;
     if (status == MR_ERROR_DEVICE || (status == MR_ERROR_MEMORY && there))
@@ -12,7 +12,7 @@ const char *mr_failure_reason(const mr_instance *instance, const mr_slot *slot, 
     return status == MR_ERROR_IO ? "io error" : "error";
 }
 
-/* An input that had failed already is no sign of this device's failure. */
+/* If an input had already failed, this device need not have failed. */
 static bool came_failed(const mr_slot *slot) {
     for (size_t i = 0; i < slot->frame_count; i++) {
         const mr_event *ready = slot->frames[i] ? slot->frames[i]->ready : NULL;
@@ -31,7 +31,7 @@ void mr_instance_device_failed(mr_instance *instance, const mr_slot *slot) {
     switch (mr_shares_lose(&instance->shares, slot->device_number, &other)) {
     case MR_LOSS_KNOWN:
         break;
-    case MR_LOSS_ALONE: /* reported once, if the call itself did not */
+    case MR_LOSS_ALONE: /* report it once, unless the call did */
         if (!atomic_exchange(&instance->complained, true))
             mr_log(MR_LOG_ERROR, "%s: %s: %s has failed; its frames are dropped", self->place, self->id, name);
         break;

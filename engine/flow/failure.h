@@ -1,12 +1,12 @@
-/* Calls that fail: the ledger's reason, and devices that are lost. Internal to engine/flow. */
+/* Failed calls: the reason for the ledger, and lost devices. Internal to engine/flow. */
 #ifndef MILLRACE_FLOW_FAILURE_H
 #define MILLRACE_FLOW_FAILURE_H
 
 #include "engine/flow/instance/instance.h"
 
-/* The ledger's reason for frames that such a failure drops. */
+/* The ledger's reason for frames dropped by this failure. */
 const char *mr_failure_reason(const mr_instance *instance, const mr_slot *slot, int status);
-/* The slot's device has failed: the next calls go elsewhere, if possible. */
+/* The slot's device failed: later calls go to another device if they can. */
 void mr_instance_device_failed(mr_instance *instance, const mr_slot *slot);
 
 #endif

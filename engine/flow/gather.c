@@ -1,5 +1,5 @@
-/* Inputs of a call from one link: frames are taken until the batch is full, its time is up, or no more can join. Frames
- * that are late by then are dropped before work is spent on them. */
+/* Collects a call's inputs from one link. It takes frames until the batch is full, its time is up or no more can join.
+ * Frames that became late meanwhile are dropped before any work is spent on them. */
 #include "engine/flow/gather.h"
 
 #include "engine/flow/copy.h"
@@ -7,7 +7,7 @@
 #include "engine/flow/run/control.h"
 #include "engine/flow/settle.h"
 
-/* The reason not to process a frame; NULL if there is none. */
+/* Why a frame must not be processed; NULL if it may. */
 static const char *refusal(mr_instance *instance, const mr_frame *frame) {
     if (mr_control_is_cancelled(instance->run))
         return MR_REASON_STOPPED;
@@ -16,14 +16,14 @@ static const char *refusal(mr_instance *instance, const mr_frame *frame) {
     return mr_shedder_sheds(&instance->shedder) ? mr_shedder_refusal(&instance->shedder, frame) : NULL;
 }
 
-/* Drops an input that is not to be processed, or cannot be. */
+/* Drops an input that must not, or cannot, be processed. */
 static void refuse(mr_instance *instance, mr_slot *slot, mr_item *item, const char *stage, const char *reason) {
     mr_instance_settle(instance, slot, item->frame, MR_NOTE_DROPPED, stage, reason);
     mr_frame_unref(&item->frame);
     mr_credit_return(&instance->credit, item->source);
 }
 
-/* Moves the first frame of the inbox into the slot, or drops it. False: it is not ready; the entry will be woken. */
+/* Moves the inbox's first frame into the slot, or drops it. False: it is not ready; the entry will be woken. */
 static bool take_frame(mr_instance *instance, mr_slot *slot, mr_entry_task *entry, mr_item *item) {
     const char *reason = refusal(instance, item->frame);
     if (!reason && mr_input_is_left_out(instance, item->frame)) {
@@ -47,7 +47,7 @@ static bool take_frame(mr_instance *instance, mr_slot *slot, mr_entry_task *entr
     return true;
 }
 
-/* Drops frames that became late while their batch gathered. */
+/* Drops frames that became late while the batch was filling. */
 static void shed_gathered(mr_instance *instance, mr_slot *slot, const mr_task *task) {
     size_t kept = 0;
     int64_t now = mr_executor_now_ns(task->executor);
@@ -64,23 +64,23 @@ static void shed_gathered(mr_instance *instance, mr_slot *slot, const mr_task *t
     slot->frame_count = kept;
 }
 
-/* The frames that a call may take. Those that wait are taken together only if no worker is idle, which could work for
- * them meanwhile. */
+/* How many frames a call may take. Waiting frames are taken together only if no worker is idle: an idle one could
+ * process them at the same time. */
 static size_t most_frames(const mr_instance *instance, const mr_task *task) {
     const mr_plan_vertex *vertex = instance->vertex;
     const bool gathers = vertex->calls.gathers > 1 && mr_executor_is_busy(task->executor);
     return (size_t)(gathers ? vertex->calls.gathers : instance->self.batch);
 }
 
-/* Before a join, gaps count as frames: the other ways to the join hold as many frames as the batches on the way there
- * may gather, and no more. If the number of missing frames is unknown, the batch does not wait any longer. */
+/* Before a join, gaps count as frames: the other paths to the join hold only as many frames as batches on this path may
+ * gather. If the number of missing frames is unknown, the batch must not wait longer. */
 static bool is_full(const mr_instance *instance, const mr_slot *slot, size_t most) {
     size_t marks = mr_outlets_mark_gaps(&instance->outlets) ? slot->mark_count + slot->output_count : 0;
     return slot->lost || slot->frame_count + marks >= most;
 }
 
-/* A copy takes frames together only if one event makes them ready, so that work that fails affects no other frames. A
- * frame that is not ready does not join those that were gathered. */
+/* A copy takes frames together only if one event makes them ready: failed work must not affect other frames. A frame
+ * that is not ready cannot join a gathered batch. */
 static bool goes_alone(const mr_instance *instance, const mr_slot *slot, const mr_item *item) {
     const mr_event *ready = item->frame->ready;
     if (!slot->frame_count)
@@ -90,8 +90,8 @@ static bool goes_alone(const mr_instance *instance, const mr_slot *slot, const m
     return instance->vertex->copy && ready != slot->frames[0]->ready;
 }
 
-/* A batch that is not full leaves when its time is up, when every source has ended, or when the frames that would fill
- * it have no room behind this stage; frames that are only gathered, and those of a copy, at once. */
+/* A partial batch leaves when its time is up, every source has ended, or the frames that would fill it have no room
+ * downstream. Gathered frames, and a copy's frames, leave at once. */
 static bool leaves(mr_instance *instance, mr_slot *slot, mr_task *task) {
     if (slot->frame_count == 0)
         return slot->mark_count > 0 || slot->output_count > 0;

@@ -17,12 +17,12 @@
 #include "engine/flow/step.h"
 #include "engine/flow/tracing.h"
 
-/* Words of other nodes: ids of stages, labels and reasons. */
+/* Words from other nodes: stage ids, labels and reasons. */
 enum { MOST_NAMES = 65536, MOST_NAME_BYTES = 16 << 20 };
 
 /* ---- making and ending ----------------------------------------------------------------------------------------- */
 
-/* Wakes all that may have to end. Before the start there are no threads to wake; the start checks the flags. */
+/* Wakes everything that must end. Before the start there are no threads to wake; the start checks the flags. */
 static void pass_stop_on(void *context) {
     mr_graph *graph = context;
     for (uint32_t s = 0; s < graph->run.plan->source_count; s++)
@@ -117,9 +117,9 @@ static void destroy_devices(mr_run *run) {
     mr_free(run->devices);
 }
 
-/* In the order in which one uses the other. */
+/* Users go before what they use. */
 static void destroy_run(mr_run *run) {
-    mr_run_state_destroy(run); /* sinks ask it as they close */
+    mr_run_state_destroy(run); /* sinks ask for it while they close */
     mr_deadlines_destroy(run);
     mr_deliveries_destroy(&run->deliveries);
     mr_source_counts_destroy(&run->counts);
@@ -143,7 +143,7 @@ void mr_graph_destroy(mr_graph **graph) {
         mr_control_stop(&gone->run, true);
         mr_graph_wait(gone, -1);
     }
-    /* The tasks' threads end before the state that they use is destroyed. */
+    /* The threads must end before the state that they use is destroyed. */
     if (gone->run.executor)
         mr_executor_stop(gone->run.executor);
     if (gone->wiring)
@@ -162,7 +162,7 @@ void mr_graph_destroy(mr_graph **graph) {
 
 /* ---- the end --------------------------------------------------------------------------------------------------- */
 
-/* Every frame must be accounted for once all has ended; only a program that subscribes may still hold some. */
+/* At the end every frame must be accounted for; only a subscribed program may still hold some. */
 static int balance_of(mr_graph *graph, uint32_t source, bool arrived) {
     mr_ledger_account count;
     mr_ledger_read(graph->run.ledger, source, arrived, &count);
@@ -204,7 +204,7 @@ static int outcome(mr_graph *graph) {
     return balanced || !saved ? balanced : mr_resume_end(run->resume);
 }
 
-/* Deterministic: the caller's thread is the executor. */
+/* Deterministic mode: the caller's thread is the executor. */
 static int drive(mr_graph *graph, int64_t timeout_ns) {
     mr_executor *executor = graph->run.executor;
     int64_t until = timeout_ns < 0 ? INT64_MAX : mr_executor_now_ns(executor) + timeout_ns;
@@ -225,7 +225,7 @@ int mr_graph_wait(mr_graph *graph, int64_t timeout_ns) {
 
 /* ---- requests ---------------------------------------------------------------------------------------------------- */
 
-/* Under the lock, so that two devices that are disabled at once do not both leave a stage to the other. */
+/* The lock is needed: two devices disabled at once must not each leave a stage to the other. */
 int mr_graph_enable_device(mr_graph *graph, const mr_device *device, bool enabled) {
     const mr_wiring *wiring = graph->wiring;
     const mr_instance *needs = NULL;
@@ -243,7 +243,7 @@ int mr_graph_enable_device(mr_graph *graph, const mr_device *device, bool enable
     return MR_OK;
 }
 
-/* Under the lock, since sources may come and go. */
+/* The lock is needed, since sources may come and go. */
 int mr_graph_trigger(mr_graph *graph, const char *id) {
     size_t triggered = 0;
     mr_sources_lock(graph->run.sources);

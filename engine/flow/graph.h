@@ -1,7 +1,8 @@
-/* The running graph: every instance of a plan, wired with links, on one executor. plan -> graph. It has ended when
- * every instance has seen the end of all its sources.
+/* The running graph: a plan's instances, connected by links, on one executor. It has ended when every instance has seen
+ * each source end.
  *
- * start.h starts it. Threads: create, start and destroy from one thread, in this order; all else from any. */
+ * start.h starts it. Create, start and destroy it from one thread, in this order; other calls may come from any
+ * thread. */
 #ifndef MILLRACE_FLOW_GRAPH_H
 #define MILLRACE_FLOW_GRAPH_H
 
@@ -10,29 +11,29 @@
 #include "engine/flow/turns.h"
 #include "engine/flow/wiring.h"
 
-/* What a run may be asked to do beside its plan. */
+/* What a run can be asked to do besides the plan. */
 typedef struct mr_graph_params {
-    uint64_t seed;       /* 0: threads; else deterministic */
-    bool profiled;       /* processor time of each stage is measured */
-    bool quiet_sources;  /* a source's failure is not written to the log */
+    uint64_t seed;       /* 0: threads; otherwise deterministic */
+    bool profiled;       /* measure each stage's processor time */
+    bool quiet_sources;  /* do not log source failures */
     const char *trace;   /* path; NULL: no trace */
-    const char *resume;  /* path; NULL: no checkpoint is read or written */
+    const char *resume;  /* path; NULL: no checkpoint */
 } mr_graph_params;
 
 typedef struct mr_graph {
     mr_run run;
     mr_wiring *wiring;
-    mr_turns *turns;              /* of sources that wait; NULL: none does */
+    mr_turns *turns;              /* for sources that wait; NULL: none does */
     mr_source_slots *slots;
-    mr_work_trace *trace;         /* of all devices; set before the start; NULL: not traced */
+    mr_work_trace *trace;         /* for all devices; set before the start; NULL: not traced */
     void *trace_context;
     char *trace_path, *resume_path;
-    _Atomic bool started;         /* there are threads to be woken */
+    _Atomic bool started;         /* there are threads to wake */
 } mr_graph;
 
 int mr_graph_create(mr_graph **graph, const mr_plan *plan, const mr_graph_params *params);
 void mr_graph_destroy(mr_graph **graph);
-/* MR_ERROR_AGAIN while it runs; else the first failure. */
+/* MR_ERROR_AGAIN while it runs; then the first failure. */
 int mr_graph_wait(mr_graph *graph, int64_t timeout_ns);
 /* See mr_pipeline_trigger. */
 int mr_graph_trigger(mr_graph *graph, const char *id);

@@ -26,7 +26,7 @@ bool mr_input_claim(void *context, uint32_t source) {
 int mr_input_await(const mr_slot *slot, const mr_frame *frame, mr_entry_task *entry, size_t place) {
     if (mr_event_done(frame->ready))
         return mr_event_status(frame->ready) < 0 ? mr_event_status(frame->ready) : 1;
-    /* The same device orders the work itself; the host must wait until the device is done. */
+    /* The same device orders the work itself; the host must wait for the device. */
     if (mr_event_device(frame->ready) == mr_parts_stage(&entry->instance->parts, slot->device_number)->device)
         return 1;
     mr_event_notify(frame->ready, &entry->waits[place], mr_task_waker, &entry->task);

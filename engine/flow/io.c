@@ -1,4 +1,4 @@
-/* Services of the engine for a running stage type: mr_io_* and mr_stage_* of stage.h. */
+/* Engine services for a running stage type: mr_io_* and mr_stage_* in stage.h. */
 #include "engine/flow/io.h"
 
 #include <stdarg.h>
@@ -67,7 +67,7 @@ int mr_io_await_turn(mr_io *io) {
     return first ? MR_OK : MR_ERROR_AGAIN;
 }
 
-/* What a stage's author has to change stops the run: no frame would fare better. */
+/* An error that only the stage's author can correct stops the run: every later frame would fail too. */
 static int refuse(mr_io *io, const char *deed, const char *change) {
     const mr_stage *self = &io->instance->self;
     return mr_io_refuse(io, mr_fail(MR_ERROR_INTERNAL, "the stage type \"%s\" %s; its author must %s",
@@ -92,7 +92,7 @@ static inline bool is_planned(const mr_io *io, size_t port) {
     return port < vertex->output_count && vertex->pools[port].count > 0;
 }
 
-/* A buffer that the slot holds until its device work is done. */
+/* Takes a buffer that the slot holds until the device work is done. */
 static int take(mr_io *io, size_t which, size_t bytes, mr_buffer **buffer) {
     mr_buffer *taken = NULL;
     int status = mr_io_take_buffer(io, which, bytes, &taken);
@@ -132,7 +132,7 @@ int mr_io_pinned(mr_io *io, size_t bytes, mr_buffer **buffer) {
     return mr_io_take_buffer(io, io->instance->vertex->output_count + MR_PINNED_POOL, bytes, buffer);
 }
 
-/* As take, from a pool of a copy behind its output; NULL if none is free. */
+/* Like take, from one of a copy's pools; NULL if no buffer is free. */
 static int try(mr_io *io, size_t which, size_t bytes, mr_buffer **buffer) {
     mr_buffer *taken = NULL;
     int status = mr_io_try_buffer(io, io->instance->vertex->output_count + which, bytes, &taken);
@@ -202,7 +202,7 @@ int mr_io_acquire(mr_io *io, size_t port, const mr_format *format, const mr_fram
         return refuse_output(io, port);
     mr_buffer *buffer = NULL;
     mr_frame *made = NULL;
-    /* Work that writes it may be under way when the call fails and its frame is released. */
+    /* Work that writes to it may still run when the call fails and the frame is released. */
     bool late = io->stream && io->stream->device->type->kind != MR_DEVICE_CPU;
     int status = late ? take(io, port, mr_aligned_bytes(bytes), &buffer)
                       : mr_io_take_buffer(io, port, mr_aligned_bytes(bytes), &buffer);
@@ -232,7 +232,7 @@ int mr_io_originate(mr_io *io, const mr_identity *identity, mr_frame **frame) {
         mr_frame_unref(&made);
         return status;
     }
-    /* A source that waits within its call, as for a camera, has the frame long after the call began. */
+    /* A source that waits inside the call, for example for a camera, has the frame long after the call began. */
     made->born_ns = instance->vertex->calls.blocking ? mr_io_now_ns(io) : io->now_ns;
     mr_io_set_due(io, made, made->born_ns);
     made->format.payload = MR_PAYLOAD_RESULTS;
@@ -251,7 +251,7 @@ int mr_io_add_result(mr_io *io, mr_frame *frame, const mr_result_kind *kind, siz
     int status = mr_store_result(io->instance->run->store, kind, capacity, &made);
     if (status)
         return status;
-    /* Work that writes it may be under way when the call fails and its frame is released. */
+    /* Work that writes to it may still run when the call fails and the frame is released. */
     if (io->stream && io->stream->device->type->kind != MR_DEVICE_CPU && mr_hold_result(&io->slot->holds, made)) {
         mr_result_unref(&made);
         return MR_ERROR_MEMORY;
@@ -278,7 +278,7 @@ int mr_io_add_like(mr_io *io, mr_frame *frame, const mr_result *from, mr_result 
     return MR_OK;
 }
 
-/* Whether frames may leave with the buffers of their input. */
+/* Whether a frame may leave with the input's buffers. */
 static inline bool may_share(const mr_plan_vertex *vertex) {
     for (size_t i = 0; i < vertex->output_count; i++)
         if (vertex->outputs[i].shares >= 0)
@@ -330,7 +330,7 @@ static void note_original(mr_instance *instance, mr_frame *frame) {
         mr_source_count_seam(instance->run->counts, frame->identity.source);
 }
 
-/* Of a frame that passes through, nothing is read: it may have left the cache. */
+/* Must not read a frame that only passes through: it may have left the cache. */
 static inline int emit(mr_io *io, size_t port, mr_frame *frame, uint32_t source, bool made) {
     mr_instance *instance = io->instance;
     mr_entry_task *entry = io->entry;
@@ -349,7 +349,7 @@ static inline int emit(mr_io *io, size_t port, mr_frame *frame, uint32_t source,
     return MR_OK;
 }
 
-/* A picture of another size than its map's is none of the pixels that the map knows. */
+/* If the picture's size differs from the geometry's, the geometry does not describe these pixels. */
 int mr_io_emit(mr_io *io, size_t port, mr_frame *frame) {
     const mr_geometry *known = &frame->geometry;
     if (frame->format.payload == MR_PAYLOAD_PICTURE &&
@@ -421,7 +421,7 @@ mr_release mr_io_must_release(const mr_io *io) {
     const mr_instance *instance = io->instance;
     if (io->slot->marks[io->slot->mark_next].leaves)
         return MR_RELEASE_SOURCE;
-    /* Ends of earlier calls are counted once those are pushed. */
+    /* Earlier calls' ends are counted only when they are pushed. */
     size_t left = mr_closing_ends_left(&instance->closing) - mr_ring_ends_before(&instance->ring, io->slot);
     return left == 1 ? MR_RELEASE_ALL : MR_RELEASE_NONE;
 }
@@ -455,7 +455,7 @@ bool mr_stage_gives_up(const mr_stage *self) {
     if (mr_stage_cancelled(self))
         return true;
     int64_t asked_ns = mr_control_stop_ns(run);
-    /* Short enough for a run of several nodes, which are asked one after the other, to end in time. */
+    /* Short enough that a run on several nodes, which are asked one after the other, can end in time. */
     if (!asked_ns || mr_clock_now_ns(mr_clock_real()) - asked_ns < run->plan->grace_ns / 10 * 3)
         return false;
     mr_stage_warn(self, "is still waiting after the run was asked to end: frames in flight are dropped");

@@ -6,16 +6,15 @@
 #include "engine/flow/run/control.h"
 #include "engine/flow/settle.h"
 
-/* Joins: a stage with several input ports gets one frame of each, matched by identity.
+/* Joins: a stage with several input ports gets one frame from each, matched by identity.
  *
- * Within a source every port's frames come in the order of their identities, so it is enough to compare the first of
- * each lane: if all are equal they go together; otherwise the smallest can find no partner any more. A gap says so
- * before a later frame arrives, and an end says it for all that could follow. If a port's lane is `away` (gap.h),
- * nothing has a partner as long as that mark is there: frames on the other ports are passed over at once, and the mark
- * stays until another item replaces it. */
+ * Within a source, every port delivers frames in identity order, so a join compares only the first item in each lane.
+ * If all are equal, they go together; otherwise the smallest can have no partner. A gap says so before a later frame
+ * arrives; an end says it for all later frames. If a port's lane is `away` (gap.h), no frame has a partner while that
+ * mark is there. Frames on other ports are passed over at once, and the mark stays until another item replaces it. */
 typedef enum verdict { WAITS, TAKEN, PASSED } verdict;
 
-/* The state of each port for one source. */
+/* Each port's state for one source. */
 typedef struct heads {
     mr_item item[MR_MAX_PORTS];
     size_t missing; /* ports with an empty lane */
@@ -45,7 +44,7 @@ static bool stands_at(const mr_item *item, const mr_identity *identity) {
     return item->kind != MR_ITEM_END && mr_identity_compare(mr_item_identity(item), identity) == 0;
 }
 
-/* True if every port's first item is the frame `first`. */
+/* True if each port's first item is the frame `first`. */
 static bool all_match(const mr_instance *instance, const heads *at) {
     for (size_t port = 0; port < mr_inlets_count(&instance->inlets); port++)
         if (at->item[port].kind != MR_ITEM_FRAME || !stands_at(&at->item[port], at->first))
@@ -53,7 +52,7 @@ static bool all_match(const mr_instance *instance, const heads *at) {
     return true;
 }
 
-/* Takes the items at `first` from their ports; they have no partner in the others. */
+/* Takes the items at `first`; they have no partner on the other ports. */
 static void pass_over(mr_instance *instance, mr_slot *slot, uint32_t source, heads *at) {
     mr_identity first = *at->first;
     for (size_t port = 0; port < mr_inlets_count(&instance->inlets); port++) {
@@ -71,7 +70,7 @@ static void pass_over(mr_instance *instance, mr_slot *slot, uint32_t source, hea
         mr_slot_add_mark(slot, &gap);
 }
 
-/* Readiness of all frames that match: as mr_input_ready, of the first that is not 1. */
+/* Whether all matching frames are ready: 1, or mr_input_ready's answer for the first that is not. */
 static int all_ready(const mr_instance *instance, const mr_slot *slot, const heads *at, mr_entry_task *entry,
                      size_t place, const mr_frame **failed) {
     for (size_t port = 0; port < mr_inlets_count(&instance->inlets); port++) {
@@ -84,8 +83,8 @@ static int all_ready(const mr_instance *instance, const mr_slot *slot, const hea
     return 1;
 }
 
-/* A frame that went to another node and came back has a receipt of its own, and the joined frame holds only one of
- * them: "joined" is the outcome of the others, and of all if none graver follows. */
+/* A frame that came back from another node has a separate receipt, and the joined frame can hold only one. The others
+ * get the outcome "joined"; so do all, if nothing graver follows. */
 static void note_joined(const mr_instance *instance, mr_receipt *first, mr_receipt *other) {
     if (other == first)
         return;
@@ -93,7 +92,7 @@ static void note_joined(const mr_instance *instance, mr_receipt *first, mr_recei
     mr_receipt_note(other, MR_NOTE_ABSORBED, instance->self.id, "joined");
 }
 
-/* With a reason: they go no further, as noted. */
+/* With a reason, the frames are settled and go no further. */
 static void take_all(mr_instance *instance, mr_slot *slot, uint32_t source, mr_note note, const char *stage,
                      const char *reason) {
     mr_receipt *first = NULL;
@@ -150,14 +149,14 @@ static void take_ends(mr_instance *instance, mr_slot *slot, uint32_t source) {
     mr_slot_add_mark(slot, &end);
 }
 
-/* No frame is here, and every port is away: joins behind need not wait for it either. Reported once. */
+/* There is no frame, and every port is away: later joins need not wait either. Reported once. */
 static void pass_absence_on(mr_instance *instance, mr_slot *slot, uint32_t source, size_t turn) {
     mr_item away = {.kind = MR_ITEM_GAP, .source = source, .identity = mr_identity_away(source)};
     if (mr_inlets_note_away(&instance->inlets, turn, true) && mr_outlets_mark_gaps(&instance->outlets))
         mr_slot_add_mark(slot, &away);
 }
 
-/* Moves one source on by one identity. */
+/* Advances one source by one identity. */
 static verdict advance(mr_instance *instance, mr_slot *slot, size_t turn, mr_entry_task *entry) {
     uint32_t source = instance->vertex->sources[turn];
     heads at;
@@ -182,7 +181,7 @@ static verdict advance(mr_instance *instance, mr_slot *slot, size_t turn, mr_ent
 bool mr_instance_join(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) {
     size_t count = instance->vertex->source_count;
     for (size_t i = 0; i < count; i++) {
-        /* Sources take turns: the search starts behind the one that was served last. */
+        /* Sources take turns: start after the one served last. */
         size_t turn = mr_inlets_turn(&instance->inlets, i);
         uint32_t source = instance->vertex->sources[turn];
         if (instance->self.source != MR_SOURCE_NONE && source != instance->self.source)
@@ -195,6 +194,6 @@ bool mr_instance_join(mr_instance *instance, mr_slot *slot, mr_entry_task *entry
             return true;
         }
     }
-    /* Gaps left by drops here, for joins behind, must not wait for the next match. */
+    /* Gaps from dropped frames must not wait for the next match: a later join needs them now. */
     return slot->mark_count > 0 || slot->output_count > 0;
 }

@@ -1,10 +1,10 @@
-/* Inputs of a call of a join. Internal to engine/flow. */
+/* A join's inputs for one call. Internal to engine/flow. */
 #ifndef MILLRACE_FLOW_JOIN_H
 #define MILLRACE_FLOW_JOIN_H
 
 #include "engine/flow/instance/instance.h"
 
-/* mr_instance_gather for stages with several ports: one frame of each, matched by identity. */
+/* mr_instance_gather for stages with several ports: takes one frame from each, matched by identity. */
 bool mr_instance_join(mr_instance *instance, mr_slot *slot, mr_entry_task *entry);
 
 #endif

@@ -12,8 +12,7 @@
 
 static int create_ring(mr_instance *instance) {
     const mr_plan_vertex *vertex = instance->vertex;
-    /* Slots that are done before earlier ones may wait for them in the ring; a copy takes the frames of a batch one by
-     * one. */
+    /* Slots done before earlier ones may wait for them in the ring; a copy takes a batch's frames one by one. */
     size_t several = vertex->devices.count > 1 ? vertex->devices.count : 0;
     size_t reordered = MR_PLAN_REORDERED * several * (vertex->copy ? (size_t)vertex->devices.turn : 1);
     return mr_ring_create(&instance->ring, (size_t)vertex->calls.in_flight, reordered, mr_instance_room(instance));
@@ -95,7 +94,7 @@ int mr_instance_create(mr_instance **instance, const mr_run *run, const mr_plan_
     return MR_OK;
 }
 
-/* The only stage that takes frames of that vertex; NULL if there is none, or more than one. */
+/* The only stage that takes this vertex's frames; NULL if there are none or several. */
 static const mr_plan_vertex *follower_of(const mr_plan *plan, const mr_plan_vertex *vertex) {
     const mr_plan_vertex *found = NULL;
     for (size_t e = 0; e < plan->edge_count; e++) {
@@ -108,8 +107,8 @@ static const mr_plan_vertex *follower_of(const mr_plan *plan, const mr_plan_vert
     return found;
 }
 
-/* Whether its calls need no order among their streams, and a call of the stage behind needs no more than the output of
- * one of them. Copies have streams of their own, so that they run beside computing. */
+/* Whether this stage's work can be submitted together with the next stage's: calls need no order among streams, and the
+ * next stage needs only one call's output. Copies use separate streams, so that they run beside computing. */
 static bool hands_on(const mr_plan *plan, const mr_plan_vertex *vertex) {
     const mr_plan_vertex *follower = follower_of(plan, vertex);
     if (!follower || vertex->copy || follower->copy || vertex->calls.entry != MR_ENTRY_STATELESS)
@@ -135,7 +134,7 @@ void mr_instance_set_devices(mr_instance *instance) {
             self->output_memory = MR_MEMORY_HOST;
     }
     instance->self.device = mr_parts_stage(&instance->parts, 0)->device;
-    /* A stage behind that leaves a source's frames where they are (credit.h) would leave their work undone. */
+    /* A stage downstream that leaves a source's frames in the queue (credit.h) would also leave this work undone. */
     const bool all_are_taken = !mr_outlets_mark_gaps(&instance->outlets) || vertex->source_count < 2;
     mr_outlets_set_hand_on(&instance->outlets, all_are_taken && hands_on(instance->run->plan, vertex));
 }
@@ -190,8 +189,8 @@ bool mr_instance_trigger(mr_instance *instance, const char *id) {
     return triggered;
 }
 
-/* A stop sets its flag and then looks for ready instances; here the order is reversed, so that at least one of both
- * stops the stage type. */
+/* A stop sets the flag, then looks for ready instances. The order here is reversed, so that at least one side stops the
+ * stage type. */
 void mr_instance_set_ready(mr_instance *instance) {
     mr_opening_set_ready(&instance->opening);
     if (mr_control_is_stopping(instance->run) || mr_instance_leaves(instance))
@@ -214,8 +213,8 @@ void mr_instance_finish(mr_instance *instance) {
     mr_abandonment_release(&instance->abandoned);
 }
 
-/* Frames that still exist keep their buffers. Outputs of stages other than the source may refer to their state, so
- * those close at the end. The lock keeps out a stop, which may be about to call the source. */
+/* Frames that still exist keep their buffers. Outputs from other stages may refer to the stage's state, so those stages
+ * close at the end. The lock keeps out a stop that is about to call the source. */
 void mr_instance_put_away(mr_instance *instance) {
     for (size_t i = 0; i < instance->entry_count; i++)
         mr_task_end_thread(&instance->entries[i].task);
@@ -224,14 +223,14 @@ void mr_instance_put_away(mr_instance *instance) {
         mr_parts_close(&instance->parts);
         pthread_mutex_unlock(&instance->lock);
     }
-    /* With several devices the number of buffers in use there is still queried. */
+    /* With several devices, the number of buffers in use is still needed. */
     if (mr_parts_count(&instance->parts) == 1)
         mr_parts_release_pools(&instance->parts);
 }
 
 /* ---- for the next source ----------------------------------------------------------------------------------------- */
 
-/* Keeps wakes that come late from having an effect, and waits for runs that have begun. */
+/* Makes late wakes ineffective and waits until no run is under way. */
 static bool keep_out(mr_instance *instance) {
     mr_opening_withdraw(&instance->opening);
     for (size_t i = 0; i < instance->entry_count; i++)
@@ -323,7 +322,7 @@ void mr_instance_destroy(mr_instance **instance) {
 
 void mr_instance_wake(void *context) {
     mr_instance *instance = context;
-    mr_entry_task *running = NULL; /* it looks for inputs once more */
+    mr_entry_task *running = NULL; /* it will look for inputs again */
     for (size_t i = 0; instance->shared && i < instance->entry_count; i++) {
         mr_entry_task *entry = &instance->entries[i];
         if (atomic_load_explicit(&entry->unfinished, memory_order_relaxed))

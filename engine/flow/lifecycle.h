@@ -4,50 +4,51 @@
 
 #include "engine/flow/instance/instance.h"
 
-/* `run_entry` is the task of its entries (step.h). MR_ERROR_MEMORY. */
+/* `run_entry` is what each entry's task runs (step.h). MR_ERROR_MEMORY. */
 int mr_instance_create(mr_instance **instance, const mr_run *run, const mr_plan_vertex *vertex, uint32_t source,
                        void (*run_entry)(void *entry));
-/* Waits for its devices' work and closes their streams. Must be called for all instances before the first is destroyed:
- * a device may still report to one that another's work is done. */
+/* Waits for device work and closes the streams. Must be called for all instances before the first is destroyed: a
+ * device may still report to one instance that another's work is done. */
 void mr_instance_finish(mr_instance *instance);
 /* Calls the stage type's close. The executor must have stopped. */
 void mr_instance_destroy(mr_instance **instance);
-/* Sets its devices, which are open. */
+/* Sets the instance's devices, which must be open. */
 void mr_instance_set_devices(mr_instance *instance);
-/* Makes its streams on its devices and calls the stage type's open for each. */
+/* Creates a stream on each device and calls the stage type's open there. */
 int mr_instance_open(mr_instance *instance);
-/* Lets it run from now on, and wakes it, since earlier wakes had no effect. Any thread. */
+/* Lets the instance run, and wakes it, since earlier wakes had no effect. Any thread. */
 void mr_instance_start(mr_instance *instance);
-/* Marks an open instance as ready to run; its task is woken by others. */
+/* Marks an open instance as ready; the caller must wake the task. */
 void mr_instance_set_ready(mr_instance *instance);
-/* Whether it is a source that was removed. Any thread. */
+/* Whether this is a source that was removed. Any thread. */
 bool mr_instance_leaves(const mr_instance *instance);
-/* Calls the stage type's stop, if it is open. Any thread. */
+/* Calls the stage type's stop, if the instance is open. Any thread. */
 void mr_instance_tell_stop(mr_instance *instance);
-/* Triggers the stage type if it is open and is, or works for, the one of that id: true. Any thread. */
+/* Triggers the stage type if it is open and has this id or serves the source with this id. True if it was triggered.
+ * Any thread. */
 bool mr_instance_trigger(mr_instance *instance, const char *id);
-/* For an instance of a source that waits, if the source has ended here and elsewhere: ends its thread, releases its
- * buffers and, if it is the source itself, closes it. Not from its own thread. */
+/* Call it for an instance that serves a waiting source, when that source has ended everywhere. Ends the threads,
+ * releases the buffers and, for the source itself, closes it. Must not be called on the instance's own thread. */
 void mr_instance_put_away(mr_instance *instance);
-/* For an instance of a source that has left for good: as new, to be opened for the next source of its place. False: one
- * of its entries is about to run, and nothing has happened but that no new call begins; the same must be tried again.
- * Not from its own thread. */
+/* Call it for an instance whose source has left: resets everything, so that the slot's next source can open it. False:
+ * an entry is about to run. Then only new calls are prevented; try again. Must not be called on the instance's own
+ * thread. */
 bool mr_instance_vacate(mr_instance *instance);
-/* What the plan says of its source, which has changed, while it is vacant. */
+/* Updates what the plan says about the source. The instance must be vacant. */
 void mr_instance_rename(mr_instance *instance);
-/* Before the start: gives its first entry a thread (MR_ERROR_MEMORY), which is also to open it. */
+/* Call before the start: gives the first entry a thread (MR_ERROR_MEMORY); lets that thread open the instance. */
 int mr_instance_give_thread(mr_instance *instance);
 void mr_instance_let_open_itself(mr_instance *instance);
-/* From now on it drops its inputs. Any thread. */
+/* The instance drops all further inputs. Any thread. */
 void mr_instance_fail(mr_instance *instance);
-/* It will not be opened, and only passes the ends of its sources on. */
+/* The instance will not open; it only passes sources' ends on. */
 void mr_instance_leave_shut(mr_instance *instance);
 bool mr_instance_is_open(const mr_instance *instance);
-/* Brings a sink's output to the disk (mr_stage_type.sync). */
+/* Writes a sink's output to disk (mr_stage_type.sync). */
 int mr_instance_sync(mr_instance *instance);
-/* Wakes an entry: something has changed. Any thread. */
+/* Wakes one entry after a change. Any thread. */
 void mr_instance_wake(void *instance);
-/* Wakes all entries, also those in an unfinished call. */
+/* Wakes all entries, including those in an unfinished call. */
 void mr_instance_wake_all(mr_instance *instance);
 
 #endif

@@ -1,5 +1,4 @@
-/* The end of a call, and the ring of slots: outputs are pushed in order of the calls, and a slot is free again when its
- * device work is done. */
+/* Ends calls and frees slots: outputs are pushed in call order, and a slot is free when the device work is done. */
 #include "engine/flow/outputs.h"
 
 #include "engine/flow/instance/instance.h"
@@ -11,7 +10,7 @@
 #include "engine/flow/run/sources.h"
 #include "engine/flow/tracing.h"
 
-/* All work of an entry that has no event yet is of its call. */
+/* Forgets the entry's unrecorded work; it all belongs to this call. */
 static void forget_work(mr_entry_task *entry) {
     for (size_t i = 0; i < mr_parts_count(&entry->instance->parts); i++) {
         entry->streams[i]->unrecorded = 0;
@@ -20,8 +19,8 @@ static void forget_work(mr_entry_task *entry) {
     }
 }
 
-/* If there can be no event, because the device takes no more calls, its use of the memory has no known end: the memory
- * is kept until the streams end. That of later calls need not be. */
+/* Without an event, because the device accepts no more calls, nobody can know when it stops using the memory. The
+ * memory must be kept until the streams end. Later calls' memory need not be. */
 static void abandon(mr_entry_task *entry, mr_slot *slot) {
     forget_work(entry);
     mr_slot_abandon(slot, &entry->instance->abandoned);
@@ -29,7 +28,7 @@ static void abandon(mr_entry_task *entry, mr_slot *slot) {
 
 /* ---- the end of a call: outputs are ready, and inputs released, when its event completes ------------------------- */
 
-/* The host has done its work, but copies to it may have been submitted to other devices and not been waited for. */
+/* The host's work is done, but nobody waited for copies that other devices make to it. */
 static void abandon_copies(mr_entry_task *entry, mr_slot *slot) {
     bool some = false;
     for (size_t i = 0; i < mr_parts_count(&entry->instance->parts); i++)
@@ -38,7 +37,7 @@ static void abandon_copies(mr_entry_task *entry, mr_slot *slot) {
         abandon(entry, slot);
 }
 
-/* Work without outputs would not be taken over by any consumer. */
+/* If work has no outputs, no consumer would wait for it. */
 static bool gives_frames(const mr_slot *slot) {
     for (size_t i = slot->output_next; i < slot->output_count; i++)
         if (slot->outputs[i].made)
@@ -53,18 +52,18 @@ static int mark_ready(mr_entry_task *entry, mr_slot *slot) {
         abandon_copies(entry, slot);
         return MR_OK;
     }
-    /* An event of an earlier call of the slot is behind this one's. */
+    /* The event of an earlier call on this slot completes before this one. */
     mr_event *event = NULL;
     bool hands_on = mr_outlets_hand_on(&entry->instance->outlets) && gives_frames(slot);
     int status = mr_event_create(&event, self->device, self);
     if (!status)
         status = (hands_on ? mr_stream_hand_on : mr_stream_record)(entry->streams[slot->device_number], event);
-    /* Copies of inputs that were not waited for have no end either. */
+    /* Input copies that nobody waited for have no end either. */
     if (!status && staging && staging->unrecorded)
         status = mr_fail(MR_ERROR_DEVICE, "%s: inputs could not be copied", self->device->name);
     if (status) {
         mr_event_unref(&event);
-        /* Staged copies have events of their own, which are not waited for any more. */
+        /* Staged copies have separate events, which nobody waits for any more. */
         if (slot->staged || entry->streams[slot->device_number]->unrecorded || (staging && staging->unrecorded))
             abandon(entry, slot);
         return status;
@@ -86,7 +85,7 @@ static int mark_ready(mr_entry_task *entry, mr_slot *slot) {
     return status;
 }
 
-/* Outputs of a call that failed are dropped like its inputs. */
+/* Drops a failed call's outputs, like its inputs. */
 static void discard(mr_instance *instance, mr_slot *slot, size_t first, const char *reason) {
     size_t kept = first;
     for (size_t i = first; i < slot->output_count; i++) {
@@ -109,12 +108,12 @@ static void discard(mr_instance *instance, mr_slot *slot, size_t first, const ch
 
 int mr_instance_seal(mr_entry_task *entry, mr_slot *slot, size_t first, int answer) {
     if (answer == MR_ERROR_AGAIN) {
-        /* Others wait for the work it has taken over. */
+        /* Others wait for the inputs' work, which this stream took over. */
         if (!mr_parts_are_on_host(&entry->instance->parts, slot->device_number))
             mr_stream_settle(entry->streams[slot->device_number]);
         return answer;
     }
-    /* A call that failed may also have submitted work to the device, which must not outlive the memory it uses. */
+    /* A failed call may also have submitted device work, which must not outlive the memory it uses. */
     int status = mark_ready(entry, slot);
     answer = answer >= 0 && status ? status : answer;
     if (answer < 0)
@@ -124,7 +123,7 @@ int mr_instance_seal(mr_entry_task *entry, mr_slot *slot, size_t first, int answ
 
 /* ---- pushing --------------------------------------------------------------------------------------------------- */
 
-/* A frame that no stage takes is delivered if its port is optional; else the stage's work is in vain. */
+/* A frame without a consumer is delivered if the port is optional; otherwise the work was useless. */
 static void end_here(mr_instance *instance, mr_slot_output *output, int64_t now_ns) {
     mr_frame *frame = output->item.frame;
     if (instance->self.type->outputs && instance->self.type->outputs[output->port].optional) {
@@ -149,7 +148,7 @@ static bool push_slot(mr_instance *instance, mr_slot *slot, mr_entry_task *entry
     return true;
 }
 
-/* Counts the ends that have been pushed: all stages behind see them. */
+/* Counts ends that were pushed: all later stages can now see them. */
 static void count_ends(mr_instance *instance, const mr_slot *slot) {
     const bool alone = instance->self.source != MR_SOURCE_NONE;
     for (size_t i = 0; i < slot->mark_count; i++) {
@@ -160,7 +159,7 @@ static void count_ends(mr_instance *instance, const mr_slot *slot) {
     }
 }
 
-/* The credit of all inputs of a call. A join takes one frame from each port for one credit. */
+/* Returns the credit for all inputs. A join takes a frame from each port but only one credit. */
 static void return_credit(mr_instance *instance, const mr_slot *slot) {
     if (!mr_credit_is_needed(&instance->credit))
         return;
@@ -173,7 +172,7 @@ static void push_done(mr_instance *instance, mr_entry_task *entry) {
     mr_outlets_retry(&instance->outlets);
     for (mr_slot *slot; (slot = mr_ring_unpushed(&instance->ring));) {
         bool mine = slot->state == MR_SLOT_DONE;
-        /* Outputs of an unfinished call go on too, unless another worker may be adding to them. */
+        /* An unfinished call's outputs can be pushed too, unless another worker may be adding to them. */
         if ((!mine && instance->shared) || !push_slot(instance, slot, entry) || !mine)
             return;
         count_ends(instance, slot);
@@ -182,7 +181,7 @@ static void push_done(mr_instance *instance, mr_entry_task *entry) {
     }
 }
 
-/* Whether the device has done the work of the slot's call; if not, the entry will be woken. */
+/* Whether the device has done the slot's work; if not, the entry will be woken. */
 static bool is_done(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) {
     if (slot->event && !mr_event_done(slot->event)) {
         mr_event_notify(slot->event, &slot->wait, mr_task_waker, &entry->task);
@@ -195,7 +194,7 @@ static bool is_done(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) 
     return true;
 }
 
-/* Releases a slot's contents, if it is pushed and done. */
+/* Releases a slot if it is pushed and done. */
 static bool release(void *context, mr_slot *slot) {
     mr_entry_task *entry = context;
     if (slot->state == MR_SLOT_RUNNING || !is_done(entry->instance, slot, entry) || slot->state == MR_SLOT_DONE)
@@ -212,7 +211,7 @@ static void report_end(const mr_instance *instance) {
     mr_ending_release(instance->run->ending);
 }
 
-/* Calls of one device are done in order; one device does not wait for another. */
+/* Calls on one device finish in order; devices need not wait for each other. */
 static void free_held(mr_instance *instance, mr_entry_task *entry) {
     mr_ring_free(&instance->ring, mr_parts_count(&instance->parts) > 1, release, entry);
     if (!mr_ring_is_empty(&instance->ring))

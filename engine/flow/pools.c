@@ -1,6 +1,6 @@
-/* The pools of an instance: on each of its devices one for each output port and each kind of work memory, and for each
- * buffer size that was asked for lately. Pools of device and pinned memory with a planned size are full before the
- * instance runs, so that nothing is allocated there while frames pass; others grow on demand. */
+/* An instance's pools. Each device has one pool for each output port and each kind of work memory, and for each recent
+ * buffer size. Device and pinned pools with a planned size are filled before the instance runs, so that nothing need be
+ * allocated while frames pass; other pools grow when needed. */
 #include "engine/flow/pools.h"
 
 #include <string.h>
@@ -23,14 +23,14 @@ static void unlock_pools(mr_instance *instance) {
         pthread_mutex_unlock(&instance->pools_lock);
 }
 
-/* Moves the pool at `index` to the front. */
+/* Moves a pool to the front. */
 static mr_pool *to_front(mr_pool **pools, int index) {
     mr_pool *pool = pools[index];
     memmove(&pools[1], &pools[0], (size_t)index * sizeof pool);
     return pools[0] = pool;
 }
 
-/* The plan for the pools of an output port, or for those behind them. */
+/* The plan for an output port's pools, or for one of the pools after them. */
 static const mr_view_pool *planned(const mr_instance *instance, size_t which) {
     const mr_plan_vertex *vertex = instance->vertex;
     if (which < vertex->output_count)
@@ -46,17 +46,16 @@ static int create_pool(const mr_instance *instance, size_t number, size_t which,
     int count = output ? instance->self.output_buffers : plan->count ? plan->count : instance->vertex->calls.in_flight;
     mr_device *device = plan->memory == MR_MEMORY_DEVICE ? mr_parts_stage(&instance->parts, number)->device
                                                          : instance->run->devices[plan->device];
-    /* The processors, in reserve for a device, have the host's memory. */
+    /* Host processors that are a device's reserve use host memory. */
     bool plain = device->type->kind == MR_DEVICE_CPU && plan->memory != MR_MEMORY_SHARED;
     mr_memory memory = plain ? MR_MEMORY_HOST : plan->memory;
     return mr_pool_create(pool, device, memory, bytes, count);
 }
 
-/* The pool of that buffer size. A new size opens a new pool in place of the one that was unused for longest, which
- * lives on until its last buffer is back. Sizes up to the planned one take the planned one, so that frames of many
- * sizes share a pool. */
+/* Finds the pool for this buffer size. A new size replaces the pool unused for longest, which lives on until the last
+ * buffer is back. Sizes up to the planned one use the planned size, so that frames of many sizes can share a pool. */
 static int find_pool(mr_instance *instance, size_t number, size_t which, size_t bytes, mr_pool **pool) {
-    /* Host memory is one for all devices. */
+    /* All devices share host memory. */
     number = planned(instance, which)->memory == MR_MEMORY_DEVICE ? number : 0;
     mr_pool **pools = mr_parts_pools(&instance->parts, number, which);
     size_t most = planned(instance, which)->bytes;
@@ -85,7 +84,7 @@ uint64_t mr_instance_in_use(void *context, size_t number) {
     return (uint64_t)in_use;
 }
 
-/* Buffers may be kept for ever by their holders: a run that is stopped at once does not wait for them. */
+/* A holder may keep buffers for ever: a run that stops at once must not wait for them. */
 int mr_io_park(mr_io *io, mr_pool *pool, int count, size_t place) {
     if (mr_control_is_cancelled(io->instance->run))
         return mr_fail(MR_ERROR_CANCELLED, "the run is stopped");
@@ -93,7 +92,7 @@ int mr_io_park(mr_io *io, mr_pool *pool, int count, size_t place) {
     return MR_ERROR_AGAIN;
 }
 
-/* A buffer, or, if all are in use, MR_ERROR_AGAIN: with `parks` the entry is woken when one is free. */
+/* Takes a buffer. If all are in use, returns MR_ERROR_AGAIN; with `parks` the entry will be woken when one is free. */
 static int take_buffer(mr_io *io, size_t which, size_t bytes, bool parks, mr_buffer **buffer) {
     mr_instance *instance = io->instance;
     mr_pool *pool = NULL;
@@ -123,7 +122,7 @@ static bool is_ahead(const mr_instance *instance, size_t number, size_t which) {
     bool own = which < vertex->output_count && vertex->outputs[which].own_pool && vertex->devices.at[0] == 0;
     if (!plan->ahead || own)
         return false;
-    /* Host memory is one for all devices; the processors, in reserve, have no memory of their own. */
+    /* All devices share host memory; host processors in reserve have no memory to fill. */
     return plan->memory == MR_MEMORY_DEVICE ? !mr_parts_are_on_host(&instance->parts, number) : number == 0;
 }
 

@@ -7,7 +7,8 @@
 void mr_instance_mark_gap(mr_instance *instance, mr_slot *slot, const mr_item *gap) {
     if (!mr_outlets_mark_gaps(&instance->outlets))
         return;
-    /* A stage on the other node asks. The cut's end here has one entry, so everything before the mark was passed on. */
+    /* A stage on the other node needs gaps. The cut's end here has one entry, so everything before the mark was passed
+     * on. */
     const mr_stage_hooks *hooks = instance->self.type->hooks;
     if (hooks && hooks->mark)
         hooks->mark(mr_parts_stage(&instance->parts, 0), gap);
@@ -17,7 +18,7 @@ void mr_instance_mark_gap(mr_instance *instance, mr_slot *slot, const mr_item *g
 void mr_instance_settle(mr_instance *instance, mr_slot *slot, const mr_frame *frame, mr_note note, const char *stage,
                         const char *reason) {
     mr_receipt_note(frame->receipt, note, stage, reason);
-    /* A packet's number differs from those of its pictures: joins behind do not wait for it. */
+    /* A packet's number differs from its pictures' numbers: joins do not wait for it. */
     mr_item gap = {.kind = MR_ITEM_GAP, .source = frame->identity.source, .identity = frame->identity};
     if (frame->format.payload != MR_PAYLOAD_PACKET)
         mr_instance_mark_gap(instance, slot, &gap);

@@ -1,18 +1,18 @@
-/* Frames that go no further: their outcome, and the gap that they leave. Internal to engine/flow. */
+/* Frames that stop here: the outcome, and the gap they leave. Internal to engine/flow. */
 #ifndef MILLRACE_FLOW_SETTLE_H
 #define MILLRACE_FLOW_SETTLE_H
 
 #include "engine/data/receipt.h"
 #include "engine/flow/instance/instance.h"
 
-/* Leaves that mark on all outputs, if a stage behind wants gaps. */
+/* Adds the mark to all outputs, if a later stage needs gaps. */
 void mr_instance_mark_gap(mr_instance *instance, mr_slot *slot, const mr_item *gap);
-/* Notes the outcome of a frame that goes no further, and leaves a gap for joins behind. */
+/* Notes the outcome for a frame that stops here, and leaves a gap for later joins. */
 void mr_instance_settle(mr_instance *instance, mr_slot *slot, const mr_frame *frame, mr_note note, const char *stage,
                         const char *reason);
-/* The same of all inputs of a call that were not settled before, in the stage's name. */
+/* The same for all inputs not yet settled, in the stage's name. */
 void mr_instance_settle_all(mr_instance *instance, mr_slot *slot, mr_note note, const char *reason);
-/* Delivers all inputs of a call that were not settled before. */
+/* Delivers all inputs not yet settled. */
 void mr_instance_deliver_all(mr_instance *instance, mr_slot *slot, int64_t now_ns);
 
 #endif

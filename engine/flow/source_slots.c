@@ -13,34 +13,34 @@
 #include "engine/flow/tracing.h"
 #include "millrace/log.h"
 
-/* Different ids that one run may see: each is remembered, since results and accounts refer to it. */
+/* How many different ids a run may see: each must be remembered, since results and accounts refer to it. */
 enum { MOST_IDS = 1 << 20, MOST_ID_BYTES = 64 << 20 };
 
 typedef enum slot_phase {
-    PRESENT, /* its source is there, or will begin */
-    LEAVING, /* its source was removed, and frames of it may be on their way */
-    OVER,    /* its source has ended by itself; another may have the slot */
+    PRESENT, /* the source is there, or will begin */
+    LEAVING, /* the source was removed; some frames may still be in flight */
+    OVER,    /* the source has ended without being removed; another may have the slot */
     VACANT
 } slot_phase;
 
 typedef struct source_slot {
     slot_phase phase;
-    mr_candidate *next; /* the source that is to have the slot next; NULL: none waits */
-    mr_spec *spec;      /* holds the source's options; NULL: they are the plan's */
-    mr_format_set gives; /* proven of the source */
-    mr_task room;       /* external sources: wakes a program that waits to push if there is room */
-    bool pushed_end;    /* external: the program ended the source */
+    mr_candidate *next; /* the source that gets the slot next; NULL: none */
+    mr_spec *spec;      /* owns the source's options; NULL: the plan does */
+    mr_format_set gives; /* proven for the source */
+    mr_task room;       /* external sources: wakes a program that waits for room to push */
+    bool pushed_end;    /* external sources: the program ended the source */
 } source_slot;
 
-/* Under the lock of sources.h. */
+/* Needs the lock in sources.h. */
 struct mr_source_slots {
     const mr_run *run;
     const mr_wiring *wiring;
     mr_turns *turns;
     bool open;
     source_slot *slot;           /* by source */
-    struct mr_retired *retired;  /* sources that were removed; NULL: none can be */
-    mr_names *ids;               /* of sources that come and go; NULL: none do */
+    struct mr_retired *retired;  /* removed sources; NULL: none can be removed */
+    mr_names *ids;               /* ids for sources that come and go; NULL: none can */
     mr_names_share ids_share;
 };
 
@@ -119,7 +119,7 @@ void mr_source_slots_open(mr_source_slots *slots) {
 
 /* ---- accounts ---------------------------------------------------------------------------------------------------- */
 
-/* A label's owner may go with the source. */
+/* Keeps a copy: the label's owner may go with the source. */
 static const char *keep_label(void *context, const char *label) {
     const mr_source_slots *slots = context;
     const char *kept = NULL;
@@ -161,7 +161,7 @@ uint64_t mr_source_slots_unaccounted(const mr_source_slots *slots) {
     return slots->retired ? mr_retired_unaccounted(slots->retired) : 0;
 }
 
-/* The account goes to those who have left, and the slot begins a new one. With the lock. */
+/* Moves the account to the removed sources, and starts a new one for the slot. With the lock. */
 static void close_account(mr_source_slots *slots, uint32_t source) {
     mr_source_summary account;
     account_of(slots, source, &account);
@@ -190,7 +190,7 @@ static void rename_instances(mr_source_slots *slots, uint32_t source) {
             mr_instance_rename(mr_wiring_at(slots->wiring, i));
 }
 
-/* The slot is vacant, and `id` kept. Takes candidate->with over. With the lock. */
+/* The slot must be vacant and `id` kept. Takes ownership of candidate->with. With the lock. */
 static void admit(mr_source_slots *slots, uint32_t slot, mr_candidate *candidate, const char *id) {
     source_slot *state = &slots->slot[slot];
     const mr_plan_vertex *source = &candidate->with->vertices[candidate->source];
@@ -216,7 +216,8 @@ static int keep_id(mr_source_slots *slots, const mr_candidate *candidate, const 
                : status;
 }
 
-/* Whether the slot may have it; *status, and the message, have the reason if only its formats or sizes do not fit. */
+/* Whether the candidate can have the slot. If only formats or sizes do not fit, *status and the message give the
+ * reason. */
 static bool suits(const mr_source_slots *slots, uint32_t slot, const mr_candidate *candidate, int *status) {
     if (!mr_wiring_source(slots->wiring, slot) ||
         !mr_plan_fits(slots->run->plan, slot, candidate->with, candidate->source))
@@ -226,7 +227,7 @@ static bool suits(const mr_source_slots *slots, uint32_t slot, const mr_candidat
     return !proven;
 }
 
-/* A vacant slot, else that of a source that has ended by itself. */
+/* Prefers a vacant slot to one whose source has ended. */
 static uint32_t choose(const mr_source_slots *slots, const mr_candidate *candidate, int *status, size_t *taken) {
     uint32_t ended = MR_SOURCE_NONE;
     *taken = 0;
@@ -258,7 +259,8 @@ static int no_place(const mr_source_slots *slots, const mr_candidate *candidate,
                    vertex->id, vertex->type->name);
 }
 
-/* What is to follow the source of a slot, once that has left. With the lock; takes candidate->with over. */
+/* Makes the candidate follow the slot's source when that has left. With the lock; takes ownership of
+ * candidate->with. */
 static int line_up(mr_source_slots *slots, uint32_t slot, mr_candidate *candidate) {
     int status = MR_OK;
     if (!suits(slots, slot, candidate, &status))
@@ -347,8 +349,8 @@ static void push_end(mr_source_slots *slots, uint32_t slot) {
     slots->slot[slot].pushed_end = true;
 }
 
-/* Interrupts what the source does. With the lock, so that the next source of the slot is not meant. One that has not
- * begun sees by itself that it is to leave, and its tasks may be given their threads at this moment. */
+/* Interrupts the source. The lock ensures that this is not the slot's next source. A source that has not begun must see
+ * by itself that it has to leave: its tasks may just be getting their threads. */
 static void ask_to_leave(mr_source_slots *slots, uint32_t slot) {
     mr_instance *instance = mr_wiring_source(slots->wiring, slot);
     slots->slot[slot].phase = LEAVING;
@@ -359,7 +361,7 @@ static void ask_to_leave(mr_source_slots *slots, uint32_t slot) {
         mr_instance_tell_stop(instance);
         mr_instance_wake_all(instance);
     }
-    mr_sources_announce(slots->run->sources); /* a program that waits to push */
+    mr_sources_announce(slots->run->sources); /* for a program that waits to push */
 }
 
 static int no_source(const mr_source_slots *slots, const char *id) {
@@ -495,7 +497,7 @@ int mr_source_options(mr_source_slots *slots, const char *id, mr_arena *arena, m
 
 /* ---- frames from the program ------------------------------------------------------------------------------------- */
 
-/* Of sources that come and go, the slot may have another one by now. With the lock. */
+/* If sources can come and go, another may have the slot by now. With the lock. */
 static bool takes_frames(const mr_source_slots *slots, uint32_t source, const char *id) {
     const source_slot *state = &slots->slot[source];
     return !slots->retired || !id ||
@@ -504,7 +506,7 @@ static bool takes_frames(const mr_source_slots *slots, uint32_t source, const ch
 
 void mr_source_end_pushes(mr_source_slots *slots, uint32_t source, const char *id) {
     mr_sources_lock(slots->run->sources);
-    /* Else the end would be that of the next source of the slot. */
+    /* Otherwise the end would reach the slot's next source. */
     if (takes_frames(slots, source, id))
         push_end(slots, source);
     mr_sources_unlock(slots->run->sources);
@@ -522,7 +524,7 @@ int mr_source_push(mr_source_slots *slots, uint32_t source, const char *id, mr_f
         bool gone = !takes_frames(slots, source, id);
         bool pushed =
             !gone && mr_link_push(mr_wiring_external_inlet(slots->wiring, source), &item, &slots->slot[source].room);
-        /* The room task needs the lock to signal, so it cannot do so before the wait begins. */
+        /* The room task needs the lock to signal, so it cannot do that before the wait begins. */
         bool waits = !pushed && !gone && timeout_ns != 0 && !run->seed;
         bool late = waits && !mr_sources_await(run->sources, timeout_ns < 0 ? NULL : &until);
         mr_sources_unlock(run->sources);

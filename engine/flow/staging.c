@@ -1,6 +1,6 @@
-/* Stages on several devices, or with one in reserve, bring their inputs in themselves, since the device is known only
- * when a call begins. Copies go through streams of their own, so that they run beside the work of earlier calls; the
- * call's own stream, or the host, is made to wait for them. */
+/* Stages on several devices, or with a reserve, copy inputs to the call's device themselves, since the device is known
+ * only when a call begins. The copies use separate streams, so that they run beside earlier calls' work. The call's own
+ * stream, or the host, must then wait for them. */
 #include "engine/flow/staging.h"
 
 #include "engine/flow/copy.h"
@@ -11,7 +11,7 @@ static bool works_on_host(const mr_stage *self) {
     return self->device->type->kind == MR_DEVICE_CPU;
 }
 
-/* The stream that copies to the call's device; from a device to the host it is one of that device. */
+/* The stream that copies to the call's device. For a copy to the host it belongs to the device that holds the frame. */
 static mr_stream *stream_for(const mr_io *io, const mr_frame *frame) {
     const mr_instance *instance = io->instance;
     const mr_stage *self = mr_parts_stage(&instance->parts, io->slot->device_number);
@@ -22,20 +22,20 @@ static mr_stream *stream_for(const mr_io *io, const mr_frame *frame) {
     return io->entry->staging[number];
 }
 
-/* Ends the copies for one frame with an event, and makes the call's stream or the host wait for it. */
+/* Ends one frame's copies with an event, and makes the call's stream or the host wait for it. */
 static int join(mr_io *io, mr_stream *stream, mr_frame *copy) {
     mr_slot *slot = io->slot;
     const mr_stage *self = mr_parts_stage(&io->instance->parts, slot->device_number);
     mr_event *event = NULL;
     int status = mr_event_create(&event, stream->device, self);
-    /* The slot keeps one event: the last is behind the others. */
+    /* The slot keeps one event: the last must complete after the others. */
     if (!status && works_on_host(self) && slot->event)
         status = mr_stream_wait(stream, slot->event);
     if (!status)
         status = mr_stream_record(stream, event);
     if (!status && !works_on_host(self)) {
         status = mr_stream_wait(io->entry->streams[slot->device_number], event);
-        /* An event that nothing waits for ends nothing. */
+        /* If nothing waits for an event, the work has no known end. */
         stream->unrecorded += status != MR_OK;
     }
     if (!status && works_on_host(self)) {
@@ -48,7 +48,7 @@ static int join(mr_io *io, mr_stream *stream, mr_frame *copy) {
     return status;
 }
 
-/* Replaces an input by a copy in the memory of the call's device. */
+/* Replaces an input with a copy in the device's memory. */
 static int bring_in(mr_io *io, size_t index, mr_device *device, size_t bytes) {
     mr_slot *slot = io->slot;
     mr_frame *frame = slot->frames[index], *copy = NULL;
@@ -61,7 +61,7 @@ static int bring_in(mr_io *io, size_t index, mr_device *device, size_t bytes) {
         status = mr_hold_frame(&slot->holds, frame);
     stream->stage = own->stage;
     stream->frame = frame->identity;
-    /* Even if that is done: the stream takes over whether it failed. */
+    /* Even if it is done: the stream must learn whether it failed. */
     if (!status && frame->ready)
         status = mr_stream_wait(stream, frame->ready);
     io->stream = stream;
@@ -82,7 +82,7 @@ static int bring_in(mr_io *io, size_t index, mr_device *device, size_t bytes) {
     return MR_OK;
 }
 
-/* Inputs that do not come through the call's stream must be ready before. */
+/* Inputs that do not come through the call's stream must be ready first. */
 static int await(mr_io *io) {
     mr_entry_task *entry = io->entry;
     int status = MR_OK;

@@ -1,11 +1,11 @@
-/* The start: instances work as soon as they are open, so a decoder decodes while a network behind it still loads; links
- * fill up meanwhile, and back-pressure holds the stages before.
+/* Instances work as soon as they are open: a decoder can decode while a network after it still loads. Links fill up,
+ * and back-pressure stops the stages before them.
  *
- * Blocking instances open on their own threads, all at once; the caller's thread opens the others in the order of the
- * graph. Sources that cannot wait for the stages behind them come last but one. Sinks come last, since frames that
- * reach them are delivered: if any instance cannot be opened, no file has been touched but the trace's, and nothing was
- * delivered. Sources that wait for their turn, and the stages that work for them alone, open when all else is open
- * (turns.h). Deterministic: the caller's thread opens all, and in between all tasks that can run do. */
+ * Blocking instances open on their own threads, all at once; the caller's thread opens the others in graph order.
+ * Sources that cannot wait for the stages after them open last but one. Sinks open last, since frames that reach them
+ * are delivered: if any instance cannot open, only the trace file was touched and nothing was delivered. Sources that
+ * wait for a turn, and stages that serve only them, open when everything else is open (turns.h). In deterministic mode
+ * the caller's thread opens all, and runs every task that can run in between. */
 #include "engine/flow/start.h"
 
 #include "engine/base/memory.h"
@@ -18,13 +18,13 @@
 #include "engine/flow/run/resume.h"
 #include "engine/flow/tracing.h"
 
-/* In the order of opening. */
+/* In opening order. */
 typedef enum turn { AT_ONCE, IN_ORDER, LATE_SOURCES, SINKS } turn;
 
 /* ---- order of opening ------------------------------------------------------------------------------------------ */
 
-/* A source must not begin before all is open if its frames come at times of their own, or if a queue behind it would
- * drop them rather than block. */
+/* A source must not begin before everything is open if it is paced, or if a queue after it would drop frames rather
+ * than block. */
 static void find_late_sources(const mr_plan *plan, bool *late) {
     for (size_t v = 0; v < plan->vertex_count; v++) {
         const mr_plan_vertex *vertex = &plan->vertices[v];
@@ -45,7 +45,7 @@ static turn turn_of(const mr_instance *instance, const bool *late) {
 
 /* ---- devices and threads --------------------------------------------------------------------------------------- */
 
-/* The first stage on a device, for its place in the message. */
+/* The first stage on a device: the message names that place. */
 static const mr_plan_vertex *first_on(const mr_plan *plan, int device) {
     for (size_t v = 0; v < plan->vertex_count; v++)
         for (size_t i = 0; i < mr_plan_parts(&plan->vertices[v]); i++)
@@ -83,7 +83,7 @@ static int open_devices(mr_graph *graph) {
     return status;
 }
 
-/* Nothing runs yet: no instance has been started. */
+/* No instance has been started, so nothing runs yet. */
 static int start_threads(mr_graph *graph, const bool *late) {
     int status = MR_OK;
     for (size_t i = 0; !status && !graph->run.seed && i < mr_wiring_count(graph->wiring); i++) {
@@ -134,7 +134,7 @@ static int open_all(mr_graph *graph, const bool *late) {
     return status ? status : open_those(graph, SINKS, late);
 }
 
-/* Lets the instances go that had to wait for all the others. */
+/* Starts the instances that had to wait for all others. */
 static void let_all_go(mr_graph *graph) {
     for (size_t i = 0; i < mr_wiring_count(graph->wiring); i++) {
         mr_instance *instance = mr_wiring_at(graph->wiring, i);
@@ -145,7 +145,7 @@ static void let_all_go(mr_graph *graph) {
 
 /* ---- giving up ------------------------------------------------------------------------------------------------- */
 
-/* Calls never_opened for the ends of cuts that were not opened: nothing else ends their sources. */
+/* Calls never_opened for unopened cut ends: nothing else ends their sources. */
 static void end_unopened(mr_graph *graph) {
     for (size_t i = 0; i < mr_wiring_count(graph->wiring); i++) {
         mr_instance *instance = mr_wiring_at(graph->wiring, i);
@@ -155,7 +155,7 @@ static void end_unopened(mr_graph *graph) {
     }
 }
 
-/* Ends a run that could not be opened: open instances are stopped at once, and the others only drop their inputs. */
+/* Ends a run that could not open: stops open instances at once; the others only drop inputs. */
 static int give_up(mr_graph *graph) {
     mr_run *run = &graph->run;
     mr_control_stop(run, true);
@@ -172,7 +172,7 @@ static int give_up(mr_graph *graph) {
     return mr_openings_status(run->openings, true);
 }
 
-/* Nothing has run, so nothing has to end. */
+/* Nothing has run, so nothing must end. */
 static int never_begin(mr_graph *graph, int status) {
     mr_control_note_stop(&graph->run);
     mr_ending_give_up(graph->run.ending, status, mr_message());
@@ -189,7 +189,7 @@ static int sync_sinks(void *context) {
     return status;
 }
 
-/* Sinks have begun or continued their files, and nothing is delivered yet. */
+/* Sinks have started or continued their files, and nothing has been delivered yet. */
 static int begin_checkpoints(mr_graph *graph) {
     int status = mr_resume_begin(graph->run.resume, sync_sinks, graph);
     if (status)

@@ -21,10 +21,9 @@
 #include "engine/flow/tracing.h"
 #include "millrace/log.h"
 
-/* A task that has used this much time goes behind the others, so that the stage it feeds runs while data are in the
- * cache. */
+/* A task that has used this much time must let others run, so that the next stage runs while data are in cache. */
 static const int64_t QUANTUM_NS = 100000;
-/* Stages faster than this take several frames from their queue at once. */
+/* Faster stages take several frames from the queue at once. */
 static const int64_t FAST_NS = 5000;
 
 static void lock(mr_instance *instance) {
@@ -51,7 +50,7 @@ static bool gather(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) {
     return mr_instance_gather(instance, slot, entry);
 }
 
-/* The next slot with its inputs, or NULL: something is missing, and its supplier wakes the instance. */
+/* Returns the next slot with inputs. NULL: something is missing, and its supplier will wake the instance. */
 static mr_slot *claim(mr_instance *instance, mr_entry_task *entry) {
     const mr_executor *executor = entry->task.executor;
     mr_slot *slot = mr_outlets_are_stuck(&instance->outlets) ? NULL : mr_ring_next(&instance->ring);
@@ -84,7 +83,7 @@ int mr_io_refuse(mr_io *io, int status) {
     return mr_fail(MR_ERROR_CANCELLED, "the run cannot go on here");
 }
 
-/* A call has failed: the source ends, a sink takes no more, any other stage drops these inputs. */
+/* Handles a failed call: a source ends, a sink takes no more frames, any other stage drops these inputs. */
 static void fail_call(mr_instance *instance, mr_slot *slot, int status) {
     const mr_stage_type *type = instance->self.type;
     if (status == MR_ERROR_CANCELLED && mr_control_is_cancelled(instance->run)) {
@@ -121,7 +120,7 @@ static int call_map(mr_stage *self, mr_io *io) {
     return mr_io_emit(io, 0, output);
 }
 
-/* A frame that the program pushed becomes a source frame. */
+/* Turns a frame that the program pushed into a source frame. */
 static int call_external(mr_instance *instance, mr_io *io) {
     mr_frame *frame = mr_io_input(io);
     frame->identity = (mr_identity){
@@ -134,7 +133,7 @@ static int call_external(mr_instance *instance, mr_io *io) {
     return status ? status : mr_io_forward(io, 0);
 }
 
-/* Reports that the host reads a call's inputs, to devices that check for misuse. */
+/* Informs devices that check for misuse that the host reads a call's inputs. */
 static int check_inputs(const mr_stage *self, const mr_slot *slot) {
     int status = MR_OK;
     for (size_t i = 0; i < slot->frame_count && !status; i++) {
@@ -146,7 +145,7 @@ static int check_inputs(const mr_stage *self, const mr_slot *slot) {
     return status;
 }
 
-/* Makes the work of a device's call wait for its inputs, and brings in those from elsewhere. */
+/* Makes a device call's work wait for the inputs, and copies inputs there that are elsewhere. */
 static int await_inputs(mr_entry_task *entry, const mr_slot *slot) {
     const mr_stage *self = mr_parts_stage(&entry->instance->parts, slot->device_number);
     mr_stream *stream = entry->streams[slot->device_number];
@@ -155,11 +154,11 @@ static int await_inputs(mr_entry_task *entry, const mr_slot *slot) {
     stream->frame = slot->frame_count ? slot->frames[0]->identity : (mr_identity){.source = self->source};
     for (size_t i = 0; i < slot->frame_count && !status; i++) {
         mr_event *ready = slot->frames[i]->ready;
-        /* Frames of one batch come with one event. */
+        /* A batch's frames often share one event. */
         if (ready && ready != last && mr_event_device(ready) == self->device)
             status = mr_stream_wait(stream, ready);
         last = ready;
-        /* Another call is about to record it with its own. */
+        /* Another call will soon record the event. */
         if (status == MR_ERROR_AGAIN)
             mr_event_notify(ready, &entry->waits[entry->wait_count - 1], mr_task_waker, &entry->task);
     }
@@ -182,7 +181,7 @@ static int call_in_range(mr_entry_task *entry, mr_stage *self) {
     return answer;
 }
 
-/* Makes the inputs ready on the call's device. */
+/* Makes the inputs available on the call's device. */
 static int have_inputs(mr_entry_task *entry, const mr_slot *slot) {
     const mr_stage *self = mr_parts_stage(&entry->instance->parts, slot->device_number);
     if (!mr_parts_are_on_host(&entry->instance->parts, slot->device_number))
@@ -194,7 +193,7 @@ static int have_inputs(mr_entry_task *entry, const mr_slot *slot) {
 static int call_process(mr_entry_task *entry, mr_slot *slot) {
     mr_instance *instance = entry->instance;
     size_t first = slot->output_count;
-    /* Its device may have failed since the inputs were gathered; work that has begun there stays there. */
+    /* The device may have failed since the inputs were gathered; work that has begun must stay there. */
     if (mr_parts_count(&instance->parts) > 1 && !first && !mr_holds_have_buffers(&slot->holds) && !slot->event) {
         mr_shares_move(&instance->shares, slot, mr_shares_now(&instance->shares, slot->device_number));
         entry->io.stream = entry->streams[slot->device_number];
@@ -210,7 +209,7 @@ static int call_process(mr_entry_task *entry, mr_slot *slot) {
     return on_host && answer >= 0 ? answer : mr_instance_seal(entry, slot, first, answer);
 }
 
-/* A call; if the run is profiled, with the processor time that its thread spends in it. */
+/* Calls process; in a profiled run also measures the thread's processor time. */
 static int measure_process(mr_entry_task *entry, mr_slot *slot) {
     if (!entry->instance->run->profiled || !mr_meter_measures(&entry->meter))
         return call_process(entry, slot);
@@ -220,19 +219,19 @@ static int measure_process(mr_entry_task *entry, mr_slot *slot) {
     return answer;
 }
 
-/* Counts one consumed call: frames, time inside, latency since each frame entered the queue. */
+/* Counts a finished call: frames, time and each frame's latency since it entered the queue. */
 static void count_call(mr_entry_task *entry, const mr_slot *slot, int64_t now_ns) {
     mr_meter_count_in(&entry->meter, slot->frame_count, slot->entered_ns, now_ns);
     if (mr_shedder_sheds(&entry->instance->shedder))
         mr_shedder_note_call(&entry->instance->shedder, now_ns - slot->begun_ns);
 }
 
-/* Whether frames end here, so that their time is taken. */
+/* Whether frames can end here, so that each must be timed. */
 static bool ends_frames(const mr_instance *instance) {
     return !instance->vertex->output_count || mr_outlets_end_frames(&instance->outlets);
 }
 
-/* Whether calls are timed one by one: the time of each is needed, or a call may wait. */
+/* Whether each call must be timed alone: its time is needed, or it may wait. */
 static bool is_timed_alone(const mr_entry_task *entry) {
     const mr_instance *instance = entry->instance;
     return entry->traced || mr_shedder_sheds(&instance->shedder) || instance->vertex->calls.blocking ||
@@ -247,7 +246,7 @@ static void read_clock(mr_entry_task *entry, unsigned calls) {
     entry->io.now_ns = now;
 }
 
-/* After a call. */
+/* Counts a call and reads the clock if needed. */
 static void clock_call(mr_entry_task *entry, const mr_slot *slot) {
     const unsigned calls = mr_meter_count_call(&entry->meter, slot->frame_count);
     if (calls)
@@ -268,9 +267,8 @@ static int call_flush(mr_entry_task *entry, mr_slot *slot, uint32_t source) {
     return answer;
 }
 
-/* Passes the slot's marks on, and flushes the frames that the stage still holds of sources that have ended. MR_MORE:
- * flush is to be called again once its outputs are gone; MR_ERROR_AGAIN: once there is a buffer; MR_WAIT: at the time
- * that it has given. */
+/* Passes the slot's marks on, and flushes frames that the stage still holds for ended sources. MR_MORE: call flush
+ * again when its outputs are gone. MR_ERROR_AGAIN: when there is a buffer. MR_WAIT: at the time it has set. */
 static int finish_marks(mr_entry_task *entry, mr_slot *slot) {
     mr_instance *instance = entry->instance;
     for (; slot->mark_next < slot->mark_count; slot->mark_next++) {
@@ -329,8 +327,8 @@ static int call_source(mr_entry_task *entry, mr_slot *slot) {
     return end_source(instance, slot, cut_short);
 }
 
-/* Runs the slot as far as possible: MR_DONE it is finished, MR_MORE it must be called again, MR_WAIT or MR_ERROR_AGAIN
- * it must be called again when the entry is woken. */
+/* Runs the slot as far as it can. MR_DONE: finished. MR_MORE: must be called again. MR_WAIT, MR_ERROR_AGAIN: must be
+ * called again when the entry is woken. */
 static int step(mr_entry_task *entry, mr_slot *slot) {
     mr_instance *instance = entry->instance;
     int answer = MR_DONE;
@@ -361,7 +359,7 @@ static int step(mr_entry_task *entry, mr_slot *slot) {
     return finish_marks(entry, slot);
 }
 
-/* Claims the entry's next call. False: it cannot go on now. */
+/* Claims the entry's next call. False: it cannot continue now. */
 static bool begin(mr_instance *instance, mr_entry_task *entry) {
     bool blocked = false;
     lock(instance);
@@ -369,13 +367,14 @@ static bool begin(mr_instance *instance, mr_entry_task *entry) {
         mr_instance_retire(instance, entry);
     if (!entry->slot)
         entry->slot = claim(instance, entry);
-    /* Outputs of an unfinished call must go before it may add more. */
+    /* An unfinished call must push all outputs before it may add more. */
     blocked = mr_outlets_are_stuck(&instance->outlets) && !instance->shared;
     unlock(instance);
     return entry->slot && !blocked;
 }
 
-/* A call is done: the oldest that is not may wait for its turn. With the lock, before finished calls are pushed. */
+/* A call is done, so the oldest running one may be waiting for its turn. With the lock, before finished calls are
+ * pushed. */
 static void pass_turn(mr_instance *instance) {
     mr_slot *next = mr_ring_running(&instance->ring);
     if (next && next->awaits_turn) {
@@ -397,7 +396,7 @@ static void end(mr_instance *instance, mr_entry_task *entry, int answer) {
     unlock(instance);
 }
 
-/* Opens an instance on its own thread. False if it cannot be opened. */
+/* Opens an instance on its own thread. False if it cannot open. */
 static bool open_itself(mr_instance *instance) {
     if (!mr_opening_try(&instance->opening))
         return false;
@@ -411,7 +410,7 @@ static bool open_itself(mr_instance *instance) {
     return !status;
 }
 
-/* A source that is not to be read any more need not be opened. */
+/* A source that will not be read need not be opened. */
 static bool is_needless(const mr_instance *instance) {
     return instance->vertex->role == MR_ROLE_SOURCE && (is_stopped(instance) ||
                                            mr_resume_over(instance->run->resume, instance->self.source));
@@ -426,8 +425,8 @@ static void fail_late(const mr_instance *instance, int status) {
         mr_control_fail(instance->run, status, text);
 }
 
-/* Opens an instance that waited for its turn. If it cannot be opened, it drops its inputs, and has no outputs. That a
- * source cannot be opened is no failure if it was interrupted. */
+/* Opens an instance that waited for its turn. If it cannot open, it drops its inputs. An interrupted source that cannot
+ * open is not a failure. */
 static void open_late(mr_instance *instance) {
     int status = is_needless(instance) ? MR_ERROR_CANCELLED : mr_instance_open(instance);
     if (status && is_needless(instance))

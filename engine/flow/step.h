@@ -1,10 +1,10 @@
-/* One run of an instance. Internal to engine/flow. */
+/* One run of an instance's entry. Internal to engine/flow. */
 #ifndef MILLRACE_FLOW_STEP_H
 #define MILLRACE_FLOW_STEP_H
 
 #include "engine/flow/instance/instance.h"
 
-/* The task of an entry: does all work that can be done now. */
+/* An entry's task: does all work that it can do now. */
 void mr_instance_run(void *entry);
 
 #endif

@@ -6,14 +6,14 @@
 #include "engine/flow/link/link.h"
 #include "millrace/log.h"
 
-/* Streams of one device may work at the same time: overlapping work is shown in rows of its own, up to ROWS. It is not
- * reported in the order in which it was done, so a row knows its latest pieces. */
+/* A device's streams can work at the same time: overlapping work is shown in separate rows, up to ROWS. Reports may
+ * come out of order, so each row remembers the latest pieces. */
 enum { ROWS = 16, KNOWN = 16 };
 
 typedef struct device_row {
     mr_track *track;
-    int64_t busy_ns; /* pieces that ended up to then are not known any more */
-    size_t count;    /* of pieces, ever */
+    int64_t busy_ns; /* pieces that ended before this are forgotten */
+    size_t count;    /* pieces so far */
     struct {
         int64_t begin_ns, end_ns;
     } known[KNOWN];
@@ -24,7 +24,7 @@ typedef struct engine_rows {
     device_row row[ROWS];
 } engine_rows;
 
-/* Written by the thread of the device that reports its work. */
+/* Written by the device's reporting thread. */
 typedef struct device_trace {
     struct mr_tracing *tracing;
     engine_rows engines[MR_ENGINES];
@@ -37,12 +37,12 @@ struct mr_tracing {
     mr_trace *trace;
     mr_track *drops;
     mr_track **workers;
-    const char **sources;         /* their ids */
+    const char **sources;         /* source ids */
     char **rooms;                 /* by vertex: "room in decode" */
-    mr_instance_trace *instances; /* in the order of the wiring's */
-    device_trace *devices;        /* as in the plan */
-    bool branches;                /* frames go more than one way */
-    atomic_bool reported;             /* the failure to write it was logged */
+    mr_instance_trace *instances; /* in the wiring's order */
+    device_trace *devices;        /* in the plan's order */
+    bool branches;                /* some frames take several paths */
+    atomic_bool reported;             /* a failure to write it was logged */
 };
 
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
@@ -68,7 +68,8 @@ void mr_tracing_begin_call(mr_entry_task *entry, const mr_slot *slot) {
             note_frame(traced, slot->frames[i]);
 }
 
-/* Notes the outputs of a source in this call. One arrow is enough: it emits one frame a call, or reports the first. */
+/* Notes what a source emitted in this call. One arrow is enough: a source emits one frame a call; otherwise the first
+ * stands for all. */
 static void note_given(mr_call_trace *traced, const mr_slot *slot) {
     for (size_t i = slot->output_next; i < slot->output_count; i++) {
         const mr_frame *frame = slot->outputs[i].item.frame;
@@ -93,7 +94,7 @@ static const char *outcome_of(const mr_slot *slot, int answer) {
     return answer < 0 ? "error" : answer == MR_WAIT ? "not yet" : NULL;
 }
 
-/* If a frame goes several ways, its arrows have no single end, and follow it in the order of time. */
+/* If frames take several paths, their arrows have no single end, and follow the order in time. */
 static mr_trace_step step_of(const mr_instance *instance) {
     if (instance->vertex->role == MR_ROLE_SOURCE)
         return MR_TRACE_FIRST;
@@ -128,7 +129,7 @@ static const char *full_queue(mr_instance *instance) {
     return mr_link_awaited(mr_outlets_full_link(&instance->outlets, &slot->outputs[slot->output_next]));
 }
 
-/* The cause of its wait: room behind it, a buffer, or a device that has as much work as it may be given. */
+/* What the instance waits for: room downstream, a buffer, or a device that may not get more work. */
 static const char *awaited(mr_instance *instance) {
     if (mr_outlets_are_stuck(&instance->outlets))
         return full_queue(instance);
@@ -179,7 +180,7 @@ static void fill(device_row *row, const mr_work_note *note) {
     row->known[at].end_ns = note->end_ns;
 }
 
-/* The first row that is free at that time. */
+/* The first row that is free then. */
 static mr_track *take_row(mr_trace *trace, const mr_device *device, const mr_work_note *note, engine_rows *rows) {
     size_t row = 0;
     while (row < rows->count && !has_room(&rows->row[row], note))
@@ -206,7 +207,7 @@ static void note_work(void *context, const mr_device *device, const mr_work_note
     mr_trace_span(tracing->trace, track, name, note->begin_ns, note->end_ns, &about);
 }
 
-/* The rows are in the order of a frame's way, whichever works first. */
+/* Rows follow a frame's path, whichever engine works first. */
 int mr_tracing_watch_devices(const mr_run *run) {
     mr_tracing *tracing = run->tracing;
     for (size_t d = 0; tracing && d < run->plan->device_count; d++) {
@@ -234,7 +235,7 @@ static void leave_devices(const mr_run *run) {
 
 enum { LABEL = 512 };
 
-/* A name unique to the instance: the id, and, if each source has one of its own, that too. */
+/* A unique name for the instance: the id, and the source's id if each source has a separate instance. */
 static const char *label(const mr_instance *instance, char text[LABEL]) {
     bool many =
         instance->vertex->role != MR_ROLE_SOURCE && instance->self.source_id && instance->vertex->source_count > 1;
@@ -270,7 +271,7 @@ static int add_queues(mr_tracing *made, const mr_instance *instance) {
     return status;
 }
 
-/* Room for the frames of one call. */
+/* Allocates room for one call's frames. */
 static int add_calls(mr_instance *instance, mr_trace *trace) {
     const size_t room = mr_instance_room(instance);
     for (size_t e = 0; e < instance->entry_count; e++) {

@@ -7,39 +7,39 @@
 #include "engine/flow/link/link.h"
 #include "engine/flow/run/sources.h"
 
-/* A source that waits, or has begun; or the slot of one after the other. */
+/* A source that waits or has begun, or a slot that sources use in turn. */
 typedef struct turn {
     uint32_t source;
-    bool begun;           /* of a slot: its source has not left since */
-    bool ending;          /* it has ended, and its threads were asked to */
-    bool over;            /* it was put away, and none comes after it */
-    size_t own_count;     /* the source, and the stages that work for it alone */
+    bool begun;           /* for a slot: the source has not left since */
+    bool ending;          /* it has ended, and the threads were asked to end */
+    bool over;            /* it was put away, and no source follows */
+    size_t own_count;     /* the source, and the stages that serve only it */
     mr_instance **own;
-    size_t inlet_count;   /* links that count it among the sources to come */
+    size_t inlet_count;   /* links that still expect this source */
     mr_link **inlets;
-    _Atomic bool asked;   /* of a slot: a source is there, and may begin */
+    _Atomic bool asked;   /* for a slot: a source is there and may begin */
 } turn;
 
-/* What a source reaches is listed once: with thousands of sources a walk over all stages for each takes minutes. */
+/* What each source reaches is listed once: with thousands of sources, searching all stages for each takes minutes. */
 struct mr_turns {
     mr_run *run;
     const mr_wiring *wiring;
     mr_turns_calls calls;
-    mr_task task;         /* only this changes the fields below */
-    bool changes;         /* sources come and go: all that are there may begin */
+    mr_task task;         /* only this task changes the fields below */
+    bool changes;         /* sources come and go: each may begin when it is there */
     size_t count;
     turn *turns;
     size_t *turn_of;      /* by source */
-    mr_instance **owns;   /* of all turns, one after the other; likewise the next */
+    mr_instance **owns;   /* for all turns, one after another; so are the next */
     mr_link **inlets;
-    size_t first;         /* all before it are over */
+    size_t first;         /* every turn before it is over */
     size_t next;          /* the first that has not begun */
-    size_t open;          /* have begun, and are not over */
+    size_t open;          /* turns begun and not over */
 };
 
 /* ---- one source ------------------------------------------------------------------------------------------------ */
 
-/* From now on its frames may come. */
+/* The source's frames may now come. */
 static void tell_links(const turn *one) {
     for (size_t i = 0; i < one->inlet_count; i++)
         mr_link_begin(one->inlets[i], one->source);
@@ -53,7 +53,7 @@ static int give_threads(const mr_run *run, const turn *one) {
     return status;
 }
 
-/* Leaves it and the stages that work for it alone closed: they only pass the end on. */
+/* Leaves the source and the stages that serve only it closed: they only pass the end on. */
 static void leave_shut(const turn *one) {
     for (size_t i = 0; i < one->own_count; i++)
         mr_instance_leave_shut(one->own[i]);
@@ -77,7 +77,8 @@ static void begin(mr_turns *turns, const turn *one) {
     mr_instance_wake(source);
 }
 
-/* Before the first is put away, so that they end beside each other. Those that end meanwhile have the next look. */
+/* Asks all of them before the first is put away, so that they end in parallel. Sources that end meanwhile must wait for
+ * the next look. */
 static void ask_threads_to_end(mr_turns *turns, size_t first, size_t end) {
     for (size_t i = first; i < end; i++) {
         turn *one = &turns->turns[i];
@@ -101,8 +102,8 @@ static void wake(void *context) {
     mr_task_wake(context);
 }
 
-/* Makes the slot ready for the next source. False: frames of the last are held somewhere, or an instance is about to
- * run; the task will be woken. */
+/* Makes the slot ready for the next source. False: somebody still holds the last source's frames, or an instance is
+ * about to run; the task will be woken. */
 static bool vacate(mr_turns *turns, turn *one) {
     if (!mr_ledger_await_empty(turns->run->ledger, one->source, wake, &turns->task))
         return false;
@@ -124,7 +125,7 @@ static void leave(mr_turns *turns, turn *one) {
         atomic_store(&one->asked, true);
 }
 
-/* A slot that no source has must see an end, too, for the run to end. */
+/* A vacant slot must see an end too, so that the run can end. */
 static void look_at_slots(mr_turns *turns) {
     ask_threads_to_end(turns, 0, turns->count);
     for (size_t i = 0; i < turns->count; i++) {
@@ -191,7 +192,7 @@ void mr_turns_ask(mr_turns *turns, uint32_t source) {
 
 typedef void visitor(mr_turns *turns, turn *one, mr_instance *instance);
 
-/* Calls it for each source that waits with each stage that it reaches, and for the source itself. */
+/* Calls the visitor for each waiting source and each instance that it reaches, including the source itself. */
 static void visit(mr_turns *turns, visitor *call) {
     for (size_t i = 0; i < mr_wiring_count(turns->wiring); i++) {
         mr_instance *instance = mr_wiring_at(turns->wiring, i);
@@ -204,8 +205,7 @@ static void visit(mr_turns *turns, visitor *call) {
     }
 }
 
-/* Counts one end in each stage that the source reaches, and one for the stage itself if it works for that source
- * alone. */
+/* Counts one end for each stage that the source reaches, and one more if the stage serves only this source. */
 static void count_one(mr_turns *turns, turn *one, mr_instance *instance) {
     bool alone = instance->self.source != MR_SOURCE_NONE;
     mr_ends_expect(turns->run->ends, one->source, 1 + alone);

@@ -1,14 +1,13 @@
-/* Turns: opens the sources that wait (planner/jobs.c) in their order, as many at a time as the plan says.
+/* Turns: opens waiting sources (planner/jobs.c) in order, as many at a time as the plan allows.
  *
- * A source is opened together with the stages that work for it alone, on threads that begin then. When its end has
- * passed all stages, so that none of its frames is left, its threads end, its file is closed, its buffers are released,
- * and the next one begins. A run that is stopped ends those that have not begun, without opening them.
+ * A source opens together with the stages that serve only it, on new threads. When its end has passed all stages, no
+ * frame is left. Then its threads end, its file closes, its buffers are released and the next source begins. When a run
+ * stops, sources that have not begun end without being opened.
  *
- * If sources come and go (sources: {max: N}), each has a turn of its own as soon as it is there. What it leaves behind
- * is as new for the next source of its slot: all instances that worked for it alone are closed and reset, once no frame
- * of it is held any more.
+ * If sources come and go (sources: {max: N}), each gets a turn as soon as it is there. When nobody holds its frames any
+ * more, every instance that served only it is closed and reset for the slot's next source.
  *
- * Threads: create and destroy from one; all else from any. */
+ * Create and destroy from one thread; call the rest from any. */
 #ifndef MILLRACE_FLOW_TURNS_H
 #define MILLRACE_FLOW_TURNS_H
 
@@ -16,23 +15,23 @@
 
 typedef struct mr_turns mr_turns;
 
-/* What the turns' task calls. */
+/* Callbacks for the turns' task. */
 typedef struct mr_turns_calls {
-    bool (*retire)(void *context, uint32_t source);     /* No frame of a source that leaves is left. True: the next one
-                                                           has its slot now. */
-    void (*end_pushes)(void *context, uint32_t source); /* An external source will not be opened. */
+    bool (*retire)(void *context, uint32_t source);     /* A leaving source has no frames left. Returns true if the next
+                                                           source has the slot now. */
+    void (*end_pushes)(void *context, uint32_t source); /* An external source will not open. */
     void *context;
 } mr_turns_calls;
 
-/* Also sets run->ends (ends.h). *turns stays NULL if no source waits; all functions below accept that. */
+/* Also sets run->ends (ends.h). If no source waits, *turns stays NULL; all functions below accept that. */
 int mr_turns_create(mr_turns **turns, mr_run *run, const mr_wiring *wiring);
-/* Before the start. */
+/* Call before the start. */
 void mr_turns_set_calls(mr_turns *turns, const mr_turns_calls *calls);
 /* The executor must have stopped. */
 void mr_turns_destroy(mr_turns **turns);
-/* A source has that slot now, and may begin. */
+/* The slot has a source now, which may begin. */
 void mr_turns_ask(mr_turns *turns, uint32_t source);
-/* Begins the sources that may: all else is open, or the run is being stopped. */
+/* Starts the sources that may begin. Call it when everything else is open, or when the run is being stopped. */
 void mr_turns_look(mr_turns *turns);
 
 #endif

@@ -1,4 +1,4 @@
-/* From a plan to instances, the links between them, and the routes: the link that takes each source's frames. */
+/* Builds instances, links and routes from a plan. */
 #include "engine/flow/wiring.h"
 
 #include <string.h>
@@ -11,9 +11,9 @@ struct mr_wiring {
     const mr_run *run;
     void (*run_entry)(void *entry);
     size_t instance_count, instance_room;
-    mr_instance **instances;        /* in the order of the plan's vertices */
+    mr_instance **instances;        /* in the plan's vertex order */
     mr_instance **of_source;        /* by source */
-    mr_link ***inlets;              /* [vertex's first inlet + port][source]: the link that takes that source's
+    mr_link ***inlets;              /* [vertex's first inlet + port][source]: the link that takes this source's
                                        frames */
     size_t *first_inlet;            /* by vertex */
     mr_route **routes;              /* [vertex][output port] */
@@ -73,7 +73,7 @@ static int create_instances(mr_wiring *wiring, size_t v) {
 
 /* ---- links ----------------------------------------------------------------------------------------------------- */
 
-/* Marks which sources' frames come to one input port. */
+/* Marks the sources whose frames come to an input port. */
 static size_t port_sources(const mr_plan *plan, int vertex, int port, bool *comes) {
     size_t count = 0;
     memset(comes, 0, plan->source_count * sizeof *comes);
@@ -95,8 +95,8 @@ static size_t port_sources(const mr_plan *plan, int vertex, int port, bool *come
     return count;
 }
 
-/* The number of frames in a lane at which its producers are woken: half of it; but before a join they are woken
- * whenever the batches on other ways may lack a frame. */
+/* The producers waiting for a lane are woken when it has no more frames than this: half the queue. Before a join it is
+ * whenever a batch on another path may lack a frame. */
 static int refill(const mr_plan_vertex *vertex) {
     int half = vertex->handling.queue / 2, lacking = vertex->handling.gathered - 1;
     if (vertex->input_count < 2 || lacking < half)
@@ -104,7 +104,7 @@ static int refill(const mr_plan_vertex *vertex) {
     return lacking < vertex->handling.queue ? lacking : vertex->handling.queue - 1;
 }
 
-/* One link into one instance's port; enters it in the port's table for each source it takes. */
+/* Adds one instance's link for a port, and enters it in the port's table for each source it takes. */
 static int add_link(mr_wiring *wiring, mr_instance *instance, size_t port, const uint32_t *sources, size_t count) {
     const mr_plan_vertex *vertex = instance->vertex;
     size_t v = (size_t)(vertex - wiring->run->plan->vertices);
@@ -130,7 +130,7 @@ static int add_link(mr_wiring *wiring, mr_instance *instance, size_t port, const
     return status;
 }
 
-/* Gives each instance of a vertex its link on one port. */
+/* Gives each of a vertex's instances a link for one port. */
 static int link_port(mr_wiring *wiring, size_t v, size_t port, const uint32_t *sources, size_t count) {
     for (size_t i = 0; i < wiring->instance_count; i++) {
         mr_instance *instance = wiring->instances[i];
@@ -162,12 +162,12 @@ static int create_links(mr_wiring *wiring, size_t v) {
     return status;
 }
 
-/* Whether the edge's consumer runs here. If its producer runs elsewhere, the transport pushes into the inlet. */
+/* Whether the edge's consumer runs here. If the producer runs elsewhere, the transport pushes into the inlet. */
 static bool leads_here(const mr_plan *plan, const mr_view_link *edge) {
     return mr_plan_is_here(plan, &plan->vertices[edge->to]);
 }
 
-/* Tells each link the number of producers that will end each source. */
+/* Sets how many producers will end each source on each link. */
 static void expect_ends(mr_wiring *wiring) {
     const mr_plan *plan = wiring->run->plan;
     for (size_t e = 0; e < plan->edge_count; e++) {
@@ -215,12 +215,12 @@ static int create_routes(mr_wiring *wiring) {
     return MR_OK;
 }
 
-/* Joins, and cuts that restore the order of frames from several processes. */
+/* Joins need gaps, and so do cuts that restore the order among several processes. */
 static bool asks_for_gaps(const mr_plan_vertex *vertex) {
     return vertex->input_count > 1 || mr_cut_restores_order(mr_plan_cut_of(vertex));
 }
 
-/* A stage leaves gaps if anything behind it asks for them. Vertices are in topological order. */
+/* A stage must leave gaps if any later stage needs them. Vertices are in topological order. */
 static int mark_tellers(mr_wiring *wiring) {
     const mr_plan *plan = wiring->run->plan;
     bool *tells = mr_calloc(plan->vertex_count + 1, sizeof *tells);
@@ -238,7 +238,7 @@ static int mark_tellers(mr_wiring *wiring) {
 
 /* ---- devices in common ----------------------------------------------------------------------------------------- */
 
-/* Marks the vertices behind that get frames of a stage on several devices without a copy between devices. */
+/* Marks later vertices that get a multi-device stage's frames without a copy between devices. */
 static void mark_followers(const mr_plan *plan, size_t v, bool *follows) {
     memset(follows, 0, plan->vertex_count * sizeof *follows);
     follows[v] = true;
@@ -291,7 +291,7 @@ static int create_inlets(mr_wiring *wiring) {
     return MR_OK;
 }
 
-/* For an instance that serves several sources before a join. */
+/* Only an instance that serves several sources before a join needs credit. */
 static int create_credit(mr_instance *instance) {
     const bool alone = instance->self.source != MR_SOURCE_NONE || instance->vertex->source_count < 2;
     return !mr_outlets_mark_gaps(&instance->outlets) || alone

@@ -23,28 +23,28 @@
 #include "millrace/audit.h"
 #include "millrace/log.h"
 
-/* A source of the list as it was last read. */
+/* A source in the list, as last read. */
 typedef struct known {
     char id[MR_SPEC_ID_BYTES + 1];
     char digest[MR_DIGEST_TEXT];
-    bool there; /* it could be added */
+    bool there; /* it was added successfully */
 } known;
 
 struct mr_listed {
     mr_pipeline *pipeline;
     const char *path;
     pthread_t thread;
-    pthread_mutex_t lock;    /* of the end */
+    pthread_mutex_t lock;    /* guards the end */
     bool threaded;
     int inotify, wake;       /* -1: there is none */
     atomic_bool ending;
-    uint64_t seen;           /* state of the files when they were last read */
-    uint64_t here;           /* that of the path and its folder when they were watched */
+    uint64_t seen;           /* the files' state when last read */
+    uint64_t here;           /* the state of the path and the folder when last watched */
     size_t count;
     known *sources;
 };
 
-/* What reading the list has changed. */
+/* What a reread has changed. */
 typedef struct outcome {
     int64_t added, changed, removed, refused;
 } outcome;
@@ -57,7 +57,8 @@ static void report(const mr_diagnostics *wrong) {
         char place[32] = "";
         if (one->place.line)
             snprintf(place, sizeof place, ":%d:%d", one->place.line, one->place.column);
-        /* Each problem is a kind: none of a list is left out, and a list that is written again with them says less. */
+        /* Each message is a separate kind for the rate limit: one reading reports every problem; reading the same
+         * problems again reports less. */
         mr_log_level level = one->severity == MR_SEVERITY_ERROR ? MR_LOG_ERROR : MR_LOG_WARNING;
         mr_log_repeating(level, one->message, "%s%s%s%s%s%s", one->place.file ? one->place.file : "", place,
                          one->place.file ? ": " : "", one->message, one->hint ? " - " : "",
@@ -83,28 +84,28 @@ static bool lists(const mr_index *ids, const char *id) {
     return mr_index_get(ids, id) != NULL;
 }
 
-/* All that are gone leave before others come: their places may be needed. */
+/* Every source no longer listed must leave before others come, since the slot may be needed. */
 static void remove_gone(mr_listed *listed, const mr_index *ids, outcome *came) {
     static const int64_t patience_ns = 1000000000;
     mr_graph *graph = listed->pipeline->graph;
     for (size_t i = 0; i < listed->count; i++)
         if (!lists(ids, listed->sources[i].id) && !mr_source_remove(graph->slots, listed->sources[i].id))
             came->removed++;
-    /* One that hangs takes the patience for all. */
+    /* If one hangs, the others are not waited for either. */
     for (size_t i = 0; i < listed->count && !atomic_load(&listed->ending); i++)
         if (!lists(ids, listed->sources[i].id) &&
             mr_source_await_removal(graph->slots, listed->sources[i].id, patience_ns))
             break;
 }
 
-/* True if it is there as the list says. */
+/* True if the source is now as listed. */
 static bool bring(const mr_listed *listed, const mr_spec_listed *source, const known *before, outcome *came) {
     mr_diagnostics wrong = {0};
     bool change = before && before->there && strcmp(before->digest, source->digest) != 0;
     int status = MR_ERROR_USAGE;
     if (change && !(status = mr_pipeline_set_node(listed->pipeline, source->id, source->node, &wrong)))
         came->changed++;
-    /* One that is not there any more cannot change. */
+    /* If the source is no longer there, it cannot be changed and must be added. */
     if (status == MR_ERROR_USAGE) {
         mr_diagnostics_fini(&wrong);
         status = mr_pipeline_add_node(listed->pipeline, source->id, source->node, &wrong);
@@ -184,7 +185,7 @@ static uint64_t mix(uint64_t sum, const char *path) {
     return sum;
 }
 
-/* Differs from that of before if a file has changed: other programs may write beside them. */
+/* A digest that changes when a file changes: inotify also reports other files in the folder. */
 static uint64_t state_of(const char *path) {
     uint64_t sum = mix(0, path);
     struct dirent **names = NULL;
@@ -203,21 +204,21 @@ static uint64_t state_of(const char *path) {
     return sum;
 }
 
-/* Writes the folder of the files. */
+/* Finds the folder that holds the files. */
 static const char *folder_of(const mr_listed *listed, char folder[PATH_MAX]) {
     struct stat about;
     snprintf(folder, PATH_MAX, "%s", listed->path);
     return !stat(folder, &about) && S_ISDIR(about.st_mode) ? folder : dirname(folder);
 }
 
-/* Differs if the path, its folder, or a link on the way leads to another place by now, which inotify does not say: it
- * follows the folder that was opened. */
+/* Changes if the path, the folder or a link on the way leads elsewhere. inotify cannot report that: it follows the
+ * folder that was opened. */
 static uint64_t place_of(const mr_listed *listed) {
     char folder[PATH_MAX];
     return mix(mix(0, listed->path), folder_of(listed, folder));
 }
 
-/* The folder of the files: editors, and those who deploy, put a new file in the place of the old one. */
+/* Watches the folder: editors and deployment tools replace the file. */
 static void watch(mr_listed *listed) {
     char copy[PATH_MAX];
     const char *folder = folder_of(listed, copy);
@@ -232,7 +233,7 @@ static void watch(mr_listed *listed) {
                          "them", folder, strerror(errno));
 }
 
-/* Whether there was something. */
+/* Whether there was anything to read. */
 static bool drain(int fd) {
     char events[4096];
     bool any = false;
@@ -241,7 +242,7 @@ static bool drain(int fd) {
     return any;
 }
 
-/* Several changes in a row are one. */
+/* Treats several changes in quick succession as one. */
 static void settle(const mr_listed *listed) {
     enum { QUIET_MS = 50, MOST = 20 };
     struct pollfd one = {.fd = listed->inotify, .events = POLLIN};
@@ -284,7 +285,7 @@ int mr_listed_start(mr_listed **listed, mr_pipeline *pipeline) {
     *made = (mr_listed){.pipeline = pipeline, .path = pipeline->plan->spec->sources_from, .inotify = -1, .wake = -1};
     pthread_mutex_init(&made->lock, NULL);
     *listed = made;
-    /* A seeded run has no threads. */
+    /* A seeded run must not have threads. */
     if (pipeline->graph->run.seed) {
         read_list(made);
         return MR_OK;

@@ -1,4 +1,4 @@
-/* millrace.h: a pipeline for a program. */
+/* millrace.h: pipelines for programs. */
 #include <string.h>
 
 #include "engine/base/clock.h"
@@ -113,7 +113,7 @@ void mr_pipeline_destroy(mr_pipeline **pipeline) {
     mr_pipeline *gone = *pipeline;
     if (!gone)
         return;
-    /* What the list would still add ends at once. */
+    /* Stop first, so that sources still being added end at once. */
     if (gone->listed)
         mr_control_stop(&gone->graph->run, true);
     mr_listed_stop(&gone->listed);
@@ -126,7 +126,7 @@ void mr_pipeline_destroy(mr_pipeline **pipeline) {
     *pipeline = NULL;
 }
 
-/* The vertex of that id among sources or among stages; NULL with a message. */
+/* Finds the vertex with this id among sources or stages; NULL, with a message. */
 static const mr_plan_vertex *find(const mr_pipeline *pipeline, const char *id, bool source) {
     for (size_t v = 0; v < pipeline->plan->vertex_count; v++) {
         const mr_plan_vertex *vertex = &pipeline->plan->vertices[v];
@@ -137,7 +137,8 @@ static const mr_plan_vertex *find(const mr_pipeline *pipeline, const char *id, b
     return NULL;
 }
 
-/* A source that is there. Of those that come and go, the slot may have another one at once; its id tells. */
+/* Finds a present source. If sources come and go, the slot may get another one at any time; the id shows whether it
+ * has. */
 static const mr_plan_vertex *find_source(const mr_pipeline *pipeline, const char *id, const char **kept) {
     mr_graph *graph = pipeline->graph;
     const mr_plan_vertex *vertex = NULL;
@@ -194,7 +195,7 @@ int mr_pipeline_start(mr_pipeline *pipeline) {
 
 /* ---- pushing --------------------------------------------------------------------------------------------------- */
 
-/* Planes in the program's memory; the first one's buffer holds its release function. */
+/* Refers to planes in the program's memory. The first plane's buffer must call the release function. */
 static int wrap(mr_frame *frame, const mr_push *push) {
     bool picture = push->format.payload == MR_PAYLOAD_PICTURE;
     int planes = picture ? mr_pixel_describe(push->format.pixel)->planes : 1;
@@ -231,7 +232,7 @@ static void release_nothing(void *context) {
     (void)context;
 }
 
-/* A push that failed leaves the memory with the program: its release must not be called. */
+/* After a failed push the program keeps the memory: the release function must not be called. */
 static void disown(mr_frame *frame, const mr_push *push) {
     if (push->release && frame->plane[0].buffer)
         frame->plane[0].buffer->release = release_nothing;
@@ -285,7 +286,7 @@ void mr_pipeline_stop(mr_pipeline *pipeline, bool at_once) {
     mr_control_stop(&pipeline->graph->run, at_once);
 }
 
-/* The device of that name or alias, if the run has it open. */
+/* The device with this name or alias, if the run has opened it. */
 static const mr_device *find_device(const mr_pipeline *pipeline, const char *name) {
     const mr_plan *plan = pipeline->plan;
     for (size_t d = 0; pipeline->graph && d < plan->device_count; d++) {

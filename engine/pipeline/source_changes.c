@@ -1,4 +1,4 @@
-/* millrace.h: sources that are added, changed and removed while the pipeline runs. */
+/* millrace.h: adds, changes and removes sources while the pipeline runs. */
 #include <string.h>
 
 #include "engine/base/memory.h"
@@ -37,7 +37,7 @@ static int keep_inputs(mr_pipeline *pipeline, const mr_pipeline_params *params) 
     return status;
 }
 
-/* The file may change, and standard input cannot be read again. */
+/* Keeps the text: the file may change, and standard input cannot be read again. */
 int mr_pipeline_keep(mr_pipeline *pipeline, const mr_pipeline_params *params) {
     mr_pipeline_params *own = &pipeline->params;
     *own = (mr_pipeline_params){.types = params->types, .plugins = params->plugins, .workers = params->workers,
@@ -65,7 +65,7 @@ static int find_added(const mr_plan *with, const char *id, mr_candidate *candida
     return mr_fail(MR_ERROR_CONFIG, "%s: its uri names several videos: add a source for each", id);
 }
 
-/* The plan of the pipeline as it would be with that source. Warnings were given when the pipeline was opened. */
+/* Plans the pipeline with this source. Discards warnings: they were reported when the pipeline was opened. */
 static int prove(mr_pipeline *pipeline, const mr_spec_added *added, mr_candidate *candidate,
                  mr_diagnostics *diagnostics) {
     mr_diagnostics found = {0};
@@ -96,7 +96,7 @@ static const char unchanged[] = "nothing to change: it has these options";
 
 typedef int give_slot(mr_source_slots *slots, mr_candidate *candidate);
 
-/* What the file holds may have changed, though its name has not. */
+/* The file's content may have changed under the same name. */
 static bool names_secret(const mr_spec_added *added) {
     for (size_t i = 0; i < added->option_count; i++)
         if (strcmp(added->options[i].key, "password_file") == 0)
@@ -104,7 +104,7 @@ static bool names_secret(const mr_spec_added *added) {
     return false;
 }
 
-/* The source would be as it is: `added` has its present options as `node`. */
+/* Whether the source would stay as it is. `added->node` must hold the current options. */
 static bool changes_nothing(const mr_pipeline *pipeline, const mr_spec_added *added, const mr_candidate *candidate) {
     char before[MR_DIGEST_TEXT], after[MR_DIGEST_TEXT];
     const mr_yaml *node = candidate->with->spec->sources[candidate->source].node;

@@ -1,4 +1,4 @@
-/* The summary so far, read from the running graph. */
+/* Reads a summary from the running graph. */
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +29,7 @@ static void add_instance(const mr_instance *instance, mr_stage_summary *summary,
     }
 }
 
-/* Adds the work of each device for an instance. */
+/* Adds each device's share of an instance's work. */
 static void add_shares(const mr_instance *instance, mr_stage_summary *summary) {
     for (size_t i = 0; i < summary->share_count; i++)
         mr_shares_read(&instance->shares, i, &summary->shares[i]);
@@ -46,7 +46,7 @@ static void begin_shares(const mr_graph *graph, const mr_plan_vertex *vertex, mr
     }
 }
 
-/* Sums up the instances of one vertex, which are contiguous from `first` on; returns their number. */
+/* Sums up all instances of one vertex, which are contiguous from `first`. Returns how many. */
 static size_t summarize_stage(const mr_graph *graph, size_t vertex, size_t first, mr_stage_summary *summary) {
     const mr_plan_vertex *planned = &graph->run.plan->vertices[vertex];
     mr_histogram_sums latency = {0};
@@ -86,14 +86,14 @@ static void add_line(mr_summary *summary, const mr_ledger_line *line) {
     lines[summary->line_count++] = *line;
 }
 
-/* If there are several nodes, each reports the stages it runs, and the sources whose frames reach it. */
+/* With several nodes, each must report the stages it runs and the sources whose frames reach it. */
 static void mark_sources(const mr_plan *plan, bool *come) {
     for (size_t v = 0; v < plan->vertex_count; v++)
         for (size_t i = 0; mr_plan_is_here(plan, &plan->vertices[v]) && i < plan->vertices[v].source_count; i++)
             come[plan->vertices[v].sources[i]] = true;
 }
 
-/* Takes the account over. */
+/* Takes ownership of the account. */
 static void add_source(mr_summary *summary, const mr_source_summary *source) {
     summary->sources[summary->source_count++] = *source;
     summary->in += source->in;
@@ -156,19 +156,19 @@ static void summarize_sources(const mr_graph *graph, const bool *come, mr_summar
     }
 }
 
-/* Sources that were removed, the first of them first. */
+/* Adds removed sources, oldest first. */
 static void summarize_retired(const mr_graph *graph, size_t room, mr_summary *summary) {
     mr_source_summary account;
     for (size_t i = 0; summary->source_count < room && mr_source_retired_account(graph->slots, i, &account); i++)
         add_source(summary, &account);
 }
 
-/* Whether the vertex is a slot that no source has. With the lock. */
+/* Whether the vertex is a vacant slot. With the lock. */
 static bool is_vacant(const mr_graph *graph, size_t vertex) {
     return vertex < graph->run.plan->source_count && mr_source_slot_is_vacant(graph->slots, (uint32_t)vertex);
 }
 
-/* With the lock, since sources may come and go. */
+/* Must lock, since sources may come and go. */
 static void summarize_stages(const mr_graph *graph, mr_summary *summary) {
     const mr_plan *plan = graph->run.plan;
     mr_sources_lock(graph->run.sources);
@@ -206,9 +206,9 @@ static void summarize_cuts(const mr_graph *graph, mr_summary *summary) {
     }
 }
 
-/* A summary, and how many have it. */
+/* A summary with a reference count. */
 typedef struct shared_summary {
-    mr_summary summary; /* first */
+    mr_summary summary; /* must be first */
     atomic_int holders;
 } shared_summary;
 
@@ -244,8 +244,8 @@ static bool is_over(const mr_graph *graph) {
     return mr_ending_times(graph->run.ending).ended_ns;
 }
 
-/* After the end: workers add the times of their last calls as they leave the stages, a moment after the last frame. A
- * call that hangs is not waited for. */
+/* After the run has ended, workers add their last calls' times as they leave the stages, a moment after the last frame.
+ * Gives up if a call hangs. */
 static void settle(const mr_graph *graph) {
     const int64_t until_ns = mr_clock_now_ns(mr_clock_real()) + INT64_C(100000000);
     for (size_t i = 0; i < mr_wiring_count(graph->wiring); i++)

@@ -7,7 +7,7 @@
 
 #define PART_OF(type, table) {table, sizeof(type)}
 #define AT(type, member) .offset = offsetof(type, member)
-/* A list and its length. */
+/* A list with a length. */
 #define LIST_AT(type, member, number) .offset = offsetof(type, member), .count = offsetof(type, number)
 #define ARRAY_AT(type, member, number)                                                                                \
     LIST_AT(type, member, number), .most = sizeof((type){0}.member) / sizeof *(type){0}.member
@@ -66,7 +66,7 @@ static void set_absorbed(void *base) {
     ((mr_ledger_line *)base)->outcome = MR_OUTCOME_ABSORBED;
 }
 
-/* The rows that the ledger of the run and those of sources have alike. */
+/* Rows that the run's ledger and each source's ledger have in common. */
 #define LEDGER(type)                                                                                                  \
     {"in", MR_SUMMARY_U64, AT(type, in), NULL, "frames that came in", .rises = true},                                 \
     {"delivered", MR_SUMMARY_U64, AT(type, delivered), NULL, "frames that reached all sinks", .rises = true},         \

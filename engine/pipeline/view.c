@@ -1,4 +1,4 @@
-/* millrace/plan.h: the view of a plan, and its devices, nodes and memory. */
+/* millrace/plan.h: a plan's view, with devices, nodes and memory. */
 #include "engine/pipeline/view.h"
 
 #include "engine/base/memory.h"
@@ -107,7 +107,7 @@ static void fill_plan(mr_plan_view *shown, const mr_plan *plan) {
     };
 }
 
-/* The view takes the plan if it is its own, also on failure. */
+/* If `own` is not NULL the view owns the plan, also after a failure. */
 static int make(const mr_plan_view **view, const mr_plan *plan, mr_plan *own) {
     mr_view *made = mr_calloc(1, sizeof *made);
     *view = NULL;

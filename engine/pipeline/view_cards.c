@@ -1,4 +1,4 @@
-/* The cards of a view, and the models that are known by name. */
+/* A view's cards, and the models known by name. */
 #include <pthread.h>
 
 #include "engine/pipeline/view.h"

@@ -1,4 +1,4 @@
-/* Threads of the processes of a plan, and files named by stages. */
+/* Threads in each of a plan's processes, and files that stages name. */
 #include <string.h>
 
 #include "engine/flow/executor/executor.h"
@@ -8,10 +8,10 @@
 
 /* ---- threads --------------------------------------------------------------------------------------------------- */
 
-/* First they are counted, then written. */
+/* The threads are counted first, then written. */
 typedef struct thread_list {
     mr_view *view;
-    mr_view_thread *threads; /* NULL: they are only counted */
+    mr_view_thread *threads; /* NULL: only count */
     size_t count;
     int node;
     bool failed;
@@ -36,7 +36,7 @@ static bool uses(const mr_plan *plan, int node, int device) {
     return false;
 }
 
-/* The threads of an end of a cut: its I/O thread, and those of libzmq and the guard for each socket. */
+/* Threads for one end of a cut: an I/O thread, and for each socket libzmq's threads and the guard. */
 static void add_cut(thread_list *list, const mr_plan_vertex *end) {
     const mr_cut *cut = mr_plan_cut_of(end);
     bool sends = end->role == MR_ROLE_CUT_OUT;
@@ -46,7 +46,7 @@ static void add_cut(thread_list *list, const mr_plan_vertex *end) {
 }
 
 static void add_process(thread_list *list, const mr_plan *plan) {
-    int begun = 0; /* of the sources that wait for their turn */
+    int begun = 0; /* waiting sources counted so far */
     add(list, "millrace", 1, "main", NULL);
     add(list, "mr-signals", 1, "signals", NULL);
     for (int i = 0; i < plan->workers; i++) {
@@ -90,7 +90,7 @@ int mr_view_fill_threads(mr_view *view, const mr_plan *plan) {
 /* ---- files ----------------------------------------------------------------------------------------------------- */
 
 typedef struct file_list {
-    mr_view_file *files; /* NULL: they are only counted */
+    mr_view_file *files; /* NULL: only count */
     size_t count;
     int stage;
 } file_list;

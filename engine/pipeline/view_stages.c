@@ -1,4 +1,4 @@
-/* The stages of a view, with their pools, links and cuts. */
+/* The stages of a view, with pools, links and cuts. */
 #include <string.h>
 
 #include "engine/pipeline/view.h"
@@ -20,7 +20,7 @@ static mr_view_role role_of(const mr_plan_vertex *vertex) {
     }
 }
 
-/* If a batch shares one buffer, its share of that; a decoder's buffer is larger than its picture. */
+/* If a batch shares one buffer, its share may exceed the picture: a decoder's buffer is larger. */
 static uint64_t output_bytes(const mr_plan_vertex *vertex, size_t port) {
     const mr_view_pool *pool = &vertex->pools[port];
     uint64_t bytes = mr_format_set_most_bytes(&vertex->outputs[port].set);
@@ -74,7 +74,7 @@ static int fill_cuts(mr_view *view, const mr_plan *plan) {
     return MR_OK;
 }
 
-/* The cut that a vertex is an end of, as that end's process sees it; NULL with *failed if memory runs out. */
+/* The cut at this vertex, as seen by the process at that end. NULL, with *failed set if there is no memory. */
 static const mr_view_cut *end_of(mr_view *view, const mr_plan *plan, int v, bool *failed) {
     const mr_cut *cut = mr_plan_cut_of(&plan->vertices[v]);
     for (size_t i = 0; cut && i < plan->cut_count; i++) {

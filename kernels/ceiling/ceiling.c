@@ -15,7 +15,7 @@ void mr_triad(const mr_triad_work *work) {
         dst[i] = a[i] + 3.0f * b[i];
 }
 
-/* In several chains, so that no addition waits for the one before it. */
+/* Several chains, so that no addition must wait for the previous one. */
 void mr_read(const mr_read_work *work) {
     const mr_words *src = (const mr_words *)(const void *)work->src;
     const size_t count = work->count / LANES;

@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-typedef struct mr_stream mr_stream; /* as in millrace/stage.h, which no C++ takes */
+typedef struct mr_stream mr_stream; /* as in millrace/stage.h, which C++ cannot include */
 
 /* dst[i] = a[i] + 3 b[i]: the triad from McCalpin's STREAM benchmark. `count` must be a multiple of 4, and the arrays
  * 16-byte aligned. */

@@ -1,4 +1,4 @@
-/* The variants of mr_products that this processor runs (isa.h). Constant once filled; any thread. */
+/* The variants of mr_products that this processor can run (isa.h). A table must not change once filled; any thread. */
 #pragma once
 
 #include <stdint.h>
@@ -6,10 +6,10 @@
 #include "kernels/isa.h"
 #include "kernels/pixel.h"
 
-/* Numbers computed side by side: enough vectors that none waits for itself. */
+/* Numbers computed side by side: enough vectors that none must wait for its own result. */
 enum { MR_PRODUCT_LANES = 192, MR_PRODUCT_LOW = 3, MR_PRODUCT_HIGH = -5 };
 
-/* One round for a number: its two halves as signed 16-bit integers, weighed and added to it, modulo 2^32. */
+/* One round for a number: weighs both halves, as signed 16-bit integers, and adds them, modulo 2^32. */
 MR_PIXEL_INLINE uint32_t mr_product_round(uint32_t x) {
     int32_t low = (int16_t)(uint16_t)x, high = (int16_t)(uint16_t)(x >> 16);
     return x + (uint32_t)(low * MR_PRODUCT_LOW + high * MR_PRODUCT_HIGH);
@@ -18,7 +18,7 @@ MR_PIXEL_INLINE uint32_t mr_product_round(uint32_t x) {
 /* `rounds` rounds for MR_PRODUCT_LANES numbers. */
 typedef void mr_products_function(uint32_t *dst, const uint32_t *src, int rounds);
 
-/* The best variant up to `most` that this processor has; and that, or the one that MILLRACE_KERNELS names. */
+/* The best variant up to `most` that this processor can run; the same, but MILLRACE_KERNELS can name another. */
 mr_products_function *mr_products_up_to(mr_isa most);
 mr_products_function *mr_products_best(void);
 

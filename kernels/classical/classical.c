@@ -26,8 +26,8 @@ static int32_t levels_of(const mr_histogram_params *p, int channel) {
     return p->space == MR_COLORS_HSV && channel == 0 ? MR_HUES : LEVELS;
 }
 
-/* Counts the values of a row in TURNS tables in turn: with one table the same value twice in a row would wait for
- * itself. Eight are read at once. */
+/* Counts a row's values in TURNS tables in turn: in one table, a repeated value would have to wait for its own count.
+ * Reads eight at once. */
 static void count_values(uint32_t counts[TURNS][LEVELS], const uint8_t *row, int width) {
     int x = 0;
     for (; x + 8 <= width; x += 8) {

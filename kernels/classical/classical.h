@@ -1,10 +1,10 @@
 /* Classical features for small pictures: histograms (colours, gradient directions), a perceptual hash, sharpness, and
  * the change between two pictures.
  *
- * Pictures are 8-bit planes as preprocess makes them (u8, NCHW): `width` samples a row, no gaps, planes behind each
- * other; only sharpness takes a stride. All memory belongs to the caller. Each operation is a pure function on the
- * calling thread and, with _enqueue, work on a stream for a batch of up to MR_PIECE pictures: the struct is copied;
- * memory it points to must stay until the work is done. It has no gaps, as in vector.h.
+ * Pictures are 8-bit planes as preprocess makes them (u8, NCHW): `width` samples a row, without gaps, one plane after
+ * another; only sharpness takes a stride. The caller owns all memory. Each operation is a pure function on the calling
+ * thread and, with _enqueue, work on a stream for up to MR_PIECE pictures. The struct is copied and must have no gaps,
+ * as in vector.h; memory it points to must stay valid until the work is done.
  *
  * Results do not depend on the processor or device: integers are exact, and floats are computed with the same
  * operations in the same order everywhere (classical_pixel.h). Errors: MR_ERROR_CONFIG if the parameters make no sense,
@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-typedef struct mr_stream mr_stream; /* as in millrace/stage.h, which no C++ takes */
+typedef struct mr_stream mr_stream; /* as in millrace/stage.h, which C++ cannot include */
 
 /* Pictures in one piece of work. */
 enum { MR_PIECE = 24 };
@@ -61,7 +61,7 @@ enum { MR_HOG_MOST_BLOCK = 64, MR_HOG_MOST_CELLS = 64, MR_HOG_MOST_BINS = 36 };
  * the two nearest bins and four nearest cells; a Gaussian with sigma (block width + height) / 8 over each block;
  * L2-hys. */
 typedef struct mr_hog_params {
-    int32_t width, height, channels;            /* the picture's, which is the window; 1, or 3: R, G and B planes */
+    int32_t width, height, channels;            /* the window's size; 1 channel, or 3: R, G and B planes */
     int32_t block_width, block_height;          /* px; multiples of the cell */
     int32_t stride_x, stride_y;                 /* px; the window less the block must be a multiple */
     int32_t cell_width, cell_height;            /* px */
@@ -81,16 +81,16 @@ typedef struct mr_hog_layout {
     float bell_x[MR_HOG_MOST_BLOCK], bell_y[MR_HOG_MOST_BLOCK]; /* the Gaussian's factors */
 } mr_hog_layout;
 
-/* Immutable once made. */
+/* Must not change once made. */
 typedef struct mr_hog mr_hog;
 int mr_hog_create(mr_hog **hog, const mr_hog_params *params);
 /* NULLs; accepts NULL. */
 void mr_hog_destroy(mr_hog **hog);
 const mr_hog_layout *mr_hog_layout_of(const mr_hog *hog);
-/* Fills a layout in, or fails with MR_ERROR_CONFIG if the parameters are invalid. */
+/* Fills in a layout. MR_ERROR_CONFIG if the parameters are invalid. */
 int mr_hog_plan(mr_hog_layout *layout, const mr_hog_params *params);
-/* How many numbers a descriptor has. Block columns from left to right, in each column blocks from top to bottom; in a
- * block cells in the same order, in each cell its bins. */
+/* How many numbers a descriptor has. They are ordered by block columns from left to right, then blocks from top to
+ * bottom, then cells in the same order, then bins. */
 int32_t mr_hog_length(const mr_hog_layout *layout);
 /* Bytes that one run needs as scratch memory, 64-byte aligned. */
 size_t mr_hog_scratch_bytes(const mr_hog *hog);
@@ -118,7 +118,7 @@ typedef struct mr_phash_work {
     void *dst[MR_PIECE];
 } mr_phash_work;
 void mr_phash(const uint8_t *src, uint8_t hash[MR_HASH_BYTES]);
-/* round(2^20 cos((2 x + 1) k pi / 64)), the factors of the sums; row k has 32 columns. */
+/* round(2^20 cos((2 x + 1) k pi / 64)), the factors for the sums; row k has 32 columns. */
 void mr_phash_cosines(int32_t cosine[8][32]);
 int mr_phash_enqueue(mr_stream *stream, const mr_phash_work *work);
 

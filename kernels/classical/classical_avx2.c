@@ -6,7 +6,7 @@
 #include "kernels/classical/classical_pixel.h"
 #include "kernels/classical/classical_rows.h"
 
-/* Always inlined: sums have to stay in registers. */
+/* Must be inlined, so that sums stay in registers. */
 #define INLINE __attribute__((always_inline)) static inline
 
 static __m256i load(const void *from) {
@@ -39,7 +39,7 @@ static int64_t add_lanes(__m256i lanes) {
 /* A pair's squares stay below 2^21, so this many pairs fit a 32-bit lane. */
 enum { MOST_STEPS = 1000 };
 
-/* The samples between the first and the last, in whole vectors only; returns the next sample. */
+/* Handles the samples between the first and the last in whole vectors; returns the next sample. */
 static int laplacian_inside(int64_t sums[2], const uint8_t *above, const uint8_t *row, const uint8_t *below,
                             int width) {
     const __m256i ones = _mm256_set1_epi16(1);

@@ -46,8 +46,8 @@ __device__ static void fill_tables(int32_t *saturation, int32_t *hue) {
     }
 }
 
-/* Blocks of one row share a picture. Channels are counted in shared memory first, boxes at once: there are too
- * many. */
+/* Each row of blocks shares a picture. Channels are counted in shared memory first; boxes are counted directly, since
+ * there are too many. */
 __global__ static void count_colors(const __grid_constant__ mr_histogram_work work, uint32_t *counts, int32_t length) {
     __shared__ int32_t saturation[256], hue[256];
     __shared__ uint32_t near[3 * MR_HISTOGRAM_MOST_BINS];
@@ -114,7 +114,7 @@ __device__ static mr_gradient gradient_at(const mr_hog_params *p, const uint8_t 
     return longest;
 }
 
-/* A block's votes, in shared memory. */
+/* A block's votes, which must be in shared memory. */
 typedef struct polled {
     float *first, *second;
     uint8_t *bin;
@@ -251,7 +251,7 @@ __device__ static int32_t laplacian_at(const mr_sharpness_item *item, int32_t x,
                         below);
 }
 
-/* Blocks of one row share a picture, line by line; sums may be negative and wrap, as atomics have it. */
+/* Each row of blocks shares a picture, line by line. Sums may be negative and wrap, as atomics do. */
 __global__ static void sum_laplacian(const __grid_constant__ mr_sharpness_work work, counter *sums) {
     __shared__ counter sum, squares;
     const mr_sharpness_item *item = &work.item[blockIdx.y];

@@ -2,13 +2,13 @@
  * work.
  *
  * `work` is as for the _enqueue functions, except that src, dst and changed must point to device memory, and that the
- * gradient layout replaces work->hog; it is copied. `stream` is a cudaStream_t on the calling thread's current device.
- * `scratch` is device memory with the stated size and undefined content. It must stay until the work is done, and
- * streams must not share it. Nothing waits.
+ * gradient layout replaces work->hog; it is copied. `stream` must be a cudaStream_t on the calling thread's current
+ * device. `scratch` must be device memory with the stated size; the content need not be defined. It must stay until the
+ * work is done, and streams must not share it. Nothing waits.
  *
- * Results are equal to those of the processor, bit for bit: the code is compiled without contraction (-fmad=false), and
- * with IEEE quotients and square roots, nvcc's default. Errors: MR_ERROR_DEVICE if the launch fails; MR_ERROR_CONFIG if
- * a piece has no picture or too many. */
+ * Results must equal the processor's, bit for bit: the code is compiled without contraction (-fmad=false), and with
+ * IEEE quotients and square roots, nvcc's default. Errors: MR_ERROR_DEVICE if the launch fails; MR_ERROR_CONFIG if a
+ * piece has no picture or too many. */
 #pragma once
 
 #include "kernels/classical/classical.h"

@@ -47,7 +47,7 @@ static int run_change(void *arguments) {
     return MR_OK;
 }
 
-/* On a CUDA device work is launched, as `calls` launches, in memory of the stream if `bytes` is not 0; elsewhere it is
+/* On a CUDA device work is launched, as `calls` launches, and can use `bytes` bytes of stream memory; elsewhere it is
  * submitted. */
 #define ENQUEUE(name, bytes, calls, arguments)                                                                         \
     typedef struct name##_launch {                                                                                     \
@@ -73,7 +73,7 @@ ENQUEUE(sharpness, mr_sharpness_cuda_scratch_bytes(work), 3, (&a->work, a->scrat
 ENQUEUE(change, 0, 2, (&a->work, handle))
 #undef ENQUEUE
 
-/* Contains the layout itself, because another one may later be at its address. */
+/* Copies the layout, since another may later be at the same address. */
 typedef struct hog_launch {
     mr_hog_work work;
     mr_hog_layout layout;

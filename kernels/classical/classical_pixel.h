@@ -7,8 +7,8 @@
 
 #include "kernels/pixel.h"
 
-/* Position `at` of `count`, mirrored at the ends without repeating them: -1 is 1, `count` is count - 2 (OpenCV's
- * BORDER_REFLECT_101). One step beyond an end at most. */
+/* Position `at` in 0..count-1, mirrored at the ends without repeating them: -1 is 1, `count` is count - 2 (OpenCV's
+ * BORDER_REFLECT_101). It must be at most one step beyond an end. */
 MR_PIXEL_INLINE int32_t mr_mirrored(int32_t at, int32_t count) {
     int32_t inside = at < 0 ? -at : at >= count ? 2 * count - 2 - at : at;
     return inside < 0 || inside >= count ? 0 : inside;
@@ -83,7 +83,7 @@ typedef struct mr_gradient {
     float dx, dy;
 } mr_gradient;
 
-/* If they are equal, `b`: OpenCV takes the last among red, green and blue. */
+/* If both are equally long, must take `b`: OpenCV takes the last among red, green and blue. */
 MR_PIXEL_INLINE mr_gradient mr_longer_gradient(mr_gradient a, mr_gradient b) {
     return b.dx * b.dx + b.dy * b.dy >= a.dx * a.dx + a.dy * a.dy ? b : a;
 }
@@ -108,7 +108,7 @@ MR_PIXEL_INLINE float mr_quarter_turns(float dx, float dy) {
     return dy < 0.0f ? 4.0f - t : t;
 }
 
-/* `scale`: bins in a quarter turn. A direction half way between the centres of two bins votes for both alike. */
+/* `scale`: bins in a quarter turn. A direction half way between two bins' centres votes equally for both. */
 MR_PIXEL_INLINE mr_pixel_vote mr_hog_vote(float dx, float dy, float scale, int32_t bins) {
     float length = sqrtf(dx * dx + dy * dy);
     float position = mr_quarter_turns(dx, dy) * scale - 0.5f;
@@ -132,7 +132,8 @@ MR_PIXEL_INLINE float mr_hog_weight(float bell, float near_x, float near_y) {
     return bell * (near_x * near_y);
 }
 
-/* L2-hys: scaled to length 1, cut at `clip`, scaled again; with OpenCV's small additions against division by 0. */
+/* L2-hys: scales to length 1, cuts at `clip`, scales again, with OpenCV's small additions so that nothing can divide by
+ * 0. */
 MR_PIXEL_INLINE void mr_hog_normalize(float *values, int32_t count, float clip) {
     float sum = 0.0f;
     for (int32_t i = 0; i < count; i++)
@@ -153,8 +154,8 @@ MR_PIXEL_INLINE void mr_hog_normalize(float *values, int32_t count, float clip) 
 
 enum { MR_PHASH_SIDE = 32, MR_PHASH_LOW = 8, MR_PHASH_BITS = 64, MR_PHASH_COSINE_BITS = 20 };
 
-/* Whether value `i` of 64 is one of the two in the middle. A number's rank counts those before it; equal ones are
- * ordered by position, so there are always two. */
+/* Whether value `i` among 64 is one of the middle two. A number's rank counts those before it; equal ones are ordered
+ * by position, so there are always two. */
 MR_PIXEL_INLINE int mr_is_median(const int64_t *values, int32_t i) {
     int32_t rank = 0;
     for (int32_t k = 0; k < MR_PHASH_BITS; k++)

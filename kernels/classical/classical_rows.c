@@ -1,5 +1,5 @@
-/* The row operations of the classical features in C, the reference that every other variant equals bit for bit; and the
- * table. */
+/* The row operations for classical features in C, the reference that every other variant must equal bit for bit; and
+ * the table. */
 #include "kernels/classical/classical_rows.h"
 
 #include <pthread.h>

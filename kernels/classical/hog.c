@@ -10,7 +10,7 @@
 struct mr_hog {
     mr_hog_layout layout;
     int lanes;      /* cells per block, up to a multiple of 4 */
-    float *weights; /* each block pixel's, for each lane */
+    float *weights; /* for each pixel in a block, for each lane */
 };
 
 /* ---- parameters ----------------------------------------------------------------------------------------------- */
@@ -132,7 +132,7 @@ const mr_hog_layout *mr_hog_layout_of(const mr_hog *hog) {
 /* ---- one run -------------------------------------------------------------------------------------------------- */
 
 /* The scratch memory's parts, in 4-byte units: votes for all pixels; one block's sums; value rows with one more on both
- * sides, for each channel the one above, here and below; a row's gradients. */
+ * sides, for each channel those above, here and below; one row's gradients. */
 typedef struct parts {
     size_t row, bin, first, second, sums, values, gradients, all;
 } parts;
@@ -185,7 +185,7 @@ static void take_values(const run *r, const float table[256], int channel, int y
     to[width] = to[mr_mirrored((int32_t)width, (int32_t)width)];
 }
 
-/* Row y's gradients, once the values there and in neighbouring rows exist. */
+/* Computes row y's gradients. The values there and in neighbouring rows must exist. */
 static void take_gradients(const run *r, int y) {
     int height = r->params->height;
     for (int c = 0; c < r->params->channels; c++) {

@@ -63,8 +63,8 @@ static void multiply_back(const mr_fit_linear *linear, const scratch *s) {
 
 static mr_fit_loss_function *const losses[] = {mr_fit_softmax, mr_fit_logistic, mr_fit_squared_hinge};
 
-/* Replaces a row's logits by its residuals, and adds its share to the biases' gradient and the loss. `row` is work
- * space for one row, in doubles. */
+/* Turns a row's logits into residuals, and adds to the biases' gradient and the loss. `row` must have room for one row,
+ * in doubles. */
 static double finish_row(const mr_fit_linear *linear, const double *biases, size_t row_number, size_t i, void *logits,
                          double *row, double *bias_gradient) {
     const size_t outputs = linear->outputs;
@@ -83,15 +83,15 @@ static double finish_row(const mr_fit_linear *linear, const double *biases, size
     return weight * loss;
 }
 
-/* Replaces a chunk's logits by residuals, or zeros in rows after the last; adds the biases' gradient and the loss to
- * the sum. */
+/* Turns a chunk's logits into residuals, or zeros in rows after the last; adds the biases' gradient and the loss to the
+ * sum. */
 static void finish_rows(const mr_fit_point *point, size_t chunk, void *logits, double *sum) {
     const mr_fit_linear *linear = point->linear;
     const size_t outputs = linear->outputs, products = outputs * linear->rows->width, first = chunk * MR_FIT_CHUNK;
     const size_t count = mr_fit_rows_of(linear->rows, chunk), row_bytes = outputs * number_bytes(linear);
     double *bias_gradient = sum + products, loss = 0.0;
     memset(bias_gradient, 0, outputs * sizeof(double));
-    /* The sum's first numbers are not in use yet: a row fits there, since there is at least one feature. */
+    /* The sum's first numbers are not used yet: a row can go there, since there is at least one feature. */
     for (size_t i = 0; i < count; i++)
         loss += finish_row(linear, point->parameters + products, mr_fit_row(linear->rows, first + i), i, logits, sum,
                            bias_gradient);

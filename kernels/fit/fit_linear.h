@@ -14,7 +14,8 @@
  * Parameters are one vector: W row by row, then b. A chunk's sum is the unscaled loss's gradient in the same order,
  * followed by the loss: `parameters + 1` numbers, which mr_fit_sum adds.
  *
- * Threads: pure functions on the caller's memory; each thread needs separate scratch. Errors: MR_ERROR_MEMORY. */
+ * Threads: pure functions on the caller's memory; each thread needs separate scratch memory. Errors:
+ * MR_ERROR_MEMORY. */
 #pragma once
 
 #include "kernels/fit/fit_rows.h"
@@ -32,16 +33,16 @@ static inline size_t mr_fit_parameters(const mr_fit_linear *linear) {
     return linear->outputs * (linear->rows->width + 1);
 }
 
-/* The parameters that are summed for, and W as the products take it. */
+/* The parameters to sum for, and W as the products need it. */
 typedef struct mr_fit_point {
     const mr_fit_linear *linear;
     const double *parameters;
     void *weights; /* floats or doubles, outputs x width; room for doubles is enough */
 } mr_fit_point;
 
-/* Puts the parameters in; once for all chunks. */
+/* Sets the parameters; must be called once before all chunks. */
 void mr_fit_point_set(mr_fit_point *point, const double *parameters);
-/* The sum over all chunks at that point, as a group of workers makes it. */
+/* The task that sums over all chunks at that point. */
 mr_fit_task mr_fit_linear_task(mr_fit_point *point);
 /* F and its gradient from the sum over all chunks. `total`: V; `c`: C. `gradient` may be `sum`. */
 double mr_fit_objective(const mr_fit_linear *linear, const double *parameters, const double *sum, double total,

@@ -103,7 +103,7 @@ static scratch split(const mr_perceptron *p, void *memory) {
     return s;
 }
 
-/* Adds the biases, and cuts negative values but for the last layer. */
+/* Adds the biases, and cuts negative values except in the last layer. */
 static void finish_layer(const mr_perceptron *p, void *out, const double *biases, size_t units, bool last) {
     for (size_t i = 0; i < MR_FIT_CHUNK; i++)
         for (size_t u = 0; u < units; u++) {
@@ -134,7 +134,7 @@ static void run_forward(const mr_perceptron_point *point, const scratch *s) {
     }
 }
 
-/* The loss for the chunk's rows; logits become residuals. `row`: room for a row's logits. */
+/* The loss for the chunk's rows; logits become residuals. `row` must have room for one row's logits. */
 static double lose(const mr_perceptron *p, size_t chunk, const scratch *s, double *row) {
     const size_t outputs = p->units[p->layers - 1], count = mr_fit_rows_of(p->rows, chunk);
     void *logits = s->out[p->layers];
@@ -165,8 +165,8 @@ static void sum_layer(const mr_perceptron *p, size_t l, const scratch *s, double
             sum[weights + u] += number_at(p, s->out[l + 1], i * units + u);
 }
 
-/* Replaces the previous layer's output by the residuals before layer l: zero for units that gave nothing. `work`: room
- * for MR_FIT_CHUNK x inputs. */
+/* Replaces the previous layer's output with the residuals before layer l: zero for units that gave nothing. `work` must
+ * have room for MR_FIT_CHUNK x inputs. */
 static void pass_back(const mr_perceptron *p, size_t l, const scratch *s, const void *weights, void *work) {
     const size_t inputs = inputs_of(p, l), units = p->units[l];
     multiply(p, MR_FIT_CHUNK, inputs, units, (matrix){s->out[l + 1], units, false}, (matrix){weights, inputs, false},
@@ -206,7 +206,7 @@ static void make_chunk(void *context, size_t chunk, void *memory, double *sum) {
     const size_t at = point->first + chunk;
     take_rows(p, at, &s);
     run_forward(point, &s);
-    /* The sum has more numbers than the last layer has units, and none of them is in use yet. */
+    /* The sum has more numbers than the last layer has units, and none is used yet, so a row can go there. */
     double loss = lose(p, at, &s, sum);
     run_backward(point, &s, (char *)memory + s.bytes, sum);
     sum[mr_perceptron_parameters(p)] = loss;

@@ -26,7 +26,7 @@ typedef struct mr_perceptron {
 typedef struct mr_perceptron_point {
     const mr_perceptron *perceptron;
     const double *parameters;
-    void *weights; /* all W, one after the other, floats or doubles; room for all parameters as doubles is enough */
+    void *weights; /* all W, one after another, floats or doubles; must have room for all parameters as doubles */
     size_t first;  /* the chunk where the task begins */
 } mr_perceptron_point;
 
@@ -34,9 +34,9 @@ size_t mr_perceptron_parameters(const mr_perceptron *perceptron);
 /* Draws weights from a seed: normal, with variance 2 / inputs (He et al., Delving Deep into Rectifiers, 2015); biases
  * are 0. */
 void mr_perceptron_draw(const mr_perceptron *perceptron, uint64_t seed, double *parameters);
-/* Puts the parameters in; once for all chunks. */
+/* Sets the parameters; must be called once before all chunks. */
 void mr_perceptron_point_set(mr_perceptron_point *point, const double *parameters);
-/* The sum over `chunks` chunks from point->first on. */
+/* The task that sums over `chunks` chunks from point->first. */
 mr_fit_task mr_perceptron_task(mr_perceptron_point *point, size_t chunks);
 /* Logits of a chunk, MR_FIT_CHUNK x classes; `scratch` as the task says. */
 void mr_perceptron_logits(const mr_perceptron_point *point, size_t chunk, void *scratch, double *logits);

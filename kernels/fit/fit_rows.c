@@ -12,7 +12,7 @@ static const float *row_at(const mr_fit_rows *rows, size_t at) {
     return rows->features + mr_fit_row(rows, at) * rows->stride;
 }
 
-/* Rows come from memory: what lies this many numbers on, mostly in the next row, is fetched meanwhile. */
+/* Rows come from memory: fetches what is this many numbers ahead, mostly in the next row. */
 enum { AHEAD = 512, LINE = 16 };
 
 static void standardise_floats(const mr_fit_rows *rows, const float *restrict from, float *restrict to) {

@@ -13,10 +13,10 @@
 
 #include "kernels/fit/fit_rows.h"
 
-/* Memory for the largest task of mr_fit_scaler, which workers and nodes have room for. */
+/* The largest task that mr_fit_scaler runs; workers and nodes must have room for it. */
 mr_fit_task mr_fit_scaler_task(const mr_fit_rows *rows);
-/* Measures rows->mean and rows->factor (which are not read) into `mean` and `factor`, `width` numbers each. `nodes`:
- * room for the task's blocks. */
+/* Measures rows->mean and rows->factor (which are not read) into `mean` and `factor`, `width` numbers each. `nodes`
+ * must have room for the task's blocks. */
 int mr_fit_scaler(const mr_fit_rows *rows, mr_fit_workers *workers, double *nodes, double *mean, double *factor);
 
 /* The same classifier for features that are not standardised: W' = W factor, b' = b - W' mean. In place; parameters as

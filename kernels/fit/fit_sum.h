@@ -6,7 +6,7 @@
  * node in order, and needs one vector per level while it does. Nodes on one level, made by whichever workers, are then
  * joined in index order.
  *
- * Ownership: an mr_fit_sum owns its vectors. One thread at a time. Errors: MR_ERROR_MEMORY. */
+ * Ownership: an mr_fit_sum owns the vectors. One thread at a time. Errors: MR_ERROR_MEMORY. */
 #pragma once
 
 #include <stdbool.h>
@@ -23,12 +23,13 @@ typedef struct mr_fit_sum {
 int mr_fit_sum_init(mr_fit_sum *sum, size_t length, size_t leaves);
 /* Accepts a zeroed one. */
 void mr_fit_sum_fini(mr_fit_sum *sum);
-/* Begins anew. */
+/* Starts again without leaves. */
 void mr_fit_sum_clear(mr_fit_sum *sum);
-/* Where the next leaf is to be written, `length` numbers; then _added takes it into the sum. At most `leaves` times. */
+/* Where the next leaf must be written, `length` numbers; _added then adds it to the sum. Can be called at most `leaves`
+ * times. */
 double *mr_fit_sum_next(mr_fit_sum *sum);
 void mr_fit_sum_added(mr_fit_sum *sum);
-/* The node: the sum of all leaves since the beginning, at least one, in `to`. */
+/* Writes the node into `to`: the sum over all leaves since the start, at least one. */
 void mr_fit_sum_finish(const mr_fit_sum *sum, double *to);
 
 /* left += right, as the tree adds them. */

@@ -16,8 +16,8 @@ typedef struct worker {
     bool runs;
 } worker;
 
-/* The blocks that are being made. The thread that makes the later of two nodes joins them. `met` counts, for each node
- * that is a right child, by its first block, how many of the two exist. */
+/* The blocks being made. The thread that makes the later of two nodes must join them. `met` counts, by the first block
+ * of each right child, how many of the two exist. */
 typedef struct work {
     const mr_fit_task *task;
     size_t blocks;
@@ -33,7 +33,7 @@ struct mr_fit_workers {
     pthread_mutex_t lock;
     pthread_cond_t begun, done;
     unsigned turn; /* the work's */
-    int busy;      /* threads beside the caller's that are not done with it */
+    int busy;      /* threads other than the caller's that are not done */
     bool over;
 };
 

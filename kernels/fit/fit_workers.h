@@ -4,8 +4,8 @@
  * the number of chunks decides how long a block is. Threads take the next block that nobody has. A block's sum is one
  * node in the tree that fit_sum.h describes. So the sum over all has the same bits for any number of threads.
  *
- * Ownership: a group of workers owns its threads, which live until it is destroyed, and their memory. One caller at a
- * time. Errors: MR_ERROR_MEMORY, MR_ERROR_UNAVAILABLE (no thread). */
+ * Ownership: a group of workers owns memory and threads, which live until it is destroyed. One caller at a time.
+ * Errors: MR_ERROR_MEMORY, MR_ERROR_UNAVAILABLE (no thread). */
 #pragma once
 
 #include <stddef.h>
@@ -34,5 +34,5 @@ size_t mr_fit_block_count(size_t chunks);
 int mr_fit_workers_create(mr_fit_workers **workers, const mr_fit_task *most, int threads);
 void mr_fit_workers_destroy(mr_fit_workers **workers);
 
-/* The sum over all chunks, at the begin of `nodes`, which has room for that many blocks. */
+/* Writes the sum over all chunks to the start of `nodes`, which must have room for all blocks. */
 void mr_fit_workers_sum(mr_fit_workers *workers, const mr_fit_task *task, double *nodes);

@@ -135,8 +135,8 @@ static bool too_high(const trial *now, const trial *start, const trial *low) {
            now->value >= low->value;
 }
 
-/* Algorithms 3.5 and 3.6 as one loop: `low` is the best length so far; while `bracketed` the minimum lies between it
- * and `high`. *found: whether there is a length that makes the value fall enough. The last trial stands in `next`. */
+/* Algorithms 3.5 and 3.6 as one loop: `low` is the best length so far; while `bracketed`, the minimum is between it and
+ * `high`. *found: whether some length makes the value fall enough. The last trial is in `next`. */
 static int search_length(mr_lbfgs *s, const trial *start, double first, trial *now, bool *found) {
     trial low = *start, high = *start;
     bool bracketed = false;
@@ -214,7 +214,7 @@ int mr_lbfgs_step(mr_lbfgs *search) {
     if (found)
         accept(search, now.value);
     else if (search->pairs)
-        search->pairs = 0; /* once more along the gradient */
+        search->pairs = 0; /* try once more along the gradient */
     else
         search->end = MR_LBFGS_PRECISION;
     return MR_OK;

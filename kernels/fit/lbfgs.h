@@ -5,10 +5,9 @@
  * double precision on the calling thread; inner products are summed in one fixed order, so the same values of the
  * function lead to the same bits everywhere.
  *
- * The state between two steps can be written down and taken up again (`mr_lbfgs` holds plain numbers), which changes no
- * bit of what follows.
+ * The state between two steps can be saved and restored (`mr_lbfgs` holds plain numbers), which changes no later bit.
  *
- * Ownership: a minimiser owns its vectors. One thread at a time. Errors: MR_ERROR_MEMORY, and those from `evaluate`. */
+ * Ownership: a minimiser owns the vectors. One thread at a time. Errors: MR_ERROR_MEMORY, and those from `evaluate`. */
 #pragma once
 
 #include <stdbool.h>
@@ -16,8 +15,7 @@
 
 enum { MR_LBFGS_PAIRS = 10 };
 
-/* Puts the function's value and its gradient at `x` into *value and `gradient`. A status other than 0 ends the
- * search. */
+/* Writes the value and the gradient at `x` into *value and `gradient`. A status other than 0 ends the search. */
 typedef int mr_lbfgs_function(void *user, const double *x, double *value, double *gradient);
 
 typedef struct mr_lbfgs_params {
@@ -26,7 +24,7 @@ typedef struct mr_lbfgs_params {
     void *user;
     double gradient; /* converged if no gradient component is larger */
     double small;    /* below this value the bound on the gradient shrinks with the value; 0: it does not */
-    double progress; /* and once the value has fallen by less than this fraction in each of three steps; 0: not */
+    double progress; /* and once the value has fallen by less than this fraction in each of three steps; 0: not used */
     int steps;       /* at most */
 } mr_lbfgs_params;
 
@@ -34,8 +32,8 @@ typedef enum mr_lbfgs_end {
     MR_LBFGS_RUNNING,
     MR_LBFGS_GRADIENT, /* the gradient is small enough */
     MR_LBFGS_PROGRESS, /* the value hardly falls any more */
-    MR_LBFGS_PRECISION, /* no step length makes it smaller: the function's own rounding is reached */
-    MR_LBFGS_STEPS      /* as many steps as were allowed */
+    MR_LBFGS_PRECISION, /* no step length makes it smaller: rounding in the function prevents it */
+    MR_LBFGS_STEPS      /* all allowed steps were made */
 } mr_lbfgs_end;
 
 typedef struct mr_lbfgs {
@@ -51,15 +49,15 @@ typedef struct mr_lbfgs {
     double *memory;
 } mr_lbfgs;
 
-/* Begins at `x`, which has params->length numbers and is copied; evaluates once. */
+/* Starts at `x`, which must have params->length numbers and is copied; evaluates once. */
 int mr_lbfgs_init(mr_lbfgs *search, const mr_lbfgs_params *params, const double *x);
 /* Accepts a zeroed one. */
 void mr_lbfgs_fini(mr_lbfgs *search);
-/* One step; `end` says whether it was the last. Once it has ended nothing changes. */
+/* Makes one step; `end` says whether it was the last. Calls after the end change nothing. */
 int mr_lbfgs_step(mr_lbfgs *search);
 
-/* The state in bytes: how many there are, and both ways. A state that is read must come from a search with the same
- * length; `params` must be given again. MR_ERROR_DATA if the counters cannot be a search's. */
+/* The state in bytes: the size, and both directions. A state to read must come from a search with the same length;
+ * `params` must be given again. MR_ERROR_DATA if the counters cannot be a search's. */
 size_t mr_lbfgs_state_bytes(size_t length);
 void mr_lbfgs_save(const mr_lbfgs *search, void *state);
 int mr_lbfgs_load(mr_lbfgs *search, const mr_lbfgs_params *params, const void *state);

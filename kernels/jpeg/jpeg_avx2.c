@@ -1,5 +1,5 @@
-/* The row operations of reduced JPEG pictures with AVX2. The same integer arithmetic as the C reference, so results are
- * equal bit for bit. */
+/* The row operations for reduced JPEG pictures with AVX2. The integer arithmetic must be the C reference's, so that
+ * results are equal bit for bit. */
 #include <immintrin.h>
 
 #include "kernels/jpeg/jpeg_rows.h"

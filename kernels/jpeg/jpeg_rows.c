@@ -1,5 +1,5 @@
-/* The row operations of reduced JPEG pictures in C, the reference that every other variant equals bit for bit; and the
- * table. */
+/* The row operations for reduced JPEG pictures in C, the reference that every other variant must equal bit for bit; and
+ * the table. */
 #include "kernels/jpeg/jpeg_rows.h"
 
 #include <pthread.h>

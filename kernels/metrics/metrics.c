@@ -66,7 +66,7 @@ void mr_figures_make(const uint64_t *confusion, size_t classes, mr_class_figures
     all->f1 /= named ? (double)named : 1.0;
 }
 
-/* Kahan's sum: what rounding takes away is added to the next number. */
+/* Kahan's sum: adds what rounding has lost to the next number. */
 double mr_log_loss(const mr_scored *scored) {
     double sum = 0.0, lost = 0.0;
     for (size_t i = 0; i < scored->rows; i++) {
@@ -203,7 +203,7 @@ double mr_temperature(const mr_scored *scored) {
 /* Rows by group: those of group g are row[begin[g]] .. row[begin[g + 1]]. */
 typedef struct groups {
     size_t count, *begin, *row, *drawn;
-    size_t room; /* in `drawn`: the longest resample's rows so far, or some more */
+    size_t room; /* in `drawn`: at least the longest resample's rows so far */
     double *figure;
 } groups;
 
@@ -307,7 +307,7 @@ static double effective_rows(const group_rows *of, size_t group_count, size_t ro
         seen += of[g].rows > 0;
     }
     double independent = share * (1 - share) * (double)rows;
-    if (independent <= 0 || seen < 2) /* one group's is not known either */
+    if (independent <= 0 || seen < 2) /* one group says nothing about the variance between groups */
         return (double)seen;
     return (double)rows / fmax(1, squares / independent);
 }

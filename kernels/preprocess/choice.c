@@ -5,12 +5,12 @@
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
 
-/* As many samples as a row of 1080p has, reduced to a usual size. */
+/* As many samples as a 1080p row has, reduced to a usual size. */
 enum { WIDTH = 1920, ROWS = 4, TAPS = 6, SMALL = 224, SLACK = 64 };
-/* One measurement takes some microseconds, and the least of ROUNDS counts: disturbances only add. */
+/* One measurement takes some microseconds. The shortest of ROUNDS counts, since disturbances can only add. */
 enum { ROUNDS = 9, REPEATS = 4 };
 
-/* The operations' data. */
+/* What the operations work on. */
 typedef struct bench {
     mr_filter filter;
     uint8_t *source;             /* TAPS rows, WIDTH each */

@@ -1,6 +1,6 @@
-/* Small picture pixels to R, G and B, for vectors of any width: written once for all variants with wide vectors. A
- * source includes this and must define its vectors before: `wide`, with WIDE_LANES floats; WIDE_INTEGERS, with as many;
- * WIDE(operation), the intrinsic; WIDE_LOAD_I16, which loads as many int16. */
+/* Small picture pixels to R, G and B, written once for every vector width. A source that includes this must first
+ * define `wide`, with WIDE_LANES floats; WIDE_INTEGERS, with as many; WIDE(operation), the intrinsic; WIDE_LOAD_I16,
+ * which loads as many int16. */
 #pragma once
 
 #include "kernels/preprocess/preprocess_rows.h"

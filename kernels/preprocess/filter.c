@@ -18,7 +18,7 @@ static double triangle(double x) {
     return x < 1.0 ? 1.0 - x : 0.0;
 }
 
-/* R. Keys, Cubic convolution interpolation for digital image processing, 1981, with its free parameter a. */
+/* R. Keys, Cubic convolution interpolation for digital image processing, 1981, with free parameter a. */
 static double cubic(double x, double a) {
     x = fabs(x);
     if (x < 1.0)
@@ -44,7 +44,7 @@ static void interpolated_taps(taps *result, const mr_axis *axis, double center, 
     }
 }
 
-/* The filter widened by the scale, at every sample within its support; Pillow's precompute_coeffs. */
+/* The filter widened by the scale, at every sample that it reaches; Pillow's precompute_coeffs. */
 static void widened_taps(taps *result, const mr_axis *axis, double center, bool is_cubic) {
     double scale = axis->step > 1.0 ? axis->step : 1.0, support = (is_cubic ? 2.0 : 1.0) * scale;
     int begin = held((int)floor(center - support + 0.5), axis->low, axis->high - 1);
@@ -114,7 +114,7 @@ static void measure(mr_filter *filter, taps *scratch, const mr_axis *axis, mr_in
         int end = scratch->first + scratch->length;
         filter->end = end > filter->end ? end : filter->end;
     }
-    /* Rows mostly begin at a cache line: whole vectors should not lie across two of them. */
+    /* Rows mostly begin at a cache line, and whole vectors should not cross one. */
     if (axis->horizontal)
         filter->begin = filter->begin / 64 * 64;
     filter->bits = axis->most_bits;

@@ -13,7 +13,7 @@
  *   area      share of each source sample that the destination pixel covers, OpenCV INTER_AREA (equal to Pillow BOX if
  *             the scale is a whole number). It antialiases by itself.
  *
- * Ownership: the table owns its arrays. Errors: MR_ERROR_MEMORY. */
+ * Ownership: the table owns the arrays. Errors: MR_ERROR_MEMORY. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,11 +1,11 @@
-/* Rows that are needed soon, fetched into the second cache while others are computed. Not into the first: it takes few
- * lines at a time, and has lost them again until they are needed.
+/* Fetches rows that are needed soon into the second-level cache while others are computed. The first-level cache cannot
+ * take them: it accepts few lines at a time, and would lose them before they are needed.
  *
- * Where fetching takes longer than computing, the memory must work all the time. Then the rows that a batch of results
- * needs are fetched one after the other, a few cache lines in each step of both passes. Otherwise the rows that one
- * result needs are fetched side by side while another's are weighed, which takes fewer instructions.
+ * Where fetching takes longer than computing, the memory must never be idle. Then the rows that a batch of results
+ * needs are fetched one after another, a few cache lines in each step. Otherwise the rows that one result needs are
+ * fetched side by side while another result's rows are weighed, which needs fewer instructions.
  *
- * They are addresses and not pointers: fetching may pass the end of a picture. Threads: one at a time. */
+ * These are addresses and not pointers, since fetching may pass a picture's end. Threads: one at a time. */
 #pragma once
 
 #include <stddef.h>
@@ -42,7 +42,7 @@ static inline void mr_fetch_column(mr_prefetched_rows *ahead) {
     ahead->row += MR_PREFETCH_LINE;
 }
 
-/* Continues with the next row; what a step fetched after the last one's end does no harm. */
+/* Continues with the next row. What a step fetched after the last row does no harm. */
 static inline void mr_prefetch_next_row(mr_prefetch *ahead) {
     if (ahead->piece == ahead->pieces) {
         ahead->lines = 0;

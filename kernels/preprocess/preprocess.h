@@ -32,7 +32,7 @@
  * a single plane are within 1 of any reference that rounds, and differ only if the exact value is next to a half.
  *
  * Threads: a plan must not change; any number of threads can run it at once, each with separate scratch memory. Errors:
- * MR_ERROR_CONFIG (parameters that make no sense), MR_ERROR_DATA (the parameters cannot be applied to the picture),
+ * MR_ERROR_CONFIG (invalid parameters), MR_ERROR_DATA (the parameters cannot be applied to the picture),
  * MR_ERROR_MEMORY. */
 #ifndef MILLRACE_KERNELS_PREPROCESS_PREPROCESS_H
 #define MILLRACE_KERNELS_PREPROCESS_PREPROCESS_H
@@ -72,16 +72,16 @@ int mr_preprocess_create(mr_preprocess **plan, const mr_preprocess_params *param
 /* NULLs; accepts a half-built plan. */
 void mr_preprocess_destroy(mr_preprocess **plan);
 
-/* The ratio of the picture's region to the destination, on the axis with the smaller ratio. Half that for area: its
- * pixels end so sharply that they need twice as many samples to be as exact. 1 if it enlarges, takes single pixels
- * (nearest, or no antialiasing), or cannot be applied; infinite if only the roi is outside, since no result depends on
+/* The ratio of the picture's region to the destination, on the axis with the smaller ratio. For area it is half: pixels
+ * with such sharp edges need twice as many samples for the same accuracy. 1 if the plan enlarges, takes single pixels
+ * (nearest, or no antialiasing), or cannot be applied. Infinite if only the roi is outside, since no result depends on
  * that picture. */
 double mr_preprocess_shrink(const mr_preprocess_params *params, const mr_format *source);
 
 /* The destination's format: rank 3, dense. */
 mr_format mr_preprocess_output(const mr_preprocess_params *params);
-/* Maps destination pixels, bars included, to pixels in the stored picture. `nearest` takes the sample at the left upper
- * edge of what a pixel covers; everything else is centred. */
+/* Maps destination pixels, bars included, to pixels in the stored picture. `nearest` takes the sample at the upper left
+ * edge of the area that a pixel covers; everything else is centred. */
 const mr_geometry *mr_preprocess_geometry(const mr_preprocess *plan);
 
 /* A source picture's planes; alignment does not matter. Only row pixels are read, not padding. */
@@ -99,7 +99,7 @@ size_t mr_preprocess_scratch_bytes(const mr_preprocess *plan);
 void mr_preprocess_run(const mr_preprocess *plan, const mr_preprocess_rows *rows, const mr_picture *source, void *dst,
                        void *scratch);
 
-/* One run. `done`, if it is not NULL, is called with `context` when the run is over, so that a cache knows idle plans
+/* One run. `done`, if not NULL, is called with `context` when the run is over, so that a cache can know idle plans
  * (preprocess_enqueue.h). */
 typedef struct mr_preprocess_work {
     const mr_preprocess *plan;

@@ -1,5 +1,5 @@
-/* The row operations with AVX2. The same integer arithmetic as the C reference and the same float operations in the
- * same order, so results are equal bit for bit. */
+/* The row operations with AVX2. Integer arithmetic, and the order of float operations, must be the C reference's, so
+ * that results are equal bit for bit. */
 #include <immintrin.h>
 
 #include "kernels/preprocess/preprocess_rows.h"
@@ -13,7 +13,7 @@ typedef __m256 wide;
 
 enum { BLOCK = 64, HALF = BLOCK / 2 }; /* columns in the vertical pass: one cache line at once */
 
-/* Always inlined: sums and constants have to stay in registers. */
+/* Must be inlined, so that sums and constants stay in registers. */
 #define INLINE __attribute__((always_inline)) static inline
 
 static __m256i load(const void *from) {
@@ -79,9 +79,8 @@ INLINE void vertical8_block(int16_t *dst, const uint8_t *src, int second, ptrdif
     store_columns(dst + second, right, _mm_cvtsi32_si128(shift));
 }
 
-/* For two rows a and b whose weights add up to 1: b plus the rounded product of a - b and a's weight, for which there
- * is one instruction. 16 bits hold all of that. It equals the rounded sum: b's whole share has no bits that are shifted
- * away. */
+/* For two rows a and b whose weights add up to 1: b plus the rounded product of a - b and a's weight, for which one
+ * instruction exists. 16 bits can hold all that. It equals the rounded sum, since no bits of b are shifted away. */
 INLINE void blend_sixteen(int16_t *dst, const uint8_t *src, ptrdiff_t stride, __m256i weight, __m128i up) {
     __m256i a = _mm256_cvtepu8_epi16(_mm_loadu_si128((const void *)src));
     __m256i b = _mm256_cvtepu8_epi16(_mm_loadu_si128((const void *)(src + stride)));
@@ -89,13 +88,13 @@ INLINE void blend_sixteen(int16_t *dst, const uint8_t *src, ptrdiff_t stride, __
     _mm256_storeu_si256((void *)dst, _mm256_add_epi16(_mm256_slli_epi16(b, MR_SAMPLE_BITS), part));
 }
 
-/* Whether the rows are two that can be blended: a difference of bytes, shifted up, fits into 16 bits. */
+/* Whether there are two rows that can be blended: a difference of bytes, shifted up, must fit 16 bits. */
 static bool blends(const int16_t *weights, int taps, int shift) {
     return taps == 2 && shift >= 8 && shift <= 15 && weights[0] >= 0 && weights[1] >= 0 &&
            weights[0] + weights[1] == 1 << (shift + MR_SAMPLE_BITS);
 }
 
-/* Where a row's last block begins: it can overlap the one before it, and its halves each other. */
+/* Where a row's last block begins: it can overlap the block before, and the two halves can overlap. */
 INLINE int begin_last(int width) {
     return width < BLOCK ? 0 : width - BLOCK;
 }

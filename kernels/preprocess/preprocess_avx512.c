@@ -1,4 +1,4 @@
-/* The row operations that gain from AVX-512; the others stay those of AVX2. Bit for bit equal to the C reference. */
+/* The row operations that gain from AVX-512; the others stay AVX2. Results must equal the C reference bit for bit. */
 #include <immintrin.h>
 
 #include "kernels/preprocess/preprocess_rows.h"
@@ -12,15 +12,15 @@ typedef __m512 wide;
 
 enum { BLOCK = 64 }; /* columns in the vertical pass that are computed at once: one cache line */
 
-/* Always inlined: sums, positions and constants have to stay in registers. */
+/* Must be inlined, so that sums, positions and constants stay in registers. */
 #define INLINE __attribute__((always_inline)) static inline
 
 static __m512i load(const void *from) {
     return _mm512_loadu_si512(from);
 }
 
-/* Adds int16 products to the sums, two neighbours to one sum: in two instructions, or in one with AVX-512 VNNI. Code
- * written for both takes one of these as a parameter, which is inlined. */
+/* Adds int16 products to the sums, two neighbours to one sum: AVX-512 needs two instructions, AVX-512 VNNI one. Code
+ * for both takes one of these functions as a parameter, which is inlined. */
 typedef __m512i add_products_function(__m512i sum, __m512i a, __m512i b);
 #define VNNI __attribute__((target("avx512vnni")))
 
@@ -72,7 +72,7 @@ INLINE void vertical8_block(int16_t *dst, const uint8_t *src, ptrdiff_t stride, 
 
 enum { MOST_FEW = 12 }; /* twice the pairs that the loops unroll */
 
-/* If `few` is not 0, it is a constant, `taps`, and at most MOST_FEW: the weights stay in registers then. */
+/* A nonzero `few` must be a constant, equal `taps` and be at most MOST_FEW: the weights can then stay in registers. */
 INLINE void weigh_row(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps, int few,
                       int width, int shift, mr_prefetch *ahead, add_products_function *add) {
     __m512i pairs[MOST_FEW / 2];
@@ -108,8 +108,8 @@ INLINE void weigh_any(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const 
     }
 }
 
-/* Two rows by the narrower variant, which blends them: that is faster than weighing. For usual sizes, area filters have
- * three to six taps, and those that antialias up to twelve. */
+/* The narrower variant blends two rows, which is faster than weighing. For usual sizes, area filters need three to six
+ * taps, and antialiasing ones up to twelve. */
 static void vertical8_avx512(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps,
                              int width, int shift, mr_prefetch *ahead) {
     if (taps <= 2)

@@ -30,16 +30,16 @@ static double read_bytes(const mr_preprocess *plan, const plane_plan *plane) {
     return reach(x, true) * plane->step * plane->sample_bytes * reach(y, false);
 }
 
-/* Result rows are weighed from whole rows first, then results along these. */
+/* First weighs whole rows into result rows, then weighs along these. */
 static double weighings(const mr_preprocess *plan, const plane_plan *plane) {
     const mr_filter *x = &plan->filter[plane->table][0], *y = &plan->filter[plane->table][1];
     return 2 * (mean_taps(y) * plan->rows * reach(x, true) * plane->step +
                 mean_taps(x) * plan->columns * plan->rows * plane->parts);
 }
 
-/* A value is clamped to 0..255 (2), less the mean, scaled: 4. Y'CbCr needs 10 before that: luma scaled and shifted, and
- * four products added. R, G, B are each scaled and shifted, 6; a single component, 2. Three that become gray are
- * clamped, 6 more, then weighed, 5. */
+/* Clamping to 0..255 counts 2, subtracting the mean and scaling 2. Y'CbCr needs 10 before that: scale and shift luma,
+ * and add four products. R, G, B need 6 to scale and shift, a single component 2. Three that become gray need 6 more to
+ * clamp, then 5 to weigh. */
 static double conversion(const mr_preprocess *plan) {
     if (plan->components == 1)
         return 2 + 4;

@@ -1,5 +1,5 @@
-/* What one picture costs in a preprocess plan. On a GPU it serves plans that expect frame rates for absent cards; on
- * any device, `millrace bench ops`. Pure functions. */
+/* What one picture costs in a preprocess plan. The planner needs it for GPU frame rates on absent cards; `millrace
+ * bench ops` for any device. Pure functions. */
 #pragma once
 
 #include "kernels/preprocess/preprocess.h"

@@ -108,7 +108,7 @@ __device__ static void weigh_word(const rows *r, int sample, int16_t four[4]) {
         four[k] = (int16_t)(sum[k] >> r->shift);
 }
 
-/* Nothing outside the row is read. `words`: its first sample begins a whole word in every row. */
+/* Must not read outside the row. `words`: in every row the first sample begins a whole word. */
 __device__ static void weigh_four(const rows *r, int sample, bool words, int16_t four[4]) {
     if (words && sample + 4 <= r->width) {
         weigh_word<true>(r, sample, four);

@@ -32,7 +32,7 @@ __device__ static inline int32_t mr_dot_high(uint32_t weights, uint32_t bytes, i
 #endif
 }
 
-/* The same with bytes 2 and 3, which have signs. */
+/* The same with bytes 2 and 3, as signed bytes. */
 __device__ static inline int32_t mr_dot_signed(uint32_t weights, uint32_t bytes, int32_t sum) {
 #ifdef __CUDA_ARCH__
     asm("dp2a.hi.s32.s32 %0, %1, %2, %0;" : "+r"(sum) : "r"(weights), "r"(bytes));
@@ -62,7 +62,7 @@ __device__ static inline const uint8_t *mr_row(const uint8_t *at, uint32_t row, 
 #endif
 }
 
-/* A word in the block's memory, by its address there: with a pointer each store would compute the address again. */
+/* A word in block memory, by address: with a pointer, each store would have to compute the address again. */
 #ifdef __CUDACC__
 typedef uint32_t mr_place;
 
@@ -102,8 +102,8 @@ static inline void mr_put_two(mr_place to, uint2 two) {
 }
 #endif
 
-/* Calls put(x, y) for each padding pixel, and for no other. A warp fills one row at a time, or a row's part beside the
- * picture: 32 bits and no division. `block` among `blocks` share them. */
+/* Calls put(x, y) for every padding pixel and no other. A warp fills one row at a time, or the part of a row beside the
+ * picture; this needs 32 bits and no division. `block` among `blocks` share the work. */
 template <typename PUT>
 __device__ static inline void mr_fill_padding(const mr_preprocess *plan, int block, int blocks, PUT put) {
     const int width = plan->params.width, height = plan->params.height;

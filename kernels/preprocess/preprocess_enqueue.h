@@ -7,8 +7,8 @@
 #include "millrace/stage.h"
 
 /* Enqueues runs for `count` pictures on `stream`. A CUDA device does up to MR_PREPROCESS_LAUNCH consecutive pictures
- * with one plan in one launch. Until the work is done `plan`, the planes and `dst` must stay valid; the structs
- * themselves are copied. Planes and `dst` must be in memory that the stream's device can read. Scratch memory belongs
- * to the thread that does the work, which keeps it. The thread that finds the work done calls `done`. That need not
- * happen for work that a failed device never runs, nor if this function fails. */
+ * with one plan in one launch. `plan`, the planes and `dst` must stay valid until the work is done; the structs are
+ * copied. The stream's device must be able to read planes and `dst`. Scratch memory belongs to the thread that does the
+ * work, which keeps it. The thread that finds the work done calls `done`. That need not happen for work that a failed
+ * device never runs, or if this function fails. */
 int mr_preprocess_enqueue(mr_stream *stream, const mr_preprocess_work *works, int count);

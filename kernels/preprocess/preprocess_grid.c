@@ -157,7 +157,7 @@ static int padding_blocks(const mr_preprocess_grid *grid) {
     return blocks < MR_WALK_MOST_PADDING ? (int)blocks : MR_WALK_MOST_PADDING;
 }
 
-/* Samples of a chroma plane are centred before they are shifted, where it costs nothing. */
+/* Centres chroma samples before shifting, where that costs nothing. */
 static void prepare_sums(mr_preprocess_grid *grid, int p) {
     const plane_plan *plane = &grid->plan.plane[p];
     mr_walk_plane *walked = &grid->walked[p];
@@ -261,13 +261,13 @@ static void choose(mr_preprocess_grid *grid) {
 
 /* ---- tables ------------------------------------------------------------------------------------------------------ */
 
-/* A block that is filled from its start; if it has no memory, this only measures the size. */
+/* A block filled from the start. Without memory it only measures the size. */
 typedef struct block {
     uint8_t *data;
     size_t bytes;
 } block;
 
-/* Copies a table into the block and makes the pointer be that of the copy. */
+/* Copies a table into the block and redirects the pointer to the copy. */
 static void put(block *b, void *pointer, size_t bytes) {
     void *from;
     memcpy(&from, pointer, sizeof from);
@@ -353,7 +353,7 @@ size_t mr_preprocess_table_bytes(const mr_preprocess *plan) {
     return measured.bytes;
 }
 
-/* Lays a plan out. The tables are in *data, which the caller frees with mr_free. */
+/* Lays out a plan. The tables are in *data, which the caller must free with mr_free. */
 static int make_grid(mr_preprocess_grid *grid, const mr_preprocess *plan, void **data, size_t *bytes) {
     block made = {0};
     memset(grid, 0, sizeof *grid);

@@ -1,4 +1,4 @@
-/* How a grid of threads works through a preprocess plan, and the plan's tables on the devices that use it.
+/* How a grid of threads works through a preprocess plan, and the plan's tables on each device.
  *
  * The small picture, as stored, is cut into tiles; a block of threads makes one tile in one picture. If neighbouring
  * results share source columns, the block first weighs the rows in the columns that the tile needs into block memory,
@@ -26,8 +26,7 @@ typedef enum mr_grid_mode { MR_GRID_NEAREST, MR_GRID_DIRECT, MR_GRID_TILED, MR_G
 enum { MR_WALK_SAMPLES = 8, MR_WALK_PAIR_ROWS = 2, MR_WALK_MOST_COLUMNS = 128, MR_WALK_MOST_SHARED = 31744,
        MR_WALK_MOST_PADDING = 4096 };
 
-/* The values of a plane that threads need, in the form in which they need them, so that they compute nothing
- * themselves. */
+/* A plane's values in the form in which threads need them, so that they need not compute any. */
 typedef struct mr_walk_plane {
     const mr_walk_step *steps;
     const int32_t *begin;        /* mr_walk */
@@ -45,7 +44,7 @@ typedef struct mr_walk_plane {
     int32_t half, bits;          /* added to a sum along, to round and centre it; bits to shift it then */
 } mr_walk_plane;
 
-/* Plain data: it is passed to a kernel by value, with all tables in memory of the device. */
+/* Plain data, so that a kernel can take it by value. All tables must be in the device's memory. */
 typedef struct mr_preprocess_grid {
     mr_preprocess plan;
     mr_grid_mode mode;
@@ -77,11 +76,11 @@ MR_PIXEL_INLINE int mr_walk_start(const mr_preprocess_grid *grid, int p, int til
     return grid->tile_first[plane->table][tile_column] * plane->step / MR_WALK_SAMPLES * MR_WALK_SAMPLES;
 }
 
-typedef struct mr_stream mr_stream; /* as in millrace/stage.h, which no C++ takes */
+typedef struct mr_stream mr_stream; /* as in millrace/stage.h, which C++ cannot include */
 
 typedef struct mr_preprocess_places mr_preprocess_places;
 int mr_preprocess_places_create(mr_preprocess_places **places);
-/* NULLs; accepts NULL. No device may be using the plan any more. */
+/* NULLs; accepts NULL. No device may still be using the plan. */
 void mr_preprocess_places_destroy(mr_preprocess_places **places);
 
 /* A plan's grid for `stream`'s device; the first call for a device uploads the tables. */

@@ -8,7 +8,7 @@
 #include "kernels/preprocess/preprocess_grid.h"
 #include "millrace/status.h"
 
-/* The picture as displayed: its stored axes, and the wanted part of each. */
+/* One axis of the picture as displayed, and the part that is wanted. */
 typedef struct span {
     double start, length; /* region, in oriented pixels */
     int low, high;        /* roi */
@@ -17,7 +17,7 @@ typedef struct span {
 
 typedef struct orientation {
     bool transposed;
-    bool reverse_x, reverse_y; /* the stored axes': the oriented one runs the other way */
+    bool reverse_x, reverse_y; /* the stored axes run the other way */
     int width, height;         /* oriented */
     double aspect;             /* an oriented pixel's display width over its height */
 } orientation;
@@ -88,7 +88,7 @@ static void apply_fit(mr_preprocess *plan, span *x, span *y, double aspect) {
     plan->inner_y = (p->height - plan->inner_height) / 2;
 }
 
-/* OpenCV's INTER_NEAREST, with its floating point, so that ties fall the same way. */
+/* OpenCV's INTER_NEAREST in the same floating point, so that ties must fall the same way. */
 static int32_t *nearest_table(const span *s, int count, bool reverse, int reduced) {
     int32_t *table = mr_alloc((size_t)count * sizeof *table);
     if (!table)

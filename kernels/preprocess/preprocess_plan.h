@@ -1,4 +1,4 @@
-/* Inside of a preprocess plan, shared by the file that makes plans and the one that runs them. */
+/* A preprocess plan's internals, shared by the files that make plans and run them. */
 #ifndef MILLRACE_KERNELS_PREPROCESS_PREPROCESS_PLAN_H
 #define MILLRACE_KERNELS_PREPROCESS_PREPROCESS_PLAN_H
 

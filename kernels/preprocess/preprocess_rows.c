@@ -1,4 +1,4 @@
-/* The row operations in C, the reference that every other variant equals bit for bit; and the table. */
+/* The row operations in C, the reference that every other variant must equal bit for bit; and the table. */
 #include "kernels/preprocess/preprocess_rows.h"
 
 static void vertical8_c(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps,

@@ -1,4 +1,4 @@
-/* The row operations for preprocess, and the variants that this processor runs (isa.h).
+/* The row operations for preprocess, and the variants that this processor can run (isa.h).
  *
  * Threads: a table must not change once filled. All operations are pure: they touch only their arguments. */
 #pragma once
@@ -35,18 +35,18 @@ typedef struct mr_preprocess_rows {
     mr_vertical8_function *vertical8;
     mr_vertical16_function *vertical16;
     /* Applies a filter along `rows` rows: filter->count results each, clamped to 0..limit. Row r begins at src + r *
-     * src_stride and goes to dst + r * dst_stride (strides in samples). Reads up to MR_ROW_SLACK + 8 * chunks samples
-     * past the last one that has a weight. A dst row must have room for a multiple of 16 results and 8 more. Four rows
-     * have an `ahead` step for about 8 results. */
+     * src_stride and goes to dst + r * dst_stride (strides in samples). Can read up to MR_ROW_SLACK + 8 * chunks
+     * samples past the last one that has a weight. A dst row must have room for a multiple of 16 results and 8 more.
+     * Four rows have an `ahead` step for about 8 results. */
     void (*horizontal)(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride, int rows,
                        const mr_filter *filter, int limit, mr_prefetch *ahead);
-    /* Two byte rows, or one (taps), and column pairs at once: one row of what vertical8 and `horizontal` give for
-     * filters that blend and have pairs. `shift` is 8 or 9; `ahead` is fetched meanwhile. NULL: this processor has no
+    /* Combines vertical8 and `horizontal`, for two byte rows, or one (taps), and filters that blend and have pairs:
+     * makes one result row. `shift` must be 8 or 9; `ahead` is fetched meanwhile. NULL: this processor has no
      * instruction for it. */
     void (*blend8)(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps, int shift,
                    const mr_filter *filter, int limit, mr_prefetched_rows ahead);
-    /* Takes `parts` interleaved components apart: dst[c][x] = src[x * step + offset[c]]. Reads and writes may go up
-     * to MR_ROW_SLACK samples past the end. */
+    /* Separates `parts` interleaved components: dst[c][x] = src[x * step + offset[c]]. Can read and write up to
+     * MR_ROW_SLACK samples past the end. */
     void (*split)(int16_t *const dst[3], const int16_t *src, int step, const int offset[3], int parts, int width);
     /* Three rows of resized components -> three rows of finished floats (see mr_color in pixel.h). dst must have room
      * for a multiple of 16 floats, and src must be readable that far. */
@@ -59,17 +59,17 @@ typedef struct mr_preprocess_rows {
 
 enum { MR_ROW_SLACK = 64 };
 
-/* The AVX2 variants of `vertical8` and `horizontal`, for the cases that the wider ones leave. */
+/* The AVX2 variants of `vertical8` and `horizontal`, for cases that the wider ones cannot handle. */
 void mr_vertical8_avx2(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps, int width,
                        int shift, mr_prefetch *ahead);
 void mr_horizontal_avx2(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride, int rows,
                         const mr_filter *filter, int limit, mr_prefetch *ahead);
 
-/* Fills a table with the best variants up to `most` that this processor has. */
+/* Fills a table with the best variants up to `most` that this processor can run. */
 void mr_preprocess_rows_init(mr_preprocess_rows *table, mr_isa most);
 
 /* Put a variant's operations into the table; called by mr_preprocess_rows_init. */
 void mr_preprocess_rows_fill_avx2(mr_preprocess_rows *table);
 void mr_preprocess_rows_fill_avx512(mr_preprocess_rows *table);
-/* Those that AVX-512 VNNI improves; nothing on a processor with AVX-512 that lacks it. */
+/* Operations that AVX-512 VNNI improves; does nothing on a processor that lacks it. */
 void mr_preprocess_rows_fill_vnni(mr_preprocess_rows *table);

@@ -22,14 +22,14 @@ static float *finished_row(const run *r, int c) {
     return (float *)(void *)(r->scratch + r->plan->scratch.finished) + (size_t)c * r->plan->scratch.finished_stride;
 }
 
-/* Whether both of a plane's directions are taken at once. */
+/* Whether the plane's rows and columns can be filtered in one pass. */
 static bool blends(const run *r, const plane_plan *plane) {
     const mr_filter *x = &r->plan->filter[plane->table][0], *y = &r->plan->filter[plane->table][1];
     return r->rows->blend8 && plane->sample_bytes == 1 && plane->step == 1 && x->pairs.count && x->blends && y->blends;
 }
 
-/* The rows of a plane that small row i + MR_ROWS needs and the one before it does not: fetched a batch ahead, so that
- * they are there in time. */
+/* A plane's rows that small row i + MR_ROWS needs and the row before it does not. They must be fetched a batch ahead to
+ * be there in time. */
 static mr_prefetched_rows rows_ahead(const run *r, const plane_plan *plane, int p, int i) {
     const mr_filter *x = &r->plan->filter[plane->table][0], *y = &r->plan->filter[plane->table][1];
     int later = i + MR_ROWS, pixel_bytes = plane->step * plane->sample_bytes;
@@ -46,9 +46,9 @@ static mr_prefetched_rows rows_ahead(const run *r, const plane_plan *plane, int 
     return (mr_prefetched_rows){(uintptr_t)row, stride, (x->end - x->begin) * pixel_bytes, to > from ? to - from : 0};
 }
 
-/* Whether a plane's rows are fetched one after the other, in both passes: if reading the picture takes longer than
- * weighing it. Area filters have about one product per sample, wider ones two or more. If they have few taps, the large
- * result takes the time. */
+/* Whether a plane's rows should be fetched one after another, in both passes: if reading the picture takes longer than
+ * weighing it. Area filters need about one product per sample, wider ones two or more. With few taps, the large result
+ * takes the time. */
 static bool is_spread(const run *r, const plane_plan *plane) {
     enum { LEAST_TAPS = 4 };
     const mr_preprocess *plan = r->plan;
@@ -93,7 +93,7 @@ static void weigh_rows(const run *r, const plane_plan *plane, int p, int i, int1
     const uint8_t *column = r->source->data[p] + (ptrdiff_t)x->begin * plane->step * plane->sample_bytes;
     const uint8_t *first = column + y->first[i] * stride;
     const int16_t *weights = y->weights + (ptrdiff_t)i * y->taps;
-    /* The last pixel's samples end the row: an interleaved layout may have nothing after them. */
+    /* The last pixel's samples end the row: in an interleaved layout nothing need follow them. */
     int width = (x->end - x->begin) * plane->step, shift = y->bits + plan->depth - 8 - MR_SAMPLE_BITS;
     if (!is_spread(r, plane))
         mr_prefetch_begin_columns(r->ahead, rows_ahead(r, plane, p, i));
@@ -249,7 +249,7 @@ static void mix_luma(const mr_preprocess *plan, float *const row[3], int width) 
 }
 
 /* Converts one row of small samples and stores it with padding. Conversion works on whole vectors and can write past
- * its end, so the right padding must come after it. */
+ * the end, so the right padding must come after it. */
 static void finish_row(const run *r, int y, int16_t *const small[3]) {
     const mr_preprocess *plan = r->plan;
     bool gray = plan->components == 1;
@@ -297,7 +297,7 @@ static void transpose(const run *r, int i, int count, int16_t *const line[3]) {
         }
 }
 
-/* A quarter turn: the planes are resized as they are stored, and the small ones turned before the rest is done. */
+/* A quarter turn: resizes the planes as stored, and turns the small ones before the rest. */
 static void run_transposed(const run *r) {
     const mr_preprocess *plan = r->plan;
     int16_t *line[3], *small[3];

@@ -43,7 +43,7 @@ static int next_row(const way *w) {
     return row < w->last ? row : w->last;
 }
 
-/* Both weights of a result in a step; zero for rows that it had already or does not take. */
+/* A result's weights for both rows in a step; zero for rows that it already has or does not need. */
 static uint32_t weights_of(const way *w, const slot *s, int row) {
     uint32_t pair = 0;
     for (int k = 0; k < 2; k++) {
@@ -54,7 +54,7 @@ static uint32_t weights_of(const way *w, const slot *s, int row) {
     return pair;
 }
 
-/* Notes the source row of a step two steps before it, or in the head. */
+/* Notes a step's source row two steps earlier, or in the head. */
 static void announce(way *w, size_t step, int row) {
     if (step < 2)
         w->source[step] = row;
@@ -91,7 +91,7 @@ static size_t walk_tile(way *w) {
             break;
         put_step(w, row = next);
     }
-    /* Rows read ahead of the last steps are discarded: these are rows at hand. */
+    /* Rows read ahead in the last steps are discarded: any rows at hand will do. */
     for (size_t i = w->steps; i < w->steps + 2; i++)
         announce(w, i, row);
     if (w->out) {

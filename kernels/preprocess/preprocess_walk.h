@@ -1,9 +1,9 @@
 /* Tables for a block's walk: down a tile's source rows once, then along the weighed rows.
  *
  * Down. A tile has MR_WALK_ROWS rows of results. A step reads two neighbouring source rows and adds them to up to
- * MR_WALK_SLOTS results that are open at once; a result that has all its rows is finished in that step, and its slot is
- * free for the next one. Rows whose weights are all zero are not read, and if a result found no free slot, it begins
- * later, from its own first row. Any filter can be walked so; those that antialias read each row once or nearly so.
+ * MR_WALK_SLOTS open results. A result with all rows is finished in that step, and the slot is free for the next one.
+ * Rows whose weights are all zero need not be read. A result without a free slot begins later, from its own first row.
+ * Any filter can be walked so; antialiasing ones read each row once or nearly so.
  *
  * Along. A result's weights are in pairs, begin at a multiple of `align` samples and are padded with zeros, so that
  * weights and samples can be read as whole vectors: first a vector in which 1 to 4 pairs count, then whole ones. Sums
@@ -40,7 +40,7 @@ typedef struct mr_walk {
                             number */
     int32_t *first;      /* each column's first sample, a multiple of the alignment */
     int32_t pairs, head, wholes;
-    int32_t single;      /* each result comes from one source row: a step's other one is the same, with weight 0 */
+    int32_t single;      /* each result needs one source row: a step's other row is the same, with weight 0 */
 } mr_walk;
 
 /* Entries of `steps` for the vertical filter `y`; fills them and `begin` if they are not NULL. */

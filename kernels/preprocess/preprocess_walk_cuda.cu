@@ -1,10 +1,9 @@
 /* preprocess in CUDA for 8-bit YUV: see preprocess_walk.h for how source rows are walked down, and preprocess_grid.h
- * for tiles. Planes, type and layout of the result are known when this is compiled; it has no divisions, and all that
- * is indexed by a variable stands in tables.
+ * for tiles. Planes, result type and layout are known when this is compiled. It needs no divisions, and whatever a
+ * variable indexes must be in tables.
  *
- * Between the two passes a pair of neighbouring samples is one word in the block's memory, low bytes first, then high
- * bytes: two instructions multiply it with a pair of 16-bit weights. Where U and V are interleaved so are their
- * pairs. */
+ * Between the passes a pair of neighbouring samples is one word in block memory, low bytes first, then high bytes: two
+ * instructions can multiply it with a pair of 16-bit weights. Interleaved U and V have interleaved pairs. */
 #include "kernels/preprocess/preprocess_walk_cuda.h"
 
 
@@ -19,14 +18,14 @@ typedef struct walker {
     const mr_walk_step *steps;     /* the walk's head */
     const uint8_t *top;            /* its columns in the plane's first row */
     ptrdiff_t lower;               /* bytes from the upper to the lower row of a step: 0 where there is only one */
-    int32_t stride, valid;         /* valid: bytes from its first column to the row's end */
+    int32_t stride, valid;         /* valid: bytes from the first column to the row's end */
     int32_t step;                  /* samples from pixel to pixel: 1 or 2 */
     int32_t bias, shift, pitch;
     mr_place out;                  /* its pairs in the tile's first row */
 } walker;
 
-/* Three ways to read a row's words: eight aligned bytes; four at any address, with three more on both sides in the row;
- * four where any may be missing. The latter are not wider because there are too few registers. */
+/* Three ways to read a row's words: eight aligned bytes; four at any address, if the row has three more on both sides;
+ * four where any can be missing. The last two cannot be wider, since there are too few registers. */
 template <int STEP> struct aligned {
     enum { WORDS = 2 };
     __device__ static int step(const walker *) { return STEP; }
@@ -90,7 +89,8 @@ __device__ static inline void leave_row(const walker *w, int row, int32_t sum[4 
         sum[k] = w->bias;
 }
 
-/* One step, with `rows`; loads the rows for the step after the next, `ahead`. Whether there is another step. */
+/* Does one step with `rows` and loads the rows for the step after the next, `ahead`. Returns whether there is another
+ * step. */
 template <typename LOAD>
 __device__ static inline bool take_step(const walker *w, const mr_walk_step *from, const two_rows<LOAD> *rows,
                                         two_rows<LOAD> *ahead, column_sums<LOAD> *sum) {
@@ -127,7 +127,7 @@ template <typename LOAD>
 __device__ static inline void walk_down(const walker *w) {
     const uint4 head = load_four(w->steps);
     const mr_walk_step *step = w->steps + 1;
-    /* Three that take turns: what is loaded stays where it is. */
+    /* Three take turns, so that loaded rows need not move. */
     two_rows<LOAD> first, second, third;
     column_sums<LOAD> sum;
     load_rows<LOAD>(w, head.y, &first);
@@ -148,7 +148,7 @@ __device__ static inline void walk_down(const walker *w) {
     }
 }
 
-/* Eight columns that stand at any address, four by four. */
+/* Handles eight columns at any address, four at a time. */
 __device__ static inline void walk_halves(walker *w, int column) {
 #pragma unroll 1
     for (int half = 0; half < 2; half++) {
@@ -169,7 +169,7 @@ __device__ static inline void weigh_plane(const mr_preprocess_grid &grid, const 
     const mr_walk_plane *plane = &grid.walked[P];
     const int item = ((int)threadIdx.x - plane->jobs_begin) & (MR_GRID_THREADS - 1);
     mr_place out = mr_place_of(room + (uint32_t)plane->at / 4 + MR_WALK_SAMPLES / 2 * item);
-    /* The end is read anew each time: a register that a walk needs would hold it else. */
+    /* Must read the end each time: otherwise it would take a register that a walk needs. */
 #pragma unroll 1
     for (int column = plane->start[blockIdx.x] + MR_WALK_SAMPLES * item; column < plane->end[blockIdx.x];
          column += MR_WALK_SAMPLES * MR_GRID_THREADS, out = mr_place_at(out, MR_WALK_SAMPLES / 2 * MR_GRID_THREADS)) {
@@ -267,7 +267,7 @@ __device__ static inline void weigh_pair(const mr_walk_plane *plane, int which, 
     }
 }
 
-/* Filters with negative weights can leave the sample range. */
+/* Filters with negative weights can leave the sample range, so samples must be clamped. */
 __device__ static inline void hold_samples(int32_t limit, int32_t sample[3][ROWS][2]) {
 #pragma unroll
     for (int i = 0; i < 3 * ROWS * 2; i++) {
@@ -313,7 +313,7 @@ __device__ static inline void store_two(typename element<DTYPE>::type *to, float
     }
 }
 
-/* Elements before a pixel in its channel plane, or in all. */
+/* Elements before a pixel, in one channel plane or in all. */
 template <mr_layout LAYOUT>
 __device__ static inline uint32_t element_of(const mr_preprocess_params *p, int x, int y) {
     uint32_t pixel = (uint32_t)y * (uint32_t)p->width + (uint32_t)x;
@@ -325,7 +325,7 @@ __device__ static inline int32_t channel_step(const mr_preprocess_params *p) {
     return LAYOUT == MR_LAYOUT_NHWC ? 1 : p->width * p->height;
 }
 
-/* Channel planes are written in the order R, G, B, wherever they lie; a pixel's elements as they lie. */
+/* Channel planes are written in the order R, G, B, wherever they are; a pixel's elements in memory order. */
 template <mr_layout LAYOUT>
 __device__ static inline void order_channels(bool bgr, float pixel[3]) {
     float first = bgr && LAYOUT == MR_LAYOUT_NHWC ? pixel[2] : pixel[0];

@@ -7,7 +7,7 @@
 #include "kernels/preprocess/filter.h"
 #include "millrace/status.h"
 
-/* Fewer results in a window than these, on average, are found faster one by one. */
+/* With fewer results per window on average, finding them one by one is faster. */
 enum { LEAST_RESULTS = 4 };
 
 /* How many results from `begin` on have samples within one window, at most MR_WINDOW_RESULTS; `from` gets its first

@@ -1,11 +1,10 @@
-/* Windows of a horizontal filter: the samples of up to 8 neighbouring results lie within 64 samples, so that one
- * permutation of two vectors of 32 finds four taps of each of these results. It is one of pairs of samples, which some
- * processors do in a third of the time, if the taps of each result then still fit as many vectors: they have to begin
- * at an even sample. Filters of two taps have pairs instead:
- * windows of bytes, for rows that are not weighed yet. Built once from a finished filter; those whose results lie too
- * far apart have none.
+/* Windows in a horizontal filter: if the samples for up to 8 neighbouring results lie within 64 samples, one
+ * permutation of two 32-sample vectors can find four taps for each result. Some processors need a third of the time to
+ * permute sample pairs. For that, taps must begin at an even sample and must not need more vectors. Filters with two
+ * taps have pairs instead: windows of bytes, for rows not yet weighed. Windows are built once from a finished filter; a
+ * filter whose results lie too far apart has none.
  *
- * Ownership: a table owns its arrays. */
+ * Ownership: a table owns the arrays. */
 #pragma once
 
 #include <stdbool.h>
@@ -16,10 +15,10 @@ enum { MR_WINDOW = 64, MR_WINDOW_SLOTS = 32, MR_WINDOW_RESULTS = 8, MR_WINDOW_TA
 
 typedef struct mr_windows {
     int count;        /* 0: there are none */
-    int vectors;      /* weight vectors per window: its taps over MR_WINDOW_TAPS, rounded up */
+    int vectors;      /* weight vectors per window: the taps over MR_WINDOW_TAPS, rounded up */
     bool even;        /* taps begin at even samples, and places are sample pairs */
     int32_t *from;    /* each window's first sample, less the filter's `begin`; even if `even` */
-    int32_t *result;  /* its first result; the next window begins after its last */
+    int32_t *result;  /* each window's first result; the next window begins after its last */
     /* Per window, MR_WINDOW_SLOTS samples in the first vector, counted from `from`; those in the next vector lie
      * MR_WINDOW_TAPS further on. Dword k in a vector holds two taps for result k % 8: the first two if k < 8. */
     int16_t *places;

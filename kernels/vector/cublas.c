@@ -26,7 +26,8 @@ static struct {
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool found;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for the handles: a handle has one stream at a time */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for the handles: a handle can have only one stream at a
+                                                            time */
 static handle handles[MOST_DEVICES];
 
 static bool take_functions(void *library) {
@@ -46,7 +47,7 @@ static bool take_functions(void *library) {
     return true;
 }
 
-/* The library stays open: its handles cannot be destroyed if the process ends with a failed device. */
+/* The library must stay open: handles cannot be destroyed if the process ends with a failed device. */
 static bool take(void *library) {
     Dl_info about;
     if (!library)
@@ -99,7 +100,7 @@ static int handle_of(int device, handle *its) {
     return MR_OK;
 }
 
-/* Takes the lock and the device's handle, which then works on the stream. */
+/* Takes the lock and the device's handle, which then uses the stream. */
 static int begin(int device, void *workspace, size_t workspace_bytes, void *stream, handle *its) {
     pthread_mutex_lock(&lock);
     int status = handle_of(device, its);

@@ -1,5 +1,5 @@
-/* Float sums, written once as C and as CUDA. The order is part of the result: eight lanes, lane i taking elements i, i
- * + 8, ...; then lanes i and i + 4, then i and i + 2, then the last two. Every variant must keep it. */
+/* Float sums, written once as C and as CUDA. The order is part of the result: eight lanes, where lane i takes elements
+ * i, i + 8, ...; then lanes i and i + 4, then i and i + 2, then the last two. Every variant must keep it. */
 #pragma once
 
 #include <math.h>
@@ -15,7 +15,7 @@ MR_PIXEL_INLINE float mr_join_lanes(float lane[MR_LANES]) {
     return lane[0];
 }
 
-/* The factor that scales a vector to length 1, from its sum of squares: see mr_normalize_work. */
+/* The factor that scales a vector to length 1, from the sum of squares: see mr_normalize_work. */
 MR_PIXEL_INLINE float mr_unit_factor(float squares) {
     return (float)(1.0 / fmax(sqrt((double)squares), 1e-12));
 }

@@ -8,8 +8,8 @@
 #include "kernels/vector/lanes.h"
 #include "kernels/vector/vector_rows.h"
 
-/* Outputs whose weights stay in the cache while all items meet them. A multiple of the rows that BLAS takes at a time,
- * so that each sum is made as in the whole product. */
+/* Outputs whose weights should stay in cache while all items use them. It must be a multiple of the rows that BLAS
+ * takes at a time, so that each sum is made as in the whole product. */
 enum { BLOCK = 48 };
 
 static void multiply_alone(const mr_linear_work *work, float keep) {
@@ -40,7 +40,7 @@ void mr_linear(const mr_linear_work *work) {
                     (f77_int)work->dst_stride);
 }
 
-/* Inserts into a list that is kept sorted; equal logits keep the order in which they came. */
+/* Inserts into a sorted list; equal logits must keep their order. */
 static int insert(const mr_top_k_work *work, int found, int index, float logit) {
     int at = found < work->most ? found++ : found - 1;
     for (; at > 0 && work->score[at - 1] < logit; at--) {

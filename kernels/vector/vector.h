@@ -1,23 +1,22 @@
 /* Arithmetic on float vectors: linear layers and what comes between them, scores and best classes, neighbour votes,
  * normalising, pooling.
  *
- * Each operation is a pure function on the calling thread and, with _enqueue, work on a stream: `count` pieces of it,
- * which a CUDA device does in one launch. The structs passed to _enqueue are copied; memory they point to must stay
- * valid until the work is done, and the device of the stream must be able to read and write it. They have no gaps,
- * since calls that are equal byte by byte may be launched as a CUDA graph (engine/device/cuda/cuda.h). All memory
- * belongs to the caller. Arrays are dense unless a stride, in floats, is given. Any thread; errors of _enqueue are
- * those of the stream. */
+ * Each operation is a pure function on the calling thread and, with _enqueue, work on a stream: `count` pieces, which a
+ * CUDA device does in one launch. The structs passed to _enqueue are copied; memory they point to must stay valid until
+ * the work is done, and the stream's device must be able to read and write it. Structs must have no gaps, since calls
+ * that are equal byte by byte can be launched as a CUDA graph (engine/device/cuda/cuda.h). The caller owns all memory.
+ * Arrays are dense unless a stride, in floats, is given. Any thread; _enqueue returns the stream's errors. */
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct mr_stream mr_stream; /* as in millrace/stage.h, which no C++ takes */
+typedef struct mr_stream mr_stream; /* as in millrace/stage.h, which C++ cannot include */
 
-/* dst[n][o] = bias[o] + sum over i of weights[o][i] * src[n][i], for `batch` items n. Through BLAS on one thread:
- * sums of one item may differ in their last bits with the size of the batch; on the processors not if `alone` is set:
- * then they are those of a batch of one, in less time than so many of those take. `bias` may be NULL; `bias_stride`
- * lets it stand as the last column of the weights (weights classes x (features + 1): both strides features + 1). */
+/* dst[n][o] = bias[o] + sum over i of weights[o][i] * src[n][i], for `batch` items n. Uses BLAS on one thread: an
+ * item's sums can differ in the last bits with the batch size. On processors, `alone` prevents that: the sums are those
+ * for a batch of one, but need less time than separate calls. `bias` can be NULL; with `bias_stride` it can be the
+ * weights' last column (weights are classes x (features + 1), both strides are features + 1). */
 typedef struct mr_linear_work {
     const float *weights, *bias;
     size_t weight_stride, bias_stride;
@@ -30,15 +29,15 @@ typedef struct mr_linear_work {
 void mr_linear(const mr_linear_work *work);
 int mr_linear_enqueue(mr_stream *stream, const mr_linear_work *work);
 
-/* The scores for logits. NONE: the scores are the logits. SOFTMAX: exp(x - max) / sum of these over all classes.
- * SIGMOID: 1 / (1 + exp(-x)), each class for itself. */
+/* Turns logits into scores. NONE: the scores are the logits. SOFTMAX: exp(x - max) / the sum over all classes. SIGMOID:
+ * 1 / (1 + exp(-x)), for each class separately. */
 typedef enum mr_activation { MR_ACTIVATION_NONE, MR_ACTIVATION_SOFTMAX, MR_ACTIVATION_SIGMOID } mr_activation;
 
-/* The best `most` of `count` classes, best first; if scores are equal, the lower index first. Classes whose score is
- * below `threshold` are left out. *found is their number; index and score have room for `most`.
+/* The best `most` of `count` classes, best first; equal scores are ordered by index. Classes with a score below
+ * `threshold` are left out. *found is how many; index and score must have room for `most`.
  *
- * If one logit is not a number, no score is: *found is MR_TOP_K_NOT_FINITE. So it is, except with SIGMOID, if the
- * largest logit is infinite: softmax gives no number then, and a logit by itself is no score. */
+ * *found is MR_TOP_K_NOT_FINITE if any logit is NaN, since no score is then a number. Except with SIGMOID, an infinite
+ * largest logit has the same effect: softmax cannot give a number, and the logit is no score. */
 enum { MR_TOP_K_NOT_FINITE = -1 };
 typedef struct mr_top_k_work {
     const float *logits;

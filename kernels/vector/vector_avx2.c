@@ -3,7 +3,7 @@
 
 #include "kernels/vector/vector_rows.h"
 
-/* The last elements in their lanes, followed by zeros: adding +0 changes no sum that began at +0. */
+/* The last elements in their lanes, followed by zeros: adding +0 cannot change a sum that began at +0. */
 static __m256 load_rest(const float *src, int count) {
     const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     return _mm256_maskload_ps(src, _mm256_cmpgt_epi32(_mm256_set1_epi32(count), lane));

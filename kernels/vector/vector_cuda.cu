@@ -75,7 +75,7 @@ __device__ static bool has_odd(const float *values, int32_t first, int32_t end, 
     __syncthreads();
     for (int32_t i = first + (int32_t)threadIdx.x; i < end; i += TOP_K_THREADS)
         if (isnan(values[i]) || (infinite && isinf(values[i])))
-            *odd = 1; /* All that write it write the same. */
+            *odd = 1; /* All writers write the same value. */
     __syncthreads();
     const bool found = *odd;
     __syncthreads();

@@ -1,7 +1,7 @@
 /* The operations in vector.h on a CUDA device.
  *
- * All take a `stream` that is a cudaStream_t of the calling thread's current device, and only launch on it: they do not
- * wait and do not allocate. Pointers in the works are to memory that this device reads. Errors: MR_ERROR_DEVICE.
+ * All take a `stream`, which must be a cudaStream_t on the calling thread's current device, and only launch on it: they
+ * do not wait or allocate. Pointers in the works must be to memory that this device can read. Errors: MR_ERROR_DEVICE.
  *
  * Equal to the processor's bit for bit: top_k's classes, rectify, nearest, normalize and pool_mean. Scores are within
  * MR_SCORE_ULPS units in the last place (the device's exponential differs). linear sums in another order, so it differs
@@ -18,7 +18,7 @@ enum { MR_SCORE_ULPS = 8 };
 
 /* The whole product and bias, if there is no cuBLAS. */
 int mr_linear_cuda(const mr_linear_work *work, void *stream);
-/* Only the bias, into dst, to which the products are then added. */
+/* Writes only the bias into dst; the products must then be added. */
 int mr_bias_cuda(const mr_linear_work *work, void *stream);
 int mr_top_k_cuda(const mr_top_k_work *works, int count, void *stream);
 int mr_rectify_cuda(const mr_rectify_work *works, int count, void *stream);

@@ -53,8 +53,8 @@ ENQUEUE(pool_mean, mr_pool_work, 1)
 RUN(linear)
 #undef RUN
 
-/* workspace: NULL without cuBLAS, which works in memory of the stream, so that products on several streams do not
- * disturb each other. */
+/* workspace: NULL without cuBLAS. cuBLAS needs stream memory, so that products on several streams cannot disturb each
+ * other. */
 typedef struct linear_launch {
     mr_linear_work work;
     void *workspace;

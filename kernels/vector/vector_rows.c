@@ -1,4 +1,4 @@
-/* Sums of floats in C, in the order that lanes.h defines; and the table. */
+/* Float sums in C, in the order that lanes.h defines; and the table. */
 #include "kernels/vector/vector_rows.h"
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* The row operations for vectors, and the variants that this processor runs (isa.h).
+/* The row operations for vectors, and the variants that this processor can run (isa.h).
  *
  * Threads: a table must not change once filled. All operations are pure: they touch only their arguments. */
 #pragma once
@@ -11,9 +11,9 @@ typedef struct mr_vector_rows {
     float (*sum_of_squares)(const float *src, int count);
 } mr_vector_rows;
 
-/* Fills a table with the best variants up to `most` that this processor has. */
+/* Fills a table with the best variants up to `most` that this processor can run. */
 void mr_vector_rows_init(mr_vector_rows *table, mr_isa most);
-/* The table with the best variants of this processor, or with those that MILLRACE_KERNELS names. Any thread. */
+/* The table with this processor's best variants, or those that MILLRACE_KERNELS names. Any thread. */
 const mr_vector_rows *mr_vector_rows_get(void);
 
 /* Puts the variant's operations into the table; called by mr_vector_rows_init. */

@@ -66,7 +66,7 @@ void mr_damage_send_again(mr_damage *damage, const mr_frame *packet, int64_t num
 
 /* ---- pictures that are made from damaged ones -------------------------------------------------------------------- */
 
-/* Passes again the packets that the decoder has got from `first` on, and notes those after `number`. */
+/* Passes again all packets sent since `first`, and notes wrong ones after `number`. */
 static void pass_again(mr_damage *damage, int64_t first, int64_t number) {
     for (int64_t i = first; i <= damage->sent; i++) {
         const mr_frame *packet = mr_pending_find(damage->pending, i);
@@ -77,7 +77,7 @@ static void pass_again(mr_damage *damage, int64_t first, int64_t number) {
     }
 }
 
-/* The last key before that packet, if it is shown after it; 0: none is. */
+/* The last key before the packet, if it is shown later than the packet; 0: there is none. */
 static int64_t leads_to(const mr_damage *damage, const mr_frame *packet, int64_t number) {
     const int64_t next = mr_pending_next(damage->pending);
     for (int64_t i = number - 1; i > 0 && i + MR_PENDING_WINDOW >= next; i--) {
@@ -88,8 +88,7 @@ static int64_t leads_to(const mr_damage *damage, const mr_frame *packet, int64_t
     return 0;
 }
 
-/* Whether the packet's picture is shown before a key and decoded after it: pictures that are shown after the key do not
- * depend on it. */
+/* Whether the picture is decoded after a key but shown before it. Pictures shown after the key do not depend on it. */
 static bool taint_leading(mr_damage *damage, const mr_frame *packet, int64_t number) {
     const int64_t key = leads_to(damage, packet, number);
     if (!key)
@@ -101,7 +100,7 @@ static bool taint_leading(mr_damage *damage, const mr_frame *packet, int64_t num
     return true;
 }
 
-/* The picture of that packet is damaged: so are those that were made from it, or will be. */
+/* Handles a damaged picture: pictures that depend on it are damaged too, also future ones. */
 static void taint(mr_damage *damage, int64_t number) {
     const mr_frame *packet = mr_pending_find(damage->pending, number);
     if (packet && !mr_heard_spilt(damage->heard, number) &&
@@ -128,7 +127,7 @@ void mr_damage_learn(mr_damage *damage) {
 
 /* ---- pictures that come out -------------------------------------------------------------------------------------- */
 
-/* A key that comes out well ends the damage: from then on times that run back are the stream's own. */
+/* A key that comes out well ends the damage: if times still run back, the stream itself does that. */
 static void note_recovery(mr_damage *damage, const mr_frame *packet, int64_t number) {
     if (packet->flags & MR_FRAME_KEY && number > damage->wrong_to) {
         damage->wrong_to = 0;
@@ -136,8 +135,8 @@ static void note_recovery(mr_damage *damage, const mr_frame *packet, int64_t num
     }
 }
 
-/* Whether it comes after pictures that are shown after it. Without the key between them, which was refused, a decoder
- * takes those of one sequence and of the next for one, and gives times of others to them. */
+/* Whether the packet's picture comes out after pictures that are shown later. If the decoder refused the key between
+ * two sequences, it takes both for one and gives pictures wrong times. */
 static bool is_out_of_order(mr_damage *damage, const mr_frame *packet) {
     if (packet->pts_ns == MR_NO_TIME)
         return false;
@@ -171,8 +170,8 @@ mr_damage_cause mr_damage_explain(mr_damage *damage, const mr_frame *packet, int
 
 /* ---- decoders that have met damage ------------------------------------------------------------------------------- */
 
-/* If libavcodec's decoder of H.264 gives up a macroblock, the coefficients stay: they show in later pictures that are
- * whole, even after a flush, and nothing reports it. So a new decoder begins where it can. */
+/* If libavcodec's H.264 decoder gives up a macroblock, the coefficients remain. They appear in later undamaged
+ * pictures, even after a flush, and nothing reports it. A new decoder must therefore start as soon as possible. */
 static bool keeps_traces(const AVCodecContext *codec) {
     return codec->codec_id == AV_CODEC_ID_H264 && !codec->hw_device_ctx;
 }
@@ -182,8 +181,8 @@ static bool can_begin(const mr_frame *packet) {
     return (packet->flags & (MR_FRAME_KEY | MR_FRAME_CORRUPT)) == MR_FRAME_KEY && mr_recovery_begins(&begun);
 }
 
-/* Each frame thread has a decoder of its own, and reports damage before it gets its next packet. By then other threads
- * may have the next key. */
+/* With frame threads, each thread decodes separately and reports damage before it gets another packet. By then other
+ * threads may have the next key. */
 int64_t mr_damage_spoils(const mr_damage *damage, const AVCodecContext *codec, const mr_frame *next) {
     const int64_t first = keeps_traces(codec) ? mr_heard_first(damage->heard) : INT64_MAX;
     const mr_frame *entry = first < damage->entry ? mr_pending_find(damage->pending, damage->entry) : NULL;

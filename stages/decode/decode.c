@@ -1,10 +1,9 @@
 /* decode: compressed packets -> pictures, by libavcodec, straight into pool buffers if the decoder can.
  *
- * Every packet's receipt ends here in one of these ways: its picture is emitted; it is absorbed ("skip", "not
- * selected", whether it was decoded or not needed, "not shown": an edit list, "second field" of a picture, "no
- * picture"); it is dropped ("corrupt", "no key frame": sent before the first picture could be decoded; "stopped": the
- * number of its picture is unknown, since packets of pictures that are shown before it were not read any more). Packets
- * and pictures are matched by a number that goes through the decoder. */
+ * A packet's receipt ends here in one of three ways. Emitted: the picture is a frame. Absorbed: "skip", "not selected"
+ * (decoded or not), "not shown" (edit list), "second field", "no picture". Dropped: "corrupt", "no key frame" (nothing
+ * could be decoded yet), "stopped" (the picture's number is unknown, because earlier pictures were no longer read). A
+ * number passes through the decoder and matches packets with pictures. */
 #include "stages/decode/damage.h"
 #include "stages/decode/decode_needed.h"
 #include "stages/decode/decode_options.h"
@@ -15,8 +14,8 @@
 #include "stages/media/media_input.h"
 #include "stages/media/picture_format.h"
 
-/* The outcome of a picture. AHEAD: some before it may not have been read when the source was asked to end. AGAIN: it is
- * decoded once more. */
+/* What happens to a picture. AHEAD: the source was asked to end, and earlier pictures may not have been read. AGAIN:
+ * another decoder decodes it again. */
 typedef enum verdict {
     VERDICT_WANTED,
     VERDICT_NOT_SELECTED,
@@ -25,25 +24,25 @@ typedef enum verdict {
     VERDICT_AGAIN
 } verdict;
 
-/* Of one source. Only `target` and `early` are used by calls that are not in turn. */
+/* One source's state. Calls that overlap may use only `target` and `early`. */
 typedef struct decode_state {
     mr_decode_target target;
     mr_early *early;         /* NULL: calls do not overlap */
-    mr_needed needed;        /* packets that are not yet in the decoder, */
-    mr_pending pending;      /* and those that are */
+    mr_needed needed;        /* packets not yet in the decoder, */
+    mr_pending pending;      /* and packets in it */
     mr_decoder decoder;
     mr_damage damage;
     mr_decode_stream stream;
     mr_decode_report report;
-    AVFrame *picture;        /* the next to be settled, and the one after it; empty: it is not known yet */
+    AVFrame *picture;        /* the next one to settle and the one after it; empty: not known yet */
     AVFrame *following;
     verdict verdict;         /* on picture */
-    int64_t last_given;      /* number of the packet whose picture was emitted last */
-    bool taken;              /* the input of this call is in `needed`, or was sent */
-    bool sent;               /* pictures of the last packet that was sent have not all been received */
-    bool replacing, ending;  /* the decoder gives its last pictures: another takes its place; all packets were sent */
-    int64_t again;           /* number of the first packet that the other one gets; INT64_MAX: none that was sent */
-    bool refused;            /* the device's decoder cannot continue, nor be replaced */
+    int64_t last_given;      /* the packet whose picture was emitted last */
+    bool taken;              /* this call's input is in `needed`, or was sent */
+    bool sent;               /* some pictures from the last sent packet have not been received */
+    bool replacing, ending;  /* draining, because another decoder replaces this one; because all packets were sent */
+    int64_t again;           /* the first packet that the other decoder gets; INT64_MAX: none that was sent */
+    bool refused;            /* the device's decoder can neither continue nor be replaced */
 } decode_state;
 
 static const mr_format_set packets[] = {{.payload = MR_PAYLOAD_PACKET}, {.payload = MR_PAYLOAD_ANY}};
@@ -78,7 +77,7 @@ static int open_decode(mr_stage *self) {
     return status;
 }
 
-/* At the end of a source, while others continue: gives its buffers back, but for those of frames under way. */
+/* Call when a source ends while others continue: returns all buffers that no frame uses. */
 static void close_source(decode_state *state) {
     mr_needed_fini(&state->needed);
     mr_decoder_close(&state->decoder, true);
@@ -107,7 +106,7 @@ static void drop_damaged(mr_stage *self, mr_io *io, const mr_frame *packet) {
     mr_io_drop(io, packet, mr_decode_report_damaged(&state->report, self, packet));
 }
 
-/* Settles a packet, taken from `pending`, that gave no picture, and drops the reference. */
+/* Settles a packet, taken from `pending`, that gave no picture; releases the reference. */
 static void settle_without(mr_stage *self, mr_io *io, mr_frame *packet, int64_t number) {
     decode_state *state = self->state;
     const mr_decode_choices *from = self->options;
@@ -143,13 +142,13 @@ static void note_error(mr_stage *self, mr_io *io, int error) {
     mr_frame_unref(&packet);
 }
 
-/* No frame has the next number, nor any later one in its epoch if it is the `last`. */
+/* Reports that no frame has the next number; `last`: nor any later one in this epoch. */
 static void skip_number(decode_state *state, mr_io *io, bool last) {
     const mr_identity next = mr_decode_stream_take(&state->stream);
     mr_io_skip(io, next.epoch, next.seq, last);
 }
 
-/* Skips the numbers of pictures that are left out before one of that time; INT64_MAX: all. */
+/* Skips the numbers that omitted pictures have before `pts_ns`; INT64_MAX: all. */
 static void skip_left_out(decode_state *state, mr_io *io, int64_t pts_ns) {
     for (uint64_t left = mr_needed_reach(&state->needed, pts_ns); left > 0; left--)
         skip_number(state, io, false);
@@ -160,7 +159,7 @@ static void drop_undecoded(mr_io *io, mr_frame *packet) {
     mr_frame_unref(&packet);
 }
 
-/* There is no decoder any more. */
+/* Call when no decoder is left. */
 static int give_up(decode_state *state, mr_io *io, uint32_t source, int status) {
     mr_io_fail_source(io, source, status);
     mr_needed_end(&state->needed, true);
@@ -185,7 +184,7 @@ static bool is_selected(decode_state *state, mr_io *io, const mr_frame *packet, 
     return mr_needed_wants(&state->needed, packet, time_ns);
 }
 
-/* The number of the first packet whose picture comes from another decoder. */
+/* Another decoder gives the pictures from this packet on. */
 static int64_t decoded_again_from(const decode_state *state) {
     if (state->replacing || state->ending)
         return state->again;
@@ -217,7 +216,7 @@ static verdict judge(mr_stage *self, mr_io *io, AVFrame *picture) {
     return dropped ? VERDICT_DAMAGED : selected ? VERDICT_WANTED : VERDICT_NOT_SELECTED;
 }
 
-/* A frame with the picture's planes, derived from its packet. */
+/* Makes a frame from the picture; the packet's receipt passes to it. */
 static int make_frame(mr_stage *self, mr_io *io, const mr_frame *packet, mr_frame **frame) {
     decode_state *state = self->state;
     const AVFrame *picture = state->picture;
@@ -254,7 +253,7 @@ static int emit_picture(mr_stage *self, mr_io *io, const mr_frame *packet) {
     return mr_io_emit(io, 0, frame);
 }
 
-/* Settles a packet none of whose pictures was emitted. `status`: of emitting the last of them. */
+/* Settles a packet that gave no frame. `status`: the result for the last picture. */
 static void settle_unwanted(mr_stage *self, mr_io *io, const mr_frame *packet, int status) {
     switch (((const decode_state *)self->state)->verdict) {
     case VERDICT_NOT_SELECTED:
@@ -271,8 +270,8 @@ static void settle_unwanted(mr_stage *self, mr_io *io, const mr_frame *packet, i
     }
 }
 
-/* Settles state->picture: *emitted: whether it was emitted. MR_ERROR_AGAIN leaves it to be settled later. A packet with
- * several pictures keeps its place until the last of them. */
+/* Settles state->picture and sets *emitted. After MR_ERROR_AGAIN, call again. A packet with several pictures stays in
+ * `pending` until the last one. */
 static int settle(mr_stage *self, mr_io *io, bool *emitted) {
     decode_state *state = self->state;
     const int64_t number = state->picture->reordered_opaque;
@@ -304,7 +303,7 @@ static int settle(mr_stage *self, mr_io *io, bool *emitted) {
     return MR_OK;
 }
 
-/* The decoder's next picture; false: it has none at present, or none at all. */
+/* Receives the decoder's next picture; false: none now, or none at all. */
 static bool receive(mr_stage *self, mr_io *io, AVFrame *picture) {
     decode_state *state = self->state;
     int error;
@@ -316,7 +315,7 @@ static bool receive(mr_stage *self, mr_io *io, AVFrame *picture) {
     return true;
 }
 
-/* Gives pictures until one was emitted. MR_MORE: another waits; MR_DONE: none. */
+/* Emits one picture. MR_MORE: another waits; MR_DONE: none is left. */
 static int give_pictures(mr_stage *self, mr_io *io) {
     decode_state *state = self->state;
     for (bool emitted = false;;) {
@@ -341,7 +340,7 @@ static int give_pictures(mr_stage *self, mr_io *io) {
 
 /* ---- the end of a decoder --------------------------------------------------------------------------------------- */
 
-/* `again`: of the first packet that another decoder gets; INT64_MAX: all are this one's. */
+/* `again`: the first packet that another decoder gets; INT64_MAX: this one keeps all. */
 static void begin_draining(mr_stage *self, mr_io *io, int64_t again) {
     decode_state *state = self->state;
     state->again = again;
@@ -352,7 +351,7 @@ static void begin_draining(mr_stage *self, mr_io *io, int64_t again) {
         note_error(self, io, error);
 }
 
-/* Receives the decoder's last pictures. MR_MORE or MR_ERROR_AGAIN: to be called again. */
+/* Receives the decoder's last pictures. After MR_MORE or MR_ERROR_AGAIN, call again. */
 static int drain_decoder(mr_stage *self, mr_io *io) {
     decode_state *state = self->state;
     int answer = give_pictures(self, io);
@@ -367,7 +366,7 @@ static int drain_decoder(mr_stage *self, mr_io *io) {
     return MR_DONE;
 }
 
-/* As drain_decoder, and opens another decoder. */
+/* Like drain_decoder, then opens another decoder. */
 static int replace_decoder(mr_stage *self, mr_io *io) {
     decode_state *state = self->state;
     int answer = drain_decoder(self, io);
@@ -385,7 +384,7 @@ static int replace_decoder(mr_stage *self, mr_io *io) {
 
 /* ---- stretches: packets of one epoch and one decoder ----------------------------------------------------------- */
 
-/* Sends a packet of that number, which is in `pending`. */
+/* Sends a packet that is in `pending` under this number. */
 static void send_packet(mr_stage *self, mr_io *io, const mr_frame *packet, int64_t number) {
     decode_state *state = self->state;
     int error;
@@ -397,7 +396,7 @@ static void send_packet(mr_stage *self, mr_io *io, const mr_frame *packet, int64
         note_error(self, io, error);
 }
 
-/* Sends a packet that the decoder before this one had got. */
+/* Sends a packet that the previous decoder already had. */
 static void send_again(mr_stage *self, mr_io *io) {
     decode_state *state = self->state;
     const int64_t number = state->again++;
@@ -410,7 +409,7 @@ static void send_again(mr_stage *self, mr_io *io) {
     send_packet(self, io, packet, number);
 }
 
-/* Sends the packet that was chosen, once there is room for its picture. A decoder that does not suit it is drained. */
+/* Sends the chosen packet once there is room for the picture. An unsuitable decoder is drained first. */
 static int send_chosen(mr_stage *self, mr_io *io) {
     decode_state *state = self->state;
     const int64_t again = mr_damage_spoils(&state->damage, mr_decoder_codec(&state->decoder),
@@ -440,7 +439,7 @@ static void leave_out(decode_state *state, mr_io *io) {
     mr_frame_unref(&packet);
 }
 
-/* Sends one packet, or leaves one out. MR_END: the rest waits for packets to come. */
+/* Sends or omits one packet. MR_END: the rest must wait for further packets. */
 static int send_next(mr_stage *self, mr_io *io, size_t room) {
     decode_state *state = self->state;
     if (state->again < mr_pending_next(&state->pending)) {
@@ -455,8 +454,9 @@ static int send_next(mr_stage *self, mr_io *io, size_t room) {
     return next == MR_NEEDED_WAIT ? MR_END : MR_OK;
 }
 
-/* Decodes packets that are known to be needed, or have to be decoded now. MR_DONE: the rest waits for packets to come.
- */
+/* Decodes packets that are known to be needed, or must be decoded now. MR_DONE: the rest must wait for further
+ * packets.
+ * */
 static int decode_needed(mr_stage *self, mr_io *io, size_t room) {
     decode_state *state = self->state;
     for (const AVCodecContext *codec; (codec = mr_decoder_codec(&state->decoder));) {
@@ -474,7 +474,7 @@ static int decode_needed(mr_stage *self, mr_io *io, size_t room) {
     return MR_DONE;
 }
 
-/* Receives the decoder's last pictures. MR_MORE or MR_ERROR_AGAIN: to be called again. */
+/* Receives the decoder's last pictures. After MR_MORE or MR_ERROR_AGAIN, call again. */
 static int drain(mr_stage *self, mr_io *io, bool cut_short) {
     decode_state *state = self->state;
     if (!state->ending) {
@@ -499,7 +499,7 @@ static void begin_epoch(decode_state *state, mr_io *io, uint32_t epoch) {
     mr_damage_begin_epoch(&state->damage);
 }
 
-/* Makes the decoder ready for a packet; its remaining pictures are received first. */
+/* Makes the decoder ready for a packet. All remaining pictures must be received first. */
 static int prepare(mr_stage *self, mr_io *io, const mr_frame *frame) {
     decode_state *state = self->state;
     const bool open = mr_decoder_codec(&state->decoder), renewed = open && !mr_decoder_suits(&state->decoder, frame);
@@ -534,7 +534,7 @@ static bool is_corrupt(const mr_frame *frame) {
            mr_still_would_be_wrong(frame);
 }
 
-/* Why a packet is dropped before it is decoded; NULL: it is not. */
+/* Why a packet is dropped before decoding; NULL: it is not. */
 static const char *reason_to_drop(mr_stage *self, const mr_frame *frame) {
     decode_state *state = self->state;
     const AVCodecParameters *codec = frame->media ? frame->media->codec : NULL;
@@ -542,7 +542,7 @@ static const char *reason_to_drop(mr_stage *self, const mr_frame *frame) {
         return "too large";
     if (!codec || state->refused)
         return codec ? "no decoder" : "no media";
-    if (is_corrupt(frame)) /* if it is marked, its source has logged the reason */
+    if (is_corrupt(frame)) /* the source logs why it marked the packet */
         return frame->flags & MR_FRAME_CORRUPT ? "corrupt"
                                                : mr_decode_report_damaged(&state->report, self, frame);
     return NULL;
@@ -567,8 +567,8 @@ static bool settle_undecoded(mr_stage *self, mr_io *io, const mr_frame *frame) {
     return true;
 }
 
-/* A picture that must not be late does not wait for packets after it. If a decoder reorders pictures, it gives one only
- * after a number of others: leaving some out would make those after them late. */
+/* A picture with a deadline cannot wait for later packets. A decoder that reorders pictures gives one only after
+ * several others: omitting some would delay the following ones. */
 static void take(decode_state *state, mr_frame *frame) {
     const bool all = frame->deadline_ns && mr_decoder_codec(&state->decoder)->has_b_frames > 0;
     mr_damage_note(&state->damage, frame);
@@ -609,7 +609,7 @@ static int process_in_turn(mr_stage *self, mr_io *io) {
     return answer;
 }
 
-/* Decodes a still picture beside other calls. MR_ERROR_AGAIN: there is no room for it. */
+/* Decodes a still picture in parallel with other calls. MR_ERROR_AGAIN: no room. */
 static int decode_early(mr_stage *self, mr_io *io, const mr_frame *frame) {
     const decode_state *state = self->state;
     const mr_decode_choices *from = self->options;
@@ -648,7 +648,7 @@ static int flush(mr_stage *self, mr_io *io, uint32_t source) {
     const int failure = mr_decode_report_end(&state->report, self);
     mr_decoder_sum_up(&state->decoder);
     close_source(state);
-    /* A source that was asked to end may have had whole pictures still to come. */
+    /* If the source was asked to end, undamaged pictures may have been left. */
     if (failure && !state->refused && !cut_short)
         mr_io_fail_source(io, source, failure);
     return MR_DONE;

@@ -8,7 +8,7 @@ static mr_alone_packet *slot_of(mr_alone *alone, int64_t number) {
     return &alone->packet[number % MR_PENDING_WINDOW];
 }
 
-/* NULL: it is none of those that are remembered. */
+/* NULL: not remembered. */
 static mr_alone_packet *find(mr_alone *alone, int64_t number) {
     mr_alone_packet *found = number > 0 ? slot_of(alone, number) : NULL;
     return found && found->number == number ? found : NULL;
@@ -22,7 +22,7 @@ static int64_t distance_of(int64_t a_ns, int64_t b_ns) {
     return a_ns > b_ns ? a_ns - b_ns : b_ns - a_ns;
 }
 
-/* Whether no more than a few pictures are missing between two of those times. */
+/* Whether at most a few pictures are missing between these times. */
 static bool is_near(const mr_alone *alone, int64_t before_ns, int64_t now_ns) {
     enum { MOST_STEPS = 8, LEAST_GROUP = 16 };
     const bool short_group = alone->least_group && alone->least_group < LEAST_GROUP;
@@ -30,7 +30,7 @@ static bool is_near(const mr_alone *alone, int64_t before_ns, int64_t now_ns) {
            distance_of(now_ns, before_ns) / MOST_STEPS <= alone->step_ns;
 }
 
-/* The next time, and the least distance of two. */
+/* Records a time and the least distance between two. */
 static void note_step(int64_t *last_ns, int64_t *step_ns, int64_t now_ns, bool begun) {
     if (now_ns == MR_NO_TIME)
         return;
@@ -49,13 +49,13 @@ static void note_group(mr_alone *alone, bool restarts, bool begun) {
     alone->group = 0;
 }
 
-/* Of a packet with that decoding time. */
+/* Whether decoding times show no gap before a packet with `dts_ns`. */
 static bool follows(const mr_alone *alone, int64_t dts_ns) {
     return dts_ns != MR_NO_TIME && alone->last_dts_ns != MR_NO_TIME && dts_ns > alone->last_dts_ns &&
            dts_ns - alone->last_dts_ns < alone->dts_step_ns + alone->dts_step_ns / 2;
 }
 
-/* Whether the last noted packet confirms that the one before it was alone. */
+/* Whether the last packet confirms that no picture depends on the one before it. */
 static bool confirms(const mr_alone *alone, const mr_alone_packet *here) {
     if (alone->waits && !agrees(here, alone->expected))
         return false;
@@ -85,8 +85,8 @@ bool mr_alone_note(mr_alone *alone, const mr_frame *packet, int64_t number) {
     return shown;
 }
 
-/* The last whole packet before `number`, and the frame_num of the next picture if none behind that packet is referred
- * to. NULL: not known. */
+/* Finds the last undamaged packet before `number`, and the frame_num that must follow if no reference picture comes
+ * between. NULL: not known. */
 static const mr_alone_packet *expect(mr_alone *alone, int64_t number, unsigned *expected) {
     const mr_alone_packet *before;
     do
@@ -98,7 +98,7 @@ static const mr_alone_packet *expect(mr_alone *alone, int64_t number, unsigned *
     return before;
 }
 
-/* A decoder that meets another frame_num than the expected one makes up pictures, for which others have to go. */
+/* A decoder that meets an unexpected frame_num invents pictures, and discards others for them. */
 static bool is_sure_h264(mr_alone *alone, int64_t number) {
     unsigned expected;
     const mr_alone_packet *next = find(alone, number);
@@ -126,7 +126,7 @@ static bool spares_h264(mr_alone *alone, const mr_frame *packet, int64_t number)
     return true;
 }
 
-/* A picture that is shown behind all that were decoded before it may be one that others refer to. */
+/* A picture that is shown after all pictures decoded so far can be a reference picture. */
 static bool spares_by_time(mr_alone *alone, const mr_frame *packet, int64_t number) {
     const mr_alone_packet *here = find(alone, number);
     alone->waits_next = here->damaged && here->follows && packet->pts_ns != MR_NO_TIME &&

@@ -9,14 +9,14 @@
 #include "stages/media/still/libheif.h"
 #include "stages/media/still/still.h"
 
-/* Each still image is a packet of its own: frame threads would only add delay. */
+/* Each still image is one packet: frame threads would only add delay. */
 static int threads_for(const mr_codec_params *params, const mr_media *media, enum AVCodecID id) {
     const AVCodecDescriptor *descriptor = avcodec_descriptor_get(id);
     bool still = media->still || (descriptor && descriptor->mime_types);
     return still ? 1 : params->threads;
 }
 
-/* Of each line that libavcodec logs, in the name of the thread that decodes. */
+/* libavcodec calls it for each line it logs, on the decoding thread. */
 static void hear(void *object, int level, const char *format) {
     if (!object || *(const AVClass *const *)object != avcodec_get_class())
         return;
@@ -44,7 +44,7 @@ int mr_codec_open(AVCodecContext **result, const mr_codec_params *params, const 
         avcodec_free_context(&codec);
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
     }
-    if (parameters->codec_tag == MR_HEIF_TAG) /* the decoder of raw video would take it for a layout */
+    if (parameters->codec_tag == MR_HEIF_TAG) /* the raw video decoder would take the tag for a layout */
         codec->codec_tag = 0;
     codec->pkt_timebase = (AVRational){1, 1000000000};
     codec->thread_count = threads_for(params, media, parameters->codec_id);
@@ -53,13 +53,13 @@ int mr_codec_open(AVCodecContext **result, const mr_codec_params *params, const 
     codec->max_pixels = mr_av_max_pixels(params->max_pixels);
     codec->skip_frame = params->skip;
     codec->lowres = params->scale;
-    /* Other decoders mark a picture that they patch up; that of JPEG fails only if it is configured to. */
+    /* Other decoders mark a concealed picture. The JPEG decoder reports one only if told to fail. */
     if (params->strict && parameters->codec_id == AV_CODEC_ID_MJPEG)
         codec->err_recognition |= AV_EF_EXPLODE;
-    /* Those of MS-MPEG-4 go on behind a sum that no encoder writes, with wrong pictures, unless they are to look. */
+    /* Unless told to check, MS-MPEG-4 decoders continue after an impossible sum and give wrong pictures. */
     if (is_ms_mpeg4(parameters->codec_id))
         codec->err_recognition |= AV_EF_BITSTREAM;
-    /* Decoders that do not belong to libavcodec have no such option. */
+    /* Decoders from other libraries lack this option. */
     if (params->x264_build && decoder->priv_class && parameters->codec_id == AV_CODEC_ID_H264)
         av_opt_set_int(codec->priv_data, "x264_build", params->x264_build, 0);
     mr_av_log_listen(hear);
@@ -83,7 +83,7 @@ bool mr_codec_is_used_up(const mr_frame *frame) {
 }
 
 static void announce(AVCodecContext *codec, const mr_frame *frame, int64_t number) {
-    /* A still picture that does not say its aspect ratio does not have that of the one before. */
+    /* A still picture without an aspect ratio must not inherit the previous one's. */
     if (frame->media->still && !(codec->active_thread_type & FF_THREAD_FRAME))
         codec->sample_aspect_ratio = (AVRational){0, 1};
     codec->reordered_opaque = number;
@@ -98,7 +98,7 @@ static void set_data(AVPacket *packet, AVBufferRef *buffer, size_t bytes) {
     packet->size = (int)bytes;
 }
 
-/* Leaves out what takes any amount of memory: 500 kB of compressed text took a gigabyte. */
+/* Removes chunks that can take any amount of memory: 500 kB of compressed text took a gigabyte. */
 static int strip_png(AVPacket *packet) {
     const size_t all = (size_t)packet->size, bytes = mr_png_strip(packet->data, all, NULL);
     AVBufferRef *buffer = bytes < all ? av_buffer_allocz(bytes + AV_INPUT_BUFFER_PADDING_SIZE) : NULL;
@@ -122,8 +122,8 @@ int mr_codec_send(AVCodecContext *codec, AVPacket *packet, const mr_frame *frame
 
 /* ---- pictures -------------------------------------------------------------------------------------------------- */
 
-/* VP9 and AV1 may decode a picture with one packet and show it with a later one. libavcodec then gives it the time of
- * the later packet, but the number of the first. */
+/* VP9 and AV1 can decode a picture with one packet and show it with a later one. libavcodec then gives it the later
+ * packet's time, but the first packet's number. */
 static int64_t number_of(const AVCodecContext *codec, const mr_pending *pending, const AVFrame *picture) {
     bool at_once = !(codec->codec->capabilities & AV_CODEC_CAP_DELAY) &&
                    !(codec->active_thread_type & FF_THREAD_FRAME);
@@ -148,7 +148,7 @@ int mr_codec_receive(AVCodecContext *codec, const mr_pending *pending, AVFrame *
 
 /* ---- reduced pictures ------------------------------------------------------------------------------------------ */
 
-/* Makes the packet hold only the first bytes of its picture, and the marker of its end, so long as `least`. */
+/* Shortens the packet to the picture's header and an end marker, but not below `least` bytes. */
 static int keep_header(AVPacket *packet, size_t header, size_t least) {
     static const uint8_t end[] = {0xff, 0xd9};
     size_t bytes = header + sizeof end > least ? header + sizeof end : least;
@@ -161,7 +161,8 @@ static int keep_header(AVPacket *packet, size_t header, size_t least) {
     return 0;
 }
 
-/* A picture without a scan, which libavcodec takes for whole. It refuses data that are too few for the size. */
+/* Decodes a picture without a scan, which libavcodec accepts as complete. It refuses data that is too short for the
+ * size. */
 static int decode_header(AVCodecContext *codec, AVPacket *packet, const mr_frame *frame, size_t header, int64_t number,
                          size_t least, AVFrame *picture) {
     announce(codec, frame, number);
@@ -218,13 +219,13 @@ static bool is_heif(const mr_frame *frame) {
     return frame->media->still && stream->codec_id == AV_CODEC_ID_RAWVIDEO && stream->codec_tag == MR_HEIF_TAG;
 }
 
-/* The pixels for which the decoder's limit stands (mr_av_max_pixels). */
+/* How many pixels the decoder's limit means (mr_av_max_pixels). */
 static int64_t most_pixels(const AVCodecContext *codec) {
     const int64_t padding = 65536;
     return codec->max_pixels < INT32_MAX ? (2 * (codec->max_pixels - padding) + 1) / 3 : INT32_MAX;
 }
 
-/* From where the decoder's own pictures come. */
+/* libheif's memory comes from the decoder's buffers. */
 static int allocate(void *context, AVFrame *picture) {
     AVCodecContext *codec = context;
     codec->width = picture->width;
@@ -233,7 +234,7 @@ static int allocate(void *context, AVFrame *picture) {
     return codec->get_buffer2(codec, picture, 0);
 }
 
-/* An AVERROR on failure; why is in mr_av_complaint. */
+/* Returns an AVERROR on failure; mr_av_complaint has the reason. */
 static int decode_heif(AVCodecContext *codec, const mr_frame *frame, int64_t number, AVFrame *picture) {
     const mr_plane *file = &frame->plane[0];
     announce(codec, frame, number);

@@ -9,14 +9,14 @@
 #include "stages/decode/device/target.h"
 
 typedef struct mr_codec_params {
-    int threads;            /* of FFmpeg; still images always get one */
-    bool prompt;            /* a picture must not wait for packets behind it that are decoded beside it */
+    int threads;            /* FFmpeg's; still images always get one */
+    bool prompt;            /* a picture must not wait for later packets on other threads */
     int64_t max_pixels;
-    int32_t x264_build;     /* of a stream whose packets do not tell it (media/coded/x264_build.h); 0: not known */
-    enum AVDiscard skip;    /* pictures that the decoder leaves out */
-    int scale;              /* log2 of how many times smaller pictures are decoded; 0 unless it is JPEG */
-    bool strict;            /* a JPEG that ends early is an error; else its missing part is 0 */
-    const mr_decode_target *target; /* that it writes into; outlives it */
+    int32_t x264_build;     /* if packets do not say it (media/coded/x264_build.h); 0: not known */
+    enum AVDiscard skip;    /* pictures that the decoder may omit */
+    int scale;              /* log2 of the reduction; nonzero only for JPEG */
+    bool strict;            /* a truncated JPEG is an error; else the missing part is 0 */
+    const mr_decode_target *target; /* where to write; must stay valid */
     mr_io *io;              /* the call that opens it, for the device */
 } mr_codec_params;
 
@@ -24,23 +24,21 @@ typedef struct mr_codec_params {
  * mr_decode_device_choose. */
 int mr_codec_open(AVCodecContext **codec, const mr_codec_params *params, const mr_media *media);
 
-/* Whether a decoder that has decoded other packets does not suit this one: a still picture that relies on tables of a
- * new one. */
+/* Whether a used decoder does not suit this packet: the still picture needs a new decoder's default tables. */
 bool mr_codec_is_used_up(const mr_frame *frame);
-/* Sends the packet of `frame`, without copying it if it is padded. Times are in nanoseconds. `number` comes back as
- * reordered_opaque of its pictures. `packet` is scratch, empty before and after. An AVERROR on failure. */
+/* Sends the frame's packet, without a copy if it is padded. Times are in nanoseconds. Pictures return `number` as
+ * reordered_opaque. `packet` is scratch memory, empty before and after. Returns an AVERROR on failure. */
 int mr_codec_send(AVCodecContext *codec, AVPacket *packet, const mr_frame *frame, int64_t number);
-/* The next picture, as avcodec_receive_frame; its reordered_opaque is the number of the packet that shows it, among
- * those of `pending`. */
+/* Like avcodec_receive_frame, but sets reordered_opaque to the number of the `pending` packet that shows the
+ * picture. */
 int mr_codec_receive(AVCodecContext *codec, const mr_pending *pending, AVFrame *picture);
 
-/* Decodes a still picture of JPEG by mr_jpeg_decode at the scale of `codec`, from which the picture has its memory and
- * all that its headers tell. `jpeg` is created where it is NULL. False: it has to be sent to `codec`, which has nothing
- * inside. */
+/* Decodes a still JPEG with mr_jpeg_decode, at the scale set in `codec`; memory and header values come from `codec`.
+ * Creates `jpeg` if NULL. Returns false if the packet must be sent to `codec`, which is still empty. */
 bool mr_codec_reduce(AVCodecContext *codec, mr_jpeg_decoder **jpeg, AVPacket *packet, const mr_frame *frame,
                        int64_t number, AVFrame *picture);
-/* As mr_codec_send, unless the picture can be decoded at once: by mr_codec_reduce, or, of HEIF, by libheif. Then
- * *picture has it, and there is nothing to receive. */
+/* Like mr_codec_send, unless the picture can be decoded at once: with mr_codec_reduce, or HEIF with libheif. *picture
+ * then holds it, and nothing must be received. */
 int mr_codec_decode(AVCodecContext *codec, mr_jpeg_decoder **jpeg, AVPacket *packet, const mr_frame *frame,
                       int64_t number, AVFrame *picture);
 

@@ -8,23 +8,23 @@
 #include "stages/media/media_input.h"
 
 typedef struct entry {
-    AVCodecContext *codec[MR_REDUCED_MOST + 1]; /* of `id`, by scale */
+    AVCodecContext *codec[MR_REDUCED_MOST + 1]; /* by scale, opened for `id` */
     enum AVCodecID id;
     AVPacket *packet;
     AVFrame *picture;
     mr_reduced reduced;
-    mr_jpeg_decoder *jpeg; /* NULL until there is one to be reduced */
+    mr_jpeg_decoder *jpeg; /* NULL until a picture must be reduced */
     bool done;             /* a packet was decoded; all below is about it */
     bool sent;             /* mr_early_send was called */
     int scale;
-    int refused, received; /* answers of the decoder: 0 or an AVERROR */
+    int refused, received; /* what the decoder returned: 0 or an AVERROR */
     bool patched;
     int64_t number;
     char complaint[256];   /* the decoder's first error message */
 } entry;
 
 struct mr_early {
-    entry *turn; /* NULL: the call whose turn it is has decoded nothing */
+    entry *turn; /* NULL: the call in turn has decoded nothing */
     int count;
     entry entries[];
 };
@@ -67,7 +67,7 @@ void mr_early_destroy(mr_early **early) {
 
 /* ---- before the turn --------------------------------------------------------------------------------------------- */
 
-/* The decoder for a packet; NULL if there is none, or none that gives a packet's picture at once. */
+/* The decoder for a packet; NULL if there is none that gives a picture immediately. */
 static AVCodecContext *decoder_for(entry *one, const mr_codec_params *params, const mr_frame *frame) {
     const mr_media *media = frame->media;
     const AVCodecParameters *parameters = media->codec;
@@ -80,7 +80,7 @@ static AVCodecContext *decoder_for(entry *one, const mr_codec_params *params, co
     return (*codec)->codec->capabilities & AV_CODEC_CAP_DELAY ? NULL : *codec;
 }
 
-/* Names a packet to its decoder, since its number is not known yet. Numbers are positive, and -1 is not one. */
+/* Identifies a packet whose number is not known yet. Packet numbers are positive, and -1 is reserved. */
 static int64_t draw_ticket(void) {
     static _Atomic int64_t last = INT64_MIN;
     return atomic_fetch_add(&last, 1);

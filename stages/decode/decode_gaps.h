@@ -1,32 +1,30 @@
-/* Pictures that are made of those that are missing or wrong. Packets that their source marks: something is missing
- * before them (MR_FRAME_SEAM), or of them (MR_FRAME_CORRUPT). Packets that were dropped before decode: queues and
- * deadlines leave out all up to the next key. At a recovery point (stages/media/coded/recovery.h), which is a key, too,
- * pictures are not right at once. Packets whose pictures the decoder finds damaged, which is known only when others
- * behind them have been sent: those are passed again. One thread. */
+/* Finds pictures that depend on missing or wrong ones. A source can mark packets: data is missing before one
+ * (MR_FRAME_SEAM) or in it (MR_FRAME_CORRUPT). Queues and deadlines can drop packets before decode, always up to the
+ * next key. A recovery point (stages/media/coded/recovery.h) counts as a key, although the first pictures after it are
+ * not right. If the decoder finds damage after it got later packets, those must be passed again. One thread. */
 #ifndef MILLRACE_STAGES_DECODE_DECODE_GAPS_H
 #define MILLRACE_STAGES_DECODE_DECODE_GAPS_H
 
 #include "stages/media/coded/recovery.h"
 
-/* Zeros: a stream begins. A live one begins in its middle: nothing is right before its first key. */
+/* Zeros mean that a stream begins. A live stream begins in the middle: nothing is right before the first key. */
 typedef struct mr_gaps {
-    bool begun, entered; /* a packet has come; a key behind a gap has, which was not decoded yet */
+    bool begun, entered; /* a packet has come; a key after a gap has, but was not decoded yet */
     bool passed;         /* a packet was decoded */
-    uint64_t next;       /* number of the packet that comes next, if none is missing */
-    uint64_t entry;      /* of that key, or of the last one */
+    uint64_t next;       /* the number that the next packet has if none is missing */
+    uint64_t entry;      /* number of that key, or the last one */
     bool has_entry;
     mr_recovery recovery;
 } mr_gaps;
 
-/* Another decoder gets the next packet that is passed, and knows of no picture before it. */
+/* Call when another decoder takes over: it knows no picture before the next packet passed. */
 void mr_gaps_restart(mr_gaps *gaps);
-/* The next packet as it comes. */
+/* Call for each arriving packet. */
 void mr_gaps_note(mr_gaps *gaps, const mr_frame *packet);
-/* The next packet as it is decoded; true: its picture will be wrong. `spared`: its marks concern no other
- * picture. */
+/* Call for each packet when it is decoded. Returns true if the picture will be wrong. `spared`: the packet's marks
+ * affect no other picture. */
 bool mr_gaps_pass(mr_gaps *gaps, const mr_frame *packet, bool spared);
-/* A picture before the next packet that is passed again turned out to be wrong; all that were passed behind it are to
- * be passed again, in order. */
+/* Call if an earlier picture turns out to be wrong. All packets passed since must be passed again, in order. */
 void mr_gaps_taint(mr_gaps *gaps);
 /* As mr_gaps_pass. */
 bool mr_gaps_pass_again(mr_gaps *gaps, const mr_frame *packet);

@@ -9,33 +9,34 @@
 
 enum { SOF0 = 0xc0, SOF1 = 0xc1, DHT = 0xc4, RST0 = 0xd0, SOI = 0xd8, EOI = 0xd9, SOS = 0xda, DQT = 0xdb, DRI = 0xdd,
        APP0 = 0xe0, APP15 = 0xef, COM = 0xfe, FILL = 0xff };
-/* MOST_BLOCKS: of a group of blocks of all components, an MCU. GROUPS: of them are read before they are transformed. */
+/* MOST_BLOCKS: blocks in an MCU, all components together. GROUPS: MCUs that are read before the transform. */
 enum { TABLES = 4, COMPONENTS = 3, MOST_FACTOR = 4, MOST_BLOCKS = 10, BLOCK = 8, GROUPS = 32, MIDDLE = 1024,
        MOST_ROW = GROUPS * MOST_FACTOR * MR_JPEG_FOUR };
 
 typedef struct component {
-    int id, across, down; /* sampling factors; 1 and 1 if it is alone */
-    int table;            /* of quantisation */
-    int dc;               /* of the block before */
+    int id, across, down; /* sampling factors; 1 and 1 for a single component */
+    int table;            /* index of the quantisation table */
+    int dc;               /* previous block's value */
 } component;
 
 struct mr_jpeg_decoder {
-    mr_jpeg_code dc[TABLES], ac[TABLES]; /* those of pictures before, where `has_...` is not set */
+    mr_jpeg_code dc[TABLES], ac[TABLES]; /* from previous pictures unless `has_...` is set */
     bool has_dc[TABLES], has_ac[TABLES], has_steps[TABLES];
-    uint16_t mean_steps[TABLES];        /* of quantisation: of DC */
-    int16_t steps[TABLES][MR_JPEG_LOW]; /* of the others, as mr_jpeg_rows.fours takes them: 1 for the mean */
+    uint16_t mean_steps[TABLES];        /* quantisation step for DC */
+    int16_t steps[TABLES][MR_JPEG_LOW]; /* for the other coefficients, as mr_jpeg_rows.fours takes them: 1 for the
+                                           mean */
     int width, height;         /* 0: no frame header yet */
-    int count;                 /* of components */
+    int count;                 /* number of components */
     component components[COMPONENTS];
     int interval;              /* between restart markers, in groups; 0: none */
-    mr_jpeg_codes codes[MOST_BLOCKS]; /* of the blocks of a group */
-    int period;                /* such blocks */
-    const uint8_t *scan, *end; /* what is left of the data */
-    uint8_t *part;             /* of the scan, up to the next marker */
+    mr_jpeg_codes codes[MOST_BLOCKS]; /* for each block in an MCU */
+    int period;                /* blocks per MCU */
+    const uint8_t *scan, *end; /* data not read yet */
+    uint8_t *part;             /* scan data up to the next marker */
     size_t part_room;
     const mr_jpeg_rows *rows;
-    mr_jpeg_low blocks[GROUPS * MOST_BLOCKS + MR_JPEG_AT_ONCE]; /* of a component one row behind the other */
-    uint8_t samples[2][MOST_ROW + MR_JPEG_AT_ONCE * MR_JPEG_FOUR]; /* of such a row */
+    mr_jpeg_low blocks[GROUPS * MOST_BLOCKS + MR_JPEG_AT_ONCE]; /* a component's rows, one after another */
+    uint8_t samples[2][MOST_ROW + MR_JPEG_AT_ONCE * MR_JPEG_FOUR]; /* such a row's samples */
 };
 
 int mr_jpeg_decoder_create(mr_jpeg_decoder **decoder) {
@@ -130,7 +131,7 @@ static bool read_frame(mr_jpeg_decoder *decoder, const uint8_t *at, size_t bytes
             return false;
     if (decoder->count == 1)
         decoder->components[0].across = decoder->components[0].down = 1;
-    /* The first component is the largest, and the others divide it. */
+    /* The first component is the largest; its factors are multiples of the others'. */
     const component *first = &decoder->components[0];
     for (int i = 1; i < decoder->count; i++)
         if (first->across % decoder->components[i].across || first->down % decoder->components[i].down)
@@ -138,7 +139,7 @@ static bool read_frame(mr_jpeg_decoder *decoder, const uint8_t *at, size_t bytes
     return decoder->width > 0 && decoder->height > 0;
 }
 
-/* The one scan, of all components in their order, with all coefficients. */
+/* Reads the single scan: all components in order, with all coefficients. */
 static bool read_scan(mr_jpeg_decoder *decoder, const uint8_t *at, size_t bytes) {
     if (!decoder->width || bytes != 4 + 2 * (size_t)decoder->count || at[0] != decoder->count)
         return false;
@@ -164,7 +165,7 @@ static bool begins(const uint8_t *at, size_t bytes, const char *text) {
     return bytes >= length && memcmp(at, text, length) == 0;
 }
 
-/* Notes of programs that libavcodec knows, and decodes the picture otherwise for. */
+/* Programs that libavcodec recognises by their notes, and whose pictures it decodes differently. */
 static bool is_peculiar(const uint8_t *at, size_t bytes) {
     static const char *const notes[] = {"AVI1", "LJIF", "_JPS", "AVID", "CS=ITU601", "Intel(R) JPEG Library",
                                         "Metasoft MJPEG Codec", "MULTISCOPE II"};
@@ -242,7 +243,7 @@ int mr_jpeg_planes(const mr_jpeg_decoder *decoder, int scale, mr_jpeg_plane plan
 
 /* ---- the scan ---------------------------------------------------------------------------------------------------- */
 
-/* Copies the scan up to its next marker, without the zeros behind bytes of 255. Returns the marker; 0: none. */
+/* Copies scan data up to the next marker and removes the zero after each byte 255. Returns the marker; 0: none. */
 static int take_part(mr_jpeg_decoder *decoder, size_t *bytes) {
     uint8_t *to = decoder->part;
     for (;;) {
@@ -262,7 +263,7 @@ static int take_part(mr_jpeg_decoder *decoder, size_t *bytes) {
     }
 }
 
-/* Whether a part was read to its last byte, whose other bits are 1. */
+/* Whether all bytes were read. Unused bits in the last byte must be 1. */
 static bool is_read(const mr_jpeg_bits *bits) {
     int64_t left = mr_jpeg_bits_left(bits);
     return left >= 0 && left < 8 && (bits->end[-1] & ((1 << left) - 1)) == (1 << left) - 1;
@@ -276,7 +277,7 @@ static inline int clip_16(int value) {
     return value < INT16_MIN ? INT16_MIN : value > INT16_MAX ? INT16_MAX : value;
 }
 
-/* The differences of a component's blocks, in the order in which they were read, become means. */
+/* Turns a component's DC differences into means, in reading order. */
 static void sum_means(component *of, mr_jpeg_low *blocks, int groups, int step) {
     int mean = of->dc;
     for (int group = 0; group < groups; group++)
@@ -290,7 +291,7 @@ static void sum_means(component *of, mr_jpeg_low *blocks, int groups, int step) 
     of->dc = mean;
 }
 
-/* A sample of each block. */
+/* One sample per block. */
 static void put_ones(uint8_t *to, const mr_jpeg_low *blocks, int count) {
     for (int i = 0; i < count; i++) {
         int sample = (blocks[i].at[0] + 4) >> 3;
@@ -298,13 +299,13 @@ static void put_ones(uint8_t *to, const mr_jpeg_low *blocks, int count) {
     }
 }
 
-/* `count` samples, as far as they lie within the plane. */
+/* Copies `count` samples, cut at the plane's edge. */
 static void copy_row(const mr_jpeg_plane *plane, int x, int y, const uint8_t *from, int count) {
     if (x < plane->width && y < plane->height)
         memcpy(plane->data + y * plane->stride + x, from, (size_t)least(count, plane->width - x));
 }
 
-/* `count` blocks of a component from that block on. */
+/* Writes `count` blocks from one component, starting at (x, y). */
 static void put_row(mr_jpeg_decoder *decoder, const component *of, const mr_jpeg_plane *plane, int x, int y,
                     const mr_jpeg_low *blocks, int count, int scale) {
     uint8_t *const rows[2] = {decoder->samples[0], decoder->samples[1]};
@@ -318,7 +319,7 @@ static void put_row(mr_jpeg_decoder *decoder, const component *of, const mr_jpeg
         copy_row(plane, 2 * x, 2 * y + i, rows[i], MR_JPEG_FOUR * count);
 }
 
-/* `count` groups from that place on. */
+/* Writes `count` MCUs, starting there. */
 static void put_groups(mr_jpeg_decoder *decoder, const mr_jpeg_plane *planes, int x, int y, int count, int scale) {
     mr_jpeg_low *blocks = decoder->blocks;
     for (int i = 0; i < decoder->count; i++) {
@@ -329,7 +330,7 @@ static void put_groups(mr_jpeg_decoder *decoder, const mr_jpeg_plane *planes, in
     }
 }
 
-/* `count` groups from the one of that number on, in rows of `columns`. */
+/* Decodes `count` MCUs from number `from`; a row has `columns`. */
 static bool decode_part(mr_jpeg_decoder *decoder, mr_jpeg_bits *bits, const mr_jpeg_plane *planes, int from, int count,
                         int columns, int scale) {
     for (int i = 0; i < decoder->count; i++)

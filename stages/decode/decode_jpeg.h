@@ -1,10 +1,10 @@
-/* JPEG (ITU-T T.81) decoded at 1/4 or 1/8 of its size, faster than libavcodec does: whole pictures have all their
- * coefficients decoded, these only those that are used. The result is that of libavcodec's lowres, bit for bit.
+/* Decodes JPEG (ITU-T T.81) at 1/4 or 1/8 size, faster than libavcodec: that decodes all coefficients, this only those
+ * it uses. The result equals libavcodec's lowres bit for bit.
  *
- * It takes most pictures of cameras: baseline or extended sequential Huffman code, samples of eight bits, one component
- * or three, all in one scan, tables of its own, with or without restart markers. Whatever else there is, and whatever
- * is damaged or odd in any way, is refused, and left to libavcodec and its messages. Progressive pictures are refused,
- * too: to know that one is whole, all its scans have to be decoded.
+ * It accepts most camera pictures: baseline or extended sequential Huffman code, 8-bit samples, one or three
+ * components, a single scan, included tables, with or without restart markers. Anything else, damaged or unusual, is
+ * refused: libavcodec must decode it and write the messages. Progressive pictures are refused, since only decoding all
+ * scans can show that one is complete.
  *
  * One thread at a time uses an mr_jpeg_decoder. */
 #ifndef MILLRACE_STAGES_DECODE_DECODE_JPEG_H
@@ -20,19 +20,19 @@ typedef struct mr_jpeg_decoder mr_jpeg_decoder;
 int mr_jpeg_decoder_create(mr_jpeg_decoder **decoder);
 void mr_jpeg_decoder_destroy(mr_jpeg_decoder **decoder);
 
-/* Samples of a component. */
+/* A component's samples. */
 typedef struct mr_jpeg_plane {
     uint8_t *data;
     ptrdiff_t stride;
     int width, height;
 } mr_jpeg_plane;
 
-/* Reads all up to the scan; `data` have to stay until it is decoded. Returns the offset of the scan's header, 0 if the
+/* Reads everything before the scan; `data` must stay until decoding. Returns the scan header's offset, or 0 if the
  * picture is refused. */
 size_t mr_jpeg_open(mr_jpeg_decoder *decoder, const uint8_t *data, size_t bytes);
-/* The planes of the opened picture at 1 / 2^scale, 2 or 3, without memory; how many there are. */
+/* Describes the opened picture's planes at 1 / 2^scale (2 or 3), without memory. Returns how many there are. */
 int mr_jpeg_planes(const mr_jpeg_decoder *decoder, int scale, mr_jpeg_plane planes[3]);
-/* Decodes it into these. False: it is refused; the planes hold anything then. */
+/* Decodes into these planes. False: refused; the planes are then undefined. */
 bool mr_jpeg_decode(mr_jpeg_decoder *decoder, int scale, const mr_jpeg_plane planes[3]);
 
 #endif

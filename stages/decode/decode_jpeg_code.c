@@ -3,12 +3,12 @@
 #include <string.h>
 
 enum { MOST_CODE = 16, MOST_DC = 11, MOST_AC = 10, LAST = 63 };
-/* Fields of the tables. */
+/* Bit fields in table entries. */
 enum { LENGTH = 63, SIZE_AT = 6, SIZE = 15, RUN_AT = 10, END_RUN = 31, ENDED = 128 };
 
 /* ---- tables ------------------------------------------------------------------------------------------------------ */
 
-/* By the next MR_JPEG_SKIP_BITS bits: the length of a code, from bit 8 its symbol; 0: it is longer. */
+/* Index: the next MR_JPEG_SKIP_BITS bits. Value: the code's length, and the symbol from bit 8; 0: a longer code. */
 typedef uint16_t short_codes[1 << MR_JPEG_SKIP_BITS];
 
 static void list_codes(const mr_jpeg_code *code, short_codes list) {
@@ -20,7 +20,7 @@ static void list_codes(const mr_jpeg_code *code, short_codes list) {
                 list[(first << (MR_JPEG_SKIP_BITS - length)) + rest] = (uint16_t)(length | code->symbols[index] << 8);
 }
 
-/* As an entry of near_symbols; 0 if it is refused. */
+/* Returns an entry for near_symbols; 0: refused. */
 static unsigned describe(int length, int symbol, bool is_ac) {
     int run = is_ac ? symbol >> 4 : 0, size = is_ac ? symbol & 15 : symbol;
     if (is_ac && symbol == 0)
@@ -30,7 +30,7 @@ static unsigned describe(int length, int symbol, bool is_ac) {
     return (unsigned)(length + size) | (unsigned)size << SIZE_AT | (unsigned)(run + is_ac) << RUN_AT;
 }
 
-/* The symbols whose codes lie in these bits; the value of the last may lie behind them. */
+/* Describes all symbols whose codes fit in these bits. The last symbol's value may follow them. */
 static unsigned describe_several(const short_codes list, unsigned bits) {
     const unsigned all = (1 << MR_JPEG_SKIP_BITS) - 1;
     unsigned length = 0, run = 0;
@@ -107,7 +107,7 @@ static inline uint64_t load_big_64(const uint8_t *at) {
     return bytes;
 }
 
-/* 56 to 63 bits then. Those behind them, of a byte that was not taken whole, are there twice and the same. */
+/* Leaves 56 to 63 bits. A byte that was only partly counted is loaded twice, with the same bits. */
 static inline void refill(mr_jpeg_bits *bits) {
     bits->next |= load_big_64(bits->at) >> bits->count;
     bits->at += (63 - bits->count) >> 3;
@@ -119,14 +119,14 @@ static inline void drop(mr_jpeg_bits *bits, unsigned entry) {
     bits->count -= (int)(entry & LENGTH);
 }
 
-/* The value behind a code (T.81, F.2.2.1, EXTEND): the last `size` of the next bits, as many as the entry is long. */
+/* Returns the value that follows a code (T.81, F.2.2.1, EXTEND): the last `size` bits within the entry's length. */
 static inline int value_of(const mr_jpeg_bits *bits, unsigned entry) {
     unsigned size = entry >> SIZE_AT & SIZE, all = (1u << size) - 1;
     unsigned value = (unsigned)(bits->next >> (-(entry & LENGTH) & 63)) & all;
     return value <= all >> 1 ? (int)value - (int)all : (int)value;
 }
 
-/* One symbol of any length; 0 if there is none. Takes the bits by value, so that the caller's stay in registers. */
+/* Finds a symbol with any code length; 0: none. Takes the bits by value, so that the caller's stay in registers. */
 __attribute__((noinline)) static unsigned find_symbol(const mr_jpeg_code *code, uint64_t next, bool is_ac) {
     uint32_t bits = (uint32_t)(next >> (64 - MOST_CODE));
     for (int length = 1; length <= MOST_CODE; length++)
@@ -143,7 +143,7 @@ static inline unsigned next_symbol(const mr_jpeg_code *code, const mr_jpeg_bits 
     return __builtin_expect(!entry, 0) ? find_symbol(code, bits->next, is_ac) : entry;
 }
 
-/* The position behind one more symbol, ENDED at the end of the block, -1 if it is refused. */
+/* Returns the position after one more symbol; ENDED at the block's end; -1: refused. */
 static inline int step(mr_jpeg_bits *bits, int position, unsigned entry) {
     unsigned run = entry >> RUN_AT;
     drop(bits, entry);
@@ -179,7 +179,7 @@ static inline int skip_some(mr_jpeg_bits *bits, const mr_jpeg_code *code, int po
     return next;
 }
 
-/* To the end of the block. Two steps take 44 bits at most. */
+/* Skips to the block's end. Two steps take 44 bits at most. */
 static inline int skip_rest(mr_jpeg_bits *bits, const mr_jpeg_code *code, int position) {
     while ((unsigned)position < LAST) {
         refill(bits);

@@ -23,7 +23,7 @@ static void remove_places(mr_needed *needed, size_t first, size_t count) {
     needed->ordered -= ordered < count ? ordered : count;
 }
 
-/* False if its place in the order is not known. */
+/* Returns false if its position in the order cannot be known. */
 static bool insert_place(mr_needed *needed, int64_t pts_ns) {
     size_t at = needed->place_count;
     if (pts_ns == MR_NO_TIME || at == MR_NEEDED_PLACES)
@@ -47,7 +47,7 @@ static void order_up_to(mr_needed *needed, int64_t time_ns) {
     }
 }
 
-/* Neighbours that were left out share a place. */
+/* Adjacent omitted pictures share an entry. */
 static void leave(mr_needed *needed, mr_needed_place *place) {
     size_t at = (size_t)(place - needed->place);
     place->left = 1;
@@ -86,7 +86,7 @@ void mr_needed_begin(mr_needed *needed, const mr_frame *first, bool all) {
     needed->mode = MR_NEEDED_BEGINS;
 }
 
-/* Counting begins after the last picture that came out, unless others are held, or it is shown before the first key. */
+/* Counting starts after the last received picture, unless others are held or it is shown before the first key. */
 static void begin_counting(mr_needed *needed, const mr_pending *pending) {
     const int64_t pts_ns = needed->shown_pts_ns, next = mr_pending_next(pending);
     if (needed->mode != MR_NEEDED_BEGINS || pts_ns == MR_NO_TIME || needed->held_count > 0 ||
@@ -113,7 +113,7 @@ void mr_needed_add(mr_needed *needed, mr_frame *frame, bool all, const mr_pendin
     bool counts = needed->mode == MR_NEEDED_COUNTS;
     bool placed = use.known && !hidden && !(frame->flags & MR_FRAME_SEAM) &&
                   (!counts || (frame->dts_ns != MR_NO_TIME && insert_place(needed, frame->pts_ns)));
-    /* Pictures that an edit list hides at the beginning are not counted, and not given. */
+    /* Pictures that an edit list hides at the beginning are neither counted nor emitted. */
     if (!placed && (counts || !hidden))
         needed->mode = MR_NEEDED_OFF;
     if (placed && frame->flags & MR_FRAME_KEY && frame->pts_ns != MR_NO_TIME && needed->entry_pts_ns == INT64_MAX)
@@ -221,11 +221,11 @@ uint64_t mr_needed_reach(mr_needed *needed, int64_t pts_ns) {
     return numbers;
 }
 
-/* Decides by the place of the next picture, if it has one that is known. */
+/* Decides by the next picture's position, if that is known. */
 static bool is_placed(mr_needed *needed, int64_t pts_ns, bool *wanted) {
     if (pts_ns == MR_NO_TIME || needed->place_count == 0 || needed->place[0].pts_ns != pts_ns || needed->place[0].left)
         return false;
-    /* All that are shown before it have been given. */
+    /* All pictures shown before it have come. */
     if (needed->mode == MR_NEEDED_COUNTS)
         order_up_to(needed, pts_ns);
     const bool placed = is_ordered(needed, needed->place);

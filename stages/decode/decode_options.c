@@ -15,7 +15,7 @@ enum { MOST_THREADS = 64, MOST_REFERENCES = 20 };
 static const char *const skip_choices[] = {"none", "nonref", "nonkey", NULL};
 static const char *const damaged_choices[] = {"drop", "keep", "mark", NULL};
 static const char *const reduced_choices[] = {"off", "auto", NULL};
-/* In the order of mr_matrix and mr_range, whose ANY is auto. */
+/* Same order as mr_matrix and mr_range, where ANY is auto. */
 static const char *const matrix_choices[] = {"auto", "bt601", "bt709", "bt2020", NULL};
 static const char *const range_choices[] = {"auto", "limited", "full", NULL};
 static const mr_option untagged_fields[] = {
@@ -64,7 +64,7 @@ const mr_option mr_decode_options[] = {
 /* 0 if the text is neither "auto" nor a number in range. */
 static int parse_threads(const char *text, const mr_negotiation *negotiation) {
     if (strcmp(text, "auto") == 0) {
-        /* Frame threads wait for each other now and then: one more than there are cores keeps those busy. */
+        /* Frame threads sometimes wait for each other: one more thread than cores keeps the cores busy. */
         int threads = negotiation->sources > 1 || negotiation->workers < 2 ? 1 : negotiation->workers + 1;
         return threads > MOST_THREADS ? MOST_THREADS : threads;
     }
@@ -74,9 +74,9 @@ static int parse_threads(const char *text, const mr_negotiation *negotiation) {
     return errno || end == text || *end || threads < 1 || threads > MOST_THREADS ? 0 : (int)threads;
 }
 
-/* The pictures that a decoder keeps for prediction and reordering, as the source declares or as any codec allows;
- * beside them, each frame thread, or decoder of still pictures, has the picture that it works on, and one that it still
- * holds from before. An error here costs speed, not pictures: FFmpeg then takes memory of its own. */
+/* Pictures that a decoder holds for prediction and reordering: what the source declares, or what any codec allows. Each
+ * frame thread or still decoder adds two: the one it works on and the previous one. If the estimate is too low, FFmpeg
+ * allocates memory itself: that costs speed, but no pictures. */
 static int retained_by(const mr_planned_input *packets, int threads, int overlap) {
     const char *name = packets->set.codec;
     const AVCodecDescriptor *about = name ? avcodec_descriptor_get_by_name(name) : NULL;
@@ -86,14 +86,14 @@ static int retained_by(const mr_planned_input *packets, int threads, int overlap
     return (packets->references ? packets->references : MOST_REFERENCES) + 2 * decoders;
 }
 
-/* Still pictures are decoded by so many calls at once, on the processors: no decoder of theirs has threads that
- * help. */
+/* Calls that can decode still pictures at once on the processors. Threads inside a decoder would not help there. */
 static int overlap_of(const mr_negotiation *negotiation, int threads) {
     int most = threads < negotiation->workers ? threads : negotiation->workers;
     return negotiation->inputs[0].stills && strcmp(negotiation->device, "cpu") == 0 && most > 1 ? most : 1;
 }
 
-/* A share of the largest buffer, which holds `max_pixels` if sizes are open; 0 if all pictures are as large. */
+/* The mean size as part of the largest buffer, which holds `max_pixels` if sizes are open; 0 if all pictures have the
+ * same size. */
 static size_t mean_bytes(const mr_planned_input *packets, int64_t max_pixels, size_t largest_bytes) {
     double largest = (double)packets->set.width.max * (double)packets->set.height.max;
     double mean = (double)packets->mean_pixels;
@@ -101,7 +101,7 @@ static size_t mean_bytes(const mr_planned_input *packets, int64_t max_pixels, si
     return mean > 0 && mean < largest ? (size_t)(mean / largest * (double)largest_bytes) : 0;
 }
 
-/* The format that the container announces; if a stream changes later, its frames carry the new one. */
+/* Uses the format that the container announces. If the stream changes later, frames carry the new one. */
 static void expect_pictures(mr_negotiation *negotiation) {
     const mr_decode_choices *from = negotiation->options;
     const mr_format_set *packet = &negotiation->inputs[0].set;
@@ -122,7 +122,7 @@ static int64_t reduced_side(int64_t side) {
     return (side + (1 << MR_REDUCED_MOST) - 1) >> MR_REDUCED_MOST;
 }
 
-/* What `reduced: auto` comes to, for the plan. */
+/* Tells the plan what `reduced: auto` means here. */
 static void plan_reduced(mr_negotiation *negotiation) {
     const mr_decode_choices *from = negotiation->options;
     const char *codec = negotiation->inputs[0].set.codec;
@@ -144,7 +144,7 @@ static void plan_reduced(mr_negotiation *negotiation) {
     }
 }
 
-/* Whether samples have more than eight bits, as far as it is known. */
+/* Whether samples may have more than eight bits. */
 static bool is_deep(uint32_t pixels) {
     for (int pixel = MR_PIXEL_ANY + 1; pixel < MR_PIXEL_COUNT; pixel++)
         if (pixels & MR_IN_SET(pixel))
@@ -152,7 +152,7 @@ static bool is_deep(uint32_t pixels) {
     return false;
 }
 
-/* NVDEC's, by the names of mr_planned_work. */
+/* Counts NVDEC work under the names in mr_planned_work. */
 static void count_work(mr_negotiation *n) {
     const mr_format_set *packet = &n->inputs[0].set;
     const bool deep = is_deep(packet->pixels);
@@ -183,9 +183,9 @@ int mr_decode_negotiate(mr_negotiation *negotiation) {
                          mr_message());
     expect_pictures(negotiation);
     plan_reduced(negotiation);
-    /* With threads of its own FFmpeg makes the caller wait for them; without, a call only computes. */
+    /* If FFmpeg has threads, the caller waits for them; without threads, a call only computes. */
     bool on_device = strcmp(negotiation->device, "cpu") != 0;
-    /* NVDEC is waited for, too. */
+    /* The caller also waits for NVDEC. */
     int overlap = overlap_of(negotiation, threads);
     negotiation->overlap = overlap > 1 ? overlap : 0;
     negotiation->blocking = (threads > 1 && overlap == 1) || on_device;
@@ -193,12 +193,12 @@ int mr_decode_negotiate(mr_negotiation *negotiation) {
     negotiation->retained = retained_by(&negotiation->inputs[0], threads, overlap);
     if (on_device && from->hardware != MR_HARDWARE_OFF)
         negotiation->library_bytes = mr_decode_device_bytes(&negotiation->outputs[0].set);
-    /* For a device it keeps its memory to itself. */
+    /* A device decoder keeps its memory to itself. */
     if (on_device && strcmp(negotiation->device, "auto") != 0)
         negotiation->retained = 0;
     if (on_device && from->hardware != MR_HARDWARE_OFF)
         count_work(negotiation);
-    /* Pictures that software decodes are copied there from pinned memory. */
+    /* Software-decoded pictures are copied there from pinned memory. */
     if (on_device)
         negotiation->pinned_bytes = negotiation->outputs[0].buffer_bytes;
     return MR_OK;

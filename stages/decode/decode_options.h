@@ -1,4 +1,4 @@
-/* Options of decode, and its memory and threads: the part that is known before anything is decoded. */
+/* decode's options, memory and threads: everything known before decoding starts. */
 #ifndef MILLRACE_STAGES_DECODE_DECODE_OPTIONS_H
 #define MILLRACE_STAGES_DECODE_DECODE_OPTIONS_H
 
@@ -24,8 +24,8 @@ typedef struct mr_decode_choices {
 
 extern const mr_option mr_decode_options[];
 
-/* The largest picture of that media that is decoded. Of a live source nobody has seen pictures before: it is the one
- * that is planned for. */
+/* The largest picture that decode accepts from this media. Nobody has seen a live source's pictures before: the planned
+ * size counts. */
 int64_t mr_decode_most_pixels(const mr_stage *self, const mr_media *media);
 
 /* As mr_stage_type has them. */

@@ -12,7 +12,7 @@ static void add_header(mr_packet_headers *headers, mr_nal one) {
     headers->bytes += one.bytes;
 }
 
-/* Whether a packet's headers are new: those of the last one may come again. */
+/* Whether a packet's headers differ from the last ones. */
 static bool are_new(mr_packet_looks *looks, const mr_packet_headers *headers) {
     if (headers->bytes == 0)
         return false;
@@ -24,8 +24,8 @@ static bool are_new(mr_packet_looks *looks, const mr_packet_headers *headers) {
 
 /* ---- H.264 ----------------------------------------------------------------------------------------------------- */
 
-/* Whether the packet's picture is a frame. libavcodec's parser knows the parameter sets, which give the position of the
- * flag. */
+/* Whether the packet's picture is a frame. libavcodec's parser has the parameter sets, which determine where the flag
+ * is. */
 static bool is_frame(mr_packet_looks *looks, const mr_frame *packet) {
     uint8_t *out;
     int bytes;
@@ -89,7 +89,7 @@ static void note_parameters(mr_packet_looks *looks, mr_nal one) {
         looks->top_layer = layers > looks->top_layer ? layers : looks->top_layer;
     } else if (type == HEVC_PPS) {
         mr_bits bits = {.data = one.data, .bytes = one.bytes, .at = 16, .escaped = true};
-        mr_bits_golomb(&bits); /* its own number, and that of its sequence parameter set */
+        mr_bits_golomb(&bits); /* skips the set's number and the sequence parameter set's */
         mr_bits_golomb(&bits);
         mr_bits_read(&bits, 1);
         looks->may_be_hidden |= mr_bits_read(&bits, 1); /* output_flag_present_flag */
@@ -97,7 +97,7 @@ static void note_parameters(mr_packet_looks *looks, mr_nal one) {
 }
 
 static mr_packet_use look_hevc(mr_packet_looks *looks, const mr_frame *packet) {
-    bool ends = false; /* a sequence: leading pictures behind it are not shown */
+    bool ends = false; /* this ends a sequence: leading pictures after it are not shown */
     mr_nals from = {packet->plane[0].data, packet->plane[0].data + packet->plane[0].bytes, looks->length_bytes};
     mr_packet_use use = {.disposable = true};
     mr_packet_headers headers;
@@ -144,7 +144,7 @@ static mr_packet_use look_mpeg(mr_packet_looks *looks, const mr_frame *packet) {
     for (mr_nal one; mr_nal_next(&from, &one);) {
         int code = one.data[0];
         if (code > PICTURE && code <= SLICE_LAST)
-            break; /* other units of a picture stand before its slices */
+            break; /* a picture's other units come before the slices */
         if (code == PICTURE && one.bytes > 2) {
             pictures++;
             use.disposable = (one.data[2] >> 3 & 7) == B;
@@ -153,7 +153,7 @@ static mr_packet_use look_mpeg(mr_packet_looks *looks, const mr_frame *packet) {
         } else if (code == GROUP && one.bytes > 4) {
             use.restart = one.data[4] >> 6 & 1;
         }
-        /* Extensions of the sequence, too, and matrices of a picture, which last until the next sequence header. */
+        /* Includes sequence extensions and a picture's matrices: they last until the next sequence header. */
         bool matrices = code == EXTENSION && one.bytes > 1 && one.data[1] >> 4 == MATRICES;
         if (code == SEQUENCE || matrices || (code == EXTENSION && pictures == 0))
             add_header(&headers, one);
@@ -168,10 +168,10 @@ static mr_packet_use look_mpeg(mr_packet_looks *looks, const mr_frame *packet) {
 
 typedef struct vp9_frame {
     bool valid, shown, key, resilient, existing;
-    unsigned refreshes; /* one bit for each of the eight reference buffers */
+    unsigned refreshes; /* one bit per reference buffer */
 } vp9_frame;
 
-/* The uncompressed header as far as refresh_frame_flags (VP9 bitstream specification, 6.2). */
+/* Reads the uncompressed header up to refresh_frame_flags (VP9 bitstream specification, 6.2). */
 static vp9_frame read_vp9(const uint8_t *data, size_t bytes) {
     enum { MARKER = 2, SYNC_BITS = 24, SRGB = 7 };
     mr_bits bits = {.data = data, .bytes = bytes};
@@ -209,7 +209,7 @@ static vp9_frame read_vp9(const uint8_t *data, size_t bytes) {
 
 enum { VP9_FRAMES = 8 };
 
-/* The frames of a packet: more than one in a superframe, with an index at its end (Annex B). 0: malformed. */
+/* Splits a packet into frames: a superframe has several and an index at the end (Annex B). 0: malformed. */
 static int split_vp9(const uint8_t *data, size_t bytes, mr_nal frames[VP9_FRAMES]) {
     uint8_t last = bytes ? data[bytes - 1] : 0;
     int count = (last & 7) + 1, each = (last >> 3 & 3) + 1;
@@ -305,7 +305,7 @@ mr_packet_use mr_packet_look(mr_packet_looks *looks, const mr_frame *packet) {
 
 /* ---- damaged ones ------------------------------------------------------------------------------------------------ */
 
-/* Units that stand beside slices; nal_ref_idc is 0 but for parameter sets (7.4.1). */
+/* Units other than slices; nal_ref_idc is 0, except for parameter sets (7.4.1). */
 static bool is_beside_h264(mr_nal one) {
     enum { SEI = 6, SPS = 7, PPS = 8, FILLER = 12 };
     const int type = one.data[0] & 31, kept = one.data[0] >> 5;
@@ -344,7 +344,7 @@ static bool is_alone_mpeg(const mr_frame *packet, const AVCodecParameters *codec
     return mr_packet_look(&looks, packet).disposable;
 }
 
-/* Its pictures, of which a packet may have two, are all B pictures (ISO/IEC 14496-2, 6.2.5). */
+/* Whether all pictures in the packet (it may have two) are B pictures (ISO/IEC 14496-2, 6.2.5). */
 static bool is_alone_mpeg4(const mr_frame *packet) {
     enum { PICTURE = 0xb6, B = 2 };
     mr_nals from = {packet->plane[0].data, packet->plane[0].data + packet->plane[0].bytes, 0};

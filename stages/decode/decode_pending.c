@@ -69,7 +69,7 @@ bool mr_pending_may_be_field(const mr_pending *pending, int64_t number) {
 }
 
 mr_frame *mr_pending_expired(mr_pending *pending, int64_t *number) {
-    /* One early, so that the record of the packet before it still exists. */
+    /* Expires one number early, so that the previous packet's record still exists. */
     *number = pending->next - MR_PENDING_WINDOW + 1;
     return mr_pending_take(pending, *number);
 }

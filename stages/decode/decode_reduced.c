@@ -13,7 +13,8 @@ static int big_16(const uint8_t *at) {
     return at[0] << 8 | at[1];
 }
 
-/* A sampling factor of all components, 4 bits of a byte of each; 2 means 1 where no component has another one. */
+/* A component's sampling factor: 4 bits in a byte per component. If no component has a value other than 2, 2 means
+ * 1. */
 static int factor_of(const uint8_t *components, int count, int component, int shift) {
     bool twos = true;
     for (int c = 0; c < count; c++)
@@ -21,8 +22,8 @@ static int factor_of(const uint8_t *components, int count, int component, int sh
     return twos ? 1 : components[3 * component + 1] >> shift & 15;
 }
 
-/* What libavcodec reduces: chroma has one block where luma has one, two beside or above each other, four, or four
- * beside each other. */
+/* Subsampling that libavcodec can reduce: per chroma block one luma block, two (in a row or column), four in a square,
+ * or four in a row. */
 static bool has_usual_sampling(const uint8_t *components, int count) {
     static const uint8_t luma[] = {0x11, 0x21, 0x12, 0x22, 0x41};
     uint8_t sampling[3];
@@ -44,7 +45,7 @@ static bool read_frame_header(const uint8_t *segment, size_t bytes, mr_jpeg_head
     return jpeg->width > 0 && jpeg->height > 0 && has_usual_sampling(segment + FIXED, segment[5]);
 }
 
-/* False where the segment says that the picture is a field, as AVI has them. */
+/* False if the segment says that the picture is a field, as in AVI. */
 static bool read_app0(const uint8_t *segment, size_t bytes, mr_jpeg_header *jpeg) {
     if (bytes >= 12 && memcmp(segment, "JFIF", 5) == 0) {
         jpeg->sar_num = big_16(segment + 8);
@@ -82,7 +83,7 @@ bool mr_jpeg_look(const uint8_t *data, size_t bytes, mr_jpeg_header *jpeg) {
 
 /* ---- the scale --------------------------------------------------------------------------------------------------- */
 
-/* Only the file's metadata say whether the picture is turned: the lesser of both is taken. */
+/* Only metadata can say whether the picture is turned, so the smaller reduction counts. */
 static double shrink_of(const mr_stage *stage, const mr_jpeg_header *jpeg) {
     mr_format picture = {.payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_I420, .width = jpeg->width,
                          .height = jpeg->height, .sar_num = jpeg->sar_num, .sar_den = jpeg->sar_den};
@@ -91,7 +92,7 @@ static double shrink_of(const mr_stage *stage, const mr_jpeg_header *jpeg) {
     return fmin(upright, mr_stage_shrink(stage, &picture));
 }
 
-/* These variants of the codec are bottom up, or of fewer lines than they say. */
+/* These codec variants are bottom up, or have fewer lines than they declare. */
 static bool is_plain(const AVCodecParameters *codec) {
     return codec->codec_id == AV_CODEC_ID_MJPEG && codec->extradata_size == 0 &&
            codec->codec_tag != MKTAG('A', 'V', 'R', 'n') && codec->codec_tag != MKTAG('A', 'V', 'D', 'J');

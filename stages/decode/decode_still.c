@@ -11,7 +11,7 @@
 
 enum { MOST_TEXT = 512 };
 
-/* The codec of a still picture; AV_CODEC_ID_NONE of other packets. */
+/* A still picture's codec; AV_CODEC_ID_NONE for other packets. */
 static enum AVCodecID codec_of(const mr_frame *packet) {
     const mr_media *media = packet->media;
     const bool still = media && media->still && media->codec;
@@ -36,7 +36,7 @@ bool mr_still_would_be_wrong(const mr_frame *packet) {
            mr_tiff_trouble(packet->plane[0].data, packet->plane[0].bytes, text, sizeof text);
 }
 
-/* Packets of AV1 are what a reader has taken out of a file, not the file. */
+/* An AV1 packet is what a reader extracted from a file, not the file. */
 bool mr_still_is_foreign(const mr_frame *packet, char *text, size_t room) {
     const enum AVCodecID codec = codec_of(packet);
     text[0] = '\0';
@@ -53,7 +53,7 @@ static void name_of(const mr_stage *self, const mr_frame *packet, char name[MOST
         snprintf(name, MOST_TEXT, "picture %" PRIu64 " of %s", packet->identity.seq, self->source_id);
 }
 
-/* Motion photos and the like have a segment APP2 if pictures or a video follow (CIPA DC-007). */
+/* Motion photos and similar files have a segment APP2 if pictures or a video follow (CIPA DC-007). */
 static bool announces_more(const uint8_t *data, size_t bytes) {
     enum { MARK = 8 };
     for (size_t at = 2; at + MARK <= bytes && data[at] == 0xff && data[at + 1] >= 0xe0 && data[at + 1] <= 0xef;) {

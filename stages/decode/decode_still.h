@@ -1,6 +1,6 @@
-/* What the bytes of still pictures tell beside the picture: its orientation; that they are no picture; that more
- * follows it in its file: bytes behind its end, or further pictures. Each is decoded as far as it goes; the first of a
- * source is logged as a warning, the others as information, and their count at the end. One thread. */
+/* Information in a still picture's bytes apart from the picture: the orientation, whether it is a picture at all, and
+ * data after the end (bytes or further pictures). Each file is decoded as far as possible. The first case in a source
+ * is logged as a warning, later ones as information, and the total at the end. One thread. */
 #ifndef MILLRACE_STAGES_DECODE_DECODE_STILL_H
 #define MILLRACE_STAGES_DECODE_DECODE_STILL_H
 
@@ -12,18 +12,17 @@ typedef struct mr_still_notes {
     uint64_t pictures; /* that more follows */
 } mr_still_notes;
 
-/* Gives a picture the orientation that its packet has, or the texts that its decoder has found in it, if it is a still
- * picture with one. */
+/* Sets a still picture's orientation from the packet, or from texts that the decoder found. */
 void mr_still_turn(mr_format *picture, const mr_frame *packet, const AVDictionary *texts);
-/* Whether libavcodec would make a wrong picture of a still picture, without an error. */
+/* Whether libavcodec would decode a still picture wrongly without an error. */
 bool mr_still_would_be_wrong(const mr_frame *packet);
-/* Whether a still picture that could not be decoded is not a damaged one, but none that is read: a video, say. Then the
- * text is the rest of a sentence (mr_still_trouble); else it is "". */
+/* Whether an undecodable still picture is not damaged, but an unsupported kind of file, such as a video. The text is
+ * then the rest of a sentence (mr_still_trouble); otherwise it is "". */
 bool mr_still_is_foreign(const mr_frame *packet, char *text, size_t room);
 
-/* Looks at a packet before it is decoded; others than still pictures are skipped. */
+/* Checks a packet before decoding; only still pictures count. */
 void mr_still_note(mr_still_notes *notes, const mr_stage *self, const mr_frame *packet);
-/* At the end of the source. */
+/* Call when the source ends. */
 void mr_still_sum_up(const mr_still_notes *notes, const mr_stage *self);
 
 #endif

@@ -65,7 +65,7 @@ int mr_decoder_open(mr_decoder *decoder, mr_io *io, const mr_frame *packet) {
 int mr_decoder_replace(mr_decoder *decoder, mr_io *io, const mr_frame *packet) {
     mr_decoder_close(decoder, false);
     const int status = mr_decoder_open(decoder, io, packet);
-    /* Else it does not give pictures that are shown before that packet's, and made from others. */
+    /* Otherwise it would omit pictures that are shown before this packet's and depend on others. */
     if (!status && ((const mr_decode_choices *)decoder->self->options)->damaged != MR_DAMAGED_DROP)
         decoder->codec->flags |= AV_CODEC_FLAG_OUTPUT_CORRUPT;
     return status;
@@ -82,8 +82,7 @@ const AVCodecContext *mr_decoder_codec(const mr_decoder *decoder) {
 
 /* ---- packets ----------------------------------------------------------------------------------------------------- */
 
-/* Makes the decoder for the packet's scale the present one. A decoder of JPEG keeps no picture back, so that the one
- * before it is empty. */
+/* Switches to the decoder for the packet's scale. JPEG decoders hold no pictures, so the previous one is empty. */
 static int choose_scale(mr_decoder *decoder, mr_io *io, const mr_frame *packet) {
     const mr_decode_choices *from = decoder->self->options;
     if (from->reduced == MR_REDUCED_OFF || mr_decode_target_device(decoder->target))
@@ -99,7 +98,7 @@ static int choose_scale(mr_decoder *decoder, mr_io *io, const mr_frame *packet) 
     return decoder->codec ? MR_OK : open_scaled(decoder, io, packet, scale);
 }
 
-/* Another decoder that takes this one's place is opened with that. */
+/* A replacement decoder must be opened with this build. */
 static void note_build(mr_decoder *decoder, const mr_frame *packet) {
     const mr_plane *data = &packet->plane[0];
     const int32_t build =
@@ -124,7 +123,7 @@ int mr_decoder_send(mr_decoder *decoder, mr_io *io, const mr_frame *packet, int6
     *refused = status ? 0 : decode(decoder, packet, number);
     while (!status && *refused < 0 && mr_decode_device_again(mr_decode_target_device(decoder->target))) {
         mr_decoder_close(decoder, false);
-        /* The lines that were logged of the packet are of a decoder that did not start. */
+        /* The decoder that logged these lines did not start. */
         mr_heard_forget(mr_decode_target_heard(decoder->target), number);
         status = mr_decoder_open(decoder, io, packet);
         *refused = status ? 0 : decode(decoder, packet, number);
@@ -134,7 +133,7 @@ int mr_decoder_send(mr_decoder *decoder, mr_io *io, const mr_frame *packet, int6
     return status;
 }
 
-/* libavcodec decodes the next picture at once, and reports errors of it. */
+/* libavcodec decodes the next picture immediately and can report an error about it. */
 int mr_decoder_drain(mr_decoder *decoder) {
     decoder->draining = true;
     decoder->drain_errors = 0;
@@ -172,13 +171,13 @@ int mr_decoder_receive(mr_decoder *decoder, const mr_pending *pending, AVFrame *
     return 0;
 }
 
-/* Of a library: it gives pictures in the order of packets, and an error in the place of a picture, unless it is about
- * the packet that it was just given, which it logs. */
+/* Whether a library decodes. Such a decoder gives pictures in packet order, and an error in a picture's place. If the
+ * error is about the packet just sent, it logs it. */
 static bool has_own_threads(const AVCodecContext *codec) {
     return codec->codec->wrapper_name && codec->codec->capabilities & AV_CODEC_CAP_DELAY;
 }
 
-/* The number of the first packet whose picture may come next. */
+/* The first packet whose picture can come next. */
 static int64_t next_to_come(const mr_decoder *decoder, const mr_pending *pending) {
     int64_t number = decoder->received + 1;
     while (number < decoder->sent && !mr_pending_find(pending, number))
@@ -186,8 +185,8 @@ static int64_t next_to_come(const mr_decoder *decoder, const mr_pending *pending
     return number;
 }
 
-/* Of frame threads, at the end, it is that of the first of which the decoder has logged an error. Else they report at
- * the packet that is sent last of as many as they are. */
+/* While draining, frame threads report the first packet with a logged error. Otherwise they report when the last packet
+ * for a full set of threads is sent. */
 int64_t mr_decoder_refused(const mr_decoder *decoder, const mr_pending *pending, bool *sure) {
     const AVCodecContext *codec = decoder->codec;
     mr_heard *heard = mr_decode_target_heard(decoder->target);

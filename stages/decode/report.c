@@ -66,12 +66,12 @@ void mr_decode_report_emitted(mr_decode_report *report, const mr_stage *self, co
 
 /* ---- packets without a picture ----------------------------------------------------------------------------------- */
 
-/* The file that is this still picture; NULL: it is none. */
+/* The file, if the packet is a still picture; else NULL. */
 static const char *still_file(const mr_frame *packet) {
     return packet->media && packet->media->still ? mr_frame_file(packet) : NULL;
 }
 
-/* A damaged picture of a video may cost all of them up to the next key frame. */
+/* One damaged picture in a video can spoil all up to the next key frame. */
 static const char *consequence(const mr_decode_choices *from) {
     return from->damaged == MR_DAMAGED_DROP
                ? "; those that depend on it are dropped, too (damaged: mark would pass them on)"
@@ -85,12 +85,12 @@ const char *mr_decode_report_damaged(mr_decode_report *report, const mr_stage *s
     int width, height, end = 0;
     const bool exceeds =
         sscanf(mr_av_complaint(), "Picture size %dx%d exceeds%n", &width, &height, &end) == 2 && end > 0;
-    /* Once a decoder has refused one, packets that depend on it give no picture either. */
+    /* After a decoder has refused one, packets that depend on it give no picture either. */
     if ((exceeds && packet->media && mr_decode_report_outsized(report, self, packet->media, width, height)) ||
         report->outsized)
         return "too large";
     const bool foreign = mr_still_is_foreign(packet, report->trouble, sizeof report->trouble);
-    /* A picture that FFmpeg refuses for its size is not damaged: a larger max_pixels admits it. */
+    /* A picture that FFmpeg refuses as too large is not damaged: a larger max_pixels admits it. */
     if (exceeds)
         say(self, "%s: %s is %dx%d, larger than max_pixels (%lld) allows: raise max_pixels of %s", self->source_id,
             file ? file : "a picture", width, height, (long long)from->max_pixels, self->id);
@@ -111,7 +111,7 @@ const char *mr_decode_report_damaged(mr_decode_report *report, const mr_stage *s
 
 /* ---- the end ----------------------------------------------------------------------------------------------------- */
 
-/* A folder has many files: one of them is named. */
+/* If a folder has many files, the message names one. */
 static int fail_undecoded(const mr_decode_report *report) {
     const char *why = report->outsized     ? "its pictures are larger than planned for"
                       : report->last_error ? mr_av_words(report->last_error)

@@ -1,5 +1,5 @@
-/* What decode tells of one source: messages about packets that give no picture, and about sizes that were not planned,
- * and the counts at the end. One thread. */
+/* decode's messages about one source: packets without pictures, unplanned sizes, and the counts at the end. One
+ * thread. */
 #ifndef MILLRACE_STAGES_DECODE_REPORT_H
 #define MILLRACE_STAGES_DECODE_REPORT_H
 
@@ -12,15 +12,15 @@ typedef struct mr_decode_report {
     uint64_t pictures; /* decoded well */
     uint64_t left;     /* packets that were not needed */
     int last_error;    /* an AVERROR */
-    bool outsized;     /* pictures are larger than planned, and that was reported */
-    bool outgrown;     /* one was larger than announced, and that was reported */
-    bool damaged;      /* a picture was dropped as damaged, and that was reported */
-    mr_media *lost;    /* of the last still picture of a file that was dropped as damaged; NULL: none was */
-    char trouble[256]; /* why that file is not a picture that is read; "": it is damaged */
+    bool outsized;     /* pictures are larger than planned; reported */
+    bool outgrown;     /* one was larger than announced; reported */
+    bool damaged;      /* a picture was dropped as damaged; reported */
+    mr_media *lost;    /* last still picture in a file that was dropped as damaged; NULL: none */
+    char trouble[256]; /* why that file is not a supported picture; "": it is damaged */
     mr_still_notes stills;
 } mr_decode_report;
 
-/* A packet is to be decoded; it is sent to the decoder; one is not needed. */
+/* Call when a packet must be decoded; is sent to the decoder; is not needed. */
 void mr_decode_report_packet(mr_decode_report *report);
 void mr_decode_report_sent(mr_decode_report *report, const mr_stage *self, const mr_frame *packet);
 void mr_decode_report_left(mr_decode_report *report);
@@ -28,19 +28,19 @@ void mr_decode_report_left(mr_decode_report *report);
 void mr_decode_report_begin(mr_decode_report *report);
 /* The decoder gave that error. */
 void mr_decode_report_error(mr_decode_report *report, int error);
-/* A picture came out; `well`: it is not dropped as damaged. */
+/* Call when a picture comes out; `well`: it is not dropped as damaged. */
 void mr_decode_report_picture(mr_decode_report *report, bool well);
-/* Whether a picture was decoded well. */
+/* Whether any picture was decoded well. */
 bool mr_decode_report_has_pictures(const mr_decode_report *report);
-/* Whether pictures of that size are larger than is planned for their live source: they are dropped. */
+/* Whether this size exceeds what the plan allows for the live source. Such pictures are dropped. */
 bool mr_decode_report_outsized(mr_decode_report *report, const mr_stage *self, const mr_media *media, int width,
                                int height);
-/* A picture is emitted. If the plan has no room for it, it gets a new pool. */
+/* Call when a picture is emitted. If the plan has no room for it, it gets a new pool. */
 void mr_decode_report_emitted(mr_decode_report *report, const mr_stage *self, const AVFrame *picture);
-/* The packet is dropped as damaged, or too large. Returns the reason. The first of a source is logged as a warning, the
- * others as information. */
+/* Call when a packet is dropped as damaged or too large. Returns the reason. The first case in a source is logged as a
+ * warning, later ones as information. */
 const char *mr_decode_report_damaged(mr_decode_report *report, const mr_stage *self, const mr_frame *packet);
-/* At the end of the source: logs counts. Fails with a message if nothing could be decoded. */
+/* Call at the source's end: logs counts, and fails with a message if nothing could be decoded. */
 int mr_decode_report_end(const mr_decode_report *report, const mr_stage *self);
 void mr_decode_report_fini(mr_decode_report *report);
 

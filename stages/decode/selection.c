@@ -6,9 +6,9 @@ void mr_selection_begin(mr_selection *selection) {
     *selection = (mr_selection){.last_ns = MR_NO_TIME};
 }
 
-/* How much too early a picture may be. If there are fewer than two pictures for each that may be given, one that is
- * refused for being early is missing: then it is half the distance of pictures. Else the next one follows soon, and
- * only the rounding of a container's clock counts, which has a millisecond in the coarsest (Matroska, FLV). */
+/* How much too early a picture may come. With fewer than two pictures per slot, refusing an early one would lose it:
+ * half the distance between pictures is allowed. Otherwise the next picture follows soon, and only clock rounding must
+ * be allowed for: a millisecond in the coarsest containers (Matroska, FLV). */
 static double tolerance_of(const mr_selection *selection, double slot_ns) {
     static const double most_rounding_ns = 500000;
     const double half_ns = selection->distance_ns / 2, most_ns = slot_ns / 2;
@@ -17,8 +17,8 @@ static double tolerance_of(const mr_selection *selection, double slot_ns) {
     return half_ns < most_rounding_ns ? half_ns : most_rounding_ns;
 }
 
-/* Each picture that is given uses up one slot of 1/fps seconds. What one comes late is made up for by the next, up to
- * half a slot. */
+/* Each accepted picture uses one slot of 1/fps seconds. If one is late, the next can make up for it, by at most half a
+ * slot. */
 static bool is_due(mr_selection *selection, double fps, int64_t time_ns) {
     enum { SMOOTH = 8 };
     const double slot_ns = 1e9 / fps, came_ns = (double)time_ns - (double)selection->last_ns;

@@ -28,8 +28,8 @@ static int64_t interval_of(const mr_frame *packet) {
     return packet->duration_ns > 0 ? packet->duration_ns : mr_media_interval_ns(packet->media);
 }
 
-/* The first picture of a packet after that number that is shown later than that time, if it is decoded and shown at
- * once; MR_NO_TIME: none is known. */
+/* The next picture after `number` in decode order with a later time, if it is shown as soon as it is decoded;
+ * MR_NO_TIME: none known. */
 static int64_t shown_next(const mr_pending *pending, int64_t number, int64_t time_ns) {
     int64_t first_ns = MR_NO_TIME;
     for (int64_t next = number + 1; next < mr_pending_next(pending); next++) {
@@ -43,8 +43,8 @@ static int64_t shown_next(const mr_pending *pending, int64_t number, int64_t tim
     return first_ns;
 }
 
-/* The latest picture that is known to be shown before that of a packet without a time: one that was given, or one that
- * is decoded after it and shown at once, whether it was given or not. Where one is missing is the picture's place. */
+/* The latest picture known to be shown before an undated packet's picture: one that was emitted, or one decoded later
+ * and shown immediately. The picture belongs where one is missing. */
 static int64_t shown_before(const mr_decode_stream *stream, const mr_pending *pending, int64_t number,
                             int64_t interval_ns) {
     int64_t latest_ns = stream->time_ns, next_ns;
@@ -54,7 +54,7 @@ static int64_t shown_before(const mr_decode_stream *stream, const mr_pending *pe
     return latest_ns;
 }
 
-/* Presentation time of a picture whose packet has none; MR_NO_TIME: its stream has neither times nor a rate. */
+/* Derives a time for a picture whose packet has none; MR_NO_TIME: the stream has neither times nor a rate. */
 static int64_t invent_time(const mr_decode_stream *stream, const mr_pending *pending, const mr_frame *packet,
                            int64_t number) {
     const int64_t interval_ns = interval_of(packet), before_ns = shown_before(stream, pending, number, interval_ns);
@@ -65,11 +65,11 @@ static int64_t invent_time(const mr_decode_stream *stream, const mr_pending *pen
     return interval_ns ? (int64_t)stream->seq * interval_ns : MR_NO_TIME;
 }
 
-/* Presentation times rise: those of packets do (media/coded/picture_times.h), unless their order was not known there,
- * or damage has confused it. */
+/* Presentation times must rise. Packet times do (media/coded/picture_times.h), unless their order was not known there,
+ * or damage confused it. */
 int64_t mr_decode_stream_place(mr_decode_stream *stream, const mr_pending *pending, const mr_frame *packet,
                                int64_t number) {
-    static const int64_t tick_ns = 11112; /* of the clock of MPEG */
+    static const int64_t tick_ns = 11112; /* one tick on the MPEG clock */
     int64_t time_ns = packet->pts_ns != MR_NO_TIME ? packet->pts_ns : invent_time(stream, pending, packet, number);
     if (time_ns != MR_NO_TIME && stream->time_ns != MR_NO_TIME && time_ns <= stream->time_ns)
         time_ns = stream->time_ns + tick_ns;
@@ -80,7 +80,7 @@ int64_t mr_decode_stream_place(mr_decode_stream *stream, const mr_pending *pendi
 
 /* ---- order ------------------------------------------------------------------------------------------------------- */
 
-/* Missing packets would be decoded later than the last one, and shown no sooner than that. */
+/* Missing packets would be decoded after the last one, and shown no earlier than that. */
 bool mr_decode_stream_is_ahead(mr_decode_stream *stream, const mr_frame *packet, bool reorders) {
     const bool counted = packet->pts_ns != MR_NO_TIME && stream->last_dts_ns != MR_NO_TIME &&
                          packet->pts_ns <= stream->last_dts_ns;

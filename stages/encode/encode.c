@@ -1,10 +1,10 @@
 /* encode: pictures -> compressed packets, by libavcodec.
  *
- * Each picture gives one packet, which has its receipt, its results and its presentation time. Packets come in decode
- * order. Frames of a link have rising numbers, so the first packet has the number of the first picture, the second that
- * of the second, and so on: only if pictures come out of order (latency: normal) a packet's number may be that of a
- * neighbour. A picture that cannot be encoded is dropped as "cannot be encoded" or "no encoder". An encoder is for one
- * format: when that, or the epoch, changes, it is emptied and another one begins, with a media of its own. */
+ * Each picture gives one packet, which carries its receipt, results and presentation time. Packets come in decode
+ * order. Numbers on a link must rise, so the first packet gets the first picture's number, and so on. A packet's number
+ * can therefore be a neighbour's, but only if pictures are reordered (latency: normal). A picture that cannot be
+ * encoded is dropped as "cannot be encoded" or "no encoder". An encoder serves one format: if that or the epoch
+ * changes, it is drained, and another one begins, with new media. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -18,12 +18,12 @@
 #include "stages/media/media_reader.h"
 #include "stages/media/picture_format.h"
 
-/* How long until it is asked again whether a device's picture was copied, which takes microseconds. */
+/* Polling interval for a device's picture copy, which takes microseconds. */
 static const int64_t POLL_NS = 50000;
 
-/* A picture that was given to the encoder, by its number modulo the window. */
+/* A picture in the encoder, indexed by number modulo the window. */
 typedef struct entry {
-    mr_frame *frame; /* to become its packet: without payload; NULL once it was emitted */
+    mr_frame *frame; /* becomes the packet: no payload; NULL after it was emitted */
     mr_identity identity;
     int64_t pts_ns;
 } entry;
@@ -32,19 +32,19 @@ typedef struct encode_state {
     mr_encode_params params;
     mr_encode_device *device;  /* NULL: the processors */
     AVCodecContext *codec;
-    mr_media *media;           /* of its packets */
-    mr_media *from;            /* of its pictures; may be NULL */
-    mr_format format;          /* of its pictures */
+    mr_media *media;           /* the packets' media */
+    mr_media *from;            /* the pictures' media; may be NULL */
+    mr_format format;          /* the pictures' format */
     uint32_t epoch;
     mr_encode_picture picture;
     AVFrame *wrapped;             /* scratch */
-    AVPacket *packet;          /* the next to be emitted, if has_packet */
+    AVPacket *packet;          /* next to emit, if has_packet */
     bool has_packet, taken, draining;
-    int64_t sent, given;       /* pictures, packets of this encoder */
-    int64_t period_ns;         /* of its nominal rate */
-    int64_t first_ns;          /* time of its first picture */
-    int64_t key_number, key_ns; /* of the last picture that had to be a key frame */
-    bool refused;              /* no encoder takes these pictures, which was reported */
+    int64_t sent, given;       /* pictures sent to this encoder, packets received */
+    int64_t period_ns;         /* nominal frame period */
+    int64_t first_ns;          /* first picture's time */
+    int64_t key_number, key_ns; /* last forced key frame */
+    bool refused;              /* no encoder accepts these pictures; reported */
     entry window[MR_ENCODE_WINDOW];
 } encode_state;
 
@@ -93,7 +93,7 @@ static void close_encode(mr_stage *self) {
 
 /* ---- the encoder ------------------------------------------------------------------------------------------------- */
 
-/* Pictures a second, as far as the stream and the choice of pictures tell. */
+/* Pictures a second, from the stream and the picture selection. */
 static AVRational rate_of(const mr_media *media) {
     enum { UNKNOWN = 25, MOST = 1000 };
     AVRational rate = {UNKNOWN, 1};
@@ -107,7 +107,7 @@ static AVRational rate_of(const mr_media *media) {
     return sane ? rate : (AVRational){UNKNOWN, 1};
 }
 
-/* Describes the packets: the stream of the pictures, in another codec, with the choice of pictures already made. */
+/* Describes the packets: the pictures' stream in another codec, with picture selection already applied. */
 static int describe(mr_stage *self, const mr_frame *frame, AVRational rate, mr_pixel pixel) {
     encode_state *state = self->state;
     AVCodecParameters *parameters = avcodec_parameters_alloc();
@@ -129,7 +129,7 @@ static int describe(mr_stage *self, const mr_frame *frame, AVRational rate, mr_p
     return MR_OK;
 }
 
-/* *pixel: the layout that is encoded. */
+/* *pixel: the layout to encode. */
 static int open_codec(mr_stage *self, mr_io *io, const mr_format *format, AVRational rate, mr_pixel *pixel) {
     encode_state *state = self->state;
     int status = state->device ? mr_encode_device_open(state->device, io, &state->params, format, rate, &state->codec)
@@ -143,7 +143,7 @@ static int open_codec(mr_stage *self, mr_io *io, const mr_format *format, AVRati
     return status ? status : mr_encoder_open(&state->codec, &state->params, &to, rate);
 }
 
-/* Pictures keep the values that their stream has: so do the words for them. */
+/* Pictures keep their stream's colour values, so its labels must stay too. */
 static void note_colours(mr_encode_params *params, const mr_media *media) {
     const AVCodecParameters *from = media ? media->codec : NULL;
     params->primaries = from ? from->color_primaries : 0;
@@ -226,7 +226,7 @@ static int send(mr_stage *self, mr_io *io, const mr_frame *frame) {
     return MR_OK;
 }
 
-/* The next packet in state->packet; false if there is none at present, or at all. */
+/* Receives the next packet into state->packet; false if there is none now, or none at all. */
 static bool receive(mr_stage *self) {
     encode_state *state = self->state;
     if (state->has_packet)
@@ -240,8 +240,7 @@ static bool receive(mr_stage *self) {
 
 /* ---- packets ----------------------------------------------------------------------------------------------------- */
 
-/* The encoder decodes a packet when the picture of that number is shown; those below 0 would be shown before the
- * first. */
+/* The decoder decodes this packet when picture `number` is shown; a negative number means before the first. */
 static int64_t decoding_time(const encode_state *state, int64_t number) {
     if (number < 0)
         return state->first_ns == MR_NO_TIME ? MR_NO_TIME : state->first_ns + number * state->period_ns;
@@ -257,7 +256,7 @@ static bool same_text(const char *a, const char *b) {
     return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-/* The pictures of a folder are files of their own, and their packets those of one stream. */
+/* A folder's pictures are separate files; their packets form one stream. */
 static int keep_names(const encode_state *state, mr_frame *frame) {
     const mr_frame_names names = {mr_frame_id(frame), mr_frame_file(frame), mr_frame_label(frame)};
     const char *path = state->media->is_file ? state->media->path : NULL;
@@ -316,7 +315,7 @@ static int give(mr_stage *self, mr_io *io) {
     return receive(self) ? MR_MORE : MR_DONE;
 }
 
-/* Gives the encoder's last packets and closes it. MR_MORE: to be called again. */
+/* Emits the encoder's last packets and closes it. After MR_MORE, call again. */
 static int drain(mr_stage *self, mr_io *io) {
     encode_state *state = self->state;
     if (!state->draining)
@@ -334,7 +333,7 @@ static int drain(mr_stage *self, mr_io *io) {
 
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
 
-/* A picture that no encoder takes, or that the present one refuses. */
+/* Drops a picture that no encoder can take, or that this one refuses. */
 static int refuse(mr_stage *self, mr_io *io, const mr_frame *frame, int status) {
     encode_state *state = self->state;
     if (status != MR_ERROR_DATA && status != MR_ERROR_UNAVAILABLE)
@@ -354,7 +353,7 @@ static int process(mr_stage *self, mr_io *io) {
     if (!state->taken) {
         if (state->codec && !suits(state, frame)) {
             int answer = drain(self, io);
-            /* The next call opens the new encoder: an emitted packet takes this call's room. */
+            /* The next call opens the new encoder: an emitted packet has used this call's room. */
             if (answer || state->codec)
                 return answer ? answer : MR_MORE;
         }

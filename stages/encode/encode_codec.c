@@ -7,7 +7,7 @@
 #include "stages/media/media_input.h"
 #include "stages/media/picture_format.h"
 
-/* No key frame is placed by count: encode.c asks for each. */
+/* No automatic key frames: encode.c requests each one. */
 enum { NO_KEY_DISTANCE = 1 << 24 };
 
 #define IN(pixel) MR_IN_SET(MR_PIXEL_##pixel)
@@ -20,7 +20,7 @@ static const struct {
     uint32_t pixels;
     int look_ahead[MR_PRESETS]; /* pictures held with latency: normal */
     const char *presets[MR_PRESETS];
-    bool even;                  /* sizes of pictures whose chroma is subsampled */
+    bool even;                  /* subsampled chroma needs even sizes */
 } codecs[MR_CODECS] = {
     [MR_CODEC_H264] = {{"h264", "libx264", 23, 0, 51}, PLANAR | PLANAR_10 | IN(NV12), {4, 20, 50, 70},
                        {"ultrafast", "veryfast", "medium", "slower"}, true},
@@ -41,8 +41,8 @@ bool mr_encoder_is_here(int codec) {
     return avcodec_find_encoder_by_name(codecs[codec].facts.encoder) != NULL;
 }
 
-/* Measured: x265 computes on a thread of its own even if it has one only, and both it and x264 have as many again that
- * look ahead or share the work of a picture. The caller is one of those of the others. */
+/* Measured: x265 computes on a separate thread even with one thread. x265 and x264 also have as many threads again for
+ * lookahead or to share a picture's work. The caller counts as one. */
 int mr_encoder_threads(const mr_encode_params *params) {
     if (params->threads == 1)
         return params->codec == MR_CODEC_HEVC;
@@ -57,12 +57,12 @@ int mr_encoder_delay(const mr_encode_params *params) {
 
 /* ---- layouts ----------------------------------------------------------------------------------------------------- */
 
-/* The layouts of one subsampling, by depth: 8, 10 and 12 bits. */
+/* Layouts with the same subsampling, by depth: 8, 10 and 12 bits. */
 static const mr_pixel families[3][3] = {{MR_PIXEL_I420, MR_PIXEL_I420_10, MR_PIXEL_I420_12},
                                         {MR_PIXEL_I422, MR_PIXEL_I422_10, MR_PIXEL_I422_12},
                                         {MR_PIXEL_I444, MR_PIXEL_I444_10, MR_PIXEL_I444_12}};
 
-/* Gray and RGB become 4:2:0, which all players take; chroma of 4:4:0 keeps its columns. */
+/* Gray and RGB become 4:2:0, which all players accept; 4:4:0 keeps its chroma columns. */
 static int family_of(const mr_pixel_info *info) {
     if (info->rgb || info->components == 1 || (info->chroma_w && info->chroma_h))
         return 0;
@@ -100,7 +100,7 @@ mr_format mr_encoder_format_in(mr_pixel pixel, bool even, const mr_format *pictu
 
 mr_format mr_encoder_format(int codec, const mr_format *picture) {
     mr_format format = mr_encoder_format_in(mr_encoder_pixel(codec, picture->pixel), codecs[codec].even, picture);
-    /* Readers of JPEG take nothing else. */
+    /* JPEG readers accept nothing else. */
     if (codec == MR_CODEC_MJPEG) {
         format.matrix = MR_MATRIX_BT601;
         format.range = MR_RANGE_FULL;
@@ -152,7 +152,7 @@ static void set_x264(AVCodecContext *codec, const mr_encode_params *params) {
         av_opt_set_int(codec->priv_data, "qp", 0, 0);
 }
 
-/* x265 writes to standard error unless it is told not to. */
+/* Without this, x265 writes to standard error. */
 static void set_x265(AVCodecContext *codec, const mr_encode_params *params) {
     char text[128], pools[16] = "none";
     if (params->threads > 1)
@@ -217,7 +217,7 @@ int mr_encoder_alloc(AVCodecContext **result, const char *name, const mr_encode_
     codec->framerate = rate;
     codec->time_base = av_inv_q(rate);
     codec->gop_size = NO_KEY_DISTANCE;
-    /* Encoders of AV1 would take the headers out of all packets, and give them with the first one alone. */
+    /* AV1 encoders would remove the headers from all packets and attach them only to the first. */
     if (params->codec != MR_CODEC_AV1)
         codec->flags |= AV_CODEC_FLAG_GLOBAL_HEADER;
     *result = codec;
@@ -242,7 +242,7 @@ int mr_encoder_open(AVCodecContext **result, const mr_encode_params *params, con
     if (status)
         return status;
     codec->thread_count = params->threads;
-    /* Frame threads of libavcodec would hold on to pictures. */
+    /* libavcodec's frame threads would hold pictures back. */
     codec->thread_type = FF_THREAD_SLICE;
     set_own(codec, params);
     set_rate(codec, params);

@@ -13,10 +13,10 @@
 struct mr_encode_device {
     mr_stage *self;
     bool reported;       /* why it encodes by software */
-    mr_format to;        /* of the encoder's surfaces */
-    AVBufferRef *frames; /* its surfaces; NULL: it encodes by software */
-    AVFrame *brought;    /* a surface, or a picture in the host's memory */
-    mr_event *event;     /* of the copy into it; NULL: none has begun */
+    mr_format to;        /* the encoder's surface format */
+    AVBufferRef *frames; /* the surfaces; NULL: software encodes */
+    AVFrame *brought;    /* a surface, or a picture in host memory */
+    mr_event *event;     /* set when the copy is done; NULL: no copy has begun */
 };
 
 int mr_encode_device_check_input(const mr_encode_params *params, const mr_format_set *pictures, const char *device,
@@ -131,7 +131,7 @@ int mr_encode_device_open(mr_encode_device *device, mr_io *io, const mr_encode_p
 
 /* ---- pictures ---------------------------------------------------------------------------------------------------- */
 
-/* Copies one plane, and repeats its last column and row up to the size of the surface. */
+/* Copies one plane and repeats the last column and row to fill the surface. */
 static int copy_plane(mr_stream *stream, const mr_frame *frame, const mr_row *row, const mr_format *to, AVFrame *into) {
     const mr_plane *plane = &frame->plane[row->plane];
     size_t bytes = row->bytes, wide = mr_plane_row_bytes(to->pixel, row->plane, to->width);
@@ -147,7 +147,7 @@ static int copy_plane(mr_stream *stream, const mr_frame *frame, const mr_row *ro
     return status;
 }
 
-/* A surface, or memory of the host as large as the picture. */
+/* Finds a surface, or host memory as large as the picture. */
 static int find_room(mr_encode_device *device, const mr_format *format) {
     AVFrame *brought = device->brought;
     if (device->frames || !brought->buf[0] || !av_frame_is_writable(brought)) {

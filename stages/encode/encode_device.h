@@ -1,9 +1,9 @@
-/* Encoding on a device: by its own encoder if it has one for the pictures, which then do not leave its memory, else by
- * software, for which they are brought to the host.
+/* Encodes on a device: with the hardware encoder if that supports the pictures, which then stay in device memory.
+ * Otherwise they are downloaded and encoded in software.
  *
- * A picture is copied, by work of the call, within the device's memory into a surface of the encoder, or into memory of
- * the host; the call that begins the copy is repeated until it is done. So the encoder holds no buffer of the stages
- * before it. One thread at a time. */
+ * Each picture is copied on the call's stream to an encoder surface or to host memory. The call that starts the copy
+ * must be repeated until it is done. The encoder therefore never holds buffers from earlier stages. One thread at a
+ * time. */
 #pragma once
 
 #include "stages/encode/encode_codec.h"
@@ -17,18 +17,18 @@ int mr_encode_device_check_input(const mr_encode_params *params, const mr_format
                                  bool *otherwise);
 
 int mr_encode_device_create(mr_encode_device **device, mr_stage *self);
-/* When the work of all calls is done. NULLs; accepts NULL. */
+/* Call after all work is done. Sets the pointer to NULL; accepts NULL. */
 void mr_encode_device_destroy(mr_encode_device **device);
 
-/* Opens the device's encoder for pictures of `format`. MR_OK with *codec NULL: they are to be encoded by software; why
- * is logged, once for each source. MR_ERROR_UNAVAILABLE if hardware is required and there is none. */
+/* Opens the device's encoder for pictures with `format`. MR_OK with *codec NULL: software must encode; the reason is
+ * logged once per source. MR_ERROR_UNAVAILABLE if hardware is required and missing. */
 int mr_encode_device_open(mr_encode_device *device, mr_io *io, const mr_encode_params *params, const mr_format *format,
                           AVRational rate, AVCodecContext **codec);
-/* After its encoder. */
+/* Call after the encoder was closed. */
 void mr_encode_device_close(mr_encode_device *device);
 
-/* Brings the call's picture to where it is encoded. MR_ERROR_AGAIN: the same call is to be made a little later. */
+/* Moves the call's picture to where it is encoded. MR_ERROR_AGAIN: repeat the call a little later. */
 int mr_encode_device_bring(mr_encode_device *device, mr_io *io, const mr_frame *frame);
-/* Fills `wrapped`, which is empty, with the picture that was brought. `picture`: for software. As
+/* Fills `wrapped`, which must be empty, with the moved picture. `picture`: for software. Errors: as
  * mr_encode_picture_lend. */
 int mr_encode_device_lend(mr_encode_device *device, mr_encode_picture *picture, AVFrame *wrapped);

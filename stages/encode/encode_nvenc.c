@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Surfaces at least (libavcodec's own minimum), and where pictures may come out of order: four for each picture from
- * one P to the next, of which no preset has more than four. */
+/* Minimum surfaces (libavcodec's minimum); with reordering, four for each picture between two P pictures, of which no
+ * preset has more than four. */
 enum { FEW_SURFACES = 4, MANY_SURFACES = 16 };
 
 #define IN(pixel) MR_IN_SET(MR_PIXEL_##pixel)
@@ -53,8 +53,8 @@ int mr_nvenc_surfaces(const mr_encode_params *params) {
     return params->latency == MR_LATENCY_LOW ? FEW_SURFACES : MANY_SURFACES;
 }
 
-/* Of the driver's own memory no figure is published. What it must have: the frames that the standards allow as
- * references, the one that is being encoded, and for each surface a packet, which is no larger than its picture. */
+/* NVIDIA publishes no figure for the driver's memory. It must hold the reference frames that the standards allow, the
+ * frame being encoded, and one packet per surface, no larger than the picture. */
 int64_t mr_nvenc_bytes(const mr_encode_params *params, const mr_format_set *pictures) {
     enum { REFERENCES = 16, COLUMNS = 256, ROWS = 32 };
     mr_format_set surface = *pictures;
@@ -77,7 +77,7 @@ static void set_quality(AVCodecContext *codec, const mr_encode_params *params) {
     }
 }
 
-/* As of x264 and x265: on average, and with low latency no second has more. */
+/* As in x264 and x265: an average; with low latency, a limit for each second. */
 static void set_bits(AVCodecContext *codec, const mr_encode_params *params) {
     av_opt_set(codec->priv_data, "rc", "vbr", 0);
     codec->bit_rate = params->bits;
@@ -106,7 +106,7 @@ static void set_options(AVCodecContext *codec, const mr_encode_params *params) {
         set_quality(codec, params);
 }
 
-/* FFmpeg gives the driver's words alone, of which two are common and say little. */
+/* FFmpeg reports only the driver's text; two common ones need an explanation. */
 static int explain(int status) {
     const char *said = mr_message();
     char text[512];
@@ -127,7 +127,7 @@ int mr_nvenc_open(AVCodecContext **result, const mr_encode_params *params, const
         return status;
     codec->pix_fmt = AV_PIX_FMT_CUDA;
     codec->hw_frames_ctx = av_buffer_ref(frames);
-    /* Times are counts, but libavcodec moves decoding times by whole seconds of it. */
+    /* Times are counts, but libavcodec shifts decoding times by whole seconds. */
     codec->time_base = (AVRational){1, (int)fmax(1, round(av_q2d(rate)))};
     set_options(codec, params);
     status = codec->hw_frames_ctx ? mr_encoder_start(&codec, format) : mr_fail(MR_ERROR_MEMORY, "out of memory");

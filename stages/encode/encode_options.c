@@ -116,7 +116,7 @@ int mr_encode_read(const mr_encode_choices *from, mr_encode_params *params, cons
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
-/* The layouts that pictures of those have once they are encoded and decoded; 0: not known. */
+/* The layouts that these have after encoding and decoding; 0: not known. */
 static uint32_t encoded_pixels(int codec, uint32_t pixels) {
     uint32_t found = 0;
     for (int pixel = MR_PIXEL_ANY + 1; pixel < MR_PIXEL_COUNT; pixel++)
@@ -132,7 +132,7 @@ static bool all_rgb(uint32_t pixels) {
     return pixels != 0;
 }
 
-/* Memory, threads and work of the encoder, as far as it is known which one it will be. */
+/* Plans the encoder's memory, threads and work, as far as the encoder is known. */
 static void plan_encoder(mr_negotiation *negotiation, const mr_encode_params *params) {
     const mr_format_set *pictures = &negotiation->inputs[0].set;
     bool on_device = strcmp(negotiation->device, "cpu") != 0;
@@ -143,8 +143,7 @@ static void plan_encoder(mr_negotiation *negotiation, const mr_encode_params *pa
         negotiation->threads = mr_encoder_threads(params);
         delay = mr_encoder_delay(params) > delay ? mr_encoder_delay(params) : delay;
     }
-    /* With threads of its own the caller waits for them, and for a device's encoder, too; without, a call only
-     * computes. */
+    /* The caller waits for encoder threads and for a device's encoder; otherwise a call only computes. */
     negotiation->blocking = negotiation->threads > 0 || on_device;
     if (delay)
         mr_remark(negotiation, "%s holds up to %d pictures of each source: latency: low holds none",

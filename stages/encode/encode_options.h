@@ -1,4 +1,4 @@
-/* The options of encode, as written and as read, and its plan. Pure but for mr_encode_negotiate. */
+/* encode's options, as written and as parsed, and the plan. Pure, except mr_encode_negotiate. */
 #pragma once
 
 #include "millrace/stage.h"
@@ -22,13 +22,13 @@ typedef struct mr_encode_params {
     bool lossless;
     double quality;            /* the codec's own scale */
     int64_t bits;              /* a second; 0: by quality */
-    int64_t key_ns, key_count; /* distance of key frames at most, in time or in pictures; the other is 0 */
-    unsigned primaries, transfer; /* of the stream of the pictures, as FFmpeg counts them; 0: not known */
+    int64_t key_ns, key_count; /* maximum distance between key frames, in time or pictures; the other is 0 */
+    unsigned primaries, transfer; /* the picture stream's, as FFmpeg numbers them; 0: not known */
 } mr_encode_params;
 
 extern const mr_option mr_encode_options[];
 
-/* Reads the options. MR_ERROR_CONFIG with a message; *option is then the name of the wrong one. */
+/* Reads the options. MR_ERROR_CONFIG with a message; *option names the wrong one. */
 int mr_encode_read(const mr_encode_choices *from, mr_encode_params *params, const char **option);
 
 /* As mr_stage_type has them. */

@@ -13,8 +13,7 @@ static bool is_rgb(const mr_format *format) {
     return mr_pixel_describe(format->pixel)->rgb;
 }
 
-/* Gray has no matrix. Pictures whose colour is not known are taken as players take them, which is how they are tagged
- * in `to` as well. */
+/* Gray has no matrix. Pictures with unknown colour are treated as players do, and `to` is tagged that way too. */
 static bool same_colour(const mr_format *from, const mr_format *to) {
     bool colour = mr_pixel_describe(from->pixel)->components > 1;
     return !is_rgb(from) && mr_format_range(from) == mr_format_range(to) &&
@@ -73,8 +72,8 @@ void mr_encode_picture_end(mr_encode_picture *picture) {
 
 /* ---- filling up -------------------------------------------------------------------------------------------------- */
 
-/* Repeats the last sample of each row, and the last row, of one plane. Only planar layouts and NV12, whose chroma is
- * never filled up: an odd size has its last chroma sample already. */
+/* Repeats each row's last sample, and the last row, in one plane. Only for planar layouts and NV12. NV12 chroma needs
+ * no filling: an odd size already has its last chroma sample. */
 static void fill_plane(AVFrame *copy, const mr_row *row, const mr_format *to) {
     const size_t wide = mr_plane_row_bytes(to->pixel, row->plane, to->width);
     const size_t sample = mr_pixel_describe(to->pixel)->depth > 8 ? 2 : 1;
@@ -116,7 +115,7 @@ static void release_buffer(void *opaque, uint8_t *data) {
     mr_buffer_unref(&buffer);
 }
 
-/* With references to the buffers; not to the frame, whose receipt must close even while an encoder holds a picture. */
+/* Refers to the buffers, not to the frame: its receipt must close even while an encoder holds the picture. */
 static int lend_planes(const mr_frame *frame, AVFrame *wrapped) {
     wrapped->format = mr_pixel_to_av(frame->format.pixel);
     wrapped->width = frame->format.width;

@@ -1,5 +1,5 @@
-/* Pictures as an encoder takes them: the frame's own memory where layout, size and colour fit, else a converted copy,
- * filled up to an even size by its last column and row. One thread at a time. */
+/* Prepares pictures for an encoder: uses the frame's memory if layout, size and colour fit. Otherwise makes a converted
+ * copy, extended to an even size by repeating the last column and row. One thread at a time. */
 #pragma once
 
 #include <libavutil/frame.h>
@@ -9,16 +9,16 @@
 
 /* All zero is empty. */
 typedef struct mr_encode_picture {
-    mr_format from, to;        /* that the parts below were made for */
-    struct SwsContext *scaler; /* NULL: pictures are given as they are, or only copied */
-    AVFrame *copy;             /* NULL: pictures are given as they are */
+    mr_format from, to;        /* what the parts below were made for */
+    struct SwsContext *scaler; /* NULL: pictures are used directly, or only copied */
+    AVFrame *copy;             /* NULL: pictures are used directly */
 } mr_encode_picture;
 
-/* Makes ready for pictures of `from` that are encoded as `to` (mr_encoder_format). MR_ERROR_MEMORY, MR_ERROR_DATA. */
+/* Prepares for `from` pictures encoded as `to` (mr_encoder_format). MR_ERROR_MEMORY, MR_ERROR_DATA. */
 int mr_encode_picture_begin(mr_encode_picture *picture, const mr_format *from, const mr_format *to);
 void mr_encode_picture_end(mr_encode_picture *picture);
 
-/* Fills `wrapped`, which is empty and is to be unreferenced afterwards. MR_ERROR_MEMORY, MR_ERROR_DATA. */
+/* Fills `wrapped`, which must be empty and must be unreferenced afterwards. MR_ERROR_MEMORY, MR_ERROR_DATA. */
 int mr_encode_picture_lend(mr_encode_picture *picture, const mr_frame *frame, AVFrame *wrapped);
-/* The same for a picture in FFmpeg's own memory. */
+/* The same for a picture in FFmpeg's memory. */
 int mr_encode_picture_lend_av(mr_encode_picture *picture, const AVFrame *from, AVFrame *wrapped);

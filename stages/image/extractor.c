@@ -17,7 +17,7 @@ mr_preprocess_params mr_extractor_look(mr_size size, bool gray) {
                                   .layout = MR_LAYOUT_NCHW};
 }
 
-/* Of a batch in one block: small pictures, and behind them numbers that become results. */
+/* One block per batch: small pictures first, then numbers that become results. */
 typedef struct layout {
     size_t picture_bytes, number_bytes, numbers_at, scratch_bytes;
 } layout;
@@ -67,12 +67,12 @@ void mr_extractor_close(mr_stage *self) {
     mr_resizer_fini(&e->resizer);
 }
 
-/* The memory of one call, always enough for a whole batch. */
+/* One call's memory, always large enough for a full batch. */
 typedef struct call {
     layout layout;
     mr_buffer *scratch, *vectors; /* vectors: NULL if the numbers become results */
-    mr_download home;             /* of results */
-    uint8_t *numbers;             /* in either of them */
+    mr_download home;             /* downloads results */
+    uint8_t *numbers;             /* in scratch or vectors */
 } call;
 
 static void release(call *c) {
@@ -81,7 +81,7 @@ static void release(call *c) {
     mr_buffer_unref(&c->vectors);
 }
 
-/* All that a call needs, before any work. */
+/* Takes everything that a call needs, before any work. */
 static int take_buffers(const mr_extractor *e, const mr_stage *self, mr_io *io, call *c) {
     size_t batch = (size_t)self->batch;
     c->layout = lay_out(&e->resizer.params, &e->tensor, e->name, batch);
@@ -95,7 +95,7 @@ static int take_buffers(const mr_extractor *e, const mr_stage *self, mr_io *io, 
     return e->name ? mr_download_begin(&c->home, self, io) : MR_OK;
 }
 
-/* The input goes on, with a result that is filled in once its numbers have been computed. */
+/* Passes the input on with a result, which is filled in once the numbers are computed. */
 static int add_result(const mr_extractor *e, mr_io *io, call *c, size_t index, mr_frame **frame) {
     void *room = NULL;
     int status = mr_io_share(io, mr_io_input_at(io, 0, index), frame);
@@ -106,7 +106,7 @@ static int add_result(const mr_extractor *e, mr_io *io, call *c, size_t index, m
     return status;
 }
 
-/* The frame that goes on for input `index`. */
+/* Makes the frame to emit for input `index`. */
 static int make_frame(const mr_extractor *e, mr_io *io, call *c, size_t index, mr_frame **frame) {
     if (e->name)
         return add_result(e, io, c, index, frame);
@@ -117,7 +117,7 @@ static int make_frame(const mr_extractor *e, mr_io *io, call *c, size_t index, m
     return MR_OK;
 }
 
-/* Small pictures, and all that is computed of them. */
+/* Makes the small pictures and everything computed from them. */
 static int compute_piece(mr_extractor *e, const mr_stage *self, mr_io *io, const call *c, size_t first,
                          size_t count) {
     mr_resizer_item look[MR_PIECE];
@@ -132,7 +132,7 @@ static int compute_piece(mr_extractor *e, const mr_stage *self, mr_io *io, const
     return status ? status : e->enqueue(self, mr_io_stream(io), &work);
 }
 
-/* Inputs first, first + 1, ...: at most MR_PIECE of them. */
+/* Inputs from `first`: at most MR_PIECE. */
 static int process_piece(mr_extractor *e, const mr_stage *self, mr_io *io, call *c, size_t first, size_t count) {
     int status = compute_piece(e, self, io, c, first, count);
     for (size_t i = first; i < first + count && !status; i++) {

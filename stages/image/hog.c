@@ -1,4 +1,4 @@
-/* hog: histograms of oriented gradients (Dalal and Triggs) of a picture, as a feature vector. */
+/* hog: histograms of oriented gradients (Dalal and Triggs) as a feature vector. */
 
 #include "stages/image/extractor.h"
 #include "stages/list.h"
@@ -45,7 +45,7 @@ static mr_format describe(const mr_hog_layout *layout) {
     return mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_FLAT, 1, &length);
 }
 
-/* The option that mr_hog_plan complains of. */
+/* The option that mr_hog_plan rejects. */
 static const char *culprit(const mr_hog_params *p) {
     if (p->block_width % p->cell_width || p->block_height % p->cell_height)
         return "cell";

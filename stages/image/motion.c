@@ -1,7 +1,7 @@
-/* motion: lets a picture through if enough of it has changed since the last one that was let through.
+/* motion: passes a picture if enough has changed since the last one that it passed.
  *
- * Both are compared small and gray. Whether a picture goes on is known when the device has compared them: until then
- * the call waits, asking every POLL_NS, and an instance has one call at a time. */
+ * Both pictures are compared small and gray. The device must compare them before it is known whether the picture
+ * passes: the call waits and polls every POLL_NS. An instance has one call at a time. */
 #include <string.h>
 
 #include "engine/device/device.h"
@@ -17,14 +17,14 @@ typedef struct options {
     int64_t refresh_ns;
 } options;
 
-/* Of one source. */
+/* One source's state. */
 typedef struct state {
     mr_resizer resizer;
-    mr_buffer *reference;  /* the last picture that was let through; NULL before the first one */
+    mr_buffer *reference;  /* the last picture passed; NULL before the first one */
     int64_t let_through_ns;
-    mr_buffer *current;    /* of the call that waits, with the count of changed pixels behind it; NULL: none does */
-    uint32_t *changed;     /* that count, once `compared` is done; pinned: into other memory a GPU copies only while the
-                              host waits */
+    mr_buffer *current;    /* for the waiting call, with the count of changed pixels at the end; NULL: none waits */
+    uint32_t *changed;     /* that count, once `compared` is done; pinned, since a GPU's copy to other memory blocks the
+                              host */
     mr_event *compared;
 } state;
 
@@ -36,7 +36,7 @@ static size_t pixels(const options *o) {
     return (size_t)o->size.width * (size_t)o->size.height;
 }
 
-/* Of a picture, in front of the count. */
+/* Picture size; the count follows it. */
 static size_t picture_bytes(const options *o) {
     return (pixels(o) + 63) / 64 * 64;
 }
@@ -45,7 +45,7 @@ static int negotiate(mr_negotiation *n) {
     const mr_format tensor = describe();
     const mr_preprocess_params look = mr_extractor_look(((const options *)n->options)->size, true);
     mr_resizer_promise(n, &look);
-    /* A kernel, and the copies that empty its count and bring it home; it reads both pictures. */
+    /* One kernel and two copies, which clear and download the count; the kernel reads both pictures. */
     n->work.launches += 3;
     n->work.more_bytes = 2 * (double)pixels(n->options);
     n->retained = 1;
@@ -65,7 +65,7 @@ static int open_stage(mr_stage *self) {
     return status;
 }
 
-/* The call that waited has its answer, or has failed. */
+/* Call when the waiting call has finished or failed. */
 static void forget_call(state *s) {
     mr_buffer_unref(&s->current);
     mr_event_unref(&s->compared);
@@ -118,7 +118,7 @@ static int64_t time_of(const mr_frame *frame) {
     return frame->pts_ns == MR_NO_TIME ? frame->born_ns : frame->pts_ns;
 }
 
-/* The picture becomes the reference, and goes on with the share of it that has changed. */
+/* Makes the picture the reference and emits it with the share of changed pixels. */
 static int let_through(state *s, mr_io *io, float share) {
     const mr_format tensor = describe();
     mr_frame *frame = NULL;

@@ -1,4 +1,4 @@
-/* phash: a perceptual hash of each picture, as a result: pictures that look alike differ in few of its bits. */
+/* phash: a perceptual hash for each picture. Pictures that look alike differ in few bits. */
 #include "stages/image/extractor.h"
 #include "stages/list.h"
 

@@ -24,7 +24,7 @@ typedef struct roi_options {
 } roi_options;
 
 typedef struct options {
-    mr_size size; /* 0x0: as those behind take it */
+    mr_size size; /* 0x0: the following stages choose */
     int fit;
     double crop_fraction;
     roi_options roi;
@@ -99,7 +99,7 @@ static int check_colors(mr_negotiation *n, const options *o) {
     return MR_OK;
 }
 
-/* An infinite value would reach the network as one: the extremes, of 0 and 255, must be numbers of the type. */
+/* An infinite value would reach the network: 0 and 255 must map to finite numbers in this type. */
 static int check_extremes(mr_negotiation *n, const options *o, const mr_preprocess_params *params, mr_dtype dtype) {
     const double most = dtype == MR_DTYPE_F16 ? 65504.0 : (double)FLT_MAX;
     for (size_t c = 0; c < 3; c++) {
@@ -140,8 +140,8 @@ static bool reaches_outside(const roi_options *roi, int64_t width, int64_t heigh
     return roi->x + roi->width > width || roi->y + roi->height > height;
 }
 
-/* If planning knows the largest size of pictures, a roi that lies outside all of them is refused before the start. The
- * rotation of images may be known only when they are decoded. */
+/* If planning knows the largest picture size, a roi outside it must be refused before the start. An image's rotation
+ * may be known only after decoding. */
 static int check_roi(mr_negotiation *n, const options *o, const mr_format_set *in) {
     int64_t width = in->width.max, height = in->height.max;
     if (!o->roi.given || width == 0 || height == 0)
@@ -175,7 +175,7 @@ static mr_format_set tensor_of(int64_t count, uint32_t of_dtypes, mr_layout layo
     return set;
 }
 
-/* All outputs that the options allow. The position of the channels is not known before the layout is. */
+/* All outputs that the options allow. The channel position is known only with the layout. */
 static mr_format_set possible(const options *o) {
     uint32_t whole = normalizes(o) ? 0 : MR_IN_SET(MR_DTYPE_U8);
     uint32_t some = dtypes[o->dtype] ? MR_IN_SET(dtypes[o->dtype])
@@ -190,7 +190,7 @@ static int32_t side(mr_bounds bounds) {
     return bounds.min == bounds.max && bounds.max <= MR_PREPROCESS_MAX_SIDE ? (int32_t)bounds.max : 0;
 }
 
-/* Those of them that the stages behind accept: first the position of the channels, then the size. */
+/* Narrows the formats to what the following stages accept: first the channel position, then the size. */
 static mr_format_set decided(const options *o, const mr_format_set *wanted) {
     const int64_t channels = channels_of(o);
     mr_format_set first = possible(o), both = first;
@@ -207,7 +207,7 @@ static void append(char *text, size_t bytes, const char *option, const char *val
     snprintf(text + used, bytes - used, "%s%s: %s", used ? ", " : "", option, value);
 }
 
-/* The options as they must be for `wanted`; false if the stage cannot give these. */
+/* Sets the options that `wanted` requires; false if the stage cannot produce it. */
 static bool change(const options *o, const mr_format_set *wanted, options *changed, mr_format *output) {
     mr_format_set met;
     *changed = *o;
@@ -260,7 +260,7 @@ static bool are_all(const mr_doubles *list, double value) {
     return true;
 }
 
-/* "mean: [123.7, 116.3, 103.5]": those of values in 0..255. */
+/* Writes "mean: [123.7, 116.3, 103.5]", scaled for values in 0..255. */
 static void append_scaled(char *text, size_t bytes, const char *name, const mr_doubles *list) {
     size_t used = strlen(text);
     if (list->count)
@@ -323,7 +323,7 @@ static int open_stage(mr_stage *self) {
 
 /* ---- running --------------------------------------------------------------------------------------------------- */
 
-/* Results of a call stand behind each other in one buffer, so that the batch of a network behind is made already. */
+/* A call's results are contiguous in one buffer, so that they already form a batch for the next network. */
 static int place(mr_stage *self, mr_io *io, mr_buffer *buffer, size_t index, mr_frame **frame) {
     size_t bytes = mr_tensor_bytes(&self->outputs[0]);
     int status = mr_io_derive(io, mr_io_input_at(io, 0, index), frame);
@@ -333,7 +333,7 @@ static int place(mr_stage *self, mr_io *io, mr_buffer *buffer, size_t index, mr_
     return MR_OK;
 }
 
-/* Inputs first, first + 1, ...: at most MR_PREPROCESS_LAUNCH of them. */
+/* Inputs from `first`: at most MR_PREPROCESS_LAUNCH. */
 static int process_piece(mr_stage *self, mr_io *io, mr_buffer *buffer, size_t first, size_t count) {
     mr_resizer_item items[MR_PREPROCESS_LAUNCH];
     mr_frame *made[MR_PREPROCESS_LAUNCH] = {0};

@@ -11,7 +11,7 @@ const mr_format_set mr_pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload 
 const mr_port mr_picture_inputs[] = {
     {.name = "in", .help = "pictures of any size and layout", .accepts = mr_pictures}, {0}};
 
-/* The plan for one picture format, and how many works that use it are not done yet. */
+/* One picture format's plan, and how many unfinished works use it. */
 struct mr_resizer_plan {
     mr_resizer_plan *next; /* least lately used last */
     mr_format format;
@@ -24,7 +24,7 @@ enum { KEPT_PLANS = 16 };
 
 /* ---- planning -------------------------------------------------------------------------------------------------- */
 
-/* Raises *cost to that of such a picture. */
+/* Raises *cost to what this picture needs. */
 static size_t table_bytes(const mr_preprocess_params *params, mr_format source, int16_t rotation,
                           mr_preprocess_cost *cost) {
     mr_preprocess_params sized = *params;
@@ -42,8 +42,8 @@ static size_t table_bytes(const mr_preprocess_params *params, mr_format source, 
     return bytes;
 }
 
-/* The more a picture is made smaller, the longer its tables are, so that the largest has most. If sizes are not known,
- * the cost is not known either, and the plan says so. */
+/* The more a picture shrinks, the longer its tables: the largest picture needs most. If sizes are not known, the cost
+ * is unknown too, and the plan says so. */
 void mr_resizer_promise(mr_negotiation *n, const mr_preprocess_params *params) {
     const mr_format_set *set = &n->inputs[0].set;
     mr_format source = mr_format_set_common(set);
@@ -91,7 +91,7 @@ void mr_resizer_fini(mr_resizer *resizer) {
     resizer->has_lock = false;
 }
 
-/* Finds the entry of a format, moves it to the front and counts one more work for it. Called with the lock held. */
+/* Finds a format's entry, moves it to the front and counts one more work. The lock must be held. */
 static mr_resizer_plan *claim(mr_resizer *resizer, const mr_format *format) {
     for (mr_resizer_plan **at = &resizer->entries; *at; at = &(*at)->next) {
         mr_resizer_plan *found = *at;
@@ -106,7 +106,7 @@ static mr_resizer_plan *claim(mr_resizer *resizer, const mr_format *format) {
     return NULL;
 }
 
-/* If there are too many entries, takes the least recently used one that no work uses off the list. Lock held. */
+/* If there are too many entries, removes the least recently used idle one from the list. The lock must be held. */
 static mr_resizer_plan *take_oldest_idle(mr_resizer *resizer) {
     mr_resizer_plan **idle = NULL;
     for (mr_resizer_plan **at = &resizer->entries; *at; at = &(*at)->next)

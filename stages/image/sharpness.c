@@ -1,7 +1,7 @@
-/* sharpness: the variance of the Laplacian of each picture, as a result.
+/* sharpness: the variance of each picture's Laplacian, as a result.
  *
- * If a picture has a plane of luma of 8 bits, that is read as it is; others, and all if a size is given, are made gray
- * by preprocess first. */
+ * An 8-bit luma plane is read directly. preprocess must make other pictures gray first, and all pictures if a size is
+ * given. */
 #include "kernels/classical/classical.h"
 #include "kernels/preprocess/color.h"
 #include "stages/download.h"
@@ -21,26 +21,26 @@ static bool is_read_as_it_is(const options *o, const mr_format *picture) {
     return o->size.width == 0 && !info->rgb && info->depth == 8 && info->component[0].step == 1;
 }
 
-/* Bytes of the gray picture that may be made of a frame. */
+/* Size in bytes that a frame's gray picture may have. */
 static size_t look_bytes(const options *o, const mr_format *picture) {
     size_t width = (size_t)(o->size.width ? o->size.width : picture->width);
     size_t height = (size_t)(o->size.width ? o->size.height : picture->height);
     return (width * height + 63) / 64 * 64;
 }
 
-/* Bytes of the gray picture; 0 if none is made. */
+/* The gray picture's size in bytes; 0 if none is needed. */
 static size_t gray_bytes(const options *o, const mr_format *picture) {
     return is_read_as_it_is(o, picture) ? 0 : look_bytes(o, picture);
 }
 
-/* In front of the gray pictures: a number for each frame. */
+/* One number per frame comes before the gray pictures. */
 static size_t numbers_bytes(size_t count) {
     return (count * sizeof(float) + 63) / 64 * 64;
 }
 
 /* ---- planning ------------------------------------------------------------------------------------------------- */
 
-/* Whether pictures of a set may have to be made gray first. */
+/* Whether some pictures in the set must be made gray first. */
 static bool may_need_gray(const options *o, const mr_format_set *set) {
     for (int pixel = MR_PIXEL_ANY + 1; pixel < MR_PIXEL_COUNT; pixel++)
         if ((!set->pixels || set->pixels & MR_IN_SET(pixel)) &&
@@ -49,7 +49,7 @@ static bool may_need_gray(const options *o, const mr_format_set *set) {
     return false;
 }
 
-/* One launch makes one picture gray; three are for all of a call. */
+/* One launch makes one picture gray; three more serve the whole call. */
 static void promise_work(mr_negotiation *n, bool gray) {
     const options *o = n->options;
     int64_t width = o->size.width ? o->size.width : n->inputs[0].set.width.max;
@@ -73,7 +73,7 @@ static int negotiate(mr_negotiation *n) {
     if (gray)
         mr_resizer_promise(n, &look);
     promise_work(n, gray > 0);
-    mr_extractor_plan_workspace(n, 2 * sizeof(uint64_t)); /* a sum and one of squares */
+    mr_extractor_plan_workspace(n, 2 * sizeof(uint64_t)); /* a sum and a sum over squares */
     return mr_extractor_promise_result(n, &tensor, "sharpness");
 }
 
@@ -96,7 +96,7 @@ static float scale_of(const mr_format *picture) {
     return color.luma * (float)(1 << MR_SAMPLE_BITS);
 }
 
-/* The picture that is measured: the frame's own luma, or a gray picture that preprocess makes at `gray`. */
+/* The picture to measure: the frame's luma, or a gray picture that preprocess makes at `gray`. */
 static int look_at(mr_stage *self, mr_stream *stream, const mr_frame *frame, uint8_t *gray,
                    mr_sharpness_item *item) {
     const options *o = self->options;
@@ -118,7 +118,7 @@ static int look_at(mr_stage *self, mr_stream *stream, const mr_frame *frame, uin
     return mr_resizer_enqueue(self->state, stream, &(mr_resizer_item){.picture = frame, .dst = gray}, 1);
 }
 
-/* The memory of one call. */
+/* One call's memory. */
 typedef struct call {
     mr_buffer *scratch;
     mr_download home;
@@ -126,7 +126,7 @@ typedef struct call {
     uint8_t *gray; /* where the next gray picture goes */
 } call;
 
-/* The frame that goes on, once its number has been computed. */
+/* Emits the frame once its number is computed. */
 static int emit(mr_io *io, size_t index, call *c) {
     const mr_format tensor = describe();
     mr_frame *frame = NULL;
@@ -142,7 +142,7 @@ static int emit(mr_io *io, size_t index, call *c) {
     return status;
 }
 
-/* Frames first, first + 1, ...: at most MR_PIECE of them. */
+/* Frames from `first`: at most MR_PIECE. */
 static int process_piece(mr_stage *self, mr_io *io, size_t first, size_t count, call *c) {
     mr_sharpness_work work = {.count = (int32_t)count};
     int status = MR_OK;
@@ -159,7 +159,7 @@ static int process_piece(mr_stage *self, mr_io *io, size_t first, size_t count, 
     return status;
 }
 
-/* All that a call needs, before any work. */
+/* Takes everything that a call needs, before any work. */
 static int take_memory(const mr_stage *self, mr_io *io, call *c) {
     size_t numbers = numbers_bytes((size_t)self->batch), bytes = numbers;
     for (size_t i = 0; i < mr_io_count(io); i++)

@@ -1,6 +1,6 @@
-/* Connections by libavformat, each with a thread of its own: libavformat resolves names and reads without regard for
- * whoever waits, and whoever waits for a stop must not wait for it. The thread ends by itself once the connection is
- * closed, and frees all that it shared with it. */
+/* Connections through libavformat, each on a separate thread. libavformat can block in name lookup or read for as long
+ * as it likes, and nobody who stops the source should wait for it. After the connection is closed, the thread ends by
+ * itself and frees what they shared. */
 #include "stages/live/libav.h"
 
 #include <dlfcn.h>
@@ -18,22 +18,22 @@
 #include "stages/live/connection/address.h"
 #include "stages/live/libav_input.h"
 
-/* Packets that wait to be read: beyond that the sender, or the network, has to wait. And threads that have not ended
- * though their connections are closed: each waits for a name server. */
+/* Limits. Packets and bytes that wait to be read: beyond them the sender must wait. Threads that still run after close:
+ * each waits for a name server. */
 enum { MOST_PACKETS = 256, MOST_BYTES = 32 << 20, MOST_LEFT = 256 };
 
 typedef struct channel {
     mr_connection base;
-    mr_connection_params params; /* with copies of its texts */
+    mr_connection_params params; /* the strings are copies */
     char *texts;
     mr_libav_input input;        /* the thread's */
     atomic_bool cancelled;
     int signal;                  /* eventfd: there is something for the reader */
-    pthread_mutex_t lock;        /* of all that follows */
+    pthread_mutex_t lock;        /* guards everything below */
     pthread_cond_t room;
     int holders;                 /* the reader, and the thread */
     bool opened, over, recorded;
-    int status;                  /* of opening, and of the end */
+    int status;                  /* how opening went, later how the stream ended */
     char message[MR_REPORT_WHY];
     mr_survey survey;
     mr_packet packets[MOST_PACKETS];
@@ -41,7 +41,7 @@ typedef struct channel {
     mr_connection_counts counts;
 } channel;
 
-/* How many threads there are, and how many of them have no reader any more. */
+/* How many threads there are, and how many have lost their reader. */
 static atomic_int threads, left;
 
 static void let_go(channel *at, bool is_thread) {
@@ -72,7 +72,7 @@ static void ring(const channel *at) {
 
 static _Thread_local uint64_t *gaps_here;
 
-/* libavformat says only in its log that packets of RTP are missing. */
+/* libavformat reports missing RTP packets only in its log. */
 static void hear(void *object, int level, const char *format) {
     (void)level;
     (void)object;
@@ -148,8 +148,8 @@ static void *run(void *context) {
     return NULL;
 }
 
-/* When the program ends, libraries free things that threads of closed connections may still use. This gives those
- * threads a moment to end. If one waits for a name server, the program does not wait longer for it. */
+/* When the program exits, libraries free things that threads from closed connections may still use. This gives those
+ * threads a moment to end. The program does not wait longer for a thread in a name lookup. */
 static void await_threads(void) {
     enum { MOST_WAITS = 200 };
     const struct timespec while_waiting = {.tv_nsec = 5000000};
@@ -169,7 +169,7 @@ static int await(const channel *at, int64_t until_ns) {
     return status;
 }
 
-/* True if there is an answer. The lock is held. Whether a single picture was all is known at the end alone. */
+/* True if there is an answer. The lock must be held. Only the end shows whether the stream was a single picture. */
 static bool take(channel *at, mr_packet *packet, int *status) {
     if (at->count) {
         *packet = at->packets[at->first];
@@ -225,7 +225,7 @@ static const mr_connection_type libav_type = {
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
-/* The thread may outlive the pipeline, whose texts these are. */
+/* The thread may run longer than the pipeline, which owns these texts. */
 static int copy_texts(channel *at, const mr_connection_params *from) {
     const char **field[] = {&at->params.url, &at->params.user, &at->params.password, &at->params.ca_file,
                             &at->params.allow_hosts};
@@ -275,7 +275,7 @@ static int await_open(channel *at) {
             ring(at);
             return status;
         }
-        /* The thread keeps the time itself; but a name may take longer to resolve. */
+        /* The thread keeps to the timeout itself, but name resolution can take longer. */
         status = await(at, mr_live_now_ns() + at->params.open_timeout_ns + 1000000000);
         if (status == MR_ERROR_AGAIN)
             return mr_fail(MR_ERROR_IO, "%s: it was not open within %.3g s (open_timeout)", at->params.url,
@@ -289,8 +289,8 @@ static void await_threads_at_exit(void) {
     atexit(await_threads);
 }
 
-/* libsrt writes its own warnings to standard error, one and more for each try; only libavformat knows the library. It
- * is started here, so that its exit handler runs after this module has waited for the threads. */
+/* libsrt writes warnings to standard error at each try, and only libavformat links to it. It must start here: its exit
+ * handler then runs after this module has waited for all threads. */
 static void start_srt(void) {
     enum { CRITICAL = 2 };
     void (*set_level)(int);

@@ -17,13 +17,12 @@
 #include "stages/media/media_probe.h"
 #include "stages/media/ts/ts_tap.h"
 
-/* Packets are looked at for so long to find streams and sizes (microseconds, of the stream's time) and so many
- * bytes. */
+/* How much libavformat may read to find streams and sizes: microseconds in stream time, and bytes. */
 static const char analyze_us[] = "500000", probe_bytes[] = "2000000";
 
 
-/* Bytes of RTP are not counted: RTP_BYTES of a picture come between two times that libavformat asks, without a pause,
- * whether to stop. */
+/* RTP bytes cannot be counted. Assume that RTP_BYTES come between two interrupt calls that follow each other without a
+ * pause. */
 enum { RTP_BYTES = 512 };
 static const int64_t pause_ns = 20000000;
 
@@ -57,12 +56,12 @@ static bool is_rtmp(const char *url) {
     return mr_url_has_scheme(url, "rtmp") || mr_url_has_scheme(url, "rtmps");
 }
 
-/* These streams end with the connection. If it ends early, too little may have come to be understood. */
+/* These streams end with the connection. If it ends early, too little data may have come to recognise the format. */
 static bool may_be_cut_off(const char *url) {
     return mr_url_has_scheme(url, "srt") || is_rtmp(url);
 }
 
-/* RTP opens its sockets itself. */
+/* The RTP demuxer opens sockets itself. */
 static bool has_bytes(const char *url) {
     const char *name = scheme_of(url)->name;
     return strcmp(name, "rtp") != 0 && strcmp(name, "sdp") != 0;
@@ -94,7 +93,7 @@ static int refusal_of(const mr_libav_input *input) {
     return input->refusal ? input->refusal : input->index.status;
 }
 
-/* The words of libavformat, and its first complaint, without user and password. */
+/* Fails with libavformat's text and its first complaint, without user and password. */
 static int fail(mr_libav_input *input, int error, const char *step) {
     char text[768], complaint[300];
     if (atomic_load(input->cancelled))
@@ -105,7 +104,7 @@ static int fail(mr_libav_input *input, int error, const char *step) {
         return mr_fail(MR_ERROR_IO, "%s: it was not open within %.3g s (open_timeout)", input->params->url,
                        (double)input->params->open_timeout_ns / 1e9);
     int status = status_of(input, error);
-    /* The connection ended before enough had come to be understood. */
+    /* The connection ended before enough data had come. */
     if (status == MR_ERROR_DATA && input->begun)
         status = MR_ERROR_IO;
     snprintf(complaint, sizeof complaint, "%s", mr_av_complaint());
@@ -172,13 +171,13 @@ static void set_protocol(const mr_connection_params *params, AVDictionary **opti
         if (params->password)
             av_dict_set(options, "passphrase", params->password, 0);
     } else if (!mr_web_is_address(url)) {
-        /* Of UDP: packets that find no room are lost, and the stream goes on. */
+        /* UDP only: packets that exceed the buffer are lost, and the stream continues. */
         av_dict_set(options, "overrun_nonfatal", "1", 0);
         av_dict_set(options, "buffer_size", "4194304", 0);
     }
 }
 
-/* The URL with user and password, as libavformat takes them. */
+/* The URL with user and password in libavformat's form. */
 static bool address_of(const mr_connection_params *params, char *text, size_t bytes) {
     bool plain = mr_url_has_scheme(params->url, "srt") || mr_web_is_address(params->url);
     return mr_url_with_user(params->url, plain ? NULL : params->user, plain ? NULL : params->password, text, bytes);
@@ -186,7 +185,7 @@ static bool address_of(const mr_connection_params *params, char *text, size_t by
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
-/* Nothing ever comes to a port that is none. */
+/* Nothing can arrive at an invalid port. */
 static int check_ports(const mr_libav_input *input) {
     static const char media[] = "\nm=video ";
     char text[16384] = "\n";
@@ -206,7 +205,7 @@ static bool is_description(const char *url) {
     return strcmp(scheme_of(url)->name, "sdp") == 0;
 }
 
-/* A session description is a file here, whose streams come from the network. */
+/* A session description is a local file; its streams come from the network. */
 static int open_description(mr_libav_input *input) {
     int status = mr_input_open(&input->file, input->params->url, NULL);
     if (!status)
@@ -261,13 +260,14 @@ static void set_format(const mr_connection_params *params, bool is_list, AVDicti
     av_dict_set(options, "fpsprobesize", "0", 0);
 }
 
-/* A demuxer of an HTTP stream may not open anything else. */
+/* A demuxer must not open anything else from an HTTP stream. */
 static int open_part(AVFormatContext *format, AVIOContext **io, const char *url, int flags, AVDictionary **options) {
     (void)format, (void)io, (void)url, (void)flags, (void)options;
     return AVERROR(EPERM);
 }
 
-/* Looks at the bytes on their way: in a transport stream for missing packets, in others for the index of an MP4. */
+/* Taps the bytes before the demuxer: for missing packets in a transport stream, for the index in other formats
+ * (MP4). */
 static int tap_packets(mr_libav_input *input) {
     enum { SYNC = 0x47 };
     AVIOContext *from = input->format->pb;
@@ -285,7 +285,7 @@ static int tap_packets(mr_libav_input *input) {
     return status;
 }
 
-/* The bytes that the demuxer reads; `pb` stays NULL if it opens its sockets itself. */
+/* Gives the demuxer its input. `pb` stays NULL if it opens sockets itself. */
 static int give_bytes(mr_libav_input *input) {
     if (is_description(input->params->url))
         return open_description(input);
@@ -304,7 +304,7 @@ static int give_bytes(mr_libav_input *input) {
     return tap_packets(input);
 }
 
-/* Opens the demuxer: of `io`, of a run of segments, of a session description, or of RTP. */
+/* Opens a demuxer for `io`, a run of segments, a session description or RTP. */
 static int open_format(mr_libav_input *input) {
     const mr_connection_params *params = input->params;
     char url[MR_URL_BYTES];
@@ -328,7 +328,7 @@ static int open_format(mr_libav_input *input) {
     return error < 0 ? fail(input, error, "it cannot be opened") : MR_OK;
 }
 
-/* A description has named all streams by now, unless it is one of a transport stream. */
+/* All streams must be known by now, unless the description announces a transport stream. */
 static int check_description(const mr_libav_input *input) {
     const AVFormatContext *format = input->format;
     const char *url = input->params->url;
@@ -410,7 +410,7 @@ static int64_t to_ns(const mr_libav_input *input, int64_t time) {
     return input->timeless ? MR_NO_TIME : mr_ticks_ns(time, 0, input->stream->time_base);
 }
 
-/* The demuxer of joined JPEGs counts 25 pictures a second, however they come. */
+/* The demuxer for joined JPEGs assumes 25 pictures a second, however they arrive. */
 static void find_kind(mr_libav_input *input) {
     const AVFormatContext *format = input->format;
     bool joined = av_match_name(format->iformat->name, "mpjpeg,mjpeg");
@@ -440,7 +440,7 @@ static bool is_cancelled(void *context) {
     return atomic_load(((mr_libav_input *)context)->cancelled);
 }
 
-/* A copy, followed by zeros as decoders need them. */
+/* Copies a JPEG and appends the zeros that decoders need. */
 static int copy_jpeg(const mr_joined_picture *from, mr_packet *packet) {
     static const uint8_t eoi[] = {0xff, 0xd9};
     const size_t bytes = from->bytes + (from->open ? sizeof eoi : 0), room = bytes + AV_INPUT_BUFFER_PADDING_SIZE;
@@ -458,7 +458,7 @@ static int copy_jpeg(const mr_joined_picture *from, mr_packet *packet) {
     return MR_OK;
 }
 
-/* Describes pictures of another size than before. */
+/* Describes pictures after their size changed. */
 static int describe_jpeg(mr_libav_input *input, int width, int height) {
     const mr_rtsp_facts facts = {.codec = MR_RTP_JPEG, .unit = input->jpeg.data, .unit_bytes = input->jpeg.bytes,
                                  .width = width, .height = height,
@@ -490,7 +490,7 @@ static int fail_jpeg(mr_libav_input *input, int error) {
     return fail(input, error, "it broke off");
 }
 
-/* A single picture that is no part of a stream is a recording of one: it has come to its end. */
+/* A single picture outside a stream counts as a recording that has ended. */
 static int read_jpeg(mr_libav_input *input) {
     mr_joined_picture picture;
     int error = mr_mjpeg_read(&input->mjpeg, &picture);
@@ -527,8 +527,8 @@ static int give_jpeg(mr_libav_input *input, mr_packet *packet) {
     return MR_OK;
 }
 
-/* Whether what was opened, which begins with `text`, is for `mjpeg`, which then has it. Parts are a stream, whatever
- * length the answer claims. */
+/* Whether `mjpeg` must read what was opened, which begins with `text`; if so, it takes it over. An answer with parts is
+ * a stream, whatever length it claims. */
 static bool take_jpegs(mr_libav_input *input, const char *text, size_t bytes) {
     const mr_mjpeg_params params = {.open = open_bytes, .check = check_web, .is_cancelled = is_cancelled,
                                     .context = input, .poll_ns = input->params->poll_ns,
@@ -556,7 +556,7 @@ static int open_list(mr_libav_input *input) {
     const mr_hls_params list = {.web = &input->web, .max_pixels = params->media.max_pixels,
                                 .stream = params->media.stream, .place = params->place};
     AVIOContext *io = input->io;
-    input->io = NULL; /* closing asks whether to stop, too */
+    input->io = NULL; /* closing also calls the interrupt function */
     int error = mr_hls_open(&input->hls, &list, io);
     avio_closep(&io);
     return error ? fail(input, error, "its playlist cannot be read") : open_by_format(input);
@@ -581,7 +581,7 @@ int mr_libav_input_open(mr_libav_input *input, const mr_connection_params *param
     mr_av_forget();
     int error = has_bytes(params->url) ? open_bytes(input, &input->io) : 0;
     int status = error ? fail(input, error, "it cannot be opened") : open_answer(input);
-    /* A recording begins at 0, as a file does. */
+    /* A recording's times start at 0, like a file's. */
     if (!status && input->format && input->recorded)
         mr_hls_times_begin(&input->times, to_ns(input, input->stream->start_time));
     input->deadline_ns = 0;
@@ -604,7 +604,7 @@ void mr_libav_input_survey(mr_libav_input *input, mr_survey *survey) {
 
 void mr_libav_input_close(mr_libav_input *input) {
     AVIOContext *io = input->io;
-    input->io = NULL; /* closing asks whether to stop, too */
+    input->io = NULL; /* closing also calls the interrupt function */
     avformat_close_input(&input->format);
     mr_ts_tap_close(&input->tap);
     mr_index_bound_close(&input->index);
@@ -628,8 +628,8 @@ static void note_end(mr_libav_input *input) {
     input->end_us = end_us > input->end_us ? end_us : input->end_us;
 }
 
-/* The server has closed the connection, and had named no length. A recording is whole if it has reached the end that it
- * names itself. */
+/* The server closed the connection without having sent a length. A recording is complete if it has reached its declared
+ * end. */
 static int end_without_length(mr_libav_input *input) {
     const AVFormatContext *format = input->format;
     const int64_t begin = format->start_time == AV_NOPTS_VALUE ? 0 : format->start_time;
@@ -667,7 +667,7 @@ static int next(mr_libav_input *input) {
     }
 }
 
-/* Whether something is missing before the packet, or within it. */
+/* Whether data is missing before the packet or in it. */
 static bool mark(mr_libav_input *input) {
     const mr_ts_scan *scan = mr_ts_tap_scan(input->tap);
     input->packet->pos = mr_ts_tap_place(input->tap, input->packet->pos);
@@ -678,8 +678,7 @@ static bool mark(mr_libav_input *input) {
     return lost;
 }
 
-/* Another run of segments follows, or another video in the place of this one, and is read by a demuxer of its own.
- * MR_END: there is none. */
+/* Opens a new demuxer: another run of segments follows, or another video replaced this one. MR_END: nothing follows. */
 static int begin_run(mr_libav_input *input) {
     input->replaced = mr_ts_tap_has_more(input->tap);
     if (!input->replaced && !input->hls)
@@ -706,8 +705,7 @@ int mr_libav_input_read(mr_libav_input *input, mr_packet *packet) {
     const bool lost = mark(input);
     AVPacket *from = input->packet;
     mr_packet_bound(from, input->stream->time_base);
-    /* Where recordings were joined their clock begins anew. Playlists say so themselves, and that of a live stream is
-     * live_times.h's. */
+    /* The clock restarts where recordings were joined. Playlists announce that; live_times.h handles live streams. */
     const bool anew = input->recorded && !input->hls &&
                       mr_seams_shift(&input->seams, input->format, input->stream, from);
     *packet = (mr_packet){.captured_ns = MR_NO_TIME, .arrived_ns = mr_live_now_ns()};

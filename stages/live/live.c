@@ -23,33 +23,34 @@
 #include "stages/media/coded/recovery.h"
 
 static const int64_t second_ns = 1000000000;
-/* Streams that have no key frames at all begin after so many seconds without one. */
+/* If a stream never sends key frames, start after this many seconds. */
 enum { KEY_WAIT = 10 };
-/* Between two reports of counts. */
+/* Time between two reports. */
 static const int64_t report_ns = 250000000;
 
 typedef struct live_reader {
     mr_reader base;
     mr_live_params params;
     mr_connection *connection; /* NULL between two */
-    mr_live_opening *opening;  /* NULL: none is being opened beside this thread */
-    mr_placeholder placeholder;          /* of MR_AWAY_PICTURE */
+    mr_live_opening *opening;  /* NULL: no other thread is opening one */
+    mr_placeholder placeholder;          /* for MR_AWAY_PICTURE */
     bool by_parameter;         /* as the last connection counted */
-    bool over_tcp;             /* the last connection had its RTP over TCP */
+    bool over_tcp;             /* the last connection used RTP over TCP */
     int wake;
-    unsigned seed;             /* of the random part of delays */
-    mr_source_report report;   /* counts of earlier connections; those of this one are added when it is sent */
+    unsigned seed;             /* for the random part in delays */
+    mr_source_report report;   /* counts from earlier connections; this connection's are added when the report is
+                                  sent */
     int64_t reported_ns;
-    int64_t away_ns;           /* since when no packet has come; 0: it is live */
-    int64_t next_ns;           /* of the next try */
-    int64_t delay_ns;          /* before it; 0: none was yet */
+    int64_t away_ns;           /* when the last packet came; 0: the stream is live */
+    int64_t next_ns;           /* when to try next */
+    int64_t delay_ns;          /* wait before it; 0: no try yet */
     int64_t opened_ns;
-    int64_t patience_ns;       /* without a packet for so long, */
-    int64_t due_ns;            /* and from then on, the connection counts as stalled */
+    int64_t patience_ns;       /* how long without a packet */
+    int64_t due_ns;            /* when the connection starts to count as stalled */
     bool was_live;             /* in any connection */
     bool recorded;
-    bool begun;                /* a packet of this connection was given */
-    mr_hls_position place;        /* of a playlist: what was given */
+    bool begun;                /* this connection has given a packet */
+    mr_hls_position place;        /* for a playlist: how far packets were given */
     mr_live_times times;
     mr_picture_times pictures;
 } live_reader;
@@ -59,7 +60,7 @@ typedef struct live_reader {
 static const struct way {
     const char *scheme;
     mr_connect_function *open;
-    bool hostless; /* it may listen, without a host's name */
+    bool hostless; /* may listen, and then needs no host name */
 } ways[] = {
     {"rtsp", mr_connection_open_rtsp, false},  {"rtsps", mr_connection_open_rtsp, false},
     {"rtmp", mr_connection_open_libav, false}, {"rtmps", mr_connection_open_libav, false},
@@ -116,7 +117,7 @@ static int check_host(const mr_connection_params *params, const mr_url *url, boo
                : mr_fail(MR_ERROR_CONFIG, "%s: allow_hosts does not have %s", params->url, host);
 }
 
-/* Of a path: what follows it in the URL is left out. */
+/* Whether the URL's path ends so; the query does not count. */
 static bool has_ending(mr_url_part rest, const char *ending) {
     size_t bytes = rest.bytes ? strcspn(rest.text, "?#") : 0, length = strlen(ending);
     return bytes >= length && strncasecmp(rest.text + bytes - length, ending, length) == 0;
@@ -168,7 +169,7 @@ static void send_report(live_reader *reader) {
 
 /* `why` NULL: as it was. */
 static void enter(live_reader *reader, mr_link_state phase, const char *why) {
-    /* Away since it was live last, or was tried first, however often it was tried meanwhile. */
+    /* Away counts from when the stream was last live, or first tried, whatever tries came between. */
     bool is_away = phase == MR_LINK_AWAY && reader->away_ns;
     if (reader->report.phase != phase)
         reader->report.since_ns = mr_clock_date_ns() - (is_away ? mr_live_now_ns() - reader->away_ns : 0);
@@ -186,14 +187,14 @@ static bool may_mend(int status) {
            status == MR_ERROR_PROTOCOL;
 }
 
-/* What was there is likely to come back: relays have no stream while its publisher is away. */
+/* A stream that was live will probably return: a relay has no stream while its publisher is away. */
 static bool may_return(const live_reader *reader, int status) {
     return may_mend(status) || (status == MR_ERROR_NO_INPUT && reader->was_live);
 }
 
-/* The time to the next try doubles up to the longest, but for the first minutes stays below a tenth of the time that
- * the stream has been away, so that it is soon seen to be back. If another try can hardly
- * help, the wait is the longest at once. */
+/* The time to the next try doubles up to the maximum. During the first minutes it stays below a tenth of the time that
+ * the stream has been away, so that its return is noticed early. If another try can hardly help, the wait is the
+ * maximum at once. */
 static int64_t next_delay(live_reader *reader, int status) {
     const mr_live_params *params = &reader->params;
     int64_t away = (mr_live_now_ns() - reader->away_ns) / 10, most = params->most_ns;
@@ -226,7 +227,7 @@ static bool has_given_up(const live_reader *reader) {
     return most && mr_live_now_ns() - reader->away_ns >= most;
 }
 
-/* The last try is when the time is over after which the source fails. */
+/* The last try comes when the time limit for the source is reached. */
 static int64_t next_try(live_reader *reader, int status) {
     const int64_t next_ns = mr_live_now_ns() + next_delay(reader, status), most = reader->params.give_up_ns;
     return most && next_ns > reader->away_ns + most ? reader->away_ns + most : next_ns;
@@ -269,7 +270,7 @@ static void show_away(live_reader *reader) {
         mr_stage_warn(stage, "on_away: picture: %s", mr_message());
 }
 
-/* Whether an address of HTTP has given one picture in all; that there is no more is known only by its end. */
+/* Whether an HTTP address gave only one picture. Only the connection's end can show that. */
 static bool is_single(const live_reader *reader) {
     const mr_stage *stage = reader->params.connection.media.stage;
     mr_source_report report = reader->report;
@@ -281,7 +282,8 @@ static bool is_single(const live_reader *reader) {
     return true;
 }
 
-/* The connection is over, or did not begin: MR_OK: there will be another one; else the answer of reading. */
+/* Call when the connection ended or could not be opened. MR_OK: another one will follow; otherwise reading must return
+ * this. */
 static int lose(live_reader *reader, int status) {
     const mr_live_params *params = &reader->params;
     bool stalled = status == MR_ERROR_AGAIN;
@@ -315,7 +317,7 @@ static int lose(live_reader *reader, int status) {
     return MR_OK;
 }
 
-/* After a try with that answer. */
+/* Handles a try's result. */
 static int connected(live_reader *reader, int status) {
     if (status) {
         reader->over_tcp = reader->over_tcp && status != MR_ERROR_UNAVAILABLE;
@@ -336,7 +338,7 @@ static mr_connection_params params_of_try(live_reader *reader) {
     mr_connection_params params = reader->params.connection;
     params.place = reader->place;
     params.by_parameter = reader->by_parameter;
-    /* To find out again that nothing comes over UDP would take seconds. */
+    /* Finding out again that UDP does not work would take seconds. */
     if (params.transport == MR_TRANSPORT_AUTO && reader->over_tcp)
         params.transport = MR_TRANSPORT_TCP;
     reader->report.tries++;
@@ -399,7 +401,7 @@ static void note_live(live_reader *reader) {
     }
 }
 
-/* Of a packet that has come: whether it is given. */
+/* Whether to give a packet that has arrived. */
 static bool take(live_reader *reader, mr_packet *packet) {
     bool waits = reader->params.from_key && !reader->begun &&
                  mr_live_now_ns() - reader->opened_ns < KEY_WAIT * second_ns;
@@ -415,7 +417,7 @@ static bool take(live_reader *reader, mr_packet *packet) {
     /* Each media is set once, before other threads see it. */
     if (packet->media->live == reader->recorded)
         packet->media->live = !reader->recorded;
-    /* That there was more before the connection is no gap. */
+    /* A loss before the connection is no gap. */
     if (!reader->begun)
         packet->flags &= ~(uint32_t)MR_FRAME_SEAM;
     packet->begins_epoch = !reader->begun;

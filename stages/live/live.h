@@ -1,19 +1,20 @@
-/* Live sources: cameras and streams of the network that come, go and fail.
+/* Live sources: cameras and network streams, which can come, go and fail.
  *
- * A live reader (media_reader.h) opens connections (connection.h) one after the other, and gives their packets as one
- * stream, each connection as an epoch of it. Reading waits as long as it takes; mr_live_wake ends that. What the stream
- * does is reported to the engine (mr_stage_report):
+ * A live reader (media_reader.h) opens connections (connection.h) one after another and gives their packets as one
+ * stream; each connection is an epoch. Reading waits as long as it must; mr_live_wake ends the wait. The reader reports
+ * the stream's state to the engine (mr_stage_report):
  *
  *     connecting -> live -> stalled -> connecting
- *                        -> away    -> connecting     (broken off, ended by the server, or nobody there)
+ *                        -> away    -> connecting     (broken off, ended by the server, or no answer)
  *                                   -> failed         (away for longer than give_up)
- *                        -> ended                     (a recording is over; on_away: end)
+ *                        -> ended                     (a recording has ended; on_away: end)
  *
- * With MR_AWAY_PICTURE packets of a still picture, which are MR_FRAME_AWAY, are given while it is stalled or away and
- * until the next connection's first packet: an epoch of their own. Connections are opened by another thread then.
+ * With MR_AWAY_PICTURE, the reader gives packets with a still picture while the stream is stalled or away, until the
+ * next connection's first packet. They are flagged MR_FRAME_AWAY and form a separate epoch. Another thread then opens
+ * connections.
  *
- * A packet behind a gap is MR_FRAME_SEAM, and one that lacks a part MR_FRAME_CORRUPT: `decode` finds the pictures that
- * depend on the missing ones. One thread, but for mr_live_wake. */
+ * MR_FRAME_SEAM marks a packet after a gap, MR_FRAME_CORRUPT one with a missing part. From these marks `decode` must
+ * find which pictures depend on missing ones. One thread, except for mr_live_wake. */
 #ifndef MILLRACE_STAGES_LIVE_LIVE_H
 #define MILLRACE_STAGES_LIVE_LIVE_H
 
@@ -23,32 +24,32 @@
 typedef enum mr_live_away { MR_AWAY_WAIT, MR_AWAY_END, MR_AWAY_PICTURE } mr_live_away;
 
 typedef struct mr_live_params {
-    mr_connection_params connection; /* `wake` is set by the reader; strings outlive it */
-    int64_t stall_ns;          /* without a packet for so long a connection is given up; 0: never */
-    int64_t first_ns, most_ns; /* between two tries: doubled from first to most, less a random part of up to half */
-    int64_t give_up_ns;        /* away for so long: the source fails; 0: never */
-    bool from_key;             /* leaves out packets before the first packet at which a decoder can begin */
+    mr_connection_params connection; /* the reader sets `wake`; strings must stay valid */
+    int64_t stall_ns;          /* a connection without packets for this long is closed; 0: never */
+    int64_t first_ns, most_ns; /* wait between tries: doubles from first to most, minus a random part up to half */
+    int64_t give_up_ns;        /* if away this long, the source fails; 0: never */
+    bool from_key;             /* omits packets before the first one where decoding can begin */
     mr_live_clock clock;
     mr_live_away on_away;
-    mr_size size;              /* of the pictures of MR_AWAY_PICTURE, at most (placeholder.h) */
+    mr_size size;              /* largest size for MR_AWAY_PICTURE's pictures (placeholder.h) */
 } mr_live_params;
 
-/* True if a uri is a stream that is connected to, and not a file: a URL, a session description (*.sdp), or a camera. */
+/* True if a uri is a stream to connect to rather than a file: a URL, a session description (*.sdp), or a camera. */
 bool mr_live_is_stream(const char *uri);
-/* True for a camera of this machine: /dev/video0. */
+/* True for a local camera: /dev/video0. */
 bool mr_live_is_camera(const char *uri);
 /* True for http:// and https://, and for rtsp:// and rtsps://. */
 bool mr_live_is_web(const char *uri);
 bool mr_live_is_rtsp(const char *uri);
-/* Checks a URL by its text alone: MR_ERROR_NO_INPUT (a scheme that is not read), MR_ERROR_CONFIG (no host, or one that
- * allow_hosts excludes; signs that a URL cannot have). */
+/* Checks only the URL's text. MR_ERROR_NO_INPUT: unknown scheme. MR_ERROR_CONFIG: no host, a host that allow_hosts
+ * excludes, or characters that a URL cannot have. */
 int mr_live_check(const mr_connection_params *params);
 
-/* Does not connect yet, unless params->connection.media.probe, where it makes one try and fails with its status. */
+/* Does not connect yet, unless params->connection.media.probe is set: it then tries once and fails with that status. */
 int mr_reader_open_live(mr_reader **reader, const mr_live_params *params);
-/* Any thread: reading gives up at once with MR_ERROR_CANCELLED, from now on. */
+/* Any thread: from now on, reading returns MR_ERROR_CANCELLED at once. */
 void mr_live_wake(mr_reader *reader);
-/* Whether the stream has an end of its own, once a packet was read, or it was surveyed. */
+/* Whether the stream is a recording with an end. Known once a packet was read or the stream was surveyed. */
 bool mr_live_is_recorded(const mr_reader *reader);
 
 #endif

@@ -13,12 +13,12 @@ static int64_t later(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
-/* The time at which the next packet would come if it were as far from the last one as its arrival is. */
+/* Estimates the next packet's time: the last one's plus the distance between arrivals. */
 static int64_t expect(const mr_live_times *times, const mr_packet *packet) {
     return times->last_ns + later(packet->arrived_ns - times->arrived_ns, step_ns);
 }
 
-/* Of a packet without any time of its own. */
+/* For a packet without any time. */
 static void invent(const mr_live_times *times, mr_packet *packet) {
     packet->pts_ns = times->begun ? expect(times, packet) : 0;
 }
@@ -28,8 +28,7 @@ static void shift(mr_live_times *times, mr_packet *packet, bool has_dts) {
     if (!times->begun)
         times->shift_ns = -begin;
     int64_t now = (has_dts ? packet->dts_ns : packet->pts_ns) + times->shift_ns, expected = expect(times, packet);
-    /* Pictures that are shown before earlier ones run back, by less than a second, unless the order of decoding is
-     * known. */
+    /* Pictures shown before earlier ones step back, by less than a second, unless decoding times are known. */
     bool back = times->begun && now < times->last_ns - second_ns;
     bool ahead = times->begun && now > expected + AHEAD * second_ns;
     if (back || ahead) {
@@ -42,7 +41,7 @@ static void shift(mr_live_times *times, mr_packet *packet, bool has_dts) {
         packet->dts_ns += times->shift_ns;
 }
 
-/* By the clock of arrival. */
+/* Replaces stream times by arrival times. */
 static void replace(mr_live_times *times, mr_packet *packet, int64_t shown_ns) {
     int64_t came = times->begun ? later(times->shown_ns + step_ns, times->shown_ns + packet->arrived_ns - times->led_ns)
                                 : 0;

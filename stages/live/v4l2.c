@@ -1,10 +1,9 @@
-/* Cameras of this machine, by the ioctls of Video4Linux2 (the kernel's documentation, "Video for Linux API").
+/* Local cameras, read with Video4Linux2 ioctls (kernel documentation, "Video for Linux API").
  *
- * Pictures lie in buffers of the driver, which are mapped. Raw ones are handed on as they lie there, and the buffer
- * goes back to the driver once the packet is released, by any thread: the last reference, of the connection or of such
- * a packet, closes the device. They are copied if too few buffers would be left to the driver, if rows are padded, or
- * if there is no room behind them for the zeros that FFmpeg's readers need; compressed pictures, which are small,
- * always. */
+ * Pictures lie in mapped driver buffers. A raw picture is passed on without a copy. Its buffer returns to the driver
+ * when any thread releases the packet, and the last reference (connection or packet) closes the device. Raw pictures
+ * must be copied if the driver would have too few buffers, rows are padded, or no room is left for the zeros that
+ * FFmpeg's readers need. Compressed pictures are small and always copied. */
 #include "stages/live/v4l2.h"
 
 #include <errno.h>
@@ -58,18 +57,18 @@ typedef struct camera {
     mr_connection_params params;
     device *device;
     mr_camera_mode mode;
-    uint32_t row_bytes;    /* from row to row, as the driver lays them out */
-    int packed;            /* bytes of a raw picture without padding */
+    uint32_t row_bytes;    /* row distance in the driver's layout */
+    int packed;            /* a raw picture's bytes without padding */
     mr_media *media;
     mr_connection_counts counts;
-    bool begun, gap;       /* gap: something is missing before the next packet */
-    uint32_t next;         /* the driver's number of the next picture */
+    bool begun, gap;       /* gap: data is missing before the next packet */
+    uint32_t next;         /* the driver's number for the next picture */
     int64_t last_ns;       /* when the last one came */
     mr_packet held;        /* read by the survey */
     bool holds;
 } camera;
 
-/* A signal may interrupt it; drivers take a while only for STREAMON and S_FMT. */
+/* A signal can interrupt it; drivers take long only for STREAMON and S_FMT. */
 static int control(int fd, unsigned long request, void *argument) {
     int result;
     do
@@ -98,7 +97,7 @@ static int give_back(device *of, uint32_t index) {
     return control(of->fd, VIDIOC_QBUF, &at);
 }
 
-/* Of a packet: any thread. */
+/* Called when a packet is released, on any thread. */
 static void release_mapped(void *context) {
     const mapped *at = context;
     device *of = at->of;
@@ -110,7 +109,7 @@ static void release_mapped(void *context) {
     let_go(of);
 }
 
-/* An unplugged camera, and one that another program has, may come back. */
+/* A camera that is unplugged or used by another program may become available. */
 static int fail_camera(const char *url, const char *verb, int error) {
     switch (error) {
     case ENOENT:
@@ -178,7 +177,7 @@ static void add_mode(mode_list *to, const mr_camera_mode *mode) {
         to->mode[to->count++] = *mode;
 }
 
-/* The interval nearest to that of `rate` (30 unless wished) that a range allows. */
+/* Chooses the interval in the range that is nearest to `rate` (default 30). */
 static void clamp_interval(const struct v4l2_frmival_stepwise *range, double rate, mr_camera_mode *mode) {
     const double wanted = 1 / (rate > 0 ? rate : 30);
     const struct v4l2_fract *take = NULL;
@@ -207,7 +206,7 @@ static void add_rates(int fd, mr_camera_mode mode, const mr_camera_wish *wish, m
         add_mode(to, &mode);
 }
 
-/* The length nearest to `wanted` that is least, most, or a number of steps above least. */
+/* The length nearest to `wanted` among least, most, and multiples of the step above least. */
 static int32_t clamp_length(uint32_t wanted, uint32_t least, uint32_t most, uint32_t step) {
     const uint32_t within = wanted < least ? least : wanted > most ? most : wanted;
     return (int32_t)(within - (step ? (within - least) % step : 0));
@@ -231,7 +230,7 @@ static void add_sizes(int fd, mr_camera_mode mode, const mr_camera_wish *wish, m
     }
 }
 
-/* A driver that lists no sizes has the one that is set. */
+/* If a driver lists no sizes, the current one counts. */
 static void add_current(int fd, mode_list *to) {
     struct v4l2_format set = {.type = V4L2_BUF_TYPE_VIDEO_CAPTURE};
     if (control(fd, VIDIOC_G_FMT, &set))
@@ -281,7 +280,7 @@ static int set_format(camera *at) {
     return MR_OK;
 }
 
-/* Drivers may have no rate to be set; the one that they answer counts. */
+/* Drivers may not allow setting a rate; what they return counts. */
 static void set_rate(camera *at) {
     struct v4l2_streamparm set = {.type = V4L2_BUF_TYPE_VIDEO_CAPTURE};
     struct v4l2_fract *interval = &set.parm.capture.timeperframe;
@@ -366,7 +365,7 @@ static int wrap_copy(uint8_t *block, size_t bytes, mr_packet *packet) {
     return mr_fail(MR_ERROR_MEMORY, "out of memory");
 }
 
-/* Rows of the driver may be longer than those of the picture; planes of chroma have rows in proportion. */
+/* Driver rows may be longer than picture rows; chroma rows scale with them. */
 static bool is_padded(const camera *at) {
     int row = av_image_get_linesize(mr_camera_codec_of(at->mode.format).pixel, at->mode.size.width, 0);
     return at->packed && row > 0 && at->row_bytes > (uint32_t)row;
@@ -399,7 +398,7 @@ static int copy_rows(const camera *at, const uint8_t *data, mr_packet *packet) {
     return wrap_copy(block, (size_t)at->packed, packet);
 }
 
-/* Whether the picture may stay in the driver's buffer until its packet is released. */
+/* Whether the picture can stay in the driver's buffer until the packet is released. */
 static bool can_hand_on(camera *at, const mapped *from, size_t bytes) {
     device *of = at->device;
     if (!at->packed || is_padded(at) || from->bytes - bytes < PADDING)
@@ -438,7 +437,7 @@ static int take_picture(camera *at, mapped *from, size_t bytes, mr_packet *packe
     return status;
 }
 
-/* When the first row was taken, if the driver says so by the monotonic clock, else when it came. */
+/* Uses the driver's monotonic time for the first row, or else the arrival. */
 static void set_times(camera *at, const struct v4l2_buffer *filled, mr_packet *packet) {
     const int64_t now = mr_live_now_ns();
     const bool monotonic = (filled->flags & V4L2_BUF_FLAG_TIMESTAMP_MASK) == V4L2_BUF_FLAG_TIMESTAMP_MONOTONIC;
@@ -455,7 +454,7 @@ static void set_times(camera *at, const struct v4l2_buffer *filled, mr_packet *p
     at->last_ns = now;
 }
 
-/* A key frame of H.264: one that has an IDR picture, or a parameter set, which comes before one. */
+/* Whether this is an H.264 key frame: it has an IDR picture, or a parameter set, which precedes one. */
 static bool begins_with_key(const uint8_t *data, size_t bytes) {
     enum { IDR = 5, SPS = 7, MOST_BYTES = 4096 };
     mr_nals from = {data, data + (bytes < MOST_BYTES ? bytes : MOST_BYTES), 0};
@@ -474,7 +473,7 @@ static void set_flags(camera *at, const struct v4l2_buffer *filled, mr_packet *p
     at->gap = false;
 }
 
-/* Pictures are numbered by the driver: it left some out if there was no buffer for them. */
+/* The driver numbers pictures: it dropped some if there was no buffer. */
 static void note_number(camera *at, uint32_t number) {
     const uint32_t missing = number - at->next;
     if (at->begun && missing && missing < 1000000) {
@@ -547,7 +546,7 @@ static int read_camera(mr_connection *base, int64_t until_ns, mr_packet *packet)
     return MR_OK;
 }
 
-/* The layout of compressed pictures is known once one was seen; the last one that was read is kept. */
+/* A compressed picture's layout is known only after one was read; the last one read is kept. */
 static int look_at_pictures(camera *at, mr_probe *probe) {
     const int64_t until_ns = mr_live_now_ns() + at->params.open_timeout_ns;
     bool known = at->packed > 0;

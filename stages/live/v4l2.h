@@ -1,4 +1,4 @@
-/* Connections to cameras of this machine, by Video4Linux2. No other thread. */
+/* Connections to local cameras with Video4Linux2. One thread only. */
 #ifndef MILLRACE_STAGES_LIVE_V4L2_H
 #define MILLRACE_STAGES_LIVE_V4L2_H
 

@@ -40,7 +40,7 @@ static double pixels_of(const mr_camera_mode *mode) {
     return (double)mode->size.width * mode->size.height;
 }
 
-/* < 0 if a is better than b, > 0 if worse. A rate that is not known may be any. */
+/* < 0 if a is better than b, > 0 if worse. An unknown rate matches any. */
 static double compare(const mr_camera_mode *a, const mr_camera_mode *b) {
     const double a_rate = mr_camera_rate(a), b_rate = mr_camera_rate(b);
     const bool a_smooth = a_rate >= SMOOTH || a_rate <= 0, b_smooth = b_rate >= SMOOTH || b_rate <= 0;

@@ -1,4 +1,4 @@
-/* The modes of a camera of this machine: format, size and rate of its pictures, and the choice of one. Any thread. */
+/* A local camera's modes (picture format, size and rate), and how one is chosen. Any thread. */
 #pragma once
 
 #include <libavcodec/codec_id.h>
@@ -9,7 +9,7 @@
 
 #include "millrace/option.h"
 
-/* In the order in which they are preferred if size and rate are the same: those that cost the least to decode first. */
+/* In order of preference if size and rate are equal: cheapest to decode first. */
 typedef enum mr_camera_format {
     MR_CAMERA_AUTO,
     MR_CAMERA_NV12,
@@ -27,19 +27,19 @@ extern const char *const mr_camera_format_names[];
 
 typedef struct mr_camera_codec {
     enum AVCodecID codec;
-    enum AVPixelFormat pixel; /* of raw pictures; else AV_PIX_FMT_NONE */
+    enum AVPixelFormat pixel; /* for raw pictures; else AV_PIX_FMT_NONE */
 } mr_camera_codec;
 
 mr_camera_codec mr_camera_codec_of(mr_camera_format format);
 
 typedef struct mr_camera_mode {
     mr_camera_format format;
-    uint32_t fourcc;     /* V4L2's name of the format */
+    uint32_t fourcc;     /* V4L2's format name */
     mr_size size;
-    uint32_t num, den;   /* seconds from one picture to the next; 0/0: not known */
+    uint32_t num, den;   /* seconds between pictures; 0/0: not known */
 } mr_camera_mode;
 
-/* What the author asks for; 0: whatever suits. */
+/* What the author asks for; 0: anything. */
 typedef struct mr_camera_wish {
     mr_size size;
     double rate;
@@ -49,8 +49,8 @@ typedef struct mr_camera_wish {
 /* Pictures a second; 0: not known. */
 double mr_camera_rate(const mr_camera_mode *mode);
 
-/* The best of the modes that are as wished: the largest picture up to 1920x1080 of those that come at least 25 times a
- * second, if there are such, else of the fastest ones; then the preferred format; then the rate nearest to 30. A rate
- * that was wished holds within one percent. MR_ERROR_CONFIG, with the modes that there are, if none is as wished. */
+/* Chooses the best mode that meets the wish. Largest picture up to 1920x1080 among modes with at least 25 pictures a
+ * second (if there are none, among the fastest). Then the preferred format, then the rate nearest to 30. A requested
+ * rate must match within one percent. If no mode fits: MR_ERROR_CONFIG with a list of modes. */
 int mr_camera_choose(const char *camera, const mr_camera_mode *modes, size_t count, const mr_camera_wish *wish,
                      size_t *chosen);

@@ -73,9 +73,9 @@ mr_content_key mr_content_key_join(const mr_content_key *key, const void *part, 
 
 /* ---- lists ----------------------------------------------------------------------------------------------------- */
 
-/* The list that is shown, and the one that owns the texts. */
+/* The public list, and the list that owns the texts. */
 typedef struct shown_list {
-    mr_file_list shown; /* first: the caller has its address */
+    mr_file_list shown; /* first member: the caller has its address */
     mr_image_list list;
     mr_listed_file *files;
 } shown_list;

@@ -18,11 +18,11 @@
 enum { PATH, LABEL, GROUP, SPLIT, START, END, FIELDS, OTHER = FIELDS };
 static const char *const names[FIELDS] = {"path", "label", "group", "split", "start", "end"};
 
-/* A list while it is read. */
+/* A list being read. */
 typedef struct manifest {
     const char *path;
     bool vectors;  /* rows need no path */
-    size_t folder; /* bytes of the path up to its last slash */
+    size_t folder; /* path length up to the last slash */
     size_t line;
     int (*take)(void *context, const mr_manifest_row *row);
     void *context;
@@ -45,14 +45,14 @@ static int name_of(const char *text, size_t bytes) {
     return OTHER;
 }
 
-/* The first of the names that are not known is kept. A column without a name is none that was meant to be used. */
+/* Remembers the first unknown name. A column without a name was not meant to be used. */
 static void note_unused(const manifest *list, const char *name, size_t bytes) {
     if (!*list->unused && bytes > 0 && (*list->unused = mr_alloc(bytes + 1)))
         snprintf(*list->unused, bytes + 1, "%.*s", (int)bytes, name);
 }
 
 #define REFUSE(list, ...) refuse(list, mr_fail(MR_ERROR_DATA, __VA_ARGS__))
-/* Puts the place before the message. */
+/* Prefixes the message with the position. */
 static int refuse(const manifest *list, int status) {
     char reason[512];
     snprintf(reason, sizeof reason, "%s", mr_message());
@@ -80,7 +80,7 @@ static int read_split(const manifest *list, const char *text, mr_split *split) {
     return *split ? MR_OK : REFUSE(list, "split is train, validation or test, or empty, not \"%s\"", text);
 }
 
-/* Seconds, at most 1,000 hours, as those of the options of `media`; to the microsecond. */
+/* Reads seconds, to the microsecond. The limit is 1,000 hours, as for media's options. */
 static int read_time(const manifest *list, int name, const char *text, int64_t *to) {
     static const double longest_s = 3.6e6;
     const char *end;
@@ -147,8 +147,8 @@ enum { MOST_COLUMNS = 64 };
 
 static const char blanks[] = " \t";
 
-/* Takes a field at *at, without its quotes and without blanks around it, and ends it with a zero; *at is moved to the
- * comma, the end of the row, or the end of the text. *last: no comma is behind it. Blanks inside quotes are kept. */
+/* Takes the field at *at without quotes and surrounding blanks, and ends it with a zero. Moves *at to the comma, the
+ * row's end or the text's end. *last: no comma follows. Blanks inside quotes are kept. */
 static int take_field(manifest *list, char **at, size_t *lines, char **field, bool *last) {
     char *from = *at + strspn(*at, blanks), *to = *at;
     *field = to;
@@ -245,7 +245,7 @@ typedef struct object {
     const manifest *list;
     char *value[FIELDS];
     int depth, name;
-    int status; /* of a value that is refused; yajl knows nothing of it */
+    int status; /* why a value is refused; yajl does not know it */
 } object;
 
 static int on_value(object *to, const void *text, size_t bytes) {
@@ -273,7 +273,7 @@ static int on_text(void *context, const unsigned char *text, size_t bytes) {
     return ((object *)context)->depth ? on_value(context, text, bytes) : 0;
 }
 
-/* Also classes and groups are numbers in many lists. */
+/* Many lists also use numbers as classes and groups. */
 static int on_number(void *context, const char *text, size_t bytes) {
     object *to = context;
     if (!to->depth)

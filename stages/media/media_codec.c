@@ -10,7 +10,7 @@
 
 /* ---- parameters ------------------------------------------------------------------------------------------------ */
 
-/* No header of a stream is longer; no decoder gives pictures of more rows or columns. */
+/* Limits. No stream header is longer, and no decoder gives pictures with more rows or columns. */
 enum { MOST_EXTRA_BYTES = 1 << 20, MOST_SIDE = 65536, MOST_DELAY = 256 };
 
 static void describe(const void *codec, mr_codec_description *description) {
@@ -41,7 +41,7 @@ static const char *find_fault(const mr_codec_description *from) {
     return NULL;
 }
 
-/* Headers are followed by zeros, as readers of bit streams need them. */
+/* Zeros must follow a header, since bitstream readers need them. */
 static bool copy_extra(AVCodecParameters *to, const mr_codec_description *from) {
     if (!from->extra_bytes)
         return true;

@@ -1,11 +1,10 @@
-/* Codec parameters and side data of FFmpeg, as frames carry them between stages and processes.
+/* FFmpeg's codec parameters and side data, as frames carry them between stages and processes.
  *
- * mr_media.codec is AVCodecParameters here. Parameters that another process sends are not trusted: they are bounded,
- * and decoders check them as they check files.
+ * mr_media.codec is AVCodecParameters here. Parameters from another process are untrusted: they are bounded, and
+ * decoders must check them like a file's.
  *
- * Side data are carried if decoders need them: palettes, and headers that replace the stream's in its middle. They are
- * plane 1 of a packet's frame, records of {uint32 type of FFmpeg, uint32 bytes, payload, padding to 8 bytes}. Any
- * thread. */
+ * Side data is carried if decoders need it: palettes, and headers that replace the stream's later on. It is plane 1 in
+ * a packet's frame: records {FFmpeg's uint32 type, uint32 bytes, payload, padding to 8 bytes}. Any thread. */
 #pragma once
 
 #include <libavcodec/packet.h>
@@ -15,25 +14,25 @@
 
 extern const mr_media_codec mr_av_codec;
 
-/* A time of a file or stream, in ns from its origin; MR_NO_TIME if one of them is not known, or not within bounds. */
+/* Converts a file or stream time to ns from its origin; MR_NO_TIME if unknown or out of bounds. */
 int64_t mr_ticks_ns(int64_t ticks, int64_t origin, AVRational base);
-/* Leaves out times that are not within bounds, and durations of none or of more than a day. To be called before any
- * arithmetic with them. */
+/* Removes times out of bounds, and durations that are zero or above one day. Must be called before any arithmetic with
+ * them. */
 void mr_packet_bound(AVPacket *packet, AVRational base);
 
-/* MR_FRAME_... of it. */
+/* The packet's MR_FRAME_... flags. */
 uint32_t mr_packet_flags(const AVPacket *packet);
 
-/* Copies the side data that decoders need; *buffer stays NULL if there are none, as with nearly all packets.
+/* Copies the side data that decoders need; *buffer stays NULL if there is none, as in nearly all packets.
  * MR_ERROR_MEMORY. */
 int mr_side_pack(const AVPacket *packet, mr_buffer **buffer);
 /* Adds the records of `plane` to the packet; a plane without data adds none. MR_ERROR_DATA if they are malformed. */
 int mr_side_unpack(const mr_plane *plane, AVPacket *packet);
 
-/* Lends payload, times, flags and side data of a frame to an empty packet, in nanoseconds, with a reference to the
- * payload's buffer; not to the frame, whose receipt must close even while a library still holds its last packet.
- * Without the padding that FFmpeg's readers need there is no reference, and the library has to copy. An AVERROR on
- * failure. */
+/* Lends a frame's payload, times, flags and side data to an empty packet, in nanoseconds. The packet refers to the
+ * payload's buffer, not to the frame: the frame's receipt must close even while a library holds its last packet.
+ * Without the padding that FFmpeg's readers need, there is no reference, and the library must copy. Returns an AVERROR
+ * on failure. */
 int mr_packet_lend(AVPacket *packet, const mr_frame *frame);
-/* Moves the payload of a packet into a plane, without copying it if the packet is counted. MR_ERROR_MEMORY. */
+/* Moves a packet's payload to a plane, without copying a reference-counted one. MR_ERROR_MEMORY. */
 int mr_packet_keep(AVPacket *packet, mr_plane *plane);

@@ -26,7 +26,7 @@ int mr_nvenc_check(void) {
     return check("NVENC", "libnvidia-encode.so.1");
 }
 
-/* The context that the runtime works in on this thread: the device's primary one. The runtime has loaded the driver. */
+/* The CUDA context that this thread's runtime uses: the device's primary one. The runtime has loaded the driver. */
 static CUcontext current_context(void) {
     CUcontext context = NULL;
     CUresult (*get_current)(CUcontext *);

@@ -1,4 +1,4 @@
-/* The place of NVDEC and NVENC in a build without CUDA. */
+/* Replaces NVDEC and NVENC in a build without CUDA. */
 #include "millrace/status.h"
 #include "stages/media/media_cuda.h"
 

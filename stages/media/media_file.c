@@ -26,9 +26,9 @@
 #include "stages/media/still/kinds.h"
 #include "stages/media/ts/ts_tap.h"
 
-/* The supported formats. Formats that open other files or hosts (playlists, concat scripts, session descriptions,
- * manifests) are left out on purpose, and so are those that are recognised by their name alone. Those with sound only
- * are listed so that the message can say so. */
+/* Supported formats. Formats that can open other files or hosts (playlists, concat scripts, session descriptions,
+ * manifests) must not be listed, nor those recognised only by name. Sound formats are listed so that the message can
+ * name them. */
 static const char *const readable[] = {
     "mov",  "matroska", "webm", "avi",  "mpegts", "mpeg",  "mpegvideo", "h264", "hevc", "m4v", "av1",  "obu",
     "ivf",  "flv",      "asf",  "ogg",  "gif",    "apng",  "nut",       "mxf",  "dv",   "mjpeg", "vc1", "h261",
@@ -47,17 +47,17 @@ typedef struct file_reader {
     mr_reader_params params;
     mr_input input;
     const AVInputFormat *kind;
-    AVIOContext *tap; /* of a transport stream, in front of input.avio; else NULL */
-    mr_index_bound index; /* of MP4, Matroska and MXF, likewise */
+    AVIOContext *tap; /* in front of input.avio for a transport stream; else NULL */
+    mr_index_bound index; /* the same for MP4, Matroska and MXF */
     AVFormatContext *format;
     AVStream *stream;
     AVPacket *packet;
-    AVBSFContext *unpack; /* of MPEG-4 in AVI, where two pictures may be in one packet; else NULL */
+    AVBSFContext *unpack; /* for MPEG-4 in AVI, where a packet can hold two pictures; else NULL */
     AVPacket *next;
-    bool ahead;      /* `next` has the next packet, or the error of reading it is ahead_error */
+    bool ahead;      /* `next` holds the next packet, or ahead_error why reading failed */
     int ahead_error;
     mr_media *media;
-    int64_t origin;  /* the stream's start, in its time base */
+    int64_t origin;  /* stream start, in its time base */
     int64_t packets; /* read in this turn */
     bool elsewhere;  /* the demuxer began in the middle, where another video begins */
     mr_seams seams;
@@ -101,14 +101,14 @@ static int choose_format(file_reader *reader) {
                                                          reader->input.bytes) : MR_OK;
 }
 
-/* The status for an error of libavformat. Demuxers answer a damaged file with "out of memory" or "input/output
- * error" too: those are the file's fault, unless reading from disk itself has failed. */
+/* Maps a libavformat error to a status. Demuxers also answer a damaged file with "out of memory" or "input/output
+ * error": the file is at fault, unless reading from disk failed. */
 static int status_of(const file_reader *reader, int error) {
     bool blames_machine = error == AVERROR(ENOMEM) || error == AVERROR(EIO);
     return blames_machine && reader->input.avio->error != error ? MR_ERROR_DATA : mr_av_status(error);
 }
 
-/* Joined pictures have no times: without a name of a container around them they come at the rate that is asked for. */
+/* Joined pictures have no times: unless a container's name is known, they use the requested rate. */
 static int set_rate(AVDictionary **options, const AVInputFormat *format, double rate) {
     bool timeless = mr_input_image_codec(format) || strcmp(format->name, "mjpeg") == 0;
     char text[64];
@@ -119,9 +119,8 @@ static int set_rate(AVDictionary **options, const AVInputFormat *format, double 
 
 typedef enum mp4_index { MP4_UNKNOWN, MP4_MISSING, MP4_INCOMPLETE, MP4_COMPLETE } mp4_index;
 
-/* Looks for the index among the outermost boxes of an MP4 (ISO/IEC 14496-12, 4.2): each begins with its size and name.
- * Size 0 is that of the last box, 1 stands for a size of 64 bits behind the name. UNKNOWN if it does not begin as an
- * MP4. */
+/* Searches an MP4's top-level boxes for the index (ISO/IEC 14496-12, 4.2). Each box begins with size and name. Size 0
+ * means the last box; size 1 means that a 64-bit size follows the name. UNKNOWN if it does not begin like an MP4. */
 static mp4_index find_mp4_index(int fd) {
     static const char *const first[] = {"ftyp", "mdat", "wide", "free", "skip"};
     struct stat file;
@@ -143,7 +142,7 @@ static mp4_index find_mp4_index(int fd) {
     return known ? MP4_MISSING : MP4_UNKNOWN;
 }
 
-/* An error of libavformat while it opens a file. */
+/* Reports a libavformat error while opening a file. */
 static int fail_open(const file_reader *reader, int error) {
     const AVInputFormat *format = reader->kind;
     const char *path = reader->params.uri;
@@ -197,8 +196,8 @@ static bool has_sound(const AVFormatContext *format) {
     return false;
 }
 
-/* The best video stream. A cover picture counts only if the file has nothing else: beside video it is ignored, and with
- * sound alone it does not make a video of a song. */
+/* Chooses the best video stream. A cover picture counts only if the file has nothing else. Next to video it is ignored,
+ * and it does not turn a song into a video. */
 static AVStream *best_stream(const file_reader *reader) {
     AVStream *best = mr_input_best_video(reader->format, reader->params.max_pixels);
     return best && is_cover(best) && has_sound(reader->format) ? NULL : best;
@@ -235,7 +234,7 @@ static int choose_stream(file_reader *reader) {
     return mr_input_check_codec(reader->stream->codecpar, path);
 }
 
-/* Reads packets for facts that the header lacks. The decoders used for that are bound by max_pixels too. */
+/* Reads packets to find what the header lacks. max_pixels also limits the decoders used for that. */
 static int look_into_streams(file_reader *reader) {
     AVFormatContext *format = reader->format;
     unsigned count = format->nb_streams;
@@ -250,7 +249,7 @@ static int look_into_streams(file_reader *reader) {
         return reader->index.status;
     if (error >= 0)
         return MR_OK;
-    if (error == AVERROR_EOF) /* Few bytes of anything look like some format. */
+    if (error == AVERROR_EOF) /* A few bytes can look like any format. */
         return mr_fail(MR_ERROR_DATA, "%s is not a video or image, or is cut off before its first picture (tried as "
                                       "%s)", reader->params.uri, format->iformat->name);
     return mr_fail(status_of(reader, error), "%s: %s", reader->params.uri, mr_av_words(error));
@@ -277,7 +276,7 @@ static int check_size(const file_reader *reader) {
 
 /* ---- describing ------------------------------------------------------------------------------------------------ */
 
-/* Frames that the container announces, or that its duration and rate amount to; 0 unknown. */
+/* Frames that the container announces, or that duration and rate imply; 0 unknown. */
 static int64_t expected_frames(const file_reader *reader, AVRational rate) {
     const mr_reader_params *params = &reader->params;
     const AVStream *stream = reader->stream;
@@ -336,7 +335,7 @@ static void close_container(file_reader *reader) {
     reader->stream = NULL;
 }
 
-/* Two pictures in one packet, which AVI has since it counts pictures as it stores them (DivX, Xvid), get one each. */
+/* Splits packets with two pictures, which AVI (DivX, Xvid) has because it counts pictures as stored. */
 static int prepare_unpacking(file_reader *reader) {
     const bool may_be_packed = strcmp(reader->kind->name, "avi") == 0 &&
                                reader->stream->codecpar->codec_id == AV_CODEC_ID_MPEG4;
@@ -348,12 +347,12 @@ static int prepare_unpacking(file_reader *reader) {
         error = avcodec_parameters_copy(reader->unpack->par_in, reader->stream->codecpar);
     if (error >= 0)
         error = av_bsf_init(reader->unpack);
-    if (error >= 0) /* its header says that pictures are packed: not any more */
+    if (error >= 0) /* the header says "packed", which no longer holds */
         error = avcodec_parameters_copy(reader->stream->codecpar, reader->unpack->par_out);
     return error >= 0 ? MR_OK : mr_fail(MR_ERROR_MEMORY, "out of memory");
 }
 
-/* The demuxer, and the stream that is read. */
+/* Opens the demuxer and chooses the stream. */
 static int open_demuxer(file_reader *reader) {
     int status = open_format(reader);
     if (!status && !(reader->params.probe && header_suffices(reader->format)))
@@ -411,7 +410,7 @@ static int unpack(file_reader *reader, AVPacket *packet) {
     return error < 0 ? error : av_bsf_receive_packet(reader->unpack, packet);
 }
 
-/* The next packet of the chosen stream. An AVERROR on failure. */
+/* Reads the chosen stream's next packet. Returns an AVERROR on failure. */
 static int read_packet(file_reader *reader, AVPacket *packet) {
     int error;
     do {
@@ -429,7 +428,7 @@ static int read_packet(file_reader *reader, AVPacket *packet) {
     return error;
 }
 
-/* The packet that next_packet will give; NULL: none, or an error. */
+/* The packet that next_packet will return; NULL: none, or an error. */
 static const AVPacket *peek(file_reader *reader) {
     if (!reader->ahead)
         reader->ahead_error = read_packet(reader, reader->next);
@@ -437,7 +436,7 @@ static const AVPacket *peek(file_reader *reader) {
     return reader->ahead_error >= 0 ? reader->next : NULL;
 }
 
-/* The next packet in reader->packet; MR_END at the end of the file, or of its video if another one follows. */
+/* Reads the next packet into reader->packet. MR_END: the file has ended, or the video, and another one follows. */
 static int next_packet(file_reader *reader) {
     const int error = reader->ahead ? reader->ahead_error : read_packet(reader, reader->packet);
     if (reader->ahead) {
@@ -455,7 +454,7 @@ static int next_packet(file_reader *reader) {
     return mr_input_check_packet(reader->packet, reader->media->path);
 }
 
-/* Decoders that begin behind the first packet have to be told it. */
+/* A decoder that begins at a later packet must be given the build. */
 static void find_build(file_reader *reader) {
     if (reader->params.probe || reader->stream->codecpar->codec_id != AV_CODEC_ID_H264)
         return;
@@ -464,7 +463,7 @@ static void find_build(file_reader *reader) {
         reader->media->x264_build = mr_x264_build(reader->media->codec, first->data, (size_t)first->size);
 }
 
-/* After the demuxer was opened again, which may have found another video. */
+/* Call after reopening the demuxer, which may have found another video. */
 static int describe_again(file_reader *reader) {
     if (mr_codecs_are_alike(reader->media->codec, reader->stream->codecpar, false))
         return MR_OK;
@@ -482,7 +481,7 @@ static int open_again(file_reader *reader) {
     return status ? status : describe_again(reader);
 }
 
-/* The video of a transport stream that takes the place of the one before is read by a demuxer of its own. */
+/* If another video replaces this one in a transport stream, a new demuxer must read it. */
 static int begin_other_video(file_reader *reader) {
     avformat_close_input(&reader->format);
     int status = mr_ts_tap_go_on(&reader->tap) < 0 ? mr_fail(MR_ERROR_MEMORY, "out of memory") : open_demuxer(reader);
@@ -499,9 +498,8 @@ static int seek(file_reader *reader, int64_t at) {
     return avformat_seek_file(reader->format, reader->stream->index, INT64_MIN, at, at, 0);
 }
 
-/* When the next packet, which must be a picture that needs no other, is shown at the latest; AV_NOPTS_VALUE: it is
- * another one, or its time is only known if all before it are read. A container may have no presentation times
- * (picture_times.h). */
+/* The latest time when the next packet is shown; it must be a picture that needs no other. AV_NOPTS_VALUE: it is not,
+ * or its time depends on all packets before it. A container can lack presentation times (picture_times.h). */
 static int64_t shows_first(file_reader *reader) {
     enum { MOST_REORDERED = 16 };
     const AVPacket *packet = reader->packet;
@@ -515,7 +513,7 @@ static int64_t shows_first(file_reader *reader) {
     return time;
 }
 
-/* The packet that was read, as it is there. */
+/* The current packet, unchanged. */
 static mr_packet see_packet(const file_reader *reader) {
     const AVPacket *packet = reader->packet;
     const bool cover = is_cover(reader->stream);
@@ -526,7 +524,7 @@ static mr_packet see_packet(const file_reader *reader) {
                        .flags = mr_packet_flags(packet)};
 }
 
-/* The clock of MPEG-4 is known from the first picture. */
+/* The MPEG-4 clock starts with the first picture. */
 static void set_clock(file_reader *reader) {
     if (!mr_picture_order_is_clocked(reader->stream->codecpar) || seek(reader, reader->origin) < 0 ||
         next_packet(reader))
@@ -536,8 +534,8 @@ static void set_clock(file_reader *reader) {
     av_packet_unref(reader->packet);
 }
 
-/* Whether the first picture that comes out right, if decoding begins at `from`, is shown no later than `at`: at a
- * recovery point none is until the point is reached. */
+/* Whether decoding from `from` gives a right picture that is shown no later than `at`. At a recovery point, pictures
+ * are right only once the point is reached. */
 static bool recovers_by(file_reader *reader, int64_t from, int64_t at) {
     const enum AVCodecID codec = reader->stream->codecpar->codec_id;
     const AVPacket *packet = reader->packet;
@@ -555,8 +553,8 @@ static bool recovers_by(file_reader *reader, int64_t from, int64_t at) {
     return right;
 }
 
-/* Formats without an index find a time, whatever packet is there, and others go by the time of decoding: from further
- * back all pictures from the start on are decoded. Negative if the format cannot seek. */
+/* Formats without an index find a time at any packet, and others seek by decoding time. Seeks further back and decodes
+ * everything up to the start. Negative if the format cannot seek. */
 static int seek_to_start(file_reader *reader) {
     const AVRational base = reader->stream->time_base;
     const int64_t at = reader->origin + av_rescale_q(reader->params.start_ns, nanoseconds, base);
@@ -574,11 +572,11 @@ static int seek_to_start(file_reader *reader) {
         back_ns *= 4;
         error = seek(reader, from);
     }
-    /* That time may be in another video of the file. */
+    /* The time may be in another video in this file. */
     return reader->tap ? open_again(reader) : error;
 }
 
-/* Nothing that is wanted comes after a packet that is decoded at or after the end. */
+/* A packet decoded at or after the end is followed by nothing wanted. */
 static bool is_past_end(const file_reader *reader, const mr_packet *packet) {
     int64_t time = packet->dts_ns;
     if (time == MR_NO_TIME && packet->flags & MR_FRAME_KEY)
@@ -586,8 +584,8 @@ static bool is_past_end(const file_reader *reader, const mr_packet *packet) {
     return reader->params.end_ns > 0 && time != MR_NO_TIME && time >= reader->params.end_ns;
 }
 
-/* A truncated file ends like a whole one; the number of frames in its header shows the difference. If none of them was
- * read it is an error. */
+/* A truncated file ends like a complete one: only the frame count in the header shows the difference. It is an error if
+ * no frame was read. */
 static int end_of(const file_reader *reader) {
     const mr_reader_params *params = &reader->params;
     int64_t announced = reader->stream->nb_frames;
@@ -608,7 +606,7 @@ static int end_of(const file_reader *reader) {
     return MR_END;
 }
 
-/* What follows a key frame without a time shows whether there is a seam before it. */
+/* The packet after an undated key frame shows whether a seam comes before it. */
 static void date_key(file_reader *reader) {
     AVPacket *key = reader->packet;
     const bool may_begin = reader->format->iformat->flags & AVFMT_TS_DISCONT && key->flags & AV_PKT_FLAG_KEY;
@@ -647,20 +645,20 @@ static int read_file(mr_reader *base, mr_packet *packet) {
 static int rewind_file(mr_reader *base) {
     file_reader *reader = (file_reader *)base;
     mr_input_set_timeout(&reader->input, reader->params.timeout_ns);
-    /* If times begin anew in mid-stream, seeking by time is not reliable. */
+    /* If times restart in mid-stream, seeking by time is unreliable. */
     bool seekable = !reader->elsewhere && (reader->seams.found == 0 || reader->params.start_ns > 0);
     reader->packets = 0;
     mr_seams_begin(&reader->seams);
     mr_picture_times_begin(&reader->times, false);
     if (seekable && seek_to_start(reader) >= 0)
         return MR_OK;
-    /* Elementary streams and some others cannot seek by time: they are opened again. */
+    /* Elementary streams and a few others cannot seek by time and must be reopened. */
     return open_again(reader);
 }
 
 /* ---- survey --------------------------------------------------------------------------------------------------- */
 
-/* Passes the stream's first packets to the decoder until it knows its pictures; most often the first is enough. */
+/* Gives the stream's first packets to the decoder until the pictures are known; usually one packet suffices. */
 static void look_into_packets(file_reader *reader, mr_probe *probe) {
     enum { MOST_PACKETS = 32 };
     bool known = probe->codec->width > 0 && probe->codec->pix_fmt != AV_PIX_FMT_NONE;
@@ -668,7 +666,7 @@ static void look_into_packets(file_reader *reader, mr_probe *probe) {
         known = mr_probe_look(probe, reader->packet->data, (size_t)reader->packet->size);
 }
 
-/* If nothing was looked into, the order of fields is in the first packet's headers, which decoders do not tell. */
+/* Without probing, only the first packet's headers have the field order, which decoders do not report. */
 static void find_field_order(file_reader *reader, AVCodecContext *codec) {
     AVCodecParserContext *parser = codec->field_order ? NULL : av_parser_init((int)codec->codec_id);
     uint8_t *out;
@@ -696,7 +694,7 @@ static int survey_file(mr_reader *base, mr_survey *survey) {
     }
     mr_probe_close(&probe);
     survey->rate = media->rate_num ? (double)media->rate_num / media->rate_den : 0;
-    /* From the middle more are decoded than are shown, and how many is not known before. */
+    /* Starting in the middle decodes more than is shown, and how many is unknown. */
     bool counted = reader->stream->nb_frames > 0 && reader->params.start_ns == 0;
     AVRational rate = {media->rate_num, media->rate_den};
     survey->frames = is_cover(reader->stream) ? 1 : counted ? expected_frames(reader, rate) : 0;

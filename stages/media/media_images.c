@@ -1,7 +1,6 @@
-/* Lists of files. Still images: every file is one packet, read whole. Videos, which a list may name beside them, with a
- * range of their times, are read by media_file.c. Sizes and formats may be mixed; each image has a media of its own,
- * which names its file, while those of one format share its codec parameters, so that a decoder need not be
- * reopened. */
+/* Reads file lists. A still image is one packet, read whole. media_file.c reads videos, which a list can name too, with
+ * a time range. Sizes and formats may be mixed. Each image has a separate media, which names its file; images with one
+ * format share codec parameters, so that the decoder need not be reopened. */
 #include "stages/media/media_images.h"
 
 #include <inttypes.h>
@@ -45,7 +44,7 @@ typedef struct image_reader {
     image_shelf *shelf;
     size_t at;
     bool has_videos;
-    mr_reader *clip; /* of the video of row `at`; NULL: it is not open */
+    mr_reader *clip; /* reads the video in row `at`; NULL: not open */
 } image_reader;
 
 /* ---- the shelf ------------------------------------------------------------------------------------------------- */
@@ -62,7 +61,7 @@ static void free_shelf(image_shelf *shelf) {
     mr_free(shelf);
 }
 
-/* Drops a reference and, if given, keeps a media for the next image. */
+/* Drops a reference and can keep a media for the next image. */
 static void drop_shelf(image_shelf *shelf, image_media *media) {
     pthread_mutex_lock(&shelf->lock);
     if (media) {
@@ -96,7 +95,7 @@ static image_media *take_media(image_shelf *shelf) {
     return media;
 }
 
-/* The parameters of a codec, made when its first image comes. Only the reader's thread calls this. */
+/* A codec's parameters, created for its first image. Only the reader's thread may call this. */
 static AVCodecParameters *codec_of(image_shelf *shelf, enum AVCodecID id) {
     for (int i = 0; i < shelf->codecs; i++)
         if (shelf->codec[i]->codec_id == id)
@@ -153,7 +152,7 @@ static const char *other_kind(const char *path, const mr_stage *stage) {
     return other ? format->long_name : NULL;
 }
 
-/* Videos that are not known as such by their names would all be dropped as damaged pictures. */
+/* Videos whose names do not show it would all be dropped as damaged pictures. */
 static int refuse_videos(const image_reader *reader) {
     const mr_image_list *list = &reader->shelf->list;
     const char *kind = reader->has_videos || mr_image_list_names_images(list)
@@ -185,7 +184,7 @@ int mr_reader_spread(const char *uri, int (*add)(void *context, const char *uri)
     return status;
 }
 
-/* Each video of a list is an epoch, since its times begin anew, and so are the pictures between two. */
+/* Each video in a list is an epoch, since its times restart, and so are the pictures between two videos. */
 static bool begins_epoch(const mr_image_list *list, size_t row) {
     return list->file[row].video || (row > 0 && list->file[row - 1].video);
 }
@@ -201,7 +200,7 @@ static bool is_past_end(const image_reader *reader, int64_t pts_ns) {
     return reader->at >= reader->shelf->list.count || (reader->params.end_ns > 0 && pts_ns >= reader->params.end_ns);
 }
 
-/* A file that cannot be read leaves an empty packet, marked as damaged, so that it is counted like any other. */
+/* An unreadable file gives an empty packet marked as damaged, so that it is counted like any other. */
 static int read_image(image_reader *reader, mr_packet *packet) {
     double step_ns = 1e9 / reader->params.rate;
     int64_t pts_ns = llround((double)reader->at * step_ns);
@@ -229,7 +228,7 @@ static int read_image(image_reader *reader, mr_packet *packet) {
     return MR_OK;
 }
 
-/* A video of a list, or as much of it as its row asks for. */
+/* Opens a listed video, or the range that the row asks for. */
 static int open_clip(image_reader *reader, const mr_image_file *file, bool probe, mr_reader **clip) {
     mr_reader_params params = reader->params;
     params.uri = file->path;
@@ -243,7 +242,7 @@ static int open_clip(image_reader *reader, const mr_image_file *file, bool probe
     return mr_reader_open_file(clip, &params);
 }
 
-/* As a picture that cannot be read: an empty packet is counted in place of a video, or of the rest of it. */
+/* Emits an empty packet for an unreadable video, or the rest, as for an unreadable picture. */
 static int mark_damaged(image_reader *reader, const mr_image_file *file, mr_packet *packet) {
     if (reader->params.stage)
         mr_stage_warn(reader->params.stage, "%s", mr_message());
@@ -253,7 +252,7 @@ static int mark_damaged(image_reader *reader, const mr_image_file *file, mr_pack
     return packet->media ? MR_OK : mr_fail(MR_ERROR_MEMORY, "out of memory");
 }
 
-/* MR_END behind the last packet of the video. */
+/* MR_END after the video's last packet. */
 static int read_clip(image_reader *reader, mr_packet *packet) {
     const mr_image_file *file = &reader->shelf->list.file[reader->at];
     const bool begins = !reader->clip;
@@ -298,8 +297,8 @@ static void destroy_images(mr_reader *base) {
 
 /* ---- survey --------------------------------------------------------------------------------------------------- */
 
-/* Of more files than MOST_FILES only some are read, which shows the usual size, but not the largest. Of each as few
- * bytes are read as do: libavcodec takes a JPEG header only with a byte for every 256 pixels behind it. */
+/* Limits. Beyond MOST_FILES files, only a sample is read: it shows the usual size, but not the largest. As few bytes as
+ * possible are read: libavcodec accepts a JPEG header only if a byte for every 256 pixels follows. */
 enum { MOST_FILES = 10000, SAMPLE = 1000 };
 static const size_t looks[] = {HEAD_BYTES, 16 * HEAD_BYTES, SIZE_MAX};
 
@@ -307,9 +306,8 @@ static uint32_t word_at(const uint8_t *data) {
     return (uint32_t)data[0] << 24 | (uint32_t)data[1] << 16 | (uint32_t)data[2] << 8 | data[3];
 }
 
-/* PNG's decoder refuses a chunk that is cut off, and needs only the beginning of the pixels: their chunk is made as
- * long as the bytes that were read of it. Chunks (ISO/IEC 15948) are a length, a name, the data and four bytes of
- * checksum. */
+/* Shortens the PNG pixel chunk to the bytes that were read: the decoder refuses a truncated chunk, but needs only the
+ * first pixels. A chunk (ISO/IEC 15948) has a length, a name, data and a 4-byte checksum. */
 static void shorten_png(uint8_t *data, size_t bytes) {
     enum { SIGNATURE = 8, AROUND = 12 };
     for (size_t at = SIGNATURE; at + AROUND < bytes;) {
@@ -323,8 +321,7 @@ static void shorten_png(uint8_t *data, size_t bytes) {
     }
 }
 
-/* Looks at the first `most` bytes of an image, with a decoder of its own: one that has seen an image of the same size
- * does not say it again. */
+/* Probes an image's first `most` bytes with a new decoder: a decoder does not report the same size twice. */
 static bool look_at(image_reader *reader, const char *path, size_t most, mr_survey *found) {
     mr_packet head = {0};
     mr_heif heif;
@@ -357,7 +354,7 @@ static bool look_at_clip(image_reader *reader, const mr_image_file *file, mr_sur
     return status == MR_OK && found->mean_pixels > 0;
 }
 
-/* At as much of an image as its header needs. */
+/* Reads as much as the image's header needs. */
 static bool look_closer(image_reader *reader, const char *path, mr_survey *found) {
     for (size_t i = 0; i < sizeof looks / sizeof *looks; i++)
         if (look_at(reader, path, looks[i], found))
@@ -365,8 +362,7 @@ static bool look_closer(image_reader *reader, const char *path, mr_survey *found
     return false;
 }
 
-/* The pictures that every `step`th of the images decodes to. If a header cannot be read the image does not decode
- * either. */
+/* Surveys every `step`th image. If a header cannot be read, the image cannot be decoded either. */
 static void look_at_files(image_reader *reader, size_t from, size_t to, size_t step, mr_survey *survey) {
     int64_t pixels = 0, known = 0;
     for (size_t i = from; i < to; i += step) {

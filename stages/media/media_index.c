@@ -12,7 +12,7 @@
 enum { BUFFER = 32768 };
 static const uint64_t least_bytes = (uint64_t)256 << 20;
 
-/* Whether the index has become too large, by bytes that libavformat has not got yet. */
+/* Whether the index would be too large with the bytes that libavformat is about to read. */
 static int check(mr_index_bound *bound) {
     const uint64_t takes = bound->is_mxf ? bound->mxf.bytes
                            : bound->mkv ? mr_mkv_index_bytes(bound->mkv)

@@ -67,7 +67,7 @@ static void take_log_line(void *context, int level, const char *format, va_list 
     av_log_format_line2(context, level, format, arguments, line, sizeof line, &prefix);
     line[strcspn(line, "\n")] = '\0';
     mr_url_hide(line);
-    /* Without the names of FFmpeg's objects, which are only addresses. */
+    /* Removes FFmpeg's object names, which contain addresses. */
     const char *text = line;
     for (const char *end = text; *text == '[' && (end = strstr(text, "] "));)
         text = end + 2;
@@ -147,7 +147,7 @@ static int fail_errno(const char *path, int error) {
 }
 
 static int refuse_special(const char *path, mode_t mode) {
-    if (S_ISDIR(mode)) /* of the rows of a list */
+    if (S_ISDIR(mode)) /* folders that list rows name */
         return mr_fail(MR_ERROR_DATA, "%s: is a folder, and a file is needed", path);
     const char *what = S_ISFIFO(mode) ? "a FIFO" : S_ISSOCK(mode) ? "a socket" : "a device";
     return mr_fail(MR_ERROR_DATA, "%s: is %s; only files and folders are read", path, what);
@@ -173,7 +173,7 @@ int mr_input_look(const char *path, mr_input_kind *kind) {
 
 int mr_input_open(mr_input *input, const char *path, const mr_stage *stage) {
     *input = (mr_input){.fd = -1, .stage = stage};
-    /* Non-blocking, so that a FIFO put in the place of the file between look and open is not waited for. */
+    /* Non-blocking: if a FIFO replaces the file between look and open, this must not wait. */
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return fail_errno(path, errno);

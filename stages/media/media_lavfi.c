@@ -1,6 +1,6 @@
-/* Test patterns: a libavfilter graph whose pictures become packets of raw video, so that they pass through decode as
- * those of any other source do. Only filters that read nothing but their input are allowed: filters open files as soon
- * as a graph is parsed, so the names are checked before. */
+/* Test patterns: a libavfilter graph whose pictures become raw video packets and pass through decode like any source.
+ * Only filters that read nothing but their input are allowed. Filters open files while a graph is parsed, so names must
+ * be checked before. */
 #include "stages/media/media_lavfi.h"
 
 #include <dlfcn.h>
@@ -22,8 +22,8 @@
 
 /* ---- libavfilter ----------------------------------------------------------------------------------------------- */
 
-/* The library is loaded when a test pattern is first asked for: with all that it depends on, it would cost every other
- * run 20 MB and a tenth of a second. Its functions are called through members of the same names. */
+/* Loaded when a test pattern is first used: the library and its dependencies would cost every other run 20 MB and a
+ * tenth of a second. Functions are called through members with the same names. */
 #define AVFILTER_FUNCTIONS(X)                                                                                     \
     X(avfilter_graph_alloc)                                                                                          \
     X(avfilter_graph_free)                                                                                           \
@@ -53,8 +53,7 @@ static avfilter_api functions;
 static bool loaded;
 static char reason[256];
 
-/* Fills a member with the function of that name. ISO C has no conversion from dlsym's pointer to one of a
- * function. */
+/* Sets a member to the named function. ISO C cannot convert dlsym's pointer to a function pointer. */
 static bool look_up(void *library, const char *name, void *member) {
     void *found = dlsym(library, name);
     memcpy(member, &found, sizeof found);
@@ -71,7 +70,7 @@ static void load_library(void) {
     strncpy(reason, words ? words : "a function is missing", sizeof reason - 1);
 }
 
-/* The library stays loaded. NULL, with a message, if it cannot be loaded. Any thread. */
+/* Loads the library and keeps it loaded. NULL, with a message, on failure. Any thread. */
 static const avfilter_api *load_avfilter(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, load_library);
@@ -100,7 +99,7 @@ typedef struct lavfi_reader {
     AVFilterContext *sink;
     AVFrame *frame;
     mr_media *media;
-    int64_t origin; /* time of the first picture, in the sink's time base */
+    int64_t origin; /* first picture's time, in the sink's time base */
 } lavfi_reader;
 
 /* ---- allowed filters ------------------------------------------------------------------------------------------- */
@@ -139,7 +138,7 @@ static int check_name(char *name) {
                    name);
 }
 
-/* Goes through the text exactly as libavfilter's parser does, with its own tokenizer. */
+/* Parses the text exactly as libavfilter does, with the same tokenizer. */
 int mr_reader_check_lavfi(const char *at) {
     for (;;) {
         int status = skip_labels(&at);
@@ -166,7 +165,7 @@ int mr_reader_check_lavfi(const char *at) {
 
 /* ---- the graph ------------------------------------------------------------------------------------------------- */
 
-/* libavfilter logs which option of which filter it is that it cannot take, and returns only that there is one. */
+/* libavfilter logs which option in which filter is wrong, and returns only that one is. */
 static int fail_graph(const char *text, int error) {
     const char *complaint = mr_av_complaint();
     return mr_fail(MR_ERROR_CONFIG, "lavfi: %s: %s", text, *complaint ? complaint : mr_av_words(error));

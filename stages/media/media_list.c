@@ -67,14 +67,14 @@ static int out_of_memory(void) {
     return mr_fail(MR_ERROR_MEMORY, "out of memory");
 }
 
-/* Room for one element more in an array that grows by doubling; NULL without memory. */
+/* Makes room for one more element in an array that doubles; NULL: no memory. */
 static void *grow(void *array, size_t count, size_t bytes) {
     if (count & (count - 1))
         return array;
     return mr_realloc(array, (count ? 2 * count : 1) * bytes);
 }
 
-/* Takes `path` over, also on failure. */
+/* Takes ownership of `path`, also on failure. */
 static int add_file(mr_image_list *list, char *path, int label) {
     mr_image_file *grown = path ? grow(list->file, list->count, sizeof *grown) : NULL;
     if (!grown) {
@@ -112,7 +112,7 @@ static bool has_mode(const char *path, mode_t kind) {
     return stat(path, &status) == 0 && (status.st_mode & S_IFMT) == kind;
 }
 
-/* A name without a file, such as a broken link, counts as a file that cannot be read. */
+/* A broken link counts as an unreadable file. */
 static bool is_file(const char *path) {
     struct stat status;
     return stat(path, &status) != 0 || S_ISREG(status.st_mode);
@@ -127,12 +127,12 @@ static bool is_image_by_name(const char *path) {
     return mr_image_codec_by_name(path) != AV_CODEC_ID_NONE;
 }
 
-/* Names that hold nothing a person put there: `__MACOSX` comes with archives from a Mac. */
+/* Names that no person created: archives from a Mac contain `__MACOSX`. */
 static bool is_hidden(const char *name) {
     return name[0] == '.' || strcmp(name, "__MACOSX") == 0;
 }
 
-/* Counts what is not read of a folder, or of what a glob matches. */
+/* Counts what is not read in a folder or among a glob's matches. */
 static void leave_out(mr_image_list *list, const char *path) {
     const bool folder = has_mode(path, S_IFDIR);
     if (folder || is_file(path))
@@ -141,7 +141,7 @@ static void leave_out(mr_image_list *list, const char *path) {
         list->left.special++;
 }
 
-/* The files that are of that kind. */
+/* Adds a folder's files that are of this kind. */
 static int add_folder(mr_image_list *list, const char *path, int label, bool (*is_kind)(const char *path)) {
     DIR *folder;
     int status = open_folder(path, &folder);
@@ -195,7 +195,7 @@ static int add_labelled(mr_image_list *list, const char *path) {
 
 static int add_matches(mr_image_list *list, const char *pattern, const char *rest);
 
-/* A folder's name as a pattern that matches it alone, and `rest` in it. */
+/* A pattern that matches only this folder, and `rest` in it. */
 static char *literally(const char *folder, const char *rest) {
     char *text = mr_alloc(2 * strlen(folder) + strlen(rest) + 2), *to = text;
     for (const char *at = folder; text && *at; *to++ = *at++)
@@ -206,8 +206,8 @@ static char *literally(const char *folder, const char *rest) {
     return text;
 }
 
-/* What matches `rest` in a folder, and in all folders within it that are not hidden. Links to folders are not followed,
- * and folders that cannot be read are left out. */
+/* Adds what matches `rest` in a folder and all its folders that are not hidden. Links to folders are not followed;
+ * unreadable folders are skipped. */
 static int add_beneath(mr_image_list *list, const char *path, const char *rest) {
     DIR *folder = opendir(path);
     char *pattern = literally(path, rest);
@@ -230,7 +230,7 @@ static int add_beneath(mr_image_list *list, const char *path, const char *rest) 
     return status;
 }
 
-/* Without `rest` the files that match; else what matches `rest` in, or beneath, each folder that matches. */
+/* Adds matching files. With `rest`, adds what matches `rest` in or below each matching folder. */
 static int add_matches(mr_image_list *list, const char *pattern, const char *rest) {
     glob_t found = {0};
     int answer = glob(pattern, GLOB_NOSORT, NULL, &found);
@@ -248,7 +248,7 @@ static int add_matches(mr_image_list *list, const char *pattern, const char *res
     return status;
 }
 
-/* A part "**" of a pattern stands for any number of folders. */
+/* "**" in a pattern matches any number of folders. */
 static int add_glob(mr_image_list *list, const char *pattern) {
     const char *deep = strstr(pattern, "**");
     while (deep && ((deep > pattern && deep[-1] != '/') || (deep[2] && deep[2] != '/')))
@@ -273,7 +273,7 @@ bool mr_image_list_names_images(const mr_image_list *list) {
     return false;
 }
 
-/* Of a glob that matches pictures and videos the pictures are read. */
+/* If a glob matches pictures and videos, only pictures are read. */
 static void leave_out_videos(mr_image_list *list) {
     size_t kept = 0;
     if (!mr_image_list_names_images(list))
@@ -290,14 +290,14 @@ static void leave_out_videos(mr_image_list *list) {
     list->count = kept;
 }
 
-/* The path of a number; NULL if there is no such file. */
+/* The path for a number; NULL if there is no such file. */
 static char *find_numbered(const char *pattern, int64_t number) {
     char path[4096];
     bool made = number <= INT_MAX && av_get_frame_filename2(path, sizeof path, pattern, (int)number, 0) >= 0;
     return made && has_mode(path, S_IFREG) ? mr_strdup(path) : NULL;
 }
 
-/* Whether there are files with higher numbers, not too far away. */
+/* Whether files with slightly higher numbers exist. */
 static void note_missing(mr_image_list *list, const char *pattern, int64_t number) {
     enum { FAR = 1000 };
     char path[4096], *later = NULL;
@@ -325,14 +325,14 @@ static int add_numbered(mr_image_list *list, const char *pattern, int64_t start)
     return status;
 }
 
-/* Classes of a manifest while it is read: index + 1 by name. */
+/* A manifest's classes during reading: index + 1 by name. */
 typedef struct classes {
     mr_image_list *list;
     mr_arena arena;
     mr_index index;
 } classes;
 
-/* The number of a class in the order in which they come. */
+/* Numbers classes in order of appearance. */
 static int number_label(classes *known, const char *name, int *label) {
     mr_image_list *list = known->list;
     const void *found = mr_index_get(&known->index, name);
@@ -365,7 +365,7 @@ static int add_row(void *context, const mr_manifest_row *row) {
     return row->group && !file->group ? out_of_memory() : MR_OK;
 }
 
-/* Numbers the classes anew, in byte order of their names. */
+/* Renumbers the classes in byte order. */
 static int order_labels(classes *known) {
     mr_image_list *list = known->list;
     int *moved = mr_calloc(list->label_count + 1, sizeof *moved);

@@ -12,7 +12,7 @@
 #include "stages/media/still/kinds.h"
 #include "stages/media/still/libheif.h"
 
-/* No image is read that is larger; such a file counts as damaged. */
+/* Larger images are not read; such a file counts as damaged. */
 static const int64_t most_bytes = (int64_t)1 << 30;
 
 enum AVCodecID mr_picture_recognise(const char *path, const uint8_t *data, size_t bytes) {
@@ -64,7 +64,7 @@ int mr_picture_load(const char *path, const mr_stage *stage, size_t most, mr_pac
     return MR_OK;
 }
 
-/* Puts other bytes of av_malloc, padded, in the place of a packet's. Takes them over, also on failure. */
+/* Replaces a packet's bytes by padded av_malloc memory. Takes ownership, also on failure. */
 static int put_bytes(mr_packet *packet, uint8_t *data, size_t bytes) {
     mr_buffer *buffer = mr_buffer_wrap(data, bytes + AV_INPUT_BUFFER_PADDING_SIZE, release_block, data);
     if (!buffer) {
@@ -87,7 +87,7 @@ int mr_picture_copy(const uint8_t *data, size_t bytes, mr_packet *packet) {
     return put_bytes(packet, copy, bytes);
 }
 
-/* Leaves a part of a packet's bytes, and zeros behind it. */
+/* Keeps part of a packet's bytes, followed by zeros. */
 static void keep_part(mr_packet *packet, const uint8_t *part, size_t bytes) {
     memmove(packet->data, part, bytes);
     memset(packet->data + bytes, 0, AV_INPUT_BUFFER_PADDING_SIZE);
@@ -109,7 +109,7 @@ void mr_picture_unpack(const char *path, mr_packet *packet, mr_picture_kind *kin
 }
 
 AVCodecParameters *mr_picture_codec(enum AVCodecID id) {
-    enum { ANY_SIZE = 16 }; /* of a decoder of raw video that decodes nothing */
+    enum { ANY_SIZE = 16 }; /* for a raw video decoder that decodes nothing */
     AVCodecParameters *codec = avcodec_parameters_alloc();
     if (!codec)
         return NULL;
@@ -125,7 +125,7 @@ AVCodecParameters *mr_picture_codec(enum AVCodecID id) {
 
 /* ---- survey ---------------------------------------------------------------------------------------------------- */
 
-/* The layout by the record of the decoder; 0: it is not known. Of 4:4:4 it does not tell R'G'B'. */
+/* Layouts that the decoder record allows; 0: not known. For 4:4:4 it cannot distinguish R'G'B'. */
 static unsigned layouts_of(const mr_heif *heif) {
     static const enum AVPixelFormat known[4][3] = {
         {AV_PIX_FMT_GRAY8, AV_PIX_FMT_GRAY10LE, AV_PIX_FMT_GRAY12LE},

@@ -39,7 +39,7 @@ static bool look(mr_probe *probe, const uint8_t *data, size_t bytes, enum AVDisc
     return probe->codec->width > 0 && probe->codec->height > 0 && probe->codec->pix_fmt != AV_PIX_FMT_NONE;
 }
 
-/* If a picture is to be skipped most decoders read its headers; the others read nothing, and must decode. */
+/* When told to skip pictures, most decoders still read headers. The others read nothing and must decode. */
 bool mr_probe_look(mr_probe *probe, const uint8_t *data, size_t bytes) {
     return look(probe, data, bytes, AVDISCARD_ALL) || look(probe, data, bytes, AVDISCARD_DEFAULT);
 }
@@ -74,11 +74,11 @@ int mr_probe_references(const AVCodecContext *codec) {
                {AV_CODEC_ID_H263, 3},       {AV_CODEC_ID_WMV1, 3},       {AV_CODEC_ID_WMV2, 3},
                {AV_CODEC_ID_VP8, 4},        {AV_CODEC_ID_VP9, 9}};
     const AVCodecDescriptor *about = avcodec_descriptor_get(codec->codec_id);
-    /* The last picture, kept for concealing errors, and the one that was given out last. */
+    /* The last picture, kept for error concealment, and the one emitted last. */
     const int current = 2, least_delay = 2;
     if (about && (about->mime_types || (about->props & AV_CODEC_PROP_INTRA_ONLY)))
         return current;
-    /* The header has the number of reference pictures, and of pictures that wait to be shown in turn. */
+    /* The header holds how many reference pictures there are, and how many wait for display. */
     if (codec->codec_id == AV_CODEC_ID_H264 && codec->refs > 0)
         return codec->refs + (codec->has_b_frames > least_delay ? codec->has_b_frames : least_delay) + current;
     for (size_t i = 0; i < sizeof few / sizeof *few; i++)
@@ -87,7 +87,7 @@ int mr_probe_references(const AVCodecContext *codec) {
     return 0;
 }
 
-/* What no stage does with such pictures. */
+/* Properties of such pictures that no stage handles. */
 static void remark(const AVCodecContext *codec, char text[MR_SURVEY_REMARK]) {
     const char *hdr = codec->color_trc == AVCOL_TRC_SMPTE2084      ? "PQ"
                       : codec->color_trc == AVCOL_TRC_ARIB_STD_B67 ? "HLG"

@@ -1,6 +1,6 @@
-/* Size, pixel layout and colour of pictures before any is decoded, by a decoder that reads the headers of a packet.
+/* Finds picture size, layout and colour before decoding, with a decoder that reads a packet's headers.
  *
- * One decoder is opened for one stream, or one image, and reads any number of its packets. One thread at a time. */
+ * One decoder serves one stream or image, and can read any number of packets. One thread at a time. */
 #pragma once
 
 #include <libavcodec/avcodec.h>
@@ -21,10 +21,10 @@ bool mr_probe_open(mr_probe *probe, const AVCodecParameters *parameters, int64_t
 bool mr_probe_look(mr_probe *probe, const uint8_t *data, size_t bytes);
 void mr_probe_close(mr_probe *probe);
 
-/* The pictures as decode will describe them: packets of `codec` that decode to them. `media` may be NULL. */
+/* The pictures that packets with this `codec` decode to, as decode will describe them. `media` may be NULL. */
 mr_format_set mr_probe_tell(const AVCodecContext *codec, const mr_media *media);
-/* Most pictures that a decoder of this stream keeps for prediction and reordering, by its header and the limits of its
- * codec; 0: not known. */
+/* Most pictures that this stream's decoder keeps for prediction and reordering, from the header and codec limits; 0:
+ * not known. */
 int mr_probe_references(const AVCodecContext *codec);
-/* All of these for a stream whose pictures are of one size, and that it is HDR, or interlaced (codec->field_order). */
+/* Surveys a stream whose pictures all have one size, including whether it is HDR or interlaced (codec->field_order). */
 void mr_probe_survey(const AVCodecContext *codec, const mr_media *media, mr_survey *survey);

@@ -3,14 +3,13 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Times that go back by more, or ahead by more, are those of another recording (ffmpeg: a tenth of a second, and
- * dts_delta_threshold). */
+/* A larger step back or ahead means another recording (ffmpeg: a tenth of a second, and dts_delta_threshold). */
 static const AVRational most_back = {1, 10};
 enum { MOST_AHEAD_S = 10 };
 
 /* ---- packets of transport streams ------------------------------------------------------------------------------- */
 
-/* Reads on, or begins at the packet, until it is known whether the packet is whole. */
+/* Scans on, or starts at the packet, until it is known whether the packet is complete. */
 static void scan_file(mr_seams *seams, int fd, int pid, const AVPacket *packet) {
     enum { PIECE = 32768, MOST_AHEAD = 1 << 20, MOST_HEAD = 4096 };
     uint8_t data[PIECE];
@@ -50,15 +49,15 @@ static int64_t duration_of(const AVStream *stream, const AVPacket *packet) {
     return av_rescale_q(1, av_inv_q(rate), stream->time_base);
 }
 
-/* Whether a packet is of another recording than those before it, which end at `expected`. */
+/* Whether a packet belongs to another recording than those before it, which end at `expected`. */
 static bool are_apart(const AVStream *stream, int64_t expected, int64_t dts) {
     const int64_t off = av_sat_sub64(dts, expected);
     return off < -av_rescale_q(1, most_back, stream->time_base) ||
            off > av_rescale_q(MOST_AHEAD_S, (AVRational){1, 1}, stream->time_base);
 }
 
-/* Behind a seam the first picture follows the latest one. It is decoded after the last one instead if the latest one
- * is not known, or if it is no key frame: then others may be shown before it. */
+/* After a seam, the first picture must follow the latest one. If the latest is unknown, or the first is no key frame
+ * (others may be shown before it), decoding order counts instead. */
 static bool find_shift(mr_seams *seams, const AVStream *stream, const AVPacket *packet) {
     if (packet->dts == AV_NOPTS_VALUE || seams->next_dts == AV_NOPTS_VALUE)
         return false;
@@ -70,7 +69,7 @@ static bool find_shift(mr_seams *seams, const AVStream *stream, const AVPacket *
     return anew;
 }
 
-static int64_t latest(int64_t a, int64_t b) { /* AV_NOPTS_VALUE is less than all others */
+static int64_t latest(int64_t a, int64_t b) { /* AV_NOPTS_VALUE is below all times */
     return a > b ? a : b;
 }
 

@@ -52,7 +52,7 @@ static enum AVPixelFormat nearest_gray(int depth) {
                                                                                           : AV_PIX_FMT_GRAY16LE;
 }
 
-/* Chroma is never subsampled more than it was in one direction alone: 4:1:1 keeps its rows, 4:1:0 its halves. */
+/* Chroma must not lose more than one direction: 4:1:1 keeps its rows, 4:1:0 becomes halves. */
 static enum AVPixelFormat nearest_yuv(const AVPixFmtDescriptor *from) {
     static const enum AVPixelFormat formats[3][3] = {
         {AV_PIX_FMT_YUV420P, AV_PIX_FMT_YUV420P10LE, AV_PIX_FMT_YUV420P12LE},
@@ -152,9 +152,9 @@ static mr_siting siting_of(const AVFrame *picture, const mr_pixel_info *info, co
     return centred ? MR_SITING_CENTER : MR_SITING_LEFT;
 }
 
-/* A display matrix is [a b; c d] on (x, y) with y downwards. Turning by t clockwise after an optional mirroring
- * of x is a, b = +-(cos t, sin t) and c, d = (-sin t, cos t): t is read from the second row, the mirroring from
- * the sign of the determinant. */
+/* A display matrix is [a b; c d] on (x, y), y downwards. An optional mirroring in x, then a clockwise turn by t, gives
+ * a, b = +-(cos t, sin t) and c, d = (-sin t, cos t). The second row gives t, the determinant's sign gives the
+ * mirroring. */
 bool mr_rotation_from_matrix(const int32_t *matrix, int16_t *rotation, bool *flip) {
     double a = matrix[0], b = matrix[1], c = matrix[3], d = matrix[4];
     double determinant = a * d - b * c;
@@ -212,7 +212,7 @@ const int *mr_swscale_matrix(const mr_format *format) {
     return sws_getCoefficients(names[mr_format_matrix(format)]);
 }
 
-/* In units of 1/256 of a luma sample, as swscale counts; -513 leaves it to swscale. */
+/* In 1/256 luma sample, as swscale counts; -513: swscale decides. */
 static int siting_h(mr_siting siting) {
     return siting == MR_SITING_ANY ? -513 : siting == MR_SITING_CENTER ? 128 : 0;
 }
@@ -274,7 +274,7 @@ int mr_picture_convert(struct SwsContext **scaler, const AVFrame *picture, enum 
     if (!*scaler)
         return mr_fail(MR_ERROR_DATA, "pictures of pixel format %s cannot be converted",
                        av_get_pix_fmt_name(picture->format));
-    /* The same matrix and range on both sides: samples keep their meaning. */
+    /* Both sides use the same matrix and range, so that samples keep their meaning. */
     int full = mr_format_range(&to->format) == MR_RANGE_FULL;
     const int *matrix = mr_swscale_matrix(&to->format);
     sws_setColorspaceDetails(*scaler, matrix, full, matrix, full, 0, 1 << 16, 1 << 16);

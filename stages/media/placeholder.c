@@ -11,14 +11,14 @@ static const int64_t second_ns = 1000000000;
 
 /* ---- drawing ----------------------------------------------------------------------------------------------------- */
 
-/* Eight bits, as cameras give them; others take pictures of 4:2:0 instead. */
+/* Eight bits, as cameras give; other layouts use 4:2:0 instead. */
 static enum AVPixelFormat layout_of(const AVCodecParameters *like) {
     static const enum AVPixelFormat kept[] = {AV_PIX_FMT_YUVJ420P, AV_PIX_FMT_YUV422P, AV_PIX_FMT_YUVJ422P,
                                               AV_PIX_FMT_GRAY8, AV_PIX_FMT_NV12};
     for (size_t i = 0; like && i < sizeof kept / sizeof *kept; i++)
         if (like->format == kept[i])
             return kept[i];
-    /* Decoders of JPEG give this one, before the first picture unsaid. */
+    /* JPEG decoders give this layout, even before the first picture. */
     return like && like->codec_id == AV_CODEC_ID_MJPEG ? AV_PIX_FMT_YUVJ420P : AV_PIX_FMT_YUV420P;
 }
 
@@ -34,13 +34,13 @@ static int font_size(const char *text, mr_size size) {
         longest = length > longest ? length : longest;
         line += length;
     }
-    /* Signs are about half as wide as they are high, and wide ones less than their height. */
+    /* Glyphs are about half as wide as high; wide ones are narrower than their height. */
     int by_width = (int)(1.4 * size.width / (double)longest), by_height = size.height / 9;
     int least = by_width < by_height ? by_width : by_height;
     return least > 4 ? least : 4;
 }
 
-/* Quoted for the option, and that for the graph. */
+/* Quotes a text for the option, then that for the graph. */
 static void print_quoted(AVBPrint *to, const char *text) {
     AVBPrint once;
     av_bprint_init(&once, 0, AV_BPRINT_SIZE_UNLIMITED);
@@ -67,7 +67,7 @@ static int open_graph(mr_reader **reader, const char *text, mr_size size, enum A
     return status;
 }
 
-/* The media of pictures of `drawn`, which stand in for those of `like`. */
+/* Makes the media for `drawn` pictures, which replace those in `like`. */
 static mr_media *describe(const AVCodecParameters *drawn, const mr_media *like, const mr_reader_params *params) {
     AVCodecParameters *made = avcodec_parameters_alloc();
     mr_media *media = NULL;
@@ -161,7 +161,7 @@ void mr_placeholder_take(mr_placeholder *placeholder, int64_t now_ns, mr_packet 
     packet->begins_epoch = placeholder->begins;
     packet->flags = MR_FRAME_KEY | MR_FRAME_AWAY;
     placeholder->begins = false;
-    /* Those that nobody has taken in time are left out. */
+    /* Skips pictures that nobody took in time. */
     placeholder->due_ns += (1 + (now_ns - placeholder->due_ns) / period_ns) * period_ns;
 }
 

@@ -6,7 +6,7 @@
 
 #include "stages/media/still/kinds.h"
 
-/* The ending of a file's name in lower case, with its dot; "" if it has none that is short. */
+/* The file name's extension in lower case, with the dot; "" if there is none or it is long. */
 static void ending_of(const char *path, char ending[MR_SKIPPED_FILES_ENDING]) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
     ending[0] = '\0';
@@ -16,7 +16,7 @@ static void ending_of(const char *path, char ending[MR_SKIPPED_FILES_ENDING]) {
         ending[i] = (char)(isgraph((unsigned char)dot[i]) || !dot[i] ? tolower((unsigned char)dot[i]) : '?');
 }
 
-/* Keeps the endings in order, each once, whatever order the folder is read in. */
+/* Keeps extensions sorted and unique, whatever order the folder is read in. */
 static void note_ending(mr_skipped_files *left, const char *path) {
     char ending[MR_SKIPPED_FILES_ENDING];
     ending_of(path, ending);

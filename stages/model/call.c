@@ -21,7 +21,7 @@ static mr_shape item_shape(const mr_call *call, const mr_shape *shape) {
 
 /* ---- planning -------------------------------------------------------------------------------------------------- */
 
-/* Rank 3 with one, three or four of something at one end is a picture. */
+/* A rank 3 tensor with one, three or four at one end is a picture. */
 static mr_layout layout_of(const mr_format_set *set) {
     const int64_t first = set->dims[0].max, last = set->dims[2].max;
     bool channels_first = first == 1 || first == 3 || first == 4, channels_last = last == 1 || last == 3 || last == 4;
@@ -40,7 +40,7 @@ mr_format_set mr_call_item_set(const mr_model_tensor *tensor, bool batched) {
     return set;
 }
 
-/* An input without a declared shape takes frames of any, each with the batch before it. */
+/* An input without a declared shape accepts frames of any shape, with the batch in front. */
 static void give_shape(mr_model_tensor *tensor, int rank) {
     tensor->shape.rank = rank + 1;
     for (int i = 0; i <= rank; i++)
@@ -64,7 +64,7 @@ static const char *describe(const mr_model_tensor *tensor, const mr_shape *shape
     return text;
 }
 
-/* Declared shapes that no frame has. */
+/* Rejects declared shapes that no frame can have. */
 static int check_sizes(const mr_model *model, const mr_model_tensor *tensor) {
     char text[MR_SHAPE_TEXT];
     if (tensor->dtype && !tensor->unshaped && tensor->shape.rank == 0)
@@ -120,7 +120,7 @@ static int refuse_input(const mr_call *call, const mr_model_tensor *tensor, cons
                    input->from, mr_format_print(&input->format, given, sizeof given));
 }
 
-/* Fixes the shape of one input from the model's shape and the link's, which fit each other. */
+/* Fixes an input's shape from the model's shape and the link's, which must match. */
 static int fix_input(mr_call *call, size_t index, const mr_planned_input *input, mr_shape *shape) {
     const mr_model_tensor *tensor = &call->model->inputs[index];
     const mr_format *format = &input->format;
@@ -138,7 +138,7 @@ static int fix_input(mr_call *call, size_t index, const mr_planned_input *input,
     return MR_OK;
 }
 
-/* The batch that the model insists on, or the planned one. */
+/* Uses the batch that the model requires, or else the planned one. */
 static int choose_batch(mr_call *call, const mr_planned_input *first, int batch) {
     const mr_model_tensor *tensor = &call->model->inputs[0];
     call->batched = mr_call_is_batched(call->model, first);
@@ -166,7 +166,7 @@ static int refuse_output(const mr_call *call, size_t index) {
                    mr_shape_print(&call->binding.output_shape[index], text, sizeof text), call->batch, other);
 }
 
-/* Before the network is tried: a sequence has no shape to try. */
+/* Runs before the network is tried: a sequence has no shape to try. */
 static int check_output(const mr_call *call, size_t output) {
     const mr_model_tensor *tensor = &call->model->outputs[output];
     char text[MR_SHAPE_TEXT];
@@ -264,7 +264,7 @@ static int check_frame(const mr_call *call, size_t input, const mr_frame *frame)
                    mr_format_print(given, given_text, sizeof given_text));
 }
 
-/* Puts the items of one input behind each other, and zeros behind them. */
+/* Concatenates one input's items and fills the rest with zeros. */
 static int gather(const mr_call *call, mr_io *io, size_t input, uint8_t *to) {
     mr_stream *stream = mr_io_stream(io);
     size_t bytes = mr_tensor_bytes(&call->input[input]), count = mr_io_count(io);
@@ -276,7 +276,7 @@ static int gather(const mr_call *call, mr_io *io, size_t input, uint8_t *to) {
     return status ? status : mr_stream_copy(stream, to + count * bytes, NULL, ((size_t)call->batch - count) * bytes);
 }
 
-/* The items of one input in place, if they already form a whole batch; else NULL. */
+/* One input's items if they already form a whole batch; otherwise NULL. */
 static uint8_t *in_place(const mr_call *call, const mr_io *io, size_t input) {
     const mr_plane *first = &mr_io_input_at(io, call->port[input], 0)->plane[0];
     size_t bytes = mr_tensor_bytes(&call->input[input]), count = mr_io_count(io);
@@ -302,7 +302,7 @@ static int feed(const mr_call *call, mr_io *io, void **inputs) {
         }
         at += aligned((size_t)call->batch * mr_tensor_bytes(&call->input[i]));
     }
-    /* The engine holds it until the device is done with this call. */
+    /* The engine keeps it until the device has finished this call. */
     mr_buffer_unref(&scratch);
     return status;
 }

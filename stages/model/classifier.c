@@ -56,8 +56,8 @@ const mr_classifier_card *mr_classifier_card_of(const mr_classifier *classifier)
 
 /* ---- scores ---------------------------------------------------------------------------------------------------- */
 
-/* The scores of all classes, in the order of the classes and not of the scores; all are not a number if the logits give
- * none. `best`: room for 2 numbers a class. */
+/* Computes scores for all classes, in class order; all are NaN if the logits yield none. `best` must have room for 2
+ * numbers per class. */
 static void make_scores(const mr_trained *t, float *row, float *best) {
     int32_t *index = (int32_t *)(void *)(best + t->classes), found = 0;
     mr_top_k(&(mr_top_k_work){.logits = row, .count = (int)t->classes, .most = (int)t->classes,

@@ -1,13 +1,13 @@
 /* An mr_classifier (millrace/classifier.h), and the folder that it is kept in.
  *
- *     head.json    the card, with the SHA-256 of each of the other files
- *     labels.txt   a class a line
- *     weights.npy  of linear classifiers and prototypes: classes x (width + 1), the bias last
- *     layer-1.npy, layer-2.npy, ...  of perceptrons: units x (inputs + 1)
- *     vectors.npy  of neighbors: vectors x (width + 1), the last column -|v|^2 / 2
- *     classes.npy  of neighbors: vectors x 1, the class of each
+ *     head.json    the card, with the SHA-256 of every other file
+ *     labels.txt   one class per line
+ *     weights.npy  linear classifiers and prototypes: classes x (width + 1), the bias last
+ *     layer-1.npy, layer-2.npy, ...  perceptrons: units x (inputs + 1)
+ *     vectors.npy  neighbors: vectors x (width + 1), the last column -|v|^2 / 2
+ *     classes.npy  neighbors: vectors x 1, the class of each vector
  *
- * Ownership: a classifier owns its arrays, and its texts by the arena. Constant once made: any thread. */
+ * Ownership: a classifier owns its arrays; its arena owns the texts. Constant after construction: any thread. */
 #pragma once
 
 #include "engine/base/arena.h"
@@ -21,8 +21,8 @@ struct mr_classifier {
     mr_arena arena;
 };
 
-/* The name of the file that holds array `index` of the classifier's: its layers, and then the classes of vectors; NULL:
- * there is no such array. `text` has room for 16 bytes. */
+/* The file name for the classifier's array `index`: layers first, then the vectors' classes. NULL: there is no such
+ * array. `text` must have room for 16 bytes. */
 const char *mr_classifier_file(const mr_trained *trained, size_t index, char *text);
 /* "softmax", "sigmoid" or "none". */
 const char *mr_classifier_activation(const mr_trained *trained);

@@ -14,11 +14,11 @@
 
 enum { MOST_CARD_BYTES = 16 << 20, MOST_CLASSES = 1 << 20 };
 
-/* A folder on its way in. */
+/* A folder that is being opened. */
 typedef struct opening {
     const char *folder;
-    const char *key; /* file of the public key that it must be signed with; NULL: it need not be */
-    char path[MR_HEAD_PATH]; /* of the file that is read */
+    const char *key; /* public key file that must match its signature; NULL: none needed */
+    char path[MR_HEAD_PATH]; /* the file being read */
     yajl_val card;
     mr_classifier *made;
 } opening;
@@ -40,7 +40,7 @@ static yajl_val member(yajl_val of, const char *name, yajl_type type) {
     return of ? yajl_tree_get(of, path, type) : NULL;
 }
 
-/* A whole number of 0 to `most`; `most` + 1 if there is none, or it is another. */
+/* An integer from 0 to `most`; `most` + 1 if missing or invalid. */
 static size_t count_of(yajl_val of, const char *name, size_t most) {
     yajl_val value = member(of, name, yajl_t_number);
     bool fits = value && YAJL_IS_INTEGER(value) && YAJL_GET_INTEGER(value) >= 0 &&
@@ -48,7 +48,7 @@ static size_t count_of(yajl_val of, const char *name, size_t most) {
     return fits ? (size_t)YAJL_GET_INTEGER(value) : most + 1;
 }
 
-/* A number that is only shown: 0 if there is none. */
+/* A number that is only displayed; 0 if missing. */
 static uint64_t shown_of(yajl_val of, const char *name) {
     yajl_val value = member(of, name, yajl_t_number);
     return value && YAJL_IS_INTEGER(value) && YAJL_GET_INTEGER(value) > 0 ? (uint64_t)YAJL_GET_INTEGER(value) : 0;
@@ -70,7 +70,7 @@ static bool flag_of(yajl_val of, const char *name) {
     return member(of, name, yajl_t_true) != NULL;
 }
 
-/* A value as text again, for the program to parse. */
+/* Converts a value back to text for the program to parse. */
 static void write_value(yajl_gen json, yajl_val value) {
     if (YAJL_IS_OBJECT(value)) {
         yajl_gen_map_open(json);
@@ -170,7 +170,7 @@ static int read_notes(opening *o) {
     return (card->figures = json_of(o, "figures")) ? MR_OK : MR_ERROR_MEMORY;
 }
 
-/* The members that the files must agree with. */
+/* Reads the members that must match the files. */
 static int read_shape(opening *o) {
     static const mr_activation activations[] = {MR_ACTIVATION_SOFTMAX, MR_ACTIVATION_SIGMOID, MR_ACTIVATION_SOFTMAX,
                                                 MR_ACTIVATION_SOFTMAX, MR_ACTIVATION_NONE, MR_ACTIVATION_SOFTMAX};
@@ -234,7 +234,7 @@ static int read_card(opening *o) {
 
 /* ---- the other files -------------------------------------------------------------------------------------------- */
 
-/* Of the file at o->path, whose digest is `found`. */
+/* Compares the file at o->path, whose digest is `found`, with the card. */
 static int compare_digest(const opening *o, const char *name, const char *found) {
     const char *said = YAJL_GET_STRING(member(member(o->card, "files", yajl_t_object), name, yajl_t_string));
     if (!said)
@@ -247,8 +247,8 @@ static int compare_digest(const opening *o, const char *name, const char *found)
     return MR_OK;
 }
 
-/* After a file was read, once, so that what is used has the digest `found`. Of one that is damaged it tells that it is
- * not the card's, if it is not, and else what is wrong with it. */
+/* Call after reading a file once, so that the used data has the digest `found`. For a damaged file, reports that it is
+ * not the card's file; if it is, reports what is wrong with it. */
 static int check_read(const opening *o, const char *name, int status, const char *found) {
     char damage[512], whole[MR_SHA256_TEXT];
     if (status != MR_ERROR_DATA)

@@ -1,4 +1,4 @@
-/* classify: a linear layer, scores, and the best classes with their labels; of logits, the last two alone. */
+/* classify: a linear layer, scores, and the best classes with labels; for logits, only the last two. */
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -25,25 +25,25 @@ typedef struct options {
 
 typedef struct state {
     mr_head *head;
-    mr_resident *weights; /* of the head, for a device with memory of its own; else NULL */
-    mr_trained_copies copies; /* the same of a classifier that takes more than a product */
-    mr_vote *vote; /* over the window; NULL: each frame for itself */
+    mr_resident *weights; /* the head, for a device with separate memory; else NULL */
+    mr_trained_copies copies; /* the same for a classifier with more than a product */
+    mr_vote *vote; /* over the window; NULL: each frame separately */
     mr_activation activation;
     const mr_stage *self;
     _Atomic uint64_t odd; /* frames whose logits were not finite */
 } state;
 
-/* Choices of the option: those of mr_activation, and auto. */
+/* The option's choices: mr_activation's, and auto. */
 static const char *const activations[] = {"none", "softmax", "sigmoid", "auto", NULL};
 enum { ACTIVATION_AUTO = 3 };
 _Static_assert(MR_ACTIVATION_NONE == 0 && MR_ACTIVATION_SOFTMAX == 1 && MR_ACTIVATION_SIGMOID == 2, "in this order");
 
-/* Whether the input is a vector for weights, and not logits. */
+/* Whether the input is a vector for weights rather than logits. */
 static bool has_weights(const options *o) {
     return o->head || o->weights;
 }
 
-/* The operator that has made scores of the input already, such as "Softmax"; NULL: it is logits, or a vector for
+/* The operator that has already made scores from the input, such as "Softmax"; NULL: it is logits, or a vector for
  * weights. */
 static const char *scored_by(const options *o, const mr_planned_input *input) {
     const char *operation = has_weights(o) ? NULL : mr_planned_operation(input, o->tensor);
@@ -63,28 +63,28 @@ static int open_head(mr_head **head, const options *o) {
                                                .labels = o->labels});
 }
 
-/* A classifier that takes more than a product; NULL: none. */
+/* A classifier with more than a product; NULL: none. */
 static const mr_trained *beyond_product(const mr_head *head) {
     const mr_trained *trained = head->classifier ? &head->classifier->trained : NULL;
     return trained && !mr_trained_is_linear(trained) ? trained : NULL;
 }
 
-/* The scratch memory of one call, in one buffer. */
+/* One call's scratch memory, in one buffer. */
 typedef struct scratch {
     mr_buffer *buffer;
     mr_download home;
     float *gathered; /* batch x features */
     float *logits;   /* batch x classes */
     uint8_t *best;   /* batch x best_bytes */
-    float *work;     /* of a classifier that takes more than a product */
+    float *work;     /* for a classifier with more than a product */
 } scratch;
 
-/* The best classes of one frame as the device finds them: how many, their scores, their indices. */
+/* What a device finds for one frame: the number of best classes, scores and indices. */
 static size_t best_bytes(size_t most) {
     return (1 + 2 * most) * sizeof(int32_t);
 }
 
-/* As many classes as fit into so many bytes. */
+/* How many classes fit in this many bytes. */
 static size_t most_in(size_t bytes) {
     return (bytes / sizeof(int32_t) - 1) / 2;
 }
@@ -103,19 +103,19 @@ static int32_t *indices_in(uint8_t *best, size_t most) {
 
 /* Frames whose best classes are found together. */
 enum { PIECE = 32 };
-/* More hardly cost less: with 4 reading the weights is a small part of the work. */
+/* More would hardly be cheaper: with 4, reading weights is a small part of the work. */
 enum { GATHERS = 4 };
 
-/* The work of one call. */
+/* One call's work. */
 typedef struct job {
-    const float *vector; /* of the first frame */
-    size_t length;       /* numbers of a vector */
+    const float *vector; /* first frame's vector */
+    size_t length;       /* numbers per vector */
     size_t classes, most, batch;
 } job;
 
 /* ---- planning -------------------------------------------------------------------------------------------------- */
 
-/* Whether vectors of that length fit the weights, and the labels the classes. */
+/* Checks that this vector length fits the weights, and the labels fit the classes. */
 static int check_length(const options *o, const mr_head *head, size_t length, const char *from) {
     const mr_matrix_f32 *weights = &head->weights;
     if (o->head && weights->columns != length + 1)
@@ -154,7 +154,7 @@ static int refuse_nothing(mr_negotiation *n, const options *o) {
                      input->from, mr_format_set_print(&input->set, text, sizeof text), *list ? " with " : "", list);
 }
 
-/* *wrong: the option that is to blame. */
+/* *wrong: the option at fault. */
 static int check(const options *o, const mr_head *head, const mr_format *vector, const char *from,
                  const char **wrong) {
     size_t length = mr_vector_length(vector);
@@ -181,7 +181,7 @@ static job job_of(const options *o, const mr_head *head, size_t length, size_t b
     return (job){.length = length, .classes = classes, .most = most, .batch = batch};
 }
 
-/* The weights give the length of vectors; without weights, the input does. */
+/* The weights give the vector length; without weights, the input does. */
 static void plan_scratch(mr_negotiation *n, const mr_head *head, const mr_format *vector) {
     const options *o = n->options;
     size_t length = has_weights(o) ? head->weights.columns - 1 : mr_vector_length(vector), gathered, logits;
@@ -190,14 +190,14 @@ static void plan_scratch(mr_negotiation *n, const mr_head *head, const mr_format
     mr_download_plan(n, best_bytes(length ? j.most : (size_t)o->top_k));
 }
 
-/* The numbers of all matrices. */
+/* How many numbers all matrices have. */
 static size_t numbers_of(const mr_head *head) {
     const mr_trained *trained = beyond_product(head);
     return trained ? mr_trained_numbers(trained) : head->weights.rows * head->weights.columns;
 }
 
-/* On a GPU: the vectors of a batch are gathered by one copy, a product is one call with the bias before it, the best of
- * up to 32 frames are one launch, and all go home by one copy. */
+/* On a GPU: one copy gathers a batch's vectors, a product is one call with the bias before it, one launch finds the
+ * best for up to 32 frames, and one copy downloads everything. */
 static void count_work(mr_negotiation *n, const mr_head *head) {
     const mr_trained *trained = beyond_product(head);
     bool linear = has_weights(n->options);
@@ -222,7 +222,7 @@ static void plan_work(mr_negotiation *n, const options *o, const mr_head *head, 
 
 /* ---- scores ------------------------------------------------------------------------------------------------------ */
 
-/* No score is higher. `head` NULL: it was not read. */
+/* The highest possible score. `head` NULL: not read. */
 static double most_score(const mr_negotiation *n, const options *o, const mr_head *head) {
     if (o->window > 1)
         return 1; /* a share */
@@ -257,7 +257,7 @@ static void judge_activation(mr_negotiation *n, const options *o, mr_planned_fin
                 "the network that it classifies the output of is not on this machine: activation: auto is softmax");
 }
 
-/* What stages behind may know of the classes. */
+/* What later stages can know about the classes. */
 static int promise_classes(mr_negotiation *n, const options *o, const mr_head *head, const mr_format *vector) {
     const mr_planned_classes classes = {
         .count = head->labels.count  ? head->labels.count
@@ -268,7 +268,7 @@ static int promise_classes(mr_negotiation *n, const options *o, const mr_head *h
     return mr_promise_classes(n, 0, &classes);
 }
 
-/* What a head brings may not be given a second time. */
+/* Options that the head provides must not be set. */
 static int check_given(mr_negotiation *n, const options *o) {
     static const char *const brought[] = {"weights", "labels", "activation"};
     for (size_t i = 0; o->head && i < sizeof brought / sizeof *brought; i++)
@@ -281,7 +281,7 @@ static int check_given(mr_negotiation *n, const options *o) {
     return MR_OK;
 }
 
-/* The classifier was fitted to vectors that other stages made: refused, or, if that is overruled, remarked. */
+/* The classifier was fitted to vectors from other stages: refuses that, or remarks on it if the check is overruled. */
 static int differ(mr_negotiation *n, const options *o, const char *what) {
     if (!o->force && !n->force)
         return mr_refuse(n, "head",
@@ -293,7 +293,7 @@ static int differ(mr_negotiation *n, const options *o, const char *what) {
     return MR_OK;
 }
 
-/* Whether the stages before it are those that made the vectors which the classifier was fitted to. */
+/* Whether the preceding stages are those that made the classifier's training vectors. */
 static int check_lineage(mr_negotiation *n, const options *o, const mr_classifier_card *card) {
     char text[MR_LINEAGE_TEXT];
     mr_lineage here;
@@ -321,7 +321,7 @@ static int check_length_of(mr_negotiation *n, const options *o, const mr_head *h
     return status ? mr_refuse(n, wrong, "%s", mr_message()) : MR_OK;
 }
 
-/* The head is opened whole: its files must be those that its card was written with. */
+/* Opens the whole head: its files must match its card. */
 static int check_head(mr_negotiation *n, const options *o, const mr_format *vector) {
     mr_head *head;
     int status = open_head(&head, o);
@@ -370,7 +370,7 @@ static int negotiate(mr_negotiation *n) {
         return mr_refuse(n, "window",
                          "window counts the frames of one source, batch mixes those of several; keep one of them");
     mr_planned_finding of = mr_planned_find_vector(&n->inputs[0], o->tensor, &vector);
-    /* What several frames share is the weights. A frame that cannot be classified must not take others with it. */
+    /* Frames in a call share only the weights. A frame that cannot be classified must not affect others. */
     if (!has_weights(o) || o->window > 1 || !mr_vector_length(&vector))
         n->gathers = 1;
     if (of == MR_PLANNED_NONE)
@@ -427,7 +427,7 @@ static int find_vector(const mr_stage *self, const mr_frame *frame, vector *foun
                                        : status;
 }
 
-/* The vector of input `index`, which is as long as those of the others. */
+/* Finds the vector in input `index`; all vectors must have the same length. */
 static int find_next(const mr_stage *self, const mr_io *io, size_t index, size_t length, vector *found) {
     int status = find_vector(self, mr_io_input_at(io, 0, index), found);
     if (status || found->length == length)
@@ -454,9 +454,9 @@ static mr_class class_of(const mr_labels *labels, int32_t index, float score) {
     return (mr_class){.index = index, .score = score, .label = named ? labels->item[index] : NULL};
 }
 
-/* Turns the best classes of one frame into its result; with a window, those of the window's frames. It is called also
- * if the work before it has failed and left anything there: the frame is dropped then, but nothing else may be touched.
- */
+/* Turns a frame's best classes into the result; with a window, uses the window's frames. It may run although earlier
+ * work failed and left invalid data: the frame is then dropped, and nothing else may be touched.
+ * */
 static void publish(const void *context, mr_result *result, uint8_t *best, size_t bytes) {
     state *own = (state *)(uintptr_t)context;
     size_t most = most_in(bytes);
@@ -489,7 +489,7 @@ static int take_memory(const mr_stage *self, mr_io *io, const job *j, scratch *s
     return mr_download_begin(&s->home, self, io);
 }
 
-/* The next vectors that lie one behind the other, as those of one call do: so many. */
+/* Finds a run of contiguous vectors, as one call produces them; *count: how many. */
 static int find_run(const mr_stage *self, const mr_io *io, size_t first, size_t length, vector *run, size_t *count) {
     int status = find_next(self, io, first, length, run);
     vector next = *run;
@@ -501,8 +501,7 @@ static int find_run(const mr_stage *self, const mr_io *io, size_t first, size_t 
     return status;
 }
 
-/* Puts the vectors of a call behind each other, and zeros behind those of a batch: its product is always one of the
- * planned size. */
+/* Concatenates a call's vectors and fills the batch with zeros: the product must always have the planned size. */
 static int gather(const mr_stage *self, mr_io *io, const job *j, float *to) {
     size_t count = mr_io_count(io), some = 0;
     int status = MR_OK;
@@ -547,7 +546,7 @@ static int multiply(const mr_stage *self, mr_io *io, const job *j, scratch *s) {
     return status ? status : mr_linear_enqueue(mr_io_stream(io), &work);
 }
 
-/* Finds the best classes of inputs first, first + 1, ... together. */
+/* Finds the best classes for `count` inputs from `first` together. */
 static int rank(const mr_stage *self, mr_io *io, const job *j, const scratch *s, size_t first, size_t count) {
     const options *o = self->options;
     const mr_activation activation = ((const state *)self->state)->activation;
@@ -570,7 +569,7 @@ static int rank(const mr_stage *self, mr_io *io, const job *j, const scratch *s,
     return status ? status : mr_top_k_enqueue(mr_io_stream(io), works, (int)count);
 }
 
-/* A picture that only says that its stream is away has no classes. */
+/* A picture that only says its stream is away gets no classes. */
 static int emit(mr_io *io, const job *j, scratch *s, size_t index) {
     mr_frame *frame = NULL;
     mr_result *result = NULL;

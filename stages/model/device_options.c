@@ -18,8 +18,7 @@ int mr_model_check_device(const char *path, const mr_model_device_options *optio
     return mr_model_check(&params, device);
 }
 
-/* A stage that may block has one entry, on a thread that no other stage has. TensorRT's weights are not part of its
- * limit. */
+/* A stage that can block has one entry, on a separate thread. TensorRT's limit does not include weights. */
 void mr_model_plan_device(mr_negotiation *negotiation, const mr_model_device_options *options) {
     bool known = options->memory_bytes && options->provider != MR_PROVIDER_TENSORRT;
     negotiation->library_bytes = known ? options->memory_bytes : MR_BYTES_UNKNOWN;

@@ -1,4 +1,4 @@
-/* Options that features and infer share: the runtime, its provider that computes, and the limit of device memory. */
+/* Options that features and infer share: runtime, provider, and device memory limit. */
 #pragma once
 
 #include "millrace/option.h"
@@ -14,19 +14,19 @@ typedef struct mr_model_device_options {
 } mr_model_device_options;
 
 extern const char *const mr_model_providers[];
-/* Declares in planning the provider's memory on a CUDA device, and a thread for a CUDA graph: the runtime keeps a
- * graph, and the libraries' handles that it was recorded with, for the thread that recorded it. */
+/* Planning: declares the provider's memory on a CUDA device, and a thread for a CUDA graph. The runtime ties a graph,
+ * and the library handles recorded in it, to the recording thread. */
 void mr_model_plan_device(mr_negotiation *negotiation, const mr_model_device_options *options);
-/* After mr_call_count: notes if these options make the network faster than is counted. */
+/* Call after mr_call_count: notes if these options make the network faster than counted. */
 void mr_model_plan_work(mr_negotiation *negotiation, const mr_model_device_options *options);
 void mr_model_set_device_params(mr_model_params *params, const mr_model_device_options *options);
-/* check_device of a stage type for the network at `path`. */
+/* A stage type's check_device for the network at `path`. */
 int mr_model_check_device(const char *path, const mr_model_device_options *options, const char *device);
-/* For params->shapes: the formats of a stage's inputs, and its batch. Returns `text`. */
+/* For params->shapes: formats on the stage's inputs, and the batch. Returns `text`. */
 enum { MR_MODEL_SHAPES = 1024 };
 const char *mr_model_shapes(const mr_planned_input *inputs, size_t count, int batch, char text[MR_MODEL_SHAPES]);
 
-/* For the table of a stage type whose options are a `type` with such a `member`. */
+/* Option rows for a stage type whose options are a `type` with such a `member`. */
 #define MR_MODEL_DEVICE_OPTIONS(type, member)                                                                        \
     {.name = "runtime", .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .searched = true,                              \
      .offset = offsetof(type, member.runtime), .example = "/usr/lib/libonnxruntime.so",                              \

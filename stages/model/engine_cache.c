@@ -38,7 +38,7 @@ static struct AVSHA *begin_sum(void) {
     return sha;
 }
 
-/* The length stands before each part, so that no two lists of parts are the same bytes. */
+/* Each part is prefixed with its length, so that different lists cannot have the same bytes. */
 static bool make_key(const mr_engine_part *parts, size_t count, char key[MR_ENGINE_KEY]) {
     char text[SUM_TEXT];
     struct AVSHA *sha = begin_sum();
@@ -54,12 +54,12 @@ static bool make_key(const mr_engine_part *parts, size_t count, char key[MR_ENGI
     return true;
 }
 
-/* Whether no other user can have created it, or can change it. */
+/* Whether no other user can have created or can change it. */
 static bool is_own(const struct stat *about) {
     return about->st_uid == geteuid() && !(about->st_mode & (S_IWGRP | S_IWOTH));
 }
 
-/* "SUM BYTES NAME" of a regular file in the folder; false if it is not one, or not this user's own. */
+/* Writes "SUM BYTES NAME" for a regular file in the folder; false if it is not regular, or belongs to another user. */
 static bool describe(int folder, const char *name, char *text, size_t bytes) {
     static const size_t block = 1 << 16;
     struct stat about;
@@ -69,7 +69,7 @@ static bool describe(int folder, const char *name, char *text, size_t bytes) {
                 about.st_size <= most_engine_bytes;
     uint8_t *data = good ? mr_calloc(1, block) : NULL;
     struct AVSHA *sha = data ? begin_sum() : NULL;
-    ssize_t some = -1; /* 0: read to its end */
+    ssize_t some = -1; /* 0: everything was read */
     while (sha && (some = read(fd, data, block)) > 0)
         av_sha_update(sha, data, (size_t)some);
     if (sha)
@@ -88,7 +88,7 @@ static int by_name(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* The names in a folder, in order, without the list; -1 if it cannot be read, or has too many. */
+/* A folder's file names in order, without the list; -1 if it cannot be read or has too many. */
 static int read_names(int folder, char **names) {
     int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), count = 0;
     DIR *entries = fd >= 0 ? fdopendir(fd) : NULL;
@@ -108,7 +108,7 @@ static int read_names(int folder, char **names) {
     return entries ? count : -1;
 }
 
-/* The list as it should be for the folder. 0: the folder is empty; -1: it cannot be read. */
+/* Makes the list that the folder should have. 0: the folder is empty; -1: it cannot be read. */
 static int write_list(const char *key, int folder, char *text) {
     char *names[MOST_FILES];
     int count = read_names(folder, names), used = snprintf(text, MOST_LIST, "millrace engines %s\n", key);
@@ -122,7 +122,7 @@ static int write_list(const char *key, int folder, char *text) {
     return !good ? -1 : count ? used : 0;
 }
 
-/* Whether the folder has this user's engines of that key, whole. */
+/* Whether the folder holds complete engines for this key, written by this user. */
 static bool is_whole(const char *key, const char *path) {
     struct stat about;
     mr_file_bytes list = {0};
@@ -140,7 +140,7 @@ static bool is_whole(const char *key, const char *path) {
     return whole;
 }
 
-/* Removes only files: a runtime makes no folders. */
+/* Removes only files: a runtime creates no folders. */
 static void remove_folder(const char *path) {
     char *names[MOST_FILES];
     int folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), count = MOST_FILES;
@@ -163,7 +163,7 @@ static void path_of_key(const mr_engine_cache *cache, char path[PATH_MAX + MR_EN
     snprintf(path, PATH_MAX + MR_ENGINE_KEY, "%s/%s", cache->base, cache->key);
 }
 
-/* Renamed first, so that no other process opens it, and then removed. */
+/* Renames before removing, so that no other process can open it. */
 static void remove_kept(const mr_engine_cache *cache) {
     char path[PATH_MAX + MR_ENGINE_KEY], other[PATH_MAX + MR_ENGINE_KEY + 8];
     path_of_key(cache, path);
@@ -178,7 +178,7 @@ static void remove_kept(const mr_engine_cache *cache) {
 
 /* ---- a folder of this process's own ------------------------------------------------------------------------------ */
 
-/* Removes folders that a process has left behind: they are not locked. */
+/* Removes folders that dead processes left: they are not locked. */
 static void remove_abandoned(const mr_engine_cache *cache) {
     char path[2 * PATH_MAX];
     DIR *entries = opendir(cache->base);
@@ -196,7 +196,7 @@ static void remove_abandoned(const mr_engine_cache *cache) {
         closedir(entries);
 }
 
-/* Locked before another process takes it for abandoned; else it has been removed, and another one is made. */
+/* Must lock before another process takes it for abandoned; if it was removed by then, makes another. */
 static bool make_own(mr_engine_cache *cache) {
     struct stat here, there;
     for (int i = 0; i < TRIES; i++) {
@@ -218,7 +218,7 @@ static bool make_own(mr_engine_cache *cache) {
 
 /* ---- the base ---------------------------------------------------------------------------------------------------- */
 
-/* As mkdir -p, for this user alone. */
+/* Like mkdir -p, only for this user. */
 static bool make_folders(char *path) {
     for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = 0;
@@ -276,7 +276,7 @@ void mr_engine_cache_open(mr_engine_cache *cache, const char *base, const mr_eng
     make_own(cache);
 }
 
-/* Its files may have been made for others to write to as well. */
+/* Files may have been created writable for others. */
 static void close_to_others(int folder) {
     char *names[MOST_FILES];
     int count = read_names(folder, names);

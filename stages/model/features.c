@@ -1,4 +1,4 @@
-/* features: one tensor of an ONNX model as a vector of floats for each frame. */
+/* features: one tensor in an ONNX model becomes a float vector for each frame. */
 #include "kernels/vector/vector.h"
 #include "stages/list.h"
 #include "stages/model/call.h"
@@ -18,7 +18,7 @@ typedef struct options {
 typedef struct state {
     mr_model *model;
     mr_call call;
-    mr_format vector; /* format of the output */
+    mr_format vector; /* output format */
 } state;
 
 static int choose_output(const mr_model *model, const char *tensor, size_t *output) {
@@ -33,7 +33,7 @@ static int choose_output(const mr_model *model, const char *tensor, size_t *outp
     return MR_OK;
 }
 
-/* The vector's format: the tensor flattened, or one number for each channel. */
+/* The vector's format: the flattened tensor, or one number per channel. */
 static int plan_vector(state *s, const options *o) {
     const mr_format *item = &s->call.output[0];
     const char *tensor = s->model->outputs[s->call.binding.output[0]].name;
@@ -69,8 +69,8 @@ static int plan_call(state *s, const options *o, const mr_planned_input *input, 
     return status ? status : plan_vector(s, o);
 }
 
-/* Bytes of one call's block, and the offset at which the model writes. A pooled tensor is only passed through; it goes
- * behind the vectors, in the same buffer. */
+/* The size of a call's block, and where the model writes in it. A pooled tensor is temporary and comes after the
+ * vectors in the same buffer. */
 static size_t block_bytes(const state *s, const options *o, size_t *raw_at) {
     size_t vectors = (size_t)s->call.batch * mr_tensor_bytes(&s->vector);
     *raw_at = o->pool == POOL_AVERAGE ? (vectors + 63) / 64 * 64 : 0;
@@ -80,7 +80,7 @@ static size_t block_bytes(const state *s, const options *o, size_t *raw_at) {
 /* Frames whose vectors are made together. */
 enum { PIECE = 32 };
 
-/* Behind the network: the mean over positions, and the length, are one launch each for a piece of a batch. */
+/* After the network: mean and length take one launch each per piece of a batch. */
 static void count_work(const state *s, mr_negotiation *n) {
     const options *o = n->options;
     int pieces = (n->batch + PIECE - 1) / PIECE;
@@ -99,8 +99,8 @@ static void count_work(const state *s, mr_negotiation *n) {
     }
 }
 
-/* The vector's numbers are those of the network unless they are pooled or scaled. The model is closed behind planning.
- */
+/* Vectors are the network's numbers unless they are pooled or scaled. The model is closed after planning.
+ * */
 static void note_operation(const state *s, mr_negotiation *n) {
     const options *o = n->options;
     const char *operation = s->model->outputs[s->call.binding.output[0]].operation;
@@ -154,7 +154,7 @@ static void close_stage(mr_stage *self) {
     mr_model_close(&((state *)self->state)->model);
 }
 
-/* Makes vectors of the model's outputs for frames first, first + 1, ... */
+/* Turns model outputs into vectors for `count` frames from `first`. */
 static int finish_piece(const state *s, const options *o, mr_io *io, uint8_t *block, uint8_t *raw, size_t first,
                         size_t count) {
     size_t length = (size_t)s->vector.dims[0];

@@ -1,7 +1,7 @@
-/* Weights and labels of a classifier, or its folder, read once however many instances a stage has.
+/* A classifier's weights and labels, or its folder, read once however many instances a stage has.
  *
- * Reference-counted and shared in the process by the paths it was read from, as long as one instance has it open. Any
- * thread. Errors are those of npy.h, labels.h and mr_classifier_open. */
+ * Reference-counted, and shared within the process by file paths while any instance has it open. Any thread. Errors: as
+ * npy.h, labels.h and mr_classifier_open. */
 #pragma once
 
 #include "stages/model/classifier.h"
@@ -9,22 +9,22 @@
 #include "stages/model/npy.h"
 
 typedef struct mr_head {
-    mr_matrix_f32 weights; /* classes x (features + 1), the bias last; empty if there is none. Of a classifier that
-                              takes more than a product only the sizes, and no numbers */
+    mr_matrix_f32 weights; /* classes x (features + 1), bias last; empty if there is none. For a classifier with more
+                              than a product: only sizes, no numbers */
     mr_labels labels;      /* empty if there are none */
-    mr_classifier *classifier; /* of a folder; else NULL */
+    mr_classifier *classifier; /* from a folder; else NULL */
     /* private */
     char *folder_path, *key_path, *weights_path, *labels_path;
     int references;
     struct mr_head *next;
 } mr_head;
 
-/* The files that a stage names; NULL: not given. With a folder the weights and labels are. */
+/* The files that a stage names; NULL: not given. A folder excludes weights and labels. */
 typedef struct mr_head_files {
     const char *folder;
-    const char *key; /* the folder must be signed with the key that belongs to this public one */
+    const char *key; /* public key that the folder's signature must match */
     const char *weights, *labels;
 } mr_head_files;
 int mr_head_open(mr_head **head, const mr_head_files *files);
-/* Drops *head and sets it to NULL; NULL is allowed. */
+/* Releases *head and sets it to NULL; NULL is allowed. */
 void mr_head_close(mr_head **head);

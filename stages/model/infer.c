@@ -1,4 +1,4 @@
-/* infer: runs any ONNX model on a frame, or on several joined, and adds its outputs as named tensors. */
+/* infer: runs any ONNX model on a frame, or several joined frames, and adds the outputs as named tensors. */
 
 #include <stdatomic.h>
 #include <string.h>
@@ -21,7 +21,7 @@ typedef struct state {
     atomic_uint_fast64_t cut; /* frames that had more rows than are kept */
 } state;
 
-/* Finds the port of each input: by name if there are several; else the only port is that of the only input. */
+/* Finds each input's port: by name if there are several; otherwise the only port feeds the only input. */
 static int match_ports(const mr_model *model, const mr_planned_input *inputs, size_t count, size_t *port) {
     char list[MR_LIST_TEXT];
     mr_model_list(model->inputs, model->input_count, list, sizeof list);
@@ -57,12 +57,12 @@ static int choose_outputs(const mr_model *model, const mr_strings *names, size_t
     return MR_OK;
 }
 
-/* The model's inputs, and the outputs that are kept. */
+/* The model's inputs, and the chosen outputs. */
 typedef struct choice {
     size_t port[MR_MODEL_MAX_TENSORS], outputs[MR_MODEL_MAX_TENSORS], output_count;
 } choice;
 
-/* `device` NULL: to look at, for the device of the name `planned`. Lists are made on the processors only. */
+/* `device` NULL: only for inspection, for the device named `planned`. Lists are made only on the processors. */
 static int open_model(state *s, const options *o, mr_device *device, const char *planned,
                       const mr_planned_input *inputs, size_t input_count, int batch, choice *c) {
     mr_model_params params = {.path = o->model, .external = o->external_data, .max_rows = o->max_rows,
@@ -80,7 +80,7 @@ static int open_model(state *s, const options *o, mr_device *device, const char 
     return status ? status : choose_outputs(s->model, &o->outputs, c->outputs, &c->output_count);
 }
 
-/* As add_tensors: last first. Before the inputs are known, the model's declared shapes are used. */
+/* In the same order as add_tensors: last first. Before inputs are known, declared shapes count. */
 static int promise(mr_negotiation *n, const state *s, const choice *c, bool planned) {
     bool batched = mr_call_is_batched(s->model, &n->inputs[c->port[0]]);
     int status = MR_OK;
@@ -145,14 +145,14 @@ static void close_stage(mr_stage *self) {
     mr_model_close(&s->model);
 }
 
-/* A list of as many rows as the values gave, at most max_rows. Such models run on the processors, one frame a call, so
- * it is known by now. */
+/* Adds as many rows as the values gave, at most max_rows. Such models run on the processors, one frame per call, so the
+ * count is known here. */
 static bool add_rows(const state *s, size_t i, mr_buffer *buffer, mr_result *result) {
     const int64_t rows = mr_call_rows(&s->call, buffer->data, i, &result->format, &result->data);
     return rows > result->format.dims[s->call.binding.rows_axis[i]];
 }
 
-/* The first is told at once, since a run may last for months; the number of all comes at its end. */
+/* Reports the first one at once, since a run can last for months, and the total at the end. */
 static void note_cut(const mr_stage *self) {
     state *s = self->state;
     if (!atomic_fetch_add(&s->cut, 1))
@@ -164,7 +164,7 @@ static int add_tensors(const mr_stage *self, mr_io *io, mr_frame *frame, size_t 
     const state *s = self->state;
     bool cut = false;
     int status = MR_OK;
-    /* Last first: results are a list with the newest in front, so the model's first output ends up in front. */
+    /* Last first: the newest result comes first in the list, so that the model's first output ends up in front. */
     for (size_t i = s->call.binding.output_count; i-- > 0 && !status;) {
         mr_result *result = NULL;
         status = mr_io_add_result(io, frame, mr_kind_tensor(), 0, &result);

@@ -47,7 +47,7 @@ static int split(const char *path, mr_labels *labels, char *text) {
     return MR_OK;
 }
 
-/* Takes the file's bytes over, also on failure. */
+/* Takes ownership of the file's bytes, also on failure. */
 static int take(const char *path, const mr_file_bytes *file, mr_labels *labels) {
     mr_labels made = {.text = (char *)file->data};
     int status = check_text(path, made.text, file->bytes);

@@ -1,7 +1,7 @@
-/* Labels of classes: a text file in UTF-8 with one label a line; the label of class i stands in line i + 1. A byte
- * order mark at the beginning and a carriage return at a line's end are left out.
+/* Class labels: a UTF-8 text file with one label per line; line i + 1 has class i's label. A leading byte order mark
+ * and a carriage return at the end of a line are removed.
  *
- * Errors: MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION, MR_ERROR_IO, MR_ERROR_MEMORY; MR_ERROR_DATA if it is not such a text.
+ * Errors: MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION, MR_ERROR_IO, MR_ERROR_MEMORY; MR_ERROR_DATA if the text is invalid.
  * Any thread. */
 #pragma once
 
@@ -18,6 +18,6 @@ typedef struct mr_labels {
 } mr_labels;
 
 int mr_labels_read(const char *path, mr_labels *labels);
-/* The same, with the digest of the bytes that were read, which are all of the file. */
+/* Also returns a digest over all bytes in the file. */
 int mr_labels_read_digest(const char *path, mr_labels *labels, char digest[MR_SHA256_TEXT]);
 void mr_labels_free(mr_labels *labels);

@@ -9,12 +9,12 @@ enum { SHOWN = 3, MOST_LINE = 120 };
 typedef struct line {
     const char *at;
     int length;
-    int name; /* characters before " = "; the whole line if it has none: the line of a stage */
+    int name; /* length before " = "; the whole line (a stage's) if it has none */
 } line;
 
 static line line_at(const char *at) {
     line found = {.at = at, .length = (int)strcspn(at, "\n")};
-    const char *sign = memmem(at, (size_t)found.length, " = ", 3); /* of this line: a text may have millions */
+    const char *sign = memmem(at, (size_t)found.length, " = ", 3); /* only in this line: a text may have millions */
     found.name = sign ? (int)(sign - at) : found.length;
     return found;
 }
@@ -32,7 +32,7 @@ static bool has_line(const char *text, const line *wanted) {
     return false;
 }
 
-/* The line of another text that sets the same option. */
+/* Finds the line in another text that sets the same option. */
 static bool find_option(const char *text, const line *wanted, line *found) {
     for (; *text; text += strcspn(text, "\n"), text += *text == '\n') {
         *found = line_at(text);
@@ -61,7 +61,7 @@ static size_t put(char *text, size_t used, const line *of, const line *other, co
     return (size_t)more < room ? used + (size_t)more : MR_LINEAGE_TEXT - 1;
 }
 
-/* Lines of `text` that `other` lacks: options that both have, or those that only this one has. */
+/* Lists lines in `text` that `other` lacks: options that both have, or options that only this one has. */
 static size_t compare(const char *text, const char *other, bool changed, const char *which, char *to, size_t used,
                       int *count) {
     for (line one; *text; text = after(&one)) {

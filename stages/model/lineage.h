@@ -1,6 +1,6 @@
-/* What differs between the pipeline that a classifier's vectors were made by and the one that it is used in.
+/* Differences between the pipeline that made a classifier's vectors and the one that uses it.
  *
- * Both are texts as mr_planned_lineage gives them. Any thread. */
+ * Compares texts from mr_planned_lineage. Any thread. */
 #pragma once
 
 #include <stddef.h>

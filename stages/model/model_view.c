@@ -1,4 +1,4 @@
-/* The description of model files (millrace/model.h). */
+/* Describes model files (millrace/model.h). */
 #include "millrace/model.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "stages/model/onnx/onnx_work.h"
 
 typedef struct model_view {
-    mr_model_view shown; /* first: programs have its address */
+    mr_model_view shown; /* must be first: programs have its address */
     mr_arena arena;      /* everything it points to */
     bool failed;         /* memory ran out */
 } model_view;
@@ -37,7 +37,7 @@ static const mr_model_dimension *show_dims(model_view *view, const mr_onnx_decla
     return dims;
 }
 
-/* `graph`: NULL of inputs, and of a graph that is too large. */
+/* `graph`: NULL for inputs, and if the graph is too large. */
 static const char *show_operation(model_view *view, const mr_onnx_declared *from, const mr_onnx_graph *graph) {
     char text[MR_ONNX_OPERATOR_TEXT] = "";
     if (graph)
@@ -65,7 +65,7 @@ static const mr_model_value *show_values(model_view *view, const mr_onnx_declare
     return values;
 }
 
-/* The common set has no name in the file. */
+/* The default operator set has no name in the file. */
 static const mr_model_set *show_sets(model_view *view, const mr_onnx_report *report) {
     mr_model_set *sets = array_of(view, report->set_count, sizeof *sets);
     for (size_t i = 0; sets && i < report->set_count; i++) {
@@ -82,7 +82,7 @@ static const mr_model_operator *show_operators(model_view *view, const mr_onnx_r
     return operators;
 }
 
-/* For one frame: a free batch size counts as one. */
+/* Counts for one frame: an open batch size is one. */
 static void count_work(model_view *view, const mr_file_bytes *file, const mr_onnx_report *report) {
     mr_onnx_shape shapes[MR_ONNX_MOST_VALUES] = {0};
     mr_onnx_work work;

@@ -19,15 +19,15 @@
 
 enum { PREFIX = 8, MAX_HEADER = 65535, PIECE = 4096 };
 
-/* The fields of the header. */
+/* Header fields. */
 typedef struct header {
     char kind; /* 'f', 'i', ... */
-    int bytes; /* of an element */
+    int bytes; /* element size */
     bool big;  /* big-endian */
     bool fortran;
     int rank;
     size_t dims[2];
-    size_t most; /* bytes as f8 that are allowed */
+    size_t most; /* allowed size as f8 */
 } header;
 
 static int refuse(const char *path, const char *why) {
@@ -38,7 +38,7 @@ static int refuse(const char *path, const char *why) {
 typedef struct source {
     const char *path;
     int file;
-    mr_sha256 *sum; /* of what was read; NULL: none is wanted */
+    mr_sha256 *sum; /* digests what was read; NULL: not wanted */
 } source;
 
 static int read_all(const source *from, void *to, size_t bytes) {
@@ -57,7 +57,7 @@ static int read_all(const source *from, void *to, size_t bytes) {
     return MR_OK;
 }
 
-/* The beginning of the value of a key in the header's Python dictionary; NULL if it has no such key. */
+/* Finds where a key's value begins in the header's Python dictionary; NULL if it has no such key. */
 static const char *find_value(const char *text, const char *key) {
     const char *at = strstr(text, key);
     if (!at)
@@ -153,7 +153,7 @@ static int read_header(const source *from, header *h) {
     return status;
 }
 
-/* One NaN or infinite weight spoils every score of its class. Counted from 0, as NumPy does. */
+/* One NaN or infinite weight spoils every score of that class. Counts from 0, like NumPy. */
 static int refuse_number(const char *path, const header *h, size_t at, double value) {
     const char *why = isfinite(value) ? "is beyond the range of f4" : "is not a finite number";
     return mr_fail(MR_ERROR_DATA,
@@ -162,7 +162,7 @@ static int refuse_number(const char *path, const header *h, size_t at, double va
                    path, at / h->dims[1], at % h->dims[1], value, why);
 }
 
-/* Reads the numbers piece by piece: `to` takes them rounded to f4; NULL: they are only checked. */
+/* Reads the numbers piece by piece, rounded to f4, to `to`; NULL: only checks them. */
 static int read_numbers(const source *from, const header *h, float *to) {
     union {
         float narrow[PIECE];
@@ -198,7 +198,7 @@ static int read_data(const source *from, const header *h, mr_matrix_f32 *matrix)
     return status;
 }
 
-/* Whether the file has as many bytes behind the header, its current position, as the header declares. */
+/* Whether the data after the header, at the current position, is as long as the header declares. */
 static int check_size(const source *from, const struct stat *facts, const header *h) {
     off_t at = lseek(from->file, 0, SEEK_CUR);
     if (at < 0)
@@ -209,7 +209,7 @@ static int check_size(const source *from, const struct stat *facts, const header
     return there > wanted ? refuse(from->path, "the file is longer than its header declares") : MR_OK;
 }
 
-/* Opens the file, behind its header if that is as it should be; it is closed by the caller, also on failure. */
+/* Opens the file and reads the header. The caller must close it, also on failure. */
 static int open_file(source *from, header *h) {
     struct stat facts;
     from->file = open(from->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -242,7 +242,7 @@ static int read_file(source *from, mr_matrix_f32 *matrix, bool with_data) {
 /* ---- mapped ---------------------------------------------------------------------------------------------------- */
 
 typedef struct mapped_file {
-    mr_vector_file shown; /* first: the caller has its address */
+    mr_vector_file shown; /* must be first: the caller has its address */
     void *mapped;
     size_t bytes;
 } mapped_file;
@@ -310,7 +310,7 @@ void mr_npy_free(mr_matrix_f32 *matrix) {
     *matrix = (mr_matrix_f32){0};
 }
 
-/* The prefix and the header are 128 bytes, so that the numbers are aligned. */
+/* Prefix and header take 128 bytes, so that the numbers are aligned. */
 static size_t make_header(const mr_matrix_f32 *matrix, char to[128]) {
     int used = snprintf(to + 10, 118, "{'descr': '<f4', 'fortran_order': False, 'shape': (%zu, %zu), }", matrix->rows,
                         matrix->columns);

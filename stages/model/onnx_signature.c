@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Field numbers of onnx.proto. */
+/* onnx.proto field numbers. */
 enum {
     MODEL_GRAPH = 7,
     GRAPH_INITIALIZER = 5,
@@ -80,7 +80,7 @@ static bool read_tensor(mr_pb_span tensor, mr_onnx_value *value) {
     return value->element > 0;
 }
 
-/* Only tensors are known here; sequences, maps and optional ones are not. */
+/* Only tensors are supported, not sequences, maps or optional values. */
 static bool read_type(mr_pb_span type, mr_onnx_value *value) {
     mr_pb_field f;
     bool tensor = false;
@@ -120,7 +120,7 @@ static bool add_value(mr_pb_span from, mr_onnx_value *values, size_t *count) {
 
 /* ---- the graph --------------------------------------------------------------------------------------------------- */
 
-/* Walks through the fields of a message whose value is itself a message; stops, and returns false, if `visit` does. */
+/* Visits a message's fields whose value is a message; stops and returns false if `visit` does. */
 typedef bool visitor(const mr_pb_field *field, mr_onnx_signature *signature);
 
 static bool walk(mr_pb_span message, visitor *visit, mr_onnx_signature *signature) {
@@ -156,7 +156,7 @@ static bool visit_sparse(const mr_pb_field *f, mr_onnx_signature *signature) {
     return f->number != SPARSE_VALUES || walk(f->bytes, visit_initializer, signature);
 }
 
-/* If the file is old, or lets initialisers be replaced, they are listed among the inputs too. */
+/* Old files, and files with replaceable initialisers, list them among the inputs too. */
 static bool remove_weights(const mr_pb_field *f, mr_onnx_signature *signature) {
     if (f->number == GRAPH_INITIALIZER)
         return walk(f->bytes, visit_initializer, signature);
@@ -171,7 +171,7 @@ static bool drop_weights(const mr_pb_field *f, mr_onnx_signature *signature) {
     return f->number != MODEL_GRAPH || walk(f->bytes, remove_weights, signature);
 }
 
-/* Whether the size of an output is known once the batch is: as mr_model_bind fills it in. */
+/* Whether an output's size follows from the batch, as mr_model_bind fills it in. */
 static bool is_sized(const mr_onnx_signature *signature, const mr_onnx_value *output) {
     if (output->unshaped)
         return false;

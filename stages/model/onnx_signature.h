@@ -1,5 +1,5 @@
-/* Inputs and outputs of a network as its ONNX file declares them (onnx.proto of ONNX 1.x): known without a runtime,
- * which needs some hundred times as long to load the network. Pure functions; any thread. */
+/* A network's inputs and outputs as its ONNX file declares them (onnx.proto, ONNX 1.x). No runtime is needed, which
+ * would take hundreds of times longer to load the network. Pure functions; any thread. */
 #pragma once
 
 #include "stages/model/onnx/protobuf.h"
@@ -10,7 +10,7 @@ typedef struct mr_onnx_value {
     int element;       /* TensorProto.DataType */
     mr_shape shape;    /* -1: free */
     bool unshaped;     /* no shape is declared */
-    mr_pb_span symbol; /* the model's own name of a free first dimension; empty if it has none */
+    mr_pb_span symbol; /* the model's name for an open first dimension; empty if it has none */
 } mr_onnx_value;
 
 typedef struct mr_onnx_signature {
@@ -18,7 +18,7 @@ typedef struct mr_onnx_signature {
     mr_onnx_value inputs[MR_MODEL_MAX_TENSORS], outputs[MR_MODEL_MAX_TENSORS];
 } mr_onnx_signature;
 
-/* False if the file leaves anything open that only a runtime can find out: an entry that is not a tensor, an
- * output of a size that does not follow from the batch alone, more tensors than fit. Names point into `data`.
- */
+/* False if only a runtime can tell: an entry is not a tensor, an output's size depends on more than the batch, or there
+ * are too many tensors. Names point into `data`.
+ * */
 bool mr_onnx_read_signature(const uint8_t *data, size_t bytes, mr_onnx_signature *signature);

@@ -1,5 +1,5 @@
-/* Models run by ONNX Runtime: on the processor by one thread, one node after the other; millrace adds the concurrency:
- * several workers are inside one session at a time, and each runs its own frames. On a CUDA device see ort_device.c. */
+/* Runs models with ONNX Runtime. On a processor, one thread runs one node after another. millrace adds the concurrency:
+ * several workers can use a session at once, each with different frames. See ort_device.c for CUDA devices. */
 #include <malloc.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #include "stages/model/ort_provider.h"
 #include "stages/model/ort_signature.h"
 
-/* The provider that AUTO stands for on a device of that name. */
+/* The provider that AUTO means on this device. */
 static mr_provider provider_on(mr_provider asked, const char *device) {
     if (asked != MR_PROVIDER_AUTO)
         return asked;
@@ -70,8 +70,8 @@ static int make_session(ort_model *m, const mr_model_params *params) {
     return status;
 }
 
-/* A session of the bytes that were read. With `added` a tensor inside the network becomes an output, by a few bytes
- * behind them. */
+/* Creates a session from the bytes. With `added`, a tensor inside the network becomes an output: a few bytes are
+ * appended. */
 static int load(ort_model *m, const mr_model_params *params, const char *added) {
     if (added)
         m->bytes.bytes += mr_onnx_append_output(m->bytes.data + m->bytes.bytes, added);
@@ -102,8 +102,7 @@ static void close_model(mr_model *model) {
     mr_free(m);
 }
 
-/* The place at which a provider runs models: 0 the processors, 1 a CUDA device. MR_ERROR_CONFIG if the device is
- * another. */
+/* Where a provider runs models: 0 the processors, 1 a CUDA device. MR_ERROR_CONFIG if `device` is another. */
 static int works_on_cuda(const mr_model_params *params, const char *device) {
     mr_provider provider = provider_on(params->provider, device);
     bool is_cuda = strncmp(device, "cuda", 4) == 0;
@@ -129,7 +128,7 @@ static int check(const mr_model_params *params, const char *device) {
     return status ? status : mr_ort_provider_load(ort, provider_on(params->provider, device));
 }
 
-/* Prepares the device for the provider, if it is one. */
+/* Prepares the provider's device, if there is one. */
 static int take_device(ort_model *m, const mr_model_params *params) {
     const char *device = params->device && !params->brief ? params->device->name : "cpu";
     int answer = params->brief ? 0 : works_on_cuda(params, device);
@@ -151,8 +150,7 @@ static int load_again(ort_model *m, const mr_model_params *params, const char *a
     return status ? status : mr_ort_read_signature(m);
 }
 
-/* Makes the wanted tensor an output, and one of a type that frames hold. Most often it is both as it is; only else is
- * the file changed. */
+/* Makes the wanted tensor an output with a frame type. Usually it already is both; the file is changed only if not. */
 static int add_tensor(ort_model *m, const mr_model_params *params) {
     bool cast = false;
     int status = mr_model_find(m->base.outputs, m->base.output_count, params->tensor) >= 0
@@ -163,7 +161,7 @@ static int add_tensor(ort_model *m, const mr_model_params *params) {
     return cast && !status ? load_again(m, params, NULL) : status;
 }
 
-/* A session, and its description of the network. `inside`: the graph computes the wanted tensor. */
+/* Creates a session and reads the network's description. `inside`: the graph computes the wanted tensor. */
 static int load_and_ask(ort_model *m, const mr_model_params *params, bool inside) {
     int status = mr_ort_open(&m->ort, params->runtime);
     if (!status)
@@ -178,13 +176,13 @@ static int load_and_ask(ort_model *m, const mr_model_params *params, bool inside
         status = add_tensor(m, params);
     if (!status && m->base.stream)
         status = mr_ort_device_open(m, params->cuda_graph);
-    /* Loading takes twice the memory that the network then keeps; freed memory is returned to the system at once. */
+    /* Loading takes twice the memory that the network keeps; freed memory is returned to the system at once. */
     malloc_trim(0);
     return status;
 }
 
-/* The file is read whole, once: the bytes that were checked are loaded, even if the file changes meanwhile. The bytes
- * are kept if there is no session yet: a model that was only read may be loaded to be tried. */
+/* Reads the whole file once: what was checked is loaded, even if the file changes. The bytes are kept while there is no
+ * session, since a model that was only read may have to be loaded for a trial run. */
 static int fill_model(ort_model *m, const mr_model_params *params) {
     bool inside = false;
     size_t output = params->tensor ? strlen(params->tensor) + MR_ONNX_OUTPUT_BYTES : 0;
@@ -245,7 +243,7 @@ static int read_value_shapes(const ort_model *m, ort_value *const *values, size_
     return status;
 }
 
-/* Copies the rows for which there is room, and their number. Rows may lie inside other dimensions. */
+/* Copies the number of rows, and as many rows as there is room for. Rows can be inside other dimensions. */
 static int copy_rows(const ort_model *m, const mr_binding *binding, size_t at, ort_value *value, uint8_t *to) {
     const mr_shape *room = &binding->output_shape[at];
     const int axis = binding->rows_axis[at];
@@ -270,7 +268,7 @@ static int copy_rows(const ort_model *m, const mr_binding *binding, size_t at, o
     return MR_OK;
 }
 
-/* Loads a model that was only read so far, to try it. */
+/* Loads a model for a trial run that so far was only read. */
 static int load_to_try(ort_model *m) {
     int status = mr_ort_open(&m->ort, m->library);
     if (!status)
@@ -316,8 +314,8 @@ static int run_model(const mr_binding *binding, void *const *inputs, void *const
 
 _Static_assert((int)MR_ONNX_GRAPH_RANK >= (int)MR_MODEL_MAX_RANK, "shapes of a binding fit");
 
-/* The bytes of the file. If the network was loaded to be tried they have been freed, and are read again into *again,
- * which the caller frees. */
+/* Gives the file's bytes. If they were freed after a trial run, reads them again into *again, which the caller must
+ * free. */
 static int bytes_of(const ort_model *m, mr_file_bytes *again, const mr_file_bytes **bytes) {
     bool inside;
     *again = (mr_file_bytes){0};

@@ -1,9 +1,9 @@
-/* The part of ONNX Runtime's C API that millrace uses, by position in its table of functions.
+/* The ONNX Runtime C API functions that millrace uses, by position in the function table.
  *
- * The runtime is opened at run time, so no header of it is needed to build. Its table (struct OrtApi in
- * onnxruntime_c_api.h) only ever grows at the end: a position once given keeps its function. All functions here are
- * in version 16 and later. A function that returns a status gives NULL for success; the caller releases what it gets.
- */
+ * The runtime is loaded at run time, so building needs no header. The table (struct OrtApi in onnxruntime_c_api.h) only
+ * grows at the end: positions never change. All functions here exist since version 16. A function that returns a status
+ * returns NULL on success; the caller must release what it gets.
+ * */
 #pragma once
 
 #include <stddef.h>
@@ -27,7 +27,7 @@ typedef struct ort_tensorrt_options ort_tensorrt_options;
 typedef void ort_log_function(void *context, int severity, const char *category, const char *id, const char *location,
                               const char *message);
 
-/* Values of enums in the header. */
+/* Enum values from the header. */
 enum {
     ORT_LOG_WARNING = 2,
     ORT_SEQUENTIAL = 0,
@@ -117,19 +117,19 @@ typedef struct ort_api {
 #undef X
 } ort_api;
 
-/* The runtime of this process. Opened by the first call and kept until the process ends, as its makers ask; a later
- * call that names another library than was opened is refused. Any thread. */
+/* This process's runtime. The first call opens it, and it stays until the process ends, as ONNX Runtime recommends. A
+ * later call that names another library is refused. Any thread. */
 typedef struct ort_runtime {
     ort_api api;
     ort_env *env;
-    ort_memory_info *memory;  /* of the host */
-    ort_allocator *allocator; /* of names */
-    char *path;               /* of the library */
+    ort_memory_info *memory;  /* host memory */
+    ort_allocator *allocator; /* for names */
+    char *path;               /* the library's path */
     const char *version;      /* "1.31.1" */
 } ort_runtime;
 
-/* `path` may be NULL: then it is the environment's MILLRACE_ONNXRUNTIME, else that of a Python environment
- * (mr_site_find), else the loader's. MR_ERROR_UNAVAILABLE, with the packages to install. */
+/* `path` NULL: uses MILLRACE_ONNXRUNTIME, else a Python environment (mr_site_find), else the loader.
+ * MR_ERROR_UNAVAILABLE names the packages to install. */
 int mr_ort_open(const ort_runtime **runtime, const char *path);
-/* Releases `status` and passes on its message: MR_ERROR_DATA, "SUBJECT: message". MR_OK for NULL. */
+/* Releases `status` and reports its message: MR_ERROR_DATA, "SUBJECT: message". MR_OK for NULL. */
 int mr_ort_check(const ort_runtime *runtime, ort_status *status, const char *what);

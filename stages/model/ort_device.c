@@ -1,11 +1,11 @@
-/* Runs of ONNX Runtime on a CUDA device. The session works on the model's stream, inputs and outputs are bound in
- * place, and a run returns once all is enqueued.
+/* Runs ONNX Runtime on a CUDA device. The session uses the model's stream, inputs and outputs are bound in place, and a
+ * run returns once everything is enqueued.
  *
- * A CUDA graph holds the addresses of the buffers that it was recorded with. Inputs and outputs are therefore copied to
- * and from one block that stays, which costs two copies within the device's memory for each of them.
+ * A CUDA graph contains the buffer addresses it was recorded with. Inputs and outputs are therefore copied to and from
+ * a block that stays, at the cost of one copy within device memory for each.
  *
- * ONNX Runtime writes TensorRT's engines into a folder and reads them from there (engine_cache.h). An engine of a
- * network whose shapes are fixed is built, or read, when the session is made; any other in its first run. */
+ * ONNX Runtime writes TensorRT engines to a folder and reads them back (engine_cache.h). If a network's shapes are
+ * fixed, the engine is built or read with the session, else in the first run. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 
 /* ---- engines of TensorRT -------------------------------------------------------------------------------------- */
 
-/* 100300: 10.3.0; 0 if it is not known. ONNX Runtime's provider has loaded it. */
+/* 100300 means 10.3.0; 0 if unknown. ONNX Runtime's provider has loaded it. */
 static int tensorrt_version(void) {
     static const char *const names[] = {"libnvinfer.so.11", "libnvinfer.so.10", "libnvinfer.so.8"};
     int (*ask)(void) = NULL;
@@ -72,7 +72,7 @@ int mr_ort_engines_ran(ort_model *m, int status) {
 
 /* ---- runs ------------------------------------------------------------------------------------------------------ */
 
-static const size_t ALIGNMENT = 256; /* the alignment of cudaMalloc */
+static const size_t ALIGNMENT = 256; /* cudaMalloc's alignment */
 
 static int check(const ort_model *m, ort_status *answer) {
     int status = mr_ort_check(m->ort, answer, m->base.file);
@@ -87,7 +87,7 @@ int mr_ort_device_open(ort_model *m, bool graph) {
                                              ORT_MEMORY_DEFAULT, &d->memory));
     if (!status)
         status = check(m, api->create_run_options(&d->options));
-    /* Consumers wait for the stream's event; the runtime need not wait itself. */
+    /* Consumers wait for the stream's event, so the runtime need not wait. */
     if (!status)
         status = check(m, api->add_run_config(d->options, "disable_synchronize_execution_providers", "1"));
     return status ? status : check(m, api->create_binding(m->session, &d->bound));
@@ -115,7 +115,7 @@ static int bind(ort_model *m, bool output, size_t at, const mr_shape *shape, voi
     int status = mr_ort_wrap(m, m->device.memory, output, at, shape, data, &value);
     if (!status)
         status = check(m, (output ? api->bind_output : api->bind_input)(m->device.bound, name, value));
-    /* The binding has a reference of its own. */
+    /* The binding holds a reference. */
     if (value)
         api->release_value(value);
     return status;
@@ -146,7 +146,7 @@ static size_t output_bytes(const mr_binding *binding, size_t i) {
            mr_dtype_bytes(binding->model->outputs[binding->output[i]].dtype);
 }
 
-/* Sets the offsets of inputs and outputs in the fixed block; returns the bytes of all. */
+/* Sets input and output offsets in the fixed block; returns the total size. */
 static size_t lay_out(const mr_binding *binding, char *block, void **inputs, void **outputs) {
     size_t at = 0;
     for (size_t i = 0; i < binding->model->input_count; i++) {

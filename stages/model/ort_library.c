@@ -21,7 +21,7 @@ typedef struct ort_api_base {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static ort_runtime *opened;
 
-/* Errors that the runtime logs are also in the status that it returns; the log alone serves only its developers. */
+/* Errors that the runtime logs are also in the returned status; the log alone helps only its developers. */
 static void log_line(void *context, int severity, const char *category, const char *id, const char *location,
                      const char *message) {
     (void)context, (void)severity, (void)category, (void)id, (void)location;
@@ -35,7 +35,7 @@ static void *open_any(const char *path, char *used, size_t bytes) {
     if (!path && environment && environment[0])
         path = environment;
     const char *const candidates[] = {path ? path : beside, "libonnxruntime.so.1", "libonnxruntime.so"};
-    /* If a library is named, no other is tried in its place. */
+    /* If a library is named, no other may be tried. */
     for (size_t i = 0; i < (path ? 1 : sizeof candidates / sizeof candidates[0]); i++) {
         void *library = candidates[i][0] ? dlopen(candidates[i], RTLD_NOW | RTLD_LOCAL) : NULL;
         snprintf(used, bytes, "%s", candidates[i]);
@@ -90,8 +90,8 @@ static int start(ort_runtime *runtime) {
 
 static int open_runtime(const char *path) {
     char used[PATH_MAX];
-    /* PyPI's builds report to their makers, on a thread of their own, and keep an identifier of the machine in the
-     * user's cache folder, unless this variable is set before they start. To allow it set it to 0. */
+    /* PyPI's builds send telemetry on a separate thread and store a machine id in the user's cache folder, unless this
+     * variable is set before they start. A user can set it to 0 to allow that. */
     setenv("ORT_DISABLE_TELEMETRY", "1", 0);
     void *library = open_any(path, used, sizeof used);
     if (!library)

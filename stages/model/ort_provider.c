@@ -21,8 +21,8 @@ const char *mr_ort_provider_name(mr_provider provider) {
 /* ---- libraries ------------------------------------------------------------------------------------------------- */
 
 typedef struct ort_places {
-    char folder[PATH_MAX];   /* that the runtime was loaded from */
-    char site[PATH_MAX + 8]; /* the folder of its Python environment with all packages */
+    char folder[PATH_MAX];   /* where the runtime was loaded from */
+    char site[PATH_MAX + 8]; /* its Python environment's package folder */
 } ort_places;
 
 static void find_places(const ort_runtime *runtime, ort_places *at) {
@@ -53,7 +53,7 @@ static const char *remedy(const char *library) {
     return "pip install 'onnxruntime-gpu[cuda,cudnn]', which brings it, or name its folder in LD_LIBRARY_PATH";
 }
 
-/* "libcublas.so.13" -> a pattern of all versions. */
+/* Turns "libcublas.so.13" into a pattern for all versions. */
 static void any_version(const char *name, char *pattern) {
     const char *suffix = strstr(name, ".so.");
     snprintf(pattern, NAME_BYTES, "%.*s.[0-9]*", suffix ? (int)(suffix - name + 3) : (int)strlen(name), name);
@@ -96,7 +96,7 @@ static int check_built_in(const ort_runtime *runtime, mr_provider provider) {
                    runtime->path, mr_ort_provider_name(provider));
 }
 
-/* The runtime loads a provider when its options are first set; it cannot be done for it. */
+/* The runtime loads a provider itself, when the provider's options are first set. */
 static int try_to_load(const ort_runtime *runtime, mr_provider provider) {
     static const char *const key = "device_id", *const value = "0";
     const ort_api *api = &runtime->api;
@@ -119,8 +119,8 @@ static int try_to_load(const ort_runtime *runtime, mr_provider provider) {
     return status;
 }
 
-/* cuDNN is opened by the provider itself, when it is first needed: too late for an error. A provider that is linked
- * with an older one has loaded that by now. */
+/* The provider opens cuDNN when it first needs it: too late to report an error. A provider linked with an older one has
+ * loaded that by now. */
 static int load_cudnn(const ort_places *at, mr_provider provider) {
     char name[NAME_BYTES] = "libcudnn.so.9";
     if (dlopen("libcudnn.so.8", RTLD_LAZY | RTLD_NOLOAD) || dlopen(name, RTLD_LAZY | RTLD_GLOBAL) ||
@@ -129,7 +129,7 @@ static int load_cudnn(const ort_places *at, mr_provider provider) {
     return refuse_missing(at, provider, name);
 }
 
-/* Each try names one more library that is missing. */
+/* Each try finds one more missing library. */
 static int load_provider(const ort_runtime *runtime, const ort_places *at, mr_provider provider) {
     char name[NAME_BYTES], before[NAME_BYTES] = "";
     for (int tries = 0; tries < MOST_LIBRARIES; tries++) {
@@ -153,7 +153,7 @@ int mr_ort_provider_load(const ort_runtime *runtime, mr_provider provider) {
     int status = check_built_in(runtime, provider);
     if (status)
         return status;
-    /* TensorRT has no other setting for full f32. To allow TF32 set it to 1. */
+    /* TensorRT has no other setting for full f32. A user can set it to 1 to allow TF32. */
     if (provider == MR_PROVIDER_TENSORRT)
         setenv("NVIDIA_TF32_OVERRIDE", "0", 0);
     status = load_provider(runtime, &at, provider);
@@ -175,7 +175,7 @@ static void set(settings *s, const char *key, const char *value) {
     s->value[s->count++] = value;
 }
 
-/* Both providers: which device, and no more memory than is granted. */
+/* Both providers: the device, and a memory limit. */
 static void set_common(settings *s, const mr_model_params *params, const mr_stream *stream, const char *limit) {
     snprintf(s->device, sizeof s->device, "%d", stream->device->index);
     set(s, "device_id", s->device);
@@ -191,7 +191,8 @@ static int append_cuda(const ort_runtime *runtime, ort_session_options *options,
     ort_cuda_options *cuda = NULL;
     settings s = {0};
     set_common(&s, params, stream, "gpu_mem_limit");
-    /* An exhaustive search would choose by the clock, and so not always the same; TF32 has 10 bits of a f32's 23. */
+    /* An exhaustive search chooses by timing and can differ between runs; TF32 has only 10 of f32's 23 mantissa
+     * bits. */
     set(&s, "cudnn_conv_algo_search", "HEURISTIC");
     set(&s, "use_tf32", "0");
     set(&s, "do_copy_in_default_stream", "0");
@@ -234,7 +235,7 @@ static int append_tensorrt(const ort_runtime *runtime, ort_session_options *opti
     return status;
 }
 
-/* CUDA runs the nodes that TensorRT cannot: the order in which they are added is the order of preference. */
+/* CUDA must run the nodes that TensorRT cannot: providers are preferred in the order they are added. */
 int mr_ort_provider_append(const ort_runtime *runtime, ort_session_options *options, const mr_model_params *params,
                            mr_provider provider, mr_stream *stream, const char *engines) {
     void *handle = NULL;

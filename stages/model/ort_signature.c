@@ -1,4 +1,4 @@
-/* Inputs and outputs of a model: as ONNX Runtime tells them, or, without it, as the file declares them. */
+/* A model's inputs and outputs, from ONNX Runtime or, without it, from the file's declarations. */
 #include "stages/model/ort_signature.h"
 
 #include <string.h>
@@ -10,12 +10,12 @@
 #include "stages/model/onnx/onnx_traits.h"
 #include "stages/model/onnx_signature.h"
 
-/* Elements of tensors. Frames hold five types; outputs of other numbers are cast to the smallest of those that holds
- * all their values, f16 and the like to f32, and u64 to i64. */
+/* Element types. Frames hold five types. Other numeric outputs are cast to the smallest that holds all values; f16 and
+ * similar types become f32, and u64 becomes i64. */
 static const struct {
     int element;
-    mr_dtype dtype; /* as which frames hold it; ANY: as none */
-    int cast;       /* of an output: to this element; 0: it is as it is */
+    mr_dtype dtype; /* the frames' type; ANY: none */
+    int cast;       /* an output's cast to this element; 0: none */
 } types[] = {{ORT_FLOAT, MR_DTYPE_F32, 0},        {ORT_UINT8, MR_DTYPE_U8, 0},
              {ORT_INT32, MR_DTYPE_I32, 0},        {ORT_INT64, MR_DTYPE_I64, 0},
              {ORT_FLOAT16, MR_DTYPE_F16, ORT_FLOAT}, {MR_ONNX_F64, MR_DTYPE_ANY, ORT_FLOAT},
@@ -25,7 +25,7 @@ static const struct {
              {ORT_UINT64, MR_DTYPE_ANY, ORT_INT64}};
 enum { TYPES = sizeof types / sizeof *types };
 
-/* Casts are outputs of this name with that of the tensor behind it. */
+/* A cast's output name: this prefix plus the tensor's name. */
 static const char cast_prefix[] = "millrace.cast.";
 enum { PREFIX = sizeof cast_prefix - 1 };
 
@@ -36,7 +36,7 @@ static mr_dtype held_as(int element) {
     return MR_DTYPE_ANY;
 }
 
-/* The element that an output is cast to; 0: it is left as it is. */
+/* The element type that an output is cast to; 0: no cast. */
 static int cast_of(int element) {
     for (size_t i = 0; i < TYPES; i++)
         if (types[i].element == element)
@@ -74,7 +74,7 @@ static int read_symbol(const ort_model *m, const ort_tensor_info *info, mr_model
     return tensor->symbol ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for the model %s", m->base.path);
 }
 
-/* Sequences and maps are listed too; they cannot be bound, as no frame can hold them. */
+/* Sequences and maps are listed too, but cannot be bound, since no frame can hold them. */
 static const char *name_kind(int kind) {
     static const char *const names[] = {[2] = "a sequence", [3] = "a map", [5] = "a sparse tensor",
                                         [6] = "an optional value"};
@@ -104,7 +104,7 @@ static int read_type(ort_model *m, bool output, size_t from, size_t at, mr_model
     set_type(m, output, at, element, tensor);
     if (!info)
         tensor->type = name_kind(kind);
-    /* The runtime gives no dimensions also if the file declares no shape; planning reads that in the file. */
+    /* The runtime also reports no dimensions if the file declares no shape; planning reads that in the file. */
     tensor->unshaped = !output && info && tensor->shape.rank == 0;
     if (type)
         api->release_type(type);
@@ -124,7 +124,7 @@ static int read_name(const ort_model *m, bool output, size_t from, char **name) 
     return status || *name ? status : mr_fail(MR_ERROR_MEMORY, "no memory for the model %s", m->base.path);
 }
 
-/* The output that such a one was cast from; -1: it is an output of the network's own. */
+/* The output that this cast belongs to; -1: it is the network's output. */
 static int cast_from(const ort_model *m, const char *name) {
     if (strncmp(name, cast_prefix, PREFIX) != 0)
         return -1;
@@ -145,7 +145,7 @@ static int read_input(ort_model *m, size_t from) {
     return read_type(m, false, from, at, &base->inputs[at]);
 }
 
-/* Casts come behind all outputs of the network's own. */
+/* Casts come after all outputs that the network has. */
 static int read_output(ort_model *m, size_t from) {
     mr_model *base = &m->base;
     size_t at = base->output_count;
@@ -190,7 +190,7 @@ const char *mr_ort_output_name(const ort_model *m, size_t at) {
 
 /* ---- casts of outputs -------------------------------------------------------------------------------------------- */
 
-/* Behind the bytes that were read. The tensor's name need not be zero-terminated. */
+/* Appends to the bytes that were read. The tensor's name need not be zero-terminated. */
 static int append_cast(ort_model *m, mr_pb_span name, int element) {
     const size_t length = (size_t)(name.end - name.at);
     if (m->room < 2 * (2 * length + PREFIX) + MR_ONNX_CAST_BYTES)
@@ -291,7 +291,7 @@ bool mr_ort_take_declared(ort_model *m, const char *tensor) {
 
 /* ---- what only the graph tells ----------------------------------------------------------------------------------- */
 
-/* A runtime tells neither of a shape that is not declared from one without dimensions. */
+/* A runtime cannot distinguish an undeclared shape from one without dimensions. */
 static int find_unshaped(ort_model *m) {
     mr_onnx_report *report = mr_calloc(1, sizeof *report);
     if (!report)
@@ -312,7 +312,7 @@ int mr_ort_read_graph(ort_model *m) {
     int status = find_unshaped(m);
     if (!status && note.at < note.end && !(m->base.prepared = copy_text(&note)))
         status = mr_fail(MR_ERROR_MEMORY, "no memory for the model %s", m->base.path);
-    /* A graph that is too large to be read can still be run; then nothing is known of its operators. */
+    /* A graph that is too large to be analysed can still run, but nothing is known about the operators. */
     if (status || mr_onnx_graph_read(&graph, m->bytes.data, m->bytes.bytes)) {
         if (!status)
             mr_onnx_graph_free(&graph);

@@ -28,7 +28,7 @@ int mr_model_check(const mr_model_params *params, const char *device) {
     return in_use->check ? in_use->check(params, device) : MR_OK;
 }
 
-/* The stream goes last: the runtime may still have work on it. */
+/* The stream must be destroyed last: the runtime may still have work on it. */
 void mr_model_close(mr_model **model) {
     if (!*model)
         return;
@@ -49,7 +49,7 @@ int mr_model_take_device(mr_model *model, mr_device *device) {
     return status;
 }
 
-/* Makes later work of `to` wait for the present work of `from`. */
+/* Makes later work on `to` wait for present work on `from`. */
 static int follow(mr_stream *from, mr_stream *to) {
     mr_event *event = NULL;
     int status = mr_event_create(&event, from->device, from->stage);
@@ -91,7 +91,7 @@ int mr_model_enqueue(const mr_binding *binding, mr_stream *stream, void *const *
     int status = follow(stream, model->stream);
     if (!status)
         status = model->runtime->enqueue(binding, inputs, outputs);
-    /* Also behind a run that failed half-way: work that it has begun still uses the buffers of this call. */
+    /* Needed even after a run that failed halfway: its work still uses this call's buffers. */
     int after = follow(model->stream, stream);
     pthread_mutex_unlock(&model->lock);
     return status ? status : after;
@@ -146,7 +146,7 @@ const char *mr_model_list(const mr_model_tensor *tensors, size_t count, char *te
     return text;
 }
 
-/* A free first dimension is the batch if it has the name of an input's. */
+/* An open first dimension is the batch if an input's has the same name. */
 static bool follows_batch(const mr_model *model, const mr_model_tensor *output) {
     for (size_t i = 0; i < model->input_count; i++)
         if (output->symbol[0] && strcmp(model->inputs[i].symbol, output->symbol) == 0)
@@ -154,8 +154,7 @@ static bool follows_batch(const mr_model *model, const mr_model_tensor *output) 
     return false;
 }
 
-/* Whether the file tells that the first dimension of an output is the batch. If it fixes the batch, it tells so by
- * its size. */
+/* Whether the file shows that an output's first dimension is the batch. If the batch is fixed, the size shows it. */
 static bool tells_batch(const mr_model *model, const mr_model_tensor *output, int64_t batch) {
     const int64_t first = output->shape.rank ? output->shape.dims[0] : 0;
     return model->inputs[0].shape.dims[0] > 0 ? first == batch : first < 0 && follows_batch(model, output);
@@ -165,7 +164,7 @@ static bool is_sized_by_values(const mr_model *model, const mr_model_tensor *out
     return model->max_rows && output->sized_by && *output->sized_by;
 }
 
-/* The dimension of the rows: the only one that is free, or, once it was tried with zeros, the one that is empty. */
+/* Finds the row dimension: the only open one, or after a trial with zeros the empty one. */
 static int find_rows(const mr_shape *declared, const mr_shape *tried) {
     int free = -1, count = 0, empty = -1;
     for (int i = 0; i < declared->rank; i++)
@@ -178,7 +177,7 @@ static int find_rows(const mr_shape *declared, const mr_shape *tried) {
     return count == 1 ? free : !tried ? -1 : empty >= 0 ? empty : free;
 }
 
-/* Leaves room for `max_rows`. False: its dimension has to be tried. */
+/* Makes room for `max_rows`. False: which dimension it is must be found by a trial run. */
 static bool leave_room(mr_binding *binding, size_t at, const mr_shape *tried) {
     const mr_model_tensor *output = &binding->model->outputs[binding->output[at]];
     const int axis = find_rows(&output->shape, tried);
@@ -188,7 +187,7 @@ static bool leave_room(mr_binding *binding, size_t at, const mr_shape *tried) {
     return axis >= 0;
 }
 
-/* False if the shape, or its meaning, has to be tried. */
+/* False if a trial run must find the shape or the meaning. */
 static bool fill_batch(mr_binding *binding, size_t at, int64_t batch) {
     const mr_model *model = binding->model;
     const mr_model_tensor *output = &model->outputs[binding->output[at]];
@@ -203,13 +202,13 @@ static bool fill_batch(mr_binding *binding, size_t at, int64_t batch) {
     for (int i = 0; i < shape->rank; i++)
         if (shape->dims[i] < 0)
             return false;
-    /* A batch of one is told apart by its size: exporters fix it in outputs and leave it free in inputs. */
+    /* A batch of one is recognised by size: exporters fix it in outputs and leave it open in inputs. */
     if (batch == 1)
         binding->per_frame[at] = shape->rank && shape->dims[0] == 1;
     return batch <= 1 || model->inputs[0].shape.dims[0] > 0 || binding->per_frame[at];
 }
 
-/* Runs the model on zeros to find the shapes of its outputs. */
+/* Runs the model on zeros to find the output shapes. */
 static int measure(mr_binding *binding) {
     mr_model *model = binding->model;
     void *inputs[MR_MODEL_MAX_TENSORS] = {0};
@@ -233,7 +232,7 @@ static bool is_unshaped(const mr_model *model) {
     return false;
 }
 
-/* Tries one item more, to see which first dimensions grow. A batch that the file fixes cannot be tried. */
+/* Tries one more item to see which first dimensions grow. A fixed batch cannot be tried. */
 static int measure_next(mr_binding *binding, int64_t batch) {
     mr_binding next = *binding;
     for (size_t i = 0; i < binding->model->input_count; i++)
@@ -247,7 +246,7 @@ static int measure_next(mr_binding *binding, int64_t batch) {
     return status;
 }
 
-/* A runtime refuses memory for an output of another size than the file declares, though it would compute it. */
+/* A runtime refuses memory for an output whose size differs from the declared one, even if it would compute it. */
 static int check_declared(const mr_binding *binding, size_t at) {
     const mr_model_tensor *output = &binding->model->outputs[binding->output[at]];
     const mr_shape *given = &binding->output_shape[at];
@@ -285,7 +284,7 @@ int mr_model_bind(mr_model *model, mr_binding *binding, const mr_shape *inputs, 
                   size_t output_count) {
     *binding = (mr_binding){.model = model, .output_count = output_count};
     memcpy(binding->input_shape, inputs, model->input_count * sizeof *inputs);
-    /* Whether the network takes an input without a shape as the frames are can only be tried. */
+    /* Only a trial shows whether an input without a declared shape accepts the frames' shape. */
     bool known = !is_unshaped(model) || !model->brief;
     for (size_t i = 0; i < output_count; i++) {
         binding->output[i] = outputs[i];

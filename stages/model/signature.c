@@ -14,14 +14,14 @@
 #include "stages/model/classifier.h"
 
 enum { KEY = 32, SIGNATURE = 64, PEM_BYTES = 512, MOST_CARD_BYTES = 16 << 20 };
-static const size_t MOST_FILE_BYTES = (size_t)2 << 30; /* of ONNX, by protobuf */
+static const size_t MOST_FILE_BYTES = (size_t)2 << 30; /* ONNX limit, from protobuf */
 
 _Static_assert(KEY == crypto_sign_SEEDBYTES && KEY == crypto_sign_PUBLICKEYBYTES && SIGNATURE == crypto_sign_BYTES,
                "sizes of RFC 8032");
 
-/* A key in DER is one of these, and 32 bytes behind it (RFC 8410, sections 4 and 7). */
+/* A DER key is one of these prefixes followed by 32 bytes (RFC 8410, sections 4 and 7). */
 typedef struct key_form {
-    const char *title; /* of PEM */
+    const char *title; /* PEM title */
     const char *what;
     size_t bytes;
     uint8_t before[16];
@@ -48,7 +48,7 @@ static void print_pem(const key_form *form, const uint8_t key[KEY], char text[PE
     sodium_memzero(code, sizeof code);
 }
 
-/* What stands before the first line of PEM is a remark. */
+/* Text before the first PEM line is a remark. */
 static bool parse_pem(const key_form *form, const char *text, uint8_t key[KEY]) {
     char line[64];
     uint8_t whole[sizeof form->before + KEY];
@@ -120,7 +120,7 @@ static int set_path(char path[MR_HEAD_PATH], const char *folder, const char *fil
     return mr_fail(MR_ERROR_NO_INPUT, "the path of %s is too long", file);
 }
 
-/* The two files of a signature. */
+/* A signature's two files. */
 typedef struct signature_paths {
     char signature[MR_HEAD_PATH], key[MR_HEAD_PATH];
 } signature_paths;
@@ -170,7 +170,7 @@ int mr_signature_write_file(const char *path, const char *from, const char *priv
     return status;
 }
 
-/* *there: there is a signature. One that is longer or shorter is kept as a signature of nothing. */
+/* *there: there is a signature. One with a wrong length is kept as an invalid signature. */
 static int read_signature_at(const char *path, uint8_t signature[SIGNATURE], bool *there) {
     mr_file_bytes file = {0};
     *there = !access(path, F_OK) || errno != ENOENT;
@@ -195,7 +195,7 @@ static bool fits(const uint8_t signature[SIGNATURE], const void *card, size_t by
     return crypto_sign_verify_detached(signature, card, bytes, key) == 0;
 }
 
-/* The key that the folder says it is signed with. */
+/* Reads the key that the folder claims to be signed with. */
 static bool read_own_key(const char *folder, uint8_t key[KEY]) {
     char path[MR_HEAD_PATH];
     return !set_path(path, folder, "head.pub") && !read_key(&public_form, path, key);
@@ -229,7 +229,7 @@ int mr_signature_check(const char *folder, const void *card, size_t bytes, const
                                   "since", folder, public_key);
 }
 
-/* Of the signed file `path`. */
+/* Checks the signature for the file `path`. */
 static int look(const signature_paths *at, const char *what, const char *path, size_t most, mr_signature *to) {
     uint8_t key[KEY], signature[SIGNATURE];
     mr_file_bytes file = {0};

@@ -12,7 +12,7 @@ void mr_trained_fini(mr_trained *trained) {
     *trained = (mr_trained){0};
 }
 
-/* The widest layer but the last one of perceptrons; of neighbors a number for each vector. */
+/* The widest perceptron layer except the last; for neighbors, one number per vector. */
 static size_t widest(const mr_trained *trained) {
     size_t most = 0;
     if (trained->kind == MR_CLASSIFIER_NEIGHBORS)
@@ -44,7 +44,7 @@ static float *output_of(const mr_trained_work *work, size_t layer) {
                                   : work->scratch + layer % 2 * (size_t)work->batch * widest(t);
 }
 
-/* Layer `layer` by its `numbers`, without the units that follow it. */
+/* Layer `layer` as a product on `numbers`, without the activation that follows. */
 static mr_linear_work product_of(const mr_trained_work *work, size_t layer, const float *numbers) {
     const mr_trained *t = work->trained;
     const float *from = layer ? output_of(work, layer - 1) : work->vectors;
@@ -58,7 +58,7 @@ static mr_rectify_work units_of(const mr_trained_work *work, size_t layer) {
                              .count = (size_t)work->batch * work->trained->layer[layer].rows};
 }
 
-/* The votes about vector `at` of the batch, whose products with all kept vectors lie in the scratch memory. */
+/* The vote on vector `at` in the batch; the scratch memory holds its products with all kept vectors. */
 static mr_nearest_work votes_of(const mr_trained_work *work, size_t at, const int32_t *classes) {
     const mr_trained *t = work->trained;
     const size_t vectors = t->layer[0].rows;
@@ -139,7 +139,7 @@ size_t mr_trained_bytes(const mr_trained *trained) {
     return mr_trained_numbers(trained) * sizeof(float) + vectors * sizeof *trained->vector_classes;
 }
 
-/* A product takes two, with its bias. */
+/* A product with its bias takes two launches. */
 int mr_trained_launches(const mr_trained *trained, int batch) {
     enum { TOGETHER = 32 };
     if (trained->kind == MR_CLASSIFIER_NEIGHBORS)

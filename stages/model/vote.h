@@ -1,6 +1,6 @@
-/* The classes that were best most often among the last frames of one source.
+/* Which classes were best most often among a source's last frames.
  *
- * One thread at a time. Frames without any class (-1) take a place in the window and vote for nothing. */
+ * One thread at a time. A frame without a class (-1) takes a place in the window but casts no vote. */
 #pragma once
 
 #include <stddef.h>
@@ -14,6 +14,6 @@ typedef struct mr_vote mr_vote;
 int mr_vote_create(mr_vote **vote, size_t window);
 void mr_vote_destroy(mr_vote **vote);
 
-/* Adds a frame's best class and writes the at most `most` classes with most votes, most first, of equal ones the
- * lower index first. The score is the share of the frames in the window that voted for it. */
+/* Adds a frame's best class. Writes at most `most` classes with the most votes, in descending order; on a tie, the
+ * lower index comes first. A score is the share of frames in the window that voted for the class. */
 void mr_vote_add(mr_vote *vote, int32_t best, int32_t *index, float *score, int32_t most, int32_t *found);

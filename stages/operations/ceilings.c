@@ -1,4 +1,4 @@
-/* The most that a device does: memory, arithmetic, the link to the host, and starting work. */
+/* A device's limits: memory, arithmetic, host link, and launching work. */
 #include "kernels/ceiling/ceiling.h"
 #include "kernels/ceiling/ceiling_rows.h"
 #include "kernels/vector/vector.h"
@@ -6,7 +6,7 @@
 
 enum { ARRAY = 64 << 20 }; /* bytes */
 
-/* 4 bytes are read for each word, and one word is written; one addition for each. */
+/* Per word, 4 bytes are read, and there is one addition; a single word is written. */
 static int open_read(mr_operation_call *call) {
     mr_operation_region(call, MR_MEMORY_DEVICE, ARRAY, MR_NOISE_BYTES);
     mr_operation_region(call, MR_MEMORY_DEVICE, sizeof(uint32_t), MR_NOISE_NONE);
@@ -40,9 +40,9 @@ static int open_copy(mr_operation_call *call) {
     return mr_operation_open_copy(call, ARRAY, ARRAY, MR_NOISE_BYTES);
 }
 
-/* A square product of `side`: each result is a sum of `side` products, so 2 side^3; the two factors are read, and the
- * product is written. Large enough that memory does not bind: 2 side^3 / (12 side^2) = side / 6 for each byte. A card
- * is busy all over only if the product is larger than a core needs. */
+/* A square product of `side`: each result is a sum over `side` products, so 2 side^3. Two factors are read, and the
+ * product is written. It must be large enough that memory cannot bind: 2 side^3 / (12 side^2) = side / 6 per byte. A
+ * card needs a larger product than a core to be fully busy. */
 static int side_of(const mr_operation_call *call) {
     return call->device->type->kind == MR_DEVICE_CUDA ? 8192 : 1024;
 }
@@ -67,8 +67,8 @@ static int enqueue_gemm(mr_operation_call *call, size_t set) {
     return mr_linear_enqueue(call->stream, &work);
 }
 
-/* Two multiplications and two additions of a number in a round; each number is read and written once. A core has them
- * all in its registers; a card has a thread for each of many. */
+/* Each round does two multiplications and two additions per number; each number is read and written once. A core keeps
+ * all numbers in registers; a card has one thread for each of many. */
 static mr_products_work products_of(const mr_operation_call *call) {
     const bool card = call->device->type->kind == MR_DEVICE_CUDA;
     return (mr_products_work){.count = (size_t)MR_PRODUCT_LANES * (card ? 4096 : 1), .rounds = card ? 4096 : 65536};

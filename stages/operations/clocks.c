@@ -5,10 +5,9 @@
 
 enum { TRIES = 7, ADDITIONS = 16, ROUNDS = 20000 };
 
-/* Every processor adds in one cycle, and each addition waits for the one before it: so many cycles pass as there are
- * additions. The compiler is told that each sum is needed. What is added is in a register: some processors (Intel's
- * since Alder Lake) put additions of constants together, and make several in a cycle. Systems that show no frequency
- * have one all the same. */
+/* Every processor adds in one cycle, and each addition waits for the previous one: additions count cycles. The asm
+ * makes the compiler keep each sum. The summand must be in a register: some processors (Intel since Alder Lake) merge
+ * additions of constants and do several per cycle. This also works where the system shows no frequency. */
 static uint64_t add_on(uint64_t sum) {
     uint64_t step = 3;
     __asm__ volatile("" : "+r"(step));
@@ -21,7 +20,7 @@ static uint64_t add_on(uint64_t sum) {
     return sum;
 }
 
-/* Of several tries the fastest: others were interrupted. */
+/* The fastest try counts: others were interrupted. */
 static double core_mhz(void) {
     int64_t least_ns = INT64_MAX;
     for (int i = 0; i < TRIES; i++) {

@@ -1,8 +1,8 @@
-/* Clocks of processors and GPUs at this moment. Any thread. */
+/* Current processor and GPU clocks. Any thread. */
 #pragma once
 
 #include "engine/device/device.h"
 #include "millrace/operations.h"
 
-/* All 0 of a simulated device. */
+/* All 0 for a simulated device. */
 mr_operations_clocks mr_clocks_read(const mr_device *device);

@@ -1,5 +1,5 @@
-/* Codecs of libavcodec as `encode` and `decode` use them: on one core, and NVENC and NVDEC of a GPU. Pictures are made
- * packets and packets pictures, each without delay and in one thread. */
+/* libavcodec codecs as `encode` and `decode` use them: on one core, and NVENC and NVDEC on a GPU. Pictures become
+ * packets and packets pictures, without delay and in one thread. */
 #include <libavcodec/avcodec.h>
 #include <libavutil/hwcontext.h>
 #include <string.h>
@@ -15,11 +15,11 @@
 #include "stages/media/picture_format.h"
 #include "stages/operations/operation.h"
 
-/* Pictures of a call. */
+/* Pictures per call. */
 enum { WIDTH = 640, HEIGHT = 360, PICTURES = 8, RATE = 30 };
 
 typedef struct codec_state {
-    AVBufferRef *card, *surfaces; /* of libavcodec, for a GPU */
+    AVBufferRef *card, *surfaces; /* libavcodec's, for a GPU */
     AVCodecContext *encoder, *decoder;
     AVFrame *picture[PICTURES], *decoded;
     AVPacket *packet[PICTURES], *made;
@@ -35,7 +35,7 @@ static int av_failed(const char *what, int error) {
 
 /* ---- pictures --------------------------------------------------------------------------------------------------- */
 
-/* Slopes that move by four pixels from picture to picture, with a little noise, as a camera has. */
+/* Gradients that move by four pixels per picture, with a little noise, like a camera's. */
 static void draw_plane(AVFrame *frame, int plane, int number) {
     const int width = plane ? WIDTH / 2 : WIDTH, height = plane ? HEIGHT / 2 : HEIGHT;
     uint32_t noise = 1 + (uint32_t)(number * 3 + plane);
@@ -112,7 +112,7 @@ static int open_surfaces(codec_state *s, mr_stream *stream) {
     return error < 0 ? av_failed("surfaces", error) : MR_OK;
 }
 
-/* Draws it on the host, and brings it to the GPU. */
+/* Draws it on the host and uploads it. */
 static int make_surface(codec_state *s, int number) {
     AVFrame *picture = NULL;
     int status = make_picture(s, AV_PIX_FMT_YUV420P, number, &picture);
@@ -141,7 +141,7 @@ static int open_nvenc(codec_state *s, int codec, mr_stream *stream) {
         status = mr_nvenc_open(&s->encoder, &params, &format, (AVRational){RATE, 1}, s->surfaces);
     for (int i = 0; i < PICTURES && !status; i++)
         status = make_surface(s, i);
-    /* GPUs differ in the codecs that they encode. */
+    /* GPUs differ in which codecs they encode. */
     return status && status != MR_ERROR_MEMORY ? mr_fail(MR_ERROR_UNAVAILABLE, "%s", mr_message()) : status;
 }
 
@@ -151,9 +151,8 @@ static bool is_on_card(const mr_operation_call *call) {
     return call->device->type->kind == MR_DEVICE_CUDA;
 }
 
-/* Each picture is read and its packet written, or the other way round: 3/2 bytes for a pixel, and as many bytes as the
- * packets have. Pictures that others are predicted from may be in the cache. Arithmetic is not counted: there are as
- * many ways as encoders, even if the bits are the same. */
+/* Each picture is read and its packet written, or the reverse: 3/2 bytes per pixel plus the packet's bytes. Reference
+ * pictures may be in the cache. Arithmetic is not counted: encoders differ, even if they produce the same bits. */
 static int open_codec(mr_operation_call *call, bool nvenc) {
     const int *codec = call->type->shape;
     codec_state *s = mr_calloc(1, sizeof *s);
@@ -204,7 +203,7 @@ static int run_encoder(void *arguments) {
     return status;
 }
 
-/* NVENC and NVDEC are asked by this thread, and work on the stream. */
+/* This thread calls NVENC and NVDEC, which work on the stream. */
 static int enqueue(mr_operation_call *call, int (*function)(void *arguments)) {
     void *handle;
     if (!is_on_card(call))
@@ -220,7 +219,7 @@ static int enqueue_encoder(mr_operation_call *call, size_t set) {
 
 /* ---- decoding --------------------------------------------------------------------------------------------------- */
 
-/* If a decoder holds pictures back, in the long run one comes for each packet all the same. */
+/* A decoder may hold pictures back, but on average one comes per packet. */
 static int decode(codec_state *s, const AVPacket *packet) {
     int error = avcodec_send_packet(s->decoder, packet);
     while (error >= 0) {
@@ -238,7 +237,7 @@ static int run_decoder(void *arguments) {
     return status;
 }
 
-/* AV_PIX_FMT_NONE if NVDEC does not take the stream. */
+/* AV_PIX_FMT_NONE if NVDEC cannot decode the stream. */
 static enum AVPixelFormat choose_surfaces(AVCodecContext *codec, const enum AVPixelFormat *formats) {
     (void)codec;
     while (*formats != AV_PIX_FMT_NONE && *formats != AV_PIX_FMT_CUDA)
@@ -276,7 +275,7 @@ static int start_decoder(codec_state *s, const AVCodec *decoder, mr_stream *card
     return error < 0 ? av_failed(decoder->name, error) : MR_OK;
 }
 
-/* That a GPU takes a codec shows when it decodes. */
+/* Only decoding shows whether a GPU supports a codec. */
 static int open_decoding(mr_operation_call *call) {
     const bool card = is_on_card(call);
     int status = open_codec(call, false);
@@ -300,8 +299,8 @@ static int enqueue_decoder(mr_operation_call *call, size_t set) {
     return enqueue(call, run_decoder);
 }
 
-/* NVDEC and NVENC are units of their own, for which the memory and the kernels of a GPU are no ceilings: only that a
- * share is small is known. */
+/* NVDEC and NVENC are separate units. A GPU's memory and kernels are no ceilings for them: a small share is all that
+ * can be known. */
 #define CODEC(label, to_do, kinds, number, open_function, enqueue_function)                                            \
     {                                                                                                                  \
         .name = label, .function = to_do, .works_on = "I420 640x360, 8 pictures", .group = MR_OPERATION_CODEC,         \
@@ -313,7 +312,7 @@ static int enqueue_decoder(mr_operation_call *call, size_t set) {
           enqueue_decoder),                                                                                            \
         CODEC("encode-" label, "avcodec_receive_packet", encodes, number, open_encoding, enqueue_encoder)
 
-/* NVENC encodes three of them. */
+/* NVENC can encode three of them. */
 const mr_operation_type mr_operation_codecs[] = {
     BOTH("h264", MR_CODEC_H264, MR_HERE_CPU | MR_HERE_CUDA), BOTH("hevc", MR_CODEC_HEVC, MR_HERE_CPU | MR_HERE_CUDA),
     BOTH("vp9", MR_CODEC_VP9, MR_HERE_CPU),                  BOTH("av1", MR_CODEC_AV1, MR_HERE_CPU | MR_HERE_CUDA),

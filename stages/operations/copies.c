@@ -1,10 +1,10 @@
-/* Copies of frames between the host and a device, and within it. */
+/* Copies frames between host and device, and within a device. */
 #include "stages/operations/operation.h"
 
-/* A picture as a library or a program gives it: NV12, rows 2048 bytes apart, of which 1920 are pixels; 1080 rows of
- * luma, and half as many of chroma. */
+/* A picture as a library or program delivers it: NV12, rows 2048 bytes apart with 1920 pixels; 1080 luma rows, half as
+ * many chroma rows. */
 enum { ROW = 1920, WIDE = 2048, ROWS = 1080 + 540 };
-/* A network's input of 3 x 224 x 224 floats, and results of 32 frames: 1000 floats each. */
+/* A network input with 3 x 224 x 224 floats, and results for 32 frames, 1000 floats each. */
 enum { TENSOR = 3 * 224 * 224 * 4, RESULTS = 32 * 1000 * 4 };
 
 int mr_operation_open_copy(mr_operation_call *call, size_t dst_bytes, size_t src_bytes, mr_noise noise) {
@@ -21,7 +21,7 @@ int mr_operation_enqueue_copy(mr_operation_call *call, size_t set) {
                           call->region[0].bytes);
 }
 
-/* Padding stays where it is: 1920 bytes of each row are copied. */
+/* Padding is not copied: each row has 1920 bytes. */
 static int open_picture(mr_operation_call *call) {
     return mr_operation_open_copy(call, (size_t)ROW * ROWS, (size_t)WIDE * ROWS, MR_NOISE_BYTES);
 }

@@ -1,8 +1,8 @@
-/* The operations of kernels/classical. */
+/* The operations in kernels/classical. */
 #include "kernels/classical/classical.h"
 #include "stages/operations/operation.h"
 
-/* Pictures as preprocess makes them for each. */
+/* The small pictures that preprocess makes for each. */
 enum {
     SIDE = 224, BINS = 32, BOXES = 8,
     HOG_WIDTH = 64, HOG_HEIGHT = 128, HOG_BLOCK = 16, HOG_CELL = 8, HOG_BINS = 9,
@@ -17,10 +17,10 @@ static void two_regions(mr_operation_call *call, size_t read_bytes, size_t writt
 
 /* ---- histograms of colours -------------------------------------------------------------------------------------- */
 
-/* Three samples of a pixel are read, and the shares written. RGB: a pixel is counted once in each channel, or once in
- * its box; a share is a quotient. HSV: 14 more for a pixel: the largest and least of three (4 comparisons), their
- * difference, the channel that is the largest (1), the difference of the two others, hue and saturation each a product
- * with a rounding addition and a shift (6), and whether the hue is below 0. */
+/* Three samples per pixel are read, and the shares written. RGB: a pixel is counted once per channel, or once in its
+ * box; a share is a quotient. HSV adds 14 per pixel. Largest and smallest value (4 comparisons), their difference, the
+ * largest channel (1), the difference between the other two. Hue and saturation, each a product with rounding addition
+ * and shift (6), and whether hue is below 0. */
 static int open_histogram(mr_operation_call *call) {
     const mr_histogram_params *p = call->type->shape;
     const double pixels = (double)p->width * p->height, numbers = mr_histogram_length(p);
@@ -48,12 +48,12 @@ static const mr_hog_params hog_params = {
     .clip = 0.2f,
 };
 
-/* The picture is read, the descriptor written. A pixel: two differences, and 37 for its votes: its length 4; its
- * direction 24 (two absolute values, which is larger, a quotient kept from 0, a square, a polynomial of 8 coefficients,
- * a product, three comparisons of signs); scaled and moved 2; a floor and the rest 2; a bin kept in range 2; its two
- * votes 3. A block of 16x16 pixels has four cells of 8x8, and along an axis half of the pixels are near two cells, the
- * others near one: 24 x 24 pairs of a pixel and a cell, in which two votes are weighed and added, 4. A number of a
- * block is normalised with 7: squared and added, scaled and cut, squared and added, scaled. */
+/* The picture is read, the descriptor written. A pixel: two differences, and 37 for its votes. Length 4; direction 24
+ * (two absolute values, which is larger, a quotient kept from 0, a square, a polynomial with 8 coefficients, a product,
+ * three sign comparisons). Scaled and moved 2; a floor and the rest 2; a bin kept in range 2; two votes 3. A block with
+ * 16x16 pixels has four 8x8 cells. Along an axis half the pixels are near two cells, the others near one: 24 x 24 pairs
+ * (pixel, cell), in which two votes are weighed and added, 4. Normalising a number takes 7: squared and added, scaled
+ * and cut, squared and added, scaled. */
 static int open_hog(mr_operation_call *call) {
     const double pixels = HOG_WIDTH * HOG_HEIGHT;
     const double blocks = (HOG_WIDTH / HOG_CELL - 1) * (HOG_HEIGHT / HOG_CELL - 1), length = 4 * HOG_BINS;
@@ -85,8 +85,8 @@ static void close_hog(mr_operation_call *call) {
 
 /* ---- perceptual hash, sharpness, change ------------------------------------------------------------------------- */
 
-/* 8 frequencies of each of 32 columns, sums of 32 products; of each of these 8 rows 8 frequencies, sums of 32 products;
- * 64 comparisons with their median. */
+/* For each of 32 columns, 8 frequencies, each a sum over 32 products. For each of these 8 rows, 8 frequencies, each a
+ * sum over 32 products. Then 64 comparisons with the median. */
 static int open_phash(mr_operation_call *call) {
     two_regions(call, (size_t)HASHED * HASHED * MR_PIECE, (size_t)MR_HASH_BYTES * MR_PIECE);
     call->flops = MR_PIECE * (2.0 * (8 * 32 * 32 + 8 * 8 * 32) + 64);
@@ -104,7 +104,7 @@ static int enqueue_phash(mr_operation_call *call, size_t set) {
     return mr_phash_enqueue(call->stream, &work);
 }
 
-/* A pixel: three additions of neighbours, a multiplication and a subtraction, added up, squared and added up, 8; then
+/* Per pixel: three additions of neighbours, a multiplication and a subtraction, added up, squared and added up, 8; then
  * the variance, 6. */
 static int open_sharpness(mr_operation_call *call) {
     two_regions(call, (size_t)WIDTH * HEIGHT, sizeof(float));
@@ -120,7 +120,7 @@ static int enqueue_sharpness(mr_operation_call *call, size_t set) {
     return mr_sharpness_enqueue(call->stream, &work);
 }
 
-/* Two pictures are read. A sample: subtracted, its absolute value, compared, counted. */
+/* Two pictures are read. Per sample: a subtraction, an absolute value, a comparison, a count. */
 static int open_change(mr_operation_call *call) {
     two_regions(call, (size_t)2 * CHANGE_WIDTH * CHANGE_HEIGHT, sizeof(uint32_t));
     call->flops = 4.0 * CHANGE_WIDTH * CHANGE_HEIGHT;

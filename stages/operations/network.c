@@ -1,4 +1,4 @@
-/* A network in an ONNX file, run as stages run it, with one item a call. */
+/* A network in an ONNX file, run as stages run it, with one item per call. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ typedef struct network {
     mr_binding binding;
 } network;
 
-/* A free first dimension is the batch, which is 1. */
+/* An open first dimension is the batch, here 1. */
 static int choose_shapes(const mr_model *model, mr_shape *shapes) {
     for (size_t i = 0; i < model->input_count; i++) {
         shapes[i] = model->inputs[i].shape;
@@ -38,15 +38,15 @@ static int bind(network *n) {
     return status ? status : mr_model_bind(n->model, &n->binding, shapes, 1, outputs, n->model->output_count);
 }
 
-/* Values of whole numbers are zero: they may be indices. */
+/* Integers are zero: they may be indices. */
 static void add_tensor(mr_operation_call *call, const mr_model_tensor *tensor, const mr_shape *shape, bool input) {
     const bool floats = tensor->dtype == MR_DTYPE_F32;
     mr_operation_region(call, MR_MEMORY_DEVICE, mr_shape_count(shape) * mr_dtype_bytes(tensor->dtype),
                         input && floats ? MR_NOISE_FLOATS : MR_NOISE_NONE);
 }
 
-/* Weights and inputs are read once, outputs written once; values between two operators need not move if they stay in
- * the cache. Two for each multiplication with addition, and those of the other operators (onnx_work.h). */
+/* Weights and inputs are read once, outputs written once; values between operators can stay in the cache. A
+ * multiply-add counts 2, then the other operators' work (onnx_work.h). */
 static int declare(mr_operation_call *call, const network *n) {
     mr_onnx_work work;
     char shape[MR_SHAPE_TEXT];
@@ -61,7 +61,7 @@ static int declare(mr_operation_call *call, const network *n) {
     return MR_OK;
 }
 
-/* A simulated device takes its times from the memory that work touches, and the weights are the runtime's. */
+/* A simulated device derives times from the memory that work touches, and the runtime owns the weights. */
 static int open_network(mr_operation_call *call) {
     if (call->device->type->kind == MR_DEVICE_SIM)
         return mr_fail(MR_ERROR_UNAVAILABLE, "a simulated device does not see the weights of networks");

@@ -1,13 +1,13 @@
-/* An operation that can be measured, as the tables of this folder describe it. operations.c runs them.
+/* An operation that can be measured, as the tables in this folder describe it. operations.c runs them.
  *
- * A table entry declares, in `open`, the memory that a call works on and the bytes and arithmetic that it has to do,
- * each derived in a comment beside it; `enqueue` adds one call to the stream. */
+ * In `open`, a table entry declares the memory that a call uses and the bytes and arithmetic that it needs; a comment
+ * must derive each figure. `enqueue` adds one call to the stream. */
 #pragma once
 
 #include "millrace/operations.h"
 #include "stages/operations/room.h"
 
-/* Kinds of devices that have an operation. */
+/* Device kinds that can have an operation. */
 enum {
     MR_HERE_CPU = 1 << MR_DEVICE_CPU,
     MR_HERE_SIM = 1 << MR_DEVICE_SIM,
@@ -24,11 +24,11 @@ typedef struct mr_operation_type {
     mr_operation_path path;
     int here;
     bool integers;                          /* as in mr_operation */
-    const void *shape;                      /* of the entry's own */
-    /* Fills in regions, bytes and flops of a zeroed call, and keeps tables in `state`. */
+    const void *shape;                      /* the entry's parameters */
+    /* Sets regions, bytes and flops in a zeroed call, and keeps tables in `state`. */
     int (*open)(mr_operation_call *call);
     int (*enqueue)(mr_operation_call *call, size_t set);
-    void (*close)(mr_operation_call *call); /* also of a half-opened one; NULL: nothing to do */
+    void (*close)(mr_operation_call *call); /* must accept a half-opened one; NULL: nothing to do */
 } mr_operation_type;
 
 enum { MR_WORKS_ON = 160 };
@@ -37,7 +37,7 @@ struct mr_operation_call {
     const mr_operation_type *type;
     mr_device *device;
     mr_stream *stream;
-    const char *file;           /* of a network */
+    const char *file;           /* the network's file */
     char works_on[MR_WORKS_ON]; /* if the type has none */
     double bytes, flops;
     mr_region region[MR_ROOM_REGIONS];
@@ -46,7 +46,7 @@ struct mr_operation_call {
     void *state;
 };
 
-/* Adds a region and returns its number. */
+/* Adds a region and returns its index. */
 static inline size_t mr_operation_region(mr_operation_call *call, mr_memory memory, size_t bytes, mr_noise noise) {
     call->region[call->regions] = (mr_region){bytes, noise, memory};
     return call->regions++;
@@ -55,14 +55,14 @@ static inline void *mr_operation_at(const mr_operation_call *call, size_t set, s
     return mr_room_at(&call->room, set, region);
 }
 
-/* Declares a copy along the path of the type, into `dst_bytes` that are all written, from `src_bytes` with that noise,
- * which may have padding: each byte crosses the link once; within a memory it is read and written. Region 0 is the
+/* Declares a copy along the type's path: all `dst_bytes` are written, from `src_bytes` with that noise, which may
+ * include padding. Each byte crosses the link once; within a memory it is read and written. Region 0 is the
  * destination, 1 the source. */
 int mr_operation_open_copy(mr_operation_call *call, size_t dst_bytes, size_t src_bytes, mr_noise noise);
-/* Copies region 1, if it has no padding, to region 0. */
+/* Copies region 1 to region 0, if it has no padding. */
 int mr_operation_enqueue_copy(mr_operation_call *call, size_t set);
 
-/* The tables, ended by an entry without a name. */
+/* The tables; an entry without a name ends each. */
 extern const mr_operation_type mr_operation_ceilings[], mr_operation_pictures[], mr_operation_features[],
     mr_operation_vectors[], mr_operation_copies[], mr_operation_codecs[];
 /* A network in a file. */

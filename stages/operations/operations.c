@@ -1,4 +1,4 @@
-/* The list of operations of a device, and running one of them (millrace/operations.h). */
+/* Lists a device's operations and runs one (millrace/operations.h). */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,16 +14,16 @@
 #include "stages/operations/clocks.h"
 #include "stages/operations/operation.h"
 
-/* A CUDA device keeps what is launched until an event is recorded. */
+/* A CUDA device holds launched work until an event is recorded. */
 enum { CALLS_TO_AN_EVENT = 64, SEED = 1 };
 
 enum { NAME = 48 };
 
-/* Beside each operation of the list. */
+/* Additional data for each listed operation. */
 typedef struct entry {
     const mr_operation_type *type;
     char *file; /* NULL: not a network */
-    char name[NAME], works_on[MR_WORKS_ON]; /* of networks */
+    char name[NAME], works_on[MR_WORKS_ON]; /* for networks */
 } entry;
 
 struct mr_operations {
@@ -69,7 +69,7 @@ static void add(mr_operations *self, const mr_operation_type *type) {
     self->view.count++;
 }
 
-/* "network-lite0" is that of models/lite0.onnx. */
+/* "network-lite0" stands for models/lite0.onnx. */
 static int add_network(mr_operations *self, const char *file) {
     entry *made = &self->entries[self->view.count];
     const char *slash = strrchr(file, '/'), *last = slash ? slash + 1 : file, *end = strrchr(last, '.');
@@ -98,7 +98,7 @@ static int fill_list(mr_operations *self, const char *const *models) {
     return status;
 }
 
-/* The model of the processor or the GPU; of a card that is simulated, its title. */
+/* The processor or GPU model; a simulated card's title. */
 static void describe(mr_operations *self) {
     mr_host host;
     mr_card card;

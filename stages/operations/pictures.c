@@ -1,4 +1,4 @@
-/* preprocess, for pictures of 1920x1080 in several layouts, sizes and interpolations. */
+/* preprocess for 1920x1080 pictures, with several layouts, sizes and interpolations. */
 #include "kernels/preprocess/preprocess_cost.h"
 #include "kernels/preprocess/preprocess_enqueue.h"
 #include "stages/operations/operation.h"
@@ -14,9 +14,9 @@ static mr_format source_of(const picture_shape *shape) {
     return (mr_format){.payload = MR_PAYLOAD_PICTURE, .pixel = shape->pixel, .width = WIDTH, .height = HEIGHT};
 }
 
-/* The samples that the region needs are read once, all of the picture unless the filter is `nearest`; the tensor is
- * written once. Arithmetic: the weights of the filters, first down the columns for whole rows, then along these, two
- * for each sample that a result is made of; then the conversion of each result (preprocess_cost.c). */
+/* The region's samples are read once (the whole picture unless the filter is `nearest`), and the tensor is written
+ * once. Arithmetic: filter weights down the columns for whole rows, then along the rows, two per sample that
+ * contributes; then each result's conversion (preprocess_cost.c). */
 static int open_picture(mr_operation_call *call) {
     const picture_shape *shape = call->type->shape;
     const mr_format source = source_of(shape), output = mr_preprocess_output(&shape->params);
@@ -52,7 +52,7 @@ static void close_picture(mr_operation_call *call) {
     call->state = NULL;
 }
 
-/* The rest of a shape: bilinear and antialiased, stretched, to RGB f32 NCHW, unless what follows says otherwise. */
+/* Default shape: bilinear and antialiased, stretched, to RGB f32 NCHW. */
 #define PICTURE(label, shape_text, layout_in, side, ...)                                                               \
     {                                                                                                                  \
         .name = "preprocess-" label, .function = "mr_preprocess_enqueue", .works_on = shape_text,                      \

@@ -8,8 +8,8 @@
 #include "engine/device/finish.h"
 #include "millrace/status.h"
 
-/* If twice the bytes of the last cache are read in turn, it has nothing left of a set when that is used
- * again. Cards with larger ones than cuda_cache are not known. */
+/* After twice the last cache's size has been read, a set must be gone from the cache when it is used again. No known
+ * card has a larger cache than cuda_cache. */
 enum { MOST_SETS = 1 << 20 };
 static const size_t cuda_cache = (size_t)128 << 20, unknown_cache = (size_t)64 << 20;
 
@@ -55,7 +55,7 @@ static void make_noise(void *data, const mr_region *region) {
     }
 }
 
-/* Every page of every set is written, so that none is made while it is measured. */
+/* Writes to every page in every set, so that the measurement allocates none. */
 static int fill(mr_room *room, mr_stream *stream, int64_t *now_ns, size_t r, const mr_region *region) {
     int status = MR_OK;
     void *noise = region->noise == MR_NOISE_NONE ? NULL : mr_alloc_aligned(64, region->bytes);
@@ -79,7 +79,7 @@ static int fill(mr_room *room, mr_stream *stream, int64_t *now_ns, size_t r, con
 
 /* ---- memory ----------------------------------------------------------------------------------------------------- */
 
-/* Large pages, if the system has them: millions of small ones would take longer than what is measured. */
+/* Asks for large pages: millions of small ones would take longer than the measurement. */
 static void want_large_pages(const mr_room *room, void *block, size_t bytes) {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     uintptr_t first = ((uintptr_t)block + page - 1) / page * page, end = ((uintptr_t)block + bytes) / page * page;
@@ -87,7 +87,7 @@ static void want_large_pages(const mr_room *room, void *block, size_t bytes) {
         madvise((void *)first, end - first, MADV_HUGEPAGE);
 }
 
-/* If work touches a part of a block a simulated device counts all of it, so its sets have blocks of their own. */
+/* A simulated device counts a whole block if work touches part of it: there, each set must have separate blocks. */
 static int allocate(mr_room *room, size_t r, const mr_region *region) {
     const bool apart = room->device->type->kind == MR_DEVICE_SIM;
     size_t bytes = mr_aligned_bytes(region->bytes);

@@ -1,7 +1,7 @@
-/* Memory of a device for an operation that is measured: regions filled with noise, in several sets, so that calls that
- * take the sets in turn find none of their data in a cache.
+/* Device memory for an operation to measure: regions filled with noise, in several sets. Calls that take the sets in
+ * turn cannot find their data in a cache.
  *
- * Ownership: a room owns its memory; the device and the stream are the caller's. One thread. */
+ * Ownership: a room owns its memory; the caller owns device and stream. One thread. */
 #pragma once
 
 #include "engine/device/device.h"
@@ -16,16 +16,16 @@ typedef struct mr_region {
 
 enum { MR_ROOM_REGIONS = 6 };
 
-/* If it is zero nothing is owned. */
+/* All zero owns nothing. */
 typedef struct mr_room {
     mr_device *device;
     mr_memory memory[MR_ROOM_REGIONS];
     size_t regions, sets;
-    size_t step[MR_ROOM_REGIONS]; /* bytes from set to set in a block; 0 if each set has a block of its own */
-    void **blocks;                /* regions x sets; if there is a step only those of the first set */
+    size_t step[MR_ROOM_REGIONS]; /* distance between sets in a block; 0 if each set has a separate block */
+    void **blocks;                /* regions x sets; with a step, only the first set's */
 } mr_room;
 
-/* `now_ns` as of mr_stream_finish. MR_ERROR_MEMORY, MR_ERROR_DEVICE; the room is then to be closed, too. */
+/* `now_ns`: as in mr_stream_finish. MR_ERROR_MEMORY, MR_ERROR_DEVICE; the room must then be closed too. */
 int mr_room_open(mr_room *room, mr_stream *stream, int64_t *now_ns, const mr_region *regions, size_t count);
 /* Accepts a zeroed and a half-opened room. */
 void mr_room_close(mr_room *room);
@@ -34,5 +34,5 @@ static inline void *mr_room_at(const mr_room *room, size_t set, size_t region) {
     return step ? (char *)room->blocks[region] + set * step : room->blocks[set * room->regions + region];
 }
 
-/* Records an event on the stream, for which nothing waits: a CUDA device begins what was enqueued. */
+/* Records an event on the stream that nothing waits for: a CUDA device then starts the enqueued work. */
 int mr_room_begin(mr_stream *stream);

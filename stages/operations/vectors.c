@@ -1,4 +1,4 @@
-/* The operations of kernels/vector. `count` pieces of work lie behind each other in a region. */
+/* The operations in kernels/vector. `count` pieces of work are contiguous in a region. */
 #include "kernels/vector/vector.h"
 #include "stages/operations/operation.h"
 
@@ -15,8 +15,8 @@ typedef struct linear_shape {
     int batch, alone;
 } linear_shape;
 
-/* Weights (classes x features), a bias for each class, the items and their results, each once. A result is a sum of
- * `features` products, and the bias is added: 2 features. */
+/* Weights (classes x features), one bias per class, the items and their results, each once. A result sums `features`
+ * products and adds the bias: 2 features. */
 static int open_linear(mr_operation_call *call) {
     const linear_shape *shape = call->type->shape;
     const double batch = shape->batch;
@@ -42,9 +42,9 @@ static int enqueue_linear(mr_operation_call *call, size_t set) {
 
 /* ---- best classes ----------------------------------------------------------------------------------------------- */
 
-/* All logits are read; index and score of the best, and their number, are written. A class: compared with the best so
- * far; the largest logit is subtracted, the exponential taken and added up. Each of the best: subtracted, exponential,
- * quotient, and compared with the threshold. */
+/* All logits are read; indices, scores and the number found are written. Per class: a comparison with the best so far;
+ * then a subtraction from the largest logit, an exponential and an addition. Per best class: a subtraction, an
+ * exponential, a quotient, and a comparison with the threshold. */
 static int open_top_k(mr_operation_call *call) {
     region(call, CLASSES * PIECES, MR_NOISE_FLOATS);
     region(call, (2 * BEST + 1) * PIECES, MR_NOISE_NONE);
@@ -83,8 +83,9 @@ static int enqueue_rectify(mr_operation_call *call, size_t set) {
     return mr_rectify_enqueue(call->stream, &work, 1);
 }
 
-/* The classes of vectors have no noise: all are class 0. All values are read, the classes of the nearest, and a share
- * for each class is written. A value: compared with the nearest so far; a vote: added up; a class: a quotient. */
+/* The vectors' classes have no noise: all are class 0. All values and the nearest vectors' classes are read, and one
+ * share per class is written. A value: a comparison with the nearest so far; a vote: an addition; a class: a
+ * quotient. */
 static int open_nearest(mr_operation_call *call) {
     const double scratch = (double)mr_nearest_scratch(VECTORS, BEST);
     region(call, (double)VECTORS * NEAREST, MR_NOISE_FLOATS);

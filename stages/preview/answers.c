@@ -22,7 +22,7 @@ static void free_block(void *block) {
     mr_free(block);
 }
 
-/* Sends a text, which was allocated, and is freed then; NULL: out of memory. */
+/* Sends an allocated text and frees it; NULL: no memory. */
 static mr_http_reply send_json(mr_http_request *request, char *text) {
     if (!text)
         return MR_HTTP_END;
@@ -32,9 +32,9 @@ static mr_http_reply send_json(mr_http_request *request, char *text) {
 
 /* ---- pictures --------------------------------------------------------------------------------------------------- */
 
-/* The state of a request for pictures. */
+/* A picture request's state. */
 typedef struct watcher {
-    mr_looker looker; /* first: `resume` is called with it */
+    mr_looker looker; /* must be first: `resume` gets its address */
     mr_gallery *gallery;
     mr_http_request *request;
 } watcher;

@@ -1,4 +1,4 @@
-/* The pictures of a gallery over HTTP.
+/* Serves a gallery's pictures over HTTP.
  *
  *     GET /              a page that shows all sources
  *     GET /.json         the sources that have pictures
@@ -10,12 +10,12 @@
 #include "engine/serve/http_server.h"
 #include "stages/preview/gallery.h"
 
-/* Outlives the server. */
+/* Must stay valid as long as the server. */
 typedef struct mr_preview_site {
     mr_gallery *gallery;
-    char *page; /* as mr_page_make gives it */
+    char *page; /* from mr_page_make */
     size_t page_bytes;
 } mr_preview_site;
 
-/* Starts a server for the site; `params` without routes and the text of 404. */
+/* Starts a server for the site. It sets the routes and the 404 text in `params`. */
 int mr_preview_serve(mr_http_server **server, const mr_http_params *params, mr_preview_site *site);

@@ -16,8 +16,8 @@
 
 enum { ID_BYTES = 65 };
 static const int64_t SECOND_NS = 1000000000;
-/* How often a picture is kept if there is no looker; how long a still waits for a newer picture than the one that is
- * there; after how long a stream is sent the same picture again. */
+/* How often a picture is kept without lookers; how long a still waits for a newer picture; when a stream gets the same
+ * picture again. */
 static const int64_t IDLE_NS = SECOND_NS, PATIENCE_NS = SECOND_NS / 2, AGAIN_NS = 5 * SECOND_NS;
 
 typedef struct slot {
@@ -27,28 +27,28 @@ typedef struct slot {
     /* the stage's thread alone */
     mr_shrinker shrinker;
     AVFrame *spare;
-    int64_t due_ns;    /* of the next picture, if there are viewers */
+    int64_t due_ns;    /* when to take the next picture, if there are viewers */
     /* under the lock */
     AVFrame *newest;
     mr_upright upright;
-    uint64_t number;   /* of `newest`; 0: none */
+    uint64_t number;   /* number for `newest`; 0: none */
     int64_t taken_ns;  /* when it came */
     char *record;
-    mr_jpeg *jpeg;     /* of the last picture that was encoded; NULL: none */
-    uint64_t tried;    /* number of the last picture that was to be encoded, which may have failed */
+    mr_jpeg *jpeg;     /* last encoded picture; NULL: none */
+    uint64_t tried;    /* last picture that should have been encoded; that may have failed */
     int64_t jpeg_ns;   /* when that picture came */
     int lookers, viewers;
-    bool asked;        /* a still that waits for it */
-    int64_t asked_ns;  /* when the last of them asked */
+    bool asked;        /* a still waits for it */
+    int64_t asked_ns;  /* when a looker last asked */
 } slot;
 
 struct mr_gallery {
     mr_gallery_params params;
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* there is something to encode, or a looker to wake */
+    pthread_cond_t changed; /* there is a picture to encode, or a looker to wake */
     pthread_t thread;
     bool threaded, closed;
-    int viewers, turn;      /* turn: the slot to be encoded next */
+    int viewers, turn;      /* turn: next slot to encode */
     uint64_t pictures;
     mr_looker *lookers;
     slot *slots;
@@ -97,7 +97,7 @@ static void empty_slot(slot *at) {
     *at = (slot){.newest = newest, .spare = spare};
 }
 
-/* A free slot, or that of the source whose newest picture is the oldest; NULL if all are looked at. */
+/* Returns a free slot, or the one whose newest picture is oldest; NULL if all have lookers. */
 static slot *make_slot(mr_gallery *gallery) {
     slot *oldest = NULL;
     for (int i = 0; i < gallery->params.most_sources; i++) {
@@ -112,12 +112,12 @@ static slot *make_slot(mr_gallery *gallery) {
     return oldest;
 }
 
-/* The slot of a source, made if it has none. */
+/* The source's slot, created if needed. */
 static slot *slot_of(mr_gallery *gallery, uint32_t source) {
     const char *id = mr_stage_source_id(gallery->params.stage, source);
     slot *at = find_slot(gallery, id);
     if (at)
-        at->source = source; /* one that comes again may have another place */
+        at->source = source; /* a source that returns may have another number */
     if (at || strlen(id) >= ID_BYTES || !(at = make_slot(gallery)))
         return at;
     memcpy(at->id, id, strlen(id) + 1);
@@ -134,8 +134,8 @@ static slot *slot_of(mr_gallery *gallery, uint32_t source) {
 
 /* ---- showing --------------------------------------------------------------------------------------------------- */
 
-/* Whether the picture is to be kept; counts it if so. The next one is due an interval after the last one was due, not
- * after it came: of 25 a second at a limit of 10 so many remain, not 8. */
+/* Whether to keep the picture; if so, counts it. The next one is due one interval after this one was due, not after it
+ * came: 25 pictures a second with a limit of 10 must give 10, not 8. */
 static bool is_wanted(const mr_gallery *gallery, slot *at, const mr_frame *frame, int64_t now) {
     const int64_t interval = gallery->params.interval_ns;
     if (at->viewers && now >= at->due_ns) {
@@ -186,7 +186,7 @@ void mr_gallery_show(mr_gallery *gallery, const mr_frame *frame) {
     if (at)
         at->ended = false;
     pthread_mutex_unlock(&gallery->lock);
-    /* Only this thread gives slots away, so it stays the source's. */
+    /* Only this thread reassigns slots, so the slot stays the source's. */
     if (!wanted || shrink(gallery, at, frame))
         return;
     char *record = copy_record(gallery, frame);
@@ -214,7 +214,7 @@ static void wake(mr_looker *looker) {
     looker->resume(looker);
 }
 
-/* Whether a still may be answered: the newest picture came after it was asked for, or none came for a while. */
+/* Whether a still can be answered: the newest picture came after the request, or none has come for a while. */
 static bool is_fresh(const slot *at, const mr_looker *looker, int64_t now) {
     return at->ended || at->taken_ns >= looker->since_ns || now - looker->since_ns >= PATIENCE_NS;
 }
@@ -223,8 +223,8 @@ static bool is_encoded(const slot *at) {
     return at->tried == at->number;
 }
 
-/* Whether the picture that was encoded last came after the still was asked for. There may be a newer one already: if
- * they come faster than they are encoded, the newest is never the one that is encoded. */
+/* Whether the last encoded picture came after the still was requested. If pictures come faster than they are encoded,
+ * the encoded one is never the newest. */
 static bool answers(const slot *at, const mr_looker *looker) {
     return at->jpeg && at->jpeg_ns >= looker->since_ns;
 }
@@ -239,7 +239,7 @@ static bool can_go_on(const mr_gallery *gallery, const mr_looker *looker, int64_
            now - looker->since_ns >= AGAIN_NS;
 }
 
-/* Wakes all that can go on. *until: when the next one will. */
+/* Wakes all lookers that can continue. *until: when the next one can. */
 static void wake_lookers(mr_gallery *gallery, int64_t now, int64_t *until) {
     for (mr_looker *looker = gallery->lookers; looker; looker = looker->next) {
         if (!looker->waiting)
@@ -256,7 +256,7 @@ static void wake_lookers(mr_gallery *gallery, int64_t now, int64_t *until) {
 
 /* ---- encoding --------------------------------------------------------------------------------------------------- */
 
-/* Whether a still that waits can be answered with the newest picture. */
+/* Whether a waiting still can be answered with the newest picture. */
 static bool is_asked(const mr_gallery *gallery, const slot *at, int64_t now) {
     bool asked = false;
     for (const mr_looker *one = gallery->lookers; one && at->asked && !asked; one = one->next)
@@ -264,7 +264,7 @@ static bool is_asked(const mr_gallery *gallery, const slot *at, int64_t now) {
     return asked;
 }
 
-/* The next slot, in turn, whose newest picture is to be encoded; NULL if there is none. */
+/* The next slot, in turn, whose newest picture must be encoded; NULL: none. */
 static slot *next_slot(mr_gallery *gallery, int64_t now) {
     const int count = gallery->params.most_sources;
     for (int i = 0; i < count; i++) {
@@ -288,7 +288,7 @@ static mr_jpeg *make_jpeg(mr_gallery *gallery, AVFrame *picture, mr_upright upri
     return jpeg;
 }
 
-/* The encoder counts as a looker of its slot, which is not given away so. */
+/* The encoder counts as a looker, so that the slot cannot be given away. */
 static void encode(mr_gallery *gallery, slot *at) {
     const uint64_t number = at->tried = at->number;
     const int64_t taken_ns = at->taken_ns;
@@ -372,7 +372,7 @@ mr_look mr_gallery_look(mr_gallery *gallery, const char *id, mr_looker *looker) 
     return look;
 }
 
-/* A still may also be a picture that came shortly before it was asked for. */
+/* A still may be a picture that came shortly before the request. */
 static bool can_have(const mr_gallery *gallery, const slot *at, const mr_looker *looker, int64_t now) {
     if (!at->jpeg)
         return false;

@@ -1,17 +1,15 @@
-/* The newest picture of each source, and its lookers: streams, called viewers, and requests for one still.
+/* Keeps each source's newest picture for its lookers: streams (viewers), and requests for one still.
  *
- * The stage shows each frame (mr_gallery_show). If its source has lookers it is made smaller and kept, as often as
- * `fps` allows; if not, once a second, so that there is a still of a source that has stopped. One thread encodes
- * pictures as JPEG, and only those that have lookers. A newer picture takes the place of one that was not encoded yet,
- * and if a viewer is slower than the source it is sent the newest one after it has taken the one before: nothing waits
- * for a viewer.
+ * The stage shows each frame (mr_gallery_show). If the source has lookers, the frame is shrunk and kept as often as
+ * `fps` allows; otherwise once a second, so that a stopped source still has a still. One thread encodes JPEGs, only for
+ * sources with lookers. A newer picture replaces one that is not encoded yet. A slow viewer gets the newest picture
+ * after it has taken the previous one. Nothing can wait for a viewer.
  *
- * Memory: for each of `most_sources` sources two small pictures, a JPEG and a record; each looker may hold one more
- * JPEG of an earlier picture. If more sources come, the one without lookers whose newest picture is the oldest makes
- * room.
+ * Memory: two small pictures, a JPEG and a record for each of `most_sources` sources. Each looker may hold one older
+ * JPEG. If more sources come, the source without lookers whose picture is oldest must make room.
  *
- * Threads: show and end, the stage; all functions of lookers, the server's thread; the encoder is the gallery's own.
- * One lock, which is held for no longer than copying a record takes. `resume` is called with it. */
+ * Threads: the stage calls show and end; the server's thread calls all looker functions; the gallery has an encoder
+ * thread. There is one lock, held no longer than it takes to copy a record. `resume` is called with the lock held. */
 #pragma once
 
 #include <stdbool.h>
@@ -23,10 +21,10 @@
 
 typedef struct mr_gallery mr_gallery;
 
-/* A picture as JPEG, counted: each that mr_gallery_next gives is dropped once. */
+/* A reference-counted JPEG: each one from mr_gallery_next must be dropped once. */
 typedef struct mr_jpeg {
     mr_gallery *gallery;
-    uint64_t number;   /* of the picture, from 1 */
+    uint64_t number;   /* picture number, from 1 */
     size_t bytes;
     size_t references; /* under the gallery's lock */
     uint8_t data[];
@@ -36,32 +34,32 @@ typedef struct mr_gallery_params {
     const mr_stage *stage;
     int32_t width;
     int quality, most_sources, most_viewers;
-    int64_t interval_ns; /* between two pictures of one source */
+    int64_t interval_ns; /* between a source's pictures */
 } mr_gallery_params;
 
 /* Starts the encoder's thread. MR_ERROR_MEMORY, MR_ERROR_UNAVAILABLE. */
 int mr_gallery_create(mr_gallery **gallery, const mr_gallery_params *params);
-/* From here on no looker waits: those that do are resumed, and find that the gallery is closed. */
+/* Resumes all waiting lookers, which then find the gallery closed. From now on none can wait. */
 void mr_gallery_close(mr_gallery *gallery);
-/* No looker is left. Sets it to NULL; NULL is allowed. */
+/* No looker may be left. Sets the pointer to NULL; NULL is allowed. */
 void mr_gallery_destroy(mr_gallery **gallery);
 
 /* ---- the stage's side ------------------------------------------------------------------------------------------- */
 
-/* Shows the newest picture of a source. One that cannot be made smaller is left out, with a warning in the log. */
+/* Shows a source's newest picture. One that cannot be shrunk is skipped, with a warning in the log. */
 void mr_gallery_show(mr_gallery *gallery, const mr_frame *frame);
-/* That source has ended: its viewers get the last picture, and the end. */
+/* Call when a source ends: viewers get the last picture, and the end. */
 void mr_gallery_end(mr_gallery *gallery, uint32_t source);
 
 /* ---- lookers ---------------------------------------------------------------------------------------------------- */
 
 typedef struct mr_looker {
-    bool stream;       /* every picture; else one */
-    bool waiting;      /* the gallery's: resume will be called */
-    bool again;        /* the gallery's: the picture that it has is to be sent once more */
+    bool stream;       /* wants every picture; otherwise one */
+    bool waiting;      /* used by the gallery: resume will be called */
+    bool again;        /* used by the gallery: send the same picture again */
     int slot;
-    uint64_t sent;     /* number of the last picture that it was given */
-    int64_t since_ns;  /* when it asked, or was given that picture */
+    uint64_t sent;     /* last picture that it was given */
+    int64_t since_ns;  /* when it asked, or got that picture */
     void (*resume)(struct mr_looker *looker);
     struct mr_looker *next, **link; /* the gallery's */
 } mr_looker;
@@ -70,23 +68,24 @@ typedef enum mr_look {
     MR_LOOK_PICTURE,  /* *jpeg is the picture */
     MR_LOOK_WAIT,     /* `resume` will be called once */
     MR_LOOK_END,      /* no picture will come */
-    MR_LOOK_UNKNOWN,  /* no source of that name has given a picture */
-    MR_LOOK_FULL      /* so many watch already */
+    MR_LOOK_UNKNOWN,  /* no source with that name has given a picture */
+    MR_LOOK_FULL      /* too many watch already */
 } mr_look;
 
-/* Begins to look at a source: MR_LOOK_WAIT (continue with mr_gallery_next), or UNKNOWN, FULL, END, after which
- * the looker is not known to the gallery. `stream` and `resume` are set by the caller. */
+/* Starts to look at a source: MR_LOOK_WAIT (continue with mr_gallery_next), or UNKNOWN, FULL, END, after which the
+ * gallery does not know the looker. The caller must set `stream` and `resume`. */
 mr_look mr_gallery_look(mr_gallery *gallery, const char *id, mr_looker *looker);
-/* The next picture: PICTURE, WAIT or END. A stream is given each once. If its source has stopped, it is given the last
- * one again every few seconds, so that a viewer that is gone is noticed. May be called before `resume`. */
+/* Returns PICTURE with the next picture, WAIT or END. A stream gets each picture once. If the source has stopped, it
+ * gets the last one again every few seconds: a viewer that is gone can then be noticed. May be called before
+ * `resume`. */
 mr_look mr_gallery_next(mr_gallery *gallery, mr_looker *looker, mr_jpeg **jpeg);
 /* Drops *jpeg and sets it to NULL. */
 void mr_jpeg_drop(mr_jpeg **jpeg);
-/* The looker is gone. */
+/* Call when the looker leaves. */
 void mr_gallery_leave(mr_gallery *gallery, mr_looker *looker);
 
-/* The record of the newest picture, as jsonl writes it; NULL with *look UNKNOWN, or END without memory. To be freed
- * with mr_free. */
+/* The newest picture's record, as jsonl writes it; NULL with *look UNKNOWN, or END without memory. The caller must free
+ * it with mr_free. */
 char *mr_gallery_record(mr_gallery *gallery, const char *id, mr_look *look);
-/* Writes the sources that have pictures as members of an array, in the order of the pipeline. */
+/* Writes the sources that have pictures as array members, in pipeline order. */
 void mr_gallery_list(mr_gallery *gallery, yajl_gen json);

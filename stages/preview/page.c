@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Names reach the page only as text nodes and as parts of URLs. The token of the page's own URL goes into those
- * that it loads. A still is loaded anew once the one before is there, so that a slow line is not flooded. */
+/* Names can reach the page only as text nodes and URL parts. The page adds its URL's token to what it loads. A still is
+ * loaded again only after the last one has arrived, so that a slow line is not flooded. */
 static const char head[] =
     "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
     "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>";

@@ -1,8 +1,8 @@
-/* The page that shows all sources: whole in one answer, loads nothing but pictures and records from the same server,
- * and keeps itself up to date. */
+/* A page with all sources, sent in one answer. It loads only pictures and records, from the same server, and updates
+ * itself. */
 #pragma once
 
 #include <stddef.h>
 
-/* The page; `title` may hold any text. To be freed with free; NULL without memory. */
+/* Makes the page; `title` may be any text. The caller must free it with free; NULL: no memory. */
 char *mr_page_make(const char *title, size_t *bytes);

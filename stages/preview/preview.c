@@ -1,5 +1,5 @@
-/* preview: the newest pictures of all sources over HTTP. A frame is delivered once it was shown to the gallery, which
- * keeps the newest ones: no viewer is waited for. */
+/* preview: serves all sources' newest pictures over HTTP. A frame counts as delivered once it was shown to the gallery,
+ * which keeps the newest ones: nothing waits for a viewer. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,7 +38,7 @@ static int check_tokens(mr_negotiation *negotiation, const preview_options *give
     return MR_OK;
 }
 
-/* Bytes of a picture of 16:9. */
+/* Size of a 16:9 picture. */
 static double picture_mib(int64_t width) {
     return (double)width * (double)width * 9 / 16 * 1.5 / 1048576;
 }

@@ -4,7 +4,7 @@
 
 #include "stages/media/picture_format.h"
 
-/* Rows for each column of the width that was asked for, at most. */
+/* Maximum rows per requested column. */
 enum { TALLEST = 4 };
 
 /* ---- shrinking ------------------------------------------------------------------------------------------------- */

@@ -1,4 +1,4 @@
-/* callback: hands every frame to the function that the program has set with mr_pipeline_subscribe. */
+/* callback: passes every frame to the function that the program set with mr_pipeline_subscribe. */
 #include "stages/list.h"
 
 static int process(mr_stage *self, mr_io *io) {

@@ -1,5 +1,5 @@
-/* csv: a header and one row for each class of each frame, or element of another kind (RFC 4180, lines end in CR LF). A
- * frame without any has one row in which those fields are empty. All rows of a frame are written as one record. */
+/* csv: a header, then one row for each class, or other element, in a frame (RFC 4180, lines end in CR LF). A frame
+ * without any has one row with those fields empty. All rows for a frame are one record. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,9 +17,9 @@ typedef struct options {
 
 typedef struct state {
     mr_text_sink sink;
-    const mr_result_kind *kind; /* of the results that rows are of */
+    const mr_result_kind *kind; /* kind of results that become rows */
     char *header;
-    char *text; /* the record in the making; grows to the longest one and stays */
+    char *text; /* current record; grows to the longest one and stays */
     size_t bytes, capacity;
     bool failed; /* it could not grow */
     bool escapes; /* escape_formulas */
@@ -27,8 +27,8 @@ typedef struct state {
 
 /* ---- kinds of results -------------------------------------------------------------------------------------------- */
 
-/* The kind that rows are of: the one that is asked for, else classes, else the newest with elements. NULL: no stage
- * before it gives the one that is asked for. */
+/* Chooses which kind becomes rows: the requested one, else classes, else the newest with elements. NULL: no earlier
+ * stage gives the requested kind. */
 static const mr_result_kind *choose_kind(const mr_planned_input *input, const char *wanted) {
     const mr_result_kind *classes = mr_kind_classes(), *other = NULL;
     for (const mr_planned_result *one = input->results; one; one = one->next) {
@@ -43,7 +43,7 @@ static const mr_result_kind *choose_kind(const mr_planned_input *input, const ch
     return other && !input->more_results ? other : classes;
 }
 
-/* Whether frames carry numbers, and nothing that has rows. */
+/* Whether frames carry only numbers, and nothing that gives rows. */
 static bool has_tensors_alone(const mr_planned_input *input) {
     bool tensors = input->set.payload == MR_PAYLOAD_TENSOR;
     for (const mr_planned_result *one = input->results; one; one = one->next) {
@@ -98,7 +98,7 @@ static void add(state *at, const char *text, size_t bytes) {
     at->bytes += bytes;
 }
 
-/* Characters as they are, quotes doubled, and question marks for bytes that are no characters. */
+/* Copies characters, doubles quotes, and writes question marks for invalid bytes. */
 static void add_characters(state *at, const char *text) {
     for (size_t left = strlen(text), bytes; left; text += bytes, left -= bytes) {
         bytes = mr_utf8_bytes(text, left);
@@ -107,7 +107,7 @@ static void add_characters(state *at, const char *text) {
     }
 }
 
-/* A field that holds a comma, a quote or a line break stands in quotes, its own quotes doubled. */
+/* A field with a comma, quote or line break is quoted, and quotes inside it are doubled. */
 static void add_text(state *at, const char *text) {
     text = text ? text : "";
     const char *quote = strpbrk(text, ",\"\r\n") ? "\"" : "";
@@ -118,7 +118,7 @@ static void add_text(state *at, const char *text) {
     add(at, quote, strlen(quote));
 }
 
-/* The name of the column if `base` is NULL. */
+/* If `base` is NULL, writes the column's name. */
 static void add_cell(state *at, const mr_field *field, const void *base) {
     char text[MR_VALUE_TEXT];
     if (at->bytes && at->text[at->bytes - 1] != '\n')
@@ -140,7 +140,7 @@ static void add_field(state *at, const char *name, const mr_record_values *value
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-/* What a row has beside the record's fields. */
+/* A row's cells besides the record's fields. */
 typedef struct cells {
     int64_t rank;
     const char *state, *none;
@@ -149,7 +149,7 @@ static const mr_field rank_cell = {.name = "rank", .type = MR_FIELD_I64, .offset
 static const mr_field state_cell = {.name = "state", .type = MR_FIELD_TEXT, .offset = offsetof(cells, state)};
 static const mr_field no_cell = {.name = "", .type = MR_FIELD_TEXT, .offset = offsetof(cells, none)};
 
-/* A row of element `index` of `result`, or with empty cells if that is NULL. Without values: the header. */
+/* Writes a row for element `index` in `result`, or with empty cells if it is NULL. Without values: the header. */
 static void add_row(const mr_stage *self, const mr_record_values *values, const mr_result *result, size_t index) {
     static const char *const first[] = {"source", "epoch", "seq", "sub", "pts", "file", "label"};
     const options *given = self->options;
@@ -209,7 +209,7 @@ static int process(mr_stage *self, mr_io *io) {
     return mr_text_sink_put(self, io, frame, at->text, at->bytes);
 }
 
-/* A run in which no frame came leaves a header alone. */
+/* If no frame came, the file has only a header. */
 static void close_sink(mr_stage *self) {
     state *at = self->state;
     mr_text_sink_close(self);

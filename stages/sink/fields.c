@@ -77,7 +77,7 @@ mr_record_values mr_record_values_of(const mr_recorded *recorded) {
 
 /* ---- lists ------------------------------------------------------------------------------------------------------- */
 
-/* Of a result, in messages. */
+/* Field numbers in messages. */
 enum { STAGE = 1, NAME, KIND = 6, ELEMENTS = 4, GROUP_ELEMENTS = 2 };
 static const mr_field stage_field = {.name = "stage", .type = MR_FIELD_TEXT, .offset = offsetof(mr_result, stage)};
 static const mr_field name_field = {.name = "name", .type = MR_FIELD_TEXT, .offset = offsetof(mr_result, name)};
@@ -87,7 +87,7 @@ static bool is_same_text(const char *a, const char *b) {
     return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-/* Whether it is the newest of its kind, stage and name. */
+/* Whether it is the newest result with this kind, stage and name. */
 static bool is_newest(const mr_frame *frame, const mr_result *result) {
     const mr_result *one = mr_frame_result(frame, result->kind, result->stage);
     while (one && !is_same_text(one->name, result->name))
@@ -106,7 +106,7 @@ static void put_elements(mr_encoder *to, const mr_result *result, uint32_t numbe
     }
 }
 
-/* The newest elements of a kind; if there are several results, the newest of each stage too. */
+/* Writes a kind's newest elements; if there are several results, each stage's newest too. */
 static void put_kind(mr_encoder *to, const mr_frame *frame, const mr_result_kind *kind, uint32_t number,
                      uint32_t group_number) {
     const mr_result *newest = mr_frame_result(frame, kind, NULL);
@@ -143,7 +143,7 @@ static void put_result(mr_encoder *to, const mr_result *one, uint32_t number) {
     to->close(to, MR_OPEN_ITEM);
 }
 
-/* Elements of the kinds that stage types brought. */
+/* Writes elements whose kinds stage types define. */
 static void put_others(const mr_recorded *recorded, mr_encoder *to, uint32_t number) {
     const mr_frame *frame = recorded->frame;
     for (const mr_result *one = frame->results; one; one = one->next) {
@@ -184,7 +184,7 @@ static void put_tensors(const mr_recorded *recorded, mr_encoder *to, uint32_t nu
 
 typedef struct row {
     mr_record_field shown;
-    bool always; /* in each record of a frame */
+    bool always; /* present in every record */
     void (*put)(const mr_recorded *recorded, mr_encoder *to, uint32_t number);
 } row;
 
@@ -192,7 +192,7 @@ typedef struct row {
     {{{name, type, offsetof(mr_record_values, member), unit, help, NULL}, number}, always, NULL}
 #define LIST(name, number, put, help) {{{name, MR_FIELD_TYPES, 0, NULL, help, NULL}, number}, true, put}
 
-/* In the order of JSON. */
+/* In JSON order. */
 static const row rows[] = {
     VALUE("source", MR_FIELD_TEXT, source, 1, true, NULL, "id of the source"),
     VALUE("epoch", MR_FIELD_I64, epoch, 2, false, NULL, "turn of a loop, or number of the connection"),

@@ -1,7 +1,7 @@
-/* The fields of a frame's record, as a table, and the walk over them that jsonl, csv, zmq.pub and zmq.push share.
+/* A frame record's fields as a table, and the walk over them that jsonl, csv, zmq.pub and zmq.push share.
  *
- * A new field is one row in fields.c: JSON, CSV, protobuf and the documents follow. Lists (classes, tensors, results of
- * other kinds) are rows with a function. Pure functions: any thread. */
+ * A new field needs one row in fields.c: JSON, CSV, protobuf and the documents follow. Lists (classes, tensors, other
+ * results) are rows with a function. Pure functions: any thread. */
 #pragma once
 
 #include "millrace/describe.h"
@@ -10,37 +10,38 @@
 /* ---- encoders ---------------------------------------------------------------------------------------------------- */
 
 typedef enum mr_record_opening {
-    MR_OPEN_LIST,   /* a list; its items have its number */
-    MR_OPEN_ITEM,   /* one item of a list, with values */
+    MR_OPEN_LIST,   /* a list; its items use its number */
+    MR_OPEN_ITEM,   /* a list item, with values */
     MR_OPEN_GROUPS, /* lists, each with a name */
-    MR_OPEN_GROUP   /* one of these lists, with `name` */
+    MR_OPEN_GROUP   /* one such list, with `name` */
 } mr_record_opening;
 
-/* Writes what the walk comes to. `number`: of the field in messages. */
+/* Receives what the walk finds. `number`: the field number in messages. */
 typedef struct mr_encoder mr_encoder;
 struct mr_encoder {
     void (*value)(mr_encoder *to, const mr_field *field, uint32_t number, const void *base);
-    /* `likely`: the bytes of it, about. */
+    /* `likely`: expected size in bytes. */
     void (*open)(mr_encoder *to, mr_record_opening what, const char *name, uint32_t number, size_t likely);
     void (*close)(mr_encoder *to, mr_record_opening what);
-    /* Type, shape and numbers of an array: within an item, or, with a name, in one of its own (JSON: its numbers). */
+    /* An array's type, shape and numbers: inside an item, or as a separate item if it has a name (JSON: only
+     * numbers). */
     void (*array)(mr_encoder *to, const char *name, uint32_t number, const mr_format *format, const void *data);
-    bool by_result; /* results of other kinds are one list of messages that name their kind */
+    bool by_result; /* other kinds form one list of messages, which name their kind */
 };
 
 /* ---- records ----------------------------------------------------------------------------------------------------- */
 
-/* What a record is made of. */
+/* What a record is made from. */
 typedef struct mr_recorded {
-    const mr_frame *frame;  /* NULL: the record says that the source has ended */
+    const mr_frame *frame;  /* NULL: a record about the source's end */
     const char *source;
-    const char *format;     /* of the payload that goes with it; NULL: none */
-    bool features, tensors; /* also the tensor that is the frame's payload, and its named ones */
+    const char *format;     /* payload format; NULL: none */
+    bool features, tensors; /* also write the payload tensor, and named ones */
 } mr_recorded;
 
 void mr_record_walk(const mr_recorded *recorded, mr_encoder *to);
 
-/* The values of rows that are no lists: the base of their fields. */
+/* Base addresses for the fields that are not lists. */
 typedef struct mr_record_values {
     const char *source, *id, *file, *label, *format;
     int64_t epoch, seq, sub, pts_ns, captured_ns;
@@ -48,9 +49,9 @@ typedef struct mr_record_values {
 } mr_record_values;
 mr_record_values mr_record_values_of(const mr_recorded *recorded);
 
-/* A value as text: numbers as mr_float_text, times in seconds, dates as RFC 3339 has them. Returns the length; 0: there
- * is none. Not of texts. */
+/* Prints a value: numbers as mr_float_text, times in seconds, dates as in RFC 3339. Returns the length; 0: there is
+ * none. Not for texts. */
 enum { MR_VALUE_TEXT = 48 };
 size_t mr_value_text(char text[MR_VALUE_TEXT], const mr_field *field, const void *base);
-/* False of NULL, 0, false and an unknown time. */
+/* False for NULL, 0, false and an unknown time. */
 bool mr_value_is_set(const mr_field *field, const void *base);

@@ -16,7 +16,7 @@ typedef unsigned token_set;
 static const token_set OF_FILES = 1U << SOURCE | 1U << NUMBER | 1U << TIME;
 static const token_set OF_PICTURES = 1U << SOURCE | 1U << TIME | 1U << EPOCH | 1U << SEQ | 1U << SUB;
 
-/* The token of the set that the text begins with; TOKENS if there is none. */
+/* The token from the set at the start of the text; TOKENS if none. */
 static int token_at(const char *text, token_set set) {
     int token = 0;
     while (token < TOKENS && (!(set >> token & 1) || strncmp(text, tokens[token], strlen(tokens[token])) != 0))
@@ -24,7 +24,7 @@ static int token_at(const char *text, token_set set) {
     return token;
 }
 
-/* Past the token, or the character that is none. */
+/* Skips the token, or a single character. */
 static const char *next_of(const char *at, int token) {
     return at + (token < TOKENS ? strlen(tokens[token]) : 1);
 }
@@ -34,8 +34,8 @@ const char *mr_file_name_ending(const char *name) {
     return point ? point : "";
 }
 
-/* {number} takes all digits that it meets: next to those of another value, files of two sources, or of two numbers,
- * would have one name. */
+/* {number} takes all digits it meets. Next to another value's digits, files for two sources or two numbers could get
+ * the same name. */
 static bool runs_together(const char *pattern, const char *number) {
     const char *after = number + strlen(tokens[NUMBER]), *before = number;
     while (before > pattern && isdigit((unsigned char)before[-1]))
@@ -84,10 +84,10 @@ bool mr_file_name_differs(const char *pattern) {
 
 typedef struct values {
     const char *source;
-    uint64_t number; /* of the file, or of the picture in its epoch */
+    uint64_t number; /* file number, or picture number within the epoch */
     int64_t seconds;
     uint32_t epoch, sub;
-    bool with_epoch; /* {seq} has the epoch, too */
+    bool with_epoch; /* {seq} includes the epoch */
 } values;
 
 static int print_time(char *text, size_t room, int64_t seconds) {
@@ -122,7 +122,7 @@ static int print_token(char *text, size_t room, int token, const values *of) {
     }
 }
 
-/* Fills a pattern of `stem` bytes in. Returns the length; `room` or more: it has no room. */
+/* Fills in a pattern with `stem` bytes. Returns the length; `room` or more: no room. */
 static size_t fill(char *name, size_t room, const char *pattern, size_t stem, token_set set, const values *of) {
     size_t length = 0;
     int token;
@@ -182,7 +182,7 @@ static bool is_time(const char *text) {
     return true;
 }
 
-/* The text behind the token's value; NULL if it is not there. */
+/* Returns the text after the token's value; NULL if it is not there. */
 static const char *pass_token(const char *text, int token, const char *source, uint64_t *number) {
     char printed[MR_OUTPUT_NAME];
     size_t digits;
@@ -200,7 +200,7 @@ static const char *pass_token(const char *text, int token, const char *source, u
     }
 }
 
-/* The text behind what stands for the pattern up to `end`; NULL if that is not there. */
+/* Returns the text after everything that matches the pattern up to `end`; NULL if it does not match. */
 static const char *pass(const char *text, const char *pattern, const char *end, const char *source, uint64_t *number) {
     int token;
     for (; text && pattern < end; pattern = next_of(pattern, token)) {

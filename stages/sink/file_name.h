@@ -1,10 +1,9 @@
-/* Names of files that a sink writes one after the other: a pattern such as "{source}-{number}.mp4", or, of pictures,
- * "{source}-{seq}.png". What stands in place of a token is never looked at for tokens again. Pure functions.
+/* Names for files that a sink writes one after another. The pattern is "{source}-{number}.mp4" or, for pictures,
+ * "{source}-{seq}.png". Token values are never searched for tokens. Pure functions.
  *
- * {source} is the id of the source, {number} counts files from 0 in six digits, {time} is when a file was begun, in
- * UTC: 20261123T081500Z. A name that exists already, or that a second file of a stream would have, gets "-2", "-3", ...
- * before its ending. A name alone does not always tell whose file it is: door-2.mp4 may be the second file of door or
- * the first of door-2 (keep.h). */
+ * {source} is the source's id, {number} counts files from 000000, {time} is when a file was begun in UTC:
+ * 20261123T081500Z. If a name exists, or a stream would use it twice, "-2", "-3", ... goes before the extension. A name
+ * alone cannot always show whose file it is: door-2.mp4 may be door's second file or door-2's first (keep.h). */
 #pragma once
 
 #include <stdbool.h>
@@ -15,36 +14,35 @@
 
 enum { MR_OUTPUT_NAME = 256, MR_OUTPUT_PATH = 4096 };
 
-/* The files of one source. */
+/* One source's files. */
 typedef struct mr_file_names {
     const char *folder, *pattern, *source;
 } mr_file_names;
 
-/* MR_OK, or MR_ERROR_CONFIG: a slash, a brace that is no token, or a {number} whose digits would not end or begin
- * where those of its neighbour do. */
+/* MR_OK, or MR_ERROR_CONFIG: a slash, a brace that is no token, or a {number} next to another value's digits. */
 int mr_file_name_check(const char *pattern);
 bool mr_file_name_counts(const char *pattern); /* has {number} */
 bool mr_file_name_differs(const char *pattern); /* has {number} or {time} */
-/* The ending, with its point; "" if there is none. */
+/* The extension, with the dot; "" if there is none. */
 const char *mr_file_name_ending(const char *name);
 
-/* The name of a file; `again`: 0, or the number of files that had the name before. MR_ERROR_IO if it is too long. */
+/* Prints a file name. `again`: how many files had the name before. MR_ERROR_IO: too long. */
 int mr_file_name_print(char name[MR_OUTPUT_NAME], const char *pattern, const char *source, uint64_t number,
                        int64_t seconds, int again);
 
-/* Of pictures: {source}, {time}, {epoch}, {seq} in six digits, and {sub}. If the pattern has no {epoch}, {seq} has the
- * epoch before it from the second one on. MR_ERROR_CONFIG: no {seq}, a slash, or a brace that is no token. */
+/* For pictures: {source}, {time}, {epoch}, {seq} in six digits, and {sub}. Without {epoch}, {seq} is prefixed with the
+ * epoch from the second epoch on. MR_ERROR_CONFIG: no {seq}, a slash, or a brace that is no token. */
 int mr_picture_name_check(const char *pattern);
-/* `seconds`: the time, since 1970. MR_ERROR_IO if it has no room. */
+/* `seconds`: since 1970. MR_ERROR_IO if it does not fit. */
 int mr_picture_name_print(char *name, size_t room, const char *pattern, const char *source,
                           const mr_identity *identity, int64_t seconds);
 
-/* What a name says. */
+/* What a name contains. */
 typedef struct mr_file_name_parts {
     uint64_t number;
-    bool again; /* with "-2" or a higher number before its ending */
+    bool again; /* with "-2" or higher before the extension */
 } mr_file_name_parts;
-/* Whether a file of that source and pattern may have that name; *parts are set if so. */
+/* Whether a file from that source with that pattern can have this name; sets *parts if so. */
 bool mr_file_name_matches(const char *name, const char *pattern, const char *source, mr_file_name_parts *parts);
-/* Whether the name has the id of that source where the pattern has its first {source}, whatever follows. */
+/* Whether the name has this source's id where the pattern has its first {source}, whatever follows. */
 bool mr_file_name_has_source(const char *name, const char *pattern, const char *source);

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* How long until it is tried again. */
+/* How long to wait before trying again. */
 static const int64_t PATIENCE_NS = 200000000;
 
 const char *const mr_on_full_choices[] = {
@@ -14,7 +14,7 @@ mr_full mr_full_make(const mr_stage *self, int on_full) {
 }
 
 int mr_full_meet(mr_full *full, const mr_stage *self, int error, const char *path) {
-    /* The last is a limit of the process, which the system's administrator can lift meanwhile as well (prlimit). */
+    /* EFBIG is a process limit, which an administrator can raise (prlimit). */
     if (error != ENOSPC && error != EDQUOT && error != EFBIG)
         return MR_OK;
     if (!full->waits)

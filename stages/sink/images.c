@@ -1,5 +1,5 @@
-/* images: every picture as a file of PNG, JPEG or WebP, as the ending of its name says. A file gets its name once it is
- * whole. */
+/* images: writes every picture as a PNG, JPEG or WebP file, depending on the name's extension. A file gets its final
+ * name once it is complete. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 #include "stages/sink/output.h"
 #include "stages/sink/still_encoder.h"
 
-/* A file is written as "NAME.part", which file systems have to take, too. */
+/* A file is written as "NAME.part", which file systems must accept too. */
 enum { NAME_BYTES = 251, PATH_BYTES = 4096 };
 
 typedef struct images_options {
@@ -29,10 +29,10 @@ typedef struct images_options {
 
 typedef struct images_state {
     mr_still_encoder encoder;
-    uint8_t *data;             /* an encoded picture that waits for room on the disk; else NULL */
+    uint8_t *data;             /* an encoded picture that waits for disk space; otherwise NULL */
     size_t bytes;
-    bool held_files;           /* the folder, when it was opened */
-    bool begun, overwrite;     /* it is known whether those are of this run; files may be written again */
+    bool held_files;           /* the folder had files when it was opened */
+    bool begun, overwrite;     /* it is known whether existing files are from this run; files may be overwritten */
     mr_full full;
 } images_state;
 
@@ -64,7 +64,7 @@ static const mr_port inputs[] = {{.name = "in", .help = "pictures in any size an
 
 /* ---- start ----------------------------------------------------------------------------------------------------- */
 
-/* If it is not a folder, or cannot be opened, the check of all outputs refuses it. */
+/* The check over all outputs refuses it if it is no folder or cannot be opened. */
 static bool holds_files(const char *path) {
     DIR *folder = opendir(path);
     bool found = false;
@@ -78,7 +78,7 @@ static bool holds_files(const char *path) {
 
 static const char HOLDS_FILES[] = "%s is not empty: remove its files, put {time} into name, or set overwrite: true";
 
-/* Names with {time} are new: no file can be in the way but one of the same second. */
+/* Names with {time} are new: only a file from the same second can be in the way. */
 static bool may_replace(const images_options *given) {
     return given->overwrite || mr_file_name_differs(given->name);
 }
@@ -110,8 +110,8 @@ static int negotiate(mr_negotiation *negotiation) {
     return MR_OK;
 }
 
-/* Files of this run may be there if it goes on: those of frames that come again are written again. MR_ERROR_AGAIN while
- * that is not known. */
+/* If the run continues, its earlier files may exist: frames that come again are written again. MR_ERROR_AGAIN while
+ * that is unknown. */
 static int begin(mr_stage *self) {
     const images_options *given = self->options;
     images_state *state = self->state;
@@ -166,7 +166,7 @@ static int fail_file(const mr_stage *self, const char *path, int error) {
     return status ? status : mr_fail(MR_ERROR_IO, "%s: %s", path, strerror(error));
 }
 
-/* What stands under that name otherwise is a part that an earlier process has left behind. 0, or errno. */
+/* Any other file with that name is a part that an earlier process left. Returns 0, or errno. */
 static int write_part(const char *part, const uint8_t *data, size_t bytes) {
     if (unlink(part) && errno != ENOENT)
         return errno;
@@ -181,8 +181,8 @@ static int write_part(const char *part, const uint8_t *data, size_t bytes) {
     return failed ? error : 0;
 }
 
-/* Gives a whole file its name. Some file systems cannot refuse to replace another file by that name in one step, and
- * some of those have no links. 0, or errno. */
+/* Renames a complete file. Some file systems cannot rename without replacing in one step, and some have no links.
+ * Returns 0, or errno. */
 static int name_part(const char *part, const char *path, bool overwrite) {
     if (overwrite)
         return rename(part, path) ? errno : 0;
@@ -197,7 +197,7 @@ static int name_part(const char *part, const char *path, bool overwrite) {
     return rename(part, path) ? errno : 0;
 }
 
-/* A file that could not be written whole is removed. MR_ERROR_AGAIN: to be tried again. */
+/* Removes an incomplete file. MR_ERROR_AGAIN: try again. */
 static int write_file(const mr_stage *self, const char *name) {
     const images_options *given = self->options;
     images_state *state = self->state;

@@ -11,9 +11,9 @@
 
 #include "engine/base/file.h"
 
-/* The content of the file; all zero is empty. */
+/* The file's content; all zero is empty. */
 typedef struct mr_journal_page {
-    _Atomic uint64_t count; /* of all frames that were noted; the last of them are there */
+    _Atomic uint64_t count; /* frames ever noted; the last ones are stored */
     _Atomic bool open;      /* a record was begun */
     _Atomic bool headed;    /* there is a header */
     mr_identity frame[MR_JOURNAL_FRAMES];

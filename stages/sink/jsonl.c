@@ -1,4 +1,4 @@
-/* jsonl: one JSON object a frame, one a line. */
+/* jsonl: one JSON object per frame, one per line. */
 #include "stages/list.h"
 #include "stages/sink/record_json.h"
 #include "stages/sink/text_sink.h"
@@ -42,7 +42,7 @@ static int process(mr_stage *self, mr_io *io) {
     return mr_text_sink_put(self, io, frame, line, bytes);
 }
 
-/* A run in which no frame came leaves an empty file, too. */
+/* If no frame came, an empty file remains. */
 static void close_sink(mr_stage *self) {
     state *at = self->state;
     mr_text_sink_close(self);

@@ -47,7 +47,7 @@ static mark read_mark(const mr_stage *self, int folder, const char *name) {
     return (size_t)bytes == length && memcmp(found, own, length) == 0 ? OWN : FOREIGN;
 }
 
-/* Another source of the pipeline whose id begins with this one's may have written it. */
+/* Another source in the pipeline, whose id begins with this one's, may have written it. */
 static bool may_be_of_another(const mr_keep *keep, const mr_stage *self, const char *name) {
     const char *id;
     if (!keep->names.source)
@@ -111,7 +111,7 @@ static int compare(const void *a, const void *b) {
     return strcmp(first->name, second->name);
 }
 
-/* Files that are too many for the memory at hand are left for the next time. */
+/* If memory is short, the remaining files are left for the next time. */
 static listing look(mr_keep *keep, const mr_stage *self) {
     listing list = {0};
     DIR *folder = opendir(keep->names.folder);
@@ -129,7 +129,7 @@ static listing look(mr_keep *keep, const mr_stage *self) {
     return list;
 }
 
-/* By another stage or program, whose file it then is. */
+/* Whether another stage or program is writing it: the file is then theirs. */
 static bool is_being_written(const char *path) {
     int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     bool locked = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;

@@ -1,11 +1,10 @@
-/* Retention: the oldest files of a source are removed when they are too old, or too large together. The folder itself
- * is looked at each time, so files of earlier runs count, and none is remembered. A file that is being written stays.
+/* Retention: removes a source's oldest files when they are too old, or too large together. It reads the folder each
+ * time, so earlier runs' files count, and nothing is remembered. A file that is being written stays.
  *
- * Only own files are removed or counted. Each file is marked when it is made, with pipeline, stage and source, as an
- * extended attribute, user.millrace.source. A file with the mark of another stage, source or pipeline is not own. One
- * without a mark (copied, or on a file system without attributes) is own if its name fits, but not if it may be that of
- * another source: if it has "-2" before its ending, or the longer id of another source of the pipeline in the place of
- * this one. One thread. */
+ * Only own files are removed or counted. Each new file is marked with pipeline, stage and source in the extended
+ * attribute user.millrace.source. A file with another mark is not own. A file without a mark (copied, or without
+ * attribute support) is own if its name fits. It must not be another source's, though: it may not have "-2" before the
+ * extension, or another source's longer id instead of this one. One thread. */
 #pragma once
 
 #include "millrace/stage.h"
@@ -13,14 +12,14 @@
 
 typedef struct mr_keep {
     mr_file_names names;
-    const char *beside; /* ending of a file that goes with each one; NULL: none */
+    const char *beside; /* extension of a file that accompanies each one; NULL: none */
     int64_t for_ns;     /* 0: for ever */
     int64_t bytes;      /* all together; 0: any number */
-    size_t files;       /* at most so many; 0: any number */
+    size_t files;       /* the most files; 0: any number */
     bool passed_over;   /* a file without a mark was reported */
 } mr_keep;
 
-/* The options keep_for and keep_bytes of a sink whose files are those of `whom`. */
+/* The options keep_for and keep_bytes for a sink; `whom` says whose files. */
 #define MR_KEEP_OPTIONS(for_offset, bytes_offset, whom)                                                                \
     {.name = "keep_for", .kind = MR_OPTION_DURATION, .offset = for_offset, .fallback = "0s", .max = 1e18,              \
      .help = "when a file is finished, files of the " whom " that are older than this are removed; 0: none are"},      \
@@ -28,12 +27,12 @@ typedef struct mr_keep {
          .help = "when a file is finished, the oldest files of the " whom " are removed until all together have at "   \
                  "most this many bytes; 0: none are"}
 
-/* Marks a file that was made. On a file system without attributes nothing happens. */
+/* Marks a new file. Does nothing on a file system without attributes. */
 void mr_keep_mark(const mr_stage *self, int fd);
-/* Whether a file of the folder, open as `folder`, is own; *number (may be NULL) is then its {number}. */
+/* Whether a file in the open `folder` is own; sets *number (may be NULL) to the {number}. */
 bool mr_keep_is_own(mr_keep *keep, const mr_stage *self, int folder, const char *name, uint64_t *number);
-/* Removes the files that are too many beside `spared`, a name that stays (NULL: none), and logs each as information. A
- * file that cannot be removed is reported and left. */
+/* Removes files beyond the limits, except `spared` (NULL: none), and logs each as information. If a file cannot be
+ * removed, this is reported and the file stays. */
 void mr_keep_apply(mr_keep *keep, const mr_stage *self, const char *spared);
-/* The number after the highest among the files that are there; 0: there are none. */
+/* One more than the highest existing file number; 0: no files. */
 uint64_t mr_keep_next(mr_keep *keep, const mr_stage *self);

@@ -1,5 +1,5 @@
-/* null, the stage: passes every frame on unchanged, or swallows it if nothing comes after it. For tests and benchmarks,
- * and the gauge of how much code a stage needs. */
+/* null, the stage: passes every frame on unchanged, or absorbs it if nothing follows. For tests and benchmarks, and as
+ * the gauge for how much code a stage needs. */
 #include "stages/list.h"
 
 static int process(mr_stage *self, mr_io *io) {

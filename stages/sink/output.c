@@ -16,11 +16,11 @@
 #include "engine/base/file.h"
 #include "millrace/millrace.h"
 
-/* How long a reader that takes nothing is waited for before asking whether the run is still wanted. */
+/* How long to wait for a stalled reader before checking whether the run is still wanted. */
 enum { PATIENCE_MS = 100 };
-/* How often a FIFO is tried again until it has a reader. */
+/* Interval between tries to open a FIFO without a reader. */
 enum { OPEN_AGAIN_NS = 20000000 };
-/* How often it is asked whether the run goes on, until that is known. */
+/* Polling interval until it is known whether the run continues. */
 static const int64_t ASK_NS = 20000000;
 
 static atomic_bool stdout_taken; /* at some time */
@@ -62,7 +62,7 @@ static int take_stdout(mr_output *output) {
     return MR_OK;
 }
 
-/* A FIFO that has no reader yet is opened by the first write, which may wait. */
+/* A FIFO without a reader is opened by the first write, which may wait. */
 static int take_stream(mr_output *output, const char *path) {
     int status = is_stdout(path) ? take_stdout(output) : mr_file_take(path, &output->fd, &output->regular);
     output->awaits_reader = status && errno == ENXIO && is_fifo(path);
@@ -80,7 +80,7 @@ int mr_output_open(mr_output *output, const char *path) {
     return status == MR_ERROR_NO_INPUT ? mr_file_can_make(path) : status;
 }
 
-/* Shows each complete line; *end is behind the last complete record. */
+/* Passes each complete line to the reader; *end is after the last complete record. */
 static int read_lines(int fd, const mr_line_reader *reader, off_t *end) {
     FILE *file = fdopen(dup(fd), "r");
     char *line = NULL;
@@ -103,7 +103,7 @@ static int read_lines(int fd, const mr_line_reader *reader, off_t *end) {
     return status;
 }
 
-/* Not standard output, whose description the process shares with others. */
+/* Not for standard output, whose file description other processes share. */
 static void append_always(const mr_output *output) {
     int flags = output->regular && output->fd != STDOUT_FILENO ? fcntl(output->fd, F_GETFL) : -1;
     if (flags >= 0)
@@ -114,7 +114,7 @@ bool mr_output_has_begun(const mr_output *output) {
     return atomic_load_explicit(&output->begun, memory_order_acquire);
 }
 
-/* Behind the last complete record. */
+/* Continues after the last complete record. */
 static int go_on(mr_output *output, const mr_line_reader *reader) {
     off_t end = 0;
     if (!output->fd)
@@ -181,8 +181,8 @@ int mr_output_sync(const mr_output *output) {
     return output->regular && fdatasync(output->fd) ? mr_file_fail("write to", output->path) : MR_OK;
 }
 
-/* A pipe's reader may be slow: as much as fits without blocking is written, and in between the stage checks whether it
- * is cancelled. If the run was asked to end, it does not wait for ever for a reader that takes nothing. */
+/* A pipe's reader may be slow. Writes what fits without blocking, and checks for cancellation in between. If the run
+ * was asked to end, it does not wait forever. */
 static int await_reader(const mr_output *output, const mr_stage *self) {
     struct pollfd one = {.fd = output->fd, .events = POLLOUT};
     while (!mr_stage_cancelled(self)) {
@@ -197,8 +197,7 @@ static int await_reader(const mr_output *output, const mr_stage *self) {
     return mr_fail(MR_ERROR_CANCELLED, "stopped while the reader of %s took nothing", output->path);
 }
 
-/* Opening a FIFO to write without a reader fails; opening it with O_WRONLY alone would wait, and could not be
- * cancelled. */
+/* Opening a FIFO for writing fails without a reader. O_WRONLY alone would block and could not be cancelled. */
 static int await_open(mr_output *output, const mr_stage *self) {
     const struct timespec pause = {.tv_nsec = OPEN_AGAIN_NS};
     for (bool told = false; output->awaits_reader;) {
@@ -218,13 +217,13 @@ static int await_open(mr_output *output, const mr_stage *self) {
     return MR_OK;
 }
 
-/* The record could not be written whole: removes the part that was written. With errno. */
+/* Removes a partly written record. Uses errno. */
 static int refuse(mr_output *output, const mr_stage *self, off_t written) {
     int error = errno;
     off_t end = output->regular ? lseek(output->fd, 0, SEEK_CUR) : -1;
     if (written > 0 && end >= written && !ftruncate(output->fd, end - written))
         lseek(output->fd, end - written, SEEK_SET);
-    /* `| head` has closed the pipe, which is not an error of the pipeline. */
+    /* `| head` has closed the pipe: not a pipeline error. */
     if (error == EPIPE && output->fd == STDOUT_FILENO)
         return mr_fail(MR_ERROR_CLOSED, "the reader of standard output has closed it");
     int status = output->regular ? mr_full_meet(&output->full, self, error, output->path) : MR_OK;
@@ -255,8 +254,8 @@ static int write_all(mr_output *output, const mr_stage *self, const char *text, 
     return MR_OK;
 }
 
-/* A program that embeds the library may not expect SIGPIPE. Outputs that may block are written on a thread of their
- * own, where the signal is blocked. */
+/* A host program may not expect SIGPIPE. Outputs that can block are written on a separate thread, which blocks the
+ * signal. */
 static void block_sigpipe(void) {
     sigset_t set;
     sigemptyset(&set);
@@ -296,7 +295,7 @@ void mr_output_close(mr_output *output, const mr_stage *self) {
 
 /* ---- numbers --------------------------------------------------------------------------------------------------- */
 
-/* If a program that embeds the library has set a locale, its decimal point may be a comma. */
+/* If the host program has set a locale, the decimal point may be a comma. */
 static size_t use_point(char *text) {
     size_t length = strlen(text);
     for (size_t i = 0; i < length; i++)

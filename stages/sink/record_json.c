@@ -15,7 +15,7 @@ static bool may_carry_tensors(const mr_planned_input *input) {
     return one || input->more_results;
 }
 
-/* Elements of a plugin's kind stand under its name, which must not be that of a field. */
+/* Elements of a plugin's kind appear under its name, which must not equal a field name. */
 static int check_names(mr_negotiation *negotiation) {
     const mr_record_field *field;
     for (const mr_planned_result *one = negotiation->inputs[0].results; one; one = one->next)

@@ -1,7 +1,7 @@
-/* The record of a frame as one line of JSON: jsonl writes it to a file, zmq.pub and zmq.push send it in messages.
+/* Prints a frame's record as one JSON line: jsonl writes it to a file, zmq.pub and zmq.push send it.
  *
- * A record is made in the generator's buffer, which grows to the longest one and then stays: nothing is allocated for a
- * frame whose names are UTF-8. Numbers are written so that they read back as the same value. One thread at a time. */
+ * A record is built in the generator's buffer, which grows to the longest record and stays: a frame with UTF-8 names
+ * needs no allocation. Numbers read back as the same value. One thread at a time. */
 #pragma once
 
 #include <yajl/yajl_gen.h>
@@ -14,10 +14,10 @@ typedef struct mr_record {
 } mr_record;
 
 int mr_record_open(mr_record *record);
-/* The line, with the newline at its end; valid until the next one is made. */
+/* The line, including the newline; valid until the next call. */
 const char *mr_record_make(mr_record *record, const mr_recorded *recorded, size_t *bytes);
 /* All zero is closed. */
 void mr_record_close(mr_record *record);
 
-/* For negotiate, of sinks with the options `features` and `tensors`: refuses them if no stage gives such. */
+/* Call in negotiate if a sink has the options `features` and `tensors`: refuses them if no stage provides such data. */
 int mr_record_check(mr_negotiation *negotiation, bool features, bool tensors);

@@ -26,7 +26,7 @@ mr_still_kind mr_still_kind_of(const char *name) {
     return MR_STILL_NONE;
 }
 
-/* For WebP libavcodec has two encoders; that of animations would take one picture for the first of several. */
+/* libavcodec has two WebP encoders. The animation encoder would treat one picture as the first in a series. */
 static const AVCodec *find_encoder(mr_still_kind kind) {
     return kind == MR_STILL_WEBP ? avcodec_find_encoder_by_name("libwebp") : avcodec_find_encoder(codecs[kind]);
 }
@@ -39,14 +39,14 @@ int mr_still_encoder_check(mr_still_kind kind) {
 
 /* ---- turning ----------------------------------------------------------------------------------------------------- */
 
-/* Samples of `bytes` bytes, from a plane of width x height. */
+/* Samples with `bytes` bytes, from a plane with width x height. */
 typedef struct plane {
     const uint8_t *data;
     ptrdiff_t stride;
     int width, height, bytes;
 } plane;
 
-/* Mirrors it left to right, if it has to be, and then turns it clockwise. */
+/* Mirrors left to right if needed, then turns clockwise. */
 static void turn_plane(const plane *from, mr_upright upright, uint8_t *to, ptrdiff_t stride) {
     const bool across = upright.rotation % 180;
     const int width = across ? from->height : from->width, height = across ? from->width : from->height;
@@ -91,7 +91,7 @@ static enum AVPixelFormat png_layout(mr_pixel pixel) {
     return av->flags & AV_PIX_FMT_FLAG_ALPHA ? AV_PIX_FMT_RGBA : AV_PIX_FMT_RGB24;
 }
 
-/* Halved chroma of an odd size cannot be turned without being moved: such a picture keeps all of it. */
+/* Halved chroma with an odd size cannot be turned without shifting: such a picture keeps full chroma. */
 static enum AVPixelFormat jpeg_layout(const mr_format *format, bool turned) {
     return turned && (format->width & 1 || format->height & 1) ? AV_PIX_FMT_YUVJ444P : AV_PIX_FMT_YUVJ420P;
 }
@@ -100,7 +100,7 @@ static mr_upright upright_of(const mr_format *format) {
     return (mr_upright){format->rotation, format->flip};
 }
 
-/* Whether its pixels have to be turned. */
+/* Whether pixels must be turned. */
 static bool is_turned(const mr_still_encoder *encoder, const mr_format *format) {
     return encoder->choices.turn && (format->rotation || format->flip);
 }
@@ -177,7 +177,7 @@ static int make_pictures(mr_still_encoder *encoder, const mr_format *format, enu
     return encoder->turned ? MR_OK : mr_fail(MR_ERROR_MEMORY, "out of memory");
 }
 
-/* Makes the parts for a format, if those at hand are for another. */
+/* Creates the parts for a format, unless they exist for it. */
 static int prepare(mr_still_encoder *encoder, const mr_format *format) {
     const mr_still_kind kind = encoder->choices.kind;
     if (encoder->scaler && mr_format_same_picture(&encoder->format, format))

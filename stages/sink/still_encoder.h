@@ -1,7 +1,7 @@
-/* Pictures as the bytes of a file: PNG, JPEG or WebP.
+/* Encodes pictures as file content: PNG, JPEG or WebP.
  *
- * They are converted with their own matrix, range and chroma siting. PNG keeps gray, alpha, and 16 bits of samples that
- * have more than 8; WebP keeps alpha; JPEG has neither. One thread at a time. */
+ * Conversion uses each picture's matrix, range and chroma siting. PNG keeps gray, alpha, and 16 bits for samples above
+ * 8; WebP keeps alpha; JPEG keeps neither. One thread at a time. */
 #pragma once
 
 #include <libavcodec/avcodec.h>
@@ -12,22 +12,22 @@
 
 typedef enum mr_still_kind { MR_STILL_PNG, MR_STILL_JPEG, MR_STILL_WEBP, MR_STILL_NONE } mr_still_kind;
 
-/* The kind of a file by the ending of its name; MR_STILL_NONE: none of these. */
+/* The file kind for a name's extension; MR_STILL_NONE: none. */
 mr_still_kind mr_still_kind_of(const char *name);
 
 typedef struct mr_still_choices {
     mr_still_kind kind;
     int compression; /* PNG: 0 fastest, 9 smallest */
     int quality;     /* JPEG, WebP: 1 to 100 */
-    bool turn;       /* upright; else JPEG tells the orientation by EXIF, and the others do not */
+    bool turn;       /* upright; otherwise JPEG stores the orientation in EXIF, and other kinds lose it */
 } mr_still_choices;
 
-/* All zero but for its choices is a new one. */
+/* Must be all zero except for the choices. */
 typedef struct mr_still_encoder {
     mr_still_choices choices;
-    mr_format format;   /* that the parts below were made for */
+    mr_format format;   /* what the parts below were made for */
     struct SwsContext *scaler;
-    AVFrame *picture, *turned; /* converted; and turned, if it has to be */
+    AVFrame *picture, *turned; /* after conversion, and after turning if needed */
     AVCodecContext *codec;     /* PNG, WebP */
     AVPacket *packet;
     mr_jpeg_encoder jpeg;
@@ -35,6 +35,6 @@ typedef struct mr_still_encoder {
 
 /* MR_ERROR_UNAVAILABLE if this FFmpeg has no encoder for that kind. */
 int mr_still_encoder_check(mr_still_kind kind);
-/* Gives *bytes bytes in a block to be freed with mr_free, in *data. MR_ERROR_DATA, MR_ERROR_MEMORY. */
+/* Returns *bytes bytes in *data; free the block with mr_free. MR_ERROR_DATA, MR_ERROR_MEMORY. */
 int mr_still_encode(mr_still_encoder *encoder, const mr_frame *frame, uint8_t **data, size_t *bytes);
 void mr_still_encoder_close(mr_still_encoder *encoder);

@@ -22,7 +22,7 @@ static const char *name_in(const char *path) {
     return slash ? slash + 1 : path;
 }
 
-/* Whether each start has a file of its own. */
+/* Whether each start writes to a new file. */
 static bool is_pattern(const char *path) {
     return !mr_output_streams(path) && mr_file_name_differs(name_in(path));
 }
@@ -72,7 +72,7 @@ static void note_begin(const mr_stage *self, int64_t now_ns) {
     sink->due_ns = sink->keep.names.pattern && given->segment ? now_ns + given->segment : INT64_MAX;
 }
 
-/* The output is the next file, which the list has first. With the lock. */
+/* Makes the next file the output, after the list has the name. The lock must be held. */
 static int begin_file(mr_stage *self) {
     mr_text_sink *sink = self->state;
     mr_named_file file = {0};
@@ -95,7 +95,7 @@ static int begin_file(mr_stage *self) {
     return MR_OK;
 }
 
-/* The list has names without their folder. False: there is no such file any more. */
+/* The list has names without a folder. False: the file no longer exists. */
 static bool find_listed(const mr_text_sink *sink, const char *listed, char path[MR_OUTPUT_PATH]) {
     return snprintf(path, MR_OUTPUT_PATH, "%s/%s", sink->folder, listed) < MR_OUTPUT_PATH && !access(path, F_OK);
 }
@@ -106,8 +106,8 @@ static void read_from_start(mr_text_sink *sink, const char *path) {
     sink->written.quoted = sink->written.any = false;
 }
 
-/* A file of this run: its records are known then, and it is the output, in the place of the one before. One that was
- * removed meanwhile has none. */
+/* Continues a file from this run: its records become known, and it replaces the current output. A file that was removed
+ * has none. */
 static int continue_file(void *context, const char *listed) {
     mr_text_sink *sink = ((mr_stage *)context)->state;
     mr_output next;
@@ -142,7 +142,7 @@ static int begin_files(mr_stage *self, mr_run_state state) {
     return status || mr_output_has_begun(&sink->output) ? status : begin_file(self);
 }
 
-/* Records of a file that was moved are in no file that will be opened again. */
+/* A moved file's records are in no file that will be opened again. */
 static int read_moved(void *context, const char *path) {
     mr_text_sink *sink = ((mr_stage *)context)->state;
     mr_output moved;
@@ -167,7 +167,7 @@ static int begin_one(mr_stage *self, mr_run_state state) {
     return status ? status : mr_output_begin(&sink->output, state, &sink->reader);
 }
 
-/* MR_ERROR_AGAIN while it is not known whether the records in it are of this run. */
+/* MR_ERROR_AGAIN while it is unknown whether its records are from this run. */
 static int begin(mr_stage *self) {
     mr_text_sink *sink = self->state;
     if (mr_output_has_begun(&sink->output))
@@ -201,7 +201,7 @@ int mr_text_sink_open(mr_stage *self, const mr_text_form *form) {
 
 /* ---- the next file ----------------------------------------------------------------------------------------------- */
 
-/* What the checkpoint counts as written must be on the disk when the file is closed. */
+/* What the checkpoint counts as written must be on disk when the file is closed. */
 static int next_file(mr_stage *self) {
     mr_text_sink *sink = self->state;
     char done[MR_OUTPUT_PATH];
@@ -218,7 +218,7 @@ static int next_file(mr_stage *self) {
     return MR_OK;
 }
 
-/* The name that the open file has now goes into the list, as long as it has one. */
+/* Adds the open file's present name to the list, if it still has one. */
 static int list_moved(mr_stage *self) {
     mr_text_sink *sink = self->state;
     char link[64], path[MR_OUTPUT_PATH];
@@ -244,7 +244,7 @@ static int reopen(mr_stage *self) {
     return status;
 }
 
-/* A file that cannot be made leaves the present one in use, unless it is waited for. */
+/* If the next file cannot be created, the present one stays in use, unless the stage waits for room. */
 static int turn(mr_stage *self) {
     mr_text_sink *sink = self->state;
     uint64_t asked = mr_stage_reopenings(self);
@@ -263,7 +263,7 @@ static int turn(mr_stage *self) {
     return MR_OK;
 }
 
-/* Before the first row at the latest: there may be no room for it at the start. Again in a file that was emptied. */
+/* Must come before the first row: there may have been no room at the start. Written again to an emptied file. */
 static int write_header(mr_stage *self) {
     mr_text_sink *sink = self->state;
     struct stat about;
@@ -311,7 +311,7 @@ int mr_text_sink_put(mr_stage *self, mr_io *io, const mr_frame *frame, const cha
     return MR_DONE;
 }
 
-/* Records that were written before must be there even if no frame comes any more. */
+/* Records written before must be on disk even if no frame follows. */
 int mr_text_sink_flush(mr_stage *self, mr_io *io, uint32_t source) {
     int status = begin(self);
     (void)source;

@@ -1,13 +1,13 @@
-/* The common part of the sinks that write text (jsonl, csv): records are written whole, one for each frame, and a run
- * that goes on leaves out those that an earlier process of it has written.
+/* Shared by the text sinks (jsonl, csv). Records are written whole, one per frame. A continued run skips those that an
+ * earlier process has written.
  *
- * A path whose last part has {time} or {number} names a file for each start and each `segment`; `keep_for` and
- * `keep_bytes` remove old ones (keep.h). Any other path is one file. If the program asks for it (mr_stage_reopenings),
- * the next record goes to a new segment, or to a new file if the one file was moved. A list beside the files,
- * ".PIPELINE.STAGE.files", has those of this run, so that one that goes on finds its records in all of them.
+ * A path whose last part has {time} or {number} names one file per start and per `segment`; `keep_for` and `keep_bytes`
+ * remove old ones (keep.h). Any other path is a single file. If the program asks for it (mr_stage_reopenings), the next
+ * record goes to a new segment, or to a new file if the single one was moved. The list ".PIPELINE.STAGE.files" next to
+ * them names this run's files: a continued run must find its records in all of them.
  *
- * A stage's state begins with an mr_text_sink, and its options with mr_text_options. Threads and errors: those of a
- * stage of one instance; see output.h. */
+ * A stage's state must begin with mr_text_sink, and its options with mr_text_options. Threads and errors: as for a
+ * single-instance stage; see output.h. */
 #pragma once
 
 #include <pthread.h>
@@ -27,27 +27,27 @@ typedef struct mr_text_options {
 typedef struct mr_text_form {
     int (*take)(void *written, const char *line, size_t bytes, off_t at);
     int (*finish)(void *written, off_t *end); /* or NULL */
-    const char *header;                       /* of a table, in each of its files; or NULL */
+    const char *header;                       /* a table's header, written to each file; or NULL */
     const char *line_end;
 } mr_text_form;
 
 typedef struct mr_text_sink {
     mr_output output;
-    mr_written written;    /* by an earlier process of this run */
+    mr_written written;    /* from an earlier process in this run */
     mr_journal journal;    /* open if the output cannot be read again and the run may be continued */
-    mr_line_reader reader; /* of what an earlier process has written */
+    mr_line_reader reader; /* reads what an earlier process wrote */
     mr_text_form form;
-    mr_keep keep;          /* its folder and pattern; no pattern: one file */
-    uint64_t number;       /* of the next file */
+    mr_keep keep;          /* folder and pattern; no pattern: one file */
+    uint64_t number;       /* next file's number */
     int64_t due_ns;        /* the next segment */
     uint64_t reopenings;   /* when the file was opened */
     bool headed;           /* the header is in the file */
     bool opened;           /* the lock is there */
-    pthread_mutex_t lock;  /* of the output's file, which mr_text_sink_sync uses on another thread */
+    pthread_mutex_t lock;  /* guards the output's file, which mr_text_sink_sync uses on another thread */
     char folder[MR_OUTPUT_PATH], list[MR_OUTPUT_PATH], path[MR_OUTPUT_PATH];
 } mr_text_sink;
 
-/* The rows of those options in a stage's table; its options begin with an mr_text_options. */
+/* Rows for those options in a stage's table; the options must begin with mr_text_options. */
 #define MR_TEXT_SINK_OPTIONS                                                                                           \
     {.name = "path", .kind = MR_OPTION_PATH, .file = MR_FILE_WRITTEN, .offset = offsetof(mr_text_options, path),       \
      .fallback = "-",                                                                                                  \
@@ -60,18 +60,18 @@ typedef struct mr_text_sink {
         MR_KEEP_OPTIONS(offsetof(mr_text_options, keep_for), offsetof(mr_text_options, keep_bytes), "stage"),          \
         MR_ON_FULL_OPTION(offsetof(mr_text_options, on_full))
 
-/* negotiate: whether the path may block, and refuses a name that cannot be one of files. */
+/* negotiate: declares whether the path may block, and refuses invalid file names. */
 int mr_text_sink_negotiate(mr_negotiation *negotiation);
-/* open: the output is opened, and begun if it is known whether the run begins or goes on. */
+/* open: opens the output, and begins it if it is known whether the run begins or continues. */
 int mr_text_sink_open(mr_stage *self, const mr_text_form *form);
-/* The beginning of process: true once the output has begun and its present file has its header; otherwise *answer is
- * the return value of process. */
+/* Must come first in process: true once the output has begun and the file has the header. Otherwise process must return
+ * *answer. */
 bool mr_text_sink_ready(mr_stage *self, mr_io *io, int *answer);
-/* Once it is ready: whether the frame's record is there; and the end of process: writes it. */
+/* Once ready: whether the file has the frame's record; and the end of process, which writes it. */
 bool mr_text_sink_has(mr_stage *self, const mr_frame *frame);
 int mr_text_sink_put(mr_stage *self, mr_io *io, const mr_frame *frame, const char *text, size_t bytes);
-/* flush and sync of the stage. */
+/* The stage's flush and sync. */
 int mr_text_sink_flush(mr_stage *self, mr_io *io, uint32_t source);
 int mr_text_sink_sync(mr_stage *self);
-/* close: an output for which no frame came is begun, too, unless the run was stopped at once, and gets its header. */
+/* close: begins the output, with a header, even if no frame came, unless the run was stopped at once. */
 void mr_text_sink_close(mr_stage *self);

@@ -14,15 +14,15 @@ typedef struct record {
     const mr_stage *self;
     int depth;
     field field;       /* that a value comes for */
-    bool seen;         /* its seq was */
-    mr_identity frame; /* its source is MR_SOURCE_NONE until it is read, or if it is not the pipeline's */
+    bool seen;         /* its seq was read */
+    mr_identity frame; /* the source is MR_SOURCE_NONE until read, or if the pipeline does not have it */
 } record;
 
 static int on_map(void *context) {
     return ++((record *)context)->depth == 1;
 }
 
-/* The identity stands first. */
+/* The identity comes first. */
 static int on_key(void *context, const unsigned char *key, size_t bytes) {
     static const char *const names[] = {[SOURCE] = "source", [EPOCH] = "epoch", [SEQ] = "seq", [SUB] = "sub"};
     record *to = context;
@@ -82,7 +82,7 @@ int mr_written_take_line(void *context, const char *line, size_t bytes, off_t at
 
 /* ---- a row ----------------------------------------------------------------------------------------------------- */
 
-/* The text of the first field, which may stand in quotes; returns the text behind its comma, NULL if there is none. */
+/* Reads the first field, which may be quoted; returns the text after its comma, NULL if there is none. */
 static const char *read_field(const char *line, char *text, size_t room) {
     bool quoted = *line == '"';
     size_t length = 0;
@@ -93,7 +93,7 @@ static const char *read_field(const char *line, char *text, size_t room) {
     return *line == ',' ? line + 1 : NULL;
 }
 
-/* A number and the comma behind it. */
+/* Reads a number and the comma after it. */
 static const char *read_number(const char *line, uint64_t most, uint64_t *number) {
     char *end = NULL;
     if (!line || *line < '0' || *line > '9')
@@ -124,7 +124,7 @@ static bool ends_within_quotes(const mr_written *written, const char *line, size
     return quoted;
 }
 
-/* A frame may have several rows, so it is known to be whole only when another one follows. */
+/* A frame may have several rows: only another frame shows that it is complete. */
 static int begin_row(mr_written *written, const char *line, size_t bytes, off_t at) {
     mr_identity frame;
     if (written->lines == 1)
@@ -149,7 +149,7 @@ int mr_written_take_row(void *context, const char *line, size_t bytes, off_t at)
     return status ? status : written->quoted ? MR_ERROR_AGAIN : MR_OK;
 }
 
-/* A killed process has written all rows of a frame or none. After a power cut some may be missing: the rows of a last
+/* A killed process has written all rows for a frame, or none. After a power cut some can be missing: rows for a last
  * frame that comes again are removed. */
 int mr_written_finish_rows(void *context, off_t *end) {
     mr_written *written = context;
@@ -164,7 +164,7 @@ int mr_written_finish_rows(void *context, off_t *end) {
 /* ---- the set --------------------------------------------------------------------------------------------------- */
 
 int mr_written_add(mr_written *written, const mr_identity *frame) {
-    /* Frames of earlier turns do not come again. */
+    /* Frames from earlier turns do not come again. */
     if (frame->epoch < mr_stage_resume_epoch(written->self, frame->source))
         return MR_OK;
     return mr_identity_set_add(&written->frames, frame);

@@ -1,6 +1,6 @@
-/* The set of records that a file of results holds already: for a sink that continues an earlier run.
+/* The set of records that a results file already holds, for a sink that continues an earlier run.
  *
- * A record is known by the identity of its frame. One thread. All zero is empty. */
+ * A record is identified by its frame's identity. One thread. All zero is empty. */
 #pragma once
 
 #include <sys/types.h>
@@ -12,17 +12,16 @@ typedef struct mr_written {
     const mr_stage *self;
     const char *path;
     uint64_t lines;
-    const char *header;  /* of a table */
-    bool quoted;         /* its next line goes on within quotes */
-    bool any;            /* it has rows; those of the last frame begin here: */
+    const char *header;  /* a table's header */
+    bool quoted;         /* the next line continues inside quotes */
+    bool any;            /* it has rows; the last frame's begin here: */
     off_t begin;
     mr_identity last;
     mr_identity_set frames;
 } mr_written;
 
-/* For an mr_line_reader (output.h), with an mr_written whose `self` and `path` are set: one line of JSON as `jsonl`
- * writes it; or one of a table as `csv` does, and its end. MR_ERROR_DATA if it is not of this pipeline;
- * MR_ERROR_MEMORY. */
+/* For mr_line_reader (output.h); `written` is an mr_written with `self` and `path` set. Takes a JSON line from `jsonl`,
+ * or a table line from `csv` and the end. MR_ERROR_DATA if it is not from this pipeline; MR_ERROR_MEMORY. */
 int mr_written_take_line(void *written, const char *line, size_t bytes, off_t at);
 int mr_written_take_row(void *written, const char *line, size_t bytes, off_t at);
 int mr_written_finish_rows(void *written, off_t *end);

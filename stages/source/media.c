@@ -1,5 +1,4 @@
-/* media: packets of video files, image folders, test patterns, and streams of cameras and servers, one packet a
- * frame. */
+/* media: emits packets from video files, image folders, test patterns, cameras and servers, one packet per frame. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,14 +15,14 @@
 
 typedef struct media_state {
     mr_reader *reader;
-    mr_media_stream stream; /* by its options, if it is one */
+    mr_media_stream stream; /* set from options, if it is a stream */
     bool is_stream;
-    mr_packet packet;      /* read, not yet emitted */
+    mr_packet packet;      /* read, not emitted yet */
     bool held;             /* there is one */
     int64_t loops_left;    /* -1: without end */
     mr_identity next;
-    int64_t epoch_due_ns;  /* when the first packet of this epoch was due, on the pipeline's clock */
-    int64_t epoch_time_ns; /* and its time in the media */
+    int64_t epoch_due_ns;  /* when this epoch's first packet was due, on the pipeline's clock */
+    int64_t epoch_time_ns; /* and that packet's media time */
     int64_t due_ns;        /* when the last packet was due */
     int64_t last_duration_ns;
     bool begun;            /* a packet was due */
@@ -55,7 +54,7 @@ static int survey(const mr_media_options *from, mr_survey *known) {
     return status;
 }
 
-/* Frames that every and fps leave out count here: decode leaves them out. */
+/* Frames that every and fps omit count here: decode omits them. */
 static int negotiate(mr_negotiation *negotiation) {
     const mr_media_options *from = negotiation->options;
     int64_t loops = mr_media_parse_loop(from->loop), frames;
@@ -114,7 +113,7 @@ static int open_media(mr_stage *self) {
     if (state->is_stream)
         return open_stream(self, &params);
     state->loops_left = mr_media_parse_loop(from->loop);
-    /* Turns that an earlier run has finished are not read again. */
+    /* Skips turns that an earlier run has finished. */
     state->next.epoch = mr_stage_resume_epoch(self, self->source);
     if (state->loops_left > 0)
         state->loops_left -= state->next.epoch < state->loops_left ? state->next.epoch : state->loops_left - 1;
@@ -123,8 +122,8 @@ static int open_media(mr_stage *self) {
     return mr_reader_open(&state->reader, &params);
 }
 
-/* Fills state->packet, at the end from the beginning again while loops are left. A turn without any packet ends the
- * source, since looping over nothing would never give one. */
+/* Fills state->packet. At the end it starts again while loops remain. A turn without packets ends the source, since
+ * looping could never give one. */
 static int read_next(media_state *state) {
     int answer = mr_reader_read(state->reader, &state->packet);
     if (answer == MR_END && state->next.seq > 0 && state->loops_left != 1) {
@@ -141,7 +140,8 @@ static int read_next(media_state *state) {
     return answer;
 }
 
-/* When the held packet is due: its distance in time from the first of its epoch, which follows the last epoch. */
+/* Computes when the held packet is due: its distance from the first packet in its epoch, which follows the last
+ * epoch. */
 static void set_due(media_state *state, int64_t now_ns, bool is_settled) {
     const mr_packet *packet = &state->packet;
     int64_t time_ns = packet->dts_ns != MR_NO_TIME ? packet->dts_ns : packet->pts_ns;
@@ -156,7 +156,7 @@ static void set_due(media_state *state, int64_t now_ns, bool is_settled) {
     }
     state->last_duration_ns = packet->duration_ns;
     state->begun = true;
-    /* Packets that come again only to refill states are not paced. */
+    /* Packets that are sent again only to restore states are not paced. */
     if (is_settled && state->due_ns > now_ns) {
         state->epoch_due_ns -= state->due_ns - now_ns;
         state->due_ns = now_ns;
@@ -179,8 +179,7 @@ static void fill(mr_frame *frame, mr_packet *packet) {
     *packet = (mr_packet){0};
 }
 
-/* How long after it is decoded a picture is due: packets are given at the pace of decoding, and wait for those that
- * are shown before them. */
+/* How long after decoding a picture is due: packets come at decoding pace and wait for pictures shown before them. */
 static int64_t shown_after(const mr_frame *packet) {
     bool known = packet->pts_ns != MR_NO_TIME && packet->dts_ns != MR_NO_TIME;
     return known && packet->pts_ns > packet->dts_ns ? packet->pts_ns - packet->dts_ns : 0;
@@ -191,7 +190,7 @@ static int process(mr_stage *self, mr_io *io) {
     media_state *state = self->state;
     if (!state->held) {
         int answer = read_next(state);
-        if (answer) /* a stop that interrupts reading is an end like any other */
+        if (answer) /* a stop while reading is an end like any other */
             return answer == MR_ERROR_CANCELLED ? MR_END : answer;
         const mr_identity next = {self->source, state->next.epoch, state->next.seq, 0};
         set_due(state, mr_io_now_ns(io), mr_stage_settled(self, &next));
@@ -212,7 +211,7 @@ static int process(mr_stage *self, mr_io *io) {
     return mr_io_emit(io, 0, frame);
 }
 
-/* A reader of files is told by mr_stage_cancelled. */
+/* File readers check mr_stage_cancelled; only a stream must be woken. */
 static void stop_media(mr_stage *self) {
     media_state *state = self->state;
     if (state->is_stream && state->reader)

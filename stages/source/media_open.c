@@ -19,7 +19,7 @@ static bool starts_with(const char *text, const char *prefix) {
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* Whether another picture of that codec follows the first one of the file: then the file is a stream of pictures. */
+/* Whether a second picture with this codec follows the first in the file. The file is then a picture stream. */
 static bool holds_stream(const mr_input *input, enum AVCodecID codec) {
     enum { FIRST_LOOK = 1 << 16, MOST_LOOK = 1 << 28 };
     bool holds = false;
@@ -38,7 +38,7 @@ static bool holds_stream(const mr_input *input, enum AVCodecID codec) {
     return holds;
 }
 
-/* Whether it is a picture of HEIF. A file that holds a picture which is not read is refused here, with the reason. */
+/* Whether it is a HEIF picture. An unsupported picture file is refused here, with the reason. */
 static int look_for_heif(const char *path, const mr_input *input, bool *is_image) {
     enum { LOOK = 1 << 16, MOST_TEXT = 256 };
     uint8_t *head = mr_calloc(1, LOOK);
@@ -56,8 +56,8 @@ static int look_for_heif(const char *path, const mr_input *input, bool *is_image
     return status;
 }
 
-/* Whether a file is a still image; those are read whole, without libavformat. As with ffmpeg, a file that libavformat
- * takes for one by its name alone (all with a JPEG's name) is one, whatever follows its picture. */
+/* Whether a file is a still image: those are read whole, without libavformat. If libavformat knows a format only by
+ * name (all JPEG names), the file is an image, whatever follows its picture. ffmpeg does the same. */
 static int look_for_image(const mr_reader_params *params, bool *is_image) {
     const char *path = params->uri;
     const AVInputFormat *format = NULL;
@@ -72,7 +72,7 @@ static int look_for_image(const mr_reader_params *params, bool *is_image) {
     if (!status && !*is_image)
         status = mr_input_probe(&input, path, &format);
     if (!status && format) {
-        /* "image2" is libavformat's guess from the name alone. */
+        /* "image2" is only libavformat's guess from the name. */
         enum AVCodecID codec = mr_input_image_codec(format);
         *is_image = codec ? !holds_stream(&input, codec)
                           : strcmp(format->name, "image2") == 0 && mr_image_codec_by_name(path);

@@ -1,10 +1,10 @@
-/* Opening a reader of files (media_reader.h): the uri, and the file or folder that it names, decide which. */
+/* Opens a file reader (media_reader.h), chosen by the uri and the file or folder that it names. */
 #pragma once
 
 #include "stages/media/media_reader.h"
 
-/* Checks a `uri` by its text alone: MR_ERROR_NO_INPUT (not a file), MR_ERROR_CONFIG (an invalid graph of test
- * patterns). mr_reader_open does so, too. */
+/* Checks only the text in `uri`. MR_ERROR_NO_INPUT: not a file. MR_ERROR_CONFIG: an invalid test pattern graph.
+ * mr_reader_open checks this too. */
 int mr_reader_check(const char *uri);
 /* MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION, MR_ERROR_DATA (not a supported media file), MR_ERROR_CONFIG,
  * MR_ERROR_CANCELLED. */

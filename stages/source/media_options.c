@@ -7,13 +7,13 @@
 
 #include "stages/live/live.h"
 
-/* 1000 hours: sums of such times do not overflow. */
+/* 1000 hours: sums cannot overflow. */
 #define LONGEST_NS 3600e12
 
 #define FIELD(name) offsetof(mr_media_options, name)
 static const char *const start_words[] = {"first", "key", NULL};
 static const char *const never[] = {"never", NULL};
-/* In the order of mr_transport, mr_live_clock and mr_live_away. */
+/* Same order as mr_transport, mr_live_clock and mr_live_away. */
 static const char *const transports[] = {"auto", "tcp", "udp", NULL};
 static const char *const clocks[] = {"stream", "arrival", "camera", NULL};
 static const char *const auths[] = {"any", "digest", NULL};

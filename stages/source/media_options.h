@@ -1,14 +1,14 @@
-/* The options of media: for files, for streams, and for both. */
+/* media's options: for files, for streams, and for both. */
 #pragma once
 
 #include "millrace/stage.h"
 
-/* `start` in place of a time. */
+/* values for `start` other than a time */
 enum { MR_START_FIRST, MR_START_KEY };
 
 typedef struct mr_media_options {
     const char *uri;
-    mr_credentials credentials; /* of the URL */
+    mr_credentials credentials; /* from the URL */
     double fps;
     int64_t every;
     int64_t stream;
@@ -46,8 +46,8 @@ typedef struct mr_media_options {
 
 extern const mr_option mr_media_option_table[];
 
-/* Refuses options that are for streams if the uri is a file, and the reverse, at their place. MR_OK or
+/* Refuses stream options for a file and file options for a stream, and names the option's position. MR_OK or
  * MR_ERROR_CONFIG. */
 int mr_media_check_options(mr_negotiation *negotiation, bool is_stream);
-/* Times to play: 1 for false, -1 for true; 0 if the text is neither of them nor a count. */
+/* Times to play: 1 for false, -1 for true; 0 if the text is neither nor a count. */
 int64_t mr_media_parse_loop(const char *text);

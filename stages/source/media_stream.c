@@ -16,7 +16,7 @@
 
 /* ---- user and password ------------------------------------------------------------------------------------------ */
 
-/* Its first line, in memory of its own. */
+/* Reads the file's first line into newly allocated memory. */
 static int read_password(const char *path, char **password) {
     char text[1024];
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -69,7 +69,7 @@ static int join_hosts(const mr_strings *list, char **text) {
     return MR_OK;
 }
 
-/* What a picture may take: four bytes a pixel of the largest one that is allowed, within bounds. */
+/* The most a picture may take: four bytes per pixel at the largest size, within limits. */
 static size_t most_bytes_of(int64_t max_pixels) {
     enum { LEAST_BYTES = 4 << 20, MOST_BYTES = 64 << 20, PIXEL_BYTES = 4 };
     return max_pixels < LEAST_BYTES / PIXEL_BYTES  ? LEAST_BYTES
@@ -121,7 +121,7 @@ void mr_media_stream_fini(mr_media_stream *stream) {
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 static int survey(mr_media_stream *stream, mr_survey *known, bool *recorded) {
-    static const int64_t longest_ns = 3000000000; /* a plan does not wait longer for a camera */
+    static const int64_t longest_ns = 3000000000; /* planning waits no longer for a camera */
     mr_reader *reader;
     mr_connection_params *params = &stream->params.connection;
     params->media.probe = true;
@@ -136,8 +136,8 @@ static int survey(mr_media_stream *stream, mr_survey *known, bool *recorded) {
     return status;
 }
 
-/* A camera may be away while it is planned, and give other pictures when it is back: the plan shows its present ones,
- * and holds without them. */
+/* A camera may be away during planning, or return with other pictures. The plan shows the present ones and must hold
+ * without them. */
 static void tell(mr_negotiation *negotiation, mr_media_stream *stream, mr_size size) {
     mr_survey known = {0};
     char text[MR_FORMAT_SET_TEXT];
@@ -156,7 +156,7 @@ static void tell(mr_negotiation *negotiation, mr_media_stream *stream, mr_size s
     mr_remark(negotiation, "gives %s now%s%s%s", text, held, *known.remark ? "; it " : "", known.remark);
 }
 
-/* Cameras have eight bits a sample; other pictures are taken as well, and may need more memory than planned. */
+/* Cameras give eight bits a sample. Other pictures are accepted, but may need more memory than planned. */
 static mr_format_set packets_up_to(mr_size size, bool here) {
     return (mr_format_set){
         .payload = MR_PAYLOAD_PACKET, .width = {1, size.width}, .height = {1, size.height},
@@ -164,7 +164,7 @@ static mr_format_set packets_up_to(mr_size size, bool here) {
                   (here ? MR_IN_SET(MR_PIXEL_NV12) : 0)};
 }
 
-/* Whether a picture that says that a stream is away can be drawn here. */
+/* Checks that a picture that says a stream is away can be drawn here. */
 static int try_drawing(mr_size size, const mr_reader_params *params) {
     mr_placeholder placeholder = {0};
     int status = mr_placeholder_show(&placeholder, "away", size, params);
@@ -185,7 +185,7 @@ int mr_media_stream_negotiate(mr_negotiation *negotiation, const mr_reader_param
     negotiation->outputs[0].set = packets_up_to(from->size, mr_live_is_camera(from->uri));
     negotiation->paced = negotiation->endless = true;
     negotiation->repeats = false;
-    /* Of libraries: one connection; and one that opens it. */
+    /* library threads: one connection, and one that opens it */
     negotiation->threads = !mr_live_is_camera(from->uri) + (from->on_away == MR_AWAY_PICTURE);
     status = negotiation->offline || from->on_away != MR_AWAY_PICTURE ? MR_OK : try_drawing(from->size, media);
     if (status)

@@ -1,4 +1,4 @@
-/* The kinds of classifiers: each fit fills training->made. Errors as mr_classifier_fit. */
+/* The classifier kinds. Each fit fills training->made. Errors: as mr_classifier_fit. */
 #pragma once
 
 #include "stages/train/training.h"

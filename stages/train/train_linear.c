@@ -1,4 +1,4 @@
-/* Linear classifiers: L-BFGS for each penalty, from the strongest to the weakest, each from the one before. */
+/* Linear classifiers: L-BFGS for each penalty, strongest first, each starting from the previous result. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,14 +11,14 @@
 #include "stages/train/train_loss.h"
 #include "stages/train/train_state.h"
 
-/* The head of the state, before the vectors. */
+/* The state's header; vectors follow. */
 typedef struct counters {
     uint64_t penalty;
     struct {
         double c, objective, validation;
         int64_t steps, end;
     } tried[64];
-    double temperature; /* of the best so far */
+    double temperature; /* best one's so far */
 } counters;
 
 typedef struct linear_fit {
@@ -29,7 +29,7 @@ typedef struct linear_fit {
     mr_fit_task task;
     mr_fit_workers *workers;
     mr_lbfgs search;
-    mr_trained trial;     /* the classifier of the penalty at hand, as it will be used */
+    mr_trained trial;     /* classifier for the current penalty, as it will be used */
     counters count;
     size_t length;        /* parameters */
     double *nodes, *best, *folded;
@@ -51,7 +51,7 @@ static int evaluate(void *user, const double *x, double *value, double *gradient
     return MR_OK;
 }
 
-/* Weak penalties of separable rows have a small minimum, around which gradients are small, too. */
+/* With weak penalties, separable rows have a small minimum surrounded by small gradients. */
 static mr_lbfgs_params search_params(linear_fit *f) {
     const double small_objective = 0.01;
     const mr_fit_params *p = &f->training->params;
@@ -78,7 +78,7 @@ static int write_state(linear_fit *f) {
     return mr_state_write(f->training, pieces, PIECES);
 }
 
-/* Of a fit that has done all penalties the last search stands there, and is not read again. */
+/* After all penalties, the state holds the last search, which need not be read again. */
 static void finish_state(linear_fit *f) {
     mr_state_piece pieces[PIECES];
     if (!f->training->params.state || !f->search.x)
@@ -103,7 +103,7 @@ static int warn_of_steps(linear_fit *f, size_t penalty) {
                             f->count.tried[penalty].c, (int)f->count.tried[penalty].steps);
 }
 
-/* Takes up the fit where its file of state left it; *found: there was one. */
+/* Continues the fit from its state file; *found: there was one. */
 static int read_state(linear_fit *f, bool *found) {
     mr_state_piece pieces[PIECES];
     bool better;
@@ -139,7 +139,7 @@ static int report(linear_fit *f) {
                                                               .gradient = most, .validation = (double)NAN});
 }
 
-/* A cancelled fit leaves its state, and so does one now and then. */
+/* Saves the state occasionally, and when the fit is cancelled. */
 static int search_on(linear_fit *f) {
     int status = MR_OK;
     while (!status && !f->search.end) {
@@ -156,7 +156,7 @@ static int search_on(linear_fit *f) {
     return status;
 }
 
-/* The classifier with the scaler folded in, divided by its temperature. */
+/* Folds the scaler into the classifier and divides it by the temperature. */
 static int fold(linear_fit *f, const double *parameters, double divisor, mr_trained *to) {
     const size_t width = f->rows.width, classes = f->linear.outputs;
     memcpy(f->folded, parameters, f->length * sizeof *f->folded);
@@ -166,7 +166,7 @@ static int fold(linear_fit *f, const double *parameters, double divisor, mr_trai
     return mr_train_layer(&to->layer[0], f->folded, classes, width, divisor);
 }
 
-/* How good the penalty is: the log loss of the validation rows; of machines at the best temperature. */
+/* Judges the penalty by the log loss on the validation rows; for machines, at the best temperature. */
 static int judge(linear_fit *f, double *temperature, double *loss) {
     *temperature = 1.0;
     int status = fold(f, f->search.x, 1.0, &f->trial);
@@ -199,7 +199,7 @@ static int finish_penalty(linear_fit *f) {
     return warn_of_steps(f, at);
 }
 
-/* A search that begins so would end at once, and call its zeros converged. */
+/* A search that starts so would end immediately and report the zeros as converged. */
 static int check_start(const linear_fit *f) {
     bool finite = isfinite(f->search.value);
     for (size_t i = 0; i < f->length && finite; i++)

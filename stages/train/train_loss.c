@@ -8,7 +8,7 @@
 #include "millrace/figures.h"
 #include "millrace/status.h"
 
-/* Rows that vote on a temperature, and numbers of their logits. */
+/* Limits for fitting a temperature: rows, and logits. */
 enum { TEMPERATURE_ROWS = 20000, TEMPERATURE_NUMBERS = 16 << 20, TOGETHER = 32 };
 
 int mr_train_layer(mr_matrix_f32 *layer, const double *parameters, size_t units, size_t inputs, double divisor) {
@@ -29,7 +29,7 @@ int mr_train_layer(mr_matrix_f32 *layer, const double *parameters, size_t units,
     return MR_OK;
 }
 
-/* Logits of the validation rows from place `first` on, `step` places apart; `room`: a vector for each, and scratch. */
+/* Logits for validation rows from place `first`, `step` places apart; `room`: one vector each, and scratch. */
 static void classify(const mr_fitting *t, const mr_trained *trained, size_t first, size_t step, size_t count,
                      float *room, float *logits) {
     const size_t width = t->given.width;
@@ -87,7 +87,7 @@ typedef struct losing {
     const mr_trained *trained;
 } losing;
 
-/* -log of the score of the row's class; where scores of classes do not add up to 1, of its share of them. */
+/* -log of the score for the row's class. If scores do not add up to 1, its share counts. */
 static double lose(const mr_trained *trained, const float *logits, double *row, size_t own) {
     double all = 0.0;
     for (size_t j = 0; j < trained->classes; j++)

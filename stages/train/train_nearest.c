@@ -1,6 +1,6 @@
-/* Prototypes and neighbors: classes by distance. Of two vectors the nearer one to x, features scaled by `factor`, is
- * that with the larger sum of x v factor^2 - |v factor|^2 / 2, since |x - v|^2 = |x|^2 - 2 x v + |v|^2. So distances
- * are a matrix's product, and the scaler is folded into it. */
+/* Prototypes and neighbors: classes by distance. |x - v|^2 = |x|^2 - 2 x v + |v|^2. With features scaled by `factor`,
+ * the nearer vector v to x therefore has the larger sum x v factor^2 - |v factor|^2 / 2. Distances are one matrix
+ * product, and the scaler folds into the matrix. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "stages/train/train_kinds.h"
 #include "stages/train/train_loss.h"
 
-/* Puts a vector in place of its row of weights, and its bias behind. */
+/* Replaces a vector by the weight row, followed by the bias. */
 static void fold_vector(const double *factor, size_t width, double *vector, double *bias) {
     double squares = 0.0;
     for (size_t k = 0; k < width; k++) {
@@ -80,7 +80,7 @@ static void keep_rows(mr_fitting *t, double *vector) {
     }
 }
 
-/* A product of two rows, and so each part of a distance, is at most the larger one's square. */
+/* A product of two rows, and each part of a distance, cannot exceed the larger row's square. */
 static int check_size(const mr_fitting *t, size_t row) {
     const float *x = t->given.features + row * t->given.stride;
     double squares = 0.0;
@@ -96,7 +96,7 @@ static int check_size(const mr_fitting *t, size_t row) {
                : MR_OK;
 }
 
-/* Of all parts: else rows of the test would be of the first class, each of them. */
+/* Checks all parts: a test row that overflows would silently get the first class. */
 static int check_sizes(const mr_fitting *t) {
     int status = MR_OK;
     for (size_t row = 0; row < t->given.rows && !status; row++)

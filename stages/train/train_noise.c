@@ -1,4 +1,4 @@
-/* Rows whose neighbours disagree with their class. */
+/* Finds rows whose neighbours have another class. */
 #include <float.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -14,14 +14,14 @@
 
 enum { MOST_NEAR = 20000, TOGETHER = 128, USUAL_K = 10 };
 
-/* The rows among which neighbours are looked for, standardised, with the bias of their distance (train_nearest.c). */
+/* The rows to search for neighbours, standardised, with the bias that distances need (train_nearest.c). */
 typedef struct reference {
     const mr_fitting *training;
     size_t k, count;
     double share;
-    uint32_t *row;    /* of each */
+    uint32_t *row;    /* for each one */
     float *vectors, *bias; /* count x width; count */
-    mr_noisy_row *noisy; /* of each looked at row, by its place; share 0: nothing is wrong */
+    mr_noisy_row *noisy; /* by position among the examined rows; share 0: nothing is wrong */
     const mr_noise_params *params;
     _Atomic bool stopped; /* the rest is left out */
 } reference;
@@ -30,7 +30,7 @@ static uint64_t group_of(const mr_fitting *t, size_t row) {
     return t->given.groups ? t->given.groups[row] : row;
 }
 
-/* All rows that are looked at: training, then validation. */
+/* All examined rows: training, then validation. */
 static uint32_t row_at(const mr_fitting *t, size_t at) {
     return at < t->train_count ? t->train[at] : t->validation[at - t->train_count];
 }
@@ -44,7 +44,7 @@ static void standardise(const mr_fitting *t, uint32_t row, float *to, double *sq
     }
 }
 
-/* Draws the rows, each at most once, in their order (Knuth, The Art of Computer Programming, 3.4.2, algorithm S). */
+/* Draws rows without repetition, in order (Knuth, The Art of Computer Programming, 3.4.2, algorithm S). */
 static void draw_rows(reference *r, uint64_t seed) {
     const mr_fitting *t = r->training;
     const size_t all = t->train_count + t->validation_count, most = all < MOST_NEAR ? all : MOST_NEAR;
@@ -58,7 +58,7 @@ static void draw_rows(reference *r, uint64_t seed) {
     }
 }
 
-/* The k largest products, the largest first, of equal ones the first; returns how many there are. */
+/* Finds the k largest products in descending order; on a tie, the first. Returns how many there are. */
 static size_t find_nearest(const reference *r, const float *near, uint32_t *best) {
     size_t found = 0;
     for (size_t i = 0; i < r->count; i++) {
@@ -72,14 +72,14 @@ static size_t find_nearest(const reference *r, const float *near, uint32_t *best
     return found;
 }
 
-/* The k nearest rows of other groups vote. `near`: the product with each of the reference; it is used up. `votes` has
- * room for the classes, and k behind them. */
+/* The k nearest rows from other groups vote. `near` holds the product with each reference row, and is overwritten.
+ * `votes` must have room for the classes and k more. */
 static void vote(const reference *r, uint32_t row, float *near, uint32_t *votes, mr_noisy_row *noisy) {
     const mr_fitting *t = r->training;
     const uint64_t own = group_of(t, row);
     uint32_t *best = votes + t->given.class_count;
     int32_t most = 0;
-    bool others = false; /* of its class, elsewhere: else nothing could agree with it */
+    bool others = false; /* its class must exist in other groups: otherwise nothing could agree with it */
     memset(votes, 0, t->given.class_count * sizeof *votes);
     for (size_t i = 0; i < r->count; i++) {
         if (r->row[i] == row || group_of(t, r->row[i]) == own)

@@ -1,6 +1,5 @@
-/* Perceptrons: Adam over minibatches of whole chunks of rows, whose order is drawn anew for each epoch; the parameters
- * of the epoch with the smallest log loss of the validation rows are taken, and without validation rows those of the
- * last. */
+/* Perceptrons: Adam with minibatches that consist of whole chunks, shuffled anew for each epoch. The result is the
+ * epoch with the smallest log loss on validation rows. Without validation rows, the last epoch counts. */
 #include <math.h>
 #include <string.h>
 
@@ -12,7 +11,7 @@
 #include "stages/train/train_loss.h"
 #include "stages/train/train_state.h"
 
-/* The head of the state. */
+/* The state's header. */
 typedef struct counters {
     uint64_t epoch, adam_step; /* epochs and steps made */
     uint64_t best_epoch;
@@ -22,14 +21,14 @@ typedef struct counters {
 typedef struct perceptron_fit {
     mr_fitting *training;
     mr_fit_rows rows, validation;
-    mr_perceptron net, judged; /* the same one, of the training rows and of the validation rows */
+    mr_perceptron net, judged; /* the same network, for training rows and for validation rows */
     mr_perceptron_point point, judged_point;
     mr_fit_workers *workers;
     mr_adam adam;
     counters count;
     size_t length;        /* parameters */
-    size_t *units;        /* of each layer, for the card */
-    uint32_t *order;      /* the training rows as this epoch takes them */
+    size_t *units;        /* per layer, for the card */
+    uint32_t *order;      /* training rows in this epoch's order */
     double *parameters, *best, *nodes;
     void *weights;
     double c;
@@ -73,7 +72,7 @@ static int read_state(perceptron_fit *f) {
 
 /* ---- one epoch --------------------------------------------------------------------------------------------------- */
 
-/* The order depends on the seed and the epoch's number alone (Fisher and Yates). */
+/* The order depends only on the seed and the epoch number (Fisher and Yates). */
 static void shuffle(perceptron_fit *f) {
     uint64_t draw = f->training->params.seed ^ (f->count.epoch * 0xd1342543de82ef95u);
     memcpy(f->order, f->training->train, f->training->train_count * sizeof *f->order);
@@ -93,7 +92,7 @@ static double weight_of(const perceptron_fit *f, size_t first_chunk, size_t chun
     return total;
 }
 
-/* Adds the penalty of the weights, not of the biases; returns it. */
+/* Adds the penalty for weights (not biases) to the gradient, and returns it. */
 static double add_penalty(const perceptron_fit *f, double *gradient) {
     const double strength = 1.0 / (f->c * f->training->total);
     double squares = 0.0;
@@ -122,7 +121,7 @@ static double run_minibatch(perceptron_fit *f, size_t first, size_t chunks) {
     return total * (loss + penalty);
 }
 
-/* The mean objective of its minibatches, each before its step. */
+/* Returns the mean objective over minibatches, each measured before its step. */
 static double run_epoch(perceptron_fit *f) {
     const size_t chunks = mr_fit_chunks(f->rows.count), most = f->training->params.minibatch / MR_FIT_CHUNK;
     double sum = 0.0;
@@ -201,7 +200,7 @@ static int fit_epochs(perceptron_fit *f) {
     return status;
 }
 
-/* The scaler is folded into the first layer. */
+/* Folds the scaler into the first layer. */
 static int fold(perceptron_fit *f) {
     mr_fitting *t = f->training;
     mr_trained *trained = &t->made->trained;
@@ -252,7 +251,7 @@ static void shape(perceptron_fit *f) {
 
 static int take_memory(perceptron_fit *f, size_t chunks) {
     mr_fitting *t = f->training;
-    /* The last minibatch may have fewer chunks, and make more blocks of them: 65 make 33, and 64 make 64. */
+    /* The last minibatch can have fewer chunks, but more blocks: 65 chunks make 33 blocks, and 64 make 64. */
     const size_t blocks = chunks < MR_FIT_BLOCKS ? chunks : MR_FIT_BLOCKS;
     double **const vectors[] = {&f->parameters, &f->best, &f->adam.mean, &f->adam.square};
     bool got = true;

@@ -22,7 +22,7 @@
 
 enum { MOST_FILES = MR_TRAINED_LAYERS + 3, NAME = 16, OLD = 32 };
 
-/* A folder on its way out. */
+/* A folder that is being written. */
 typedef struct saving {
     const mr_classifier *classifier;
     const mr_head_notes *notes;
@@ -86,7 +86,7 @@ static void write_notes(yajl_gen json, const mr_head_notes *notes) {
         if (texts[i] && *texts[i])
             mr_json_text(json, names[i], texts[i]);
     mr_json_key(json, "figures");
-    if (notes->figures && *notes->figures) /* a whole value, which is written as it is */
+    if (notes->figures && *notes->figures) /* a complete JSON value, written unchanged */
         yajl_gen_number(json, notes->figures, strlen(notes->figures));
     else
         yajl_gen_null(json);
@@ -194,7 +194,7 @@ static bool is_own(const char *name) {
     return sscanf(name, "layer-%2d.npy%n", &layer, &end) == 1 && end > 0 && !name[end];
 }
 
-/* Removes a folder with the files of a classifier; others stay, and the folder with them. */
+/* Removes a folder with a classifier's files; other files stay, and then the folder too. */
 static void remove_folder(const char *folder) {
     char path[MR_HEAD_PATH + NAME_MAX + 2];
     DIR *dir = opendir(folder);
@@ -209,7 +209,7 @@ static void remove_folder(const char *folder) {
     rmdir(folder);
 }
 
-/* Looks for an entry that no classifier has: a name that is "" if there is none. */
+/* Finds an entry that no classifier has; its name is "" if there is none. */
 static int find_other(const char *folder, bool *card, bool *empty, char other[NAME_MAX + 1]) {
     char path[MR_HEAD_PATH + NAME_MAX + 2];
     struct stat facts;
@@ -233,7 +233,7 @@ static int find_other(const char *folder, bool *card, bool *empty, char other[NA
     return MR_OK;
 }
 
-/* Only the folder of a classifier is replaced, or an empty one. */
+/* Only a classifier's folder, or an empty one, may be replaced. */
 static int check_target(const char *target, bool *there) {
     char other[NAME_MAX + 1];
     struct stat facts;
@@ -263,7 +263,7 @@ int mr_classifier_check_folder(const char *folder) {
     return check_target(folder, &there);
 }
 
-/* Where a file system cannot exchange names: one that is there is moved aside first, and back if that fails. */
+/* For file systems that cannot exchange names: moves an existing folder aside first, and back if that fails. */
 static int put_aside(const saving *s, const char *target) {
     char aside[MR_HEAD_PATH + OLD];
     snprintf(aside, sizeof aside, "%s.old", s->folder);
@@ -278,7 +278,7 @@ static int put_aside(const saving *s, const char *target) {
     return MR_OK;
 }
 
-/* Puts the folder into its place; what is there is exchanged for it, so that the name is never without a classifier. */
+/* Moves the folder to the final name. An existing folder is exchanged, so that the name always has a classifier. */
 static int put(const saving *s, const char *target) {
     bool there;
     int status = check_target(target, &there);

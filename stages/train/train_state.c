@@ -16,7 +16,7 @@ enum { MAGIC = 8, DIGEST = 32, TAIL = 8 };
 static const char magic[] = "MRFIT 1\n";
 static const int64_t every_ns = 10000000000;
 
-/* Everything that the result depends on. Paddings of structs are not in it. */
+/* Hashes everything that the result depends on, without struct padding. */
 static void add_params(XXH3_state_t *sum, const mr_fitting *t) {
     const mr_fit_params *p = &t->params;
     const uint64_t whole[] = {p->kind, p->class_weights, p->scaling, p->doubles, p->penalty_count, (uint64_t)p->steps,

@@ -50,13 +50,13 @@ int mr_training_report(const mr_fitting *t, const mr_fit_progress *progress) {
     return MR_OK;
 }
 
-/* Names of classes in a list: "a", "b" and 3 more. */
+/* Lists class names: "a", "b" and 3 more. */
 typedef struct naming {
     char text[LIST_BYTES];
     size_t count, used;
 } naming;
 
-/* Bytes of a name that messages show: of a long one the beginning, without a character that is cut. */
+/* How many bytes of a name to show. A long name is cut between characters. */
 static int shown(const char *name) {
     return (int)mr_utf8_fit(name, NAME_SHOWN);
 }
@@ -120,7 +120,7 @@ static int check_params(const mr_fit_params *p) {
     return status ? status : check_layers(p);
 }
 
-/* The usual values in place of zeros. */
+/* Replaces zeros by defaults. */
 static void fill_params(mr_fit_params *p) {
     const bool perceptron = p->kind == MR_CLASSIFIER_PERCEPTRON;
     const bool nearest = p->kind == MR_CLASSIFIER_PROTOTYPES || p->kind == MR_CLASSIFIER_NEIGHBORS;
@@ -145,7 +145,7 @@ static void fill_params(mr_fit_params *p) {
     p->hidden_count = perceptron ? p->hidden_count : 0;
 }
 
-/* The penalties if none are given. */
+/* Default penalties. */
 static void fill_penalties(mr_fitting *t) {
     static const double path[] = {0.0001, 0.001, 0.01, 0.1, 1.0, 10.0, 100.0}, one = 1.0, weak = 10000.0;
     mr_fit_params *p = &t->params;
@@ -181,7 +181,7 @@ static int by_name(const void *a, const void *b) {
     return order ? order : strcmp(*one, *other);
 }
 
-/* Two classes of one name, and those whose names differ by case alone. */
+/* Finds classes with equal names, and names that differ only in case. */
 static int compare_names(mr_fitting *t) {
     const size_t count = t->given.class_count;
     const char **sorted = mr_alloc(count * sizeof *sorted);
@@ -238,7 +238,7 @@ static int check_row(const mr_fitting *t, size_t row) {
     return MR_OK;
 }
 
-/* Lists the rows of both parts, and checks them; those of the test part are only counted. */
+/* Lists and checks training and validation rows; only counts test rows. */
 static int list_rows(mr_fitting *t) {
     int status = MR_OK;
     for (size_t row = 0; row < t->given.rows && !status; row++) {
@@ -277,7 +277,7 @@ static int take_rows(mr_fitting *t) {
 
 /* ---- classes ----------------------------------------------------------------------------------------------------- */
 
-/* Training and validation rows of each class. */
+/* Counts training and validation rows per class. */
 static int count_classes(mr_fitting *t, size_t *train, size_t *validation) {
     naming empty = {0}, missing = {0};
     for (size_t i = 0; i < t->train_count; i++)
@@ -316,7 +316,7 @@ static int weigh(mr_fitting *t, const size_t *train) {
     return MR_OK;
 }
 
-/* A row of the parts that are looked at. */
+/* A row in an examined part. */
 typedef struct member {
     uint64_t group;
     int32_t class;

@@ -1,5 +1,5 @@
-/* record: the packets around events of a source, in files. Its inputs are merged: the packets of the source, which are
- * kept in memory for a while, and frames whose results say that something has happened. */
+/* record: writes the packets around events to files. Two inputs are merged: the source's packets, which stay in memory
+ * for a while, and frames whose results report events. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,12 +23,12 @@ typedef struct record_options {
 
 typedef struct record_state {
     mr_recording recording;
-    uint32_t epoch;       /* of the stream in the cache */
-    mr_media *media;      /* NULL: no packet has come */
-    uint64_t seen_epochs; /* of which a picture of motion has come: their number */
-    uint32_t seen_epoch;  /* the last of them */
+    uint32_t epoch;       /* epoch of the cached stream */
+    mr_media *media;      /* NULL: no packet yet */
+    uint64_t seen_epochs; /* number of epochs that have had a picture from motion */
+    uint32_t seen_epoch;  /* the last such epoch */
     bool taken, refused;
-    bool added;           /* the packet of the call that is repeated was added */
+    bool added;           /* the repeated call has added the packet before */
     atomic_bool asked;    /* for a recording, by mr_pipeline_trigger */
 } record_state;
 
@@ -137,7 +137,7 @@ static bool find_class(const record_options *given, const mr_frame *frame, mr_tr
     return true;
 }
 
-/* The first picture of a stream passes motion whether something moves or not. */
+/* motion always passes a stream's first picture, whether something moves or not. */
 static bool is_first_of_motion(record_state *state, const mr_frame *frame) {
     const mr_result *result = frame->results;
     bool motion = result && result->kind == mr_kind_tensor() && strcmp(result->name, "motion") == 0;
@@ -165,7 +165,7 @@ static int take_result(mr_stage *self, const mr_frame *frame) {
     return mr_recording_trigger(&state->recording, &trigger);
 }
 
-/* At the time of this packet. */
+/* A program's trigger counts at this packet's time. */
 static int take_wish(mr_stage *self, const mr_frame *frame) {
     record_state *state = self->state;
     if (!state->recording.cache.last || !atomic_exchange(&state->asked, false))

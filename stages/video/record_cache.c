@@ -4,7 +4,7 @@
 
 #include "engine/base/memory.h"
 
-/* Behind the payload, for FFmpeg's readers. */
+/* FFmpeg's readers need it after the payload. */
 enum { PADDING = 64 };
 
 static int copy_plane(const mr_plane *from, mr_plane *to) {
@@ -54,7 +54,7 @@ static void drop_group(mr_record_cache *cache, const mr_cached *end) {
         cache->last = NULL;
 }
 
-/* The newest group stays, however large it is, up to the limit of bytes: then all of it goes. */
+/* The newest group stays, however long it is. If it exceeds the byte limit, all of it must go. */
 static void shrink(mr_record_cache *cache) {
     int64_t newest_ns = cache->last->time_ns;
     while (cache->first) {

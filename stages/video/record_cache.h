@@ -1,13 +1,13 @@
-/* The last packets of one source, in memory: whole groups of pictures, each from a key frame on. No more than so many
- * seconds are kept behind the newest packet, beside the group that they begin in, and no more than so many bytes. One
- * thread. All zero, with both limits set, is empty. */
+/* One source's last packets, in memory, as whole groups that start with a key frame. The cache keeps a given number of
+ * seconds before the newest packet, completed to a whole group, within a byte limit. One thread. All zero, with both
+ * limits set, is empty. */
 #pragma once
 
 #include "millrace/stage.h"
 
 typedef struct mr_cached {
-    mr_frame frame;    /* of a packet: a copy, which belongs to no run */
-    int64_t time_ns;   /* when it is decoded; if that is unknown, as the one before */
+    mr_frame frame;    /* a packet: a copy, which belongs to no run */
+    int64_t time_ns;   /* decoding time; if unknown, the previous one's */
     bool written;
     struct mr_cached *next;
 } mr_cached;
@@ -17,12 +17,11 @@ typedef struct mr_record_cache {
     size_t most_bytes;
     mr_cached *first, *last;
     size_t bytes;
-    bool cut_short; /* it once had to keep less than keep_ns */
+    bool cut_short; /* it once had to drop below keep_ns */
 } mr_record_cache;
 
-/* Adds a copy of a packet. One before the first key frame is left out: *added is then NULL. MR_ERROR_MEMORY. */
+/* Adds a copy of a packet. Packets before the first key frame are skipped: *added is then NULL. MR_ERROR_MEMORY. */
 int mr_record_cache_add(mr_record_cache *cache, const mr_frame *packet, mr_cached **added);
-/* The last key frame that is shown at or before that time, and was not written; if there is none, the first that was
- * not written. NULL: there is none either. */
+/* The last unwritten key frame shown at or before that time, or else the first unwritten one. NULL: there is none. */
 mr_cached *mr_record_cache_start(const mr_record_cache *cache, int64_t time_ns);
 void mr_record_cache_clear(mr_record_cache *cache);

@@ -16,7 +16,7 @@ int mr_recording_open(mr_recording *recording) {
     return recording->triggers ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for a list of triggers");
 }
 
-/* RESTS: it may go on, with a trigger to come. */
+/* RESTS: a later trigger can make it grow again. */
 typedef enum growth { GROWS, RESTS, COMPLETE } growth;
 
 /* ---- the JSON file ----------------------------------------------------------------------------------------------- */
@@ -52,7 +52,7 @@ static void describe(const mr_recording *recording, yajl_gen json, growth extent
     mr_json_integer(json, "epoch", recording->first.epoch);
     mr_json_integer(json, "first_seq", (int64_t)recording->first.seq);
     write_time(json, "first_pts_ns", recording->first_ns);
-    /* While it grows the process may be killed before this is written anew: nothing is better than old counts. */
+    /* While the file grows, the process may be killed before this is rewritten: no count is better than an old one. */
     if (extent != GROWS) {
         mr_json_integer(json, "count", (int64_t)recording->packets);
         mr_json_integer(json, "last_seq", (int64_t)recording->last.seq);
@@ -67,7 +67,7 @@ static void describe(const mr_recording *recording, yajl_gen json, growth extent
     yajl_gen_map_close(json);
 }
 
-/* A recording without it is still a recording. MR_ERROR_AGAIN: the disk is full. */
+/* The recording remains valid without it. MR_ERROR_AGAIN: the disk is full. */
 static int note(mr_recording *recording, growth extent) {
     char path[MR_OUTPUT_PATH + 8], *text = NULL;
     size_t bytes = 0;
@@ -153,7 +153,7 @@ static void list(mr_recording *recording, const mr_trigger *trigger) {
     recording->noted = false;
 }
 
-/* All that was written can be read then, whatever becomes of the process. */
+/* Everything written can then be read, even if the process dies. */
 static int bring_out(mr_recording *recording, growth extent) {
     if (extent == RESTS || !recording->noted)
         note(recording, extent);
@@ -172,12 +172,12 @@ static int write_one(mr_recording *recording, mr_cached *packet) {
     return mr_muxer_is_due(recording->muxer) ? bring_out(recording, GROWS) : MR_OK;
 }
 
-/* The file is as long as it may be: the next begins with this key frame. */
+/* The file has reached its maximum length: the next one begins with this key frame. */
 static bool is_over(const mr_recording *recording, const mr_cached *packet) {
     return packet->frame.flags & MR_FRAME_KEY && packet->time_ns - recording->start_ns >= recording->longest_ns;
 }
 
-/* The packet behind the last one that was written. */
+/* The first packet not written yet. */
 static mr_cached *unwritten(const mr_recording *recording) {
     mr_cached *packet = recording->cache.first;
     for (mr_cached *one = packet; one; one = one->next)
@@ -186,7 +186,7 @@ static mr_cached *unwritten(const mr_recording *recording) {
     return packet;
 }
 
-/* Another file follows the one that was ended. The newest trigger goes along if it belongs to it. */
+/* Begins another file after the ended one. The newest trigger moves there if it belongs to it. */
 static int go_on(mr_recording *recording, const mr_cached *key) {
     size_t listed = recording->trigger_count < MR_TRIGGERS_LISTED ? recording->trigger_count : MR_TRIGGERS_LISTED;
     const mr_trigger last = recording->triggers[listed ? listed - 1 : 0];
@@ -214,7 +214,7 @@ static bool is_wanted(const mr_recording *recording, const mr_cached *packet) {
     return packet->time_ns <= recording->end_ns || (pts_ns != MR_NO_TIME && pts_ns < recording->last_ns);
 }
 
-/* Writes what is wanted and was not written, from that packet on. */
+/* Writes what is wanted and unwritten, starting at that packet. */
 static int write_from(mr_recording *recording, mr_cached *packet) {
     bool wrote = recording->writes;
     for (; packet && is_wanted(recording, packet); packet = packet->next) {
@@ -228,17 +228,17 @@ static int write_from(mr_recording *recording, mr_cached *packet) {
     recording->writes = !packet;
     if (!packet || !wrote)
         return MR_OK;
-    /* Nothing more may come for long. */
+    /* The next packet may be far off. */
     int status = mr_muxer_expect(recording->muxer, &packet->frame);
     return status ? status : bring_out(recording, RESTS);
 }
 
-/* No trigger to come reaches back to the end of the file, unless it is later than packets are kept for. */
+/* No later trigger can reach back to the end of the file, unless it is later than packets are kept for. */
 static bool is_out_of_reach(const mr_recording *recording, const mr_cached *packet) {
     return packet->time_ns > recording->end_ns + recording->cache.keep_ns;
 }
 
-/* The disk was full where a file followed another: it is begun now, if there is anything for it. */
+/* The disk was full when the next file should have begun: begins it now, if there is anything to write. */
 static int resume(mr_recording *recording) {
     mr_cached *start = unwritten(recording);
     recording->broken = start && is_wanted(recording, start);

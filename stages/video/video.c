@@ -1,5 +1,5 @@
-/* video: packets -> files, the files and playlist of HLS, or a receiver on the network. Packets go out as they come,
- * whether from media, without decoding, or from encode. */
+/* video: writes packets to files, HLS files with a playlist, or a network receiver. Packets are written as they come,
+ * from media without decoding, or from encode. */
 #include <string.h>
 
 #include "stages/list.h"

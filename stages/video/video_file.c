@@ -24,12 +24,12 @@ static int fail_write(const mr_video_file *file, mr_full *full, const mr_stage *
     return status ? status : mr_file_fail("write to", file->path);
 }
 
-/* Those that were written are written again if it is called again. */
+/* If called again, it writes all of them again. */
 static int write_patches(const mr_video_file *file, const mr_muxer *muxer, mr_full *full, const mr_stage *self) {
     size_t count;
     const mr_muxer_patch *patches = mr_muxer_patches(muxer, &count);
     for (size_t i = 0; i < count; i++) {
-        errno = ENOSPC; /* of a part that was written */
+        errno = ENOSPC; /* part of it was written */
         const ssize_t done = pwrite(file->fd, patches[i].data, patches[i].bytes, patches[i].at);
         if (done != (ssize_t)patches[i].bytes && errno != ESPIPE)
             return fail_write(file, full, self);

@@ -1,5 +1,5 @@
-/* A file that is being written: bytes that wait for room on the disk stay with it, and nothing is written twice. One
- * thread. All zero is closed. */
+/* A file that is being written. Bytes that wait for disk space stay with it, and nothing is written twice. One thread.
+ * All zero is closed. */
 #pragma once
 
 #include "stages/sink/full.h"
@@ -8,19 +8,17 @@
 
 typedef struct mr_video_file {
     int fd;                   /* 0: closed */
-    char name[MR_OUTPUT_NAME]; /* without its folder */
+    char name[MR_OUTPUT_NAME]; /* without the folder */
     char path[MR_OUTPUT_PATH];
-    size_t written;           /* of the bytes that the muxer has now */
-    bool ending;              /* the muxer has given its last bytes */
+    size_t written;           /* how many of the muxer's present bytes */
+    bool ending;              /* the muxer has given everything */
 } mr_video_file;
 
-/* Makes the file of that number, begun at that time (ns since 1970), under a name that no file has; `replaces`: under
- * the first name, and a file that has it is emptied. MR_ERROR_AGAIN: the disk is full, and it is to be called again;
- * MR_ERROR_IO and MR_ERROR_PERMISSION. */
+/* Creates the file with this number, begun at that time (ns since 1970), under a new name. `replaces`: uses the first
+ * name and empties an existing file. MR_ERROR_AGAIN: the disk is full, call again. MR_ERROR_IO, MR_ERROR_PERMISSION. */
 int mr_video_file_make(mr_video_file *file, const mr_file_names *names, uint64_t number, int64_t begun_ns,
                        bool replaces, mr_full *full, const mr_stage *self);
-/* Writes what the muxer has, and makes it forget that. MR_ERROR_AGAIN: the disk is full, and it is to be called
- * again. */
+/* Writes the muxer's bytes and makes the muxer forget them. MR_ERROR_AGAIN: the disk is full, call again. */
 int mr_video_file_write(mr_video_file *file, mr_muxer *muxer, mr_full *full, const mr_stage *self);
 /* Closes it. MR_ERROR_IO. */
 int mr_video_file_close(mr_video_file *file);

@@ -10,9 +10,9 @@
 #include "stages/sink/output.h"
 
 enum { KEPT_BEHIND_PLAYLIST = 3 };
-/* A camera that changes its size all the time may begin a file a second, and so many more in a row. */
+/* A camera whose size keeps changing may start one file a second, up to a number in a row. */
 static const int64_t CHANGE_NS = 1000000000, CHANGES_NS = 16000000000;
-/* Of files of HLS, unless given. */
+/* Default for HLS files. */
 static const int64_t HLS_NS = 6000000000;
 
 /* ---- the beginning ----------------------------------------------------------------------------------------------- */
@@ -28,7 +28,7 @@ int mr_video_files_open(mr_video_files *files, mr_stage *self) {
     if (status)
         return status;
     bool hls = mr_video_is_hls(given);
-    /* A pattern of HLS names the playlist: its files are numbered. */
+    /* For HLS, the pattern names the playlist; its files are numbered. */
     int stem = (int)(strlen(given->name) - strlen(mr_file_name_ending(given->name)));
     if (hls)
         snprintf(files->pattern, sizeof files->pattern, "%.*s-{number}.ts", stem, given->name);
@@ -51,8 +51,8 @@ static bool exists(const mr_video_files *files, const char *source) {
     return lstat(path, &about) == 0;
 }
 
-/* Names that count go on behind those that are there. A file of the only name there is must not be, unless it may be
- * replaced; in a run that goes on it is one of its own, and stays. MR_ERROR_AGAIN while that is not known. */
+/* Numbered names continue after the existing files. A single file must not exist unless it may be replaced; in a
+ * continued run it is ours and stays. MR_ERROR_AGAIN while that is unknown. */
 static int begin(mr_video_files *files, const mr_stage *self) {
     mr_run_state run = mr_stage_run_state(self);
     if (files->begun)
@@ -101,7 +101,7 @@ static int open_file(mr_video_files *files, const mr_stage *self, const mr_frame
     return MR_OK;
 }
 
-/* Where its last picture ends; if that does not say how long it lasts, as long as the others do. */
+/* Where the last picture ends. If its duration is unknown, the average counts. */
 static int64_t find_end(const mr_video_files *files) {
     const int64_t span_ns = files->latest_ns - files->first_ns;
     if (files->end_ns > files->latest_ns || files->pictures < 2)
@@ -109,8 +109,8 @@ static int64_t find_end(const mr_video_files *files) {
     return files->latest_ns + span_ns / (files->pictures - 1);
 }
 
-/* The muxer gives the last bytes of the file. One of HLS goes on with the next file, if the stream does; `next` is then
- * its first packet, else NULL: the file lasts up to that. */
+/* Takes the file's last bytes from the muxer. In HLS, the stream may continue in another file: `next` is then its first
+ * packet and marks where this file ends; else NULL. */
 static int end_file(mr_video_files *files, const mr_frame *next) {
     const bool goes_on = next;
     if (files->first_ns != MR_NO_TIME)
@@ -121,7 +121,7 @@ static int end_file(mr_video_files *files, const mr_frame *next) {
     return stays ? mr_muxer_cut(files->muxer) : mr_muxer_end(files->muxer);
 }
 
-/* MR_ERROR_AGAIN: the disk is full, and it is to be called again. Other failures are reported. */
+/* MR_ERROR_AGAIN: the disk is full, call again. Other failures are reported. */
 static int list_file(mr_video_files *files, const mr_stage *self, bool ended) {
     char name[MR_OUTPUT_NAME], path[MR_OUTPUT_PATH];
     int status = mr_file_name_print(name, files->given->name, self->source_id, 0, 0, 0);
@@ -140,7 +140,8 @@ static int list_file(mr_video_files *files, const mr_stage *self, bool ended) {
     return MR_OK;
 }
 
-/* After the last byte was written. Files that are too old go even if the playlist has no room: they may make it. */
+/* Call after the last byte was written. Old files are removed even if there is no room for the playlist: that may make
+ * room. */
 static int finish_file(mr_video_files *files, const mr_stage *self) {
     if (files->broken)
         mr_muxer_close(&files->muxer);
@@ -156,7 +157,7 @@ static int finish_file(mr_video_files *files, const mr_stage *self) {
     return status;
 }
 
-/* Writes what the muxer has. MR_ERROR_AGAIN: the disk is full. */
+/* Writes the muxer's bytes. MR_ERROR_AGAIN: the disk is full. */
 static int put(mr_video_files *files, const mr_stage *self) {
     int status = files->unlisted ? list_file(files, self, false) : MR_OK;
     if (status || !files->file.fd || !files->muxer)
@@ -171,7 +172,7 @@ static bool is_key(const mr_frame *frame) {
     return frame->flags & MR_FRAME_KEY;
 }
 
-/* The stream goes on as it was. */
+/* The stream continues unchanged. */
 static bool suits(const mr_video_files *files, const mr_frame *frame) {
     return frame->media->codec == files->media->codec && frame->identity.epoch == files->epoch;
 }
@@ -202,7 +203,7 @@ static int write_packet(mr_video_files *files, const mr_frame *frame) {
     return mr_muxer_is_due(files->muxer) ? mr_muxer_cut(files->muxer) : MR_OK;
 }
 
-/* Whether a stream that has changed may have another file. */
+/* Whether a changed stream may begin another file. */
 static bool may_follow(mr_video_files *files, const mr_stage *self, const mr_frame *key) {
     const int64_t now_ns = mr_clock_now_ns(mr_clock_real());
     if (!files->changed || !key->media->live)
@@ -217,7 +218,7 @@ static bool may_follow(mr_video_files *files, const mr_stage *self, const mr_fra
     return true;
 }
 
-/* A packet that cannot be written is dropped; a stream that no file can hold has failed. */
+/* A packet that cannot be written is dropped; if no file can hold the stream, the source fails. */
 static int refuse(mr_video_files *files, mr_io *io, const mr_frame *frame, int status) {
     if (status != MR_ERROR_DATA)
         return mr_output_failed(io, frame, status);
@@ -267,7 +268,7 @@ int mr_video_files_flush(mr_video_files *files, mr_stage *self, mr_io *io) {
     return status == MR_ERROR_AGAIN ? mr_full_wait(io) : status;
 }
 
-/* If the run is stopped at once the file ends where it is. */
+/* If the run is stopped at once, the file ends where it is. */
 void mr_video_files_close(mr_video_files *files, mr_stage *self) {
     mr_full_end(&files->full);
     if (files->file.fd && files->muxer) {

@@ -1,4 +1,4 @@
-/* Packets of one source into files: one, or one after the other, each from a key frame on. One thread. */
+/* Writes one source's packets to files: one, or several in sequence, each starting with a key frame. One thread. */
 #pragma once
 
 #include "stages/video/video_file.h"
@@ -10,27 +10,27 @@
 typedef struct mr_video_files {
     const mr_video_options *given;
     mr_container container;
-    char pattern[MR_OUTPUT_NAME]; /* of its files */
+    char pattern[MR_OUTPUT_NAME]; /* pattern for file names */
     mr_keep keep;
     mr_full full;
     mr_hls_files hls;
-    bool begun;               /* it is known whether the run begins, and which files are there */
-    bool replaces;            /* the next file may take the place of one that exists */
-    uint64_t number;          /* of the next file */
+    bool begun;               /* it is known whether the run begins, and which files exist */
+    bool replaces;            /* the next file may replace an existing one */
+    uint64_t number;          /* next file's number */
     mr_muxer *muxer;          /* NULL: none */
     mr_video_file file;
-    mr_media *media;          /* of the muxer's packets */
+    mr_media *media;          /* the muxer's media */
     uint32_t epoch;
-    mr_hls_entry entry;       /* of the open file */
+    mr_hls_entry entry;       /* the open file's */
     int64_t first_ns, latest_ns; /* presentation times in the open file; MR_NO_TIME: none yet */
-    int64_t end_ns;           /* of its pictures; when it is finished, also of the last */
+    int64_t end_ns;           /* its pictures' end; for a finished file, including the last picture */
     int64_t pictures;         /* that have a time */
-    bool changed;             /* the last file ended because the stream is another one */
-    int64_t spread_ns;        /* on the monotonic clock: when the changes so far would end, if one took a second */
-    bool taken;               /* the input of this call is in the muxer */
-    bool broken;              /* the next file does not go on with the one before */
-    bool unlisted;            /* the playlist has no room yet */
-    bool refused;             /* a stream that no file can hold, which was reported */
+    bool changed;             /* the last file ended because the stream changed */
+    int64_t spread_ns;        /* monotonic clock: when the changes would end if each took a second */
+    bool taken;               /* this call's input is in the muxer */
+    bool broken;              /* the next file does not continue the previous one */
+    bool unlisted;            /* there is no room for the playlist yet */
+    bool refused;             /* no file can hold the stream; reported */
 } mr_video_files;
 
 int mr_video_files_open(mr_video_files *files, mr_stage *self);

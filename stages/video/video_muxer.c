@@ -44,7 +44,8 @@ static bool holds(mr_container container, const char *codec) {
             return true;
     const AVOutputFormat *format = av_guess_format(containers[container].format, NULL, NULL);
     const AVCodecDescriptor *about = avcodec_descriptor_get_by_name(codec);
-    if (about && about->id == AV_CODEC_ID_RAWVIDEO) /* some layouts of pixels are, which no plan knows */
+    if (about && about->id == AV_CODEC_ID_RAWVIDEO) /* some pixel layouts cannot be carried, which planning cannot
+                                                       know */
         return false;
     return !*known && format && about && avformat_query_codec(format, about->id, FF_COMPLIANCE_NORMAL) == 1;
 }
@@ -61,7 +62,7 @@ int mr_container_check(mr_container container, const char *codec) {
 
 /* ---- the stream -------------------------------------------------------------------------------------------------- */
 
-/* Headers that the first packet has in it, for streams that announced none. */
+/* Takes headers from the first packet, for a stream that announced none. */
 static int find_headers(AVCodecParameters *codec, const mr_frame *key) {
     AVBSFContext *filter = NULL;
     AVPacket *packet = av_packet_alloc();
@@ -122,9 +123,9 @@ static int64_t ticks(int64_t time_ns) {
     return av_rescale_q(time_ns, nanoseconds, (AVRational){1, TICKS});
 }
 
-/* Decoding times rise, and no picture is shown before it is decoded: its source has seen to that (picture_times.h), but
- * for packets that it knows no time of, and those of epochs that follow each other. Times of pictures stay as they are
- * as long as there is a time before them at which they can be decoded. */
+/* Decoding times must rise, and no picture may be shown before it is decoded. The source ensures that
+ * (picture_times.h), except for packets without times and across epochs. A presentation time stays unchanged if it can
+ * be decoded before. */
 static void repair(AVPacket *packet, mr_muxer_times *times) {
     int64_t pts = packet->pts == AV_NOPTS_VALUE ? packet->dts : packet->pts;
     if (!times->begun)
@@ -168,15 +169,15 @@ struct mr_muxer {
     mr_container container;
     AVFormatContext *format;
     AVPacket *packet;
-    AVPacket *waiting;  /* of mp4: for the next one's decoding time; its data is NULL if none waits */
+    AVPacket *waiting;  /* mp4: waits for the next packet's decoding time; the data is NULL if none waits */
     mr_muxer_times times;
-    int64_t cut_dts;    /* of the last packet before the last cut, in 1/90000 s */
+    int64_t cut_dts;    /* last packet's time before the last cut, in 1/90000 s */
     uint8_t *bytes;
     size_t count, room;
-    int64_t begin, at;  /* positions in the file: of the first of `bytes`, and of the next byte that comes out */
-    mr_muxer_patch *patches; /* of Matroska: bytes before that */
+    int64_t begin, at;  /* file positions: first byte in `bytes`, and next byte to come */
+    mr_muxer_patch *patches; /* Matroska: changes to earlier bytes */
     size_t patch_count;
-    size_t gathered; /* bytes of packets since the last cut */
+    size_t gathered; /* packet bytes since the last cut */
     bool cut_once, headed;
 };
 
@@ -196,7 +197,7 @@ static int append(mr_muxer *muxer, const uint8_t *data, size_t bytes) {
     return 0;
 }
 
-/* Bytes that belong before those that were taken. */
+/* Takes changes to bytes that were taken before. */
 static int patch(mr_muxer *muxer, const uint8_t *data, size_t bytes) {
     mr_muxer_patch *wider = mr_realloc(muxer->patches, (muxer->patch_count + 1) * sizeof *wider);
     if (!wider)
@@ -221,7 +222,7 @@ static int take_bytes(void *opaque, uint8_t *data, int bytes) {
     return error < 0 ? error : bytes;
 }
 
-/* Of AVIOContext. */
+/* AVIOContext's seek. */
 static int64_t seek(void *opaque, int64_t offset, int whence) {
     mr_muxer *muxer = opaque;
     const int64_t end = muxer->begin + (int64_t)muxer->count;
@@ -243,7 +244,7 @@ static int begin(mr_muxer *muxer, const mr_frame *key) {
     int error = avformat_alloc_output_context2(&muxer->format, NULL, containers[muxer->container].format, NULL);
     muxer->packet = av_packet_alloc();
     muxer->waiting = av_packet_alloc();
-    /* Matroska has its length and its index when it ends. */
+    /* Matroska writes duration and index at the end. */
     const bool seeks = muxer->container == MR_CONTAINER_MKV;
     AVIOContext *avio =
         buffer ? avio_alloc_context(buffer, AVIO_BYTES, 1, muxer, NULL, take_bytes, seeks ? seek : NULL) : NULL;
@@ -336,7 +337,7 @@ bool mr_muxer_is_due(const mr_muxer *muxer) {
 }
 
 int mr_muxer_cut(mr_muxer *muxer) {
-    /* The first time mp4 brings out its header alone. */
+    /* The first flush makes mp4 write only the header. */
     int error = av_write_frame(muxer->format, NULL);
     if (error >= 0 && muxer->container == MR_CONTAINER_MP4 && !muxer->cut_once)
         error = av_write_frame(muxer->format, NULL);

@@ -8,10 +8,10 @@
 #include "engine/base/url.h"
 #include "stages/media/media_input.h"
 
-/* Of a server to which a stream is sent by RTMP. */
+/* Limits an RTMP server's answers. */
 enum { MOST_ANSWER = 65536 };
 
-/* Protocols that an address of that scheme may lead to. */
+/* The protocols that a scheme's address may use. */
 static const struct {
     const char *scheme, *protocols;
     mr_container container;
@@ -35,7 +35,7 @@ int mr_video_push_container(const char *url, mr_container *container) {
     return MR_OK;
 }
 
-/* Neither user and password, nor path and query, which may be a key, are reported. */
+/* User and password are never reported, nor path and query, which may be a key. */
 static void show(mr_video_push *push) {
     mr_url url;
     if (!mr_url_split(push->given->url, &url))
@@ -83,19 +83,19 @@ static void disconnect(mr_video_push *push, bool orderly) {
     mr_media_unref(&push->media);
 }
 
-/* Up to a fifth sooner or later, so that many do not come back at once. */
+/* Varies a pause by up to a fifth, so that many clients do not return at once. */
 static int64_t jitter(int64_t pause_ns, uint64_t tries) {
     uint64_t draw = ((uint64_t)now_ns() ^ tries) * UINT64_C(0x9e3779b97f4a7c15) >> 40;
     return pause_ns + (int64_t)((double)pause_ns * 0.4 * ((double)draw / (1 << 24) - 0.5));
 }
 
-/* The message without the address that it begins with. */
+/* The message without the address it begins with. */
 static const char *words_of(const mr_video_push *push) {
     const char *words = mr_message();
     return av_strstart(words, push->shown, &words) && av_strstart(words, ": ", &words) ? words : mr_message();
 }
 
-/* The first failure after a connection is a warning, the others are information. */
+/* The first failure after a connection is a warning, later ones are information. */
 static void lose(mr_video_push *push, const char *what, int error) {
     void (*say)(const mr_stage *, const char *, ...) = push->tries ? mr_stage_info : mr_stage_warn;
     bool late = error == AVERROR_EXIT || error == AVERROR(ETIMEDOUT);
@@ -152,7 +152,7 @@ static bool connect_to(mr_video_push *push, const mr_frame *key) {
     int error = open_format(push, key, &options);
     av_dict_free(&options);
     if (error < 0) {
-        free_format(push); /* a header was not written, so there is no trailer */
+        free_format(push); /* no header was written, so no trailer may be */
         lose(push, "no connection with", error);
         return false;
     }
@@ -190,7 +190,7 @@ static bool ready(mr_video_push *push, const mr_frame *frame) {
 }
 
 static int send_packet(mr_video_push *push, mr_io *io, const mr_frame *frame) {
-    /* Times of another epoch go on where those before ended. */
+    /* A new epoch's times continue after the previous epoch. */
     if (frame->identity.epoch != push->epoch)
         mr_muxer_times_go_on(&push->times, frame);
     push->epoch = frame->identity.epoch;

@@ -9,7 +9,7 @@ enum { MOST_SETS = 32, START_BYTES = 4 };
 enum { IDR = 5, SPS = 7, PPS = 8, DELIMITER = 9 };
 enum { FIRST_IRAP_HEVC = 16, LAST_IRAP_HEVC = 23, VPS_HEVC = 32, SPS_HEVC = 33, PPS_HEVC = 34, DELIMITER_HEVC = 35 };
 
-/* Of MPEG-4 the header is put in as it is (ISO/IEC 14496-2, 6.2.1). */
+/* MPEG-4's header is inserted unchanged (ISO/IEC 14496-2, 6.2.1). */
 typedef struct sets {
     bool hevc;
     mr_nal header;
@@ -32,8 +32,8 @@ static void note(void *context, mr_nal one) {
         found->one[found->count++] = one;
 }
 
-/* Whether they are in the packet, or libavformat's filter will put them there: it does so where it translates lengths
- * into start codes. */
+/* Whether the packet has them, or libavformat's filter will add them: it does so when it converts lengths to start
+ * codes. */
 static bool come_anyway(const AVPacket *packet, const sets *known) {
     mr_nals from = {packet->data, packet->data + packet->size, known->length_bytes};
     const bool hevc = known->hevc;
@@ -46,7 +46,7 @@ static bool come_anyway(const AVPacket *packet, const sets *known) {
     return false;
 }
 
-/* Bytes of a delimiter, which must stand first. */
+/* Size of a delimiter, which must come first. */
 static size_t delimiter_of(const AVPacket *packet, const sets *known) {
     mr_nals from = {packet->data, packet->data + packet->size, known->length_bytes};
     mr_nal one;
@@ -55,7 +55,7 @@ static size_t delimiter_of(const AVPacket *packet, const sets *known) {
     return (size_t)(one.data + one.bytes - packet->data);
 }
 
-/* Whether a packet of MPEG-4 has an object layer before its picture. */
+/* Whether an MPEG-4 packet has an object layer before its picture. */
 static bool has_layer(const AVPacket *packet) {
     enum { FIRST_LAYER = 0x20, LAST_LAYER = 0x2f, PICTURE = 0xb6 };
     mr_nals from = {packet->data, packet->data + packet->size, 0};
@@ -88,7 +88,7 @@ static size_t bytes_of(const sets *known) {
     return bytes;
 }
 
-/* What the packet lacks; false: nothing. */
+/* Finds what the packet lacks; false: nothing. */
 static bool find_missing(sets *known, const AVPacket *packet, const AVCodecParameters *codec) {
     const mr_nal header = {codec->extradata, (size_t)codec->extradata_size};
     *known = (sets){.hevc = codec->codec_id == AV_CODEC_ID_HEVC};

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <zmq.h>
 
-/* A wait for a peer is interrupted so often to check whether the run is being stopped. */
+/* How often a wait for a peer is interrupted, to check whether the run is being stopped. */
 enum { PATIENCE_MS = 100 };
 
 static mr_zmq_params params_of(const mr_zmq_link *link, const char *const *allow, const char *id, int type) {

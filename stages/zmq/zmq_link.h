@@ -1,7 +1,7 @@
-/* Sockets of the stages that exchange messages with other programs over ZeroMQ: endpoint and permissions.
+/* Sockets for stages that exchange messages with other programs over ZeroMQ: endpoint and permissions.
  *
- * Only transport/zmq/socket.h opens sockets, and so only the safe way. Each is used by the stage's own thread, which
- * waits in short turns, so that a run that is being stopped never waits for a peer. */
+ * Only transport/zmq/socket.h opens sockets, so only the safe way is used. The stage's thread uses each socket and
+ * waits in short steps: stopping a run need never wait for a peer. */
 #pragma once
 
 #include "engine/transport/zmq/socket.h"
@@ -14,7 +14,7 @@ typedef struct mr_zmq_link {
     const char *key, *allow, *server;
 } mr_zmq_link;
 
-/* Rows of an option table whose struct has an mr_zmq_link named `link`. */
+/* Option table rows for a struct with an mr_zmq_link named `link`. */
 #define MR_ZMQ_LINK_FIELD(options, member) (offsetof(options, link) + offsetof(mr_zmq_link, member))
 #define MR_ZMQ_LINK_OPTIONS(options, file_kind, what)                                                                  \
     {.name = "endpoint", .kind = MR_OPTION_STRING, .file = file_kind, .offset = MR_ZMQ_LINK_FIELD(options, endpoint),  \
@@ -35,12 +35,12 @@ typedef struct mr_zmq_link {
     {.name = "server", .kind = MR_OPTION_PATH, .offset = MR_ZMQ_LINK_FIELD(options, server),                           \
      .example = "keys/center.pub", .help = "if connecting with a key: file with the other end's public key"}
 
-/* Refuses a socket that cannot be opened, and declares its threads. */
+/* Refuses a socket that cannot be opened, and declares the link's threads. */
 int mr_zmq_link_negotiate(mr_negotiation *negotiation, const mr_zmq_link *link);
-/* A socket that is not attached yet. `most_bytes`: of one part that is received; 0: no limit. */
+/* Creates a socket without attaching it. `most_bytes`: the limit for a received part; 0: none. */
 int mr_zmq_link_create(mr_zmq **socket, const mr_stage *self, const mr_zmq_link *link, int type, int64_t most_bytes);
-/* Attaches it, and logs the endpoint. */
+/* Attaches it and logs the endpoint. */
 int mr_zmq_link_attach(mr_zmq *socket, const mr_stage *self, const mr_zmq_link *link);
-/* Waits a short while until the socket can send or receive (ZMQ_POLLOUT, ZMQ_POLLIN): 1 if it can, 0 if not yet,
+/* Waits briefly until the socket can send or receive (ZMQ_POLLOUT, ZMQ_POLLIN): 1 if it can, 0 if not yet,
  * MR_ERROR_CANCELLED if the run is being stopped. */
 int mr_zmq_link_wait(mr_zmq *socket, const mr_stage *self, short events);

@@ -9,10 +9,10 @@
 
 enum { MOST_DEPTH = 4, MOST_VARINT = 10 };
 
-/* A message within the record, whose length is not known yet. */
+/* A message inside the record whose length is not known yet. */
 typedef struct nested {
-    size_t begin; /* of its contents */
-    size_t room;  /* bytes left for the length before them */
+    size_t begin; /* where its content begins */
+    size_t room;  /* bytes reserved for the length */
 } nested;
 
 struct mr_zmq_message {
@@ -26,7 +26,7 @@ struct mr_zmq_message {
 
 /* ---- bytes ------------------------------------------------------------------------------------------------------- */
 
-/* Room for more bytes; NULL: there is no memory. */
+/* Makes room for more bytes; NULL: no memory. */
 static uint8_t *extend(mr_zmq_message *at, size_t more) {
     if (at->room - at->bytes < more) {
         size_t room = at->bytes + more + at->bytes / 2 + 256;
@@ -48,7 +48,7 @@ static void put_bytes(mr_zmq_message *at, const void *data, size_t bytes) {
         memcpy(to, data, bytes);
 }
 
-/* As protobuf has whole numbers: seven bits a byte, the least first. */
+/* protobuf integers: seven bits per byte, lowest first. */
 static size_t make_varint(uint8_t to[MOST_VARINT], uint64_t value) {
     size_t bytes = 0;
     for (; value > 127; value >>= 7)
@@ -68,7 +68,7 @@ static void put_tag(mr_zmq_message *at, uint32_t number, wire_type type) {
     put_varint(at, number << 3 | type);
 }
 
-/* Texts of protobuf are UTF-8; names of files need not be. */
+/* protobuf texts must be UTF-8; file names need not be. */
 static void put_text(mr_zmq_message *at, uint32_t number, const char *text) {
     const size_t length = text ? strlen(text) : 0;
     if (!length)
@@ -89,7 +89,7 @@ static void put_fixed(mr_zmq_message *at, uint32_t number, wire_type type, const
     put_bytes(at, value, type == FIXED32 ? 4 : 8);
 }
 
-/* A value that is not set has the default of protobuf, and no bytes. */
+/* An unset value has protobuf's default, and no bytes. */
 static void put_value(mr_encoder *to, const mr_field *field, uint32_t number, const void *base) {
     mr_zmq_message *at = (mr_zmq_message *)to;
     const void *value = (const char *)base + field->offset;

@@ -1,4 +1,4 @@
-/* zmq.pub: frames as messages, to every program that has subscribed. XPUB, unlike PUB, reports subscribers. */
+/* zmq.pub: sends frames as messages to every subscriber. XPUB, unlike PUB, reports subscribers. */
 #include <zmq.h>
 
 #include "stages/list.h"

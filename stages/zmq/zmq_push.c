@@ -1,10 +1,10 @@
-/* zmq.push: frames as messages, each to one of the programs that are connected. */
+/* zmq.push: sends frames as messages, each to one connected program. */
 #include <zmq.h>
 
 #include "stages/list.h"
 #include "stages/zmq/zmq_sink.h"
 
-/* Without a peer that is really there nothing is taken, so that nothing is lost on the way to it. */
+/* Without a connected peer nothing is accepted, so that nothing can be lost on the way. */
 static int open_push(mr_stage *self) {
     static const int switches[] = {ZMQ_IMMEDIATE, 0};
     return mr_zmq_sink_open(self, ZMQ_PUSH, switches);

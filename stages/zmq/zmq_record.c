@@ -27,7 +27,7 @@ static void take_format(mr_zmq_record *to, const char *text, size_t bytes) {
         to->format = (mr_format){.payload = MR_PAYLOAD_ANY};
 }
 
-/* A text of the fields ID to LABEL; others are not taken. */
+/* Takes a text for the fields ID to LABEL; ignores others. */
 static int take_name(mr_zmq_record *to, int field, const char *text, size_t bytes) {
     const struct {
         const char *name;
@@ -95,7 +95,7 @@ static int on_text(void *context, const unsigned char *text, size_t bytes) {
     return !at->status;
 }
 
-/* As it is written: a name may be a number of any size. */
+/* Keeps the digits as written: a name may be a number with any size. */
 static int on_number(void *context, const char *text, size_t bytes) {
     reader *at = context;
     char number[64];

@@ -1,4 +1,4 @@
-/* The fields of a received record that a source uses. The sender is not trusted: size and depth are bounded before the
+/* The fields that a source uses in a received record. The sender is untrusted: size and depth are checked before the
  * record is read. Pure functions. */
 #pragma once
 
@@ -12,13 +12,14 @@ enum { MR_ZMQ_RECORD_BYTES = 65536 };
 
 typedef struct mr_zmq_record {
     int64_t pts_ns;       /* MR_NO_TIME if it has none */
-    /* What the sender calls the frame, the file that it is from, its true class; "": nothing. */
+    /* The sender's frame name, file and true class; "": none. */
     char id[MR_FRAME_ID + 1], file[MR_FRAME_FILE + 1], label[MR_FRAME_LABEL + 1];
-    bool end;             /* not a frame: the sender has no more */
-    char format_text[64]; /* as it is written, cut if it is longer; "" if there is none */
-    mr_format format;     /* a picture's or tensor's; payload ANY if the text is not one, such as a codec's name */
+    bool end;             /* not a frame: the sender has ended */
+    char format_text[64]; /* as written, cut if longer; "" if there is none */
+    mr_format format;     /* a picture's or tensor's; payload ANY if the text is something else, such as a codec's
+                             name */
 } mr_zmq_record;
 
-/* Reads JSON if the first byte is "{" (which no Record begins with), else protobuf; an empty record has no fields.
+/* Reads JSON if the first byte is "{" (no Record can begin with it), else protobuf; an empty record has no fields.
  * MR_ERROR_DATA with the reason. */
 int mr_zmq_record_read(mr_zmq_record *to, const uint8_t *record, size_t bytes);

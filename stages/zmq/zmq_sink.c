@@ -40,7 +40,7 @@ int mr_zmq_sink_open(mr_stage *self, int type, const int *switches) {
     return status ? status : mr_zmq_link_attach(at->socket, self, &given->link);
 }
 
-/* If nothing is left, libzmq may still hold the end of the last message. */
+/* Even if nothing is left, libzmq may still hold the end of the last message. */
 static void close_socket(mr_stage *self, const char *reason) {
     const mr_zmq_sink_options *given = self->options;
     mr_zmq_sink *at = self->state;
@@ -59,7 +59,7 @@ void mr_zmq_sink_close(mr_stage *self) {
 
 /* ---- subscribers ----------------------------------------------------------------------------------------------- */
 
-/* Reads subscriptions: 1 and a topic, or 0 and a topic that is cancelled. */
+/* Reads subscriptions: 1 and a topic; 0 and a cancelled topic. */
 static void hear_subscribers(mr_zmq_sink *at) {
     char update[1];
     while (zmq_recv(mr_zmq_handle(at->socket), update, sizeof update, ZMQ_DONTWAIT) > 0)
@@ -84,7 +84,7 @@ static int await_subscribers(mr_stage *self) {
 
 typedef struct outgoing {
     mr_io *io;
-    const mr_frame *frame; /* NULL: the end of the source */
+    const mr_frame *frame; /* NULL: the source has ended */
     uint32_t source;
     const char *topic; /* NULL: none */
     const void *record;
@@ -92,7 +92,7 @@ typedef struct outgoing {
     bool payload; /* the frame's follows */
 } outgoing;
 
-/* The last part of a message. */
+/* Makes a message's last part. */
 static int make_last(mr_zmq_sink *at, const outgoing *message, zmq_msg_t *part, size_t bytes) {
     mr_receipt *held = message->frame ? mr_io_hold(message->io, message->frame) : NULL;
     int status = mr_zmq_unsent_make(&at->unsent, part, bytes, &held, message->source);
@@ -100,7 +100,7 @@ static int make_last(mr_zmq_sink *at, const outgoing *message, zmq_msg_t *part, 
     return status;
 }
 
-/* Parts behind the first are taken with it: ZeroMQ has no half messages. */
+/* libzmq accepts later parts with the first: a message cannot be sent in part. */
 static int send_part(mr_zmq_sink *at, const mr_stage *self, zmq_msg_t *part, bool more) {
     for (;;) {
         if (zmq_msg_send(part, mr_zmq_handle(at->socket), ZMQ_DONTWAIT | (more ? ZMQ_SNDMORE : 0)) >= 0)
@@ -128,7 +128,7 @@ static int send_record(mr_zmq_sink *at, const mr_stage *self, const outgoing *me
     return status;
 }
 
-/* MR_ERROR_AGAIN: the peer that had the record has disconnected, and ZeroMQ has withdrawn it. */
+/* MR_ERROR_AGAIN: the peer that got the record has disconnected, and ZeroMQ has withdrawn it. */
 static int send_payload(mr_zmq_sink *at, const outgoing *message) {
     zmq_msg_t part;
     size_t bytes = mr_zmq_payload_bytes(message->frame);
@@ -145,7 +145,7 @@ static int send_payload(mr_zmq_sink *at, const outgoing *message) {
     return status;
 }
 
-/* MR_ERROR_AGAIN: a subscriber has no room for it. ZeroMQ asks only before the first part. */
+/* MR_ERROR_AGAIN: a subscriber has no room. ZeroMQ checks only before the first part. */
 static int send_topic(mr_zmq_sink *at, const char *topic) {
     if (zmq_send(mr_zmq_handle(at->socket), topic, strlen(topic), ZMQ_DONTWAIT | ZMQ_SNDMORE) >= 0)
         return MR_OK;
@@ -171,7 +171,7 @@ static int send_all(mr_stage *self, const outgoing *message) {
     return status;
 }
 
-/* The first part of the message, by which subscribers choose; NULL: messages have none. */
+/* A message's first part, which subscribers filter by; NULL: messages have none. */
 static const char *topic_of(const mr_stage *self, uint32_t source) {
     const mr_zmq_sink_options *given = self->options;
     const mr_zmq_sink *at = self->state;
@@ -211,14 +211,14 @@ int mr_zmq_sink_process(mr_stage *self, mr_io *io) {
         return MR_DONE;
     status = mr_output_failed(io, frame, status);
     if (status < 0 && at->socket)
-        close_socket(self, "failed"); /* No end comes after a failure. */
+        close_socket(self, "failed"); /* After a failure, no end message follows. */
     return status;
 }
 
 /* ---- the end --------------------------------------------------------------------------------------------------- */
 
-/* Frames may be dropped, but subscribers should know of the end: waits until all have room, as long as messages are
- * sent. */
+/* Frames may be dropped, but subscribers should learn about the end: waits until all have room, as long as messages are
+ * being sent. */
 static int publish_end(mr_stage *self, const outgoing *message) {
     const mr_zmq_sink_options *given = self->options;
     mr_zmq_sink *at = self->state;
@@ -234,15 +234,15 @@ static int publish_end(mr_stage *self, const outgoing *message) {
     return status;
 }
 
-/* libzmq learns of new room for messages when it is asked for events, and only now and then when it sends. */
+/* libzmq notices new room for messages when asked for events, and only sometimes when it sends. */
 static void hear_of_room(mr_zmq_sink *at) {
     int events;
     size_t bytes = sizeof events;
     zmq_getsockopt(mr_zmq_handle(at->socket), ZMQ_EVENTS, &events, &bytes);
 }
 
-/* ZeroMQ gives each message to the next program that has room. So that each gets one, all must have room, and they do
- * once all messages are sent. */
+/* ZeroMQ gives each message to the next program with room. For each program to get one, all must have room, which they
+ * do once all messages are sent. */
 static int push_end(mr_stage *self, const outgoing *message) {
     const mr_zmq_sink_options *given = self->options;
     mr_zmq_sink *at = self->state;
@@ -271,7 +271,7 @@ static int send_end(mr_stage *self, mr_io *io, uint32_t source) {
     return at->topics ? publish_end(self, &message) : push_end(self, &message);
 }
 
-/* Waits until the frames that must not stay in flight have been sent, or drops them. */
+/* Waits until frames that must not stay in flight were sent, or drops them. */
 static void settle(mr_stage *self, mr_io *io, uint32_t source) {
     const mr_zmq_sink_options *given = self->options;
     mr_zmq_sink *at = self->state;
@@ -287,7 +287,7 @@ static void settle(mr_stage *self, mr_io *io, uint32_t source) {
         mr_stage_warn(self, "%zu messages are dropped: none was taken for %.1f s (linger)", left,
                       (double)given->linger / 1e9);
     if (which == MR_RELEASE_ALL)
-        mr_zmq_close(&at->socket, 0); /* so that libzmq does not send them after all */
+        mr_zmq_close(&at->socket, 0); /* libzmq must not send them any more */
 }
 
 int mr_zmq_sink_flush(mr_stage *self, mr_io *io, uint32_t source) {

@@ -1,9 +1,9 @@
-/* The common part of zmq.pub and zmq.push: frames become messages.
+/* Shared by zmq.pub and zmq.push: frames become messages.
  *
- * A message is [topic] record [payload]; the topic, which only zmq.pub has, is the id of the source unless the option
- * gives another. A frame is in flight until libzmq has written its message to a connection (zmq_unsent.h), and counts
- * as delivered then. At the end of the run the stage waits for that as long as messages are sent at all; what is left
- * after `linger` without any is dropped. Threads and errors: those of a shared, blocking stage. */
+ * A message is [topic] record [payload]. Only zmq.pub has a topic: the source's id, unless the option sets another. A
+ * frame is in flight until libzmq has written its message to a connection (zmq_unsent.h), and then counts as delivered.
+ * At the run's end the stage waits as long as messages are still being sent. If none is sent for `linger`, the rest is
+ * dropped. Threads and errors: as for a shared, blocking stage. */
 #pragma once
 
 #include "stages/sink/record_json.h"
@@ -32,7 +32,7 @@ typedef struct mr_zmq_sink {
     mr_zmq_unsent unsent;
     int64_t subscribers; /* now; zmq.pub */
     bool topics;         /* messages begin with one; zmq.pub */
-    bool begun;          /* there were as many as were waited for */
+    bool begun;          /* as many peers came as were waited for */
 } mr_zmq_sink;
 
 extern const char *const mr_zmq_encodings[];
@@ -59,7 +59,7 @@ extern const char *const mr_zmq_payloads[];
              "are left then are dropped, \"not taken\""}
 
 int mr_zmq_sink_negotiate(mr_negotiation *negotiation);
-/* Opens a socket of that type, with options, ended by 0, that are set to 1. */
+/* Opens a socket of that type and sets these options to 1; 0 ends the list. */
 int mr_zmq_sink_open(mr_stage *self, int type, const int *switches);
 int mr_zmq_sink_process(mr_stage *self, mr_io *io);
 int mr_zmq_sink_flush(mr_stage *self, mr_io *io, uint32_t source);

@@ -60,7 +60,7 @@ enum { TOPIC, RECORD, PAYLOAD, PARTS };
 
 typedef struct message {
     zmq_msg_t part[PARTS];
-    int count; /* parts that came, those beyond included */
+    int count; /* received parts, including excess ones */
     mr_zmq_record fields;
 } message;
 
@@ -69,7 +69,7 @@ static void forget(message *got) {
         zmq_msg_close(&got->part[i]);
 }
 
-/* Takes one whole message, which is there. Parts of those without a topic begin behind its place. */
+/* Receives one whole message, which must be available. Without a topic, parts start after its slot. */
 static int receive(mr_zmq_source *at, message *got) {
     int first = at->topics ? TOPIC : RECORD, more = 1;
     for (int i = 0; i < PARTS; i++)
@@ -87,7 +87,7 @@ static int receive(mr_zmq_source *at, message *got) {
     return MR_OK;
 }
 
-/* The next message: MR_OK; MR_END: none will come, or none is wanted. */
+/* Waits for the next message. MR_END: none will come, or none is wanted. */
 static int await(mr_stage *self, mr_io *io, message *got) {
     const mr_zmq_source_options *given = self->options;
     mr_zmq_source *at = self->state;
@@ -115,7 +115,7 @@ static void release_part(void *context) {
     mr_free(context);
 }
 
-/* ZeroMQ's memory becomes the frame's; if it is not aligned for its elements, a copy does. */
+/* The frame takes over ZeroMQ's memory. If that is not aligned for the elements, it is copied. */
 static mr_buffer *keep_payload(zmq_msg_t *part, size_t alignment) {
     size_t bytes = zmq_msg_size(part);
     if ((uintptr_t)zmq_msg_data(part) % alignment) {
@@ -142,7 +142,7 @@ static int no_memory(void) {
     return mr_fail(MR_ERROR_MEMORY, "no memory for a message");
 }
 
-/* The stream that an image belongs to: one for each codec and orientation, as long as they do not change. */
+/* An image's stream: it stays the same until codec or orientation changes. */
 static mr_media *media_of(mr_stage *self, const mr_picture_kind *kind) {
     mr_zmq_source *at = self->state;
     const mr_zmq_source_options *given = self->options;
@@ -163,7 +163,7 @@ static mr_media *media_of(mr_stage *self, const mr_picture_kind *kind) {
     return mr_media_ref(at->media);
 }
 
-/* HEIF is unpacked, from a copy, as it is when it is read from a file. */
+/* HEIF is unpacked from a copy, as when it is read from a file. */
 static int take_heif(mr_stage *self, zmq_msg_t *part, mr_frame *frame) {
     mr_packet packet = {0};
     mr_picture_kind kind;
@@ -252,7 +252,7 @@ static int read_message(mr_stage *self, message *got) {
     return status;
 }
 
-/* A message that cannot become a frame is counted as a dropped one, and named as its sender calls it. */
+/* A message that cannot become a frame counts as a dropped frame, under the sender's name for it. */
 static int refuse(mr_stage *self, mr_io *io, const message *got, mr_frame *frame) {
     const char *name = *got->fields.id ? got->fields.id : got->fields.file;
     mr_stage_warn(self, "a message%s%.200s was refused: %s", *name ? " " : "", name, mr_message());

@@ -1,9 +1,9 @@
-/* The common part of zmq.pull and zmq.sub: messages of other programs become source frames.
+/* Shared by zmq.pull and zmq.sub: other programs' messages become source frames.
  *
- * A message is [topic] record [payload]; the record is JSON or protobuf (proto/results.proto), distinguished by its
- * first byte; its fields id, pts, format and end are used. The payload is an encoded image, whose codec is recognised
- * by its content, or, if the source has a `format`, a picture or tensor. Any other message is refused: it is counted
- * as a dropped frame, "bad message", and never ends the source. Threads: those of a source, one of its own. */
+ * A message is [topic] record [payload]. The record is JSON or protobuf (proto/results.proto), recognised by its first
+ * byte; the fields id, pts, format and end are used. The payload is an encoded image, recognised by content, or a
+ * picture or tensor if the source has a `format`. Any other message is refused: it counts as a dropped frame, "bad
+ * message", and cannot end the source. Threads: as for a source with one thread. */
 #pragma once
 
 #include <zmq.h>
@@ -23,10 +23,10 @@ typedef struct mr_zmq_source {
     mr_zmq *socket;
     bool topics;          /* messages begin with one */
     uint32_t epoch;
-    uint64_t next;        /* number of the next frame */
-    int64_t ends;         /* that have come */
-    int64_t heard_ns;     /* when something came last, on the pipeline's clock */
-    mr_media *media;      /* of images of one codec: the last one's */
+    uint64_t next;        /* next frame's number */
+    int64_t ends;         /* number received */
+    int64_t heard_ns;     /* when the last message came, on the pipeline's clock */
+    mr_media *media;      /* for images with one codec: the last image's */
 } mr_zmq_source;
 
 #define MR_ZMQ_SOURCE_FIELD(name) offsetof(mr_zmq_source_options, name)

@@ -14,7 +14,7 @@ struct mr_zmq_entry {
     max_align_t data[];
 };
 
-/* How often a wait asks whether the run is being stopped. */
+/* How often a wait checks whether the run is being stopped. */
 static const int64_t ASK_NS = 100000000, NS_PER_S = 1000000000;
 
 void mr_zmq_unsent_init(mr_zmq_unsent *unsent, const mr_stage *self) {

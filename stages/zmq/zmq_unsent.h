@@ -1,11 +1,11 @@
-/* Messages that libzmq has taken from a sink and not sent yet. Their frames are in flight until it has written the
- * whole message to a connection, which it tells by freeing it; or until they are dropped here.
+/* Messages that libzmq has accepted from a sink but not sent yet. Their frames stay in flight until libzmq has written
+ * the whole message to a connection, which it signals by freeing it, or until they are dropped here.
  *
- * libzmq frees a message, too, when the connection that it was queued for breaks: such a message counts as sent. It
- * cannot be known how much of what was sent is still in the buffers of the operating system and of the peer.
+ * libzmq also frees a message when its connection breaks: such a message counts as sent. Nobody can know how much sent
+ * data is still in the buffers of the operating system and the peer.
  *
- * Threads: libzmq frees messages on its own; all else is called by the stage. The lock is held while receipts are
- * released, and taken under no other. */
+ * Threads: libzmq frees messages on its threads; the stage makes all other calls. The lock is held while receipts are
+ * released, and must not be taken under another lock. */
 #pragma once
 
 #include <pthread.h>
@@ -29,12 +29,12 @@ typedef struct mr_zmq_unsent {
 void mr_zmq_unsent_init(mr_zmq_unsent *unsent, const mr_stage *self);
 /* After the socket was closed. */
 void mr_zmq_unsent_fini(mr_zmq_unsent *unsent);
-/* Makes the last part of a message, with room for `bytes` bytes. Takes *held, which may be NULL. MR_ERROR_MEMORY. */
+/* Makes a message's last part, with room for `bytes` bytes. Takes *held, which may be NULL. MR_ERROR_MEMORY. */
 int mr_zmq_unsent_make(mr_zmq_unsent *unsent, zmq_msg_t *part, size_t bytes, mr_receipt **held, uint32_t source);
 
-/* Waits until the messages of that source, or with MR_SOURCE_NONE all, are sent: MR_OK. MR_ERROR_AGAIN: no message at
- * all was sent for `patience_ns`. MR_ERROR_CANCELLED: the run is being stopped. */
+/* Waits until that source's messages (MR_SOURCE_NONE: all) are sent: MR_OK. MR_ERROR_AGAIN: no message was sent for
+ * `patience_ns`. MR_ERROR_CANCELLED: the run is being stopped. */
 int mr_zmq_unsent_await(mr_zmq_unsent *unsent, uint32_t source, int64_t patience_ns);
-/* Drops the frames whose messages are not sent. libzmq may still send them until the socket is closed. Returns their
- * number. */
+/* Drops the frames whose messages were not sent, and returns how many. libzmq can still send them until the socket is
+ * closed. */
 size_t mr_zmq_unsent_drop(mr_zmq_unsent *unsent, uint32_t source, const char *reason);

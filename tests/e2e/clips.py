@@ -1,6 +1,6 @@
-"""Clips made at test time by ffmpeg out of Debian's samples, and what ffprobe and ffmpeg say of them.
+"""Clips that ffmpeg makes from Debian's samples at test time, and what ffprobe and ffmpeg report about them.
 
-They are made once, into the build folder: a clip whose recipe changes gets another name."""
+Each clip is made once, in the build folder: a clip whose recipe changes gets another name."""
 import functools
 import hashlib
 import json
@@ -22,7 +22,7 @@ def ffmpeg(*arguments):
 
 
 def made(name, recipe, make):
-    """The path of a clip that make(path) writes, in a folder named after its recipe."""
+    """The path of a clip that make(path) writes, in a folder named after the recipe."""
     mark = hashlib.sha256(recipe.encode()).hexdigest()[:10]
     path = FOLDER / f"{mark}-{name}"
     if not path.exists():
@@ -31,14 +31,14 @@ def made(name, recipe, make):
         make(part)
         try:
             part.rename(path)
-        except OSError:  # another test was quicker, and a folder replaces no other
+        except OSError:  # another test was quicker; a folder cannot replace another
             if not path.exists():
                 raise
     return path
 
 
 def encoded(name, *options, filters="scale=320:180", frames=24, source=COCKATOO):
-    """`frames` frames of the sample through `filters`, encoded with `options`."""
+    """Encodes `frames` sample frames with `options` after `filters`."""
     arguments = ["-i", source, "-map", "0:v:0", "-vf", filters, "-frames:v", frames, *options]
     return made(name, f"{name} {arguments}", lambda path: ffmpeg(*arguments, path))
 
@@ -79,7 +79,7 @@ def codec(name):
 
 
 def hurried():
-    """A folder of two samples, shown four times as fast: for runs in real time that are stopped midway."""
+    """A folder with two samples at four times the speed, for real-time runs that are stopped midway."""
     def make(path):
         path.mkdir()
         for name in ("cockatoo.mp4", "realshort.mp4"):
@@ -93,7 +93,7 @@ def one_frame():
 
 
 def variable_rate():
-    """Frames at uneven times: two of three are left out for a while, then all stay."""
+    """Frames at uneven times: for a while two of three are left out, then all stay."""
     return encoded("vfr.mp4", *H264, "-pix_fmt", "yuv420p", "-vsync", "vfr",
                    filters="scale=320:180,select='if(lt(n,30),not(mod(n,3)),1)'", frames=30)
 
@@ -103,7 +103,7 @@ OPEN_HEVC = ("-c:v", "libx265", "-x265-params", "log-level=none:open-gop=1:keyin
 
 
 def uneven():
-    """25 pictures a second, then 10, then one, in a container whose clock has milliseconds."""
+    """25 pictures a second, then 10, then one, in a container with a millisecond clock."""
     when = "if(lt(N,25),N/25,if(lt(N,55),1+(N-25)/10,4+(N-55)))"
     return made("uneven.mkv", f"uneven {when}", lambda path: ffmpeg(
         "-f", "lavfi", "-i", "testsrc2=size=160x90:rate=25", "-vf", f"setpts='({when})/TB'", "-vsync", "vfr",
@@ -116,7 +116,7 @@ def transport_stream():
 
 
 def in_fields(container, count=10):
-    """Each picture is coded as two fields, and comes in two packets."""
+    """Each picture is coded as two fields, in two packets."""
     def make(path):
         plain = path.with_suffix(".h264")
         plain.write_bytes(field_coded.stream(field_coded.pictures(count)))
@@ -133,7 +133,7 @@ def rotated(degrees):
 
 
 def wide_pixels():
-    """Samples that are not square: 4:3 stored, 16:9 shown."""
+    """Pixels that are not square: 4:3 stored, 16:9 shown."""
     return encoded("sar.mp4", *H264, "-pix_fmt", "yuv420p", filters="scale=320:240,setsar=4/3")
 
 
@@ -142,14 +142,14 @@ def audio_only():
 
 
 def cover_art():
-    """Sound with a picture on its cover: no video."""
+    """Sound with a cover picture: there is no video."""
     return made("cover.mp3", "cover", lambda path: ffmpeg(
         "-f", "lavfi", "-i", "sine=duration=1", "-i", PICTURES / "orange.jpg", "-map", "0", "-map", "1",
         "-c:v", "copy", "-disposition:v", "attached_pic", "-id3v2_version", "3", path))
 
 
 def video_with_cover():
-    """Video with a cover picture beside it; only the video counts."""
+    """Video with a cover picture: only the video counts."""
     plain = codec("h264 4:2:0")
     return made("video-cover.mp4", f"video cover {plain.name}", lambda path: ffmpeg(
         "-i", PICTURES / "orange.jpg", "-i", plain, "-map", "0", "-map", "1", "-c", "copy",
@@ -157,8 +157,8 @@ def video_with_cover():
 
 
 def two_videos(container):
-    """The second has four times the pixels of the first, and 24 frames to its 12. In "thumb.mp4" the first is a picture
-    that is larger than the second, and not marked as a cover."""
+    """The second has four times as many pixels as the first, and 24 frames instead of 12. In "thumb.mp4" the first is a
+    picture, larger than the second and not marked as a cover."""
     size, frames, codec_name = ("1280x720", 1, "mjpeg") if container == "thumb.mp4" else ("160x120", 12, "libx264")
     sources = [f"testsrc2=size={size}:rate=12:duration={frames / 12}", "testsrc2=size=320x240:rate=12:duration=2"]
     return made(f"two.{container}", f"two videos {sources}", lambda path: ffmpeg(
@@ -167,14 +167,14 @@ def two_videos(container):
 
 
 def encrypted():
-    """Common Encryption, of all samples."""
+    """Common Encryption for every sample."""
     return made("encrypted.mp4", "encrypted", lambda path: ffmpeg(
         "-i", codec("h264 4:2:0"), "-c", "copy", "-encryption_scheme", "cenc-aes-ctr", "-encryption_key", "76" * 16,
         "-encryption_kid", "a7" * 16, path))
 
 
 def longer(container):
-    """More frames and several key frames, to be damaged."""
+    """More frames and several key frames, for damage tests."""
     return encoded(f"long.{container}", *H264, "-g", "12", "-pix_fmt", "yuv420p",
                    *(("-movflags", "+faststart") if container == "mp4" else ()), frames=72)
 
@@ -188,7 +188,7 @@ def truncated(container):
 
 
 def damaged(container):
-    """A stretch in the middle overwritten with noise."""
+    """Noise overwrites a stretch in the middle."""
     whole = longer(container)
 
     def spoil(path):
@@ -201,7 +201,7 @@ def damaged(container):
 
 
 def rotten():
-    """A sound index, and noise where the pictures should be: it opens, and nothing in it can be decoded."""
+    """An intact index, and noise instead of pictures: the file opens, but nothing can be decoded."""
     whole = codec("h264 4:2:0")
 
     def spoil(path):
@@ -214,7 +214,7 @@ def rotten():
 
 
 def changing_size():
-    """Two MPEG-2 streams of different sizes, one after the other: the size changes in mid-stream."""
+    """Two MPEG-2 streams with different sizes, one after the other: the size changes in mid-stream."""
     mpeg2 = ("-c:v", "mpeg2video", "-q:v", "3", "-bf", "0")
     parts = [encoded(f"{size}.ts", *mpeg2, filters=f"scale={size}", frames=12) for size in ("320:180", "160:120")]
     return made("sizes.mpg", " ".join(part.name for part in parts), lambda path: ffmpeg(
@@ -222,7 +222,7 @@ def changing_size():
 
 
 def pictures(kind, mixed=False):
-    """A folder of six pictures, of one size or each of its own."""
+    """A folder with six pictures, with equal or different sizes."""
     def make(path):
         path.mkdir()
         for index, name in enumerate(("orange", "baboon", "squirrel_cls", "fruits", "butterfly", "home")):
@@ -238,7 +238,7 @@ def pictures(kind, mixed=False):
 
 @functools.lru_cache(maxsize=None)
 def raw_times(path):
-    """[presentation time in seconds] of each frame that ffprobe decodes from the first real video stream."""
+    """[presentation time in seconds] for each frame that ffprobe decodes from the first real video stream."""
     done = subprocess.run(["ffprobe", "-v", "quiet", "-threads", "1", "-select_streams", "V:0", "-show_entries",
                            "frame=best_effort_timestamp_time", "-of", "json", path], capture_output=True, text=True)
     return [float(frame["best_effort_timestamp_time"]) for frame in json.loads(done.stdout).get("frames", [])]
@@ -246,21 +246,21 @@ def raw_times(path):
 
 @functools.lru_cache(maxsize=None)
 def probed(path):
-    """The same, counted from the start of the stream, as millrace counts."""
+    """The same, from the stream's start, as millrace counts."""
     start = float(stream(path).get("start_time", 0)) if raw_times(path) else 0
     return [time - start for time in raw_times(path)]
 
 
 @functools.lru_cache(maxsize=None)
 def stream(path):
-    """Of the first real video stream: width, height, pix_fmt, color_range, color_space, chroma_location, ..."""
+    """For the first real video stream: width, height, pix_fmt, color_range, color_space, chroma_location, ..."""
     text = subprocess.run(["ffprobe", "-v", "quiet", "-select_streams", "V:0", "-show_streams", "-of", "json", path],
                           capture_output=True, text=True, check=True).stdout
     return json.loads(text)["streams"][0]
 
 
 def decoded(path, pix_fmt):
-    """Every frame as ffmpeg decodes it, raw bytes in `pix_fmt`, no frame doubled or left out, none turned."""
+    """Every frame as ffmpeg decodes it: raw bytes in `pix_fmt`, none doubled, left out or turned."""
     raw = subprocess.run(["ffmpeg", "-nostdin", "-v", "quiet", "-noautorotate", "-i", path, "-map", "0:V:0", "-vsync",
                           "passthrough", "-sws_flags", "accurate_rnd+full_chroma_int+full_chroma_inp+bitexact",
                           "-f", "rawvideo", "-pix_fmt", pix_fmt, "pipe:1"], capture_output=True).stdout
@@ -268,7 +268,7 @@ def decoded(path, pix_fmt):
 
 
 def planes(path):
-    """Every frame as (Y, U, V) arrays of floats on the scale of 8 bits, chroma at its own size; gray has only Y."""
+    """Every frame as (Y, U, V) float arrays on the 8-bit scale, chroma at stored size; gray has only Y."""
     info = stream(path)
     width, height, layout = info["width"], info["height"], info["pix_fmt"]
     depth = 10 if "10" in layout else 12 if "12" in layout else 8

@@ -1,5 +1,5 @@
-"""YAML as JSON, by the core schema of YAML 1.2: what an editor and a validator make of a pipeline. PyYAML itself
-follows YAML 1.1, where `on` is a boolean and 08 no number."""
+"""YAML as JSON by the YAML 1.2 core schema: how an editor or a validator reads a pipeline. PyYAML follows YAML 1.1,
+where `on` is a boolean and 08 is not a number."""
 import re
 
 import yaml
@@ -10,7 +10,7 @@ class Loader(yaml.SafeLoader):
 
 
 def construct_map(loader, node):
-    """Keys as text, as in JSON; a key that is a list or a map is no pipeline's."""
+    """Keys as text, as in JSON; no pipeline has a list or a map as a key."""
     return {loader.construct_scalar(key): loader.construct_object(value, deep=True) for key, value in node.value}
 
 

@@ -1,12 +1,12 @@
-"""H.264 whose pictures are coded as two fields each, written here bit by bit: no encoder at hand makes it.
+"""H.264 with pictures coded as two fields each, written here bit by bit: no available encoder makes it.
 
-Every macroblock holds its samples as they are (I_PCM), so that what must be decoded is known without a decoder. Syntax:
-ITU-T H.264, clauses 7.3.2.1 (sequence), 7.3.2.2 (picture parameters), 7.3.3 (slice header) and 7.3.5 (macroblock)."""
+Every macroblock holds plain samples (I_PCM), so the decoded result is known without a decoder. Syntax: ITU-T H.264,
+clauses 7.3.2.1 (sequence), 7.3.2.2 (picture parameters), 7.3.3 (slice header) and 7.3.5 (macroblock)."""
 import numpy as np
 
 MAIN_PROFILE, LEVEL, LOG2_POC_BITS, FIELDS_A_SECOND = 77, 30, 8, 50
 INTRA_SLICE, PCM_MACROBLOCK = 7, 25
-SLICE, FIRST_SLICE, SEQUENCE, PARAMETERS = 1, 5, 7, 8  # kinds of unit
+SLICE, FIRST_SLICE, SEQUENCE, PARAMETERS = 1, 5, 7, 8  # unit types
 
 
 class Bits:
@@ -14,7 +14,7 @@ class Bits:
         self.text = []
 
     def put(self, *fields):
-        """(bits, value) as a fixed number of bits, a plain number as Exp-Golomb."""
+        """Writes (bits, value) with that many bits, and a plain number as Exp-Golomb."""
         for field in fields:
             bits, value = field if isinstance(field, tuple) else (2 * (field + 1).bit_length() - 1, field + 1)
             self.text.append(f"{value:0{bits}b}")
@@ -24,7 +24,7 @@ class Bits:
         self.text = [text + "0" * (-len(text) % 8)]
 
     def unit(self, kind):
-        """The whole as a unit of the stream, with the bytes put in that keep a start code from showing up in it."""
+        """Returns the content as a unit, with bytes inserted so that it contains no start code."""
         self.put((1, 1))
         self.align()
         out, zeros = bytearray([0, 0, 0, 1, 3 << 5 | kind]), 0
@@ -42,7 +42,7 @@ def parameters(width, height):
     sequence.put((8, MAIN_PROFILE), (8, 0), (8, LEVEL), 0, 0, 0, LOG2_POC_BITS - 4, 2, (1, 0))
     # Not frames alone, no switching between frame and field in a picture, 8x8 inference, no cropping.
     sequence.put(width // 16 - 1, height // 32 - 1, (1, 0), (1, 0), (1, 1), (1, 0))
-    # Usability: nothing but the rate.
+    # Usability: only the rate.
     sequence.put((1, 1), (4, 0), (1, 1), (32, 1), (32, FIELDS_A_SECOND), (1, 1), (4, 0))
     picture = Bits()
     picture.put(0, 0, (1, 0), (1, 0), 0, 0, 0, (1, 0), (2, 0), 0, 0, 0, (1, 1), (1, 0), (1, 0))
@@ -50,7 +50,7 @@ def parameters(width, height):
 
 
 def field(planes, bottom, number, first):
-    """One field of the picture `number`, from its planes (all lines of them); `first`: of the whole stream."""
+    """One field in picture `number`, from the picture's planes (all lines); `first`: the first in the stream."""
     luma, *chroma = (plane[bottom::2] for plane in planes)
     bits = Bits()
     bits.put(0, INTRA_SLICE, 0, (4, number % 16), (1, 1), (1, bottom))
@@ -67,7 +67,7 @@ def field(planes, bottom, number, first):
 
 
 def pictures(count, width=64, height=64):
-    """[[luma, two planes of chroma]] of something that moves."""
+    """[[luma, two chroma planes]] with something that moves."""
     y, x = np.mgrid[:height, :width]
     small_y, small_x = np.mgrid[:height // 2, :width // 2]
     return [[(2 * x + 3 * y + 16 * n) % 220 + 16, 2 * small_x + 9 * n + 20, 3 * small_y + 5 * n + 20]
@@ -75,7 +75,7 @@ def pictures(count, width=64, height=64):
 
 
 def stream(planes):
-    """The bytes of a stream of these pictures, the upper field first."""
+    """A stream with these pictures, the upper field first."""
     height, width = planes[0][0].shape
     return parameters(width, height) + b"".join(
         field(picture, bottom, number, number == bottom == 0)

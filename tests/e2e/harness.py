@@ -1,7 +1,7 @@
-"""What the end-to-end tests share: running the command, reading what it wrote, and the summary's promises.
+"""Shared by the end-to-end tests: running the command, reading what it wrote, and checking what the summary promises.
 
-The command under test is MILLRACE; models and clips lie in the build folder of the working copy. A test that needs
-what is not there skips and says what."""
+MILLRACE is the command under test; models and clips are in the working copy's build folder. A test that lacks something
+must skip and say what."""
 import json
 import os
 import pathlib
@@ -16,22 +16,22 @@ MILLRACE = os.environ.get("MILLRACE", str(ROOT / "build/millrace"))
 MODELS = pathlib.Path(os.environ.get("MILLRACE_MODELS", ROOT / "build/models"))
 SAMPLES = pathlib.Path("/usr/lib/python3/dist-packages/imageio/resources/images")
 PICTURES = pathlib.Path("/usr/share/doc/opencv-doc/examples/data")
-# A command that was built elsewhere does not find the library of build/venv by itself.
+# A command built elsewhere cannot find the library in build/venv by itself.
 for library in sorted(ROOT.glob("build/venv/lib/python3*/site-packages/onnxruntime/capi/libonnxruntime.so.*")):
     os.environ.setdefault("MILLRACE_ONNXRUNTIME", str(library))
-# For runs that are asked to end and are to deliver all that is in flight, however little of the processors they get.
+# For runs that are asked to end and must deliver everything in flight, however little processor time they get.
 PATIENT = ("--grace", "60s")
-# Sanitizers slow everything down; a hang is a failure, not a wait.
+# Sanitizers slow everything down. A hang must fail and not wait for ever.
 TIMEOUT = float(os.environ.get("MILLRACE_TEST_TIMEOUT", "300"))
 
 
-# Sockets that keep ports for those whom a test has told of them.
+# Sockets that reserve ports for processes that a test starts.
 KEPT = []
 
 
 def free_port():
-    """A port that nobody else is given until the test ends: it is bound here, but not listened at, which lets whoever
-    sets SO_REUSEADDR, as libzmq does, bind it as well."""
+    """A port that nobody else gets until the test ends. It is bound here but does not listen, so anyone who sets
+    SO_REUSEADDR, as libzmq does, can bind it too."""
     kept = socket.socket()
     KEPT.append(kept)
     kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -40,7 +40,7 @@ def free_port():
 
 
 class Run:
-    """What a run has left: exit code, both texts, the summary (--json) and the rows of its results."""
+    """What a run left: exit code, both texts, the summary (--json) and the result rows."""
 
     def __init__(self, done, rows=None):
         self.code, self.out, self.err = done.returncode, done.stdout, done.stderr
@@ -61,7 +61,7 @@ class Run:
 
 
 class Case(unittest.TestCase):
-    """A test case with a folder of its own, removed afterwards."""
+    """A test case with a temporary folder."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="millrace-")
@@ -74,8 +74,7 @@ class Case(unittest.TestCase):
         return path
 
     def run_pipeline(self, pipeline, *arguments, code=0, rows=True, environment=None, verb="run"):
-        """Runs a pipeline (YAML text or the path of a file) with its results in a file and checks the exit code
-        (None: whatever it is)."""
+        """Runs a pipeline (YAML text or a file's path) with results in a file, and checks the exit code (None: any)."""
         path = pipeline if isinstance(pipeline, pathlib.Path) else self.write(pipeline)
         output = self.folder / "results.jsonl"
         command = [MILLRACE, verb, str(path), *map(str, arguments)]
@@ -91,7 +90,7 @@ class Case(unittest.TestCase):
         return run
 
     def assert_balanced(self, run):
-        """Every frame is accounted for, in total and in the words of the ledger's own lines."""
+        """Every frame must be accounted for, in total and in the ledger's lines."""
         ledger = run.ledger
         self.assertTrue(ledger["balanced"], ledger)
         self.assertEqual(ledger["in_flight"], 0, ledger)
@@ -110,7 +109,7 @@ class Case(unittest.TestCase):
 
 
 class Controlled(Case):
-    """A case with a runtime folder of its own, the only one in which `millrace ctl` finds the only run."""
+    """A case with a separate runtime folder, where `millrace ctl` can find the only run."""
 
     def setUp(self):
         super().setUp()
@@ -119,7 +118,7 @@ class Controlled(Case):
         self.environment = {"MILLRACE_CONTROL": str(self.runtime / "millrace")}
 
     def ctl(self, *arguments, code=0):
-        """Checks the exit code (None: whatever it is)."""
+        """Checks the exit code (None: any)."""
         done = call([MILLRACE, "ctl", *arguments], environment=self.environment)
         if code is not None:
             self.assertEqual(done.returncode, code, (arguments, done.stdout, done.stderr))
@@ -133,17 +132,17 @@ def call(command, **options):
 
 
 def start(command, **options):
-    """The command, running, for tests that send signals or close its pipes."""
+    """Starts the command, for tests that send signals or close pipes."""
     return subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, **options)
 
 
 def threads_of(pid):
-    """How many threads it has, but for the one that sums up lines of the log and ends when there are none."""
+    """How many threads it has, except the one that sums up log lines and ends when there are none."""
     names = []
     for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
         try:
             names.append((task / "comm").read_text().strip())
-        except OSError:  # it has ended meanwhile
+        except OSError:  # it has ended
             pass
     return sum(name != "mr-log" for name in names)
 
@@ -160,7 +159,7 @@ def need_models():
 
 
 def main():
-    """Runs the tests of the calling script. Where all were skipped, the script says so to ctest (77)."""
+    """Runs the calling script's tests. If all were skipped, reports that to ctest (77)."""
     program = unittest.main(exit=False, verbosity=1)
     result = program.result
     if result.skipped and len(result.skipped) >= result.testsRun:

@@ -1,4 +1,4 @@
-"""What the tests of plans share."""
+"""Shared by the plan tests."""
 from harness import MILLRACE, call
 
 SMALL = """

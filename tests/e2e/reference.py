@@ -1,5 +1,5 @@
-"""The classifier once more, by other means: ffmpeg's pictures, arithmetic in double precision written down from the
-standards, and ONNX Runtime's Python."""
+"""The classifier again, by other means: ffmpeg's pictures, double precision arithmetic from the standards, and ONNX
+Runtime's Python."""
 import numpy as np
 import onnxruntime
 
@@ -12,13 +12,13 @@ MATRICES = {"bt709": (0.2126, 0.0722), "bt470bg": (0.299, 0.114), "smpte170m": (
 
 
 def matrix_of(info):
-    """What players assume where a stream does not tell: BT.709 from 1280 columns or 720 lines up, BT.601 below."""
+    """What players assume if a stream does not say: BT.709 from 1280 columns or 720 lines, otherwise BT.601."""
     named = info.get("color_space", "unknown")
     return MATRICES.get(named) or MATRICES["bt709" if info["height"] >= 720 or info["width"] >= 1280 else "smpte170m"]
 
 
 def to_rgb(y, u, v, matrix, full=False):
-    """Y'CbCr on the scale of 8 bits to R'G'B' in 0..255, not rounded."""
+    """8-bit Y'CbCr to R'G'B' in 0..255, not rounded."""
     kr, kb = matrix
     if full:
         y, u, v = y / 255, (u - 128) / 255, (v - 128) / 255
@@ -31,21 +31,21 @@ def to_rgb(y, u, v, matrix, full=False):
 
 
 def weights(count, centres, scale):
-    """The triangle filter of Pillow's BILINEAR as a matrix: one row an output sample, one column an input sample.
+    """Pillow's BILINEAR triangle filter as a matrix: a row per output sample, a column per input sample.
 
-    `centres` are positions in input samples (0.5: the middle of the first), `scale` input samples an output sample.
-    When shrinking the triangle is as wide as the scale says; outside the picture there is nothing, and rows add up
-    to 1."""
+    `centres` are positions in input samples (0.5: the middle of the first), `scale` is input samples per output sample.
+    When shrinking, the triangle is as wide as the scale. There is nothing outside the picture, and rows add up to 1."""
     distance = np.abs(np.arange(count)[None] + 0.5 - np.asarray(centres)[:, None])
     rows = np.maximum(0, 1 - distance / max(scale, 1))
     return rows / rows.sum(axis=1, keepdims=True)
 
 
 def crop_and_resize(picture, size, fraction, siting="left"):
-    """The middle square of a picture in planes, `fraction` of its shorter side, as three planes of size x size.
+    """The middle square of a picture given as planes, with `fraction` of the shorter side, as three planes of size x
+    size.
 
-    Output sample i lies at (i + 0.5) * side / size. Chroma lies between luma samples as `siting` says: horizontally
-    on the even luma samples (left) or between them (center); vertically between them."""
+    Output sample i is at (i + 0.5) * side / size. `siting` says where chroma is: horizontally on the even luma samples
+    (left) or between them (center); vertically always between them."""
     height, width = picture[0].shape
     side = fraction * min(width, height)
     steps = (np.arange(size) + 0.5) * side / size
@@ -61,7 +61,7 @@ def crop_and_resize(picture, size, fraction, siting="left"):
 
 
 def network_input(picture, info, size=224, fraction=0.875):
-    """A picture in planes as the network wants it: 3 x size x size floats, (x - 127) / 128."""
+    """A picture's planes as the network needs them: 3 x size x size floats, (x - 127) / 128."""
     siting = info.get("chroma_location", "left")
     planes = crop_and_resize(picture, size, fraction, siting if siting in ("left", "center") else "left")
     rgb = to_rgb(*planes, matrix_of(info), full=info.get("color_range") == "pc")
@@ -75,7 +75,7 @@ def session(name):
 
 
 def scores(video, model="lite0-features.onnx", every=1):
-    """[scores of the 1000 classes] for one of `every` frames of a video."""
+    """[scores for the 1000 classes] for one in `every` frames of a video."""
     info, network = clips.stream(video), session(model)
     head = np.load(MODELS / "lite0-head.npy").astype(np.float64)
     name = network.get_inputs()[0].name

@@ -1,4 +1,4 @@
-"""An RTMP server whose messages a test chooses: real for what a client asks, and raw bytes for all else."""
+"""An RTMP server whose messages a test chooses: it answers clients correctly and sends raw bytes otherwise."""
 import socket
 import struct
 import threading
@@ -7,7 +7,7 @@ CONTROL, VIDEO, COMMAND = 2, 6, 3  # chunk streams
 
 
 def amf(*values):
-    """Values as AMF0."""
+    """Encodes values as AMF0."""
     def one(value):
         if isinstance(value, str):
             return b"\2" + struct.pack(">H", len(value)) + value.encode()
@@ -19,14 +19,14 @@ def amf(*values):
 
 
 def basic(on, form):
-    """How a chunk of that stream begins; with form 3 its message continues."""
+    """The start of a chunk on that stream; form 3 continues a message."""
     if on >= 64:
         return bytes([form << 6, on - 64]) if on < 320 else bytes([form << 6 | 1]) + struct.pack("<H", on - 64)
     return bytes([form << 6 | on])
 
 
 def begin(on, kind, length, time=0, stream=1):
-    """The header of a message: a whole one."""
+    """A full message header."""
     return (basic(on, 0) + (time & 0xffffff).to_bytes(3, "big") + length.to_bytes(3, "big") + bytes([kind]) +
             struct.pack("<I", stream))
 
@@ -41,7 +41,7 @@ def command(*values, stream=0):
 
 
 def pictures(flv):
-    """(time, data) for each video tag in the bytes of a file."""
+    """(time, data) for each video tag in a file's bytes."""
     at, found = 13, []
     while at < len(flv):
         length, time = int.from_bytes(flv[at + 1:at + 4], "big"), int.from_bytes(flv[at + 4:at + 7], "big")
@@ -52,7 +52,7 @@ def pictures(flv):
 
 
 def read_messages(stream):
-    """(kind, data) of each message that the client sends."""
+    """(kind, data) for each message from the client."""
     heads, data, chunk = {}, {}, 128
     while first := stream.read(1):
         on, form = first[0] & 63, first[0] >> 6
@@ -66,9 +66,8 @@ def read_messages(stream):
 
 
 class Server:
-    """Calls `serve(connection, stream's name, number of this connection for it)` once a client plays or publishes, on a
-    thread of its own. `enter(command's bytes)` gives a description if it refuses a client; `asked` has the bytes of all
-    commands."""
+    """Calls `serve(connection, stream name, connection number)` when a client plays or publishes, on a separate thread.
+    `enter(command bytes)` may return a description to refuse a client; `asked` has the bytes of all commands."""
 
     def __init__(self, case, serve, enter=lambda data: None, tls=None):
         self.serve, self.enter, self.asked, self.played, self.tls = serve, enter, [], [], tls

@@ -1,5 +1,5 @@
-"""An RTSP server that takes one stream (ANNOUNCE, RECORD) and writes its H.264 to a file, for the system's Python with
-GStreamer's RTSP server: `python3 rtsp_receiver.py FILE`. Prints its port."""
+"""An RTSP server that receives one stream (ANNOUNCE, RECORD) and writes the H.264 to a file, for a system Python with
+GStreamer's RTSP server: `python3 rtsp_receiver.py FILE`. Prints the port."""
 import sys
 
 import gi

@@ -1,6 +1,6 @@
-"""A Slurm of three nodes on this machine, with munge beside it, for as long as a test takes. Everything lies in a
-folder of its own, and nothing of an installed configuration is read. It needs slurmctld, slurmd, srun and munged, and
-to be root: slurmd starts tasks as the user who asked for them."""
+"""A three-node Slurm on this machine, with munge, for the length of a test. Everything is in a separate folder, and no
+installed configuration is read. It needs slurmctld, slurmd, srun and munged, and root: slurmd starts tasks as the user
+who requested them."""
 import ctypes
 import os
 import pathlib
@@ -13,7 +13,7 @@ import time
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sinfo")
 PATIENCE = 240
-# Until daemons that were asked to end are killed: nothing of theirs is wanted any more.
+# After this, daemons that were asked to end are killed: nothing from them is needed.
 GRACE = 10
 
 CONFIG = """\
@@ -42,7 +42,7 @@ PartitionName=all Nodes=n[1-3] Default=YES State=UP OverSubscribe=FORCE
 
 
 def missing():
-    """Why it cannot run here; empty where it can."""
+    """Why it cannot run here; empty if it can."""
     gone = [name for name in PROGRAMS if not find(name)]
     if gone:
         return "no " + ", ".join(gone)
@@ -53,13 +53,13 @@ def find(name):
     return shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
 
 
-# Sockets that keep ports for those whom a test has told of them.
+# Sockets that reserve ports for processes that a test starts.
 KEPT = []
 
 
 def free_ports(count):
-    """Below those that the system gives to whoever asks for any, so that nobody gets one of them by accident; and bound
-    until the test ends, so that no other test does."""
+    """Ports below the system's ephemeral range, so that nobody gets one by accident; bound until the test ends, so that
+    no other test gets one either."""
     found = []
     while len(found) < count:
         port, kept = random.randrange(20000, 30000), socket.socket()
@@ -68,7 +68,7 @@ def free_ports(count):
         except OSError:
             kept.close()
             continue
-        # From here on those who set it as well, as Slurm and libzmq do, may have the same.
+        # From here on, others that set it too, like Slurm and libzmq, can bind the same port.
         kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         KEPT.append(kept)
         found.append(port)
@@ -76,19 +76,19 @@ def free_ports(count):
 
 
 def adopt_orphans():
-    """What daemons leave behind becomes a child of the test, which can wait for it."""
+    """Makes processes that daemons leave children of the test, which can wait for them."""
     set_child_subreaper = 36
     ctypes.CDLL(None).prctl(set_child_subreaper, 1)
 
 
 def end_with_parent():
-    """Runs in a daemon before it is one: whatever becomes of the test, it is not left behind."""
+    """Called in a daemon's process before it starts: whatever happens to the test, the daemon must not stay."""
     set_death_signal = 1
     ctypes.CDLL(None).prctl(set_death_signal, signal.SIGTERM)
 
 
 class Unavailable(Exception):
-    """Slurm does not start here, for reasons that are not the test's."""
+    """Slurm cannot start here, for reasons unrelated to the test."""
 
 
 class Slurm:
@@ -148,7 +148,7 @@ class Slurm:
         return done.stdout.split() == ["idle"] * 3
 
     def __exit__(self, *_):
-        """In the order of who needs whom: first jobs come to their end, then daemons, munged last."""
+        """In dependency order: jobs end first, then daemons, munged last."""
         end = time.monotonic() + GRACE
         while len(self.started) > 4 and not self.all_idle() and time.monotonic() < end:
             time.sleep(0.1)

@@ -1,5 +1,5 @@
-"""What the tests of live sources share: servers that are real programs, and runs that are asked for the states of their
-sources through their control socket."""
+"""Shared by the live source tests: servers that are real programs, and runs whose sources' states are read through the
+control socket."""
 import http.server
 import json
 import os
@@ -16,12 +16,12 @@ import unittest
 import harness
 from harness import MILLRACE, TIMEOUT, call
 
-# A live source that is soon tried again.
+# A live source that is retried soon.
 SOON = "reconnect: {first: 100ms, most: 400ms}"
 
 
 def port():
-    """One that is free now; whoever is told of it binds it alone."""
+    """A port that is free now; only the process that is given it binds it."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return free.getsockname()[1]
@@ -34,7 +34,7 @@ def need(*programs):
 
 
 class Server:
-    """A program that serves; killed at the end of the test."""
+    """A server program; killed at the end of the test."""
 
     def __init__(self, case, *command, **options):
         need(command[0])
@@ -66,13 +66,13 @@ def mjpeg(case, at, size="320x240", rate=20):
 
 
 def peak_mib(child):
-    """The most memory that the process has had at a time."""
+    """The process's peak memory."""
     status = pathlib.Path(f"/proc/{child.pid}/status").read_text()
     return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) >> 10
 
 
 def rtsp(case, *factories, at=0, options=()):
-    """gst-rtsp-server: the server, and its port. A factory is "/path=what GStreamer launches"."""
+    """gst-rtsp-server: the server and its port. A factory is "/path=what GStreamer launches"."""
     script = harness.ROOT / "tests/reference/rtsp_server.py"
     server = Server.__new__(Server)
     server.child = subprocess.Popen(["/usr/bin/python3", script, *factories, "--port", str(at), *options],
@@ -87,15 +87,15 @@ def rtsp(case, *factories, at=0, options=()):
 
 
 def pattern(size="320/240", rate=20, key=20):
-    """What a factory of it launches: H.264."""
+    """What the factory launches: H.264."""
     width, height = size.split("/")
     return (f"( videotestsrc is-live=true ! video/x-raw,format=I420,width={width},height={height},framerate={rate}/1 ! "
             f"x264enc tune=zerolatency speed-preset=ultrafast key-int-max={key} ! rtph264pay name=pay0 pt=96 )")
 
 
 class Web(http.server.BaseHTTPRequestHandler):
-    """Files of a folder, with ranges, and answers of a status: /status/503. Names need no password unless they begin
-    with "secret"; /to?URL leads there."""
+    """Serves a folder's files, with ranges, and status answers: /status/503. Names need no password unless they begin
+    with "secret"; /to?URL redirects there."""
     folder = None
     asked = None
 
@@ -131,15 +131,15 @@ class Web(http.server.BaseHTTPRequestHandler):
 
 
 def web(case, folder, tls=None, base=Web, **fields):
-    """An HTTP server of that folder: its address, and the list of what is asked of it. With `tls`, an SSLContext, over
-    TLS; `fields` are those of its handler, whose class is `base`."""
+    """An HTTP server for a folder: the address, and the list of requests. With `tls`, an SSLContext, over TLS; `fields`
+    are the handler's, whose class is `base`."""
     asked = []
     handler = type("Handler", (base,), {"folder": folder, "asked": asked, **fields})
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.handle_error = lambda *_: None
     server.daemon_threads = True
     if tls:
-        # Hands are shaken by the thread of each connection: not here, where others would wait for it.
+        # Each connection's thread must do the handshake: here others would have to wait.
         server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     case.addCleanup(server.server_close)
@@ -156,8 +156,8 @@ class Live(harness.Case):
 
     def begin(self, sources, *arguments, decode="", environment=None, results="", given=None, decoded=None,
               before=()):
-        """A run of those sources, {name: options}, or of `given`, decoded, with a row for each picture. `before`: the
-        command that starts it."""
+        """A run with these sources, {name: options}, or with `given`, decoded, with a row for each picture. `before`:
+        the command that starts it."""
         text = "version: 1\npipeline: live\n"
         text += given or "sources:\n" + "".join(f"  {name}: {{{options}}}\n" for name, options in sources.items())
         text += f"\nstages:\n  decode: {{input: [{decoded or ', '.join(sources)}]{decode}}}\n"
@@ -202,11 +202,11 @@ class Live(harness.Case):
         return harness.threads_of(child.pid), len(list(pathlib.Path(f"/proc/{child.pid}/fd").iterdir()))
 
     def await_state(self, child, source, *states):
-        """What ctl tells of the source once it is in one of these states."""
+        """What ctl says about the source when it is in one of these states."""
         return self.wait_until(lambda: (of := self.ask().get(source)) and of["state"] in states and of, child)
 
     def finish(self, child, code=0):
-        """Ctrl-C: the summary, in which every frame is accounted for."""
+        """Ctrl-C: every frame in the summary must be accounted for."""
         child.send_signal(signal.SIGINT)
         return self.summary_of(child, code)
 
@@ -222,7 +222,7 @@ class Live(harness.Case):
         return {one["id"]: one for one in summary["sources"]}
 
     def assert_times_go_on(self, rows):
-        """Within each epoch from 0, never back."""
+        """In each epoch from 0, never backwards."""
         for epoch in {row.get("epoch", 0) for row in rows}:
             times = [row["pts"] for row in rows if row.get("epoch", 0) == epoch]
             self.assertEqual(times, sorted(times))

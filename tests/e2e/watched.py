@@ -1,4 +1,4 @@
-"""What the tests of nodes share: a run that watches over its processes, which are found by the names of their nodes."""
+"""Shared by the node tests: a run that supervises processes, which are found by node name."""
 import json
 import pathlib
 import re
@@ -25,7 +25,7 @@ def command_line(pid):
 
 
 def children_of(pid):
-    """The processes that it has started, by the names of their nodes."""
+    """The processes that it has started, by node name."""
     found = {}
     for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
         try:
@@ -61,7 +61,7 @@ class Watched(Case):
         self.wait_for(lambda: path.exists() and path.read_text().count("\n") >= rows, "no results")
 
     def ledger_of(self, child, wanted, why):
-        """Asks for the table until its ledger has what is wanted."""
+        """Requests the table until the ledger has what is wanted."""
         def ask():
             child.send_signal(signal.SIGUSR1)
             while not (found := LEDGER.match(child.stderr.readline())):
@@ -71,6 +71,6 @@ class Watched(Case):
         self.wait_for(ask, why)
 
     def rows(self):
-        """Of whole lines: the last may be on its way."""
+        """Whole lines only: the last may be incomplete."""
         text = (self.folder / "out.jsonl").read_text()
         return [json.loads(line)["seq"] for line in text[:text.rfind("\n") + 1].splitlines()]

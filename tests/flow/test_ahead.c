@@ -1,6 +1,6 @@
-/* Buffers on devices are made when a pipeline starts, as many as are planned: what is missing shows there, and nothing
- * is allocated while frames pass. What has no planned size is made as it comes, and where there is no memory for it
- * then, frames are dropped and the run goes on. */
+/* Device buffers are made when a pipeline starts, as many as are planned: a shortage shows there, and nothing is
+ * allocated while frames pass. Buffers without a planned size are made when needed. Without memory for them, frames are
+ * dropped and the run continues. */
 #include <stdio.h>
 #include <string.h>
 
@@ -45,7 +45,7 @@ TEST(pools_of_devices_are_planned_ahead) {
     assert_true(planned(pipeline, "two")->memory.scratch.ahead);
     assert_true(planned(pipeline, "two->host")->pools[0].ahead);
     assert_int_equal(planned(pipeline, "two->host")->pools[0].memory, MR_MEMORY_PINNED);
-    /* Pinned, since it is read from there. */
+    /* Pinned, since a device reads it. */
     assert_true(planned(pipeline, "make")->pools[0].ahead);
     mr_pipeline_destroy(&pipeline);
     pipeline = flow_open(HEAD "  make: {type: scale, input: a}\n  out: {type: collect, input: make}\n", 1, 1);
@@ -54,7 +54,7 @@ TEST(pools_of_devices_are_planned_ahead) {
     mr_pipeline_destroy(&pipeline);
 }
 
-/* All that is planned is there from the start, and no more in the end. */
+/* Everything planned is there from the start, and no more at the end. */
 TEST(a_run_takes_what_is_planned_from_its_start) {
     for (uint64_t seed = 0; seed <= SEEDS; seed++) {
         mr_pipeline *pipeline = open_chain("", seed);
@@ -73,8 +73,8 @@ TEST(a_run_takes_what_is_planned_from_its_start) {
 
 /* ---- what is not there ----------------------------------------------------------------------------------------- */
 
-/* The allocations of sim:0 in the order of the graph: six pinned buffers of `make`, in the place of which plain memory
- * does, 23 of the copy and 17 of `one`. Nothing has run. */
+/* sim:0's allocations in graph order: six pinned buffers for `make`, which plain memory can replace, 23 for the copy
+ * and 17 for `one`. Nothing must have run. */
 static void refuse_start(int allocation, const char *wanted) {
     char parameters[32];
     snprintf(parameters, sizeof parameters, "?fail_allocation=%d", allocation);
@@ -100,7 +100,7 @@ TEST(what_is_missing_is_told) {
 
 /* ---- what has no planned size ---------------------------------------------------------------------------------- */
 
-/* So many numbers as the frame has come to. */
+/* As many values as frames so far. */
 static int negotiate_growing(mr_negotiation *negotiation) {
     negotiation->outputs[0].set = (mr_format_set){.payload = MR_PAYLOAD_TENSOR,
                                                   .dtypes = MR_IN_SET(MR_DTYPE_I64),
@@ -163,7 +163,7 @@ TEST(frames_without_memory_are_dropped) {
         uint64_t dropped = 0;
         for (int allocation = 1; allocation <= 12; allocation++)
             run_growing(allocation, seed, &dropped);
-        /* One call fails alone; where it was for pinned memory, plain memory does. */
+        /* A single failed call fails one frame; for pinned memory, plain memory can replace it. */
         assert_in_range(dropped, 1, 12);
     }
 }

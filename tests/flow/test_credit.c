@@ -1,5 +1,5 @@
-/* Ways that part and meet again in a join, with several sources on them: whatever the order in which the stages take
- * the sources' frames, and however short the queues, no source holds up another, so that all frames arrive. */
+/* Paths that part and meet again in a join, with several sources. In whatever order stages take the sources' frames,
+ * and however short the queues, no source holds up another, and all frames arrive. */
 #include <stdio.h>
 
 #include "tests/support/flow_run.h"
@@ -9,7 +9,7 @@
 
 enum { SEEDS = UNDER_TSAN(40, 200), SOURCES = 6, FRAMES = 24, TEXT = 4096 };
 
-/* `stages`: those before the sink, which takes the frames of "both". */
+/* `stages` come before the sink, which takes frames from "both". */
 static const char *pipeline_of(const char *stages) {
     static char text[TEXT];
     int length = snprintf(text, sizeof text, "version: 1\npipeline: ways\nsources:\n");
@@ -47,7 +47,7 @@ TEST(two_ways) {
                    SOURCES * FRAMES);
 }
 
-/* A way's first stage does not know that the last has no room. */
+/* The first stage on a path cannot know that the last has no room. */
 TEST(ways_of_several_stages) {
     run_everywhere("  left: {type: pass, input: sources.*, queue: 1}\n"
                    "  middle: {type: slow, input: left, period: 100us, queue: 1}\n"
@@ -64,7 +64,7 @@ TEST(ways_on_devices) {
                    SOURCES * FRAMES);
 }
 
-/* What one way lets pass only sometimes leaves gaps. */
+/* A path that drops frames leaves gaps. */
 TEST(ways_that_leave_frames_out) {
     run_everywhere("  left: {type: gate, input: sources.*, every: 3, queue: 1}\n"
                    "  right: {type: gate, input: sources.*, every: 2, queue: 1}\n"
@@ -72,7 +72,7 @@ TEST(ways_that_leave_frames_out) {
                    SOURCES * (FRAMES / 6));
 }
 
-/* Frames that would fill the batch have no room behind it: it goes without them. */
+/* Frames that would fill the batch have no room downstream: it leaves without them. */
 TEST(a_batch_larger_than_the_room_behind_it) {
     run_everywhere("  left: {type: batcher, input: sources.*, batch: 16}\n"
                    "  last: {type: pass, input: left, queue: 1}\n"
@@ -81,7 +81,7 @@ TEST(a_batch_larger_than_the_room_behind_it) {
                    SOURCES * FRAMES);
 }
 
-/* The frames of a call have room, however many it takes of those that wait. */
+/* A call's frames have room, however many waiting ones it takes. */
 TEST(gathered_frames_on_both_ways) {
     run_everywhere("  left: {type: gatherer, input: sources.*, queue: 3}\n"
                    "  right: {type: slow, input: sources.*, period: 70us, queue: 2}\n"

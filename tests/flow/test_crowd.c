@@ -1,4 +1,5 @@
-/* Calls of one instance that overlap: who waits for its turn takes no inputs, so new ones wake somebody else. */
+/* Overlapping calls in one instance: a call that waits for a turn takes no inputs, so new ones must wake another
+ * entry. */
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -11,7 +12,7 @@
 
 enum { MOST_CALLS = 16 };
 static atomic_int begun;
-static atomic_bool begins[MOST_CALLS]; /* by number of the frame */
+static atomic_bool begins[MOST_CALLS]; /* by frame number */
 static int calls;
 
 static int crowd_negotiate(mr_negotiation *negotiation) {
@@ -42,7 +43,7 @@ static const mr_stage_type crowd = {.name = "crowd",
                                     .negotiate = crowd_negotiate,
                                     .process = crowd_process};
 
-/* Frames come one at a time, after the calls before them have gone to sleep. */
+/* Frames come one at a time, when the earlier calls have gone to sleep. */
 TEST(frames_wake_those_who_do_not_wait) {
     const mr_stage_type *types[32] = {&crowd};
     for (size_t i = 0; flow_stage_types()[i] && i < 30; i++)

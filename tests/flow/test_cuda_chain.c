@@ -1,6 +1,6 @@
-/* Calls that are handed on from stream to stream: a chain of stages is launched as one graph and recorded once, and
- * does what its stages do one by one; what nobody takes over is done all the same. On a GPU, or on the one that the
- * host plays, which counts the calls of the runtime. */
+/* Calls handed on from stream to stream: a chain of stages is launched as one graph, recorded once, and gives what the
+ * stages give one by one. Work that nobody takes over is done too. Runs on a GPU, or on one that the host imitates,
+ * which counts runtime calls. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,13 +21,13 @@
 
 #ifdef MILLRACE_CUDA_HOST
 #include <cuda_runtime_api.h>
-/* How long a call is held (engine/device/cuda/cuda_record.c). */
+/* How long a call can be held (engine/device/cuda/cuda_record.c). */
 extern _Atomic int64_t mr_cuda_patience_ns;
 #endif
 
 enum { STAGES = 3, NUMBERS = 40, BYTES = NUMBERS * sizeof(float), PLACES = 200, STEP = 256 };
 
-/* A vector goes from place to place, normalised by each stream: lengths that were not 1 are. */
+/* Each stream normalises a vector and passes it on: every length becomes 1. */
 typedef struct fixture {
     on_device on;
     mr_stream *stream[STAGES];
@@ -96,7 +96,7 @@ static void normalize(fixture *f, int stream, size_t from, size_t to) {
     assert_int_equal(mr_normalize_enqueue(f->stream[stream], &work, 1), MR_OK);
 }
 
-/* On a busy machine the device's thread may have come first. */
+/* On a busy machine the device's thread may be first. */
 static void take_over(mr_stream *stream, mr_event *event) {
     int status;
     while ((status = mr_stream_wait(stream, event)) == MR_ERROR_AGAIN)
@@ -104,7 +104,7 @@ static void take_over(mr_stream *stream, mr_event *event) {
     assert_int_equal(status, MR_OK);
 }
 
-/* From place 0 through places 1 and 2, or others, to one that the last stream fills; all are done. */
+/* From place 0 through places 1 and 2, or others, to the place that the last stream fills; all finish. */
 static void run_chain(fixture *f, float first, const size_t places[STAGES + 1]) {
     mr_event *event[STAGES];
     bring(f, first, places[0]);
@@ -137,7 +137,7 @@ static void a_chain_gives_what_its_stages_give(void **state) {
 
 static const int64_t FOR_EVER = INT64_C(3600000000000);
 
-/* Calls of one more chain that recurs; those that bring numbers and look at them are the same each time. */
+/* Counts calls for one more repetition of a chain. Calls that upload and read numbers are the same each time. */
 static mr_host_counts cost_of_chain(bool graphs) {
     fixture f;
     setenv("MILLRACE_CUDA_GRAPHS", graphs ? "1" : "0", 1);
@@ -156,7 +156,7 @@ static mr_host_counts cost_of_chain(bool graphs) {
                             .stream_waits = after.stream_waits - before.stream_waits};
 }
 
-/* Once for bringing the numbers, and once a stage for looking at them. */
+/* One to upload the numbers, and one per stage to read them. */
 enum { OTHER_RECORDS = 1 + STAGES };
 
 static void a_chain_is_one_graph(void **state) {
@@ -176,8 +176,8 @@ static void a_chain_is_one_graph(void **state) {
     assert_int_equal(alone.records, OTHER_RECORDS + STAGES);
 }
 
-/* So many buffers of the first stage and of the last that all of both come together are too many to be kept, while
- * those of each are few. */
+/* The first and last stages have many buffers: all combinations are too many to keep as graphs, while each stage
+ * has few. */
 static void stages_have_their_own_graphs_where_chains_do_not_recur(void **state) {
     (void)state;
     enum { FIRST = 7, LAST = 11, ROUNDS = 340, ENOUGH = 300 };
@@ -216,7 +216,7 @@ static void what_nobody_takes_over_is_done(void **state) {
     assert_int_equal(mr_stream_hand_on(f.stream[0], event), MR_OK);
     assert_int_equal(finish(event), MR_OK);
     expect_at(&f, 5, 1);
-    /* Nobody is expected to come for the next ones. */
+    /* Nobody is expected to take the next ones over. */
     atomic_store(&mr_cuda_patience_ns, FOR_EVER);
     for (int i = 0; i < 64; i++) {
         event = event_of(&f);
@@ -265,7 +265,7 @@ static void others_wait_until_what_was_taken_over_is_recorded(void **state) {
     close_fixture(&f);
 }
 
-/* What has begun cannot be taken over: its memory is the stream's, or a copy is under way. */
+/* Work that has begun cannot be taken over: the stream owns the memory, or a copy is running. */
 static void what_has_begun_is_not_handed_on(void **state) {
     (void)state;
     fixture f;
@@ -395,7 +395,7 @@ static void run_pipeline(const char *device, const char *more, bool one_by_one) 
     assert_int_equal(arrived, FRAMES);
 }
 
-/* The same bits however the work is given, for any number of workers. */
+/* The bits are equal however the work is submitted, for any number of workers. */
 static void a_pipeline_gives_the_same_either_way(void **state) {
     static float alone[FRAMES][CLASSES];
     (void)state;
@@ -414,7 +414,7 @@ static void a_pipeline_gives_the_same_either_way(void **state) {
     }
 }
 
-/* Calls a frame, on its way from the host through two stages and back. */
+/* Calls per frame, from the host through two stages and back. */
 static mr_host_counts cost_of_frame(const char *graphs) {
     enum { COUNTED = FRAMES - 1 - WARM };
     setenv("MILLRACE_CUDA_GRAPHS", graphs, 1);
@@ -448,7 +448,7 @@ static int be_patient(void **state) {
 
 int main(void) {
 #ifdef MILLRACE_CUDA_HOST
-    /* The tests' own multiplies at once, whether the stream is recorded to a graph or not. */
+    /* The imitated cuBLAS multiplies at once, even while the stream is recorded to a graph. */
     setenv("MILLRACE_CUBLAS", "none", 1);
 #endif
     const struct CMUnitTest tests[] = {

@@ -1,6 +1,6 @@
-/* Whole pipelines on CUDA devices: what comes out is what the processors give, bit for bit; while frames pass nothing
- * is allocated and nobody waits; memory that is not pinned goes through memory that is; and a device that fails takes
- * no more than its frames along. On GPUs, or on devices that the host plays, which break on demand and count. */
+/* Whole pipelines on CUDA devices give what the processors give, bit for bit. While frames pass, nothing is allocated
+ * and nobody waits; unpinned memory goes through pinned memory; a failing device only loses the frames it has. Runs on
+ * GPUs, or on devices that the host imitates, which count and can fail on demand. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -60,7 +60,7 @@ static void add_bytes(record *to, const void *data, size_t bytes) {
     to->bytes += bytes;
 }
 
-/* Vectors, and the numbers among the results. */
+/* Collects vectors, and numbers from the results. */
 static void collect(void *context, const char *source, const mr_frame *frame) {
     collection *all = context;
     (void)source;
@@ -80,9 +80,9 @@ static void collect(void *context, const char *source, const mr_frame *frame) {
 
 typedef struct job {
     const char *first, *last, *more;
-    bool lend; /* frames lie in memory of the program */
+    bool lend; /* the program owns the frames' memory */
     int frames; /* 0: FRAMES */
-    void (*every)(int frame); /* called before each frame is pushed, and after the last; NULL: nothing is */
+    void (*every)(int frame); /* called before each frame is pushed, and after the last; may be NULL */
     const mr_stage_type *const *types; /* NULL: millrace's */
 } job;
 
@@ -138,7 +138,7 @@ static void note_summary(mr_pipeline *pipeline, outcome *out) {
     mr_summary_destroy(&sums);
 }
 
-/* What the pipeline gave; to be freed. */
+/* Returns the pipeline's output; the caller must free it. */
 static outcome run(const job *j) {
     char text[2048];
     outcome out = {0};
@@ -169,7 +169,7 @@ static void free_outcome(outcome *out) {
         free(out->of[i].records);
 }
 
-/* Each record is what the processors gave for that frame, in order. */
+/* Each record equals the processors' for that frame, in order. */
 static void compare(const outcome *out, const outcome *wanted) {
     for (int i = 0; i < SINKS; i++)
         for (size_t at = 0; at < out->of[i].count; at++) {
@@ -199,7 +199,7 @@ static bool have(const char *name) {
 
 /* ---- the plan ---------------------------------------------------------------------------------------------------- */
 
-/* The pinned pool of the vertex of that id. */
+/* The pinned pool for the vertex with this id. */
 static mr_view_pool pinned_of(const char *first, const char *id) {
     char text[2048];
     mr_view_pool found = {0};
@@ -213,11 +213,11 @@ static mr_view_pool pinned_of(const char *first, const char *id) {
     return found;
 }
 
-/* A buffer for each frame that may be on its way; what comes from pools of the plan needs none. */
+/* There must be a buffer for each frame that can be in flight; frames from planned pools need none. */
 TEST(what_is_lent_is_planned_for) {
     mr_view_pool upload = pinned_of("sim:0", "camera->sim:0"), shared = pinned_of("[sim:0, sim:1]", "histogram");
     assert_int_equal(upload.memory, MR_MEMORY_PINNED);
-    assert_int_equal(upload.count, 4); /* two calls of two frames: batches of small ones are copied together */
+    assert_int_equal(upload.count, 4); /* two calls with two frames each: small batches are copied together */
     assert_true(upload.bytes >= PICTURE);
     assert_true(shared.count >= 2 && shared.bytes >= PICTURE);
     assert_int_equal(pinned_of("sim:0", "hog").count, 0);
@@ -257,16 +257,15 @@ TEST(so_do_two) {
 enum { WARM = 6 };
 static mr_host_counts warm, late;
 
-/* One frame at a time. */
+/* Lets one frame through at a time. */
 static void count_calls(int frame) {
     while (arrived < frame * SINKS)
         nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
     *(frame <= WARM ? &warm : &late) = mr_host_count();
 }
 
-/* Nobody waits, and nothing is copied from memory that is not pinned, but for tables before the first frame. What is
- * allocated with each frame would be so many times; buffers that are in use a little longer than those before are
- * fewer. */
+/* Nobody may wait, and after the tables nothing may be copied from unpinned memory. An allocation per frame would show
+ * as many; buffers in use a little longer than usual add a few. */
 TEST(nothing_is_allocated_while_frames_pass) {
     static const char *const firsts[] = {"cuda:0", "[cuda:0, cuda:1]"};
     for (int lend = 0; lend < 2; lend++) {
@@ -288,7 +287,7 @@ static void count_urgent(int frame) {
     urgent_streams = frame < FRAMES ? mr_host_streams(true) : urgent_streams;
 }
 
-/* Of the stages' streams those of a type that says so, and no others. */
+/* Only streams for stage types that are urgent may have priority. */
 TEST(what_is_urgent_goes_first) {
     enum { MOST = 64 };
     const mr_stage_type *types[MOST + 1] = {NULL}, *const *all = mr_stage_types();
@@ -328,7 +327,7 @@ static void expect_said(const char *words) {
         fail_msg("\"%s\" is not among:\n%s", words, said);
 }
 
-/* From the first device's so-manieth piece of work on. */
+/* Fails the first device after this many pieces of work. */
 static outcome run_broken(const job *j, long after) {
     said[0] = 0;
     mr_log_to(listen, NULL);
@@ -355,7 +354,7 @@ TEST(a_device_that_breaks_drops_what_it_has) {
     free_outcome(&wanted);
 }
 
-/* Early enough that many frames come behind those that are under way, of which slots hold only so many. */
+/* Early enough that more frames follow than slots can hold. */
 static void break_the_first(int frame) {
     if (frame == 2)
         mr_host_break(0, 1);

@@ -1,4 +1,4 @@
-/* Deadlines and batches in the running graph, mostly with a simulated clock. */
+/* Deadlines and batches in a running graph, mostly with a simulated clock. */
 #include <stdio.h>
 #include <string.h>
 
@@ -30,7 +30,7 @@ static void check_gated_batch(const mr_summary *sums) {
     assert_int_equal(collection_count, 100);
 }
 
-/* The gate lets one of ten through: while eight of those gather, eighty must not have to wait on the other way. */
+/* The gate passes one frame in ten: while eight gather, eighty need not wait on the other path. */
 TEST(a_gate_before_a_batch_does_not_stop_a_join) {
     const char *text = "version: 1\npipeline: gate\n"
                        "sources: {a: {type: count, frames: 1000}}\n"
@@ -50,7 +50,7 @@ static void check_full_batches(const mr_summary *sums) {
     assert_int_equal(smallest_batch, 8);
 }
 
-/* Frames leave the queue as they come and gather in the call: a batch may be larger than the queue before it. */
+/* Frames leave the queue as they come and gather in the call: a batch can be larger than the queue. */
 TEST(a_batch_fills_from_a_short_queue) {
     const char *text = "version: 1\npipeline: short\n"
                        "sources: {a: {type: count, frames: 64}}\n"
@@ -67,7 +67,7 @@ static void check_wide_merge(const mr_summary *sums) {
     assert_int_equal(collection_count, 7 * 200);
 }
 
-/* More stages than a lane has room for wait for it at once. */
+/* More stages wait for a lane at once than it has room for. */
 TEST(many_ways_into_a_slow_sink_go_on) {
     const char *text = "version: 1\npipeline: wide\n"
                        "sources: {a: {type: count, frames: 200}}\n"
@@ -96,8 +96,8 @@ static uint64_t line_frames(const mr_summary *sums, const char *stage, const cha
     return 0;
 }
 
-/* A stage that takes four times as long as a frame's place in time: three of four must go, and what is begun is
- * begun in time, so that it ends at most 4 ms behind its deadline; the sink delivers it nevertheless. */
+/* A stage that takes four frame intervals: three of four frames are dropped. Work begins in time, so it ends at most 4
+ * ms after the deadline; the sink delivers that. */
 static void check_shed(const mr_summary *sums) {
     assert_int_equal(sums->in, 200);
     assert_int_equal(sums->delivered + sums->dropped, 200);
@@ -128,7 +128,7 @@ static void check_unhurried(const mr_summary *sums) {
         assert_true(collection[i].late_ns > 0);
 }
 
-/* Nothing comes behind the sink: the work is done, and is not thrown away. */
+/* Nothing follows the sink: the work is done, and must not be discarded. */
 TEST(a_sink_delivers_what_is_late) {
     run_with_all_seeds("version: 1\npipeline: sink\n"
                        "sources: {a: {type: count, frames: 50, period: 10ms, deadline: 3ms}}\n"
@@ -144,7 +144,7 @@ static void check_shed_before_join(const mr_summary *sums) {
     assert_int_equal(collection_count, sums->delivered);
 }
 
-/* What is shed on one way does not stop the other, nor the join behind both, nor one behind that. */
+/* Frames dropped on one path do not stop the other path, the join after both, or a later join. */
 TEST(joins_do_not_wait_for_what_was_shed) {
     run_with_all_seeds("version: 1\npipeline: joins\n"
                        "sources: {a: {type: count, frames: 200, period: 1ms, deadline: 6ms}}\n"
@@ -167,7 +167,8 @@ static void check_in_time(const mr_summary *sums) {
     assert_int_equal(sums->delivered, 40);
 }
 
-/* Four frames take six milliseconds to come, in which the first becomes late: it goes, and the batch never fills. */
+/* Four frames need six milliseconds to come; the first becomes late meanwhile. It is dropped, and the batch never
+ * fills. */
 TEST(frames_become_late_while_their_batch_gathers) {
     const char *text = "version: 1\npipeline: batch\n"
                        "sources: {a: {type: count, frames: 40, period: 2ms, deadline: 3ms}}\n"
@@ -181,8 +182,8 @@ TEST(frames_become_late_while_their_batch_gathers) {
     run_with_all_seeds(made, check_in_time);
 }
 
-/* Every packet that was taken can be decoded: since the last key frame, all that others refer to were taken.
- * Disposable ones go first. After a group that was given up the next one is taken again. */
+/* Every packet taken can be decoded: all packets since the last key frame that others need were taken. Disposable
+ * packets go first. After an abandoned group the next one is taken again. */
 static void check_packets(const mr_summary *sums) {
     uint64_t expected = 0, groups = 0;
     assert_int_equal(sums->delivered + sums->dropped, 1000);

@@ -1,6 +1,5 @@
-/* Each call that a small pipeline makes to its devices fails in turn, alone and as the first of a device that is
- * lost: no run hangs, crashes or leaks, the ledger balances, what is delivered is right, and what refuses the start
- * names the stage. */
+/* Every device call in a small pipeline fails in turn, alone and as the first on a lost device. No run may hang, crash
+ * or leak; the ledger must balance, delivered frames must be right, and a refused start must name the stage. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,7 +16,7 @@
 
 enum { FRAMES = 12, LEAST_CALLS = 60 };
 
-/* upload -> sim:0 -> peer -> sim:1 -> download; `parameters` are those of one of the two. */
+/* upload -> sim:0 -> peer -> sim:1 -> download; `parameters` apply to one device. */
 static mr_pipeline *open_chain(int device, const char *parameters, uint64_t seed) {
     char text[1024];
     snprintf(text, sizeof text,
@@ -50,7 +49,7 @@ static void expect_outcome(mr_pipeline *pipeline) {
     mr_summary_destroy(&sums);
 }
 
-/* True where it started. */
+/* True if it started. */
 static bool run_failing(int device, const char *parameter, int64_t call, uint64_t seed) {
     char parameters[64];
     snprintf(parameters, sizeof parameters, "?%s=%lld", parameter, (long long)call);
@@ -113,7 +112,7 @@ static int name_it(void *arguments) {
 
 enum { WRONG = 1000 };
 
-/* Every other call leaves work behind that writes a result, and fails. */
+/* Every other call submits work that writes a result, and then fails. */
 static int stumble(mr_stage *self, mr_io *io) {
     (void)self;
     const mr_frame *from = mr_io_input(io);
@@ -170,7 +169,7 @@ static int number_it(void *arguments) {
     return MR_OK;
 }
 
-/* As stumble, where the first of two pieces of work is given to the device, and the second is not. */
+/* Like stumble, but submits only the first of two pieces of work. */
 static int falter(mr_stage *self, mr_stream *stream, const mr_frame *from, mr_frame *made) {
     (void)self;
     int64_t seq = (int64_t)from->identity.seq;
@@ -232,7 +231,7 @@ static const mr_stage_type spoil_type = {.name = "spoil", .summary = "for tests"
 
 /* ---- running them ------------------------------------------------------------------------------------------------ */
 
-/* A pipeline with a source of 40 frames, run to its end, and its status; seen and seen_wrong are of it. */
+/* Runs a pipeline with a source of 40 frames and returns the status; sets seen and seen_wrong. */
 static int run_stages(const char *stages) {
     const mr_stage_type *types[32] = {&stumble_type, &look_type, &falter_type, &read_type, &plant_type,
                                       &spoil_type};
@@ -257,7 +256,7 @@ static void count_spoiled(void *lines, mr_log_level level, const char *text) {
     *(int *)lines += level == MR_LOG_ERROR && strstr(text, "the frame is spoiled");
 }
 
-/* A camera can send such frames for days: a line, and a count of the others. */
+/* A camera could send such frames for days: there is one line, and a count for the others. */
 TEST(a_source_that_fails_at_each_frame_has_two_lines) {
     int lines = 0;
     mr_log_to(count_spoiled, &lines);
@@ -267,7 +266,7 @@ TEST(a_source_that_fails_at_each_frame_has_two_lines) {
     assert_int_equal(lines, 2);
 }
 
-/* Every other frame is dropped, and what arrives of the others is their own. */
+/* Every other frame is dropped; what arrives with the others is theirs. */
 static void expect_the_others(const char *stages) {
     assert_int_equal(run_stages(stages), MR_OK);
     assert_int_equal(seen, 20);
@@ -282,7 +281,7 @@ TEST(late_work_of_a_failed_call_writes_into_nothing_of_others) {
                       "  read: {input: falter}\n");
 }
 
-/* That no misuse was found above, and in other suites, proves something only if it would be. */
+/* Finding no misuse above, and in other suites, proves something only if misuse is found at all. */
 TEST(what_the_host_must_not_read_is_caught) {
     assert_int_equal(mr_device_open(&strange, "sim:1", 1, true), MR_OK);
     assert_int_equal(mr_device_allocate(strange, MR_MEMORY_DEVICE, 64, &strange_memory), MR_OK);

@@ -1,5 +1,5 @@
-/* Sources that share a stage which cannot take all of their frames: each gets the same share, within one frame at any
- * time, whatever drops or waits. A source that offers less than its share gets all that it offers. */
+/* Sources that share a stage which cannot take all frames: each gets the same share, within one frame at any time,
+ * whatever drops or waits. A source that offers less than a share gets everything through. */
 #include <stdio.h>
 #include <string.h>
 
@@ -38,7 +38,7 @@ static shares all_shares(int sources) {
     return it;
 }
 
-/* Runs the stages, which end in one called "it", on sources whose frames come every `periods[i]` microseconds. */
+/* Runs the stages, which must end in one called "it". Source i sends a frame every `periods[i]` microseconds. */
 static void run(const int *periods, int sources, int frames, const char *stages, uint64_t seed, int workers) {
     char text[TEXT];
     int length = snprintf(text, sizeof text, "version: 1\npipeline: p\nsources:\n");
@@ -53,7 +53,7 @@ static void run(const int *periods, int sources, int frames, const char *stages,
     mr_pipeline_destroy(&pipeline);
 }
 
-/* How many frames one source had more than another, at the most, at any time between those deliveries. */
+/* How far one source was ahead of another, at most, at any time between those deliveries. */
 static uint64_t difference(int sources, size_t first, size_t last) {
     shares so_far = {.count = sources};
     uint64_t worst = 0;
@@ -65,8 +65,8 @@ static uint64_t difference(int sources, size_t first, size_t last) {
     return worst;
 }
 
-/* While all queues are full, which they are from the delivery `warm` on: counted from some round's beginning, no source
- * is ever more than `slack` frames ahead of another. */
+/* All queues are full from delivery `warm` on. Counted from the start of some round, no source may be more than `slack`
+ * frames ahead of another. */
 static void expect_turns(const char *what, int sources, size_t warm, size_t last, uint64_t slack) {
     uint64_t least_of_all = UINT64_MAX;
     assert_in_range(last, warm + 4 * (size_t)sources, collection_count);
@@ -80,7 +80,7 @@ static void expect_turns(const char *what, int sources, size_t warm, size_t last
 
 static const int equal[MOST_SOURCES] = {100, 100, 100, 100, 100, 100, 100, 100};
 
-/* `stages` has the queue's size and policy as %1$d and %2$s. */
+/* `stages` must have the queue's size and policy as %1$d and %2$s. */
 static void expect_equal(const char *stages, int sources, uint64_t slack) {
     char text[TEXT], what[64];
     for (size_t policy = 0; policy < sizeof policies / sizeof *policies; policy++)
@@ -115,7 +115,7 @@ TEST(batches) {
                  4, 2);
 }
 
-/* A stage before the slow one that leaves frames out: its gaps are no turns. */
+/* An earlier stage drops frames: the gaps must not count as turns. */
 TEST(frames_left_out_before) {
     expect_equal("  some: {type: gate, input: sources.*, every: 3}\n"
                  "  it: {type: slow, input: some, period: 500us, queue: {size: %1$d, when_full: %2$s}}\n",
@@ -129,7 +129,7 @@ TEST(both_ways_to_a_join) {
                  4, 1);
 }
 
-/* A frame without its pair, which was dropped on the other way, is not offered. */
+/* A frame whose pair was dropped on the other path does not count as offered. */
 TEST(a_slow_join) {
     expect_equal("  left: {type: pass, input: sources.*, queue: {size: %1$d, when_full: %2$s}}\n"
                  "  right: {type: pass, input: sources.*, queue: {size: %1$d, when_full: %2$s}}\n"
@@ -138,8 +138,8 @@ TEST(a_slow_join) {
                  4, 3);
 }
 
-/* They offer 800, 400, 200 and 100 frames, and the stage takes 800. The slow sources get all; the others share the
- * rest, 500 frames and what is left in their queues at the end, though one offers twice as much as the other. */
+/* They offer 800, 400, 200 and 100 frames, and the stage can take 800. The slow sources get everything through. The
+ * others share the rest, 500 frames and what the queues hold at the end, although one offers twice as much. */
 TEST(sources_of_other_rates) {
     static const int periods[] = {100, 200, 400, 800};
     char text[TEXT];
@@ -159,7 +159,7 @@ TEST(sources_of_other_rates) {
         }
 }
 
-/* On threads the clock is real, so that sources may be late; none may starve. */
+/* On threads the clock is real, so sources may be late; none may starve. */
 TEST(on_threads) {
     static const int periods[] = {1000, 1000, 1000, 1000};
     char text[TEXT];

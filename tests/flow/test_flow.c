@@ -1,5 +1,5 @@
-/* The running graph: every pipeline here runs on the cpu and on the simulated accelerator, under many seeds of the
- * deterministic executor and once on real workers, and must give the same. */
+/* The running graph: every pipeline here runs on the cpu and on a simulated accelerator, with many seeds for the
+ * deterministic executor and once on real workers. All runs must give the same. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@
 enum { SEEDS = UNDER_TSAN(8, 25) };
 
 typedef struct run {
-    int status;        /* of wait */
+    int status;        /* from wait */
     mr_summary *sums;
 } run;
 
@@ -25,7 +25,7 @@ static run finish(mr_pipeline **pipeline) {
     return result;
 }
 
-/* The ledger must balance whatever has happened. */
+/* The ledger balances in any case. */
 static void close_run(mr_pipeline **pipeline, run *result) {
     const mr_summary *sums = result->sums;
     assert_int_equal(sums->in, sums->delivered + sums->dropped + sums->absorbed + sums->in_flight);
@@ -60,7 +60,7 @@ static const mr_source_summary *source_of(const run *result, const char *id) {
     return NULL;
 }
 
-/* Frames of every source in order, none twice. */
+/* Every source's frames are in order, none twice. */
 static void expect_order(void) {
     for (size_t i = 0; i < collection_count; i++)
         for (size_t j = i + 1; j < collection_count && j < i + 200; j++)
@@ -100,7 +100,7 @@ static void check_results(const run *result) {
     assert_int_equal(largest_batch, 24);
 }
 
-/* The batch waits for more of them than the stages before it have room for. */
+/* The batch needs more frames than the earlier stages have room for. */
 TEST(a_batch_of_results_fills) {
     run_everywhere("version: 1\npipeline: results\n"
                    "sources: {a: {type: count, frames: 100}}\n"
@@ -140,7 +140,7 @@ TEST(batches_across_sources_keep_order) {
 /* ---- fan-out and join ---- */
 static void check_join(const run *result) {
     assert_int_equal(result->status, MR_OK);
-    /* 0, 3, 6, ... come through the gate; the others find no partner. All reach `first` by the other way. */
+    /* 0, 3, 6, ... pass the gate; the others find no partner. All reach `first` on the other path. */
     size_t joined = 0, direct = 0;
     for (size_t i = 0; i < collection_count; i++) {
         direct += collection[i].first;
@@ -193,7 +193,7 @@ static void check_merge(const run *result) {
     assert_int_equal(result->status, MR_OK);
     assert_int_equal(collection_count, 50 * 2 + 50);
     assert_int_equal(result->sums->in, 50);
-    assert_int_equal(result->sums->delivered, 50); /* a source frame counts once, however many came of it */
+    assert_int_equal(result->sums->delivered, 50); /* a source frame counts once, however many frames derive from it */
 }
 
 TEST(merged_ways_end_together) {
@@ -374,7 +374,7 @@ TEST(a_live_queue_drops_and_counts) {
                    check_live);
 }
 
-/* Each frame that is dropped at one input has no partner at the other; what is left is in order. */
+/* A frame dropped at one input has no partner at the other; the rest is in order. */
 static void check_live_join(const run *result) {
     assert_int_equal(result->status, MR_OK);
     assert_int_equal(result->sums->delivered + result->sums->dropped + result->sums->absorbed, 3000);
@@ -383,7 +383,7 @@ static void check_live_join(const run *result) {
     expect_order();
 }
 
-/* A producer drops from the queues that the join looks at. */
+/* A producer drops frames from the queues that the join looks at. */
 TEST(a_live_join_drops_and_counts) {
     run_everywhere("version: 1\npipeline: live-join\n"
                    "sources: {a: {type: count, frames: 3000}}\n"
@@ -416,7 +416,7 @@ static void stop_midway(bool at_once, uint64_t seed, int64_t after_ns) {
     assert_int_equal(mr_pipeline_wait(pipeline, after_ns), MR_ERROR_AGAIN);
     assert_true(draining_ns(pipeline) == 0);
     mr_pipeline_stop(pipeline, at_once);
-    /* With a seed nothing moves between two waits. */
+    /* With a seed nothing can move between two waits. */
     if (seed)
         assert_true(at_once ? draining_ns(pipeline) == 0 : draining_ns(pipeline) > 0);
     run result = finish(&pipeline);
@@ -451,8 +451,8 @@ TEST(destroying_a_running_pipeline_leaks_nothing) {
 
 /* ---- workers that overtake each other ---- */
 
-/* Nobody takes what laggard gives, so that its own calls hold all of its buffers: those that come behind must leave
- * one to the first, or no call could ever end. */
+/* Nobody takes laggard's outputs, so laggard's calls hold all buffers. Later calls must leave one for the first, or no
+ * call could ever end. */
 TEST(a_call_that_others_overtake_gets_its_buffer) {
     mr_pipeline *pipeline = flow_open("version: 1\npipeline: overtaking\n"
                                       "sources: {a: {type: count, frames: 50}}\n"
@@ -506,8 +506,7 @@ TEST(nothing_is_allocated_per_frame) {
         allocations[i] = result.sums->allocations;
         close_run(&pipeline, &result);
     }
-    /* Ten times the frames, the same number of blocks: what grows with the order drawn stays far below one a
-     * frame. */
+    /* Ten times the frames need the same number of blocks; what varies with the order stays far below one per frame. */
     assert_in_range(allocations[1], 0, allocations[0] + 50);
 }
 

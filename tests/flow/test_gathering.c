@@ -1,5 +1,5 @@
-/* Stages that take several frames in one call if those wait already: they wait for none, hold up none, and what the
- * author asks for holds. The deterministic executor has one worker, which is always busy. */
+/* Stages that take several frames per call if those already wait. They must not wait for frames or hold any up, and a
+ * batch that the author sets must hold. The deterministic executor has one worker, which is always busy. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 enum { SEEDS = 25, FRAMES = 200, MOST = 4 };
 
-static uint64_t calls; /* of `it` in the last run */
+static uint64_t calls; /* `it` in the last run */
 
 static void run(const char *text, uint64_t seed, int workers, uint64_t frames) {
     mr_pipeline *pipeline = flow_open(text, seed, workers);
@@ -58,7 +58,7 @@ TEST(frames_that_wait_go_together) {
     }
 }
 
-/* A frame that its device still works on does not hold up those before it. */
+/* A frame that a device still works on does not hold up earlier ones. */
 TEST(frames_of_a_device_go_when_they_are_ready) {
     const char *device = ", device: 'sim:0?min_delay=10us&max_delay=300us'";
     for (uint64_t seed = 1; seed <= SEEDS; seed++)
@@ -67,7 +67,7 @@ TEST(frames_of_a_device_go_when_they_are_ready) {
         run(written(device, ""), 0, workers, 2 * FRAMES);
 }
 
-/* Simulated time: nobody waits for company, so nothing is late. */
+/* In simulated time: nobody waits for more frames, so nothing may be late. */
 TEST(a_frame_alone_leaves_at_once) {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         run("version: 1\npipeline: p\n"
@@ -102,7 +102,7 @@ TEST(two_that_come_together_leave_together) {
     assert_true(together > 0);
 }
 
-/* No batch but one that the author wrote, even of one. */
+/* Only a batch that the author wrote may form, even if it is one. */
 TEST(a_batch_of_the_author_holds) {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         run(written("", ", batch: 8"), seed, 1, 2 * FRAMES);

@@ -1,5 +1,5 @@
-/* What a frame costs on its way through a stage that does nothing, counted rather than timed: how often the clock is
- * read and a lock is taken. The deterministic executor makes the counts the same in every run. */
+/* What a frame costs in a stage that does nothing, counted rather than timed: clock readings and locks. The
+ * deterministic executor makes the counts the same in every run. */
 #include <pthread.h>
 #include <stdio.h>
 
@@ -16,7 +16,7 @@ typedef struct costs {
 
 static costs now;
 
-/* The linker leads all calls here (tests/CMakeLists.txt). */
+/* The linker redirects all calls here (tests/CMakeLists.txt). */
 int64_t __real_mr_clock_now_ns(const mr_clock *clock);
 int64_t __wrap_mr_clock_now_ns(const mr_clock *clock);
 int __real_pthread_mutex_lock(pthread_mutex_t *lock);
@@ -32,7 +32,7 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t *lock) {
     return __real_pthread_mutex_lock(lock);
 }
 
-/* Of a run through so many stages. */
+/* Counts for a run through this many stages. */
 static costs run_chain(int stages) {
     char text[4096];
     int length = snprintf(text, sizeof text, "version: 1\npipeline: hop\nsources:\n  s: {type: count, frames: %d}\n"
@@ -58,7 +58,7 @@ TEST(test_a_hop_on_the_host_reads_the_clock_once_in_many_calls) {
     const costs few = run_chain(FEW), many = run_chain(MANY);
     assert_true(a_hop(few.clock_reads, many.clock_reads) < 0.5);
     assert_true(a_hop(few.locks, many.locks) < 1.5);
-    /* From its source to a sink: neither the sink nor the summary takes a lock of the graph for it. */
+    /* From source to sink: neither the sink nor the summary may take a graph lock for a frame. */
     assert_true((double)few.locks / FRAMES < 7.5);
 }
 

@@ -1,6 +1,6 @@
-/* A device that fails in the midst of a call: its copies and kernels may still go on, so that nothing they use may be
- * used again, whichever call fails, in whatever direction the bytes go, and whatever work follows on the same workers.
- * The device itself checks that (mr_sim_misuses). */
+/* A device fails in the middle of a call: copies and kernels may still run, so nothing they use may be reused. This
+ * must hold whichever call fails, in whatever direction bytes go, and whatever the same workers do next. The device
+ * itself checks it (mr_sim_misuses). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@
 #define DELAYS "&min_delay=20us&max_delay=200us"
 enum { FRAMES = 80, REFUSED = -1, SEEDS = 2, MOST_CALLS = 160, STRIDE = UNDER_TSAN(29, UNDER_ASAN(19, 7)) };
 
-/* %1$s: what fails, with its number. */
+/* %1$s: what fails, with the number. */
 static const struct {
     const char *name, *text;
     uint64_t stages;
@@ -55,10 +55,9 @@ static const struct {
 };
 enum { PATHS = sizeof paths / sizeof *paths };
 static const char *const ways[] = {"fail_call", "lose_call", "lose_after"};
-static const int counts[] = {1, 3, 16}; /* of workers */
+static const int counts[] = {1, 3, 16}; /* worker counts */
 
-/* Work whose memory is kept is not that of later calls, on a device that is enabled again, or elsewhere. That of
- * processors is done. */
+/* Kept memory is not later calls' memory, on the enabled device or elsewhere. Work on processors is done. */
 static void expect_no_work(const mr_instance *instance, const mr_entry_task *entry) {
     for (size_t i = 0; i < mr_parts_count(&instance->parts); i++) {
         assert_true(mr_parts_are_on_host(&instance->parts, i) || !entry->streams[i]->unrecorded);
@@ -66,7 +65,7 @@ static void expect_no_work(const mr_instance *instance, const mr_entry_task *ent
     }
 }
 
-/* What has become of each call's memory. */
+/* Checks what happened to each call's memory. */
 static void expect_no_rest(const mr_graph *graph) {
     for (size_t i = 0; i < mr_wiring_count(graph->wiring); i++) {
         const mr_instance *instance = mr_wiring_at(graph->wiring, i);
@@ -76,7 +75,7 @@ static void expect_no_rest(const mr_graph *graph) {
     }
 }
 
-/* Returns how many frames were dropped; REFUSED: the device had failed before all was open. */
+/* Returns how many frames were dropped; REFUSED: the device failed before everything was open. */
 static int run(size_t path, const char *way, int number, uint64_t seed, int workers) {
     char text[2048], fails[64];
     int dropped = REFUSED;

@@ -1,4 +1,4 @@
-/* Sources that come and go while a pipeline runs: places, accounts, and all that one of them leaves alone. */
+/* Sources that come and go while a pipeline runs: slots, accounts, and everything that should not be affected. */
 #include <dirent.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -56,7 +56,7 @@ static void stuck_stop(mr_stage *self) {
     atomic_fetch_add(&stopped_stuck, 1);
 }
 
-/* As one that was connected: others may remove it, or look at it, at this moment. */
+/* Like a connected source: others may remove it or look at it at this moment. */
 static void stuck_close(mr_stage *self) {
     mr_stage_report(self, &(mr_source_report){.phase = MR_LINK_ENDED});
     atomic_fetch_add(&closed_stuck, 1);
@@ -68,7 +68,7 @@ static const mr_stage_type stuck_type = {.name = "stuck", .summary = "waits unti
                                          .outputs = results_port, .state_bytes = sizeof(stuck_state),
                                          .entry = MR_ENTRY_SHARED, .blocking = true, .open = stuck_open,
                                          .process = stuck_process, .stop = stuck_stop, .close = stuck_close};
-/* As one that is connected, and waits for its next picture. */
+/* Like a connected source that waits for the next picture. */
 static int live_process(mr_stage *self, mr_io *io) {
     mr_stage_report(self, &(mr_source_report){.phase = MR_LINK_LIVE, .next_ns = 1, .connections = 1});
     mr_io_wake_at(io, INT64_MAX);
@@ -77,7 +77,7 @@ static int live_process(mr_stage *self, mr_io *io) {
 
 static const mr_stage_type live_type = {.name = "live", .summary = "is live and gives nothing", .outputs = results_port,
                                         .entry = MR_ENTRY_SHARED, .process = live_process};
-/* What a source of a program gives may be whatever a stage takes. */
+/* A program's source can give whatever a stage takes. */
 static const mr_stage_type *const own_types[] = {&stuck_type, &live_type, NULL};
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
@@ -129,7 +129,7 @@ static mr_source_summary row_of(mr_pipeline *pipeline, const char *id, mr_source
     return found;
 }
 
-/* Lets the run go on: a seeded one has no threads. */
+/* Lets the run continue: a seeded one has no threads. */
 static void go_on(mr_pipeline *pipeline, uint64_t seed) {
     if (seed)
         mr_pipeline_wait(pipeline, 1000000);
@@ -199,7 +199,7 @@ TEST(begins_with_none) {
 
 /* ---- again and again --------------------------------------------------------------------------------------------- */
 
-/* An id that comes again has rows of its own, by its epochs; a place has one source after the other. */
+/* An id that comes again has separate rows, distinguished by epochs; a slot has one source after another. */
 static void come_again(const char *text, uint64_t seed, int workers, void *context) {
     (void)context;
     mr_pipeline *pipeline = open_text(text, seed, workers);
@@ -214,10 +214,10 @@ static void come_again(const char *text, uint64_t seed, int workers, void *conte
         if (turn % 2)
             assert_int_equal(remove_now(pipeline, seed, "again"), MR_OK);
     }
-    /* The one that has ended by itself still has its row, and no place that another could not have. */
+    /* A source that has ended still has a row, and the slot can be given to another. */
     assert_int_equal(add(pipeline, "other", "frames", "5", NULL), MR_OK);
     await_end(pipeline, seed, "other");
-    /* Epochs are of ids, not of places. */
+    /* Epochs belong to ids, not to slots. */
     row_of(pipeline, "other", &stay);
     assert_int_equal(stay.first_epoch, 0);
     mr_summary *summary = stop(pipeline);
@@ -250,7 +250,7 @@ static void remove_one(const char *text, uint64_t seed, int workers, void *conte
     assert_true(row.ended && stay.removed);
     assert_int_equal(row.in, row.delivered + row.dropped + row.absorbed);
     assert_true(!row_of(pipeline, "keep", NULL).ended);
-    /* Its place is that of a named source, and another may have it. */
+    /* Its slot is a named source's, and another can have it. */
     assert_int_equal(add(pipeline, "came", "period", "1ms", NULL), MR_OK);
     assert_int_equal(add(pipeline, "more", NULL, NULL, why), MR_ERROR_UNAVAILABLE);
     if (!strstr(why, "2 sources already (sources.max, p.yaml:3:16)"))
@@ -266,7 +266,7 @@ TEST(one_is_removed) {
                     10, remove_one, NULL);
 }
 
-/* Without a clock the queues behind it are full all the time. */
+/* Without a clock the queues after it are always full. */
 TEST(a_fast_one_is_removed) {
     EACH_WORKER_COUNT(workers) {
         mr_pipeline *pipeline = open_text("version: 1\npipeline: p\n"
@@ -289,7 +289,7 @@ TEST(a_fast_one_is_removed) {
 
 /* ---- many -------------------------------------------------------------------------------------------------------- */
 
-/* The linker leads all calls here (tests/CMakeLists.txt). */
+/* The linker redirects all calls here (tests/CMakeLists.txt). */
 static atomic_int links_begun;
 void __real_mr_link_begin(mr_link *link, uint32_t source);
 void __wrap_mr_link_begin(mr_link *link, uint32_t source);
@@ -299,14 +299,14 @@ void __wrap_mr_link_begin(mr_link *link, uint32_t source) {
     __real_mr_link_begin(link, source);
 }
 
-/* A walk over all stages for each source would be quadratic: of ten thousand sources a third had begun in 15 s. */
+/* Searching all stages for each source would be quadratic: a third of ten thousand sources had begun after 15 s. */
 TEST(a_source_begins_and_ends_in_its_own_stages) {
     enum { SOURCES = 300, LINKS_OF_ONE = 3 };
     char *text = malloc(SOURCES * 64 + 1024);
     assert_non_null(text);
     char *end = text + sprintf(text, "version: 1\npipeline: p\nsources:\n  max: %d\n", SOURCES);
     for (int i = 0; i < SOURCES; i++)
-        end += sprintf(end, "  s%d: {type: live}\n", i); /* one that ends by itself begins again as the run stops */
+        end += sprintf(end, "  s%d: {type: live}\n", i); /* a source that has ended begins again while the run stops */
     sprintf(end, "stages:\n  one: {type: note, input: sources.*}\n  two: {type: scale, input: one}\n"
                  "  out: {type: collect, input: two}\n");
     atomic_store(&links_begun, 0);
@@ -354,7 +354,7 @@ void __wrap_mr_task_fini(mr_task *task) {
     __real_mr_task_fini(task);
 }
 
-/* Threads that were asked to end one by one, each when the one before it had ended, took longer than the grace. */
+/* Ending threads one after another, each when the last had ended, took longer than the grace time. */
 TEST(threads_end_beside_each_other) {
     for (int places = 0; places < 2; places++) {
         char *text = malloc(BLOCKED * 64 + 1024);
@@ -397,14 +397,14 @@ TEST(a_blocked_one_is_removed) {
             assert_int_equal(atomic_load(&closed_stuck), i);
         }
         await_frames(pipeline, 0, "a", 3);
-        /* And one that blocks while the run is stopped. */
+        /* And one that blocks while the run stops. */
         assert_int_equal(add(pipeline, "s", NULL, NULL, NULL), MR_OK);
         finish(&pipeline);
         assert_int_equal(atomic_load(&closed_stuck), atomic_load(&opened_stuck));
     }
 }
 
-/* Such a source may not have its thread yet, which its place gets with the first. */
+/* Such a source may not have a thread yet: the slot gets one with the first source. */
 TEST(a_blocking_one_is_removed_at_once) {
     enum { PLACES = 64 };
     char id[16];
@@ -477,7 +477,7 @@ TEST(a_plain_pipeline_has_no_room) {
     mr_pipeline_destroy(&pipeline);
 }
 
-/* Though it is not called any more, and not closed before the pipeline is. */
+/* Although it is no longer called, and not closed before the pipeline is. */
 TEST(a_live_one_has_ended_with_the_run) {
     mr_pipeline *pipeline = open_text("version: 1\npipeline: p\nsources: {a: {type: live}}\n"
                                       "stages: {out: {type: collect, input: a}}\n",
@@ -515,7 +515,7 @@ static void change_one(const char *text, uint64_t seed, int workers, void *conte
     await_end(pipeline, seed, "a");
     row_of(pipeline, "a", &stay);
     assert_int_equal(stay.first_epoch, 1);
-    /* Its other options are as they were. */
+    /* Its other options are unchanged. */
     const mr_override more[] = {{"frames", "-1"}};
     assert_int_equal(mr_pipeline_set_source(pipeline, "a", 1, more, &wrong), MR_OK);
     await_frames(pipeline, seed, "a", 11);
@@ -588,7 +588,7 @@ TEST(programs_push) {
                 mr_pipeline_end(pipeline, "p");
                 await_end(pipeline, 0, "p");
                 assert_int_equal(push(pipeline, "p", 0), MR_ERROR_CANCELLED);
-                /* Said again, it does not end the next one of the place. */
+                /* A repeated call does not end the slot's next source. */
                 assert_int_equal(mr_pipeline_end(pipeline, "p"), MR_OK);
             }
             assert_int_equal(mr_pipeline_remove_source(pipeline, "p", -1), MR_OK);
@@ -626,7 +626,7 @@ static size_t resident_bytes(void) {
 
 enum { STEADY = 16, FRAMES = 1000, MOST_ROWS = STEADY * FRAMES };
 
-/* 16 sources of FRAMES frames, and room for others. */
+/* 16 sources with FRAMES frames each, and room for others. */
 static void steady_text(char *text, size_t bytes, int room) {
     size_t length = (size_t)snprintf(text, bytes,
                                      "version: 1\npipeline: p\nsources:\n  max: %d\n"
@@ -640,7 +640,7 @@ static void steady_text(char *text, size_t bytes, int room) {
              "  out: {type: collect, input: two}\n");
 }
 
-/* Values of the steady sources' frames, by source and number. */
+/* The steady sources' frame values, by source and number. */
 static void keep_values(uint64_t *values, size_t *frames) {
     *frames = 0;
     for (size_t i = 0; i < collection_count; i++) {
@@ -672,7 +672,7 @@ static void run_steady(int workers, int turns, uint64_t *values, size_t *frames)
     if (turns) {
         assert_int_equal(entries_of("/proc/self/task"), threads);
         assert_int_equal(entries_of("/proc/self/fd"), files);
-        /* A sanitizer keeps what is freed. */
+        /* A sanitizer keeps freed memory. */
         const bool plain = !SANITIZED;
         assert_true(resident_bytes() <= bytes + (5 << 20) || !plain);
     }
@@ -717,7 +717,7 @@ static void await_removal(mr_pipeline *pipeline, const char *id) {
     assert_true(stay.removed);
 }
 
-/* Each change is seen; and one that is made while the run is stopped does no harm. */
+/* Every change is noticed; one made while the run stops does no harm. */
 TEST_WITH(a_list_is_followed, make_temporary, remove_temporary) {
     char text[512];
     snprintf(text, sizeof text,
@@ -744,7 +744,7 @@ TEST_WITH(a_list_is_followed, make_temporary, remove_temporary) {
             await_removal(pipeline, "c");
         finish(&pipeline);
     }
-    /* Without threads it is read when it is asked for. */
+    /* Without threads the list is read on request. */
     write_list("a: {frames: 7}\n");
     mr_pipeline *pipeline = open_text(text, 3, 1);
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
@@ -790,7 +790,7 @@ static void *change_at_random(void *context) {
     return NULL;
 }
 
-/* Whatever comes of it, all is accounted for; and the run is stopped amid it. */
+/* Whatever happens, everything is accounted for; the run is stopped in the middle. */
 TEST(several_threads_change_it) {
     EACH_WORKER_COUNT(workers) {
         pthread_t thread[4];

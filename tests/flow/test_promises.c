@@ -1,5 +1,5 @@
-/* What a stage type promises of its outputs while planning, and what it then does: the engine refuses memory that the
- * plan does not have, with a message for the author. */
+/* What a stage type promises about outputs while planning, and what it then does: the engine must refuse memory that is
+ * not planned, with a message for the author. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -44,7 +44,7 @@ static int forward_process(mr_stage *self, mr_io *io) {
     return mr_io_forward(io, 0);
 }
 
-/* Takes a buffer that it does not need, and passes its input on. */
+/* Takes a buffer that it does not need, and passes the input on. */
 typedef int take_buffer(mr_io *io, mr_buffer **buffer);
 static int take_and_forward(mr_io *io, take_buffer *take) {
     mr_buffer *buffer = NULL;
@@ -80,7 +80,7 @@ TAKES(results)
 TAKES(pinned)
 TAKES(scratch)
 
-/* Pictures of another size, of which nobody has said where their pixels come from. */
+/* Pictures with another size; nobody knows where the pixels come from. */
 static int halve_process(mr_stage *self, mr_io *io) {
     mr_frame *output;
     (void)self;
@@ -133,7 +133,7 @@ TYPE(takes_scratch, .process = scratch_process);
 TYPE(takes_results, .process = results_process);
 TYPE(takes_pinned, .process = pinned_process);
 
-/* The frames that came with the map of a source's picture, and with none. */
+/* Frames that came with a map to a source's picture, and without. */
 static atomic_int mapped, unmapped;
 
 static int swallow(mr_stage *self, mr_io *io) {
@@ -185,8 +185,8 @@ static const mr_plan_vertex *planned(const mr_pipeline *pipeline, const char *id
 
 /* ---- tests ------------------------------------------------------------------------------------------------------- */
 
-/* A stage that fills buffers of the input's format has memory in the plan; one that shares those of its input has none,
- * and the stage before it has buffers for all who hold its frames. */
+/* A stage that fills buffers in the input's format must have planned memory. One that shares the input's buffers has
+ * none, and the stage before it must have buffers for everyone who holds the frames. */
 TEST(promises_decide_who_has_buffers) {
     mr_pipeline *pipeline = open_with("  one: {type: copies, input: a}\n"
                                       "  two: {type: shares, input: one}\n"
@@ -198,7 +198,7 @@ TEST(promises_decide_who_has_buffers) {
     assert_int_equal(four->pools[0].bytes, mr_format_bytes(&picture));
     assert_int_equal(planned(pipeline, "two")->pools[0].count, 0);
     assert_int_equal(planned(pipeline, "three")->pools[0].count, 0);
-    /* Those of `one` are held in the queues and calls of two, three and four; those of `four` by the sink alone. */
+    /* Queues and calls of two, three and four hold `one`'s buffers; only the sink holds `four`'s. */
     int held = 0;
     for (const char *const *id = (const char *const[]){"two", "three", "four", NULL}; *id; id++)
         held += planned(pipeline, *id)->handling.queue + planned(pipeline, *id)->calls.in_flight;
@@ -211,7 +211,8 @@ TEST(promises_decide_who_has_buffers) {
     mr_pipeline_destroy(&pipeline);
 }
 
-/* Pictures of a source lead to themselves, through all who pass them on; those of another size lead nowhere. */
+/* A source's pictures map to themselves, through every stage that passes them on; pictures with another size map
+ * nowhere. */
 TEST(pictures_lead_to_the_source_or_nowhere) {
     static const char *const stages[] = {"{type: maps, input: a}", "{type: halves, input: a}"};
     for (int i = 0; i < 2; i++) {

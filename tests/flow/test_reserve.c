@@ -1,5 +1,5 @@
-/* A device in reserve takes over from one that fails: the frames it hit are dropped, all others are as the processors
- * would have made them, in order; and what that needs is in the plan. */
+/* A reserve device takes over from a failed one: only the frames it had are dropped. All others must be as the
+ * processors would make them, in order, and the plan must include what this needs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,16 +19,16 @@ enum {
     SEEDS = 12,
     MOST_LOST = 24,
     REFUSED = 1000,
-    MOST_CALLS = 100 /* of a start that others overlap */
+    MOST_CALLS = 100 /* during a start that others overlap */
 };
 
-/* Runs it; frames arrive in order and each went through `stages` that add one. Returns how many were dropped, or
- * REFUSED where it could not start. */
+/* Runs it and checks that frames arrive in order after `stages` that each add one. Returns how many were dropped, or
+ * REFUSED if it could not start. */
 static uint64_t run(const char *text, uint64_t seed, int workers, uint64_t stages) {
     mr_pipeline *pipeline = flow_open(text, seed, workers);
     if (mr_pipeline_start(pipeline)) {
         assert_non_null(strstr(mr_message(), "p.yaml:"));
-        assert_non_null(strstr(mr_message(), ": sim:")); /* which of them is lost */
+        assert_non_null(strstr(mr_message(), ": sim:")); /* whichever is lost */
         mr_pipeline_destroy(&pipeline);
         return REFUSED;
     }
@@ -41,8 +41,8 @@ static uint64_t run(const char *text, uint64_t seed, int workers, uint64_t stage
     return dropped;
 }
 
-/* Stages work as soon as they are open, so the device may be lost before all are, which refuses the start: it is tried
- * again then. */
+/* Stages work as soon as they are open. The device may be lost before all are open, which refuses the start: then tries
+ * again. */
 static uint64_t run_started(const char *text, int workers, uint64_t stages) {
     uint64_t dropped = REFUSED;
     for (int turn = 0; dropped == REFUSED && turn < 50; turn++)
@@ -52,8 +52,8 @@ static uint64_t run_started(const char *text, int workers, uint64_t stages) {
 
 static const char *const reserves[] = {"cpu", "sim:2"};
 
-/* `format` holds the reserve, up to twice. `shared`: how much is done on the device that fails hangs on the time that
- * threads have, and may be less than it fails after. More workers have more under way. */
+/* `format` contains the reserve up to twice. `shared`: the failing device's work depends on thread timing, and may end
+ * before the failure. More workers have more in flight. */
 static void run_each(const char *format, uint64_t stages, bool shared) {
     char text[2048];
     for (int r = 0; r < 2; r++) {
@@ -116,7 +116,7 @@ TEST(what_comes_from_other_devices_comes_home) {
             2);
 }
 
-/* Each call of the device fails in turn, and is the first of a lost device. */
+/* Each device call fails in turn, alone and as the first on a lost device. */
 TEST(whatever_call_fails_the_rest_arrives) {
     static const char *const how[] = {"fail_call", "lose_call"};
     char text[1024];

@@ -1,5 +1,5 @@
-/* Stages on several devices: each device does as much as it can, in simulated time; what one does no more because it
- * is slow, lost or disabled, the others do; and results are the same whoever has done what. */
+/* Stages on several devices, in simulated time: each device must do as much as it can. The others must do what a slow,
+ * lost or disabled device does not, and results must be the same whoever did the work. */
 #include <stdio.h>
 #include <string.h>
 
@@ -50,7 +50,7 @@ static void forget(outcome *it) {
     mr_pipeline_destroy(&it->pipeline);
 }
 
-/* `devices` of them; the last takes `slow` times as long for each call as the others. */
+/* Lists `devices` devices; the last needs `slow` times as long for each call. */
 static void list_devices(char *text, size_t bytes, int devices, int slow) {
     *text = 0;
     for (int i = 0; i < devices; i++)
@@ -58,7 +58,7 @@ static void list_devices(char *text, size_t bytes, int devices, int slow) {
                  i == devices - 1 ? slow : 1);
 }
 
-/* How much of what all devices could do together was done. */
+/* How much was done, as a fraction of what all devices could do together. */
 static double efficiency(const outcome *it, int devices, int slow, int stages) {
     double rate = (double)(devices - 1) + 1.0 / slow;
     return (double)FRAMES * (double)CALL_NS * stages / rate / (double)it->spent_ns;
@@ -105,7 +105,7 @@ TEST(so_it_does_for_a_chain_and_for_batches) {
         }
 }
 
-/* One that the others would have to wait for gets a try now and then, and no more. */
+/* A device for which the others would have to wait may only get an occasional try. */
 TEST(one_that_is_far_too_slow_is_left_out) {
     char list[512], text[1024];
     list_devices(list, sizeof list, 2, 40);
@@ -133,14 +133,14 @@ TEST(one_that_becomes_slow_gets_less) {
                           "  out: {type: collect, input: one}\n",
                      1, 1);
     const mr_stage_summary *one = stage(it.sums, "one");
-    /* Three pieces of work a frame: bring in, do, and bring home; so it has done 400 when it becomes slow, the other
-     * as many. Of the 800 that are left it does one in five. */
+    /* A frame needs three pieces of work: upload, compute, download. So the device has done 400 when it becomes slow,
+     * and so has the other. It should do one in five of the remaining 800. */
     assert_in_range(one->shares[1].frames, 400 + 140, 400 + 180);
     assert_int_equal(one->shares[0].frames + one->shares[1].frames, FRAMES);
     forget(&it);
 }
 
-/* What a lost device had begun is dropped; its frames behind that the others do. */
+/* Work that a lost device had begun is dropped; the others do the later frames. */
 TEST(of_a_lost_device_only_what_was_under_way_is_lost) {
     for (uint64_t seed = 0; seed < 6; seed++) {
         outcome it = run(HEAD "sources: {a: {type: count, frames: 1600}}\n"
@@ -155,7 +155,7 @@ TEST(of_a_lost_device_only_what_was_under_way_is_lost) {
         const mr_stage_summary *one = stage(it.sums, "one");
         assert_in_range(it.sums->dropped, 0, 32);
         assert_int_equal(one->shares[0].state, MR_DEVICE_WORKS);
-        /* How much threads give to which device is theirs to say. */
+        /* How threads share out the work is not determined. */
         if (seed) {
             assert_true(it.sums->dropped > 0);
             assert_int_equal(one->shares[1].state, MR_DEVICE_FAILED);
@@ -230,7 +230,7 @@ TEST(no_stage_is_left_without_a_device) {
     forget(&it);
 }
 
-/* On threads, with devices that take random times: whatever comes and goes, nothing is lost or out of order. */
+/* On threads, with devices that take random times: whatever comes and goes, nothing may be lost or out of order. */
 TEST(devices_come_and_go_while_threads_run) {
     static const char *const names[] = {"sim:0", "sim:1", "sim:2"};
     mr_pipeline *pipeline = flow_open(HEAD "sources: {a: {type: count, frames: 6000}}\n"

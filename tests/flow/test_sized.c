@@ -1,6 +1,6 @@
-/* Structs of programs that were compiled with earlier or later headers (millrace/version.h). */
+/* Structs from programs compiled with older or newer headers (millrace/version.h). */
 #include <string.h>
-/* cmocka wants these before it. */
+/* cmocka needs these first. */
 #include "millrace/millrace.h"
 #include "tests/support/suite.h"
 
@@ -9,7 +9,7 @@ static const char pipeline_text[] = "version: 1\n"
                                     "sources: {camera: {type: push, format: u8 4}}\n"
                                     "stages: {answers: {type: callback, input: camera}}\n";
 
-/* As a program with later headers has it: what it may have set stands behind what this library knows. */
+/* As a program with newer headers has it: fields that this library does not know come last. */
 typedef struct later_params {
     mr_pipeline_params params;
     const char *unknown;
@@ -40,7 +40,7 @@ TEST(fields_of_later_headers_are_not_read) {
     later_params params = later();
     mr_diagnostics wrong = {0};
     mr_pipeline *pipeline = NULL;
-    /* An earlier program's struct ended before the seed, and whatever lies behind it is no field. */
+    /* An older program's struct ended before the seed; whatever follows it must not be read. */
     params.params.trace = params.params.resume = (const char *)(uintptr_t)1;
     params.params.seed = UINT64_MAX;
     assert_int_equal(mr_pipeline_open_sized(&pipeline, &params.params, offsetof(mr_pipeline_params, trace), &wrong),

@@ -1,6 +1,6 @@
-/* The start: stages work while others are still being opened; where one cannot be opened, nothing was delivered, all
- * has ended and every frame is accounted for. On the cpu and on the simulated accelerator, on workers, and under
- * seeds of the deterministic executor. */
+/* The start: stages work while others are still opening. If one cannot open, nothing may be delivered, everything must
+ * end, and every frame must be accounted for. Runs on the cpu and on a simulated accelerator, on workers and with seeds
+ * for the deterministic executor. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -70,7 +70,7 @@ static void expect_all(const char *text, uint64_t seed, int workers) {
     expect_order();
 }
 
-/* Queues of one frame, and openings that take their time: were one wake lost, the run would stand still. */
+/* Queues with one frame, and slow openings: a single lost wake would stop the run. */
 TEST(no_wake_is_lost_while_stages_open) {
     opening_forget(5);
     run_everywhere("version: 1\npipeline: wakes\n"
@@ -83,7 +83,7 @@ TEST(no_wake_is_lost_while_stages_open) {
                    expect_all);
 }
 
-/* The opening of `two` ends only once `one` has worked on a frame. */
+/* `two` finishes opening only when `one` has worked on a frame. */
 TEST(stages_work_while_those_behind_are_opened) {
     opening_forget(4);
     run_everywhere("version: 1\npipeline: meanwhile\n"
@@ -95,7 +95,7 @@ TEST(stages_work_while_those_behind_are_opened) {
                    expect_all);
 }
 
-/* Without threads nothing blocks and `a` comes first in any case. */
+/* Without threads nothing blocks, and `a` is always first. */
 TEST(what_blocks_is_opened_beside_the_others) {
     const char *text = "version: 1\npipeline: beside\n"
                        "sources: {a: {type: read, blocking: true, takes_ns: 20000000}}\n"
@@ -108,7 +108,7 @@ TEST(what_blocks_is_opened_beside_the_others) {
         expect_all(text, 0, workers);
 }
 
-/* One keeps to the clock; the other's frames would be dropped by a queue. */
+/* One is paced; a queue would drop the other's frames. */
 TEST(sources_that_cannot_wait_begin_last) {
     opening_forget(3);
     run_everywhere("version: 1\npipeline: paced\n"
@@ -125,7 +125,7 @@ TEST(sources_that_cannot_wait_begin_last) {
                    expect_all);
 }
 
-/* What reaches an end of the graph is delivered, be it a sink or not. */
+/* What reaches an end of the graph is delivered, whether that is a sink or not. */
 TEST(nothing_is_delivered_before_all_is_open) {
     opening_forget(4);
     run_everywhere("version: 1\npipeline: ends\n"
@@ -139,7 +139,7 @@ TEST(nothing_is_delivered_before_all_is_open) {
 
 /* ---- what does not --------------------------------------------------------------------------------------------- */
 
-static const char *failing; /* id of the stage that cannot be opened; NULL: any */
+static const char *failing; /* the stage that cannot open; NULL: any */
 
 static void expect_failure(const char *text, uint64_t seed, int workers) {
     opening_forget(1000);
@@ -159,7 +159,7 @@ static void expect_failure(const char *text, uint64_t seed, int workers) {
     expect_order();
 }
 
-/* A chain of five, of which number `fails` cannot be opened and those of the set `blocking` block. */
+/* A chain of five: stage `fails` cannot open, and those in the set `blocking` block. */
 static void fail_at(int fails, unsigned blocking) {
     static const char *const ids[] = {": a: ", ": one: ", ": two: ", ": three: ", ": end: "};
     char how[5][80], text[2048];
@@ -198,7 +198,7 @@ TEST(of_two_failures_one_is_told) {
                    expect_failure);
 }
 
-/* `a` would be opened for ever, were it not for the failure of `two`, whose message it is. */
+/* `a` would open for ever if `two` did not fail; the message must be two's. */
 TEST(a_failure_interrupts_what_is_being_opened) {
     failing = ": two: ";
     EACH_WORKER_COUNT(workers)
@@ -305,5 +305,5 @@ TEST(stopping_during_the_start_ends_the_run) {
     }
 }
 
-/* The failures that these tests bring about would fill the screen. */
+/* Failures that these tests cause would fill the screen. */
 RUN_TESTS(be_quiet, NULL)

@@ -1,5 +1,5 @@
-/* A video that is stopped while pictures are on their way that are not decoded in the order in which they are shown:
- * each that comes out has its own number, and a run that goes on from there writes what one run would have written. */
+/* A video is stopped while pictures are in flight that are decoded out of order. Each output has a separate number, and
+ * a resumed run writes what one run would have written. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ typedef struct lines {
     char line[MOST_LINES][LINE_BYTES];
 } lines;
 
-/* Packets come every 50 ms of the simulated clock. */
+/* Packets come every 50 ms on the simulated clock. */
 static mr_pipeline *begin(const char *options, const char *path, const char *checkpoint) {
     char text[1024];
     snprintf(text, sizeof text,
@@ -61,7 +61,7 @@ static void expect_among(const lines *some, const lines *all) {
             fail_msg("nobody else writes %s", some->line[i]);
 }
 
-/* Stopped after each of its packets, or after one of so many. */
+/* Stops after each packet, or after every `step`-th one. */
 static void expect_the_same(const char *options, size_t count, int64_t step) {
     static lines whole, stopped, resumed;
     char checkpoint[64];

@@ -1,4 +1,4 @@
-/* What the running graph tells its trace: in simulated time exactly, and on threads what the summary says. */
+/* What a running graph writes to the trace: exactly in simulated time, and on threads as the summary says. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,7 +67,7 @@ static const char *argument_of(yajl_val event, const char *key) {
     return value ? value->u.string : "";
 }
 
-/* The number of that group; -1 where nothing happened in it. */
+/* The group's number; -1 if nothing happened in it. */
 static double group_named(const events *all, const char *name) {
     for (size_t i = 0; i < all->count; i++)
         if (strcmp(text_of(all->event[i], "name"), "process_name") == 0 &&
@@ -76,7 +76,7 @@ static double group_named(const events *all, const char *name) {
     return -1;
 }
 
-/* The number of that row of a group; -1 where nothing happened in it. */
+/* The number of a group's row; -1 if nothing happened in it. */
 static double row_named(const events *all, double group, const char *name) {
     for (size_t i = 0; i < all->count; i++)
         if (strcmp(text_of(all->event[i], "name"), "thread_name") == 0 && number_of(all->event[i], "pid") == group &&
@@ -87,7 +87,7 @@ static double row_named(const events *all, double group, const char *name) {
 
 /* ---- exactly ---- */
 
-/* A copy of eight bytes takes 1 us, work 5 us. */
+/* Copying eight bytes takes 1 us, work 5 us. */
 #define DEVICE "sim:0?copy=8MB/s&call=5us"
 
 static const char one_after_the_other[] =
@@ -178,7 +178,7 @@ TEST_WITH(simulated_time_is_written_exactly, make_temporary, remove_temporary) {
 
 /* ---- as the summary says ---- */
 
-/* So few frames that all that one thread tells of them has room in its ring, however late the writer comes. */
+/* So few frames that one thread's ring can hold everything about them, however late the writer is. */
 static const char many_stages[] =
     "version: 1\npipeline: many\n"
     "sources:\n  a: {type: count, frames: 150}\n  b: {type: count, frames: 50}\n"
@@ -190,7 +190,7 @@ static const char many_stages[] =
     "  slow: {type: slow, input: gate, period: 50us, queue: {size: 1, when_full: drop-newest}}\n"
     "  out: {type: collect, input: slow}\n";
 
-/* Calls of a stage in the rows of workers, and how long they took together. */
+/* Checks a stage's calls in the workers' rows, and the total time. */
 static void expect_calls(const events *all, double group, const mr_stage_summary *stage) {
     uint64_t calls = 0;
     double busy_us = 0;
@@ -252,7 +252,7 @@ typedef struct span {
     double begin, end;
 } span;
 
-/* Adds what one engine of sim:0 did. */
+/* Adds the spans from one sim:0 engine. */
 static size_t add_spans(const events *all, const char *engine, span *to, size_t count) {
     double row = row_named(all, group_named(all, "sim:0"), engine);
     for (size_t i = 0; i < all->count; i++) {
@@ -270,7 +270,7 @@ static int by_begin(const void *a, const void *b) {
     return (first->begin > second->begin) - (first->begin < second->begin);
 }
 
-/* Joins what overlaps or touches; returns how many are left, and how long they are together. */
+/* Merges spans that overlap or touch; returns how many are left, and the total time. */
 static size_t join_spans(span *spans, size_t count, double *sum) {
     size_t joined = 0;
     qsort(spans, count, sizeof *spans, by_begin);
@@ -295,7 +295,7 @@ static double overlap(const span *a, size_t a_count, const span *b, size_t b_cou
 
 enum { FRAMES = 200 };
 
-/* Of the shorter of the two, copying in either direction and computing, so much is done while the other is. */
+/* Copies in either direction and computing overlap by a given part of the shorter one. */
 static void expect_hidden(const events *all) {
     span copies[2 * FRAMES], work[FRAMES];
     double copying, computing;
@@ -308,7 +308,7 @@ static void expect_hidden(const events *all) {
     assert_true(overlap(copies, copy_count, work, work_count) >= 0.9 * fmin(copying, computing));
 }
 
-/* Copies of about as long as the work, shorter, and longer. */
+/* Copies that take about as long as the work, less, and more. */
 TEST_WITH(copies_hide_behind_work, make_temporary, remove_temporary) {
     static const char *const rates[] = {
         "upload=800kB/s&download=1MB/s&call=9us",
@@ -333,7 +333,8 @@ TEST_WITH(copies_hide_behind_work, make_temporary, remove_temporary) {
 
 /* ---- waits ---- */
 
-/* Behind a slow stage all fills up: its neighbour waits for room nearly all the time, and for nothing else. */
+/* Everything before a slow stage fills up: the stage before it waits for room nearly all the time, and for nothing
+ * else. */
 TEST_WITH(who_is_stuck_says_on_what, make_temporary, remove_temporary) {
     mr_summary *sums = NULL;
     mr_pipeline *pipeline = run_text("version: 1\npipeline: stuck\nsources: {a: {type: count, frames: 50}}\nstages:\n"

@@ -1,37 +1,37 @@
-/* Labelled rows for suites of classifiers: four classes that overlap a little, of features of very different size, the
- * last of which is the same in all rows. The same in every run; a suite may change them, and blob_setup, which is the
- * set-up of each test, draws them anew. */
+/* Labelled rows for classifier suites: four classes that overlap a little, with features on very different scales; the
+ * last feature is constant. Every run draws the same rows. A suite may change them; blob_setup, each test's set-up,
+ * draws them again. */
 #pragma once
 
 #include <stdint.h>
 
 #include "millrace/classifier.h"
 
-enum { BLOB_ROWS = 700, BLOB_WIDTH = 12, BLOB_CLASSES = 4, BLOB_KINDS = 6 /* of classifiers */, BLOB_HEARD = 4096 };
+enum { BLOB_ROWS = 700, BLOB_WIDTH = 12, BLOB_CLASSES = 4, BLOB_KINDS = 6 /* classifier kinds */, BLOB_HEARD = 4096 };
 
 extern const char *const blob_names[BLOB_CLASSES];
 extern float blob_features[BLOB_ROWS * BLOB_WIDTH];
 extern int32_t blob_classes[BLOB_ROWS];
 extern uint64_t blob_groups[BLOB_ROWS];
 extern uint8_t blob_parts[BLOB_ROWS];
-extern char blob_heard[BLOB_HEARD]; /* warnings of fits, a line each */
+extern char blob_heard[BLOB_HEARD]; /* warnings from fits, one per line */
 
 void blob_draw(void);
 int blob_setup(void **state);
 
 mr_labelled_rows blob_rows(void);
 mr_fit_params blob_params(mr_classifier_kind kind);
-/* Fails the test if it cannot be fitted. */
+/* Fits a classifier; fails the test if it cannot. */
 mr_classifier *blob_fit(const mr_labelled_rows *rows, const mr_fit_params *params);
-/* Of all rows. */
+/* Scores all rows. */
 void blob_scores(const mr_classifier *classifier, float *scores);
 
-/* The `progress` of a fit, with such a `user`: cancels it after so many steps. */
+/* A fit's `progress` with this `user`: cancels the fit after a number of steps. */
 typedef struct blob_stopping {
     int after, calls;
 } blob_stopping;
 int blob_stop(void *user, const mr_fit_progress *progress);
 
-/* A path where the test may write, and removing what is there. */
+/* Returns a path where the test may write, and removes what is there. */
 void blob_folder(const char *name, char path[256]);
 void blob_remove(const char *folder);

@@ -7,14 +7,14 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Of clips. */
+/* The clip folder. */
 static const char *folder(void) {
     const char *given = getenv("MILLRACE_CLIPS");
     return given && *given ? given : "test-clips";
 }
 
 bool clips_available(void) {
-    static int status = -1; /* asked for once: each start takes a tenth of a second */
+    static int status = -1; /* checked once: each start takes a tenth of a second */
     if (status < 0)
         status = system("ffmpeg -version >/dev/null 2>&1 && ffprobe -version >/dev/null 2>&1");
     if (status == 0)
@@ -41,7 +41,7 @@ void clip_make(char path[CLIP_PATH], const char *name, const char *arguments) {
     clip_path(path, name);
     if (access(path, F_OK) == 0)
         return;
-    /* Made under another name, since suites may run at the same time. */
+    /* Must be made under another name first, since suites can run at the same time. */
     clip_shell("mkdir -p '%s' && ffmpeg -nostdin -v error -y %s '%s/%d-%s' && mv '%s/%d-%s' '%s'", folder(), arguments,
                folder(), getpid(), name, folder(), getpid(), name, path);
 }
@@ -64,7 +64,7 @@ static FILE *ask(const char *format, const char *path) {
     return answer;
 }
 
-/* Times of the pictures from the start of the stream; ffprobe prints that last. Returns their number. */
+/* Reads picture times from the stream's start, which ffprobe prints last. Returns how many. */
 static size_t read_times(FILE *answer, double *seconds) {
     double start = 0;
     size_t count = 0;
@@ -79,8 +79,7 @@ static size_t read_times(FILE *answer, double *seconds) {
     return count;
 }
 
-/* Packets of AVI have no times: its pictures follow each other from 0 on. FFmpeg begins later, and repeats the last
- * times. */
+/* AVI packets have no times: pictures follow each other from 0. FFmpeg starts later and repeats the last times. */
 static void count_times(clip_frames *frames) {
     enum { RATE = 25 };
     for (size_t k = 0; k < frames->count; k++)
@@ -89,7 +88,7 @@ static void count_times(clip_frames *frames) {
 
 void clip_reference(const char *path, clip_frames *frames) {
     *frames = (clip_frames){0};
-    /* Both work at once: most of their time goes into their start. */
+    /* Runs both at once: most of the time goes into starting them. */
     FILE *probe = ask("ffprobe -v quiet -threads 1 -select_streams V:0 -show_entries "
                       "stream=start_time:frame=best_effort_timestamp_time -of default=nw=1 '%s'", path);
     FILE *answer =

@@ -1,6 +1,6 @@
-/* Clips that the ffmpeg program makes at test time, with the output of ffmpeg and ffprobe as reference for reading and
- * decoding. Clips are kept in MILLRACE_CLIPS, else in the build folder, and made once. Every function fails the test if
- * it cannot do its work; a suite calls clips_available first and skips, with a message, if the programs are missing. */
+/* Clips that the ffmpeg program makes at test time; ffmpeg and ffprobe also give the reference for reading and
+ * decoding. Clips are made once and kept in MILLRACE_CLIPS or the build folder. Every function fails the test if it
+ * cannot do the work. A suite must first call clips_available, and skip with a message if the programs are missing. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,19 +11,19 @@ enum { CLIP_PATH = 512, CLIP_FRAMES = 288, CLIP_MD5 = 33 };
 
 bool clips_available(void);
 
-/* The path of a file or folder in the folder of clips. */
+/* The path for a file or folder in the clip folder. */
 void clip_path(char path[CLIP_PATH], const char *name);
-/* Makes a clip by "ffmpeg ARGUMENTS path", unless it is there. */
+/* Makes a clip with "ffmpeg ARGUMENTS path", unless it exists. */
 void clip_make(char path[CLIP_PATH], const char *name, const char *arguments);
-/* The same in two passes of the encoder. */
+/* The same with two encoder passes. */
 void clip_make_twice(char path[CLIP_PATH], const char *name, const char *arguments);
 /* Runs a shell command (printf style) and fails the test if it fails. */
 void clip_shell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The frames of the first video stream that is not a cover, in presentation order. */
+/* Frames in the first video stream that is not a cover, in presentation order. */
 typedef struct clip_frames {
     size_t count;
-    double seconds[CLIP_FRAMES];          /* from the start of the stream; by ffprobe. NAN if it has none */
-    char md5[CLIP_FRAMES][CLIP_MD5];      /* of the raw picture, planes in a row; by ffmpeg */
+    double seconds[CLIP_FRAMES];          /* from the stream's start, by ffprobe; NAN without a time */
+    char md5[CLIP_FRAMES][CLIP_MD5];      /* for the raw picture with packed planes, by ffmpeg */
 } clip_frames;
 void clip_reference(const char *path, clip_frames *frames);

@@ -4,11 +4,11 @@
 #include "millrace/millrace.h"
 #include "tests/support/clips.h"
 
-/* For clip_make: 25 pictures a second; an encoder, with the pixel format behind it; both, for "h264-420.mp4". */
+/* For clip_make: 25 pictures a second; an encoder followed by a pixel format; both, for "h264-420.mp4". */
 #define CLIP_PATTERN "-f lavfi -i testsrc2=size=176x144:rate=25 "
 #define CLIP_H264 "-c:v libx264 -preset veryfast -bf 2 -g 10 -pix_fmt "
 #define CLIP_PLAIN CLIP_PATTERN "-frames:v 24 " CLIP_H264 "yuv420p"
-/* For clip_make_twice, "vp9-shown.webm": of 32 pictures 12 are decoded with one packet and shown by a later one. */
+/* For clip_make_twice, "vp9-shown.webm": 12 of 32 pictures are decoded with one packet and shown by a later one. */
 #define CLIP_SHOWN_LATER                                                                                              \
     CLIP_PATTERN "-frames:v 32 -c:v libvpx-vp9 -cpu-used 8 -b:v 200k -auto-alt-ref 6 -lag-in-frames 25 "
 
@@ -19,17 +19,17 @@ typedef struct clip_outcome {
     mr_identity identity[CLIP_FRAMES];
     int64_t pts_ns[CLIP_FRAMES];
     int64_t born_ns[CLIP_FRAMES];
-    bool marked[CLIP_FRAMES]; /* as damaged */
+    bool marked[CLIP_FRAMES]; /* marked as damaged */
     char md5[CLIP_FRAMES][CLIP_MD5];
     uint64_t in, delivered, dropped, absorbed, corrupt;
     bool balanced;
     char message[512];
 } clip_outcome;
 
-/* Runs one clip to its end. `source` and `decode` are further options, each with a comma before it. The ledger
- * balances. With a seed that is not 0 it runs on the caller's thread, with a simulated clock. */
+/* Runs one clip to the end and checks that the ledger balances. `source` and `decode` are further options, each
+ * preceded by a comma. A nonzero seed runs on the caller's thread with a simulated clock. */
 void clip_run(clip_outcome *result, const char *path, const char *source, const char *decode);
 void clip_run_seeded(clip_outcome *result, const char *path, const char *source, const char *decode, uint64_t seed);
-/* The same on two workers, with the sink type "callback" of that list. */
+/* The same on two workers, with the sink type "callback" from this list. */
 void clip_run_types(clip_outcome *result, const char *path, const char *source, const char *decode,
                     const mr_stage_type *const *types);

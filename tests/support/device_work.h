@@ -1,17 +1,16 @@
-/* Small work for streams of devices in tests, and waiting for it. The test's own thread waits, and a failure there
- * fails the test; work itself runs on its device's threads. */
+/* Small work for device streams in tests, and waiting for it. The test's own thread must wait; a failure there fails
+ * the test. The work runs on the device's threads. */
 #pragma once
 
 #include "engine/device/device.h"
 
-/* Appends `value` to `list`, and counts it. */
+/* Appends `value` to `list` and counts it. */
 typedef struct work_note {
     int *list, *count;
     int value;
 } work_note;
 
-/* For mr_stream_submit. Their arguments: a work_note; a pointer to an int, which is incremented; the status (an int)
- * that the work returns. */
+/* For mr_stream_submit. Arguments: a work_note; a pointer to an int to increment; the status (an int) to return. */
 int work_add_note(void *arguments);
 int work_add_one(void *arguments);
 int work_fail_with(void *arguments);
@@ -20,8 +19,8 @@ void work_count_call(void *context);
 
 /* Sleeps for 50 microseconds, or longer. */
 void work_nap(void);
-/* Lets simulated time pass until the event is done (`manual`: the device was made so), or waits for it; fails the test
- * if that takes more than a minute. */
+/* Advances simulated time until the event is done (`manual`: the device must have been made so), or waits for it. Fails
+ * the test after a minute. */
 void work_finish(mr_device *device, bool manual, const mr_event *event);
-/* Records an event on the device's stream, waits for it and returns its status. */
+/* Records an event on the stream, waits for it and returns its status. */
 int work_settle(mr_device *device, bool manual, mr_stream *stream);

@@ -1,4 +1,4 @@
-/* Numbers for tests, the same in every run. Each file that includes this draws from the beginning. */
+/* Numbers for tests, the same in every run. Each file that includes this draws its own sequence. */
 #pragma once
 
 #include <stdint.h>
@@ -12,7 +12,7 @@ static inline float draw(void) {
     return (float)(random_state >> 8) / 8388608.0f - 1.0f;
 }
 
-/* To be freed by the caller. */
+/* The caller must free the result. */
 static inline float *draw_many(size_t count) {
     float *values = malloc(count * sizeof *values);
     for (size_t i = 0; i < count; i++)

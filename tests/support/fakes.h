@@ -1,4 +1,4 @@
-/* Stage types that do nothing, for tests of the configuration: they are only read and asked, never run.
+/* Stage types that do nothing, for configuration tests: they are planned but never run.
  *
  *     camera   source  gives packets (its default type in these tests)
  *     pattern  source  gives pictures of `format`
@@ -39,11 +39,11 @@ typedef struct fake_write {
     bool features;
 } fake_write;
 
-/* Parses `text` with the fakes as types; everything else in `params` is the caller's. */
+/* Parses `text` with the fake types; the caller sets everything else in `params`. */
 int fake_load(mr_plan **plan, const char *text, mr_diagnostics *diagnostics);
-/* Loads `text`, which must be wrong, and asserts that its diagnostics print as `expected`. */
+/* Loads `text`, which must be wrong, and asserts that the diagnostics print as `expected`. */
 void fake_expect(const char *text, const char *expected);
-/* The vertex of that id, which must be there. */
+/* The vertex with this id, which must exist. */
 const mr_plan_vertex *vertex(const mr_plan *plan, const char *id);
-/* The printed diagnostics; to be freed. */
+/* The printed diagnostics; the caller must free them. */
 char *printed(const mr_diagnostics *diagnostics);

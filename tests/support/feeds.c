@@ -62,7 +62,7 @@ static void arrive(void *context, const char *source, const mr_frame *frame) {
     f->seq[at] = frame->identity.seq;
     f->bytes[at] = mr_tensor_bytes(format);
     memcpy(f->data[at], payload ? frame->plane[0].data : result->data, f->bytes[at]);
-    /* Stages that only add to a frame leave it its picture. */
+    /* Stages that only add to a frame must keep the picture. */
     if (!payload)
         assert_int_equal(frame->format.width, FEED_WIDTH);
 }
@@ -88,7 +88,7 @@ static int push_one(mr_pipeline *pipeline, const feed *f, const char *source, si
     return mr_pipeline_push(pipeline, source, &push, -1);
 }
 
-/* A run took no more memory than planned, and all of it was known. */
+/* A run must not need more memory than planned, and all of it must be known. */
 static void check_bounds(const mr_plan *plan, const mr_summary *summary) {
     assert_false(plan->host.unknown || plan->pinned.unknown);
     assert_in_range(summary->host_bytes, 0, plan->host.bytes);

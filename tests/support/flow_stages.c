@@ -11,7 +11,7 @@
 collected collection[COLLECT_ROOM];
 size_t collection_count, largest_batch, smallest_batch;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static atomic_int overtaken; /* frames for which `laggard` has got an output */
+static atomic_int overtaken; /* frames for which `laggard` has an output */
 
 void flow_stages_reset(void) {
     collection_count = largest_batch = 0;
@@ -123,7 +123,7 @@ static int scale_negotiate(mr_negotiation *negotiation) {
     return MR_OK;
 }
 
-/* Work must touch only memory of its own device; the host only its own memory. */
+/* Work must only touch its own device's memory, and the host only host memory. */
 static int check_reach(const mr_stage *self, const mr_buffer *buffer) {
     bool host = self->device->type->kind == MR_DEVICE_CPU;
     if (!buffer || (host ? buffer->memory != MR_MEMORY_DEVICE
@@ -138,7 +138,7 @@ typedef struct scale_work {
     int64_t seq;
 } scale_work;
 
-/* Adds one to the value that the stage before wrote; the first writes its frame's number. */
+/* Adds one to the previous stage's value; the first stage writes the frame number. */
 static int scale_work_run(void *arguments) {
     scale_work *work = arguments;
     *work->to = work->from ? *work->from + 1 : work->seq;
@@ -154,7 +154,7 @@ static int scale_map(mr_stage *self, mr_stream *stream, const mr_frame *input, m
     return mr_stream_submit(stream, scale_work_run, &work, sizeof work);
 }
 
-/* ---- block: as scale, for a batch, whose outputs share a buffer; note: as infer, the payload goes on and a tensor
+/* ---- block: as scale, for a batch, whose outputs share a buffer; note: as infer, the payload continues and a tensor
  * with a thousand more is added ---- */
 static int block_negotiate(mr_negotiation *negotiation) {
     scale_negotiate(negotiation);
@@ -325,7 +325,7 @@ typedef struct recount_state {
     atomic_int begun;          /* calls */
     int done;
     uint64_t next;
-    bool begins[MOST_WORKERS]; /* by entry: its call has begun */
+    bool begins[MOST_WORKERS]; /* by entry: the call has begun */
 } recount_state;
 
 static int recount_negotiate(mr_negotiation *negotiation) {
@@ -334,7 +334,7 @@ static int recount_negotiate(mr_negotiation *negotiation) {
     return MR_OK;
 }
 
-/* The first call waits until others have begun beside it. */
+/* The first call waits until others have begun. */
 static void begin_recount(const mr_stage *self, recount_state *state, const mr_frame *frame) {
     const int beside = self->entries > 1 ? 2 : 1;
     atomic_fetch_add(&state->begun, 1);

@@ -19,7 +19,7 @@ static int cu_count(int *count) {
     *count = gpu_here.count;
     return 0;
 }
-/* Handles that are not the ordinals, so that one is not taken for the other. */
+/* Handles must differ from ordinals, so that mixing them up fails. */
 static int cu_device(int *device, int ordinal) {
     *device = 10 + ordinal;
     return 0;
@@ -61,7 +61,7 @@ static int cu_attribute(int *value, int attribute, int device) {
         return 1;
     }
 }
-/* 0 reaches 1, and nothing else reaches anything. */
+/* Only 0 can reach 1. */
 static int cu_peer(int *can, int device, int peer) {
     *can = device == 10 && peer == 11;
     return 0;
@@ -88,7 +88,7 @@ static int cu_error_name(int error, const char **name) {
     *name = error == 999 ? "CUDA_ERROR_UNKNOWN" : "CUDA_ERROR_OTHER";
     return 0;
 }
-/* H.264 at 8 bits, HEVC at 8 and 10. */
+/* H.264 with 8 bits, HEVC with 8 and 10. */
 static int decoder_caps(mr_nvdec_caps *caps) {
     caps->supported = caps->codec == 8 || (caps->codec == 4 && caps->depth_minus_8 == 0);
     caps->max_width = 8192;
@@ -132,7 +132,7 @@ static int nvml_temperature(void *handle, int sensor, unsigned *celsius) {
     *celsius = 54;
     return handle != &gpu_here || sensor != 0;
 }
-/* nvmlClockType_t: 1 of multiprocessors, 2 of memory. */
+/* nvmlClockType_t: 1 for multiprocessors, 2 for memory. */
 static int nvml_clock(void *handle, int type, unsigned *mhz) {
     *mhz = type == 1 ? 1980 : type == 2 ? 2619 : 1;
     return handle != &gpu_here;

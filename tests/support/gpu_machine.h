@@ -1,5 +1,5 @@
-/* An imitation of a machine with two NVIDIA GPUs: its driver's libraries, kernel module and device files are a table of
- * functions for mr_gpus_probe. They return the values that a test sets in `gpu_here`.
+/* Imitates a machine with two NVIDIA GPUs: a table of functions for mr_gpus_probe stands for the driver's libraries,
+ * kernel module and device files. They return what a test sets in `gpu_here`.
  *
  * Threads: one at a time. */
 #pragma once
@@ -7,24 +7,24 @@
 #include "engine/device/probe/gpu.h"
 
 extern struct gpu_machine {
-    int init_error;      /* the CUresult of cuInit */
-    int cuda;            /* that the driver runs, as 13000 */
-    int count, cards;    /* GPUs that the driver shows, and cards on the PCI bus */
-    int capability;      /* of each GPU, as 90 */
-    int mode;            /* its compute mode: CUcomputemode */
+    int init_error;      /* what cuInit returns */
+    int cuda;            /* the driver's CUDA version, such as 13000 */
+    int count, cards;    /* GPUs that the driver reports; cards on the PCI bus */
+    int capability;      /* for each GPU, such as 90 */
+    int mode;            /* CUcomputemode */
     int mig, persistence;
     unsigned long long errors, slowed; /* uncorrected memory errors; reasons: nvmlClocksEventReasons */
-    const char *module;  /* version of the driver in the kernel; NULL: none is loaded */
+    const char *module;  /* the kernel driver's version; NULL: no driver is loaded */
     const char *visible; /* CUDA_VISIBLE_DEVICES; NULL: not set */
-    const char *refused; /* the device file that cannot be opened, for the errno `refusal`; NULL: none */
+    const char *refused; /* a device file that cannot be opened, with errno `refusal`; NULL: none */
     int refusal;
-    bool nodes;          /* there are device files */
+    bool nodes;          /* device files exist */
 } gpu_here;
 
-/* Primary contexts and sessions of NVML that are open. */
+/* Primary contexts and NVML sessions that are open. */
 extern int gpu_contexts, gpu_sessions;
 
-/* Both begin `gpu_here` anew. The table, whose calls a test may replace: all is well, */
+/* Both reset `gpu_here`. The table, whose calls a test may replace: everything works, */
 mr_gpu_access gpu_healthy(void);
-/* or no driver is loaded, and its library cannot be opened. */
+/* or no driver is loaded and the library cannot be opened. */
 mr_gpu_access gpu_without_driver(void);

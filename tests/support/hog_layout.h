@@ -1,4 +1,4 @@
-/* A layout of HOG drawn by chance, with up to `most` steps beyond the first block each way. */
+/* A random HOG layout, with up to `most` steps beyond the first block each way. */
 #pragma once
 
 #include "kernels/classical/classical.h"

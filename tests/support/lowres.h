@@ -1,4 +1,4 @@
-/* One JPEG decoded by mr_codec_reduce and by libavcodec's lowres, whose decoder fails on any damage. */
+/* Decodes a JPEG with mr_codec_reduce and with libavcodec's lowres, whose decoder fails on any damage. */
 #ifndef MILLRACE_TESTS_SUPPORT_LOWRES_H
 #define MILLRACE_TESTS_SUPPORT_LOWRES_H
 
@@ -8,7 +8,7 @@
 
 #include "stages/decode/decode_codec.h"
 
-/* REFUSED: it is left to libavcodec. WRONG: it was decoded, but libavcodec finds it damaged, or otherwise. */
+/* REFUSED: left to libavcodec. WRONG: decoded, but libavcodec reports damage or a different picture. */
 typedef enum lowres_answer { LOWRES_REFUSED, LOWRES_SAME, LOWRES_WRONG } lowres_answer;
 
 static inline AVCodecContext *open_lowres(int scale) {
@@ -47,8 +47,8 @@ static inline void keep_data(void *data) {
     (void)data;
 }
 
-/* The data are copied to memory of their own, so that a sanitizer sees what is read behind them. `jpeg` may have
- * decoded others before. */
+/* Copies the data into a separate block, so that a sanitizer can see reads past the end. `jpeg` may have decoded others
+ * before. */
 static inline lowres_answer compare_lowres(mr_jpeg_decoder **jpeg, const uint8_t *data, size_t bytes, int scale) {
     AVCodecParameters *stream = avcodec_parameters_alloc();
     uint8_t *copy = malloc(bytes + 1);

@@ -9,7 +9,7 @@
 static char folder[256];
 int models_workers;
 
-/* Made before, by the same script on another machine, which has left the path of that machine's library. */
+/* The same script made them on another machine, which left that machine's library path. */
 static bool take_made(void) {
     const char *given = getenv("MILLRACE_TEST_MODELS");
     if (!given || !*given)

@@ -1,11 +1,10 @@
-/* Opens pipelines that must be valid, and waits for their end. */
+/* Opens pipelines that must be valid, and waits until they end. */
 #pragma once
 
 #include "millrace/millrace.h"
 
-/* The pipeline, to be destroyed; if it is refused, the errors are printed and the test fails. */
+/* Opens a pipeline, which the caller must destroy; if it is refused, prints the errors and fails the test. */
 mr_pipeline *opened(const mr_pipeline_params *params);
 
-/* Waits for the end of a run; if it takes two minutes it hangs, and the test fails. Returns the status of
- * mr_pipeline_wait. */
+/* Waits until a run ends; fails the test after two minutes. Returns what mr_pipeline_wait returns. */
 int ended(mr_pipeline *pipeline);

@@ -44,7 +44,7 @@ static int open_stage(mr_stage *self) {
         return mr_fail(MR_ERROR_INTERNAL, "nothing works while this is opened");
     while (given->stuck && !mr_stage_cancelled(self))
         opening_rest(100000);
-    /* Libraries that are interrupted do not always report it. */
+    /* Interrupted libraries need not report it. */
     if (given->stuck)
         return mr_fail(MR_ERROR_IO, "cannot be read");
     opening_rest(given->takes_ns);
@@ -158,7 +158,7 @@ static const mr_stage_type last_type = {.name = "last", COMMON, .inputs = in, .o
 static const mr_stage_type take_type = {.name = "take", COMMON, .inputs = in, .entry = MR_ENTRY_SHARED,
                                         .negotiate = negotiate_sink, .process = take, .flush = flush_sink};
 
-/* These, and the source that programs push into. */
+/* These types, and the source that programs push into. */
 const mr_stage_type *const *opening_stage_types(void) {
     static const mr_stage_type *list[6] = {&read_type, &work_type, &last_type, &take_type};
     for (const mr_stage_type *const *type = mr_stage_types(); *type; type++)

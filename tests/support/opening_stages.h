@@ -1,5 +1,5 @@
-/* Stages that misbehave while they are opened: they take long, block, wait for calls of others, or fail. Their outcomes
- * are counted in one place, so that one pipeline of them runs at a time. */
+/* Stages that misbehave while opening: they take long, block, wait for others' calls, or fail. One place counts all
+ * outcomes, so only one pipeline can use them at a time. */
 #pragma once
 
 #include <stdatomic.h>
@@ -8,16 +8,16 @@
 #include "millrace/stage.h"
 
 extern struct opening_seen {
-    atomic_int tried, sinks_tried; /* calls of open */
+    atomic_int tried, sinks_tried; /* calls to open */
     atomic_int opens, closes;
-    atomic_int calls;    /* of map */
-    atomic_int taken;    /* frames that have reached an end */
-    atomic_int unopened; /* calls of an instance that is not open: never */
-    atomic_int early;    /* calls before `all` instances were open, of one that must wait for them: never */
+    atomic_int calls;    /* calls to map */
+    atomic_int taken;    /* frames that reached an end */
+    atomic_int unopened; /* calls to an unopened instance; must stay 0 */
+    atomic_int early;    /* calls before `all` instances were open, to one that must wait for them; must stay 0 */
     atomic_int all;
 } opening_seen;
 
-/* Begins to count anew; so many instances are to be open before those are called that wait for all. */
+/* Resets the counts; `all` instances must be open before those that wait for all may be called. */
 void opening_forget(int all);
 void opening_rest(int64_t ns);
 

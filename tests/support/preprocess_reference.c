@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One axis of the display: the oriented region that the destination's pixels share. */
+/* One display axis: the oriented region that the destination's pixels share. */
 typedef struct side {
     double start, length;
     int low, high, whole, inner, offset;
@@ -20,7 +20,7 @@ typedef struct picture {
     bool mirror;
 } picture;
 
-/* Of the source's picture. */
+/* The source picture's. */
 static int whole_width(const mr_format *f) {
     return f->reduced ? f->whole_width : f->width;
 }
@@ -48,7 +48,8 @@ static double kernel(const mr_preprocess_params *params, double x) {
     return x < 2.0 ? a * pow(x, 3) - 5.0 * a * pow(x, 2) + 8.0 * a * x - 4.0 * a : 0.0;
 }
 
-/* Weight of every sample low..high-1 for a destination pixel that covers from..to; `weight` is indexed from 0. */
+/* Computes each sample's weight for a destination pixel that covers from..to. Samples are low..high-1; `weight` is
+ * indexed from 0. */
 static void weigh(const mr_preprocess_params *params, double from, double to, int low, int high, double *weight) {
     double center = (from + to) / 2.0, step = to - from, sum = 0.0, width = fmax(step, 1.0);
     double reach = params->interpolation == MR_BICUBIC ? 2.0 : 1.0;
@@ -62,7 +63,7 @@ static void weigh(const mr_preprocess_params *params, double from, double to, in
         if (from >= high - 1e-9)
             weight[high - 1] = 1.0;
     } else if (params->antialias) {
-        /* As Pillow, samples count whose centre rounds into the support. */
+        /* Like Pillow, counts samples whose centre rounds into the support. */
         int begin = (int)fmax(low, floor(center - reach * width + 0.5));
         int end = (int)fmin(high, floor(center + reach * width + 0.5));
         for (int k = begin; k < end; k++)
@@ -77,7 +78,7 @@ static void weigh(const mr_preprocess_params *params, double from, double to, in
         weight[k] /= sum;
 }
 
-/* The position of a point of the oriented picture on the stored axes. */
+/* Maps a point in the oriented picture to the stored axes. */
 static void to_stored(const picture *p, double ox, double oy, double *sx, double *sy) {
     double w = whole_width(p->format), h = whole_height(p->format);
     switch (p->turn) {
@@ -98,7 +99,7 @@ static void order(double *a, double *b) {
     }
 }
 
-/* The whole picture's pixels to a sample of a plane, on each axis. */
+/* Whole-picture pixels per sample in a plane, on each axis. */
 static int pixels_wide(const picture *p, int c) {
     return 1 << (p->format->reduced + (c > 0 && !p->info->rgb ? p->info->chroma_w : 0));
 }
@@ -107,7 +108,7 @@ static int pixels_high(const picture *p, int c) {
     return 1 << (p->format->reduced + (c > 0 && !p->info->rgb ? p->info->chroma_h : 0));
 }
 
-/* The stored rectangle of the whole picture that oriented x0..x1, y0..y1 comes from. */
+/* The stored rectangle in the whole picture that oriented x0..x1, y0..y1 comes from. */
 static void stored_box(const picture *p, const double in[4], double box[4]) {
     to_stored(p, in[0], in[1], &box[0], &box[1]);
     to_stored(p, in[2], in[3], &box[2], &box[3]);
@@ -120,8 +121,7 @@ static void to_plane(const picture *p, int c, double box[4]) {
     mr_siting siting = p->format->siting;
     if (siting == MR_SITING_ANY)
         siting = p->format->range == MR_RANGE_FULL ? MR_SITING_CENTER : MR_SITING_LEFT;
-    /* A chroma sample beside the left luma sample of its pair is half a luma sample left of where the pair's middle
-     * is. */
+    /* A chroma sample at the pair's left luma sample is half a luma sample left of the pair's middle. */
     double dx = chroma && p->info->chroma_w && siting != MR_SITING_CENTER ? 0.5 : 0.0;
     double dy = chroma && p->info->chroma_h && siting == MR_SITING_TOPLEFT ? 0.5 : 0.0;
     double fx = pixels_wide(p, c), fy = pixels_high(p, c);
@@ -227,7 +227,7 @@ void preprocess_reference(double *out, const mr_preprocess_params *params, const
             if (x >= 0 && x < p.x.inner && y >= 0 && y < p.y.inner) {
                 for (int c = 0; c < 3; c++)
                     s[c] = resized(&p, c < p.info->components ? c : 0, x, y);
-                /* Without chroma a YUV picture is its luma, three times. */
+                /* Without chroma a YUV picture is luma, three times. */
                 if (params->gray && !p.info->rgb && p.info->components == 3)
                     s[1] = s[2] = 128.0;
                 colored(&p, s, rgb);

@@ -1,10 +1,10 @@
-/* Set-up and tear-down of whole suites, for cmocka_run_group_tests. */
+/* Set-up and tear-down for whole suites, for cmocka_run_group_tests. */
 #pragma once
 
-/* The failures that a suite causes would fill the screen: its log is discarded. */
+/* Discards the log: failures that a suite causes on purpose would fill the screen. */
 int be_quiet(void **state);
-/* The same except for misuse of simulated devices, which is an error of the code under test. */
+/* The same, but keeps misuse of simulated devices, which is an error in the code under test. */
 int be_quiet_but_for_misuse(void **state);
-/* Fails if there was any: work on simulated devices touches only what it may, behind the events of the memory that it
+/* Fails if there was misuse: work on simulated devices must only touch permitted memory, after the events of what it
  * reads. */
 int expect_no_misuse(void **state);

@@ -1,6 +1,6 @@
-/* How much of a repetitive test runs under a sanitizer. Under that of threads a kernel takes a hundred times as long,
- * and suites that one thread works through, in order, show nothing more by more cases; under that of addresses it takes
- * ten times as long. All cases run in the build without. */
+/* How much of a repetitive test runs under a sanitizer. The thread sanitizer makes kernels a hundred times slower, and
+ * single-threaded suites find nothing more with more cases; the address sanitizer makes them ten times slower. A build
+ * without sanitizers must run all cases. */
 #pragma once
 
 #ifdef __SANITIZE_THREAD__

@@ -1,5 +1,5 @@
-/* Random cases of suites that compare variants: MILLRACE_SEED in the environment repeats a run. A case draws from a
- * random_state that is set from the seed and its number, so that one case can be repeated, too. */
+/* Random cases for suites that compare variants; the environment variable MILLRACE_SEED repeats a run. Each case draws
+ * from a random_state derived from the seed and the case number, so that a single case can be repeated too. */
 #pragma once
 
 #include <stdint.h>
@@ -7,7 +7,7 @@
 
 static uint64_t seed, random_state;
 
-/* Reads the seed. At the start of a suite. */
+/* Reads the seed. Call it when a suite starts. */
 static inline void find_seed(void) {
     const char *given = getenv("MILLRACE_SEED");
     seed = given ? strtoull(given, NULL, 10) : 20261121;

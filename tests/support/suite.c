@@ -8,7 +8,7 @@ static struct CMUnitTest tests[MOST];
 static int lines[MOST];
 static size_t count;
 
-/* Constructors run in no certain order. */
+/* Constructors can run in any order. */
 void add_test(int line, const struct CMUnitTest *test) {
     size_t at = count++;
     if (count > MOST)

@@ -1,4 +1,4 @@
-/* What a suite needs of cmocka, and tests that are listed where they are defined:
+/* What a suite needs from cmocka, and tests listed where they are defined:
  *
  *     TEST(a_name_that_says_what_holds) {
  *         assert_int_equal(1 + 1, 2);
@@ -6,7 +6,7 @@
  *
  *     RUN_TESTS(NULL, NULL)
  *
- * Tests run in their order in the file. cmocka's `state` is a parameter of each. */
+ * Tests run in file order. Each gets cmocka's `state` as a parameter. */
 #ifndef MILLRACE_TESTS_SUPPORT_SUITE_H
 #define MILLRACE_TESTS_SUPPORT_SUITE_H
 
@@ -19,7 +19,7 @@
 #include <time.h>
 
 #define TEST(name) TEST_WITH(name, NULL, NULL)
-/* With a set-up and a tear-down, as cmocka_unit_test_setup_teardown. */
+/* With set-up and tear-down, like cmocka_unit_test_setup_teardown. */
 #define TEST_WITH(name, set_up, tear_down)                                                                          \
     static void name(void **state);                                                                                  \
     __attribute__((constructor)) static void register_##name(void) {                                                 \
@@ -27,18 +27,18 @@
     }                                                                                                                \
     static void name(void **state __attribute__((unused)))
 
-/* The main function, with the set-up and tear-down of the whole suite. */
+/* The main function, with set-up and tear-down for the whole suite. */
 #define RUN_TESTS(set_up, tear_down)                                                                                 \
     int main(void) {                                                                                                 \
         return run_suite(set_up, tear_down);                                                                         \
     }
 
-/* Less than a second. */
+/* Must be less than a second. */
 static inline void sleep_ms(int milliseconds) {
     nanosleep(&(struct timespec){.tv_nsec = milliseconds * 1000000L}, NULL);
 }
 
-/* Waits until another thread's count has a value; fails after a minute. */
+/* Waits until another thread's count reaches a value; fails after a minute. */
 static inline void await_count(atomic_int *value, int wanted) {
     for (int i = 0; i < 12000 && atomic_load(value) != wanted; i++)
         sleep_ms(5);
@@ -46,7 +46,7 @@ static inline void await_count(atomic_int *value, int wanted) {
 }
 
 void add_test(int line, const struct CMUnitTest *test);
-/* How many failed. */
+/* Returns how many failed. */
 int run_suite(int (*set_up)(void **state), int (*tear_down)(void **state));
 
 #endif

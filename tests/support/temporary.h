@@ -1,11 +1,11 @@
-/* One file for the length of a test: set-up and tear-down for cmocka_unit_test_setup_teardown. */
+/* A file for one test: set-up and tear-down for cmocka_unit_test_setup_teardown. */
 #pragma once
 
-/* Makes an empty file, and removes it. */
+/* Creates an empty file; removes it. */
 int make_temporary(void **state);
 int remove_temporary(void **state);
-/* Its path, between the two. */
+/* The file's path, valid between both calls. */
 extern char temporary_path[];
 
-/* The content of a file, which must exist, with a null behind it; to be freed. */
+/* Reads a file, which must exist, and appends a null; the caller must free the result. */
 char *whole_file(const char *path);

@@ -1,4 +1,4 @@
-/* The deterministic mode: no threads, an order drawn from a seed, and a simulated clock. */
+/* Deterministic mode: no threads, a seeded order and a simulated clock. */
 #include <stdlib.h>
 
 #include "engine/base/memory.h"
@@ -9,7 +9,7 @@ void mr_executor_queue_runnable(mr_executor *executor, mr_task *task) {
         executor->runnable_room = executor->runnable_room * 2 + 64;
         executor->runnable = mr_realloc(executor->runnable, executor->runnable_room * sizeof(mr_task *));
         if (!executor->runnable)
-            abort(); /* Only tests run deterministically; a lost task would mislead them. */
+            abort(); /* Only tests run this mode; a lost task would mislead them. */
     }
     executor->runnable[executor->queued++] = task;
 }
@@ -38,7 +38,7 @@ static void run_one(mr_executor *executor) {
     mr_task_run(task);
 }
 
-/* Advances the devices and queues the tasks that are due. Returns the time of the next timer or device completion. */
+/* Advances the devices and queues due tasks. Returns when the next timer or device completion is due. */
 static int64_t settle(mr_executor *executor) {
     int64_t now = mr_executor_now_ns(executor);
     int64_t next = INT64_MAX;

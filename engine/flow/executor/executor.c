@@ -10,15 +10,15 @@
 #include "engine/flow/executor/executor_parts.h"
 
 enum { LONGEST_CHAIN = 64 };
-/* Workers that wait in epoll at once: if one of them finds work, no other worker need be woken to replace it. */
+/* Workers that wait in epoll at once. If one finds work, it need not wake another to replace it. */
 enum { MOST_IN_EPOLL = 2 };
-/* Busy workers read epoll once in this time. */
+/* While all workers are busy, one reads epoll this often. */
 static const int64_t EPOLL_TRY_NS = 1000000;
 
 static _Thread_local mr_worker *this_worker;
 
-/* No wait lasts longer than a tenth of a second: glibc before 2.41 can lose a pthread_cond_signal (its bug 25847), and
- * each caller checks its condition again anyway. */
+/* No wait lasts longer than a tenth of a second: glibc before 2.41 can lose a pthread_cond_signal (bug 25847). Callers
+ * must check the condition again anyway. */
 void mr_condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t time_ns) {
     int64_t longest = mr_clock_now_ns(mr_clock_real()) + 100000000;
     time_ns = time_ns < longest ? time_ns : longest;
@@ -59,7 +59,7 @@ void mr_executor_destroy(mr_executor **executor) {
         return;
     mr_executor_stop(gone);
     while (atomic_load_explicit(&gone->signalling, memory_order_acquire))
-        sched_yield(); /* Another thread is about to return from waking a task. */
+        sched_yield(); /* Another thread may still be inside the call that woke a task. */
     mr_clock_destroy(&gone->clock);
     mr_timers_fini(&gone->timers);
     mr_executor_close_poller(gone);
@@ -80,7 +80,7 @@ int64_t mr_executor_now_ns(const mr_executor *executor) {
     return mr_clock_now_ns(mr_executor_clock(executor));
 }
 
-/* Idle workers that have been woken and have not come yet. With the lock. */
+/* Idle workers that were woken but have not run yet. With the lock. */
 static int count_woken(const mr_executor *executor) {
     return executor->waking + (executor->in_epoll && executor->eventfd_set) +
            (executor->polling && executor->stop_poll);
@@ -104,10 +104,10 @@ void mr_executor_keep_polling(void) {
 
 /* ---- queues ---------------------------------------------------------------------------------------------------- */
 
-/* How an idle worker is woken. */
+/* How to wake an idle worker. */
 typedef enum wakeup { WAKE_NONE, WAKE_IDLE, WAKE_EPOLL, WAKE_POLLER } wakeup;
 
-/* For an idle worker that does not wait in epoll, unless all of them are already being woken. With the lock. */
+/* Chooses an idle worker outside epoll, unless all are already being woken. With the lock. */
 static wakeup choose_idle(mr_executor *executor) {
     if (executor->idle <= executor->waking)
         return WAKE_NONE;
@@ -115,12 +115,12 @@ static wakeup choose_idle(mr_executor *executor) {
     return WAKE_IDLE;
 }
 
-/* For a worker that reads the watched descriptors and the timers again. With the lock. */
+/* Chooses a worker that must read the watched descriptors and the timers again. With the lock. */
 static wakeup choose_epoll(mr_executor *executor) {
     return executor->in_epoll ? WAKE_EPOLL : choose_idle(executor);
 }
 
-/* For a worker that takes a queued task, unless as many workers are being woken as tasks are queued. With the lock. */
+/* Chooses a worker for a queued task, unless enough workers are already being woken. With the lock. */
 static wakeup choose_worker(mr_executor *executor) {
     if ((size_t)count_woken(executor) >= executor->queued)
         return WAKE_NONE;
@@ -130,8 +130,8 @@ static wakeup choose_worker(mr_executor *executor) {
     return chosen == WAKE_NONE ? choose_epoll(executor) : chosen;
 }
 
-/* Unlocks before it signals, since the woken worker takes the lock first of all. `signalling` keeps the executor alive
- * until the signal is sent. */
+/* Unlocks before it signals, since the woken worker needs the lock first. `signalling` keeps the executor alive until
+ * the signal is sent. */
 static void unlock_and_wake(mr_executor *executor, wakeup how) {
     if (how == WAKE_EPOLL && executor->eventfd_set)
         how = WAKE_NONE;
@@ -168,7 +168,7 @@ static void queue_task(mr_executor *executor, mr_task *task) {
     unlock_and_wake(executor, choose_worker(executor));
 }
 
-/* Hands a queued task to the thread, queue or worker that runs it; `last`: behind all other tasks. */
+/* Hands a queued task to the thread, queue or worker that must run it. `last`: after all other tasks. */
 static void dispatch(mr_task *task, bool last) {
     mr_executor *executor = task->executor;
     mr_worker *here = this_worker;
@@ -186,12 +186,12 @@ static void dispatch(mr_task *task, bool last) {
     }
 }
 
-/* Wakes the task. True if it was idle: the caller must queue it. */
+/* Marks the task as woken. True if it was idle: the caller must queue it. */
 static bool claim(mr_task *task) {
     int state = atomic_load_explicit(&task->state, memory_order_relaxed);
     for (;;) {
         if (state == MR_TASK_QUEUED || state == MR_TASK_RUNNING_AGAIN) {
-            /* The waker may have published its change with a plain store: this exchange orders it. */
+            /* The waker may have published a change with a plain store: this exchange must order it. */
             if (atomic_compare_exchange_weak_explicit(&task->state, &state, state, memory_order_acq_rel,
                                                       memory_order_relaxed))
                 return false;
@@ -277,7 +277,7 @@ void mr_task_wake_at(mr_task *task, int64_t time_ns) {
         else if (time_ns < before && !executor->polling)
             how = choose_idle(executor);
         if (!set)
-            time_ns = INT64_MIN; /* Without memory for a timer, the task polls. */
+            time_ns = INT64_MIN; /* No memory for a timer: the task must poll. */
     }
     unlock_and_wake(executor, how);
     if (time_ns == INT64_MIN)
@@ -298,7 +298,7 @@ mr_task *mr_executor_take_due(mr_executor *executor, int64_t now_ns) {
     return list;
 }
 
-/* Queues the tasks that are due. With the lock. */
+/* Queues all due tasks. With the lock. */
 static void fire_timers(mr_executor *executor, int64_t now_ns) {
     mr_task *task = mr_executor_take_due(executor, now_ns);
     while (task) {
@@ -333,8 +333,8 @@ static void wait_for_work(mr_executor *executor) {
         executor->waking--;
 }
 
-/* Sleeps until there may be work, or polls for it. Other workers wait in epoll meanwhile: the polling worker may pick
- * up a long task. With the lock. */
+/* Sleeps, or polls for work. Other workers must still wait in epoll: the polling worker may pick up a long task. With
+ * the lock. */
 static void rest(mr_executor *executor) {
     if (executor->poll_ns && !executor->polling && mr_executor_poll(executor))
         return;
@@ -344,7 +344,7 @@ static void rest(mr_executor *executor) {
         wait_for_work(executor);
 }
 
-/* The next task from the queue; sleeps until there is one. NULL: the executor is stopping. */
+/* Returns the next queued task; sleeps until there is one. NULL: the executor is stopping. */
 static mr_task *next_queued(mr_worker *self) {
     mr_executor *executor = self->executor;
     mr_task *task = NULL;
@@ -362,8 +362,8 @@ static mr_task *next_queued(mr_worker *self) {
             break;
         rest(executor);
     }
-    /* A worker that leaves with a task ensures that another worker takes queued tasks and waits in epoll. If workers
-     * poll, the timerfd may stay too early until they poll again: setting it takes longer than most tasks. */
+    /* A worker that leaves with a task must ensure that others take queued tasks and wait in epoll. If workers poll,
+     * the timerfd may stay too early until they poll again: setting it takes longer than most tasks. */
     if (executor->in_epoll && !executor->poll_ns)
         mr_executor_set_timerfd(executor);
     if (task && executor->queued)
@@ -376,7 +376,7 @@ static mr_task *next_queued(mr_worker *self) {
     return task;
 }
 
-/* A chain of tasks that wake each other must not keep timers waiting. */
+/* Tasks that keep waking each other must not delay timers. */
 static void check_timers(mr_executor *executor) {
     int64_t due = atomic_load_explicit(&executor->next_due_ns, memory_order_relaxed);
     if (due == INT64_MAX || mr_executor_now_ns(executor) < due)

@@ -1,17 +1,16 @@
-/* The executor: runs tasks to completion on one worker thread for each usable core.
+/* The executor runs tasks to completion, with one worker thread for each usable core.
  *
- * A task is a function that does as much as it can and returns; it never waits. If it lacks input, room, a buffer or an
- * event, the supplier wakes it again through mr_task_wake. No wake is lost: a task that is woken while it runs, runs
- * once more. A task never runs on two threads at once.
+ * A task does all it can and returns; it must never wait. If it needs input, room, a buffer or an event, the supplier
+ * wakes it with mr_task_wake. No wake is lost: a task woken while running runs once more. A task never runs on two
+ * threads at once.
  *
- * Order: the task that the running task woke last runs next on the same worker, while its data are in the cache. Other
- * tasks queue up in order, and any worker may take them. A sleeping worker is woken only if tasks queue up, never for
- * the task that runs next anyway.
+ * Order: the task that the running task woke last runs next on the same worker, while the data are in cache. Other
+ * tasks queue in order, and any worker may take them. A sleeping worker is woken only when tasks queue up.
  *
- * A task may have a thread of its own (mr_task_detach), for calls that block.
+ * A task that must block can get a dedicated thread (mr_task_detach).
  *
- * Deterministic mode: with a seed there are no threads. mr_executor_drive runs tasks in an order drawn from the seed,
- * and moves a simulated clock on to the next timer or device completion whenever nothing else can run. */
+ * Deterministic mode: with a seed there are no threads. mr_executor_drive runs tasks in a seeded order. When nothing
+ * can run, it advances a simulated clock to the next timer or device completion. */
 #ifndef MILLRACE_FLOW_EXECUTOR_EXECUTOR_H
 #define MILLRACE_FLOW_EXECUTOR_EXECUTOR_H
 
@@ -26,106 +25,105 @@
 
 typedef struct mr_executor mr_executor;
 typedef void mr_task_function(void *context);
-/* Returns true if there is work for the task. It makes no system call, and reports each piece of work once: if it kept
- * reporting work that the task is still doing, the polling worker would do nothing else. `last` announces that polling
- * stops for some time: a producer of work must wake the task from now on. It must not wait for a thread that calls
- * mr_task_poll or mr_task_unpoll. */
+/* Returns true if the task has work. It must not make system calls, and must report each piece of work once: otherwise
+ * the polling worker would do nothing else. `last`: polling is about to stop, so producers must wake the task from now
+ * on. It must not wait for a thread that calls mr_task_poll or mr_task_unpoll. */
 typedef bool mr_task_peek(void *context, bool last);
 
-/* Embedded in its owner. All fields are the executor's. */
+/* Embed it in another struct. Only the executor may touch the fields. */
 typedef struct mr_task {
     mr_executor *executor;
     mr_task_function *function;
     void *context;
     atomic_int state;
-    struct mr_task *next; /* in the queue */
+    struct mr_task *next; /* next in the queue */
     mr_timer timer;
-    struct mr_task_thread *thread; /* a thread of its own, or NULL */
-    int fd;                        /* if it is watched */
-    bool upkeep;                   /* its runs do not extend polling */
-    mr_task_peek *peek;            /* if it is polled */
+    struct mr_task_thread *thread; /* dedicated thread, or NULL */
+    int fd;                        /* watched descriptor */
+    bool upkeep;                   /* runs do not extend polling */
+    mr_task_peek *peek;            /* if polled */
 } mr_task;
 
-/* Creates an executor with `workers` threads, which mr_executor_start starts. If `seed` is not 0 the executor is
- * deterministic and has no threads. MR_ERROR_MEMORY; MR_ERROR_UNAVAILABLE: no descriptors left. */
+/* Creates an executor with `workers` threads; mr_executor_start starts them. A nonzero `seed` makes it deterministic,
+ * without threads. MR_ERROR_MEMORY; MR_ERROR_UNAVAILABLE: no descriptors left. */
 int mr_executor_create(mr_executor **executor, int workers, uint64_t seed);
-/* Before the start: for poll_ns after the last task that is not upkeep, one idle worker at a time polls for work, so
- * that producers need not wake a worker. It polls the queue, the timers (which are then not delayed to share a wake-up)
- * and the tasks of mr_task_poll. Default 0: idle workers sleep at once. */
+/* Call before the start. For poll_ns after the last task that is not upkeep, one idle worker polls for work, so that
+ * producers need not wake one. It polls the queue, the timers (which then fire without slack) and the tasks added by
+ * mr_task_poll. Default 0: idle workers sleep at once. */
 void mr_executor_busy_poll(mr_executor *executor, int64_t poll_ns);
 int mr_executor_start(mr_executor *executor);
-/* Writes the name that the system shows for the worker thread of that index into `name`, and returns it. A task's own
- * thread has the name that mr_task_detach was given, cut to the same length. */
+/* Writes the name that the system shows for this worker thread into `name`, and returns it. A dedicated thread shows
+ * the name given to mr_task_detach, cut to the same length. */
 enum { MR_THREAD_NAME = 16 };
 const char *mr_worker_name(int index, char name[MR_THREAD_NAME]);
-/* Ends all workers after their current task. Tasks that are still queued do not run. */
+/* Ends each worker after the task that it is running. Queued tasks do not run. */
 void mr_executor_stop(mr_executor *executor);
-/* Processor nanoseconds of all running workers. Called by the thread that starts and stops the executor. */
+/* Total processor nanoseconds used by the running workers. Only the thread that starts and stops the executor may call
+ * it. */
 int64_t mr_executor_cpu_ns(const mr_executor *executor);
-/* Stops it first. NULLs; accepts NULL. */
+/* Stops the executor first. Sets the pointer to NULL; accepts NULL. */
 void mr_executor_destroy(mr_executor **executor);
 
-/* Whether no worker is idle: each runs a task, or is about to. It may change at any time. */
+/* Whether every worker runs a task or is about to. The answer may change at any time. */
 bool mr_executor_is_busy(mr_executor *executor);
 int64_t mr_executor_now_ns(const mr_executor *executor);
 /* The real clock, or the simulated one. */
 const mr_clock *mr_executor_clock(const mr_executor *executor);
-/* The index of the calling worker; 0 if the caller is not a worker. */
+/* The calling worker's index; 0 on other threads. */
 int mr_executor_worker_here(void);
-/* Deterministic mode: adds a device in simulated time, which mr_executor_drive advances. MR_ERROR_CONFIG: above 64. */
+/* Deterministic mode: adds a simulated device, which mr_executor_drive advances. MR_ERROR_CONFIG: more than 64. */
 int mr_executor_add_device(mr_executor *executor, mr_device *device) __attribute__((warn_unused_result));
-/* Deterministic mode: runs until nothing is left to run or to wait for, or until_ns is reached. False if nothing is
- * left. */
+/* Deterministic mode: runs until nothing can run or is awaited, or until until_ns. False if nothing is left. */
 bool mr_executor_drive(mr_executor *executor, int64_t until_ns);
 
 void mr_task_init(mr_task *task, mr_executor *executor, mr_task_function *function, void *context);
-/* Gives the task a thread of its own. Before its first wake, or after mr_task_end_thread; not in deterministic mode.
- * MR_ERROR_MEMORY. */
+/* Gives the task a dedicated thread. Call it before the first wake, or after mr_task_end_thread; not in deterministic
+ * mode. MR_ERROR_MEMORY. */
 int mr_task_detach(mr_task *task, const char *name);
-/* Wakes the task each time the descriptor becomes readable or has more to read (edge-triggered: unread older data do
- * not wake it again). The descriptor stays the caller's. An idle worker waits for it and runs the task itself; if all
- * workers are busy, one of them tries every millisecond. MR_ERROR_UNAVAILABLE: the task has a thread of its own, the
- * executor is deterministic, or too many descriptors are watched. */
+/* Wakes the task whenever the descriptor becomes readable or receives more data (edge-triggered: old unread data do not
+ * wake it again). The caller keeps ownership of the descriptor. An idle worker waits on it and runs the task; if all
+ * workers are busy, one tries every millisecond. MR_ERROR_UNAVAILABLE: the task has a dedicated thread, the executor is
+ * deterministic, or too many descriptors are watched. */
 int mr_task_watch(mr_task *task, int fd) __attribute__((warn_unused_result));
-/* Before the descriptor is closed. The task may be woken once more. */
+/* Must be called before the descriptor is closed. The task may be woken once more. */
 void mr_task_unwatch(mr_task *task);
-/* The polling worker (mr_executor_busy_poll) also calls `peek`, and wakes the task if it returns true. No worker polls
- * all the time, and none does unless busy polling is on, so there must be another way to wake the task.
- * MR_ERROR_UNAVAILABLE: too many tasks are polled. */
+/* The polling worker (mr_executor_busy_poll) also calls `peek`, and wakes the task if it returns true. Polling can stop
+ * or be off, so there must be another way to wake the task. MR_ERROR_UNAVAILABLE: too many tasks are polled. */
 int mr_task_poll(mr_task *task, mr_task_peek *peek) __attribute__((warn_unused_result));
-/* Before its first wake: the task is also woken if there is no work, for example by keep-alive messages. Its runs do
- * not extend polling unless it calls mr_executor_keep_polling. */
+/* Call before the first wake. The task is also woken without work, for example by keep-alive messages; such runs do not
+ * extend polling unless it calls mr_executor_keep_polling. */
 void mr_task_for_upkeep(mr_task *task);
-/* Called by a task: there was work, and more is expected soon. Does nothing on other threads. */
+/* A task calls it after it found work, when more should come soon. Does nothing on other threads. */
 void mr_executor_keep_polling(void);
-/* Stops calling `peek`, without a call with `last` even if a worker polls at this moment. Producers may still rely on
- * that call, so the caller handles remaining work itself. The task may be woken once more. */
+/* Stops calling `peek`. A worker that is polling makes no call with `last`, on which producers may rely: the caller
+ * must handle remaining work. The task may be woken once more. */
 void mr_task_unpoll(mr_task *task);
-/* Lets the task's own thread end, if it has one; mr_task_end_thread must follow. */
+/* Asks a dedicated thread to end; mr_task_end_thread must follow. */
 void mr_task_ask_thread_to_end(mr_task *task);
-/* Ends and joins the task's own thread, if it has one. The task does not run again, and wakes have no effect. Not from
- * that thread. */
+/* Ends and joins a dedicated thread. The task does not run again, and wakes have no effect. Must not be called on that
+ * thread. */
 void mr_task_end_thread(mr_task *task);
-/* Whether it had a thread of its own, which was ended. */
+/* Whether the task had a dedicated thread that was ended. */
 bool mr_task_has_ended(const mr_task *task);
-/* From now on workers run a task whose thread was ended; the task must be woken then. Does nothing to others. */
+/* Lets workers run a task whose thread was ended; the caller must then wake it. Does nothing for other tasks. */
 void mr_task_return(mr_task *task);
-/* True if the task neither runs nor will: whatever the caller wrote before is seen by the task's next run. */
+/* True if the task is not running or queued. The next run then sees everything the caller wrote before. */
 bool mr_task_is_quiet(mr_task *task);
-/* Processor nanoseconds of its own thread, also after that has ended; 0 if it has none. */
+/* Processor nanoseconds used by the dedicated thread, also after it ended; 0 without one. */
 int64_t mr_task_cpu_ns(const mr_task *task);
-/* Ends and joins its thread, if it has one, and cancels its timer. The task must not be running on a worker. */
+/* Ends and joins a dedicated thread and cancels the timer. The task must not be running on a worker. */
 void mr_task_fini(mr_task *task);
 /* Any thread. True if the task was idle, so that this call makes it run. */
 bool mr_task_wake(mr_task *task);
-/* mr_task_wake in the shape of a callback (events, pools). */
+/* mr_task_wake as a callback for events and pools. */
 void mr_task_waker(void *task);
-/* Wakes the task behind all queued tasks and behind the task that runs next. `low_priority`: wakes no idle worker,
- * neither now nor if it is woken once more; this worker, or another that looks for work, runs it in time. */
+/* Wakes the task after all queued tasks and after the one that runs next. `low_priority`: wakes no idle worker; this
+ * worker, or another that looks for work, will run it. */
 void mr_task_wake_behind(mr_task *task, bool low_priority);
-/* mr_task_wake, but only if the task is idle. */
+/* Wakes the task only if it is idle. */
 bool mr_task_wake_idle(mr_task *task);
-/* Wakes the task at that time; replaces its timer. A timer may be a millisecond late, so that many share a wake-up. */
+/* Wakes the task at this time and replaces any earlier timer. It may fire a millisecond late, so that timers can share
+ * a wake-up. */
 void mr_task_wake_at(mr_task *task, int64_t time_ns);
 
 #endif

@@ -1,9 +1,9 @@
-/* How idle workers find work: they wait in epoll for watched descriptors and timers, and, if busy polling is on
- * (mr_executor_busy_poll), one of them polls in memory alone, so that neither it nor a producer needs a system call.
+/* How idle workers find work. They wait in epoll for watched descriptors and timers. With busy polling
+ * (mr_executor_busy_poll) one worker instead polls in memory, so that neither it nor a producer needs a system call.
  *
- * Two workers wait in epoll at once. If one of them finds work, the other is already waiting, so the first need not
- * wake a replacement before it runs the work. Descriptors are edge-triggered (EPOLLET): each event reaches one worker,
- * once. If all workers are busy, one of them reads epoll without waiting now and then. */
+ * Two workers wait in epoll at once: if one finds work, it need not wake a replacement first. Descriptors are
+ * edge-triggered (EPOLLET), so one worker gets each event, once. If all workers are busy, one reads epoll now and then
+ * without waiting. */
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
@@ -16,12 +16,12 @@
 #include "millrace/status.h"
 
 enum { EVENTS = 16 };
-/* A timer may fire so much late: paced sources that are due at about the same time share one wake-up of a worker. */
+/* A timer may fire this late, so that paced sources due at about the same time can share one wake-up. */
 static const int64_t TIMER_SLACK_NS = 1000000;
 static const int64_t NS_PER_S = 1000000000;
-/* A polling worker reads epoll once in this time: descriptors are less urgent, or wake another worker. */
+/* A polling worker reads epoll this often: descriptors are less urgent, or wake another worker. */
 static const int64_t POLL_EPOLL_NS = 100000;
-/* A polling worker lets other threads of its core run first once in this time. */
+/* A polling worker yields the core this often. */
 static const int64_t YIELD_NS = 10000;
 
 /* ---- epoll, with the lock ---------------------------------------------------------------------------------------- */
@@ -29,7 +29,7 @@ static const int64_t YIELD_NS = 10000;
 static void reset_eventfd(mr_executor *executor) {
     uint64_t count;
     ssize_t got = read(executor->eventfd, &count, sizeof count);
-    (void)got; /* If another worker has read it, it is reset all the same. */
+    (void)got; /* If another worker has read it, it is reset too. */
     executor->eventfd_set = false;
 }
 
@@ -40,8 +40,8 @@ static bool is_watched(const mr_executor *executor, const mr_task *task) {
     return i < executor->watched_count;
 }
 
-/* The task of an event may be unwatched by now. The timerfd needs no action: a worker that returns from epoll checks
- * the timers first. */
+/* An event's task may no longer be watched. The timerfd needs no action: a worker that returns from epoll must check
+ * the timers anyway. */
 static void dispatch_events(mr_executor *executor, const struct epoll_event *events, int count) {
     for (int i = 0; i < count; i++) {
         mr_task *task = events[i].data.ptr;
@@ -52,12 +52,13 @@ static void dispatch_events(mr_executor *executor, const struct epoll_event *eve
     }
 }
 
-/* Late rather than early, so that timers due soon after share the wake-up. A timerfd that has expired is not pending.
- */
+/* Sets it late rather than early, so that timers due soon after can share the wake-up. An expired timerfd is not
+ * pending.
+ * */
 void mr_executor_set_timerfd(mr_executor *executor) {
     int64_t due_ns = mr_timers_next(&executor->timers);
     if (due_ns < 0)
-        due_ns = 0; /* Long past, as any time before the machine's start is. */
+        due_ns = 0; /* Long past, like any time before the machine started. */
     due_ns = due_ns < INT64_MAX - TIMER_SLACK_NS ? due_ns + TIMER_SLACK_NS : INT64_MAX;
     const bool pending = executor->timerfd_ns > mr_executor_now_ns(executor);
     if (pending ? due_ns == executor->timerfd_ns : due_ns == INT64_MAX)
@@ -93,7 +94,7 @@ void mr_executor_epoll_try(mr_executor *executor, int64_t pause_ns) {
 void mr_executor_set_eventfd(mr_executor *executor) {
     const uint64_t one = 1;
     ssize_t written = write(executor->eventfd, &one, sizeof one);
-    (void)written; /* It cannot overflow: one is written for one wait. */
+    (void)written; /* It cannot overflow: each wait gets one write. */
 }
 
 /* ---- watched descriptors ----------------------------------------------------------------------------------------- */
@@ -160,7 +161,7 @@ void mr_task_unwatch(mr_task *task) {
 
 /* ---- busy polling ------------------------------------------------------------------------------------------------ */
 
-/* Wakes the polled tasks that have work. */
+/* Wakes all polled tasks that have work. */
 static bool peek_all(mr_executor *executor, bool last) {
     bool found = false;
     pthread_mutex_lock(&executor->polls);
@@ -175,7 +176,7 @@ static bool peek_all(mr_executor *executor, bool last) {
     return found;
 }
 
-/* True if there is work before that time. */
+/* True if it finds work before until_ns. */
 static bool poll_until(mr_executor *executor, int64_t until_ns) {
     int64_t now_ns = mr_executor_now_ns(executor), yield_ns = now_ns + YIELD_NS;
     bool found = false;

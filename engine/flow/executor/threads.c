@@ -1,4 +1,4 @@
-/* Tasks with a thread of their own, for calls that block. */
+/* Tasks with a dedicated thread, for calls that block. */
 #include <stdio.h>
 
 #include "engine/base/memory.h"
@@ -11,9 +11,9 @@ void mr_task_wake_thread(mr_task *task) {
     pthread_mutex_unlock(&task->executor->lock);
 }
 
-/* Sleeps until it is woken or due, however long: the thread alone waits on this condition, and glibc loses only signals
- * for which several threads wait (see mr_condition_wait). Thousands of idle threads that look ten times a second would
- * take all processors. With the lock. */
+/* Sleeps until woken or due, without a limit: only this thread waits on the condition, and glibc can lose a signal only
+ * if several threads wait (mr_condition_wait). Thousands of idle threads that look ten times a second would use up all
+ * processors. With the lock. */
 static void sleep_thread(mr_task *task) {
     const int64_t due_ns = task->timer.due_ns;
     const struct timespec time = {.tv_sec = due_ns / 1000000000, .tv_nsec = due_ns % 1000000000};
@@ -59,7 +59,7 @@ static void show_name(const struct mr_task_thread *thread, const char *name) {
     pthread_setname_np(thread->thread, short_name);
 }
 
-/* Its last thread has ended. Others may be about to wake the task, so what they use stays. */
+/* The last thread has ended. Others may be about to wake the task, so the condition must stay. */
 static int attach_again(mr_task *task, const char *name) {
     struct mr_task_thread *thread = task->thread;
     pthread_mutex_lock(&task->executor->lock);
@@ -102,7 +102,7 @@ bool mr_task_has_ended(const mr_task *task) {
 }
 
 void mr_task_return(mr_task *task) {
-    /* Without a thread, nothing has run it since it was last woken. */
+    /* Nothing has run the task since the thread ended; a wake may have queued it. */
     int state = MR_TASK_QUEUED;
     if (!mr_task_has_ended(task))
         return;
@@ -111,7 +111,7 @@ void mr_task_return(mr_task *task) {
 }
 
 bool mr_task_is_quiet(mr_task *task) {
-    /* Writing the state, though it stays as it is, orders the caller's changes before the next wake. */
+    /* Writing the same state orders the caller's changes before the next wake. */
     int state = MR_TASK_IDLE;
     return atomic_compare_exchange_strong_explicit(&task->state, &state, MR_TASK_IDLE, memory_order_acq_rel,
                                                    memory_order_relaxed);

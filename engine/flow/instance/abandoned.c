@@ -4,7 +4,7 @@
 #include "engine/data/pool.h"
 #include "engine/data/store.h"
 
-/* The one or the other. */
+/* One is set, the other is NULL. */
 struct mr_abandoned {
     mr_buffer *buffer;
     mr_result *result;
@@ -37,8 +37,8 @@ static void note(mr_abandonment *to, mr_abandoned item) {
         to->items[to->count++] = item;
 }
 
-/* Also if there is no room to note it: memory that is never released does no harm. A buffer that several planes or
- * lists refer to is replaced once. */
+/* Without room to note it, the memory is never released, which does no harm. A buffer that several planes or lists
+ * share is replaced only once. */
 void mr_abandon_memory(mr_abandonment *kept, mr_buffer *buffer, mr_result *result) {
     pthread_mutex_lock(&kept->lock);
     const bool again = buffer && is_kept(kept, buffer);

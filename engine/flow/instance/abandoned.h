@@ -1,5 +1,5 @@
-/* Memory of calls that a device may use as long as its streams exist, since it takes no more calls that would say when
- * it is done. Any thread. Internal to the engine. */
+/* Memory that a failed device may use as long as its streams exist, since it can no longer report when it is done. Any
+ * thread. Internal to the engine. */
 #ifndef MILLRACE_FLOW_INSTANCE_ABANDONED_H
 #define MILLRACE_FLOW_INSTANCE_ABANDONED_H
 
@@ -10,7 +10,7 @@
 
 typedef struct mr_abandoned mr_abandoned;
 
-/* Read and written by abandoned.c alone. */
+/* Only abandoned.c may touch the fields. */
 typedef struct mr_abandonment {
     pthread_mutex_t lock;
     size_t count, room;
@@ -19,11 +19,11 @@ typedef struct mr_abandonment {
 
 void mr_abandonment_init(mr_abandonment *kept);
 void mr_abandonment_fini(mr_abandonment *kept);
-/* Keeps the frame's memory, but not the frame, whose receipt has to close. Accepts NULL. */
+/* Keeps the frame's memory but not the frame, since the receipt must close. Accepts NULL. */
 void mr_abandon_frame(mr_abandonment *kept, const mr_frame *frame);
-/* Keeps a buffer or a result; takes the reference over. */
+/* Keeps a buffer or a result; takes over the reference. */
 void mr_abandon_memory(mr_abandonment *kept, mr_buffer *buffer, mr_result *result);
-/* The streams are gone. */
+/* Call it when the streams are gone. */
 void mr_abandonment_release(mr_abandonment *kept);
 /* For tests: no buffer is kept twice. */
 bool mr_abandonment_is_sound(const mr_abandonment *kept);

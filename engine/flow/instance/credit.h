@@ -1,14 +1,14 @@
-/* Room behind a stage, for each source by itself.
+/* Downstream room, counted for each source separately.
  *
- * A stage that serves several sources passes their frames on in the order in which it took them. If a lane behind it is
- * full, the frame for that lane holds up those of all other sources. That is a deadlock if ways meet again in a join:
- * one way is held up by a frame of source a, the other by a frame of source b, and the join waits for a frame of each.
+ * A stage that serves several sources must emit frames in the order in which it took them. If one source's lane
+ * downstream is full, its frame holds up all other sources. Paths that meet again in a join can then deadlock: one path
+ * is held up by source a, the other by source b, and the join needs a frame from each.
  *
- * So if a join lies behind, such a stage takes a frame only if every lane that may get its output has room for it. Then
- * no source waits for another. A frame that was taken has credit until its call's outputs have been pushed. If several
- * frames come of one, all but the first are without credit, and may be held up.
+ * So if a join follows, such a stage takes a frame only if every lane that may get the output has room. No source then
+ * waits for another. A taken frame has credit until the call's outputs are pushed. If a call makes several frames from
+ * one, only the first has credit; the others may be held up.
  *
- * Threads: under the instance's lock. Internal to the engine. */
+ * Needs the instance's lock. Internal to the engine. */
 #ifndef MILLRACE_FLOW_INSTANCE_CREDIT_H
 #define MILLRACE_FLOW_INSTANCE_CREDIT_H
 
@@ -19,9 +19,9 @@
 #include "engine/base/memory.h"
 #include "millrace/status.h"
 
-/* Read and written by the functions below alone. Zero: frames need no credit. */
+/* Only the functions below may touch the fields. All zero: frames need no credit. */
 typedef struct mr_credit {
-    uint32_t *taken; /* by source: frames that have credit */
+    uint32_t *taken; /* by source: frames with credit */
 } mr_credit;
 
 /* MR_ERROR_MEMORY. */
@@ -36,11 +36,11 @@ static inline void mr_credit_destroy(mr_credit *credit) {
 static inline bool mr_credit_is_needed(const mr_credit *credit) {
     return credit->taken;
 }
-/* If it is needed: the frames of a source that have credit. */
+/* Only if credit is needed: frames from this source that have credit. */
 static inline uint32_t mr_credit_of(const mr_credit *credit, uint32_t source) {
     return credit->taken[source];
 }
-/* If it is needed: one more frame has credit. */
+/* Only if credit is needed: one more frame has credit. */
 static inline void mr_credit_give(mr_credit *credit, uint32_t source) {
     credit->taken[source]++;
 }

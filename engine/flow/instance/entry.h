@@ -1,4 +1,4 @@
-/* The entries of an instance: tasks that may be inside the stage type, all at once. Internal to the engine. */
+/* An instance's entries: tasks that can be inside the stage type at the same time. Internal to the engine. */
 #ifndef MILLRACE_FLOW_INSTANCE_ENTRY_H
 #define MILLRACE_FLOW_INSTANCE_ENTRY_H
 
@@ -12,25 +12,24 @@ struct mr_io {
     mr_instance *instance;
     struct mr_entry_task *entry;
     mr_slot *slot;
-    mr_stream *stream; /* of the work that is being submitted */
+    mr_stream *stream; /* for the work being submitted */
     int64_t now_ns;
-    int64_t wake_ns; /* a call that answers MR_WAIT is repeated then */
+    int64_t wake_ns; /* when to repeat a call that returned MR_WAIT */
 };
 
-/* One entry: a task that may be inside the stage type. */
+/* One task that can be inside the stage type. */
 typedef struct mr_entry_task {
     mr_instance *instance;
     mr_task task;
     mr_io io;
     mr_slot *slot;       /* unfinished: process must be called again */
-    atomic_bool unfinished; /* there is such a slot: the entry takes no other inputs. Read by any thread */
-    mr_event_wait *waits;     /* for inputs: one place for each source of a join, else one; then one for inputs that are
-                                 brought in */
+    atomic_bool unfinished; /* such a slot exists: the entry takes no other inputs. Any thread may read it */
+    mr_event_wait *waits;     /* for inputs: one, or in a join one for each source; then one for staged inputs */
     size_t wait_count;
-    mr_pool_wait *pool_waits; /* for buffers: one for each pool of the instance, then one for those of the stage type */
+    mr_pool_wait *pool_waits; /* for buffers: one for each pool, then one for the stage type's pools */
     struct mr_call_trace *traced; /* NULL: not traced */
     mr_stream **streams; /* one for each device */
-    mr_stream **staging; /* likewise, if there are several devices: brings inputs in */
+    mr_stream **staging; /* the same, if there are several devices: copies inputs there */
     mr_meter meter;
 } mr_entry_task;
 

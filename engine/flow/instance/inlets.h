@@ -1,6 +1,6 @@
-/* The inlets of an instance: its input links, one a port, and what was popped from them or is known of them. The links
- * are any thread's; the rest is under the instance's lock. Its fields are read and written by inlets.c and the
- * functions below alone. Internal to the engine. */
+/* An instance's inlets: one input link for each port, and items popped but not yet used. Any thread may use the links;
+ * the rest needs the instance's lock. Only inlets.c and the functions below may touch the fields. Internal to the
+ * engine. */
 #ifndef MILLRACE_FLOW_INSTANCE_INLETS_H
 #define MILLRACE_FLOW_INSTANCE_INLETS_H
 
@@ -14,17 +14,17 @@ typedef struct mr_inlets {
     mr_link **links;         /* by port */
     mr_item inbox[MR_BURST]; /* popped from the only port, not yet in a slot */
     size_t inbox_first, inbox_count, burst;
-    bool held_up;            /* the last look at the link found frames without room behind this stage */
-    int64_t due_ns;          /* when the batch that is gathered leaves; INT64_MAX: not set */
-    size_t turn;             /* of several ports: the source that is tried first */
-    bool *away;              /* likewise, by source: every port is away (gap.h), and the stages behind know */
+    bool held_up;            /* the last pop found frames without room downstream */
+    int64_t due_ns;          /* when the gathering batch must leave; INT64_MAX: not set */
+    size_t turn;             /* several ports: the source to try first */
+    bool *away;              /* several ports, by source: every port is away (gap.h), and stages downstream know */
 } mr_inlets;
 
-/* For sources of that number, with no links yet. MR_ERROR_MEMORY. */
+/* Links are set later. MR_ERROR_MEMORY. */
 int mr_inlets_create(mr_inlets *inlets, size_t port_count, size_t source_count);
-/* With the links. */
+/* Destroys the links too. */
 void mr_inlets_destroy(mr_inlets *inlets);
-/* Nothing is there: all begins anew. */
+/* Resets the state. There must be no items. */
 void mr_inlets_renew(mr_inlets *inlets);
 static inline size_t mr_inlets_count(const mr_inlets *inlets) {
     return inlets->port_count;
@@ -36,19 +36,19 @@ static inline bool mr_inlets_join(const mr_inlets *inlets) {
 static inline mr_link *mr_inlets_link(const mr_inlets *inlets, size_t port) {
     return inlets->links[port];
 }
-/* Takes the link over. */
+/* Takes ownership of the link. */
 static inline void mr_inlets_set_link(mr_inlets *inlets, size_t port, mr_link *link) {
     inlets->links[port] = link;
 }
 
 /* ---- one port: items are popped several at once ------------------------------------------------------------------ */
 
-/* The most items that are popped at once, as far as the call does not take more. */
+/* How many items to pop at once, unless the call takes more. */
 static inline void mr_inlets_set_burst(mr_inlets *inlets, size_t burst) {
     inlets->burst = burst;
 }
-/* The first item, NULL if there is none, for a call that takes `wanted`. `claim`, which may be NULL, permits each frame
- * (mr_link_pop_claimed). */
+/* Returns the first item, or NULL, for a call that takes `wanted`. `claim` must permit each frame
+ * (mr_link_pop_claimed); it may be NULL. */
 static inline mr_item *mr_inlets_first(mr_inlets *inlets, size_t wanted, mr_link_claim *claim, void *context) {
     if (!inlets->inbox_count) {
         size_t count = wanted > inlets->burst ? wanted : inlets->burst;
@@ -60,20 +60,21 @@ static inline mr_item *mr_inlets_first(mr_inlets *inlets, size_t wanted, mr_link
     }
     return inlets->inbox_count ? &inlets->inbox[inlets->inbox_first] : NULL;
 }
-/* The first item is the caller's now. */
+/* The first item now belongs to the caller. */
 static inline void mr_inlets_take(mr_inlets *inlets) {
     inlets->inbox_first++;
     inlets->inbox_count--;
 }
-/* A frame may not be taken, since there is no room for it behind this stage; and whether that was so at the last pop.
- */
+/* Notes that a frame cannot be taken because there is no room downstream; and whether the last pop found such a
+ * frame.
+ * */
 static inline void mr_inlets_hold_up(mr_inlets *inlets) {
     inlets->held_up = true;
 }
 static inline bool mr_inlets_are_held_up(const mr_inlets *inlets) {
     return inlets->held_up;
 }
-/* When the batch that is gathered leaves: the first call sets the time. mr_inlets_end_batch: it has left. */
+/* When the gathering batch must leave: the first call sets the time. mr_inlets_end_batch: it has left. */
 static inline int64_t mr_inlets_due_ns(mr_inlets *inlets, int64_t now_ns, int64_t timeout_ns) {
     if (inlets->due_ns == INT64_MAX)
         inlets->due_ns = now_ns + timeout_ns;
@@ -85,14 +86,15 @@ static inline void mr_inlets_end_batch(mr_inlets *inlets) {
 
 /* ---- several ports: sources take turns --------------------------------------------------------------------------- */
 
-/* The source to be tried at attempt `i`, by its place among those of the instance; and that it was served. */
+/* The source to try at attempt `i`, as an index into the instance's sources. mr_inlets_end_turn: that source was
+ * served. */
 static inline size_t mr_inlets_turn(const mr_inlets *inlets, size_t i) {
     return (inlets->turn + i) % inlets->source_count;
 }
 static inline void mr_inlets_end_turn(mr_inlets *inlets, size_t turn) {
     inlets->turn = (turn + 1) % inlets->source_count;
 }
-/* Whether every port is away for a source. True if that is new, and the stages behind do not know. */
+/* Notes whether every port is away for a source. True if this is new, so stages downstream must be informed. */
 static inline bool mr_inlets_note_away(mr_inlets *inlets, size_t turn, bool away) {
     const bool news = away && !inlets->away[turn];
     inlets->away[turn] = away;

@@ -1,23 +1,23 @@
-/* A running stage: one instance of a stage type, its inputs, its slots, its outputs. Internal to engine/flow.
+/* One running instance of a stage type: inputs, slots and outputs. Internal to engine/flow.
  *
- * An instance has one or more entries (tasks), each of which may be inside the stage type at once. They share a ring of
- * slots; a slot holds one call's inputs, outputs and event:
+ * An instance has one or more entries (tasks), each of which can be inside the stage type at the same time. They share
+ * a ring of slots; each slot holds one call's inputs, outputs and event:
  *
  *     free -> gathering (inputs are collected) -> running (an entry calls the stage type)
  *          -> done (all outputs are known) -> held (outputs are pushed; the device still works on it) -> free
  *
- * Slots are claimed, pushed and freed in order. So results stay in order however many workers are inside, copies and
- * compute of neighbouring frames overlap, and nothing is recycled while a device reads it.
+ * Slots are claimed, pushed and freed in order. So results stay in order however many workers are inside, copies can
+ * overlap computing, and no memory is reused while a device reads it.
  *
- * An entry never waits. If input, slot, room or buffer is missing, it returns, and is woken when there is one: links
- * wake their consumer or their producers, events and pools the entry that asked.
+ * An entry must never wait. If it needs an input, slot, room or buffer, it returns and is woken later: a link wakes the
+ * consumer or the producers, an event or pool wakes the entry that asked.
  *
- * On several devices the instance has a part for each (parts.h): the stage type's state there, and pools. A slot goes
- * to the device that holds its first frame, else to the device that will finish first (shares.h); the entry brings the
- * other inputs in, as the first work of the call. Such a slot releases all it holds as soon as its own
- * device is done, and only its place in the ring waits for earlier slots: a slow device does not hold up the others.
+ * On several devices the instance has one part for each (parts.h), with the stage type's state and pools there. A slot
+ * goes to the device that holds the first frame, or else to the one that should finish first (shares.h). The entry then
+ * copies the other inputs there, as the call's first work. Such a slot releases everything when its device is done;
+ * only its position in the ring waits for earlier slots. So a slow device does not hold up the others.
  *
- * Threads: state that entries share is guarded by `lock`, which is taken only if there are several. */
+ * Threads: `lock` guards state that entries share. It is taken only if there are several entries. */
 #ifndef MILLRACE_FLOW_INSTANCE_INSTANCE_H
 #define MILLRACE_FLOW_INSTANCE_INSTANCE_H
 
@@ -36,22 +36,22 @@
 #include "engine/flow/run/deadline.h"
 #include "engine/flow/run/run.h"
 
-/* Counts of an end of a cut, as in mr_cut_summary: written by its stage while it works, read by any thread. */
+/* Counts for one end of a cut, as in mr_cut_summary. The stage writes them; any thread may read them. */
 typedef struct mr_cut_tally {
     _Atomic uint64_t frames, again, set_aside, sessions, stale, malformed, rejected, refused;
 } mr_cut_tally;
 
 struct mr_instance {
-    mr_stage self;           /* on its first device, without its state: common to all devices */
+    mr_stage self;           /* common to all devices; has the first device but no state */
     const mr_run *run;
     const mr_plan_vertex *vertex;
     pthread_mutex_t lock;
-    bool shared;             /* several entries: the lock is taken */
-    atomic_bool failed;      /* it cannot open, or is a sink that cannot write any more: inputs are dropped */
-    atomic_bool complained;  /* its first error was logged */
+    bool shared;             /* several entries: must take the lock */
+    atomic_bool failed;      /* it cannot open, or is a sink that cannot write: inputs are dropped */
+    atomic_bool complained;  /* the first error was logged */
     size_t entry_count;
     mr_entry_task *entries;
-    uint32_t first_epoch;    /* of a source whose frames the program pushes */
+    uint32_t first_epoch;    /* for a source whose frames the program pushes */
     mr_inlets inlets;
     mr_credit credit;
     mr_ring ring;
@@ -62,17 +62,17 @@ struct mr_instance {
     mr_opening opening;
     mr_closing closing;
     mr_abandonment abandoned;
-    pthread_mutex_t pools_lock; /* of the pools, if the instance is shared */
-    mr_cut_tally cut;        /* of an end of a cut */
+    pthread_mutex_t pools_lock; /* for the pools, if the instance is shared */
+    mr_cut_tally cut;        /* for one end of a cut */
     struct mr_instance_trace *traced; /* NULL: not traced */
 };
 
-/* Pools on a device: one for each output port, and those behind. */
+/* The number of pools on one device: one for each output port, then MR_OTHER_POOLS more. */
 static inline size_t mr_instance_pools(const mr_instance *instance) {
     return instance->vertex->output_count + MR_OTHER_POOLS;
 }
 
-/* Most frames of a call. */
+/* The most frames that one call can take. */
 static inline size_t mr_instance_room(const mr_instance *instance) {
     const mr_plan_vertex *vertex = instance->vertex;
     const size_t ports = mr_inlets_count(&instance->inlets);
@@ -81,7 +81,7 @@ static inline size_t mr_instance_room(const mr_instance *instance) {
     return ports > frames ? ports : frames;
 }
 
-/* Whether frames that reach it may be delivered: no stage comes behind it, or not behind all of its outputs. */
+/* Whether frames can be delivered here: the stage has no outputs, or some output port has no consumer. */
 static inline bool mr_instance_delivers(const mr_instance *instance) {
     return !instance->self.type->outputs || mr_outlets_end_frames(&instance->outlets);
 }

@@ -1,7 +1,7 @@
 #include "engine/flow/instance/meter.h"
 
-/* Stages faster than this are measured at one call of SHORT_STRIDE, so that reading the thread's clock, which takes
- * kernel time, does not count for more than they do. */
+/* Stages faster than this are measured once in SHORT_STRIDE calls: reading the thread's clock needs kernel time, which
+ * would exceed theirs. */
 static const int64_t SHORT_CPU_NS = 10000;
 enum { SHORT_STRIDE = 16 };
 

@@ -1,8 +1,8 @@
-/* How far an instance has been opened. Its fields are read and written by the functions below alone.
+/* How far an instance has been opened. Only the functions below may touch the fields.
  *
  *     created -> (begun, if its source waits for its turn) -> open -> ready -> (its source has left -> created)
  *
- * An instance that is not ready ignores wakes. Internal to the engine. */
+ * Until it is ready, an instance ignores wakes. Internal to the engine. */
 #ifndef MILLRACE_FLOW_INSTANCE_OPENING_H
 #define MILLRACE_FLOW_INSTANCE_OPENING_H
 
@@ -10,11 +10,11 @@
 #include <stdbool.h>
 
 typedef struct mr_opening {
-    bool waits;              /* its source waits for its turn (turns.h), and it opens with the source */
-    atomic_bool begun;       /* likewise: it may open itself */
-    bool opens_itself;       /* by its own thread, when that first runs */
-    bool tried;              /* its thread has tried to */
-    atomic_bool ready;       /* it may run: it is open, and was started */
+    bool waits;              /* its source waits for a turn (turns.h); it opens with that source */
+    atomic_bool begun;       /* the turn has come: it may open itself */
+    bool opens_itself;       /* its own thread opens it on the first run */
+    bool tried;              /* the thread has tried */
+    atomic_bool ready;       /* open and started: it may run */
 } mr_opening;
 
 static inline bool mr_opening_waits(const mr_opening *opening) {
@@ -23,7 +23,7 @@ static inline bool mr_opening_waits(const mr_opening *opening) {
 static inline bool mr_opening_opens_itself(const mr_opening *opening) {
     return opening->opens_itself;
 }
-/* Before the start. */
+/* Call before the start. */
 static inline void mr_opening_init(mr_opening *opening, bool waits) {
     opening->waits = waits;
 }
@@ -31,15 +31,15 @@ static inline void mr_opening_let_open_itself(mr_opening *opening) {
     opening->opens_itself = true;
 }
 
-/* The turn of its source has come. Any thread. */
+/* The source's turn has come. Any thread. */
 static inline void mr_opening_begin(mr_opening *opening) {
     atomic_store(&opening->begun, true);
 }
-/* Whether there is no turn to wait for, or it has come. Any thread. */
+/* Whether it may open: there is no turn to wait for, or the turn has come. Any thread. */
 static inline bool mr_opening_has_begun(const mr_opening *opening) {
     return !opening->waits || atomic_load(&opening->begun);
 }
-/* True at the first call: it is to be opened. By its own thread. */
+/* True on the first call: the instance's own thread must now open it. */
 static inline bool mr_opening_try(mr_opening *opening) {
     if (!opening->opens_itself || opening->tried)
         return false;
@@ -53,7 +53,7 @@ static inline void mr_opening_set_ready(mr_opening *opening) {
 static inline bool mr_opening_is_ready(const mr_opening *opening) {
     return atomic_load(&opening->ready);
 }
-/* Its source has left or is about to: it is as if it had not begun. */
+/* The source has left or is about to leave: as if it had not begun. */
 static inline void mr_opening_withdraw(mr_opening *opening) {
     atomic_store(&opening->begun, false);
     atomic_store(&opening->ready, false);

@@ -1,12 +1,13 @@
-/* The outlets of an instance: where the items of each output port go, and whether that way asks for gaps. Set before
- * the run; then constant but for `stuck`, which is under the instance's lock. Its fields are read and written by
- * outlets.c and the functions below alone. Internal to the engine. */
+/* An instance's outlets: the routes for each output port, and whether stages downstream need gaps. Set before the run;
+ * only `stuck` changes then, and needs the instance's lock. Only outlets.c and the functions below may touch the
+ * fields. Internal to the engine. */
 #ifndef MILLRACE_FLOW_INSTANCE_OUTLETS_H
 #define MILLRACE_FLOW_INSTANCE_OUTLETS_H
 
 #include "engine/flow/instance/slot.h"
 
-/* The destinations of an output port: for each consumer, the link that takes a source's frames (NULL: takes none). */
+/* An output port's destinations: for each consumer, the link that takes a source's frames (NULL: the consumer takes
+ * none). */
 typedef struct mr_route {
     size_t consumer_count;
     mr_link *const **links; /* [consumer][source] */
@@ -14,10 +15,10 @@ typedef struct mr_route {
 
 typedef struct mr_outlets {
     size_t port_count;
-    const mr_route *routes;  /* one an output port; owned by the wiring */
-    bool marks_gaps;         /* a join or a reordering cut comes behind: frames that go no further leave a gap */
-    bool ends_frames;        /* no stage takes the frames of some port */
-    bool hands_on;           /* one stage on the same device takes all outputs: their work may be one */
+    const mr_route *routes;  /* one for each output port; the wiring owns them */
+    bool marks_gaps;         /* a join or a reordering cut follows: dropped frames must leave a gap */
+    bool ends_frames;        /* some port has no consumer */
+    bool hands_on;           /* one stage on the same device takes all outputs: work can be submitted together */
     bool stuck;              /* an output found no room */
 } mr_outlets;
 
@@ -30,7 +31,7 @@ static inline bool mr_outlets_hand_on(const mr_outlets *outlets) {
 static inline bool mr_outlets_are_stuck(const mr_outlets *outlets) {
     return outlets->stuck;
 }
-/* Before the run. */
+/* Call before the run. */
 static inline void mr_outlets_set_gaps(mr_outlets *outlets, bool marks_gaps) {
     outlets->marks_gaps = marks_gaps;
 }
@@ -39,17 +40,17 @@ static inline void mr_outlets_set_hand_on(mr_outlets *outlets, bool hands_on) {
     outlets->hands_on = hands_on;
 }
 
-/* Whether there is an output port whose frames no stage takes: those frames end here. */
+/* Whether some output port has no consumer, so that frames end here. */
 static inline bool mr_outlets_end_frames(const mr_outlets *outlets) {
     return outlets->ends_frames;
 }
-/* Whether every lane that may get output of a source has room for a frame beside `coming`; if not, `task` will be
- * woken. */
+/* Whether every lane that may get output from this source has room for one frame more than `coming`. If not, `task`
+ * will be woken. */
 bool mr_outlets_have_room(const mr_outlets *outlets, uint32_t source, uint32_t coming, mr_task *task);
-/* Pushes to one consumer of several: it gets a reference of its own. */
+/* Pushes to one of several consumers, with a separate reference. */
 bool mr_outlets_push_copy(mr_link *link, const mr_slot_output *output, mr_task *task);
-/* Pushes an output to the consumers that have not got it, and notes if one has no room: false, and `task` will be woken
- * when it has. What no consumer takes stays in the output. */
+/* Pushes an output to each consumer that has not received it. If one has no room, notes that and returns false; `task`
+ * will be woken when there is room. An output without a last consumer keeps the frame. */
 static inline bool mr_outlets_push(mr_outlets *outlets, mr_slot_output *output, mr_task *task) {
     const mr_route *route = &outlets->routes[output->port];
     for (; output->next < route->consumer_count; output->next++) {
@@ -66,11 +67,11 @@ static inline bool mr_outlets_push(mr_outlets *outlets, mr_slot_output *output, 
     }
     return true;
 }
-/* Nothing is stuck any more, or not yet. */
+/* Outputs may be pushed again. */
 static inline void mr_outlets_retry(mr_outlets *outlets) {
     outlets->stuck = false;
 }
-/* The link that has no room for that output. */
+/* The link that has no room for this output. */
 const mr_link *mr_outlets_full_link(const mr_outlets *outlets, const mr_slot_output *output);
 
 #endif

@@ -1,5 +1,5 @@
-/* The parts of an instance: its stage and its pools on each of its devices, by number; the last may be one in reserve.
- * Its fields are read and written by parts.c and the functions below alone. Internal to the engine. */
+/* An instance's parts: the stage and the pools on each device, by number. The last may be a reserve. Only parts.c and
+ * the functions below may touch the fields. Internal to the engine. */
 #ifndef MILLRACE_FLOW_INSTANCE_PARTS_H
 #define MILLRACE_FLOW_INSTANCE_PARTS_H
 
@@ -7,7 +7,7 @@
 #include "millrace/stage.h"
 
 enum { MR_POOLS = 8 };
-/* Pools behind those of the output ports. */
+/* Pools after those for the output ports. */
 enum {
     MR_SCRATCH_POOL,
     MR_STAGING_POOL,
@@ -20,10 +20,10 @@ enum {
 
 typedef struct mr_instance_part {
     mr_stage self;
-    bool opened;             /* open was called, so close must be */
-    bool on_host;            /* its device is the host's processors: a call's outputs are ready when it returns */
-    mr_pool *(*pools)[MR_POOLS]; /* for each output port, then for the others above: of different buffer sizes, most
-                                    recently used first */
+    bool opened;             /* open was called, so close must be called */
+    bool on_host;            /* it runs on the host's processors: outputs are ready when the call returns */
+    mr_pool *(*pools)[MR_POOLS]; /* for each output port, then for each pool above: one per buffer size, most recently
+                                    used first */
 } mr_instance_part;
 
 typedef struct mr_parts {
@@ -31,7 +31,7 @@ typedef struct mr_parts {
     mr_instance_part *part;
 } mr_parts;
 
-/* Each is a copy of `self` with a state of its own. MR_ERROR_MEMORY. */
+/* Copies `self` into each part, with separate state. MR_ERROR_MEMORY. */
 int mr_parts_create(mr_parts *parts, size_t count, size_t pool_count, const mr_stage *self);
 void mr_parts_destroy(mr_parts *parts);
 static inline size_t mr_parts_count(const mr_parts *parts) {
@@ -43,24 +43,24 @@ static inline mr_stage *mr_parts_stage(const mr_parts *parts, size_t number) {
 static inline bool mr_parts_are_on_host(const mr_parts *parts, size_t number) {
     return parts->part[number].on_host;
 }
-/* The pools of an output port, or of those behind them. */
+/* The pools for an output port, or one of the pools after them. */
 static inline mr_pool **mr_parts_pools(const mr_parts *parts, size_t number, size_t which) {
     return parts->part[number].pools[which];
 }
 void mr_parts_set_device(mr_parts *parts, size_t number, mr_device *device);
-/* Calls the stage type's open for one. Its device is set. */
+/* Calls the stage type's open for one part. The device must be set. */
 int mr_parts_open(mr_parts *parts, size_t number);
 static inline bool mr_parts_are_open(const mr_parts *parts) {
     return parts->part[0].opened;
 }
-/* Calls the stage type's stop, or trigger (true: it took it), for those that are open. */
+/* Calls the stage type's stop or trigger for each open part. mr_parts_trigger is true if a part accepted it. */
 void mr_parts_stop(mr_parts *parts);
 bool mr_parts_trigger(mr_parts *parts);
-/* Calls the stage type's close for those that are open. */
+/* Calls the stage type's close for each open part. */
 void mr_parts_close(mr_parts *parts);
 /* Frames that still exist keep their buffers. */
 void mr_parts_release_pools(mr_parts *parts);
-/* They are closed, and begin anew for the next source of the slot, as what `self` says. */
+/* Call them on closed parts: resets the state for the slot's next source; copies what `self` describes. */
 void mr_parts_clear_states(mr_parts *parts);
 void mr_parts_rename(mr_parts *parts, const mr_stage *self);
 

@@ -3,11 +3,11 @@
 #include "engine/base/memory.h"
 #include "engine/device/device.h"
 
-/* Calls in a row that go elsewhere before an idle device is tried: it may have become faster. */
+/* An idle device is tried again after this many calls went elsewhere: it may have become faster. */
 enum { PATIENCE = 256 };
-/* The share of the difference to the last call that the known cost takes on. */
+/* How much of the difference to the last call enters the known cost. */
 static const double NEWS = 0.25;
-/* Calls that keep a device busy: it works on one while the next is brought in. */
+/* Calls that keep a device busy: it works on one while the next is copied there. */
 enum { KEEPS_BUSY = 2 };
 
 static uint64_t batch_of(const mr_shares *shares) {
@@ -52,7 +52,7 @@ static double cost_here(const mr_shares *shares, size_t number) {
     return (double)cost / (double)batch_of(shares);
 }
 
-/* Nanoseconds for a frame, here and in the stages behind on the same device; 0: not known yet of all of them. */
+/* Nanoseconds per frame, here and in following stages on the same device; 0: at least one cost is unknown. */
 static double cost_of(const mr_shares *shares, size_t number) {
     double cost = cost_here(shares, number);
     for (size_t i = 0; i < shares->follower_count && cost > 0; i++) {
@@ -67,8 +67,8 @@ static uint64_t calls_of(const mr_share *state) {
            atomic_load_explicit(&state->done, memory_order_relaxed);
 }
 
-/* Frames that are yet to be done there. If stages behind work on the same device, buffers in use there count too:
- * outputs of this stage stay in use until those are done. */
+/* Frames still to do on a device. If following stages use the same device, buffers in use count too: this stage's
+ * outputs stay in use until those stages are done. */
 static uint64_t backlog(mr_shares *shares, size_t number) {
     const mr_share *state = &shares->share[number];
     uint64_t frames = calls_of(state) * batch_of(shares), lying = 0;
@@ -89,7 +89,7 @@ static bool has_room(const mr_shares *shares, uint64_t frames) {
 
 typedef struct bid {
     bool room;
-    double finish; /* when it would be done with another call, in nanoseconds from now */
+    double finish; /* when it would finish one more call, in nanoseconds from now */
     uint64_t given;
 } bid;
 
@@ -107,7 +107,7 @@ static bool beats(const bid *one, const bid *other) {
     return one->finish < other->finish || (one->finish == other->finish && one->given < other->given);
 }
 
-/* Frames per nanosecond of all of them together, and the cost on the fastest. */
+/* Frames per nanosecond for all devices together, and the fastest device's cost. */
 typedef struct field {
     double frames_a_ns, fastest;
 } field;
@@ -123,19 +123,19 @@ static field survey(const mr_shares *shares) {
     return all;
 }
 
-/* It has been idle for so long that it is tried again. */
+/* Whether it has been idle long enough to be tried again. */
 static bool is_due(const mr_shares *shares, size_t number) {
     return atomic_load_explicit(&shares->share[number].passed, memory_order_relaxed) >= PATIENCE;
 }
 
-/* While it does one frame the others do more than may wait for it to restore the order. */
+/* While it does one frame, the others do more frames than may wait for reordering. */
 static bool is_too_slow(const mr_shares *shares, size_t number, const field *all) {
     double cost = cost_of(shares, number);
     return cost > 0 && !is_due(shares, number) &&
            cost * all->frames_a_ns - 1 > (double)(MR_PLAN_REORDERED * shares->working) / KEEPS_BUSY;
 }
 
-/* The best of the usable devices; `working` if there is none. */
+/* The best usable device; `working` if there is none. */
 static size_t best_part(mr_shares *shares, bool any_speed) {
     const field all = survey(shares);
     size_t best = shares->working;
@@ -182,7 +182,7 @@ size_t mr_shares_choose(mr_shares *shares, const mr_device *device) {
         return number < reserve || reserve < shares->count ? number : 0;
     if (number < reserve)
         return mr_shares_now(shares, number);
-    /* A batch behind stays whole if all of its frames went to one device. */
+    /* A batch downstream can stay whole if all its frames are on one device. */
     if (shares->turn == turn_now(shares) &&
         is_usable(&shares->share[shares->turn_number]))
         return shares->turn_number;
@@ -223,7 +223,7 @@ void mr_shares_move(mr_shares *shares, mr_slot *slot, size_t number) {
     slot->device_number = number;
 }
 
-/* When the device last finished work of this kind: copies run beside other work. */
+/* When the device last finished such work: copies run beside other work. */
 static int64_t last_done(mr_shares *shares, size_t number, int64_t now_ns) {
     _Atomic int64_t *done =
         shares->vertex->copy ? &shares->share[number].done_ns : &mr_parts_stage(shares->parts, number)->device->done_ns;

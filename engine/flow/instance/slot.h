@@ -1,4 +1,4 @@
-/* A slot: the inputs, outputs, marks and memory of one call. Internal to the engine. */
+/* One call's inputs, outputs, marks and memory. Internal to the engine. */
 #ifndef MILLRACE_FLOW_INSTANCE_SLOT_H
 #define MILLRACE_FLOW_INSTANCE_SLOT_H
 
@@ -6,11 +6,11 @@
 #include "engine/flow/instance/holds.h"
 #include "engine/flow/link/link.h"
 
-/* One item to push to every consumer of a port. */
+/* One item to push to every consumer on a port. */
 typedef struct mr_slot_output {
     uint32_t port;
-    uint32_t next; /* consumer that gets it next */
-    bool made;     /* by this call: its payload is ready when the call's device work is done */
+    uint32_t next; /* the consumer to push to next */
+    bool made;     /* made by this call: the payload is ready when the device work is done */
     mr_item item;
 } mr_slot_output;
 
@@ -18,28 +18,28 @@ typedef enum mr_slot_state { MR_SLOT_FREE, MR_SLOT_RUNNING, MR_SLOT_DONE, MR_SLO
 
 typedef struct mr_slot {
     mr_slot_state state;
-    bool processed;        /* the stage type has consumed the inputs */
-    int64_t begun_ns;      /* begin of the call, if calls are counted to a device or may be late */
-    bool counted;          /* among the calls of its device */
-    bool staged;           /* some of the inputs were brought in by work of this call */
-    bool lost;             /* one of its marks says that an unknown number of frames is lost */
-    size_t device_number;  /* of the instance's devices, that does the work */
+    bool processed;        /* the stage type consumed the inputs */
+    int64_t begun_ns;      /* when the call began, if a device counts calls or frames can be late */
+    bool counted;          /* counted among the device's calls */
+    bool staged;           /* this call copied some inputs to the device */
+    bool lost;             /* a mark says that an unknown number of frames is lost */
+    size_t device_number;  /* the instance's device that does the work */
     size_t frame_count;
     mr_frame **frames;     /* inputs: a batch, or one for each port; NULL once forwarded */
-    uint32_t *sources;     /* of each */
-    int64_t *entered_ns;   /* when each entered the queue */
+    uint32_t *sources;     /* each input's source */
+    int64_t *entered_ns;   /* when each input entered the queue */
     bool *settled;         /* dropped, absorbed or forwarded */
     size_t mark_count, mark_room, mark_next;
-    mr_item *marks;        /* that came with or before the inputs; passed on behind their outputs */
+    mr_item *marks;        /* arrived with or before the inputs; passed on after the outputs */
     size_t output_count, output_room, output_next;
     mr_slot_output *outputs;
-    mr_holds holds;        /* what its device work may still use */
-    mr_event *event;       /* of the device work; NULL: none */
-    mr_event_wait wait;    /* of an entry, for the event */
-    struct mr_entry_task *awaits_turn; /* its entry, to be woken when all earlier calls are done; NULL: does not wait */
+    mr_holds holds;        /* what the device work may still use */
+    mr_event *event;       /* for the device work; NULL: none */
+    mr_event_wait wait;    /* for an entry that waits on the event */
+    struct mr_entry_task *awaits_turn; /* the entry to wake when all earlier calls are done; NULL: none waits */
 } mr_slot;
 
-/* Adds a frame to the slot's inputs, of which it has room for a batch or one for each port. */
+/* Adds an input frame. There must be room: a slot can hold a batch, or one frame for each port. */
 static inline void mr_slot_add_frame(mr_slot *slot, const mr_item *item) {
     slot->frames[slot->frame_count] = item->frame;
     slot->sources[slot->frame_count] = item->source;
@@ -47,23 +47,23 @@ static inline void mr_slot_add_frame(mr_slot *slot, const mr_item *item) {
     slot->settled[slot->frame_count++] = false;
 }
 
-/* Room for that number of inputs. MR_ERROR_MEMORY. */
+/* Allocates room for this many inputs. MR_ERROR_MEMORY. */
 int mr_slot_create(mr_slot *slot, size_t frames);
 void mr_slot_destroy(mr_slot *slot);
 int mr_slot_add_mark(mr_slot *slot, const mr_item *mark);
-/* mr_slot_next_output if there is no room yet. */
+/* mr_slot_next_output when there is no room yet. */
 mr_slot_output *mr_slot_grow_outputs(mr_slot *slot, mr_frame *frame, const char *stage);
-/* The place of the next output of a call, to be filled in by the caller. If there is no memory for it, `frame` (may be
- * NULL) is dropped in the stage's name and the result is NULL. */
+/* The entry for the call's next output; the caller must fill it in. If there is no memory, returns NULL and drops
+ * `frame` (may be NULL) in the stage's name. */
 static inline mr_slot_output *mr_slot_next_output(mr_slot *slot, mr_frame *frame, const char *stage) {
     bool room = slot->output_count < slot->output_room;
     return room ? &slot->outputs[slot->output_count++] : mr_slot_grow_outputs(slot, frame, stage);
 }
-/* Adds a mark for each of that many output ports. */
+/* Adds a copy of the mark for each output port. */
 int mr_slot_add_mark_outputs(mr_slot *slot, size_t port_count, const mr_item *mark, const char *stage);
-/* It is not known when its device work is done: keeps all memory that the work may use. */
+/* The end of the device work is unknown: keeps all memory that it may use. */
 void mr_slot_abandon(const mr_slot *slot, mr_abandonment *kept);
-/* Drops the slot's references and makes it free. */
+/* Drops all references and frees the slot. */
 void mr_slot_reset(mr_slot *slot);
 
 #endif

@@ -8,28 +8,28 @@
 
 enum { BUCKET_BITS = 12 };
 
-/* One source's page. */
+/* One source's account. */
 typedef struct page {
     uint64_t in, delivered, dropped, absorbed, unaccounted;
-    mr_identity unsettled[MR_UNSETTLED_FRAMES]; /* the first that are unaccounted for */
-    mr_receipt *first, *last; /* open ones */
+    mr_identity unsettled[MR_UNSETTLED_FRAMES]; /* the first frames that are unaccounted for */
+    mr_receipt *first, *last; /* open receipts */
     mr_ledger_line *lines;
     size_t line_count;
-    mr_reach reach; /* if it is followed */
-    void (*emptied)(void *context); /* to be called when no receipt is open; NULL: nobody waits */
+    mr_reach reach; /* if followed */
+    void (*emptied)(void *context); /* call it when no receipt is open; NULL: nobody waits */
     void *context;
 } page;
 
 struct mr_ledger {
     pthread_mutex_t lock;
-    bool followed, frozen; /* the reach of sources is recorded; it no longer moves */
+    bool followed, frozen; /* followed: the reach of sources is recorded; frozen: it no longer moves */
     mr_ledger_tracing tracing;
     mr_receipt *free;
-    mr_receipt **buckets; /* of open receipts of arrived frames; NULL: none arrived */
+    mr_receipt **buckets; /* arrived frames' open receipts; NULL: none arrived */
     size_t open;
     bool released;
     size_t source_count;
-    page *pages; /* of each source's own frames, then of those that arrived */
+    page *pages; /* each source's own frames, then those that arrived from other nodes */
 };
 
 int mr_ledger_create(mr_ledger **ledger, size_t source_count) {
@@ -100,14 +100,14 @@ bool mr_ledger_reach(mr_ledger *ledger, uint32_t source, mr_reach_frame *last, b
     return any;
 }
 
-/* Frames from other nodes are followed there. Called with the lock. */
+/* The other node follows the frames that it sent. With the lock. */
 static bool follows(const mr_ledger *ledger, uint32_t page_number) {
     return ledger->followed && page_number < ledger->source_count;
 }
 
 static void close_receipt(mr_receipt *receipt);
 
-/* A receipt with one reference, counted in; with the lock. NULL: no memory. */
+/* Opens a receipt with one reference and counts the frame in. With the lock. NULL: no memory. */
 static mr_receipt *open_receipt(mr_ledger *ledger, const mr_identity *frame, uint32_t page_number) {
     page *account = &ledger->pages[page_number];
     mr_receipt *taken = ledger->free;
@@ -156,7 +156,7 @@ static mr_receipt **bucket_of(const mr_ledger *ledger, const mr_identity *frame)
     return &ledger->buckets[(mixed * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - BUCKET_BITS)];
 }
 
-/* Takes a reference, unless the last one is being dropped. */
+/* Takes a reference, unless the last one is just being dropped. */
 static bool catch_receipt(mr_receipt *receipt) {
     int references = atomic_load_explicit(&receipt->references, memory_order_relaxed);
     while (references > 0)
@@ -211,7 +211,7 @@ static void leave(const mr_ledger *ledger, const mr_receipt *receipt) {
 
 /* ---- outcomes -------------------------------------------------------------------------------------------------- */
 
-/* Once for each frame that will be entered as dropped, which is final. Called with the lock. */
+/* A drop is final: call it once for each frame that will be counted as dropped. With the lock. */
 static void trace_drop(const mr_ledger_tracing *tracing, const mr_receipt *receipt) {
     const mr_trace_about about = {
         .stage = receipt->stage, .source = tracing->sources[receipt->frame.source], .frame = receipt->frame};
@@ -230,7 +230,7 @@ void mr_receipt_note(mr_receipt *receipt, mr_note note, const char *stage, const
     }
     pthread_mutex_lock(&receipt->ledger->lock);
     noted = atomic_load_explicit(&receipt->note, memory_order_relaxed);
-    /* Among several ways the one counts that a later run is to repeat. */
+    /* If a frame was dropped on several paths, the reason that a later run must repeat wins. */
     if (noted == MR_NOTE_DROPPED && !mr_note_settles(note, reason)) {
         receipt->stage = stage;
         receipt->reason = reason;
@@ -248,7 +248,7 @@ void mr_receipt_note(mr_receipt *receipt, mr_note note, const char *stage, const
     pthread_mutex_unlock(&receipt->ledger->lock);
 }
 
-/* Adds one frame to the line of that stage and reason. */
+/* Adds one frame to the line for this stage and reason. */
 static void enter_line(page *account, mr_outcome outcome, const char *stage, const char *reason) {
     for (size_t i = 0; i < account->line_count; i++) {
         mr_ledger_line *line = &account->lines[i];
@@ -259,7 +259,7 @@ static void enter_line(page *account, mr_outcome outcome, const char *stage, con
     }
     mr_ledger_line *lines = mr_realloc(account->lines, (account->line_count + 1) * sizeof *lines);
     if (!lines)
-        return; /* The total still counts it; only the breakdown is short of memory. */
+        return; /* The total still counts the frame; only the breakdown lacks it. */
     account->lines = lines;
     lines[account->line_count++] = (mr_ledger_line){outcome, stage, reason, 1};
 }
@@ -285,7 +285,7 @@ static void enter(page *account, const mr_receipt *receipt) {
     }
 }
 
-/* Moves a receipt from the open to the free ones; with the lock. */
+/* Moves a receipt from the open list to the free list. With the lock. */
 static void unlink_receipt(mr_ledger *ledger, mr_receipt *receipt) {
     page *account = &ledger->pages[receipt->page];
     *(receipt->previous ? &receipt->previous->next : &account->first) = receipt->next;
@@ -339,7 +339,7 @@ void mr_ledger_clear(mr_ledger *ledger, uint32_t source) {
     pthread_mutex_unlock(&ledger->lock);
 }
 
-/* With the lock. There is room for so many lines; if there are more, none is copied. */
+/* Copies the lines only if all fit into `room`. With the lock. */
 static void copy_account(const page *from, size_t room, mr_ledger_account *to) {
     to->in = from->in;
     to->delivered = from->delivered;

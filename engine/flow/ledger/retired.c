@@ -34,7 +34,7 @@ static void merge_line(mr_source_summary *to, const mr_ledger_line *line) {
     lines[to->line_count++] = *line;
 }
 
-/* Lines of the sources themselves are put together, too: else there would be one for each id. */
+/* Lines from the sources themselves are merged too; otherwise there would be one for each id. */
 static void merge(mr_source_summary *to, const mr_source_summary *from) {
     to->in += from->in;
     to->delivered += from->delivered;

@@ -1,5 +1,5 @@
-/* Summaries of sources that were removed: the latest of them each by itself, the earlier ones together, so that the
- * amount is bounded however many come and go. Ids, stages and reasons are kept by pointer. The caller has a lock. */
+/* Summaries of removed sources. The latest are kept separately and earlier ones are merged, so that memory stays
+ * bounded however many come and go. Ids, stages and reasons are kept by pointer. The caller must hold a lock. */
 #ifndef MILLRACE_FLOW_LEDGER_RETIRED_H
 #define MILLRACE_FLOW_LEDGER_RETIRED_H
 
@@ -8,27 +8,27 @@
 enum { MR_MOST_RETIRED = 256 };
 
 typedef struct mr_retired {
-    size_t count, first;   /* `count` accounts, the oldest in place `first` */
+    size_t count, first;   /* `count` accounts; the oldest is at `first` */
     mr_source_summary accounts[MR_MOST_RETIRED];
-    bool merged;           /* there is one of all that came before */
-    mr_source_summary earlier;    /* with the id "" */
-    struct mr_retired_epochs *epochs; /* of each id that has left; kept however many leave */
+    bool merged;           /* `earlier` is in use */
+    mr_source_summary earlier;    /* all earlier accounts merged, with the id "" */
+    struct mr_retired_epochs *epochs; /* for each id that has left; never discarded */
     size_t epoch_count, epoch_room;
-    uint32_t forgotten;    /* without memory for one: above all epochs that are not in the list */
+    uint32_t forgotten;    /* if memory ran out: larger than any epoch missing from the list */
 } mr_retired;
 
-/* Takes the account over. */
+/* Takes ownership of the account. */
 void mr_retired_add(mr_retired *retired, mr_source_summary *account);
-/* The number of accounts, and a copy of one; false without memory. */
+/* The number of accounts; copies one, and returns false without memory. */
 size_t mr_retired_count(const mr_retired *retired);
 bool mr_retired_copy(const mr_retired *retired, size_t index, mr_source_summary *copy);
 /* Frames that were not accounted for. */
 uint64_t mr_retired_unaccounted(const mr_retired *retired);
-/* The first epoch for a source of that id: above all that it had, and 0 if it is new. */
+/* The first epoch for a source with this id: larger than all it has used, or 0 if the id is new. */
 uint32_t mr_retired_epoch(const mr_retired *retired, const char *id);
 void mr_retired_fini(mr_retired *retired);
 
-/* Releases the lists and the message of a row. */
+/* Releases the row's lists and message. */
 void mr_row_fini(mr_source_summary *row);
 
 #endif

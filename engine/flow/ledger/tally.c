@@ -12,7 +12,7 @@ typedef struct class_count {
 } class_count;
 
 typedef struct truth {
-    _Atomic(char *) label; /* NULL: no frame of it yet */
+    _Atomic(char *) label; /* NULL: no frame has it yet */
     _Atomic uint64_t frames, right, listed;
 } truth;
 
@@ -61,7 +61,7 @@ static bool is_right(const mr_class *class, const mr_media *media) {
     return class->label ? strcmp(class->label, media->label) == 0 : class->index == media->label_index;
 }
 
-/* What includes others is counted first, and read last: no reader finds more right than listed. */
+/* Counts a total before the parts; readers read it last. So no reader can find more right than listed. */
 static void add_truth(mr_tally *tally, const mr_media *media, const mr_result *classes) {
     size_t at = 0;
     while (at < classes->count && !is_right(&classes->classes[at], media))
@@ -94,7 +94,7 @@ static bool is_before(const mr_class_count *a, const mr_class_count *b) {
     return a->frames != b->frames ? a->frames > b->frames : a->index < b->index;
 }
 
-/* Puts it in its place among the most frequent so far, if it belongs there. */
+/* Inserts the class into the most frequent so far, if it belongs there. */
 static void rank(mr_source_summary *row, const mr_class_count *class) {
     enum { TOP = sizeof row->classes / sizeof row->classes[0] };
     size_t at = row->class_count;
@@ -125,7 +125,7 @@ static size_t count_truths(const mr_tally *tally) {
     return some;
 }
 
-/* Folders whose first frame comes meanwhile are left to the next summary. */
+/* A folder whose first frame comes during this call must wait for the next summary. */
 static void list_truths(const mr_tally *tally, mr_source_summary *row) {
     const size_t most = count_truths(tally);
     row->truths = most ? mr_calloc(most, sizeof *row->truths) : NULL;

@@ -10,35 +10,35 @@
 
 /* ---- lanes ------------------------------------------------------------------------------------------------------- */
 
-/* One source's queue in a link: a ring of items that grows for marks, and the producers that wait for room. Not locked:
- * the link does that. */
+/* One source's queue in a link: a ring of items, which can grow for marks, and the producers that wait for room. Not
+ * locked: the link must lock it. */
 typedef struct lane_queue {
     mr_item *ring;
-    uint32_t room;           /* of the ring; a power of two */
+    uint32_t room;           /* ring size; a power of two */
     uint32_t first, count;   /* items */
-    uint32_t frames;         /* frames among them */
-    uint32_t most_frames;    /* the most so far */
-    uint32_t reported;           /* frames, at the last report to the trace */
-    uint32_t producers;      /* that send an end mark */
-    uint32_t ends_expected;  /* of them, those that have not */
-    bool cut_short;          /* one of the ends so far says so */
-    bool waits_for_key;      /* packets are dropped until the next key frame */
+    uint32_t frames;         /* items that are frames */
+    uint32_t most_frames;    /* the most frames so far */
+    uint32_t reported;           /* frames when last reported to the trace */
+    uint32_t producers;      /* producers that will send an end mark */
+    uint32_t ends_expected;  /* producers whose end mark has not come */
+    bool cut_short;          /* an end so far says so */
+    bool waits_for_key;      /* drop packets until the next key frame */
     bool listed;             /* in one of the link's lists */
-    uint64_t served;         /* the round in which its last frame was taken; 0: none was */
-    struct lane_queue *next; /* in that list */
-    mr_task **waiter;        /* producers that found it full, in order */
+    uint64_t served;         /* the round in which a frame was last taken; 0: none was */
+    struct lane_queue *next; /* next in that list */
+    mr_task **waiter;        /* producers that found the lane full, in order */
     uint32_t waiter_count, waiter_room;
 } lane_queue;
 
-/* Doubles the ring, or, if there is no memory for that, discards its gaps. */
+/* Doubles the ring. Without memory for that, discards the gaps. */
 static void make_room(lane_queue *lane);
 
 static inline mr_item *item_at(const lane_queue *lane, uint32_t index) {
     return &lane->ring[(lane->first + index) & (lane->room - 1)];
 }
 
-/* Adds an item at the end. The ring has room for all the frames of a full lane and its end. It grows for gaps, which
- * are only hints: if there is no memory for that, the queued gaps are discarded, and nothing else is lost. */
+/* Adds an item at the end. The ring always has room for a full lane's frames and end; it must grow only for gaps.
+ * Gaps are only hints: without memory the queued gaps are discarded, and nothing else is lost. */
 static inline void append(lane_queue *lane, const mr_item *item) {
     if (lane->count == lane->room)
         make_room(lane);
@@ -50,12 +50,12 @@ static inline void append(lane_queue *lane, const mr_item *item) {
 static inline void take_item(lane_queue *lane, mr_item *item) {
     *item = *item_at(lane, 0);
     lane->count--;
-    /* A lane that is often empty stays within a few lines of the cache. */
+    /* A lane that is often empty then stays within a few cache lines. */
     lane->first = lane->count ? (lane->first + 1) & (lane->room - 1) : 0;
     lane->frames -= item->kind == MR_ITEM_FRAME;
 }
 
-/* A packet that comes while the lane waits for a key frame: true if it must be dropped. */
+/* Handles an item that arrives while the lane waits for a key frame. True if it is a packet and must be dropped. */
 static bool skips(lane_queue *lane, const char *stage, mr_item *incoming);
 
 static bool grow(lane_queue *lane) {
@@ -118,12 +118,12 @@ static bool skips(lane_queue *lane, const char *stage, mr_item *incoming) {
     return true;
 }
 
-/* The first item that may be dropped: a consumer that looks at the head of a lane before it takes it finds it there. */
+/* The first item that may be dropped. A consumer that looks at a lane's head must find it again when it takes it. */
 static uint32_t first_droppable(const mr_link_params *params) {
     return params->keeps_head ? 1 : 0;
 }
 
-/* Drops the oldest packet that no other refers to; false if there is none. */
+/* Drops the oldest packet that no other packet needs; false if there is none. */
 static bool drop_disposable(lane_queue *lane, const mr_link_params *params) {
     for (uint32_t i = first_droppable(params); i < lane->count; i++)
         if (is_packet(item_at(lane, i)) && item_at(lane, i)->frame->flags & MR_FRAME_DISPOSABLE) {
@@ -133,7 +133,7 @@ static bool drop_disposable(lane_queue *lane, const mr_link_params *params) {
     return false;
 }
 
-/* Drops queued packets up to the next key frame behind the first one. */
+/* Drops the first queued packet and all up to the next key frame. */
 static void drop_gop(lane_queue *lane, const mr_link_params *params) {
     bool first = true;
     for (uint32_t i = first_droppable(params); i < lane->count; i++) {
@@ -156,8 +156,8 @@ static void drop_oldest(lane_queue *lane, const mr_link_params *params) {
         }
 }
 
-/* Makes room in a full lane by the policy's rules, or turns the frame that comes into a gap: so, too, if all that the
- * lane has is a head that stays. What `incoming` is then is to be appended. */
+/* Applies the policy to a full lane: drops queued frames, or turns `incoming` into a gap. It also does the latter if
+ * the lane holds only a head that must stay. The caller must then append `incoming`. */
 static void shed(lane_queue *lane, const mr_link_params *params, mr_item *incoming) {
     const bool packet = is_packet(incoming);
     const uint32_t before = lane->frames;
@@ -184,17 +184,17 @@ typedef struct lane_list {
 struct mr_link {
     pthread_mutex_t lock;
     mr_link_params params;
-    int32_t *lane_of; /* by source; -1: it does not come here */
+    int32_t *lane_of; /* by source; -1: the source does not come here */
     lane_queue *lanes;
-    /* Lanes that have items. In a round each lane gives one frame: `now` has those that have not given theirs, `later`
-     * those that have. A lane whose frame the consumer left is in `left`; it is first in the next round. */
+    /* Lanes with items. In each round, each lane gives one frame: `now` holds lanes still to be served, `later` those
+     * already served. `left` holds lanes whose frame the consumer left; they are first in the next round. */
     lane_list now, left, later;
     uint64_t round;       /* from 1 */
     size_t items;         /* in all lanes */
     size_t open;          /* lanes whose end has not been taken */
-    size_t to_begin;      /* of those, lanes of sources that have not begun */
+    size_t to_begin;      /* open lanes whose source has not begun */
     mr_link_tracing tracing; /* zero: not traced */
-    int64_t frames;       /* in all lanes, as reported; only if it is traced */
+    int64_t frames;       /* in all lanes, as last reported; only if traced */
 };
 
 static int create_lanes(mr_link *link) {
@@ -304,7 +304,7 @@ static void append_list(lane_list *list, lane_list *more) {
     *more = (lane_list){0};
 }
 
-/* A lane that was empty still has its turn in this round, unless it was served. */
+/* A lane that was empty can still be served in this round, unless it already was. */
 static inline void list_lane(mr_link *link, lane_queue *lane) {
     if (lane->listed)
         return;
@@ -312,7 +312,7 @@ static inline void list_lane(mr_link *link, lane_queue *lane) {
     append_lane(lane->served == link->round ? &link->later : &link->now, lane);
 }
 
-/* Removes the lane whose turn it is from the list of those that have not been served. */
+/* Removes the first lane from those still to be served. */
 static inline lane_queue *take_lane(mr_link *link) {
     lane_queue *lane = link->now.first;
     link->now.first = lane->next;
@@ -321,7 +321,7 @@ static inline lane_queue *take_lane(mr_link *link) {
     return lane;
 }
 
-/* A lane that is alone, and has more, begins a round at once. */
+/* If only this lane has items, it begins the next round at once. */
 static inline void pass_turn(mr_link *link, lane_queue *lane) {
     if (lane->count && !lane->next && !link->left.first && !link->later.first) {
         link->round++;
@@ -333,7 +333,7 @@ static inline void pass_turn(mr_link *link, lane_queue *lane) {
         list_lane(link, lane);
 }
 
-/* The lane whose turn it is. If all lanes have been served, or their frames were left, a round begins. */
+/* Returns the lane to serve next. If every lane was served or left, begins a round. */
 static inline lane_queue *lane_in_turn(mr_link *link) {
     if (link->now.first)
         return link->now.first;
@@ -355,7 +355,7 @@ static bool room_for_waiter(lane_queue *lane) {
     return true;
 }
 
-/* If there is no memory to list it, a producer comes back by itself. */
+/* Without memory to list it, the producer must try again after a while. */
 static void add_waiter(lane_queue *lane, mr_task *producer) {
     static const int64_t again_ns = 1000000;
     for (uint32_t i = 0; i < lane->waiter_count; i++)
@@ -367,14 +367,14 @@ static void add_waiter(lane_queue *lane, mr_task *producer) {
         mr_task_wake_at(producer, mr_executor_now_ns(producer->executor) + again_ns);
 }
 
-/* Removes the gaps of a lane. What was first is then an item behind them, or nothing, though the lane stays listed. */
+/* Removes a lane's gaps. Another item may then be first, or none, but the lane stays listed. */
 static void forget_gaps(mr_link *link, lane_queue *lane) {
     link->items -= lane->count;
     discard_gap_marks(lane);
     link->items += lane->count;
 }
 
-/* Applies the policy to a frame whose lane is full. False: the producer must wait. */
+/* Applies the policy to a frame for a full lane. False: the producer must wait. */
 static bool admit(mr_link *link, lane_queue *lane, mr_item *item, mr_task *producer) {
     if ((lane->waits_for_key && skips(lane, link->params.stage, item)) ||
         (int)lane->frames < link->params.capacity)
@@ -397,7 +397,7 @@ const char *mr_link_awaited(const mr_link *link) {
     return link->tracing.awaited;
 }
 
-/* Reports the number of frames, after a change to one lane. Called with the lock, so that times are in order. */
+/* Reports the number of frames after a change to one lane. With the lock, so that times stay in order. */
 static void trace_lane(mr_link *link, lane_queue *lane) {
     if (lane->frames == lane->reported)
         return;
@@ -411,7 +411,7 @@ static void trace_popped(mr_link *link, const mr_item *items, size_t count) {
         trace_lane(link, lane_of(link, items[i].source));
 }
 
-/* Removes the `away` mark of a lane that gets an item. */
+/* Removes an `away` mark, since the lane is about to get an item. */
 static void end_absence(mr_link *link, lane_queue *lane) {
     const mr_item *last = lane->count ? item_at(lane, lane->count - 1) : NULL;
     if (!last || last->kind != MR_ITEM_GAP || !mr_identity_is_away(&last->identity))
@@ -420,7 +420,7 @@ static void end_absence(mr_link *link, lane_queue *lane) {
     link->items--;
 }
 
-/* The lane is as new behind that end. */
+/* After this end the lane must behave like a new one. */
 static void expect_again(lane_queue *lane) {
     lane->ends_expected = lane->producers;
     lane->cut_short = lane->waits_for_key = false;
@@ -431,7 +431,8 @@ bool mr_link_put(mr_link *link, mr_item *item, mr_task *producer, bool *news) {
     lane_queue *lane = lane_of(link, item->source);
     bool enters = true, admitted = true;
     if (item->kind == MR_ITEM_END) {
-        enters = --lane->ends_expected == 0; /* The end of one of several producers does not concern the consumer. */
+        enters = --lane->ends_expected == 0; /* If several producers feed the lane, only the last end concerns the
+                                                consumer. */
         item->cut_short = lane->cut_short |= item->cut_short;
         if (enters && item->leaves)
             expect_again(lane);
@@ -456,8 +457,8 @@ void mr_link_tell(mr_link *link) {
     link->params.wake(link->params.context);
 }
 
-/* Takes the producers to wake, at most `room`, which the caller wakes without the lock; any others are woken here. All
- * are woken, since the first ones may have nothing to push any more. */
+/* Takes up to `room` waiting producers, which the caller must wake without the lock, and wakes any others here. All
+ * must be woken: the first ones may have nothing left to push. */
 static uint32_t take_waiters(mr_link *link, lane_queue *lane, mr_task **tasks, uint32_t room) {
     if ((int)lane->frames > link->params.refill)
         return 0;
@@ -480,7 +481,7 @@ static void take_first(mr_link *link, lane_queue *lane, mr_item *item) {
 
 enum { WAKE_AT_ONCE = 32 };
 
-/* Whether the lane's first item is a frame that the consumer leaves there. */
+/* Whether the consumer leaves the lane's first item, a frame, where it is. */
 static bool leaves_first(mr_link *link, const lane_queue *lane, mr_link_claim *claim, void *context) {
     const mr_item *first = item_at(lane, 0);
     if (first->kind != MR_ITEM_FRAME || claim(context, first->source))
@@ -489,8 +490,8 @@ static bool leaves_first(mr_link *link, const lane_queue *lane, mr_link_claim *c
     return true;
 }
 
-/* Takes the first item of the lane whose turn it is. A gap or an end is no turn: else a lane with many of them, which
- * lost frames because it was not served, would lose its turns, too. */
+/* Takes the first item from the lane being served. A gap or an end is not a turn: otherwise a lane with many of them,
+ * which lost frames because it was not served, would also lose turns. */
 static inline void take_in_turn(mr_link *link, lane_queue *lane, mr_item *item) {
     take_first(link, lane, item);
     if (item->kind == MR_ITEM_FRAME)
@@ -503,7 +504,7 @@ static inline size_t pop(mr_link *link, mr_item *items, size_t count, mr_link_cl
     mr_task *tasks[WAKE_AT_ONCE];
     uint32_t task_count = 0;
     size_t popped = 0;
-    const lane_queue *left = NULL; /* the first lane whose frame stays */
+    const lane_queue *left = NULL; /* the first lane whose frame must stay */
     pthread_mutex_lock(&link->lock);
     while (popped < count && link->items) {
         lane_queue *lane = lane_in_turn(link);

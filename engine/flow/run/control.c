@@ -36,7 +36,7 @@ void mr_control_note_stop(const mr_run *run) {
 void mr_control_fail(const mr_run *run, int status, const char *message) {
     mr_ending_note_failure(run->ending, status, message);
     mr_ledger_freeze(run->ledger);
-    /* Output that no reader takes is not waited for either. */
+    /* If nobody reads the output, there is no reason to wait either. */
     mr_control_stop(run, status == MR_ERROR_CLOSED);
 }
 

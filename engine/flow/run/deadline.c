@@ -1,19 +1,19 @@
-/* Deadlines: drops frames that are late, or will be.
+/* Deadlines: drops frames that are late or will be.
  *
- * Pictures and their derivatives are dropped if they are late, or will be at a later stage: to begin them would take
- * the time of those behind, which would be late in turn. Of packets only those are dropped that no other refers to. The
- * others are still decoded, since later pictures need them, and their own pictures are dropped after that; but if such
- * a packet is late by the whole deadline again, all are dropped up to a key frame in time. */
+ * Pictures and what derives from them are dropped if they are late, or will be late at a later stage: processing them
+ * would also delay the frames after them. Packets are dropped only if no other packet needs them. Other packets must be
+ * decoded, since later pictures need them; their own pictures are dropped afterwards. If such a packet is late by
+ * another whole deadline, all packets up to a key frame in time are dropped. */
 #include "engine/flow/run/deadline.h"
 
 #include "engine/base/memory.h"
 
-/* The time from a frame's begin at a vertex to its begin at the last stage behind that drops late frames, by the
- * shorter of the last two calls of each. */
+/* How long a frame needs from this vertex's start to the start at the last shedding stage, counting each vertex's
+ * shorter of the last two calls. */
 typedef struct need {
     _Atomic int64_t ns; /* 0: not known */
     size_t count;
-    int *behind;        /* vertices that take frames from here and drop late ones */
+    int *behind;        /* following vertices that drop late frames */
 } need;
 
 struct mr_deadlines {
@@ -25,7 +25,7 @@ static need *need_of(const mr_shedder *shedder) {
     return &shedder->run->deadlines->needs[shedder->vertex - shedder->run->plan->vertices];
 }
 
-/* Frames dropped on an estimate alone before one is tried: things may have become faster. */
+/* After this many frames were dropped on an estimate, one is tried: the stages may have become faster. */
 enum { UNTRIED = 8 };
 
 bool mr_deadline_passed(const mr_frame *frame, int64_t now_ns) {
@@ -40,7 +40,7 @@ static bool will_be_late(mr_shedder *shedder, const mr_frame *frame, int64_t now
     return shedder->untried != 0;
 }
 
-/* Whether packets of that source are passed over. */
+/* Whether this source's packets are being skipped. */
 static bool *skipping(mr_shedder *shedder, uint32_t source) {
     const uint32_t *sources = shedder->vertex->sources;
     size_t low = 0, high = shedder->source == MR_SOURCE_NONE ? shedder->vertex->source_count : 1;
@@ -80,8 +80,8 @@ const char *mr_shedder_refusal(mr_shedder *shedder, const mr_frame *frame) {
 
 /* ---- remaining time -------------------------------------------------------------------------------------------- */
 
-/* A stage drops late frames if a stage other than a copy comes behind it: else the work is done, and the frame is
- * delivered, late or not. Vertices are in topological order. */
+/* A stage drops late frames if a stage other than a copy follows. Otherwise the work is done, and the frame is
+ * delivered even if late. Vertices are in topological order. */
 static bool *find_shedders(const mr_plan *plan) {
     bool *sheds = mr_calloc(plan->vertex_count + 1, sizeof *sheds);
     for (size_t e = plan->edge_count; sheds && e-- > 0;) {
@@ -93,14 +93,14 @@ static bool *find_shedders(const mr_plan *plan) {
 
 static bool has_deadlines(const mr_plan *plan) {
     if (mr_plan_changes(plan))
-        return true; /* One that comes may have one. */
+        return true; /* A source that comes later may have one. */
     for (size_t s = 0; s < plan->source_count; s++)
         if (plan->vertices[s].offer.deadline_ns)
             return true;
     return false;
 }
 
-/* Lists, for each vertex, the vertices behind it that drop late frames. */
+/* Lists, for each vertex, the next vertices that drop late frames. */
 static int list_behind(mr_deadlines *deadlines, const mr_plan *plan) {
     for (size_t e = 0; e < plan->edge_count; e++)
         deadlines->needs[plan->edges[e].from].count += deadlines->sheds[plan->edges[e].to];

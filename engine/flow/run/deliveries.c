@@ -9,8 +9,8 @@ typedef struct subscription {
 } subscription;
 
 struct mr_deliveries {
-    _Atomic int vertex;             /* the sink whose classes are tallied: the first to deliver any; -1: none yet */
-    _Atomic int64_t first_ns;       /* delivery of the first frame; 0: not yet */
+    _Atomic int vertex;             /* the sink whose classes are tallied: the first that delivers any; -1: none yet */
+    _Atomic int64_t first_ns;       /* when the first frame was delivered; 0: not yet */
     mr_histogram latency;           /* from source to sink; all threads add */
     subscription *subscriptions;    /* by vertex */
 };

@@ -7,8 +7,8 @@
 
 typedef struct source_ends {
     size_t all;
-    _Atomic size_t left;  /* those to come */
-    _Atomic bool leaves;  /* those that came leave the slot to another */
+    _Atomic size_t left;  /* ends still to come */
+    _Atomic bool leaves;  /* ends that came leave the slot to another source */
 } source_ends;
 
 struct mr_ends {

@@ -11,8 +11,8 @@
 struct mr_openings {
     pthread_mutex_t lock; /* guards the fields below */
     pthread_cond_t changed;
-    size_t left;          /* threads that have yet to open their instances */
-    int status;           /* of the first failure */
+    size_t left;          /* threads that must still open their instances */
+    int status;           /* the first failure */
     char message[512];
 };
 
@@ -49,7 +49,7 @@ void mr_openings_end(mr_openings *openings) {
     pthread_mutex_unlock(&openings->lock);
 }
 
-/* Later failures may only be interruptions, since the start is being given up. */
+/* Later failures may only be interruptions, since the start is being abandoned. */
 void mr_openings_fail(mr_openings *openings, int status, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);

@@ -21,10 +21,10 @@
 
 enum { VERSION = 1, MOST_BYTES = 16 << 20, OF_TEXT = 17, INTERVAL_S = 1 };
 
-/* One source, as in the checkpoint and as it is now. */
+/* One source's state: as in the checkpoint, or now. */
 typedef struct mark {
     char of[OF_TEXT];
-    bool any, over;     /* it has a reach; all was settled */
+    bool any, over;     /* any: it has a reach; over: everything was settled */
     mr_reach_frame last;
     atomic_bool exhausted;
 } mark;
@@ -32,22 +32,22 @@ typedef struct mark {
 struct mr_resume {
     const mr_run *run;
     char *path;
-    bool *passes;         /* by vertex: settled frames are processed again */
-    int (*sync)(void *context); /* brings the output of sinks to the disk */
+    bool *passes;         /* by vertex: must process settled frames again */
+    int (*sync)(void *context); /* writes the sinks' output to disk */
     void *context;
-    int lock_fd;          /* keeps another run off the checkpoint */
+    int lock_fd;          /* keeps other runs away from the checkpoint */
     size_t source_count;
     mark *marks;
     bool continues;
     pthread_t thread;
-    bool begun;           /* the checkpoint is this run's */
-    bool running;         /* the thread */
+    bool begun;           /* this run has written the checkpoint */
+    bool running;         /* the thread runs */
     pthread_mutex_t lock; /* guards the fields below */
     pthread_cond_t changed;
     bool ending;
-    uint64_t moved;       /* digest of the last checkpoint: changes with every reach */
-    int status;           /* of the last failed write, until one succeeds */
-    bool lost;            /* output of sinks did not reach the disk, and it is unknown how much of it */
+    uint64_t moved;       /* digest of the last checkpoint: any change in a reach changes it */
+    int status;           /* from the last failed write, until one succeeds */
+    bool lost;            /* some sink output did not reach the disk; how much is unknown */
     bool said;            /* a failed write was logged */
     char message[512];
 };
@@ -65,7 +65,7 @@ static yajl_val member(yajl_val of, const char *name, yajl_type type) {
     return of ? yajl_tree_get(of, path, type) : NULL;
 }
 
-/* A malformed or negative number would settle frames that were never seen: it is refused. */
+/* A malformed or negative number must be refused: it would settle frames that were never seen. */
 static int read_number(mr_resume *resume, const char *id, const char *name, yajl_val value, int64_t most,
                        int64_t *number) {
     *number = YAJL_IS_INTEGER(value) ? YAJL_GET_INTEGER(value) : -1;
@@ -83,7 +83,7 @@ static int read_number(mr_resume *resume, const char *id, const char *name, yajl
         (long long)most);
 }
 
-/* The reach of the source: two numbers, or null for both. */
+/* Reads the source's reach: two numbers, or null for both. */
 static int read_reach(mr_resume *resume, const char *id, yajl_val one, mark *to) {
     yajl_val epoch = member(one, "epoch", yajl_t_any), seq = member(one, "seq", yajl_t_any);
     int64_t numbers[2];
@@ -147,7 +147,7 @@ static int read_checkpoint(mr_resume *resume) {
 
 /* ---- writing --------------------------------------------------------------------------------------------------- */
 
-/* The reach of a source now: never before its earlier one, though its frames come again. */
+/* The source's reach now. It never goes back, although old frames come again. */
 static void look(mr_resume *resume, uint32_t source, mark *now) {
     const mark *before = &resume->marks[source];
     bool all_closed = false;
@@ -198,14 +198,14 @@ static int print(const mr_resume *resume, const mark *now, yajl_gen json) {
     return mr_file_replace(resume->path, text, bytes);
 }
 
-/* MR_ERROR_AGAIN if a sink does not know yet whether to keep its existing output: a checkpoint would decide that. */
+/* MR_ERROR_AGAIN if a sink cannot yet decide whether to keep existing output: a checkpoint would decide it. */
 static int sync_sinks(mr_resume *resume) {
     int status = resume->sync(resume->context);
     resume->lost |= status && status != MR_ERROR_AGAIN;
     return status;
 }
 
-/* First the reach of sources, then the output of sinks, then the file: it never reports more than is on the disk. */
+/* Reads the reach, then syncs the sinks, then writes the file: so the checkpoint never claims more than is on disk. */
 static int save(mr_resume *resume, bool always) {
     mark *now = mr_calloc(resume->source_count + 1, sizeof *now);
     yajl_gen json = mr_json_create(true);

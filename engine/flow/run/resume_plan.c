@@ -8,7 +8,7 @@
 
 /* ---- plans that cannot be resumed ------------------------------------------------------------------------------ */
 
-/* The number of ways in which frames of a source reach each vertex unjoined; counted up to two. */
+/* Counts the separate paths on which a source's frames reach each vertex without a join, up to two. */
 static void count_ways(const mr_plan *plan, uint32_t source, unsigned char *ways) {
     memset(ways, 0, plan->vertex_count);
     ways[source] = 1;
@@ -116,7 +116,7 @@ static uint64_t add_options(uint64_t sum, const mr_option *option, const char *o
     return sum;
 }
 
-/* What was not given and has no default adds nothing but its name. */
+/* An option that was not given and has no default adds only its name. */
 static uint64_t add_several(uint64_t sum, const mr_option *option, const void *field) {
     const mr_strings *strings = field;
     const mr_pairs *pairs = field;
@@ -175,7 +175,7 @@ static bool remembers(const mr_plan_vertex *vertex) {
            vertex->calls.entry != MR_ENTRY_STATELESS;
 }
 
-/* Vertices are in topological order: those behind a vertex are known before it. */
+/* Vertices are in topological order, so later vertices are known first. */
 int mr_resume_mark(const mr_plan *plan, bool **passes) {
     bool *needs = *passes = mr_calloc(plan->vertex_count + 1, sizeof *needs);
     if (!needs)

@@ -5,11 +5,10 @@
 #include "engine/base/memory.h"
 #include "engine/flow/run/resume.h"
 
-/* By vertex: the state that a cut in received. Sources and stages do not wait for a report: their own state is that the
- * run begins. */
+/* By vertex: the state that a cut in has received. Sources and stages receive no report; they begin the run. */
 struct mr_run_states {
     _Atomic mr_run_state *heard;
-    bool *enters, *leaves; /* the ends of cuts that are in this process */
+    bool *enters, *leaves; /* cut ends in this process */
 };
 
 int mr_run_state_create(mr_run *run) {
@@ -45,17 +44,17 @@ void mr_run_state_tell(const mr_run *run, int vertex, mr_run_state state) {
     atomic_compare_exchange_strong(&run->states->heard[vertex], &none, state);
 }
 
-/* Goes back only to the cuts in through which frames enter this process. */
+/* Looks back only to the cuts through which frames enter this process. */
 mr_run_state mr_run_state_of(const mr_run *run, int vertex) {
     const mr_plan *plan = run->plan;
     const mr_run_states *states = run->states;
     mr_run_state all = MR_RUN_BEGINS;
-    /* A sink of this process may have written frames that were not settled; to other nodes they are sent again. */
+    /* A sink in this process may have written frames that were not settled; other nodes get such frames again. */
     if (states->leaves[vertex] ? mr_resume_any_settled(run->resume) : mr_resume_continues(run->resume))
         return MR_RUN_GOES_ON;
     bool *before = mr_calloc(plan->vertex_count, sizeof *before);
     if (!before)
-        return MR_RUN_UNKNOWN; /* the caller asks again soon */
+        return MR_RUN_UNKNOWN; /* the caller must ask again soon */
     before[vertex] = true;
     for (size_t i = plan->edge_count; i-- > 0;)
         before[plan->edges[i].from] |= before[plan->edges[i].to] && !states->enters[plan->edges[i].to];

@@ -7,10 +7,10 @@
 
 typedef struct counted {
     _Atomic int64_t expected; /* frames announced */
-    _Atomic uint64_t unread;  /* frames that were announced and did not come */
-    _Atomic uint64_t seams;   /* interruptions that its frames reported */
-    _Atomic uint32_t last_epoch; /* the largest so far */
-    uint32_t first_epoch;     /* what its own epochs are added to; written while no source is there */
+    _Atomic uint64_t unread;  /* frames announced that did not come */
+    _Atomic uint64_t seams;   /* interruptions reported with the frames */
+    _Atomic uint32_t last_epoch; /* the largest epoch so far */
+    uint32_t first_epoch;     /* the offset added to the source's epochs; written while the slot is vacant */
     mr_tally tally;
 } counted;
 

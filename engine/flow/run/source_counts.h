@@ -1,5 +1,5 @@
-/* Counts of each source: frames that were announced, missed or delivered, interruptions and epochs. Any thread, without
- * a lock. A source slot counts for one source after the other. */
+/* Counts for each source: frames announced, missed and delivered, interruptions and epochs. Any thread, without a lock.
+ * A source slot counts one source after another. */
 #ifndef MILLRACE_FLOW_RUN_SOURCE_COUNTS_H
 #define MILLRACE_FLOW_RUN_SOURCE_COUNTS_H
 
@@ -10,21 +10,21 @@ typedef struct mr_source_counts mr_source_counts;
 int mr_source_counts_create(mr_source_counts **counts, size_t source_count);
 void mr_source_counts_destroy(mr_source_counts **counts);
 
-/* The container announces frames; frames that were announced are not read; the source's stream was interrupted. */
+/* The container announces frames; announced frames were not read; the source's stream was interrupted. */
 void mr_source_expect_frames(mr_source_counts *counts, uint32_t source, int64_t frames);
 void mr_source_miss_frames(mr_source_counts *counts, uint32_t source, uint64_t frames);
 void mr_source_count_seam(mr_source_counts *counts, uint32_t source);
-/* The epoch of a frame that its source gives that one. By the source's instance. */
+/* Returns the run's epoch for a frame, given the epoch that the source uses. Only the source's instance may call it. */
 uint32_t mr_source_epoch(mr_source_counts *counts, uint32_t source, uint32_t own);
-/* The classes of a delivered frame. */
+/* Counts a delivered frame's classes. */
 void mr_source_tally(mr_source_counts *counts, const mr_frame *frame, const mr_result *classes);
 
-/* Fills in what is counted here. */
+/* Fills in the counts. */
 void mr_source_counts_read(const mr_source_counts *counts, uint32_t source, mr_source_summary *row);
-/* Replaces each label by the one that `keep` gives for it: its owner goes. */
+/* Replaces each label with what `keep` returns for it: the label's owner is about to go. */
 void mr_source_counts_keep_labels(mr_source_counts *counts, uint32_t source,
                                   const char *(*keep)(void *context, const char *label), void *context);
-/* For the next source of the slot, whose own epochs are added to that one. */
+/* Resets the counts for the slot's next source; `first_epoch` is added to its epochs. */
 void mr_source_counts_renew(mr_source_counts *counts, uint32_t source, uint32_t first_epoch);
 
 #endif

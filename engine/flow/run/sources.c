@@ -15,18 +15,18 @@
 #include "millrace/log.h"
 
 typedef struct source_state {
-    _Atomic bool leaves;      /* it is to end, as if the run were stopping */
-    int status;               /* first failure; this and the next two are under the lock */
+    _Atomic bool leaves;      /* it must end, as if the run were stopping */
+    int status;               /* the first failure; this and the next two need the lock */
     char *message;
     bool ended;
-    mr_source_report report;  /* of those that connect; this and the next field are under report_lock */
-    mr_audit_states audited;  /* its states in the audit log */
+    mr_source_report report;  /* for sources that connect; this and the next field need report_lock */
+    mr_audit_states audited;  /* the states in the audit log */
 } source_state;
 
 struct mr_sources {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    pthread_mutex_t report_lock; /* of what sources report, also as they are closed, with their instance's lock */
+    pthread_mutex_t report_lock; /* for reports, also while they are closed with the instance's lock held */
     bool quiet;
     size_t count;
     source_state *of;            /* by source */
@@ -125,7 +125,7 @@ const char *mr_link_state_name(mr_link_state phase) {
     return names[phase];
 }
 
-/* The audit log has the changes that matter, and not each try while a source is away. */
+/* The audit log gets changes that matter, but not each attempt while a source is away. */
 static bool is_news(source_state *state, mr_link_state phase, uint64_t *left_out) {
     return phase != MR_LINK_CONNECTING &&
            mr_audit_may_state(&state->audited, mr_clock_now_ns(mr_clock_real()), (int)phase, phase >= MR_LINK_FAILED,
@@ -157,8 +157,8 @@ static mr_source_report report_of(mr_sources *sources, const source_state *state
     return report;
 }
 
-/* The run does not call a source again once it is asked to end, and may be over before the source is closed: this
- * reports that it has ended, in the summary and in the audit log. */
+/* Reports an ended source in the summary and the audit log. The run does not call a source again after asking it to
+ * end, and may be over before the source is closed. */
 static void end_report(const mr_run *run, uint32_t source) {
     mr_source_report report = report_of(run->sources, &run->sources->of[source]);
     if (!report.phase || report.phase >= MR_LINK_FAILED)
@@ -193,7 +193,7 @@ void mr_source_account(const mr_run *run, uint32_t source, bool arrived, mr_sour
         .report = report_of(run->sources, state),
         .stay.changes = mr_plan_changes(run->plan),
     };
-    /* Before the ledger is read, so that no more frames are classified than came in. */
+    /* Must be read before the ledger: otherwise more frames could be classified than came in. */
     mr_source_counts_read(run->counts, source, account);
     mr_ledger_read(run->ledger, source, arrived, &count);
     account->in = count.in;

@@ -13,7 +13,7 @@
 
 /* ---- answers, by GPU ------------------------------------------------------------------------------------------- */
 
-/* Kept for as long as the process lives: capabilities of hardware do not change. */
+/* Kept until the process ends: hardware capabilities do not change. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static mr_gpu_decoders *answers[MR_GPU_MOST];
 
@@ -45,7 +45,7 @@ static const mr_gpu_decoders *decoders_of(const char *device) {
 
 /* ---- one kind of stream ---------------------------------------------------------------------------------------- */
 
-/* -1: no chroma format of NVDEC's. */
+/* -1: NVDEC has no such chroma format. */
 static int chroma_of(const mr_pixel_info *about) {
     if (about->planes == 1 && !about->rgb)
         return MR_GPU_MONO;
@@ -77,7 +77,7 @@ static int check_pixel(const mr_gpu_decoders *decoders, const char *device, cons
     return MR_OK;
 }
 
-/* If several layouts are possible, one that it supports is enough: the pictures decide. */
+/* If several layouts are possible, it suffices that one is supported: the pictures decide. */
 int mr_decode_caps_check(const char *device, const mr_format_set *packets) {
     const mr_gpu_decoders *decoders = packets->codec && packets->pixels ? decoders_of(device) : NULL;
     int status = MR_OK;

@@ -12,15 +12,14 @@
 #include "stages/media/media_cuda.h"
 #include "stages/media/picture_format.h"
 
-/* Surfaces that are held while they are copied, beside those that the stream needs; FEW_SURFACES if there are not so
- * many. */
+/* Surfaces held during copies, in addition to the stream's; FEW_SURFACES if those are too many. */
 enum { MOST_SURFACES = 8, FEW_SURFACES = 2, MOST_PINNED = 2, POLL_NS = 50000 };
 
-/* The memory that is being copied: a surface, or pinned memory. */
+/* Memory being copied: a surface, or pinned memory. */
 typedef struct held {
     AVFrame *picture;
     mr_buffer *pinned;
-    mr_event *event; /* of the copy */
+    mr_event *event; /* set after the copy */
 } held;
 
 struct mr_decode_device {
@@ -29,11 +28,11 @@ struct mr_decode_device {
     bool reported; /* why it decodes by software */
     bool refused; /* see mr_decode_device_refused */
     int surfaces; /* that may be held */
-    bool started; /* NVDEC was chosen, and the decoder has not reported that it does not start */
+    bool started; /* NVDEC was chosen, and the decoder has not reported a failed start */
     bool again;   /* it did not; see mr_decode_device_again */
-    bool by_software;    /* the next decoder that is opened */
-    enum AVCodecID codec; /* of the stream */
-    AVBufferRef *device; /* of libavcodec, for the decoder that was chosen; NULL: it decodes by software */
+    bool by_software;    /* applies to the next decoder */
+    enum AVCodecID codec; /* the stream's codec */
+    AVBufferRef *device; /* libavcodec's, for the chosen decoder; NULL: software decodes */
     char why[256];
     struct SwsContext *scaler;
     mr_heard heard;
@@ -51,8 +50,8 @@ void mr_decode_device_widen(mr_format_set *pictures) {
         pictures->pixels |= MR_IN_SET(MR_PIXEL_P010);
 }
 
-/* CUVIDDECODECREATEINFO: as many surfaces as a decoder may be made with, and as many to give pictures out in, which
- * FFmpeg asks for alike; rows and columns are rounded up. */
+/* CUVIDDECODECREATEINFO: the most surfaces a decoder can have, and as many output surfaces, which FFmpeg also requests.
+ * Rows and columns are rounded up. */
 enum { CODEC_SURFACES = 32, COLUMNS = 256, ROWS = 32 };
 
 int64_t mr_decode_device_bytes(const mr_format_set *pictures) {
@@ -63,8 +62,7 @@ int64_t mr_decode_device_bytes(const mr_format_set *pictures) {
     return bytes && bytes < SIZE_MAX / (2 * CODEC_SURFACES) ? 2 * CODEC_SURFACES * (int64_t)bytes : MR_BYTES_UNKNOWN;
 }
 
-/* libavcodec's own decoder with NVDEC as its accelerator; those that go by NVIDIA's parser (h264_cuvid) are
- * wrappers. */
+/* Whether it is a native libavcodec decoder that can use NVDEC. Wrappers with NVIDIA's parser (h264_cuvid) are not. */
 static bool offers_cuda(const AVCodec *decoder) {
     const AVCodecHWConfig *config;
     for (int i = 0; !decoder->wrapper_name && (config = avcodec_get_hw_config(decoder, i)); i++)
@@ -73,12 +71,12 @@ static bool offers_cuda(const AVCodec *decoder) {
     return false;
 }
 
-/* Without an accelerator it decodes nothing. */
+/* Whether it can only decode with an accelerator. */
 static bool only_accelerates(const AVCodec *decoder) {
     return decoder->id == AV_CODEC_ID_AV1 && !decoder->wrapper_name;
 }
 
-/* NULL: libavcodec has none. Of several the first is the one that it prefers. */
+/* NULL: libavcodec has none. The first one is the one libavcodec prefers. */
 static const AVCodec *find_decoder(enum AVCodecID id, bool hardware) {
     const AVCodec *decoder;
     void *next = NULL;
@@ -93,8 +91,7 @@ const AVCodec *mr_nvdec_decoder(enum AVCodecID id) {
     return find_decoder(id, true);
 }
 
-/* Layouts as software would give them, of which there are such that NVDEC's pictures have one here (is_carried,
- * below). */
+/* Software layouts that may stand for an NVDEC layout we can carry (is_carried, below). */
 static const uint64_t carried = MR_IN_SET(MR_PIXEL_I420) | MR_IN_SET(MR_PIXEL_I420_10) | MR_IN_SET(MR_PIXEL_I444);
 
 /* "decoded by software (libdav1d)"; without the decoder's name if the codec is not known. */
@@ -186,8 +183,8 @@ static void say_why(mr_decode_device *device, const char *why) {
     device->reported = true;
 }
 
-/* Which layouts NVDEC's pictures have here: those of 8 bits NV12 or three planes, those of 10 bits P010. FFmpeg takes
- * deeper ones, and 4:4:4 of more bits, as 16 bits of which the lower ones are nothing: no layout of ours. */
+/* Which NVDEC layouts can be carried: 8 bits as NV12 or three planes, 10 bits as P010. FFmpeg represents deeper ones,
+ * and 4:4:4 above 8 bits, as 16 bits with empty low bits: there is no such layout here. */
 static bool is_carried(const AVPixFmtDescriptor *about) {
     bool halved = about->log2_chroma_w == 1 && about->log2_chroma_h == 1,
          whole = !about->log2_chroma_w && !about->log2_chroma_h;
@@ -206,15 +203,15 @@ static void refuse(mr_decode_device *device, const AVCodecContext *codec, enum A
     device->refused |= device->hardware == MR_HARDWARE_REQUIRE;
 }
 
-/* libavcodec makes the decoder with so many surfaces more than it reports (ff_decode_get_hw_frames_ctx). */
+/* libavcodec gives the decoder this many more surfaces than it reports (ff_decode_get_hw_frames_ctx). */
 enum { WORK_SURFACES = 3 };
 
 static void free_pool(AVHWFramesContext *frames) {
     av_buffer_pool_uninit(&frames->pool);
 }
 
-/* As many frames as a decoder may have surfaces. Their memory is the decoder's, as if libavcodec made them itself: the
- * pool gives entries without memory. */
+/* Sets up as many frames as the decoder can have surfaces. The decoder owns the memory, as if libavcodec had made them:
+ * pool entries have no memory. */
 static void take_frames(AVCodecContext *codec, AVBufferRef *frames) {
     AVHWFramesContext *about = (AVHWFramesContext *)(void *)frames->data;
     about->initial_pool_size = CODEC_SURFACES;
@@ -224,13 +221,13 @@ static void take_frames(AVCodecContext *codec, AVBufferRef *frames) {
         codec->hw_frames_ctx = av_buffer_ref(frames);
 }
 
-/* A stream with many reference frames needs nearly all surfaces that a decoder may have: fewer are then left to be
- * held. libavcodec would ask for more, which NVDEC refuses, and decode by software. */
+/* A stream with many reference frames needs nearly all surfaces that a decoder can have, so fewer can be held.
+ * Otherwise libavcodec would ask for more, NVDEC would refuse, and software would decode. */
 static void limit_surfaces(mr_decode_device *device, AVCodecContext *codec) {
     AVBufferRef *frames = NULL;
     codec->extra_hw_frames = device->surfaces;
     if (avcodec_get_hw_frames_parameters(codec, codec->hw_device_ctx, AV_PIX_FMT_CUDA, &frames) < 0)
-        return; /* libavcodec will fail for the same reason, and report it */
+        return; /* libavcodec will fail for the same reason and report it */
     const AVHWFramesContext *about = (const AVHWFramesContext *)(const void *)frames->data;
     int wanted = about->initial_pool_size + WORK_SURFACES, left = device->surfaces - (wanted - CODEC_SURFACES);
     if (wanted > CODEC_SURFACES) {
@@ -242,7 +239,7 @@ static void limit_surfaces(mr_decode_device *device, AVCodecContext *codec) {
     av_buffer_unref(&frames);
 }
 
-/* Whether NVDEC has just been refused surfaces, and may start with fewer. */
+/* Whether NVDEC was refused surfaces and may start with fewer. */
 static bool tries_again(mr_decode_device *device) {
     if (!device->started || device->surfaces <= FEW_SURFACES)
         return false;
@@ -253,8 +250,8 @@ static bool tries_again(mr_decode_device *device) {
     return true;
 }
 
-/* The decoder calls this for each new kind of picture. If the hardware refuses a format it is taken off the list, and
- * the decoder calls again. */
+/* The decoder calls this for each new kind of picture. If the hardware refuses a format, it is removed from the list,
+ * and the decoder calls again. */
 static enum AVPixelFormat choose_format(AVCodecContext *codec, const enum AVPixelFormat *formats) {
     mr_decode_device *device = codec->opaque;
     enum AVPixelFormat software = AV_PIX_FMT_NONE;
@@ -335,7 +332,7 @@ void mr_decode_device_attach(mr_decode_device *device, AVCodecContext *codec) {
     if (codec->hw_device_ctx) {
         mr_stage_info(device->self, "%s is decoded by NVDEC of %s, with libavcodec's %s", device->self->source_id,
                       device->self->device->name, codec->codec->name);
-        /* Threads would only stand in line; surfaces are held while they are copied. */
+        /* Threads would only queue up; surfaces are held during copies. */
         codec->thread_count = 1;
         codec->extra_hw_frames = device->surfaces;
     }
@@ -363,7 +360,7 @@ void mr_decode_device_crop(AVFrame *picture) {
     for (int i = 0; i < about->nb_components; i++) {
         const AVComponentDescriptor *part = &about->comp[i];
         size_t x = i ? left >> about->log2_chroma_w : left, y = i ? top >> about->log2_chroma_h : top;
-        /* For properties that several components share the first is used. */
+        /* Components that share a property use the first one's value. */
         if (i == 0 || part->plane != about->comp[i - 1].plane)
             picture->data[part->plane] += y * (size_t)picture->linesize[part->plane] + x * (size_t)part->step;
     }
@@ -372,7 +369,7 @@ void mr_decode_device_crop(AVFrame *picture) {
     picture->crop_left = picture->crop_top = 0;
 }
 
-/* A place among the first `most`; memory that has been copied is released. NULL if all are taken. */
+/* Finds a free entry among the first `most`, and releases memory that has been copied. NULL: all are taken. */
 static held *find_place(mr_decode_device *device, int most) {
     held *place = NULL;
     for (int i = 0; i < MOST_SURFACES; i++) {
@@ -385,8 +382,8 @@ static held *find_place(mr_decode_device *device, int most) {
     return place;
 }
 
-/* Without a free surface NVDEC fails, and of pinned memory there is only so much. Copies take microseconds, and this
- * thread waits for the decoder anyway. MR_ERROR_CANCELLED if the run is to end at once. */
+/* Without a free surface NVDEC fails, and pinned memory is limited. Copies take microseconds, and this thread must wait
+ * for the decoder anyway. MR_ERROR_CANCELLED if the run must end at once. */
 static int await_place(mr_decode_device *device, int most, held **place) {
     while (!(*place = find_place(device, most))) {
         if (mr_stage_cancelled(device->self))
@@ -396,7 +393,7 @@ static int await_place(mr_decode_device *device, int most, held **place) {
     return MR_OK;
 }
 
-/* Brings a picture that was decoded by software into pinned memory, in its own layout or in another. */
+/* Copies a software-decoded picture into pinned memory, converted if needed. */
 static int pin(mr_decode_device *device, mr_io *io, const AVFrame *picture, enum AVPixelFormat converted,
                const mr_format *format, mr_buffer **pinned) {
     int status = mr_io_pinned(io, mr_format_bytes(format), pinned);
@@ -421,8 +418,8 @@ static int copy(mr_stream *stream, const AVFrame *picture, const mr_frame *to) {
     return status;
 }
 
-/* Sets the picture's event behind its copy. A failure reaches one event only; the frame's, which comes later, must have
- * it too. */
+/* Records the picture's event after the copy. A failure reaches only one event, and the frame's event comes later and
+ * must carry it too. */
 static int end_copy(mr_stream *stream, held *place) {
     int status = mr_stream_record(stream, place->event);
     if (status) {
@@ -432,7 +429,7 @@ static int end_copy(mr_stream *stream, held *place) {
     return mr_stream_wait(stream, place->event);
 }
 
-/* Begins to copy the held picture, which stays until that is done. */
+/* Starts copying the held picture, which stays until the copy is done. */
 static int begin_copy(mr_decode_device *device, mr_stream *stream, held *place, const mr_frame *frame) {
     int status = mr_event_create(&place->event, stream->device, device->self);
     if (status)
@@ -440,7 +437,7 @@ static int begin_copy(mr_decode_device *device, mr_stream *stream, held *place, 
     status = place->pinned
                  ? mr_stream_copy(stream, frame->plane[0].data, place->pinned->data, mr_format_bytes(&frame->format))
                  : copy(stream, place->picture, frame);
-    /* Also behind a copy that failed: others may have begun. */
+    /* Also needed after a failed copy: others may have begun. */
     int ended = end_copy(stream, place);
     return status ? status : ended;
 }

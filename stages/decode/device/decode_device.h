@@ -1,9 +1,9 @@
-/* Decoding for a device: by its own decoder if it has one for the stream, else by software, and the pictures end up in
- * the device's memory in both cases.
+/* Decodes for a device: with its hardware decoder if that supports the stream, else in software. In both cases pictures
+ * end up in device memory.
  *
- * The decoder keeps its memory to itself: a picture is copied, by work of the call, into a buffer of the stage's pool,
- * and is held until that is done. A device's pictures are copied within its memory, at a cost of microseconds; thus no
- * queue behind can starve the decoder of its surfaces.
+ * The hardware decoder keeps its memory: each picture is copied into a pool buffer, on the call's stream, and held
+ * until the copy is done. The copy stays within the device and costs microseconds. A following queue can therefore
+ * never starve the decoder.
  *
  * One thread at a time. */
 #ifndef MILLRACE_STAGES_DECODE_DEVICE_DECODE_DEVICE_H
@@ -18,52 +18,49 @@
 
 typedef struct mr_decode_device mr_decode_device;
 
-/* Adds the layouts in which a device's decoder gives pictures of the set's layouts. */
+/* Adds the layouts that a device's decoder uses for the set's layouts. */
 void mr_decode_device_widen(mr_format_set *pictures);
-/* The most memory of a CUDA device that its decoder takes for pictures of that set; MR_BYTES_UNKNOWN if their size is
- * open. */
+/* The most memory that a CUDA device's decoder uses for these pictures; MR_BYTES_UNKNOWN if the size is open. */
 int64_t mr_decode_device_bytes(const mr_format_set *pictures);
-/* Whether there could be NVDEC for packets of that set in a codec of that name (NULL: any), as far as that is known
- * without it. MR_ERROR_CONFIG, and why not. */
+/* Whether NVDEC could decode these packets in this codec (NULL: any), as far as can be known without a GPU. Else
+ * MR_ERROR_CONFIG with the reason. */
 int mr_decode_device_suits(const char *codec, const mr_format_set *packets);
-/* libavcodec's decoder of that codec that works by NVDEC; NULL: there is none. */
+/* The libavcodec decoder that uses NVDEC for this codec; NULL: none. */
 const AVCodec *mr_nvdec_decoder(enum AVCodecID id);
 /* As mr_stage_type.check_device. */
 int mr_decode_device_check(mr_hardware hardware, const char *device);
 
-/* As mr_stage_type.check_input. If hardware is required, the other two have checked all but the capabilities of this
- * GPU's decoder. */
+/* As mr_stage_type.check_input. If hardware is required, the other two checks cover everything except this GPU
+ * decoder's capabilities. */
 int mr_decode_device_check_input(mr_hardware hardware, const mr_format_set *packets, const char *device,
                                  bool *otherwise);
 
 int mr_decode_device_create(mr_decode_device **device, mr_stage *self, mr_hardware hardware);
-/* After the decoders that use it, and when the work of all calls is done. NULLs; accepts NULL. */
+/* Must be called after its decoders were freed and all work is done. Sets the pointer to NULL; accepts NULL. */
 void mr_decode_device_destroy(mr_decode_device **device);
 
-/* Which of libavcodec's decoders is to be opened, for the call's stream; NULL if there is none. That for NVDEC if the
- * device has one, which may be another than that for the processors: AV1 is decoded by libdav1d or by NVDEC with
- * libavcodec's own. A device that is NULL is the processors. Why a device's is decoded by software is logged, once for
- * each source. MR_ERROR_UNAVAILABLE if hardware is required and there is none. */
+/* Chooses which libavcodec decoder to open, for the call's stream; NULL: none. If the device has NVDEC, the NVDEC
+ * decoder, which may differ from the software one: AV1 is decoded by libdav1d, or by NVDEC through libavcodec's AV1
+ * decoder. `device` NULL: the processors. If a device stream must be decoded in software, the reason is logged once per
+ * source. MR_ERROR_UNAVAILABLE if hardware is required and missing. */
 int mr_decode_device_choose(mr_decode_device *device, enum AVCodecID id, mr_io *io, const AVCodec **decoder);
-/* Prepares the decoder that was chosen, before it is opened. */
+/* Prepares the chosen decoder before it is opened. */
 void mr_decode_device_attach(mr_decode_device *device, AVCodecContext *codec);
-/* As mr_picture_pool_heard, and mr_picture_pool_heard_of. */
+/* As mr_picture_pool_heard and mr_picture_pool_heard_of. */
 mr_heard *mr_decode_device_heard(mr_decode_device *device);
 mr_heard *mr_decode_device_heard_of(const AVCodecContext *codec);
-/* Whether the packet that was just sent is to be sent once more, to a decoder that is opened anew: NVDEC could not get
- * all surfaces and may start with fewer, or another decoder is to decode by software a stream that NVDEC does not
- * support. True once for each. */
+/* Whether the packet just sent must be sent again, to a newly opened decoder. NVDEC could not get all surfaces and may
+ * start with fewer, or software must decode a stream that NVDEC does not support. True once in each case. */
 bool mr_decode_device_again(mr_decode_device *device);
-/* Whether a decoder has found, in mid-stream, that required hardware cannot go on, with the reason as message. */
+/* Whether a decoder found in mid-stream that required hardware cannot continue; the message has the reason. */
 bool mr_decode_device_refused(const mr_decode_device *device);
 
-/* Leaves out the columns and rows at the left and at the top that a picture of the hardware still has: FFmpeg cuts only
- * pictures of its own. */
+/* Crops columns at the left and rows at the top from a hardware picture: FFmpeg crops only pictures in host memory. */
 void mr_decode_device_crop(AVFrame *picture);
-/* The layout of a picture's samples, wherever they lie. */
+/* The layout of the samples, in host or device memory. */
 enum AVPixelFormat mr_decode_device_layout(const AVFrame *picture);
-/* A frame for the picture in the device's memory, derived from `packet`, with that format. `converted` is the layout to
- * convert to if the picture's own cannot be carried, else its own. MR_ERROR_AGAIN as mr_io_acquire. */
+/* Makes a frame in device memory from the picture, derived from `packet`, with `format`. `converted`: the layout to
+ * convert to if the picture's layout cannot be carried, else the picture's layout. MR_ERROR_AGAIN as mr_io_acquire. */
 int mr_decode_device_give(mr_decode_device *device, mr_io *io, const AVFrame *picture, enum AVPixelFormat converted,
                           const mr_format *format, const mr_frame *packet, mr_frame **frame);
 

@@ -43,12 +43,12 @@ void mr_heard_forget(mr_heard *heard, int64_t number) {
 
 typedef const char *const beginning;
 
-/* Of pictures that are patched up; of macroblocks and slices that are given up; of slices of HEVC whose values cannot
- * be; of scans of JPEG that are. */
+/* Logged when a decoder conceals errors, gives up macroblocks or slices, finds impossible values in HEVC slices, or
+ * gives up JPEG scans. */
 static beginning damages[] = {"concealing ", "error while decoding MB ", "decode_slice_header error",
                               "Error parsing NAL unit ", "CABAC_MAX_BIN ", "The cu_qp_delta ", "The slice_qp ",
                               "error y=", "overread ", NULL};
-/* Of macroblocks of H.264 (CAVLC) that are given up among their coefficients. */
+/* Logged when H.264 (CAVLC) gives up a macroblock in the middle of the coefficients. */
 static beginning spills[] = {"corrupted macroblock ", "negative number of zero coeffs ", "Invalid level prefix", NULL};
 
 static bool begins_as(const char *format, beginning *one) {
@@ -119,7 +119,7 @@ int64_t mr_heard_first(mr_heard *heard) {
     return number;
 }
 
-/* The lowest from `least` on; 0: there is none. */
+/* Takes the lowest number from `least`; 0: none. */
 static int64_t take(mr_heard *heard, mr_heard_numbers *numbers, int64_t least) {
     int64_t *lowest = NULL;
     pthread_mutex_lock(&heard->lock);

@@ -13,8 +13,8 @@
 
 enum { ALIGNMENT = 64, TAIL_BYTES = 64 };
 
-/* One buffer that FFmpeg holds. FFmpeg keeps its address, so that a buffer of ours is recognised by lying in the array
- * of leases. */
+/* A buffer that FFmpeg holds. FFmpeg stores this address: a buffer is ours if the address lies in the array of
+ * leases. */
 typedef struct lease {
     mr_picture_pool *owner;
     mr_buffer *buffer;
@@ -26,15 +26,15 @@ struct mr_picture_pool {
     mr_memory memory;
     mr_device *device;
     int buffers, least;
-    size_t largest;       /* bytes of one buffer, as planned */
-    uint64_t most;        /* of all together */
+    size_t largest;       /* one buffer's size in bytes, as planned */
+    uint64_t most;        /* bytes for all buffers together */
     const mr_stage *stage;
-    bool patches;         /* still pictures that are patched up are used */
-    mr_heard heard;       /* has a lock of its own */
+    bool patches;         /* concealed still pictures are used */
+    mr_heard heard;       /* locks separately */
     pthread_mutex_t lock; /* guards all below */
     mr_pool *pool;        /* NULL until the first picture */
-    int generation;       /* of pool */
-    int held;             /* leases of this generation that FFmpeg holds */
+    int generation;       /* the pool's generation */
+    int held;             /* leases from this generation that FFmpeg holds */
     lease *idle;
     int lease_count;
     lease leases[];
@@ -43,14 +43,14 @@ struct mr_picture_pool {
 static int create_pool(mr_picture_pool *pool, size_t bytes) {
     size_t largest = bytes > pool->largest ? bytes : pool->largest;
     uint64_t needed = (uint64_t)pool->least * largest;
-    /* Slots of shared memory are all of one size: no larger than the pictures. */
+    /* All slots in shared memory have one size, the size these pictures need. */
     if (pool->memory == MR_MEMORY_SHARED)
         return mr_pool_create(&pool->pool, pool->device, pool->memory, bytes, pool->buffers);
     return mr_pool_create_bounded(&pool->pool, pool->device, pool->memory, largest, pool->buffers,
                                   pool->most > needed ? pool->most : needed);
 }
 
-/* The buffers that are to be made ahead. */
+/* Creates the buffers that must exist in advance. */
 static int fill(mr_picture_pool *pool, const mr_stage *stage) {
     if (stage->output_bytes == 0)
         return MR_OK;
@@ -97,7 +97,8 @@ void mr_picture_pool_destroy(mr_picture_pool **pool) {
 
 /* ---- callbacks of FFmpeg --------------------------------------------------------------------------------------- */
 
-/* Larger pictures than planned: there are fewer buffers of them, unless those behind need more to get on. */
+/* Pictures are larger than planned: the pool gets fewer buffers, or more memory if consumers need more buffers to
+ * continue. */
 static void widen(mr_picture_pool *pool, size_t bytes) {
     uint64_t needed = (uint64_t)pool->least * bytes;
     if (needed > pool->most) {
@@ -108,7 +109,7 @@ static void widen(mr_picture_pool *pool, size_t bytes) {
     mr_pool_widen(pool->pool, bytes, pool->most);
 }
 
-/* With the lock held. Slots of shared memory are of one size: a new pool is opened if they are too small, or far too
+/* Call with the lock held. Shared memory slots have one size: opens a new pool if they are too small or much too
  * large. */
 static int fit_pool(mr_picture_pool *pool, size_t bytes) {
     if (pool->pool) {
@@ -183,8 +184,8 @@ static size_t lay_out(AVCodecContext *codec, enum AVPixelFormat format, int widt
     return total;
 }
 
-/* Whether a picture may have a plane of alpha beyond its layout: codecs of single pictures and lossless ones have
- * those, codecs of moving pictures do not. */
+/* Whether a picture may have an alpha plane in addition to its layout. Still and lossless codecs can have one; video
+ * codecs cannot. */
 static bool may_have_alpha(const AVCodecDescriptor *codec) {
     const int such = AV_CODEC_PROP_INTRA_ONLY | AV_CODEC_PROP_LOSSLESS;
     return !codec || codec->mime_types || (codec->props & such && !(codec->props & AV_CODEC_PROP_REORDER));
@@ -218,14 +219,14 @@ size_t mr_picture_pool_bytes(const char *name, const mr_format_set *pictures, in
     AVCodecContext *codec = avcodec_alloc_context3(NULL);
     if (!codec)
         return 0;
-    /* Of all codecs, H.264 has the most rows added. */
+    /* H.264 adds the most rows. */
     codec->codec_id = about ? about->id : AV_CODEC_ID_H264;
     int side = (int)ceil(sqrt((double)max_pixels));
     int width = pictures->width.max ? (int)pictures->width.max : side;
     int height = pictures->height.max ? (int)pictures->height.max : side;
     size_t most = most_laid_out(codec, about, pictures, width, height);
     avcodec_free_context(&codec);
-    /* Pictures that are converted are laid out as the engine does. */
+    /* Converted pictures use the engine's layout. */
     size_t converted = mr_format_set_most_bytes(pictures);
     return converted > most ? converted : most;
 }
@@ -236,8 +237,8 @@ bool mr_picture_pool_suits(const char *name) {
     return decoder && decoder->capabilities & AV_CODEC_CAP_DR1;
 }
 
-/* A decoder of still pictures leaves out what a file lacks: that is 0 then, as in memory that FFmpeg takes anew, not
- * what the buffer held before. */
+/* A still picture decoder leaves missing parts unwritten. They must be 0, as in FFmpeg's new memory, and not show the
+ * buffer's previous content. */
 static int clear(const mr_picture_pool *pool, const AVCodecContext *codec, AVFrame *frame) {
     for (int i = 0; pool->patches && codec->codec_descriptor->mime_types && i < AV_NUM_DATA_POINTERS; i++)
         if (frame->buf[i])
@@ -250,7 +251,7 @@ static int get_default_buffer(const mr_picture_pool *pool, AVCodecContext *codec
     return error < 0 ? error : clear(pool, codec, frame);
 }
 
-/* libavcodec counts its padding as well, so that it lets larger pictures pass than were meant. */
+/* libavcodec also counts padding, so that larger pictures pass than intended. */
 static bool is_too_large(const AVCodecContext *codec) {
     return mr_av_max_pixels((int64_t)codec->width * codec->height) > codec->max_pixels;
 }
@@ -268,8 +269,8 @@ static int get_buffer(AVCodecContext *codec, AVFrame *frame, int flags) {
     lease *taken = bytes ? take(pool, bytes) : NULL;
     if (!taken)
         return get_default_buffer(pool, codec, frame, flags);
-    /* Read-only in FFmpeg's eyes: decoders that update their last picture in place make a copy then, since
-     * frames that were given out share it without FFmpeg knowing. */
+    /* Marked read-only: a decoder that updates its last picture in place must copy it first. Emitted frames share the
+     * buffer, and FFmpeg does not know that. */
     frame->buf[0] =
         av_buffer_create(taken->buffer->data, taken->buffer->bytes, give_back, taken, AV_BUFFER_FLAG_READONLY);
     if (!frame->buf[0]) {
@@ -298,7 +299,7 @@ void mr_picture_pool_attach(mr_picture_pool *pool, AVCodecContext *codec) {
     codec->opaque = pool;
     codec->get_buffer2 = get_buffer;
 #if LIBAVCODEC_VERSION_MAJOR < 60
-    /* Until FFmpeg 6 frame threads hand get_buffer2 over to the caller's thread, unless they are configured not to. */
+    /* Until FFmpeg 6, frame threads call get_buffer2 on the caller's thread, unless configured otherwise. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
     codec->thread_safe_callbacks = 1;
@@ -342,7 +343,7 @@ int mr_picture_pool_give(mr_picture_pool *pool, const AVFrame *picture, mr_frame
 
 mr_pool *mr_picture_pool_full(mr_picture_pool *pool) {
     pthread_mutex_lock(&pool->lock);
-    /* If the decoder has more than its share, consumers may not have enough to release any. */
+    /* If the decoder holds more than its share, consumers may have too few buffers to release any. */
     bool others = pool->pool && mr_pool_in_use(pool->pool) - pool->held >= pool->least;
     bool full = others && mr_pool_free_count(pool->pool) == 0;
     mr_pool *answer = full ? pool->pool : NULL;

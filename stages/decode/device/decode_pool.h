@@ -1,15 +1,14 @@
-/* Pictures that a decoder writes straight into buffers of ours.
+/* Lets a decoder write pictures directly into our buffers.
  *
- * FFmpeg asks for memory through get_buffer2, from its own threads too. It gets one buffer for all planes, with the
- * strides and the padding that its decoders need. A picture that is given out shares that buffer with the decoder,
- * which may still predict from it; the buffer goes back to the pool when both have dropped it. If no buffer is left, or
- * the decoder brings memory of its own, FFmpeg's memory is wrapped instead, so that decoding never fails for lack of
- * room.
+ * FFmpeg calls get_buffer2 for memory, also from its threads. It gets one buffer for all planes, with the strides and
+ * padding that the decoder needs. An emitted picture shares the buffer with the decoder, which can still predict from
+ * it. The buffer returns to the pool when both have released it. If no buffer is free, or the decoder allocates memory
+ * itself, FFmpeg's memory is wrapped instead. Decoding therefore never fails for lack of buffers.
  *
- * All sizes share one pool, which takes no more bytes than planned: buffers that are not in use make room for others,
- * and the next packet waits for room for the largest picture. If pictures become so much larger than planned that too
- * few fit for the consumers, there is a warning, and more memory. Only in shared memory, whose slots are of one size, a
- * change of size opens a new pool; the old one dies with its last buffer. */
+ * All sizes share one pool, which never exceeds the planned bytes. Unused buffers make room for others, and the next
+ * packet waits until the largest picture would fit. If pictures become so large that too few buffers remain for
+ * consumers, the pool warns and takes more memory. Shared memory has slots of one size: there a new size opens a new
+ * pool, and the old one is freed with its last buffer. */
 #ifndef MILLRACE_STAGES_DECODE_DEVICE_DECODE_POOL_H
 #define MILLRACE_STAGES_DECODE_DEVICE_DECODE_POOL_H
 
@@ -20,32 +19,32 @@
 
 typedef struct mr_picture_pool mr_picture_pool;
 
-/* Memory and number of buffers are those planned for the first output of `stage`. `patches`: pictures that a decoder
- * had to patch up are used, so that the missing parts of stills are to be 0. */
+/* Memory and buffer count come from the plan for the stage's first output. `patches`: pictures that a decoder had to
+ * conceal are used, so missing parts in stills must be 0. */
 int mr_picture_pool_create(mr_picture_pool **pool, const mr_stage *stage, bool patches);
-/* Only after every decoder that uses it was freed; frames given out live on. */
+/* All decoders that use it must be freed first; emitted frames stay valid. */
 void mr_picture_pool_destroy(mr_picture_pool **pool);
 
-/* Most bytes of one buffer for pictures of `pictures`, as a decoder of that name (NULL: any) has them laid out. Sizes
- * that are open count as a square of `max_pixels`. */
+/* The most bytes that one buffer needs for `pictures`, in the layout that this decoder (NULL: any) uses. If the size is
+ * open, a square with `max_pixels` counts. */
 size_t mr_picture_pool_bytes(const char *codec, const mr_format_set *pictures, int64_t max_pixels);
 
-/* Whether decoders of a codec of that name (NULL: any) write into memory that they are given. */
+/* Whether decoders for this codec (NULL: any) can write into memory that they are given. */
 bool mr_picture_pool_suits(const char *codec);
 
-/* Makes the decoder (not yet opened) write into the pool, if it can. */
+/* Makes an unopened decoder write to the pool, if it can. */
 void mr_picture_pool_attach(mr_picture_pool *pool, AVCodecContext *codec);
 
-/* What the decoders that are attached say of damage; as long as the pool. */
+/* The damage log for all attached decoders; valid as long as the pool. */
 mr_heard *mr_picture_pool_heard(mr_picture_pool *pool);
-/* The same of a decoder, which may be that of a thread; NULL: no pool is attached to it. */
+/* The same for a decoder, or for one thread's copy; NULL: it has no pool. */
 mr_heard *mr_picture_pool_heard_of(const AVCodecContext *codec);
 
-/* Gives `to`, whose format is set, the planes of a decoded picture; the frame then holds references. */
+/* Gives `to` (its format must be set) a decoded picture's planes; the frame then holds references. */
 int mr_picture_pool_give(mr_picture_pool *pool, const AVFrame *picture, mr_frame *to);
 
-/* The pool to wait for before the next packet may be decoded; NULL if there is room, or if waiting might be in vain,
- * because the decoder itself holds so many buffers that consumers have too few to go on. */
+/* The pool that must get room before the next packet is decoded. NULL if there is room, or if waiting could last
+ * forever, because the decoder holds too many buffers for consumers to continue. */
 mr_pool *mr_picture_pool_full(mr_picture_pool *pool);
 
 #endif

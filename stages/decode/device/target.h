@@ -1,5 +1,5 @@
-/* The memory that one source's pictures are decoded into: buffers of a pool on the processors (decode_pool.h), or
- * memory of another device (decode_device.h). One thread at a time, but for mr_decode_target_heard_of. */
+/* Where one source's pictures are decoded to: pool buffers on the processors (decode_pool.h), or device memory
+ * (decode_device.h). One thread at a time, except for mr_decode_target_heard_of. */
 #ifndef MILLRACE_STAGES_DECODE_DEVICE_TARGET_H
 #define MILLRACE_STAGES_DECODE_DEVICE_TARGET_H
 
@@ -12,23 +12,23 @@ typedef struct mr_decode_target {
     struct SwsContext *scaler;
 } mr_decode_target;
 
-/* For the device of the stage. `patches`: as mr_picture_pool_create. */
+/* Opens it for the stage's device. `patches`: as mr_picture_pool_create. */
 int mr_decode_target_open(mr_decode_target *target, mr_stage *self, mr_hardware hardware, bool patches);
-/* Gives the buffers back; frames that were given out live on. Only after every decoder was freed. */
+/* Returns the buffers; emitted frames stay valid. All decoders must be freed first. */
 void mr_decode_target_close(mr_decode_target *target);
-/* As mr_decode_target_close. Only when the work of all calls is done. */
+/* Like mr_decode_target_close. All work must be done. */
 void mr_decode_target_fini(mr_decode_target *target);
 
 /* NULL: it is the processors' memory. */
 mr_decode_device *mr_decode_target_device(const mr_decode_target *target);
-/* Prepares a decoder, not yet opened, to write there. On a device mr_decode_device_choose has chosen it. */
+/* Prepares an unopened decoder to write there. On a device, mr_decode_device_choose must have chosen it. */
 void mr_decode_target_attach(const mr_decode_target *target, AVCodecContext *codec);
-/* The log of the decoders that are attached; of one of them, which may be that of a thread (NULL: none is attached). */
+/* The log shared by all attached decoders; the log for one decoder or its thread (NULL: not attached). */
 mr_heard *mr_decode_target_heard(const mr_decode_target *target);
 mr_heard *mr_decode_target_heard_of(const AVCodecContext *codec);
 /* As mr_picture_pool_full. */
 mr_pool *mr_decode_target_full(const mr_decode_target *target);
-/* A frame of that format for a decoded picture, derived from `packet`. `converted` is the layout to convert to if
+/* Makes a frame with this format for a decoded picture, derived from `packet`. `converted`: the layout to convert to if
  * frames cannot have the picture's, else the picture's. MR_ERROR_AGAIN as mr_io_acquire. */
 int mr_decode_target_give(mr_decode_target *target, mr_io *io, const AVFrame *picture, enum AVPixelFormat converted,
                           const mr_format *format, const mr_frame *packet, mr_frame **frame);

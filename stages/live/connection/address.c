@@ -44,7 +44,7 @@ int mr_live_wait(struct pollfd *fds, int count, int wake, int64_t until_ns) {
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
-/* A name that a thread resolves; it and the caller each hold it. */
+/* A name that a thread resolves. The thread and the caller each hold a reference. */
 typedef struct job {
     atomic_int holders;
     int done;          /* eventfd, to be waited for */
@@ -144,7 +144,7 @@ int mr_resolve(mr_address addresses[MR_MOST_ADDRESSES], int *count, const char *
     return status;
 }
 
-/* An address of IPv4 within IPv6 is the same as without. */
+/* Maps IPv4 into IPv6, so that both forms compare equal. */
 static void unmap(const mr_address *from, struct in6_addr *to) {
     *to = (struct in6_addr){.s6_addr = {[10] = 0xff, [11] = 0xff}};
     if (from->at.ss_family == AF_INET6)

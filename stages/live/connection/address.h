@@ -1,4 +1,4 @@
-/* Addresses of hosts, and waiting for sockets. Any thread. */
+/* Host addresses, and waiting for sockets. Any thread. */
 #ifndef MILLRACE_STAGES_LIVE_CONNECTION_ADDRESS_H
 #define MILLRACE_STAGES_LIVE_CONNECTION_ADDRESS_H
 
@@ -17,12 +17,12 @@ enum { MR_MOST_ADDRESSES = 8 };
 /* CLOCK_MONOTONIC. */
 int64_t mr_live_now_ns(void);
 /* Waits for the descriptors until that time: MR_OK, MR_ERROR_AGAIN (none is ready), or MR_ERROR_CANCELLED as soon as
- * `wake` is readable; -1 is never. Descriptors below 0 are not waited for. At most 7 of them. */
+ * `wake` is readable; -1 means never. Negative descriptors are ignored. At most 7. */
 int mr_live_wait(struct pollfd *fds, int count, int wake, int64_t until_ns);
 
-/* The addresses of a host. Another thread resolves a name. If it takes longer than this call, the call returns and the
- * thread ends later; there can be 256 such threads. MR_ERROR_IO (also if the name does not exist: the name server may
- * be down), MR_ERROR_CANCELLED, MR_ERROR_MEMORY. */
+/* Resolves a host. Another thread resolves a name. If that takes too long, the call returns and the thread ends later;
+ * there can be 256 such threads. MR_ERROR_IO (also if the name does not exist: the name server may be down),
+ * MR_ERROR_CANCELLED, MR_ERROR_MEMORY. */
 int mr_resolve(mr_address addresses[MR_MOST_ADDRESSES], int *count, const char *host, const char *port, int wake,
                int64_t until_ns);
 /* True if two addresses have the same host; the ports may differ. */

@@ -12,23 +12,23 @@ enum { SOF_FIRST = 0xc0, DHT = 0xc4, JPG = 0xc8, DAC = 0xcc, SOF_LAST = 0xcf, RS
        EOI = 0xd9, SOS = 0xda, TEM = 0x01 };
 
 typedef enum place { BETWEEN, SEGMENTS, SCAN } place;
-/* Steps answer MR_OK (a picture is complete), MR_ERROR_AGAIN (more bytes are needed), or this: another step follows. */
+/* Steps return MR_OK (a picture is complete), MR_ERROR_AGAIN (needs more bytes), or this: take another step. */
 enum { CONTINUE = 1 };
 
 struct mr_joined {
     uint8_t *data;
-    size_t room, begin, end; /* bytes from `begin` on: of the picture, or between pictures */
-    size_t at;               /* how far they were looked at */
+    size_t room, begin, end; /* the picture's bytes, or those between pictures, start at `begin` */
+    size_t at;               /* how far they were examined */
     size_t most, unused;     /* unused: bytes since the last complete picture */
     place place;
-    bool scanned;            /* a scan of the picture has begun */
+    bool scanned;            /* the picture's scan has begun */
     int width, height;
     uint64_t broken;
     /* Headers between pictures. */
     char line[LINE], type[LINE];
     size_t line_bytes;
-    size_t declared;         /* Content-Length of this part; 0: none */
-    size_t trailing;         /* bytes of the part after its picture */
+    size_t declared;         /* this part's Content-Length; 0: none */
+    size_t trailing;         /* how many bytes this part has after the picture */
 };
 
 int mr_joined_create(mr_joined **joined, size_t most_bytes) {
@@ -95,7 +95,7 @@ static const char *value_of(const char *line, const char *name) {
     return strncasecmp(line, name, bytes) == 0 ? line + bytes + strspn(line + bytes, " \t") : NULL;
 }
 
-/* A header, or a boundary: the part before it has ended. */
+/* Reads a header line. A boundary ends the previous part. */
 static void read_line(mr_joined *joined) {
     const char *value;
     joined->line[joined->line_bytes] = '\0';
@@ -124,7 +124,7 @@ static void note(mr_joined *joined, uint8_t byte) {
         joined->line_bytes = 0;
 }
 
-/* Passes over bytes up to the next SOI. */
+/* Skips bytes up to the next SOI. */
 static int find_picture(mr_joined *joined) {
     const uint8_t *data = joined->data;
     for (; joined->at < joined->end; joined->at++) {
@@ -148,7 +148,7 @@ static int find_picture(mr_joined *joined) {
 
 /* ---- within a picture -------------------------------------------------------------------------------------------- */
 
-/* Drops the picture: the next one is looked for from here on, so that a thumbnail in it is not taken for one. */
+/* Drops the picture. The search continues here, so that a thumbnail inside it cannot be mistaken for a picture. */
 static int give_up(mr_joined *joined) {
     joined->broken++;
     joined->begin = joined->at;
@@ -163,7 +163,7 @@ static void read_size(mr_joined *joined, int marker, const uint8_t *content, siz
     joined->width = content[3] << 8 | content[4];
 }
 
-/* The picture ends after so many bytes; the next one is looked for after it. */
+/* Ends the picture after `bytes`; the search for the next one starts there. */
 static int finish(mr_joined *joined, size_t bytes, mr_joined_picture *picture) {
     *picture = (mr_joined_picture){.data = joined->data + joined->begin, .bytes = bytes, .width = joined->width,
                                    .height = joined->height};
@@ -176,7 +176,7 @@ static int finish(mr_joined *joined, size_t bytes, mr_joined_picture *picture) {
     return MR_OK;
 }
 
-/* Passes over a segment, or a byte that may stand before one. */
+/* Skips a segment, or a fill byte before one. */
 static int pass_segment(mr_joined *joined, mr_joined_picture *picture) {
     const uint8_t *from = joined->data + joined->at;
     size_t left = joined->end - joined->at;
@@ -210,7 +210,7 @@ static int pass_segment(mr_joined *joined, mr_joined_picture *picture) {
     return CONTINUE;
 }
 
-/* Another picture begins within this one, which has no EOI: it ended where the headers between them begin. */
+/* Another picture begins inside this one, which lacks EOI: it ended where the headers between them begin. */
 static int cut(mr_joined *joined, mr_joined_picture *picture) {
     enum { MOST_HEADERS = 1024 };
     const uint8_t *begin = joined->data + joined->begin, *next = joined->data + joined->at, *end = NULL;
@@ -225,7 +225,7 @@ static int cut(mr_joined *joined, mr_joined_picture *picture) {
     return MR_OK;
 }
 
-/* Whether the declared length has come, and a boundary stands there. */
+/* Whether the declared length has arrived and a boundary follows it. */
 static bool ends_as_declared(const mr_joined *joined) {
     const size_t held = joined->end - joined->begin;
     if (!joined->declared || held < joined->declared || held - joined->declared < 4)
@@ -244,7 +244,8 @@ static int pass_scan(mr_joined *joined, mr_joined_picture *picture) {
             return finish(joined, joined->at + 2 - joined->begin, picture);
         if (at[1] == SOI && at[2] == 0xff)
             return cut(joined, picture);
-        if (at[1] && at[1] != 0xff && (at[1] < RST0 || at[1] > RST7)) { /* of the next scan */
+        if (at[1] && at[1] != 0xff && (at[1] < RST0 || at[1] > RST7)) { /* a marker other than stuffing or RST: look for
+                                                                           the next scan */
             joined->place = SEGMENTS;
             return CONTINUE;
         }

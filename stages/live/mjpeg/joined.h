@@ -1,12 +1,12 @@
-/* JPEGs that follow each other in a stream of bytes, as cameras send them over HTTP: parts of multipart/x-mixed-replace
- * or files without anything between them.
+/* JPEGs that follow each other in a byte stream, as cameras send them over HTTP: as parts in multipart/x-mixed-replace,
+ * or without separators.
  *
- * A picture is found by the structure of its file, from SOI to EOI with the lengths of its segments (ITU-T T.81,
- * annex B). Everything between pictures is passed over: boundaries in any form, headers or none, and parts of other
- * types. A boundary within a picture is therefore no end of it. Content-Length is a hint. It ends a picture that has no
- * EOI if a boundary follows at that place, and a second JPEG within the declared length belongs to the first one.
+ * The file structure delimits a picture: from SOI to EOI, with segment lengths (ITU-T T.81, annex B). Everything
+ * between pictures is skipped: any boundary, headers, parts with other types. A boundary inside a picture therefore
+ * cannot end it. Content-Length is a hint. It ends a picture without EOI if a boundary follows there, and a second JPEG
+ * within the declared length belongs to the first.
  *
- * Nothing in the bytes is trusted. One thread at a time. */
+ * The data is untrusted. One thread at a time. */
 #ifndef MILLRACE_STAGES_LIVE_MJPEG_JOINED_H
 #define MILLRACE_STAGES_LIVE_MJPEG_JOINED_H
 
@@ -17,26 +17,26 @@
 typedef struct mr_joined mr_joined;
 
 typedef struct mr_joined_picture {
-    const uint8_t *data; /* valid until the next call of mr_joined_room */
+    const uint8_t *data; /* valid until the next mr_joined_room call */
     size_t bytes;
-    bool open;           /* it has no EOI: two bytes must be added */
-    bool damaged;        /* another picture begins before its end, or it is shorter than declared */
-    int width, height;   /* as its frame header has them; 0: not known */
+    bool open;           /* lacks EOI: two bytes must be added */
+    bool damaged;        /* another picture begins before this one's end, or it is shorter than declared */
+    int width, height;   /* from its frame header; 0: not known */
 } mr_joined_picture;
 
-/* `most_bytes`: of one picture, and of all that comes before a picture is complete. MR_ERROR_MEMORY. */
+/* `most_bytes`: the limit for one picture, and for all bytes before a picture is complete. MR_ERROR_MEMORY. */
 int mr_joined_create(mr_joined **joined, size_t most_bytes);
 void mr_joined_destroy(mr_joined **joined);
-/* Where the next bytes are to be written, at least 16 KiB; NULL: no memory. */
+/* Where to write the next bytes, at least 16 KiB; NULL: no memory. */
 uint8_t *mr_joined_room(mr_joined *joined, size_t *room);
 /* Bytes were written there. */
 void mr_joined_put(mr_joined *joined, size_t bytes);
-/* The next complete picture: MR_OK, MR_ERROR_AGAIN (more bytes are needed), or MR_ERROR_DATA without a message: more
- * than `most_bytes` came without a complete picture. */
+/* Takes the next complete picture: MR_OK, MR_ERROR_AGAIN (needs more bytes), or MR_ERROR_DATA without a message (more
+ * than `most_bytes` came without a complete picture). */
 int mr_joined_take(mr_joined *joined, mr_joined_picture *picture);
-/* How many pictures were left out, since their structure is broken. */
+/* How many pictures were skipped because their structure is broken. */
 uint64_t mr_joined_broken(const mr_joined *joined);
-/* The type that the last header declared, such as "image/png"; "": none. */
+/* Content type from the last header, such as "image/png"; "": none. */
 const char *mr_joined_type(const mr_joined *joined);
 
 #endif

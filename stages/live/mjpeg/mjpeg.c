@@ -51,7 +51,7 @@ static int wait_for_turn(mr_mjpeg *mjpeg) {
     return 0;
 }
 
-/* The next request of several. */
+/* Sends the next request. */
 static int ask_again(mr_mjpeg *mjpeg) {
     mr_joined_destroy(&mjpeg->joined);
     int error = wait_for_turn(mjpeg);
@@ -78,7 +78,7 @@ static int fill(mr_mjpeg *mjpeg) {
     return count > 0 ? 0 : ended ? AVERROR_EOF : count;
 }
 
-/* With `poll` the picture of a request is its first one. */
+/* With `poll`, only the first picture in each answer counts. */
 static int read_next(mr_mjpeg *mjpeg, mr_joined_picture *picture) {
     for (;;) {
         const int status = mr_joined_take(mjpeg->joined, picture);

@@ -1,6 +1,5 @@
-/* Pictures of an HTTP address: a connection that brings one JPEG after the other (joined.h), or, with `poll`, a
- * request for each picture. Bytes come from libavformat's AVIO, and errors are its own (AVERROR). One thread at a
- * time. */
+/* Pictures from an HTTP address: one connection with many JPEGs (joined.h), or one request per picture if `poll` is
+ * set. Bytes come through libavformat's AVIO, and errors are AVERROR. One thread at a time. */
 #ifndef MILLRACE_STAGES_LIVE_MJPEG_MJPEG_H
 #define MILLRACE_STAGES_LIVE_MJPEG_MJPEG_H
 
@@ -20,7 +19,7 @@ typedef struct mr_mjpeg_params {
     bool (*is_cancelled)(void *context);
     void *context;
     int64_t poll_ns;   /* from one request to the next; 0: one connection for all pictures */
-    size_t most_bytes; /* of a picture, and before one is complete */
+    size_t most_bytes; /* limit for a picture, and for bytes before one is complete */
 } mr_mjpeg_params;
 
 typedef struct mr_mjpeg {
@@ -31,19 +30,19 @@ typedef struct mr_mjpeg {
     uint64_t pictures, broken;
 } mr_mjpeg;
 
-/* Takes `io`, an answer whose bytes are all unread; on failure it stays the caller's. AVERROR(ENOMEM). */
+/* Takes `io`, an answer with all bytes unread; on failure the caller keeps it. AVERROR(ENOMEM). */
 int mr_mjpeg_begin(mr_mjpeg *mjpeg, const mr_mjpeg_params *params, AVIOContext *io);
-/* Waits for the next picture, valid until the next call. 0, AVERROR_EOF (the server has ended the stream),
- * AVERROR_INVALIDDATA (with `poll`: an answer without a JPEG), AVERROR_EXIT (cancelled), MR_MJPEG_TOO_MUCH, or an error
- * of the connection. */
+/* Waits for the next picture, valid until the next call. 0, AVERROR_EOF (the server ended the stream),
+ * AVERROR_INVALIDDATA (with `poll`: an answer without a JPEG), AVERROR_EXIT (cancelled), MR_MJPEG_TOO_MUCH, or a
+ * connection error. */
 int mr_mjpeg_read(mr_mjpeg *mjpeg, mr_joined_picture *picture);
-/* Also for one that is all zero. */
+/* Accepts one that is all zero. */
 void mr_mjpeg_end(mr_mjpeg *mjpeg);
 
-/* Whether an answer has parts: if its type ("multipart/..."; NULL: none) says so, or if `text`, its first bytes as a
+/* Whether an answer has parts. Its type may say so ("multipart/..."; NULL: none), or `text`, its first bytes as a
  * string, begins with a boundary. Some servers send parts under another type. */
 bool mr_mjpeg_has_parts(const char *type, const char *text);
-/* If an answer begins with a JPEG. */
+/* Whether an answer begins with a JPEG. */
 bool mr_mjpeg_is_picture(const char *text, size_t bytes);
 
 #endif

@@ -19,7 +19,7 @@ static const uint8_t *take(mr_amf *amf, size_t bytes) {
     return at;
 }
 
-/* Bytes with their number before them, in `digits` bytes. */
+/* Takes a byte string; its length comes first, in `digits` bytes. */
 static const uint8_t *take_counted(mr_amf *amf, size_t digits, size_t *bytes) {
     const uint8_t *count = take(amf, digits);
     *bytes = !count ? 0 : digits == 2 ? AV_RB16(count) : AV_RB32(count);
@@ -28,7 +28,7 @@ static const uint8_t *take_counted(mr_amf *amf, size_t digits, size_t *bytes) {
 
 static bool skip(mr_amf *amf, int depth);
 
-/* The properties of an object, and where the value of `name` is; NULL: all are skipped. */
+/* Skips an object's properties and finds the value for `name`; NULL: skips all. */
 static bool skip_properties(mr_amf *amf, int depth, const char *name, mr_amf *found) {
     for (;;) {
         size_t bytes;

@@ -18,7 +18,7 @@ static int interrupted(const mr_rtmp_chunks *chunks) {
     return chunks->interrupt.callback && chunks->interrupt.callback(chunks->interrupt.opaque) ? AVERROR_EXIT : 0;
 }
 
-/* 0 if a call has to be made again, after a wait. */
+/* Waits if a call must be repeated; 0: repeat it. */
 static int await(const mr_rtmp_chunks *chunks, int status, short events) {
     struct pollfd ready = {.fd = chunks->socket.fd, .events = events};
     if (status == MR_ERROR_AGAIN)
@@ -93,7 +93,7 @@ bool mr_rtmp_chunks_wait(const mr_rtmp_chunks *chunks) {
 
 /* ---- messages that go -------------------------------------------------------------------------------------------- */
 
-/* The chunk stream for a type of message. */
+/* The chunk stream that a message type uses. */
 static uint8_t stream_for(uint8_t type) {
     return type < MR_RTMP_AUDIO      ? 2
            : type == MR_RTMP_COMMAND ? 3
@@ -102,7 +102,7 @@ static uint8_t stream_for(uint8_t type) {
                                      : 6;
 }
 
-/* Writes a time that needs 32 bits, as it follows each header of a message. */
+/* Writes a 32-bit time, which follows each header in a message. */
 static size_t put_wide(uint8_t *to, uint32_t time_ms) {
     if (time_ms >= ABSOLUTE)
         AV_WB32(to, time_ms);
@@ -161,7 +161,7 @@ static int find_stream(mr_rtmp_chunks *chunks, uint32_t id, mr_chunk_stream **st
     return 0;
 }
 
-/* Forgets what has come of a message. */
+/* Drops an incomplete message. */
 static void drop(mr_rtmp_chunks *chunks, mr_chunk_stream *stream) {
     if (stream->message.data)
         chunks->declared -= stream->message.bytes;
@@ -170,7 +170,7 @@ static void drop(mr_rtmp_chunks *chunks, mr_chunk_stream *stream) {
     stream->filled = 0;
 }
 
-/* Which chunk stream the next chunk is of, and the form of its header: 0 is a whole one, 3 is none. */
+/* Reads the next chunk's stream and header form: 0 has all fields, 3 has none. */
 static int read_basic(mr_rtmp_chunks *chunks, mr_chunk_stream **stream, int *form) {
     uint8_t first, more[2] = {0};
     int error = take(chunks, &first, 1);
@@ -183,7 +183,7 @@ static int read_basic(mr_rtmp_chunks *chunks, mr_chunk_stream **stream, int *for
     return error ? error : find_stream(chunks, id, stream);
 }
 
-/* A header that names the same length again continues its message: some servers write no other. */
+/* If a header repeats the length, it continues the message: some servers write only such headers. */
 static int read_header(mr_rtmp_chunks *chunks, mr_chunk_stream *stream, int form) {
     static const size_t lengths[] = {11, 7, 3, 0};
     uint8_t head[11], wide[4];
@@ -225,7 +225,7 @@ static int begin_message(mr_rtmp_chunks *chunks, mr_chunk_stream *stream) {
     return 0;
 }
 
-/* Reads a chunk. `whole` is a stream whose message it ends, or NULL. */
+/* Reads a chunk. `whole`: the stream whose message it completes, or NULL. */
 static int read_chunk(mr_rtmp_chunks *chunks, mr_chunk_stream **whole) {
     mr_chunk_stream *stream = NULL;
     int form, error = read_basic(chunks, &stream, &form);

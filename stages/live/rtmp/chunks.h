@@ -1,11 +1,11 @@
-/* Messages of RTMP out of the chunks that they come in, and into chunks (Adobe's RTMP 1.0, chapters 5.2 to 5.4).
+/* Reads RTMP messages from chunks, and writes them as chunks (Adobe RTMP 1.0, chapters 5.2 to 5.4).
  *
- * A server can begin a message on each of 65,599 chunk streams and end none. Memory is therefore bounded by the lengths
- * that unfinished messages declare: one has at most `most_bytes`, all together MR_RTMP_MORE more, on at most
- * MR_RTMP_STREAMS chunk streams. A server that exceeds these is refused, and nothing more may be read from it.
+ * A server can begin a message on each of 65,599 chunk streams and end none. Memory is therefore limited by declared
+ * lengths: one unfinished message may have `most_bytes`, all together MR_RTMP_MORE more, on at most MR_RTMP_STREAMS
+ * chunk streams. A server that exceeds this is refused and must not be read any more.
  *
- * Calls wait for the socket, and ask `interrupt` before each read and each wait, of at most a tenth of a second. Errors
- * are those of libavformat (AVERROR). One thread at a time. */
+ * Calls wait for the socket. They ask `interrupt` before each read and at least every tenth of a second. Errors are
+ * libavformat's (AVERROR). One thread at a time. */
 #ifndef MILLRACE_STAGES_LIVE_RTMP_CHUNKS_H
 #define MILLRACE_STAGES_LIVE_RTMP_CHUNKS_H
 
@@ -18,7 +18,7 @@
 
 enum { MR_RTMP_MORE = 1 << 20, MR_RTMP_STREAMS = 64, MR_RTMP_BUFFER = 16384, MR_RTMP_CHUNK = 128 };
 
-/* Types of messages. */
+/* Message types. */
 enum { MR_RTMP_SIZE = 1, MR_RTMP_CONTROL = 4, MR_RTMP_WINDOW, MR_RTMP_BANDWIDTH, MR_RTMP_AUDIO = 8, MR_RTMP_VIDEO,
        MR_RTMP_COMMAND3 = 17, MR_RTMP_DATA, MR_RTMP_COMMAND = 20, MR_RTMP_AGGREGATE = 22 };
 
@@ -32,23 +32,23 @@ typedef struct mr_rtmp_message {
 typedef struct mr_chunk_stream {
     uint32_t id, step; /* `step`: the last timestamp field */
     bool extended;     /* timestamps have 32 bits */
-    size_t filled;     /* bytes of the message that have come */
+    size_t filled;     /* how much has arrived */
     mr_rtmp_message message;
 } mr_chunk_stream;
 
 typedef struct mr_rtmp_chunks {
     mr_rtsp_socket socket;
-    AVIOInterruptCB interrupt; /* whether calls are to give up */
+    AVIOInterruptCB interrupt; /* asked whether calls must stop */
     const char *url;           /* for messages */
     int *refusal;              /* set to a status; mr_message has the text */
     size_t most_bytes;
-    uint64_t read, reported;   /* bytes from the server, and of these those that were acknowledged */
+    uint64_t read, reported;   /* bytes received, and how many were acknowledged */
     uint32_t window;           /* bytes to acknowledge after; 0: never */
     uint32_t chunk_bytes, own_chunk_bytes; /* the server's, and ours */
     size_t declared;           /* by unfinished messages */
     int count;
     mr_chunk_stream streams[MR_RTMP_STREAMS];
-    size_t at, end;            /* in `buffer`: read, and not taken */
+    size_t at, end;            /* unread part of `buffer` */
     uint8_t buffer[MR_RTMP_BUFFER];
 } mr_rtmp_chunks;
 
@@ -57,16 +57,16 @@ static inline void mr_put24(uint8_t to[3], size_t value) {
         to[i] = (uint8_t)(value >> (16 - 8 * i));
 }
 
-/* Begins with the handshake. The caller has set socket, interrupt, url, refusal and most_bytes, and all else to 0. */
+/* Performs the handshake. The caller must set socket, interrupt, url, refusal and most_bytes, and zero everything
+ * else. */
 int mr_rtmp_chunks_begin(mr_rtmp_chunks *chunks);
-/* Waits for the next message, which the caller then frees. Sizes of chunks, aborts and acknowledgements are dealt with
- * here. */
+/* Waits for the next message; the caller must free it. Chunk sizes, aborts and acknowledgements are handled here. */
 int mr_rtmp_chunks_read(mr_rtmp_chunks *chunks, mr_rtmp_message *message);
-/* Whether something has come that is not read. */
+/* Whether unread data has arrived. */
 bool mr_rtmp_chunks_wait(const mr_rtmp_chunks *chunks);
-/* Sends a message; its data stays the caller's. */
+/* Sends a message. The caller keeps the data. */
 int mr_rtmp_chunks_write(mr_rtmp_chunks *chunks, const mr_rtmp_message *message);
-/* Sends a message of a number; MR_RTMP_SIZE tells how long our chunks are from then on. */
+/* Sends a message with a number. MR_RTMP_SIZE also sets our chunk size for later messages. */
 int mr_rtmp_chunks_number(mr_rtmp_chunks *chunks, uint8_t type, uint32_t number);
 /* Closes the socket. */
 void mr_rtmp_chunks_end(mr_rtmp_chunks *chunks);

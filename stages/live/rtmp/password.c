@@ -10,7 +10,7 @@
 
 enum { MD5 = 16, DIGEST = AV_BASE64_SIZE(MD5) };
 
-/* The MD5 sum of a text, as base64; false if the text is too long. */
+/* A text's MD5 sum in base64; false if the text is too long. */
 __attribute__((format(printf, 2, 3))) static bool digest(char made[DIGEST], const char *format, ...) {
     char text[1024];
     uint8_t sum[MD5];

@@ -1,5 +1,5 @@
-/* User and password of RTMP as Adobe's servers ask for them ("authmod=adobe"): the refusal of a connection has the
- * challenge, and the next one answers it in its application's query. Any thread. */
+/* User and password for Adobe's RTMP servers ("authmod=adobe"). The server refuses a connection with a challenge; the
+ * next connection must answer it in the application's query. Any thread. */
 #ifndef MILLRACE_STAGES_LIVE_RTMP_PASSWORD_H
 #define MILLRACE_STAGES_LIVE_RTMP_PASSWORD_H
 
@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Writes the query ("?authmod=adobe&..") that answers a refusal with that description. `nonce` is a random number.
- * False if it does not ask for a password, or asks in another way, or if the query does not fit. */
+/* Writes the query ("?authmod=adobe&..") that answers a refusal with this description. `nonce`: a random number. False
+ * if no password is requested, or in another way, or if the query does not fit. */
 bool mr_rtmp_answer(const char *description, const char *user, const char *password, uint32_t nonce, char *query,
                     size_t room);
 

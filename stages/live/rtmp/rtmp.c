@@ -15,7 +15,7 @@
 #include "stages/live/rtmp/chunks.h"
 #include "stages/live/rtmp/password.h"
 
-enum { CONNECT = 1, CREATE, PLAY, CHECK }; /* numbers of our commands; the last may fail */
+enum { CONNECT = 1, CREATE, PLAY, CHECK }; /* our command numbers; the last command may fail */
 enum { FLV_HEADER = 13, TAG_HEADER = 11, TAG_END = 4, MOST_CONNECTIONS = 3, TEXT = 512 };
 enum { PING = 6, PONG, BUFFER = 3, BUFFER_MS = 3000, WINDOW_BYTES = 2500000, OWN_CHUNK = 4096 };
 enum { ASKED = 1 }; /* no AVERROR: the server asks for a password */
@@ -25,24 +25,24 @@ struct mr_rtmp {
     AVIOContext *flv;
     mr_rtmp_chunks chunks;
     char app[MR_URL_BYTES], stream[MR_URL_BYTES];
-    size_t rest_bytes;           /* of the URL, after its host and port */
-    char query[TEXT];            /* of the application, with user and password */
+    size_t rest_bytes;           /* URL length after host and port */
+    char query[TEXT];            /* the application's query, with user and password */
     bool ready;                  /* it plays, or may publish */
-    uint32_t number;             /* of the server's stream */
+    uint32_t number;             /* the server's stream number */
     int connections;
-    int64_t before;              /* bytes that came over connections before this one */
-    int error;                   /* of reading: not 0 from the end on */
+    int64_t before;              /* bytes from earlier connections */
+    int error;                   /* nonzero once reading has ended */
     mr_rtmp_message message;     /* played: the tag's data, between `head` and `tail` */
     uint8_t head[FLV_HEADER], tail[TAG_END];
     size_t head_bytes, tail_bytes, given;
-    uint8_t *tag;                /* published: a tag that comes, or the header before the first */
+    uint8_t *tag;                /* published: an incoming tag, or the header before the first */
     size_t filled, room;
-    bool begun;                  /* the header has come */
+    bool begun;                  /* the header was given */
 };
 
 /* ---- the address ------------------------------------------------------------------------------------------------- */
 
-/* As Adobe's clients cut it; an application "ondemand" always has one part. */
+/* Splits the path as Adobe's clients do; the application "ondemand" always has one component. */
 static void cut_path(mr_rtmp *rtmp, mr_url_part rest) {
     static const char *const mp4[] = {".mp4", ".f4v"};
     char path[MR_URL_BYTES];
@@ -77,7 +77,7 @@ static int send_command(mr_rtmp *rtmp, mr_amf_out *out, uint32_t stream) {
     return out->full ? AVERROR(ENAMETOOLONG) : mr_rtmp_chunks_write(&rtmp->chunks, &message);
 }
 
-/* `text`: its only argument; NULL: it has none. */
+/* `text`: the only argument; NULL: none. */
 static int send_simple(mr_rtmp *rtmp, const char *name, double number, const char *text) {
     mr_amf_out out;
     begin_command(&out, name, number);
@@ -115,7 +115,7 @@ static int send_connect(mr_rtmp *rtmp) {
     return send_command(rtmp, &out, 0);
 }
 
-/* Live streams and recordings: a start of -2 s means either. */
+/* Plays live streams and recordings: a start at -2 s allows both. */
 static int send_play(mr_rtmp *rtmp) {
     uint8_t buffer[10] = {0, BUFFER};
     mr_amf_out out;
@@ -140,7 +140,7 @@ static int send_publish(mr_rtmp *rtmp) {
     return send_command(rtmp, &out, rtmp->number);
 }
 
-/* Some servers want a stream to be announced before it is published. */
+/* Some servers need an announcement before a stream is published. */
 static int send_create(mr_rtmp *rtmp) {
     int error = mr_rtmp_chunks_number(&rtmp->chunks, MR_RTMP_WINDOW, WINDOW_BYTES);
     if (!error && rtmp->params.publishes)
@@ -192,7 +192,7 @@ static int take_result(mr_rtmp *rtmp, mr_amf amf, double number) {
 }
 
 static int take_command(mr_rtmp *rtmp, const mr_rtmp_message *message) {
-    const bool third = message->type == MR_RTMP_COMMAND3 && message->bytes; /* of AMF3: a zero comes first */
+    const bool third = message->type == MR_RTMP_COMMAND3 && message->bytes; /* AMF3 puts a zero first */
     mr_amf amf = {message->data + third, message->data + message->bytes};
     char name[64], code[TEXT] = "";
     double number;
@@ -231,7 +231,7 @@ static void give_tag(mr_rtmp *rtmp, mr_rtmp_message *message) {
     message->data = NULL;
 }
 
-/* Tags of FLV, whose times count from the message's: whole ones are given. */
+/* Takes all complete FLV tags from a message. Their times count from the message's time. */
 static void give_tags(mr_rtmp *rtmp, mr_rtmp_message *message) {
     size_t at = 0;
     uint32_t shift = 0;
@@ -293,7 +293,7 @@ static int step(mr_rtmp *rtmp) {
     return error;
 }
 
-/* Copies the next bytes of the tag; 0: all were given. */
+/* Copies the tag's next bytes; 0: all were given. */
 static size_t give(mr_rtmp *rtmp, uint8_t *to, size_t room) {
     const struct { const uint8_t *data; size_t bytes; } parts[] = {
         {rtmp->head, rtmp->head_bytes}, {rtmp->message.data, rtmp->message.bytes}, {rtmp->tail, rtmp->tail_bytes}};
@@ -324,7 +324,7 @@ static int read_flv(void *context, uint8_t *to, int room) {
 
 /* ---- publishing -------------------------------------------------------------------------------------------------- */
 
-/* Metadata carry the command to keep them for those who play the stream later. */
+/* Metadata is wrapped in a command that makes the server keep it for later players. */
 static int send_metadata(mr_rtmp *rtmp, mr_rtmp_message *message) {
     mr_amf_out out = {0};
     mr_amf_put_string(&out, "@setDataFrame");
@@ -340,12 +340,12 @@ static int send_metadata(mr_rtmp *rtmp, mr_rtmp_message *message) {
     return error;
 }
 
-/* Reads a message that the server has sent meanwhile, such as a ping. */
+/* Reads a message that has arrived from the server, such as a ping. */
 static int read_meanwhile(mr_rtmp *rtmp) {
     return mr_rtmp_chunks_wait(&rtmp->chunks) ? step(rtmp) : 0;
 }
 
-/* Sends the first tag, if it is whole, and sets the number of its bytes. */
+/* Sends the first tag if it is complete, and sets its size. */
 static int send_tag(mr_rtmp *rtmp, size_t *sent) {
     const uint8_t *tag = rtmp->tag;
     *sent = rtmp->begun ? 0 : FLV_HEADER;
@@ -393,7 +393,7 @@ static void end_publishing(mr_rtmp *rtmp) {
     int error = send_simple(rtmp, "FCUnpublish", CHECK, rtmp->stream);
     if (!error)
         error = send_command(rtmp, &out, 0);
-    /* If a socket is closed with bytes that are not read, the system takes back those that the server has not read. */
+    /* If a socket is closed with unread data, the system discards what the server has not read yet. */
     while (!error && mr_rtmp_chunks_wait(&rtmp->chunks))
         error = step(rtmp);
 }
@@ -408,7 +408,8 @@ static void hang_up(mr_rtmp *rtmp) {
                                     .interrupt = params->interrupt, .socket.fd = -1};
 }
 
-/* Connecting does not ask whether to give up, so that is asked between tries, each twice as long as the one before. */
+/* Connecting cannot be interrupted. It is therefore done in tries, each twice as long as the last, and asks between
+ * them. */
 static int connect_to(mr_rtmp *rtmp) {
     const mr_rtmp_params *from = &rtmp->params;
     mr_url url;
@@ -431,7 +432,7 @@ static int connect_to(mr_rtmp *rtmp) {
     return *from->refusal ? AVERROR(EIO) : 0;
 }
 
-/* Up to the wish to play, or the leave to publish, with one connection. */
+/* Opens a connection and performs all steps up to play or publish. */
 static int ask(mr_rtmp *rtmp) {
     hang_up(rtmp);
     rtmp->connections++;

@@ -1,14 +1,13 @@
-/* Plays a stream of an RTMP server (Adobe's RTMP 1.0), or publishes one. The stream's bytes are those of an FLV file,
- * for libavformat's demuxer or from its muxer.
+/* Plays a stream from an RTMP server (Adobe RTMP 1.0), or publishes one. The bytes are an FLV file: they go to
+ * libavformat's demuxer or come from its muxer.
  *
- * libavformat's own client keeps messages that a server begins and does not end without a limit. This one has the
- * bounds of chunks.h, and counts all bytes that come.
+ * libavformat's client keeps unfinished messages without a limit. This one has the limits in chunks.h, and counts all
+ * received bytes.
  *
- * The address is rtmp[s]://HOST[:PORT]/APP/STREAM. APP is one part of the path, or two if the path has three or more;
- * STREAM is the rest with its query. User and password answer a server that asks for them as Adobe's do
- * ("authmod=adobe").
+ * The address is rtmp[s]://HOST[:PORT]/APP/STREAM. APP is one path component, or two if the path has three or more.
+ * STREAM is the rest, with the query. User and password can answer Adobe's login ("authmod=adobe").
  *
- * One thread. Errors are libavformat's (AVERROR), maybe with a refusal. */
+ * One thread. Errors are libavformat's (AVERROR), possibly with a refusal. */
 #ifndef MILLRACE_STAGES_LIVE_RTMP_RTMP_H
 #define MILLRACE_STAGES_LIVE_RTMP_RTMP_H
 
@@ -25,22 +24,22 @@ typedef struct mr_rtmp_params {
     const char *url;             /* without user and password */
     const char *name;            /* for messages */
     const char *user, *password; /* NULL: none */
-    size_t most_bytes;           /* of a message */
-    const char *ca_file;         /* certificates that are trusted by rtmps; NULL: the system's */
+    size_t most_bytes;           /* message limit */
+    const char *ca_file;         /* certificates that rtmps trusts; NULL: the system's */
     bool publishes;
     int *refusal;                /* set to a status; mr_message has the text */
-    AVIOInterruptCB interrupt;   /* whether calls are to give up; connecting asks seldom, */
-    int64_t until_ns;            /* but ends at that time (CLOCK_MONOTONIC) */
-    int (*connect)(mr_rtsp_socket *socket); /* NULL, but for tests: connects to the server: 0 or an AVERROR */
+    AVIOInterruptCB interrupt;   /* asked whether calls must stop; rarely during connecting */
+    int64_t until_ns;            /* but ends then (CLOCK_MONOTONIC) */
+    int (*connect)(mr_rtsp_socket *socket); /* tests only, else NULL: connects to the server: 0 or an AVERROR */
 } mr_rtmp_params;
 
-/* Connects and asks for the stream, or for the leave to publish. *rtmp is there from the first question whether to give
- * up on, on failure too, and is to be closed. `params` and the texts in it stay the caller's. */
+/* Connects and requests the stream, or permission to publish. *rtmp is set before `interrupt` is first called, and must
+ * be closed even after failure. The caller keeps `params` and its texts. */
 int mr_rtmp_open(mr_rtmp **rtmp, const mr_rtmp_params *params);
 void mr_rtmp_close(mr_rtmp **rtmp);
-/* The FLV bytes, for a demuxer, or of a muxer; it belongs to `rtmp`. */
+/* FLV bytes for a demuxer or from a muxer; `rtmp` owns the context. */
 AVIOContext *mr_rtmp_flv(mr_rtmp *rtmp);
-/* The bytes that have come from the server since it was opened. */
+/* Bytes received from the server since opening. */
 int64_t mr_rtmp_bytes(const mr_rtmp *rtmp);
 
 #endif

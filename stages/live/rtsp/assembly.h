@@ -1,10 +1,10 @@
-/* A unit while its packets come: the depacketizers of the codecs write it. One thread at a time. */
+/* A unit under construction, which the codecs' depacketizers write. One thread at a time. */
 #ifndef MILLRACE_STAGES_LIVE_RTSP_ASSEMBLY_H
 #define MILLRACE_STAGES_LIVE_RTSP_ASSEMBLY_H
 
 #include "stages/live/rtsp/depacketize.h"
 
-/* Kinds of parameter sets; H.264 has no VPS. */
+/* Parameter set kinds; H.264 has no VPS. */
 enum { MR_SET_VPS, MR_SET_SPS, MR_SET_PPS, MR_SET_KINDS };
 enum { MR_ASSEMBLY_SETS = 32 };
 
@@ -14,15 +14,15 @@ typedef struct mr_assembly {
     int64_t time;
     uint32_t timestamp;
     bool begun;        /* it has a packet */
-    bool picture;      /* it has a part of a picture, not only parameter sets and messages */
+    bool picture;      /* it has picture data, not only parameter sets and messages */
     bool complete, given;
     bool key, reference, gap, damaged;
     bool point;        /* it has a recovery point */
-    bool too_large;    /* `most` was not enough: it will not be given */
+    bool too_large;    /* larger than `most`: it will not be given */
     int width, height;
-    size_t nal;        /* where the NAL unit that is being written begins, with its start code */
+    size_t nal;        /* where the current NAL unit begins, including the start code */
     bool nal_open;
-    size_t lead;       /* bytes of the access unit delimiter at its beginning */
+    size_t lead;       /* size in bytes that a leading access unit delimiter has */
     struct {
         int kind;
         size_t begin, bytes; /* with the start code */
@@ -30,18 +30,18 @@ typedef struct mr_assembly {
     int set_count;
 } mr_assembly;
 
-/* Adds bytes; beyond `most`, or without memory, the unit counts as too large. */
+/* Adds bytes; above `most`, or without memory, the unit is too large. */
 void mr_assembly_add(mr_assembly *assembly, const uint8_t *data, size_t bytes);
 
-/* The payloads of a codec. */
+/* How a codec's payloads are read. */
 typedef struct mr_payload_type {
-    /* The kind of parameter set that a NAL unit is; -1: none. NULL: the codec has none. */
+    /* Which kind of parameter set a NAL unit is; -1: none. NULL: the codec has none. */
     int (*kind)(const uint8_t *nal);
-    /* Whether a payload is the beginning of a unit. */
+    /* Whether a unit begins with this payload. */
     bool (*begins)(const uint8_t *payload, size_t bytes);
     /* Adds a payload to the depacketizer's unit. */
     void (*add)(mr_depacketizer *depacketizer, mr_assembly *to, const mr_rtp_packet *packet);
-    /* All packets of the unit are there. */
+    /* Called when the unit has all its packets. */
     void (*finish)(mr_depacketizer *depacketizer, mr_assembly *unit);
 } mr_payload_type;
 
@@ -54,26 +54,26 @@ typedef struct mr_set_store {
 
 struct mr_depacketizer {
     const mr_payload_type *type;
-    mr_assembly units[2]; /* the one that packets are added to, and the one before */
-    int open;             /* index of the former */
-    bool begun;           /* a packet has come */
-    bool tainted;         /* since the last whole key something was missing */
+    mr_assembly units[2]; /* the open one, and the previous one */
+    int open;             /* which one packets are added to */
+    bool begun;           /* a packet has arrived */
+    bool tainted;         /* something was missing since the last complete key */
     bool gap;             /* the next unit has one */
     bool marker_lies;     /* markers come within pictures */
-    bool held;            /* the unit that is open has its marker, the first one of the stream */
-    int64_t marked_time;  /* of the unit that a marker completed last */
+    bool held;            /* the open unit has the stream's first marker */
+    int64_t marked_time;  /* time for the last unit that a marker completed */
     bool has_marked;
     mr_set_store sets[MR_SET_KINDS];
-    unsigned kinds_in_band; /* bit by kind: the last key brought them itself */
+    unsigned kinds_in_band; /* bit per kind: the last key brought that set */
     uint64_t version, told_version;
     mr_set_store told;    /* all sets, for mr_depacketizer_sets */
-    int width, height;    /* of pictures whose header cannot hold it */
+    int width, height;    /* for pictures whose header cannot hold the size */
     uint64_t refused;
     char refusal[64];
-    struct mr_jpeg_tables *tables; /* JPEG: those of earlier pictures; NULL: none */
+    struct mr_jpeg_tables *tables; /* JPEG: tables from earlier pictures; NULL: none */
 };
 
-/* A payload that is not understood: the unit is damaged. */
+/* Call for an unknown payload: marks the unit as damaged. */
 void mr_depacketizer_refuse(mr_depacketizer *depacketizer, mr_assembly *unit, const char *format, int type);
 
 #endif

@@ -35,7 +35,7 @@ void mr_assembly_add(mr_assembly *assembly, const uint8_t *data, size_t bytes) {
     assembly->bytes += bytes;
 }
 
-/* Empties the unit; its memory stays, unless it is much more than most units need. */
+/* Empties the unit. It keeps its memory, unless that is much more than most units need. */
 static void renew(mr_assembly *unit) {
     enum { KEPT_BYTES = 1 << 20 };
     uint8_t *data = unit->data;
@@ -60,7 +60,7 @@ static bool store(mr_set_store *to, const uint8_t *data, size_t bytes) {
     return true;
 }
 
-/* The sets of one kind in a unit, if there are any and they are not those that are known, replace them. */
+/* If a unit has other sets of this kind than the known ones, they replace those. */
 static void learn_kind(mr_depacketizer *d, const mr_assembly *unit, int kind) {
     mr_set_store *known = &d->sets[kind];
     size_t at = 0;
@@ -90,7 +90,7 @@ static unsigned kinds_of(const mr_assembly *unit) {
     return kinds;
 }
 
-/* Puts the sets that a key lacks in front of it, behind an access unit delimiter. */
+/* Inserts the sets that a key lacks, after the access unit delimiter if there is one. */
 static void complete_sets(mr_depacketizer *d, mr_assembly *unit, unsigned kinds) {
     size_t more = 0, end = unit->bytes;
     for (int kind = 0; kind < MR_SET_KINDS; kind++)
@@ -102,7 +102,7 @@ static void complete_sets(mr_depacketizer *d, mr_assembly *unit, unsigned kinds)
             mr_assembly_add(unit, d->sets[kind].data, d->sets[kind].bytes);
     if (unit->too_large)
         return;
-    /* They stand at the end: the picture changes places with them. */
+    /* Moves the sets from the end to before the picture. */
     uint8_t *moved = mr_alloc(more);
     if (!moved) {
         unit->too_large = true;
@@ -202,12 +202,12 @@ bool mr_depacketizer_is_open(const mr_depacketizer *d) {
     return unit->begun && !unit->complete && d->has_marked && !d->marker_lies;
 }
 
-/* Nothing of it came but ends of NAL units, which no decoder can use, or too much. */
+/* Whether the unit cannot be given: it is too large, or has only NAL unit ends, which no decoder can use. */
 static bool is_left_out(const mr_assembly *unit) {
     return unit->too_large || unit->bytes == 0;
 }
 
-/* Makes a unit of the packets that have come. */
+/* Completes the open unit. */
 static void complete(mr_depacketizer *d) {
     mr_assembly *unit = &d->units[d->open];
     d->type->finish(d, unit);
@@ -215,7 +215,7 @@ static void complete(mr_depacketizer *d) {
     for (int kind = 0; kind < MR_SET_KINDS; kind++)
         learn_kind(d, unit, kind);
     if (unit->key || unit->point) {
-        /* Sets that came with each key so far were among those that are missing: they may have been others. */
+        /* Previous keys brought these sets. Here they were among the missing data and may have changed. */
         if (unit->gap && d->kinds_in_band & ~kinds)
             unit->damaged = true;
         else
@@ -227,8 +227,8 @@ static void complete(mr_depacketizer *d) {
     unit->complete = true;
 }
 
-/* Another time begins: the unit that is open has ended, unless there is nothing but parameter sets and the like in it,
- * which some senders give times of their own. */
+/* Called when the time changes, which ends the open unit. A unit without picture data stays open: some senders give
+ * parameter sets a separate time. */
 static void change_time(mr_depacketizer *d, bool lossy) {
     mr_assembly *unit = &d->units[d->open];
     unit->damaged = unit->damaged || lossy;
@@ -241,10 +241,10 @@ static void change_time(mr_depacketizer *d, bool lossy) {
     }
 }
 
-/* The first packet of a unit, or of a time. */
+/* Called for the first packet in a unit, or with a new time. */
 static void begin_unit(mr_depacketizer *d, mr_assembly *unit, const mr_rtp_packet *packet, bool lossy) {
     const bool begins = d->type->begins(packet->payload, packet->bytes);
-    /* A picture that goes on behind its marker. */
+    /* The picture continues after its marker. */
     const bool goes_on = d->has_marked && d->marked_time == packet->time && !lossy && !begins;
     if (!unit->begun) {
         unit->gap = lossy || d->gap;
@@ -258,7 +258,7 @@ static void begin_unit(mr_depacketizer *d, mr_assembly *unit, const mr_rtp_packe
     unit->timestamp = packet->timestamp;
 }
 
-/* The unit that is open ends with its marker. */
+/* The marker ends the open unit. */
 static void end_by_marker(mr_depacketizer *d) {
     d->held = false;
     d->has_marked = true;
@@ -266,7 +266,7 @@ static void end_by_marker(mr_depacketizer *d) {
     complete(d);
 }
 
-/* The packet after the first marker: whether the unit goes on behind it. */
+/* Called for the packet after the first marker: decides whether the unit continues. */
 static void stop_holding(mr_depacketizer *d, const mr_rtp_packet *packet) {
     const bool same = d->units[d->open].time == packet->time;
     d->held = false;
@@ -309,7 +309,7 @@ void mr_depacketizer_put(mr_depacketizer *d, const mr_rtp_packet *packet) {
     d->type->add(d, unit, packet);
     if (!packet->marker || !unit->picture || d->marker_lies)
         return;
-    /* A JPEG says itself where it ends. */
+    /* A JPEG marks its end itself. */
     if (d->has_marked || !d->type->kind)
         end_by_marker(d);
     else

@@ -1,15 +1,15 @@
-/* RTP payloads put together to pictures: H.264 (RFC 6184), HEVC (RFC 7798) and JPEG (RFC 2435).
+/* Assembles RTP payloads to pictures: H.264 (RFC 6184), HEVC (RFC 7798) and JPEG (RFC 2435).
  *
- * A unit is taken by a decoder at once: an access unit in Annex B form (a start code before each NAL unit), or a whole
- * JPEG file. It is complete with the packet that has the marker, without waiting for the next one; a sender that does
- * not set it, or sets it on each slice, is served when the time changes. The first packet after the first marker tells
- * which: until then the first unit is held. One thread at a time. */
+ * A unit can be decoded as it is: an access unit in Annex B form (each NAL unit has a start code), or a whole JPEG
+ * file. The marker packet completes it, without waiting for the next packet. If a sender does not set markers, or sets
+ * one on each slice, a new time completes it. The packet after the first marker shows which: until it comes, the first
+ * unit is held. One thread at a time. */
 #ifndef MILLRACE_STAGES_LIVE_RTSP_DEPACKETIZE_H
 #define MILLRACE_STAGES_LIVE_RTSP_DEPACKETIZE_H
 
 #include "stages/live/rtsp/rtp.h"
 
-/* Zeros behind units and parameter sets, as decoders need them. */
+/* Decoders need these zeros after units and parameter sets. */
 enum { MR_RTP_PADDING = 64 };
 
 typedef enum mr_rtp_codec { MR_RTP_H264, MR_RTP_HEVC, MR_RTP_JPEG } mr_rtp_codec;
@@ -17,13 +17,13 @@ typedef enum mr_rtp_codec { MR_RTP_H264, MR_RTP_HEVC, MR_RTP_JPEG } mr_rtp_codec
 typedef struct mr_rtp_unit {
     const uint8_t *data; /* followed by MR_RTP_PADDING zeros */
     size_t bytes;        /* at least 1 */
-    int64_t time;        /* of the stream's clock, unwrapped */
+    int64_t time;        /* the stream's clock, unwrapped */
     uint32_t timestamp;  /* the same as it came */
-    bool key;            /* a decoder can begin here: IDR, IRAP, recovery point, any JPEG; whole, with known sets */
-    bool gap;            /* packets before it are missing, or units that were too large */
-    bool damaged;        /* packets of it are missing, or may be */
+    bool key;            /* decoding can begin here: a complete IDR, IRAP, recovery point or JPEG with known sets */
+    bool gap;            /* packets before it are missing, or earlier units were too large */
+    bool damaged;        /* packets are missing, or may be */
     bool disposable;     /* no other picture is predicted from it */
-    int width, height;   /* JPEG; else 0 */
+    int width, height;   /* JPEG only; otherwise 0 */
 } mr_rtp_unit;
 
 typedef struct mr_depacketizer mr_depacketizer;
@@ -31,28 +31,28 @@ typedef struct mr_depacketizer mr_depacketizer;
 /* Units above `most_bytes` are dropped: the next one has a gap. MR_ERROR_MEMORY. */
 int mr_depacketizer_create(mr_depacketizer **depacketizer, mr_rtp_codec codec, size_t most_bytes);
 void mr_depacketizer_destroy(mr_depacketizer **depacketizer);
-/* Takes the next packet in order. Units are to be taken before the next one. */
+/* Adds the next packet in order. All complete units must be taken before the next call. */
 void mr_depacketizer_put(mr_depacketizer *depacketizer, const mr_rtp_packet *packet);
-/* The next unit that is complete, valid until the next mr_depacketizer_put; false: there is none. */
+/* Takes the next complete unit, valid until the next mr_depacketizer_put; false: none. */
 bool mr_depacketizer_take(mr_depacketizer *depacketizer, mr_rtp_unit *unit);
-/* No packet follows: a unit that was begun ends, too. */
+/* Call when no packet follows: completes an open unit. */
 void mr_depacketizer_end(mr_depacketizer *depacketizer);
-/* Whether a unit waits for the next packet: the first marker of a stream may be that of a slice, of which more follow.
- * It ends without that packet by mr_depacketizer_release. */
+/* Whether a unit waits for the next packet. A stream's first marker may only end a slice, with more to follow.
+ * mr_depacketizer_release ends the unit without that packet. */
 bool mr_depacketizer_is_held(const mr_depacketizer *depacketizer);
 void mr_depacketizer_release(mr_depacketizer *depacketizer);
-/* Whether a unit is begun, of which more packets follow at once. */
+/* Whether a unit is incomplete and more packets should follow immediately. */
 bool mr_depacketizer_is_open(const mr_depacketizer *depacketizer);
 
-/* A parameter set (NAL unit) from elsewhere, or several with start codes. Key units that lack such sets get it in
- * front. Larger ones than 64 KiB are ignored. */
+/* Adds a parameter set (NAL unit) from elsewhere, or several with start codes. Key units without such sets get them in
+ * front. Sets above 64 KiB are ignored. */
 void mr_depacketizer_add_set(mr_depacketizer *depacketizer, const uint8_t *data, size_t bytes);
-/* The parameter sets that are known, in Annex B form, followed by MR_RTP_PADDING zeros: valid until the next put or
- * add_set. `version` changes with them. bytes 0: none. */
+/* Known parameter sets in Annex B form, followed by MR_RTP_PADDING zeros; valid until the next put or add_set.
+ * `version` changes with them. bytes 0: none. */
 const uint8_t *mr_depacketizer_sets(mr_depacketizer *depacketizer, size_t *bytes, uint64_t *version);
-/* JPEG: the size of pictures whose header cannot hold it. */
+/* JPEG: sets the size for pictures whose header cannot hold it. */
 void mr_depacketizer_set_size(mr_depacketizer *depacketizer, int width, int height);
-/* Payloads that were not understood, so far: "packets of type 26"; NULL: none. */
+/* Which payloads were not understood so far: "packets of type 26"; NULL: none. */
 const char *mr_depacketizer_refused(const mr_depacketizer *depacketizer, uint64_t *count);
 
 #endif

@@ -1,6 +1,5 @@
-/* JPEG over RTP (RFC 2435): packets hold a short header and a part of the scan. The file's own headers, which they
- * leave out, are written anew: quantisation tables as they are sent or by the quality Q, and the Huffman tables of
- * ITU-T T.81, K.3. */
+/* JPEG over RTP (RFC 2435): each packet has a short header and part of the scan. This writes the omitted file headers:
+ * quantisation tables as sent or from quality Q, and the Huffman tables in ITU-T T.81, K.3. */
 #include <string.h>
 
 #include "engine/base/memory.h"
@@ -9,7 +8,7 @@
 enum { HEADER_BYTES = 8, TABLE = 64, NO_TABLES = 128, RESTARTS = 64, MOST_TYPE = 127, ALWAYS_NEW = 255 };
 
 typedef struct mr_jpeg_tables {
-    uint8_t of[256][2 * TABLE]; /* those that were sent, by Q */
+    uint8_t of[256][2 * TABLE]; /* tables sent earlier, by Q */
     uint8_t bytes[256];         /* 0: none yet */
 } mr_jpeg_tables;
 
@@ -23,8 +22,8 @@ static const uint8_t chroma[TABLE] = {
     99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99,
     99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99};
 
-/* Tables K.3 to K.6: how many codes there are of each length, then their values. Of K.5 and K.6 without those of 16
- * bits, which are all values that have no shorter code, in order. */
+/* Tables K.3 to K.6: number of codes per length, then values. K.5 and K.6 omit the 16-bit codes: those are all
+ * remaining values in order. */
 static const uint8_t dc_luma[] = {0, 1, 5, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
 static const uint8_t dc_chroma[] = {0, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0,
                                     0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
@@ -41,10 +40,10 @@ static const uint8_t ac_chroma[] = {
 enum { LENGTHS = 16, AC_CODES = 162 };
 
 typedef struct header {
-    size_t offset;      /* of the packet's part in the scan */
+    size_t offset;      /* where this packet's data goes in the scan */
     int type, q, width, height;
     unsigned restarts;  /* MCUs between restart markers; 0: none */
-    const uint8_t *tables; /* those of this packet */
+    const uint8_t *tables; /* tables in this packet */
     size_t tables_bytes;
     const uint8_t *scan;
     size_t scan_bytes;
@@ -54,10 +53,10 @@ static bool read_tables(header *head, const uint8_t **at, size_t *left) {
     if (*left < 4)
         return false;
     const size_t bytes = mr_rtp_16(*at + 2);
-    const bool wide = (*at)[1]; /* 16 bits a value, which these types do not have */
+    const bool wide = (*at)[1]; /* 16-bit values, which these types do not allow */
     *at += 4;
     *left -= 4;
-    /* Cameras send a table for each component: those of Cb and Cr are the same. */
+    /* Cameras may send one table per component: Cb's and Cr's are the same. */
     if (wide || bytes > *left || bytes % TABLE)
         return false;
     head->tables = *at;
@@ -97,7 +96,7 @@ static void scale(uint8_t *to, const uint8_t *base, int q) {
     }
 }
 
-/* The tables of a picture: luma's, then that of chroma. False: they are not known. */
+/* Finds a picture's tables: luma first, then chroma. False: not known. */
 static bool find_tables(mr_depacketizer *d, const header *head, uint8_t tables[2 * TABLE]) {
     if (head->q < NO_TABLES) {
         if (head->q < 1 || head->q > 99)
@@ -133,7 +132,7 @@ static void add_huffman(mr_assembly *to, int class, const uint8_t *table, size_t
     mr_assembly_add(to, table, bytes);
 }
 
-/* The whole of a table whose codes of 16 bits are left out. */
+/* Writes a complete table, adding the omitted 16-bit codes. */
 static void add_ac(mr_assembly *to, int class, const uint8_t *table, size_t bytes) {
     enum { MOST_SIZE = 10 };
     uint8_t whole[LENGTHS + AC_CODES];
@@ -145,7 +144,7 @@ static void add_ac(mr_assembly *to, int class, const uint8_t *table, size_t byte
     add_huffman(to, class, whole, count);
 }
 
-/* ITU-T T.81, annex B; JFIF says that the colours are Y, Cb and Cr. */
+/* ITU-T T.81, annex B; JFIF means that the colours are Y, Cb and Cr. */
 static void add_file_header(mr_assembly *to, const header *head, const uint8_t *tables) {
     static const uint8_t start[] = {0xff, 0xd8}, jfif[] = {'J', 'F', 'I', 'F', 0, 1, 1, 0, 0, 1, 0, 1, 0, 0};
     static const uint8_t scan[] = {3, 1, 0x00, 2, 0x11, 3, 0x11, 0, 63, 0};

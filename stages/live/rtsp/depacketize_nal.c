@@ -23,8 +23,8 @@ static bool has_start_code(const uint8_t *nal, size_t bytes) {
 
 typedef void noting(mr_depacketizer *d, mr_assembly *to, size_t begin, uint8_t *nal, size_t bytes);
 
-/* Ends what was begun last: a NAL unit, or several with start codes between them, as some senders pack sets with a
- * picture. `note` gets each, and where its start code is. */
+/* Ends the last NAL unit, or several with start codes between them: some senders pack sets with a picture that way.
+ * `note` gets each one and where its start code is. */
 static void end_nal(mr_depacketizer *d, mr_assembly *to, bool coded, noting *note) {
     to->nal_open = false;
     if (to->too_large)
@@ -40,7 +40,7 @@ static void end_nal(mr_depacketizer *d, mr_assembly *to, bool coded, noting *not
     mr_nals from = {to->data + to->nal, to->data + to->bytes, 0};
     size_t begin = to->nal;
     for (mr_nal nal; mr_nal_next(&from, &nal);) {
-        while (nal.bytes && nal.data[nal.bytes - 1] == 0) /* of the next start code */
+        while (nal.bytes && nal.data[nal.bytes - 1] == 0) /* zeros that belong to the next start code */
             nal.bytes--;
         if (nal.bytes)
             note(d, to, begin, to->data + (nal.data - to->data), nal.bytes);
@@ -61,14 +61,14 @@ static void note_point(mr_assembly *to, bool hevc, const uint8_t *messages, size
     to->point = to->point || mr_recovery_point_read(&point, hevc, (mr_nal){messages, bytes});
 }
 
-/* A NAL unit of several packets that had no end. */
+/* Marks the unit damaged if a fragmented NAL unit did not end. */
 static void check_ended(mr_assembly *to) {
     if (to->nal_open)
         to->damaged = true;
     to->nal_open = false;
 }
 
-/* NAL units behind their lengths. */
+/* Adds NAL units, each with a length in front. */
 static void add_aggregate(mr_depacketizer *d, mr_assembly *to, const uint8_t *at, size_t bytes, size_t least,
                           void (*add)(mr_depacketizer *d, mr_assembly *to, const uint8_t *nal, size_t bytes)) {
     while (bytes >= 2) {
@@ -92,7 +92,7 @@ static void finish(mr_depacketizer *d, mr_assembly *unit) {
 
 enum { SLICE = 1, SLICE_DATA_A = 2, IDR = 5, SEI = 6, SPS = 7, PPS = 8, DELIMITER = 9, STAP_A = 24, FU_A = 28 };
 
-/* The first bit of a slice: first_mb_in_slice is 0. */
+/* Tests a slice's first bit: first_mb_in_slice is 0. */
 static bool begins_picture(int type, const uint8_t *slice, size_t bytes) {
     if (type == SLICE || type == SLICE_DATA_A || type == IDR)
         return bytes > 0 && slice[0] & 0x80;
@@ -136,7 +136,7 @@ static void note_nal_h264(mr_depacketizer *d, mr_assembly *to, size_t begin, uin
         note_point(to, false, nal, bytes);
 }
 
-/* Nobody looks for start codes in slices, which are most of a stream. */
+/* Slices need no search for start codes, and most of a stream is slices. */
 static void end_h264(mr_depacketizer *d, mr_assembly *to, uint8_t header) {
     const int type = header & 31;
     if (type >= SLICE && type <= IDR)
@@ -162,7 +162,7 @@ static void add_fragment_h264(mr_depacketizer *d, mr_assembly *to, const uint8_t
     if (first) {
         check_ended(to);
         begin_nal(to, &header, 1);
-    } else if (!to->nal_open) { /* its beginning is lost */
+    } else if (!to->nal_open) { /* its first fragment was lost */
         to->damaged = true;
         return;
     }
@@ -200,12 +200,12 @@ static int type_of(const uint8_t *header) {
     return header[0] >> 1 & 63;
 }
 
-/* A start code in place of a header, whose second byte is never 0. */
+/* Whether a start code stands in place of a header; a header's second byte can never be 0. */
 static bool is_coded(const uint8_t *header) {
     return type_of(header) == 0 && header[1] == 0;
 }
 
-/* The first bit of a slice: first_slice_segment_in_pic_flag. */
+/* Tests a slice's first bit: first_slice_segment_in_pic_flag. */
 static bool begins_picture_hevc(int type, const uint8_t *slice, size_t bytes) {
     if (type <= LAST_SLICE)
         return bytes > 0 && slice[0] & 0x80;
@@ -225,9 +225,9 @@ static bool begins_hevc(const uint8_t *payload, size_t bytes) {
     return begins_picture_hevc(type, payload + HEADER, bytes - HEADER);
 }
 
-/* Notes a NAL unit and gives the header to write. If pictures are missing a CRA is where a decoder begins, as at the
- * beginning of a stream: as a BLA (of the same syntax, 7.3.6.1), those pictures behind it that need earlier ones (RASL)
- * are left out by decoders, where they would be wrong. */
+/* Notes a NAL unit and sets the header to write. If pictures are missing, decoding restarts at a CRA, as at a stream's
+ * beginning. The CRA is then written as a BLA (same syntax, 7.3.6.1): decoders must omit the RASL pictures after it,
+ * which would be wrong. */
 static void note_hevc(const mr_depacketizer *d, mr_assembly *to, int type, const uint8_t *from,
                       uint8_t header[HEADER]) {
     enum { BLA_W_LP = 16 };
@@ -236,7 +236,7 @@ static void note_hevc(const mr_depacketizer *d, mr_assembly *to, int type, const
     header[1] = from[1];
     to->picture = to->picture || type <= LAST_SLICE;
     to->key = to->key || (type >= FIRST_IRAP && type <= LAST_IRAP);
-    to->reference = true; /* whether another layer refers to it is not in its header */
+    to->reference = true; /* its header does not say whether another layer refers to it */
 }
 
 static int kind_hevc(const uint8_t *nal) {
@@ -284,7 +284,7 @@ static void add_fragment_hevc(mr_depacketizer *d, mr_assembly *to, const uint8_t
     if (first) {
         check_ended(to);
         begin_nal(to, header, sizeof header);
-    } else if (!to->nal_open) { /* its beginning is lost */
+    } else if (!to->nal_open) { /* its first fragment was lost */
         to->damaged = true;
         return;
     }

@@ -8,7 +8,7 @@
 enum { SENDER_REPORT = 200, RECEIVER_REPORT = 201, DESCRIPTION = 202, BYE = 203 };
 
 static const int64_t second_ns = 1000000000, hour_ns = 3600LL * 1000000000;
-static const int64_t unix_epoch_s = 2208988800; /* 1970 in seconds of NTP, which begin in 1900 */
+static const int64_t unix_epoch_s = 2208988800; /* 1970 in NTP seconds, which count from 1900 */
 
 void mr_rtcp_begin(mr_rtcp *rtcp, uint32_t own, uint32_t rate) {
     *rtcp = (mr_rtcp){.own = own, .rate = rate};
@@ -23,7 +23,7 @@ static uint32_t ticks_of(const mr_rtcp *rtcp, int64_t ns) {
 static void begin_source(mr_rtcp *rtcp, const mr_rtp_packet *packet, uint32_t transit) {
     rtcp->has_source = true;
     rtcp->source = packet->source;
-    rtcp->first = rtcp->highest = packet->sequence + (1u << 16); /* so that one that is late does not go below 0 */
+    rtcp->first = rtcp->highest = packet->sequence + (1u << 16); /* so that a late packet cannot go below 0 */
     rtcp->received = 1;
     rtcp->reported_expected = rtcp->reported_received = 0;
     rtcp->jitter = 0;
@@ -54,8 +54,8 @@ double mr_rtcp_jitter_ns(const mr_rtcp *rtcp) {
 
 /* ---- reports of a sender ----------------------------------------------------------------------------------------- */
 
-/* Since 1970. NTP's seconds begin again in February 2036; before that a time below 1970 is that of a camera which was
- * never told the time. */
+/* Converts NTP time to ns since 1970. NTP seconds wrap in February 2036. Until then, a time below 1970 means that the
+ * camera's clock was never set. */
 static int64_t utc_of(uint32_t seconds, uint32_t fraction, int64_t utc_ns) {
     static const int64_t turn_s = 1LL << 32;
     int64_t since = seconds - unix_epoch_s;
@@ -119,7 +119,7 @@ static uint8_t *put_32(uint8_t *at, uint32_t value) {
     return at + 4;
 }
 
-/* RFC 3550, A.3: cumulative loss in 24 bits, and the fraction of the packets since the last report in 8. */
+/* RFC 3550, A.3: 24 bits of cumulative loss, and an 8-bit fraction since the last report. */
 static uint32_t loss(mr_rtcp *rtcp) {
     const uint64_t expected = rtcp->highest - rtcp->first + 1;
     int64_t lost = (int64_t)expected - (int64_t)rtcp->received;
@@ -132,7 +132,7 @@ static uint32_t loss(mr_rtcp *rtcp) {
     return (uint32_t)(fraction > 255 ? 255 : fraction) << 24 | ((uint32_t)lost & 0xffffff);
 }
 
-/* Time since the sender's report, in units of 1/65536 s. */
+/* Time since the sender's report, in 1/65536 s. */
 static uint32_t delay(const mr_rtcp *rtcp, int64_t now_ns) {
     const int64_t passed_ns = now_ns - rtcp->report_came_ns;
     return passed_ns > hour_ns ? 0 : (uint32_t)(passed_ns / 1000 * 65536 / 1000000);
@@ -151,7 +151,7 @@ size_t mr_rtcp_write(mr_rtcp *rtcp, uint8_t data[MR_RTCP_BYTES], int64_t now_ns)
     at = put_32(at, (uint32_t)rtcp->jitter);
     at = put_32(at, has_report ? rtcp->report_middle : 0);
     at = put_32(at, has_report ? delay(rtcp, now_ns) : 0);
-    /* The name of the source, which each compound packet must have: one item, and its end, in 4 words. */
+    /* Each compound packet must name the source: one item and an end, in 4 words. */
     at = put_32(at, 0x81000000u | DESCRIPTION << 16 | 4);
     at = put_32(at, rtcp->own);
     memset(at, 0, 12);

@@ -17,7 +17,7 @@ bool mr_rtp_parse(mr_rtp_packet *packet, const uint8_t *data, size_t bytes) {
             return false;
         begin += 4 + 4 * (size_t)mr_rtp_16(data + begin + 2);
     }
-    if (data[0] & 0x20) { /* padding: its last byte is its length */
+    if (data[0] & 0x20) { /* the last padding byte is the length */
         size_t padding = data[bytes - 1];
         if (padding == 0 || padding > end)
             return false;
@@ -37,18 +37,18 @@ bool mr_rtp_parse(mr_rtp_packet *packet, const uint8_t *data, size_t bytes) {
 
 /* ---- order ------------------------------------------------------------------------------------------------------- */
 
-/* RFC 3550, A.1: packets further ahead or behind than these belong to another count. */
+/* RFC 3550, A.1: a packet beyond these limits belongs to another count. */
 enum { MOST_AHEAD = 3000, MOST_BEHIND = 100 };
-/* Of 200 ms at 50 Mbit/s: 900 packets. Nearly all packets of a network fit in a slot; larger ones have blocks of their
- * own. */
+/* Enough for 200 ms at 50 Mbit/s: 900 packets. Nearly all network packets fit in a slot; larger ones are allocated
+ * separately. */
 enum { SLOTS = 1024, SLOT_BYTES = 2048, MOST_HELD_BYTES = 4 << 20 };
 
 typedef struct held {
     mr_rtp_packet packet;
     int64_t came_ns;
     bool used;
-    bool given_up;        /* the last packet of this slot's numbers never came in time */
-    uint8_t *own;         /* the block of a large packet; NULL: it lies in the slot's room */
+    bool given_up;        /* this slot's last packet did not come in time */
+    uint8_t *own;         /* a large packet's block; NULL: it is in the slot */
 } held;
 
 struct mr_rtp_order {
@@ -59,17 +59,17 @@ struct mr_rtp_order {
     size_t count, held_bytes;
     bool begun;
     uint32_t source;
-    int64_t next;         /* number of the packet to be taken next */
-    int64_t newest;       /* the highest number so far */
-    int64_t time;         /* of that packet */
-    uint32_t timestamp;   /* likewise */
-    int64_t came_ns;      /* likewise */
-    int64_t release;      /* packets below this number are not waited for */
-    int64_t unreported;   /* packets given up before those that were taken */
-    bool restarted;       /* the next packet that is taken is the first of a new count */
-    bool has_direct;      /* the packet last put is the next one to be taken */
+    int64_t next;         /* number of the next packet to take */
+    int64_t newest;       /* highest number received */
+    int64_t time;         /* that packet's time */
+    uint32_t timestamp;   /* its timestamp */
+    int64_t came_ns;      /* its arrival */
+    int64_t release;      /* do not wait for packets below this number */
+    int64_t unreported;   /* packets given up, not yet reported with a taken packet */
+    bool restarted;       /* the next packet taken starts a new count */
+    bool has_direct;      /* the last packet put is the next to take */
     mr_rtp_packet direct;
-    uint8_t *taken;       /* the block of the packet last taken */
+    uint8_t *taken;       /* block that holds the last packet taken */
     int32_t suspect;      /* sequence number that would confirm a jump; -1: none */
     uint32_t suspect_source;
 };
@@ -131,13 +131,13 @@ static void begin_count(mr_rtp_order *order, const mr_rtp_packet *packet, int64_
     order->suspect = -1;
 }
 
-/* The number nearest to the newest one that has these 16 bits. */
+/* The number with these low 16 bits that is nearest to the newest one. */
 static int64_t number_of(const mr_rtp_order *order, uint16_t sequence) {
     return order->newest + (int16_t)(uint16_t)(sequence - (uint16_t)order->newest);
 }
 
-/* Whether the packet does not belong to the present count. Where others may send to us as well, the first packet of
- * another count is not believed. */
+/* Whether the packet belongs to another count. If others can send here too, another count's first packet is not
+ * believed. */
 static bool jumps(mr_rtp_order *order, const mr_rtp_packet *packet, bool *confirmed) {
     const int64_t ahead = number_of(order, packet->sequence) - order->newest;
     *confirmed = false;
@@ -152,7 +152,7 @@ static bool jumps(mr_rtp_order *order, const mr_rtp_packet *packet, bool *confir
     return true;
 }
 
-/* False without memory: the packet is as good as lost. */
+/* False without memory: the packet is then lost. */
 static bool keep(mr_rtp_order *order, const mr_rtp_packet *packet, int64_t now_ns) {
     held *slot = slot_of(order, packet->number);
     uint8_t *to = order->room + (size_t)(slot - order->slots) * SLOT_BYTES;
@@ -169,7 +169,7 @@ static bool keep(mr_rtp_order *order, const mr_rtp_packet *packet, int64_t now_n
     return true;
 }
 
-/* A packet that others waited for, but no longer. */
+/* Handles a packet that came after the wait for it had ended. */
 static mr_rtp_put put_old(mr_rtp_order *order, const mr_rtp_packet *packet) {
     held *slot = order->slots && packet->number >= order->next - SLOTS ? slot_of(order, packet->number) : NULL;
     if (!slot || !slot->given_up)
@@ -178,7 +178,7 @@ static mr_rtp_put put_old(mr_rtp_order *order, const mr_rtp_packet *packet) {
     return MR_RTP_LATE;
 }
 
-/* A packet before which others are missing. */
+/* Handles a packet that comes after missing ones. */
 static mr_rtp_put put_ahead(mr_rtp_order *order, const mr_rtp_packet *packet, int64_t now_ns) {
     if (packet->number >= order->next + SLOTS) {
         order->release = packet->number - SLOTS + 1;
@@ -222,7 +222,7 @@ mr_rtp_put mr_rtp_order_put(mr_rtp_order *order, mr_rtp_packet *packet, int64_t 
     return put;
 }
 
-/* The first packet that is held; NULL if there is none. */
+/* The first held packet; NULL: none. */
 static held *first_held(const mr_rtp_order *order) {
     for (int64_t n = order->next; order->count && n <= order->newest; n++)
         if (slot_of(order, n)->used)
@@ -230,7 +230,7 @@ static held *first_held(const mr_rtp_order *order) {
     return NULL;
 }
 
-/* Moves on to a number; packets that are missing before it are lost. */
+/* Moves on to a number; missing packets before it are lost. */
 static void move_to(mr_rtp_order *order, int64_t number) {
     order->unreported += number - order->next;
     const int64_t from = number - order->next > SLOTS ? number - SLOTS : order->next;

@@ -50,7 +50,7 @@ static bool redirects(int status) {
     return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
 }
 
-/* Where an answer leads to, which must be allowed. */
+/* Follows a redirection; its target must be allowed. */
 static int follow(mr_rtsp *rtsp, const mr_rtsp_message *answer) {
     char place[MR_RTSP_MOST_URL];
     mr_rtsp_url next;
@@ -86,7 +86,7 @@ static int read_description(mr_rtsp *rtsp, const mr_rtsp_message *answer) {
     return MR_OK;
 }
 
-/* Connects to where it is now. */
+/* Connects to the current URL. */
 static int open_talk(mr_rtsp *rtsp) {
     const mr_connection_params *params = &rtsp->params;
     const mr_rtsp_socket_params to = {.host = rtsp->url.host, .port = rtsp->url.port, .tls = rtsp->url.tls,
@@ -100,7 +100,7 @@ static int open_talk(mr_rtsp *rtsp) {
     return status;
 }
 
-/* Some servers close the connection instead of an answer: they are asked nothing of the kind by the next one. */
+/* Some servers close the connection when asked for OPTIONS. The next connection then must not ask. */
 static int ask_for_options(mr_rtsp *rtsp) {
     mr_rtsp_message answer;
     char methods[512];
@@ -116,7 +116,7 @@ static int ask_for_options(mr_rtsp *rtsp) {
     return status;
 }
 
-/* Connects, and asks for the description; MR_ERROR_AGAIN: it is elsewhere. */
+/* Connects and requests the description; MR_ERROR_AGAIN: redirected. */
 static int describe(mr_rtsp *rtsp) {
     mr_rtsp_message answer;
     int status = open_talk(rtsp);
@@ -157,7 +157,8 @@ static void read_pair(const char *text, int pair[2], int most) {
     }
 }
 
-/* The ways that the server has chosen; some leave out that it is TCP, or the header. False: it chose another one. */
+/* Reads the transport that the server chose. Some servers do not say that it is TCP, or send no header. False: an
+ * unsuitable transport. */
 static bool read_transport(mr_rtsp *rtsp, const mr_rtsp_message *answer) {
     char transport[1024] = "", pair[64];
     mr_rtsp_header(answer, "Transport", 0, transport, sizeof transport);
@@ -215,7 +216,7 @@ static int set_up(mr_rtsp *rtsp) {
 
 /* ---- PLAY -------------------------------------------------------------------------------------------------------- */
 
-/* Packets of ours open the way for the server's where addresses are translated. */
+/* Sends packets to open a path for the server's, in case addresses are translated. */
 static void open_way(mr_rtsp *rtsp) {
     static const uint8_t rtp[12] = {0x80}, rtcp[8] = {0x80, 201, 0, 1};
     if (!rtsp->over_udp)
@@ -258,7 +259,7 @@ static int begin(mr_rtsp *rtsp) {
 
 /* ---- opening and closing ----------------------------------------------------------------------------------------- */
 
-/* Ends the session and forgets all that was made for it. The server may have gone: nothing is waited for. */
+/* Ends the session and releases everything made for it. The server may be gone: this does not wait. */
 static void end_session(mr_rtsp *rtsp) {
     if (rtsp->talk.in && rtsp->talk.socket.fd >= 0 && *rtsp->talk.session && rtsp->over != MR_ERROR_IO)
         (void)mr_rtsp_talk_send(&rtsp->talk, "TEARDOWN", rtsp->control, "");
@@ -277,7 +278,7 @@ static int establish(mr_rtsp *rtsp, bool over_udp) {
         rtsp->over_udp = false;
     if (!status)
         status = set_up(rtsp);
-    if (status == MR_ERROR_AGAIN) { /* the server has said no */
+    if (status == MR_ERROR_AGAIN) { /* the server has refused */
         mr_rtsp_udp_close(&rtsp->udp);
         rtsp->over_udp = false;
         status = set_up(rtsp);
@@ -307,7 +308,7 @@ static int open_transport(mr_rtsp *rtsp) {
     return status;
 }
 
-/* The strings of the parameters, and they themselves. */
+/* Lists the string fields in the parameters, with a pointer to each. */
 static const char **strings_of(mr_rtsp *rtsp, int index) {
     mr_connection_params *params = &rtsp->params;
     const char **const all[] = {&params->url, &params->user, &params->password, &params->ca_file, &params->allow_hosts,

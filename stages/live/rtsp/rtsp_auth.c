@@ -11,8 +11,8 @@
 
 /* ---- a server's offers ------------------------------------------------------------------------------------------- */
 
-/* The value of `name` in `a="b", c=d`; a quoted one has its backslashes taken away. False: it is not there, or
- * there is no room. */
+/* Finds the value for `name` in `a="b", c=d` and removes backslashes from a quoted one. False: not found, or no
+ * room. */
 static bool find(const char *list, const char *name, char *value, size_t room) {
     const size_t name_bytes = strlen(name);
     while (*list) {
@@ -51,7 +51,7 @@ static mr_rtsp_scheme scheme_of(const char *algorithm, bool *session) {
     return base == 3 && strncasecmp(algorithm, "MD5", base) == 0 ? MR_RTSP_MD5 : MR_RTSP_OPEN;
 }
 
-/* Text that goes back in quotes must not end them. */
+/* Text that is sent back in quotes must not end them. */
 static bool is_quotable(const char *text) {
     for (; *text; text++)
         if (*text == '"' || *text == '\\' || (unsigned char)*text < ' ')
@@ -104,8 +104,7 @@ bool mr_rtsp_auth_read(mr_rtsp_auth *auth, const mr_rtsp_message *message, bool 
 
 enum { HEX = 2 * 32 + 1 };
 
-/* The hash of the parts with colons between them, in hexadecimal; the last part is followed by NULL. `hex` may be one
- * of them. */
+/* Hashes the parts, joined by colons, to hexadecimal; NULL must follow the last part. `hex` may be one of the parts. */
 __attribute__((sentinel)) static void hash(mr_rtsp_scheme scheme, char hex[HEX], ...) {
     const gnutls_digest_algorithm_t algorithm = scheme == MR_RTSP_SHA256 ? GNUTLS_DIG_SHA256 : GNUTLS_DIG_MD5;
     gnutls_hash_hd_t of;

@@ -34,7 +34,7 @@ static void put_ue(bits *to, unsigned value) {
     put(to, value + 1, length + 1);
 }
 
-/* The number of the first picture parameter set; 0 without one. */
+/* The first picture parameter set's number; 0: none. */
 static unsigned find_pps(const uint8_t *sets, size_t bytes) {
     enum { PPS = 8, MOST_NUMBER = 255 };
     mr_nals from = {sets, sets + bytes, 0};
@@ -48,9 +48,9 @@ static unsigned find_pps(const uint8_t *sets, size_t bytes) {
     return 0;
 }
 
-/* A decoder of H.264 looks at its parameter sets when a picture begins. This is the header of an IDR slice whose bits
- * fit all parameter sets (7.3.3): first_mb_in_slice, slice_type I, the set's number, 17 zeros, which are frame_num of
- * up to 16 bits, the flag of a field and the beginning of idr_pic_id, and ones for all that follows. */
+/* H.264 decoders read parameter sets when a picture begins. This writes an IDR slice header whose bits fit any
+ * parameter set (7.3.3): first_mb_in_slice, slice_type I and the set's number. Then come 17 zeros for frame_num (up to
+ * 16 bits), the field flag and the start of idr_pic_id, then ones. */
 static size_t write_stub(uint8_t stub[STUB_BYTES + MR_RTP_PADDING], unsigned pps) {
     static const uint8_t start[] = {0, 0, 0, 1, 0x65};
     memset(stub, 0, STUB_BYTES + MR_RTP_PADDING);
@@ -87,14 +87,14 @@ static AVCodecParameters *make_parameters(const mr_rtsp_facts *facts) {
     return made;
 }
 
-/* Shows the decoder a picture, or the one that stands for it. */
+/* Gives the decoder a picture, or a stub that replaces it. */
 static void look(mr_probe *probe, const mr_rtsp_facts *facts) {
     uint8_t stub[STUB_BYTES + MR_RTP_PADDING];
     if (facts->unit)
         mr_probe_look(probe, facts->unit, facts->unit_bytes);
     else if (facts->codec == MR_RTP_H264 && facts->sets_bytes)
         mr_probe_look(probe, stub, write_stub(stub, find_pps(facts->sets, facts->sets_bytes)));
-    mr_av_forget(); /* that the picture has no content */
+    mr_av_forget(); /* the complaint that the picture has no content */
 }
 
 static double rate_of(const mr_rtsp_facts *facts, const AVCodecContext *codec) {

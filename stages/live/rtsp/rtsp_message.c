@@ -10,7 +10,7 @@
 
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
 
-/* The end of the head, behind its empty line; NULL: it is not there yet. Lines may end without a carriage return. */
+/* Finds the end of the headers, after the empty line; NULL: not there yet. Lines may lack a carriage return. */
 static const char *end_of_head(const char *data, size_t bytes) {
     for (const char *at = data; (at = memchr(at, '\n', bytes - (size_t)(at - data))); at++) {
         const size_t left = bytes - (size_t)(at - data);
@@ -130,7 +130,7 @@ static bool is_clean(const char *text) {
     return true;
 }
 
-/* The host, in brackets or not, and the port behind it, from `at` to `end`. */
+/* Reads the host (with or without brackets) and the port between `at` and `end`. */
 static bool read_host(mr_rtsp_url *url, const char *at, const char *end) {
     const bool bracketed = *at == '[';
     const char *host_end = bracketed ? memchr(at, ']', (size_t)(end - at)) : memchr(at, ':', (size_t)(end - at));

@@ -1,4 +1,4 @@
-/* RTSP as text (RFC 2326): messages, URLs, and the answer to a request for user and password. Nothing here waits. Any
+/* RTSP text (RFC 2326): messages, URLs, and answers to a request for user and password. Nothing here waits. Any
  * thread. */
 #ifndef MILLRACE_STAGES_LIVE_RTSP_RTSP_MESSAGE_H
 #define MILLRACE_STAGES_LIVE_RTSP_RTSP_MESSAGE_H
@@ -11,25 +11,25 @@
 
 enum { MR_RTSP_MOST_HEAD = 16384, MR_RTSP_MOST_BODY = 65536 };
 
-/* Borrows the bytes that it was read from. */
+/* Borrows the bytes it was parsed from. */
 typedef struct mr_rtsp_message {
     int status;         /* 0: a request */
-    char words[64];     /* the reason, or the method of a request; cut off beyond, without control characters */
-    const char *head;   /* the lines behind the first one */
+    char words[64];     /* the reason, or a request's method; truncated, without control characters */
+    const char *head;   /* lines after the first */
     size_t head_bytes;
     const char *body;
     size_t body_bytes;
-    size_t bytes;       /* of the whole message */
+    size_t bytes;       /* message size */
 } mr_rtsp_message;
 
-/* Reads the message at the beginning of `data`: MR_OK, MR_ERROR_AGAIN (it goes on behind `bytes`), or MR_ERROR_DATA,
- * with a message that needs a name in front of it. */
+/* Reads the message at the start of `data`. MR_ERROR_AGAIN: it needs more than `bytes`. MR_ERROR_DATA: the caller must
+ * prefix the message with a name. */
 int mr_rtsp_message_read(mr_rtsp_message *message, const char *data, size_t bytes);
-/* The value of the header's `index`th occurrence, without blanks around it. False: there is none, or no room. */
+/* The header's `index`th value, without surrounding blanks. False: there is none, or no room. */
 bool mr_rtsp_header(const mr_rtsp_message *message, const char *name, int index, char *value, size_t room);
-/* A number in front of the header's value, bounded; `otherwise` without one. */
+/* The number at the start of a header's value, limited to `most`; `otherwise` if there is none. */
 long mr_rtsp_header_number(const mr_rtsp_message *message, const char *name, long most, long otherwise);
-/* The value of `name` in a list such as "RTP/AVP;unicast;server_port=5000-5001"; false: it is not there, or no room. */
+/* The value for `name` in a list such as "RTP/AVP;unicast;server_port=5000-5001"; false: not found, or no room. */
 bool mr_rtsp_field(const char *list, const char *name, char *value, size_t room);
 
 /* ---- URLs -------------------------------------------------------------------------------------------------------- */
@@ -43,33 +43,33 @@ typedef struct mr_rtsp_url {
     char port[8];
 } mr_rtsp_url;
 
-/* MR_ERROR_CONFIG. User and password in it are left out. */
+/* MR_ERROR_CONFIG. User and password are removed. */
 int mr_rtsp_url_read(mr_rtsp_url *url, const char *text);
-/* Whether a redirection keeps user and password: the same host and port, or the same host over TLS, whose certificate
- * says that it is the same. */
+/* Whether user and password may be sent after a redirection. That needs the same host and port, or the same host over
+ * TLS, where the certificate proves it. */
 bool mr_rtsp_url_is_trusted(const mr_rtsp_url *first, const mr_rtsp_url *next);
-/* A URL of a session description as RFC 2326, C.1.1 says: "*" or "" is `base`, one with a scheme is itself, any other
- * goes behind `base`. False: it is too long, or has characters that no URL has. */
+/* Resolves a URL from a session description (RFC 2326, C.1.1): "*" or "" means `base`, a URL with a scheme stays, any
+ * other is appended to `base`. False: too long, or characters that a URL cannot have. */
 bool mr_rtsp_url_join(char *url, size_t room, const char *base, const char *control);
 
 /* ---- user and password ------------------------------------------------------------------------------------------- */
 
 typedef enum mr_rtsp_scheme { MR_RTSP_OPEN, MR_RTSP_BASIC, MR_RTSP_MD5, MR_RTSP_SHA256 } mr_rtsp_scheme;
 
-/* How a server wants to be told who asks (RFC 7616, 7617). All zero: not at all. */
+/* How a client must authenticate (RFC 7616, 7617). All zero: not at all. */
 typedef struct mr_rtsp_auth {
     mr_rtsp_scheme scheme;
     bool session;       /* the algorithms ending in -sess */
     bool quality;       /* qop=auth */
-    bool stale;         /* the last answer was right, but its nonce is too old */
+    bool stale;         /* the last answer was right, but the nonce has expired */
     char realm[256], nonce[512], opaque[256];
     uint32_t count;     /* requests with this nonce */
 } mr_rtsp_auth;
 
-/* Takes the strongest way that a 401 offers and we know; with `digest_only` no Basic, whose text is clear. False: there
- * is none. */
+/* Chooses the strongest supported scheme in a 401; with `digest_only` never Basic, which is clear text. False: there is
+ * none. */
 bool mr_rtsp_auth_read(mr_rtsp_auth *auth, const mr_rtsp_message *message, bool digest_only);
-/* Writes "Authorization: ...\r\n" for a request, or nothing if none is wanted; false: there is no room. */
+/* Writes "Authorization: ...\r\n" for a request, or nothing if not needed; false: no room. */
 bool mr_rtsp_auth_write(mr_rtsp_auth *auth, char *to, size_t room, const char *user, const char *password,
                         const char *method, const char *url);
 

@@ -1,4 +1,4 @@
-/* Reading: packets of the network become units, and those packets of a stream. */
+/* Reading: makes units from network packets, and stream packets from units. */
 #include <stdio.h>
 #include <string.h>
 
@@ -33,7 +33,7 @@ static int take_message(mr_rtsp *rtsp, const mr_rtsp_message *message) {
     const bool of_later = rtsp->talk.sequence != rtsp->play && count == (long)rtsp->talk.sequence;
     if (!rtsp->plays && !of_later && mr_rtsp_talk_is_answer(&rtsp->talk, message, rtsp->play))
         return take_play_answer(rtsp, message);
-    /* Of keeping the session alive. */
+    /* Handles an answer to a keep-alive request. */
     if (message->status == 454)
         return mr_fail(MR_ERROR_IO, "%s: 454 %s: the server has ended the session", rtsp->params.url, message->words);
     if (message->status == 401 && mr_rtsp_auth_read(&rtsp->talk.auth, message, rtsp->talk.digest_only))
@@ -43,7 +43,7 @@ static int take_message(mr_rtsp *rtsp, const mr_rtsp_message *message) {
     return MR_OK;
 }
 
-/* Takes the next packet or message; MR_ERROR_AGAIN if all that was read was taken. */
+/* Handles the next packet or message; MR_ERROR_AGAIN if all received data was handled. */
 static int take_next(mr_rtsp *rtsp) {
     const uint8_t *data;
     size_t bytes;
@@ -67,7 +67,7 @@ static int take_next(mr_rtsp *rtsp) {
 static int send_report(mr_rtsp *rtsp) {
     uint8_t report[MR_RTCP_BYTES];
     uint32_t random = (uint32_t)rtsp->now_ns * 2654435761u;
-    /* RFC 3550, 6.3.1: between half and one and a half of 5 s. */
+    /* RFC 3550, 6.3.1: between 2.5 s and 7.5 s. */
     rtsp->next_report_ns = rtsp->now_ns + 5 * second_ns / 2 + (int64_t)(random % 5000) * millisecond_ns;
     const size_t bytes = mr_rtsp_video_report(&rtsp->video, report, rtsp->now_ns);
     if (!bytes)
@@ -78,7 +78,7 @@ static int send_report(mr_rtsp *rtsp) {
     return MR_OK;
 }
 
-/* Checks, reports, and keeping the session alive, if it is time for them. */
+/* Performs checks, reports and keep-alive when they are due. */
 static int keep_up(mr_rtsp *rtsp) {
     int status = mr_rtsp_video_check(&rtsp->video);
     if (!status && rtsp->now_ns >= rtsp->next_report_ns)
@@ -95,7 +95,7 @@ static int64_t sooner(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* Reads the sockets that have something. */
+/* Reads the sockets that have data. */
 static int fill(mr_rtsp *rtsp, bool talk, bool rtp, bool rtcp) {
     uint8_t report[2048];
     size_t bytes;
@@ -112,13 +112,13 @@ static int fill(mr_rtsp *rtsp, bool talk, bool rtp, bool rtcp) {
     return status == MR_ERROR_AGAIN ? MR_OK : status;
 }
 
-/* The packets of a picture come close together. To wake once for all of them costs less than once for each: while a
- * picture is not complete its next packets are read a little later, without polling. Where that gains nothing, since a
- * sender spreads its packets, it is not done for a while.
+/* A picture's packets come close together, and waking once for all costs less than once for each. While a picture is
+ * incomplete, reading therefore pauses briefly instead of polling. If a sender spreads its packets, that gains nothing,
+ * and reading stops pausing for a while.
  *
- * SO_RCVLOWAT, even of 19 bytes to sleep through an access unit delimiter, saves two wake-ups of three and gives
- * pictures 42 ms later: bytes that are not read are acknowledged after 40 ms, and until then a sender that waits for
- * that (Nagle's algorithm) keeps the rest of the picture. */
+ * SO_RCVLOWAT would save two of three wake-ups, even with 19 bytes (to sleep through an access unit delimiter). But
+ * pictures then come 42 ms late: unread bytes are acknowledged after 40 ms, and a sender with Nagle's algorithm holds
+ * the rest of the picture until then. */
 static bool gathers(mr_rtsp *rtsp) {
     enum { PAUSE = 16, LEAST_GAIN = 2 };
     if (rtsp->gathered && mr_rtsp_video_counts(&rtsp->video).packets - rtsp->gathered_from < LEAST_GAIN)
@@ -137,7 +137,7 @@ static int gather(mr_rtsp *rtsp) {
     return status == MR_ERROR_AGAIN ? fill(rtsp, !rtsp->over_udp, rtsp->over_udp, false) : status;
 }
 
-/* Waits until there is something to read, or to do. */
+/* Waits until there is data to read, or something else is due. */
 static int wait(mr_rtsp *rtsp, int64_t until_ns) {
     struct pollfd fds[3] = {{.fd = rtsp->talk.socket.fd, .events = mr_rtsp_talk_events(&rtsp->talk)},
                             {.fd = rtsp->over_udp ? rtsp->udp.rtp : -1, .events = POLLIN},
@@ -156,7 +156,7 @@ static int wait(mr_rtsp *rtsp, int64_t until_ns) {
 
 /* ---- units ------------------------------------------------------------------------------------------------------- */
 
-/* No packet will come: those that are here are given first. */
+/* Call when no packet will come: received ones are given first. */
 static void end(mr_rtsp *rtsp, int status) {
     rtsp->over = status;
     if (status == MR_END)
@@ -176,7 +176,7 @@ static int ended(mr_rtsp *rtsp) {
     return rtsp->over == MR_END && !*remark ? MR_END : mr_fail(MR_ERROR_IO, "%s%s", rtsp->words, remark);
 }
 
-/* Whether opening has come to its end. */
+/* Whether opening is complete. */
 static bool is_open(const mr_rtsp *rtsp) {
     const bool waits = rtsp->over_udp && rtsp->params.transport == MR_TRANSPORT_AUTO;
     return rtsp->plays && (!waits || mr_rtsp_video_counts(&rtsp->video).packets > 0);
@@ -235,8 +235,8 @@ void mr_rtsp_remark(const mr_connection *connection, char *text, size_t room) {
     mr_rtsp_video_remark(&((const mr_rtsp *)connection)->video, text, room);
 }
 
-/* Some servers take OPTIONS for no sign of life, and do not name GET_PARAMETER though they take that for one. They end
- * the session when its time is over, or up to as long again after it. */
+/* Whether to use GET_PARAMETER for keep-alive. Some servers ignore OPTIONS for that and accept GET_PARAMETER without
+ * listing it. They end the session after one or two timeouts. */
 static bool wants_parameter(const mr_rtsp *rtsp) {
     const int64_t timeout_ns = 2 * rtsp->keep_alive_ns, lasted_ns = rtsp->begun_ns ? rtsp->now_ns - rtsp->begun_ns : 0;
     if (lasted_ns < timeout_ns || lasted_ns == 0)

@@ -32,7 +32,7 @@ static int try_address(mr_rtsp_socket *made, const mr_address *to, int wake, int
     return getsockopt(made->fd, SOL_SOCKET, SO_ERROR, &error, &size) ? errno : error;
 }
 
-/* The addresses share the time that is left. */
+/* The addresses share the remaining time. */
 static int connect_to(mr_rtsp_socket *made, const mr_rtsp_socket_params *params) {
     mr_address addresses[MR_MOST_ADDRESSES];
     int count, error = EADDRNOTAVAIL;

@@ -1,6 +1,6 @@
-/* A socket to a server, plain or with TLS, that never blocks. One thread at a time.
+/* A non-blocking socket to a server, plain or with TLS. One thread at a time.
  *
- * Messages name `name`, a URL without user and password. */
+ * Messages use `name`, a URL without user and password. */
 #ifndef MILLRACE_STAGES_LIVE_RTSP_RTSP_SOCKET_H
 #define MILLRACE_STAGES_LIVE_RTSP_RTSP_SOCKET_H
 
@@ -19,25 +19,24 @@ typedef struct mr_rtsp_socket {
 typedef struct mr_rtsp_socket_params {
     const char *host, *port;
     bool tls;
-    const char *ca_file; /* certificates that are trusted; NULL: the system's */
+    const char *ca_file; /* trusted certificates; NULL: the system's */
     const char *name;    /* for messages */
     int wake;
     int64_t until_ns;
 } mr_rtsp_socket_params;
 
-/* Connects to one of the host's addresses; with TLS its certificate must be valid for the host. MR_ERROR_IO,
- * MR_ERROR_CONFIG (a certificate that is not trusted, a ca_file that cannot be read), MR_ERROR_CANCELLED,
- * MR_ERROR_MEMORY. */
+/* Connects to one of the host's addresses. With TLS, the certificate must be valid for the host. MR_ERROR_IO,
+ * MR_ERROR_CONFIG (untrusted certificate, unreadable ca_file), MR_ERROR_CANCELLED, MR_ERROR_MEMORY. */
 int mr_rtsp_socket_open(mr_rtsp_socket *socket, const mr_rtsp_socket_params *params);
-/* Closes at once; with fd -1 it does nothing. */
+/* Closes at once; does nothing with fd -1. */
 void mr_rtsp_socket_close(mr_rtsp_socket *socket);
 /* Reads at most `room` bytes without waiting: MR_OK, MR_ERROR_AGAIN (nothing now), MR_END (the peer has closed it),
  * MR_ERROR_IO. */
 int mr_rtsp_socket_read(mr_rtsp_socket *socket, void *data, size_t room, size_t *bytes);
-/* Writes as much as it takes: MR_OK with *bytes > 0, MR_ERROR_AGAIN, MR_ERROR_IO. After AGAIN the same bytes come
- * first in the next call. */
+/* Writes as much as possible: MR_OK with *bytes > 0, MR_ERROR_AGAIN, MR_ERROR_IO. After AGAIN, the next call must start
+ * with the same bytes. */
 int mr_rtsp_socket_write(mr_rtsp_socket *socket, const void *data, size_t count, size_t *bytes);
-/* Whether bytes have been read from the network that poll() does not know of. */
+/* Whether received data waits in the TLS layer, where poll() cannot see it. */
 bool mr_rtsp_socket_pending(const mr_rtsp_socket *socket);
 
 #endif

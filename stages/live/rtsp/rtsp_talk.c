@@ -29,7 +29,7 @@ void mr_rtsp_talk_close(mr_rtsp_talk *talk) {
 
 /* ---- sending ----------------------------------------------------------------------------------------------------- */
 
-/* Adds the name to a message of the socket. */
+/* Prefixes a socket's message with the name. */
 static int named(const mr_rtsp_talk *talk, int status) {
     if (status != MR_ERROR_IO)
         return status;
@@ -125,7 +125,7 @@ int mr_rtsp_talk_fill(mr_rtsp_talk *talk) {
     return named(talk, status);
 }
 
-/* Skips bytes up to the next one that may begin a packet or a message, if there are any: some servers pad packets. */
+/* Skips bytes up to one that may begin a packet or message: some servers pad packets. */
 static int skip(mr_rtsp_talk *talk) {
     enum { MOST_SKIPPED = 1 << 16 };
     while (talk->begin < talk->end && talk->in[talk->begin] != '$' && !isupper(talk->in[talk->begin])) {
@@ -177,7 +177,7 @@ int mr_rtsp_talk_next(mr_rtsp_talk *talk, mr_rtsp_event *event) {
             talk->skipped = 0;
         if (status != MR_ERROR_DATA)
             return status;
-        /* Not a message: one may begin in the next line, or a packet before it. */
+        /* Not a message: the next line may begin one, or a packet may come first. */
         const size_t line = length_of_line(at + 1, left - 1);
         talk->skipped += 1 + line;
         use(talk, 1 + line);
@@ -186,7 +186,7 @@ int mr_rtsp_talk_next(mr_rtsp_talk *talk, mr_rtsp_event *event) {
 
 /* ---- asking ------------------------------------------------------------------------------------------------------ */
 
-/* Waits until more can be read, or is written. */
+/* Waits until more can be read or written. */
 static int wait_for_more(mr_rtsp_talk *talk, const char *method, int64_t until_ns) {
     struct pollfd ready = {.fd = talk->socket.fd, .events = mr_rtsp_talk_events(talk)};
     int status = mr_rtsp_socket_pending(&talk->socket) ? MR_OK : mr_live_wait(&ready, 1, talk->wake, until_ns);
@@ -246,7 +246,7 @@ int mr_rtsp_talk_ask(mr_rtsp_talk *talk, const char *method, const char *url, co
             status = wait_for_answer(talk, method, until_ns, answer);
         if (status || answer->status != 401 || !talk->user || tries == MOST_TRIES)
             return status;
-        /* Told once more only if it was not told before, or its nonce was too old. */
+        /* Authenticate again only if this is the first time, or the nonce had expired. */
         if (!mr_rtsp_auth_read(&talk->auth, answer, talk->digest_only) || (told && !talk->auth.stale && tries > 1))
             return MR_OK;
         told = true;

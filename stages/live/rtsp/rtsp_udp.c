@@ -8,7 +8,7 @@
 #include "engine/base/memory.h"
 #include "millrace/status.h"
 
-/* Pages that no packet reaches take no memory. */
+/* Pages that no packet reaches use no memory. */
 enum { BATCH = 32, PACKET_BYTES = 1 << 16 };
 
 struct mr_rtsp_batch {
@@ -31,7 +31,7 @@ static int port_of(const mr_address *address) {
                                                    : ((const struct sockaddr_in *)&address->at)->sin_port);
 }
 
-/* A socket at the port, or at any if it is 0; -1 with errno. */
+/* Binds a socket to the port (0: any); -1 with errno. */
 static int bind_at(const mr_address *own, int port, int *bound) {
     mr_address at = *own;
     const int made = socket(own->at.ss_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);

@@ -18,7 +18,7 @@ static const int64_t held_most_ns = 50000000;
 
 /* ---- media ------------------------------------------------------------------------------------------------------- */
 
-/* Describes the media anew by the parameter sets that are known, and by `unit` if it is not NULL. */
+/* Describes the media again from the known parameter sets, and from `unit` if it is not NULL. */
 static int renew_media(mr_rtsp_video *video, const mr_rtp_unit *unit) {
     size_t bytes;
     mr_media *media;
@@ -34,7 +34,7 @@ static int renew_media(mr_rtsp_video *video, const mr_rtp_unit *unit) {
     const int status = mr_rtsp_describe(&media, &video->survey, &facts, &video->params->media);
     if (status)
         return status;
-    /* A new media begins new files and decoders. */
+    /* A new media causes new files and decoders. */
     if (video->media && mr_codecs_are_alike(video->media->codec, media->codec, true)) {
         mr_media_unref(&media);
         media = mr_media_ref(video->media);
@@ -187,13 +187,13 @@ bool mr_rtsp_video_is_partial(const mr_rtsp_video *video) {
 
 /* ---- packets of the stream --------------------------------------------------------------------------------------- */
 
-/* Only a sender that makes its times up goes beyond the bounds. */
+/* A time can exceed the bounds only if the sender invents it. */
 static int64_t ns_of(const mr_rtsp_video *video, int64_t time) {
     const int64_t rate = video->sdp->rate;
     return mr_time_step(time % rate * second_ns / rate, time / rate, second_ns);
 }
 
-/* A clock that runs many times slower or faster than announced, such as one of 1 kHz that is announced as 90 kHz. */
+/* Reports a clock that runs many times slower or faster than announced, for example 1 kHz announced as 90 kHz. */
 static void check_clock(mr_rtsp_video *video, const mr_packet *packet) {
     enum { LEAST_S = 3, RATIO = 10 };
     const mr_connection_params *params = video->params;

@@ -1,6 +1,6 @@
-/* The video of a session of RTSP: packets of RTP and RTCP come in, packets of the stream go out. RTP packets are put in
- * order (rtp.h) and become units (depacketize.h), each of which is a packet with a picture. The parameter sets, or the
- * first picture, describe the media. One thread at a time; `now_ns` is CLOCK_MONOTONIC. */
+/* An RTSP session's video: RTP and RTCP packets come in, stream packets go out. RTP packets are put in order (rtp.h)
+ * and become units (depacketize.h); each unit is a packet with a picture. Parameter sets, or the first picture,
+ * describe the media. One thread at a time. `now_ns` is CLOCK_MONOTONIC. */
 #pragma once
 
 #include "stages/live/connection/connection.h"
@@ -15,57 +15,57 @@ typedef struct mr_rtsp_video {
     mr_rtcp rtcp;
     mr_rtp_packet waiting;    /* a packet that the order has no room for */
     bool has_waiting;
-    mr_rtp_unit unit;         /* complete, and not given */
+    mr_rtp_unit unit;         /* complete, but not given yet */
     bool has_unit;
-    bool dropped;             /* units before it were, since none of them told the size of pictures */
-    int64_t held_ns;          /* until when a unit is held (depacketize.h); 0: none is */
+    bool dropped;             /* earlier units were dropped, since none had the picture size */
+    int64_t held_ns;          /* how long to hold a unit (depacketize.h); 0: none is held */
     mr_media *media;
     mr_survey survey;
-    uint64_t version;         /* of the parameter sets that `media` has */
-    bool described;           /* it has the size of its pictures */
-    int width, height;        /* of JPEG */
+    uint64_t version;         /* version that `media`'s parameter sets have */
+    bool described;           /* the picture size is known */
+    int width, height;        /* for JPEG */
     uint64_t given;           /* units */
-    uint64_t foreign;         /* packets of another payload type than that of `sdp`, */
-    int foreign_type;         /* and that of the last of them */
-    int64_t first_time_ns, first_arrived_ns; /* of the first unit */
-    bool clock_reported;      /* that its clock is not as announced */
+    uint64_t foreign;         /* packets whose payload type differs from `sdp`'s */
+    int foreign_type;         /* the last one's type */
+    int64_t first_time_ns, first_arrived_ns; /* first unit's */
+    bool clock_reported;      /* has logged that the clock differs from the announced one */
     mr_connection_counts counts;
 } mr_rtsp_video;
 
-/* `params` and `sdp` outlive it. latency_ns: as mr_rtp_order_create. After a failure, too, it is to be closed. */
+/* `params` and `sdp` must stay valid. latency_ns: as mr_rtp_order_create. Must be closed even after failure. */
 int mr_rtsp_video_open(mr_rtsp_video *video, const mr_connection_params *params, const mr_sdp *sdp,
                        int64_t latency_ns);
-/* Allowed for one that is all zero or closed. */
+/* Accepts one that is zero or closed. */
 void mr_rtsp_video_close(mr_rtsp_video *video);
 
-/* A packet of RTP, or one of RTCP, has come. */
+/* Call when an RTP or RTCP packet arrives. */
 void mr_rtsp_video_put(mr_rtsp_video *video, const uint8_t *data, size_t bytes, int64_t now_ns);
 void mr_rtsp_video_put_report(mr_rtsp_video *video, const uint8_t *data, size_t bytes, int64_t now_ns);
 /* As mr_rtcp_write. */
 size_t mr_rtsp_video_report(mr_rtsp_video *video, uint8_t data[MR_RTCP_BYTES], int64_t now_ns);
-/* No packet follows: those that are here can be put into units. */
+/* Call when no packet follows: the remaining ones can be put into units. */
 void mr_rtsp_video_end(mr_rtsp_video *video);
 
 /* Whether a unit is complete. */
 bool mr_rtsp_video_has_unit(mr_rtsp_video *video);
-/* Puts the next packet in order into its unit; false if there is none. */
+/* Moves the next packet in order into its unit; false: there is none. */
 bool mr_rtsp_video_advance(mr_rtsp_video *video, int64_t now_ns);
-/* After the last packet: ends a unit that was begun. As mr_rtsp_video_has_unit. */
+/* Call after the last packet: ends an open unit. Returns as mr_rtsp_video_has_unit. */
 bool mr_rtsp_video_end_unit(mr_rtsp_video *video);
-/* A unit that is held for the next packet is given without it after a while. True: it was. */
+/* Gives a held unit after a while, without waiting for the next packet. Returns true if it did. */
 bool mr_rtsp_video_stop_holding(mr_rtsp_video *video, int64_t now_ns);
-/* When one of these two may answer differently without another packet; INT64_MAX: never. */
+/* When one of these two may return something else without another packet; INT64_MAX: never. */
 int64_t mr_rtsp_video_due_ns(const mr_rtsp_video *video);
-/* Whether a unit is begun, of which more packets follow at once. */
+/* Whether a unit is incomplete and more packets should follow immediately. */
 bool mr_rtsp_video_is_partial(const mr_rtsp_video *video);
-/* Whether the sender has said goodbye. */
+/* Whether the sender has left. */
 bool mr_rtsp_video_has_left(const mr_rtsp_video *video);
-/* MR_ERROR_DATA: so many payloads are not understood that no picture will come. */
+/* MR_ERROR_DATA: too many payloads are not understood, and no picture can be expected. */
 int mr_rtsp_video_check(const mr_rtsp_video *video);
 
-/* Takes the unit that is complete as a packet. MR_ERROR_MEMORY. */
+/* Takes the complete unit as a packet. MR_ERROR_MEMORY. */
 int mr_rtsp_video_take(mr_rtsp_video *video, int64_t now_ns, mr_packet *packet);
-/* Describes the pictures. MR_ERROR_AGAIN: it needs another unit, and has dropped the one that was complete. */
+/* Describes the pictures. MR_ERROR_AGAIN: it needs another unit, and has dropped the complete one. */
 int mr_rtsp_video_survey(mr_rtsp_video *video, mr_survey *survey);
 
 /* As mr_connection_type has it. */

@@ -14,19 +14,19 @@
 enum { JPEG_PAYLOAD = 26, JPEG_RATE = 90000, MOST_RATE = 10000000, LINE = 8192 };
 
 typedef struct reading {
-    mr_sdp *sdp;         /* the video that was chosen, or the one that is being read */
+    mr_sdp *sdp;         /* the chosen video, or the one being read */
     bool any;            /* a line that is SDP */
     bool in_video;       /* lines belong to a video that may be chosen */
     bool in_session;     /* no media came yet */
     bool videos;         /* there is one */
     bool chosen;
-    bool mapped;         /* its rtpmap was read */
-    bool interleaved;    /* NAL units out of order, which needs more than a depacketizer */
-    char refused[128];   /* names of codecs that we do not know */
-    char parameters[LINE]; /* its fmtp */
+    bool mapped;         /* its rtpmap was found */
+    bool interleaved;    /* NAL units come out of order: the depacketizer cannot handle that */
+    char refused[128];   /* codec names that are not known */
+    char parameters[LINE]; /* fmtp line */
 } reading;
 
-/* The text behind `prefix`; NULL if the line does not begin with it. */
+/* The text after `prefix`; NULL if the line does not begin with it. */
 static const char *behind(const char *line, const char *prefix) {
     const size_t bytes = strlen(prefix);
     return strncasecmp(line, prefix, bytes) == 0 ? line + bytes : NULL;
@@ -38,7 +38,7 @@ static void copy(char *to, size_t room, const char *text) {
     memcpy(to, bytes < room ? text : "", bytes < room ? bytes + 1 : 1);
 }
 
-/* Whole numbers up to `most`; 0 for anything else. */
+/* Parses an integer up to `most`; 0 for anything else. */
 static int number(const char *text, int most) {
     char *end;
     const long value = isdigit((unsigned char)*text) ? strtol(text, &end, 10) : 0;
@@ -106,7 +106,7 @@ static void read_map(reading *at, const char *rest) {
     }
 }
 
-/* "640,480", "640-480" behind a payload type or not. */
+/* Reads "640,480" or "640-480"; a payload type may come first. */
 static void read_size(reading *at, const char *rest) {
     int type, width = 0, height = 0;
     if (sscanf(rest, "%5d,%5d", &width, &height) != 2 && sscanf(rest, "%3d %5d-%5d", &type, &width, &height) != 3)
@@ -147,7 +147,7 @@ static void read_attribute(reading *at, const char *line) {
 
 /* ---- parameter sets ---------------------------------------------------------------------------------------------- */
 
-/* The bytes that are left of a text from `*text` on, without quotes and spaces around it. */
+/* Removes quotes and spaces around a text; returns the remaining length. */
 static size_t trim(const char **text, size_t bytes) {
     static const char around[] = " \t\"";
     for (; bytes && strchr(around, **text); bytes--)
@@ -157,8 +157,8 @@ static size_t trim(const char **text, size_t bytes) {
     return bytes;
 }
 
-/* Adds the sets of a list such as "Z0IAKeNQ,aM48gA==". One that is not base64, or too much, is left out: the stream
- * will bring them. */
+/* Adds the sets in a list such as "Z0IAKeNQ,aM48gA==". Invalid base64 and excess sets are ignored: the stream can bring
+ * them. */
 static void read_sets(mr_sdp *sdp, const char *list, size_t bytes) {
     char coded[4096];
     while (bytes > 0 && sdp->set_count < MR_SDP_MOST_SETS) {
@@ -200,7 +200,7 @@ static void read_parameters(reading *at) {
 
 /* ---- the description --------------------------------------------------------------------------------------------- */
 
-/* The lines of a video are all read. */
+/* Called when a video's lines have all been read. */
 static void end_media(reading *at) {
     if (!at->in_video || at->chosen)
         return;

@@ -1,5 +1,4 @@
-/* Session descriptions (SDP, RFC 4566), as far as a stream of pictures over RTP needs them. Nothing in them is trusted.
- * Any thread. */
+/* Session descriptions (SDP, RFC 4566), as far as video over RTP needs them. The data is untrusted. Any thread. */
 #ifndef MILLRACE_STAGES_LIVE_RTSP_SDP_H
 #define MILLRACE_STAGES_LIVE_RTSP_SDP_H
 
@@ -7,23 +6,23 @@
 
 enum { MR_SDP_MOST_BYTES = 65536, MR_SDP_SETS_BYTES = 8192, MR_SDP_MOST_SETS = 16, MR_SDP_CONTROL = 1024 };
 
-/* The video stream that was chosen: the first one of a codec that we know. */
+/* The chosen video stream: the first with a known codec. */
 typedef struct mr_sdp {
     mr_rtp_codec codec;
-    int payload;               /* type of its packets */
-    uint32_t rate;             /* of its clock, in Hz */
-    char control[MR_SDP_CONTROL];         /* of the stream: a URL, or a part of one; "": the session's */
-    char session_control[MR_SDP_CONTROL]; /* likewise of the session */
+    int payload;               /* payload type */
+    uint32_t rate;             /* clock rate in Hz */
+    char control[MR_SDP_CONTROL];         /* the stream's URL, or part of one; "": the session's */
+    char session_control[MR_SDP_CONTROL]; /* the same for the session */
     uint8_t sets[MR_SDP_SETS_BYTES];      /* parameter sets, one after the other */
     size_t set_bytes[MR_SDP_MOST_SETS];
     int set_count;
     double framerate;          /* 0: not known */
     int width, height;         /* 0: not known */
-    bool live;                 /* its range says "now" */
-    bool timed;                /* its range is in normal play time, or there is none */
+    bool live;                 /* the range is "now" */
+    bool timed;                /* the range is in normal play time, or there is none */
 } mr_sdp;
 
-/* MR_ERROR_DATA: not a description; MR_ERROR_NO_INPUT: it has no video; MR_ERROR_UNAVAILABLE: none that we know. `name`
+/* MR_ERROR_DATA: not a description; MR_ERROR_NO_INPUT: no video in it; MR_ERROR_UNAVAILABLE: no supported one. `name`
  * is for messages. */
 int mr_sdp_read(mr_sdp *sdp, const char *text, size_t bytes, const char *name);
 

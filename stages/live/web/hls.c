@@ -15,8 +15,8 @@
 
 enum {
     BUFFER = 65536,
-    MOST_RELOADS = 3,  /* that fail one after the other */
-    MOST_LOST = 3,     /* segments that cannot be had, one after the other */
+    MOST_RELOADS = 3,  /* consecutive failures */
+    MOST_LOST = 3,     /* consecutive segments that cannot be loaded */
     MOST_BARREN = 100, /* segments without a picture */
     MOST_IN_RUN = 256, /* segments with a header: libavformat keeps an index of all that a demuxer has read */
 };
@@ -24,31 +24,31 @@ static const int64_t shortest_ns = 250000000, longest_ns = INT64_C(30000000000);
 
 struct mr_hls {
     mr_web *web;
-    char address[MR_URL_BYTES]; /* of the media playlist, */
+    char address[MR_URL_BYTES]; /* the media playlist's address */
     char base[MR_URL_BYTES];    /* and where it was found */
     mr_playlist list;
-    int64_t due_ns;             /* of the next look at it */
+    int64_t due_ns;             /* when to load it again */
     mr_hls_position place;
     bool recorded, is_variant;
     unsigned failed_reloads, lost, barren;
-    int64_t failed;             /* number of the segment that could not be had once */
-    /* The next segment, and why it is not of the run before. */
-    bool chosen;                /* segment `index` of the list */
+    int64_t failed;             /* number of a segment that failed to load once */
+    /* The next segment, and why it starts another run. */
+    bool chosen;                /* it is segment `index` in the list */
     size_t index;
-    bool hole, anew, over;      /* segments are missing before it; it has other times; nothing comes */
+    bool hole, anew, over;      /* segments are missing before it; its times restart; nothing follows */
     /* The run. */
     bool begun;                 /* a segment was chosen in this connection */
-    bool filled;                /* bytes of it were given */
-    int error;                  /* that has ended it; AVERROR_EOF: all of it was given */
-    int64_t bytes;              /* of all runs */
+    bool filled;                /* it has given bytes */
+    int error;                  /* why it ended; AVERROR_EOF: everything was given */
+    int64_t bytes;              /* from all runs */
     bool run_is_anew, continues, map_is_due;
-    unsigned segments;          /* of it, that were opened */
-    mr_segment_map map;         /* with a copy of its address; uri NULL: none */
+    unsigned segments;          /* opened in this run */
+    mr_segment_map map;         /* the address is a copy; uri NULL: none */
     char map_uri[MR_PLAYLIST_MOST_ADDRESS + 1];
-    AVIOContext *io, *part;     /* the demuxer's; the segment or header that it gives, */
+    AVIOContext *io, *part;     /* the demuxer's; current segment or header */
     AVIOContext *opened;        /* what that is read from, */
-    int64_t left;               /* and bytes of that which are not read */
-    char key_url[MR_URL_BYTES]; /* of `key`; "": none was loaded */
+    int64_t left;               /* unread bytes there */
+    char key_url[MR_URL_BYTES]; /* where `key` came from; "": not loaded */
     uint8_t key[MR_PLAYLIST_IV];
 };
 
@@ -58,7 +58,7 @@ static int64_t now_ns(void) {
 
 /* ---- playlists --------------------------------------------------------------------------------------------------- */
 
-/* All of an answer, with room for one more byte. */
+/* Reads a whole answer, with room for one more byte. */
 static int read_text(mr_web *web, AVIOContext *io, char **text, size_t *bytes) {
     size_t room = 0;
     *bytes = 0;
@@ -108,8 +108,8 @@ static int read_list(mr_hls *hls, AVIOContext *io, const char *address, mr_playl
     return *hls->web->refusal ? AVERROR_INVALIDDATA : 0;
 }
 
-/* The address that `uri` means in the playlist. Some servers write names with spaces or letters that are not ASCII,
- * which requests must not have. */
+/* Resolves `uri` against the playlist. Some servers write spaces or non-ASCII letters, which a request must not
+ * have. */
 static int resolve(mr_hls *hls, const char *uri, char *url, size_t bytes) {
     char coded[MR_URL_BYTES];
     size_t length = 0;
@@ -139,7 +139,7 @@ static int fetch_list(mr_hls *hls, mr_playlist *list) {
     return error;
 }
 
-/* Takes a version of the playlist, and sets when to look for the next one. */
+/* Takes a playlist version, and sets when to load the next one. */
 static void take_list(mr_hls *hls, mr_playlist *list) {
     const mr_playlist *before = &hls->list;
     mr_hls_position_number(&hls->place, list);
@@ -152,7 +152,7 @@ static void take_list(mr_hls *hls, mr_playlist *list) {
     hls->list = *list;
 }
 
-/* Waits until it is time, and reads the playlist again. */
+/* Waits until it is due, then loads the playlist again. */
 static int reload(mr_hls *hls) {
     const struct timespec moment = {.tv_nsec = 20000000};
     mr_playlist list;
@@ -168,7 +168,7 @@ static int reload(mr_hls *hls) {
         hls->failed_reloads = 0;
         return 0;
     }
-    /* It was a good one before, so that it may become one again: some servers give an empty one while they write it. */
+    /* The playlist was valid before and may become valid again: some servers return an empty one while writing it. */
     const bool wrong = *hls->web->refusal == MR_ERROR_DATA, refused = *hls->web->refusal && !wrong;
     const bool fails = ++hls->failed_reloads >= MOST_RELOADS || refused;
     if (wrong)
@@ -205,7 +205,7 @@ static int load_key(mr_hls *hls, const char *uri) {
     return error;
 }
 
-/* Without one in the playlist, the IV is the number of the next segment, as a number of 128 bits. */
+/* If the playlist has no IV, the next segment's number must serve, as a 128-bit number. */
 static void set_iv(const mr_hls *hls, uint8_t iv[MR_PLAYLIST_IV], const mr_segment_key *key) {
     int64_t number = hls->list.stated + (int64_t)hls->index;
     memcpy(iv, key->iv, MR_PLAYLIST_IV);
@@ -213,7 +213,7 @@ static void set_iv(const mr_hls *hls, uint8_t iv[MR_PLAYLIST_IV], const mr_segme
         iv[i] = (uint8_t)number;
 }
 
-/* Opens a segment or a header. `key`: its number, 0: none. */
+/* Opens a segment or a header. `key`: key number, 0: none. */
 static int open_part(mr_hls *hls, const char *uri, const mr_web_range *range, uint32_t key) {
     char url[MR_URL_BYTES];
     uint8_t iv[MR_PLAYLIST_IV];
@@ -257,7 +257,7 @@ static bool is_same_map(const mr_hls *hls) {
                : !now->uri;
 }
 
-/* The run begins with the segment that was chosen, and with its header. */
+/* Starts a run at the chosen segment, with its header. */
 static void begin_here(mr_hls *hls) {
     const uint32_t number = next_segment(hls)->map;
     hls->continues = hls->map.uri && is_same_map(hls) && !hls->hole && !hls->anew;
@@ -272,7 +272,7 @@ static void begin_here(mr_hls *hls) {
     hls->hole = hls->anew = false;
 }
 
-/* Chooses the next segment, which may take waiting for it. AVERROR_EOF: it is not of this run. */
+/* Chooses the next segment, possibly waiting for it. AVERROR_EOF: it belongs to another run. */
 static int choose(mr_hls *hls) {
     mr_hls_step step;
     while ((step = mr_hls_position_next(&hls->place, &hls->list, !hls->begun, &hls->index)) == MR_HLS_WAIT) {
@@ -293,8 +293,8 @@ static int choose(mr_hls *hls) {
     return 0;
 }
 
-/* The segment is not to be had, for a reason or an error of libavformat's. A live stream does without it, if it has not
- * come by the next look at the playlist. A recording without it would be another one. */
+/* Handles a segment that cannot be loaded, because of `why` or a libavformat error. A live stream skips it if it is
+ * still missing at the next playlist. A recording cannot skip one. */
 static int lose(mr_hls *hls, int error, const char *why) {
     const int64_t number = hls->list.sequence + (int64_t)hls->index;
     if (*hls->web->refusal || mr_web_interrupted(hls->web))
@@ -314,7 +314,7 @@ static int lose(mr_hls *hls, int error, const char *why) {
     return ++hls->lost >= MOST_LOST ? error : 0;
 }
 
-/* Why the segment that was opened is none, or NULL. Servers give an empty one, or a page that says what is wrong. */
+/* Why the opened segment is invalid, or NULL. Servers may return an empty one, or an error page. */
 static const char *look_into(mr_hls *hls) {
     uint8_t first;
     const int bytes = avio_read_partial(hls->part, &first, 1);
@@ -363,7 +363,7 @@ static int advance(mr_hls *hls) {
     return error == AVERROR_EOF ? AVERROR(EIO) : error;
 }
 
-/* The demuxer's reading. Demuxers ask again after an end, and take errors for one. */
+/* Reads for the demuxer. Demuxers read again after the end, and treat errors as the end. */
 static int read_run(void *context, uint8_t *to, int room) {
     mr_hls *hls = context;
     while (!hls->error) {
@@ -382,7 +382,7 @@ static int read_run(void *context, uint8_t *to, int room) {
         close_part(hls);
         if (bytes < 0 && bytes != AVERROR_EOF && (hls->recorded || mr_web_interrupted(hls->web)))
             hls->error = bytes;
-        hls->hole |= bytes < 0 && bytes != AVERROR_EOF; /* the rest of the segment */
+        hls->hole |= bytes < 0 && bytes != AVERROR_EOF; /* the segment's rest is missing */
     }
     return hls->error;
 }
@@ -406,7 +406,7 @@ static int open_lists(mr_hls *hls, const mr_hls_params *params, AVIOContext *io)
     return error;
 }
 
-/* A stream that was live stays live, even if its playlist says meanwhile that it has ended. */
+/* A stream that was live stays live, even if its playlist has ended in the meantime. */
 static int find_start(mr_hls *hls) {
     hls->recorded = hls->list.ended && !hls->place.begun;
     const mr_hls_step step = mr_hls_position_next(&hls->place, &hls->list, true, &hls->index);

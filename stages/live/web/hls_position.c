@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* FNV-1a of the last part of the address, of the range, and of the number of discontinuities before it if the server
- * counts them. */
+/* Hashes (FNV-1a) the address's last part, the range, and the number of discontinuities before it if the server counts
+ * them. */
 static uint64_t name_of(const mr_playlist *list, size_t index) {
     const mr_segment *segment = &list->segments[index];
     const char *end = segment->uri + strcspn(segment->uri, "?#"), *from = end;
@@ -20,15 +20,15 @@ static uint64_t name_of(const mr_playlist *list, size_t index) {
     return hash;
 }
 
-/* Whether the segment was given, as far as is remembered. */
+/* Whether the segment was given, if it is still remembered. */
 static bool is_known(const mr_hls_position *place, const mr_playlist *list, size_t index) {
     const int64_t number = list->sequence + (int64_t)index;
     return number <= place->number && number > place->number - MR_HLS_RECENT &&
            place->names[number % MR_HLS_RECENT] == name_of(list, index);
 }
 
-/* Whether the playlist, which is not empty, numbers its segments anew. An older version of it, which some servers give
- * now and then, does not. */
+/* Whether the playlist (not empty) has renumbered its segments. It must not be confused with an older version, which
+ * some servers send occasionally. */
 static bool is_renumbered(const mr_hls_position *place, const mr_playlist *list) {
     const int64_t last = list->sequence + (int64_t)list->count - 1;
     if (last < place->number)
@@ -37,7 +37,7 @@ static bool is_renumbered(const mr_hls_position *place, const mr_playlist *list)
     return has_it && list->sequence < place->first && !is_known(place, list, (size_t)(place->number - list->sequence));
 }
 
-/* The index of the newest segment of that name, among the last ones; -1: there is none. */
+/* Finds the newest segment with this name among the last ones; -1: none. */
 static int64_t index_of(const mr_playlist *list, uint64_t name) {
     const size_t end = list->count > MR_HLS_LOOKED ? list->count - MR_HLS_LOOKED : 0;
     for (size_t i = list->count; i > end; i--)
@@ -76,7 +76,7 @@ mr_hls_step mr_hls_position_next(const mr_hls_position *place, const mr_playlist
     }
     if (next >= (int64_t)list->count)
         return list->ended ? MR_HLS_OVER : MR_HLS_WAIT;
-    /* After a pause, a live stream is not caught up with from far behind. */
+    /* After a pause, a live stream skips ahead if it is too far back. */
     const bool far = resumes && !list->ended && (int64_t)list->count - next > 2 * MR_HLS_LIVE;
     const bool skips = next < 0 || far;
     *index = next < 0 && list->ended ? 0 : skips ? live_start(list) : (size_t)next;

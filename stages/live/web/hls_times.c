@@ -1,13 +1,13 @@
 #include "stages/live/web/hls_times.h"
 
-/* Pictures that are further apart do not tell how long one lasts. */
+/* A longer distance between pictures says nothing about their duration. */
 static const int64_t most_step_ns = INT64_C(10000000000);
 
 void mr_hls_times_begin(mr_hls_times *times, int64_t start_ns) {
     *times = (mr_hls_times){.shift_ns = mr_time_bound(start_ns) == MR_NO_TIME ? 0 : -start_ns};
 }
 
-/* A clock that leads out of bounds is another one. */
+/* A clock beyond the bounds counts as another clock. */
 void mr_hls_times_pass(mr_hls_times *times, mr_packet *packet) {
     packet->pts_ns = mr_time_bound(packet->pts_ns);
     packet->dts_ns = mr_time_bound(packet->dts_ns);

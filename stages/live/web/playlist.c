@@ -13,7 +13,7 @@
 static const int64_t second_ns = 1000000000, longest_ns = INT64_C(86400) * 1000000000;
 static const char byte_order_mark[] = "\xEF\xBB\xBF";
 
-/* The place in a playlist, and the meaning of its last lines for the next segment. */
+/* Parser position, and what the last tags mean for the next segment. */
 typedef struct parser {
     mr_playlist *list;
     const char *name;
@@ -21,17 +21,17 @@ typedef struct parser {
     size_t rooms[4];
     mr_segment next;
     mr_variant variant;
-    int64_t end;    /* of the last range of bytes */
-    bool is_media;  /* a tag of media playlists has come */
+    int64_t end;    /* where the last byte range ended */
+    bool is_media;  /* a media playlist tag has come */
     bool awaits;    /* the variant's address */
-    const char *foreign; /* why the next segment cannot be decrypted, unless it has a key; NULL: it is not encrypted */
+    const char *foreign; /* why the next segment cannot be decrypted, unless a usable key comes; NULL: not encrypted */
 } parser;
 
 static int refuse(const parser *at, const char *why) {
     return mr_fail(MR_ERROR_DATA, "%s: line %zu of its playlist: %s", at->name, at->line, why);
 }
 
-/* Room for one more item of an array; NULL: out of memory. */
+/* Makes room for one more array item; NULL: out of memory. */
 static void *grow(void **items, size_t *room, size_t count, size_t bytes) {
     if (count == *room) {
         const size_t wanted = *room ? 2 * *room : 16;
@@ -46,7 +46,7 @@ static void *grow(void **items, size_t *room, size_t count, size_t bytes) {
 
 /* ---- values ------------------------------------------------------------------------------------------------------ */
 
-/* The value of an attribute, without quotes; NULL: there is none. */
+/* Finds an attribute's value, without quotes; NULL: none. */
 static char *attribute(char *list, const char *name, size_t *bytes) {
     const size_t length = strlen(name);
     for (char *at = list; *at;) {
@@ -70,7 +70,7 @@ static bool is_value(char *list, const char *name, const char *wanted) {
     return value && bytes == strlen(wanted) && strncasecmp(value, wanted, bytes) == 0;
 }
 
-/* A whole number up to MOST_NUMBER; -1: it is none. */
+/* Parses an integer up to MOST_NUMBER; -1: invalid. */
 static int64_t read_number(const char *text, char **end) {
     int64_t value = 0;
     const char *at = text;
@@ -96,7 +96,7 @@ static int64_t read_seconds(const char *text) {
     return whole >= longest_ns / second_ns ? longest_ns : whole * second_ns + part;
 }
 
-/* An address, whose end is at `bytes`: relative, or of HTTP. */
+/* Checks an address that ends after `bytes`: it must be relative or HTTP. */
 static int check_address(const parser *at, const char *uri, size_t bytes) {
     size_t scheme = 0;
     if (!bytes || bytes > MR_PLAYLIST_MOST_ADDRESS)
@@ -110,7 +110,7 @@ static int check_address(const parser *at, const char *uri, size_t bytes) {
     return uri[scheme] == ':' && !web ? refuse(at, "it leads to an address that is not of http or https") : MR_OK;
 }
 
-/* The address of a tag, and its end; all else must have been read from the tag. */
+/* Finds a tag's address and ends it. The caller must read everything else in the tag first. */
 static int take_address(const parser *at, char *list, const char **uri) {
     size_t bytes;
     char *value = attribute(list, "URI", &bytes);
@@ -122,7 +122,7 @@ static int take_address(const parser *at, char *list, const char **uri) {
     return status;
 }
 
-/* "bytes@first": -1 where the first is not given. */
+/* Parses "bytes@first"; -1 if the first is missing. */
 static int read_range(const parser *at, const char *text, int64_t *first, int64_t *bytes) {
     char *end;
     *bytes = read_number(text, &end);
@@ -199,7 +199,7 @@ static int read_iv(const parser *at, const char *text, size_t bytes, mr_segment_
     return MR_OK;
 }
 
-/* A segment may have a key in several formats, of which one is enough. */
+/* A segment can have its key in several formats; one suffices. */
 static int read_key(parser *at, char *value) {
     mr_playlist *list = at->list;
     size_t bytes;
@@ -243,7 +243,7 @@ static int read_map(parser *at, char *value) {
     return status;
 }
 
-/* Of codecs that are named, some that have pictures begin so. */
+/* Whether all named codecs are sound codecs; unknown names may be video. */
 static bool is_sound_only(char *value) {
     static const char *const sounds[] = {"mp4a", "ac-3", "ec-3", "opus", "flac", "mp3", "alac"};
     size_t bytes, length;
@@ -262,7 +262,7 @@ static bool is_sound_only(char *value) {
     return true;
 }
 
-/* "WIDTHxHEIGHT". Some servers write 640.0x360.0, or words: those give none. */
+/* Parses "WIDTHxHEIGHT". Some servers write 640.0x360.0, or words: those are ignored. */
 static void read_size(const char *text, mr_variant *variant) {
     char *end;
     const int64_t width = read_number(text, &end);
@@ -274,7 +274,7 @@ static void read_size(const char *text, mr_variant *variant) {
         *variant = (mr_variant){.bandwidth = variant->bandwidth, .width = width, .height = height};
 }
 
-/* Size and bandwidth only help to choose: a variant is read without them, too. */
+/* Size and bandwidth only help to choose: a variant without them is valid. */
 static int read_variant(parser *at, char *value) {
     size_t bytes;
     char *end;
@@ -345,7 +345,7 @@ static int add_variant(parser *at, const char *uri) {
     return MR_OK;
 }
 
-/* A range without a first byte follows the one before it. */
+/* A range without a first byte follows the previous range. */
 static int place_range(parser *at, mr_segment *next) {
     const mr_playlist *list = at->list;
     const bool follows = list->count && list->segments[list->count - 1].bytes &&
@@ -409,7 +409,7 @@ static int check_whole(const parser *at) {
     return MR_OK;
 }
 
-/* The bytes before the first line that says something: some servers have empty lines there. */
+/* Skips what comes before the first nonempty line: some servers start with empty lines. */
 static size_t skip_blanks(const char *text, size_t bytes) {
     const size_t mark = sizeof byte_order_mark - 1;
     size_t at = bytes >= mark && memcmp(text, byte_order_mark, mark) == 0 ? mark : 0;

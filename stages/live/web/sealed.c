@@ -13,12 +13,12 @@ typedef struct sealed {
     int64_t left;
     struct AVAES *aes;
     uint8_t iv[BLOCK], cipher[PIECE];
-    uint8_t plain[BLOCK + PIECE]; /* the last block stays until it is known if another follows */
-    int first, count;             /* bytes of it, without that block, which are to be given */
-    bool holds;                   /* there is such a block behind them */
+    uint8_t plain[BLOCK + PIECE]; /* the last block stays until it is known whether another follows */
+    int first, count;             /* bytes to give, without that block */
+    bool holds;                   /* a block is held */
 } sealed;
 
-/* The last block: as many bytes of it are padding as each of those says. */
+/* Handles the last block: each padding byte holds the padding's length. */
 static int end(sealed *at, int error) {
     const uint8_t *block = at->plain + at->first;
     const bool padded = at->holds && block[BLOCK - 1] >= 1 && block[BLOCK - 1] <= BLOCK;
@@ -29,7 +29,7 @@ static int end(sealed *at, int error) {
     return at->count ? 0 : AVERROR_EOF;
 }
 
-/* Decrypts another piece, behind the block that was held back. */
+/* Decrypts another piece, after the held block. */
 static int fill(sealed *at) {
     const int most = at->left < PIECE ? (int)at->left : PIECE;
     const int bytes = most ? avio_read(at->from, at->cipher, most) : AVERROR_EOF;

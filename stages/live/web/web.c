@@ -12,8 +12,8 @@
 
 /* ---- addresses --------------------------------------------------------------------------------------------------- */
 
-/* Where an address leads to, read as libavformat reads it: its authority ends at the first of "/?#", and its user at
- * the last "@" of that. Not as mr_url_split does, which is lenient with passwords. */
+/* Parses an address as libavformat does: the authority ends at the first "/?#", and the user at the last "@" in it.
+ * mr_url_split cannot be used, since it is lenient with passwords. */
 typedef struct place {
     bool secure;
     mr_url_part user, host, port;
@@ -40,7 +40,7 @@ static bool same(mr_url_part a, mr_url_part b) {
     return a.bytes == b.bytes && strncasecmp(a.text, b.text, a.bytes) == 0;
 }
 
-/* Whether the user and password of the source are for that address. */
+/* Whether the source's user and password may be sent to this address. */
 static bool is_home(const mr_web *web, const char *url) {
     place home, there;
     return find_place(web->url, &home) && find_place(url, &there) && !there.user.bytes &&
@@ -86,9 +86,9 @@ bool mr_web_location(AVIOContext *io, const char *url, char *location, size_t by
 
 /* ---- requests ---------------------------------------------------------------------------------------------------- */
 
-/* Until an answer gives bytes, libavformat asks before each read of at most 4 KiB of headers. While it waits, it asks
- * every 100 ms. It joins headers at a cost that grows with their square, so the limit is small. It must not be below
- * about a thousand: some devices send each byte of their headers in a packet. */
+/* Limits headers. Before an answer gives bytes, libavformat asks before each read of at most 4 KiB, and every 100 ms
+ * while it waits. Joining headers costs the square of their length, so the limit must be small. It cannot be below
+ * about a thousand: some devices send each header byte in a separate packet. */
 enum { MOST_ASKED = 1024 };
 static const int64_t pause_ns = 90000000;
 
@@ -130,7 +130,7 @@ static void set_options(const mr_web *web, const mr_web_range *range, AVDictiona
     }
 }
 
-/* Of hosts that give a playlist some want a cookie of theirs for its segments. */
+/* Some hosts want their playlist's cookie for the segments. */
 static void keep_cookies(mr_web *web, AVIOContext *io, const char *url) {
     uint8_t *cookies = NULL, *location = location_of(io);
     place from;
@@ -177,12 +177,12 @@ int mr_web_check(mr_web *web, AVIOContext *io) {
 }
 
 int mr_web_open(mr_web *web, AVIOContext **io, const char *url, const mr_web_range *range) {
-    AVIOContext *opened = NULL; /* closing asks whether to stop, too: the caller has none then */
+    AVIOContext *opened = NULL; /* closing also calls the interrupt function: the caller must have none then */
     *io = NULL;
     int error = check_address(web, url);
     if (!error)
         error = request(web, &opened, url, range);
-    /* libavformat's word for an answer from another byte on. */
+    /* libavformat's error for an answer that starts at another byte */
     if (error == AVERROR(EPERM) && range && range->first)
         *web->refusal = mr_fail(MR_ERROR_UNAVAILABLE, "%s: the server does not give ranges of bytes, of which its "
                                 "playlist is made", web->url);

@@ -1,11 +1,11 @@
-/* Requests of one source over HTTP: to which hosts and protocols they may go, TLS, user and password, and when they
- * give up. libavformat makes them.
+/* One source's HTTP requests: allowed hosts and protocols, TLS, user and password, and when to give up. libavformat
+ * performs them.
  *
- * An address begins with http:// or https://, and nothing leads from https to http. User and password are sent to
- * scheme, host and port of the source's own address only. libavformat follows redirections by itself: where one leads
- * to is compared after libavformat has sent it a request, before anything of its answer is used.
+ * An address begins with http:// or https://, and https must never lead to http. User and password are sent only to the
+ * scheme, host and port in the source's address. libavformat follows redirections itself: the target is checked after
+ * libavformat has sent it a request, but before any of the answer is used.
  *
- * One thread uses an mr_web, which does not move while something that it has opened is open. */
+ * One thread may use an mr_web. It must not move while something that it opened is open. */
 #ifndef MILLRACE_STAGES_LIVE_WEB_WEB_H
 #define MILLRACE_STAGES_LIVE_WEB_WEB_H
 
@@ -16,44 +16,45 @@
 enum { MR_WEB_LOOK = 1024, MR_WEB_HOST = 256 };
 
 typedef struct mr_web {
-    const char *url;              /* of the source, without user and password; for messages, too */
+    const char *url;              /* the source's, without user and password; also for messages */
     const char *user, *password;  /* NULL: none */
-    const char *ca_file;          /* certificates that are trusted; NULL: the system's */
+    const char *ca_file;          /* trusted certificates; NULL: the system's */
     const char *allow_hosts;      /* mr_host_is_allowed */
-    AVIOInterruptCB interrupt;    /* whether calls are to give up */
-    int *refusal;                 /* set to a status if a host or an answer is refused, as mr_message says */
-    char cookie_host[MR_WEB_HOST]; /* that has sent the cookies below; others get them only if it leads to them */
+    AVIOInterruptCB interrupt;    /* asked whether calls must stop */
+    int *refusal;                 /* set to a status if a host or an answer is refused; mr_message has the reason */
+    char cookie_host[MR_WEB_HOST]; /* host that sent the cookies below; other hosts get them only after it redirects
+                                      there */
     char cookies[4096];
     int64_t asked_ns;             /* when that was asked last, */
-    unsigned asked;               /* and how often without a pause since an answer gave bytes */
+    unsigned asked;               /* and how many came without a pause since an answer gave bytes */
 } mr_web;
 
-/* `bytes` from `first` on; both 0: all of them. libavformat asks for these, but may also give more. */
+/* `bytes` starting at `first`; both 0: all. libavformat requests this range, but may give more. */
 typedef struct mr_web_range {
     int64_t first, bytes;
 } mr_web_range;
 
 bool mr_web_is_address(const char *url);
-/* Whether calls are to give up. */
+/* Whether calls must stop. */
 int mr_web_interrupted(void *web);
 /* Adds how certificates are verified. */
 void mr_web_set_tls(const char *ca_file, AVDictionary **options);
-/* Opens an address. 0, or an AVERROR, maybe with a refusal. `range` may be NULL. */
+/* Opens an address. Returns 0, or an AVERROR, possibly with a refusal. `range` may be NULL. */
 int mr_web_open(mr_web *web, AVIOContext **io, const char *url, const mr_web_range *range);
-/* To be called when something was read, before it is used: libavformat requests an address again if it seeks, or if a
- * connection breaks, and may be led elsewhere then. 0, or an AVERROR with a refusal. */
+/* Call after reading and before using the data. If libavformat seeks, or a connection breaks, it requests the address
+ * again and may be redirected. Returns 0, or an AVERROR with a refusal. */
 int mr_web_check(mr_web *web, AVIOContext *io);
-/* Whether an error of reading may be the end of an answer that has no length: libavformat takes that for a premature
- * one, unless the server says "Connection: close", and cannot tell it from one that broke off between chunks. */
+/* Whether a read error may be the end of an answer without a length. libavformat calls such an end premature unless the
+ * server sent "Connection: close". It cannot distinguish this from an answer that broke off between chunks. */
 bool mr_web_may_have_ended(AVIOContext *io, int error);
-/* The address that answered, without user and password, after redirections; false if it does not fit. */
+/* The address that answered after redirections, without user and password; false if it does not fit. */
 bool mr_web_location(AVIOContext *io, const char *url, char *location, size_t bytes);
 
-/* Copies how an answer begins, as text; all of it can still be read. Returns its length. */
+/* Copies the answer's beginning as text; reading still starts at the first byte. Returns the length. */
 size_t mr_web_look(AVIOContext *io, char text[MR_WEB_LOOK]);
-/* Whether an answer that begins so is a manifest of DASH (MPD). */
+/* Whether the answer begins like a DASH manifest (MPD). */
 bool mr_web_is_manifest(const char *text);
-/* MR_ERROR_UNAVAILABLE: DASH is not read; the message names the alternatives. */
+/* MR_ERROR_UNAVAILABLE: DASH is not supported; the message names alternatives. */
 int mr_web_refuse_manifest(const char *url);
 
 #endif

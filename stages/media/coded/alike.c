@@ -18,7 +18,7 @@ static void note(void *context, mr_nal one) {
     to->count++;
 }
 
-/* How much of a set of H.264 decoding depends on, in bits. */
+/* How many bits in an H.264 parameter set decoding depends on. */
 static size_t bits_of(mr_nal one) {
     const bool sequence = one.bytes && (one.data[0] & 31) == SPS;
     const size_t bits = sequence ? mr_recovery_use_at(one) : 0;

@@ -2,7 +2,7 @@
 
 #include "stages/media/coded/nal.h"
 
-/* 6.2.3: the beginning of video_object_layer, up to the clock. Shapes other than rectangles are not known. */
+/* 6.2.3: reads video_object_layer up to the clock. Only rectangular shapes are supported. */
 static void read_layer(mr_mpeg4_clock *clock, mr_nal one) {
     enum { EXTENDED_ASPECT = 15 };
     mr_bits bits = {.data = one.data, .bytes = one.bytes, .at = 8};
@@ -14,7 +14,7 @@ static void read_layer(mr_mpeg4_clock *clock, mr_nal one) {
     if (mr_bits_read(&bits, 1)) { /* vol_control_parameters */
         mr_bits_read(&bits, 3);
         if (mr_bits_read(&bits, 1))
-            for (int i = 0; i < 79; i += 16) /* of the buffer: 79 bits */
+            for (int i = 0; i < 79; i += 16) /* skips buffer fields: 79 bits */
                 mr_bits_read(&bits, i + 16 > 79 ? 15 : 16);
     }
     const unsigned shape = mr_bits_read(&bits, 2);
@@ -31,8 +31,8 @@ static unsigned width_of(unsigned most) {
     return width;
 }
 
-/* 6.2.5 and 6.3.5: whole seconds are counted from the last picture that others refer to; those of one that none refers
- * to, from the one before it. */
+/* 6.2.5 and 6.3.5: whole seconds count from the last reference picture; a non-reference picture counts from the one
+ * before that. */
 static bool read_picture(mr_mpeg4_clock *clock, mr_nal one, int64_t *time) {
     enum { BETWEEN = 2, MOST_SECONDS = 3600 };
     mr_bits bits = {.data = one.data, .bytes = one.bytes, .at = 8};
@@ -52,7 +52,7 @@ static bool read_picture(mr_mpeg4_clock *clock, mr_nal one, int64_t *time) {
     return true;
 }
 
-/* 6.2.4: a group has the time of day. */
+/* 6.2.4: a group header holds the time of day. */
 static void read_group(mr_mpeg4_clock *clock, mr_nal one) {
     mr_bits bits = {.data = one.data, .bytes = one.bytes, .at = 8};
     const int64_t hours = mr_bits_read(&bits, 5), minutes = mr_bits_read(&bits, 6);

@@ -1,5 +1,5 @@
-/* When pictures of MPEG-4 (ISO/IEC 14496-2) are shown, by the clock in their headers: they have no other order. Nothing
- * in them is trusted. One thread. All zero: no picture has come. */
+/* Computes when MPEG-4 pictures (ISO/IEC 14496-2) are shown from the clock in the headers: they have no other order.
+ * The data is untrusted. One thread. All zero: no picture has come. */
 #pragma once
 
 #include <stdbool.h>
@@ -7,9 +7,9 @@
 #include <stdint.h>
 
 typedef struct mr_mpeg4_clock {
-    unsigned rate;          /* ticks a second; 0: no header has come */
-    int64_t second, before; /* of the last picture that others refer to, and of the one before it */
+    unsigned rate;          /* ticks a second; 0: no header yet */
+    int64_t second, before; /* for the last reference picture, and the one before it */
 } mr_mpeg4_clock;
 
-/* The time of the picture in that packet, in ticks. False if it has none, or if no header has come. */
+/* Reads the picture's time in this packet, in ticks. False if it has none, or no header has come. */
 bool mr_mpeg4_clock_read(mr_mpeg4_clock *clock, const uint8_t *data, size_t bytes, int64_t *time);

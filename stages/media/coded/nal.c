@@ -38,7 +38,7 @@ int mr_bits_signed_golomb(mr_bits *bits) {
 
 /* ---- units ------------------------------------------------------------------------------------------------------- */
 
-/* The position of the next 00 00 01, or the end. */
+/* Finds the next 00 00 01, or the end. */
 static const uint8_t *find_start(const uint8_t *at, const uint8_t *end) {
     for (; end - at >= 3; at++) {
         at = memchr(at, 0, (size_t)(end - at - 2));
@@ -77,7 +77,7 @@ bool mr_nal_next(mr_nals *from, mr_nal *next) {
 
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
 
-/* A type or a size: each byte of ones goes on. */
+/* A type or a size: each 0xff byte continues it. */
 static unsigned read_long(mr_bits *bits) {
     unsigned sum = 0, byte;
     do
@@ -102,7 +102,7 @@ int64_t mr_nal_find_message(mr_bits *messages, unsigned type) {
 
 typedef void noting(void *context, mr_nal one);
 
-/* `count` parameter sets behind lengths of two bytes; where they end. */
+/* Reads `count` parameter sets with 2-byte lengths; returns where they end. */
 static const uint8_t *read_sets(const uint8_t *at, const uint8_t *end, int count, noting *note, void *context) {
     mr_nals from = {at, end, 2};
     for (mr_nal one; count > 0 && mr_nal_next(&from, &one); count--)
@@ -119,7 +119,7 @@ static int read_avc(const uint8_t *data, const uint8_t *end, noting *note, void 
     return (data[4] & 3) + 1;
 }
 
-/* Likewise, HEVCDecoderConfigurationRecord: arrays of sets. */
+/* HEVCDecoderConfigurationRecord: arrays of sets. */
 static int read_hevc(const uint8_t *data, const uint8_t *end, noting *note, void *context) {
     enum { LENGTHS = 21, ARRAYS = 22 };
     const uint8_t *at = data + ARRAYS + 1;

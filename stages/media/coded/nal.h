@@ -1,4 +1,4 @@
-/* NAL units of H.264 and HEVC, and the bits in them. Nothing in them is trusted. Any thread. */
+/* NAL units in H.264 and HEVC, and their bits. The data is untrusted. Any thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,8 +11,8 @@ typedef struct mr_bits {
     const uint8_t *data;
     size_t bytes;
     size_t at;     /* in bits */
-    bool escaped;  /* a 3 behind two zeros is left out (emulation prevention, H.264 and HEVC, 7.3.1) */
-    bool short_of; /* more was read than there is; the rest was 0 */
+    bool escaped;  /* skips a 3 after two zeros (emulation prevention, H.264 and HEVC, 7.3.1) */
+    bool short_of; /* read past the end, which gives 0 */
 } mr_bits;
 
 /* The next `count` bits, at most 32. */
@@ -24,25 +24,25 @@ int mr_bits_signed_golomb(mr_bits *bits);
 /* ---- units ------------------------------------------------------------------------------------------------------- */
 
 typedef struct mr_nal {
-    const uint8_t *data; /* from its header on */
+    const uint8_t *data; /* starts at the header */
     size_t bytes;
 } mr_nal;
 
-/* Units from `at` to `end`: behind lengths of so many bytes, or, if that is 0, behind start codes. */
+/* Units between `at` and `end`. Each has a length with this many bytes in front; 0: a start code. */
 typedef struct mr_nals {
     const uint8_t *at, *end;
     int length_bytes;
 } mr_nals;
 
-/* The next one; false at the end, and if a length leads beyond it. */
+/* Finds the next unit; false at the end, and if a length exceeds it. */
 bool mr_nal_next(mr_nals *from, mr_nal *next);
-/* Gives the parameter sets of a stream's header (extradata: of ISO/IEC 14496-15, or with start codes) to `note` (may be
- * NULL), and returns the bytes of a length in its packets; 0: start codes. */
+/* Passes the parameter sets in a stream header (extradata: ISO/IEC 14496-15, or start codes) to `note` (may be NULL).
+ * Returns how many bytes a length has in packets; 0: start codes. */
 int mr_nal_read_header(bool hevc, const uint8_t *data, size_t bytes, void (*note)(void *context, mr_nal one),
                        void *context);
 
 /* ---- messages (SEI) ---------------------------------------------------------------------------------------------- */
 
-/* From the beginning of a message, which is that behind the header of a unit of messages or the end of another message,
- * to the payload of the next one of that type (H.264 and HEVC, 7.3.2.3.1). Its bytes; below 0: there is none. */
+/* Finds the next message with this type (H.264 and HEVC, 7.3.2.3.1). `messages` must be after an SEI unit's header, or
+ * where another message ended; it moves to the payload. Returns the payload size; below 0: not found. */
 int64_t mr_nal_find_message(mr_bits *messages, unsigned type);

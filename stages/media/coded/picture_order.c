@@ -34,7 +34,7 @@ static void read_header(mr_picture_order *order) {
     mr_mpeg4_clock_read(&order->clock, order->codec->extradata, (size_t)order->codec->extradata_size, &time);
 }
 
-/* Without memory the order stays unknown. Frames have even counts in H.264: fields may have those between. */
+/* Without memory the order stays unknown. H.264 frames have even counts: fields may use the odd ones. */
 static void open_for(mr_picture_order *order, mr_media *media) {
     mr_picture_order_fini(order);
     order->media = mr_media_ref(media);
@@ -88,7 +88,7 @@ static mr_picture_place place_in_group(mr_picture_order *order, const mr_packet 
     return (mr_picture_place){0};
 }
 
-/* Pictures follow each other at the rate of their stream. */
+/* Pictures follow each other at the stream's rate. */
 static mr_picture_place place_by_clock(mr_picture_order *order, const mr_packet *packet) {
     const mr_media *media = packet->media;
     int64_t time = 0;

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Of the clock of MPEG, the coarsest that recordings have: times that are nearer to each other would be one there. */
+/* One tick on the MPEG clock, the coarsest in recordings. It cannot represent times nearer to each other. */
 static const int64_t TICK_NS = 11112;
 
 void mr_picture_times_begin(mr_picture_times *times, bool live) {
@@ -18,7 +18,7 @@ void mr_picture_times_fini(mr_picture_times *times) {
 
 /* ---- facts about the stream -------------------------------------------------------------------------------------- */
 
-/* One of more than a day is that of a damaged file. */
+/* A duration above one day means a damaged file. */
 static int64_t duration_of(const mr_packet *packet) {
     static const int64_t most_ns = INT64_C(86400000000000);
     const bool said = packet->duration_ns > 0 && packet->duration_ns <= most_ns;
@@ -34,7 +34,7 @@ static void note_codec(mr_picture_times *times, const mr_packet *packet) {
     times->seen = times->looked_at = 0;
 }
 
-/* Of a live stream by the pace at which packets come, since its clock may be wrong. */
+/* For a live stream, arrival times count, since the clock may be wrong. */
 static void note_interval(mr_picture_times *times, const mr_packet *packet) {
     enum { SMOOTH = 16 };
     static const int64_t most_ns = 2000000000;
@@ -55,8 +55,8 @@ static void forget(mr_picture_times *times, int64_t floor_ns) {
     times->based = false;
 }
 
-/* The time of the packet in that place, for pictures that are shown as packets follow each other: one that has not come
- * yet is expected at the stream's rate. */
+/* The time of the packet in this place, if pictures are shown in packet order. A packet that has not come yet is
+ * expected at the stream's rate. */
 static int64_t time_of_place(const mr_picture_times *times, int64_t place, int64_t decoded_ns) {
     const int64_t ahead = place - times->packets;
     if (ahead > -MR_TIMES_KEPT && ahead <= 0 && place >= 0)
@@ -64,8 +64,8 @@ static int64_t time_of_place(const mr_picture_times *times, int64_t place, int64
     return mr_time_step(decoded_ns, ahead, times->interval_ns);
 }
 
-/* Of a picture of MPEG-4 without one, by its own clock. That counts whole seconds from one picture to the next, so that
- * some may be missing where a file is read from its middle. */
+/* Derives an MPEG-4 picture's time from its clock. The clock counts whole seconds between pictures, so seconds may be
+ * missing if reading starts in the middle. */
 static int64_t time_by_clock(mr_picture_times *times, int64_t ticks, int64_t decoded_ns) {
     enum { MOST_AWAY = 8 };
     const int64_t most_ns = MOST_AWAY * times->interval_ns;
@@ -86,11 +86,11 @@ static int64_t time_by_clock(mr_picture_times *times, int64_t ticks, int64_t dec
     return decoded_ns;
 }
 
-/* Of a picture without one, by its number from the picture that restarted, or else the first. */
+/* Derives a picture's time from its number, counted from the last restart or the first picture. */
 static void invent(mr_picture_times *times, mr_packet *packet, const mr_picture_place *place) {
     const int64_t decoded_ns = packet->dts_ns != MR_NO_TIME ? packet->dts_ns
                                                               : mr_time_step(0, times->packets, times->interval_ns);
-    packet->dts_ns = MR_NO_TIME; /* it is made, as it was that of presentation */
+    packet->dts_ns = MR_NO_TIME; /* derived, like the presentation time */
     if (times->order.clocked && decoded_ns != MR_NO_TIME) {
         packet->pts_ns = time_by_clock(times, place->number, decoded_ns);
         times->based = true;
@@ -106,14 +106,14 @@ static void invent(mr_picture_times *times, mr_packet *packet, const mr_picture_
         times, times->base_place + (place->number - times->base_number) / times->order.unit, decoded_ns);
 }
 
-/* A container that numbers packets begins with the first of them at 0, and libavformat shows those whose order it knows
- * later, by as many as may be decoded before one. Others are left to decode, which knows their order. */
+/* A container that numbers packets starts at 0. If libavformat knows the order, it shifts presentation by the reorder
+ * depth. Otherwise decode must do it, which knows the order. */
 static void advance(const mr_picture_times *times, mr_packet *packet) {
     packet->pts_ns = mr_time_step(packet->pts_ns, -times->depth, times->interval_ns);
 }
 
-/* After `lower`, where that picture was expected if the clock went on at half its pace, or, if it stands still, at its
- * pace. */
+/* A time after `lower`: where the picture would be if the clock ran at half pace; at full pace if the clock stands
+ * still. */
 static int64_t behind(const mr_picture_times *times, int64_t lower_ns, int64_t pts_ns, int64_t pictures) {
     int64_t step_ns = pts_ns == times->said_ns ? times->interval_ns : times->interval_ns / 2;
     step_ns = step_ns > TICK_NS ? step_ns : TICK_NS;
@@ -144,12 +144,12 @@ static void insert(mr_picture_times *times, size_t at, struct mr_picture_shown o
     times->shown_count++;
 }
 
-/* The time that the stream gives a picture if it lies between those of its neighbours, else a time that does. */
+/* Returns the stream's time for a picture if it lies between its neighbours' times, else a time that does. */
 static int64_t fit(mr_picture_times *times, int64_t number, int64_t pts_ns) {
     size_t at = times->shown_count;
     while (at > 0 && times->shown[at - 1].number > number)
         at--;
-    /* No stream reorders so far: numbers have begun anew without a sign. */
+    /* No stream reorders that far: numbers have restarted without a sign. */
     if (times->shown_count - at > MR_TIMES_DEPTH) {
         forget(times, MR_NO_TIME);
         at = 0;
@@ -171,7 +171,7 @@ static int64_t fit(mr_picture_times *times, int64_t number, int64_t pts_ns) {
     return pts_ns;
 }
 
-/* After some pictures it is clear how far those of a stream that does not say so are out of order. */
+/* After enough pictures, the reorder depth is clear even if the stream does not declare it. */
 static void settle_depth(mr_picture_times *times) {
     enum { ENOUGH = 48 };
     if (!times->sure && ++times->looked_at == ENOUGH)
@@ -180,8 +180,8 @@ static void settle_depth(mr_picture_times *times) {
         times->depth = times->seen;
 }
 
-/* A file whose container gives most presentation times: those that are missing follow from the nearest one. Behind a
- * seam, from that of decoding. */
+/* For a file whose container gives most presentation times: derives missing ones from the nearest, or after a seam from
+ * the decoding time. */
 static void complete(mr_picture_times *times, mr_packet *packet, const mr_picture_place *place) {
     const int64_t number = place->number;
     const AVCodecParameters *codec = packet->media->codec;
@@ -198,7 +198,7 @@ static void complete(mr_picture_times *times, mr_packet *packet, const mr_pictur
         insert(times, at, (struct mr_picture_shown){number, packet->pts_ns});
 }
 
-/* The numbers of a group may be wrong where some of a live stream are missing. */
+/* Numbers within a group may be wrong if a live stream lost packets. */
 static bool looks_into(const mr_picture_times *times, const mr_packet *packet) {
     const bool grouped = packet->media && packet->media->codec && mr_picture_order_is_grouped(packet->media->codec);
     const bool clocked = packet->media && packet->media->codec && mr_picture_order_is_clocked(packet->media->codec);
@@ -245,7 +245,7 @@ static int64_t soon(const mr_picture_times *times, int64_t limit_ns) {
     return last_ns + (step_ns < room_ns ? step_ns : room_ns / 2);
 }
 
-/* The presentation times, held back by as many pictures as may be decoded before one that is shown before them. */
+/* Returns presentation times delayed by the reorder depth. */
 static int64_t hold_back(mr_picture_times *times, int64_t pts_ns) {
     size_t at = times->waiting_count++;
     for (; at > 0 && times->waiting[at - 1] > pts_ns; at--)

@@ -1,14 +1,13 @@
-/* Times of one source's packets, made in one place.
+/* Corrects one source's packet times, in one place.
  *
- * Containers, cameras and their clocks may give no decoding times or presentation times, or such that jitter, step back
- * or repeat themselves. Here presentation times become such that they rise in presentation order, and decoding times
- * such that they rise in decode order and are no later than the picture is shown. Rows, the choice of pictures and
- * recordings all take them from packets.
+ * Containers and cameras may omit decoding or presentation times, or give times that jitter, step back or repeat. Here
+ * presentation times must rise in presentation order, and decoding times in decode order, and no picture may be decoded
+ * after it is shown. Rows, picture selection and recordings all use these times.
  *
- * Times that are right stay as they are, to the nanosecond. A presentation time that contradicts the order of pictures
- * (picture_order.h) is moved between those of its neighbours, or, if it is the latest, behind the last by half the
- * usual distance until the clock has caught up: so a step of the clock spreads over twice its length, and no error
- * adds up. Files whose container gives both times are passed as they are. One thread. All zero needs no fini. */
+ * Correct times stay the same to the nanosecond. A presentation time that contradicts the picture order
+ * (picture_order.h) moves between its neighbours. If it is the latest, it follows the last one by half the usual
+ * distance until the clock has caught up. A clock step therefore spreads over twice its length, and no error
+ * accumulates. Files whose container gives both times pass unchanged. One thread. All zero needs no fini. */
 #pragma once
 
 #include "stages/media/coded/picture_order.h"
@@ -17,36 +16,36 @@ enum { MR_TIMES_KEPT = 32, MR_TIMES_DEPTH = 16 };
 
 typedef struct mr_picture_times {
     bool live;
-    bool lacks;                 /* a file whose container has no presentation times */
+    bool lacks;                 /* the container has no presentation times */
     bool begun;
     mr_picture_order order;
     struct mr_picture_shown {
         int64_t number, pts_ns;
-    } shown[MR_TIMES_KEPT];     /* since pictures restarted: the highest numbers, rising */
+    } shown[MR_TIMES_KEPT];     /* since the last restart: the highest numbers, ascending */
     size_t shown_count;
-    int64_t floor_ns;           /* later pictures are shown after that; MR_NO_TIME: no limit is known */
-    int64_t highest_ns;         /* of all so far; MR_NO_TIME: none */
-    int64_t said_ns;            /* the last picture's time by the stream */
-    int64_t interval_ns;        /* between two pictures, usually; 0: not known */
-    int64_t arrived_ns;         /* of the last packet of a live stream */
+    int64_t floor_ns;           /* later pictures are shown after this; MR_NO_TIME: no limit known */
+    int64_t highest_ns;         /* highest so far; MR_NO_TIME: none */
+    int64_t said_ns;            /* the last picture's stream time */
+    int64_t interval_ns;        /* usual distance between pictures; 0: not known */
+    int64_t arrived_ns;         /* a live stream's last packet */
     int64_t packets;
-    bool based;                 /* pictures without a time count from one of that place among packets, and number */
+    bool based;                 /* pictures without a time count from this one's packet place and number */
     int64_t base_place, base_number;
-    int64_t base_ns;            /* of MPEG-4, in place of the place */
-    int64_t decoded_ns[MR_TIMES_KEPT]; /* of the last packets, by their place among all */
+    int64_t base_ns;            /* MPEG-4: instead of the place */
+    int64_t decoded_ns[MR_TIMES_KEPT]; /* the last packets' times, by place */
 
-    const void *codec;          /* of which `depth` is */
-    int depth;                  /* how many pictures are decoded before one that is shown before them */
-    bool sure;                  /* else it is settled after some pictures, by the most that was seen */
+    const void *codec;          /* the codec that `depth` is for */
+    int depth;                  /* how many pictures can be decoded before one that is shown earlier */
+    bool sure;                  /* otherwise the depth is settled after some pictures, from the largest seen */
     int seen, looked_at;
-    int64_t waiting[MR_TIMES_DEPTH + 1]; /* presentation times that were no decoding time yet, rising */
+    int64_t waiting[MR_TIMES_DEPTH + 1]; /* presentation times not yet used as decoding time, ascending */
     size_t waiting_count;
     int64_t last_dts_ns;        /* MR_NO_TIME: none */
 } mr_picture_times;
 
-/* A stream begins, whose times have nothing to do with those before. `live`: packets have arrived_ns, and times are
- * those of a clock that may be wrong. */
+/* Begins a stream whose times are unrelated to earlier ones. `live`: packets have arrived_ns, and the stream's clock
+ * may be wrong. */
 void mr_picture_times_begin(mr_picture_times *times, bool live);
-/* Sets pts_ns and dts_ns of the next packet in decode order, as far as they are known or can be made. */
+/* Sets pts_ns and dts_ns in the next packet in decode order, if they are known or can be derived. */
 void mr_picture_times_pass(mr_picture_times *times, mr_packet *packet);
 void mr_picture_times_fini(mr_picture_times *times);

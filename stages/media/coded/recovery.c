@@ -6,16 +6,16 @@ enum { SLICE = 1, SLICE_DATA_A = 2, IDR = 5, SEI = 6, SPS = 7, PPS = 8 };
 enum { FIRST_IRAP = 16, IDR_HEVC = 19, IDR_LAST = 20, LAST_IRAP = 23, LAST_SLICE = 31, SPS_HEVC = 33, PPS_HEVC = 34,
        SEI_HEVC = 39 };
 
-/* Facts about the picture of a packet. */
+/* What a packet says about the picture. */
 typedef struct picture {
     bool begins;       /* it needs no other */
-    bool refers;       /* H.264: its slices need others */
+    bool refers;       /* H.264: its slices need other pictures */
     bool reference;
-    bool field;        /* H.264: of a frame */
+    bool field;        /* H.264: it is half a frame */
     bool has_point;
     mr_recovery_point point;
-    unsigned number;   /* frame_num, or the lowest bits of the picture order count */
-    unsigned bits;     /* of it; 0: not known */
+    unsigned number;   /* frame_num, or the picture order count's low bits */
+    unsigned bits;     /* how many bits it has; 0: not known */
 } picture;
 
 static int type_of(bool hevc, mr_nal one) {
@@ -100,7 +100,7 @@ static void keep_sequence(mr_recovery *r, unsigned number, mr_recovery_sequence 
         r->sequences[number] = read;
 }
 
-/* Of frame_num, or of the picture order count; too many, if that is not one of the standard. */
+/* Width that frame_num or the picture order count has; an invalid value gives too many bits. */
 static uint8_t bits_of_number(unsigned coded) {
     return coded > 12 ? UINT8_MAX : (uint8_t)(coded + 4);
 }
@@ -136,7 +136,7 @@ static void pass(mr_bits *bits, unsigned count) {
 static void pass_profiles(mr_bits *bits, unsigned layers) {
     enum { PROFILE = 88, LEVEL = 8 };
     pass(bits, PROFILE + LEVEL);
-    const unsigned present = layers ? mr_bits_read(bits, 16) : 0; /* two bits a layer, and filling */
+    const unsigned present = layers ? mr_bits_read(bits, 16) : 0; /* two bits per layer, and filling */
     for (unsigned i = 0; i < layers; i++)
         pass(bits, (present >> (15 - 2 * i) & 1 ? PROFILE : 0u) + (present >> (14 - 2 * i) & 1 ? LEVEL : 0u));
 }
@@ -192,7 +192,7 @@ static void note_hevc(void *recovery, mr_nal one) {
     note_set(recovery, true, one);
 }
 
-/* Those of the stream's header; a packet's own follow. */
+/* Reads the sets in the stream header; packets may bring more. */
 static void read_header(mr_recovery *r, const AVCodecParameters *codec, bool hevc) {
     r->has_sets = true;
     r->length_bytes = mr_nal_read_header(hevc, codec->extradata, (size_t)codec->extradata_size,
@@ -225,7 +225,7 @@ static void read_slice(const mr_recovery *r, picture *to, mr_nal one) {
 static void read_slice_hevc(const mr_recovery *r, picture *to, mr_nal one) {
     mr_bits bits = bits_of(true, one);
     const int type = type_of(true, one);
-    const bool first = mr_bits_read(&bits, 1); /* others need more to be read */
+    const bool first = mr_bits_read(&bits, 1); /* other cases need more bits */
     if (type >= FIRST_IRAP && type <= LAST_IRAP)
         mr_bits_read(&bits, 1);
     const unsigned number = mr_bits_golomb(&bits);
@@ -240,13 +240,13 @@ static void read_slice_hevc(const mr_recovery *r, picture *to, mr_nal one) {
     to->reference = true;
 }
 
-/* All up to the first slice. */
+/* Reads up to the first slice. */
 static picture look(mr_recovery *r, const mr_packet *packet, bool hevc) {
     picture found = {0};
     mr_nals from = nals_of(packet, r->length_bytes);
     for (mr_nal one; mr_nal_next(&from, &one);) {
         const int type = one.bytes ? type_of(hevc, one) : -1;
-        if (type < 0 || (hevc && one.bytes > 1 && (one.data[0] & 1 || one.data[1] >> 3))) /* of other layers */
+        if (type < 0 || (hevc && one.bytes > 1 && (one.data[0] & 1 || one.data[1] >> 3))) /* skips other layers */
             continue;
         if (hevc ? type <= LAST_SLICE : type == SLICE || type == SLICE_DATA_A || type == IDR) {
             (hevc ? read_slice_hevc : read_slice)(r, &found, one);
@@ -259,8 +259,8 @@ static picture look(mr_recovery *r, const mr_packet *packet, bool hevc) {
     return found;
 }
 
-/* How far the picture is behind the one before: frame_num rises by one behind a reference frame, and both fields of a
- * frame share it; where it rises by more, frames were left out on purpose. */
+/* How far the picture is from the previous one. frame_num rises by one after a reference frame, and both fields share
+ * it. If it rises by more, frames were omitted intentionally. */
 static int64_t move(const mr_recovery *r, const picture *now, bool hevc) {
     if (!now->bits || !hevc)
         return now->bits && now->number != r->last;
@@ -268,7 +268,7 @@ static int64_t move(const mr_recovery *r, const picture *now, bool hevc) {
     return ahead < all / 2 ? (int64_t)ahead : (int64_t)ahead - (int64_t)all;
 }
 
-/* From here on all is right, but for what is shown earlier. */
+/* From here everything is right, except what is shown earlier. */
 static void recover(mr_recovery *r, int64_t pts_ns) {
     r->leads = r->tainted;
     r->from_ns = pts_ns;

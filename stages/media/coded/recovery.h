@@ -1,12 +1,12 @@
-/* Behind a gap pictures are made of those that are missing: which ones are right again, as the standards say it.
+/* After a gap, pictures depend on missing ones. This decides which are right again, as the standards define it.
  *
- * From a picture on that needs no other (IDR; HEVC: any IRAP picture) all are right that are shown behind it. In
- * streams that have none, since each picture renews a part (intra refresh), or whose pictures behind an I picture may
- * be shown before it (open GOP), a message says where: the recovery point (H.264, D.2.8: recovery_frame_cnt; HEVC,
- * D.3.8: recovery_poc_cnt). Pictures from there on, in the order in which they are shown, are right, or as right as the
- * encoder takes them to be (exact_match_flag is not asked for). The first picture of a decoder of H.264 is lost if it
- * needs others, so a recovery point there does not count: what it renews is missing. With broken_link_flag those up to
- * there are wrong without any gap. Of other codecs a key is right, and all behind it.
+ * A picture that needs no other (IDR; HEVC: any IRAP picture) is right, and so are all that are shown after it. Some
+ * streams have none because each picture renews a part (intra refresh). In others, pictures after an I picture may be
+ * shown before it (open GOP). There a message marks the recovery point (H.264, D.2.8: recovery_frame_cnt; HEVC, D.3.8:
+ * recovery_poc_cnt). All pictures from that point are right, in display order, or as right as the encoder claims
+ * (exact_match_flag is ignored). An H.264 decoder loses its first picture if that needs others, so a recovery point
+ * there cannot count: what it renews is missing. With broken_link_flag, pictures before the point are wrong even
+ * without a gap. For other codecs, a key and all later pictures are right.
  *
  * One thread uses an mr_recovery. */
 #pragma once
@@ -18,66 +18,65 @@
 #include "stages/media/coded/reorder.h"
 
 typedef struct mr_recovery_point {
-    int count;        /* of frames, or of picture order counts, from this picture on; 0: this one */
+    int count;        /* frames, or picture order counts, to wait; 0: this picture */
     bool broken_link;
 } mr_recovery_point;
 
-/* Reads the message of a NAL unit of messages (SEI); false: it has none. */
+/* Reads the message from an SEI unit; false: it has none. */
 bool mr_recovery_point_read(mr_recovery_point *point, bool hevc, mr_nal messages);
-/* Whether a decoder can begin at a packet of H.264 or HEVC: its picture needs no other, or it has a recovery point. */
+/* Whether decoding can begin at an H.264 or HEVC packet: its picture needs no other, or it has a recovery point. */
 bool mr_recovery_begins(const mr_packet *packet);
 
 typedef struct mr_recovery_sequence {
     bool known;
-    uint8_t bits;      /* of frame_num, or of the picture order count; 0: not known */
+    uint8_t bits;      /* width of frame_num or picture order count; 0: not known */
     bool planes;       /* separate_colour_plane_flag */
     mr_reorder reorder;
 } mr_recovery_sequence;
 
 typedef struct mr_recovery_picture_set {
     uint8_t sequence;
-    uint8_t extra;     /* HEVC: bits of a slice's header that are reserved */
-    bool output;       /* HEVC: there is one for pictures that are not shown */
+    uint8_t extra;     /* HEVC: reserved bits in a slice header */
+    bool output;       /* HEVC: header has the output flag */
 } mr_recovery_picture_set;
 
 typedef struct mr_recovery {
-    bool fresh;        /* no picture has come yet */
+    bool fresh;        /* no picture has come */
     bool tainted;      /* pictures are wrong */
-    bool leads;        /* those are that are shown before that time, too */
+    bool leads;        /* pictures shown before that time are right too */
     int64_t from_ns;
-    bool waits;        /* for the recovery point: so far away it was, so far pictures have moved on since */
+    bool waits;        /* for the recovery point: how far away it was, how far pictures have moved since */
     int64_t count, moved;
-    unsigned last;     /* number of the picture before */
+    unsigned last;     /* previous picture's number */
     bool has_sets;
-    int length_bytes;  /* of a NAL unit's length */
+    int length_bytes;  /* bytes that a NAL unit's length has */
     mr_recovery_sequence sequences[32];
     mr_recovery_picture_set sets[256];
 } mr_recovery;
 
 /* A stream begins: nothing is right yet. */
 void mr_recovery_begin(mr_recovery *recovery);
-/* The picture before the next packet is wrong, though the packets do not say so. */
+/* Call if the picture before the next packet is wrong, although the packets do not show it. */
 void mr_recovery_taint(mr_recovery *recovery);
-/* The next packet in decode order; MR_FRAME_SEAM and MR_FRAME_CORRUPT say what is missing. True: its picture is
- * wrong. */
+/* Call for each packet in decode order; MR_FRAME_SEAM and MR_FRAME_CORRUPT say what is missing. Returns true if the
+ * picture is wrong. */
 bool mr_recovery_pass(mr_recovery *recovery, const mr_packet *packet);
 
-/* Whether all pictures before the packet's, which is of H.264 or HEVC, are shown before it, and their numbers begin
- * anew. */
+/* Whether numbering restarts at this H.264 or HEVC packet, and all earlier pictures are shown before it. */
 bool mr_recovery_restarts(const mr_packet *packet);
-/* Where a sequence parameter set of H.264 says how its pictures may be used (VUI), in bits; 0: it is malformed. */
+/* The bit position where an H.264 sequence parameter set's usage information (VUI) starts; 0: malformed. */
 size_t mr_recovery_use_at(mr_nal sequence);
-/* By the parameter sets of the stream's header, of H.264 or HEVC; not sure: there are none. */
+/* From the parameter sets in an H.264 or HEVC stream header. Not sure: there are none. */
 mr_reorder mr_recovery_reorder(const AVCodecParameters *codec);
 
-/* The place of a picture of H.264 among those that others refer to. */
+/* An H.264 picture's position among reference pictures. */
 typedef struct mr_recovery_place {
-    bool known;      /* the packet's picture is a frame, whose header has all below */
-    bool restarts;   /* none from it on refers to one before it */
+    bool known;      /* the packet's picture is a frame, whose header was read completely */
+    bool restarts;   /* no later picture refers to an earlier one */
     bool reference;
-    unsigned number; /* frame_num (7.4.3): behind a reference picture it is one higher, and else the same */
-    unsigned bits;   /* of it */
+    unsigned number; /* frame_num (7.4.3): one higher after a reference picture, else unchanged */
+    unsigned bits;   /* how many bits it has */
 } mr_recovery_place;
 
-/* Of the next packet in decode order, for an `mr_recovery` that is used for nothing else. */
+/* Call for each packet in decode order. `recovery` must not be used for anything else. */
 mr_recovery_place mr_recovery_place_of(mr_recovery *recovery, const mr_packet *packet);

@@ -16,7 +16,7 @@ static void pass_buffers(mr_bits *bits) {
     mr_bits_read(bits, 20);
 }
 
-/* E.1.1, up to the place of chroma samples. */
+/* E.1.1, up to the chroma sample position. */
 static void pass_look(mr_bits *bits) {
     enum { EXTENDED_ASPECT = 255 };
     if (mr_bits_read(bits, 1) && mr_bits_read(bits, 8) == EXTENDED_ASPECT)
@@ -58,7 +58,7 @@ static int read_usability(mr_bits *bits) {
     return bits->short_of || depth > MOST ? -1 : (int)depth;
 }
 
-/* 7.3.2.1.1, pic_order_cnt_type and its parameters. */
+/* 7.3.2.1.1: reads pic_order_cnt_type and its parameters. */
 static unsigned read_order(mr_bits *bits) {
     const unsigned order = mr_bits_golomb(bits);
     if (order == 0)
@@ -73,7 +73,7 @@ static unsigned read_order(mr_bits *bits) {
     return order;
 }
 
-/* A.2: those that have no B pictures, or only intra pictures (constraint_set3_flag). */
+/* A.2: profiles without B pictures, or with only intra pictures (constraint_set3_flag). */
 static bool cannot_reorder(unsigned profile, unsigned constraints) {
     enum { BASELINE = 66, MAIN = 77, CAVLC = 44, SCALABLE_BASELINE = 83, CONSTRAINT_3 = 0x10 };
     const bool intra = profile == CAVLC || (profile > MAIN && constraints & CONSTRAINT_3);
@@ -101,7 +101,7 @@ mr_reorder mr_reorder_read_h264(mr_bits bits, unsigned profile, unsigned constra
     }
     const int depth = mr_bits_read(&bits, 1) ? read_usability(&bits) : -1;
     read.sure = depth >= 0;
-    /* One that is shown before others needs two references, or has at least one that is shown after it. */
+    /* A picture that is shown before others needs two references, or at least one that is shown later. */
     const unsigned guessed = references > MOST ? MOST : references > 0 ? references - 1 : 0;
     read.depth = (uint8_t)(read.sure ? (unsigned)depth : guessed);
     return read;

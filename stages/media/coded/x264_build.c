@@ -7,8 +7,7 @@
 
 enum { SLICE = 1, IDR = 5, SEI = 6, UNREGISTERED = 5 };
 
-/* Messages of users begin with a number of 16 bytes, which libavcodec does not look at. Build 0000 stands for 67, as
- * libavcodec takes it. */
+/* User messages begin with a 16-byte number, which libavcodec ignores. Like libavcodec, reads build 0000 as 67. */
 static int32_t read_build(mr_bits *bits, int64_t bytes) {
     enum { NUMBER = 16, MOST = 32 };
     char text[MOST] = "";
@@ -31,7 +30,7 @@ static int32_t read_messages(mr_nal one) {
     return build;
 }
 
-/* Messages stand before slices. */
+/* Messages precede slices. */
 int32_t mr_x264_build(const AVCodecParameters *codec, const uint8_t *data, size_t bytes) {
     if (codec->codec_id != AV_CODEC_ID_H264 || !data)
         return 0;

@@ -1,4 +1,4 @@
-/* The next few bytes of a stream that arrives in pieces, for readers that look at one thing after the other. One thread
+/* Gathers the next few bytes of a stream that arrives in pieces, for readers that parse one item at a time. One thread
  * at a time. */
 #pragma once
 
@@ -12,11 +12,10 @@ enum { MR_MOST_GATHERED = 32 };
 typedef struct mr_gathered {
     uint8_t data[MR_MOST_GATHERED];
     size_t have, wanted; /* bytes */
-    int64_t at;          /* offset of data[0] in the stream */
+    int64_t at;          /* stream offset for data[0] */
 } mr_gathered;
 
-/* The next thing begins at `at`, and needs `wanted` bytes. If it begins within the gathered bytes, the rest of them is
- * kept. */
+/* The next item begins at `at` and needs `wanted` bytes. If it begins within the gathered bytes, the rest is kept. */
 static inline void mr_gathered_move(mr_gathered *gathered, int64_t at, size_t wanted) {
     const int64_t past = at - gathered->at;
     if (past >= 0 && past < (int64_t)gathered->have) {
@@ -32,7 +31,7 @@ static inline bool mr_gathered_full(const mr_gathered *gathered) {
     return gathered->have >= gathered->wanted;
 }
 
-/* Takes missing bytes from the piece at `offset`, as far as it has them. False if it lacks the next one. */
+/* Takes missing bytes from the piece at `offset`. False if it does not have the next one. */
 static inline bool mr_gathered_take(mr_gathered *gathered, int64_t offset, const uint8_t *piece, size_t bytes) {
     const int64_t past = gathered->at + (int64_t)gathered->have - offset;
     if (mr_gathered_full(gathered))

@@ -5,10 +5,10 @@
 
 enum { MOST_DEPTH = 16, ID_BYTES = 4 };
 
-/* The end of an element without a size. */
+/* Stands for an unknown end. */
 #define OPEN (INT64_MAX - MR_MOST_GATHERED)
 
-/* The names of the RFC. */
+/* Names as in the RFC. */
 enum {
     EBML = 0x1a45dfa3, SEGMENT = 0x18538067, CLUSTER = 0x1f43b675, INFO = 0x1549a966, TRACKS = 0x1654ae6b,
     CHAPTERS = 0x1043a770, TAGS = 0x1254c367, CUES = 0x1c53bb6b, ATTACHMENTS = 0x1941a469, SEEK_HEAD = 0x114d9b74,
@@ -18,8 +18,7 @@ enum {
     ATTACHED_FILE = 0x61a7, SEEK = 0x4dbb
 };
 
-/* Elements that libavformat (5.1) looks into, and the bytes that it takes for each. Others cost no more than they
- * have. */
+/* Elements that libavformat (5.1) parses, and how many bytes each costs. Others cost no more than their size. */
 static const struct element {
     uint32_t parent; /* 0: the file, or a segment */
     uint32_t id;
@@ -34,9 +33,9 @@ static const struct element {
     {0, ATTACHMENTS, 0}, {ATTACHMENTS, ATTACHED_FILE, 128}, {0, SEEK_HEAD, 0}, {SEEK_HEAD, SEEK, 32},
 };
 
-/* Follows elements from some offset on. */
+/* Follows elements from an offset. */
 typedef struct element_walk {
-    bool lost;                       /* looks for the next element of a segment, byte by byte */
+    bool lost;                       /* searches for the segment's next element, byte by byte */
     mr_gathered next;
     int depth;
     struct {
@@ -48,7 +47,7 @@ typedef struct element_walk {
 struct mr_mkv_index {
     element_walk main, side;                 /* `side` follows a part that libavformat has jumped to; depth -1: none */
     uint64_t bytes;
-    int64_t end;                     /* of the bytes that were fed last */
+    int64_t end;                     /* where the last fed bytes ended */
 };
 
 static uint64_t number(const uint8_t *from, size_t bytes) {
@@ -58,7 +57,7 @@ static uint64_t number(const uint8_t *from, size_t bytes) {
     return value;
 }
 
-/* Of a number whose first byte says how many it has; more than eight: it is none. */
+/* Size in bytes of a number, from its first byte; more than eight: not a number. */
 static size_t length_of(uint8_t first) {
     size_t length = 1;
     for (int mask = 0x80; length < 9 && !(first & mask); mask >>= 1)
@@ -81,7 +80,7 @@ static void begin_at(element_walk *walk, int64_t at) {
     mr_gathered_move(&walk->next, at, walk->lost ? ID_BYTES : 1);
 }
 
-/* libavformat looks for the next element that it knows. */
+/* libavformat searches for the next known element. */
 static void lose(element_walk *walk, int64_t from) {
     walk->lost = true;
     walk->depth = 0;
@@ -96,7 +95,7 @@ static void search(element_walk *walk) {
         begin_at(walk, walk->next.at + 1);
 }
 
-/* In the elements around it, up to that depth. */
+/* The element in the enclosing levels up to that depth. */
 static const struct element *element_at(const element_walk *walk, int depth, uint32_t id) {
     const uint32_t parent = depth ? walk->parent[depth - 1].id : 0;
     for (size_t i = 0; i < sizeof elements / sizeof *elements; i++)
@@ -109,7 +108,7 @@ static int64_t parent_end(const element_walk *walk, int depth) {
     return depth ? walk->parent[depth - 1].end : OPEN;
 }
 
-/* One without a size ends where an element begins that belongs to those around it. */
+/* An element without a size ends where an element begins that belongs to an outer level. */
 static void end_open(element_walk *walk, uint32_t id) {
     int depth = walk->depth;
     while (depth && parent_end(walk, depth) == OPEN && !element_at(walk, depth, id))
@@ -124,8 +123,8 @@ static void next(element_walk *walk, int64_t at) {
     begin_at(walk, at);
 }
 
-/* An element whose content begins at `at`. Segments, and clusters without a size, are followed as if their elements
- * stood in the file. */
+/* Handles an element whose content begins at `at`. Segments, and clusters without a size, are treated as if their
+ * elements were top level. */
 static void pass(mr_mkv_index *index, element_walk *walk, uint32_t id, uint64_t size, bool known, int64_t at) {
     end_open(walk, id);
     const struct element *element = element_at(walk, walk->depth, id);
@@ -145,7 +144,7 @@ static void pass(mr_mkv_index *index, element_walk *walk, uint32_t id, uint64_t 
     }
 }
 
-/* The number of its bytes, and of those of its size, are known one after the other. */
+/* Reads an element's id and size; their lengths become known one after the other. */
 static void read_element(mr_mkv_index *index, element_walk *walk) {
     const uint8_t *from = walk->next.data;
     const size_t id = length_of(from[0]);

@@ -7,21 +7,21 @@
  * MOVFragmentStreamInfo a track, with malloc's own bytes. */
 enum { ENTRY_BYTES = 24, TIME_BYTES = 8, FRAGMENT_BYTES = 48, FRAGMENT_TRACK_BYTES = 64 };
 
-/* libavformat gives up at eleven boxes in each other. */
+/* libavformat gives up at eleven nested boxes. */
 enum { MOST_DEPTH = 12 };
 
 #define TYPE(a, b, c, d) ((uint32_t)(a) << 24 | (uint32_t)(b) << 16 | (uint32_t)(c) << 8 | (uint32_t)(d))
 
-/* The next bytes: the head of a box; the fields of a table; its rows; the handler of a track; the head of a box in a
- * "free" one; a place in "meta" where boxes may begin; bytes in which no table is expected; nothing that is known. */
+/* What the next bytes are: a box header; a table's fields; its rows; a track's handler; a box header inside "free"; a
+ * position in "meta" where boxes may begin; bytes where no table is expected; unknown. */
 typedef enum box_part { HEAD, FIELDS, ROWS, HANDLER, FREE, META, BYTES, LOST } box_part;
 
-/* Follows boxes from some offset on. */
+/* Follows boxes from an offset. */
 typedef struct box_walk {
     box_part part;
     mr_gathered next;
-    uint32_t type;              /* of the box that is read */
-    int64_t end;                /* of it */
+    uint32_t type;              /* type of the current box */
+    int64_t end;                /* where it ends */
     uint32_t rows;              /* that are left */
     int depth;
     struct {
@@ -58,8 +58,8 @@ static uint64_t most_of(uint64_t a, uint64_t b) {
 
 /* ---- claims ------------------------------------------------------------------------------------------------------ */
 
-/* Sound of one tick a sample (PCM) has an entry for 1,024 samples of a chunk; until its times are known it is taken for
- * that. Each edit has entries for the samples that it shows, and for those that these need. */
+/* PCM sound (one tick a sample) has one entry per 1,024 samples in a chunk; sound counts as PCM until the times are
+ * known. Each edit has entries for the samples that it shows, and for those they need. */
 static uint64_t track_bytes(const mp4_track *track) {
     const uint64_t pieces = track->chunks * ((track->most_per_chunk + 1023) / 1024);
     const bool pcm = track->sound && !track->other && !track->unticked;
@@ -99,13 +99,13 @@ static bool holds_boxes(uint32_t type) {
     return false;
 }
 
-/* A box whose fields are read. libavformat reads them even if the box is shorter. */
+/* Boxes whose fields are read. libavformat reads them even if the box is shorter. */
 static const struct table {
     uint32_t type;
     uint8_t fields; /* bytes: version, flags and the fields after them */
-    uint8_t head;   /* of these, without rows */
-    uint8_t count;  /* where the number of rows stands */
-    uint8_t row;    /* bytes of one; of others it depends */
+    uint8_t head;   /* size without rows */
+    uint8_t count;  /* where the row count is */
+    uint8_t row;    /* bytes per row; 0: it varies */
     bool read;      /* rows are looked at */
 } tables[] = {
     {TYPE('s', 't', 's', 'z'), 12, 12, 8, 4, false}, {TYPE('s', 't', 'z', '2'), 12, 12, 8, 0, false},
@@ -130,7 +130,7 @@ static unsigned ones(uint32_t bits) {
     return count;
 }
 
-/* The table of a box whose fields are those: of some, sizes depend on flags. */
+/* The table for a box with these fields; some sizes depend on flags. */
 static struct table measured(const struct table *table, const uint8_t *fields, uint32_t *count) {
     struct table exact = *table;
     if (table->type == TYPE('s', 't', 's', 'z') && u32(fields + 4))
@@ -154,14 +154,14 @@ static uint64_t rows_bytes(const struct table *table, const uint8_t *fields, uin
                                                    : (uint64_t)count * table->row;
 }
 
-/* Boxes that do not belong into the description of a sample. */
+/* Boxes that must not appear in a sample description. */
 static bool is_claim(uint32_t type) {
     return type == TYPE('c', 'm', 'o', 'v') || type == TYPE('m', 'o', 'o', 'f') || table_of(type);
 }
 
 /* ---- walking ----------------------------------------------------------------------------------------------------- */
 
-/* The next part begins at `at`. */
+/* Moves to the next part, at `at`. */
 static void go_on(box_walk *walk, box_part part, size_t wanted, int64_t at) {
     mr_gathered_move(&walk->next, at, wanted);
     walk->part = part;
@@ -177,14 +177,14 @@ static int64_t parent_end(const box_walk *walk) {
     return walk->depth ? walk->parent[walk->depth - 1].end : INT64_MAX;
 }
 
-/* After a box that ends at `at`. Fewer than eight bytes are no box. */
+/* Continues after a box that ends at `at`. A box has at least eight bytes. */
 static void next_box(box_walk *walk, int64_t at) {
     while (walk->depth && at > parent_end(walk) - 8)
         at = walk->parent[--walk->depth].end;
     go_on(walk, at > INT64_MAX - 2 * MR_MOST_GATHERED ? LOST : HEAD, 8, at);
 }
 
-/* The rest of the box around is skipped. */
+/* Skips the rest of the parent box. */
 static void leave(box_walk *walk) {
     if (walk->depth)
         next_box(walk, walk->parent[walk->depth - 1].end);
@@ -206,7 +206,7 @@ static void enter(mr_mp4_index *index, box_walk *walk, int64_t at) {
     next_box(walk, at);
 }
 
-/* libavformat ends a box that has a track or media data in it, unless it is "moov". */
+/* libavformat ends the parent after a box with a track or media data, unless the parent is "moov". */
 static bool ends_parent(const box_walk *walk) {
     const bool outermost = walk->type == TYPE('t', 'r', 'a', 'k') || walk->type == TYPE('m', 'd', 'a', 't');
     return outermost && walk->depth && walk->parent[walk->depth - 1].type != TYPE('m', 'o', 'o', 'v');
@@ -216,7 +216,7 @@ static bool is_entry(const box_walk *walk) {
     return walk->depth && walk->parent[walk->depth - 1].type == TYPE('s', 't', 's', 'd');
 }
 
-/* Of a box whose content begins at `at`. */
+/* Opens a box whose content begins at `at`. */
 static void open_box(mr_mp4_index *index, box_walk *walk, int64_t at) {
     const uint32_t type = walk->type;
     const struct table *table = table_of(type);
@@ -295,9 +295,9 @@ static void read_fields(mr_mp4_index *index, box_walk *walk) {
     const uint64_t room = left > 0 ? (uint64_t)left : 0;
     take_fields(index, walk->type, walk->next.data, count);
     walk->rows = count;
-    if (table.type == TYPE('e', 'l', 's', 't')) /* libavformat reads those that are there. */
+    if (table.type == TYPE('e', 'l', 's', 't')) /* libavformat reads as many as there are. */
         walk->rows = room / table.row < count ? (uint32_t)(room / table.row) : count;
-    else /* Others it would take from the boxes that follow. */
+    else /* libavformat would read the others from the following boxes. */
         index->hidden |= rows_bytes(&table, walk->next.data, count) > room;
     if (table.read && walk->rows)
         go_on(walk, ROWS, table.row, walk->next.at + table.head);
@@ -328,7 +328,7 @@ static void read_handler(mr_mp4_index *index, box_walk *walk) {
     next_box(walk, walk->end);
 }
 
-/* libavformat takes "free" and "hoov" for an index if one begins in them. */
+/* libavformat treats "free" and "hoov" as an index if one begins inside. */
 static void read_free(mr_mp4_index *index, box_walk *walk) {
     const uint32_t type = u32(walk->next.data + 4);
     walk->type = TYPE('m', 'o', 'o', 'v');
@@ -338,7 +338,7 @@ static void read_free(mr_mp4_index *index, box_walk *walk) {
         next_box(walk, walk->end);
 }
 
-/* Boxes begin at the size of the first "hdlr". */
+/* The first "hdlr" size marks where boxes begin. */
 static void read_meta(mr_mp4_index *index, box_walk *walk) {
     if (walk->next.at > walk->end - 8)
         next_box(walk, walk->end);
@@ -348,7 +348,8 @@ static void read_meta(mr_mp4_index *index, box_walk *walk) {
         go_on(walk, META, 8, walk->next.at + 4);
 }
 
-/* libavformat takes boxes of any type behind the fields of a sample's description, whose length depends on its type. */
+/* After a sample description's fields, libavformat accepts any box type. How long the fields are depends on the
+ * type. */
 static void read_byte(mr_mp4_index *index, box_walk *walk) {
     index->hidden |= is_claim(u32(walk->next.data + 4));
     if (walk->next.at > walk->end - 8)
@@ -394,7 +395,7 @@ static void follow(mr_mp4_index *index, box_walk *walk, int64_t offset, const ui
     }
 }
 
-/* Where libavformat goes by its index of fragments, a box of one begins. Media data begins with other bytes. */
+/* Whether a fragment box begins where libavformat's fragment index points. Media data begins with other bytes. */
 static bool begins_fragment(const uint8_t *data, size_t bytes) {
     const uint32_t type = bytes >= 8 ? u32(data + 4) : 0;
     return type == TYPE('m', 'o', 'o', 'f') || type == TYPE('m', 'f', 'r', 'a') || type == TYPE('s', 'i', 'd', 'x') ||

@@ -1,10 +1,10 @@
-/* How much memory libavformat's index of an MP4 (ISO/IEC 14496-12) takes, known before libavformat makes it.
+/* Computes in advance how much memory libavformat needs for an MP4's index (ISO/IEC 14496-12).
  *
- * Its demuxer keeps 24 bytes for each sample that a track or fragment claims, and more for composition times, edits and
- * fragments. A table of samples of one size, or a fragment with default sizes, claims billions of samples in 20 bytes.
+ * The demuxer keeps 24 bytes for each sample that a track or fragment claims, and more for composition times, edits and
+ * fragments. In 20 bytes, a file can claim billions of samples: with a constant sample size, or with fragment defaults.
  *
- * Boxes are followed as libavformat follows them, wherever they stand, and their claims are added up. Bytes are fed
- * before libavformat gets them. One thread. */
+ * Follows boxes as libavformat does, wherever they are, and adds up what they claim. Bytes must be fed before
+ * libavformat reads them. One thread. */
 #pragma once
 
 #include <stddef.h>
@@ -12,12 +12,11 @@
 
 typedef struct mr_mp4_index mr_mp4_index;
 
-/* NULL: out of memory. */
+/* NULL: no memory. */
 mr_mp4_index *mr_mp4_index_create(void);
 void mr_mp4_index_destroy(mr_mp4_index **index);
-/* Bytes, and their offset in the file. Those that were fed before, or lie in a box that is not looked into, may be left
- * out. */
+/* Feeds bytes and the file offset. Bytes that were fed before, or in boxes that are not inspected, can be omitted. */
 void mr_mp4_index_feed(mr_mp4_index *index, int64_t offset, const uint8_t *data, size_t bytes);
-/* The memory for the boxes so far, at least. UINT64_MAX: it is not known, since the index is compressed ("cmov"), or
- * tables stand in a place where no program writes them. */
+/* The least memory that the boxes need. UINT64_MAX: unknown, since the index is compressed ("cmov"), or tables are
+ * where no program writes them. */
 uint64_t mr_mp4_index_bytes(const mr_mp4_index *index);

@@ -3,10 +3,10 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* MXFIndexTable of libavformat (5.1): ptses, fake_index, offsets, flags. */
+/* libavformat's MXFIndexTable (5.1): ptses, fake_index, offsets, flags. */
 enum { PICTURE_BYTES = 8 + 24 + 1 + 1 };
 
-/* ST 377-1, 11.2: the key of an index table segment; the last byte is any. */
+/* ST 377-1, 11.2: an index table segment's key; the last byte may be anything. */
 static const uint8_t key[] = {0x06, 0x0e, 0x2b, 0x34, 0x02, 0x53, 0x01, 0x01, 0x0d, 0x01, 0x02, 0x01, 0x01, 0x10, 0x01};
 enum { KEY = 16, DURATION = 0x3f0d, TAG_HEAD = 4, DURATION_BYTES = 8 };
 
@@ -22,7 +22,7 @@ static void add(mr_mxf_index *index, uint64_t pictures) {
     index->bytes = (pictures < most - sum ? sum + pictures : most) * PICTURE_BYTES;
 }
 
-/* The key and the length of the segment behind it; the bytes that were used, 0: more are needed. */
+/* Reads a segment's key and length. Returns how many bytes it used; 0: it needs more. */
 static size_t read_head(mr_mxf_index *index, const uint8_t *data, size_t bytes) {
     const uint8_t *found = memmem(data, bytes, key, sizeof key);
     const size_t at = found ? (size_t)(found - data) : 0;
@@ -40,7 +40,7 @@ static size_t read_head(mr_mxf_index *index, const uint8_t *data, size_t bytes) 
     return at + KEY + 1 + more;
 }
 
-/* The head of the next item of the segment, and the rest of the last one, likewise. */
+/* Skips the rest of the last item and reads the next item's header. Returns as read_head. */
 static size_t read_item(mr_mxf_index *index, const uint8_t *data, size_t bytes) {
     if (index->left < TAG_HEAD)
         index->skip = index->left;
@@ -61,7 +61,7 @@ static size_t read_item(mr_mxf_index *index, const uint8_t *data, size_t bytes) 
     return TAG_HEAD;
 }
 
-/* As far as they suffice. */
+/* Reads as many as are complete. */
 static size_t read_all(mr_mxf_index *index, const uint8_t *data, size_t bytes) {
     size_t at = 0;
     for (size_t used = 1; used && at < bytes; at += used)

@@ -4,7 +4,7 @@
 
 /* ---- boxes (ISO/IEC 14496-12, 4.2) ------------------------------------------------------------------------------- */
 
-/* Bytes that are read from the front. Once too few are left, `broken` is set and all that is read is 0. */
+/* Bytes being read from the front. If too few are left, `broken` is set and everything read is 0. */
 typedef struct span {
     const uint8_t *at, *end;
     bool broken;
@@ -14,7 +14,7 @@ static size_t left(const span *from) {
     return (size_t)(from->end - from->at);
 }
 
-/* An unsigned number of `bytes` bytes, at most 8. */
+/* An unsigned number with `bytes` bytes, at most 8. */
 static uint64_t take(span *from, int bytes) {
     uint64_t number = 0;
     if (left(from) < (size_t)bytes) {
@@ -32,8 +32,8 @@ typedef struct box {
     span body;
 } box;
 
-/* The next box, of which only the first bytes may be there; false: there is none. A size of 0 is that of the last box,
- * 1 stands for a size of 64 bits behind the name. */
+/* Reads the next box, which may be truncated; false: there is none. Size 0 means the last box, 1 means that a 64-bit
+ * size follows the name. */
 static bool next_box(span *from, box *next) {
     enum { HEAD = 8 };
     const uint8_t *begin = from->at;
@@ -60,7 +60,7 @@ static bool is_type(const char *type, const char *name) {
     return memcmp(type, name, 4) == 0;
 }
 
-/* The first box of that type. */
+/* Finds the first box with this type. */
 static bool find_box(span from, const char *type, box *found) {
     while (next_box(&from, found))
         if (is_type(found->type, type))
@@ -85,7 +85,7 @@ static bool is_one_of(const uint8_t *brand, const char *brands) {
     return false;
 }
 
-/* Files of video have a box `meta`, too, but not these brands. */
+/* Video files can have a `meta` box too, but not these brands. */
 static bool read_brands(span file, mr_heif *heif) {
     static const char stills[] = "mif1mif2heicheixheimheisavifmiafjpeg", sequences[] = "msf1hevchevxavis";
     box type;
@@ -123,7 +123,7 @@ static void read_type(span meta, uint32_t item, char type[5]) {
     }
 }
 
-/* The first item that `item` is made of; 0: there is none. */
+/* The first item that `item` consists of; 0: none. */
 static uint32_t read_tile(span meta, uint32_t item) {
     box list, entry;
     if (!find_box(meta, "iref", &list))
@@ -135,7 +135,7 @@ static uint32_t read_tile(span meta, uint32_t item) {
     return 0;
 }
 
-/* Sizes of the numbers in a list of places (8.11.3). */
+/* Number sizes in a location list (8.11.3). */
 typedef struct place_sizes {
     unsigned version;
     int offset, length, base, index;
@@ -152,7 +152,7 @@ static place_sizes read_sizes(span *list) {
     return sizes;
 }
 
-/* An item's bytes, if they are one piece, which is there whole: in the file, or in the box `idat`. */
+/* An item's bytes, if they are in one complete piece: in the file, or in the box `idat`. */
 static span read_piece(const span *places, const place_sizes *sizes, unsigned method, uint64_t base, span file,
                        span meta) {
     span list = *places, none = {0};
@@ -209,7 +209,7 @@ static void read_transform(const box *property, mr_heif *heif) {
     heif->upright = mr_upright_then(heif->upright, then);
 }
 
-/* The record of a decoder's configuration: hvcC (ISO/IEC 14496-15, 8.3.2.1) or av1C (AV1 in ISOBMFF, 2.3.3). */
+/* Reads a decoder configuration record: hvcC (ISO/IEC 14496-15, 8.3.2.1) or av1C (AV1 in ISOBMFF, 2.3.3). */
 static void read_coding(const box *property, mr_heif *heif) {
     const uint8_t *record = property->body.at;
     if (is_type(property->type, "hvcC") && left(&property->body) > 17) {
@@ -227,7 +227,7 @@ static void read_coding(const box *property, mr_heif *heif) {
     }
 }
 
-/* `whole`: of the item itself; else of a tile of it, whose coding alone counts. */
+/* `whole`: the item's property; else a tile's, where only the coding counts. */
 static void read_property(const box *property, bool whole, mr_heif *heif, bool *cropped) {
     span body = property->body;
     read_coding(property, heif);
@@ -253,7 +253,7 @@ static bool nth_box(span from, unsigned index, box *found) {
     return is_there;
 }
 
-/* Reads the properties of an item in their order. */
+/* Reads an item's properties in order. */
 static void read_properties(span meta, uint32_t item, bool whole, mr_heif *heif, bool *cropped) {
     box properties, store, list, one;
     unsigned flags;

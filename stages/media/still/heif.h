@@ -1,5 +1,5 @@
-/* The picture in a file of HEIF (ISO/IEC 23008-12), which HEIC and AVIF are: what codes it, its bytes, its size and its
- * orientation. Reads boxes alone, and decodes nothing. Pure functions; nothing in the bytes is trusted. */
+/* Finds the picture in a HEIF file (ISO/IEC 23008-12; HEIC and AVIF are such files): its codec, bytes, size and
+ * orientation. It reads only boxes and decodes nothing. Pure functions. The data is untrusted. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,18 +9,18 @@
 #include "stages/media/still/orientation.h"
 
 typedef struct mr_heif {
-    bool animated;          /* its first brand is that of a sequence of pictures */
+    bool animated;          /* the first brand means a picture sequence */
     bool avif;              /* it is coded as AV1 */
-    char type[5];           /* of its primary item: "av01", "hvc1", "grid", ... */
-    bool parts;             /* it has to be put together or cropped: only libheif gives it */
-    const uint8_t *data;    /* of AV1 that is no such picture; NULL: not all of it is there */
+    char type[5];           /* primary item's type: "av01", "hvc1", "grid", ... */
+    bool parts;             /* it must be assembled or cropped: only libheif can do that */
+    const uint8_t *data;    /* AV1 data for a picture that is not such; NULL: incomplete */
     size_t bytes;
     int32_t width, height;  /* as displayed; 0: not known */
-    int depth, chroma_w, chroma_h; /* bits of a sample, and halvings of chroma; depth 0: not known */
+    int depth, chroma_w, chroma_h; /* bits per sample, chroma halvings; depth 0: not known */
     bool gray;
-    mr_upright upright;     /* by its properties irot and imir */
+    mr_upright upright;     /* from the properties irot and imir */
 } mr_heif;
 
-/* Whether the file is one with a still picture, and what it is. More fields are known of a file of which all is there.
- */
+/* Whether the file holds a still picture, and which. A complete file yields more fields.
+ * */
 bool mr_heif_read(const uint8_t *data, size_t bytes, mr_heif *heif);

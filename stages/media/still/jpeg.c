@@ -7,8 +7,8 @@
 #include "engine/base/memory.h"
 #include "millrace/status.h"
 
-/* The factor of the quantization matrices for a quality, as JPEG libraries count it (100: best). FFmpeg's matrices are
- * those of MPEG-1, which at 15 are about as coarse as JPEG's own at 50. */
+/* The quantizer scale for a quality as JPEG libraries count it (100: best). FFmpeg uses MPEG-1 matrices: at 15 they are
+ * about as coarse as JPEG's at 50. */
 static int quantizer(int quality) {
     double scale = quality < 50 ? 50.0 / quality : 2 - quality / 50.0;
     double q = 15 * scale;
@@ -27,14 +27,14 @@ static int open_codec(mr_jpeg_encoder *encoder, const AVFrame *picture) {
     codec->pix_fmt = picture->format;
     codec->color_range = AVCOL_RANGE_JPEG;
     codec->time_base = (AVRational){1, 25};
-    /* Without one it would not be JFIF. */
+    /* JFIF requires it. */
     codec->sample_aspect_ratio =
         picture->sample_aspect_ratio.num > 0 ? picture->sample_aspect_ratio : (AVRational){1, 1};
     codec->thread_count = 1;
     codec->flags |= AV_CODEC_FLAG_QSCALE | AV_CODEC_FLAG_BITEXACT;
     codec->qmin = 1;
     codec->global_quality = quantizer(encoder->quality) * FF_QP2LAMBDA;
-    /* Tables of its own for each picture would save some percent, and take a second pass. */
+    /* Optimised tables per picture would save a few percent, but need a second pass. */
     av_opt_set(codec->priv_data, "huffman", "default", 0);
     encoder->codec = codec;
     int error = avcodec_open2(codec, type, NULL);
@@ -71,7 +71,7 @@ int mr_jpeg_encode(mr_jpeg_encoder *encoder, AVFrame *picture, mr_upright uprigh
     int status = suits(encoder->codec, picture) ? MR_OK : open_codec(encoder, picture);
     if (status)
         return status;
-    /* The encoder takes pictures in the order of their times only. */
+    /* The encoder needs rising times. */
     picture->pts = encoder->count++;
     picture->quality = encoder->codec->global_quality;
     int error = avcodec_send_frame(encoder->codec, picture);

@@ -42,7 +42,7 @@ static const struct {
 static const char videos[] = " mp4 m4v mov mkv webm avi mpg mpeg vob ts mts m2ts m2t flv f4v wmv asf ogv 3gp 3g2 mxf "
                              "nut y4m mjpeg mjpg h264 264 hevc h265 265 ivf dv ";
 
-/* Whether a name ends in one of those. */
+/* Whether a name has one of these extensions. */
 static bool ends_in(const char *path, const char *endings) {
     enum { LONGEST = 8 };
     const char *dot = strrchr(path, '.');
@@ -81,7 +81,7 @@ enum AVCodecID mr_input_image_codec(const AVInputFormat *format) {
     return codec && codec->id != AV_CODEC_ID_SVG ? codec->id : AV_CODEC_ID_NONE;
 }
 
-/* libavformat's guess; it needs zeros behind the bytes. NULL: it knows none. */
+/* Asks libavformat, which needs zeros after the bytes. NULL: unknown. */
 static const AVInputFormat *guess(const uint8_t *data, size_t bytes) {
     enum { HEAD_BYTES = 4096 };
     uint8_t head[HEAD_BYTES + AVPROBE_PADDING_SIZE] = {0};
@@ -92,7 +92,7 @@ static const AVInputFormat *guess(const uint8_t *data, size_t bytes) {
     return av_probe_input_format(&(AVProbeData){.filename = "", .buf = head, .buf_size = (int)taken}, 1);
 }
 
-/* The common formats are known by their signatures. libavformat knows GIF, and PNG that is animated, as videos. */
+/* Common formats are recognised by signature: libavformat calls GIF and animated PNG videos. */
 enum AVCodecID mr_image_codec_by_content(const uint8_t *data, size_t bytes) {
     static const enum AVCodecID known[] = {AV_CODEC_ID_PNG, AV_CODEC_ID_MJPEG, AV_CODEC_ID_GIF};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
@@ -102,7 +102,7 @@ enum AVCodecID mr_image_codec_by_content(const uint8_t *data, size_t bytes) {
     return format ? mr_input_image_codec(format) : AV_CODEC_ID_NONE;
 }
 
-/* Whether libheif, which HEIF of several parts needs, is missing. */
+/* Whether libheif is missing, which a multi-part HEIF needs. */
 static bool lacks_libheif(const mr_heif *heif, char *text, size_t room) {
     if (!heif->parts || mr_libheif_check() == MR_OK)
         return false;

@@ -20,7 +20,7 @@ typedef struct heif_error {
     const char *message;
 } heif_error;
 
-/* The fields of its first version, behind which others follow. */
+/* The fields in version 1; later versions append more. */
 typedef struct heif_nclx {
     uint8_t version;
     int primaries, transfer, matrix;
@@ -59,7 +59,7 @@ typedef struct library {
 static library heif;
 static bool opened;
 
-/* The library stays open until the process ends. */
+/* Opens the library and keeps it open. */
 static void open_library(void) {
     void *file = dlopen("libheif.so.1", RTLD_NOW | RTLD_LOCAL);
     bool whole = file;
@@ -109,7 +109,7 @@ static int channel_of(bool rgb, int plane) {
     return rgb ? order[plane] : HEIF_Y + plane;
 }
 
-/* False: a plane is not as large as the layout has it. */
+/* False: a plane is smaller than its layout needs. */
 static bool copy_planes(const heif_image *image, AVFrame *to) {
     const AVPixFmtDescriptor *about = av_pix_fmt_desc_get(to->format);
     const bool rgb = about->flags & AV_PIX_FMT_FLAG_RGB;
@@ -130,7 +130,7 @@ static bool copy_planes(const heif_image *image, AVFrame *to) {
     return true;
 }
 
-/* Pictures that say nothing are BT.601 with the full range, as libheif takes them. */
+/* Undeclared colour means BT.601 with full range, as in libheif. */
 static void describe_colour(const heif_image_handle *handle, AVFrame *picture) {
     enum { UNSPECIFIED = 2 };
     heif_nclx *nclx = NULL;
@@ -145,7 +145,7 @@ static void describe_colour(const heif_image_handle *handle, AVFrame *picture) {
         heif.heif_nclx_color_profile_free(nclx);
 }
 
-/* The picture that is decoded into, and how it gets its planes. */
+/* The picture to decode into, and how it gets planes. */
 typedef struct target {
     AVFrame *picture;
     mr_heif_allocate *allocate;
@@ -199,7 +199,7 @@ int mr_libheif_decode(const uint8_t *data, size_t bytes, int64_t max_pixels, AVF
     heif_context *context = heif.heif_context_alloc();
     if (!context)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
-    /* The tiles of a picture are decoded on this thread: others have pictures of their own. */
+    /* Tiles are decoded on this thread; other threads decode other pictures. */
     heif.heif_context_set_max_decoding_threads(context, 0);
     const heif_error error = heif.heif_context_read_from_memory_without_copy(context, data, bytes, NULL);
     status = error.code ? fail(error) : decode_primary(context, &to);

@@ -25,7 +25,7 @@ uint8_t mr_upright_to_exif(mr_upright upright) {
     return upright.flip ? mirrored[quarters(upright)] : turned[quarters(upright)];
 }
 
-/* A mirror after a turn is that mirror before the opposite turn. */
+/* A mirroring after a turn equals that mirroring before the opposite turn. */
 mr_upright mr_upright_then(mr_upright first, mr_upright then) {
     const int before = then.flip ? 4 - quarters(first) : quarters(first);
     return (mr_upright){(int16_t)((before + quarters(then)) % 4 * 90), first.flip != then.flip};
@@ -33,7 +33,7 @@ mr_upright mr_upright_then(mr_upright first, mr_upright then) {
 
 /* ---- EXIF -------------------------------------------------------------------------------------------------------- */
 
-/* Some writers put JPEG's mark before it. */
+/* Some writers put JPEG's marker before it. */
 static unsigned read_exif(const uint8_t *data, size_t bytes) {
     enum { MARK = 6 };
     const bool marked = bytes >= MARK && memcmp(data, "Exif\0\0", MARK) == 0;
@@ -60,7 +60,7 @@ static int value_of_digit(char digit) {
     return digit >= '0' && digit <= '9' ? digit - '0' : digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
 }
 
-/* The profile's name and its length stand before the digits, each in a line. */
+/* The profile's name and length come before the digits, one per line. */
 mr_upright mr_upright_of_profile(const char *text) {
     enum { ENOUGH = 4096 };
     uint8_t data[ENOUGH];

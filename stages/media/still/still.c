@@ -17,7 +17,7 @@ static uint32_t little_32(const uint8_t *at) {
 enum { JPEG_SOI = 0xd8, JPEG_EOI = 0xd9, JPEG_TEM = 0x01, JPEG_RST0 = 0xd0, JPEG_RST7 = 0xd7,
        JPEG_DHT = 0xc4, JPEG_DQT = 0xdb, JPEG_SOS = 0xda };
 
-/* The position of the next marker's code at or after `at`, past stuffed zeros and restarts of coded data; 0: none. */
+/* The next marker code's position at or after `at`, skipping stuffed zeros and restart markers; 0: none. */
 static size_t next_marker(const uint8_t *data, size_t bytes, size_t at) {
     while (at < bytes) {
         const uint8_t *found = memchr(data + at, 0xff, bytes - at);
@@ -67,7 +67,7 @@ bool mr_still_lacks_tables(enum AVCodecID codec, const uint8_t *data, size_t byt
 
 enum { PNG_SIGNATURE = 8, PNG_AROUND = 12 };
 
-/* The chunk of that name at or after *at, which moves to it; false: there is none. */
+/* Finds the chunk with that name at or after *at, and moves *at to it; false: none. */
 static bool find_chunk(const uint8_t *data, size_t bytes, const char *name, size_t *at) {
     while (*at + PNG_AROUND <= bytes) {
         if (memcmp(data + *at + 4, name, 4) == 0)
@@ -99,7 +99,7 @@ mr_still_part mr_png_find_text(const uint8_t *data, size_t bytes, const char *ke
     return (mr_still_part){0};
 }
 
-/* `exif`: the text with the orientation was met, which is kept once if it is short. */
+/* `exif`: the orientation text was found; a short one is kept once. */
 static bool is_spare(const uint8_t *chunk, bool *exif) {
     enum { MOST = 16384 };
     static const char name[] = "Raw profile type exif";
@@ -132,7 +132,7 @@ static size_t end_of_png(const uint8_t *data, size_t bytes) {
     return find_chunk(data, bytes, "IEND", &at) ? at + PNG_AROUND : 0;
 }
 
-/* Animated PNG has the number of pictures in its chunk acTL, before the pixels. */
+/* An animated PNG has its picture count in the chunk acTL, before the pixels. */
 static size_t pictures_in_png(const uint8_t *data, size_t bytes) {
     size_t at = PNG_SIGNATURE, pixels = PNG_SIGNATURE;
     bool animated = find_chunk(data, bytes, "acTL", &at) && at + PNG_AROUND + 8 <= bytes &&
@@ -146,7 +146,7 @@ static size_t color_table(uint8_t flags) {
     return flags & 0x80 ? (size_t)3 << ((flags & 7) + 1) : 0;
 }
 
-/* Behind a chain of sub-blocks, each a length and so many bytes, that a length of 0 ends; 0: it is cut off. */
+/* Skips a sub-block chain: each block has a length and that many bytes, and length 0 ends it. 0: truncated. */
 static size_t skip_blocks(const uint8_t *data, size_t bytes, size_t at) {
     while (at < bytes && data[at])
         at += (size_t)data[at] + 1;
@@ -174,7 +174,7 @@ static size_t walk_gif(const uint8_t *data, size_t bytes, size_t *pictures) {
 
 /* ---- formats that have their length in the header ---------------------------------------------------------------- */
 
-/* Some writers leave the size 0, or count only the header. */
+/* Some writers set the size to 0, or to the header's size. */
 static size_t end_of_bmp(const uint8_t *data, size_t bytes) {
     size_t size = bytes >= 14 ? little_32(data + 2) : 0, pixels = bytes >= 14 ? little_32(data + 10) : 0;
     return size > pixels && size <= bytes ? size : 0;
@@ -207,7 +207,7 @@ mr_still_part mr_webp_find_chunk(const uint8_t *data, size_t bytes, const char *
     return (mr_still_part){0};
 }
 
-/* The second bit of the flags of an extended file. */
+/* Tests the second flag bit in an extended file. */
 bool mr_webp_is_animated(const uint8_t *data, size_t bytes) {
     const mr_still_part extended = mr_webp_find_chunk(data, bytes, "VP8X");
     return extended.bytes > 0 && extended.data[0] & 2;
@@ -215,7 +215,7 @@ bool mr_webp_is_animated(const uint8_t *data, size_t bytes) {
 
 /* ---- Netpbm ------------------------------------------------------------------------------------------------------ */
 
-/* The next number of a header of Netpbm, past white space and comments; 0 if there is none. */
+/* Reads the next number in a Netpbm header, after white space and comments; 0: none. */
 static size_t read_number(const uint8_t *data, size_t bytes, size_t *at) {
     size_t number = 0;
     while (*at < bytes && (data[*at] == '#' || data[*at] <= ' '))
@@ -227,7 +227,7 @@ static size_t read_number(const uint8_t *data, size_t bytes, size_t *at) {
     return number;
 }
 
-/* P4, P5 and P6; those written as text (P1 to P3) have no end. */
+/* P4, P5 and P6; the text formats (P1 to P3) have no marked end. */
 static size_t end_of_netpbm(const uint8_t *data, size_t bytes) {
     if (bytes < 3 || data[0] != 'P' || data[1] < '4' || data[1] > '6')
         return 0;

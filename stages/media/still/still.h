@@ -1,6 +1,5 @@
-/* The end of still pictures inside their files. Decoders stop at the end of the first picture and do not report bytes
- * behind it: the rest of two files that were joined, the video of a motion photo, pages of an animation. Pure
- * functions. */
+/* Finds where a still picture ends in its file. Decoders stop after the first picture and do not report what follows: a
+ * second joined file, a motion photo's video, an animation's pages. Pure functions. */
 #ifndef MILLRACE_STAGES_MEDIA_STILL_STILL_H
 #define MILLRACE_STAGES_MEDIA_STILL_STILL_H
 
@@ -9,35 +8,34 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Offset of the first byte behind the picture. 0 if the data are not such a picture or end before it does, and for
- * formats that do not mark their end (all but JPEG, PNG, GIF, BMP, WebP, PBM, PGM and PPM). */
+/* Offset of the first byte after the picture. 0 if the data is not such a picture or is truncated, and for formats that
+ * do not mark the end (all but JPEG, PNG, GIF, BMP, WebP, PBM, PGM and PPM). */
 size_t mr_still_end(enum AVCodecID codec, const uint8_t *data, size_t bytes);
 
-/* How many pictures a file of GIF, PNG (animated) or TIFF holds, of which only the first is decoded; 1 for all other
- * formats, and if it is not known. */
+/* How many pictures a GIF, animated PNG or TIFF holds; only the first is decoded. 1 for other formats, and if
+ * unknown. */
 size_t mr_still_pictures(enum AVCodecID codec, const uint8_t *data, size_t bytes);
 
-/* Whether it is a JPEG without Huffman or quantisation tables of its own: the standard ones are meant, which a decoder
- * has as long as it has decoded nothing else. */
+/* Whether a JPEG lacks Huffman or quantisation tables. It then means the standard ones, which a decoder has only until
+ * it decodes another picture. */
 bool mr_still_lacks_tables(enum AVCodecID codec, const uint8_t *data, size_t bytes);
 
-/* The data of the first chunk of that name (four letters) in a file of PNG or WebP; NULL: it has none that is whole. */
+/* The data in the first chunk with this name (four letters) in a PNG or WebP; NULL: no complete one. */
 typedef struct mr_still_part {
     const uint8_t *data;
     size_t bytes;
 } mr_still_part;
 mr_still_part mr_png_find_chunk(const uint8_t *data, size_t bytes, const char *name);
-/* The data behind the keyword of a chunk of international text (iTXt); NULL likewise. */
+/* The data after the keyword in an international text chunk (iTXt); NULL likewise. */
 mr_still_part mr_png_find_text(const uint8_t *data, size_t bytes, const char *keyword);
-/* The size of a PNG without chunks that do not change its pixels and that libavcodec would expand to any size:
- * compressed text, but for a short one of EXIF, and text and colour profiles of more than 16 KiB. `to`: where that PNG
- * is written; NULL: nowhere. */
+/* The PNG's size without chunks that do not change pixels and that libavcodec could expand to any size: compressed text
+ * (except a short EXIF), and text and colour profiles above 16 KiB. `to`: where to write that PNG; NULL: nowhere. */
 size_t mr_png_strip(const uint8_t *data, size_t bytes, uint8_t *to);
 mr_still_part mr_webp_find_chunk(const uint8_t *data, size_t bytes, const char *name);
-/* Whether it is a WebP with several pictures. */
+/* Whether a WebP has several pictures. */
 bool mr_webp_is_animated(const uint8_t *data, size_t bytes);
 
-/* Whether the data begin as a picture of that codec does. */
+/* Whether the data begins like a picture in this codec. */
 bool mr_still_begins(enum AVCodecID codec, const uint8_t *data, size_t bytes);
 
 #endif

@@ -9,11 +9,11 @@ enum { HEADER = 8, ENTRY = 12, ORIENTATION = 274 };
 
 typedef struct directory {
     const uint8_t *data;
-    size_t bytes, at, entries; /* of the file; where its entries begin, and how many there are */
+    size_t bytes, at, entries; /* file size; where the entries begin, and how many there are */
     bool big;
 } directory;
 
-/* An unsigned number of `bytes` bytes. */
+/* An unsigned number with `bytes` bytes. */
 static uint32_t number_at(const uint8_t *data, int bytes, bool big) {
     uint32_t number = 0;
     for (int i = 0; i < bytes; i++)
@@ -21,7 +21,7 @@ static uint32_t number_at(const uint8_t *data, int bytes, bool big) {
     return number;
 }
 
-/* The directory at an offset; its entries end with the file at the latest. */
+/* Opens the directory at an offset; its entries cannot exceed the file. */
 static bool open_at(directory *to, size_t at) {
     if (at < HEADER || at > to->bytes - 2)
         return false;
@@ -38,8 +38,8 @@ static bool open_first(directory *to, const uint8_t *data, size_t bytes) {
     return open_at(to, number_at(data + 4, 4, to->big));
 }
 
-/* The first value of an entry (2: tag, 2: type, 4: count, 4: value, or where values are) if it is an unsigned number of
- * one to four bytes. */
+/* An entry's first value (2: tag, 2: type, 4: count, 4: value, or where the values are), if it is an unsigned number
+ * with one to four bytes. */
 static uint32_t value_of(const directory *from, const uint8_t *entry, uint32_t none) {
     static const uint8_t sizes[] = {0, 1, 0, 2, 4}; /* BYTE, SHORT, LONG */
     const uint32_t type = number_at(entry + 2, 2, from->big), count = number_at(entry + 4, 4, from->big);
@@ -85,7 +85,7 @@ size_t mr_tiff_pictures(const uint8_t *data, size_t bytes) {
 
 /* ---- kinds that are not decoded ---------------------------------------------------------------------------------- */
 
-/* libavcodec takes JPEG for known, and decodes it in DNG alone. "": it is decoded. */
+/* libavcodec claims to know JPEG, but decodes it only in DNG. "": supported. */
 static const char *name_compression(uint32_t compression) {
     static const struct {
         uint32_t number;

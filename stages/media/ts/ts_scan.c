@@ -8,46 +8,46 @@
 enum { TS_BYTES = MR_TS_BYTES, TS_HEAD = 4, TS_SYNC = 0x47, NULL_PID = 0x1fff, MOST_RAW = MR_TS_RAW,
        WITH_TIMES = 192, HITS = 3, LEAD_MOST = 16, PES_HEAD = 9, MOST_LANES = 64, MOST_PES = 4096,
        CARRY = 2 * HITS * MOST_RAW };
-/* Parsers may count the zeros before a start code to either picture. */
+/* Parsers may assign the zeros before a start code to either picture. */
 enum { SLACK = 4 };
 static const uint32_t none = UINT32_MAX;
 
-/* A PES packet. Bytes are those of the elementary stream. */
+/* A PES packet. Bytes count in the elementary stream. */
 typedef struct pes {
-    int64_t at;        /* of the sync byte of its first packet */
+    int64_t at;        /* where its first packet's sync byte is */
     uint32_t bytes;    /* that came */
     uint32_t announced; /* 0: not */
-    uint32_t first_lost, last_lost; /* so many bytes came before the places where some are missing */
+    uint32_t first_lost, last_lost; /* how many bytes came before the first and last gap */
     uint16_t pid;
-    bool gap;          /* packets are missing between the one before and it */
+    bool gap;          /* packets are missing before it */
     bool cut;          /* its end is missing */
-    bool begins;       /* the packets before it are not known */
+    bool begins;       /* earlier packets are unknown */
     bool ended;
 } pes;
 
 /* A stream. */
 typedef struct lane {
     int pid;
-    int number;        /* of the last packet; below 0: none yet */
-    bool open, filled; /* a PES packet is open; its last packet has no stuffing, so that another may follow */
+    int number;        /* last packet's number; below 0: none yet */
+    bool open, filled; /* a PES packet is open; its last packet has no stuffing, so more may follow */
     bool gap;          /* packets are missing, and no PES packet is open */
     bool begins;
     uint64_t pes;
     uint8_t last[TS_BYTES]; /* packet, */
     bool repeated;     /* which came twice */
     uint8_t head[PES_HEAD];
-    size_t head_bytes, skip; /* of its header: that came; that are to come behind the first nine */
+    size_t head_bytes, skip; /* header bytes read; header bytes to skip after the first nine */
 } lane;
 
 struct mr_ts_scan {
-    int64_t end;       /* of the bytes that were fed */
-    int raw;           /* bytes of a packet with those around it; 0: not known */
+    int64_t end;       /* where the fed bytes ended */
+    int raw;           /* packet size including surrounding bytes; 0: not known */
     uint8_t carry[CARRY];
     size_t carried;
     lane lanes[MOST_LANES];
     size_t lane_count;
     pes ring[MOST_PES];
-    uint64_t count;    /* of PES packets */
+    uint64_t count;    /* number of PES packets */
     mr_ts_tables tables;
     mr_ts_change change;
     int64_t repeated[MR_TS_REPEATED];
@@ -121,7 +121,7 @@ static void lose(mr_ts_scan *scan, const lane *at) {
     one->last_lost = one->bytes;
 }
 
-/* Bytes after the announced end belong to another one, whose first packet is missing. */
+/* Bytes after the announced end belong to another PES packet, whose first packet is missing. */
 static void add_bytes(mr_ts_scan *scan, lane *at, size_t bytes) {
     pes *one = pes_of(scan, at);
     if (!one)
@@ -130,7 +130,7 @@ static void add_bytes(mr_ts_scan *scan, lane *at, size_t bytes) {
     one->bytes += (uint32_t)(bytes < room ? bytes : room);
 }
 
-/* The header is over with its ninth byte, and as many as that says. */
+/* The ninth header byte says how many more header bytes follow. */
 static void add_payload(mr_ts_scan *scan, lane *at, const uint8_t *data, size_t bytes) {
     while (bytes > 0 && at->head_bytes < PES_HEAD) {
         at->head[at->head_bytes++] = *data++;
@@ -168,10 +168,10 @@ static lane *lane_of(mr_ts_scan *scan, int pid) {
     return made;
 }
 
-/* Whether an adaptation field of that many bytes has more than its flags ask for. */
+/* Whether an adaptation field this long has more bytes than its flags need. */
 static bool is_stuffed(const uint8_t *field, size_t bytes) {
     enum { PCR = 0x10, OPCR = 0x08, SPLICE = 0x04, PRIVATE = 0x02, EXTENSION = 0x01 };
-    if (bytes == 0 || field[0] == 0) /* there is no other reason for one without flags */
+    if (bytes == 0 || field[0] == 0) /* nothing else explains one without flags */
         return true;
     size_t used = 1 + (field[0] & PCR ? 6u : 0) + (field[0] & OPCR ? 6u : 0) + (field[0] & SPLICE ? 1u : 0);
     if (field[0] & PRIVATE && used < bytes)
@@ -181,7 +181,7 @@ static bool is_stuffed(const uint8_t *field, size_t bytes) {
     return bytes > used;
 }
 
-/* All packets of the tables, as they would stand in the stream, so that a demuxer can begin with them. */
+/* Keeps all table packets in stream order, so that a demuxer can begin with them. */
 static void note_change(mr_ts_scan *scan, int64_t offset) {
     const mr_ts_section *const from[] = {&scan->tables.list, &scan->tables.changed->table};
     mr_ts_change *to = &scan->change;
@@ -192,14 +192,14 @@ static void note_change(mr_ts_scan *scan, int64_t offset) {
             memcpy(to->tables + to->bytes + lead, from[i]->packets[k], TS_BYTES);
 }
 
-/* A PES packet begins that cannot be read. */
+/* Handles an unreadable PES packet. */
 static void lack_video(mr_ts_scan *scan, lane *at, bool erroneous, bool scrambled) {
     const int watched = scan->tables.watches ? scan->tables.watched.pid : at->pid;
     at->gap |= erroneous || scrambled;
     scan->scrambled += scrambled && watched == at->pid && !at->begins;
 }
 
-/* Whether the packet is the last one of its stream once more, but for the clock in its adaptation field. */
+/* Whether the packet repeats the stream's last one, apart from the clock in its adaptation field. */
 static bool is_repeated(const lane *at, const uint8_t *data, size_t head) {
     const bool may_be = at->number >= 0 && !at->repeated && data[3] & 0x10 && head < TS_BYTES;
     return may_be && memcmp(at->last, data, TS_HEAD) == 0 &&
@@ -257,7 +257,7 @@ static bool is_grid(const uint8_t *data, size_t bytes, size_t at, size_t raw) {
     return true;
 }
 
-/* Finds the size of packets; the bytes to pass over before the first, or all if there is none. */
+/* Finds the packet size. Returns how many bytes to skip before the first packet; all if there is none. */
 static size_t find_grid(mr_ts_scan *scan, const uint8_t *data, size_t bytes) {
     static const int sizes[] = {TS_BYTES, WITH_TIMES, MOST_RAW};
     for (size_t at = 0; at < bytes; at++)
@@ -269,13 +269,13 @@ static size_t find_grid(mr_ts_scan *scan, const uint8_t *data, size_t bytes) {
     return bytes;
 }
 
-/* Takes the packets that are whole; how many bytes were used. */
+/* Takes complete packets; returns how many bytes were used. */
 static size_t take_all(mr_ts_scan *scan, int64_t offset, const uint8_t *data, size_t bytes) {
     size_t at = 0;
     for (;;) {
         if (!scan->raw) {
             const size_t skipped = find_grid(scan, data + at, bytes - at);
-            if (!scan->raw) /* the last bytes may be the beginning of packets */
+            if (!scan->raw) /* the last bytes may begin a packet */
                 return bytes - at < CARRY / 2 ? at : bytes - CARRY / 2;
             at += skipped;
         }
@@ -356,7 +356,7 @@ static bool find_pes(const mr_ts_scan *scan, int pid, int64_t offset, uint64_t *
     return false;
 }
 
-/* The next one of the same stream that is read on from there. */
+/* Finds the stream's next PES packet whose data continues there. */
 static bool next_pes(const mr_ts_scan *scan, uint64_t *index) {
     const int pid = pes_at(scan, *index)->pid;
     for (uint64_t i = *index + 1; i < scan->count; i++)
@@ -375,7 +375,7 @@ static bool lost_behind(const pes *one, uint32_t from) {
     return one->cut || (one->last_lost != none && one->last_lost >= from);
 }
 
-/* Whether bytes are missing between the end of the last picture and the PES packet. */
+/* Whether bytes are missing between the last picture's end and the PES packet. */
 static bool is_gap(const mr_ts_scan *scan, const mr_ts_cursor *cursor, uint64_t index) {
     uint64_t at = cursor->pes;
     if (!cursor->known || at > index || at < oldest(scan))
@@ -386,7 +386,7 @@ static bool is_gap(const mr_ts_scan *scan, const mr_ts_cursor *cursor, uint64_t 
     return gap;
 }
 
-/* Follows the bytes of a picture from the cursor on. */
+/* Follows a picture's bytes from the cursor. */
 static void follow(const mr_ts_scan *scan, mr_ts_cursor *cursor, size_t bytes, mr_ts_found *found) {
     for (;;) {
         const pes *one = pes_at(scan, cursor->pes);

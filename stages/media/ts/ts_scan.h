@@ -1,11 +1,11 @@
-/* Lost bytes of transport streams (ISO/IEC 13818-1), found by their packets alone: each stream (PID) numbers its
- * packets from 0 to 15. Missing packets show, unless sixteen in a row, or a multiple of that, are missing.
+/* Finds lost bytes in transport streams (ISO/IEC 13818-1) from packet numbers: each stream (PID) counts packets from 0
+ * to 15. A loss shows unless it is a multiple of sixteen packets.
  *
- * libavformat notices the same, but marks the picture that its parser gives next, which is one before the damaged one,
- * or loses the mark. Here the place is exact: bytes are fed as libavformat reads them, PES packets are kept with their
- * offsets, and a picture is looked up by the offset that libavformat gives it, and its size.
+ * libavformat notices losses too, but marks the next picture that its parser gives, which can be the one before the
+ * damaged one, or loses the mark. Here the place is exact. Bytes are fed as libavformat reads them, and PES packets are
+ * kept with offsets. A picture is looked up by size and by libavformat's offset.
  *
- * Packets of 188 bytes, with 4 before or 16 behind each, are found by their sync bytes. One thread. */
+ * Packets have 188 bytes, with 4 bytes before or 16 after each; sync bytes locate them. One thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -14,56 +14,57 @@
 
 typedef struct mr_ts_scan mr_ts_scan;
 
-/* The end of the last picture that was looked up; zeros: none was. */
+/* Where the last picture that was looked up ended; zeros: none. */
 typedef struct mr_ts_cursor {
     bool known;
     uint64_t pes;    /* counted from the first */
-    uint32_t offset; /* in the bytes of pictures in it */
+    uint32_t offset; /* within its elementary stream bytes */
 } mr_ts_cursor;
 
 typedef struct mr_ts_found {
     bool known; /* the picture was found */
-    bool lacks; /* bytes are missing in it, or at its end */
+    bool lacks; /* bytes are missing inside, or at the end */
     bool within; /* in it */
-    bool gap;   /* bytes are missing between the picture looked up before and it */
-    bool open;  /* it reaches up to the last byte that was fed: later bytes may show that its end is missing */
+    bool gap;   /* bytes are missing between the previous lookup and this picture */
+    bool open;  /* it reaches the last fed byte: later bytes may show that the end is missing */
 } mr_ts_found;
 
-/* NULL: out of memory. */
+/* NULL: no memory. */
 mr_ts_scan *mr_ts_scan_create(void);
 void mr_ts_scan_destroy(mr_ts_scan **scan);
-/* The next bytes, of that offset in the stream. Another offset than that behind the last byte begins anew there. */
+/* Feeds the next bytes, at this stream offset. If the offset does not continue the last bytes, scanning restarts
+ * there. */
 void mr_ts_scan_feed(mr_ts_scan *scan, int64_t offset, const uint8_t *data, size_t bytes);
-/* The offset behind the last byte that was fed; 0: none was. */
+/* The offset after the last fed byte; 0: none. */
 int64_t mr_ts_scan_end(const mr_ts_scan *scan);
 
-/* Bytes that the last packet lacks; 0: it is whole, or where packets begin is not known. */
+/* How many bytes the last packet lacks; 0: complete, or packet positions are unknown. */
 size_t mr_ts_scan_rest(const mr_ts_scan *scan);
-/* Offsets of packets that came a second time, as they may (2.4.3.3), since the last call. Demuxers take them for other
- * data. Of more than MR_TS_REPEATED the later ones are missing. */
+/* Offsets of packets that came twice, which is allowed (2.4.3.3), since the last call. Demuxers would take the
+ * repetition for new data. Beyond MR_TS_REPEATED, later ones are not recorded. */
 enum { MR_TS_REPEATED = 256 };
 const int64_t *mr_ts_scan_repeated(mr_ts_scan *scan, size_t *count);
-/* Pictures of the video that is read, or PES packets, that are scrambled: no demuxer finds them. Counted since bytes
- * last began anew. */
+/* How many scrambled pictures or PES packets the chosen video has had since the last restart: no demuxer finds them. */
 uint64_t mr_ts_scan_scrambled(const mr_ts_scan *scan);
 
 enum { MR_TS_RAW = 204, MR_TS_CHANGE = 2 * 6 * MR_TS_RAW };
 
-/* Tables (ts_tables.h) that put another video in the place of the one that is read. */
+/* Tables (ts_tables.h) that replace the current video by another. */
 typedef struct mr_ts_change {
-    int64_t begins, ends;         /* offsets of the last packet of these tables, with what is around it */
-    uint8_t tables[MR_TS_CHANGE]; /* their packets */
+    int64_t begins, ends;         /* where the last table packet begins and ends, with surrounding bytes */
+    uint8_t tables[MR_TS_CHANGE]; /* table packets */
     size_t bytes;
 } mr_ts_change;
 
-/* NULL: there is none. Later ones are not looked for, until `go_on` or `stay`. */
+/* NULL: none. Later changes are not searched for until `go_on` or `stay`. */
 const mr_ts_change *mr_ts_scan_change(const mr_ts_scan *scan);
-/* The video that is read is that one; until then it is the first. */
+/* Chooses the video; until then it is the first one. */
 void mr_ts_scan_watch(mr_ts_scan *scan, int pid);
-/* The video is the other one from now on; or it is still the same, as what was read before is read again. */
+/* Call after a change: the other video is now the chosen one; with _stay the first one, since earlier bytes are read
+ * again. */
 void mr_ts_scan_go_on(mr_ts_scan *scan);
 void mr_ts_scan_stay(mr_ts_scan *scan);
 
-/* Looks up the next picture of stream `pid`: `bytes` long, from the PES packet at `offset`; below 0: from where the one
- * before ended. Moves the cursor behind it. */
+/* Looks up a picture in stream `pid`: `bytes` long, in the PES packet at `offset`; below 0: where the previous picture
+ * ended. Moves the cursor past it. */
 mr_ts_found mr_ts_scan_find(const mr_ts_scan *scan, mr_ts_cursor *cursor, int pid, int64_t offset, size_t bytes);

@@ -11,7 +11,7 @@ static int number_of(const uint8_t *data, int mask) {
     return (data[0] << 8 | data[1]) & mask;
 }
 
-/* With the three bytes before it; 0: it is not known yet. */
+/* Section size including three header bytes; 0: not known yet. */
 static size_t bytes_of(const mr_ts_section *section) {
     return section->count < 3 ? 0 : 3 + (size_t)number_of(section->bytes + 1, 0xfff);
 }
@@ -23,7 +23,8 @@ static void keep_packet(mr_ts_section *section, const uint8_t *packet, bool begi
         memcpy(section->packets[section->packet_count++], packet, MR_TS_BYTES);
 }
 
-/* Whether the section is complete with that packet, and in use. Of several in one packet only the first is read. */
+/* Adds a packet; returns whether the section is complete and in use. If a packet holds several, only the first is
+ * read. */
 static bool add(mr_ts_section *section, const uint8_t *packet) {
     const bool begins = packet[1] & BEGINS;
     size_t at = 4 + (packet[3] & FIELD ? 1u + packet[4] : 0);
@@ -48,7 +49,7 @@ static bool add(mr_ts_section *section, const uint8_t *packet) {
 
 /* ---- tables ------------------------------------------------------------------------------------------------------ */
 
-/* 2.4.4.3. The program's place among those that are known; their count: it is not. */
+/* 2.4.4.3. The program's index among known ones; the count if unknown. */
 static size_t place_of(const mr_ts_tables *tables, int number, int pid) {
     size_t at = 0;
     while (at < tables->program_count && (tables->programs[at].number != number || tables->programs[at].pid != pid))
@@ -56,7 +57,7 @@ static size_t place_of(const mr_ts_tables *tables, int number, int pid) {
     return at;
 }
 
-/* Programs that stay keep what is known of them. A list in several sections is not read. */
+/* Keeps what is known about programs that stay. A list in several sections is not read. */
 static void read_list(mr_ts_tables *tables) {
     enum { LAST_SECTION = 7 };
     const uint8_t *data = tables->list.bytes;
@@ -67,7 +68,7 @@ static void read_list(mr_ts_tables *tables) {
     for (size_t at = HEAD; at + 4 <= end; at += 4) {
         const int number = number_of(data + at, 0xffff), pid = number_of(data + at + 2, 0x1fff);
         const size_t place = place_of(tables, number, pid);
-        if (number == 0 || place == MR_TS_PROGRAMS) /* of the network, or one too many */
+        if (number == 0 || place == MR_TS_PROGRAMS) /* the network's table, or one program too many */
             continue;
         if (place == tables->program_count)
             tables->programs[tables->program_count++] = (mr_ts_program){.number = number, .pid = pid};
@@ -115,7 +116,7 @@ static void watch(mr_ts_tables *tables, const mr_ts_entry *video) {
     tables->watched = video ? *video : (mr_ts_entry){0};
 }
 
-/* Tables that came since may give it another type. */
+/* Newer tables may give it another type. */
 void mr_ts_tables_watch(mr_ts_tables *tables, int pid) {
     if (!tables->watches || tables->watched.pid != pid)
         watch(tables, find(tables, pid));

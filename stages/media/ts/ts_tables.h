@@ -1,7 +1,7 @@
-/* The tables of a transport stream that say where its video is: PAT and PMT (ISO/IEC 13818-1, 2.4.4). They show if the
- * video that is read is replaced by one of another number (PID) or codec, which libavformat does not follow.
+/* Reads the tables that locate a transport stream's video: PAT and PMT (ISO/IEC 13818-1, 2.4.4). They show whether
+ * another video replaces the current one, with another PID or codec; libavformat does not follow that.
  *
- * A table is read if its checksum is right and if it is in use already. One thread. */
+ * A table counts only if the checksum is right and it is in use. One thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -35,20 +35,20 @@ typedef struct mr_ts_program {
     size_t stream_count;
 } mr_ts_program;
 
-/* All zero: none has come. */
+/* All zero: no table has come. */
 typedef struct mr_ts_tables {
     mr_ts_section list;          /* the PAT */
     mr_ts_program programs[MR_TS_PROGRAMS];
     size_t program_count;
     bool watches;
-    mr_ts_entry watched;         /* the video: until it is chosen, the first of all */
-    const mr_ts_program *changed; /* which has the video that replaces it; NULL: it was not replaced */
+    mr_ts_entry watched;         /* the video; the first one found until it is chosen */
+    const mr_ts_program *changed; /* program with the replacing video; NULL: not replaced */
 } mr_ts_tables;
 
-/* Reads the next packet, which begins with its sync byte. True if its table replaces the video; then no other packet is
- * looked at until mr_ts_tables_go_on. */
+/* Reads the next packet, starting at the sync byte. Returns true if the table replaces the video. Further packets are
+ * then ignored until mr_ts_tables_go_on. */
 bool mr_ts_tables_take(mr_ts_tables *tables, const uint8_t *packet);
-/* The video that is read is that one. */
+/* Chooses the video. */
 void mr_ts_tables_watch(mr_ts_tables *tables, int pid);
-/* Watches the video that has replaced the other one. */
+/* Switches to the video that replaced the other one. */
 void mr_ts_tables_go_on(mr_ts_tables *tables);

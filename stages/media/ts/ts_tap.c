@@ -10,8 +10,8 @@ typedef struct state {
     AVIOContext *from;
     mr_ts_scan *scan;
     mr_ts_change begin; /* what this context begins with; no bytes: nothing */
-    size_t given;       /* of its tables */
-    int64_t next;       /* where the next context reads on */
+    size_t given;       /* table bytes already given */
+    int64_t next;       /* where the next context starts reading */
 } state;
 
 static int read_tables(state *at, uint8_t *to, int room) {
@@ -21,7 +21,7 @@ static int read_tables(state *at, uint8_t *to, int room) {
     return (int)bytes;
 }
 
-/* Reads, to the end of a packet if it is known where they end, and makes null packets of those that came twice. */
+/* Reads up to a packet end, if those are known, and turns repeated packets into null packets. */
 static int read_packets(state *at, int64_t offset, uint8_t *to, int room) {
     size_t count;
     int bytes = avio_read_partial(at->from, to, room > 2 * MR_TS_RAW ? room - MR_TS_RAW : room);
@@ -53,12 +53,12 @@ static int read_tap(void *context, uint8_t *to, int room) {
     if (bytes > 0 && change) {
         bytes = change->begins > offset ? (int)(change->begins - offset) : 0;
         at->next = change->ends > offset ? change->ends : offset;
-        avio_seek(at->from, at->next, SEEK_SET); /* these bytes are in its buffer */
+        avio_seek(at->from, at->next, SEEK_SET); /* these bytes are in `from`'s buffer */
     }
     return bytes ? bytes : AVERROR_EOF;
 }
 
-/* Where the context's first byte would be among those of `from`. */
+/* Where the context's first byte is in `from`. */
 static int64_t base_of(const state *at) {
     return at->begin.ends - (int64_t)at->begin.bytes;
 }
@@ -84,7 +84,7 @@ static void release(state *at) {
     av_free(at);
 }
 
-/* NULL: out of memory. */
+/* NULL: no memory. */
 static AVIOContext *make_context(state *at) {
     uint8_t *buffer = av_malloc(BUFFER);
     AVIOContext *made = buffer ? avio_alloc_context(buffer, BUFFER, 0, at, read_tap, NULL, seek_tap) : NULL;

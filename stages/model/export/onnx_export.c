@@ -15,7 +15,7 @@
 #include "stages/model/onnx/onnx_report.h"
 #include "stages/model/runtime.h"
 
-/* protobuf messages, and with them ONNX files, hold less than 2 GiB. */
+/* protobuf messages, and therefore ONNX files, are below 2 GiB. */
 enum { MOST_BYTES = INT32_MAX, MOST_NOTES = 32 };
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
@@ -64,7 +64,7 @@ static int pack(const mr_onnx_build *b, const char *path) {
     return status;
 }
 
-/* The graph up to the vector: a network that was read, whose bytes the caller frees last, or an input. */
+/* Begins the graph that ends in the vector: an existing network (the caller must free the bytes last), or an input. */
 static int begin(mr_onnx_build *b, const mr_trained *trained, const mr_onnx_params *params, mr_file_bytes *file,
                  const char **vector) {
     bool inside = false;
@@ -118,11 +118,11 @@ struct mr_onnx_scorer {
     mr_model *model;
     mr_binding binding;
     size_t row_bytes, class_count;
-    uint8_t *input; /* of the whole batch, zeros behind the first row */
+    uint8_t *input; /* a whole batch, zeros after the first row */
     float *output;
 };
 
-/* One row; a network of a fixed batch is given that batch. */
+/* One row; a network with a fixed batch must get that batch. */
 static int bind(mr_onnx_scorer *s) {
     const mr_model *model = s->model;
     mr_shape shape = model->inputs[0].shape;

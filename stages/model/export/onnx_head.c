@@ -24,7 +24,7 @@ const char *mr_onnx_add_vector(mr_onnx_build *b, const char *tensor, size_t widt
                                           .value = {1, 2}});
 }
 
-/* M x + b: the matrix has b as its last column. */
+/* M x + b: the matrix's last column is b. */
 static const char *multiply(mr_onnx_build *b, const mr_matrix_f32 *matrix, size_t index, const char *from,
                             const char *output) {
     const size_t inputs = matrix->columns - 1;
@@ -77,7 +77,8 @@ static const char *add_vector_classes(mr_onnx_build *b, const mr_trained *t) {
     return name;
 }
 
-/* The k largest products vote: a row of zeros and a one for each, summed by a product with ones, and divided by k. */
+/* The k largest products vote: each is a row with a single one. A product with ones sums them, and the result is
+ * divided by k. */
 static const char *add_vote(mr_onnx_build *b, const mr_trained *t, const char *vector) {
     const int64_t one = 1, two = 2, k = (int64_t)t->k, classes = (int64_t)t->classes, shape[] = {-1, classes};
     const int64_t row[] = {1, k};
@@ -113,7 +114,7 @@ void mr_onnx_add_classifier(mr_onnx_build *b, const mr_trained *t, const char *v
     const char *logits = t->kind == MR_CLASSIFIER_NEIGHBORS ? add_vote(b, t, vector) : add_layers(b, t, vector);
     mr_onnx_add(b, &(mr_onnx_step){.operation = operations[t->activation], .inputs = {logits}, .output = scores,
                                    .attribute = {softmax ? "axis" : NULL}, .value = {1}});
-    /* Of the logits: scores may be equal that are not, since they are rounded. */
+    /* Uses logits: scores are rounded, so different ones may become equal. */
     mr_onnx_add(b, &(mr_onnx_step){.operation = "ArgMax", .inputs = {logits}, .output = class,
                                    .attribute = {"axis", "keepdims"}, .value = {1, 0}});
     mr_onnx_add_value(b, true, scores, MR_ONNX_F32, (int64_t)t->classes);

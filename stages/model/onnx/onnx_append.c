@@ -4,7 +4,7 @@
 
 #include "stages/model/onnx/protobuf.h"
 
-/* Field numbers of onnx.proto. */
+/* onnx.proto field numbers. */
 enum {
     MODEL_GRAPH = 7,
     GRAPH_NODE = 1,
@@ -16,7 +16,7 @@ enum {
     NODE_ATTRIBUTE = 5
 };
 
-/* All field numbers here are below 16, and fit into one byte with their wire type. */
+/* All field numbers here are below 16 and fit in one byte with their wire type. */
 static uint8_t *put_header(uint8_t *to, uint64_t number, size_t bytes) {
     *to++ = (uint8_t)(number << 3 | MR_PB_BYTES);
     for (; bytes >= 0x80; bytes >>= 7)
@@ -32,7 +32,7 @@ static size_t header_bytes(size_t bytes) {
     return count;
 }
 
-/* A field of so many bytes, with its header. */
+/* Size of a field with this content, including the header. */
 static size_t field_bytes(size_t bytes) {
     return header_bytes(bytes) + bytes;
 }

@@ -8,7 +8,7 @@
 #include "millrace/version.h"
 #include "stages/model/onnx/onnx_graph.h"
 
-/* Nodes, weights, values and notes that are added at most. */
+/* Limits for added nodes, weights, values and notes. */
 enum { ROOM = 64, ATTRIBUTE_INTEGER = 2 };
 
 typedef Millrace__Onnx__ModelProto model_proto;
@@ -30,14 +30,14 @@ static void *take(mr_onnx_build *b, size_t bytes) {
     return made;
 }
 
-/* protobuf-c's structs have texts that are not constant, and are never changed here. */
+/* protobuf-c's structs have non-const texts, which are never changed here. */
 static char *keep(mr_onnx_build *b, const char *text) {
     char *made = b->failed || !text ? NULL : mr_arena_text(&b->arena, text, strlen(text));
     b->failed |= !made;
     return made;
 }
 
-/* A copy of a list with room for more. */
+/* Copies a list and leaves room for more. */
 static void *widen(mr_onnx_build *b, const void *list, size_t count) {
     void **wider = take(b, (count + ROOM) * sizeof *wider);
     if (wider && count)
@@ -104,7 +104,7 @@ static void put(mr_onnx_build *b, mr_index *names, const char *name) {
         b->failed = mr_index_put(names, &b->arena, name, (void *)(uintptr_t)there) != MR_OK;
 }
 
-/* Whether a part of the network may read tensors without naming them as inputs: the body of a loop or a condition. */
+/* Whether part of the network can read tensors that are not listed as its inputs: loop and condition bodies. */
 static bool has_bodies(const graph_proto *graph) {
     for (size_t i = 0; i < graph->n_node; i++)
         for (size_t a = 0; a < graph->node[i]->n_attribute; a++)
@@ -124,7 +124,7 @@ static void note_names(mr_onnx_build *b) {
             put(b, &b->names, graph->node[i]->output[o]);
 }
 
-/* Inputs that have a constant for a default, as older files list all of them, are that constant. */
+/* Older files list constants as inputs: an input with a default becomes that constant. */
 static void drop_constant_inputs(mr_onnx_build *b) {
     mr_index constants = {0};
     graph_proto *graph = &b->graph;
@@ -144,7 +144,7 @@ static bool is_needed(const mr_index *needed, const node_proto *node) {
     return false;
 }
 
-/* Leaves the nodes and weights that the vector depends on. Nodes stand behind those that they depend on. */
+/* Keeps only nodes and weights that the vector depends on. Nodes come after those they depend on. */
 static void prune(mr_onnx_build *b, const char *vector) {
     graph_proto *graph = &b->graph;
     mr_index needed = {0};
@@ -178,7 +178,7 @@ static int64_t operator_set(const model_proto *model) {
     return version;
 }
 
-/* Names of ours must not be those of a network that was itself exported. */
+/* Our names must differ from those in a network that was itself exported. */
 static void find_turn(mr_onnx_build *b) {
     char prefix[32];
     bool taken = true;
@@ -190,7 +190,7 @@ static void find_turn(mr_onnx_build *b) {
     }
 }
 
-/* Notes that a network has from an export of its own are not of this one. */
+/* Removes notes that an earlier export left in the network. */
 static void drop_notes(model_proto *model) {
     size_t kept = 0;
     for (size_t i = 0; i < model->n_metadata_props; i++)
@@ -326,7 +326,7 @@ const char *mr_onnx_add(mr_onnx_build *b, const mr_onnx_step *step) {
 
 /* ---- inputs, outputs, notes -------------------------------------------------------------------------------------- */
 
-/* The batch: as the network has it, or free. */
+/* Sets the batch dimension: the network's, or open. */
 static void set_batch(mr_onnx_build *b, Millrace__Onnx__TensorShapeProto__Dimension *dimension) {
     const value_proto *input = b->graph.n_input ? b->graph.input[0] : NULL;
     const Millrace__Onnx__TypeProto__Tensor *tensor = input && input->type ? input->type->tensor_type : NULL;

@@ -1,8 +1,8 @@
-/* An ONNX model that is being written: a network that was read, or none, and nodes behind it.
+/* An ONNX model under construction: an existing network, or none, and the nodes added to it.
  *
- * The model and its graph are copies whose lists have room for more; all that is added lies in the arena, and all else
- * still belongs to the network. If memory runs out `failed` is set, and later calls have no effect: it is looked at
- * once, at the end. One thread. */
+ * Model and graph are copies whose lists have room for more. The arena holds everything added; the rest still belongs
+ * to the network. If memory runs out, `failed` is set and later calls do nothing: check it once at the end. One
+ * thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -16,31 +16,31 @@ typedef struct mr_onnx_build {
     mr_arena arena;
     Millrace__Onnx__ModelProto model;
     Millrace__Onnx__GraphProto graph;
-    mr_index names; /* of all tensors */
-    int turn;       /* what makes names of ours differ from those of the network */
+    mr_index names; /* all tensor names */
+    int turn;       /* makes our names differ from the network's */
     bool failed;
     /* private */
     Millrace__Onnx__ModelProto *network;
 } mr_onnx_build;
 
-/* A model of nodes that follow only. MR_ERROR_MEMORY. The build is finished in any case. */
+/* Begins a model without a network. MR_ERROR_MEMORY. The caller must finish the build in any case. */
 int mr_onnx_build_begin(mr_onnx_build *build);
-/* Begins with the network in these bytes, which were scanned (onnx_file.h), up to `tensor`; NULL: its first output.
- * *vector is that tensor's name. Nodes and weights on which it does not depend are left out, and so are the network's
- * outputs. MR_ERROR_DATA, with `path` and the reason; MR_ERROR_MEMORY. */
+/* Starts with a scanned network (onnx_file.h), up to `tensor` (NULL: the first output). *vector becomes that tensor's
+ * name. Nodes and weights that it does not depend on are removed, and so are the network's outputs. MR_ERROR_DATA names
+ * `path` and the reason; MR_ERROR_MEMORY. */
 int mr_onnx_build_join(mr_onnx_build *build, const char *path, const uint8_t *data, size_t bytes, const char *tensor,
                        const char **vector);
 void mr_onnx_build_fini(mr_onnx_build *build);
 
-/* A name that no tensor of the network has, such as "millrace.bias"; kept by the build. */
+/* A name that no tensor in the network has, such as "millrace.bias"; the build owns it. */
 const char *mr_onnx_name(mr_onnx_build *build, const char *name);
-/* `name` itself, unless the network has a tensor of that name. */
+/* Returns `name`, changed only if the network has such a tensor. */
 const char *mr_onnx_output_name(mr_onnx_build *build, const char *name);
-/* Constants: f32 and i64, of `rank` dimensions. The numbers are copied. Return the name. */
+/* Constants: f32 and i64, with `rank` dimensions. Numbers are copied. Return the name. */
 const char *mr_onnx_floats(mr_onnx_build *build, const char *name, const float *from, int rank, const int64_t *dims);
 const char *mr_onnx_integers_of(mr_onnx_build *build, const char *name, const int64_t *from, int rank,
                                 const int64_t *dims);
-/* A node; inputs end with NULL. Returns `output`, its only output, or the first of them. */
+/* A node; its inputs end with NULL. Returns `output`, the node's only or first output. */
 typedef struct mr_onnx_step {
     const char *operation;
     const char *inputs[4];
@@ -49,6 +49,6 @@ typedef struct mr_onnx_step {
     int64_t value[2];
 } mr_onnx_step;
 const char *mr_onnx_add(mr_onnx_build *build, const mr_onnx_step *step);
-/* An input or output of the graph: the batch, and `columns` numbers in each row; 0: one. */
+/* A graph input or output: the batch, with `columns` numbers per row; 0: one dimension. */
 void mr_onnx_add_value(mr_onnx_build *build, bool output, const char *name, int element, int64_t columns);
 void mr_onnx_add_note(mr_onnx_build *build, const char *key, const char *value);

@@ -8,16 +8,16 @@
 #include "millrace/status.h"
 #include "stages/model/onnx/protobuf.h"
 
-/* A file of ONNX is one message of protobuf, which ends at 2 GiB. */
+/* An ONNX file is one protobuf message, which cannot exceed 2 GiB. */
 static const size_t most_bytes = INT32_MAX - 65536;
 
-/* Messages of onnx.proto that tensors lie in. */
+/* Messages in onnx.proto that can contain tensors. */
 typedef enum kind { NOT_FOLLOWED, MODEL, GRAPH, NODE, ATTRIBUTE, TENSOR, SPARSE, FUNCTION, TRAINING } kind;
 
 enum { TENSOR_DIMS = 1, TENSOR_TYPE = 2, ENTRY_KEY = 1, ENTRY_VALUE = 2, MOST_NAME = 100 };
 enum { TENSOR_RAW = 9, TENSOR_EXTERNAL = 13, TENSOR_LOCATION = 14 };
 
-/* The message that a field holds; its bytes are copied as they are if it is none of these. */
+/* Which message a field holds; other fields are copied unchanged. */
 static kind kind_of(kind outer, uint32_t number) {
     static const struct {
         kind outer;
@@ -35,7 +35,7 @@ static kind kind_of(kind outer, uint32_t number) {
 }
 
 typedef struct merge {
-    const char *path, *name; /* of the file; the name is without its folder */
+    const char *path, *name; /* the file's path, and the name without folder */
     mr_file_bytes from;
     int status;
     uint8_t *to;      /* NULL: bytes are only counted */
@@ -80,7 +80,8 @@ static bool read_number(mr_pb_span text, uint64_t *number) {
     return true;
 }
 
-/* Whether a location names the file: it is the end of its path. Exporters write "./" before it, and on Windows "\\". */
+/* Whether a location names the file, which is the end of the path. Exporters write "./" before it, and "\\" on
+ * Windows. */
 static bool is_location(const merge *m, mr_pb_span value) {
     while (value.end - value.at > 2 && value.at[0] == '.' && (value.at[1] == '/' || value.at[1] == '\\'))
         value.at += 2;
@@ -93,7 +94,7 @@ static bool is_location(const merge *m, mr_pb_span value) {
     return true;
 }
 
-/* One entry of TensorProto.external_data: location, offset, length, or a checksum, which is not looked at. */
+/* Reads an entry in TensorProto.external_data: location, offset, length, or a checksum, which is ignored. */
 static int read_entry(merge *m, mr_pb_span entry, uint64_t *offset, uint64_t *length) {
     mr_pb_field f;
     mr_pb_span key = {entry.end, entry.end}, value = key;
@@ -111,7 +112,7 @@ static int read_entry(merge *m, mr_pb_span entry, uint64_t *offset, uint64_t *le
     return MR_OK;
 }
 
-/* Bits of an element, by TensorProto.DataType; 0: not known here. */
+/* Bits per element for a TensorProto.DataType; 0: unknown here. */
 static unsigned bits_of(uint64_t type) {
     static const uint8_t bits[] = {[1] = 32,  [2] = 8,   [3] = 8,   [4] = 16, [5] = 16, [6] = 32, [7] = 64,
                                    [9] = 8,   [10] = 16, [11] = 64, [12] = 32, [13] = 64, [14] = 64, [15] = 128,
@@ -120,7 +121,7 @@ static unsigned bits_of(uint64_t type) {
     return type < sizeof bits ? bits[type] : 0;
 }
 
-/* The bytes of a tensor by its shape and type; `otherwise` if they do not say it. */
+/* The tensor's size from shape and type; `otherwise` if they do not determine it. */
 static uint64_t bytes_of_shape(mr_pb_span tensor, uint64_t otherwise) {
     uint64_t count = 1, type = 0, dim;
     mr_pb_field f;
@@ -137,7 +138,7 @@ static uint64_t bytes_of_shape(mr_pb_span tensor, uint64_t otherwise) {
     return good && bits && !__builtin_mul_overflow(count, bits, &count) ? count / 8 + (count % 8 != 0) : otherwise;
 }
 
-/* The length may be left out; some exporters write 0. */
+/* The length can be missing; some exporters write 0. */
 static void put_tensor(merge *m, mr_pb_span tensor) {
     const mr_pb_span whole = tensor;
     uint64_t offset = 0, length = 0;
@@ -177,7 +178,7 @@ static bool is_external(mr_pb_span tensor) {
 
 static void put_message(merge *m, kind of, mr_pb_span message);
 
-/* Its size, by a first walk that writes nothing. */
+/* Computes the size with a dry run. */
 static size_t size_of(merge *m, kind of, mr_pb_span message) {
     merge counted = *m;
     counted.to = NULL;
@@ -187,7 +188,7 @@ static size_t size_of(merge *m, kind of, mr_pb_span message) {
     return counted.bytes;
 }
 
-/* A message in another. While bytes are counted its header is counted after it, so that each is walked once. */
+/* Writes an inner message. When only counting, its header is counted last, so that each message is visited once. */
 static void put_inner(merge *m, kind inner, uint32_t number, mr_pb_span message) {
     const size_t before = m->bytes, bytes = m->to ? size_of(m, inner, message) : 0;
     if (m->to && !m->status)

@@ -11,7 +11,7 @@
 #include "stages/model/onnx/onnx_weights.h"
 #include "stages/model/onnx/protobuf.h"
 
-/* Field numbers of onnx.proto. */
+/* onnx.proto field numbers. */
 enum {
     MODEL_IR_VERSION = 1,
     MODEL_GRAPH = 7,
@@ -42,7 +42,7 @@ enum {
     ENTRY_KEY = 1,
     ENTRY_VALUE = 2
 };
-/* From this version on a model names the operator sets that it is written in. */
+/* Since this version, a model names its operator sets. */
 enum { SETS_SINCE = 3 };
 enum { MAX_DEPTH = 24 };
 
@@ -54,7 +54,7 @@ typedef struct scan {
     uint64_t version;
 } scan;
 
-/* Of an entry of external_data; empty if it is about something else. */
+/* The location in an external_data entry; empty if the entry is something else. */
 static mr_pb_span location_of(mr_pb_span entry) {
     mr_pb_field f;
     bool is_location = false;
@@ -120,14 +120,14 @@ static bool scan_node(scan *s, mr_pb_span node) {
             return false;
         if (f.number == NODE_OPERATOR)
             s->facts->compiled |= mr_pb_is(f.bytes, "EPContext");
-        /* Only tensors that the outermost graph computes can become outputs of it. */
+        /* Only tensors computed in the outermost graph can become outputs. */
         if (f.number == NODE_OUTPUT && s->name && s->depth == 1 && mr_pb_is(f.bytes, s->name))
             s->facts->has_name = true;
     }
     return true;
 }
 
-/* A graph, or a function: they differ in the number under which nodes stand. */
+/* A graph or a function: only the field number for nodes differs. */
 static bool scan_nodes(scan *s, mr_pb_span graph, uint64_t node_number) {
     mr_pb_field f;
     bool good = ++s->depth <= MAX_DEPTH;
@@ -159,7 +159,7 @@ static bool scan_training(scan *s, mr_pb_span training) {
     return good;
 }
 
-/* Tensors of functions and of training are not the graph's: they count as one level deeper. */
+/* Tensors in functions and training do not belong to the graph: they count as one level deeper. */
 static bool scan_beside(scan *s, const mr_pb_field *f) {
     s->depth = 1;
     bool good = f->number == MODEL_FUNCTIONS ? scan_nodes(s, f->bytes, FUNCTION_NODE) : scan_training(s, f->bytes);
@@ -184,12 +184,12 @@ static bool scan_field(scan *s, const mr_pb_field *f) {
 enum { FAULT_TEXT = 320 };
 enum { MOST_NAME = 64, MAX_HEADER = 10 };
 
-/* Parts of a message that hold bytes, by their field numbers. */
+/* Parts of a message that hold bytes, by field number. */
 typedef struct part {
     uint32_t number;
     const char *name;
-    const struct part *parts; /* of the part itself; NULL: none are distinguished */
-    uint32_t name_number;     /* the field that holds its own name; 0: it has none */
+    const struct part *parts; /* parts inside it; NULL: none are distinguished */
+    uint32_t name_number;     /* field that holds its name; 0: none */
 } part;
 
 static const part of_graph[] = {{1, "the node", NULL, 3},
@@ -214,7 +214,7 @@ static const part of_model[] = {{2, "the producer's name", NULL, 0},
                                 {25, "the function", NULL, 1},
                                 {0}};
 
-/* How files of other formats begin. */
+/* How files in other formats begin. */
 static const struct {
     size_t offset;
     const char *mark, *says;
@@ -238,8 +238,8 @@ static const char *other_format(const uint8_t *data, size_t bytes) {
     return NULL;
 }
 
-/* True if a field begins at `from` whose bytes reach behind its end; *number is then the field, *inside its bytes up
- * to the end, and *missing the count of those that are missing. */
+/* True if a field begins at `from` but runs past the end. Sets *number to the field, *inside to the available
+ * bytes, *missing to how many are missing. */
 static bool is_cut(mr_pb_span from, uint32_t *number, mr_pb_span *inside, uint64_t *missing) {
     uint64_t value[2] = {0, 0};
     for (int i = 0; i < 2; i++)
@@ -265,7 +265,7 @@ static const part *find_part(const part *parts, uint32_t number) {
     return NULL;
 }
 
-/* Goes behind the last field that is whole. */
+/* Skips all complete fields. */
 static void skip_whole(mr_pb_span *from) {
     mr_pb_field f;
     mr_pb_span next = *from;
@@ -273,7 +273,7 @@ static void skip_whole(mr_pb_span *from) {
         from->at = next.at;
 }
 
-/* The name of the part, if it lies before the end of the file. */
+/* Prints the part's name, if it comes before the end of the file. */
 static void print_name(mr_pb_span inside, uint32_t number, char *text, size_t bytes) {
     mr_pb_field f;
     text[0] = 0;
@@ -284,7 +284,7 @@ static void print_name(mr_pb_span inside, uint32_t number, char *text, size_t by
     }
 }
 
-/* "the weights "fc" of the graph": the innermost part that the end of the file lies in. False if it lies in none. */
+/* Prints the innermost part that the file ends in: "the weights "fc" of the graph". False if it ends in none. */
 static bool print_place(mr_pb_span model, char *text, size_t bytes, uint64_t *missing) {
     const part *parts = of_model;
     uint32_t number;
@@ -304,7 +304,7 @@ static bool print_place(mr_pb_span model, char *text, size_t bytes, uint64_t *mi
     return *text;
 }
 
-/* Behind the fields that are whole: a field of which less than a header is there, or something else. */
+/* Describes what follows the complete fields: a truncated header, or something else. */
 static const char *print_rest(mr_pb_span model, mr_pb_span rest, char *text, size_t text_bytes) {
     size_t bytes = (size_t)(model.end - model.at), good = (size_t)(rest.at - model.at);
     mr_pb_field f;
@@ -330,8 +330,8 @@ static const char *print_rest(mr_pb_span model, mr_pb_span rest, char *text, siz
     return text;
 }
 
-/* Why mr_onnx_scan has refused bytes: "it is truncated: it ends at byte 812 inside the graph, ...", or the format that
- * the file seems to have instead. Returns `text`. */
+/* Why mr_onnx_scan refused bytes: "it is truncated: it ends at byte 812 inside the graph, ...", or the format that the
+ * file seems to have. Returns `text`. */
 static const char *describe_fault(const uint8_t *data, size_t bytes, char *text, size_t text_bytes) {
     const mr_pb_span model = {data, data + bytes};
     mr_pb_span rest = model;
@@ -367,10 +367,10 @@ int mr_onnx_scan(const uint8_t *data, size_t bytes, const char *name, mr_onnx_fa
     return mr_fail(MR_ERROR_DATA, "%s", describe_fault(data, bytes, fault, sizeof fault));
 }
 
-/* A file of ONNX is one message of protobuf, which ends at 2 GiB; ONNX Runtime takes the size as an int. */
+/* An ONNX file is one protobuf message, which cannot exceed 2 GiB; ONNX Runtime takes the size as an int. */
 static const size_t most_bytes = INT32_MAX - 65536;
 
-/* The option that allows the file; only a plain name beside the model can be given. */
+/* Names the option that allows the file; only a plain name next to the model is allowed. */
 static const char *print_option(const char *path, int folder, const char *name, char *text, size_t bytes) {
     text[0] = 0;
     if (*name && !strchr(name, '/'))
@@ -378,7 +378,7 @@ static const char *print_option(const char *path, int folder, const char *name, 
     return text;
 }
 
-/* Names the file that weights lie in, and both ways out. */
+/* Names the file that holds the weights, and both remedies. */
 static int refuse_external(const char *path, const mr_onnx_facts *facts) {
     const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
     char name[MOST_NAME + 1], option[512];

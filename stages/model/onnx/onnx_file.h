@@ -1,8 +1,8 @@
 /* Checks an ONNX file before a runtime opens it: whether it refers to other files, and which tensors it computes. It
- * reads the protobuf encoding directly (onnx.proto of ONNX 1.x) and copies nothing.
+ * reads the protobuf encoding directly (onnx.proto, ONNX 1.x) and copies nothing.
  *
- * Tensors may keep their data in other files named by the model: a way to read files that the author of a pipeline
- * never meant. Such models are refused unless the author names the file. Pure functions; any thread. */
+ * A model can keep tensors in other files that it names. It could thereby read files that the pipeline's author never
+ * meant, so such models are refused unless the author names the file. Pure functions; any thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -13,21 +13,21 @@
 #include "stages/model/onnx/protobuf.h"
 
 typedef struct mr_onnx_facts {
-    bool external; /* a tensor lies in another file */
-    mr_pb_span location; /* the name that it has for that file, in the model's bytes; empty: none */
-    bool compiled; /* a node holds, or names a file with, an engine compiled for one device (EPContext) */
-    bool has_name; /* the graph computes a tensor of that name */
+    bool external; /* a tensor is in another file */
+    mr_pb_span location; /* that file's name in the model's bytes; empty: none */
+    bool compiled; /* a node contains or names an engine compiled for one device (EPContext) */
+    bool has_name; /* the graph computes a tensor with that name */
 } mr_onnx_facts;
 
-/* Walks through a whole model. `name` may be NULL. MR_ERROR_DATA, without naming the file, with the fault, if it is not
- * an ONNX model or only a part of one. */
+/* Scans a whole model. `name` may be NULL. MR_ERROR_DATA with the fault, without the file's name, if it is not a
+ * complete ONNX model. */
 int mr_onnx_scan(const uint8_t *data, size_t bytes, const char *name, mr_onnx_facts *facts);
 
-/* Reads the file whole, once, and checks that a runtime may have it; `room` bytes more fit behind it. *has_tensor: the
- * graph computes `tensor`, which may be NULL. The caller frees. Errors of mr_file_read; MR_ERROR_DATA, with the file
- * and the reason named: it is not an ONNX model, asks for other files, holds a compiled engine or weights that are not
- * finite (onnx_weights.h). */
+/* Reads the whole file once and checks that a runtime may have it. `room` more bytes fit at the end. *has_tensor: the
+ * graph computes `tensor` (may be NULL). The caller must free the bytes. mr_file_read's errors. MR_ERROR_DATA names
+ * file and reason: no ONNX model, asks for other files, holds a compiled engine, or weights that are not finite
+ * (onnx_weights.h). */
 int mr_onnx_read(const char *path, size_t room, const char *tensor, mr_file_bytes *model, bool *has_tensor);
-/* The same with weights from another file, `external`, which become part of the bytes (onnx_external.h); NULL: none. */
+/* The same with weights from `external`, which become part of the bytes (onnx_external.h); NULL: none. */
 int mr_onnx_read_parts(const char *path, const char *external, size_t room, const char *tensor, mr_file_bytes *model,
                        bool *has_tensor);

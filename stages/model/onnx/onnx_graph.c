@@ -5,7 +5,7 @@
 #include "engine/base/memory.h"
 #include "millrace/status.h"
 
-/* Field numbers of onnx.proto. */
+/* onnx.proto field numbers. */
 enum {
     MODEL_GRAPH = 7,
     GRAPH_NODE = 1,
@@ -43,12 +43,12 @@ enum {
     DIMENSION_SYMBOL = 2
 };
 
-/* The next field of a message; false at its end. */
+/* Reads a message's next field; false at the end. */
 static bool next(mr_pb_span *from, mr_pb_field *field) {
     return from->at < from->end && mr_pb_next(from, field);
 }
 
-/* Makes room for one more; without memory the block stays as it is. */
+/* Makes room for one more; without memory the block is unchanged. */
 static bool grow(void *block, size_t count, size_t *room, size_t bytes) {
     if (count < *room)
         return true;
@@ -75,7 +75,7 @@ static uint64_t hash_of(mr_pb_span name) {
     return hash ^ hash >> 32;
 }
 
-/* The slot of the name, or the free one for it: slot_count is a power of two, and less than two thirds are taken. */
+/* The name's slot, or a free one for it: slot_count is a power of two, and less than two thirds are used. */
 static size_t slot_of(const mr_onnx_graph *graph, mr_pb_span name) {
     size_t slot = hash_of(name) & (graph->slot_count - 1);
     while (graph->slots[slot] != MR_ONNX_NONE && !mr_pb_same(graph->tensors[graph->slots[slot]].name, name))
@@ -100,7 +100,7 @@ static bool grow_slots(mr_onnx_graph *graph) {
     return true;
 }
 
-/* The tensor of that name, which is added if there is none. The address holds until the next is added. */
+/* Finds the tensor with that name, or adds it. The address is valid until another one is added. */
 static int find_tensor(mr_onnx_graph *graph, mr_pb_span name, int *index) {
     if (!grow_slots(graph) || !grow(&graph->tensors, graph->tensor_count, &graph->tensor_room, sizeof *graph->tensors))
         return no_memory();
@@ -166,7 +166,7 @@ static void add_varints(mr_onnx_tensor *to, const mr_pb_field *f) {
         add_number(to, (double)(int64_t)value);
 }
 
-/* As many numbers as the shape has elements, or none. */
+/* Reads as many numbers as the shape has elements, or none. */
 static void read_numbers(mr_pb_span from, mr_onnx_tensor *to) {
     bool whole = to->element == MR_ONNX_I64 || to->element == MR_ONNX_I32;
     int64_t items = items_of(to);
@@ -220,7 +220,7 @@ static int add_initializer(mr_onnx_graph *graph, mr_pb_span from) {
     return MR_OK;
 }
 
-/* Of a sparse one only the name is used: its shape is in the file, but the work of a kernel with it is not known. */
+/* For a sparse tensor only the name is used: the file has its shape, but a kernel's work with it is unknown. */
 static int add_sparse(mr_onnx_graph *graph, mr_pb_span from) {
     int index;
     int status = find_tensor(graph, text_of(text_of(from, SPARSE_VALUES), TENSOR_NAME), &index);
@@ -296,8 +296,7 @@ static int add_value(mr_onnx_graph *graph, const mr_pb_field *f) {
     return MR_OK;
 }
 
-/* Weights first: those that are listed among the inputs are none. Then inputs, which stay in their order. Nodes
- * last. */
+/* Reads weights first: those also listed as inputs are no inputs. Then inputs, in order; nodes last. */
 static int read_part(mr_onnx_graph *graph, mr_pb_span from, int turn) {
     mr_pb_field f;
     int status = MR_OK;
@@ -316,8 +315,8 @@ static int read_part(mr_onnx_graph *graph, mr_pb_span from, int turn) {
     return status;
 }
 
-/* Nodes on which no output depends are left out, as runtimes do. Nodes stand behind those that they read from (ONNX
- * demands it); if one does not it is kept. */
+/* Marks nodes that some output depends on; runtimes also remove the others. Nodes come after those they read from (ONNX
+ * requires it); a node out of order is kept. */
 static void find_needed(mr_onnx_graph *graph) {
     for (size_t n = graph->node_count; n-- > 0;) {
         mr_onnx_node *node = &graph->nodes[n];

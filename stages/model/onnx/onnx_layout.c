@@ -3,7 +3,7 @@
 
 #include "stages/model/onnx/onnx_operators.h"
 
-/* Few numbers that follow from numbers that are known, as graphs hold them that compute with shapes. */
+/* Records a few numbers computed from known numbers, as graphs that compute with shapes contain them. */
 static void know(mr_onnx_tensor *to, const double *numbers, int64_t count) {
     bool fits = to && to->rank >= 0 && to->rank <= 1 && count <= MR_ONNX_GRAPH_NUMBERS;
     if (!fits)
@@ -14,7 +14,7 @@ static void know(mr_onnx_tensor *to, const double *numbers, int64_t count) {
 
 /* ---- two or more operands ---------------------------------------------------------------------------------------- */
 
-/* Right-aligned sizes; 1 gives way (NumPy's rules). */
+/* Broadcasts right-aligned sizes, as NumPy does. */
 static bool widen(int64_t *dims, int *rank, const mr_onnx_tensor *by) {
     int most = by->rank > *rank ? by->rank : *rank;
     int64_t wide[MR_ONNX_GRAPH_RANK];
@@ -139,7 +139,7 @@ bool mr_onnx_infer_reshape(const mr_onnx_graph *graph, const mr_onnx_node *node)
     return reshaped(graph, node, count, dims);
 }
 
-/* Sizes larger than the limit are refused when they are set. */
+/* Sizes above the limit are refused when set. */
 static int64_t product(const int64_t *dims, int from, int to) {
     int64_t all = 1;
     for (int i = from; i < to; i++)
@@ -160,7 +160,7 @@ bool mr_onnx_infer_flatten(const mr_onnx_graph *graph, const mr_onnx_node *node)
                     (int64_t[]){product(from->dims, 0, (int)axis), product(from->dims, (int)axis, from->rank)});
 }
 
-/* A bit for each axis of a list; -1: not known, or no such axis. */
+/* A list as one bit per axis; -1: not known, or no such axis. */
 static int axes_of(const mr_onnx_graph *graph, const mr_onnx_node *node, int input, int rank) {
     int64_t axes[MR_ONNX_GRAPH_NUMBERS];
     int count = mr_onnx_list(graph, node, input, "axes", axes), bits = 0;
@@ -239,7 +239,7 @@ static int64_t between(int64_t value, int64_t least, int64_t most) {
     return value < least ? least : value > most ? most : value;
 }
 
-/* How many indices there are from `begin` on, before `end`; *begin is held to the axis. */
+/* How many indices lie between `begin` and `end`; *begin is clamped to the axis. */
 static int64_t steps(int64_t *begin, int64_t end, int64_t step, int64_t size) {
     *begin = between(*begin < 0 ? *begin + size : *begin, 0, step > 0 ? size : size - 1);
     end = between(end < 0 ? end + size : end, step > 0 ? 0 : -1, size);
@@ -335,7 +335,7 @@ static const mr_onnx_tensor *scales_of(const mr_onnx_graph *graph, const mr_onnx
     return mr_onnx_input(graph, node, node->input_count > 2 ? 2 : 1);
 }
 
-/* By `sizes`, or else by `scales`; its first versions, and Upsample, have the scales as the second input. */
+/* Uses `sizes`, or else `scales`; in early versions, and in Upsample, the scales are the second input. */
 bool mr_onnx_infer_resize(const mr_onnx_graph *graph, const mr_onnx_node *node) {
     const mr_onnx_tensor *from = mr_onnx_shaped(graph, node, 0), *scales = scales_of(graph, node);
     int64_t dims[MR_ONNX_GRAPH_NUMBERS], axes[MR_ONNX_GRAPH_NUMBERS];

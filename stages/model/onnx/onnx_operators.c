@@ -63,7 +63,7 @@ static bool infer_same(const mr_onnx_graph *graph, const mr_onnx_node *node) {
     return same_as(graph, node, 0);
 }
 
-/* The shapes of the statistics that a normalisation gives as well are not inferred: they are not used. */
+/* Statistics that a normalisation also outputs get no shape: nothing uses them. */
 static bool infer_first(const mr_onnx_graph *graph, const mr_onnx_node *node) {
     const mr_onnx_tensor *from = mr_onnx_shaped(graph, node, 0);
     return from && mr_onnx_set(mr_onnx_output(graph, node, 0), from->element, from->rank, from->dims);
@@ -132,19 +132,19 @@ static bool infer_constant(const mr_onnx_graph *graph, const mr_onnx_node *node)
 #define VIEW(name, infer) {name, MR_ONNX_VIEW, infer, 0, 0}
 #define PICK(name, infer) {name, MR_ONNX_PICK, infer, 0, 0}
 
-/* Of com.microsoft those that its quantiser and optimiser write into files. */
+/* From com.microsoft, only what its quantiser and optimiser write to files. */
 /* ---- convolutions, pools, products ------------------------------------------------------------------------------- */
 
 enum { AXES = MR_ONNX_GRAPH_RANK - 2 };
 
-/* How a window moves over the axes behind batch and channels. */
+/* How a window moves over the axes after batch and channels. */
 typedef struct window {
     int axes;
     int64_t size[AXES], stride[AXES], dilation[AXES], before[AXES], after[AXES];
-    bool same, ceiling; /* same: the output has as many positions as strides fit into the input */
+    bool same, ceiling; /* same: the output has as many positions as strides fit in the input */
 } window;
 
-/* A list of one number for each axis, all at least `least`; if it is left out all are `fallback`. */
+/* Reads one number per axis, each at least `least`; if the list is missing, all are `fallback`. */
 static bool read_axes(const mr_onnx_node *node, const char *name, int axes, int64_t least, int64_t fallback,
                       int64_t *to) {
     int count = mr_onnx_integers(node, name, to, axes);
@@ -184,7 +184,7 @@ static bool read_window(const mr_onnx_node *node, int axes, const mr_onnx_tensor
            read_pads(node, w);
 }
 
-/* Positions of the window along one axis. */
+/* How many positions the window has along an axis. */
 static int64_t positions(const window *w, int axis, int64_t size) {
     int64_t stride = w->stride[axis];
     if (w->same)
@@ -193,7 +193,7 @@ static int64_t positions(const window *w, int axis, int64_t size) {
     if (room < 0)
         return -1;
     int64_t count = (room + (w->ceiling ? stride - 1 : 0)) / stride + 1;
-    /* A window that begins behind the input and the padding before it is left out. */
+    /* A window that would begin after the input and its leading padding is not counted. */
     return w->ceiling && (count - 1) * stride >= size + w->before[axis] ? count - 1 : count;
 }
 
@@ -204,7 +204,7 @@ static bool slide(const window *w, const mr_onnx_tensor *from, int64_t channels,
     return mr_onnx_set(to, element, w->axes + 2, dims);
 }
 
-/* The element type of a product's output: a quantised one has the type of its zero point, an integer one 32 bits. */
+/* A product's output element type: a quantised product has its zero point's type, an integer product 32 bits. */
 static int product_element(const mr_onnx_graph *graph, const mr_onnx_node *node) {
     const mr_onnx_tensor *first = mr_onnx_input(graph, node, 0), *zero = mr_onnx_input(graph, node, 7);
     if (node->known->weight == 3)
@@ -346,7 +346,7 @@ static const mr_onnx_operator operators[] = {
     VIEW("Unsqueeze", mr_onnx_infer_unsqueeze), VIEW("Identity", infer_identity), VIEW("Dropout", infer_same),
     VIEW("Shape", mr_onnx_infer_shape), VIEW("Constant", infer_constant)};
 
-/* Functions of the model's own may bear any name, in domains of their own. */
+/* A model's functions can have any name, in separate domains. */
 const mr_onnx_operator *mr_onnx_find_operator(const mr_onnx_node *node) {
     bool standard = mr_pb_is(node->domain, "") || mr_pb_is(node->domain, "ai.onnx");
     if (!standard && !mr_pb_is(node->domain, "com.microsoft"))

@@ -1,5 +1,5 @@
-/* Shapes of the outputs of ONNX operators from those of their inputs: one function an operator, or a family of them.
- * Part of onnx_shapes.h; one thread. */
+/* Infers ONNX operators' output shapes from their input shapes: one function per operator or family. Part of
+ * onnx_shapes.h; one thread. */
 #pragma once
 
 #include "stages/model/onnx/onnx_shapes.h"
@@ -7,15 +7,15 @@
 /* NULL: it is not known. */
 const mr_onnx_operator *mr_onnx_find_operator(const mr_onnx_node *node);
 
-/* Gives a tensor its shape; false, and nothing done, if a size is negative or beyond MR_ONNX_GRAPH_DIM, or the rank
- * beyond MR_ONNX_GRAPH_RANK. element 0: as it was. */
+/* Sets a tensor's shape. Returns false, and changes nothing, if a size is negative or above MR_ONNX_GRAPH_DIM, or the
+ * rank above MR_ONNX_GRAPH_RANK. element 0: unchanged. */
 bool mr_onnx_set(mr_onnx_tensor *tensor, int element, int rank, const int64_t *dims);
 /* The input if its shape is known, else NULL. */
 const mr_onnx_tensor *mr_onnx_shaped(const mr_onnx_graph *graph, const mr_onnx_node *node, int at);
-/* An axis as an attribute or a list gives it, counted from the end if it is negative; -1: there is no such axis. */
+/* An axis from an attribute or a list; negative values count from the end. -1: there is no such axis. */
 int mr_onnx_axis(int64_t axis, int rank);
-/* Whole numbers that an input holds, or an attribute if the input is left out (older versions of the operator); returns
- * how many there are, -1 if they are not known or more than MR_ONNX_GRAPH_NUMBERS. */
+/* An input's integers, or an attribute's if the input is omitted (older operator versions). Returns how many there are;
+ * -1 if unknown or above MR_ONNX_GRAPH_NUMBERS. */
 int mr_onnx_list(const mr_onnx_graph *graph, const mr_onnx_node *node, int input, const char *attribute,
                  int64_t *values);
 

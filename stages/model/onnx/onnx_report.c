@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Field numbers of onnx.proto. */
+/* onnx.proto field numbers. */
 enum {
     MODEL_IR_VERSION = 1,
     MODEL_PRODUCER = 2,
@@ -40,7 +40,7 @@ const char *mr_onnx_type_name(int element) {
     return element > 0 && (size_t)element < sizeof names / sizeof names[0] ? names[element] : "an unknown type";
 }
 
-/* The next field of a message; false at its end. */
+/* Reads a message's next field; false at the end. */
 static bool next(mr_pb_span *from, mr_pb_field *field) {
     return from->at < from->end && mr_pb_next(from, field);
 }
@@ -152,7 +152,7 @@ static void add_weights(mr_onnx_report *report, mr_pb_span tensor) {
     report->weight_numbers += numbers;
 }
 
-/* Inputs and outputs first: weights and nodes are compared with them. */
+/* Reads inputs and outputs first: weights and nodes are compared with them. */
 static void read_graph(mr_onnx_report *report, mr_pb_span graph) {
     mr_pb_span rest = graph;
     mr_pb_field f;

@@ -1,7 +1,7 @@
-/* A description of an ONNX file for people: its producer, the operators it needs, its inputs and outputs. Unlike
- * onnx_signature.h it also lists tensors that millrace cannot use. Pure function; any thread.
+/* Describes an ONNX file for people: producer, operators, inputs and outputs. Unlike onnx_signature.h it also lists
+ * tensors that millrace cannot use. Pure function; any thread.
  *
- * Texts point into the bytes that were read, and are not zero-terminated. */
+ * Texts point into the bytes and are not zero-terminated. */
 #ifndef MILLRACE_STAGES_MODEL_ONNX_ONNX_REPORT_H
 #define MILLRACE_STAGES_MODEL_ONNX_ONNX_REPORT_H
 
@@ -18,8 +18,8 @@ typedef struct mr_onnx_declared {
     bool shaped;                          /* tensors: the rank is declared */
     int rank;
     int64_t dims[MR_ONNX_MOST_RANK];      /* -1: free */
-    mr_pb_span symbols[MR_ONNX_MOST_RANK]; /* the model's own names of free ones; empty if it has none */
-    mr_pb_span operation;                 /* outputs: of the node that computes it */
+    mr_pb_span symbols[MR_ONNX_MOST_RANK]; /* the model's names for open dimensions; empty if it has none */
+    mr_pb_span operation;                 /* outputs: operator of the node that computes it */
 } mr_onnx_declared;
 
 typedef struct mr_onnx_count {
@@ -35,7 +35,7 @@ typedef struct mr_onnx_report {
         mr_pb_span domain; /* empty: ai.onnx */
         int64_t version;
     } sets[MR_ONNX_MOST_SETS];
-    size_t node_count, operator_count; /* of the outermost graph */
+    size_t node_count, operator_count; /* in the outermost graph */
     mr_onnx_count operators[MR_ONNX_MOST_OPERATORS];
     size_t weight_count;               /* tensors */
     uint64_t weight_numbers;
@@ -43,12 +43,12 @@ typedef struct mr_onnx_report {
     mr_onnx_declared inputs[MR_ONNX_MOST_VALUES], outputs[MR_ONNX_MOST_VALUES];
 } mr_onnx_report;
 
-/* The bytes were scanned by mr_onnx_scan. Entries that do not fit are left out. */
+/* mr_onnx_scan must have accepted the bytes. Entries that do not fit are omitted. */
 void mr_onnx_read_report(const uint8_t *data, size_t bytes, mr_onnx_report *report);
 
-/* The note of that key in the file's metadata (StringStringEntryProto); empty if there is none. */
+/* The note with that key in the file's metadata (StringStringEntryProto); empty if none. */
 mr_pb_span mr_onnx_find_note(const uint8_t *data, size_t bytes, const char *key);
-/* The note that `millrace export` writes: how preprocess made the input (tools/millrace/train/exporting.c). */
+/* `millrace export` writes this note: how preprocess made the input (tools/millrace/train/exporting.c). */
 #define MR_ONNX_PREPARED "millrace.input"
 #define MR_ONNX_LABELS "millrace.labels"
 

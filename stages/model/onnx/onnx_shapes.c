@@ -4,7 +4,7 @@
 
 enum { SYMBOLS = 64 };
 
-/* Sizes of free dimensions by the model's names for them, as the inputs give them. */
+/* Open dimensions' sizes by name, taken from the inputs. */
 typedef struct symbols {
     size_t count;
     struct {
@@ -38,7 +38,7 @@ static bool set_declared(const symbols *s, mr_onnx_tensor *tensor) {
     return mr_onnx_set(tensor, element, rank, dims);
 }
 
-/* The declared shape, with the given sizes of free dimensions put in. */
+/* Sets the declared shape, with given sizes for open dimensions. */
 static void set_input(symbols *s, mr_onnx_tensor *tensor, const mr_onnx_shape *given) {
     mr_pb_span names[MR_ONNX_GRAPH_RANK];
     int64_t dims[MR_ONNX_GRAPH_RANK];
@@ -53,7 +53,7 @@ static void set_input(symbols *s, mr_onnx_tensor *tensor, const mr_onnx_shape *g
     mr_onnx_set(tensor, element, rank, dims);
 }
 
-/* All that it reads is in the file: a runtime computes it once. Scales of quantised weights are kept apart until a
+/* Whether it reads only constants: a runtime computes it once. Scales for quantised weights stay separate until a
  * call. */
 static bool is_constant(const mr_onnx_graph *graph, const mr_onnx_node *node) {
     bool constant = !mr_pb_is(node->operation, "DequantizeLinear");

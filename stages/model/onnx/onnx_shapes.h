@@ -1,19 +1,19 @@
-/* Shapes of all tensors of an ONNX graph, from those of its inputs: for the operators that networks for pictures are
- * made of (defined in operators.md of ONNX 1.x). Numbers that are computed from shapes (the target of a Reshape) are
- * followed as well, as long as they are few. If a shape cannot be inferred it is taken as the file declares it
- * (value_info), with the sizes of named free dimensions put in; else it is left unknown. One thread. */
+/* Infers all tensor shapes in an ONNX graph from the input shapes, for the operators that picture networks use
+ * (operators.md, ONNX 1.x). It also follows numbers computed from shapes (a Reshape's target), as long as they are few.
+ * A shape that cannot be inferred is taken from the file (value_info), with sizes for named open dimensions; otherwise
+ * it stays unknown. One thread. */
 #pragma once
 
 #include "stages/model/onnx/onnx_graph.h"
 
-/* The kind of work of an operator. */
+/* What work an operator does. */
 typedef enum mr_onnx_kind {
-    MR_ONNX_VIEW,    /* none: the same bytes under another shape, or numbers about shapes */
-    MR_ONNX_MOVE,    /* reads its inputs and writes its outputs */
-    MR_ONNX_PICK,    /* reads as much as it writes, whatever its inputs hold */
-    MR_ONNX_EACH,    /* operations on each element of the output */
-    MR_ONNX_ACROSS,  /* operations on each element of the input */
-    MR_ONNX_POOL,    /* one for each element of the window of each element of the output */
+    MR_ONNX_VIEW,    /* none: the same bytes with another shape, or numbers about shapes */
+    MR_ONNX_MOVE,    /* reads inputs and writes outputs */
+    MR_ONNX_PICK,    /* reads only as much as it writes, however large the inputs are */
+    MR_ONNX_EACH,    /* operations on each output element */
+    MR_ONNX_ACROSS,  /* operations on each input element */
+    MR_ONNX_POOL,    /* one for each window element per output element */
     MR_ONNX_CONV, MR_ONNX_DECONV, MR_ONNX_GEMM, MR_ONNX_MATMUL
 } mr_onnx_kind;
 
@@ -25,11 +25,11 @@ typedef struct mr_onnx_operator {
     int weight; /* products: which input the second factor is; broadcasts: the second operand */
 } mr_onnx_operator;
 
-/* `inputs`: shapes of the graph's inputs without weights, in the file's order; those behind, and those with a free
- * dimension, are as declared. */
+/* `inputs`: shapes for the graph's inputs without weights, in file order. Inputs after `count`, and those with an open
+ * dimension, keep their declared shape. */
 void mr_onnx_infer(mr_onnx_graph *graph, const mr_onnx_shape *inputs, size_t count);
 
-/* Elements of a tensor; 0 if its shape is not known. */
+/* How many elements a tensor has; 0 if its shape is not known. */
 double mr_onnx_items(const mr_onnx_tensor *tensor);
-/* Sizes of a window's axes, as its operator has them: of the weights, or kernel_shape; their product. */
+/* The product of a window's sizes, from the weights or kernel_shape. */
 double mr_onnx_window(const mr_onnx_graph *graph, const mr_onnx_node *node);

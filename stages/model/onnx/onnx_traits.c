@@ -23,7 +23,7 @@ static const mr_onnx_tensor *find_tensor(const mr_onnx_graph *graph, mr_pb_span 
 
 /* ---- the operator that numbers come from ------------------------------------------------------------------------- */
 
-/* They pass numbers on, in another shape or type. */
+/* These only change shape or type. */
 static const char *const passing[] = {"Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Cast",
                                       "CastLike", "Dropout", NULL};
 static const char *const to_scores[] = {"Softmax", "Sigmoid", "HardSigmoid", "Normalizer", "TreeEnsembleClassifier",
@@ -33,7 +33,7 @@ static void copy_name(mr_pb_span name, char *text, size_t bytes) {
     snprintf(text, bytes, "%.*s", (int)(name.end - name.at), (const char *)name.at);
 }
 
-/* The classifiers of ONNX-ML have softmax or sigmoid as an attribute. */
+/* ONNX-ML classifiers have softmax or sigmoid as an attribute. */
 static const char *name_finish(const mr_onnx_node *node, char text[MR_ONNX_OPERATOR_TEXT]) {
     const mr_pb_span transform = mr_onnx_text(node, "post_transform");
     if (mr_pb_is(transform, "SOFTMAX"))
@@ -47,7 +47,7 @@ static const char *name_finish(const mr_onnx_node *node, char text[MR_ONNX_OPERA
 const char *mr_onnx_finish(const mr_onnx_graph *graph, mr_pb_span name, char text[MR_ONNX_OPERATOR_TEXT]) {
     const mr_onnx_tensor *tensor = find_tensor(graph, name);
     text[0] = 0;
-    /* Nodes come in the order of the file: each step leads to an earlier one. */
+    /* Nodes are in file order: each step leads to an earlier one. */
     for (int last = (int)graph->node_count; tensor && tensor->producer != MR_ONNX_NONE && tensor->producer < last;) {
         const mr_onnx_node *node = &graph->nodes[tensor->producer];
         if (!is_one_of(node->operation, passing))
@@ -95,11 +95,11 @@ const char *mr_onnx_sized_by(const mr_onnx_graph *graph, mr_pb_span name, char t
 
 enum { NO_AXIS = -1, UNKNOWN_AXIS = -2, MODEL_SETS = 8, SET_DOMAIN = 1, SET_VERSION = 2, SOFTMAX_OF_ONE_AXIS = 13 };
 
-/* A graph with the shapes of two sizes of the batch. */
+/* The graph's shapes for two batch sizes. */
 typedef struct pair {
     mr_onnx_graph one, other;
     bool fixed;
-    int64_t batch, set; /* set: version of the common operators */
+    int64_t batch, set; /* set: common operators' version */
 } pair;
 
 static int64_t version_of(const uint8_t *data, size_t bytes) {
@@ -120,7 +120,7 @@ static int64_t version_of(const uint8_t *data, size_t bytes) {
     return version;
 }
 
-/* The dimension of the frames in an input of a node. */
+/* Which dimension in a node's input counts frames. */
 static int frames_axis(const pair *p, const mr_onnx_node *node, int at) {
     if (at >= node->input_count)
         return NO_AXIS;
@@ -145,7 +145,7 @@ static int rank_of(const pair *p, const mr_onnx_node *node, int at) {
     return tensor ? tensor->rank : -1;
 }
 
-/* One axis, as an attribute gives it; if the shape is not known, the first can still be told from the others. */
+/* An axis from an attribute. If the shape is not known, only the first axis can be distinguished from others. */
 static bool is_axis(const pair *p, const mr_onnx_node *node, const char *name, int64_t fallback) {
     const int frames = frames_axis(p, node, 0);
     const int64_t axis = mr_onnx_integer(node, name, fallback);
@@ -177,7 +177,7 @@ static bool reduces(const pair *p, const mr_onnx_node *node) {
     return false;
 }
 
-/* The axis over which the products of both factors are summed up is that of the frames. */
+/* Whether the axis that both factors are summed over is the frames' axis. */
 static bool sums_up(const pair *p, const mr_onnx_node *node, bool gemm) {
     const int first = rank_of(p, node, 0), second = rank_of(p, node, 1);
     const bool turned = gemm && mr_onnx_integer(node, "transA", 0), other = gemm && mr_onnx_integer(node, "transB", 0);
@@ -213,7 +213,7 @@ static bool mixes(const pair *p, const mr_onnx_node *node) {
     return name.end - name.at > 6 && memcmp(name.at, "Reduce", 6) == 0 && reduces(p, node);
 }
 
-/* Marks the nodes that the outputs depend on, instead of those that any output depends on. */
+/* Marks only nodes that these outputs depend on. */
 static void mark_needed(mr_onnx_graph *graph, const mr_onnx_batch *batch) {
     for (size_t n = 0; n < graph->node_count; n++)
         graph->nodes[n].needed = false;

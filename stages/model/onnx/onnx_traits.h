@@ -1,35 +1,34 @@
-/* What planning must know of a network beside its shapes: the operator that its numbers come from, and operators that
- * compute across the frames of a batch. Pure functions of the graph (onnx_graph.h); one thread. */
+/* What planning must know about a network besides shapes: which operator computes the numbers, and which operators
+ * compute across a batch's frames. Pure functions on the graph (onnx_graph.h); one thread. */
 #pragma once
 
 #include "stages/model/onnx/onnx_graph.h"
 
 enum { MR_ONNX_OPERATOR_TEXT = 64, MR_ONNX_MIXING_TEXT = 192 };
 
-/* Writes the name of the operator that computes the numbers of the tensor `name`, before operators that only change
- * their shape or type. "Softmax" and "Sigmoid" also of a classifier of ONNX-ML that ends in them. "": it is not known.
- * Returns `text`. */
+/* Writes which operator computes the tensor `name`, skipping operators that only change shape or type. Also "Softmax"
+ * or "Sigmoid" if an ONNX-ML classifier ends in one. "": not known. Returns `text`. */
 const char *mr_onnx_finish(const mr_onnx_graph *graph, mr_pb_span name, char text[MR_ONNX_OPERATOR_TEXT]);
 
-/* True if numbers that the operator computes are scores from 0 to 1, and no logits: softmax or sigmoid is part of it.
- * Also of NULL and "". */
+/* True if the operator's numbers are scores from 0 to 1 rather than logits: it includes softmax or sigmoid. Accepts
+ * NULL and "". */
 bool mr_onnx_gives_scores(const char *operation);
 
-/* Writes the operator on whose values the size of the tensor `name` depends, such as "NonZero": one that gives as many
- * rows as it finds. "": there is none among those that compute it. Returns `text`. */
+/* Writes which operator's values determine the size of the tensor `name`, such as "NonZero", which outputs as many rows
+ * as it finds. "": no operator that computes it does so. Returns `text`. */
 const char *mr_onnx_sized_by(const mr_onnx_graph *graph, mr_pb_span name, char text[MR_ONNX_OPERATOR_TEXT]);
 
 /* What mr_onnx_find_mixing is asked about. */
 typedef struct mr_onnx_batch {
-    const mr_onnx_shape *inputs; /* as for mr_onnx_infer, with the batch as their first size */
+    const mr_onnx_shape *inputs; /* as for mr_onnx_infer; the batch must be the first size */
     size_t input_count;
     bool fixed;                  /* the file fixes the batch */
-    const char *const *outputs;  /* names of tensors that are read */
+    const char *const *outputs;  /* names of tensors to read */
     size_t output_count;
 } mr_onnx_batch;
 
-/* Looks for the first operator that mixes the frames of a batch in one of these outputs, and writes "ReduceMean at node
- * "pool"" into `text`, or "". Shapes are inferred for two sizes of the batch: a dimension that differs is that of the
- * frames. MR_ERROR_DATA and MR_ERROR_MEMORY as mr_onnx_graph_read. */
+/* Finds the first operator that mixes a batch's frames in one of these outputs. Writes "ReduceMean at node "pool"" to
+ * `text`, or "". Shapes are inferred for two batch sizes: a dimension that differs counts frames. MR_ERROR_DATA and
+ * MR_ERROR_MEMORY as mr_onnx_graph_read. */
 int mr_onnx_find_mixing(const uint8_t *data, size_t bytes, const mr_onnx_batch *batch,
                         char text[MR_ONNX_MIXING_TEXT]);

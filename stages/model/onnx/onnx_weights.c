@@ -8,7 +8,7 @@
 #include "millrace/status.h"
 #include "stages/model/onnx/protobuf.h"
 
-/* Field numbers of onnx.proto. */
+/* onnx.proto field numbers. */
 enum {
     MODEL_GRAPH = 7,
     GRAPH_NODE = 1,
@@ -40,7 +40,7 @@ typedef struct tensor {
     int rank;
 } tensor;
 
-/* If all bits of `exponent` are ones the number is infinite or NaN (IEEE 754). */
+/* If all `exponent` bits are set, the number is infinite or NaN (IEEE 754). */
 typedef struct layout {
     uint64_t type;
     size_t bytes;
@@ -68,7 +68,7 @@ static uint64_t number_at(const uint8_t *data, const layout *of, size_t at) {
     return bits;
 }
 
-/* Most numbers of a file are these, so they are looked at many at a time. */
+/* Most numbers are f32, so many are checked at a time. */
 static bool all_finite_f32(const uint8_t *data, size_t count) {
     uint32_t bits[PIECE], bad = 0;
     memcpy(bits, data, count * sizeof *bits);
@@ -77,7 +77,7 @@ static bool all_finite_f32(const uint8_t *data, size_t count) {
     return !bad;
 }
 
-/* The first that is not finite; `count` if all are. */
+/* Index of the first number that is not finite; `count` if all are. */
 static size_t find_bad(const uint8_t *data, const layout *of, size_t count) {
     for (size_t first = 0; first < count; first += PIECE) {
         size_t here = count - first < PIECE ? count - first : PIECE;
@@ -139,7 +139,7 @@ static tensor read_tensor(mr_pb_span from) {
     return t;
 }
 
-/* The operator that takes the tensor of this name as its weights; empty if none does. */
+/* Which operator uses the tensor with this name as weights; empty if none does. */
 static mr_pb_span find_user(mr_pb_span graph, mr_pb_span name) {
     mr_pb_field f, g;
     while (graph.at < graph.end && mr_pb_next(&graph, &f)) {
@@ -173,7 +173,7 @@ static int check_tensor(mr_pb_span graph, const tensor *t, mr_pb_span name) {
                    (const char *)user.at, nan ? "nan" : "infinite", place);
 }
 
-/* A Constant node holds its tensor in an attribute, and gives it under the name of its output. */
+/* A Constant node holds its tensor in an attribute; its output names it. */
 static int check_node(mr_pb_span graph, mr_pb_span node) {
     mr_pb_field f, g;
     mr_pb_span name = {0}, value = {0};

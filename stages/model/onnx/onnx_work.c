@@ -35,7 +35,7 @@ static bool are_weights(const mr_onnx_graph *graph, const mr_onnx_node *node, in
     return true;
 }
 
-/* The operand of Add or Mul beside `own` is one number, or one for each channel. */
+/* Whether the other operand of Add or Mul is a single number, or one per channel. */
 static bool is_per_channel(const mr_onnx_graph *graph, const mr_onnx_node *node, int own) {
     const mr_onnx_tensor *by = mr_onnx_input(graph, node, !own), *from = mr_onnx_input(graph, node, own);
     if (!by || !by->weights || from->rank < 2 || node->input_count != 2)
@@ -46,13 +46,13 @@ static bool is_per_channel(const mr_onnx_graph *graph, const mr_onnx_node *node,
     return items == 1 || (along && items == (double)from->dims[1]);
 }
 
-/* Whether a tensor is a convolution's output, and read by one node only. */
+/* Whether a tensor is a convolution's output with a single reader. */
 static bool is_of_conv(const mr_onnx_graph *graph, const mr_onnx_tensor *tensor) {
     const mr_onnx_node *node = producer_of(graph, tensor);
     return is_between(tensor) && node && (is(node, "Conv") || node->in_weights);
 }
 
-/* Whether the node becomes part of the weights of the convolution that it stands behind. */
+/* Whether the node is merged into the preceding convolution's weights. */
 static bool is_in_weights(const mr_onnx_graph *graph, const mr_onnx_node *node) {
     if (is(node, "BatchNormalization"))
         return are_weights(graph, node, 1) && is_of_conv(graph, mr_onnx_input(graph, node, 0));
@@ -62,7 +62,7 @@ static bool is_in_weights(const mr_onnx_graph *graph, const mr_onnx_node *node) 
     return false;
 }
 
-/* Which operand of an Add a convolution gives, if a Relu follows it; -1: none, or no Relu. */
+/* Which operand of an Add comes from a convolution, if a Relu follows; -1: none, or no Relu. */
 static int added_to_conv(const mr_onnx_graph *graph, const mr_onnx_node *node) {
     const mr_onnx_tensor *output = mr_onnx_output(graph, node, 0);
     if (!is(node, "Add") || !is_between(output) || !mr_pb_is(graph->nodes[output->user].operation, "Relu"))
@@ -128,7 +128,7 @@ static void miss(mr_onnx_work *work, const mr_onnx_node *node, const char *what)
              named ? "\"" : "");
 }
 
-/* The work of a product or a pool follows from its inputs; for other operators the declared sizes suffice. */
+/* A product's or pool's work depends on its inputs; for other operators the declared sizes suffice. */
 static bool is_shaped(const mr_onnx_graph *graph, const mr_onnx_node *node) {
     if (!node->inferred && node->known->kind >= MR_ONNX_POOL)
         return false;
@@ -145,8 +145,8 @@ static bool is_shaped(const mr_onnx_graph *graph, const mr_onnx_node *node) {
     return mr_onnx_input(graph, node, 0) && mr_onnx_output(graph, node, 0);
 }
 
-/* `own`: the operand that is in the launch already; -1: none. Numbers that are known when a network is planned are not
- * counted as bytes; of weights as many as the operator reads. */
+/* `own`: the operand that the launch already holds; -1: none. Numbers known at planning time are not counted as bytes.
+ * For weights, as many bytes count as the operator reads. */
 static void add_bytes(const mr_onnx_graph *graph, const mr_onnx_node *node, int own, mr_onnx_work *work) {
     double written = 0;
     for (int i = 0; i < node->output_count && own < 0; i++)

@@ -15,8 +15,8 @@ bool mr_pb_varint(mr_pb_span *from, uint64_t *value) {
     return false;
 }
 
-/* A key has at most five bytes, and is a number of 32 bits. If a key is larger, protobuf's C++ truncates it, and so
- * finds another field than is read here; no writer makes such a key by accident. */
+/* A key has at most five bytes and 32 bits. protobuf's C++ reader truncates a larger key, and would find another field
+ * than this reader. No writer makes such a key by accident. */
 static bool read_key(mr_pb_span *from, uint32_t *key) {
     const uint8_t *begin = from->at;
     uint64_t value;

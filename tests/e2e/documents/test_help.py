@@ -1,5 +1,5 @@
-"""`millrace help`: its topics are the documents' own words, its manual pages are such to groff and know every option,
-and its completions complete in bash and zsh."""
+"""`millrace help`: topics must use the documents' words, groff must accept the manual pages, which must list every
+option, and completions must work in bash and zsh."""
 import collections
 import os
 import pathlib
@@ -26,7 +26,7 @@ def options_of(verb):
 
 
 def sections():
-    """{topic: its Markdown}, by tools/topics.cmake."""
+    """{topic: Markdown}, as tools/topics.cmake splits it."""
     found = {}
     for name, document, rest in re.findall(r'^topic\(([a-z-]+) "[^"]*" (\S+?)\s*((?:"[^"]*"\s*)*)\)',
                                            (ROOT / "tools/topics.cmake").read_text(), re.M):
@@ -42,7 +42,7 @@ def words(text):
 
 
 def bare(markdown):
-    """Without pictures, targets of links, escapes, and the rules of tables and fences."""
+    """Removes pictures, link targets, escapes, and table and fence lines."""
     text = re.sub(r"^!\[.*$|^```\w*$|^\| ---.*$", "", markdown, flags=re.M)
     text = re.sub(r"\[([^][]*)\]\([^)]*\)", r"\1", text)
     return re.sub(r"\\([_*<>|])", r"\1", text).replace("`", "").replace("|", " ")
@@ -132,14 +132,14 @@ class Installed(Case):
         for path in [ROOT / "README.md", *documents]:
             copy = share / "doc/millrace" / path.relative_to(ROOT)
             self.assertEqual(copy.read_text(), path.read_text())
-            # Other documents and pictures are there; sources are in the repository.
+            # Other documents and pictures must exist; sources are in the repository.
             for link in re.findall(r"\]\(([^)#]+\.(?:md|svg|proto))\b", copy.read_text()):
                 self.assertTrue(link.startswith("https://") or (copy.parent / link).exists(), f"{copy}: {link}")
 
 
 class Completion(Case):
     def bash(self, *typed):
-        """The words that stand for the last one typed."""
+        """The completions for the last word typed."""
         script = self.write(call([MILLRACE, "help", "--completion", "bash"]).stdout, "millrace.bash")
         line = ('source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _millrace; '
                 'printf "%s\\n" "${COMPREPLY[@]}"')
@@ -156,7 +156,7 @@ class Completion(Case):
         self.assertLessEqual({"formats", "run"}, self.bash("help", ""))
         self.assertEqual(self.bash("inspect", "js"), {"jsonl"})
         self.assertEqual(self.bash("ctl", "en"), {"enable"})
-        self.assertEqual(self.bash("run", "pipe"), set())  # a file: bash's own completion
+        self.assertEqual(self.bash("run", "pipe"), set())  # a file: bash completes it itself
 
     def test_zsh(self):
         if not shutil.which("zsh"):
@@ -173,7 +173,7 @@ class Completion(Case):
             self.assertIn(expected, self.zsh(folder, typed, expected), typed)
 
     def zsh(self, folder, typed, expected):
-        """What a terminal shows once that was typed."""
+        """What a terminal shows after this was typed."""
         child, terminal = pty.fork()
         if child == 0:
             os.chdir(self.folder)

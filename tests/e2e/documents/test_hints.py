@@ -1,5 +1,5 @@
-"""Every hint is held to. What it says is done to the file, and then the error that it stands under must be gone; all
-other errors must be there still, or they had followed from that one and should not have been told."""
+"""Follows every hint. Applies it to the file; the error must then be gone. All other errors must remain: otherwise they
+followed from this one and should not have been reported."""
 import json
 import pathlib
 import re
@@ -17,7 +17,7 @@ WORD = r'"(?:[^"\\]|\\.)*"|\'[^\']*\'|[^\s,{}\[\]#"\':]+(?::[^\s,{}\[\]]+)*'
 
 
 def check(paths, verb="check"):
-    """The diagnostics of each file."""
+    """Each file's diagnostics."""
     done = subprocess.run([harness.MILLRACE, verb, "--format", "json", *map(str, paths)], capture_output=True,
                           text=True, cwd=pathlib.Path(paths[0]).parent, timeout=harness.TIMEOUT)
     diagnostics = [one["diagnostics"] for one in json.loads(done.stdout)["files"]]
@@ -27,7 +27,7 @@ def check(paths, verb="check"):
 
 
 def value_at(text, at):
-    """Where the value that begins there ends: a word, or what is between brackets."""
+    """Where the value that begins here ends: a word, or everything between brackets."""
     if text[at] in "[{":
         depth = 0
         for end in range(at, len(text)):
@@ -39,13 +39,13 @@ def value_at(text, at):
 
 
 def entry_at(text, at):
-    """Where "key: value" ends that begins there."""
+    """Where "key: value" ends that begins here."""
     key = re.match(rf"({WORD}):[ \n]*", text[at:])
     return value_at(text, at + key.end()) if key else None
 
 
 def without(text, at):
-    """Without "key: value", and without the comma beside it."""
+    """Removes "key: value" and the comma beside it."""
     end = entry_at(text, at)
     if end is None:
         return None
@@ -57,7 +57,7 @@ def without(text, at):
 
 
 def add(text, at, entry):
-    """Puts an entry into the map that begins there, or that the key there has; None where it is written otherwise."""
+    """Adds an entry to the map that begins here, or that the key here has; None if it is written differently."""
     opened = re.match(rf"(?:{WORD}:\s*)?\{{", text[at:])
     if opened:
         return text[:at + opened.end()] + entry + ", " + text[at + opened.end():]
@@ -65,7 +65,7 @@ def add(text, at, entry):
 
 
 def rename(text, at, hint, message):
-    """did you mean "X"?: in the place of the name that the message quotes."""
+    """did you mean "X"?: replaces the name that the message quotes."""
     meant = re.fullmatch(r'did you mean "(.*)"\?', hint)
     named = meant and re.findall(r'"([^"]*)"', message)
     start = text.find(named[-1] if "found" in message else named[0], at) if named else -1
@@ -93,7 +93,7 @@ def write(text, at, hint, message):
 
 
 def apply(text, one):
-    """The text as the hint says, where that can be done without thinking; else None."""
+    """Applies the hint, if that needs no thought; otherwise None."""
     hint, message = one["hint"] or "", one["message"]
     if not one["line"]:
         return None
@@ -112,7 +112,7 @@ def apply(text, one):
 
 class Hints(harness.Case):
     def variants(self, files):
-        """Writes each file once for each error whose hint can be applied: (name, error, all errors, new path)."""
+        """Writes each file once for each error with an applicable hint: (name, error, all errors, new path)."""
         told = check(files)
         made = []
         for path, diagnostics in zip(files, told):
@@ -141,7 +141,7 @@ class Hints(harness.Case):
         return several
 
     def test_refused_pipelines(self):
-        """All of tests/wrong whose text can be read."""
+        """All of tests/wrong with readable text."""
         files = []
         for path in sorted(WRONG.glob("*/*.yaml")):
             if path.stat().st_size < 100000 and not re.search(rb"[\x00\x80-\xff]", path.read_bytes()):
@@ -150,7 +150,7 @@ class Hints(harness.Case):
         self.assertGreater(self.held_to(files, 55), 90)
 
     def test_words_of_other_programs(self):
-        """Several in one file: each is told, and none for another's sake."""
+        """Several in one file: each must be reported, and none because of another."""
         path = self.write("""\
 version: 1
 name: shop
@@ -168,7 +168,7 @@ stages:
 
 
 class Planned(harness.Case):
-    """What only the files tell."""
+    """Errors that only the files reveal."""
 
     def refused(self, text, *expected, code=78, environment=None):
         path = self.write(text)
@@ -182,7 +182,7 @@ class Planned(harness.Case):
                 "stages:\n  decode: {input: lobby}\n" + "".join(f"  {line}\n" for line in lines))
 
     def any_size(self):
-        """A model that takes pictures of any size."""
+        """A model that accepts pictures of any size."""
         values = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", 3, "h", "w"]) for name in "xy"]
         graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["y"])], "g", values[:1], values[1:])
         model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8)
@@ -225,7 +225,7 @@ class Planned(harness.Case):
         self.assertEqual(done.stderr.count("hint: `tools/demo` makes the models"), 3, done.stderr)
 
     def test_the_wrong_file_of_two_is_named(self):
-        """Weights without a column for the bias are wrong, not the labels; what is wrong with both is told."""
+        """If the weights lack a bias column, the weights are wrong and not the labels; errors in both are reported."""
         numpy.save(self.folder / "w.npy", numpy.zeros((2, 3780), numpy.float32))
         (self.folder / "two.txt").write_text("a\nb\n")
         line = "classify: {input: hog, weights: w.npy, labels: %s}"
@@ -258,7 +258,7 @@ class Planned(harness.Case):
         self.assertEqual(len((self.folder / "out.jsonl").read_text().splitlines()), 3)
 
     def test_what_is_on_several_devices_is_said_to_be(self):
-        """What `plan` says below the table is what the table says."""
+        """What `plan` says below the table must agree with the table."""
         text = self.stages("hog: {input: decode, device: ['sim:0', 'sim:1']}",
                            "classify: {input: hog, device: auto}",
                            "results: {type: jsonl, input: classify, path: out.jsonl}")
@@ -277,7 +277,7 @@ class Planned(harness.Case):
             self.assertEqual(told in done.stderr, expected, done.stderr)
 
     def test_a_limit_of_memory_names_what_helps(self):
-        """Written as the hint says it fits; the hint is not one that spares less than is missing."""
+        """The pipeline must fit with the hint applied; the hint must not save less than is missing."""
         text = self.stages("preprocess: {input: decode, size: 640x640}",
                            "results: {type: 'null', input: preprocess}").replace(
                                "stages:", "devices: {cpu: {memory: 1MiB}}\nstages:")

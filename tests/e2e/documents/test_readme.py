@@ -1,5 +1,4 @@
-"""What the documents say holds: their YAML is proven, their C compiles, their commands run, their links lead somewhere,
-and the files that they name are there."""
+"""The documents are true: YAML is valid, C compiles, commands run, links lead somewhere, and named files exist."""
 import json
 import os
 import re
@@ -21,7 +20,7 @@ DOCUMENTS = {path: path.read_text()
 
 
 def blocks(language, document):
-    """The texts between fences that name the language, "" those that name none."""
+    """Texts between fences that name the language; "": fences that name none."""
     found = re.findall(r"^```(\w*)\n(.*?)^```$", DOCUMENTS[document], re.M | re.S)
     return [block for named, block in found if named == language]
 
@@ -35,12 +34,12 @@ def anchors(text):
 
 
 def table(heading, document):
-    """The first cells of the table whose header starts with `heading`."""
+    """The first cells in the table whose header starts with `heading`."""
     rows = DOCUMENTS[document].split(f"| {heading} |", 1)[1].split("\n\n", 1)[0].splitlines()[2:]
     return [row.split("|")[1].strip() for row in rows]
 
 
-# The C of the lessons: whole files, then parts of others.
+# The lessons' C: whole files, then parts of others.
 LESSONS = ("stages/sink/null.c", "pipelines/plugin/darkness.c", "pipelines/plugin/negative.c",
            "pipelines/plugin/bright.c")
 EXCERPTS = ("kernels/classical/classical_rows.c", "kernels/classical/classical_avx2.c",
@@ -49,7 +48,7 @@ EXCERPTS = ("kernels/classical/classical_rows.c", "kernels/classical/classical_a
 
 class Readme(Case):
     def build_plugin(self):
-        """The lesson's stage, with the command that stands behind it, where a header is not installed."""
+        """Builds the lesson's stage with the command after it, where no header is installed."""
         self.write(next(text for text in blocks("c", WRITING) if "MR_PLUGIN" in text), "darkness.c")
         self.compile(re.search(r"^    (cc .*darkness.c .*)$", DOCUMENTS[WRITING], re.M)[1])
 
@@ -131,7 +130,7 @@ class Readme(Case):
                 files[kept].write_text(done.stdout)
 
     def shop(self):
-        """A folder for each of two classes, of pictures that a network tells apart."""
+        """Two folders, one per class, with pictures that a network can tell apart."""
         for name, picture in (("bird", "squirrel_cls.jpg"), ("fruit", "orange.jpg")):
             folder = self.folder / "shop" / name
             folder.mkdir(parents=True)
@@ -143,7 +142,7 @@ class Readme(Case):
         return self.folder / "shop"
 
     def test_a_classifier_of_ones_own(self):
-        """The recipe as it stands there, and what the summary then says of its accuracy."""
+        """Runs the documented recipe and checks the accuracy that the summary reports."""
         need_models()
         shop = self.shop()
         environment = {**os.environ, "MODELS": str(MODELS)}
@@ -171,7 +170,7 @@ class Readme(Case):
         shown = next(text for text in blocks("", COMMAND) if "  source  type" in text)
         done = subprocess.run([MILLRACE, *shlex.split(command)], cwd=ROOT, capture_output=True, text=True,
                               env={**os.environ, "MODELS": str(MODELS)})
-        # The digest is of what is written, where no variable says otherwise.
+        # The digest covers what is written, if no variable changes it.
         without = {name: value for name, value in os.environ.items() if name not in ("INPUT", "OUTPUT", "MODELS")}
         plain = subprocess.run([MILLRACE, *shlex.split(command), "--offline"], cwd=ROOT, capture_output=True, text=True,
                                env=without)
@@ -222,7 +221,7 @@ class Readme(Case):
         self.assertEqual(headings(DOCUMENTS[ROOT / "tools/CHANGELOG.md"], "##")[0], version)
 
     def test_files_that_are_named_are_there(self):
-        """Of C sources and headers, by their path in the tree, or in the folder of the document."""
+        """C sources and headers, by path in the tree or in the document's folder."""
         count = 0
         for document, text in DOCUMENTS.items():
             for name in re.findall(r"`((?:\w+/)+[a-z]\w+\.(?:[ch]|cpp|py|yaml))`", text):
@@ -249,7 +248,7 @@ class Readme(Case):
         self.assertLessEqual(set(named), suites)
 
     def test_scripts_are_there(self):
-        """What they do is tested where they are (test_bundle, test_gpu_script)."""
+        """test_bundle and test_gpu_script test what they do."""
         named = {name for text in DOCUMENTS.values()
                  for name in re.findall(r"(?:^    |`)(tools/[a-z/_]+)(?= |$|`)", text, re.M)}
         self.assertGreater(len(named), 5)
@@ -274,11 +273,11 @@ class Readme(Case):
         header = (ROOT / "engine/include/millrace/status.h").read_text()
         codes = {code for code in re.findall(r"X\(MR_\w+, -?\d+, (\d+),", header)}
         shown = {code for row in table("exit code", COMMAND) for code in row.split(", ")}
-        signals = {str(128 + number) for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)}  # of train
+        signals = {str(128 + number) for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)}  # for train
         self.assertEqual(shown | {"75"}, codes | signals)
 
     def test_the_environment_is_what_is_read(self):
-        """But for what processes of one run tell each other, and for what belongs to the system."""
+        """Except variables that one run's processes pass to each other, and the system's."""
         internal = {"MILLRACE_ENDED", "MILLRACE_EPOCH", "MILLRACE_WRITTEN", "HOSTNAME", "HOME", "TERM", "TMPDIR",
                     "WATCHDOG_PID", "NVIDIA_TF32_OVERRIDE"}
         sources = [path.read_text() for name in ("engine", "stages", "kernels", "tools/millrace")

@@ -1,4 +1,4 @@
-"""The reference that is made from the tables of options: current, complete, and linked to."""
+"""The reference made from the option tables must be current, complete and linked to."""
 import json
 import re
 
@@ -8,7 +8,7 @@ FILE = ROOT / "stages/README.md"
 
 
 def rows(text):
-    """The tables below each heading: {heading: [cells of a row]}, with escapes undone."""
+    """The tables below each heading: {heading: [a row's cells]}, without escapes."""
     found = {}
     for line in text.splitlines():
         if line.startswith("#"):

@@ -1,4 +1,4 @@
-"""The JSON Schema of a pipeline: current, valid by the package jsonschema, and of one mind with the parser."""
+"""A pipeline's JSON Schema must be current, valid for the package jsonschema, and agree with the parser."""
 import ast
 import json
 import re
@@ -13,7 +13,7 @@ SCHEMA = json.loads(FILE.read_text())
 VALIDATOR = jsonschema.Draft7Validator(SCHEMA)
 MODELINE = "# yaml-language-server: $schema="
 
-# What the parser says of mistakes in syntax, keys, types and ranges: those a schema has to see, but for a few.
+# The parser's messages about syntax, keys, types and ranges. With few exceptions a schema must find those too.
 OF_FORM = re.compile(
     r"not YAML|not UTF-8|zero byte|second document|not a (millrace )?pipeline|file is empty|expected .*, found|is out "
     r"of range|unknown key|is missing|unknown type|is a (stage|source), not|it has no input\n|has both|"
@@ -33,7 +33,7 @@ UNSEEN = {
 
 
 def errors(text):
-    """What the validator says of a pipeline's text; a text that is no YAML is refused as well."""
+    """The validator's errors for a pipeline's text; text that is not YAML counts as one."""
     try:
         return [f"{'.'.join(map(str, one.absolute_path))}: {one.message}"
                 for one in VALIDATOR.iter_errors(core_yaml.load(text))]
@@ -54,7 +54,7 @@ def subschemas(schema, path=""):
 
 
 def texts_in_tests():
-    """Pipelines that stand in the tests and in the documents, as they are."""
+    """Pipelines in tests and documents, unchanged."""
     for path in sorted((ROOT / "tests").rglob("*.yaml")):
         if "wrong" not in path.parts:
             yield str(path), path.read_text()
@@ -78,7 +78,7 @@ class Schema(Case):
         jsonschema.Draft7Validator.check_schema(SCHEMA)
 
     def test_all_is_explained(self):
-        """Each option has its help, and a default, an example or choices; each of those is valid itself."""
+        """Each option must have help, and a default, an example or choices, which must themselves be valid."""
         count = 0
         for path, schema in subschemas(SCHEMA):
             self.assertGreater(len(schema["description"]), 10, path)
@@ -116,7 +116,7 @@ class Pipelines(Case):
             self.assertEqual(errors(path.read_text()), [], path)
 
     def test_those_in_the_tests(self):
-        """What check accepts, the schema accepts."""
+        """What check accepts, the schema must accept."""
         accepted = 0
         for place, text in texts_in_tests():
             if call([MILLRACE, "check", self.write(text)]).returncode == 0:
@@ -134,7 +134,7 @@ class Pipelines(Case):
             self.assertRegex(told, rf"\b{right}\b", section)
 
     def test_those_that_are_wrong(self):
-        """A mistake of form is refused by the schema too."""
+        """The schema must also refuse mistakes in form."""
         refused = 0
         for path in sorted((ROOT / "tests/wrong").glob("*/*.yaml")):
             told = path.with_suffix(".expected").read_text()
@@ -148,8 +148,8 @@ class Pipelines(Case):
 
 
 class Values(Case):
-    """The schema beside the parser, which does not know it: each option with each of many values, one pipeline each.
-    What the parser takes the schema takes; what it refuses the schema refuses, but for what is within a text."""
+    """Compares the schema with the parser: each option with many values, one pipeline each. Both must accept the same
+    values, except for what is inside a text."""
 
     VALUES = ("true", "false", "yes", "0", "1", "-1", "+7", "4", "300", "70000", "99999999999", "1.5", "-0.25", ".5",
               "5.", "1e3", "20ms", "1.5 s", "-3s", "2m", "20", "20parsec", "64MiB", "1.5GB", "9000", "12 kB", "30fps",
@@ -159,13 +159,13 @@ class Values(Case):
               "{}", "{a: b}", "{a: [1]}", "{size: 4}", "{size: 4, timeout: 5ms}", "{size: 4, when_full: block}",
               "{size: many}", "{sizes: 4}", "{x: 1, y: 2, width: 3, height: 4}", "{width: 3}", "${MR_TEST_SET}",
               "\"${MR_TEST_NONE:-1}\"", "$1", "-")
-    # A value with a unit, in quotes or made of two numbers is one text for a schema, which does not see its range; nor
-    # what a variable holds, nor how a number was written (JSON has one kind), nor a division by 0.
+    # A schema sees a value with a unit, in quotes or made from two numbers as one text, and cannot check its range. Nor
+    # can it see what a variable holds, how a number was written (JSON has one kind), or a division by 0.
     UNSEEN = ("5.", "1e3", "+7", "30/0")
     SPELT = re.compile(r"""^["']|[0-9] ?[a-zA-Z/]|^\$""")
 
     def pipelines(self):
-        """(what it is, option, its pipeline with %s where the value goes), of options that differ in what they take."""
+        """(what it is, option, pipeline with %s for the value), for options that accept different kinds."""
         seen = set()
         for name in sorted({one["name"] for one in json.loads(call([MILLRACE, "list", "--json"]).stdout)}):
             for one in json.loads(call([MILLRACE, "inspect", name, "--json"]).stdout):

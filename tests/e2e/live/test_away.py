@@ -1,4 +1,4 @@
-"""on_away: picture: a still that says since when a camera is away, in place of its pictures, until it is back."""
+"""on_away: picture: while a camera is away, a still that says since when replaces its pictures."""
 import csv
 import hashlib
 import struct
@@ -22,7 +22,7 @@ STAGES = """}
 
 class Away(Live):
     def epochs(self, **wanted):
-        """Those whose rows have `away`, or not, in order."""
+        """Epochs whose rows have `away`, or have not, in order."""
         found = {}
         for row in self.rows():
             found.setdefault(row.get("epoch", 0), []).append(row)
@@ -30,7 +30,7 @@ class Away(Live):
                 if all(row.get("away", False) == wanted["away"] for row in rows)]
 
     def shown(self, row):
-        """A picture: its size, and a digest of it."""
+        """A picture's size and digest."""
         epoch = f"{row['epoch']}-" if row.get("epoch") else ""
         data = (self.folder / "pictures" / f"cam-{epoch}{row['seq']:06}.png").read_bytes()
         return struct.unpack(">II", data[16:24]), hashlib.sha256(data).hexdigest()
@@ -43,13 +43,13 @@ class Away(Live):
         return sum(map(int, told))
 
     def await_rows(self, child, count, **wanted):
-        """Of an epoch behind those that there are."""
+        """Waits for rows from an epoch after the existing ones."""
         before = len(self.epochs(**wanted))
         return self.wait_until(lambda: len(self.epochs(**wanted)) > before and
                                len(self.epochs(**wanted)[-1]) >= count, child)
 
     def test_killed_stopped_and_back(self):
-        """Not there at first, then there, stopped, killed, and back with pictures of the same size."""
+        """A camera that is missing at first, then there, stopped, killed, and back with pictures of the same size."""
         at = streams.port()
         child = self.begin({"cam": f"uri: 'rtsp://127.0.0.1:{at}/a', on_away: picture, size: 640x360, "
                                    f"stall: 1s, {SOON}"},
@@ -76,21 +76,20 @@ class Away(Live):
         self.assertEqual({row.get("epoch", 0) for rows in stills for row in rows}, {0, 2})
         self.assert_times_go_on(self.rows())
         self.check_pictures(*stills)
-        # All are in the ledger, and counted apart as well; the stage that copies packets of the camera has none of
-        # them.
+        # The ledger must have all, and also count them separately; the stage that copies the camera's packets must have
+        # none.
         self.assertEqual(summary["connection"]["stills"], sum(map(len, stills)))
         self.assertEqual(summary["in"], len(self.rows()) + sum(line["frames"] for line in summary["dropped"]
                                                                if line["reason"] != "away"))
         self.check_classes()
-        # A recording of the pictures goes on meanwhile; packets of the camera go nowhere but from it.
+        # A recording of pictures continues meanwhile; a recording of packets only has the camera's.
         live = sum(map(len, self.epochs(away=False)))
         self.assertEqual(self.recorded("encoded"), len(self.rows()))
         self.assertEqual(self.recorded("copy"), live)
         self.assertEqual(self.recorded("events"), live)
 
     def check_pictures(self, first, second):
-        """Once a second of the planned size, then at the rate and of the size of the stream;
-        another one for each state."""
+        """Once a second with the planned size, then with the stream's rate and size; another picture for each state."""
         self.assertEqual({self.shown(row)[0] for row in first}, {(640, 360)})
         self.assertEqual({self.shown(row)[0] for row in second}, {(320, 240)})
         self.assertTrue(all(row["pts"] == int(row["pts"]) for row in first))
@@ -99,7 +98,7 @@ class Away(Live):
         self.assertEqual(len({self.shown(row)[1] for row in first}), 1)
         looks = [self.shown(row)[1] for row in second]
         self.assertGreater(len(set(looks)), 1)  # stalled, then away
-        self.assertEqual(looks, sorted(looks, key=looks.index))  # each state's in one piece
+        self.assertEqual(looks, sorted(looks, key=looks.index))  # each state's are contiguous
 
     def check_classes(self):
         rows = self.rows(file="classes.jsonl")
@@ -111,7 +110,7 @@ class Away(Live):
         self.assertEqual(table, {(row.get("epoch", 0), row["seq"]): "away" if row.get("away") else "" for row in rows})
 
     def test_that_it_can_be_drawn_is_known_before(self):
-        """Without a font a run does not begin; check, which opens nothing, does not ask."""
+        """Without a font a run must not begin; check, which opens nothing, must not ask."""
         path = self.write("version: 1\npipeline: p\n"
                           "sources: {cam: {uri: 'rtsp://camera.invalid/a', on_away: picture}}\n"
                           "stages: {decode: {input: cam}, out: {type: 'null', input: decode}}\n")

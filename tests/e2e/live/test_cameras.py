@@ -1,4 +1,4 @@
-"""Cameras: live sources of gst-rtsp-server that are killed, stopped, protected, and have clocks."""
+"""Cameras: live sources from gst-rtsp-server that are killed, stopped, protected, and have clocks."""
 import datetime
 import itertools
 import json
@@ -22,7 +22,7 @@ def date(row):
 
 class Cameras(Live):
     def test_killed_stopped_and_back(self):
-        """Beside a camera that does none of this, and one that is not there."""
+        """Next to a camera without faults, and one that is missing."""
         server, at = streams.rtsp(self, f"/a={streams.pattern()}", f"/b={streams.pattern()}")
         _, always = streams.rtsp(self, f"/a={streams.pattern()}")
         dead = streams.port()
@@ -51,7 +51,7 @@ class Cameras(Live):
         self.assertFalse([line for line in sources["good"]["dropped"] if line["reason"] != "stopped"])
 
     def test_passwords(self):
-        """The right one is let in; a wrong one, and a path that is not there, are not tried over and over."""
+        """The right password is accepted; a wrong one, or a missing path, must not be tried over and over."""
         _, at = streams.rtsp(self, f"/a={streams.pattern()}", options=("--user", "me:se/cr@t"))
         slow = "reconnect: {first: 50ms, most: 30s}"
         child = self.begin({"right": f"uri: 'rtsp://me:se%2Fcr%40t@127.0.0.1:{at}/a', {SOON}",
@@ -67,7 +67,7 @@ class Cameras(Live):
             self.assertNotIn(word, self.errors.read_text())
 
     def test_udp_that_never_comes(self):
-        """The server says yes to UDP, but nothing comes: the next connection does not try it again."""
+        """The server agrees to UDP, but nothing comes: the next connection must not try it again."""
         def setup(server, headers):
             if "TCP" in headers["transport"]:
                 return server.setup(headers)
@@ -92,7 +92,7 @@ class Cameras(Live):
         self.assertEqual(asked()[:4], [False, True, True, True])
 
     def test_sessions_that_options_do_not_keep(self):
-        """A server that ends them, and takes GET_PARAMETER for a sign of life without naming it."""
+        """A server that ends sessions, and accepts GET_PARAMETER as keep-alive without listing it."""
         alive = [0]
 
         def asked(server, _):
@@ -118,7 +118,7 @@ class Cameras(Live):
         self.assertEqual(set(last), {"GET_PARAMETER"})
 
     def test_clocks(self):
-        """With clock: camera rows have the camera's date, here that of this machine, once it has told it."""
+        """With clock: camera, rows must have the camera's date, here this machine's, when it is known."""
         _, at = streams.rtsp(self, f"/a={streams.pattern()}")
         child = self.begin({"camera": f"uri: 'rtsp://127.0.0.1:{at}/a', clock: camera, {SOON}",
                             "arrival": f"uri: 'rtsp://127.0.0.1:{at}/a', clock: arrival, {SOON}",
@@ -157,8 +157,8 @@ class Cameras(Live):
         self.assertEqual(self.errors.read_text().count("clock: arrival"), 1)
 
     def test_lines_that_a_camera_could_repeat(self):
-        """One that does something odd with each of its pictures, or leaves after each, writes a few lines, and a few
-        entries of the audit log, which count those that are left out."""
+        """A camera that does something odd with each picture, or leaves after each, must cause few log lines and few
+        audit entries, which count the omitted ones."""
         def sender(picture, most=3000):
             def packets(connection):
                 for number in range(most):
@@ -196,8 +196,7 @@ class Cameras(Live):
         self.assertEqual(entries[-1]["state"], "ended")
 
     def test_no_picture_waits_for_the_next(self):
-        """All pictures of a camera are there though it sends no more;
-        decoders with threads hold some back otherwise."""
+        """Every picture must come although the camera sends no more; threaded decoders would hold some back."""
         made = subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc2=size=320x240:rate=25",
                                "-frames:v", "12", "-c:v", "libx264", "-bf", "0", "-x264-params", "aud=1", "-f", "h264",
                                "-"],
@@ -220,7 +219,7 @@ class Cameras(Live):
         self.finish(child)
 
     def test_added_and_removed(self):
-        """Cameras that are there, or not, come to a run and leave it, with their threads and descriptors."""
+        """Cameras, present or missing, come to a run and leave it, with all threads and descriptors."""
         _, at = streams.rtsp(self, f"/a={streams.pattern()}")
         child = self.begin({"max": 3}, given="sources: {max: 3}", decoded="sources.*")
         self.wait_until(lambda: self.ctl("status"), child)
@@ -238,9 +237,8 @@ class Cameras(Live):
         self.assertNotIn("geheim", self.errors.read_text())
 
     def test_intra_refresh(self):
-        """A camera without key frames, joined in the middle: it begins at a recovery point, and its pictures are given
-        as soon as they are right: after the next turn of 20 pictures, since of the one in which it begins the first
-        picture needs others, and is lost."""
+        """A camera without key frames, joined in the middle. Decoding begins at a recovery point, and pictures are
+        given when they are right: after the next 20 pictures, since the first ones need pictures that were lost."""
         refresh = streams.pattern().replace("x264enc", "x264enc intra-refresh=true")
         _, at = streams.rtsp(self, f"/a={refresh}")
         child = self.begin({"max": 2}, given="sources: {max: 2}", decoded="sources.*")

@@ -1,4 +1,4 @@
-"""RTP without a server: by address, and by a session description; what a lost packet does to the pictures behind it."""
+"""RTP without a server, by address and by session description; what a lost packet does to later pictures."""
 import csv
 import itertools
 import json
@@ -16,7 +16,7 @@ from streams import SOON, Live
 
 
 def pair():
-    """An even port that is free with the next one: RTP, and its reports."""
+    """An even port that is free together with the next one: RTP and RTCP."""
     while True:
         with socket.socket(type=socket.SOCK_DGRAM) as first, socket.socket(type=socket.SOCK_DGRAM) as second:
             first.bind(("127.0.0.1", 0))
@@ -30,8 +30,8 @@ def pair():
 
 
 class Relay:
-    """Passes datagrams on to those ports, but for one whenever `lose` is set: it begins a picture; and but for those of
-    which `loses` says so."""
+    """Forwards datagrams to those ports, except one that begins a picture whenever `lose` is set, and those that
+    `loses` selects."""
 
     def __init__(self, case, *ports, loses=lambda: False):
         self.loses, self.lost = loses, 0
@@ -53,7 +53,7 @@ class Relay:
         with self.socket:
             while self.ports:
                 packet = self.socket.recv(65536)
-                if self.lose and len(packet) > 13 and packet[12] & 31 == 1:  # a whole picture that is no key frame
+                if self.lose and len(packet) > 13 and packet[12] & 31 == 1:  # a whole picture, but not a key frame
                     self.lose = False
                     continue
                 if self.loses():
@@ -64,14 +64,14 @@ class Relay:
 
 
 def endless_rtp():
-    """A picture whose first fragment no last one follows."""
+    """A picture whose first fragment is never followed by a last one."""
     for number in itertools.count():
         fragment = b"\x7c\x05" if number else b"\x7c\x85"
         yield struct.pack(">BBHII", 0x80, 96, number & 0xffff, 1234, 5) + fragment + b"\x55" * 1400
 
 
 def endless_stream(stream):
-    """A transport stream, again and again, and then a picture of it without an end."""
+    """Repeats a transport stream, and then sends a picture without an end."""
     pieces = [stream[at:at + 1316] for at in range(0, len(stream) - 1316, 1316)]
     packets = b"".join(bytes([0x47, 0x01, 0x00, 0x10 | i % 16]) + b"\xaa" * 184 for i in range(112))
     yield from itertools.chain(pieces * 3, itertools.cycle(packets[at:at + 1316]
@@ -96,7 +96,7 @@ class Datagrams(Live):
         self.addCleanup(over.set)
 
     def test_floods(self):
-        """Packets without end, none of which ends a picture: given up, with a bound on memory."""
+        """Endless packets, none of which ends a picture: they must be given up within a memory bound."""
         made = subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc2=size=160x120", "-frames:v",
                                "100", "-pix_fmt", "yuv420p", "-c:v", "libx264", "-g", "10", "-bf", "0", "-f", "mpegts",
                                "-"], check=True, capture_output=True).stdout
@@ -116,13 +116,13 @@ class Datagrams(Live):
         self.finish(child)
 
     def describe(self, name, port):
-        """As ffmpeg describes its own, at that port."""
+        """A description like ffmpeg's, for that port."""
         (self.folder / name).write_text(f"v=0\no=- 0 0 IN IP4 127.0.0.1\ns=x\nc=IN IP4 127.0.0.1\nt=0 0\n"
                                         f"m=video {port} RTP/AVP 96\na=rtpmap:96 H264/90000\n"
                                         "a=fmtp:96 packetization-mode=1\n")
 
     def test_address_and_description(self):
-        """A transport stream by its address, and H.264 by a description that ffmpeg writes once the run has begun."""
+        """A transport stream by address, and H.264 by a description that ffmpeg writes after the run has begun."""
         address, described = pair(), pair()
         child = self.begin({"address": f"uri: 'rtp://127.0.0.1:{address}', {SOON}",
                             "described": f"uri: cam.sdp, {SOON}"})
@@ -141,7 +141,7 @@ class Datagrams(Live):
             self.assertFalse([line for line in sources[name]["dropped"] if line["reason"] == "corrupt"])
 
     def test_descriptions_that_make_no_sense(self):
-        """Another try does not help: they are tried once in the longest interval, and each says what is wrong."""
+        """Retrying cannot help: each is tried once per longest interval, and must say what is wrong."""
         head = "v=0\no=- 0 0 IN IP4 127.0.0.1\ns=x\nc=IN IP4 127.0.0.1\nt=0 0\n"
         cases = {"text": ("hello\n", "is not a session description, or has no video"),
                  "nothing": (head, "is not a session description, or has no video"),
@@ -178,14 +178,13 @@ class Datagrams(Live):
         self.finish(child)
 
     def test_lost_packet(self):
-        """One picture is lost: those up to the next key frame are made of it. They are marked or dropped, as is asked
-        for; and tables have the dates of arrival."""
+        """One picture is lost. Those up to the next key frame depend on it, and are marked or dropped as configured;
+        tables have arrival dates."""
         ports = {name: pair() for name in ("mark", "drop")}
         relay = Relay(self, *ports.values())
         for name, at in ports.items():
             self.describe(f"{name}.sdp", at)
-        # Each picture is one slice in one packet, and begins with NAL unit 1, or is a key frame and has others before
-        # it.
+        # Each picture is one slice in one packet. It begins with NAL unit 1, or is a key frame with others before it.
         streams.ffmpeg(self, "320x240", 20, "-x264-params", "sliced-threads=0", "-f", "rtp",
                        f"rtp://127.0.0.1:{relay.port}?pkt_size=60000")
         sources = "".join(f"  {name}: {{uri: {name}.sdp, clock: arrival, latency: 100ms, {SOON}}}\n" for name in ports)
@@ -205,7 +204,7 @@ class Datagrams(Live):
         rows = self.rows()
         marked = [row["seq"] for row in rows if row.get("damaged")]
         self.assertEqual(marked, list(range(marked[0], marked[-1] + 1)))
-        self.assertEqual((marked[-1] + 2) % 20, 0)  # each twentieth picture is a key frame, and one has no number
+        self.assertEqual((marked[-1] + 2) % 20, 0)  # every twentieth picture is a key frame, and one has no number
         [corrupt] = [line["frames"] for line in summary["drop"]["dropped"] if line["reason"] == "corrupt"]
         self.assertEqual(corrupt, len(marked))
         self.assertFalse([line for line in summary["mark"]["dropped"] if line["reason"] == "corrupt"])
@@ -218,8 +217,8 @@ class Datagrams(Live):
                          [(row["seq"], row["captured"], "damaged" if row.get("damaged") else "") for row in rows])
 
     def test_a_lossy_network(self):
-        """Of every 30 datagrams one is lost, as seeds say: no picture that is given is another one than in the file,
-        and some are given. The stream has B-frames and noise."""
+        """One in 30 datagrams is lost, chosen by seed: every picture given must equal the file's, and some must be
+        given. The stream has B-frames and noise."""
         made = self.folder / "made.ts"
         subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc2=size=160x120:rate=25", "-vf",
                         "noise=alls=12:all_seed=3:allf=t", "-frames:v", "100", "-pix_fmt", "yuv420p", "-c:v", "libx264",

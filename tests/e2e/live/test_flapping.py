@@ -1,5 +1,5 @@
-"""Cameras whose connections are cut at random, while sources are added, changed and removed at random, with 1 to 16
-workers: every request is answered, every picture is accounted for, and nothing of what has left stays."""
+"""Camera connections are cut at random while sources are added, changed and removed at random, with 1 to 16 workers.
+Every request must be answered, every picture accounted for, and nothing of a removed source may stay."""
 import json
 import random
 import select
@@ -15,7 +15,7 @@ CAMERAS = 6
 
 
 class Proxy:
-    """Passes connections on to a server, until they are cut."""
+    """Forwards connections to a server until they are cut."""
 
     def __init__(self, case, to):
         self.to, self.pairs, self.lock = to, [], threading.Lock()
@@ -60,7 +60,7 @@ class Proxy:
 
 class Flapping(Live):
     def control(self):
-        """Asks the run over one connection."""
+        """Sends requests to the run over one connection."""
         path = self.wait_until(lambda: next(self.runtime.glob("millrace/*.sock"), None))
         connection = socket.socket(socket.AF_UNIX)
         self.addCleanup(connection.close)
@@ -87,7 +87,7 @@ class Flapping(Live):
         child = self.begin({}, "--workers", workers, given="sources: {max: 4}", decoded="sources.*")
         self.wait_until(lambda: self.ctl("status"), child)
         ask, there = self.control(), set()
-        self.assertTrue(ask("status")["ok"])  # it has taken the connection
+        self.assertTrue(ask("status")["ok"])  # it has accepted the connection
         before = self.held(child)
         refusals = ("already", "has no source", "remove one first")
         for turn in range(TURNS):
@@ -109,7 +109,7 @@ class Flapping(Live):
         for id in there:
             self.assertTrue(ask("remove", id)["ok"])
         self.wait_until(lambda: self.held(child) <= before, child)
-        # What is missing was in the middle of a connection's last picture.
+        # Only a connection's last, partial picture may be missing.
         self.assertEqual({line["reason"] for of in self.finish(child).values() for line in of["dropped"]} - {"corrupt"},
                          set())
         for source in {row["source"] for row in self.rows()}:

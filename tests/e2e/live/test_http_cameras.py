@@ -1,4 +1,4 @@
-"""Cameras over HTTP whose bytes a test chooses: dialects of MJPEG, snapshots, floods, and servers that break off."""
+"""HTTP cameras whose bytes a test chooses: MJPEG dialects, snapshots, floods, and servers that break off."""
 import itertools
 import socket
 import struct
@@ -10,7 +10,7 @@ import streams
 from harness import MILLRACE, call, main
 from streams import SOON, Live
 
-# A server that is not understood would not be tried again within a test.
+# A server that cannot be understood must not be retried within a test.
 LATE = "reconnect: {first: 100ms, most: 600s}"
 
 
@@ -28,12 +28,12 @@ def part(picture, *headers, before=b"--x\r\n", end=b"\r\n"):
 
 
 def comment(picture, text):
-    """The picture with a comment in its head."""
+    """Adds a comment to the picture's header."""
     return picture[:2] + b"\xff\xfe" + (len(text) + 2).to_bytes(2, "big") + text + picture[2:]
 
 
 def claiming(samples):
-    """An MP4 of few bytes whose track claims that many samples of one size."""
+    """An MP4 with few bytes whose track claims this many samples of one size."""
     def box(kind, *values, inner=b""):
         inner = struct.pack(f">{len(values)}I", *values) + inner
         return struct.pack(">I", 8 + len(inner)) + kind + inner
@@ -47,7 +47,7 @@ def claiming(samples):
 
 
 class Server:
-    """Calls `serve(connection, path, number of this request)` for each request, on a thread of its own."""
+    """Calls `serve(connection, path, request number)` for each request, on a separate thread."""
 
     def __init__(self, case, serve):
         self.serve, self.asked = serve, []
@@ -117,7 +117,7 @@ class Cameras(Live):
         }
 
     def test_dialects(self):
-        """Each is one connection, and all of its pictures come, whole."""
+        """Each must be one connection with all pictures complete."""
         dialects = self.dialects()
         server = Server(self, lambda connection, path, _: self.repeat(connection, *dialects[path]))
         child = self.begin({name: f"uri: '{server.url}/{name}', {LATE}" for name in dialects})
@@ -130,12 +130,12 @@ class Cameras(Live):
             rows = self.rows(name)
             self.assert_times_go_on(rows)
             self.assertEqual(rows[0]["pts"], 0)
-            self.assertGreater(rows[10]["pts"], 0.1)  # as they came
+            self.assertGreater(rows[10]["pts"], 0.1)  # when they arrived
 
     def test_broken_off(self):
-        """A server that breaks off after pictures is tried again soon, wherever it does so, whatever length it has
-        announced, and even if it has no such stream for a while. A picture of a server that has no type for parts does
-        not wait for the next one."""
+        """A server that breaks off after pictures must be retried soon, wherever it breaks off, whatever length it
+        announced, and even if the stream is missing for a while. A picture from a server without part types must not
+        wait for the next one."""
         def serve(connection, path, _):
             begin = head("multipart/x-mixed-replace;boundary=x", "Transfer-Encoding: chunked")
             connection.sendall(begin + chunk(b"--x\r\n"))
@@ -173,7 +173,7 @@ class Cameras(Live):
             self.assertEqual([row["seq"] for row in self.rows(name) if not row.get("epoch")], [0, 1, 2, 3], name)
 
     def test_snapshots(self):
-        """An address of one picture ends after it, unless it is polled: then each request is one."""
+        """An address with one picture ends after it, unless it is polled: then each request is a connection."""
         def serve(connection, path, number):
             if path == "late" and number % 4 == 0:
                 connection.sendall(b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n")
@@ -216,7 +216,7 @@ class Cameras(Live):
         self.assertIn("poll is for http:// and https://", done.stderr)
 
     def make_endless(self):
-        """A transport stream whose last picture has no end."""
+        """A transport stream whose last picture never ends."""
         stream = subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc2=size=160x120", "-frames:v",
                                  "20", "-pix_fmt", "yuv420p", "-c:v", "libx264", "-bf", "0", "-f", "mpegts", "-"],
                                 check=True, capture_output=True).stdout
@@ -227,7 +227,7 @@ class Cameras(Live):
         return stream, b"".join(packets[first:] + packets[:first])
 
     def test_floods(self):
-        """Bytes without end and without a picture: given up, with a bound on memory that max_pixels sets."""
+        """Endless bytes without a picture must be given up, within a memory bound that max_pixels sets."""
         stream, packets = self.make_endless()
         multipart = head("multipart/x-mixed-replace;boundary=x")
         huge = b"--x\r\nContent-Type: image/jpeg\r\nContent-Length: 2000000000\r\n\r\n\xff\xd8\xff\xe0\0\x10"

@@ -1,4 +1,4 @@
-"""HLS: recorded and live playlists, each served as a test wants it at that moment."""
+"""HLS: recorded and live playlists; each test decides what is served at any moment."""
 import gzip
 import pathlib
 import subprocess
@@ -10,7 +10,7 @@ from streams import SOON, Live
 
 
 class Scripted(streams.Web):
-    """Files, and texts that `texts` has: {path: text, or bytes, or a function that makes one}."""
+    """Serves files, and what `texts` has: {path: text, bytes, or a function that makes one}."""
     texts = {}
 
     def do_GET(self):
@@ -39,7 +39,7 @@ class Scripted(streams.Web):
 
 
 def listed(segments, first=0, end=False, head=""):
-    """A playlist of segments of a second. A line that begins with "#" is a tag."""
+    """A playlist with one-second segments. A line that begins with "#" is a tag."""
     lines = [f"#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXT-X-MEDIA-SEQUENCE:{first}\n{head}"]
     lines += [f"{line}\n" if line.startswith("#") else f"#EXTINF:1.0,\n{line}\n" for line in segments]
     return "".join(lines) + ("#EXT-X-ENDLIST\n" if end else "")
@@ -52,7 +52,7 @@ class Playlists(Live):
         streams.need("ffmpeg")
 
     def make(self, name, *options, size="96x64", seconds=5, rate=10, end="ts"):
-        """Segments of a second each, NAME0.ts and so on; their playlist is NAME.m3u8. Returns their names."""
+        """Makes one-second segments NAME0.ts and so on, with the playlist NAME.m3u8. Returns the segments' names."""
         subprocess.run(["ffmpeg", "-loglevel", "error", "-f", "lavfi", "-i", f"testsrc2=size={size}:rate={rate}", "-t",
                         str(seconds), "-pix_fmt", "yuv420p", "-c:v", "libx264", "-g", str(rate), "-sc_threshold", "0",
                         "-bf", "2", "-hls_time", "1", "-hls_list_size", "0", *options,
@@ -64,7 +64,7 @@ class Playlists(Live):
         self.url, self.asked = streams.web(self, self.folder, base=Scripted, texts=self.texts)
 
     def read(self, names, options="", **given):
-        """Recordings of those names, all at once, to their end."""
+        """Reads these recordings at once, to the end."""
         child = self.begin({name: f"uri: '{self.url}/{name}.m3u8'{options}" for name in names}, **given)
         return self.summary_of(child)
 
@@ -75,9 +75,9 @@ class Playlists(Live):
             self.assertAlmostEqual(after - before, step, places=3, msg=name)
 
     def test_recordings(self):
-        """Joined of two, whose clocks begin anew, as transport streams and as fragments of MP4, of two sizes and with
-        two headers; a range of bytes each; compressed by the server; names with a space, an accent and a query; a
-        server that gives a cookie for its segments; and 300 segments, which two demuxers read."""
+        """Recordings joined from two whose clocks restart, as transport streams and MP4 fragments, with two sizes and
+        two headers; one byte range each; compressed by the server; names with a space, an accent and a query; a server
+        whose segments need a cookie; and 300 segments, which two demuxers read."""
         fmp4 = ["-hls_segment_type", "fmp4", "-hls_fmp4_init_filename"]
         cut = "#EXT-X-DISCONTINUITY"
         a, b = self.make("a"), self.make("b", size="160x96")
@@ -108,8 +108,8 @@ class Playlists(Live):
                 self.assertEqual(int.from_bytes(picture[16:20], "big"), width, name)
 
     def test_recordings_that_are_not_whole(self):
-        """One of which a segment is missing, is empty or a page of text, or ends too early, or a server that gives no
-        ranges: the source fails with a reason, and no picture is another one."""
+        """A segment is missing, empty, a text page or too short, or a server supports no ranges: the source must fail
+        with a reason, and no picture may be wrong."""
         a = self.make("a")
         (self.folder / "empty.ts").touch()
         (self.folder / "page.ts").write_text("<html>FAILED TO CONNECT</html>")
@@ -130,14 +130,15 @@ class Playlists(Live):
         self.assertLessEqual(len(self.rows("rangeless")), 10)
 
     def encrypt(self, names, key, first, iv=None):
-        """Files whose IV is their number, which no playlist says, unless it is given; their names."""
+        """Encrypts files with the file number as IV, which no playlist states, unless it is given; returns the files'
+        names."""
         for number, name in enumerate(names, first):
             subprocess.run(["openssl", "enc", "-aes-128-cbc", "-K", key.hex(), "-iv", iv or f"{number:032x}", "-in",
                             self.folder / name, "-out", self.folder / f"{first}-{name}"], check=True)
         return [f"{first}-{name}" for name in names]
 
     def test_encrypted(self):
-        """AES-128, with and without an IV, and with the header of fragments encrypted, too."""
+        """AES-128, with and without an IV, and also with an encrypted fragment header."""
         streams.need("openssl")
         key, tag = bytes(range(16)), '#EXT-X-KEY:METHOD=AES-128,URI="key.bin"'
         (self.folder / "key.bin").write_bytes(key)
@@ -148,7 +149,7 @@ class Playlists(Live):
         a, b, one = self.make("a"), self.make("b"), self.make("one", *fmp4, end="m4s")
         (self.folder / "short.bin").write_bytes(key[1:])
         text = listed([tag, *self.encrypt(a, key, 7)], 7, end=True)
-        for name in (*a, *b):  # without the table of services that of programs is in the bytes that an IV changes
+        for name in (*a, *b):  # without the service table, the program table is in the bytes that an IV changes
             path = self.folder / name
             path.write_bytes(path.read_bytes()[188:])
         old, new = (listed([tag, *self.encrypt(parts, key, 0)]) for parts in (a, b))
@@ -168,7 +169,7 @@ class Playlists(Live):
                             ("drm", "a system that is not supported")):
             self.assertIn(words, self.await_state(child, name, "away")["why"])
         self.finish(child)
-        # An encoder that begins anew at number 0, of which IVs are made.
+        # An encoder that restarts at number 0, from which IVs are made.
         child = self.begin({"live": f"uri: '{self.url}/live.m3u8', stall: 20s"})
         self.wait_until(lambda: len(self.rows()) > 20, child)
         now[0] = new
@@ -177,7 +178,7 @@ class Playlists(Live):
         self.assert_times_go_on(self.rows())
 
     def test_variants(self):
-        """The one with the most pixels that max_pixels allows, wherever it stands; or that of a number."""
+        """The variant with the most pixels that max_pixels allows, wherever it is listed; or the one with a number."""
         self.make("low")
         self.make("high", size="160x96")
         self.make("rich", "-b:v", "900k", size="160x96")
@@ -207,9 +208,8 @@ class Playlists(Live):
         self.finish(child)
 
     def test_an_encoder_that_dies(self):
-        """Its web server still has the last playlist. What was given is not given again, and the source stays away
-        until a new segment appears: of the same encoder, of another with its numbers from 0, or of one that uses the
-        same names."""
+        """The web server still has the last playlist. Nothing may be given twice, and the source stays away until a new
+        segment appears: from the same encoder, from another that restarts at 0, or from one that reuses the names."""
         a, b = self.make("a", seconds=9), self.make("b")
         now = {"text": listed(a[:5])}
         self.serve(cam=lambda: now["text"])
@@ -220,7 +220,7 @@ class Playlists(Live):
         self.wait_until(lambda: self.ask()["cam"]["tries"] > away["tries"] + 5, child)
         self.assertEqual(self.ask()["cam"]["connections"], 1)
         given = len(self.rows())
-        self.assertTrue(25 <= given <= 30, given)  # three segments; the end of the last waits for the next
+        self.assertTrue(25 <= given <= 30, given)  # three segments; the last one's end must wait for the next
         self.assertEqual([path for path, _ in self.asked if path.endswith(".ts")], ["/a2.ts", "/a3.ts", "/a4.ts"])
         steps = ((listed(a[3:7], 3), 1), (listed(b[:2]), 2), (listed(["#EXT-X-DISCONTINUITY", b[0]], 90), 3),
                  (listed(b[:1]), 4))
@@ -234,9 +234,8 @@ class Playlists(Live):
         self.assert_times_go_on(self.rows())
 
     def test_live(self):
-        """A live stream over the faults of its server, in one connection: a segment that is missing, a playlist that is
-        missing once, empty once, or older than the one before, the sequence that begins anew, segments that were left
-        out."""
+        """A live stream must survive server faults in one connection: a missing segment, a playlist that is missing,
+        empty or older than the one before, a restarted sequence, and skipped segments."""
         a, b = self.make("a", seconds=9), self.make("b")
         versions = [listed(a[:2]), listed([*a[:2], "none.ts", a[3]]), None, "", listed(a[:2]), listed(a[:5]),
                     listed(["#EXT-X-GAP", *a[5:7]], 5), listed(b[:2]), listed(b[:3]),
@@ -259,7 +258,8 @@ class Playlists(Live):
         self.assertFalse([line for line in sources["cam"]["dropped"] if line["reason"] != "stopped"])
 
     def test_answers_without_a_length(self):
-        """Of HTTP/1.1, ended by closing the connection, which no header announces: the stream is read whole."""
+        """HTTP/1.1 answers that end when the connection closes, without a header that says so: the stream must be read
+        completely."""
         a = self.make("a", seconds=3)
 
         class Unsized(Scripted):
@@ -270,13 +270,13 @@ class Playlists(Live):
 
         self.url, self.asked = streams.web(self, self.folder, base=Unsized, texts={"/cam.m3u8": listed(a)})
         child = self.begin({"cam": f"uri: '{self.url}/cam.m3u8', {SOON}"})
-        self.wait_until(lambda: len(self.rows()) >= 25, child)  # the end of the last waits for the next
+        self.wait_until(lambda: len(self.rows()) >= 25, child)  # the last one's end must wait for the next
         self.assertEqual(self.finish(child)["cam"]["connection"]["connections"], 1)
         self.assert_continue("cam", len(self.rows()))
 
     def test_hostile(self):
-        """A playlist that libavformat's own reader dies of, one without end, one that leads away from HTTP, one whose
-        variant is itself, segments without pictures, video of an unknown format: none harms the other source."""
+        """A playlist that crashes libavformat's own reader, an endless one, one that leads away from HTTP, one whose
+        variant is itself, segments without pictures, video in an unknown format: none may harm the other source."""
         a = self.make("a")
         looks = []
 

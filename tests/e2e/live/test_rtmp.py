@@ -1,5 +1,5 @@
 """RTMP servers: ffmpeg's, and one whose messages the test chooses. They ask for passwords, end and lose streams, and
-send what has no end."""
+send without end."""
 import base64
 import hashlib
 import itertools
@@ -16,7 +16,7 @@ from rtmp_server import VIDEO, basic, begin, command, message
 from streams import SOON, Live
 
 MIB = 1 << 20
-FLOOD = 1024 * MIB  # a server gives up then: what has no bound must not take all of the machine's memory
+FLOOD = 1024 * MIB  # a server gives up then: a client without a bound must not use up the machine's memory
 
 
 class Rtmp(Live):
@@ -30,12 +30,12 @@ class Rtmp(Live):
         cls.header, *cls.pictures = rtmp_server.pictures(made)[:21]
 
     def play(self, connection, pictures, chunk=128):
-        """The decoder's header and pictures."""
+        """Sends the decoder's header and pictures."""
         for time_ms, data in (self.header, *pictures):
             connection.sendall(message(VIDEO, 9, data, time_ms, chunk=chunk))
 
     def test_ffmpeg(self):
-        """Pictures and times of ffmpeg's server, which then ends the stream, as it does without a name of it."""
+        """Pictures and times from ffmpeg's server, which then ends the stream; without a stream name it does so too."""
         at = streams.port()
         for path in ("app/instance/name?key=1", "app"):
             with self.subTest(path=path):
@@ -52,7 +52,7 @@ class Rtmp(Live):
                 (self.folder / "out.jsonl").unlink()
 
     def test_messages(self):
-        """Chunks of any size, long times, aggregates, messages between the chunks of another, and pings."""
+        """Chunks with any size, long times, aggregates, messages between another message's chunks, and pings."""
         def aggregate(pictures):
             tags = b"".join(b"\t" + len(data).to_bytes(3, "big") + (time_ms + 7).to_bytes(3, "big") + bytes(4) + data +
                             struct.pack(">I", len(data) + 11) for time_ms, data in pictures)
@@ -103,9 +103,9 @@ class Rtmp(Live):
             self.assertEqual([round(row["pts"], 6) for row in self.rows(name)], [i / 25 for i in range(20)], name)
 
     def test_floods(self):
-        """After pictures: messages without end, or too many. Each is given up with a reason and tried again, with a
-        bound on memory."""
-        sizes = {"long": 4 * MIB, "many": MIB, "between": MIB // 2}  # of chunks
+        """After pictures come endless messages, or too many. Each is given up with a reason and retried, within a
+        memory bound."""
+        sizes = {"long": 4 * MIB, "many": MIB, "between": MIB // 2}  # chunk sizes
 
         def half(number, length, part):
             return begin(10 + number, 9, length) + bytes(part)
@@ -145,7 +145,7 @@ class Rtmp(Live):
             self.assertGreaterEqual(len([row for row in self.rows(name) if not row.get("epoch")]), 19, name)
 
     def test_floods_of_a_receiver(self):
-        """A server to which a stream is sent has the same bounds: it is given up, and tried again."""
+        """A server that receives a stream has the same bounds: it is given up and retried."""
         def serve(connection, *_):
             connection.sendall(message(2, 1, struct.pack(">I", 32768), stream=0))
             for number in range(32768):
@@ -166,7 +166,8 @@ class Rtmp(Live):
         self.assertNotIn("s3cret", self.errors.read_text())
 
     def test_refusals(self):
-        """Servers that have no such stream, speak something else, or break off while the stream is opened."""
+        """Servers without the stream, servers that speak something else, and servers that break off while the stream is
+        opened."""
         def serve(connection, name, _):
             if name == "none":
                 connection.sendall(command("onStatus", 0, None, {
@@ -193,7 +194,7 @@ class Rtmp(Live):
         self.finish(child)
 
     def test_password(self):
-        """Of the kind that Adobe's servers ask for; it is shown nowhere."""
+        """The kind of password that Adobe's servers ask for; it must not be shown anywhere."""
         salt, challenge = "c2FsdA==", "Y2hhbGxlbmdl"
 
         def digest(text):

@@ -1,4 +1,4 @@
-"""Streams and playlists over TLS, of a server whose certificate an authority of the test's own has signed."""
+"""Streams and playlists over TLS, from a server whose certificate the test's own authority has signed."""
 import ssl
 import subprocess
 
@@ -14,7 +14,7 @@ LIVE = {"/live.mjpeg": ["-c:v", "mjpeg", "-f", "mpjpeg", "-"],
 
 
 class Handler(streams.Web):
-    """Live streams, too, each from a program of its own, until the client goes."""
+    """Also serves live streams, each from a separate program, until the client goes."""
 
     def do_GET(self):
         if self.path not in LIVE:
@@ -60,7 +60,7 @@ class Secure(Live):
                         "-hls_list_size", "0", str(self.folder / "list.m3u8")], check=True, stdin=subprocess.DEVNULL)
 
     def test_trusted(self):
-        """MJPEG, a transport stream and a playlist; also of a server that keeps connections."""
+        """MJPEG, a transport stream and a playlist; also from a server with persistent connections."""
         self.make_list()
         url, _ = streams.web(self, self.folder, self.tls, Handler)
         kept, _ = streams.web(self, self.folder, self.tls, protocol_version="HTTP/1.1")
@@ -76,8 +76,7 @@ class Secure(Live):
             self.assertEqual(sources[name]["connection"]["connections"], 1)
 
     def test_not_trusted(self):
-        """Signed by another authority, or by none that is known, or for another host: nothing is asked,
-        nothing read."""
+        """Signed by another or an unknown authority, or for another host: nothing may be requested or read."""
         self.make_list()
         url, asked = streams.web(self, self.folder, self.tls, Handler)
         there = url.replace("127.0.0.1", "localhost")
@@ -95,7 +94,8 @@ class Secure(Live):
         self.assertEqual(self.rows(), [])
 
     def test_rtmps(self):
-        """A trusted server's stream; nothing is asked of a server that is not trusted, or has another host's name."""
+        """A trusted server's stream. Nothing may be requested from an untrusted server, or one with another host's
+        name."""
         clip = subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc2=size=160x120", "-frames:v", "20",
                                "-pix_fmt", "yuv420p", "-c:v", "libx264", "-f", "flv", "-"], check=True,
                               capture_output=True).stdout
@@ -121,7 +121,7 @@ class Secure(Live):
         self.assertEqual(set(server.played), {"a"})
 
     def test_parts_elsewhere(self):
-        """What a trusted playlist names, or leads to, is checked as well: its parts at a host of another name."""
+        """What a trusted playlist names or leads to must be checked as well: here parts on a host with another name."""
         self.make_list()
         url, asked = streams.web(self, self.folder, self.tls)
         there = url.replace("127.0.0.1", "localhost")
@@ -139,7 +139,7 @@ class Secure(Live):
         self.assertEqual(self.rows(), [])
 
     def test_led_elsewhere_by_a_kept_connection(self):
-        """Once the first parts were read, by the same connection: certificates are verified then, too."""
+        """After the first parts, on the same connection: certificates must still be verified."""
         self.make_list("6")
         url, asked = streams.web(self, self.folder, self.tls, protocol_version="HTTP/1.1")
         there = url.replace("127.0.0.1", "localhost")

@@ -1,4 +1,4 @@
-"""tools/soak/live.py in small: that it runs, and that sources which come and go leave nothing behind."""
+"""A short tools/soak/live.py: it must run, and sources that come and go must leave nothing behind."""
 import json
 import sys
 
@@ -11,7 +11,7 @@ class Soak(Case):
         return call([sys.executable, ROOT / "tools/soak/live.py", "--millrace", MILLRACE, *arguments])
 
     def test_changes(self):
-        streams.rtsp(self, f"/a={streams.pattern()}")  # skips where there is no server
+        streams.rtsp(self, f"/a={streams.pattern()}")  # skips if there is no server
         found = self.folder / "found.json"
         done = self.run_parts("--parts", "changes", "--reconnects", "5", "--bad", "3", "--size", "320x240", "--json",
                               found)

@@ -1,5 +1,5 @@
 """Live sources and servers that come, go and fail: MJPEG, SRT, UDP, RTMP, HLS and files over HTTP, each served by a
-program of others."""
+foreign program."""
 import itertools
 import json
 import os
@@ -15,7 +15,7 @@ from streams import SOON, Live
 
 
 class Changing(streams.Web):
-    """MJPEG whose pictures are of 8K for a while: those that `pictures` makes, in that order."""
+    """MJPEG with 8K pictures for a while: the pictures that `pictures` makes, in that order."""
     pictures = ()
 
     def do_GET(self):
@@ -32,7 +32,7 @@ class Changing(streams.Web):
 
 
 class Turning(streams.Web):
-    """Gives half of a file, and leads to `there` for the rest."""
+    """Serves half of a file, and redirects to `there` for the rest."""
     there = None
 
     def do_GET(self):
@@ -49,7 +49,7 @@ class Turning(streams.Web):
 
 
 class Asking(streams.Web):
-    """A server that asks for a password, and gives a cookie. `told` has what it was told."""
+    """A server that asks for a password and sets a cookie. `told` records the credentials it received."""
     told = cookie = None
 
     def do_GET(self):
@@ -62,7 +62,7 @@ class Asking(streams.Web):
 
 class Streams(Live):
     def test_killed_stopped_and_back_with_another_size(self):
-        """Beside a source that is never there, and one that is always."""
+        """Next to a source that is never there, and one that always is."""
         at, dead, always = streams.port(), streams.port(), streams.port()
         streams.mjpeg(self, always, rate=25)
         server = streams.mjpeg(self, at)
@@ -91,11 +91,11 @@ class Streams(Live):
             self.assert_times_go_on(self.rows(name))
         good = self.rows("good")
         self.assertGreater(len(good), 30)
-        self.assertEqual({row.get("epoch", 0) for row in good}, {0})  # whatever the others did
+        self.assertEqual({row.get("epoch", 0) for row in good}, {0})  # unaffected by the others
         self.assertEqual([row["seq"] for row in good], list(range(len(good))))
 
     def test_transport_streams(self):
-        """SRT with a passphrase, and UDP that is joined in its middle: both begin with a key frame."""
+        """SRT with a passphrase, and UDP joined in the middle: both must begin with a key frame."""
         srt, udp = streams.port(), streams.port()
         streams.ffmpeg(self, "320x240", 25, "-f", "mpegts",
                        f"srt://127.0.0.1:{srt}?mode=listener&passphrase=Geheim-1234")
@@ -114,7 +114,7 @@ class Streams(Live):
         self.assertNotIn("Geheim", self.errors.read_text() + json.dumps(sources))
 
     def test_deadline(self):
-        """It counts from when a picture has come, not from when it began to be waited for."""
+        """The deadline counts from a picture's arrival, not from the start of the wait."""
         at = streams.port()
         streams.mjpeg(self, at, rate=2)
         child = self.begin({"cam": f"uri: 'http://127.0.0.1:{at}/', deadline: 200ms, {SOON}"})
@@ -122,8 +122,8 @@ class Streams(Live):
         self.assertFalse([line for line in self.finish(child)["cam"]["dropped"] if line["reason"] != "stopped"])
 
     def test_larger_than_planned(self):
-        """8K where 720p was planned, in mid-stream, and by a camera that comes back: dropped and named,
-        until they fit."""
+        """8K instead of the planned 720p, in mid-stream and from a camera that comes back: pictures are dropped and
+        named until they fit."""
         streams.need("ffmpeg")
         small, large = (subprocess.run(
             ["ffmpeg", "-v", "error", "-f", "lavfi", "-i", f"testsrc2=size={size}", "-frames:v", "1", "-pix_fmt",
@@ -153,7 +153,7 @@ class Streams(Live):
         self.assertTrue(json.loads(out)["ledger"]["balanced"])
 
     def test_first_packet(self):
-        """start: first takes what comes before a key frame; no picture of it is given."""
+        """start: first accepts packets before a key frame; no picture from those may be given."""
         at = streams.port()
         streams.ffmpeg(self, "320x240", 25, "-f", "mpegts", f"udp://127.0.0.1:{at}?pkt_size=1316", key=50)
         time.sleep(1)
@@ -190,7 +190,8 @@ http {{ access_log off; client_body_temp_path {self.folder}/a; proxy_temp_path {
             self.assert_times_go_on(self.rows(name))
 
     def test_a_server_that_was_killed_with_the_run(self):
-        """kill -9 of the run, and another: it has epochs of its own only behind a supervisor; rows are whole."""
+        """kill -9 for the run, then another run: it has separate epochs only under a supervisor, and every row must be
+        whole."""
         at = streams.port()
         streams.ffmpeg(self, "320x240", 25, "-f", "mpegts", f"udp://127.0.0.1:{at}?pkt_size=1316")
         for _ in range(2):
@@ -203,7 +204,7 @@ http {{ access_log off; client_body_temp_path {self.folder}/a; proxy_temp_path {
 
 
 class Web(Live):
-    """Files, errors and places that a server leads to."""
+    """Files, errors, and redirections."""
 
     @classmethod
     def setUpClass(cls):
@@ -216,7 +217,7 @@ class Web(Live):
                         str(self.folder / name)], check=True, stdin=subprocess.DEVNULL)
 
     def test_files_end(self):
-        """A file and a recorded playlist give all their frames once, and the run ends by itself."""
+        """A file and a recorded playlist must give every frame once, and the run must end."""
         self.make_clip("clip.mp4", "-movflags", "+faststart")
         self.make_clip("list.m3u8", "-hls_time", "1", "-hls_list_size", "0")
         url, _ = streams.web(self, self.folder)
@@ -229,7 +230,7 @@ class Web(Live):
         self.assertEqual([round(row["pts"], 6) for row in self.rows("file")], [i / 25 for i in range(50)])
 
     def test_files_without_a_length(self):
-        """Of HTTP/1.0: what ends where the file says that it ends is whole, what ends before has broken off."""
+        """HTTP/1.0: a stream that ends where the file says so is complete; one that ends earlier has broken off."""
         class Unsized(streams.Web):
             def do_GET(self):
                 name = self.path.lstrip("/")
@@ -249,7 +250,7 @@ class Web(Live):
             self.assertRegex(sources[f"cut-{kind}"]["error"], r"it broke off at \d\.\d+ s of 2\.000 s")
 
     def test_errors_that_do_not_mend(self):
-        """401, 404: tried no more often than the longest interval; 503: soon again. None stops the others."""
+        """401, 404: retried no more often than the longest interval; 503: soon. None may stop the others."""
         self.make_clip("clip.mp4", "-movflags", "+faststart")
         url, asked = streams.web(self, self.folder)
         often = "reconnect: {first: 50ms, most: 30s}"
@@ -277,12 +278,12 @@ class Web(Live):
         self.assertIn("refused", source["error"])
         url, asked = streams.web(self, self.folder)
         child = self.begin({"cam": f"uri: '{url}/status/404', reconnect: {{give_up: 500ms}}"})
-        out, _ = child.communicate(timeout=60)  # the wait between two tries is shortened
+        out, _ = child.communicate(timeout=60)  # this cuts short the wait between two tries
         self.assertIn("404", json.loads(out)["sources"][0]["error"])
         self.assertEqual(len(asked), 2)
 
     def test_passwords_are_not_shown(self):
-        """Not in the log, the plan, the digest, the summary, the trace, the audit, nor where a server leads."""
+        """They must not appear in the log, plan, digest, summary, trace or audit, or where a server redirects."""
         self.make_clip("secret.mp4", "-movflags", "+faststart")
         url, asked = streams.web(self, self.folder)
         address = url.removeprefix("http://")
@@ -304,7 +305,7 @@ class Web(Live):
             for text in [*shown, plan.stdout, plan.stderr]:
                 for word in ("@:/", "%40%3A", "other@", "u:other", "u:"):
                     self.assertNotIn(f"//{word}" if word == "u:" else word, text)
-        self.assertEqual(plans[0], plans[1])  # nor can it be tried out on the digest
+        self.assertEqual(plans[0], plans[1])  # nor can anyone test guesses against the digest
         words = self.folder / "word.txt"
         words.write_text("@:/\n")
         words.chmod(0o644)
@@ -318,7 +319,8 @@ class Web(Live):
         self.assertEqual(len(self.rows()), 50)
 
     def test_hosts(self):
-        """allow_hosts: of the URL, of a redirection, and of what a playlist names; and no playlist reads files here."""
+        """allow_hosts: applies to the URL, to redirections and to what a playlist names; and no playlist may read local
+        files."""
         self.make_clip("clip.mp4", "-movflags", "+faststart")
         self.make_clip("part.ts")
         url, asked = streams.web(self, self.folder)
@@ -349,8 +351,8 @@ class Web(Live):
         self.assertIn("allow_hosts does not have example.org", done.stderr)
 
     def test_what_other_hosts_are_told(self):
-        """Hosts and ports that a playlist names, or that a redirection leads to, ask for user and password, and do not
-        get them. A cookie is not for a host that a playlist names."""
+        """Hosts and ports that a playlist names or a redirection leads to ask for user and password, and must not get
+        them. A host that a playlist names must not get a cookie."""
         self.make_clip("part.ts")
         home, others = [], []
         url, _ = streams.web(self, self.folder, base=Asking, told=home, cookie="at=home")
@@ -377,7 +379,7 @@ class Web(Live):
         self.assertLessEqual({cookie for path, _, cookie in others if path == "/key.bin"}, {None, "at=other"})
 
     def test_hosts_of_later_requests(self):
-        """A server that leads away once it is asked for more: for the index of a file, or the rest of one."""
+        """A server redirects when asked for more: for a file's index, or the rest of a file."""
         self.make_clip("index.mp4")
         self.make_clip("part.ts")
         whole, asked = streams.web(self, self.folder)
@@ -403,8 +405,8 @@ class Web(Live):
             self.assertEqual(len(self.rows(name)), 50)
 
     def test_hosts_of_encrypted_parts(self):
-        """Where keys, parts and headers of an encrypted playlist are led to is compared before anything of it is
-        read."""
+        """Where an encrypted playlist's keys, parts and headers lead must be checked before anything is read from
+        there."""
         (self.folder / "key.bin").write_bytes(bytes(range(16)))
         (self.folder / "key.txt").write_text(f"key.bin\n{self.folder / 'key.bin'}\n")
         url, asked = streams.web(self, self.folder)
@@ -434,8 +436,8 @@ class Web(Live):
             self.assertIn(away + name, [path for path, _ in asked])
 
     def test_live_list(self):
-        """Of an encoder, which stops: the stream is connected to again, since only recordings end. Its last playlist is
-        still there. Each segment is asked for once, and the playlist about once a second."""
+        """An encoder stops: the stream must be reconnected, since only recordings end. Its last playlist is still
+        there. Each segment must be requested once, and the playlist about once a second."""
         (self.folder / "hls").mkdir()
         path = self.folder / "hls/live.m3u8"
         sender = streams.ffmpeg(self, "320x240", 20, "-hls_time", "1", "-f", "hls", path)
@@ -457,7 +459,7 @@ class Web(Live):
         self.assertEqual(len(parts), len(set(parts)))
 
     def test_hosts_of_kept_connections(self):
-        """A server that keeps connections leads to another host once the first parts were read."""
+        """A server with persistent connections redirects to another host after the first parts."""
         self.make_clip("list.m3u8", "-hls_time", "1", "-hls_list_size", "0", "-t", "6")
         url, asked = streams.web(self, self.folder, protocol_version="HTTP/1.1")
         text = (self.folder / "list.m3u8").read_text()

@@ -1,6 +1,6 @@
-"""Times of cameras: those of pictures are the camera's, in rows and in recordings, if they can be; they never run back
-in the order in which pictures are shown. The cameras here send pictures of libx264 and libx265 with times of the test's
-choice; the truth is ffprobe's list of the original."""
+"""Camera times: pictures must have the camera's times, in rows and in recordings, if possible; times must never run
+back in display order. These cameras send libx264 and libx265 pictures with times that the test chooses; ffprobe's list
+for the original is the truth."""
 import itertools
 import json
 import pathlib
@@ -24,7 +24,7 @@ CODECS = {"h264": ("libx264", "-x264-params", GROUPS, b"\x09"),
 
 
 def probed(path, what="packet=pts,dts"):
-    """Times of packets in their order in the file, and the time base's denominator."""
+    """Packet times in file order, and the time base's denominator."""
     done = call(["ffprobe", "-v", "error", "-select_streams", "v:0", "-show_entries", f"{what}:stream=time_base",
                  "-of", "json", path])
     assert done.returncode == 0, done.stderr
@@ -37,7 +37,7 @@ def from_first(values):
 
 
 class Stream:
-    """Packets in decode order, and the ticks at which their pictures are shown."""
+    """Packets in decode order, and the ticks when the pictures are shown."""
 
     def __init__(self, folder, codec, b, pictures):
         encoder, key, params, delimiter = CODECS[codec]
@@ -84,7 +84,7 @@ class Times(Live):
         return server.url
 
     def watch(self, stream, times, source="", stages="", **how):
-        """Rows of such a camera, until it is gone, and files of `stages`."""
+        """Rows from such a camera until it is gone, and the files that `stages` wrote."""
         url = self.camera(stream, times, **how)
         for old in (*self.folder.glob("out.jsonl"), *self.folder.glob("c*")):
             old.unlink()
@@ -106,7 +106,7 @@ stages:
             self.assertLess(one["pts"], next["pts"])
 
     def assert_recorded(self, path, stream, times):
-        """Packets in their order, at the times of those pictures, to the tick of the container."""
+        """The packets must be in order, at those pictures' times, to the container's tick."""
         packets, base = probed(path)
         first = min(times)
         self.assertEqual([packet["pts"] - packets[0]["pts"] for packet in packets],
@@ -114,7 +114,7 @@ stages:
         self.assert_decodable(packets)
 
     def assert_decodable(self, packets):
-        """Of Matroska ffprobe does not know the decoding times of the first packets."""
+        """ffprobe does not know decoding times for the first packets in Matroska."""
         known = [packet for packet in packets if "dts" in packet]
         for one, next in itertools.pairwise(known):
             self.assertLess(one["dts"], next["dts"])
@@ -156,7 +156,7 @@ stages:
         self.assert_recorded(path, stream, stream.times)
 
     def test_a_clock_that_steps_back(self):
-        """By less than a second: rows rise, and catch up with the clock."""
+        """By less than a second: rows must rise and catch up with the clock."""
         for b, back in itertools.product((0, 2), (0.05, 0.5, 0.9)):
             with self.subTest(b=b, back=back):
                 stream = self.stream(b=b)
@@ -183,7 +183,8 @@ stages:
                 self.assertIn(moved, ([], [30]))
 
     def test_jitter(self):
-        """Of a camera without B-frames it is not taken for B-frames, and their order is not taken for jitter."""
+        """Jitter from a camera without B-frames must not look like B-frames, and B-frame order must not count as
+        jitter."""
         draw = random.Random(1)
         for b in (0, 2):
             with self.subTest(b=b):
@@ -202,8 +203,8 @@ stages:
                 self.assert_decodable(packets)
 
     def test_times_that_run_back_after_a_loss(self):
-        """A camera that dates every third picture too early, or whose times jitter, loses no more pictures to a lost
-        packet than one whose times are right: those up to the next key frame."""
+        """If a camera dates every third picture too early, or with jitter, a lost packet must cost no more pictures
+        than with right times: those up to the next key frame."""
         draw = random.Random(3)
         stream = self.stream(b=0)
         for times in (stream.times, [at - 5400 * (n % 3 == 2) for n, at in enumerate(stream.times)],
@@ -223,7 +224,8 @@ stages:
         self.assertAlmostEqual(rows[-1]["pts"] - rows[0]["pts"], 99 / RATE, delta=0.2)
 
     def test_joined_recordings_over_http(self):
-        """Each with times from the same start: all pictures come, and times go on, as from the file itself."""
+        """Each has times from the same start: every picture must come, and times must continue, as from the file
+        itself."""
         streams.need("ffmpeg")
         parts = []
         for source in ("testsrc2", "testsrc"):
@@ -239,8 +241,8 @@ stages:
                              [(n, n / 25) for n in range(150)], name)
 
     def test_parameters_that_change_nothing(self):
-        """A camera whose parameter sets differ in each group of pictures, but not its pictures: one file, which has the
-        camera's pictures."""
+        """A camera whose parameter sets differ in each group, while the pictures do not: there must be one file, with
+        the camera's pictures."""
         def pictures(path):
             done = call(["ffmpeg", "-v", "error", "-i", path, "-vsync", "passthrough", "-f", "framemd5", "-"])
             self.assertEqual(done.stderr, "")
@@ -261,7 +263,7 @@ stages:
                 self.assertEqual(pictures(self.folder / name), pictures(stream.path))
 
     def test_a_size_that_changes_all_the_time(self):
-        """There is no file for each picture."""
+        """There must not be a file for each picture."""
         def packets(connection):
             for number in range(100):
                 size = 16 << number % 2
@@ -285,7 +287,7 @@ stages:
         self.assertLess(len(list(self.folder.glob("c-*"))), 40)
 
     def test_a_rate_near_that_of_the_camera(self):
-        """`fps` keeps all pictures of a camera of that rate, though each is off by up to a millisecond."""
+        """At the camera's rate `fps` must keep every picture, although each is off by up to a millisecond."""
         draw = random.Random(2)
         stream = self.stream(b=0, pictures=150)
         times = [at + draw.randrange(-90, 90) for at in stream.times]

@@ -1,4 +1,4 @@
-"""Names that nobody resolves: a name server that answers nothing, in namespaces of their own."""
+"""Names that cannot be resolved: a silent name server, in a separate namespace."""
 import subprocess
 import sys
 import unittest
@@ -7,8 +7,8 @@ import streams
 from harness import main
 from streams import Live
 
-# Its own network, whose name server takes questions; and its own resolv.conf, by which a question is asked for minutes.
-# Answers of the system's cache of names would come from elsewhere.
+# A separate network, whose name server never answers, and a separate resolv.conf, which makes a query take minutes. The
+# system's name cache would answer from elsewhere.
 ENTER = """
 mount --bind "$1" /etc/resolv.conf && ip link set lo up || exit 77
 [ ! -d /run/nscd ] || mount -t tmpfs none /run/nscd || exit 77
@@ -35,7 +35,7 @@ class Names(Live):
             raise unittest.SkipTest(f"no namespaces here: {tried.stderr.strip()}")
 
     def test_others_and_stop(self):
-        """Sources whose names hang: others go on, each is removed at once, and the run stops."""
+        """Sources whose names hang: others must continue, each must be removable at once, and the run must stop."""
         child = self.begin({}, before=self.enter, decoded="sources.*", given="sources: {max: 8}")
         self.wait_until(lambda: self.ctl("status"), child)
         self.assertTrue(self.ctl("add", "good", "uri=lavfi:testsrc=size=320x240:rate=25", "realtime=true"))
@@ -55,7 +55,7 @@ class Names(Live):
             self.assertEqual(sources[name]["connection"]["tries"], 1)
 
     def test_threads_are_bounded(self):
-        """Each try leaves a thread behind that still asks; from some number on there is no further try."""
+        """Each try leaves a thread that still asks; beyond some number there must be no further try."""
         names = [f"{scheme}{i}" for scheme in ("rtsp", "http") for i in range(64)]
         given = "sources:\n" + "".join(
             f"  {name}: {{uri: '{SCHEMES[name[:4]].format(name + '.example')}', open_timeout: 100ms, "

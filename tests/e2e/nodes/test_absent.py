@@ -1,12 +1,12 @@
-"""Nodes that are started by hand, and the other end of whose cut is gone: they wait for it, since whoever has started
-it may start it again; they say so, and what ends the waiting; and nothing is lost."""
+"""Nodes started by hand whose cut has lost the other end. They must wait, since whoever started that end can restart
+it, and say so, and say what ends the wait; nothing may be lost."""
 import json
 import signal
 import time
 
 from harness import MILLRACE, SAMPLES, Case, call, free_port, main, start
 
-# It never comes to its end by itself, so that whatever the machine does meanwhile, somebody is waited for.
+# It never ends by itself, so whatever the machine does, somebody is waited for.
 PIPELINE = """\
 version: 1
 pipeline: left-alone
@@ -36,7 +36,7 @@ PATIENCE = 120
 
 
 class Node:
-    """One node of the pipeline: its process, and what it says."""
+    """One node of the pipeline: process and output."""
 
     def __init__(self, case, path, name, number=1, options=()):
         self.case, (self.told, self.out) = case, (
@@ -59,7 +59,7 @@ class Node:
         self.child.wait()
 
     def stop(self):
-        """Asks it to end, which it does in order; its ledger."""
+        """Asks it to end, which must work in order; returns the ledger."""
         self.child.send_signal(signal.SIGTERM)
         self.case.assertEqual(self.child.wait(timeout=PATIENCE), 0, self.told.read_text())
         ledger = json.loads(self.out.read_text())["ledger"]
@@ -76,7 +76,7 @@ class Absent(Case):
         return path, left, right
 
     def test_who_is_gone_is_waited_for(self):
-        """What is waited for is all that takes time here, so both modes are tried at once."""
+        """The waits take all the time, so both modes run at once."""
         pairs = {mode: self.start(mode) for mode in ("reliable", "live")}
         for _, _, right in pairs.values():
             right.kill()
@@ -86,7 +86,7 @@ class Absent(Case):
         again = {mode: Node(self, path, "right", 2) for mode, (path, _, _) in pairs.items()}
         for right in again.values():
             right.await_line("a->right: left: joined")
-        # One producer dies; of the other the consumer is asked to end, after which that is waited for as well.
+        # One producer dies. In the other pair the consumer is asked to end; then that one is waited for too.
         _, left, _ = pairs["live"]
         left.kill()
         again["live"].await_line("a->right: left at tcp://127.0.0.1:", "is down (", "SIGTERM")
@@ -97,7 +97,7 @@ class Absent(Case):
         self.assertLessEqual({line["reason"] for line in left.stop()["dropped"]}, {"stopped"})
 
     def test_who_has_another_version_is_waited_for(self):
-        """Both ends say why they do not work together; a producer of the consumer's comes in that one's place."""
+        """Both ends must say why they cannot work together; then a producer with the consumer's version takes over."""
         text = PIPELINE.format(mode="reliable", port=free_port())
         old, new = self.write(text, "old.yaml"), self.write(text.replace("rate: 100", "rate: 200"), "new.yaml")
         left, right = Node(self, old, "left"), Node(self, new, "right")
@@ -114,7 +114,7 @@ class Absent(Case):
         right.stop()
 
     def test_what_nobody_has_taken_is_not_settled(self):
-        """Nodes that are asked to end while the one behind is missing drop what they have: a later run brings it."""
+        """Nodes asked to end while the next one is missing must drop what they have: a later run brings it."""
         path = self.write(CHAIN.format(samples=SAMPLES, first=free_port(), second=free_port()), "chain.yaml")
         resumed = ("--resume", self.folder / "checkpoint")
         reader, hasher = Node(self, path, "reader", 1, resumed), Node(self, path, "hasher")

@@ -1,5 +1,5 @@
-"""tools/bundle: the folder that it makes runs where there is nothing but glibc and a shell: in a root of its own, where
-no library of the system's is to be found. Its results are those of the command that it was made of."""
+"""tools/bundle: the folder it makes must run where there is only glibc and a shell: in a separate root, without any
+system library. Its results must equal the original command's."""
 import json
 import os
 import pathlib
@@ -29,7 +29,7 @@ class Bundle(harness.Case):
         folder = tempfile.TemporaryDirectory(prefix="millrace-")
         cls.addClassCleanup(folder.cleanup)
         cls.bundle = pathlib.Path(folder.name) / "millrace"
-        # The script that starts it is read by a shell.
+        # A shell reads the script that starts it.
         clip = pathlib.Path(folder.name) / "it's \"$(exit 1)`exit 1`\\.mp4"
         shutil.copy(CLIP, clip)
         done = call([BUNDLE, cls.bundle, "--millrace", MILLRACE, "--models", MODELS, "--clip", clip, "--without-cuda"])
@@ -53,7 +53,7 @@ class Bundle(harness.Case):
                 (root / places[name].lstrip("/")).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(places[name], root / places[name].lstrip("/"))
         shutil.copy("/lib64/ld-linux-x86-64.so.2", root / "lib64/ld-linux-x86-64.so.2")
-        # Where it lies does not matter.
+        # It may be anywhere.
         shutil.copytree(self.bundle, root / "elsewhere", copy_function=os.link)
         return root
 
@@ -83,7 +83,7 @@ class Bundle(harness.Case):
         inside = [json.loads(line) for line in rows.splitlines()]
         files = {row.pop("file") for row in inside}, {row.pop("file") for row in run.rows}
         self.assertEqual(([*map(len, files)], inside), ([1, 1], run.rows))
-        # Without arguments it does the same, and prints; test patterns need a library that is opened at run time.
+        # Without arguments it must do the same and print; test patterns need a library opened at run time.
         self.assertEqual(self.inside(root, "/elsewhere/millrace").stdout, rows)
         devices = self.inside(root, "/elsewhere/millrace", "devices", "--json")
         self.assertEqual(devices.returncode, 0, devices.stderr)

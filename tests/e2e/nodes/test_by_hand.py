@@ -1,5 +1,5 @@
-"""Nodes that a person starts, each by itself, with no variable set and nobody who watches over them: whichever is
-killed and started again, no record is lost and none comes twice; and a new run begins its file anew."""
+"""Nodes that a person starts one by one, without variables or a supervisor: whichever is killed and restarted, no
+record may be lost or duplicated; a new run must begin the file again."""
 import collections
 import concurrent.futures
 import csv
@@ -28,14 +28,14 @@ nodes:
   writes: {{stages: [results]}}
 """
 NODES = ("reads", "computes", "writes")
-# Of an earlier run, under numbers that the next one has as well.
+# From an earlier run, with numbers that the next one also uses.
 STALE = {"jsonl": "".join(f'{{"source": "a", "seq": {seq}, "pts": -1, "classes": []}}\n' for seq in range(30)),
          "csv": "source,epoch,seq,sub,pts,file,label,rank,index,class,score\r\n"
                 + "".join(f"a,0,{seq},0,-1,,,,,,\r\n" for seq in range(30))}
 
 
 class Nodes:
-    """The nodes of one pipeline, in a folder of their own in which an earlier run has left its results."""
+    """One pipeline's nodes, in a separate folder where an earlier run has left results."""
 
     def __init__(self, folder, resumed=(), type="jsonl"):
         folder.mkdir()
@@ -45,7 +45,7 @@ class Nodes:
         self.results.write_text(STALE[type], newline="")
 
     def command(self, name):
-        """What a person types, and the variables beside it."""
+        """What a person types, and the variables for it."""
         resume = ["--resume", self.folder / f"{name}.checkpoint"] if name in self.resumed else []
         return [harness.MILLRACE, "run", self.path, "--node", name, "--json", *resume], {}
 
@@ -78,7 +78,7 @@ class Nodes:
             time.sleep(0.01)
 
     def await_rows(self, count):
-        """Until this run has written so many: those of the earlier one are gone then."""
+        """Waits until this run has written so much that the earlier run's rows are gone."""
         stale = STALE[self.type].replace("\r", "")
         self.wait(lambda: (text := self.results.read_text()) != stale and text.count("\n") >= count, f"no {count} rows")
 
@@ -93,7 +93,7 @@ class Nodes:
 
 
 class Units(Nodes):
-    """As the units of `deploy` say: their commands, variables and folder."""
+    """As `deploy` writes the units: commands, variables and folder."""
 
     def __init__(self, folder, resumed, type):
         super().__init__(folder, resumed, type)
@@ -110,7 +110,7 @@ class Units(Nodes):
 
 
 class Pictures(Nodes):
-    """A folder of pictures, which a run that begins finds empty."""
+    """A picture folder that must be empty when a run begins."""
 
     def __init__(self, folder, resumed, type):
         super().__init__(folder, resumed, "jsonl")
@@ -131,7 +131,8 @@ class Pictures(Nodes):
 
 class ByHand(harness.Case):
     def kill_and_start(self, number, victims, resumed, type, kind=Nodes):
-        """What is wrong in the end; "" where nothing is. The folder's name is short: paths of sockets have a limit."""
+        """Returns what is wrong at the end; "" if nothing is. The folder's name is short, since socket paths are
+        limited."""
         nodes = kind(self.folder / str(number), resumed, type)
         try:
             nodes.start(*NODES)
@@ -167,7 +168,7 @@ class ByHand(harness.Case):
                 nodes.end()
 
     def test_results_that_are_gone_or_foreign_are_waited_for(self):
-        """The node that comes back ends; the others keep what it is to write until the file is right again."""
+        """The returning node ends; the others must keep what it should write until the file is right again."""
         damages = {"gone": (66, lambda path: path.unlink()), "foreign": (65, lambda path: path.write_text("1,2,3\n"))}
         for type in ("jsonl", "csv"):
             for damage, (code, harm) in damages.items():

@@ -1,5 +1,5 @@
-"""Nodes behind a camera, killed with SIGKILL: its session goes on, or the node that holds it connects anew, and each
-picture is written once, under numbers of its own."""
+"""Nodes behind a camera, killed with SIGKILL: the camera session continues, or the node that holds it reconnects, and
+each picture must be written once, with separate numbers."""
 import json
 import os
 import signal
@@ -35,12 +35,12 @@ class CameraNodes(Watched):
         self.go_on()
 
     def lines(self):
-        """Whole lines only: the last may be on its way."""
+        """Whole lines only: the last may be incomplete."""
         text = self.out.read_text() if self.out.exists() else ""
         return [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]
 
     def go_on(self):
-        """Until more pictures of this epoch have been written."""
+        """Waits until more pictures from this epoch were written."""
         count = len(self.lines())
         self.wait_for(lambda: sum(row.get("epoch", 0) == self.epoch for row in self.lines()[count:]) >= SOME,
                       f"no more pictures of epoch {self.epoch}")
@@ -55,7 +55,7 @@ class CameraNodes(Watched):
         self.assertEqual({name for name in before if before[name] != after[name]}, set(names))
 
     def end(self):
-        """The report of each node, and what the one that holds the camera tells of its source."""
+        """Each node's report, and what the camera's node says about the source."""
         self.child.send_signal(signal.SIGTERM)
         out, err = self.child.communicate(timeout=PATIENCE)
         self.assertEqual(self.child.returncode, 0, err)
@@ -72,7 +72,7 @@ class CameraNodes(Watched):
             self.assertEqual(of, list(range(len(of))))
             self.assertGreaterEqual(len(of), SOME)
         self.assertEqual({row.get("epoch", 0) for row in rows}, set(range(epochs)))
-        # Whatever its numbers, no picture came in before the one that is written before it, and none has its time.
+        # Whatever the numbers, no picture may have arrived before the one written before it, or have the same time.
         times = [(row["captured"], row.get("epoch", 0), row["pts"]) for row in rows]
         self.assertEqual(times, sorted(set(times)))
         return rows

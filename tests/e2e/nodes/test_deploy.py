@@ -1,5 +1,4 @@
-"""Deploying: what `millrace deploy` writes is right by those it is written for: systemd-analyze takes the units,
-Kubernetes' published schemas the manifests."""
+"""`millrace deploy` must write what systemd-analyze and Kubernetes' published schemas accept."""
 import json
 import os
 import pathlib
@@ -19,7 +18,7 @@ try:
 except ImportError:
     kubernetes_validate = None
 
-# Three nodes; `extra` goes to each of them that gives frames.
+# Three nodes; each one that produces frames also gets `extra`.
 THREE = """\
 version: 1
 pipeline: "Three Nodes"
@@ -43,7 +42,7 @@ class Deploy(Case):
                                        center=center))
 
     def deploy(self, path, target, *arguments, code=0):
-        """The files that were written, by name."""
+        """The written files, by name."""
         done = call([MILLRACE, "deploy", path, "--target", target, "--output", self.folder / target, *arguments])
         self.assertEqual(done.returncode, code, done.stderr)
         written = {pathlib.Path(line).name: pathlib.Path(line) for line in done.stdout.splitlines()}
@@ -53,9 +52,9 @@ class Deploy(Case):
 
     @unittest.skipUnless(shutil.which("systemd-analyze"), "no systemd-analyze")
     def test_units(self):
-        """Words that systemd would read as its own stay as they are."""
+        """Words that mean something to systemd must stay as they are."""
         written = self.deploy(self.pipeline(replicas=2), "systemd", "--set", "pipeline=100% \"a$b\"")
-        written.pop("100---a-b-.env", None)  # if this environment has variables of millrace
+        written.pop("100---a-b-.env", None)  # if this environment has millrace variables
         self.assertEqual(sorted(written), ["100---a-b--camera.service", "100---a-b--center.service",
                                            "100---a-b--worker@.service", "100---a-b-.target"])
         for name, path in written.items():
@@ -86,7 +85,7 @@ class Deploy(Case):
         worker = items[4]["spec"]
         self.assertEqual((worker["completionMode"], worker["completions"], worker["parallelism"]), ("Indexed", 3, 3))
         container = worker["template"]["spec"]["containers"][0]
-        # What reads or writes goes on where it was; a worker has nothing to go on from.
+        # Whatever reads or writes must resume; a worker has nothing to resume.
         self.assertNotIn("--resume", container["args"])
         camera = items[2]["spec"]["template"]["spec"]
         self.assertEqual(camera["containers"][0]["args"][-2:], ["--resume", "/var/lib/millrace/checkpoint"])
@@ -97,7 +96,7 @@ class Deploy(Case):
         self.assertEqual(environment["MILLRACE_HOSTS"].split(",")[1:4],
                          [f"three-nodes-worker-{i}.three-nodes-worker" for i in range(3)])
         self.assertEqual(items[0]["data"]["pipeline.yaml"], path.read_text())
-        # What a pod makes of it: its own port, and where the others are.
+        # How a pod expands it: the pod's port, and where the others are.
         done = call([MILLRACE, "plan", path, "--offline", "--json"], environment=environment)
         self.assertEqual(done.returncode, 78, "without the hosts nobody can connect to tcp://*")
 
@@ -108,7 +107,8 @@ class Deploy(Case):
 
     @unittest.skipUnless(shutil.which("systemd-analyze"), "no systemd-analyze")
     def test_one_process_as_a_unit(self):
-        """With the environment of `deploy`, in a file for its owner only; started as systemd does, it runs."""
+        """The environment of `deploy` must be in a file that only the owner can read; started as systemd does, it must
+        run."""
         path = self.write('''version: 1
 pipeline: one
 sources: {numbers: {type: "null", frames: "${FRAMES:-3}"}}
@@ -128,7 +128,7 @@ stages: {out: {type: jsonl, input: numbers, path: "${OUT}"}}   # $${NOT}, ${UNSE
         for line in ("WantedBy=multi-user.target", f"EnvironmentFile={variables}", f"WorkingDirectory=-{self.folder}",
                      "StateDirectory=millrace-one"):
             self.assertIn(line + "\n", text)
-        # A shell reads this file as systemd does.
+        # A shell reads this file like systemd.
         command = re.search("^ExecStart=(.*)$", text, re.M)[1].replace("%S", str(self.folder))
         (self.folder / "millrace-one").mkdir()
         done = call(["env", "-i", "bash", "-c", f"set -a; . {variables}; printf %s \"$MILLRACE_ONNXRUNTIME$NOT\"; "
@@ -138,7 +138,7 @@ stages: {out: {type: jsonl, input: numbers, path: "${OUT}"}}   # $${NOT}, ${UNSE
         self.assertEqual(len(out.read_text().splitlines()), 20)
 
     def test_what_a_restart_loses(self):
-        """A service of a camera begins again after a reboot; one of files has an end."""
+        """A camera service starts again after a reboot; one with files ends."""
         text = ("version: 1\npipeline: p\nsources: {a: {uri: %s}}\nstages:\n  decode: {input: a}\n"
                 "  rows: {type: jsonl, input: decode, path: 'rows%s.jsonl'}\n"
                 "  images: {input: decode, path: seen, name: '{source}%s-{seq}.jpg'}\n"
@@ -172,9 +172,9 @@ stages: {out: {type: jsonl, input: numbers, path: "${OUT}"}}   # $${NOT}, ${UNSE
         self.assertIn("#SBATCH --ntasks=4\n", text)
         self.assertIn("#SBATCH --cpus-per-task=1\n", text)
         self.assertIn("#   tasks 1 to 2: worker\n", text)
-        # Its nodes listen nowhere: they meet in a folder.
+        # Its nodes must not listen anywhere: they meet in a folder.
         self.assertIn("#SBATCH --nodes=1\n", text)
-        # What the shell makes of the command's words.
+        # How the shell splits the command.
         line = self.words_of(text)
         words = call(["bash", "-c", line]).stdout.splitlines()
         self.assertEqual(words[-2:], ["--set", "pipeline=it's $HOME"])
@@ -186,7 +186,7 @@ stages: {out: {type: jsonl, input: numbers, path: "${OUT}"}}   # $${NOT}, ${UNSE
         self.assertNotIn("--nodes", away["three-nodes.sbatch"].read_text())
 
     def words_of(self, script):
-        """A line of shell that prints the words which the script starts, one a line."""
+        """A shell line that prints the words which the script would start, one per line."""
         (line,) = [line for line in script.splitlines() if line.startswith("srun ")]
         return line.replace("srun", "printf '%s\\n'", 1).replace(" || status=$?", "")
 
@@ -206,7 +206,7 @@ stages: {out: {type: jsonl, input: numbers, path: "${OUT}"}}   # $${NOT}, ${UNSE
         words = call(["bash", "-c", self.words_of(script)]).stdout.splitlines()
         self.assertEqual(words[words.index("train"):],
                          ["train", str(self.folder / "pipeline.yaml"), "--set", "workers=1", *self.TRAINING[2:]])
-        # Slurm sets this one if it has requeued the job; a task that a signal has ended goes on, too.
+        # Slurm sets this when it requeues the job; a task that a signal ended must also continue.
         task = re.search(r"^task='\n(.*?)^done'", script, re.M | re.S)[1] + "done"
         mark = self.folder / "mark"
         kill_once = self.write(f'echo "$@"; test -e {mark} || {{ : >{mark}; kill -9 $$; }}', "once")
@@ -234,7 +234,7 @@ stages: {out: {type: jsonl, input: numbers, path: "${OUT}"}}   # $${NOT}, ${UNSE
             self.assertIn({"name": "shared", "mountPath": "/data", "readOnly": False}, container["volumeMounts"])
             words = container["args"]
             self.assertEqual(words[:-1], ["train", "/etc/millrace/pipeline.yaml", *self.TRAINING[2:]])
-            # What is started again goes on, with the work of its node or with the fit.
+            # A restart must resume, either the node's work or the fit.
             self.assertRegex(words[-1], "^--resume(=/var/lib/millrace/checkpoint)?$")
 
     def test_trainings_that_cannot_be(self):
@@ -249,7 +249,7 @@ stages: {out: {type: jsonl, input: numbers, path: "${OUT}"}}   # $${NOT}, ${UNSE
             self.assertIn(why, self.deploy(self.pipeline(), target, *words, code=64))
 
 
-# A source of files, so that --input takes any text; keys where Kubernetes wants them.
+# A file source, so that --input accepts any text; keys where Kubernetes needs them.
 WORDS = """\
 version: 1
 pipeline: words
@@ -270,27 +270,26 @@ printf '%s\\0' "$@"
 
 
 def is_shown(text):
-    """Neither a control character nor one that ends or reverses a line, nor what is not UTF-8."""
+    """No control characters, none that end or reverse a line, and nothing that is not UTF-8."""
     return not any(unicodedata.category(one) in ("Cc", "Zl", "Zp", "Cs") or one in "\ufffe\uffff" or
                    unicodedata.bidirectional(one) in ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
                    for one in text)
 
 
 def expand(word):
-    """What Kubernetes makes of an argument of a container, where no variable is defined: $$ is $,
-    and the rest stays."""
+    """How Kubernetes expands a container argument if no variable is defined: $$ becomes $, everything else stays."""
     return re.sub(r"\$\$", "$", word)
 
 
 def variables(words):
-    """What systemd makes of words in which no variable is named."""
+    """How systemd reads words without variables."""
     for word in words:
         assert not re.search(r"\$", word.replace("$$", "")), word
     return [word.replace("$$", "$") for word in words]
 
 
 class Words(Case):
-    """What others wrote becomes words of commands: each is one argument again, or is refused."""
+    """Text from others becomes command words: each must be one argument again, or be refused."""
 
     def setUp(self):
         super().setUp()
@@ -305,7 +304,7 @@ class Words(Case):
                      *arguments])
 
     def words_of(self, target, *arguments):
-        """The arguments of millrace, as the target's own reader takes them."""
+        """millrace's arguments, as the target's own reader splits them."""
         done = self.deploy(target, *arguments)
         self.assertEqual(done.returncode, 0, done.stderr)
         folder = self.folder / target
@@ -319,13 +318,13 @@ class Words(Case):
             environment = {"SLURM_JOB_ID": "7", "PATH": f"{self.folder}/bin:{os.environ['PATH']}"}
             said = call(["bash", folder / "words.sbatch"], environment=environment, cwd=self.folder)
             self.assertEqual(said.returncode, 0, said.stderr)
-            return said.stdout.split("\0")[7:-1]  # behind the words of srun and of the loop
+            return said.stdout.split("\0")[7:-1]  # after the words for srun and the loop
         lines = self.unit("words-first.service", "Command Line: ")
-        # It prints them as a shell takes them.
+        # It prints them as a shell reads them.
         return variables(call(["bash", "-c", "printf '%s\\0' " + lines[0]]).stdout.split("\0")[1:-1])
 
     def unit(self, name, field):
-        """What systemd says of fields of a unit once it has read it."""
+        """How systemd reads a unit's fields."""
         told = call(["systemd-analyze", "verify", "--recursive-errors=no", self.folder / "systemd" / name],
                     environment={"SYSTEMD_LOG_LEVEL": "debug", "LANG": "C.UTF-8"}).stdout
         return [line.strip()[len(field):] for line in told.splitlines() if line.strip().startswith(field)]
@@ -339,7 +338,7 @@ class Words(Case):
                   "\udcff", "\udc80"] + 4 * ["'", '"', "$", "$$", "%", "%%", "%n", "\\", "\\n", "\\x41", "`", "$(", ")",
                   "#", ";", " ; ", "&", "|", "<", ">", "!", "{", "}", "[", "]", "~", "=", ":", ",", " ", "  ", "日本",
                   "é", "-", "ExecStartPre=", "[Service]", "\u00a0", "\U0001f426", "a", "B", "7"]
-        # ${..} is a variable of the YAML; nothing else is left out.
+        # ${..} is a YAML variable; only that is left out.
         texts = ["".join(chance.choices(pieces, k=chance.randrange(1, 12))) for _ in range(400)]
         texts = ["/" + text.replace("${", "$ {") for text in texts]
         good, bad = [one for one in texts if is_shown(one)], [one for one in texts if not is_shown(one)]
@@ -396,7 +395,7 @@ class Words(Case):
 
     @unittest.skipUnless(shutil.which("systemd-analyze"), "no systemd-analyze")
     def test_descriptions(self):
-        """A backslash at their end takes no other line in, and nothing in them is a specifier."""
+        """A trailing backslash must not join the next line, and nothing in a description may act as a specifier."""
         name = "a 100%n \\"
         done = self.deploy("systemd", "--set", f"pipeline={name}")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -418,10 +417,10 @@ class Words(Case):
 
 
 class Objects(Case):
-    """Names of Kubernetes' objects: those that would not be taken, and those that two nodes would share."""
+    """Kubernetes object names: those that it would refuse, and those that two nodes would share."""
 
     def deploy(self, pipeline, *nodes, replicas=1):
-        """Of a chain of stages, one for each node."""
+        """Deploys a chain of stages, one per node."""
         stages = "".join(f"  s{i}: {{type: \"null\", input: {f's{i - 1}' if i else 'numbers'}}}\n"
                          for i in range(len(nodes)))
         listed = "".join(f"  {node}: {{stages: s{i}, replicas: {replicas if i == 1 else 1}, "
@@ -446,7 +445,7 @@ class Objects(Case):
 
     @unittest.skipUnless(kubernetes_validate, "no kubernetes-validate")
     def test_names_that_are_just_allowed(self):
-        """Hosts have the number of their process behind the name."""
+        """Host names end with the process number."""
         for replicas, length in ((1, 59), (10, 59), (11, 58)):
             self.assertEqual(self.deploy("k", "a", "B" * length, replicas=replicas).returncode, 0)
             items = json.loads((self.folder / "out/k.json").read_text())["items"]

@@ -1,5 +1,5 @@
-"""Nodes that read what cannot be read again, killed with others at once: what comes then is new, whatever its numbers,
-and nothing of it is taken for what was there before."""
+"""Nodes whose input cannot be read again, killed together with others: what comes afterwards is new, whatever its
+numbers, and must not be mistaken for earlier frames."""
 import itertools
 import json
 import os
@@ -46,13 +46,13 @@ class Epochs(Watched):
         self.path = self.write(FED.format(endpoint=endpoint, out=self.folder / "out.jsonl"))
 
     def lines(self):
-        """Whole lines only: the last may be on its way."""
+        """Whole lines only: the last may be incomplete."""
         path = self.folder / "out.jsonl"
         text = path.read_text() if path.exists() else ""
         return [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]
 
     def feed(self, epoch):
-        """Frames, until so many of this epoch have come out: what was sent to a process that was killed is lost."""
+        """Sends frames until enough from this epoch have come out: a killed process loses what it was sent."""
         def come():
             self.app.send_multipart([b"{}", next(self.numbers).to_bytes(4, "little")])
             return sum(line.get("epoch", 0) == epoch for line in self.lines()) >= SOME

@@ -1,5 +1,5 @@
-"""What others have written (names of files, labels, names that strangers send, arguments) is shown as text: no terminal
-obeys it, and none of it is a line of its own. What people write in their own language stays."""
+"""Text from others (file names, labels, names that strangers send, arguments) must be shown as text: no terminal may
+obey it, and none may form a separate line. What people write in their own language must stay."""
 import json
 import os
 import pathlib
@@ -23,7 +23,7 @@ try:
 except ImportError:
     zmq = None
 
-# A title for the terminal, what clears it, and a line that looks like one of ours; in ASCII, C1 and Unicode.
+# A terminal title, a code that clears it, and a line that looks like ours; in ASCII, C1 and Unicode.
 FORGED = "a\x1b]0;TITLE\x07\x1b[2J\nmillrace: error: forged\r\x7f\u009b2J\u2028\u202eb"
 SHOWN = r"a\x1b]0;TITLE\x07\x1b[2J\x0amillrace: error: forged\x0d\x7f\u009b2J\u2028\u202eb"
 HONEST = "日本 é 🐦 100%"
@@ -62,7 +62,7 @@ stages:
 
 class Forged(Case):
     def assert_shown(self, text):
-        """Lines of nothing but text, of which none is forged."""
+        """Every line must be plain text, and none forged."""
         self.assertNotRegex(text, "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufffd]")
         self.assertNotRegex(text, r"(?m)^millrace: error: forged")
 
@@ -81,7 +81,7 @@ class Forged(Case):
             while more := os.read(master, 65536):
                 got += more
         except OSError:
-            pass  # nobody holds the other end any more
+            pass  # nobody holds the other end now
         child.wait()
         return got.decode().replace("\r\n", "\n").replace("\r\x1b[K", "\n")
 
@@ -102,7 +102,7 @@ class Forged(Case):
         return envelope.SerializeToString()
 
     def hello(self, name, cut):
-        """What a receiver says first."""
+        """A receiver's first message."""
         made = self.messages()
         return self.sealed(made.Envelope(version=2, hello=made.Hello(
             oldest_version=1, newest_version=9, name=name, incarnation=1, attempt=1, digest=bytes(32), cut=cut,
@@ -132,13 +132,13 @@ class Forged(Case):
         told = log.read_text()
         self.assert_shown(told)
         self.assertIn("evil" + SHOWN, told)
-        # Data keep what was said.
+        # Data must keep the original text.
         entries = [json.loads(line) for line in (self.folder / "audit").read_text().split("\n")[:-1]]
         self.assertIn("evil" + FORGED, [entry["peer"] for entry in entries if entry["event"] == "cut peer"])
 
     @unittest.skipUnless(zmq and shutil.which("protoc"), "no pyzmq, no xxhash, or no protoc")
     def test_a_sender_that_breaks_the_protocol(self):
-        """Each time it is asked it sends frames for which no room was granted. None of them is kept."""
+        """Each request gets frames for which no room was granted; none may be kept."""
         port, made = free_port(), self.messages()
         path = self.write(NODES.format(folder=self.folder, port=port))
         frame = made.Items(
@@ -202,7 +202,7 @@ class Forged(Case):
             self.assertIn(SHOWN, told.replace("%3A", ":"))
 
     def test_nodes(self):
-        """What a process of a node says, and what the one that watches over them makes of it."""
+        """What a node's process says, and how the supervisor shows it."""
         folder = self.folder / "pictures"
         folder.mkdir()
         (folder / (FORGED + ".png")).write_bytes(b"nothing")
@@ -224,14 +224,14 @@ class Forged(Case):
         path = self.classes(label, HONEST)
         told = self.on_terminal("run", path)
         self.assert_shown(told)
-        # A label that is longer than the terminal is wide goes over several lines.
+        # A label wider than the terminal must continue on several lines.
         self.assertIn(f"10 x {shown} (100% of frames", " ".join(told.split()))
         self.assertRegex(told, rf"(?m)^{HONEST}: 10 frames")
         rows = [json.loads(line) for line in (self.folder / "out.jsonl").read_text().split("\n")[:-1]]
         self.assertEqual([row["classes"][0]["label"] for row in rows], 10 * [label])
 
     def test_names_of_pipelines(self):
-        """Those that could not be printed on a line are refused where they stand."""
+        """Names that cannot be printed on a line must be refused where they appear."""
         path = self.classes("x", json.dumps(FORGED)[1:-1])
         for verb in ("check", "run", "plan", "graph", "verify"):
             told = self.all_of(verb, path)
@@ -239,7 +239,7 @@ class Forged(Case):
             self.assertIn(f'{path}:2:11: error: pipeline: the name "{SHOWN}" holds control characters', told)
 
     def test_a_terminal(self):
-        """Where lines of the log are printed above the line of progress."""
+        """Log lines appear above the progress line."""
         folder = self.folder / "pictures"
         folder.mkdir()
         (folder / (FORGED + ".png")).write_bytes(b"nothing")

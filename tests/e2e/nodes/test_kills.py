@@ -1,5 +1,5 @@
-"""Nodes that are killed at random, with SIGKILL, and started again: no record is missing in the end, and none comes
-twice. tools/soak/kills.py is the same for longer."""
+"""Nodes killed at random with SIGKILL and restarted: at the end no record may be missing or duplicated.
+tools/soak/kills.py does it for longer."""
 import random
 import sys
 

@@ -1,5 +1,5 @@
-"""Nodes: one command starts a process for each and watches over them, whoever starts a process can say which node it
-is, and a service manager is told how it stands. What goes from node to node is the suites' of tests/transport."""
+"""Nodes: one command starts a process for each and supervises them; others can start single nodes; a service manager
+learns the state. The suites in tests/transport cover what goes between nodes."""
 import fcntl
 import json
 import os
@@ -13,7 +13,7 @@ from harness import MILLRACE, call
 from slurm import free_ports
 from watched import PATIENCE, Watched, children_of, command_line, nodes_of
 
-# Two nodes that have nothing to do with each other.
+# Two unrelated nodes.
 TWO = """\
 version: 1
 pipeline: two
@@ -27,7 +27,7 @@ nodes:
   left: {{stages: one}}
   right: {{stages: two}}
 """
-# Three, so that what is given to the last one has come over two cuts.
+# Three, so that the last one's frames have crossed two cuts.
 THREE = """\
 version: 1
 pipeline: three
@@ -57,7 +57,7 @@ nodes:
   left: {stages: [first, both, out]}
   right: {stages: there}
 """
-# As on three machines: a port each, at all addresses.
+# As on three machines: a port each, on all addresses.
 EVERYWHERE = """\
 version: 1
 pipeline: everywhere
@@ -86,8 +86,8 @@ nodes:
   near: {stages: [decode]}
   far: {stages: [phash, out]}
 """
-# Ways that part and meet again over cuts, one of them through two processes, which take the sources in turns of their
-# own; of what one source gives every second picture only. Threads of a decoder keep packets back.
+# Paths that part and meet again over cuts. One goes through two processes, which take sources in different orders; from
+# one source only every second picture comes. Decoder threads hold packets back.
 MEETING = """\
 version: 1
 pipeline: meeting
@@ -134,7 +134,7 @@ class Nodes(Watched):
         self.assertEqual(len((self.folder / "out.jsonl").read_text().splitlines()), 300)
 
     def test_what_only_one_node_knows_of_a_source(self):
-        """The size of pictures is known where the source is opened, and nowhere else before they come."""
+        """Only the node that opens the source knows the picture size before pictures come."""
         run = self.run_pipeline(PICTURES)
         self.assert_balanced(run)
         self.assertEqual([row["seq"] for row in run.rows], list(range(25)))
@@ -148,7 +148,7 @@ class Nodes(Watched):
         self.assertNotIn("nodes", whole.summary)
 
     def test_what_comes_back_is_joined(self):
-        """What stayed with what went to another node: each frame is one, and accounted for in both."""
+        """Local frames join with those from another node: each is one frame, and both nodes must account for it."""
         run = self.run_pipeline(ROUND)
         self.assert_balanced(run)
         self.assertEqual([row["seq"] for row in run.rows], list(range(300)))
@@ -174,7 +174,7 @@ class Nodes(Watched):
                 self.assertEqual(len(run.rows), 25)
 
     def test_workers_that_poll(self):
-        """The same comes of it, and the plan says which processes keep a core busy."""
+        """Results must be the same, and the plan must say which processes keep a core busy."""
         polls = ROUND.replace("stages: there}", "stages: there, busy_poll: 0}")
         path = self.write(polls.replace("pipeline:", "busy_poll: 20ms\npipeline:"))
         run = self.run_pipeline(path)
@@ -186,7 +186,7 @@ class Nodes(Watched):
         self.assertEqual(call([MILLRACE, "plan", path]).stdout.count("keeps a core busy for 20 ms"), 1)
 
     def test_ways_that_part_and_meet_again(self):
-        """Every frame of every source finds its other half, however far the ways are out of step."""
+        """Every frame from every source must find a partner, however far the paths are out of step."""
         path = self.write(MEETING.format(out=self.folder / "out.jsonl", video=harness.SAMPLES / "realshort.mp4"))
         whole = self.run_pipeline(path, "--one-process", "--output", self.folder / "whole.jsonl", rows=False)
         run = self.run_pipeline(path, rows=False)
@@ -198,7 +198,7 @@ class Nodes(Watched):
         self.assertEqual(len(rows), 3 * 200 + 67 + 18)
 
     def test_whoever_reads_goes_away(self):
-        """As for other programs whose output nobody reads: all nodes end at once, and nothing is said."""
+        """As with other programs whose output nobody reads: all nodes must end at once, silently."""
         child = self.start(self.three(), "--output", "-", grace=())
         child.stdout.readline()
         child.stdout.close()
@@ -217,7 +217,8 @@ class Nodes(Watched):
         self.assertRegex(text, r"needs the public key \S*keys/worker.pub of\s+worker")
 
     def test_a_node_that_cannot_begin(self):
-        """It would not the next time either: what waits for it is ended, and the exit code says why."""
+        """It could not start the next time either: the processes that wait for it must be ended, and the exit code must
+        say why."""
         folder = self.folder / "open"
         folder.mkdir()
         folder.chmod(0o755)
@@ -238,7 +239,7 @@ class Nodes(Watched):
         self.assertIn(f"cannot write dead letters to {self.folder}/letters", run.err)
 
     def test_where_nothing_temporary_can_be_written(self):
-        """As in a container with a read-only root: a folder in memory takes its place."""
+        """As in a container with a read-only root: a folder in memory must replace it."""
         pipeline = self.two()
         elsewhere = {"TMPDIR": "/proc", "MILLRACE_RUNTIME": "", "XDG_RUNTIME_DIR": ""}
         done = call([MILLRACE, "run", pipeline, "--quiet"], environment=elsewhere)
@@ -277,8 +278,8 @@ class Nodes(Watched):
             self.assertIn(f"{wrong} in the environment, not a number", done.stderr)
 
     def test_launchers_say_where_the_others_are(self):
-        """Nodes that listen everywhere, each started by itself, as on three machines: they find each other by the hosts
-        that they are told of, and let in only those whose keys they know."""
+        """Nodes that listen everywhere, each started separately, as on three machines: they must find each other by the
+        given hosts, and admit only known keys."""
         for name in ("camera", "worker", "center"):
             self.assertEqual(call([MILLRACE, "keygen", name, "--output", self.folder / "keys"]).returncode, 0)
         hosts = {"MILLRACE_HOSTS": "127.0.0.1,localhost,127.0.0.1"}
@@ -312,7 +313,7 @@ class Nodes(Watched):
         self.assertEqual({name: node["restarts"] for name, node in nodes_of(out).items()}, {"left": 1, "right": 0})
 
     def test_what_dies_goes_on_where_it_was(self):
-        """Of a reliable pipeline no record is written twice and none is missing, whichever of its nodes are killed."""
+        """In a reliable pipeline no record may be duplicated or missing, whichever node is killed."""
         child = self.start(self.three(), "--json")
         self.wait_for_rows(200)
         for name in ("center", "worker", "camera"):
@@ -338,8 +339,7 @@ class Nodes(Watched):
         self.assertEqual([json.loads(line)["seq"] for line in done.stdout.splitlines()], list(range(300)))
 
     def test_results_in_a_pipe_go_on(self):
-        """They cannot be read again; but who is started again knows what was written,
-        but for a row that was on its way."""
+        """A pipe cannot be read again; but a restarted node must know what was written, except one row in flight."""
         for text in (TWO.format(a="rate: 1000", b="rate: 500", out='"-"'), THREE.format(mode="reliable", out='"-"')):
             with self.subTest(text.splitlines()[1]):
                 child, rows, kills = self.start(self.write(text), "--json"), [], 3
@@ -386,7 +386,7 @@ class Nodes(Watched):
         self.assertEqual(ledger["in"], ledger["delivered"] + sum(line["frames"] for line in ledger["dropped"]))
 
     def test_frames_that_are_lost_are_named(self):
-        """What is in a node that reads sources when it is killed, and not started again, nobody can account for."""
+        """Nobody can account for what is inside a killed source node that is not restarted."""
         child = self.start(self.three(), "--json", grace=("--grace", "30s"))
         self.wait_for_rows(5)
         started = children_of(child.pid)
@@ -432,7 +432,7 @@ class Nodes(Watched):
                 self.assertEqual((ledger["in"], ledger["in_flight"]), (ledger["delivered"], 0))
 
     def test_asked_to_end_before_a_node_has_begun(self):
-        """One that has only just been started dies of that, and is not started again to find that all is over."""
+        """A node that was only just started dies from that, and must not be restarted when everything is over."""
         child = self.start(self.write(PICTURES.replace("duration=1", "duration=100"), "slow.yaml"), "--grace", "2s")
         started = {}
         while "far" not in started:
@@ -472,7 +472,7 @@ class Nodes(Watched):
                 child.send_signal(signal.SIGTERM)
                 manager.settimeout(0.1)
                 told, last, ended = set(), None, False
-                while last or not ended:  # what was told last may still lie there when it has ended
+                while last or not ended:  # the last messages may still be unread when it has ended
                     ended = child.poll() is not None
                     try:
                         last = manager.recv(4096).decode()

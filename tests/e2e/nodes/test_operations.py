@@ -1,11 +1,11 @@
-"""What `inspect` and `plan --assume` count of a network, beside shapes that Python's onnx infers: multiply-adds of the
-EfficientNet-Lite0 and of small random graphs; launches and bytes of hand-made ones are test_onnx_work's."""
+"""What `inspect` and `plan --assume` count in a network, compared with shapes that Python's onnx infers: multiply-adds
+in EfficientNet-Lite0 and small random graphs. test_onnx_work covers launches and bytes in handmade graphs."""
 import json
 import math
 import os
 import random
 
-# ONNX Runtime's builds report to their makers unless told not to before they are loaded.
+# ONNX Runtime builds send telemetry unless this is set before they are loaded.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 import numpy as np
@@ -30,7 +30,7 @@ stages:
 
 
 def shapes_of(model, batch):
-    """{tensor: (sizes, type)}, with a free batch put in."""
+    """{tensor: (sizes, type)} with a fixed batch."""
     model = onnx.ModelProto.FromString(model.SerializeToString())
     for value in model.graph.input:
         if not value.type.tensor_type.shape.dim[0].dim_value:
@@ -63,8 +63,7 @@ def multiply_adds(model, batch=1):
 
 
 def runs(model, shape):
-    """Whether ONNX Runtime runs it: Python's onnx infers sizes also where a window is larger than what it moves
-    over."""
+    """Whether ONNX Runtime can run it: Python's onnx also infers sizes if a window is larger than the input."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
@@ -76,8 +75,8 @@ def runs(model, shape):
 
 
 class Random:
-    """A chain of operators that change the shape, with a convolution behind each,
-    so that a wrong size is a wrong count."""
+    """A chain of operators that change the shape, each followed by a convolution, so that a wrong size gives a wrong
+    count."""
 
     def __init__(self, seed):
         self.r, self.nodes, self.weights, self.last = random.Random(seed), [], [], "x"
@@ -138,7 +137,7 @@ class Random:
         choices[r.choice(sorted(choices))]()
 
     def reshaped(self):
-        """As PyTorch writes x.reshape(x.shape[0], -1, 2 * x.shape[3])."""
+        """As PyTorch exports x.reshape(x.shape[0], -1, 2 * x.shape[3])."""
         x, (zero, three, axis) = self.last, (self.weight(np.array(v, "i8")) for v in (0, 3, [0]))
         parts = ["s", "n", "w", "w2", "nu", "wu", "to"]
         made = dict(zip(parts, (f"{part}_{len(self.nodes)}" for part in parts)))
@@ -200,7 +199,7 @@ class Operations(Case):
             try:
                 model = chain.make()
             except (AssertionError, shape_inference.InferenceError):
-                continue  # nothing is left of a size
+                continue  # a size became 0
             path = self.folder / "random.onnx"
             onnx.save(model, path)
             told = self.inspected(path)
@@ -224,7 +223,7 @@ class Operations(Case):
         need_models()
         path = MODELS / "lite0.onnx"
         model = onnx.load(path)
-        # Each node a launch, but for Flatten.
+        # Each node is a launch, except Flatten.
         launches = len(model.graph.node) - 1
         for kind, batch in (("features", 1), ("features", 8), ("infer", 4)):
             with self.subTest(kind, batch=batch):

@@ -1,5 +1,5 @@
-"""Two nodes with a proxy between them that closes, resets, halves, freezes, delays, slows, damages and swallows what
-goes through their TCP connection: whatever it does, each frame arrives once, and the ledger says so."""
+"""Two nodes with a proxy between them that closes, resets, halves, freezes, delays, slows, damages and swallows TCP
+traffic. Each frame must still arrive once, and the ledger must say so."""
 import random
 import socket
 import struct
@@ -20,7 +20,7 @@ nodes:
   left: {{stages: [], sources: [a], listen: "tcp://127.0.0.1:{here}", address: "tcp://127.0.0.1:{there}"{left}}}
   right: {{stages: [out]{right}}}
 """
-# Packets, which are decoded behind the cut, and pictures.
+# Packets, decoded after the cut, and pictures.
 MEDIA = """\
 version: 1
 pipeline: proxied
@@ -38,8 +38,8 @@ CUT = ", cut: {checksum: payload, compress: lz4, inline: true, window: 32, heart
 
 
 class Proxy:
-    """Connects whoever comes with `port`. Each connection has a fault in one of its directions once so many bytes have
-    gone that way, and another one if it survives that, until there was one of each kind."""
+    """Connects clients with `port`. Each connection gets a fault in one direction after some bytes, and another if it
+    survives, until each kind has occurred once."""
 
     KINDS = ("close", "reset", "half-close", "freeze", "delay", "slow", "damage", "swallow")
 
@@ -75,7 +75,7 @@ class Proxy:
             back.join()
 
     def pump(self, source, sink, faulty):
-        """Passes on what comes from one end."""
+        """Forwards what comes from one end."""
         passed, at = 0, self.random.randrange(20, 600)
         frozen = False
         try:
@@ -105,7 +105,7 @@ class Proxy:
                 pass  # it is closed already
 
     def fault(self, kind, source, sink, data):
-        """What is still to be passed on of the data."""
+        """What must still be forwarded."""
         if kind in ("close", "reset"):
             if kind == "reset":
                 for one in (source, sink):
@@ -159,7 +159,7 @@ class Proxied(Case):
         self.check_results(3, f", key: {self.folder}/left.key", f", key: {self.folder}/right.key")
 
     def test_what_is_decoded_is_the_same(self):
-        """Whether packets or pictures pass: neither is one missing, nor are two exchanged."""
+        """Whether packets or pictures pass: none may be missing, and no two may be exchanged."""
         clip = SAMPLES / "realshort.mp4"
         if not clip.exists():
             self.skipTest(f"no {clip}")

@@ -1,5 +1,5 @@
-"""Pictures that go from process to process in shared memory are those that one process sees; where there can be no
-shared memory they go as copies, and that is said once."""
+"""Pictures that cross processes in shared memory must equal what one process sees; without shared memory they are
+copied, and that is reported once."""
 import harness
 
 PIPELINE = """\
@@ -19,13 +19,13 @@ nodes:
   reads: {stages: [decode]}
   looks: {stages: [sharpness, phash, results]}
 """
-# Said again where a connection is made anew, which is why no process is taken for lost.
+# Repeated when a connection is renewed, so no process may be considered lost.
 TOLD = "frames cross in shared memory"
 
 
 class Shared(harness.Case):
     def rows(self, cut="{heartbeat: 100s}", nodes=NODES, limit=""):
-        """The lines of results, sorted, and what was said."""
+        """The result lines, sorted, and the messages."""
         out = self.folder / "out.jsonl"
         clip = harness.SAMPLES / "realshort.mp4"
         if not clip.exists():

@@ -1,5 +1,5 @@
-"""A pipeline of three nodes under a real Slurm on this machine: `srun millrace run` as it is, and the script that
-`millrace deploy` writes. Which of Slurm's tasks a process is decides which of the pipeline's nodes it runs."""
+"""A pipeline with three nodes under a real Slurm on this machine: plain `srun millrace run`, and the script from
+`millrace deploy`. A process's Slurm task decides which node it runs."""
 import json
 import os
 import pathlib
@@ -73,7 +73,7 @@ class UnderSlurm(Case):
         return done
 
     def assert_all_went_through(self, told):
-        """`told` is the summary of each task: the first reads, the others take what comes; all account for all."""
+        """`told` has each task's summary: the first reads, the others process; all must account for everything."""
         for number, (summary, stage) in enumerate(zip(told, ("first", "second", "out"), strict=True)):
             ran = [one["id"] for one in summary["stages"] if "->" not in one["id"]]
             self.assertEqual(ran, ["numbers", stage] if number == 0 else [stage])
@@ -84,7 +84,7 @@ class UnderSlurm(Case):
         self.assertEqual([row["seq"] for row in rows], list(range(FRAMES)))
 
     def test_srun_runs_the_pipeline(self):
-        """One task on each of three of Slurm's nodes; each writes what it has to say into TASK-NODE.json."""
+        """One task on each of three Slurm nodes; each writes to TASK-NODE.json."""
         self.call("srun", "--nodes=3", "--ntasks=3", f"--output={self.folder}/%t-%n.json", MILLRACE, "run",
                   self.pipeline(), "--json")
         written = sorted(self.folder.glob("*.json"))
@@ -96,13 +96,13 @@ class UnderSlurm(Case):
         self.assertEqual(done.returncode, 0, done.stderr)
         script = done.stdout.strip()
         self.call("sbatch", "--wait", f"--output={self.folder}/log", script)
-        # A node that begins late is missed, which is a warning.
+        # A node that begins late is missed, which is only a warning.
         self.assertNotIn("error", (self.folder / "log").read_text())
         rows = [json.loads(line)["seq"] for line in (self.folder / "out.jsonl").read_text().splitlines()]
         self.assertEqual(rows, list(range(FRAMES)))
 
     def test_the_script_that_trains(self):
-        """On three of Slurm's nodes; the same weights as one process makes, to the last bit."""
+        """On three Slurm nodes; the weights must equal one process's to the last bit."""
         data, (reader, worker) = self.folder / "data", slurm.free_ports(2)
         for label, picture in (("noise", "nullsrc=s=48x48,geq=random(1)*255:128:128"), ("test", "testsrc=s=48x48")):
             (data / label).mkdir(parents=True)
@@ -120,7 +120,7 @@ class UnderSlurm(Case):
         self.call("sbatch", "--wait", f"--output={self.folder}/log", script)
         self.assertIn("made in", (self.folder / "log").read_text())
         self.assertEqual(*((self.folder / head / "weights.npy").read_bytes() for head in ("alone", "head")))
-        # Options after the script are the command's. The vectors are those of the cache.
+        # Options after the script go to the command. The vectors come from the cache.
         self.call("sbatch", "--wait", f"--output={self.folder}/log", script, "--model", "logistic", "--resume")
         told = (self.folder / "log").read_text()
         self.assertRegex(told, r"model +logistic")
@@ -132,7 +132,7 @@ class UnderSlurm(Case):
         return done.stdout.strip()
 
     def submit(self, script, **environment):
-        """The job's number; its output goes to `log`."""
+        """Submits a job and returns its number; output goes to `log`."""
         done = self.call("sbatch", "--parsable", f"--output={self.folder}/log", script, environment=environment)
         return done.stdout.strip().split(";")[0]
 
@@ -143,7 +143,7 @@ class UnderSlurm(Case):
             time.sleep(0.02)
 
     def await_end(self, job):
-        """The state in which the job has ended."""
+        """The state in which the job ended."""
         until = time.monotonic() + TIMEOUT
         while True:
             told = self.call("scontrol", "show", "job", job).stdout
@@ -154,7 +154,7 @@ class UnderSlurm(Case):
             time.sleep(0.1)
 
     def kill_task(self, pipeline, task):
-        """Kills the command of a task, not the shell that watches it."""
+        """Kills a task's command, not the shell that watches it."""
         for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
             try:
                 words = path.read_bytes().decode(errors="replace").split("\0")
@@ -167,7 +167,7 @@ class UnderSlurm(Case):
         self.fail(f"task {task} does not run")
 
     def test_a_task_that_is_killed_is_started_again(self):
-        """By the script: Slurm starts no single task again. No record is lost or comes twice."""
+        """The script must restart it: Slurm restarts no single task. No record may be lost or duplicated."""
         pipeline = self.pipeline(rate=200)
         job = self.submit(self.deployed(pipeline))
         self.await_rows(100)
@@ -179,7 +179,7 @@ class UnderSlurm(Case):
         self.assertEqual(list(self.folder.glob("*.state")), [])
 
     def test_a_task_that_fails_ends_the_job(self):
-        """No other task waits for it, with the allocation held."""
+        """No other task may wait for it and hold the allocation."""
         pipeline = self.pipeline(rate=200, frames=10**9)
         job = self.submit(self.deployed(pipeline, "--set", "stages.out.path=/dev/full", "--set",
                                         "stages.out.on_full=fail"))
@@ -195,7 +195,7 @@ class UnderSlurm(Case):
         self.assertNotEqual(self.await_end(job), "COMPLETED")
         output = self.folder / "out.jsonl"
         self.assertLess(output.read_bytes().count(b"\n"), FRAMES)
-        with output.open("r+b") as file:  # a row that is there is not written again
+        with output.open("r+b") as file:  # an existing row must not be written again
             begin = file.read(40).replace(b'"pts":0', b'"pts":7')
             file.seek(0)
             file.write(begin)
@@ -207,7 +207,7 @@ class UnderSlurm(Case):
         self.assertFalse(state.exists())
 
     def step(self, pipeline, node):
-        """A step of its own for one node."""
+        """Starts a separate step for one node."""
         with open(self.folder / f"{node}.log", "a") as log:
             child = harness.start([slurm.find("srun"), "--ntasks=1", "--overcommit", "--exact", MILLRACE, "run",
                                    pipeline, "--node", node, "--json"], stdout=log, stderr=log,
@@ -226,7 +226,7 @@ class UnderSlurm(Case):
                 os.kill(int(path.parent.name), signal.SIGKILL)
 
     def test_a_node_that_is_killed_and_started_again(self):
-        """Whichever it is: no record is lost or comes twice."""
+        """Whichever it is: no record may be lost or duplicated."""
         output = self.folder / "out.jsonl"
         for victim in ("camera", "worker", "center"):
             output.unlink(missing_ok=True)

@@ -1,5 +1,5 @@
-"""Two nodes of which one listens at a port of this machine, where others connect who have nothing to do with it: they
-say nothing, or begin to shake hands, and come in crowds, and come again. The node that the cut is for gets through."""
+"""Two nodes, one of which listens on a local port. Strangers connect there: they stay silent, or begin a handshake, in
+crowds and again and again. The right node must get through."""
 import json
 import socket
 import threading
@@ -19,14 +19,14 @@ nodes:
   left: {{sources: [a], listen: "tcp://127.0.0.1:{port}"}}
   right: {{stages: [out]}}
 """
-# What a handshake begins with, some of it and all of it.
+# How a handshake begins, partly and completely.
 GREETING = (b"\xff\0\0\0\0\0\0\0\1\x7f\3\0NULL").ljust(64, b"\0")
 BEGINNINGS = (b"", GREETING[:11], GREETING)
 CROWD = 200
 
 
 class Crowd:
-    """Keeps so many connections open, in place of each that is closed another one, until it ends; so many at once."""
+    """Keeps CROWD connections open until it ends. Each round replaces closed ones, at most `at_once`."""
 
     def __init__(self, port):
         self.port, self.ended, self.closed, self.at_once = port, threading.Event(), 0, CROWD
@@ -46,7 +46,7 @@ class Crowd:
                     one = socket.create_connection(("127.0.0.1", self.port))
                     one.sendall(BEGINNINGS[len(there) % len(BEGINNINGS)])
                 except OSError:
-                    break  # nobody listens yet, or any more
+                    break  # nobody is listening
                 one.setblocking(False)
                 there.append(one)
             time.sleep(0.01)

@@ -1,5 +1,5 @@
-"""zmq.push, zmq.pub, zmq.pull and zmq.sub, spoken to by the real clients: pyzmq and protobuf's Python library. What
-they get is compared with what jsonl writes of the same frames; what they send is NumPy's."""
+"""zmq.push, zmq.pub, zmq.pull and zmq.sub with real clients: pyzmq and protobuf's Python library. What they receive is
+compared with what jsonl writes for the same frames; what they send is NumPy's."""
 import csv
 import io
 import json
@@ -82,7 +82,7 @@ class Zmq(Case):
         return socket
 
     def start(self, text, *arguments):
-        """The command, running, with its summary in a file."""
+        """Starts the command, with the summary in a file."""
         told = open(self.folder / "told", "w+")
         self.addCleanup(told.close)
         running = start([MILLRACE, "run", self.write(text, "running.yaml"), "--json", *arguments], stdout=told,
@@ -94,13 +94,13 @@ class Zmq(Case):
     def wait_until(self, happened, running):
         end = time.monotonic() + TIMEOUT
         while not happened():
-            # It may have happened, and the run come to its end, since.
+            # It may have happened, and the run may have ended since.
             self.assertTrue(running.poll() is None or happened(), (self.folder / "told").read_text())
             self.assertLess(time.monotonic(), end, (self.folder / "told").read_text())
             time.sleep(0.02)
 
     def end_of(self, running):
-        """The summary of a run that ends well, and all that it said."""
+        """The summary from a run that ends well, and everything it printed."""
         code = running.wait(TIMEOUT)
         told = (self.folder / "told").read_text()
         self.assertEqual(code, 0, told)
@@ -185,8 +185,8 @@ stages:
         status = [MILLRACE, "ctl", "--control", self.folder / "control", "--json", "status"]
 
         def all_came():
-            """As the run says while it waits for room for the end; where there was room,
-            it may have summed up already."""
+            """As the run reports while it waits for room for the end; with room, it may already have printed the
+            summary."""
             if '"balanced"' in (self.folder / "told").read_text():
                 return True
             done = call(status)
@@ -197,7 +197,7 @@ stages:
         taken, poller = {socket: [] for socket in sockets}, zmq.Poller()
         for socket in sockets:
             poller.register(socket, zmq.POLLIN)
-        while poller.sockets:  # both at once: the end is sent when both have room for it
+        while poller.sockets:  # both at once: the end is sent when both have room
             ready = poller.poll(TIMEOUT * 1000)
             self.assertTrue(ready)
             for socket, _ in ready:
@@ -215,8 +215,7 @@ stages:
         self.assertEqual(summary["ledger"]["delivered"], 300 - lost)
 
     def start_lingering(self, *arguments, frames=20, linger="300s"):
-        """A run whose frames have all come to the sink; most of them are still on their way to a program that takes
-        its time."""
+        """A run whose frames have all reached the sink; most are still in flight to a slow program."""
         control = self.folder / "control"
         running = self.start(LINGERS.format(endpoint=self.endpoint, frames=frames, linger=linger), "--control", control,
                              *arguments)
@@ -230,7 +229,7 @@ stages:
         return running, socket
 
     def test_a_slow_program_gets_everything(self):
-        """The run waits for much longer than `linger`, as long as messages are taken."""
+        """The run must wait much longer than `linger` while messages are being taken."""
         running, socket = self.start_lingering(linger="1s")
         for _ in range(20):
             time.sleep(0.1)
@@ -248,7 +247,7 @@ stages:
         delivered, lost = summary["ledger"]["delivered"], self.dropped(summary)["out", "not taken"]
         self.assertEqual(delivered + lost, 20)
         self.assertIn(f"{lost} messages are dropped", told)
-        # The rest of those that were sent is in the buffers of the system and of the program.
+        # The other sent messages are in buffers, the system's and the program's.
         socket.setsockopt(zmq.RCVTIMEO, 1000)
         for _ in range(delivered - 3):
             self.assertEqual(len(socket.recv_multipart()), 2)
@@ -270,7 +269,7 @@ stages:
         self.assertEqual(set(ended), set(sockets))
 
     def test_a_run_that_lingers_is_stopped(self):
-        """It waits for as long as it may for who takes its results, and counts those that are lost."""
+        """It must wait for a reader as long as allowed, and count what is lost."""
         running, _ = self.start_lingering("--grace", "1s")
         running.terminate()
         summary, told = self.end_of(running)
@@ -312,7 +311,7 @@ stages:
             (self.folder / "socket").unlink(missing_ok=True)
 
     def test_push_waits_and_finds_its_peer_again(self):
-        """The first program takes a few and goes; a second one gets what the first has not."""
+        """The first program takes a few and goes; a second one must get the rest."""
         text = f"""
 version: 1
 pipeline: waits
@@ -342,7 +341,7 @@ stages:
         return self.start(text, "--output", output, *more), output
 
     def rows(self, output):
-        """Of whole lines: the last may be on its way."""
+        """Whole lines only: the last may be incomplete."""
         text = output.read_text()
         return [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]
 
@@ -423,7 +422,7 @@ stages:
             socket.send_multipart(parts)
         socket.send_multipart([b"", b"good"])
         flood = self.socket(zmq.PUSH, LINGER=0)
-        flood.send_multipart([b"{}", bytes(5000)])  # more than max_message: its peer is disconnected
+        flood.send_multipart([b"{}", bytes(5000)])  # more than max_message: the peer is disconnected
         socket.send_multipart([b"{}", b"well"])
         socket.send_json({"end": True})
         summary, told = self.end_of(running)
@@ -490,7 +489,7 @@ stages:
             with open(self.folder / "results.csv", newline="", encoding="utf-8") as table:
                 self.assertEqual([(row["id"], row["file"], row["label"]) for row in csv.DictReader(table)], wanted)
             socket.close()
-            answers.close(0)  # or the next run shares its answers between both
+            answers.close(0)  # otherwise the next run would share answers between both
 
     def test_two_programs_ask_at_once(self):
         """The service of pipelines/serve.yaml."""
@@ -526,7 +525,7 @@ stages:
         self.endpoint = f"tcp://127.0.0.1:{free_port()}"
         running = self.start(TAKEN.format(kind="pull", endpoint=self.endpoint, options=options, stages=TENSORS,
                                           last="last"), "--output", output, "--audit", audit, "--log", "info")
-        # A client whose handshake fails, with whatever else was there before, does not try again.
+        # A client whose handshake fails does not try again, whatever was there before.
         self.wait_until(lambda: "listens at" in (self.folder / "told").read_text(), running)
         server = zmq.auth.load_certificate(self.folder / "center.pub")[0]
         sockets = []
@@ -557,7 +556,7 @@ stages:
         third = self.socket(zmq.PUSH)
         third.send_multipart([b"", b"b"])
         self.wait_until(lambda: "too many peers" in audit.read_text(), running)
-        first.close()  # makes room for the third, which tries again by itself
+        first.close()  # makes room for the third, which retries by itself
         self.wait_until(lambda: len(self.rows(output)) == 3, running)
         third.send_json({"end": True})
         self.assertEqual(self.end_of(running)[0]["ledger"]["delivered"], 3)

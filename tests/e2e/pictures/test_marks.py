@@ -1,6 +1,6 @@
-"""The way back from a tensor's pixels to those of the source's picture: marks are drawn at known places, found in the
-tensors by their centroids, and led back by the map that the frame carries; after decode and preprocess with all that
-they do, and over networks, joins, copies, nodes and replicas."""
+"""The way back from tensor pixels to the source picture's: marks at known places are found in tensors by centroid, and
+mapped back with the frame's geometry. Covers everything that decode and preprocess do, and networks, joins, copies,
+nodes and replicas."""
 import json
 import subprocess
 import sys
@@ -12,8 +12,8 @@ from PIL import Image, ImageOps
 from harness import MILLRACE, ROOT, Case, call, main
 
 WIDTH, HEIGHT, SIDE = 320, 200, 24
-MARK = (150, 92)  # its centre, in the picture as it is stored
-NEAR = 0.15       # how far from there a way may lead, in pixels of the tensor
+MARK = (150, 92)  # the mark's centre in the stored picture
+NEAR = 0.15       # the largest error, in tensor pixels
 HEAD = """version: 1
 pipeline: marks
 plugins: [libway.so]
@@ -21,7 +21,7 @@ sources: {{photos: {{uri: "{uri}"}}}}
 stages:
   decode: {{input: photos{decode}}}
 """
-# How preprocess makes tensors of the pictures, and whether they are turned upright.
+# How preprocess makes tensors from pictures, and whether it turns them upright.
 WAYS = {
     "stretch": "size: 48x64, fit: stretch",
     "crop": "size: 64x56, fit: center-crop, crop_fraction: 0.9",
@@ -53,7 +53,7 @@ class Marks(Case):
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def run_ways(self, uri, ways=WAYS, decode=""):
-        """The rows of each way, by their order."""
+        """Each way's rows, in order."""
         text = HEAD.format(uri=uri, decode=decode)
         for name, options in ways.items():
             filter = "" if "interpolation" in options else "interpolation: area, "
@@ -68,13 +68,13 @@ class Marks(Case):
         return [json.loads(line) for line in (self.folder / f"{name}.jsonl").read_text().splitlines()]
 
     def told(self, row, stage=None):
-        """The map, its sizes, and where corners are shown, as the stage `way` told them."""
+        """The map, both sizes, and where corners are shown, as the stage `way` printed them."""
         by = {tensor["name"]: np.array(tensor["data"]) for tensor in row["tensors"]
               if tensor["name"] in ("way", "shown") and stage in (None, tensor["stage"])}
         return by["way"][:6].reshape(2, 3), by["way"][6:].astype(int), by["shown"].reshape(3, 2)
 
     def check(self, row, of=(WIDTH, HEIGHT), mark=MARK, near=NEAR, upright=None):
-        """Where the tensor shows the mark, and where that leads."""
+        """Finds the mark in the tensor, and where it maps to."""
         way, sizes, shown = self.told(row)
         width, height = sizes[:2]
         at = centroid(np.array(row["features"]).reshape(height, width))
@@ -154,7 +154,7 @@ class Marks(Case):
         path = self.folder / f"{outputs[0][0]}.onnx"
         onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
 
-    # The tensor goes through everything that passes frames on; the way stays that of the letterboxed picture.
+    # The tensor passes every stage that forwards frames; the map must stay the letterboxed picture's.
     JOURNEY = """
   boxed:   {type: preprocess, input: decode, order: gray, interpolation: area, size: 100x40, fit: letterbox}
   other:   {type: preprocess, input: decode, order: gray, size: 9x7}
@@ -204,7 +204,7 @@ class Marks(Case):
         self.journey(self.NODES)
 
     def test_pictures_that_were_encoded_between(self):
-        """Of another size than the encoder's, and turned by the file: the way leads to the first picture."""
+        """Not the encoder's size, and turned by the file: the map must lead to the first picture."""
         exif = Image.Exif()
         exif[0x0112] = 8
         picture(WIDTH - 1, HEIGHT - 1).save(self.folder / "one.jpg", exif=exif, quality=95)

@@ -1,5 +1,5 @@
-"""Photographs as people have them: turned by their files' tags, of many endings, beside videos and other files, in
-HEIC; and as `images` writes them. References: Pillow, and heif-enc's source."""
+"""Photographs as people have them: turned by tags, with many endings, beside videos and other files, in HEIC; and as
+`images` writes them. References: Pillow, and heif-enc's source."""
 import io
 import json
 import os
@@ -35,7 +35,7 @@ WIDTH, HEIGHT = 64, 48
 
 
 def drawing(width=WIDTH, height=HEIGHT):
-    """No two of its eight turns look alike."""
+    """No two of its eight orientations look alike."""
     pixels = np.zeros((height, width, 3), np.uint8)
     pixels[..., 0] = np.linspace(0, 255, width)
     pixels[..., 1] = np.linspace(0, 255, height)[:, None]
@@ -44,7 +44,7 @@ def drawing(width=WIDTH, height=HEIGHT):
 
 
 def difference(one, other):
-    """Mean and largest."""
+    """The mean and the largest."""
     one, other = (np.asarray(each.convert("RGB"), np.int16) for each in (one, other))
     assert one.shape == other.shape, (one.shape, other.shape)
     error = np.abs(one - other)
@@ -91,7 +91,7 @@ class Upright(Photos):
                 self.assertLess(mean, 2 if file.suffix in (".jpg", ".avif") else 0.01)
 
     def test_orientations_in_texts_of_png(self):
-        """ImageMagick writes EXIF as digits, other programs XMP. Pillow reads both."""
+        """ImageMagick writes EXIF as digits, other programs write XMP. Pillow reads both."""
         (self.folder / "in").mkdir()
         exif = Image.Exif()
         exif[274] = 6
@@ -108,7 +108,7 @@ class Upright(Photos):
                 self.assertEqual(difference(upright, ImageOps.exif_transpose(stored))[0], 0)
 
     def test_preprocess_turns_them(self):
-        """Stored so that all of them are displayed alike."""
+        """Stored so that all must be displayed alike."""
         (self.folder / "in").mkdir()
         back = {1: None, 2: 0, 3: 3, 4: 1, 5: 5, 6: 2, 7: 6, 8: 4}  # Pillow's transpositions, which undo the tag
         for orientation, method in back.items():
@@ -191,7 +191,7 @@ class Written(Photos):
                 self.assertIn(said, run.err)
 
     def test_a_file_of_that_name_ends_the_run(self):
-        """It comes while the run goes on, and stays as it is."""
+        """It appears during the run, and must stay unchanged."""
         out = self.folder / "out"
         text = PIPELINE.format(uri="lavfi:testsrc=size=64x48:rate=20\", realtime: \"true", path=out, name="{seq}.jpg",
                                options="")
@@ -286,7 +286,7 @@ class Folders(Photos):
         self.assertIn(said.replace("1 picture", "2 pictures"), " ".join(printed.stderr.partition("ledger")[2].split()))
 
     def test_kinds_of_tiff(self):
-        """Those of which libavcodec would make black pictures are named; those that it reads are Pillow's."""
+        """TIFFs that libavcodec would decode to black must be named; those that it reads must equal Pillow's."""
         for compression in ("tiff_lzw", "tiff_adobe_deflate", "packbits"):
             drawing().save(self.photos / f"{compression}.tif", compression=compression)
         drawing().convert("YCbCr").save(self.photos / "ycbcr.tif")
@@ -304,7 +304,7 @@ class Folders(Photos):
                           self.images(self.photos / name, code=65)[1].err)
 
     def test_a_jpeg_whose_height_follows_its_scan(self):
-        """As scanners write them; libavcodec does not read them, which no other max_pixels changes."""
+        """As scanners write them. libavcodec cannot read them, and no other max_pixels changes that."""
         jpeg = io.BytesIO()
         drawing().save(jpeg, "JPEG")
         data = bytearray(jpeg.getvalue())
@@ -338,7 +338,7 @@ class Folders(Photos):
         self.assertEqual(sorted(names), ["a.JPG", "d.jpg", "s.jpg"])
         self.assertIn("leaves out 1 video", run.err)
         folder = os.open(self.photos, os.O_RDONLY)
-        for _ in range(20):  # deeper than a path may be long
+        for _ in range(20):  # deeper than the longest path
             os.mkdir("d" * 240, dir_fd=folder)
             inner = os.open("d" * 240, os.O_RDONLY, dir_fd=folder)
             os.close(folder)
@@ -349,7 +349,7 @@ class Folders(Photos):
         self.assertIn("leaves out 1 folder", run.err)
 
     def test_files_are_named_without_detours(self):
-        """Relative to the pipeline, as long as ".." leads where it seems to."""
+        """Relative to the pipeline, if ".." leads where it seems to."""
         self.fill()
         for folder in ("yaml", "deep/yaml"):
             (self.folder / folder).mkdir(parents=True)
@@ -423,7 +423,7 @@ class Heic(Photos):
             self.assert_is_drawing(self.folder / "turned.heic", drawing(128, 96).rotate(90 * quarters, expand=True))
 
     def turn(self, source, to, quarters):
-        """Adds a property irot to those of the first item: the lists of properties and of their uses become longer."""
+        """Adds an irot property to the first item: both the property list and the list of uses grow."""
         data = (self.folder / source).read_bytes()
         box = lambda name, body: (len(body) + 8).to_bytes(4, "big") + name + body
         at = lambda name, begin=0: data.index(name, begin) - 4
@@ -436,7 +436,7 @@ class Heic(Photos):
             count += 1
         uses = bytearray(data[ipma + 8:ipma + size(ipma)])
         self.assertEqual(uses[:4], b"\0\0\0\0")
-        uses[10] += 1  # of the first item: version and flags, items, id of the item, properties
+        uses[10] += 1  # first item: version and flags, items, item id, properties
         uses.insert(11 + uses[10] - 1, 0x80 | count + 1)
         properties = box(b"iprp", box(b"ipco", store + box(b"irot", bytes([quarters]))) + box(b"ipma", bytes(uses)))
         longer = len(properties) - size(iprp)
@@ -447,7 +447,7 @@ class Heic(Photos):
         (self.folder / to).write_bytes(moved)
 
     def move(self, data, by):
-        """The place of the first item, in a list of version 0 or 1 with offsets and lengths of four bytes."""
+        """The first item's place, in a version 0 or 1 list with four-byte offsets and lengths."""
         where = data.index(b"iloc") + 4
         version = data[where]
         self.assertEqual(data[where + 4], 0x44)
@@ -457,7 +457,7 @@ class Heic(Photos):
         data[where:where + 4] = offset.to_bytes(4, "big")
 
     def test_without_libheif_it_is_named(self):
-        """A library that cannot be loaded stands before Debian's."""
+        """A library that cannot be loaded comes before Debian's."""
         (self.folder / "none").mkdir()
         (self.folder / "none/libheif.so.1").write_text("no library")
         run = self.run_pipeline(ROWS.format(uri=self.folder / "a.heic"), code=65,
@@ -478,7 +478,7 @@ class Heic(Photos):
         self.assertEqual(self.rows(self.folder / "in", "--workers", 3).rows, one)
 
     def test_other_kinds(self):
-        """Gray, R'G'B', with a thumbnail, several pictures, and AVIF by the same program."""
+        """Gray, R'G'B', with a thumbnail, several pictures, and AVIF from the same program."""
         drawing(128, 96).convert("L").save(self.folder / "gray.png")
         drawing(128, 96).rotate(180).save(self.folder / "other.png")
         rgb = ("-L", "-p", "chroma=444", "--matrix_coefficients", "0")

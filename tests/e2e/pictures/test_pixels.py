@@ -1,4 +1,4 @@
-"""Pictures as the pipeline sees them, written as PNG files, against ffmpeg's own decoding of the same frames."""
+"""Pictures as the pipeline sees them, written as PNG files, compared with ffmpeg's decoding of the same frames."""
 import cv2
 import numpy as np
 from PIL import Image
@@ -8,9 +8,9 @@ import field_coded
 import harness
 import reference
 
-# Where every sample has its own colour the conversion can only round: to nearest on either side, in eight bits.
+# If every sample has its own colour, only rounding can differ: to nearest on either side, in eight bits.
 FULL_COLOUR_TOLERANCE = 1
-# Subsampled chroma is interpolated between samples, and how is a matter of choice: its mean error stays below this.
+# How subsampled chroma is interpolated is a matter of choice: the mean error must stay below this.
 SUBSAMPLED_MEAN = 1.5
 
 IMAGES = """\
@@ -25,7 +25,7 @@ stages:
 
 
 def read(path):
-    """A picture as rows x columns [x RGB], on the scale of 8 bits whatever its depth."""
+    """A picture as rows x columns [x RGB], on the 8-bit scale at any depth."""
     pixels = cv2.imread(str(path), cv2.IMREAD_UNCHANGED)
     if pixels.ndim == 3:
         pixels = pixels[..., 2::-1]
@@ -42,8 +42,8 @@ class Pixels(harness.Case):
         return [read(path) for path in paths]
 
     def assert_yuv(self, path, options="", **meant):
-        """Against the standard's matrix in double precision, on the planes that ffmpeg decodes. `meant` stands beside
-        what ffprobe says of the stream."""
+        """Compares with the standard's matrix in double precision, on planes that ffmpeg decodes. `meant` complements
+        what ffprobe says about the stream."""
         info = {**clips.stream(path), **meant}
         expected = list(clips.planes(path))
         for seen, (y, *chroma) in zip(self.pictures(path, len(expected), options), expected):
@@ -75,13 +75,13 @@ class Pixels(harness.Case):
         self.assert_yuv(path, ", untagged: {matrix: bt2020, range: full}", color_space="bt2020nc", color_range="pc")
 
     def test_pictures_in_two_fields(self):
-        """Both fields, line by line, are those that were written; and so ffmpeg has them."""
+        """Both fields must be as written, line by line; and ffmpeg must agree."""
         path, written = clips.in_fields("mp4"), field_coded.pictures(10)
         for decoded, picture in zip(clips.planes(path), written, strict=True):
             for plane, expected in zip(decoded, picture, strict=True):
                 np.testing.assert_array_equal(plane, expected)
         self.assert_yuv(path)
-        # One of three of them, in any container: two packets are one picture.
+        # One of three, in any container: two packets are one picture.
         every = self.pictures(path, 10)
         for container in ("mp4", "mkv", "ts"):
             with self.subTest(container):
@@ -97,7 +97,7 @@ class Pixels(harness.Case):
                     np.testing.assert_array_equal(seen[..., :3], rgb)
 
     def test_png_folder(self):
-        """A PNG comes back as it was."""
+        """A PNG must come back unchanged."""
         folder = clips.pictures("png", mixed=True)
         paths = sorted(folder.iterdir())
         for seen, path in zip(self.pictures(folder, len(paths)), paths):
@@ -130,7 +130,7 @@ stages:
 
 
 class Tensors(harness.Case):
-    """What a network is given, printed as numbers."""
+    """A network's input, printed as numbers."""
 
     def tensors(self, uri, width, height, options=""):
         run = self.run_pipeline(TENSORS.format(uri=uri, size=f"{width}x{height}", options=options))
@@ -138,7 +138,7 @@ class Tensors(harness.Case):
         return [np.array(row["features"]).reshape(height, width, 3) for row in run.rows]
 
     def test_rotation(self):
-        """Turned upright, as ffmpeg's own turning shows it, unless told not to."""
+        """Turned upright, as ffmpeg turns it, unless disabled."""
         plain = self.tensors(clips.codec("h264 4:2:0"), 32, 18)
         for degrees, turns in ((90, 1), (180, 2), (270, 3)):  # quarter turns to the left, in ffmpeg and in numpy
             size = (18, 32) if degrees != 180 else (32, 18)
@@ -149,7 +149,7 @@ class Tensors(harness.Case):
                     np.testing.assert_allclose(seen, stored, atol=0.01)
 
     def test_wide_samples(self):
-        """320x240 samples of 4:3 show a picture of 16:9: whole in a square, bars above and below take 7/16 of it."""
+        """320x240 with 4:3 pixels shows a 16:9 picture: in a square, bars above and below take 7/16."""
         options = ", fit: letterbox, pad: 255"
         for sar, rows in ((True, 36), (False, 48)):
             with self.subTest(sar=sar):

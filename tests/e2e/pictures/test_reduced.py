@@ -1,4 +1,4 @@
-"""JPEG decoded at a part of its size: what preprocess makes of it, against ffmpeg's -lowres and arithmetic in double
+"""JPEG decoded at reduced size: what preprocess makes of it, compared with ffmpeg's -lowres and arithmetic in double
 precision; and how far that is from whole pictures."""
 import json
 import subprocess
@@ -23,15 +23,15 @@ stages:
 {more}"""
 CROP = ", fit: center-crop, crop_fraction: 0.875"
 WIDTH, HEIGHT = 1003, 757  # 0.875 of the shorter side is 662: 1/8 down to 41 pixels, 1/4 down to 82
-SIZES = {41: 3, 42: 2, 82: 2, 83: 0}  # of the result: log2 of the scale
-# As tests/kernels have it: a sample is within 1/32 code, and the steepest matrix adds luma and chroma.
+SIZES = {41: 3, 42: 2, 82: 2, 83: 0}  # result size: log2 of the scale
+# As in tests/kernels: a sample is within 1/32 code, and the steepest matrix adds luma and chroma.
 TOLERANCE = (1.17 + 2.15) / 32
-# Bounds that README states, of 255, for stills of opencv-doc.
+# README's bounds, out of 255, for opencv-doc's stills.
 MEAN, MOST = 4, 32
 
 
 def photo():
-    """A picture with edges in it, and some noise, as a camera has."""
+    """A picture with edges and some noise, like a camera's."""
     picture = cv2.imread(str(harness.PICTURES / "fruits.jpg"))
     picture = cv2.resize(picture, (WIDTH, HEIGHT), interpolation=cv2.INTER_CUBIC).astype(float)
     picture += np.random.default_rng(7).normal(0, 6, picture.shape)
@@ -46,7 +46,7 @@ def write_pillow(mode="RGB", **options):
     return lambda path: Image.fromarray(photo()[..., ::-1]).convert(mode).save(path, quality=90, **options)
 
 
-# Each is reduced, in as many planes as ffmpeg gives.
+# Each can be reduced, in as many planes as ffmpeg gives.
 KINDS = {
     "4:2:0": write_opencv(cv2.IMWRITE_JPEG_SAMPLING_FACTOR_420),
     "4:2:2": write_opencv(cv2.IMWRITE_JPEG_SAMPLING_FACTOR_422),
@@ -80,11 +80,11 @@ def planes(path, scale):
 
 
 def expected(path, scale, size, fraction=0.875):
-    """The middle of the whole picture, from planes that were decoded at a part of its size."""
+    """The whole picture's middle, from planes decoded at reduced size."""
     side, picture, out = fraction * min(WIDTH, HEIGHT), planes(path, scale), []
     steps = (np.arange(size) + 0.5) * side / size
     for plane in picture:
-        # Pixels of the whole picture to a sample, on either axis.
+        # Whole-picture pixels per sample, on each axis.
         wide, high = ((1 << scale) * (1 + (mine < luma))
                       for mine, luma in zip(plane.shape[::-1], picture[0].shape[::-1]))
         across = reference.weights(plane.shape[1], ((WIDTH - side) / 2 + steps) / wide, side / size / wide)
@@ -114,7 +114,7 @@ class Reduced(harness.Case):
         return path
 
     def same(self, path, size, **options):
-        """Whether `reduced: auto` gives exactly what whole pictures do."""
+        """Whether `reduced: auto` must give exactly what whole pictures do."""
         auto, off = (self.tensors(path, size, reduced, **options) for reduced in ("auto", "off"))
         self.assertEqual(len(auto), len(off))
         return all((one == other).all() for one, other in zip(auto, off))
@@ -129,25 +129,25 @@ class Reduced(harness.Case):
                 with self.subTest(kind, size=size):
                     path = self.folder / f"{index}.jpg"
                     np.testing.assert_allclose(seen, expected(path, scale, size), atol=TOLERANCE)
-                    # Another scale gives something else.
+                    # Another scale must give something else.
                     self.assertGreater(np.abs(seen - expected(path, 3 if scale == 2 else 2, size)).max(), 0.5)
 
     def test_kinds_that_stay_whole(self):
-        """CMYK; a subsampling for which libavcodec has no reduced decoder; another codec."""
+        """CMYK; a subsampling that libavcodec cannot decode reduced; another codec."""
         kinds = {"cmyk.jpg": write_pillow("CMYK"), "picture.png": lambda path: cv2.imwrite(str(path), photo())}
         for name, write in kinds.items():
             with self.subTest(name):
                 self.assertTrue(self.same(self.file(name, write), 24))
 
     def test_4_1_1(self):
-        """Its chroma is converted: reduced like the others, and about the same."""
+        """Its chroma is converted: it must be reduced like the others, and about the same."""
         path = self.file("411.jpg", write_opencv(cv2.IMWRITE_JPEG_SAMPLING_FACTOR_411))
         auto, off = (self.tensors(path, 41, reduced)[0] for reduced in ("auto", "off"))
         self.assertTrue((auto != off).any())
         self.assertLess(np.abs(auto - off).mean(), MEAN)
 
     def test_turned_pictures(self):
-        """The picture is turned as its file says, whole or not; a roi is measured in the picture that is seen."""
+        """The picture is turned as the file says, whole or not; a roi is measured in the displayed picture."""
         exif = Image.Exif()
         exif[0x0112] = 6  # the first row is the right side
         path = self.file("turned.jpg", write_pillow(exif=exif))
@@ -161,7 +161,7 @@ class Reduced(harness.Case):
         self.assertLess(np.abs(auto - off).mean(), MEAN)
 
     def test_a_folder_of_sizes(self):
-        """Each picture by its own size, also where they come in turns."""
+        """Each picture is reduced by size, also if sizes alternate."""
         scales = [3, 0, 2, 3, 2, 0]
         for index, scale in enumerate(scales):
             side = {0: 150, 2: 400, 3: 900}[scale]
@@ -173,8 +173,8 @@ class Reduced(harness.Case):
             self.assertLess(np.abs(one - other).mean(), MEAN)
 
     def test_bounds(self):
-        """The difference to whole pictures that the document states, over stills as they are: 1/8 and 1/4 of at least
-        480 lines, with as little left to shrink as there may be."""
+        """The difference to whole pictures that the document states, for plain stills: 1/8 and 1/4 of at least 480
+        lines, with as little left to shrink as possible."""
         for path in sorted(harness.PICTURES.glob("*.jpg")):
             if min(cv2.imread(str(path)).shape[:2]) >= 480:
                 (self.folder / path.name).symlink_to(path)
@@ -196,7 +196,7 @@ class Reduced(harness.Case):
                 self.assertTrue(self.same(path, 24, options=CROP + options))
 
     def test_another_reader(self):
-        """A stage that takes whole pictures, one that shrinks less, and another process."""
+        """A stage that needs whole pictures, one that shrinks less, and another process."""
         path = self.file("photo.jpg", write_pillow())
         for reader in ("seen: {{input: decode, type: 'null'}}",
                        "look: {{input: decode, type: phash}}\n  out: {{input: look, type: 'null'}}"):
@@ -219,13 +219,13 @@ class Reduced(harness.Case):
         self.assertTrue(self.same(path, 24, decode=", device: sim:0"))
 
     def test_devices_behind(self):
-        """What goes to a device is the small picture, and the result the same."""
+        """The device gets the small picture, and the result must be the same."""
         path = self.file("photo.jpg", write_pillow())
         here, there = (self.tensors(path, 41, options=CROP + device)[0] for device in ("", ", device: sim:0"))
         self.assertTrue((here == there).all())
 
     def test_damage(self):
-        """A file that ends early is corrupt, or kept with the missing part gray, as whole pictures are."""
+        """A file that ends early is corrupt, or kept with the missing part gray, like whole pictures."""
         whole = self.file("photo.jpg", write_pillow())
         path = self.file("cut.jpg", lambda to: to.write_bytes(whole.read_bytes()[:whole.stat().st_size // 2]))
         self.assertEqual(self.tensors(path, 41, code=65), [])
@@ -233,11 +233,11 @@ class Reduced(harness.Case):
         np.testing.assert_allclose(kept, expected(path, 3, 41), atol=TOLERANCE)
 
     def test_wide_pixels(self):
-        """Pixels twice as high as wide: a square of the display has half as many rows."""
+        """Pixels twice as high as wide: a displayed square has half as many rows."""
         path = self.file("wide.jpg", write_pillow(dpi=(100, 200)))
         self.assertEqual(clips.stream(path)["sample_aspect_ratio"], "1:2")
         self.assertFalse(self.same(path, 31))
-        self.assertTrue(self.same(path, 62))  # would be 1/4 if pixels were square
+        self.assertTrue(self.same(path, 62))  # it would be 1/4 if pixels were square
         self.assertFalse(self.same(path, 62, options=CROP + ", sar: false"))
 
     def test_videos(self):

@@ -1,5 +1,5 @@
-"""Folders of still pictures, which several workers decode at once: results, numbers, outcomes and messages are those of
-one worker, damaged files among them."""
+"""Folders with still pictures that several workers decode at once: results, numbers, outcomes and messages must equal
+one worker's, also with damaged files."""
 import json
 import re
 import shutil
@@ -25,7 +25,7 @@ COUNT = 48
 
 
 def picture(index):
-    """Of a size, an aspect and a content of its own: small ones overtake large ones."""
+    """With a separate size, aspect and content: small ones overtake large ones."""
     rng = np.random.default_rng(index)
     columns, rows = (1400, 900) if index % 5 == 0 else (64 + 8 * index, 240 - 3 * index)
     small = rng.integers(0, 256, (6, 8, 3), np.uint8)
@@ -33,7 +33,7 @@ def picture(index):
 
 
 def write_stills(folder):
-    """The outcome of each by its name: what is cut off, empty, no picture or only a header is dropped."""
+    """Each one's outcome by name: pictures that are cut off, empty, not pictures or only a header are dropped."""
     folder.mkdir()
     for index in range(COUNT):
         suffix = ("jpg", "jpg", "jpg", "png", "jpg", "bmp")[index % 6]
@@ -47,7 +47,7 @@ def write_stills(folder):
 
 
 def said(err):
-    """What decode says about files."""
+    """What decode reports about files."""
     return [line for line in err.splitlines() if " decode: " in line and "/" in line]
 
 
@@ -79,7 +79,7 @@ class Stills(harness.Case):
         self.assertTrue(any("31.png" in line or "31.jpg" in line for line in said(one.err)), one.err)
 
     def test_texts_take_no_memory(self):
-        """A PNG's compressed text and colour profile, which expand to 400 MB each, are not expanded."""
+        """A PNG's compressed text and colour profile, which would expand to 400 MB each, must not be expanded."""
         shutil.rmtree(self.folder / "stills")
         (self.folder / "stills").mkdir()
         packer = zlib.compressobj()
@@ -136,7 +136,7 @@ class Stills(harness.Case):
         self.assertIn('"balanced":true', re.sub(r"\s", "", out))
 
     def test_a_run_that_is_asked_to_end_before_a_picture_was_complete(self):
-        """Whole ones may have been still to come: what is damaged is counted, and the run did not fail."""
+        """More of it could have followed: damage is counted, but the run has not failed."""
         (self.folder / "garbage").mkdir()
         (self.folder / "garbage" / "1.jpg").write_bytes(b"\xff\xd8\xff" + bytes(range(200)))
         text = PIPELINE.format(folder=self.folder / "garbage", decode="", source=", loop: true")
@@ -153,7 +153,7 @@ class Stills(harness.Case):
         self.assertNotIn("nothing could be decoded", err)
 
     def test_each_is_as_if_alone(self):
-        """One with an aspect ratio and tables of its own leaves nothing to one without them."""
+        """A picture with a separate aspect ratio and tables must not affect one without."""
         folder = self.folder / "others"
         folder.mkdir()
         cv2.imwrite(str(self.folder / "plain.jpg"), picture(3))

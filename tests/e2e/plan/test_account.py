@@ -1,5 +1,5 @@
-"""The account of memory: rows that add up to what the plan says, for pipelines of all kinds; runs take no more; and
-what is likely."""
+"""The memory account: rows must add up to what the plan says, for pipelines of all kinds; runs must not need more; and
+the likely amount."""
 import collections
 import json
 import os
@@ -28,7 +28,7 @@ KINDS = ("host", "pinned", "shared", "queues")
 
 
 def summed(rows, **of):
-    """What rows with these values add up to."""
+    """The sum of the rows with these values."""
     those = [row for row in rows if all(row[key] == value for key, value in of.items())]
     return {"bytes": sum(row["bytes"] for row in those), "likely": sum(row["likely"] for row in those),
             "unknown": any(row["unknown"] for row in those)}
@@ -40,13 +40,13 @@ def added(*bounds):
 
 
 def printed_groups(text):
-    """The bytes of each row of the printed table and the sum below it, by memory, and by node where there are any."""
+    """Each printed row's bytes and the sum below, by memory, and by node if there are any."""
     title, *table = text[:text.index("memory for frames that")].split("\n\n")[-2].splitlines()
     columns = 2 if title.split()[0] == "node" else 1
     groups = collections.defaultdict(list)
     for line in table:
         row = re.fullmatch(r"  (.*?) ([\d,]+)", line)
-        # The rest of a name that was broken into lines.
+        # The rest of a name that was broken over lines.
         if not row:
             continue
         groups[tuple(row[1].split()[:columns])].append(("all of these" in line, int(row[2].replace(",", ""))))
@@ -60,7 +60,7 @@ class Account(Case):
         return json.loads(done.stdout)
 
     def check(self, planned):
-        """Every total is the sum of its rows, to the byte; of several nodes each process has its own."""
+        """Every total is the sum of the rows, to the byte; with several nodes each process has separate rows."""
         rows = planned["memory_rows"]
         nodes = sorted({row["node"] for row in rows} - {None}) or [None]
         for row in rows:
@@ -88,7 +88,7 @@ class Account(Case):
             self.assertEqual(device["libraries"], summed(rows, memory="libraries", device=device["name"]))
 
     def check_text(self, text, planned):
-        """Printed rows add up to the printed sums, and these are those of the JSON."""
+        """Printed rows must add up to the printed sums, and those must equal the JSON's."""
         if not planned["memory_rows"]:
             self.assertNotIn("most bytes", text)
             return
@@ -112,8 +112,8 @@ class Account(Case):
 
 class Rows(Account):
     def test_workspaces_of_streams_are_in_the_account(self):
-        """cuBLAS works in 32 MiB for each stream from compute capability 9.0 on, else in 4; a stage has one for each
-        worker that may be in it. Of a device that is not known the larger figure counts."""
+        """cuBLAS needs 32 MiB for each stream from compute capability 9.0 on, and 4 below; a stage has one stream for
+        each worker that can be inside. For an unknown device the larger figure counts."""
         np.save(self.folder / "head.npy", np.zeros((3, 3781), np.float32))
         path = self.write(CLASSIFIED % (self.folder / "head.npy"))
         for card, mebibytes in (("H100", 32), ("A100", 4), ("T4", 4), ("RTX5090", 32), ("80GiB", 32)):
@@ -121,19 +121,19 @@ class Rows(Account):
                 planned = self.planned(path, "--workers", "3", "--assume", f"cuda:1x{card}")
                 self.check(planned)
                 rows = {row["of"]: row["bytes"] for row in planned["memory_rows"] if row["what"] == "workspaces"}
-                # Of histograms, counts of a whole batch: 3 channels of 32 bins.
+                # For histograms, a whole batch's counts: 3 channels with 32 bins.
                 self.assertEqual(rows, {"classify": 3 * mebibytes << 20, "colours": 3 * 4 * 96 * 4})
 
     def test_all_pipelines_that_come_with_millrace(self):
         need_models()
         environment = {"MODELS": str(MODELS), "ENDPOINT": f"ipc://{self.folder}/app"}
         for path in sorted((ROOT / "pipelines").glob("*.yaml")):
-            if "tools/digits" in path.read_text():  # It needs a head, which is trained first: test_train.py.
+            if "tools/digits" in path.read_text():  # It needs a trained head: see test_train.py.
                 continue
             with self.subTest(path.name):
                 planned = self.planned(path, environment=environment)
                 self.check(planned)
-                if path.name == "send.yaml":  # It passes packets on, and allocates nothing.
+                if path.name == "send.yaml":  # It passes packets on and allocates nothing.
                     self.assertEqual(planned["memory_rows"], [])
                     continue
                 self.check_text(call([MILLRACE, "plan", path], environment=environment).stdout, planned)
@@ -145,8 +145,7 @@ class Rows(Account):
             self.check(self.planned(ROOT / "pipelines/nodes.yaml", "--node", node, environment=environment))
 
     def random_pipeline(self, seed):
-        """Stages on the processors and on simulated devices, behind each other and beside each other, in one process or
-        in several."""
+        """Stages on processors and simulated devices, in sequence and in parallel, in one process or several."""
         pick = random.Random(seed)
         sources = [f"s{i}" for i in range(pick.randint(1, 3))]
         lines = ["version: 1", "pipeline: random", f"workers: {pick.randint(1, 4)}", "sources:"]
@@ -178,7 +177,7 @@ class Rows(Account):
         return "\n".join(lines) + "\n"
 
     def test_random_graphs(self):
-        """The sums hold for all; and a run never takes more than is said of it."""
+        """The sums must hold for all; and a run must never need more than stated."""
         ran = 0
         for seed in range(24):
             text = self.random_pipeline(seed)
@@ -192,7 +191,7 @@ class Rows(Account):
                     self.check_run(planned, self.run_pipeline(path, rows=False).summary)
         self.assertEqual(ran, 10)
 
-    # How far a run may be from what is likely, either way. Measured on two cores: from 0.5 to 1.2.
+    # How far a run may be from the likely amount, either way. Measured on two cores: from 0.5 to 1.2.
     FACTOR = 4
 
     def test_runs_take_about_what_is_likely(self):
@@ -211,7 +210,7 @@ class Rows(Account):
 
 
 class Mixed(Account):
-    """Folders of pictures of many sizes, and streams that change theirs."""
+    """Folders with many picture sizes, and streams that change theirs."""
 
     PIPELINE = """
 version: 1
@@ -252,13 +251,13 @@ stages:
         self.check_run(planned, run.summary)
 
     def test_as_many_buffers_as_there_are_pictures(self):
-        """What is likely of three pictures is three, whatever room there is."""
+        """The likely amount for three pictures is three, whatever room there is."""
         planned = self.planned(self.write(self.PIPELINE.replace("INPUT", str(self.folder_of(["320x240"] * 3)))))
         (row,) = [row for row in planned["memory_rows"] if row["of"] == "decode"]
         self.assertEqual(row["likely"], 3 * row["buffer_bytes"])
 
     def test_too_many_to_look_at_all(self):
-        """The bound is that of max_pixels; what is likely is that of some of them."""
+        """max_pixels gives the bound; a sample gives the likely amount."""
         folder = self.folder_of(["320x240"])
         for index in range(1, 10001):
             os.link(folder / "000.png", folder / f"{index:05}.png")
@@ -269,7 +268,7 @@ stages:
         self.assertLess(row["likely"], row["buffers"] * 320 * 240 * 8)
 
     def test_a_batch_that_needs_more_pictures_than_the_bytes_are_for(self):
-        """Waiting for room in bytes does not keep a batch from filling, be all pictures of it the largest."""
+        """Waiting for bytes must not keep a batch from filling, even if all pictures in it are the largest."""
         need_models()
         sizes = ["1024x768"] * 16 + ["32x32"] * 200
         text = self.PIPELINE.replace("INPUT", str(self.folder_of(sizes))).replace("size: 32x32", "size: 224x224")
@@ -284,7 +283,7 @@ stages:
         self.check_run(self.planned(path, "--workers", "2"), run.summary)
 
     def test_a_stream_that_becomes_larger(self):
-        """It was planned for 320x180; what is larger stays within the same bytes, and comes whole."""
+        """It was planned for 320x180; larger pictures must stay within the same bytes, and arrive whole."""
         sizes = [clips.encoded(f"{size}.ts", "-c:v", "mpeg2video", "-q:v", "3", "-bf", "0", filters=f"scale={size}",
                                frames=40) for size in ("320:180", "480:270")]
         grown = self.folder / "grown.ts"

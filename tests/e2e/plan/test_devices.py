@@ -1,5 +1,5 @@
-"""millrace devices: what it says of this machine, with a GPU or without. All situations:
-tests/device/probe/test_gpu.c."""
+"""millrace devices: what it reports about this machine, with or without a GPU. tests/device/probe/test_gpu.c covers
+every situation."""
 import json
 import os
 import re
@@ -80,8 +80,8 @@ class Devices(Case):
                         self.assertEqual(card[key], value)
 
     def test_a_device_that_fails_is_told_of(self):
-        """Its work fails long after the call that gave it: whoever sees no summary still hears why frames are
-        missing."""
+        """Its work fails long after the call that submitted it: even without a summary, the reason for missing frames
+        must be reported."""
         run = self.run_pipeline(FAILING)
         self.assert_balanced(run)
         lost = sum(one["frames"] for one in run.ledger["dropped"] if one["reason"] == "device error")

@@ -1,5 +1,5 @@
-"""What `plan` expects of cards that are not at hand, and runs on simulated devices that are like one: results are those
-of the processors, bit for bit, whatever the number of workers. The arithmetic is test_expect's."""
+"""What `plan` expects for cards that are not present, and runs on simulated devices like them: results must equal the
+processors', bit for bit, with any number of workers. test_expect covers the arithmetic."""
 import json
 
 from harness import MILLRACE, Case, call, main
@@ -17,7 +17,7 @@ stages:
   trash: {type: "null", input: pre}
 """
 
-# Of each, the launches of a call: the picture made small, and the feature's own.
+# Launches per call for each: shrinking the picture, and the feature itself.
 LAUNCHES = {"hog": 2, "histogram": 4, "phash": 2, "motion": 4, "sharpness": 3}
 CLASSICAL = """
 version: 1
@@ -42,7 +42,7 @@ class Expected(Case):
         (card,) = expected["cards"]
         self.assertEqual((card["like"], card["measured"], card["device"]), ("h100", False, "cuda:0"))
         stages = {stage["id"]: stage for stage in expected["stages"]}
-        # RGB24 of 640x480 at 16 lanes of 32 GT/s behind 128b/130b, eight tenths of it.
+        # RGB24 at 640x480 over 16 lanes with 32 GT/s and 128b/130b coding, eight tenths of it.
         upload = 640 * 480 * 3 / (32e9 * 16 * 128 / 130 / 8 * 0.8) * 1e9
         self.assertAlmostEqual(stages["decode->cuda:0"]["upload_ns"], upload, delta=upload / 100)
         self.assertEqual(expected["limit"], {"what": "uploads", "device": "cuda:0", "stage": "decode->cuda:0"})
@@ -63,7 +63,7 @@ class Expected(Case):
             with self.subTest(name):
                 self.assertIsNone(stages[name]["not_modelled"])
                 self.assertEqual(stages[name]["launch_ns"], launches * card["launch_ns"])
-        # Luma alone is read, once; a float and its place are all that is written.
+        # Only luma is read, once; all that is written is a float and its index.
         least = 640 * 480 / card["memory_bytes_s"] * 1e9
         self.assertAlmostEqual(stages["sharpness"]["memory_ns"], least, delta=least / 100)
 

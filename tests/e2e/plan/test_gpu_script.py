@@ -1,4 +1,4 @@
-"""tools/bench/gpu without a GPU: on a simulated device, and with programs that a script plays."""
+"""tools/bench/gpu without a GPU: on a simulated device, and with programs that a script imitates."""
 import json
 import pathlib
 import shutil
@@ -12,7 +12,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[3] / "tools/bench")
 import gpu_pack  # noqa: E402
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[3] / "tools/bench/gpu.py"
-# Plays each program. The file ORDERS names one that fails.
+# Imitates each program. The file ORDERS names one that must fail.
 ACTOR = """#!/bin/sh
 name=${0##*/}
 [ "$name" != "$(cat ORDERS)" ] || { echo "[  FAILED  ] 1 test(s)"; exit 1; }
@@ -83,10 +83,10 @@ class Gpu(Case):
         self.assertFalse(self.play(*kept, exits=1)["tests"]["test_motion"]["ok"])
 
     def test_a_pack(self):
-        """Pieces are small, join with the commands that --pack prints, and hold no part of the C library."""
+        """Pieces must be small, join with the commands that --pack prints, and contain no part of the C library."""
         built, place = self.folder / "bin", self.folder / "place"
         built.mkdir()
-        shutil.copy2(shutil.which("xz"), built / "packed")  # a program with a library beside the C library's
+        shutil.copy2(shutil.which("xz"), built / "packed")  # a program that needs a library besides the C library
         gpu_pack.copy_programs(built, ["packed"], place)
         self.assertTrue(list(place.glob("lib/liblzma.so*")))
         self.assertFalse(list(place.glob("lib/libc.so*")) + list(place.glob("lib/ld-linux*")))

@@ -1,5 +1,5 @@
-"""What `graph` shows says what the YAML says: edges are read back from the text, by Graphviz from DOT, and by an XML
-parser from SVG, and compared with the pipeline as PyYAML reads it. The documents' pictures are current."""
+"""What `graph` shows must be what the YAML says: edges are read back from the text, by Graphviz from DOT, and by an XML
+parser from SVG, and compared with the pipeline as PyYAML reads it. The documents' pictures must be current."""
 import fnmatch
 import json
 import os
@@ -54,11 +54,11 @@ sources:
 
 
 def random_pipeline(seed, stages, sources=3, inputs=3, reach=12):
-    """Stages that take anything: from one, from several, or joined from several that all have the frames of one
-    source, each of them once."""
+    """Stages that accept anything: from one input, from several, or joined from several that each have one source's
+    frames once."""
     dice = random.Random(seed)
     lines = ["version: 1", f"pipeline: random-{seed}", "sources:"]
-    whole = {f"s{i}": f"s{i}" for i in range(sources)}  # whose frames these have, once; None where they are merged
+    whole = {f"s{i}": f"s{i}" for i in range(sources)}  # which source's frames these are, once each; None if merged
     lines += [f'  {name}: {{type: "null"}}' for name in whole] + ["stages:"]
     for i in range(stages):
         before = list(whole)
@@ -77,7 +77,7 @@ def random_pipeline(seed, stages, sources=3, inputs=3, reach=12):
 
 
 def edges_of(text):
-    """(from, to, join port or "") of each edge, as the YAML has them."""
+    """(from, to, join port or "") for each edge in the YAML."""
     tree = yaml.safe_load(re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", text))
     edges = set()
     for name, stage in tree["stages"].items():
@@ -92,7 +92,7 @@ def edges_of(text):
 
 
 def without_copies(edges):
-    """The edges between the author's stages: copies (a->sim:0) and the ends of cuts stand on the way."""
+    """The edges between the author's stages, without copies (a->sim:0) and cut ends."""
     through = {to: one for one, to, _ in edges if "->" in to}
 
     def author(one):
@@ -101,7 +101,7 @@ def without_copies(edges):
     return {(author(one), to, port) for one, to, port in edges if "->" not in to}
 
 
-# Those that are whole in their own text.
+# Pipelines that are complete in one file.
 SHIPPED = [text for text in (path.read_text() for path in sorted((ROOT / "pipelines").glob("*.yaml")))
            if "sources_from" not in text]
 
@@ -113,7 +113,7 @@ def graph(path, *arguments):
 
 
 def read(text):
-    """{name: what stands after it}, and the edges, of the text."""
+    """{name: what follows it}, and the edges, from the text."""
     boxes, edges = {}, set()
     for line in text.splitlines()[2:]:
         if taken := re.match(r"  <- (.*?)(?: as (\w+))?: ", line):
@@ -138,7 +138,7 @@ class Text(Case):
             self.check(text)
 
     def test_sources_of_a_list(self):
-        """The cameras of the list and the room for more, which are alike, in one line."""
+        """The listed cameras and the room for more are alike and share a line."""
         self.assertIn("24 sources", graph(ROOT / "pipelines/cameras.yaml"))
 
     def test_devices_copies_and_formats(self):
@@ -147,7 +147,7 @@ class Text(Case):
         self.assertEqual(boxes["features"], "batch 8, sim:0")
         self.assertIn("  <- small: tensor f32 3x224x224\n", graph(self.write(FAN)))
         boxes = self.check(COPIED)
-        self.assertEqual(boxes["decode->sim:0"].split(", ")[0], "copy")  # of pictures of unknown size
+        self.assertEqual(boxes["decode->sim:0"].split(", ")[0], "copy")  # unknown picture size
         self.assertEqual(boxes["small->host"].split(", ")[0], "copy of 588 KiB")  # 3 * 224 * 224 floats
         boxes = self.check(COPIED.replace("device: fast", "device: [fast, spare]"))
         self.assertEqual(boxes["small"], "preprocess, own copy, fast (sim:0), spare (sim:1)")
@@ -165,7 +165,7 @@ class Text(Case):
 
 
 def texts_of(svg):
-    """All titles and texts of a picture."""
+    """All titles and texts in a picture."""
     return {one.text for one in xml.fromstring(svg).iter() if one.tag in (SVG + "title", SVG + "text")}
 
 
@@ -176,7 +176,7 @@ class Dot(Case):
             self.skipTest("no Graphviz (tools/test installs it)")
 
     def laid_out(self, text):
-        """What Graphviz makes of it."""
+        """Graphviz's layout."""
         done = subprocess.run(["dot", "-Tjson"], input=graph(self.write(text), "--format", "dot"), text=True,
                               capture_output=True, check=True)
         self.assertEqual(done.stderr, "")
@@ -224,7 +224,7 @@ class Dot(Case):
         path = self.write(f'version: 1\npipeline: "{name}"\nsources:\n  s: {{type: "null"}}\n'
                           'stages:\n  t: {type: "null", input: s}\n')
         done = call([MILLRACE, "graph", path, "--format", "svg"])
-        if done.returncode == 0:  # else YAML has refused it
+        if done.returncode == 0:  # otherwise YAML has refused it
             self.assertIn("? ?[31m ]]> <script> \\ ?", texts_of(done.stdout))
             self.assertNotIn("\x1b", graph(path))
         else:
@@ -289,7 +289,7 @@ class Size(Case):
 class Readme(Case):
     @unittest.skipUnless(shutil.which("dot"), "no Graphviz (tools/test installs it)")
     def test_the_pictures_are_current(self):
-        """Made with MR_TEST_WRITE=1; how many workers there are, and where results go, is part of what they tell."""
+        """MR_TEST_WRITE=1 makes them. They also show the worker count and where results go."""
         pictures = ["pipelines/classify-video", "pipelines/nodes"]
         for name, document in zip(pictures, ("README.md", "pipelines/README.md"), strict=True):
             shown = re.findall(r"!\[[^]]*\]\((\S+)\.svg\)", (ROOT / document).read_text())

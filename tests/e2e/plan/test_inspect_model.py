@@ -1,10 +1,10 @@
-"""millrace inspect MODEL.onnx: what it tells is what Python's onnx and ONNX Runtime tell, and the pipeline that it
-prints is checked, planned and run as it is printed."""
+"""millrace inspect MODEL.onnx: it must report what Python's onnx and ONNX Runtime report; the pipeline that it prints
+is checked, planned and run unchanged."""
 import collections
 import json
 import os
 
-# ONNX Runtime's builds report to their makers unless told not to before they are loaded.
+# ONNX Runtime builds send telemetry unless this is set before they are loaded.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 import numpy as np
@@ -76,7 +76,7 @@ class InspectModel(Case):
                              [(one.name, one.type, list(one.shape)) for one in real])
 
     def assert_usable(self, path, told, stages):
-        """The text ends in the pipeline, which is proven and run."""
+        """The text must end with the pipeline, which is planned and run."""
         self.assertEqual([one["type"] for one in told["stages"] if one["can"]], stages, told["stages"])
         text = call([MILLRACE, "inspect", path])
         self.assertEqual(text.returncode, 0, text.stderr)
@@ -110,7 +110,7 @@ class InspectModel(Case):
         self.assertEqual(len(run.rows[0]["features"]), 1280)
 
     def test_sizes_that_are_free(self):
-        """As text detection and recognition have them: any size, or any width."""
+        """As in text detection and recognition: any size, or any width."""
         weight = [("w", np.ones((1, 3, 1, 1), "f4"))]
         node = [helper.make_node("Conv", ["x", "w"], ["y"])]
         told, run = self.inspected(self.save("detect", node, [("x", FLOAT, ["DynamicDimension.0", 3, "h", "w_"])],
@@ -150,7 +150,7 @@ class InspectModel(Case):
         self.assert_usable(path, told, ["infer", "classify"])
 
     def test_what_no_frame_brings(self):
-        """As speech models have it: a state and a number beside the samples; and what is no tensor at all."""
+        """As in speech models: a state and a number besides the samples; and values that are not tensors."""
         path = self.save("speech", [helper.make_node("Identity", ["input"], ["output"]),
                                     helper.make_node("Identity", ["state"], ["stateN"])],
                          [("input", FLOAT, [None, None]), ("state", FLOAT, [2, None, 128]),

@@ -1,4 +1,4 @@
-"""Names of files in any language, and how sources are called after them."""
+"""File names in any language, and the source names made from them."""
 import csv
 import json
 import os
@@ -22,7 +22,7 @@ nodes:
   reads: {stages: [decode]}
   writes: {stages: [results]}
 """
-# The name without its ending, and what a source is called after it.
+# The name without its ending, and the source name made from it.
 NAMES = {"日本": "日本", "é": "é", "e\u0301te\u0301": "e\u0301te\u0301", "файл": "файл", "a b": "a_b", "-x": "_x",
          "x.y": "x_y", "no\u00a0space": "no_space", "bi\u202edi": "bi_di", "tab\tand\nline": "tab_and_line",
          "日" * 30: "日" * 16, "🎬 film": "🎬_film"}
@@ -72,7 +72,7 @@ class Names(harness.Case):
         self.assertEqual(sorted((row["source"], row["file"])
                                 for row in csv.DictReader(output.read_text().splitlines())), expected)
         output.unlink()
-        for _ in range(2):  # the second run goes on where the first one ended: at the end
+        for _ in range(2):  # the second run continues where the first ended: at the end
             self.run_names(paths, f"jsonl, input: decode, path: '{output}'", "--resume", self.folder / "check",
                            more=NODES)
             rows = [json.loads(line) for line in output.read_text().splitlines()]

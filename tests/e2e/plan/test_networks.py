@@ -1,10 +1,10 @@
-"""Networks as exporters write them: what plan knows of their types, shapes, batches and last operators, and that their
-numbers are those of ONNX Runtime."""
+"""Networks as exporters write them: what plan knows about types, shapes, batches and last operators; the numbers must
+equal ONNX Runtime's."""
 import os
 import pty
 import subprocess
 
-# ONNX Runtime's builds report to their makers unless told not to before they are loaded.
+# ONNX Runtime builds send telemetry unless this is set before they are loaded.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 import numpy as np
@@ -43,13 +43,13 @@ class Networks(Case):
         return path
 
     def results(self, stages, **more):
-        """The rows of a pipeline with the given stages behind `preprocess`, the last of which is called `last`."""
+        """A pipeline's rows with these stages after `preprocess`; the last must be called `last`."""
         tensors = ", tensors: true" if "type: infer" in stages else ""
         return self.run_pipeline(f"{HEAD}{stages}  results: {{type: jsonl, input: last{tensors}, features: true, "
                                  'path: "${OUTPUT:--}"}\n', **more)
 
     def plan(self, stages, *arguments, code=0):
-        """What plan writes, its lines joined."""
+        """plan's output with joined lines."""
         path = self.write(f"{HEAD}{stages}")
         done = call([MILLRACE, "plan", path, *arguments])
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
@@ -80,7 +80,7 @@ class Networks(Case):
                     np.testing.assert_allclose(told[name]["data"], values[0].astype("f8"), rtol=1e-7, err_msg=name)
 
     def test_bf16(self):
-        """Which NumPy does not have: the upper half of an f32, rounded to even."""
+        """NumPy lacks bf16: the upper half of an f32, rounded to even."""
         path = self.save("bf16", [MEAN, helper.make_node("Cast", ["m"], ["y"], to=T.BFLOAT16)],
                          [VALUE("y", T.BFLOAT16, ["n", 3])])
         whole = self.save("whole", [MEAN], [VALUE("m", T.FLOAT, ["n", 3])])
@@ -114,7 +114,7 @@ class Networks(Case):
             for row in rows:
                 np.testing.assert_allclose(row["tensors"][0]["data"],
                                            np.reshape(row["features"], (3, 8, 8)).mean(axis=(1, 2)), rtol=1e-5)
-        # It takes rank 4 only, which plan finds out.
+        # It accepts only rank 4, which plan must find out.
         self.plan(f"  gray: {{type: histogram, input: decode}}\n  last: {{type: infer, input: gray, model: {path}}}\n",
                   code=65)
         told = call([MILLRACE, "inspect", path]).stdout
@@ -131,7 +131,7 @@ class Networks(Case):
         self.assertIn('the output "y" of sequence.onnx is a sequence, which', self.plan(self.infer(sequence), code=78))
 
     def test_outputs_that_have_no_item_for_each_frame(self):
-        """One whose first size is by chance that of the batch, and one that is declared for a batch of one."""
+        """One whose first size happens to equal the batch, and one declared for a batch of one."""
         turned = self.save("turned", TEN + [helper.make_node("Transpose", ["l"], ["y"], perm=[1, 0])],
                            [VALUE("y", T.FLOAT, [10, "n"])])
         mean = self.save("mean", TEN + [helper.make_node("ReduceMean", ["l"], ["y"], axes=[0], keepdims=0)],
@@ -166,7 +166,7 @@ class Networks(Case):
                 self.assertNotIn("across", self.plan(self.infer(path).replace("infer", stage)))
 
     def test_outputs_as_long_as_the_values_say(self):
-        """Lists of at most max_rows, also empty ones, in one process and in two."""
+        """Lists with at most max_rows, also empty ones, in one process and in two."""
         def network(name, limit):
             WEIGHTS["limit"] = np.array(limit, "f4")
             return self.save(name, [helper.make_node("Greater", ["x", "limit"], ["g"]),
@@ -202,7 +202,7 @@ class Networks(Case):
                       self.plan(self.infer(path, ", device: sim:0"), code=78))
 
     def test_detections_that_the_network_selects_itself(self):
-        """NonMaxSuppression, in which exports of detectors end."""
+        """NonMaxSuppression, with which exported detectors end."""
         boxes = {"starts": [[0, 0, 0, 0], [0, 1, 0, 0]], "ends": [[1, 1, 8, 8], [1, 2, 8, 8]]}
         parts = [helper.make_node("Slice", ["x", f"starts{i}", f"ends{i}"], [f"part{i}"]) for i in range(2)]
         for i in range(2):
@@ -226,7 +226,7 @@ class Networks(Case):
         self.assertGreater(max(counts), 1)
 
     def test_a_network_elsewhere(self):
-        """The node that classifies may be a machine without the network: it says what it cannot know."""
+        """The classifying node may be a machine without the network: it must say what it cannot know."""
         network = "networks/of-the-other-machine.onnx"
         nodes = "nodes:\n  a: {stages: [decode, preprocess, network], listen: tcp://127.0.0.1:%d}\n" \
                 "  b: {stages: last}\n"
@@ -243,14 +243,14 @@ class Networks(Case):
         return network + f"  last: {{type: classify, input: {before}, top_k: 3{more}}}\n"
 
     def scores(self, name, row):
-        """Of the picture that the row still has, or of the network's own output."""
+        """Scores for the picture in the row, or from the network's own output."""
         if len(row) == 3:
             return row if name in ("softmax", "reshaped", "sigmoid") else np.exp(row) / np.exp(row).sum()
         logits = np.reshape(row, (3, 8, 8)).mean(axis=(1, 2)) @ WEIGHTS["w"]
         return 1 / (1 + np.exp(-logits)) if name == "sigmoid" else np.exp(logits) / np.exp(logits).sum()
 
     def test_scores_are_not_made_twice(self):
-        """activation: auto is what the network's last operator asks for, also through other stages."""
+        """activation: auto must follow the network's last operator, also through other stages."""
         ends = {"softmax": [helper.make_node("Softmax", ["l"], ["y"], axis=-1)],
                 "reshaped": [helper.make_node("Softmax", ["l"], ["p"], axis=-1),
                              helper.make_node("Identity", ["p"], ["y"])],
@@ -276,7 +276,7 @@ class Networks(Case):
                 self.assertNotIn("scores already", told + twice)
 
     def on_terminal(self, pipeline):
-        """What run tells a person at its end."""
+        """What run shows a person at the end."""
         shown, terminal = pty.openpty()
         run = start([MILLRACE, "run", self.write(pipeline)], stdout=subprocess.DEVNULL, stderr=terminal)
         os.close(terminal)
@@ -284,7 +284,7 @@ class Networks(Case):
         while True:
             try:
                 told += os.read(shown, 65536)
-            except OSError:  # the terminal has no other end any more
+            except OSError:  # the terminal's other end is closed
                 break
         os.close(shown)
         self.assertEqual(run.wait(timeout=TIMEOUT), 0, told)
@@ -344,7 +344,7 @@ class Networks(Case):
         self.assertNotIn(words, self.plan(self.infer(path)))
 
     def assert_dialects(self, path, data, whole):
-        """Lengths that are 0 or left out, other spellings of the location, subgraphs in subgraphs."""
+        """Lengths that are 0 or missing, other spellings of the location, nested subgraphs."""
         model = onnx.load(str(path), load_external_data=False)
         for length, location in (("0", f"./{data.name}"), (None, data.name), ("0", f".\\{data.name}")):
             for tensor in model.graph.initializer:
@@ -363,11 +363,11 @@ class Networks(Case):
             graph.node.add().attribute.add().g.CopyFrom(model.graph)
             model.graph.CopyFrom(graph)
         other.write_bytes(model.SerializeToString())
-        # It took twice as long with each subgraph. Such a graph computes nothing, so that it is refused.
+        # Each subgraph doubled the time. Such a graph computes nothing, so it must be refused.
         call([MILLRACE, "plan", self.write(HEAD + self.infer(other, f", external_data: {data}"))])
 
     def test_weights_beside_the_model(self):
-        """They are taken from the file that is named, are part of what a head was trained with, and from no other."""
+        """They must come from the named file and no other, and count as part of what a head was trained with."""
         whole = self.save("whole", LOGITS, [VALUE("l", T.FLOAT, ["n", 3])])
         path = self.save("parts", LOGITS, [VALUE("l", T.FLOAT, ["n", 3])], save_as_external_data=True,
                          location="parts.onnx.data", size_threshold=0)

@@ -1,4 +1,4 @@
-"""The plan: what `millrace plan` prints for people and for programs."""
+"""The plan: what `millrace plan` prints for people and programs."""
 import fractions
 import hashlib
 import json
@@ -75,7 +75,7 @@ nodes: {north: {stages: shrink-them-to-something-a-network-may-take}, south: {st
 """
 
     def on_a_terminal(self, columns, path):
-        """What `plan` prints on a terminal of that width."""
+        """What `plan` prints on a terminal with this width."""
         terminal, end = os.openpty()
         with open(terminal, "rb", buffering=0) as screen:
             process = start([MILLRACE, "plan", path, "--workers", "2"], stdout=end, stderr=subprocess.DEVNULL,
@@ -91,7 +91,8 @@ nodes: {north: {stages: shrink-them-to-something-a-network-may-take}, south: {st
         return text.decode().replace("\r\n", "\n")
 
     def test_it_fits_any_terminal(self):
-        """Lines are no longer than the terminal is wide, but for words that are: nothing is lost where it is narrow."""
+        """No line may be longer than the terminal is wide, except for longer words: nothing may be lost on a narrow
+        one."""
         path = self.write(self.LONG.replace("DEVICE", '["sim:0", "sim:1", "sim:2"]'))
         for columns in (40, 60, 80, 120, 200):
             with self.subTest(columns):
@@ -134,7 +135,7 @@ class Json(Case):
         return json.loads(done.stdout)
 
     def test_part_of_a_video_is_counted(self):
-        """What `run` then reads: from the start; from the middle it is not known."""
+        """How many frames `run` will read: known from the start; unknown from the middle."""
         text = """
 version: 1
 pipeline: part
@@ -187,8 +188,8 @@ stages:
 """
 
     def test_what_libraries_take_of_a_gpu(self):
-        """Surfaces of NVDEC, 32 to decode into and 32 to give out, each of whole blocks of 256 columns and 32 rows; and
-        what the model may take."""
+        """NVDEC surfaces, 32 to decode into and 32 for output, each in whole blocks of 256 columns and 32 rows; and
+        what the model can need."""
         need_models()
         path = self.write(self.LIBRARIES.format(SAMPLES / "cockatoo.mp4", MODELS / "lite0-features.onnx"))
         surfaces = 64 * 1280 * 736 * 3
@@ -210,7 +211,7 @@ stages:
         self.assertRegex(done.stderr, r"cuda:0: buffers may take .* and libraries 8\.2 GiB of its memory, and it has 8")
 
     def test_digest(self):
-        """Equal for what says the same; a sum over the expanded tree that anybody can make."""
+        """Equal for equal content; a sum over the expanded tree that anyone can compute."""
         def bencode(node):
             if isinstance(node, dict):
                 return "d" + "".join(bencode(key) + bencode(value) for key, value in node.items()) + "e"
@@ -259,7 +260,7 @@ stages:
 
 
 class Streams(Case):
-    """What is planned for files, beside what others read from them."""
+    """Plans for files, compared with what others read from them."""
 
     PIPELINE = """
 version: 1

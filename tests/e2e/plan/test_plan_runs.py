@@ -1,4 +1,4 @@
-"""A run does what `millrace plan` has said: stages, threads, queues and memory."""
+"""A run does what `millrace plan` printed: stages, threads, queues and memory."""
 import json
 import os
 import pathlib
@@ -13,7 +13,7 @@ from watched import children_of
 
 
 def has_rows_of(sources, output):
-    """Whether each source has given a row, of CSV or JSON."""
+    """Whether each source has given a row, in CSV or JSON."""
     text = output.read_text() if output.exists() else ""
     return all(re.search(rf'^({source},|\{{"source":"{source}",).*\n', text, re.MULTILINE) for source in sources)
 
@@ -23,7 +23,7 @@ def threads_of(process):
 
 
 class RunIsThePlan(Case):
-    """What ran is what was printed: seen in the process while it runs, and in its summary afterwards."""
+    """What ran is what was printed: in the process while it runs, and in the summary afterwards."""
 
     PATTERNS = """
 version: 1
@@ -71,8 +71,7 @@ nodes:
 """
 
     def look_while_it_runs(self, command, sources, look):
-        """What `look` sees of the process, once each source has given results, so that all has been opened; then it is
-        ended."""
+        """Calls `look` when each source has given results, so that everything is open; then ends the process."""
         output = pathlib.Path(command[command.index("--output") + 1])
         output.unlink(missing_ok=True)
         process = start([*command, "--json", *PATIENT], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
@@ -114,7 +113,7 @@ nodes:
             self.assertGreater(ran[link["to"]]["queue_peak"], 0, link)
 
     def check_memory(self, planned, summary):
-        """Every size is known, so the bound is one."""
+        """Every size is known, so there is one bound."""
         bounds, held = planned["memory"], summary["buffers"]
         devices = {device["name"]: device["pools"] for device in planned["devices"]}
         for bound in (bounds["host"], bounds["pinned"], *devices.values()):
@@ -135,7 +134,7 @@ nodes:
         self.check_memory(*self.check(self.write(self.PATTERNS.replace("DEVICE", "cpu"))))
 
     def test_nodes(self):
-        """Every process has the threads that were printed, and holds no more than was printed for it."""
+        """Every process must have the printed threads, and hold no more memory than printed."""
         path = self.write(self.NODES)
         words = [path, "--workers", "2", "--output", self.folder / "results"]
         planned = json.loads(call([MILLRACE, "plan", *words, "--json"]).stdout)
@@ -146,7 +145,7 @@ nodes:
         ran = {node["node"]: node["summary"] for node in summary["nodes"]}
         for name, node in nodes.items():
             with self.subTest(name):
-                # That of the checkpoint is there where a run is watched over.
+                # A supervised run also has the checkpoint thread.
                 self.check_threads(node["threads"], [one for one in threads[name] if one != "mr-checkpoint"])
                 self.assertFalse(any(bound["unknown"] for bound in node["memory"].values()), node["memory"])
                 held = {kind: ran[name]["buffers"][f"{kind}_bytes"] for kind in ("host", "pinned", "shared")}

@@ -1,5 +1,5 @@
-"""What cannot run is refused before anything starts, with its place, the reason and the exit code of sysexits.h; what
-is bad in the input ends its source and no other."""
+"""What cannot run is refused before anything starts, with the place, the reason and the exit code from sysexits.h. Bad
+input only ends the source that has it."""
 import os
 import pathlib
 import re
@@ -23,7 +23,7 @@ stages:
 
 
 class Configuration(harness.Case):
-    """Exit 78, `file:line:column: message`, a hint where there is one; nothing is started."""
+    """Exit 78, `file:line:column: message`, a hint if there is one; nothing is started."""
 
     def refused(self, text, place, *words, code=78, verb="check"):
         path = self.write(text)
@@ -115,7 +115,7 @@ class Usage(harness.Case):
 
 
 class Media(harness.Case):
-    """Missing input is 66, media that cannot be read 65; nothing is followed, nothing is waited for without end."""
+    """Missing input is 66, unreadable media 65; nothing may be followed or waited for without end."""
 
     def refused(self, uri, code, *words):
         pipeline = self.write(GOOD.replace(str(clips.COCKATOO), str(uri)))
@@ -135,7 +135,7 @@ class Media(harness.Case):
         self.refused(self.folder / "none.mp4", 66)
 
     def test_where_paths_begin(self):
-        """What is not there is named with the folder in which it was looked for."""
+        """A missing file must be named with the folder where it was looked for."""
         pipeline = self.write(GOOD.replace(str(clips.COCKATOO), "none.mp4"))
         for arguments, told in (([], f"start in its folder, {self.folder}\n"),
                                 (["--input", "none.mp4"], f"starts in the working directory, {os.getcwd()}\n"),
@@ -174,7 +174,7 @@ class Media(harness.Case):
         self.refused(folder, (65, 66))
 
     def test_pictures_of_a_folder_that_cannot_be_read(self):
-        """They are counted and named, and cost no others: cut off, empty, no picture, a link to nothing."""
+        """They must be counted and named, and cost no others: cut off, empty, not a picture, a dangling link."""
         whole = (harness.PICTURES / "orange.jpg").read_bytes()
         (self.folder / "pictures").mkdir()
         for name, data in (("1.jpg", whole), ("2.jpg", whole[:len(whole) * 6 // 10]), ("3.png", b""),
@@ -232,7 +232,7 @@ class Media(harness.Case):
                 self.assertIn(done.returncode, (65, 66, 69, 78), done.stderr)
 
     def test_absurd_sizes(self):
-        """Files of a few hundred bytes whose pictures claim gigabytes."""
+        """Files with a few hundred bytes whose pictures claim gigabytes."""
         def chunk(kind, data):
             return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
@@ -250,7 +250,7 @@ class Media(harness.Case):
             self.assertLess(usage.ru_maxrss, 512 << 10)
 
     def test_one_failure_leaves_the_others_alone(self):
-        """A source that fails while others run; the exit code is its."""
+        """One source fails while others run; the exit code must be that source's."""
         pipeline = GOOD.replace("input: clip", "input: sources.*")
         inputs = [clips.codec("h264 4:2:0"), clips.rotten(), clips.codec("vp9")]
         run = self.run_pipeline(pipeline, *(word for path in inputs for word in ("--input", path)), code=65)
@@ -292,8 +292,8 @@ class Models(harness.Case):
         self.refused((65, 78), "imagenet\\.txt", weights=harness.MODELS / "imagenet.txt")
 
     def test_what_only_the_runtime_finds(self):
-        """The file says what goes in and comes out; whether the network runs shows when it is loaded, while frames are
-        decoded already. What an earlier run has written is still there."""
+        """The file shows inputs and outputs. Whether the network runs shows only when it is loaded, while frames are
+        already decoded. An earlier run's output must still be there."""
         harness.need_models()
         strange = self.folder / "strange.onnx"
         network = (harness.MODELS / "lite0-features.onnx").read_bytes()
@@ -307,7 +307,7 @@ class Models(harness.Case):
 
 
 class Outputs(harness.Case):
-    """A full disk or a closed pipe ends the run with 74, and the ledger is printed all the same."""
+    """A full disk or a closed pipe must end the run with 74, and the ledger must still be printed."""
 
     def test_full_disk(self):
         if not os.path.exists("/dev/full"):
@@ -318,7 +318,8 @@ class Outputs(harness.Case):
         self.assertIn('"balanced": true', re.sub(r'":\s*', '": ', done.stdout))
 
     def test_no_such_folder(self):
-        """Found before anything starts, with the folder where a relative path begins; `check` looks nothing up."""
+        """Must be found before anything starts, with the folder that a relative path begins in; `check` looks nothing
+        up."""
         other = self.folder / "other"
         other.mkdir()
         (other / "shut").mkdir()

@@ -1,4 +1,4 @@
-"""Where the truth is known (`labels: true`), the summary tells how often it was found; NumPy counts the same from the
+"""With known truth (`labels: true`) the summary must say how often it was found; NumPy counts the same from the
 records."""
 import os
 import subprocess
@@ -32,7 +32,7 @@ class Accuracy(harness.Case):
             for number in range(12):
                 noise = random.integers(0, 256, (8, 8, 3), numpy.uint8)
                 Image.fromarray(noise).save(folder / f"{number}.png")
-        # By chance some are right and some are not.
+        # Random weights, so that some are right and some are not.
         numpy.save(self.folder / "weights.npy", random.normal(size=(3, 3 * 4 + 1)).astype(numpy.float32))
         (self.folder / "labels.txt").write_text("\n".join(NAMES) + "\n")
 
@@ -42,7 +42,7 @@ class Accuracy(harness.Case):
         return self.write(PIPELINE + more)
 
     def counted(self, rows):
-        """top-1, top-2, and of each class (frames, right, listed), by NumPy."""
+        """top-1, top-2, and for each class (frames, right, listed), by NumPy."""
         truth = numpy.array([row["label"] for row in rows])
         found = numpy.array([[one["label"] for one in row["classes"]] for row in rows])
         right, listed = found[:, 0] == truth, (found == truth[:, None]).any(axis=1)
@@ -88,7 +88,7 @@ class Accuracy(harness.Case):
                       f"{100 * top_2:.2f}% among the 2 best\n", told)
         for name, (frames, right, _) in zip(NAMES, by_class):
             self.assertRegex(told, rf"\n +{right} of {frames} right: {name}\n")
-        # A terminal that cannot go back on a line is not asked to.
+        # A terminal that cannot move back on a line must not be asked to.
         self.assertNotIn("\x1b", told)
 
     def test_over_nodes_and_replicas(self):
@@ -112,7 +112,7 @@ class Accuracy(harness.Case):
         text = path.read_text()
         unknown = text.replace(", labels: true", "").replace("uri: pictures", "uri: pictures/red")
         self.assertIsNone(self.run_pipeline(self.write(unknown)).summary["sources"][0]["accuracy"])
-        # Classes without labels are compared by number.
+        # Classes without labels must be compared by number.
         by_number = text.replace(", labels: labels.txt", "")
         run = self.run_pipeline(self.write(by_number))
         truth = numpy.array([NAMES.index(row["label"]) for row in run.rows])

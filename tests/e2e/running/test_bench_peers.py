@@ -1,4 +1,4 @@
-"""tools/bench/end_to_end: each program that it measures beside millrace takes its arguments and finds all frames."""
+"""tools/bench/end_to_end: each program compared with millrace must accept the arguments and find all frames."""
 import json
 import subprocess
 import sys

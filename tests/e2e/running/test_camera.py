@@ -1,4 +1,4 @@
-"""tools/camera, the camera to try pipelines with: what ffmpeg and OpenCV read from it, and who may."""
+"""tools/camera, for trying pipelines: what ffmpeg and OpenCV can read from it, and who may."""
 import http.client
 import json
 import os
@@ -25,7 +25,7 @@ def missing():
 
 
 class Served(Case):
-    """What tests of tools/camera share; it has none itself."""
+    """Shared by tools/camera's tests; it has no tests itself."""
 
     def begin(self, *arguments, count=1):
         """The URLs that it serves."""
@@ -46,7 +46,7 @@ class Served(Case):
             self.skipTest(reason)
 
     def frames(self, url, count):
-        """Hashes of the pictures that ffmpeg reads, and its messages."""
+        """Hashes of the pictures that ffmpeg reads, and ffmpeg's messages."""
         tcp = ["-rtsp_transport", "tcp"] if url.startswith("rtsp") else []
         done = call(["ffmpeg", "-nostdin", "-v", "error", *tcp, "-i", url, "-frames:v", count, "-f", "framemd5", "-"])
         lines = [line for line in done.stdout.splitlines() if not line.startswith("#")]
@@ -97,7 +97,7 @@ class Camera(Served):
         self.assertEqual(self.child.wait(harness.TIMEOUT), 0)
 
     def connected(self, url):
-        """ffmpeg listens some time after it was started."""
+        """ffmpeg listens some time after it starts."""
         while not (found := self.frames(url, 5)[0]):
             self.assertIsNone(self.child.poll())
         return found
@@ -116,7 +116,7 @@ class Camera(Served):
 
 
 class Pipelines(Served):
-    """The pipelines of cameras, as their comments say, with other ports."""
+    """The camera pipelines, as the comments in them say, with other ports."""
 
     def setUp(self):
         super().setUp()
@@ -135,7 +135,7 @@ class Pipelines(Served):
         return re.findall(r"^#     (.*)$", (ROOT / "pipelines" / name).read_text(), flags=re.MULTILINE)
 
     def run_until(self, line, output, enough):
-        """Runs it until its rows are enough, and ends it: the rows."""
+        """Runs it until there are enough rows, ends it and returns the rows."""
         preview = free_port()
         environment = {**os.environ, "MODELS": str(harness.MODELS), "PREVIEW": f"127.0.0.1:{preview}"}
         child = harness.start(["bash", "-c", f"exec env {line} --json"], cwd=self.folder, env=environment,
@@ -172,7 +172,7 @@ class Pipelines(Served):
         self.assertEqual(self.sources, {"camera"})
 
     def test_a_site(self):
-        """Three cameras of a list; one is taken off it while the pipeline runs."""
+        """A list with three cameras; one is removed while the pipeline runs."""
         serve, line = self.commands("cameras.yaml")
         self.assertEqual(serve, "tools/camera holiday.mp4 --count 3")
         urls = self.begin(self.folder / "holiday.mp4", "--port", "0", "--count", "3", count=3)

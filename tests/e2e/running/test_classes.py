@@ -1,5 +1,5 @@
-"""What is seen in real video: against the same network run by ONNX Runtime's Python on frames that ffmpeg decoded,
-and the same whatever the batch, the number of workers and the device."""
+"""Classes in real video: compared with the same network under ONNX Runtime's Python on frames that ffmpeg decoded. They
+must be the same for any batch, worker count and device."""
 import collections
 
 import numpy as np
@@ -8,10 +8,10 @@ import clips
 import harness
 import reference
 
-# Resizing and colour conversion in float here and in double there, and samples that may be rounded to 8 bits on the
-# way, move a score by a little; a wrong matrix, range or half a pixel of offset moves it by several hundredths.
+# Resizing and colour conversion use floats here and doubles there, and samples may be rounded to 8 bits in between:
+# this moves a score a little. A wrong matrix or range, or half a pixel of offset, moves it by several hundredths.
 SCORE_TOLERANCE = 0.01
-# The same arithmetic in another order of frames: only what the network library itself may vary with its batch.
+# The same arithmetic on frames in another order: only the network library may vary with the batch.
 SAME_TOLERANCE = 1e-4
 
 CLASSIFY = """\
@@ -70,7 +70,7 @@ class Classes(harness.Case):
             self.assert_scores(run.rows[seq], expected, SCORE_TOLERANCE)
 
     def test_subsampled_colour(self):
-        """4:2:0, and more than 8 bits: chroma siting and depth count."""
+        """4:2:0, and more than 8 bits: chroma siting and depth matter."""
         for pix_fmt in ("yuv420p", "yuv422p", "yuv420p10le"):
             with self.subTest(pix_fmt):
                 clip = clips.encoded(f"large-{pix_fmt}.mkv", *clips.H264, "-crf", "18", "-pix_fmt", pix_fmt,
@@ -81,7 +81,7 @@ class Classes(harness.Case):
                     self.assert_scores(row, expected, SCORE_TOLERANCE)
 
     def test_well_known_pictures(self):
-        """Photographs whose subject needs no second network to be known."""
+        """Photographs whose subject is known without a second network."""
         for name, label in (("orange", "orange"), ("baboon", "baboon"), ("squirrel_cls", "fox squirrel")):
             with self.subTest(name):
                 run = self.classify(harness.PICTURES / f"{name}.jpg")
@@ -106,7 +106,7 @@ class Classes(harness.Case):
         self.assert_same(self.classify(clip, device=", device: 'sim:0'").rows, self.classify(clip).rows)
 
     def test_many_sources(self):
-        """Frames of several videos share batches; each video's results are its own, in order, as if it were alone."""
+        """Frames from several videos share batches; each video's results must be its own, in order, as if alone."""
         names = ("h264 4:2:0", "vp9", "mjpeg", "hevc 10 bit")
         inputs = [word for name in names for word in ("--input", clips.codec(name))]
         run = self.classify("none", *inputs, batch=", batch: {size: 8, timeout: 20ms}")
@@ -119,7 +119,7 @@ class Classes(harness.Case):
             self.assert_same(run.of(source), self.classify(clips.codec(name)).rows)
 
     def test_the_int8_network(self):
-        """Quantised steps turn small differences of the input into larger ones of the scores: the class counts."""
+        """Quantisation turns small input differences into larger score differences: only the class counts."""
         rows = self.classify(clips.COCKATOO, network="lite0-int8").rows
         expected = list(reference.scores(clips.COCKATOO, "lite0-int8.onnx", every=8))
         same = sum(row["classes"][0]["index"] == int(np.argmax(one)) for row, one in zip(rows[::8], expected))

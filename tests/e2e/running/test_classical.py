@@ -1,8 +1,8 @@
-"""Pipelines without a network beside loops in Python over the same frames: what motion lets through, what OpenCV's
-HOGDescriptor and a linear layer make of it, sharpness, perceptual hashes and histograms.
+"""Pipelines without a network, compared with Python loops over the same frames: what motion passes, OpenCV's
+HOGDescriptor with a linear layer, sharpness, perceptual hashes and histograms.
 
-Frames come from ffmpeg as planes of luma. Motion compares them in their own size, where every count is exact. For
-HOG they are made small by OpenCV in floating point: a pixel in some hundreds is off by 1 from ours."""
+ffmpeg gives frames as luma planes. Motion compares them at full size, where every count is exact. For HOG, OpenCV
+shrinks them in floating point: one pixel in some hundreds differs from ours by 1."""
 import collections
 
 import cv2
@@ -16,8 +16,7 @@ import harness
 WALKERS = harness.PICTURES / "vtest.avi"
 WIDTH, HEIGHT, SECONDS, RATE = 768, 576, 20, 10
 THRESHOLD, NOISE, REFRESH = 0.03, 20, 2.0
-# A pixel that is off by 1 moves a number of its block by up to 1/500; a class is a sum over 3780, with weights of
-# 0.05.
+# A pixel that differs by 1 moves a number in the block by up to 1/500; a class sums 3780 of them, with weights of 0.05.
 SCORE_TOLERANCE = 5e-3
 
 MOTION = """\
@@ -47,7 +46,7 @@ stages:
 
 
 def luma_of(clip, frames):
-    """The Y planes as they are stored: ffmpeg takes them out without a conversion."""
+    """The stored Y planes, which ffmpeg extracts without conversion."""
     def make(path):
         clips.ffmpeg("-i", clip, "-frames:v", frames, "-vf", "extractplanes=y", "-f", "rawvideo", path)
     path = clips.made(f"{clip.stem}-luma.raw", f"luma of {frames} frames of {clip}", make)
@@ -55,7 +54,7 @@ def luma_of(clip, frames):
 
 
 def stretched(luma):
-    """Limited range to 0..255, rounded; nothing lies half way."""
+    """Limited range to 0..255, rounded; nothing is half way."""
     return np.floor(np.clip((luma.astype(np.float64) - 16) * 255 / 219, 0, 255) + 0.5).astype(np.uint8)
 
 
@@ -65,7 +64,7 @@ def small(luma, size):
 
 class Motion(harness.Case):
     def loop(self, frames):
-        """(seq, share) of the frames that go through."""
+        """(seq, share) for frames that pass."""
         through, reference, last = [], None, 0.0
         for seq, luma in enumerate(frames):
             current = stretched(luma)
@@ -82,7 +81,7 @@ class Motion(harness.Case):
         return np.array([hog.compute(small(luma, (64, 128))).ravel() for luma in frames])
 
     def head(self, descriptors):
-        """Six classes of a linear layer, for which the mean of all descriptors is a tie."""
+        """A linear layer with six classes, for which the mean descriptor is a tie."""
         weights = np.random.default_rng(5).standard_normal((6, 3780)) * 0.05
         head = np.hstack([weights, -weights @ descriptors.mean(axis=0)[:, None]]).astype(np.float32)
         np.save(self.folder / "head.npy", head)
@@ -139,7 +138,7 @@ class Fingerprints(harness.Case):
             self.assertAlmostEqual(row["tensors"][0]["data"][0], exact, delta=1e-6 * exact)
 
     def pictures(self):
-        """PNG files of random sizes, without alpha: what a decoder gives is what is in them."""
+        """PNG files with random sizes and no alpha: a decoder must give what is in them."""
         folder, made = self.folder / "pictures", []
         folder.mkdir()
         for path in sorted(harness.PICTURES.glob("*.jpg"))[:12]:
@@ -161,8 +160,8 @@ class Fingerprints(harness.Case):
             np.testing.assert_allclose(rows[0]["features"], np.concatenate(counts) / (width * height), rtol=1e-6)
 
     def test_perceptual_hashes(self):
-        """Beside ImageHash, which makes pictures small by Lanczos' filter and not by area: some of 64 bits differ.
-        For a picture that is 32x32 already none does."""
+        """Compared with ImageHash, which shrinks pictures with Lanczos' filter and not by area: some of 64 bits differ.
+        For a 32x32 picture none may."""
         folder, pictures = self.pictures()
         rows = self.run_on(folder, "type: phash")
         apart = []

@@ -1,4 +1,5 @@
-"""The command itself: help, errors, exit codes, the summary as JSON, and what goes where. Signals: test_signals.py."""
+"""The command itself: help, errors, exit codes, the summary as JSON, and what goes where. test_signals.py covers
+signals."""
 import json
 import os
 import pty
@@ -26,7 +27,7 @@ def verbs():
 
 class Words(Case):
     def test_short_options(self):
-        """-i, -o and -q, in verbs that take what they stand for."""
+        """-i, -o and -q, in verbs that accept the long forms."""
         out = self.folder / "out.jsonl"
         done = call([MILLRACE, "run", self.write(SHORT), "-q", "-o", out])
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
@@ -61,7 +62,7 @@ class Words(Case):
             self.assertRegex(told.stdout, rf"\nExamples:\n\n(  millrace {verb}( .*)?\n)+\n")
             self.assertNotRegex(told.stdout, r" \n|.{115}", verb)
             explained = call([MILLRACE, "help", verb]).stdout
-            # A topic may have the same name, and stands behind.
+            # A topic can have the same name, and comes second.
             self.assertEqual(explained[:len(told.stdout)] if verb == "devices" else explained, told.stdout)
             self.assertEqual(told.stderr, "")
             self.assertEqual(call([MILLRACE, verb, "--version"]).stdout, version.stdout)
@@ -144,7 +145,7 @@ class Words(Case):
             self.assertIn(said, call([MILLRACE, "run", pipeline, *words, "--output", os.devnull]).stderr)
 
     def test_keys_and_variables_as_other_programs_write_them(self):
-        """--set without its section or of no stage; a variable without braces."""
+        """--set without its section, or for no stage; a variable without braces."""
         pipeline = self.write(SHORT)
         for key, hint in (("pass.workers=3", "write --set stages.pass.workers=..."),
                           ("clock.rate=3", "write --set sources.clock.rate=..."),
@@ -162,7 +163,7 @@ class Words(Case):
             self.assertIn(f"hint: {hint}\n", told.stderr)
 
     def test_addresses_of_cameras_as_people_write_them_at_first(self):
-        """The number that OpenCV takes, one slash, and a host alone."""
+        """OpenCV's device number, a single slash, and a host alone."""
         for said, hint in (("0", "write /dev/video0 for a camera of this machine"),
                            ("rtsp:/10.0.0.1/stream", 'write "rtsp://10.0.0.1/stream", with two slashes'),
                            ("10.0.0.1:554", 'such as "rtsp://10.0.0.1:554/..."')):
@@ -172,7 +173,7 @@ class Words(Case):
             self.assertIn(hint, told.stderr)
 
     def test_a_type_is_described_on_a_screen(self):
-        """The keys of every stage are named, and not explained again for each type."""
+        """Every stage's keys must be named, and not explained again for each type."""
         told = call([MILLRACE, "inspect", "phash"]).stdout
         self.assertIn("keys of every stage (`millrace help pipeline`)\n  type, input, join, ", told)
         self.assertLess(len(told.splitlines()), 40)
@@ -308,7 +309,7 @@ class Formats(Case):
         self.assertEqual((missing["line"], missing["exit_code"]), (None, 66))
 
     def test_github(self):
-        """The escapes of workflow commands, undone as GitHub does: %25 last."""
+        """Undoes the escapes in workflow commands as GitHub does: %25 last."""
         folder = self.folder / "100%,a:b"
         folder.mkdir()
         path = folder / "wrong.yaml"
@@ -351,7 +352,7 @@ class Formats(Case):
         self.assertRegex(done.stderr, r"\n\d{5} more errors and warnings are not shown\n$")
         (told,) = json.loads(self.check(path, "--format", "json", code=78).stdout)["files"]
         self.assertEqual(len(told["diagnostics"]), 100)
-        self.assertEqual(told["more"], 70003 - 100)  # pipeline, sources and stages are missing as well
+        self.assertEqual(told["more"], 70003 - 100)  # pipeline, sources and stages are also missing
         self.assertEqual(len(self.check(path, "--format", "github", code=78).stdout.splitlines()), 101)
 
 
@@ -411,7 +412,7 @@ class Streams(Case):
         self.assertEqual(done.returncode, 74, done.stderr)
 
     def closed_after_a_line(self, command):
-        """Reads one line, goes away, and answers the exit code and what was told."""
+        """Reads one line, closes the pipe, and returns the exit code and the messages."""
         run = start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.assertTrue(run.stdout.readline())
         run.stdout.close()
@@ -421,7 +422,7 @@ class Streams(Case):
         return code, told
 
     def test_a_reader_that_has_seen_enough_ends_an_endless_run_quietly(self):
-        """As `yes | head` does: 141, and not a word. A named pipe is another matter."""
+        """Like `yes | head`: 141, silently. A named pipe is different."""
         self.assertEqual(self.closed_after_a_line([MILLRACE, "run", self.write(ENDLESS)]), (141, ""))
         nodes = ENDLESS + "nodes: {a: {stages: [pass]}, b: {stages: [results]}}\n"
         self.assertEqual(self.closed_after_a_line([MILLRACE, "run", self.write(nodes)]), (141, ""))
@@ -484,7 +485,7 @@ class Streams(Case):
                 self.assertEqual((done.returncode, done.stderr), (141, ""))
 
     def test_closed_streams_are_no_place_for_results(self):
-        """What is opened next must not get their numbers, and be written into."""
+        """Files opened next must not get the closed streams' numbers and be written to."""
         pipeline = self.write(SHORT)
         for closed, arguments, code in ((1, ["run", pipeline], 74), (2, ["run", pipeline], 0), (1, ["--version"], 74),
                                         (0, ["check", "-"], 74)):
@@ -505,7 +506,7 @@ class Streams(Case):
         self.assertIn("p99", text)
 
     def test_the_summary_is_as_narrow_as_the_terminal(self):
-        """A row of a stage is a line, or each is a paragraph; no word is cut."""
+        """A stage's row is one line, or each is a paragraph; no word may be cut."""
         named = SHORT.replace("clock", "clock-of-the-long-name-that-a-camera-may-have")
         for columns in ("80", "60"):
             leader, follower = self.terminal()
@@ -529,12 +530,12 @@ class Streams(Case):
 
 
 def drain(leader):
-    """What was written to a terminal until its other side is gone."""
+    """What was written to a terminal until the other side closed."""
     text = b""
     while select.select([leader], [], [], TIMEOUT)[0]:
         try:
             piece = os.read(leader, 65536)
-        except OSError:  # Linux answers EIO when nobody has the terminal open any more
+        except OSError:  # Linux returns EIO when nobody has the terminal open
             break
         text += piece
     os.close(leader)

@@ -1,8 +1,8 @@
-"""Every codec, container and oddity: as many frames as ffprobe counts, at the times it tells, the ledger balanced."""
+"""Every codec, container and oddity: the frames and times that ffprobe finds, with a balanced ledger."""
 import clips
 import harness
 
-# ffprobe prints six digits, of the time and of the start that is taken off it.
+# ffprobe prints six digits, both for the time and for the start subtracted from it.
 TIME_TOLERANCE = 2e-6
 
 DECODE = """\
@@ -47,7 +47,7 @@ class Clips(harness.Case):
         self.assert_as_probed(clips.one_frame())
 
     def test_pictures_in_two_fields(self):
-        """One frame a picture, as ffmpeg has it; the packet of its second field is accounted for by itself."""
+        """One frame per picture, as in ffmpeg; the second field's packet is accounted for separately."""
         for container in ("mp4", "mkv", "ts"):
             with self.subTest(container):
                 path = clips.in_fields(container)
@@ -111,7 +111,7 @@ class Clips(harness.Case):
         self.assertEqual(len(self.frames(harness.PICTURES / "orange.jpg").rows), 1)
 
     def test_truncated(self):
-        """What can be read is kept; a file that ends in mid-stream is no reason to lose its first half."""
+        """What can be read is kept: a file that ends in mid-stream must not lose the first half."""
         for container in ("mp4", "mkv", "ts"):
             with self.subTest(container):
                 path = clips.truncated(container)
@@ -123,7 +123,7 @@ class Clips(harness.Case):
                 self.assertLessEqual(len(run.rows), len(probed) + 1)
 
     def test_damaged_in_the_middle(self):
-        """Damage costs the frames it hits and no others: the run goes on to the end and counts what was lost."""
+        """Damage may only cost the frames it hits: the run must continue to the end and count the loss."""
         for container in ("mp4", "mkv", "ts"):
             with self.subTest(container):
                 path = clips.damaged(container)

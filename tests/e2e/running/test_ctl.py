@@ -1,4 +1,4 @@
-"""`millrace ctl`: a run is asked what it does, and changed while it runs, through its control socket."""
+"""`millrace ctl`: asks a run for its state, and changes it, through the control socket."""
 import fcntl
 import json
 import os
@@ -13,7 +13,7 @@ import time
 import harness
 from harness import MILLRACE, TIMEOUT, call
 
-# Without end, at its own pace, on two devices.
+# Endless, paced, on two devices.
 ENDLESS = """\
 version: 1
 pipeline: endless
@@ -37,7 +37,7 @@ nodes:
 
 class Control(harness.Controlled):
     def start(self, *arguments, text=ENDLESS):
-        """A run that has delivered something, with what ctl says of it."""
+        """A run that has delivered something, with what ctl says about it."""
         out = self.folder / f"out-{len(list(self.folder.iterdir()))}.jsonl"
         child = harness.start([MILLRACE, "run", self.write(text), "--output", out, "--json", *harness.PATIENT,
                                *arguments],
@@ -73,7 +73,7 @@ class Control(harness.Controlled):
         for name, ran in (("near", {"decode"}), ("middle.0", {"small", "large"}), ("middle.1", {"small", "large"}),
                           ("far", {"results"})):
             with self.subTest(name):
-                # Results come before all of those that work have begun.
+                # Results come before all nodes that work have begun.
                 self.wait_until(lambda: not call([MILLRACE, "ctl", "--control", f"{here}.{name}", "status"]).returncode)
                 stages = {one["id"] for one in self.status("--control", f"{here}.{name}")["status"]["stages"]}
                 self.assertEqual(stages & {"decode", "small", "large", "results"}, ran)
@@ -89,7 +89,7 @@ class Control(harness.Controlled):
         self.ctl("disable", "sim:1")
         disabled = self.shares()
         self.assertEqual(disabled["sim:1"]["state"], "disabled")
-        for _ in range(2):  # at first, a frame for which it was chosen before may still come to it
+        for _ in range(2):  # at first it may still get a frame that was assigned before
             disabled = self.shares()
             self.wait_until(lambda: self.shares()["sim:0"]["frames"] > disabled["sim:0"]["frames"] + 50)
         self.assertEqual(self.shares()["sim:1"]["frames"], disabled["sim:1"]["frames"])
@@ -138,7 +138,7 @@ class Control(harness.Controlled):
         self.assertIn("no run of yours can be reached", self.ctl("status", code=69).stderr)
 
     def ask_early(self, do):
-        """What a run answers that is asked as soon as it listens, twice; it ends then."""
+        """What a run answers when asked twice as soon as it listens; it then ends."""
         path = self.folder / "own" / "control"
         child = harness.start([MILLRACE, "run", self.write(ENDLESS), "--output", self.folder / "early.jsonl", "--json",
                                "--control", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -149,7 +149,7 @@ class Control(harness.Controlled):
             try:
                 answers = self.talk(path, b'{"millrace": 1, "do": "%s"}\n' % do.encode() * 2)
             except (FileNotFoundError, ConnectionError):
-                pass  # it does not listen yet
+                pass  # it is not listening yet
         self.end_of(child)
         return [answer.get("text") for answer in answers if answer["ok"]]
 
@@ -178,7 +178,7 @@ class Control(harness.Controlled):
         self.assertEqual(list(path.parent.iterdir()), [])
 
     def test_a_run_that_begins_is_not_taken_for_a_dead_one(self):
-        """Its socket is there before it listens; until it does, it holds the lock of the folder."""
+        """Its socket exists before it listens; until then it holds the folder's lock."""
         folder = self.runtime / "millrace"
         folder.mkdir(mode=0o700)
         path, lock = folder / "4711.sock", os.open(folder, os.O_RDONLY)
@@ -222,10 +222,10 @@ class Control(harness.Controlled):
             self.assertRegex(done.stderr, r"^millrace: error: ")
 
     def test_where_a_run_listens_by_default(self):
-        """In the first folder that can be used; `ctl` finds it with another environment, as a shell finds a service."""
+        """In the first usable folder; `ctl` must find it from another environment, as a shell finds a service."""
         session, user, mine = self.folder / "session", os.geteuid(), self.environment
         session.mkdir(mode=0o700)
-        (session / "millrace").mkdir(mode=0o755)  # open to others: not this one
+        (session / "millrace").mkdir(mode=0o755)  # open to others, so not this one
         default = "/run/millrace" if user == 0 else f"/tmp/millrace-{user}"
         self.environment = {"MILLRACE_CONTROL": "", "XDG_RUNTIME_DIR": str(self.folder / "none")}
         child = self.start()
@@ -280,7 +280,7 @@ class Control(harness.Controlled):
             (answer,) = self.talk(path, line)
             self.assertEqual((answer["ok"], answer["exit_code"]), (False, code), (line, answer))
             self.assertTrue(answer["error"])
-        # What never ends is not waited for, and nobody is kept waiting by those who say nothing.
+        # An endless request must not be waited for, and silent clients must delay nobody.
         silent = [socket.socket(socket.AF_UNIX) for _ in range(40)]
         for one in silent:
             one.connect(str(path))
@@ -297,12 +297,12 @@ class Control(harness.Controlled):
         return one
 
     def test_no_client_keeps_signals_waiting(self):
-        """One that asks much and takes little; as many as there may be that take nothing."""
+        """One client that asks much and reads little; and as many as allowed that read nothing."""
         path = self.folder / "own" / "control"
         child = self.start("--control", path)
         slow = self.connect(path)
         slow.sendall(140 * b'{"millrace": 1, "do": "status"}\n')
-        # The first answers are on their way, and there are more than the socket holds.
+        # The first answers are in flight, and there are more than the socket can hold.
         answers = slow.recv(8192).count(b"\n")
         child.send_signal(signal.SIGTERM)
         while child.poll() is None:
@@ -335,12 +335,12 @@ class Control(harness.Controlled):
         self.end_of(child)
 
     def test_without_descriptors_clients_wait(self):
-        """And the run does not look for them all the time."""
+        """And the run must not keep checking for them."""
         path = self.folder / "own" / "control"
         child = self.start("--control", path)
         used = max(map(int, os.listdir(f"/proc/{child.pid}/fd"))) + 1
         _, most = resource.prlimit(child.pid, resource.RLIMIT_NOFILE)
-        # A descriptor that is free below the highest one is taken by a client.
+        # A client takes a free descriptor below the highest one.
         free = used - len(os.listdir(f"/proc/{child.pid}/fd"))
         resource.prlimit(child.pid, resource.RLIMIT_NOFILE, (used, most))
         clients = [self.connect(path) for _ in range(free + 1)]
@@ -359,7 +359,7 @@ class Control(harness.Controlled):
         self.end_of(child)
 
     def test_more_clients_than_are_served_at_a_time_are_all_answered(self):
-        """The run cuts off who has not asked yet; who asks waits until others have been answered."""
+        """The run may cut off clients that have not asked yet; one that asks must wait until others are answered."""
         path = self.folder / "own" / "control"
         child = self.start("--control", path)
         for _ in range(8):
@@ -373,7 +373,7 @@ class Control(harness.Controlled):
         self.end_of(child)
 
     def test_a_request_at_the_end_is_answered(self):
-        """Whatever comes first: no status says that a run which was there has "ended without an answer"."""
+        """Whatever comes first: no status may say that an existing run "ended without an answer"."""
         path, answers = self.folder / "own" / "control", []
         child = self.start("--control", path)
         self.ctl("--control", path, "drain")

@@ -1,5 +1,5 @@
-"""Nodes that die when others, which they give frames to or take them from, have come to their end already: nobody waits
-for those, no record comes twice, and every frame is accounted for."""
+"""Nodes die after the nodes that they serve or use have ended: nobody may wait for those, no record may be duplicated,
+and every frame must be accounted for."""
 import json
 import os
 import signal
@@ -9,7 +9,7 @@ import time
 import harness
 from watched import PATIENCE, Watched, children_of, nodes_of
 
-# What source b gives goes into a pipe that is not read at first, which keeps the nodes on its way from ending.
+# Source b's rows go into a pipe that is not read at first, which keeps b's nodes from ending.
 SIDE = """\
 version: 1
 pipeline: side
@@ -34,7 +34,7 @@ nodes:
 
 class Ended(Watched):
     def begin(self, **stages):
-        """A run whose source a has come to its end, with the nodes that serve only that."""
+        """A run whose source a has ended, with the nodes that serve only it."""
         os.mkfifo(self.folder / "side")
         self.reader = os.fdopen(os.open(self.folder / "side", os.O_RDONLY | os.O_NONBLOCK), "rb")
         self.addCleanup(self.reader.close)
@@ -51,7 +51,7 @@ class Ended(Watched):
         self.wait_for(lambda: children_of(child.pid).get(name, victim) != victim, f"{name} is not started again")
 
     def read(self, child, pieces):
-        """Who writes may not have opened the pipe yet, which looks like its end."""
+        """The writer may not have opened the pipe yet, which looks like an end of file."""
         ended = False
         while not ended:
             ended = child.poll() is not None
@@ -59,7 +59,7 @@ class Ended(Watched):
             time.sleep(0.01)
 
     def finish(self, child):
-        """Reads what goes aside; the rows of b, and what the run says of itself."""
+        """Reads the side pipe; returns b's rows, and what the run reports."""
         os.set_blocking(self.reader.fileno(), True)
         pieces = []
         reading = threading.Thread(target=self.read, args=(child, pieces))

@@ -1,5 +1,5 @@
-"""Nodes that are stopped and go on, nodes that are asked to end at any moment, and strangers who say everything that
-can be said wrongly: those who have done nothing notice nothing, and every frame is accounted for."""
+"""Nodes that pause and continue, nodes asked to end at any moment, and strangers that send everything invalid: nodes
+not involved must not be affected, and every frame must be accounted for."""
 import json
 import os
 import random
@@ -66,7 +66,7 @@ class Nodes(Case):
         return {log.stem: log.read_text()[-1000:] for log in self.folder.glob("*.log")}
 
     def finish(self):
-        """The ledgers of all nodes, which have ended well; what their cuts have counted is in `cuts`."""
+        """The ledgers of all nodes, which must have ended well; `cuts` has what the cuts counted."""
         ledgers, self.cuts = {}, {}
         for name, child in self.nodes.items():
             text, _ = child.communicate(timeout=PATIENCE)
@@ -78,14 +78,14 @@ class Nodes(Case):
         return ledgers
 
     def numbers(self):
-        """Of whole lines: the last may be on its way."""
+        """Whole lines only: the last may be incomplete."""
         text = self.out.read_text()
         return [json.loads(line)["seq"] for line in text[:text.rfind("\n") + 1].splitlines()]
 
 
 class Faults(Nodes):
     def test_each_node_stands_still_and_goes_on(self):
-        """Once for longer than it takes to be thought lost, once for a moment."""
+        """Once for longer than the time after which it counts as lost, once for a moment."""
         self.start_nodes(self.pipeline(3000, 1500))
         for i, name in enumerate(self.random.sample(NODES, 3)):
             self.await_rows(200 * (i + 1))
@@ -100,7 +100,7 @@ class Faults(Nodes):
         self.assertGreater(sum(sessions), 4, "nobody was thought lost")
 
     def test_asked_to_end_at_any_moment(self):
-        """By whoever ends services: all nodes at once, in any order, or the supervisor."""
+        """As service managers do: all nodes at once, in any order, or the supervisor."""
         for turn in range(4):
             with self.subTest(turn=turn, seed=SEED):
                 self.out.unlink(missing_ok=True)
@@ -131,7 +131,7 @@ class Faults(Nodes):
 
 
 class Strangers(Nodes):
-    """Whoever can connect says what no node would say."""
+    """Anyone who can connect sends what no node would send."""
 
     def stranger(self, address, **options):
         one = zmq.Context.instance().socket(zmq.DEALER)
@@ -143,8 +143,7 @@ class Strangers(Nodes):
         return one
 
     def bother(self, address):
-        """Garbage of every size, empty messages, parts without end, halves of messages,
-        and what a node has said before."""
+        """Garbage with every size, empty messages, endless parts, half messages, and a node's earlier messages."""
         numbers = self.random
         overheard = [numbers.randbytes(numbers.randrange(1, 200)) for _ in range(20)]
         for i in range(12):
@@ -154,7 +153,7 @@ class Strangers(Nodes):
             one.send_multipart([b""] * numbers.randrange(1, 5))
             one.send_multipart([numbers.randbytes(3) for _ in range(700)])
             one.send(numbers.randbytes(1 << 20))
-            one.send(b"half", zmq.SNDMORE)  # what would follow never does
+            one.send(b"half", zmq.SNDMORE)  # the rest never comes
             if i % 2:
                 one.close()
         with_name = self.stranger(address, identity=b"works")
@@ -167,7 +166,7 @@ class Strangers(Nodes):
             time.sleep(0.05)
 
     def end_and_check(self):
-        """The run, which has no end of its own, is ended, and nothing is missing of what it has read."""
+        """Ends the run, which is endless; nothing that it read may be missing."""
         self.nodes["reads"].send_signal(signal.SIGTERM)
         ledger = self.finish()["reads"]
         self.assertEqual(self.numbers(), list(range(ledger["in"])), f"seed {SEED}: {self.told()}")
@@ -175,7 +174,7 @@ class Strangers(Nodes):
 
     def audited(self):
         text = (self.folder / "reads.audit").read_text()
-        lines = [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]  # one may be on its way
+        lines = [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]  # one may be incomplete
         return [line for line in lines if line["event"] == "peer refused"]
 
     def test_strangers_do_no_harm(self):
@@ -190,18 +189,18 @@ class Strangers(Nodes):
         self.assertGreaterEqual(self.cuts["reads"][0]["malformed"], 1)
 
     def test_more_than_may_come(self):
-        """Connections beyond what the plan has room for are refused, and written down; who is here stays."""
+        """Connections beyond the plan's limit must be refused and logged; existing ones stay."""
         address = f"tcp://127.0.0.1:{free_port()}"
         self.start_nodes(self.pipeline(1000000, 1500, listen=address))
         self.await_rows(100)
-        for _ in range(200):  # one consumer, eight more while it comes back, four connections for each, and 128
+        for _ in range(200):  # one consumer, eight more while it reconnects, four connections each, and 128
             self.stranger(address)
         self.wait_for(lambda: any(line["reason"] == "too many peers" for line in self.audited()))
         self.end_and_check()
         self.assertGreaterEqual(self.cuts["reads"][0]["refused"], 1)
 
     def test_who_has_no_key_does_not_come_in(self):
-        """Without a key, with another key, with the wrong key of the other end: refused, counted, written down."""
+        """Without a key, with another key, with a wrong key for the other end: refused, counted, logged."""
         for name in (*NODES, "stranger"):
             done = call([MILLRACE, "keygen", name, "--output", self.folder])
             self.assertEqual(done.returncode, 0, done.stderr)

@@ -1,4 +1,4 @@
-"""filter beside a loop in Python over the rows of the same run without it: classes, scores, times, epochs."""
+"""filter compared with a Python loop over rows from the same run without it: classes, scores, times, epochs."""
 import itertools
 
 import numpy as np
@@ -22,7 +22,7 @@ stages:
 
 
 def kept(rows, classes, score, least, again, inverted):
-    """What the reference says: (source, epoch, seq) of the rows that pass."""
+    """The reference: (source, epoch, seq) for rows that pass."""
     found, since, gone, last, before = [], {}, {}, {}, {}
     for row in rows:
         source, now = row["source"], row["pts"]

@@ -1,4 +1,4 @@
-"""Folders and globs of videos: one source each, named after its file."""
+"""Folders and globs with videos: one source each, named after the file."""
 import shutil
 
 import clips
@@ -55,7 +55,7 @@ class Folders(harness.Case):
                 run = self.run_pipeline(PIPELINE.format(sources=sources, input=input), code=None)
                 if run.code == 0:
                     self.assertEqual(sorted(row["source"] for row in run.rows), sorted(expected))
-                else:  # a source that nothing takes is refused
+                else:  # a source that nothing uses is refused
                     self.assertIn("nothing", run.err)
 
     def test_one_video_is_a_source_of_its_own_name(self):

@@ -1,5 +1,5 @@
-"""A disk that is full: sinks fail in clear words, or wait for room, and what they have written is whole. Once on a
-small file system that is really full, where it can be mounted, and once with a write() that says so."""
+"""A full disk: sinks must fail clearly, or wait for room, and what they have written must be whole. Runs on a small
+file system that is really full, if one can be mounted, and with a write() that reports it."""
 import json
 import os
 import pathlib
@@ -37,7 +37,7 @@ KINDS = {"jsonl": "type: jsonl", "csv": "type: csv", "images": "type: images"}
 
 
 class Disk:
-    """Where there is room only when it is said so."""
+    """A disk that has room only when the test says so."""
 
     def __init__(self, case):
         self.case = case
@@ -58,7 +58,7 @@ class Mounted(Disk):
         self.ballast = self.folder / "ballast"
 
     def fill(self):
-        """A few pages are left, so that it fills up amid the work."""
+        """Leaves a few pages, so that it fills up in the middle of the work."""
         with open(self.ballast, "wb", buffering=0) as file:
             try:
                 while True:
@@ -93,7 +93,7 @@ class Preloaded(Disk):
 
 
 class Full:
-    """The tests, for either kind of disk."""
+    """The tests, for both kinds of disk."""
 
     def setUp(self):
         super().setUp()
@@ -133,7 +133,7 @@ class Full:
         return {one.name: one.read_bytes() for one in path.iterdir()} if path.is_dir() else path.read_bytes()
 
     def reference(self, text, written):
-        """What a run writes that nothing stands in the way of."""
+        """What an unhindered run writes."""
         path = self.folder / written.name
         text = text.replace(f'path: "{written}"', f'path: "{path}"')
         done = call([MILLRACE, "run", self.write(text, "reference.yaml"), "--quiet"])
@@ -146,7 +146,7 @@ class Full:
                 self.disk.fill()
                 text, path = self.text(kind)
                 running = self.start(text)
-                if kind == "csv":  # whose header may have no room, so that nothing begins
+                if kind == "csv":  # the header may not fit, so that nothing begins
                     self.assertEqual(running.wait(TIMEOUT), 74, self.told())
                 else:
                     ledger = self.end_of(running, 74)
@@ -238,10 +238,10 @@ class WithAFailingWrite(Full, Case):
 
 
 class Limited(Case):
-    """A limit of the size of files (ulimit -f) is as a full disk is: nothing is killed by it."""
+    """A file size limit (ulimit -f) must act like a full disk: it must not kill anything."""
 
     def start(self, text, limit, *arguments):
-        """With so many KiB for each file; the limit can be lifted. What it says goes through a pipe, which has none."""
+        """With a limit in KiB for each file, which can be lifted. Messages go through a pipe, which has no limit."""
         told = open(self.folder / "told", "w+")
         self.addCleanup(told.close)
         reader = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=told)
@@ -254,7 +254,7 @@ class Limited(Case):
         return running
 
     def end_of(self, running, code=0):
-        """Once the reader, too, has seen the end."""
+        """Waits until the reader has also seen the end."""
         self.assertEqual(running.wait(TIMEOUT), code, self.told())
         end = time.monotonic() + TIMEOUT
         while '"exit_code"' not in self.told() and time.monotonic() < end:
@@ -310,7 +310,7 @@ class Limited(Case):
         self.assertNotIn("started again", self.told())
 
     def test_what_is_beside_the_results_stops_nothing(self):
-        """Traces and the audit log: all frames are delivered, and what is missing is said."""
+        """Traces and the audit log: every frame must be delivered, and what is missing must be reported."""
         path = self.folder / "results.jsonl"
         running = self.start(self.text("jsonl").replace(str(path), "/dev/null"), 0, "--trace", self.folder / "trace",
                              "--audit", self.folder / "audit")

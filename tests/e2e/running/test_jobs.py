@@ -1,4 +1,4 @@
-"""--jobs: of many videos so many are open at a time, in their order; what comes out is what comes without it."""
+"""--jobs: a limited number of videos is open at a time, in order; results must be the same as without it."""
 import fcntl
 import json
 import os
@@ -13,7 +13,7 @@ import clips
 import harness
 from harness import MILLRACE, PATIENT, call, start
 
-COUNT, FRAMES = 12, 60  # the first clip has so many frames, each one more than the one before it
+COUNT, FRAMES = 12, 60  # the first clip's frame count; each later clip has one more frame
 PIPELINE = """\
 version: 1
 pipeline: jobs
@@ -27,7 +27,7 @@ BATCHES = "  phash: {type: phash, input: decode, batch: 8}\n"
 
 
 def threads_of(process):
-    """The names of threads that were there at the same time: those that two listings have."""
+    """Names of threads that existed at the same time: those in two listings."""
     def listing():
         found = {}
         for task in pathlib.Path(f"/proc/{process}/task").iterdir():
@@ -90,7 +90,7 @@ class Jobs(harness.Case):
         self.assertEqual([row["source"] for row in run.rows], [id for id, n in self.frames.items() for _ in range(n)])
 
     def running(self, text, *arguments):
-        """A run whose results go into a pipe that holds a few of them, and the end that they are read from."""
+        """A run whose results go into a small pipe, and the end to read them from."""
         fifo = self.folder / "fifo"
         if not fifo.exists():
             os.mkfifo(fifo)
@@ -103,7 +103,7 @@ class Jobs(harness.Case):
         return child, end
 
     def watch(self, child, end, enough):
-        """Waits until `enough` clips are being read, of a run that nobody takes anything from."""
+        """Waits until `enough` clips are being read, in a run whose results nobody takes."""
         readable = select.poll()
         readable.register(end, select.POLLIN)
         until = time.monotonic() + harness.TIMEOUT
@@ -152,7 +152,7 @@ class Jobs(harness.Case):
         self.assertEqual(self.plan(*inputs, "--jobs", 2)["jobs"], {"at_a_time": 2, "of": 3})
         self.assertEqual(self.plan(text=self.pipeline(top="jobs: 4\n"))["jobs"]["at_a_time"], 4)
         self.assertEqual(self.plan("--jobs", 3, text=self.pipeline(top="jobs: 4\n"))["jobs"]["at_a_time"], 3)
-        for clock in (", realtime: true", ", loop: true"):  # those are meant to run beside each other
+        for clock in (", realtime: true", ", loop: true"):  # these must run in parallel
             self.assertEqual(self.plan("--workers", 2, text=self.pipeline(more=clock))["jobs"]["of"], 0)
 
     def plan(self, *arguments, text=None):
@@ -210,7 +210,7 @@ class Jobs(harness.Case):
                 self.assertEqual(len(run.rows), run.ledger["delivered"])
 
     def test_it_goes_on(self):
-        """What a run that was asked to end has left the next one does, one clip after the other."""
+        """The next run must do what a stopped run left, one clip after another."""
         checkpoint, results = self.folder / "checkpoint", self.folder / "results"
         text = self.pipeline().replace('"${OUTPUT:--}"', f'"{results}"')
         arguments = ["--resume", checkpoint, "--jobs", 2, "--json"]

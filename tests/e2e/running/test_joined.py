@@ -1,4 +1,4 @@
-"""Recordings and pictures that were joined, and numbered pictures: the frames that ffmpeg decodes, by their hashes."""
+"""Joined recordings and pictures, and numbered pictures: the frames that ffmpeg decodes, by hash."""
 import hashlib
 import io
 import json
@@ -36,20 +36,20 @@ CODECS = {"mpeg2": ("-c:v", "mpeg2video", "-bf", "2", "-q:v", "4"), "h264": clip
 
 
 def ffmpeg_hashes(*inputs):
-    """The MD5 of each frame as ffmpeg decodes it."""
+    """Each frame's MD5 as ffmpeg decodes it."""
     done = subprocess.run(["ffmpeg", "-nostdin", "-v", "quiet", *map(str, inputs), "-map", "0:V:0", "-vsync",
                            "passthrough", "-f", "framemd5", "-"], capture_output=True, text=True)
     return [line.split(",")[-1].strip() for line in done.stdout.splitlines() if not line.startswith("#")]
 
 
 def recording(codec, frames=25, name="", options=()):
-    """A transport stream with several groups of pictures."""
+    """A transport stream with several picture groups."""
     return clips.encoded(f"part-{codec}{name}.ts", *CODECS[codec], "-g", "8", "-pix_fmt", "yuv420p", *options,
                          filters="scale=160:96", frames=frames)
 
 
 def other_videos():
-    """Joined ones of different numbers, tables, programs and codecs."""
+    """Joined ones with different numbers, tables, programs and codecs."""
     other = ("-mpegts_start_pid", "0x200")
     parts = [recording("h264"), recording("h264", 22, "-200", other), recording("hevc", 22, "-200", other),
              recording("hevc"), recording("mpeg2", 25, "-service", (*other, "-mpegts_pmt_start_pid", "0x1100",
@@ -67,7 +67,7 @@ def stream_of(packet):
 
 
 def starts_of(packets, stream=0x100):
-    """Where the pictures of a stream begin."""
+    """Where a stream's pictures begin."""
     return [i for i, packet in enumerate(packets) if stream_of(packet) == stream and packet[1] & 0x40]
 
 
@@ -153,7 +153,7 @@ class Joined(harness.Case):
                     path = self.joined(name, first, rest)
                     run = self.frames(path)
                     self.assertEqual(run.hashes, ffmpeg_hashes("-i", path))
-                    if len(run.hashes) == 2:  # JPEGs so called are single pictures for ffmpeg, others are a stream
+                    if len(run.hashes) == 2:  # JPEGs with this name are single pictures for ffmpeg, others a stream
                         self.assertNotEqual(kind, "JPEG")
                         self.assertEqual(rest, second)
                         continue
@@ -256,7 +256,7 @@ stages:
     def test_joined_transport_streams_keep_every_picture(self):
         for codec in CODECS:
             with self.subTest(codec):
-                # The number of a packet follows the last one's by chance in one of 16 joints: two different ones.
+                # In one of 16 joints a packet number follows the last by chance: two different joints.
                 parts = [recording(codec), recording(codec, 22), recording(codec)]
                 run = self.frames(self.joined("joined.ts", *parts))
                 self.assertEqual(run.hashes, [each for part in parts for each in ffmpeg_hashes("-i", part)])
@@ -266,7 +266,7 @@ stages:
                 self.assertEqual([round(row["pts"] * 20) for row in run.rows], list(range(72)))
 
     def test_a_video_that_another_one_replaces(self):
-        """libavformat reads on under the old number, with the old codec."""
+        """libavformat continues under the old number with the old codec."""
         parts, expected = other_videos()
         self.assertEqual(len(expected), 119)
         path = self.joined("others.ts", *parts)
@@ -282,7 +282,7 @@ stages:
         self.assertEqual(run.hashes, expected[60:])
 
     def test_a_video_that_another_one_replaces_over_udp(self):
-        """All pictures come, but for the last ones, behind which nothing shows that they are whole."""
+        """All pictures must come except the last ones: nothing after them shows that they are complete."""
         parts, expected = other_videos()
         data, at = b"".join(part.read_bytes() for part in parts), harness.free_port()
 
@@ -321,7 +321,7 @@ stages:
         part = self.folder / "part.vob"
         clips.ffmpeg("-i", recording("mpeg2"), "-c", "copy", part)
         data = part.read_bytes()
-        at = data.index(b"\0\0\1\xe0")  # of the first packet: flags, and the length of its times
+        at = data.index(b"\0\0\1\xe0")  # first packet: flags, and the length of the times
         untimed = data[:at + 7] + b"\0" + data[at + 8:at + 9] + b"\xff" * data[at + 8] + data[at + 9 + data[at + 8]:]
         for second in (data, untimed):
             run = self.frames(self.joined("joined.vob", data, second, data))
@@ -330,8 +330,8 @@ stages:
             self.assertEqual([round(row["pts"] * 20) for row in run.rows], list(range(75)))
 
     def test_pictures_of_which_packets_are_missing_are_dropped(self):
-        """One packet is taken out of a picture: of its begin, its middle or its end. What is given is what was there
-        before, and not what ffmpeg makes of it."""
+        """One packet is removed from a picture's beginning, middle or end. What is given must be what was there before,
+        not what ffmpeg makes of it."""
         for codec in CODECS:
             packets, expected = packets_of(recording(codec)), set(ffmpeg_hashes("-i", recording(codec)))
             starts = starts_of(packets)
@@ -349,7 +349,7 @@ stages:
                         self.assertLessEqual(len(set(run.hashes)), len(expected) - 1)
 
     def test_packets_may_come_twice(self):
-        """As the standard allows; from a file and over HTTP, where packets lie across what is read at a time."""
+        """The standard allows it; from a file and over HTTP, where packets cross read boundaries."""
         web, _ = streams.web(self, self.folder)
         whole = recording("h264")
         expected = self.frames(whole)
@@ -370,7 +370,7 @@ stages:
         self.assertIn(f"{count - count // 2} not read", run.err)
 
     def test_lost_packets_over_the_network(self):
-        """The pictures that are given are those that the same bytes give as a file, and all of them are right."""
+        """The pictures given must be those that the same bytes give as a file, and all must be right."""
         web, _ = streams.web(self, self.folder)
         for codec in ("h264", "hevc"):
             packets, expected = packets_of(recording(codec)), set(ffmpeg_hashes("-i", recording(codec)))

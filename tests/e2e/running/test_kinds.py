@@ -1,5 +1,5 @@
-"""Kinds of results that a plugin brings, over everything that carries results: a join, a copy to a device and back,
-cuts and replicas, jsonl, csv, zmq in JSON and protobuf, and verify."""
+"""Result kinds from a plugin, through everything that carries results: a join, a copy to a device and back, cuts and
+replicas, jsonl, csv, zmq in JSON and protobuf, and verify."""
 import csv
 import json
 import shutil

@@ -1,5 +1,5 @@
-"""A live cut as one of two ways to a join, between processes that are killed, stopped and started again: the other way
-goes on, every frame is accounted for, no record comes twice, and all of it ends."""
+"""A live cut as one of two paths to a join, between processes that are killed, stopped and restarted: the other path
+must continue, every frame must be accounted for, no record may be duplicated, and everything must end."""
 import json
 import os
 import signal
@@ -24,7 +24,7 @@ nodes:
   writes: {{stages: [here, both, out]}}
 """
 ENDLESS = 10 ** 9
-MANY = 200  # more than all queues and windows on the way hold
+MANY = 200  # more than all queues and windows on the path can hold
 
 
 class Live(Watched):
@@ -35,13 +35,13 @@ class Live(Watched):
         self.wait_for_rows(len(self.rows()) + MANY)
 
     def kill(self, child, node):
-        """As soon as it is there, unless all has ended before."""
+        """Kills it as soon as it is there, unless everything ended before."""
         pid = self.wait_for(lambda: children_of(child.pid).get(node) or child.poll() is not None, f"no {node}")
         if child.poll() is None:
             os.kill(pid, signal.SIGKILL)
 
     def finish(self, child):
-        """Everything is in the ledger, and in the file what was delivered."""
+        """The ledger must have everything, and the file what was delivered."""
         out, told = child.communicate(timeout=PATIENCE)
         self.assertEqual(child.returncode, 0, told)
         ledger = json.loads(out)["ledger"]

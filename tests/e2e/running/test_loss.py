@@ -1,4 +1,4 @@
-"""Frames that are lost: the line that tells of them, and --fail-on-loss."""
+"""Lost frames: the line that reports them, and --fail-on-loss."""
 import json
 import math
 
@@ -40,7 +40,7 @@ stages:
 
 class Loss(harness.Case):
     def test_equal_cameras_get_equal_shares(self):
-        """Of 400 frames a second the model takes 50, here and on another node."""
+        """The model takes 50 of 400 frames a second, here and on another node."""
         like = '{uri: "lavfi:testsrc=size=64x48:rate=100:duration=2", realtime: true}'
         for more in ("", "nodes: {cameras: {stages: [decode]}, model: {stages: [phash, jsonl]}}\n"):
             rows = self.folder / "shared.jsonl"
@@ -58,7 +58,7 @@ class Loss(harness.Case):
         return call([MILLRACE, "run", self.write(text), *arguments])
 
     def lost(self):
-        """Of the damaged clip: how many frames are dropped, and how many come in."""
+        """For the damaged clip: how many frames are dropped, and how many come in."""
         ledger = json.loads(self.run_clip("--json").stdout)["ledger"]
         lost = sum(line["frames"] for line in ledger["dropped"])
         self.assertEqual(ledger["absorbed"], [])
@@ -73,7 +73,7 @@ class Loss(harness.Case):
             self.assertEqual(done.returncode, 0)
             self.assertEqual(done.stderr.splitlines()[-1], line)
         self.assertEqual(self.run_clip("--quiet", "--log", "error").stderr, "")
-        # Where the summary itself goes to standard error nothing else does.
+        # If the summary goes to standard error, nothing else may.
         done = self.run_clip("--json", "--log", "error", output="-")
         self.assertEqual(json.loads(done.stderr)["exit_code"], 0)
 
@@ -82,7 +82,7 @@ class Loss(harness.Case):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_what_a_file_has_no_more(self):
-        """Frames that it announces and that are not there are lost, too."""
+        """Announced frames that are missing are lost too."""
         video, short = harness.PICTURES / "vtest.avi", self.folder / "short.avi"
         if not video.exists():
             self.skipTest(f"no {video}")

@@ -1,6 +1,5 @@
-"""`millrace bench ops`: ceilings and shares on a simulated device, whose times follow from its rates; that every kernel
-of the library is measured; the table, the JSON, the picture, and what is refused. No figure of a real device is
-asserted."""
+"""`millrace bench ops`: ceilings and shares on a simulated device, whose times follow from its rates; every library
+kernel must be measured; the table, the JSON, the picture, and what is refused. No real device's figure is asserted."""
 import json
 import pathlib
 import re
@@ -12,7 +11,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from harness import MILLRACE, MODELS, ROOT, TIMEOUT
 
-# Bytes in a nanosecond: 10, 5 and 4.
+# Bytes per nanosecond: 10, 5 and 4.
 SIM = "sim:0?compute=10GB/s&upload=5GB/s&download=4GB/s&call=2us"
 
 
@@ -22,7 +21,7 @@ def call(*arguments):
 
 
 def enqueued():
-    """The functions of the kernels' headers, and those of streams that copy."""
+    """The functions in the kernels' headers, and streams' copy functions."""
     text = "".join(path.read_text() for path in (ROOT / "kernels").rglob("*.h"))
     text += (ROOT / "engine/device/device.h").read_text()
     return set(re.findall(r"\b(mr_\w+_enqueue|mr_stream_copy\w*)\(mr_stream \*", text))
@@ -105,7 +104,7 @@ class Ops(unittest.TestCase):
             network = device["operations"][-1]
             self.assertEqual((network["name"], network["group"]), ("network-lite0", "network"))
             if "left_out" not in network:
-                # `inspect` counts 385 million multiply-adds; other operators have work too.
+                # `inspect` counts 385 million multiply-adds; other operators also have work.
                 self.assertGreater(network["flops"], 2 * 384e6)
                 self.assertLess(network["flops"], 2.2 * 390e6)
 

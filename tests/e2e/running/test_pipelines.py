@@ -1,4 +1,4 @@
-"""The pipelines that come with millrace and the demo, run as they are and as their own comments say."""
+"""Millrace's own pipelines and the demo, run unchanged and as the comments say."""
 import json
 import os
 import re
@@ -14,7 +14,7 @@ def setUpModule():
 
 
 class Pipelines(harness.Case):
-    """The pipelines that come with millrace, as they are."""
+    """Millrace's own pipelines, unchanged."""
     SEEN = {}
 
     def rows(self, name, *arguments):
@@ -24,13 +24,14 @@ class Pipelines(harness.Case):
         return run
 
     def seen(self, name, media):
-        """The rows of a pipeline that is one of several to give them; it runs once for all tests."""
+        """Rows from a pipeline that several tests use; it runs once for all."""
         if (name, media) not in self.SEEN:
             self.SEEN[name, media] = self.rows(name, "--input", media).rows
         return self.SEEN[name, media]
 
     def assert_same_classes(self, rows, expected):
-        """The same frames in the same order, with the same classes; scores as far as batches change their rounding."""
+        """The same frames in the same order, with the same classes; scores may only differ by rounding between
+        batches."""
         self.assertEqual([(row["seq"], [one["index"] for one in row["classes"]]) for row in rows],
                          [(row["seq"], [one["index"] for one in row["classes"]]) for row in expected])
         for row, other in zip(rows, expected):
@@ -60,7 +61,7 @@ class Pipelines(harness.Case):
             self.assert_in_order(run.of(source))
 
     def test_two_devices(self):
-        """The halves of a network give what the whole gives, on the processors and on two devices."""
+        """A network's halves must give what the whole gives, on processors and on two devices."""
         if not (harness.MODELS / "lite0-back.onnx").exists():
             self.skipTest(f"no halves in {harness.MODELS} (tools/test makes them)")
         clip = clips.codec("h264 4:2:0")
@@ -91,7 +92,7 @@ class Pipelines(harness.Case):
         self.assertEqual(between["frame_bytes"], 80 * 14 * 14 * 4)
 
     def test_spread(self):
-        """Whatever devices the batches go to, results are those of one, and in order."""
+        """Whatever devices batches go to, results must be those from one, in order."""
         clip = clips.codec("h264 4:2:0")
         whole = self.seen("classify-video", clip)
         run = self.rows("spread", "--input", clip)
@@ -101,14 +102,14 @@ class Pipelines(harness.Case):
         self.assert_same_classes(run.rows, whole)
 
     def test_replicas(self):
-        """So they are where two processes share the work."""
+        """The same if two processes share the work."""
         clip = clips.codec("h264 4:2:0")
         whole = self.seen("classify-video", clip)
         run = self.rows("replicas", "--input", clip)
         self.assert_same_classes(run.rows, whole)
 
     def test_join(self):
-        """Each record has what both ways found, and no other picture's."""
+        """Each record must have what both paths found, and nothing from another picture."""
         photos = clips.pictures("jpg", mixed=True)
         seen = self.seen("classify-images", photos)
         measured = self.rows("fingerprints", "--input", photos).rows
@@ -120,7 +121,7 @@ class Pipelines(harness.Case):
                          [sorted((one["name"], one["data"]) for one in row["tensors"]) for row in measured])
 
     def test_a_service(self):
-        """Images that one pipeline sends to another are seen as those from disk."""
+        """Images sent from one pipeline to another must give the same as from disk."""
         photos = clips.pictures("jpg", mixed=True)
         seen = self.seen("classify-images", photos)
         environment = {"MODELS": str(harness.MODELS), "ENDPOINT": f"ipc://{self.folder}/app"}
@@ -135,7 +136,7 @@ class Pipelines(harness.Case):
         self.assertEqual([row["file"] for row in run.rows], [row["file"] for row in seen])
 
     def test_alarm(self):
-        """Two appearances of the cockatoo: a row and a whole JPEG each."""
+        """The cockatoo appears twice: a row and a whole JPEG each."""
         pictures = self.folder / "alarms"
         output = self.folder / "alarms.jsonl"
         run = self.run_pipeline(harness.ROOT / "pipelines/alarm.yaml", rows=False, environment={
@@ -167,7 +168,7 @@ class Pipelines(harness.Case):
 
 class Comments(harness.Case):
     def setUp(self):
-        """A folder that looks like the root of the repository to somebody with videos and photographs."""
+        """A folder that looks like the repository's root to someone with videos and photographs."""
         super().setUp()
         (self.folder / "build").mkdir()
         (self.folder / "build/millrace").symlink_to(harness.MILLRACE)
@@ -186,9 +187,9 @@ class Comments(harness.Case):
             lines = re.findall(r"^#     ((?:[A-Z]+=\S+ )*build/millrace .*)$", pipeline.read_text(), flags=re.MULTILINE)
             self.assertTrue(lines, pipeline.name)
             if "tools/camera" in pipeline.read_text():
-                continue  # it runs until it is ended: test_camera.py
+                continue  # it runs until ended: test_camera.py
             if "tools/digits" in pipeline.read_text():
-                continue  # it needs a head, which is trained first: test_train.py
+                continue  # it needs a trained head: test_train.py
             for line in lines:
                 with self.subTest(line):
                     self.shell(line, self.folder)

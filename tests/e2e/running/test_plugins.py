@@ -1,5 +1,5 @@
-"""Plugins: stage types in shared libraries, compiled here against the public headers alone, in every verb; what is no
-plugin, or one of another ABI, is refused by name; and the command exports to them what the headers declare, no more."""
+"""Plugins: stage types in shared libraries, compiled here with only the public headers, in every verb. What is not a
+plugin, or has another ABI, must be refused by name; the command must export what the headers declare, and no more."""
 import json
 import re
 import shutil
@@ -36,7 +36,7 @@ NODES = "nodes:\n  a: {stages: [decode]}\n  b: {stages: [darkness, results]}\n"
 
 class Plugins(Case):
     def build(self, source=None, name="libdarkness.so", compiler="cc", flags=("-std=c11",)):
-        """A plugin of that source (a path or a text), linked with nothing of millrace."""
+        """A plugin from this source (a path or text), not linked with millrace."""
         path = self.folder / name
         path.parent.mkdir(exist_ok=True)
         source = source or DARKNESS
@@ -62,7 +62,7 @@ class Plugins(Case):
         self.assertGreater(len({row["tensors"][0]["data"][0] for row in run.rows}), 5)
 
     def test_the_lessons_stages(self):
-        """Of a black picture with a white box: the box, and the negative's dark part, in buffers that the plan has."""
+        """For a black picture with a white box: the box, and the negative's dark part, in planned buffers."""
         for name in ("darkness", "negative", "bright"):
             self.build(DARKNESS.with_name(f"{name}.c"), f"lib{name}.so")
         text = """version: 1
@@ -112,7 +112,7 @@ stages:
                          ["run", "--output", self.folder / "rows"]):
                 done = call([MILLRACE, *verb, self.write(named), *arguments])
                 self.assertEqual(done.returncode, 0, done.stderr)
-            # Without it the type is not known, and the hint does not guess.
+            # Without it the type is unknown, and the hint must not guess.
             done = call([MILLRACE, "check", self.write(WITHOUT)])
             self.assertEqual(done.returncode, 78)
             self.assertIn('there is no type "darkness"', done.stderr)
@@ -142,7 +142,7 @@ stages:
                                 (WITHOUT + NODES, ("--plugin", "libdarkness.so"))):
             rows = self.folder / "rows"
             rows.unlink(missing_ok=True)
-            # From another folder than the pipeline's for the key, from the plugin's own for the option.
+            # The key is tried from another folder than the pipeline's, the option from the plugin's own.
             done = call([MILLRACE, "run", self.write(text), "--output", rows, *arguments],
                         cwd=self.folder if arguments else "/")
             self.assertEqual(done.returncode, 0, done.stderr)
@@ -156,7 +156,7 @@ stages:
     def test_where_it_is_looked_for(self):
         plugin = self.build(name="plugins/libdarkness.so")
         text = PIPELINE.replace("PLUGIN", "libdarkness.so")
-        # Not where the loader would look, nor in the working directory for an entry that is empty.
+        # Not where the loader would look, nor in the working directory for an empty entry.
         for environment in ({}, {"LD_LIBRARY_PATH": str(plugin.parent)}, {"MILLRACE_PLUGIN_PATH": "::"}):
             self.write(text)
             done = call([MILLRACE, "check", "--plugins", self.folder / "pipeline.yaml"], environment=environment,
@@ -166,12 +166,13 @@ stages:
         self.run_pipeline(text, environment=found)
         done = call([MILLRACE, "list", "--plugin", "libdarkness.so"], environment=found, cwd="/")
         self.assertIn("darkness", done.stdout)
-        # A path is a path: with a slash it is not looked for elsewhere.
+        # A path is a path: with a slash it must not be looked for elsewhere.
         done = call([MILLRACE, "list", "--plugin", "./libdarkness.so"], environment=found, cwd="/")
         self.assertEqual(done.returncode, 66)
 
     def refused(self, plugin, code, *told):
-        """By the option, and by the key at its place, with nothing said of the stages that it would have brought."""
+        """By the option, and by the key at the right place, without messages about stages that it would have
+        provided."""
         done = call([MILLRACE, "check", self.write(WITHOUT), "--plugin", plugin])
         self.assertEqual(done.returncode, code, done.stderr)
         text = PIPELINE.replace("PLUGIN", f'"{plugin}"')
@@ -198,7 +199,7 @@ stages:
         self.assertIn("cannot be the path of a plugin", call([MILLRACE, "list", "--plugin", ""]).stderr)
 
     def test_it_can_be_refused(self):
-        """For pipelines of strangers: not even its constructors run."""
+        """For strangers' pipelines: not even constructors may run."""
         mark = self.folder / "mark"
         plugin = self.build(f"""#include <stdio.h>
         __attribute__((constructor)) static void begin(void) {{
@@ -214,12 +215,12 @@ stages:
             self.assertIn(":3:1: error: plugins: this command does not load plugins that a pipeline names", run.err)
             self.assertEqual(run.err.count("error:"), 1)
         self.assertFalse(mark.exists())
-        # One that the person at the command names is not the pipeline's.
+        # A plugin that the user names is not the pipeline's.
         self.run_pipeline(text.replace("plugins: [pass.so]\n", ""), "--no-plugins", "--plugin", plugin)
         self.assertTrue(mark.exists())
 
     def test_the_environment_of_the_command(self):
-        # The driver of GPUs reads it once, when it is first used: streams beyond 8 would share queues of the hardware.
+        # The GPU driver reads it once, on first use: more than 8 streams would share hardware queues.
         self.build("#include <stdio.h>\n#include <stdlib.h>\n__attribute__((constructor)) static void begin(void) "
                    '{ fprintf(stderr, "queues %s\\n", getenv("CUDA_DEVICE_MAX_CONNECTIONS")); }\n' +
                    PASS.replace("NAME", "pass").replace("MORE", ".help = NULL"), "pass.so")
@@ -228,7 +229,7 @@ stages:
             self.assertIn(f"queues {found}\n", done.stderr)
 
     def test_another_abi(self):
-        # Of a later version only the first two fields mean what they mean here.
+        # In a later version only the first two fields keep this meaning.
         self.refused(self.build("#include <stdint.h>\nextern const struct later { uint32_t abi; const char *with; } "
                                 "mr_plugin_entry;\nconst struct later mr_plugin_entry = {7777, \"9.8.7\"};\n",
                                 "later.so"),
@@ -253,7 +254,7 @@ stages:
         done = call([MILLRACE, "list", "--plugin", one, "--plugin", other])
         self.assertEqual(done.returncode, 65, done.stderr)
         self.assertIn(f'the stage type "darkness" of {other} already exists, from {one}: ', done.stderr)
-        # The same library twice is one, by whatever name and in either way.
+        # The same library twice is one, by any name and in either way.
         self.run_pipeline(PIPELINE.replace("PLUGIN", "libdarkness.so, ./libdarkness.so"), "--plugin", one)
 
     def test_overrides(self):
@@ -266,8 +267,8 @@ stages:
         self.assertIn(":3:10: error: plugins: expected", run.err)
 
     def test_the_whole_of_the_headers_is_exported(self):
-        """Every function that the headers declare, as the compiler sees them, can be called;
-        nothing else is exported."""
+        """Every function that the headers declare, as the compiler sees them, must be callable; nothing else may be
+        exported."""
         includes = "".join(f"#include <millrace/{path.name}>\n" for path in sorted((INCLUDE / "millrace").glob("*.h")))
         plain = call(["cc", "-std=c11", "-E", "-P", f"-I{INCLUDE}", self.write(includes, "all.c")]).stdout
         names = set(re.findall(r"\b(mr_\w+)\([^()]*(?:\([^()]*\)[^()]*)*\)(?:\s*__attribute__\s*\(\(.*?\)\))?\s*;",

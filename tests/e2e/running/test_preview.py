@@ -1,5 +1,5 @@
-"""The preview: pictures as Python, OpenCV and ffmpeg get them over HTTP, beside ffmpeg's and Pillow's own; who may see
-them, and what bad clients do to it."""
+"""The preview: pictures as Python, OpenCV and ffmpeg get them over HTTP, compared with ffmpeg's and Pillow's own; who
+may see them, and what bad clients can do to it."""
 import concurrent.futures
 import http.client
 import io
@@ -44,7 +44,7 @@ class Preview(Case):
             self.skipTest("no OpenCV and Pillow (tools/test installs them)")
 
     def begin(self, options="", sources="", environment=None, log="info", more=()):
-        """A run that has begun to listen; self.port is where."""
+        """A run that has begun to listen on self.port."""
         self.log = self.folder / "log"
         path = self.write(PIPELINE.format(options=options, sources=sources))
         with self.log.open("w") as log_file, (self.folder / "summary").open("w") as summary:
@@ -64,7 +64,7 @@ class Preview(Case):
         return found
 
     def finish(self):
-        """Ends the run: every frame was delivered."""
+        """Ends the run; every frame must be delivered."""
         self.child.send_signal(signal.SIGTERM)
         self.assertEqual(self.child.wait(harness.TIMEOUT), 0, self.log.read_text())
         ledger = json.loads((self.folder / "summary").read_text())["ledger"]
@@ -73,7 +73,7 @@ class Preview(Case):
         return ledger
 
     def get(self, path, method="GET", headers=None):
-        """The answer, read whole: (code, headers, body)."""
+        """The complete answer: (code, headers, body)."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=harness.TIMEOUT)
         try:
             connection.request(method, path, headers=headers or {})
@@ -104,7 +104,7 @@ def stream_request(source):
 
 
 def decoded(jpeg):
-    """B, G, R; and nothing but a JPEG, which OpenCV would not mind."""
+    """B, G, R. It must be nothing but a JPEG, which OpenCV would not check."""
     if (jpeg[:4], jpeg[-2:]) != (b"\xff\xd8\xff\xe0", b"\xff\xd9"):
         raise AssertionError(f"no JPEG: {jpeg[:20]} to {jpeg[-20:]}")
     return cv2.imdecode(numpy.frombuffer(jpeg, numpy.uint8), cv2.IMREAD_COLOR)
@@ -115,7 +115,7 @@ def psnr(a, b):
 
 
 def pattern(graph, size, matrix):
-    """The first picture as ffmpeg makes and shrinks it: B, G, R. It takes the matrix from nowhere else."""
+    """The first picture as ffmpeg makes and shrinks it: B, G, R. The matrix must be given."""
     width, height = size
     scale = f"scale={width}:{height}:in_color_matrix={matrix}:flags=area+accurate_rnd+full_chroma_int"
     done = subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", graph, "-frames:v", "1", "-vf", scale, "-f",
@@ -125,7 +125,7 @@ def pattern(graph, size, matrix):
 
 class Pictures(Preview):
     def test_stills_are_the_pictures(self):
-        """Of BT.709 and BT.601, shrunk and not: flat bars, so that only the edges differ by JPEG's loss."""
+        """For BT.709 and BT.601, shrunk and not: flat bars, so that only JPEG's loss at the edges differs."""
         self.begin(", quality: 95")
         for source, graph, size, matrix in (("hd", "smptehdbars=size=1280x720", (640, 360), "bt709"),
                                             ("sd", "smptebars=size=320x240", (320, 240), "bt601")):
@@ -133,12 +133,12 @@ class Pictures(Preview):
             expected = pattern(graph, size, matrix)
             self.assertEqual(picture.shape, expected.shape)
             self.assertGreater(psnr(picture, expected), 32, source)
-            flat = slice(20, 140), slice(5, 20)  # within the first bar
+            flat = slice(20, 140), slice(5, 20)  # inside the first bar
             self.assertLess(numpy.abs(picture[flat].astype(int) - expected[flat].astype(int)).max(), 5, source)
         self.finish()
 
     def test_stills_stand_upright(self):
-        """Photographs in the eight orientations of EXIF, as Pillow turns them."""
+        """Photographs in EXIF's eight orientations, as Pillow turns them."""
         photo = PICTURES / "orange.jpg"
         if not photo.exists():
             self.skipTest(f"no {photo}")
@@ -174,7 +174,7 @@ class Pictures(Preview):
         self.finish()
 
     def test_parts_are_whole(self):
-        """Boundaries, lengths and JPEGs of a stream, read by the letter of RFC 2046."""
+        """A stream's boundaries, lengths and JPEGs, read strictly by RFC 2046."""
         self.begin()
         self.await_picture("sd")
         stream = self.connect(stream_request("sd")).makefile("rb")
@@ -193,7 +193,7 @@ class Pictures(Preview):
         self.finish()
 
     def test_a_source_that_ended(self):
-        """Its streams end with its last picture, its still stays, and says since when; the others go on."""
+        """Its streams end with the last picture, and the still stays and says since when; the others continue."""
         self.begin(sources='  short: {uri: "lavfi:testsrc=size=64x48:rate=25:duration=2", realtime: true}\n')
         self.await_picture("short")
         stream = self.connect(stream_request("short"))
@@ -205,7 +205,7 @@ class Pictures(Preview):
         self.finish()
 
     def test_sources_that_come_and_go(self):
-        """Added by ctl, it has pictures; removed, its stream ends."""
+        """Added by ctl, it has pictures; removed, the stream ends."""
         control = self.folder / "control"
         self.begin(sources="  max: 4\n", more=("--control", control))
         self.folder.chmod(0o700)
@@ -222,7 +222,7 @@ class Pictures(Preview):
         self.finish()
 
     def test_few_sources_have_pictures(self):
-        """At most so many, the newest; the others make room."""
+        """A limited number, the newest; the others make room."""
         short = "".join(f'  s{n}: {{uri: "lavfi:testsrc=size=64x48:rate=25:duration=1", realtime: true}}\n'
                         for n in range(6))
         self.begin(", most_sources: 3", short)
@@ -256,7 +256,7 @@ class Requests(Preview):
         self.finish()
 
     def test_pages_from_elsewhere(self):
-        """A name that was made to mean 127.0.0.1 is told by the Host header."""
+        """The Host header reveals a name that was made to mean 127.0.0.1."""
         self.begin()
         self.await_picture("sd")
         for host, code in (("localhost", 200), (f"127.0.0.1:{self.port}", 200), ("[::1]:80", 200),
@@ -287,7 +287,7 @@ class Requests(Preview):
             self.assertEqual(done.returncode, 0, done.stderr)
             commands += [done.stdout, done.stderr]
         self.assertFalse([text for text in commands if TOKEN in text])
-        # Nor does the digest of the pipeline tell of it.
+        # The pipeline's digest must not reveal it either.
         plans = [json.loads(call([MILLRACE, "plan", "--json", self.folder / "pipeline.yaml", *more],
                                  environment={"PREVIEW_TOKEN": token}).stdout)["digest"]
                  for token, more in ((TOKEN, ()), (TOKEN + "x", ()), (TOKEN, ("--set", "stages.look.fps=7")))]
@@ -313,11 +313,11 @@ class Requests(Preview):
 
 class Bad(Preview):
     def test_viewers_that_stop(self):
-        """They take nothing: the others see on, the pipeline runs on, and they are sent away."""
+        """They read nothing: the others and the pipeline must continue, and they must be disconnected."""
         self.begin(", fps: 100, width: 1280, quality: 100, timeout: 1s", NOISE)
         self.await_picture("noise")
         stopped = [self.connect(stream_request("noise"), receive=4096) for _ in range(3)]
-        for one in stopped:  # seen as a viewer; it takes nothing more
+        for one in stopped:  # counted as a viewer; it reads nothing more
             self.assertIn(b" 200 ", one.recv(100))
         good, taken = self.connect(stream_request("noise")), []
 
@@ -332,7 +332,7 @@ class Bad(Preview):
         self.wait_for(lambda: len(taken) > pieces + 10)
         before = json.loads(self.get("/noise.json")[2])["seq"]
         self.wait_for(lambda: json.loads(self.get("/noise.json")[2])["seq"] > before)
-        for one in stopped:  # what the system had for it, and the end
+        for one in stopped:  # what the system had buffered for it, and the end
             try:
                 while one.recv(65536):
                     pass
@@ -343,7 +343,7 @@ class Bad(Preview):
         self.assertFalse(watching.is_alive())
 
     def test_requests_that_never_end(self):
-        """A byte now and then keeps a connection from being idle, but not for long."""
+        """An occasional byte keeps a connection from being idle, but not for long."""
         self.begin(", timeout: 1s")
         self.await_picture("sd")
         slow = [self.connect(b"GET /sd.jpg HTTP/1.1\r\nHost: localhost\r\nX-Long: ") for _ in range(100)]

@@ -1,16 +1,16 @@
-"""What stages cost: `millrace plan --profile`, and plans that are made of what was measured."""
+"""Stage costs: `millrace plan --profile`, and plans made from measurements."""
 import json
 import os
 
 from harness import MILLRACE, MODELS, SAMPLES, Case, call, main, need_models
 from plans import SMALL, plan
 
-# For pipelines that come to their end: so many seconds are not needed.
+# For pipelines that end: not all these seconds are needed.
 WHOLE = "60"
 
 
 class Costs(Case):
-    """What a profile has measured decides where `device: auto` puts stages: in plans, drawings and runs alike."""
+    """A profile's measurements must decide where `device: auto` puts stages: in plans, drawings and runs alike."""
     TEXT = """
 version: 1
 pipeline: spread
@@ -62,7 +62,7 @@ stages:
 
 
 class Profile(Case):
-    """What a profile says of pipelines whose costs are far apart; no test here asks how fast anything is."""
+    """A profile's report on pipelines whose costs are far apart; no test here asks how fast anything is."""
 
     UNEVEN = """
 version: 1
@@ -101,7 +101,7 @@ stages:
         self.assertEqual(profile["bottleneck"], {"kind": "stage", "stage": "heavy"})
 
     def applied(self, text, cure):
-        """The pipeline with the cure written in, as `--set` words."""
+        """The pipeline with the remedy applied, as `--set` words."""
         key, _, value = cure["set"].partition(": ")
         place = f"stages.{cure['stage']}." if cure["stage"] else ""
         return self.profiled(text, "--set", f"{place}{key}={value}", seconds="1")
@@ -120,7 +120,7 @@ stages:
 """
 
     def test_a_device_that_is_busy_is_the_limit_and_another_cures_it(self):
-        """Cores are free, so that it is not they; what the cure is expected to give is what it gives."""
+        """Cores are free, so they are not the limit; the remedy must give what it promises."""
         profile = self.profiled(self.ON_DEVICE, seconds="1")
         self.assertEqual(profile["bottleneck"], {"kind": "device", "stage": "small"})
         (cure,) = [cure for cure in profile["cures"] if cure["set"].startswith("device:")]
@@ -138,7 +138,7 @@ stages:
         text = text.replace("device: one", "device: cpu")
         profile = self.profiled(text, seconds="2")
         self.assertEqual(profile["bottleneck"]["stage"], "network")
-        if profile["bottleneck"]["kind"] != "device":  # The network itself took more than its calls.
+        if profile["bottleneck"]["kind"] != "device":  # The network itself took more than the calls.
             self.skipTest("the processors were too busy for the network")
         (cure,) = [cure for cure in profile["cures"] if cure["set"].startswith("batch:")]
         self.assertIsNone(cure["rate"])
@@ -167,7 +167,7 @@ stages:
         self.assertEqual(profile["cures"], [])
 
     def test_fewer_frames_and_another_network_cure_the_processors(self):
-        """Of a network of integers it is not said; nor is more than half the frames promised."""
+        """It must not be suggested for an integer network, nor may more than half the frames be promised."""
         need_models()
         text = """
 version: 1
@@ -217,7 +217,7 @@ stages:
         self.assertGreater(profile["expected"]["run_s"], 0)
 
     def test_nodes_are_measured_in_one_process(self):
-        """The plan is still that of the nodes, and what is wrong with it is told first."""
+        """The plan is still the nodes', and errors in it must be reported first."""
         text = ('version: 1\npipeline: nodes\nsources:\n  in: {type: "null", format: RGB24 64x64, frames: 50}\n'
                 'stages:\n  small: {type: preprocess, input: in, size: 32x32}\n  done: {type: "null", input: small}\n'
                 'nodes: {left: {stages: small}, right: {stages: DONE}}\n')

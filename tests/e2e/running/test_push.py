@@ -1,6 +1,6 @@
-"""video with a receiver: RTSP (GStreamer's server), RTMP (ffmpeg, nginx), SRT (ffmpeg). Each receiver gets every
-picture; one that stops, dies or is not there yet costs the other branches of a pipeline nothing, and every packet is
-accounted for."""
+"""video with a receiver: RTSP (GStreamer's server), RTMP (ffmpeg, nginx), SRT (ffmpeg). Each receiver must get every
+picture; one that stops, dies or is missing must not cost other branches anything, and every packet must be accounted
+for."""
 import json
 import pathlib
 import shutil
@@ -33,7 +33,7 @@ class Push(Case):
         self.rows = self.folder / "push.jsonl"
 
     def receive(self, url, name, *options):
-        """ffmpeg as the server of one stream."""
+        """ffmpeg as a server for one stream."""
         path = self.folder / name
         running = start(["ffmpeg", "-v", "error", "-y", "-analyzeduration", 100000, *options, "-i", url, "-c", "copy",
                          "-flush_packets", 1, path],
@@ -87,8 +87,8 @@ class Receivers(Push):
         self.assertEqual(self.seqs(), list(range(60)))
 
     def check_begun(self, path, ledger):
-        """These receivers drop what waits in them when the sender ends: the last pictures may be missing,
-        and no other."""
+        """These receivers drop what waits inside them when the sender ends: the last pictures may be missing, and no
+        others."""
         self.assertEqual(ledger["dropped"], [])
         whole, found = hashes(self.clip), hashes(path)
         self.assertGreaterEqual(len(found), 50)
@@ -103,7 +103,7 @@ class Receivers(Push):
         self.check_whole(path, ledger)
 
     def rtsp_server(self, path):
-        """Its port; "" if there is no such server on this machine."""
+        """Its port; "" if this machine has no such server."""
         server = start(["/usr/bin/python3", ROOT / "tests/e2e/rtsp_receiver.py", path], stdout=subprocess.PIPE,
                        text=True, stderr=subprocess.DEVNULL)
         self.addCleanup(self.end, server)
@@ -111,7 +111,7 @@ class Receivers(Push):
         return server.stdout.readline().strip()
 
     def test_srt_and_rtsp(self):
-        """Side by side, since both take pictures at their rate only."""
+        """In parallel, since both take pictures in real time."""
         path, port = self.folder / "rtsp.h264", free_port()
         rtsp_port = self.rtsp_server(path)
         receiver, srt_path = self.receive(f"srt://127.0.0.1:{port}?mode=listener", "srt.ts")
@@ -158,7 +158,7 @@ def udp_listens(port):
 
 class Trouble(Push):
     def test_a_receiver_that_is_stopped_holds_nobody_up(self):
-        """Other branches get each frame in time; what the receiver did not get is dropped by name."""
+        """Other branches must get each frame in time; what the receiver did not get must be dropped by name."""
         port = free_port()
         url = f"rtmp://127.0.0.1:{port}/live/key"
         receiver, path = self.receive(url, "stopped.flv", "-listen", 1)

@@ -1,5 +1,5 @@
-"""record: the files around events hold the source's pictures, by hash, each once; triggers that meet share a file; the
-JSON beside each says what is in it."""
+"""record: the files around events must hold the source's pictures, by hash, each once; triggers that meet must share a
+file; the JSON beside each must say what is in it."""
 import json
 import shutil
 import signal
@@ -26,8 +26,7 @@ RATE, GOP = 25, 25
 
 
 def clip(*moments, seconds=16):
-    """A small field that differs in each picture, and half of the picture flickers for 0.4 s from each of the moments
-    on."""
+    """A small field differs in each picture, and half of the picture flickers for 0.4 s from each given moment."""
     moving = "+".join(f"between(T,{at},{at + 0.4})" for at in moments) or "0"
     luma = f"if(gt({moving},0)*gt(X,80),255*mod(N,2),if(lt(X,16)*lt(Y,16),mod(N*7,256),128))"
     name = "moves-" + "-".join(map(str, moments)) + ".mp4"
@@ -54,11 +53,11 @@ class Record(Case):
         return run, self.found()
 
     def found(self):
-        """The JSON files, in order, and for each the first and last picture of its video."""
+        """The JSON files in order, each with the video's first and last picture."""
         return [json.loads(path.read_text()) for path in sorted(self.path.glob("*.json"))]
 
     def check(self, uri, one, first, last):
-        """The file has the source's pictures first to last, and nothing else."""
+        """The file must have the source's pictures first to last, and nothing else."""
         found = hashes(self.path / one["file"])
         self.assertEqual(found, hashes(uri)[first:last + 1])
         self.assertTrue(one["complete"])
@@ -81,8 +80,8 @@ class Record(Case):
                 for one, at in zip(found, (6, 12), strict=True):
                     self.assertTrue(at * RATE <= one["triggers"][0]["seq"] <= at * RATE + 2)
                     self.assertEqual(one["triggers"][0]["stage"], "motion")
-                    # From the key frame before 1.5 s before, to one second after the last trigger. Packets that are
-                    # decoded before pictures shown earlier come along.
+                    # From the last key frame that is at least 1.5 s earlier to one second after the last trigger.
+                    # Packets decoded before pictures shown earlier are included.
                     first = (one["triggers"][0]["seq"] - RATE * 3 // 2) // GOP * GOP
                     last = one["triggers"][-1]["seq"] + RATE
                     count = len(hashes(self.path / one["file"]))
@@ -96,7 +95,7 @@ class Record(Case):
                     self.assertEqual(mine[:last + 1 - first], whole[first:last + 1])
 
     def test_events_that_meet_share_a_file(self):
-        """The second reaches back into the first; the third only into what was kept open."""
+        """The second overlaps the first; the third only overlaps what was kept open."""
         uri = clip(5, 7, 9.3)
         _, found = self.recorded(uri, ", before: 2s, after: 1s")
         self.assertEqual(len(found), 1)
@@ -108,7 +107,7 @@ class Record(Case):
         self.assertGreaterEqual(len(packets), (9.3 + 1 - 3) * RATE)
 
     def test_no_packet_is_in_two_files(self):
-        """Files that may be no longer than two seconds follow each other without a gap."""
+        """Files limited to two seconds must follow each other without a gap."""
         uri = clip(4, 5, 6, 7, 8)
         _, found = self.recorded(uri, ", before: 1s, after: 1s, longest: 2s, name: '{source}-{number}.mkv'")
         self.assertGreaterEqual(len(found), 3)
@@ -129,7 +128,7 @@ class Record(Case):
         self.assertEqual((found, list(self.path.iterdir())), ([], []))
 
     def test_the_oldest_are_removed_with_what_is_beside_them(self):
-        """Those of another source stay, and its numbers are not followed."""
+        """Another source's files must stay, and the numbers there must not matter."""
         others = ["cam-123456-2.json", "cam-123456-2.mp4"]
         self.path.mkdir()
         for name in others:
@@ -161,7 +160,7 @@ class Record(Case):
         run.wait()
         (one,) = self.found()
         self.assertFalse(one["complete"])
-        self.assertEqual(sorted(one["packets"]), ["epoch", "first_pts_ns", "first_seq"])  # no count that may be old
+        self.assertEqual(sorted(one["packets"]), ["epoch", "first_pts_ns", "first_seq"])  # no outdated count
         self.assertGreaterEqual(one["trigger_count"], 1)
         found = hashes(self.path / one["file"])
         first = one["packets"]["first_pts_ns"] * RATE // 1000000000
@@ -169,7 +168,7 @@ class Record(Case):
         self.assertEqual(found[:-3], hashes(clip(1, 2, 3, 4, 5, 6))[first:first + len(found) - 3])
 
     def test_a_full_disk_is_waited_for(self):
-        """Files that follow each other without a gap, once there is room."""
+        """Files must follow each other without a gap when there is room."""
         uri, disk = clip(4, 5, 6, 7, 8), Mounted(self)
         self.path = disk.folder / "events"
         self.assertEqual(call(["mount", "-o", "remount,nr_inodes=6", disk.folder]).returncode, 0)
@@ -195,7 +194,7 @@ class Record(Case):
         self.assertGreaterEqual(len(joined), (8.4 + 1 - 3) * RATE)
 
     def test_a_person_triggers(self):
-        """By the id of the stage and of the source; other ids are none."""
+        """By the stage's and the source's id; other ids do nothing."""
         control = self.folder / "own" / "control"
         text = self.text(clip(1), ", before: 1s, after: 500ms, name: '{source}-{number}.mp4'",
                          ", realtime: true, loop: true")
@@ -214,7 +213,7 @@ class Record(Case):
             done = call([MILLRACE, "ctl", "--control", control, "trigger", name])
             self.assertEqual(done.returncode, 64)
             self.assertIn(f'"{name}" is neither a stage that can be triggered nor a source of one', done.stderr)
-        # What was wanted is on the disk, though the file stays open for triggers that may come.
+        # What was wanted is on disk, although the file stays open for further triggers.
         counts = (0, None)
         while counts[0] == 0 or counts[0] != counts[1]:
             self.assertLess(time.monotonic(), deadline, counts)
@@ -230,7 +229,7 @@ class Record(Case):
             self.assertEqual(len(hashes(self.path / one["file"])), one["packets"]["count"])
 
     def test_a_class_triggers(self):
-        """Classes of three bins of a histogram: bright pictures are those of the event."""
+        """Classes from three histogram bins: bright pictures are the event's."""
         import numpy
         weights = self.folder / "weights.npy"
         numpy.save(weights, numpy.array([[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9, 0],

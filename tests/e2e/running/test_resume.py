@@ -1,5 +1,5 @@
-"""run --resume: what is killed goes on, with no record twice and none missing. The reference is the same pipeline, run
-to its end at once."""
+"""run --resume: a killed run must continue, with no record duplicated or missing. The reference is the same pipeline,
+run once to the end."""
 import json
 import pathlib
 import random
@@ -40,7 +40,7 @@ stages:
   both: {{type: join, join: {{hash: phash, hog: hog}}}}
   results: {{type: jsonl, input: both, tensors: true, path: "${{OUTPUT}}"}}
 """
-# Each picture but a few is read after one that is shown behind it.
+# All but a few pictures are read after one that is shown later.
 REORDERED = """
 version: 1
 pipeline: reordered
@@ -55,7 +55,7 @@ NODES = """nodes:
   reader: {sources: [a]}
   rest: {stages: [decode, phash, results]}
 """
-# Three rows a frame, with commas and quotes in them.
+# Three rows per frame, with commas and quotes in them.
 TABLE = """
 version: 1
 pipeline: table
@@ -86,7 +86,7 @@ def lines_of(path):
 
 
 class Parts:
-    """The files of a name with {number} as if they were one; of a table with the first header alone."""
+    """Files for a name with {number} as if they were one; in a table only the first header counts."""
 
     def __init__(self, folder, pattern):
         self.path, self.files = folder / pattern, lambda: sorted(folder.glob(pattern.replace("{number}", "*")))
@@ -128,7 +128,7 @@ class Resume(Case):
         return json.loads(done.stdout) if code == 0 else done.stderr
 
     def kill_after(self, pipeline, more, sign=signal.SIGKILL):
-        """Kills a run once it has written so many more lines; False where it ended before."""
+        """Kills a run after it has written more lines; False if it ended before."""
         wanted, until = lines_of(self.output) + more, time.monotonic() + TIMEOUT
         running = start(self.command(pipeline), stdout=-3, stderr=-3)
         while running.poll() is None and lines_of(self.output) < wanted:
@@ -142,7 +142,7 @@ class Resume(Case):
         return ended is None and code != 0 if sign == signal.SIGKILL else not self.is_complete()
 
     def stop_after(self, pipeline, more):
-        """Asks a run to end once it has written so many more lines; whether it had not ended by itself."""
+        """Asks a run to end after it has written more lines; True if it had not ended by itself."""
         wanted, until = lines_of(self.output) + more, time.monotonic() + TIMEOUT
         running = start(self.command(pipeline), stdout=-3, stderr=-1, text=True)
         while running.poll() is None and lines_of(self.output) < wanted:
@@ -159,7 +159,7 @@ class Resume(Case):
         return json.loads(self.checkpoint.read_text())["complete"]
 
     def kill_amid(self, pipeline, more, sign=signal.SIGKILL):
-        """As kill_after; a run that has come to its end before the test could see it is followed by another."""
+        """Like kill_after; if a run ended before the test could see it, starts another."""
         until = time.monotonic() + TIMEOUT
         while not self.kill_after(pipeline, more, sign):
             self.assertLess(time.monotonic(), until)
@@ -167,7 +167,7 @@ class Resume(Case):
             self.checkpoint.unlink()
 
     def check(self, text, kills, segments=None):
-        """Kills the paced pipeline again and again; what it has written in the end is what it writes in one go."""
+        """Kills the paced pipeline again and again; in the end it must have written what one run writes."""
         chance = random.Random(SEED)
         expected = self.reference(text.format(samples=self.samples, paced=""))
         pipeline = self.write((segments or text).format(samples=self.samples, paced=", realtime: true"))
@@ -190,7 +190,7 @@ class Resume(Case):
         self.check(TABLE, 12)
 
     def test_a_table_that_was_torn(self):
-        """A power cut may leave a part of a row, or some of a frame's rows: the frame comes again, whole."""
+        """A power cut can leave part of a row, or some of a frame's rows: the frame must come again, whole."""
         self.make_classes()
         expected = self.reference(TABLE.format(samples=self.samples, paced=""))
         pipeline = self.write(TABLE.format(samples=self.samples, paced=", realtime: true"))
@@ -205,7 +205,7 @@ class Resume(Case):
         self.assertEqual(sorted(self.output.read_text().splitlines()), expected)
 
     def test_segments(self):
-        """Each row is in one of the files, whichever of them was being written; those of another run stay."""
+        """Each row must be in one file, whichever was being written; another run's must stay."""
         self.make_classes()
         for text, kind in ((SEVERAL, "jsonl"), (TABLE, "csv")):
             with self.subTest(kind):
@@ -216,7 +216,7 @@ class Resume(Case):
                 self.assertGreater(len(self.output.files()), 5)
                 if kind == "csv":
                     continue
-                # Rows of the same frames, in files of an earlier run, are not rows of this one.
+                # Rows for the same frames in an earlier run's files are not this run's.
                 expected = sorted(self.output.read_text().splitlines())
                 for path in self.output.files():
                     path.rename(self.folder / f"kept-{path.name}")
@@ -232,7 +232,7 @@ class Resume(Case):
                 self.checkpoint.unlink()
 
     def test_files_that_were_moved(self):
-        """logrotate, and a kill at once: the rows of the moved file are known."""
+        """logrotate, followed by a kill: the moved file's rows must be known."""
         expected = self.reference(SEVERAL.format(samples=self.samples, paced=""))
         pipeline = self.write(SEVERAL.format(samples=self.samples, paced=", realtime: true"))
         for turn in range(6):
@@ -301,7 +301,7 @@ class Resume(Case):
                 left.unlink()
 
     def test_nodes_are_gone_with_who_watches_over_them(self):
-        """At once: what they would do in order to end would be done to files of the next run."""
+        """At once: anything they did to end would affect the next run's files."""
         text, audit = SEVERAL + SEVERAL_NODES, self.folder / "audit"
         expected = self.reference(text.format(samples=self.samples, paced=""))
         pipeline = self.write(text.format(samples=self.samples, paced=", realtime: true"))

@@ -1,5 +1,5 @@
-"""Files of results and the audit log of a run that lasts: emptied while they are written (copytruncate), moved and
-opened anew at SIGHUP (logrotate), one for each segment; and a terminal that is closed, which ends the run."""
+"""A long run's result files and audit log: emptied while written (copytruncate), moved and reopened at SIGHUP
+(logrotate), one per segment; and a closed terminal, which ends the run."""
 import csv
 import fcntl
 import json
@@ -40,7 +40,7 @@ class Rotation(Controlled):
         return child
 
     def grows(self, name, more=5):
-        """Waits until a file has so many more whole lines."""
+        """Waits until a file has more whole lines."""
         path, had = self.folder / name, None
 
         def grown():
@@ -57,7 +57,7 @@ class Rotation(Controlled):
         return json.loads(out)
 
     def assert_rows(self, tables, lines, seqs):
-        """Every frame is in one of these files, in order, and each table has its header."""
+        """Every frame is in one of these files, in order, and each table has a header."""
         found = []
         for name in tables:
             with open(self.folder / name, newline="") as file:
@@ -69,7 +69,7 @@ class Rotation(Controlled):
         self.assertEqual([record["seq"] for record in records], seqs)
 
     def test_files_that_are_emptied_meanwhile(self):
-        """As logrotate's copytruncate does: the next record is at the start of the file."""
+        """Like logrotate's copytruncate: the next record must be at the file's start."""
         child = self.begin()
         for name in ("table.csv", "lines.jsonl"):
             self.grows(name)
@@ -127,7 +127,7 @@ class Rotation(Controlled):
         summary, names = self.end(child), self.names()
         self.assertEqual(names, [f"lines-{number:06}.jsonl" for number in range(len(names))])
         self.assert_rows(["table.csv"], names, list(range(summary["ledger"]["in"])))
-        # Another run goes on with the numbers, touches no file that is there but those that are too many.
+        # Another run continues the numbers, and may only touch existing files that exceed the limit.
         (self.folder / "lines-000001-2.jsonl").write_text("of another program\n")
         child = self.begin("'lines-{number}.jsonl', segment: 100ms, keep_bytes: 1KiB")
         self.wait_until(lambda: f"lines-{len(names) + 3:06}.jsonl" in self.names())
@@ -139,8 +139,8 @@ class Rotation(Controlled):
         self.assertLess(sum(sizes), 1024 + 2 * max(sizes))
 
     def test_a_list_that_cannot_be_written(self):
-        """A file that cannot be listed is not kept, neither open nor in the folder, however often that happens: records
-        stay where they went before."""
+        """A file that cannot be listed must not be kept, neither open nor in the folder, however often that happens:
+        records stay where they went before."""
         child = self.begin("'lines-{number}.jsonl', segment: 100ms")
         self.wait_until(lambda: len(self.names()) >= 2)
         files, [listed] = pathlib.Path(f"/proc/{child.pid}/fd"), self.folder.glob(".*.lines.files")
@@ -178,7 +178,7 @@ class Rotation(Controlled):
             self.assertIn(words, done.stderr)
 
     def test_a_terminal_that_is_closed(self):
-        """While it is there a hangup is a request to open files anew."""
+        """While it is open, a hangup is a request to reopen files."""
         near, far = pty.openpty()
 
         def take_terminal():

@@ -1,5 +1,5 @@
-"""Stopping: Ctrl-C and SIGTERM drain and end with 0 and a complete ledger, a second one ends at once, SIGUSR1 tells
-how it stands and changes nothing."""
+"""Stopping: Ctrl-C and SIGTERM must drain and end with 0 and a complete ledger, a second one must end at once, and
+SIGUSR1 must report the state and change nothing."""
 import json
 import os
 import pathlib
@@ -17,7 +17,7 @@ try:
 except ImportError:
     onnx = None
 
-# Without end, at its own pace.
+# Endless and paced.
 ENDLESS = """\
 version: 1
 pipeline: endless
@@ -27,7 +27,7 @@ stages:
   decode:  {input: pattern}
   results: {type: jsonl, input: decode, path: "-"}
 """
-# As fast as possible, into a pipe that nobody empties; the other file tells that frames are on their way there.
+# As fast as possible, into a pipe that nobody empties; the other file shows that frames are in flight.
 STUCK = ENDLESS.replace(", realtime: true", "") + "  others:  {type: jsonl, input: decode, path: OTHERS}\n"
 STUCK_NODES = """\
 nodes:
@@ -37,7 +37,7 @@ nodes:
 
 
 def full_pipe():
-    """The two ends of a pipe into which nothing more goes."""
+    """The two ends of a full pipe."""
     read, write = os.pipe()
     os.set_blocking(write, False)
     try:
@@ -49,7 +49,7 @@ def full_pipe():
 
 
 def blocks(pid, what):
-    """Whether the process has taken over a signal: what it blocks waits for its own thread."""
+    """Whether the process handles a signal: one that it blocks waits for the signal thread."""
     try:
         status = pathlib.Path(f"/proc/{pid}/status").read_text()
     except FileNotFoundError:
@@ -59,7 +59,7 @@ def blocks(pid, what):
 
 
 def cpu_s(child):
-    """The processor time that the process has taken."""
+    """The processor time that the process has used."""
     fields = pathlib.Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -99,7 +99,7 @@ class Signals(harness.Case):
                 self.assertEqual([row["seq"] for row in rows], list(range(len(rows))))
 
     def assert_early_end(self, text):
-        """A run that is asked to end as soon as it can be asked, be it before it has begun."""
+        """Asks a run to end as early as possible, even before it has begun."""
         child = self.start(text, "--output", self.folder / "early.jsonl", "--json")
         self.wait_until(lambda: blocks(child.pid, signal.SIGTERM), "signals are not blocked")
         child.send_signal(signal.SIGTERM)
@@ -133,7 +133,7 @@ class Signals(harness.Case):
         self.assert_early_end(ENDLESS + STUCK_NODES.replace(", others", ""))
 
     def test_an_interrupt_of_the_whole_terminal_while_nodes_start(self):
-        """What reaches the processes of nodes before they have left the terminal's group is not for them."""
+        """Signals that reach node processes before they leave the terminal's group are not for them."""
         for _ in range(3):
             child = harness.start([harness.MILLRACE, "run", self.write(ENDLESS + STUCK_NODES.replace(", others", "")),
                                    *harness.PATIENT, "--output", self.folder / "early.jsonl"],
@@ -146,7 +146,7 @@ class Signals(harness.Case):
             self.assertEqual(child.returncode, 0, err)
 
     def test_a_hangup_while_nodes_start(self):
-        """They open their files anew once they run; none is ended."""
+        """They must reopen their files when they run; none may be ended."""
         output = self.folder / "early.jsonl"
         child = harness.start([harness.MILLRACE, "run", self.write(ENDLESS + STUCK_NODES.replace(", others", "")),
                                *harness.PATIENT, "--output", output], stdout=subprocess.DEVNULL,
@@ -163,7 +163,7 @@ class Signals(harness.Case):
         self.assertEqual((child.returncode, err), (0, ""))
 
     def test_a_hangup_under_nohup(self):
-        """test_rotation has what it does otherwise."""
+        """test_rotation covers the other effects."""
         output = self.folder / "kept.jsonl"
         child = harness.start(["nohup", harness.MILLRACE, "run", self.write(ENDLESS), "--output", output],
                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -186,7 +186,7 @@ class Signals(harness.Case):
         self.assertTrue(control.exists())
         child.send_signal(signal.SIGINT)
         time.sleep(0.6)  # two that come together are one
-        # Both wait for a stopped run to go on, and are taken in the order of their numbers: USR1, TERM.
+        # Both wait for a stopped run to continue, and arrive in numerical order: USR1, TERM.
         child.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, child.pid, os.WSTOPPED)
         for one in (signal.SIGTERM, signal.SIGUSR1, signal.SIGCONT):
@@ -197,7 +197,7 @@ class Signals(harness.Case):
         self.assertFalse(control.exists())
 
     def test_signals_that_come_together(self):
-        """As from `timeout` of coreutils, which sends SIGTERM to the run and then to its group; nodes, too."""
+        """Like coreutils' `timeout`, which sends SIGTERM to the run and then to its group; also with nodes."""
         for more in ("", STUCK_NODES.replace(", others", "")):
             output = self.folder / f"rows{len(more)}.jsonl"
             child = harness.start(["timeout", "--preserve-status", "3", harness.MILLRACE, "run",
@@ -211,7 +211,7 @@ class Signals(harness.Case):
             self.assertEqual((ledger["balanced"], ledger["in_flight"]), (True, 0), err)
             child = self.start(ENDLESS + more, "--output", self.folder / f"more{len(more)}.jsonl", "--json")
             self.wait_until(lambda: blocks(child.pid, signal.SIGTERM), "signals are not blocked")
-            # Two of a kind could be one already; these both wait for a stopped run to go on.
+            # Two of one kind could already be one; these both wait for a stopped run to continue.
             child.send_signal(signal.SIGSTOP)
             os.waitid(os.P_PID, child.pid, os.WSTOPPED)
             for one in (signal.SIGINT, signal.SIGTERM, signal.SIGCONT):
@@ -220,7 +220,7 @@ class Signals(harness.Case):
             self.assertEqual(child.returncode, 0, err)
 
     def test_what_is_inherited(self):
-        """Whoever starts a run may ignore SIGCHLD, and block the signals that ask it to end."""
+        """Whoever starts a run may ignore SIGCHLD and block the signals that ask it to end."""
 
         def prepare():
             signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -243,7 +243,7 @@ class Signals(harness.Case):
             self.assertEqual(child.wait(timeout=harness.TIMEOUT), 0)
 
     def assert_given_up(self, text):
-        """A run whose results nobody reads ends all the same when it is asked to, and says what it could not write."""
+        """A run whose results nobody reads must still end when asked, and report what it could not write."""
         read, write = full_pipe()
         self.addCleanup(os.close, read)
         others = self.folder / "others.jsonl"
@@ -269,7 +269,7 @@ class Signals(harness.Case):
 
     @unittest.skipUnless(onnx, "no onnx")
     def test_a_call_that_never_returns(self):
-        """A network with a loop without an end is left after twice the grace time."""
+        """A network with an endless loop must be abandoned after twice the grace time."""
         made, value = onnx.helper, onnx.numpy_helper.from_array
         tensor = [made.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
                   for name, shape in (("x", [1, 3, 8, 8]), ("y", [1, 192]), ("i", [1, 192]), ("o", [1, 192]))]
@@ -301,7 +301,7 @@ stages:
         self.assertIn("a call of a stage has not returned", err)
 
     def signals_of(self, text):
-        """What a run that is asked to end enters in its audit log about signals, by the process."""
+        """What an ending run writes about signals to the audit log, by process."""
         log, output = self.folder / "audit.jsonl", self.folder / "audited.jsonl"
         child = self.start(text, "--output", output, "--audit", log, stdout=subprocess.DEVNULL)
         self.wait_for_rows(output, 1)
@@ -318,7 +318,7 @@ stages:
         self.assertEqual(senders, {pid: os.getpid()})
 
     def test_signals_to_nodes_are_entered_in_the_audit_log(self):
-        """Those that reach the whole of it, and those that it sends on."""
+        """Those that reach all processes, and those that it forwards."""
         senders, pid = self.signals_of(ENDLESS + STUCK_NODES.replace(", others", ""))
         self.assertEqual(senders.pop(pid), os.getpid())
         self.assertEqual(set(senders.values()), {pid})

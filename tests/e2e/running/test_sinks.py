@@ -1,5 +1,5 @@
-"""What sinks write of real pictures, read back by the parsers of Python's library: files and labels of folders, and
-what several stages have found about one frame."""
+"""What sinks write for real pictures, read back with Python's parsers: files and folder labels, and what several stages
+found about one frame."""
 import csv
 import os
 import shutil
@@ -38,8 +38,8 @@ class Joined(Case):
         return self.run_pipeline(VECTORS.format(results=results, device=device)).rows
 
     def test_vectors_of_all_inputs_are_kept(self):
-        """That of the first is what the frame is; others have the names of their inputs.
-        What is no vector stays behind."""
+        """The first one's vector is the frame itself; others have the inputs' names. What is not a vector is left
+        out."""
         alone = self.rows_of("results: {type: jsonl, input: histogram, features: true}\n"
                              "  rest: {type: 'null', input: both}")
         three = ("\nnodes:\n  one: {stages: [decode, sharpness, hog]}\n  two: {stages: [histogram, raw]}\n"
@@ -85,7 +85,7 @@ class Folders(Case):
         return text if input == "encode" else text.replace("  encode: {input: decode, codec: mjpeg}\n", "")
 
     def test_jsonl_says_file_and_label(self):
-        """Of pictures, and of the packets of the one stream that they are encoded to."""
+        """For pictures, and for packets in the one stream that they are encoded to."""
         for input in ("decode", "encode"):
             run = self.run_pipeline(self.text("jsonl", input=input))
             self.assertEqual({row["file"]: row["label"] for row in run.rows}, self.expected)
@@ -100,7 +100,7 @@ class Folders(Case):
         self.assertEqual([row["seq"] for row in rows], ["0", "1", "2"])
 
     def test_names_that_are_no_text(self):
-        """Bytes that are no characters become question marks; all else stays."""
+        """Bytes that are not characters become question marks; everything else stays."""
         output = self.folder / "table.csv"
         for folder in (self.folder / "pictures").iterdir():
             shutil.rmtree(folder)

@@ -1,4 +1,4 @@
-"""Sources that are added, changed and removed while a pipeline runs: `sources: {max: N}` and `millrace ctl`."""
+"""Sources added, changed and removed while a pipeline runs: `sources: {max: N}` and `millrace ctl`."""
 import base64
 import collections
 import http.server
@@ -52,7 +52,7 @@ class Sources(harness.Controlled):
         return words
 
     def of(self):
-        """The latest row of each source."""
+        """Each source's latest row."""
         return {row["id"]: row for row in json.loads(self.ctl("--json", "status").stdout)["status"]["sources"]}
 
     def end_of(self, child):
@@ -76,7 +76,7 @@ class Sources(harness.Controlled):
         return found
 
     def test_passwords_of_urls_that_are_mistyped(self):
-        """They are shown by no verb, no answer and no log, and go to no name server."""
+        """No verb, answer or log may show them, and they must not reach a name server."""
         wrong = ("htp://user:hunter2@host/x", "rtsp:/user:hunter2@host/x", "rtsp//user:hunter2@host/x",
                  "rtsp;//user:hunter2@host/x", "rtsp:user:hunter2@host/x", "user:hunter2@host/x",
                  "rtsp://user:p@hunter2/w#rd@host")
@@ -109,7 +109,7 @@ class Sources(harness.Controlled):
         self.ctl("add", "two", "uri=" + PATTERN.format(size="320x240", seconds=100), "realtime=true", "every=2")
         self.ctl("add", "three", "uri=" + PATTERN.format(size="96x64", seconds=100), "realtime=true")
         self.wait_until(lambda: self.of()["one"]["ended"] and self.of()["two"]["delivered"] > 2)
-        # The ended one's place is free.
+        # The ended one's slot is free.
         self.ctl("add", "four", "uri=" + PATTERN.format(size="64x64", seconds=1))
         self.wait_until(lambda: self.of()["four"]["ended"])
         self.assertRegex(self.ctl("remove", "two").stdout, r"two is removed: \d+ frames, \d+ delivered, 0 dropped")
@@ -124,7 +124,7 @@ class Sources(harness.Controlled):
         self.assertEqual([row["seq"] for row in rows["one", 0]], list(range(50)))
         self.assertEqual([row["seq"] for row in rows["two", 1]], list(range(25)))
         self.assertEqual([row["seq"] for row in rows["three", 1]], list(range(25)))
-        # What a source gives is what it would give in a pipeline of its own.
+        # A source must give what it would give in a separate pipeline.
         alone = PIPELINE.format(most=3, named='  one: {uri: "%s"}\n' % PATTERN.format(size="160x120", seconds=2))
         plain = self.run_pipeline(self.write(alone.replace("  max: 3\n", ""), "alone.yaml"))
         self.assertEqual([{key: row[key] for key in row if key != "source"} for row in plain.rows], rows["one", 0])
@@ -189,7 +189,7 @@ class Sources(harness.Controlled):
         done = call([MILLRACE, "verify", self.write(text)])
         self.assertEqual(done.returncode, 78, done.stderr)
         self.assertIn("sources.max", done.stderr)
-        # As before, they may be ids.
+        # As before, they can be ids.
         named = PIPELINE.format(most="{uri: max.mp4}", named="  like: {uri: like.mp4}\n")
         self.assertEqual(call([MILLRACE, "check", self.write(named)]).returncode, 0)
 
@@ -220,7 +220,7 @@ class Sources(harness.Controlled):
                 self.assertIn("is removed", ask(do="remove", argument=f"g{turn % 5}")["text"])
                 if turn == 100:
                     before = state()
-            # The thread of the last answer may still be ending.
+            # The last answer's thread may still be ending.
             self.wait_until(lambda: state()[0] <= before[0])
             grown = state()[1] - before[1]
             sanitizer = harness.sanitizer_of(child.pid)
@@ -233,7 +233,7 @@ class Sources(harness.Controlled):
         self.assertLess(grown, 5 * 1024)
 
     def listed(self, entries):
-        """The list in place of the one before, at once."""
+        """Replaces the list at once."""
         new = self.folder / "new"
         new.write_text("".join(f"{id}: {{{options}}}\n" for id, options in entries.items()) or "{}\n")
         new.rename(self.folder / "cameras.yaml")
@@ -255,7 +255,7 @@ class Sources(harness.Controlled):
         self.wait_until(lambda: self.of().get("three", {}).get("delivered") and self.of()["two"]["first_epoch"] == 1)
         self.assertEqual(self.of()["one"]["first_epoch"], 0)
         self.assertIn("cameras.yaml:4:13: ", errors.read_text())
-        # Each of these changes nothing, and says why.
+        # Each of these must change nothing, and say why.
         for wrong, words in (("one: {uri: a.mp4}\none: {uri: b.mp4}\n", "cameras.yaml:2:1: "),
                              ('"a\\nb": {uri: a.mp4}\n', "cannot be the id of a source"),
                              ('"a\\e[31mb": {uri: a.mp4}\n', r'cameras.yaml:1:1: "a\x1b[31mb" cannot be the id'),
@@ -275,7 +275,7 @@ class Sources(harness.Controlled):
         self.listed({"one": steady})
         self.wait_until(lambda: {id for id, row in self.of().items() if not row["removed"]} == {"one"})
         self.assertEqual((self.of()["one"]["first_epoch"], self.of()["one"]["ended"]), (0, False))
-        # A hangup reads it again: what could not be read may be there by now.
+        # A hangup reads it again: what could not be read may exist by now.
         (self.folder / "cameras.yaml").write_text(f"one: {{{steady}}}\nlate: {{uri: late.y4m}}\n")
         self.wait_until(lambda: "late.y4m" in errors.read_text())
         (self.folder / "late.y4m").write_bytes(b"YUV4MPEG2 W16 H16 F25:1 C420jpeg\n" + (b"FRAME\n" + bytes(384)) * 9)
@@ -293,7 +293,7 @@ class Sources(harness.Controlled):
                          [(2, 0, 0, 0), (1, 1, 0, 1)])
 
     def test_a_password_that_changes(self):
-        """It is shown nowhere, and is a change all the same, by command and in a list; other changes keep it."""
+        """It must not be shown, and is still a change, by command and in a list; other changes must keep it."""
         seen = []
 
         class Camera(http.server.BaseHTTPRequestHandler):
@@ -346,7 +346,7 @@ class Sources(harness.Controlled):
             self.assertNotIn(password, words)
 
     def test_a_list_whose_folder_is_replaced(self):
-        """As deployments do it: another folder of the same name, and a link that leads elsewhere."""
+        """As deployments do: another folder with the same name, and a link that leads elsewhere."""
         steady = 'uri: "%s", realtime: true' % PATTERN.format(size="64x64", seconds=1000)
         for name in ("one", "two", "three"):
             (self.folder / name).mkdir()
@@ -366,7 +366,7 @@ class Sources(harness.Controlled):
         self.end_of(child)
 
     def test_urls_of_a_list(self):
-        """Those that cannot be one are refused before anything starts; in a list that is followed, each by itself."""
+        """Invalid ones must be refused before anything starts; in a watched list, each separately."""
         text = PIPELINE.format(most=4, named="") + "sources_from: cameras.yaml\n"
         listed = self.folder / "cameras.yaml"
         for url, words in (("rtsp://127.0.0.1/a\\nTEARDOWN", "line break"),

@@ -1,5 +1,5 @@
-"""run --trace: the file agrees with the summary, shows copies behind work,
-and is readable whatever happens to the run."""
+"""run --trace: the file must agree with the summary, show copies that overlap work, and be readable whatever happens to
+the run."""
 import json
 import os
 import signal
@@ -99,8 +99,7 @@ stages:
         end = time.monotonic() + harness.TIMEOUT
         while time.monotonic() < end and not (path.exists() and path.stat().st_size > 10000):
             time.sleep(0.1)
-        # A stopped process is done with the write that it was in, which the system gives up in the middle of one
-        # killed.
+        # A stopped process has finished the current write, which the system would interrupt in a killed one.
         child.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, child.pid, os.WSTOPPED)
         child.send_signal(signal.SIGKILL)

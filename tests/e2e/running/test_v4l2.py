@@ -1,5 +1,5 @@
-"""Cameras of this machine, /dev/video0, played by PipeWire: its library pw-v4l2 answers the calls of Video4Linux2, and
-GStreamer gives the pictures. It serves one client for each camera, so every run has a new one."""
+"""This machine's cameras, /dev/video0, imitated by PipeWire: the library pw-v4l2 answers Video4Linux2 calls, and
+GStreamer gives the pictures. It serves one client per camera, so every run needs a new one."""
 import json
 import os
 import shutil
@@ -61,7 +61,7 @@ class Cameras(Case):
         return found
 
     def nodes(self):
-        """The states of the cameras that PipeWire has."""
+        """The states of PipeWire's cameras."""
         told = call(["pw-dump"], environment=self.environment).stdout
         try:
             found = json.loads(told)
@@ -84,8 +84,8 @@ class Cameras(Case):
         camera.wait()
 
     def await_pictures(self, camera, caps, there):
-        """The camera that gives them: on a slow machine a run may connect twice, and that camera serves one client,
-        so that another one takes its place."""
+        """Waits for the camera that gives them. On a slow machine a run may connect twice, and that camera serves only
+        one client, so another replaces it."""
         end = time.monotonic() + harness.TIMEOUT
         while not there():
             self.assertLess(time.monotonic(), end, self.log())
@@ -124,7 +124,7 @@ class Cameras(Case):
         return ledger
 
     def pattern(self, caps, pixel):
-        """What GStreamer shows, as ffmpeg converts it: R, G, B."""
+        """GStreamer's test picture, as ffmpeg converts it: R, G, B."""
         raw = self.folder / "raw"
         call(["gst-launch-1.0", "-q", "videotestsrc", "num-buffers=1", "pattern=circular", "!", caps, "!", "filesink",
               f"location={raw}"])
@@ -133,7 +133,7 @@ class Cameras(Case):
         return numpy.frombuffer(done.stdout, numpy.uint8).reshape(240, 320, 3).astype(float)
 
     def test_pictures_are_those_of_the_camera(self):
-        """YUYV and NV12, beside what GStreamer writes to a file and ffmpeg makes of it."""
+        """YUYV and NV12, compared with what GStreamer writes to a file and ffmpeg reads."""
         for layout, pixel in (("YUY2", "yuyv422"), ("NV12", "nv12")):
             with self.subTest(layout):
                 caps = f"video/x-raw,format={layout},width=320,height=240,framerate=30/1"
@@ -150,7 +150,7 @@ class Cameras(Case):
                 self.wait_for(lambda: not self.nodes(), "the camera is still there")
 
     def test_a_camera_that_is_pulled_out(self):
-        """Another one is plugged in, with pictures of another size: the run goes on with it, in a new epoch."""
+        """Another camera is plugged in, with another picture size: the run must continue with it, in a new epoch."""
         large, small = ("video/x-raw,format=YUY2,width=640,height=480,framerate=30/1",
                         "video/x-raw,format=YUY2,width=320,height=240,framerate=30/1")
         child = self.begin()
@@ -174,7 +174,7 @@ class Cameras(Case):
         self.assertIn("connected again", self.log())
 
     def test_modes(self):
-        """One that the camera does not have is named beside those that it has."""
+        """A mode that the camera lacks must be named, with those that it has."""
         self.plug("video/x-raw,format=YUY2,width=640,height=480,framerate=30/1")
         wanted = PIPELINE.format(options=", camera: {size: 800x600, format: mjpeg}", sink=ROWS)
         told = call(["pw-v4l2", MILLRACE, "plan", self.write(wanted)], environment=self.environment)

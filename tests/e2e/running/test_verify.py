@@ -1,5 +1,5 @@
-"""millrace verify: what it finds, where, and how large it says it is. One wrong bit of a simulated device, 0x40 in the
-third byte of a word, is 64 in an 8-bit value and 2 to the 22 units in the last place of a float."""
+"""millrace verify: what it finds, where, and how large it says it is. A simulated device's wrong bit, 0x40 in a word's
+third byte, is 64 in an 8-bit value and 2 to the 22 units in a float's last place."""
 import json
 import signal
 import subprocess
@@ -47,8 +47,7 @@ class Verify(Case):
         self.assertFalse((self.folder / "out.jsonl").exists())
 
     def test_one_wrong_value_is_found(self):
-        """In whichever of the two stages works on the frame first: the bit is small in a histogram,
-        so nothing is tolerated."""
+        """In whichever stage works on the frame first: the bit is small in a histogram, so nothing is tolerated."""
         told = self.verify(self.pipeline(), "--against", "sim:0?corrupt=38", "--tolerance", "0", code=1)
         found = [one for one in told["outputs"] if not one["within"]]
         self.assertEqual(len(found), 1)
@@ -56,13 +55,13 @@ class Verify(Case):
         self.assertIn(found[0]["stage"], ("small", "colours"))
         self.assertEqual((first["source"], first["seq"], first["only_on"]), ("lobby", 37, None))
         self.assertEqual(what["frames_differing"], 1)
-        if found[0]["stage"] == "small":  # a histogram's values are made of what has the wrong bit
+        if found[0]["stage"] == "small":  # a histogram is computed from the wrong value
             self.assertEqual((what["values_differing"], what["largest_ulps"]), (1, 1 << 22))
             self.assertAlmostEqual(what["mean"] * what["values"], what["largest"], delta=1e-4 * what["largest"])
         self.assertAlmostEqual(first["error"], what["largest"], delta=1e-6 * what["largest"])
 
     def test_the_size_of_the_error_and_the_tolerance(self):
-        """Only one stage is on devices; 64 of an 8-bit value is within 64, and beyond anything less."""
+        """Only one stage is on devices; 64 in an 8-bit value is within 64, and exceeds anything less."""
         pipeline = self.pipeline("u8").replace("  colours: {type: histogram, input: decode}\n", "").replace(
             "input: colours", "input: small")
         told = self.verify(pipeline, "--against", "sim:0?corrupt=5", "--tolerance", "63", code=1)
@@ -91,7 +90,8 @@ class Verify(Case):
         self.assertEqual(self.output(told, "small")["frames"], 10)
 
     def test_decoders_are_compared_by_software(self):
-        """A GPU's decoder gives another layout; what the file wants of it is set aside, and said again it holds."""
+        """A GPU's decoder gives another layout; what the file requires is set aside, and becomes valid again when
+        repeated."""
         pipeline = self.pipeline().replace("decode: {input: lobby}", "decode: {input: lobby, hardware: require}")
         told = self.verify(pipeline, "--against", "sim:0", "--frames", "5")
         self.assertEqual(self.output(told, "decode")["frames"], 5)
@@ -101,7 +101,7 @@ class Verify(Case):
         self.assertIn("hardware: require needs a CUDA device", done.stderr)
 
     def test_sources_keep_step_and_nothing_is_dropped(self):
-        """A source that keeps to the clock, with a deadline and a queue that drops, beside one that is much longer."""
+        """A paced source, with a deadline and a queue that drops, next to a much longer one."""
         pipeline = """
 version: 1
 pipeline: mixed
@@ -117,7 +117,7 @@ stages:
         self.assertEqual(self.output(told, "small")["frames"], 3020)
 
     def test_interrupted(self):
-        """What was compared is shown, and what only one side had read by then is not counted against the other."""
+        """What was compared must be shown, and what only one side had read must not count against the other."""
         path = self.write(self.pipeline().replace(":duration=4", ""))
         for wait in (0.5, 1, 2, 4, 8, 16):
             child = start([MILLRACE, "verify", path, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)

@@ -1,5 +1,5 @@
-"""encode and video, as ffprobe and ffmpeg read their files: every picture once, its time, the files of a stream that
-changes, segments, retention, HLS, and the file of a process that was killed."""
+"""encode and video, as ffprobe and ffmpeg read the files: every picture once, with its time, files for a changing
+stream, segments, retention, HLS, and a killed process's file."""
 import fractions
 import json
 import pathlib
@@ -43,7 +43,7 @@ FRAMES = ("-count_frames", "-select_streams", "v:0", "-show_streams")
 
 
 def times_of(found):
-    """Presentation times of all packets, in their order."""
+    """All packets' presentation times, in order."""
     return sorted(float(packet["pts_time"]) for packet in found["packets"]), found["packets"]
 
 
@@ -52,7 +52,7 @@ def times(path):
 
 
 def frames_of(found):
-    """How many pictures can be decoded, and the stream's facts."""
+    """How many pictures can be decoded, and the stream's properties."""
     stream = found["streams"][0]
     return int(stream["nb_read_frames"]), stream
 
@@ -62,7 +62,7 @@ def frames(path):
 
 
 def hashes(path, *options):
-    """The MD5 of each decoded picture."""
+    """Each decoded picture's MD5."""
     done = call(["ffmpeg", "-v", "error", "-i", path, "-map", "0:v:0", *options, "-f", "framemd5", "-"])
     assert done.returncode == 0, done.stderr
     return [line.split(",")[-1].strip() for line in done.stdout.splitlines() if not line.startswith("#")]
@@ -167,7 +167,7 @@ class Files(Videos):
                 self.assertEqual("K" in packets[0]["flags"], True)
 
     def test_times_of_any_rate(self):
-        """Fragments of a second begin at the times of their pictures, whatever the rate is."""
+        """One-second fragments must begin at picture times, at any rate."""
         clip = clips.uneven()
         theirs = times(clip)[0]
         text = MADE.replace('uri: "lavfi:testsrc2=size=320x180:rate=30000/1001:duration={seconds}"', f'uri: "{clip}"')
@@ -215,7 +215,7 @@ class Files(Videos):
                         self.assertAlmostEqual(a - mine[0], b - theirs[0], delta=1e-3)
 
     def test_pictures_without_times_are_copied_in_their_order(self):
-        """Of containers that give none, or not all, and whose pictures are decoded in another order. Xvid puts two
+        """For containers that give no times, or not all, and whose pictures are decoded in another order. Xvid puts two
         pictures into one packet, and loses the last ones here."""
         for name, codec in (("order.avi", clips.H264), ("order.h264", clips.H264), ("order.hevc", clips.HEVC),
                             ("order.mpg", ("-c:v", "mpeg2video", "-bf", 2)),
@@ -308,7 +308,7 @@ class Files(Videos):
 
 class Segments(Videos):
     def test_they_begin_with_key_frames_and_have_all_pictures(self):
-        """Two sources into one folder, each with its own numbers; a second run goes on behind the first."""
+        """Two sources into one folder, each with separate numbers; a second run must continue after the first."""
         text = MADE.format(seconds=3, encode="keyframes: 500ms", path=self.path, source="",
                            video="name: '{source}-{number}.mp4', segment: 900ms")
         second = '  cam-2: {uri: "lavfi:testsrc2=size=64x48:rate=30:duration=1"}\n'
@@ -326,7 +326,7 @@ class Segments(Videos):
             self.assertIn("K", packets[0]["flags"])
 
     def test_each_can_be_decoded_alone(self):
-        """Of open groups of pictures, too, whose key frames have no parameter sets in MP4 and Matroska."""
+        """Also for open picture groups, whose key frames have no parameter sets in MP4 and Matroska."""
         for name, codec, container in (("h264", clips.OPEN_H264, "mp4"), ("hevc", clips.OPEN_HEVC, "mkv")):
             clip = clips.encoded(f"open-{name}.{container}", *codec, "-pix_fmt", "yuv420p", filters="scale=160:90",
                                  frames=48)
@@ -340,7 +340,7 @@ class Segments(Videos):
                     for file in files:
                         told = probe(file, *PACKETS, *FRAMES)
                         shown = [float(packet["pts_time"]) for packet in told["packets"]]
-                        # Pictures that are shown before the key frame may need those of the file before.
+                        # Pictures shown before the key frame may need the previous file's.
                         whole = sum(at >= shown[0] for at in shown)
                         self.assertGreaterEqual(whole, 9)
                         self.assertGreaterEqual(frames_of(told)[0], whole, file.name)
@@ -387,7 +387,7 @@ class Hls(Videos):
                 if line.startswith("#EXTINF")]
 
     def test_files_last_up_to_the_next(self):
-        """All together as long as the stream, though packets of a camera do not say how long they last."""
+        """Together as long as the stream, although a camera's packets do not say how long they last."""
         clip = clips.encoded("open-h264.mp4", *clips.OPEN_H264, "-pix_fmt", "yuv420p", filters="scale=160:90",
                              frames=48)
         self.copied(clip, "name: cam.m3u8, segment: 400ms, playlist: 0")
@@ -432,7 +432,7 @@ class Killed(Videos):
 
 
 class FullDisk(Videos):
-    """A limit of the process for the size of files, which can be lifted while it runs."""
+    """A file size limit for the process, which can be lifted while it runs."""
 
     def test_it_waits_and_goes_on(self):
         self.made("codec: mjpeg", "name: '{source}.mkv'")
@@ -456,7 +456,7 @@ class FullDisk(Videos):
                     self.assertEqual(call(["prlimit", "--pid", run.pid, "--fsize=unlimited:unlimited"]).returncode, 0)
                 self.assertEqual(run.wait(TIMEOUT), code, told.read_text())
                 written = self.files()[0].read_bytes()
-                clusters = whole.index(b"\x1f\x43\xb6\x75")  # what is before has the length, once it is finished
+                clusters = whole.index(b"\x1f\x43\xb6\x75")  # the part before has the length, when it is finished
                 self.assertEqual(written[clusters:], whole[clusters:len(written)])
                 self.assertEqual(written == whole, action == "wait")
                 self.files()[0].unlink()

@@ -1,4 +1,4 @@
-"""video: a disk that is really full, and the names of files: each in its folder, and none in the place of another's."""
+"""video: a really full disk, and file names: each file in the right folder, and none replacing another."""
 import os
 import shutil
 import subprocess
@@ -11,7 +11,7 @@ from test_video import COPY, MADE, Videos, frames, hashes
 
 
 class Names(Videos):
-    """Files end up in their folder, and none takes the place of another's."""
+    """Files are in the right folder, and none replaces another."""
 
     def two(self, first, second, folder=None, code=0, verb="run", source=""):
         text = COPY.format(uri=clips.codec("h264 4:2:0"), path=self.path, source=source, video=first)
@@ -23,7 +23,7 @@ class Names(Videos):
         run = self.two("name: '{source}.mp4'", "name: '{source}.mp4'", f"{self.folder}/../{self.folder.name}/out/",
                        code=78, verb="check")
         self.assertIn("is already written by", run.err)
-        # That these are the same shows when they are made; at its own pace the first is still open then.
+        # Only creating them shows that these are the same; when paced, the first is still open then.
         run = self.two("name: '{source}.mp4', overwrite: true", "name: 'cam.mp4', overwrite: true", code=74,
                        source=", realtime: true")
         self.assertIn("is being written by another stage", run.err)
@@ -51,7 +51,7 @@ class Names(Videos):
 
 
 class Kept(Videos):
-    """Retention removes files of its own stage and source only, and its numbers go on from those alone."""
+    """Retention may only remove files from the same stage and source, and only those may affect the numbers."""
     PIPELINE = """
 version: 1
 pipeline: {name}
@@ -82,7 +82,7 @@ stages:
             with self.subTest(pattern):
                 name = f"name: '{pattern}'"
                 keep = f"{name}, keep_bytes: 1"
-                # By another pipeline, and by a stage beside it that keeps everything.
+                # By another pipeline, and by another stage that keeps everything.
                 self.wrote("others", [theirs], [("all", "video", theirs, name)])
                 other = self.names()
                 self.assertTrue(other)
@@ -93,7 +93,7 @@ stages:
                     elif pattern != "{time}-{source}.mp4":
                         self.assertFalse([one for one in self.names() if "123457" in one])
                     self.assertLessEqual(other, self.names(), told)
-                # Without marks the ids of the pipeline tell.
+                # Without marks the pipeline's ids decide.
                 for file in self.path.iterdir():
                     if file.name not in other:
                         file.unlink()
@@ -105,13 +105,13 @@ stages:
                 shutil.rmtree(self.path)
 
     def test_own_files_of_earlier_runs_go(self):
-        """Also those that were copied, and so have no mark; the log says which."""
+        """Also those that were copied, and so have no mark; the log must say which."""
         clip, name = clips.codec("h264 4:2:0"), "name: '{source}-{number}.mp4'"
         self.path.mkdir()
         shutil.copy(clip, self.path / "cam-000004.mp4")
         self.wrote("own", ["cam"], [("few", "video", "cam", name)])
         self.assertEqual(self.names(), {"cam-000004.mp4", "cam-000005.mp4"})
-        shutil.copy(clip, self.path / "cam-000007-2.mp4")  # of cam, or of a source cam-000007
+        shutil.copy(clip, self.path / "cam-000007-2.mp4")  # from cam, or from a source cam-000007
         told = self.wrote("own", ["cam"], [("few", "video", "cam", name + ", keep_bytes: 1")])
         self.assertEqual(self.names(), {"cam-000006.mp4", "cam-000007-2.mp4"})
         for number in (4, 5):
@@ -174,7 +174,7 @@ class FullDisk(Videos):
         self.assertNotIn("would wait", self.told.read_text())
 
     def test_a_file_that_cannot_be_made_is_waited_for(self):
-        """A file system that has room, but for no more than a few files."""
+        """A file system that has room, but only for a few files."""
         disk = Mounted(self)
         self.assertEqual(call(["mount", "-o", "remount,nr_inodes=6", disk.folder]).returncode, 0)
         for video, pattern in (("name: '{source}-{number}.mp4', segment: 900ms", "*.mp4"),

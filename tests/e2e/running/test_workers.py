@@ -1,5 +1,5 @@
-"""Runs with an asynchronous device come to their end whatever the number of workers: what a device has done wakes
-everybody who waits for it, however many these are. More of the kind: tests/base/test_waiting.c."""
+"""Runs with an asynchronous device must end with any number of workers: finished device work must wake everybody who
+waits for it, however many. More in tests/base/test_waiting.c."""
 import numpy as np
 
 from harness import Case, main

@@ -1,4 +1,4 @@
-"""What the tests of training share: the handwritten digits of opencv-doc, and vectors as the cache keeps them."""
+"""Shared by the training tests: opencv-doc's handwritten digits, and vectors as in the cache."""
 import csv
 import os
 import pathlib
@@ -27,8 +27,8 @@ def link(source, path):
 
 
 def cut(folder):
-    """The digits in folder/digits, one folder for each class: cut once, into the build folder, and linked from there.
-    Files may be moved and replaced, but not written over."""
+    """The digits in folder/digits, one folder per class: cut once, in the build folder, and linked from there. Files
+    can be moved and replaced, but must not be overwritten."""
     need()
     tool = ROOT / "tools/digits"
     once = clips.made("digits", tool.read_text(), lambda path: subprocess.run([tool, path], check=True,
@@ -37,7 +37,7 @@ def cut(folder):
 
 
 def files(digits, each=500):
-    """(path, label) of the first pictures of each class, in the order of the folders."""
+    """(path, label) for the first pictures in each class, in folder order."""
     return [(path, path.parent.name) for label in sorted(digits.iterdir()) for path in sorted(label.iterdir())[:each]]
 
 
@@ -50,13 +50,13 @@ def write_list(path, rows, names=("path", "label", "group", "split")):
 
 
 def parts(count, seed=3):
-    """A part for each of so many rows: 70% train, 15% validation, 15% test."""
+    """A part for each row: 70% train, 15% validation, 15% test."""
     draw = random.Random(seed)
     return [draw.choices(("train", "validation", "test"), (70, 15, 15))[0] for _ in range(count)]
 
 
 def read_cache(path):
-    """The vectors of a cache, in the order in which they were asked for."""
+    """A cache's vectors, in the order in which they were requested."""
     import numpy
     data = pathlib.Path(path).read_bytes()
     magic, width, slots = struct.unpack("<8sQQ", data[:24])
@@ -74,7 +74,7 @@ def join_key(low, high, part):
 
 
 def change_number(data, at, number, value):
-    """The bytes of a cache with another value of one number of vector `at`, as if it had been made so."""
+    """A cache's bytes with one number in vector `at` changed, as if it had been made so."""
     width, slots = struct.unpack("<QQ", data[8:24])
     vector, record, changed = 64 + 4 * width * at, 64 + 4 * width * slots + 32 * at, bytearray(data)
     struct.pack_into("<f", changed, vector + 4 * number, value)

@@ -1,4 +1,4 @@
-"""millrace evaluate: figures beside scikit-learn's on the same scores, and a page that needs nothing else."""
+"""millrace evaluate: figures compared with scikit-learn's on the same scores, and a self-contained page."""
 import html.parser
 import json
 import os
@@ -53,7 +53,7 @@ class Evaluation(Case):
         cls.kept = pathlib.Path(kept.name)
         rows = digits.files(digits.cut(cls.kept), 20)
         split = digits.parts(len(rows))
-        # Two pictures a group. The class of nines has a strange name, and eights are all for training.
+        # Two pictures per group. The class of nines has a strange name, and eights are only for training.
         cls.rows = [[path, STRANGE if label == "9" else label, f"group {i // 2}",
                      "train" if label == "8" else split[i // 2]]
                     for i, (path, label) in enumerate(rows)]
@@ -71,7 +71,7 @@ class Evaluation(Case):
         return done
 
     def test_a_pipeline_with_nodes(self):
-        """It is run in one process, and the same is said of it."""
+        """It runs in one process, and reports the same."""
         nodes = "nodes: {reader: {sources: [pictures], stages: [decode]}, center: {stages: [hog, classify, results]}}\n"
         path = self.folder / "nodes.yaml"
         path.write_text(pathlib.Path(digits.PIPELINE).read_text().replace("stages:\n", nodes + "stages:\n"))
@@ -86,7 +86,7 @@ class Evaluation(Case):
             self.assertEqual(note in told.stdout, said, told.stdout)
 
     def test_what_is_forced_is_said(self):
-        """In every summary: of run (test_heads), as text and JSON, on the page, and beside an exported file."""
+        """In every summary: in run (test_heads), as text and JSON, on the page, and beside an exported file."""
         other = ("--set", "stages.hog.gamma=false")
         self.assertIn("hog.gamma is false, and was true", self.evaluate(*other, code=78).stderr)
         self.assertNotIn("forced", json.loads(self.evaluate("--json").stdout))
@@ -133,12 +133,12 @@ class Evaluation(Case):
             self.assertAlmostEqual(one["average_precision"], metrics.average_precision_score(truth == j, score[:, j]),
                                    **near)
         self.check_temperature(told, truth, score)
-        # Whoever trained it has told the same of the same pictures.
+        # train has reported the same for the same pictures.
         for name in ("accuracy", "log_loss", "confusion", "intervals"):
             self.assertEqual(told[name], self.trained["test"][name])
 
     def check_temperature(self, told, truth, score):
-        """Fitted to the validation part, as scipy fits it; the figures with it are those of the part that was asked."""
+        """Fitted to the validation part, as scipy does; the figures with it are for the requested part."""
         scores = self.folder / "validation.jsonl"
         self.evaluate("--part", "validation", "--scores", scores)
         rows = [json.loads(line) for line in scores.read_text().splitlines()]
@@ -152,7 +152,7 @@ class Evaluation(Case):
         tempered = told["temperature"]
         self.assertEqual(tempered["rows"], len(rows))
         self.assertAlmostEqual(tempered["fitted"], fitted, delta=1e-5 * fitted)
-        # The same as train has fitted to the logits themselves, of which scores are in single precision.
+        # train has fitted the same to the logits, whose scores are in single precision.
         self.assertAlmostEqual(tempered["fitted"], self.trained["temperature"], delta=1e-4 * fitted)
         made = softmax(numpy.log(score) / tempered["fitted"], axis=1)
         chosen = numpy.clip(made[numpy.arange(len(truth)), truth], 2.0**-52, 1 - 2.0**-52)
@@ -178,7 +178,7 @@ class Evaluation(Case):
         drawn = re.findall(r"<svg.*?</svg>", text, re.S)
         self.assertEqual(len(drawn), 4)
         shapes = [xml.etree.ElementTree.fromstring(svg) for svg in drawn]
-        # The names of the confusion's rows and columns are whole.
+        # The confusion's row and column names must be complete.
         names = [text.text for text in shapes[3].iter("text")]
         for label in [*"012345678", STRANGE]:
             self.assertGreaterEqual(names.count(label), 2, label)

@@ -1,4 +1,4 @@
-"""Classifiers as ONNX files: onnx's own checker, and ONNX Runtime in Python beside the rows that millrace writes."""
+"""Classifiers as ONNX files: onnx's own checker, and ONNX Runtime in Python compared with millrace's rows."""
 import hashlib
 import json
 import os
@@ -51,7 +51,7 @@ class Exports(Case):
         return session
 
     def assert_told(self, session, inputs, told):
-        """The scores of all rows at once, and their first class, are those of millrace's rows."""
+        """All rows' scores, and the first class, must be those in millrace's rows."""
         scores, best = session.run(None, {session.get_inputs()[0].name: np.array(inputs, np.float32)})
         labels = json.loads(self.notes["millrace.labels"])
         for row, found, first in zip(told, scores, best):
@@ -83,7 +83,7 @@ class Digits(Exports):
         return json.loads(done.stdout)
 
     def results(self):
-        """The rows of the pipeline with its vectors."""
+        """The pipeline's rows, with its vectors."""
         output = self.folder / "rows.jsonl"
         text = digits.PIPELINE.read_text().replace("top_k: 3", "top_k: 10")
         text = text.replace("  results:", f"  given: {{type: jsonl, input: hog, features: true, path: "
@@ -113,10 +113,10 @@ class Digits(Exports):
                 self.assertEqual(json.loads(self.notes["millrace.figures"])["rows"],
                                  json.loads((self.head / "head.json").read_text())["figures"]["rows"])
                 self.assert_told(session, *self.results())
-                self.millrace("inspect", self.head, model)  # the folder is still one of a classifier
+                self.millrace("inspect", self.head, model)  # the folder is still a classifier's
 
     def test_a_classify_that_has_labels(self):
-        """As that of a network's own classes: they are replaced, and so are weights."""
+        """As for a network's own classes: they are replaced, and so are weights."""
         labels, weights = self.folder / "labels.txt", self.folder / "weights.npy"
         labels.write_text("this\nthat\n")
         np.save(weights, np.zeros((2, 901), np.float32))
@@ -154,14 +154,14 @@ class Digits(Exports):
                                                           code=74).stderr)
         self.assertIn("it has no head.json", self.millrace("export", self.folder, "--output", output, code=65).stderr)
         self.assertFalse(output.exists())
-        # Root could put a file in the place of a device.
+        # Root could replace a device with a file.
         os.mkfifo(self.folder / "pipe")
         self.assertIn("pipe is not a regular file", self.millrace("export", self.head, "--output", self.folder / "pipe",
                                                                   code=74).stderr)
         self.assertTrue((self.folder / "pipe").is_fifo())
 
     def test_not_written_if_it_tells_something_else(self):
-        # Logits whose rounding alone decides: another order of summing gives other scores.
+        # Logits that rounding alone decides: another summing order gives other scores.
         head, rng = self.folder / "rough", np.random.default_rng(1)
         head.mkdir()
         weights = np.tile(1e8 * rng.normal(size=900), (2, 1)) * (1 + 1e-7 * rng.normal(size=(2, 900)))
@@ -193,7 +193,7 @@ class Joined(Exports):
         return self.write(PIPELINE.format(folder=self.folder, network=network, head=self.head))
 
     def check(self, network, name, nodes):
-        """Trains behind that stage, and compares the file with what the pipeline then tells."""
+        """Trains after that stage, and compares the file with the pipeline's results."""
         pipeline = self.pipeline(network)
         self.millrace("train", pipeline, "--data", self.pictures, "--output", self.head, "--cache",
                       self.folder / "cache", "--no-look-alikes", "--export", "onnx")
@@ -221,7 +221,7 @@ class Joined(Exports):
         self.check(f"{{type: features, input: preprocess, model: \"{MODELS}/lite0.onnx\", tensor: _conv_head.relu6, "
                    "pool: average}", "images",
                    ["Clip", "GlobalAveragePool", "Reshape", "Gemm", "Softmax", "ArgMax"])
-        # The thousand classes of the network, 4 bytes each for 1280 numbers, are not in the file; three others are.
+        # The network's thousand classes, 4 bytes each for 1280 numbers, must not be in the file; three others are.
         whole = (MODELS / "lite0.onnx").stat().st_size
         self.assertLess((self.head / "model.onnx").stat().st_size, whole - 4 * 990 * 1280)
 

@@ -1,5 +1,5 @@
-"""Folders of classifiers as the command takes them: classify with the option head beside NumPy, what is refused and
-what is overruled, and inspect. The folder is written here, by hand: its form is documented (stages/README.md,
+"""Classifier folders as the command accepts them: classify with the option head compared with NumPy, what is refused
+and what can be forced, and inspect. The folder is written here, by hand: its form is documented (stages/README.md,
 classify)."""
 import hashlib
 import json
@@ -70,10 +70,10 @@ class Heads(harness.Case):
         self.assert_scores(self.run_head(), lambda z: 1 / (1 + np.exp(-z)))
 
     def test_more_classes_than_are_evaluated(self):
-        """classify tells the best 1,000 of 1,001: of the first picture those without the last class, and of the second
-        with it. The figures would be of other classes than the pipeline's."""
+        """classify reports the best 1,000 of 1,001: for the first picture without the last class, for the second with
+        it. Figures would be for other classes than the pipeline's."""
         self.weights = np.zeros((1001, 25), "f4")
-        self.weights[1000, 0], self.weights[1000, -1] = 100, -1  # dark red, which the first picture has not
+        self.weights[1000, 0], self.weights[1000, -1] = 100, -1  # dark red, which the first picture lacks
         self.save([f"c{i:04}" for i in range(1001)])
         data = self.folder / "data.csv"
         data.write_text(f"path,label\n{self.pictures}/00.png,c0000\n{self.pictures}/01.png,c0001\n")
@@ -83,7 +83,7 @@ class Heads(harness.Case):
         self.assertIn("classify has more than 1000 classes; so many are evaluated", done.stderr)
 
     def test_scores_that_are_not_numbers(self):
-        """A unit that overflows, and counts for nothing behind it: no class can be told of the first picture."""
+        """A unit that overflows, and has no weight afterwards: no class can be given for the first picture."""
         first = np.zeros((1, 25), "f4")
         first[0, 5:8] = first[0, -1] = 3.4e38  # bright red
         self.head.mkdir()
@@ -117,7 +117,7 @@ class Heads(harness.Case):
         self.assertIn("forced: the classifier in", plan.stdout)
 
     def test_force_on_the_command_line(self):
-        """The same as the option, of every verb that takes a head, and in each process of several nodes."""
+        """The same as the option, in every verb that accepts a head, and in each process with several nodes."""
         self.save(digest="0" * 64, stages="decode <- source.out at in\nhistogram <- decode.out at in\nhistogram.bins "
                                           "= 16\n")
         self.run_head(code=78)
@@ -139,7 +139,7 @@ class Heads(harness.Case):
         self.assertEqual(len((self.folder / "results.jsonl").read_text().splitlines()), 12)
 
     def test_what_force_does_not_overrule(self):
-        """Files that are not those of the card."""
+        """Files that do not match the card."""
         self.save()
         (self.head / "labels.txt").write_text("a\nb\n")
         self.run_head(code=65)
@@ -159,7 +159,7 @@ class Heads(harness.Case):
         self.assertIn("weights.npy is not the file", done.stderr)
 
     def test_a_card_of_others_ends_no_process(self):
-        """Nested a million deep; without the counts that a card has; with numbers that do not fit."""
+        """Nested a million deep; without a card's counts; with numbers that do not fit."""
         self.save(figures=[])
         card = (self.head / "head.json").read_text()
         for deep in ("[" * 10 ** 6 + "]" * 10 ** 6, '/* " */' + '{"a":' * 10 ** 5 + "1" + "}" * 10 ** 5, "[" * 10 ** 6):
@@ -175,7 +175,7 @@ class Heads(harness.Case):
         (told,) = json.loads(call([MILLRACE, "inspect", self.head, "--json"]).stdout)
         self.assertEqual(told["rows"], {"train": 0, "validation": 0, "test": 0})
         self.assertEqual(told["penalties"][0]["steps"], 2 ** 31 - 1)
-        self.save(digest="0" * 64, stages="a\n" * 2 ** 20)  # compared in time that grows with its length alone
+        self.save(digest="0" * 64, stages="a\n" * 2 ** 20)  # compared in linear time
         self.assertIn("; and ", self.run_head(code=78).err)
 
     def test_inspect_shows_the_card(self):

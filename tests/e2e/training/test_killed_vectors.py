@@ -1,5 +1,5 @@
-"""train that is killed while it makes vectors: the next run takes those that were written, makes the others, and gives
-the same weights."""
+"""train is killed while making vectors: the next run must use those that were written, make the others, and give the
+same weights."""
 import json
 import pathlib
 import re
@@ -62,7 +62,7 @@ class Killed(Case):
         return process
 
     def await_bytes(self, process, suffix, count):
-        """Waits until a file of the cache has so many bytes, and stops the process there."""
+        """Waits until a cache file has this many bytes, and stops the process there."""
         end = time.monotonic() + PATIENCE
         while process.poll() is None and time.monotonic() < end:
             if any(path.stat().st_size >= count for path in self.cache.glob(f"*{suffix}")):
@@ -71,7 +71,7 @@ class Killed(Case):
         self.fail(f"{suffix} has not become so large")
 
     def kill_at(self, data, suffix, count):
-        """How many vectors are listed."""
+        """Kills it there; returns how many vectors are listed."""
         process = self.begin(data)
         self.await_bytes(process, suffix, count)
         process.kill()
@@ -139,7 +139,7 @@ class Killed(Case):
         data = digits.write_list(self.kept / "video.csv", [*rows, [video, "3", "", "train"]])
         pictures = sum(path.name != "broken.png" for path, *_ in rows)
         expected = self.undisturbed(data, pictures + 1000)
-        # Its vectors lie behind those of the pictures.
+        # Its vectors follow the pictures' vectors.
         listed = self.kill_at(data, ".part", HEAD + (len(rows) + 1 + 50) * VECTOR)
         self.assertGreater(listed, 0)
         self.finish(data, pictures + 1000 - listed, expected)

@@ -1,4 +1,4 @@
-"""train and evaluate with a pipeline of several sources: the data come in place of those that lead to the head."""
+"""train and evaluate with a pipeline that has several sources: the data replace those that lead to the head."""
 import json
 import unittest
 
@@ -17,7 +17,7 @@ STAGES = """\
   results:  {type: jsonl, input: classify, path: "-"}
 """
 ONE = HEAD + "stages:\n  decode: {input: pictures}\n" + STAGES
-# A camera that is not there, and what does not lead to the head.
+# A missing camera, and what does not lead to the head.
 ASIDE = HEAD + """\
   hall: {uri: "rtsp://127.0.0.1:1/none"}
 stages:
@@ -32,7 +32,7 @@ MERGED = HEAD + """\
 stages:
   decode: {input: "sources.*"}
 """ + STAGES
-# Each is decoded by a stage of its own.
+# Each is decoded by a separate stage.
 APART = HEAD + """\
   hall: {uri: "nowhere-else"}
 stages:
@@ -71,7 +71,7 @@ class OtherSources(Case):
             self.assertEqual((head / "weights.npy").read_bytes(), weights, name)
             self.assertEqual(other["vectors"]["rows"], told["vectors"]["rows"])
             self.assertEqual(self.evaluate(text, name, head), {**figures, "data": str(self.list)}, name)
-            # Behind the same stages, so the head of one is that of the other.
+            # The same stages, so each head is also the other's.
             self.assertEqual(self.evaluate(text, name, one)["log_loss"], figures["log_loss"])
         self.assertFalse((self.folder / "hashes.jsonl").exists())
 

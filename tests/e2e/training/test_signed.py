@@ -1,5 +1,5 @@
-"""Signatures of classifiers, beside OpenSSL's: keys and signatures of either are taken by the other, and a head that is
-not signed, or is not as it was signed, is refused."""
+"""Classifier signatures, compared with OpenSSL's: each must accept the other's keys and signatures, and a head that is
+unsigned, or differs from what was signed, must be refused."""
 import json
 import pathlib
 import shutil
@@ -39,7 +39,7 @@ class Signed(Case):
                              f"stages.classify.key={key or self.public}", code=code)
 
     def refused(self, words, code=65, **options):
-        """By a run, and as by any verb that uses it, by evaluate."""
+        """By a run, and by evaluate as an example of the verbs that use it."""
         for verb in ("run", "evaluate"):
             done = self.run_head(verb, code=code, **options)
             self.assertIn(words, done.stderr)
@@ -50,7 +50,7 @@ class Signed(Case):
         return card["signature"], card["signed_with"]
 
     def digits_of(self, public):
-        """The key's bytes are the last of its DER (RFC 8410)."""
+        """The key is at the end of the DER (RFC 8410)."""
         done = openssl("pkey", "-pubin", "-in", public, "-noout", "-text")
         return "".join(done.stdout.split("pub:")[1].split()).replace(":", "")
 
@@ -77,7 +77,8 @@ class Signed(Case):
         return told.get("signature"), told.get("signed_with"), checked
 
     def test_the_onnx_file_is_signed(self):
-        """By train and by export; OpenSSL takes it, and not after a change; without a key no old signature stays."""
+        """By train and by export. OpenSSL must accept it, but not after a change; without a key no old signature may
+        stay."""
         self.train("--export", "onnx", "--sign", self.private)
         key, model, other = self.digits_of(self.public), self.head / "model.onnx", self.folder / "other.onnx"
         self.assertEqual(self.onnx(model), ("good", key, 0))
@@ -88,7 +89,7 @@ class Signed(Case):
         self.assertIn(f"signed     {other}.sig, with {self.private}", done.stdout)
         self.assertEqual(self.onnx(other), ("good", key, 0))
         data = bytearray(other.read_bytes())
-        data[data.index(b"millrace")] ^= 32  # the producer's name: still a model
+        data[data.index(b"millrace")] ^= 32  # the producer's name: still a valid model
         other.write_bytes(data)
         self.assertEqual(self.onnx(other)[0], "bad")
         self.assertNotEqual(self.onnx(other)[2], 0)
@@ -106,13 +107,13 @@ class Signed(Case):
         self.train("--sign", key)
         self.assertEqual(self.verify(public), 0)
         self.run_head(key=public)
-        # One that is there already is signed by OpenSSL.
+        # OpenSSL signs an existing one.
         self.train()
         self.assertEqual(self.signature(), ("none", None))
         openssl("pkeyutl", "-sign", "-inkey", key, "-rawin", "-in", self.head / "head.json", "-out",
                 self.head / "head.sig")
         self.run_head(key=public)
-        self.assertEqual(self.signature(), ("bad", None))  # nobody says by which key
+        self.assertEqual(self.signature(), ("bad", None))  # nobody says with which key
         shutil.copy(public, self.head / "head.pub")
         self.assertEqual(self.signature(), ("good", self.digits_of(public)))
 
@@ -131,7 +132,7 @@ class Signed(Case):
         other = self.folder / "other.pub"
         self.refused(f"is signed with another key, {self.digits_of(self.public)}, and not with that of {other}, "
                      f"{self.digits_of(other)}", key=other)
-        shutil.copy(other, self.head / "head.pub")  # a folder that claims to be of the other
+        shutil.copy(other, self.head / "head.pub")  # a folder that claims to be the other's
         self.refused("is not as it was signed with the key of", key=other)
         self.assertEqual(self.signature(), ("bad", self.digits_of(other)))
         shutil.copy(self.public, self.head / "head.pub")

@@ -1,5 +1,5 @@
-"""train and evaluate with vectors that are there already: the same head, to the bit, as of the files that they were
-made of; and what a file of vectors may not be."""
+"""train and evaluate with existing vectors: the head must be the same, to the bit, as from the files that they were
+made from; and what a vector file may not contain."""
 import json
 import pathlib
 import tempfile
@@ -60,13 +60,13 @@ class Stored(Case):
         for name in ("test", "classes", "temperature", "doubtful"):
             self.assertEqual(told[name], self.told[name])
         self.assertEqual(told["vectors"]["digest"], self.told["vectors"]["digest"])
-        # Its card says so, and so does the report.
+        # Its card must say so, and so must the report.
         split = json.loads((head / "head.json").read_text())["split"]
         self.assertEqual(json.loads(split)["stored_vectors"], str(self.kept / "vectors.npy"))
         done = call([MILLRACE, "train", digits.PIPELINE, "--data", self.list, "--output", head, "--cache",
                      self.kept / "cache", "--penalty", "0.01", "--vectors", self.kept / "vectors.npy"])
         self.assertIn("is taken on trust", done.stdout)
-        # The pipeline serves with it.
+        # The pipeline can serve with it.
         done = call([MILLRACE, "run", digits.PIPELINE, "--input", self.rows[0][0]], environment={"HEAD": str(head)})
         self.assertEqual(done.returncode, 0, done.stderr)
 
@@ -78,7 +78,7 @@ class Stored(Case):
                 self.assertEqual(told[name], expected[name], name)
 
     def test_rows_that_are_left_out(self):
-        """Of two rows that have the same vector, and of two that have it under different labels."""
+        """For two rows with the same vector, and two with it under different labels."""
         rows = [[label, group, part] for _, label, group, part in self.rows]
         rows += [rows[0], ["7" if rows[5][0] != "7" else "3", "", "train"]]
         data = digits.write_list(self.folder / "rows.csv", rows, ("label", "group", "split"))

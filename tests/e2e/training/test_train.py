@@ -1,5 +1,5 @@
-"""millrace train: handwritten digits beside scikit-learn on the same vectors and parts, what data sets may not be, and
-what is left when it is interrupted or the disk is full."""
+"""millrace train: handwritten digits compared with scikit-learn on the same vectors and parts, invalid data sets, and
+what is left after an interrupt or on a full disk."""
 import fcntl
 import importlib.util
 import json
@@ -62,7 +62,7 @@ class Training(Case):
         self.assertFalse(self.head.exists())
 
     def some(self, each=12, **changed):
-        """A list of a few digits, with a part for each; `changed` replaces labels."""
+        """A list with a few digits, with a part for each; `changed` replaces labels."""
         rows = digits.files(self.digits, each)
         split = digits.parts(len(rows))
         return [[path, changed.get(label, label), "", part] for (path, label), part in zip(rows, split)]
@@ -96,14 +96,14 @@ class Digits(Training):
         self.assertAlmostEqual(told["test"]["accuracy"], accuracy, delta=0.002)
         self.assertEqual(told["test"]["rows"], int(test.sum()))
 
-        # The vectors are made once; other models take them from the cache.
+        # Vectors are made once; other models must use the cache.
         told = self.train_json(self.list, "--model", "neighbors", "--neighbors", "5")
         self.assertEqual(told["vectors"]["made"], 0)
         peer = KNeighborsClassifier(5).fit(x[train], self.truth[train])
         self.assertGreaterEqual(told["test"]["accuracy"], 0.955)
         self.assertAlmostEqual(told["test"]["accuracy"], peer.score(x[test], self.truth[test]), delta=0.003)
 
-        # Labels that mean nothing are not learnt, so nothing leaks from the test part.
+        # Random labels cannot be learnt, so nothing leaks from the test part.
         labels = [row[1] for row in self.rows]
         random.Random(5).shuffle(labels)
         mixed = [[row[0], label, "", row[3]] for row, label in zip(self.rows, labels)]
@@ -111,7 +111,7 @@ class Digits(Training):
         self.assertEqual(told["vectors"]["made"], 0)
         self.assertLess(abs(told["test"]["accuracy"] - 0.1), 0.05)
 
-        # What was trained is what the pipeline then tells.
+        # The pipeline must report what was trained.
         self.train(self.list, "--penalty", "0.01", "--doubles")
         test_files = [row[0] for row in self.rows if row[3] == "test"]
         results = self.folder / "results.jsonl"
@@ -160,7 +160,7 @@ class Example(Case):
             self.assertEqual({one["label"] for one in row["classes"]}, {"1", "4", "7"})
 
     def test_it_runs_as_its_comment_says(self):
-        """In a folder that looks like the root of the repository."""
+        """In a folder that looks like the repository's root."""
         (self.folder / "tools").mkdir()
         (self.folder / "tools/digits").symlink_to(ROOT / "tools/digits")
         digits.need()
@@ -202,7 +202,7 @@ class Sets(Training):
         self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["head", "some.csv"])
 
     def test_classes_that_the_test_part_lacks(self):
-        """Figures of the others are not those of all, and one class alone has no ROC curve."""
+        """The others' figures are not figures for all, and a single class has no ROC curve."""
         rows = self.some()
         for missing, words in ((0, None), (1, 'no picture of "0" was among them'),
                                (9, 'no pictures of 9 of the 10 classes, such as "0", were among them')):
@@ -239,7 +239,7 @@ class Sets(Training):
         self.assertEqual(told["files"], 127)
         self.assertEqual(told["vectors"]["rows"], 119)
 
-        # The others come from the cache, and of all that is read nothing can be decoded: a warning names a file.
+        # The others come from the cache, and nothing that is read can be decoded: a warning must name a file.
         done = self.train(self.folder / "some.csv", "--penalty", "0.1", "--json")
         again = json.loads(done.stdout)
         self.assertEqual((again["vectors"]["made"], again["left_out"]), (0, told["left_out"]))
@@ -249,7 +249,7 @@ class Sets(Training):
         self.assertNotIn("--set", done.stderr)
 
     def test_names_that_are_not_text(self):
-        """The list that the pipeline reads is a text: such files are left out, and the others are trained on."""
+        """The pipeline reads a text list: such files are left out, and the others are used for training."""
         folder = self.folder / "digits"
         strange = (b"\xff.png", b"\xed\xa0\x80.png", b"\xc0\xaf.png", b"two\nlines.png")
         for path, label in digits.files(self.digits, 15):
@@ -268,7 +268,7 @@ class Sets(Training):
         done = call([MILLRACE, "evaluate", digits.PIPELINE, "--data", folder, "--json"],
                     environment={"HEAD": str(self.head)})
         self.assertEqual((done.returncode, json.loads(done.stdout)["left_out"]), (0, told["left_out"]), done.stderr)
-        # The pipeline itself reads files of any name, and its records are JSON.
+        # The pipeline itself can read files with any name, and records are JSON.
         records = self.folder / "records.jsonl"
         done = call([MILLRACE, "run", digits.PIPELINE, "--input", folder / "3", "--output", records],
                     environment={"HEAD": str(self.head)})
@@ -287,7 +287,7 @@ class Sets(Training):
 
     @unittest.skipIf(MISSING, f"without {MISSING}")
     def test_look_alikes(self):
-        """Photographs for training, and the same ones for the test, smaller and compressed more."""
+        """Photographs for training, and the same ones for the test, smaller and more compressed."""
         import PIL.Image
         rows, pairs = [], set()
         for i, photo in enumerate(sorted(PICTURES.glob("*.jpg"))[:6]):
@@ -308,7 +308,7 @@ class Sets(Training):
 
     @unittest.skipIf(MISSING, f"without {MISSING}")
     def test_small_pictures_that_are_equal(self):
-        """Digits have no hash: the same pixels in another compression are found by their vectors."""
+        """Digits have no hash: the same pixels with another compression are found by vector."""
         import PIL.Image
         rows, pairs = self.some(), set()
         trained = [row for row in rows if row[3] == "train"][:5]
@@ -329,7 +329,7 @@ class Sets(Training):
         self.assertEqual((split["by"], split["seed"], split["named"]), ("group", 3, 0))
         split = self.train_json(digits.write_list(self.folder / "some.csv", self.some()), "--penalty", "0.1")["split"]
         self.assertEqual((split["by"], split["named"]), ("list", 120))
-        # 40 groups of 5 pictures: each part holds whole ones.
+        # 40 groups with 5 pictures each: no part may split a group.
         for part in ("train", "validation", "test"):
             self.assertEqual(sum(row[part] for row in told["classes"]) % 5, 0)
 
@@ -379,7 +379,7 @@ class Sets(Training):
         self.refused(empty, "the folders in it hold no images, but 1 file of another kind (.cr2)")
 
     def test_the_head_is_no_class(self):
-        """It would be one the next time, and its state lies beside it."""
+        """It would be one the next time, and the state is beside it."""
         folder = self.folder / "digits"
         for path, label in digits.files(self.digits, 12):
             (folder / label).mkdir(parents=True, exist_ok=True)
@@ -432,7 +432,7 @@ class Sets(Training):
         self.assertIn(str(path), said)
 
     def test_a_class_of_other_parts_is_explained(self):
-        """All rows of a class were drawn for validation or the test."""
+        """All rows in a class were drawn for validation or the test."""
         rows = [[path, label, f"writer {label}", ""] for path, label, _, _ in self.some(4)]
         said = self.train(digits.write_list(self.folder / "bad.csv", rows), "--seed", "5", "--validation", "0.5",
                           code=65).stderr
@@ -445,7 +445,7 @@ class Sets(Training):
         self.assertNotIn("drawn", said)
 
     def test_nothing_that_can_be_used(self):
-        """The message says why; of files that are not there it is another exit code."""
+        """The message must say why; missing files have another exit code."""
         path = self.some()[0][0]
         bad = digits.write_list(self.folder / "bad.csv", [[path, "a", "", ""], [path, "b", "", ""]])
         said = self.train(bad, code=65).stderr
@@ -531,7 +531,7 @@ class Broken(Training):
             shutil.rmtree(self.head)
 
     def test_files_of_others(self):
-        """They are refused before the work begins: no vectors are made."""
+        """They must be refused before the work begins: no vectors may be made."""
         some = digits.write_list(self.folder / "some.csv", self.some())
         self.train(some, "--penalty", "0.1")
         shutil.rmtree(self.cache)
@@ -549,7 +549,7 @@ class Broken(Training):
         self.assertEqual(list(self.folder.glob("head?*")), [])
 
     def test_full_disk_at_the_end(self):
-        """There is room for the state of the fit, and none for the head."""
+        """There is room for the fit's state, and none for the head."""
         self.train(self.digits, "--penalty", "0.001")
         expected = (self.head / "weights.npy").read_bytes()
         small = self.folder / "small"
@@ -573,7 +573,7 @@ class Broken(Training):
         self.assertEqual(sorted(path.name for path in small.iterdir()), ["head"])
 
     def test_two_that_share_a_cache(self):
-        """One makes the vectors, the other one waits and finds them."""
+        """One makes the vectors; the other must wait and find them."""
         self.cache = self.folder / "cache"
         both = [start([*self.command(self.digits, "--penalty", "0.01", "--json"), "--output", self.folder / name],
                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for name in ("one", "other")]
@@ -582,7 +582,7 @@ class Broken(Training):
         self.assertEqual(sorted(json.loads(told)["vectors"]["made"] for told, _ in said), [0, 5000])
         self.assertEqual(*((self.folder / name / "weights.npy").read_bytes() for name in ("one", "other")))
 
-        # It begins when the lock is given back, and ends while it waits if it is asked to.
+        # It must begin when the lock is released, and end while waiting if asked to.
         (vectors,) = (path for path in self.cache.glob("*.vectors") if path.stat().st_size > 5000 * 900 * 4)
         vectors.unlink()
         for interrupted in (True, False):
@@ -600,7 +600,7 @@ class Broken(Training):
         self.assertEqual(list(self.cache.glob("*.part")), [])
 
     def test_two_that_make_one_head(self):
-        """The second is refused at once, and does the first no harm; what a killed one has left is taken over."""
+        """The second must be refused at once, without harm to the first; what a killed one left is taken over."""
         some = digits.write_list(self.folder / "some.csv", self.some())
         with open(self.folder / "head.lock", "w") as lock:
             lock.write("4711\n")
@@ -614,7 +614,7 @@ class Broken(Training):
         self.assertEqual(sorted(path.name for path in self.folder.glob("head*")), ["head"])
 
     def test_vectors_of_another_device(self):
-        """Those that the processors have made are not taken for those of a card, and the other way round."""
+        """The processors' vectors must not be mistaken for a card's, nor the other way round."""
         some = digits.write_list(self.folder / "some.csv", self.some())
         arguments = ("--penalty", "0.1", "--no-look-alikes")
         for on, made in (("cpu", 120), ("sim:0", 120), ("cpu", 0), ("sim:1", 0)):
@@ -624,7 +624,7 @@ class Broken(Training):
 
     @unittest.skipUnless(importlib.util.find_spec("xxhash"), "no xxhash")
     def test_vectors_that_are_not_finite(self):
-        """They are left out, and all of them are listed, in one run."""
+        """They must be left out, and all listed, in one run."""
         rows = self.some()
         some = digits.write_list(self.folder / "some.csv", rows)
         cache = pathlib.Path(self.train_json(some, "--penalty", "0.1")["vectors"]["cache"])
@@ -659,7 +659,7 @@ class Broken(Training):
         self.assertIn(f"{cache} is not a file: remove it", self.train(some, code=74).stderr)
 
     def test_cache_that_was_damaged(self):
-        """A bit of a vector, or of what belongs to it, that has changed on the disk."""
+        """A bit in a vector, or in what belongs to it, has changed on disk."""
         some = digits.write_list(self.folder / "some.csv", self.some())
         arguments = ("--penalty", "0.1", "--no-look-alikes", "--json")
         told = self.train_json(some, *arguments)

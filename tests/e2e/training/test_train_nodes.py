@@ -1,5 +1,5 @@
-"""millrace train of a pipeline with nodes: the same vectors and weights, to the last bit, as one process makes, with
-whatever nodes and whichever of them is killed; nodes that others start; and what is said where it cannot be."""
+"""millrace train for a pipeline with nodes: vectors and weights must equal one process's to the last bit, with any
+nodes, and whichever is killed; nodes that others start; and what is reported if it is impossible."""
 import json
 import os
 import pathlib
@@ -23,7 +23,7 @@ stages:
   classify: {input: hog, head: head}
   results: {type: jsonl, input: classify, path: "-"}
 """
-# {0}, {1}: ports that are free
+# {0}, {1}: free ports
 NODES = {
     "one": "{{all: {{stages: [decode, hog, classify, results]}}}}",
     "two": "{{left: {{stages: [decode, hog], listen: \"tcp://127.0.0.1:{0}\"}}, "
@@ -31,18 +31,18 @@ NODES = {
     "three": "{{reader: {{stages: [decode], listen: \"tcp://127.0.0.1:{0}\"}}, "
              "worker: {{stages: [hog], replicas: 2, listen: \"tcp://127.0.0.1:{1}\"}}, "
              "center: {{stages: [classify, results]}}}}",
-    # Vectors come together where the classes would.
+    # Vectors are collected where the classes would be.
     "moved": "{{reader: {{stages: [decode]}}, worker: {{stages: [hog, classify], replicas: 2}}, "
              "center: {{stages: [results]}}}}",
-    # Nothing behind classify is one process.
+    # No single process follows classify.
     "homeless": "{{reader: {{stages: [decode]}}, worker: {{stages: [hog, classify, results], replicas: 2}}}}",
     "away": "{{reader: {{stages: [decode], listen: \"tcp://*:{0}\", address: \"tcp://192.0.2.7:{0}\", "
             "key: reader.key}}, "
             "center: {{stages: [hog, classify, results], key: center.key}}}}",
 }
-HOMELESS = ("--set", "stages.results={type: \"null\", input: classify}")  # several processes may share that
+HOMELESS = ("--set", "stages.results={type: \"null\", input: classify}")  # several processes can share that
 PATIENCE = 120
-RECORD = 48 + 4 * 900  # of a spool
+RECORD = 48 + 4 * 900  # in a spool
 
 
 def command(pipeline, data, head, cache, *arguments):
@@ -56,7 +56,7 @@ def made_in(cache, head):
 
 
 class Data:
-    """Lists of digits, and the vectors and weights that a pipeline without nodes gives of them. Made once."""
+    """Digit lists, and the vectors and weights that a pipeline without nodes gives for them. Made once."""
     made = None
 
     def __init__(self):
@@ -99,7 +99,7 @@ class Nodes(Case):
         self.assertEqual([path.name for path in self.cache.iterdir() if path.suffix != ".vectors"], [])
 
     def children(self, process):
-        """The processes of nodes that run, by their name."""
+        """The running node processes, by name."""
         found = {}
         for number in pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
             try:
@@ -111,7 +111,7 @@ class Nodes(Case):
         return found
 
     def await_vectors(self, process, count):
-        """Waits until so many vectors have come home, or the process has ended."""
+        """Waits until enough vectors have been collected, or the process has ended."""
         end = time.monotonic() + PATIENCE
         while process.poll() is None and time.monotonic() < end:
             for path in self.cache.glob("*/vectors"):
@@ -125,7 +125,7 @@ class Nodes(Case):
         self.fail(f"{count} vectors have not come")
 
     def start(self, pipeline, node, *arguments, replica=0, data=None, run="a1"):
-        """One node by itself, as Slurm and Kubernetes start them; its errors go to NODE0.log."""
+        """Starts one node, as Slurm and Kubernetes do; its errors go to NODE0.log."""
         errors = open(self.folder / f"{node}{replica}.log", "a")
         self.addCleanup(errors.close)
         process = start([*command(pipeline, data or self.all, self.head, self.cache), "--threads", "1", "--node", node,
@@ -150,7 +150,7 @@ class Same(Nodes):
             self.assertEqual(json.loads(done.stdout)["vectors"]["made"], 300)
             self.assert_as_alone(self.some)
             self.assert_nothing_left()
-            # Each process says what it did: those of the nodes have made the vectors.
+            # Each process reports what it did: the nodes' processes must have made the vectors.
             lines = [json.loads(line) for line in audit.read_text().splitlines()]
             frames = sorted(line["in"] for line in lines if line["event"] == "run ends")
             self.assertEqual(frames[-1], 300)
@@ -159,7 +159,7 @@ class Same(Nodes):
             self.assertEqual(bool(joined), name != "one")
 
     def test_cuts_that_would_drop(self):
-        """As live cuts do, in service."""
+        """As live cuts do in service."""
         for name, cut in (("two", "live"), ("three", "{mode: live, window: 2}")):
             self.head, self.cache = self.folder / f"{name}-head", self.folder / f"{name}-cache"
             done = call(command(self.pipeline(name, hog=f", cut: {cut}"), self.all, self.head, self.cache))
@@ -190,7 +190,7 @@ class Same(Nodes):
 
 
     def test_videos(self):
-        """Rows of ranges give several vectors each; home is killed when some have come."""
+        """Rows with ranges give several vectors each; home is killed after some have come."""
         subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc2=s=96x80:r=25:d=40", "-c:v", "libx264",
                         "-bf", "3", self.folder / "a.mp4"], check=True)
         names = ("path", "label", "start", "end", "split", "group")
@@ -216,7 +216,7 @@ class Same(Nodes):
 
 class Killed(Nodes):
     def test_each_node(self):
-        """Half of the work is still to be done when the first one dies."""
+        """Half of the work remains when the first one dies."""
         errors = self.folder / "errors"
         with open(errors, "w") as stream:
             process = start(command(self.pipeline("three"), self.all, self.head, self.cache, "--threads", "1"),
@@ -273,7 +273,7 @@ class Killed(Nodes):
         self.assertEqual((self.head / "weights.npy").read_bytes(), self.data.alone[self.all][1])
 
     def test_killed(self):
-        """What had come home is kept, but for what was damaged since; the nodes end with the process that watches."""
+        """Collected vectors must be kept, except damaged ones; the nodes end with the process that supervises them."""
         for changed, at in ((None, 0), ("vectors", 64 + 7 * RECORD + 1000), ("keys", 200)):
             self.head, self.cache = self.folder / f"{changed}-head", self.folder / f"{changed}-cache"
             process = start(command(self.pipeline("three"), self.all, self.head, self.cache, "--threads", "1"),
@@ -321,7 +321,7 @@ class ByHand(Nodes):
         self.assertEqual({path.name for path in self.cache.glob("a1.nodes/*") if path.stat().st_size}, {"done.jsonl"})
         self.assertEqual({path.name for path in self.cache.glob("a1.nodes/*")}, {"data.jsonl", "done.jsonl"})
 
-        # Where all vectors are there, the other nodes have nothing to do.
+        # If all vectors exist, the other nodes have nothing to do.
         others = [self.start(pipeline, node, replica=i, run="b2") for node, i in (("reader", 0), ("worker", 1))]
         home = self.start(pipeline, "center", run="b2")
         out, _ = home.communicate(timeout=PATIENCE)
@@ -330,7 +330,7 @@ class ByHand(Nodes):
             self.assertEqual(other.wait(timeout=PATIENCE), 0)
 
     def test_home_is_killed_when_all_vectors_have_come(self):
-        """Nodes that are done wait until home lets them go, and serve it once more if that is what it needs."""
+        """Finished nodes must wait until home releases them, and serve it once more if it needs that."""
         pipeline = self.pipeline("two")
         other, home = (self.start(pipeline, node, data=self.some) for node in ("left", "right"))
         self.await_vectors(home, 300)
@@ -342,7 +342,7 @@ class ByHand(Nodes):
         self.assert_as_alone(self.some)
 
     def test_home_is_killed_in_the_fit(self):
-        """The others have ended by then, and are not needed any more."""
+        """The others have ended by then, and are no longer needed."""
         pipeline = self.pipeline("two")
         arguments = ("--model", "perceptron", "--hidden", "1024,1024")
         other, home = (self.start(pipeline, node, *arguments, data=self.some) for node in ("left", "right"))
@@ -357,7 +357,7 @@ class ByHand(Nodes):
         self.assert_as_alone(self.some)
 
     def test_home_that_cannot_train(self):
-        """The others do not wait for a training that has been refused."""
+        """The others must not wait for a training that was refused."""
         pipeline = self.pipeline("two")
         one = digits.write_list(self.folder / "one.csv", self.data.rows(5)[:5])
         other = self.start(pipeline, "left", data=one)
@@ -367,7 +367,7 @@ class ByHand(Nodes):
         self.assertEqual(other.wait(timeout=PATIENCE), 0)
 
     def test_another_training_of_the_same_run(self):
-        """The nodes of the first one have ended: they are not waited for."""
+        """The first one's nodes have ended: they must not be waited for."""
         pipeline = self.pipeline("two")
         rows = self.data.rows(30)
         rows[7][0] = self.folder / "damaged.png"
@@ -376,7 +376,7 @@ class ByHand(Nodes):
         other, home = (self.start(pipeline, node, data=data) for node in ("left", "right"))
         out, _ = home.communicate(timeout=PATIENCE)
         self.assertEqual((home.returncode, other.wait(timeout=PATIENCE)), (0, 0), self.log("right0"))
-        # Of the same data nothing is to be made, nor of the file that is damaged.
+        # From the same data nothing need be made, not even for the damaged file.
         again = self.start(pipeline, "right", data=data)
         told = json.loads(again.communicate(timeout=PATIENCE)[0])
         self.assertEqual((told["vectors"]["made"], len(told["left_out"])), (0, 1))

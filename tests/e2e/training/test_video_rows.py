@@ -1,5 +1,5 @@
-"""Videos in the lists of train and evaluate: rows of a range stand for the pictures that ffprobe shows in it, and their
-vectors are those of the same pictures in files of their own."""
+"""Videos in train's and evaluate's lists: a row with a range stands for the pictures that ffprobe shows in it. Their
+vectors must equal those for the same pictures in separate files."""
 import base64
 import io
 import json
@@ -28,7 +28,7 @@ def ffmpeg(*arguments):
 
 
 def times(path):
-    """Of all pictures, in the order in which they are shown, in seconds from the start of the stream."""
+    """For all pictures, in display order, in seconds from the stream's start."""
     told = subprocess.run(["ffprobe", "-v", "error", "-select_streams", "v:0", "-show_entries",
                            "frame=best_effort_timestamp_time:stream=start_time", "-of", "json", path], check=True,
                           capture_output=True, text=True).stdout
@@ -42,7 +42,7 @@ def of_range(path, start=0.0, end=float("inf")):
 
 
 def made_at(path):
-    """The times of the cache's records, of the vectors that it has, and those vectors."""
+    """The times in the cache's records, for vectors that exist, and those vectors."""
     data = pathlib.Path(path).read_bytes()
     width, slots = struct.unpack("<QQ", data[8:24])
     at = 64 + (width * slots * 4 + 7) // 8 * 8
@@ -57,8 +57,8 @@ class Clips(Case):
         kept = tempfile.TemporaryDirectory(prefix="millrace-")
         cls.addClassCleanup(kept.cleanup)
         cls.kept = pathlib.Path(kept.name)
-        # With pictures that are shown in another order than they are decoded in, and times that are no whole numbers;
-        # one whose times do not begin at 0; and one without loss.
+        # Pictures shown in another order than decoded, with fractional times; a video whose times do not begin at 0;
+        # and a lossless one.
         ffmpeg("-f", "lavfi", "-i", "testsrc2=s=96x80:r=30000/1001:d=4", "-c:v", "libx264", "-bf", 3, "-g", 25,
                cls.kept / "a.mp4")
         ffmpeg("-f", "lavfi", "-i", "mandelbrot=s=96x80:r=25", "-t", 3, "-c:v", "mpeg2video", "-bf", 2,
@@ -80,7 +80,7 @@ class Clips(Case):
         return json.loads(done.stdout) if not code else done.stderr
 
     def evaluate(self, data, *arguments, pipeline=digits.PIPELINE):
-        """(file, time) of the pictures that were scored, in their order, and what was told."""
+        """(file, time) for the scored pictures, in order, and what was reported."""
         scores = self.folder / "scores.jsonl"
         done = call([MILLRACE, "evaluate", pipeline, "--data", data, "--json", "--scores", scores, *arguments],
                     environment={"HEAD": str(self.head)})
@@ -95,7 +95,7 @@ class Clips(Case):
 
     @unittest.skipIf(MISSING, f"without {MISSING}")
     def test_ranges(self):
-        """Each of [start, end), to the picture: bounds between pictures, on one, and open ones."""
+        """Each [start, end) must be exact to the picture: bounds between pictures, on one, and open ones."""
         a, b = times(self.kept / "a.mp4"), times(self.kept / "b.ts")
         rows = [("a.mp4", "x", 0.5, f"{a[40]:.6f}", "train"), ("a.mp4", "y", f"{a[40]:.6f}", 2, "train"),
                 ("b.ts", "y", 1.5, "", "test"), ("b.ts", "x", "", 1.0, "test"), ("a.mp4", "y", 3, "", "train"),
@@ -107,14 +107,15 @@ class Clips(Case):
         self.assertEqual(told["vectors"]["rows"], len(expected))
         self.assertEqual(told["vectors"]["made"], len(expected))
         found, _ = made_at(told["vectors"]["cache"])
-        # Six slots that are for pictures, which are none; the vectors; how many there are of each range.
+        # Six slots meant for pictures, but not pictures; the vectors; how many each range has.
         self.assert_times(sorted(found[len(rows):len(rows) + len(expected)]), sorted(expected))
         self.assertEqual(sum(row["train"] for row in told["classes"]),
                          len(of_range(self.kept / "a.mp4", 0.5, 2)) + len(of_range(self.kept / "a.mp4", 3)))
         again = self.train(self.kept / "clips.csv")
         self.assertEqual(again["vectors"]["made"], 0)
         self.assertEqual(again["test"], told["test"])
-        # Pictures come from the stages in any order, and lie in theirs: the same bits, with any number of threads.
+        # Pictures leave the stages in any order and are stored in theirs: the bits must be the same for any number of
+        # threads.
         weights = (self.head / "weights.npy").read_bytes()
         for threads in ("1", "4", "16"):
             self.cache = self.folder / threads
@@ -141,8 +142,8 @@ class Clips(Case):
         self.assert_times([at for _, at in scored], [at for some in wanted for at in some[::3]])
         slow = self.write(text.replace('digits}"}', 'digits}", fps: 5}'))
         told = self.train(data, pipeline=slow)
-        self.assertEqual(told["vectors"]["made"], told["vectors"]["rows"])  # none of those of every third
-        # The first picture of each fifth of a second from the start of the range on.
+        self.assertEqual(told["vectors"]["made"], told["vectors"]["rows"])  # none from every third
+        # The first picture in each fifth of a second from the range's start.
         expected = []
         for (_, _, start, *_), some in zip(rows, wanted):
             slots = [int((at - (start or 0)) * 5 + 1e-6) for at in some]
@@ -163,7 +164,7 @@ class Clips(Case):
         numpy.testing.assert_array_equal(clips[order], made_at(told["vectors"]["cache"])[1])
 
     def test_one_video_is_one_group(self):
-        """Whatever the seed: all of its rows are in one part, unless they name groups."""
+        """With any seed: all rows must be in one part, unless they name groups."""
         rows = [("a.mp4", "xy"[i % 2], i * 0.5, i * 0.5 + 0.5) for i in range(8)]
         data = self.list(*rows, ("c.mkv", "x", "", 1, "train"), ("c.mkv", "y", 1, "", "train"))
         for seed in range(1, 9):
@@ -197,7 +198,7 @@ class Clips(Case):
         self.assertIn("a.mp4 from 0.5 s to 1.5 s", done.stdout)
 
     def test_look_alikes(self):
-        """The same scene in two videos, one of them smaller, names the times of both."""
+        """The same scene in two videos, one smaller, must name both times."""
         ffmpeg("-i", self.kept / "a.mp4", "-s", "88x72", "-t", 1, self.kept / "small.mp4")
         data = self.list(("a.mp4", "x", 0, 0.2, "train"), ("c.mkv", "y", 0, 1, "train"),
                          ("small.mp4", "x", 0, 0.2, "test"))
@@ -211,7 +212,7 @@ class Clips(Case):
             self.assertIn(("a.mp4", round(at, 3), "small.mp4", round(at, 3)), pairs)
 
     def small(self, picture):
-        """As the page shows it: whole in a square of 176, white beside it."""
+        """As the page shows it: whole in a square of 176, with white around it."""
         scale = 176 / max(picture.size)
         width, height = (round(side * scale) for side in picture.size)
         square = Image.new("RGB", (176, 176), "white")
@@ -220,14 +221,13 @@ class Clips(Case):
 
     @unittest.skipIf(MISSING, f"without {MISSING}")
     def test_the_page_shows_the_pictures_of_videos(self):
-        """That which is shown at the time that stands below it, as ffmpeg decodes it; and pictures that are too
-        large for a page."""
+        """The picture at the stated time, as ffmpeg decodes it; and pictures too large for a page."""
         self.train(self.list(("a.mp4", "x", 1, 1.3, "train"), ("b.ts", "y", 0.5, 0.8, "train")))
         noise = numpy.random.default_rng(1).integers(0, 256, (600, 400, 3), dtype=numpy.uint8)
         noise[:300] //= 4
         Image.fromarray(noise).save(self.kept / "large.png")
         page = self.folder / "page.html"
-        for label in "xy":  # one of them is wrong
+        for label in "xy":  # one is wrong
             data = self.list(("a.mp4", "y", 1, 1.3), ("b.ts", "x", 0.5, 0.8), ("large.png", label), name="swapped.csv")
             if any(row["file"].endswith("large.png") for row in self.evaluate(data)[1]["surely_wrong"]):
                 break
@@ -246,14 +246,14 @@ class Clips(Case):
             moments = times(self.kept / name) if at else [0]
             best = int(numpy.argmin(off))
             self.assertAlmostEqual(moments[best], float(at or 0), delta=6e-4, msg=name)
-            self.assertLess(off[best], 8, name)  # colours between samples of chroma differ
+            self.assertLess(off[best], 8, name)  # colours between chroma samples differ
 
     def decoded(self, name):
         ffmpeg("-i", self.kept / name, "-vsync", "0", self.folder / f"{name}-%03d.png")
         return [self.small(Image.open(path).convert("RGB")) for path in sorted(self.folder.glob(f"{name}-*.png"))]
 
     def test_a_run_reads_such_a_list(self):
-        """Each video is an epoch, since its times begin anew."""
+        """Each video is an epoch, since times restart."""
         self.list(("a.mp4", "x", 1, 1.2), ("c.mkv", "y", 0.5, 0.8), ("none.mp4", "x"), ("b.ts", "", 2.8, ""))
         pipeline = self.write(f"""
 version: 1

@@ -1,5 +1,5 @@
-/* The executor: no lost wakes, one thread in a task at a time, timers, threads of their own, descriptors, and
- * reproducible order. */
+/* The executor: no lost wakes, one thread in a task at a time, timers, dedicated threads, descriptors, and reproducible
+ * order. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -10,8 +10,8 @@
 #include "millrace/status.h"
 #include "tests/support/suite.h"
 
-/* All tests are run with workers that sleep at once, and with some that poll: for less than tests take, and for
- * longer. */
+/* Every test runs with workers that sleep at once and with workers that poll, for shorter and for longer than a test
+ * takes. */
 static int64_t busy_poll_ns;
 
 static mr_executor *make(int workers, uint64_t seed) {
@@ -22,7 +22,7 @@ static mr_executor *make(int workers, uint64_t seed) {
     return executor;
 }
 
-/* The linker leads all calls here (tests/CMakeLists.txt). */
+/* The linker redirects all calls here (tests/CMakeLists.txt). */
 static atomic_int unlimited_sleeps;
 int __real_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *lock);
 int __wrap_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *lock);
@@ -48,7 +48,7 @@ static void catch_up(void *context) {
     atomic_fetch_sub(&self->inside, 1);
 }
 
-/* Thousands of threads that looked ten times a second took all processors. */
+/* Thousands of threads that looked ten times a second used up all processors. */
 static void an_idle_thread_sleeps_until_it_is_woken(void **state) {
     (void)state;
     mr_executor *executor = make(1, 0);
@@ -124,7 +124,7 @@ static void timers_ring_in_simulated_time_exactly(void **state) {
         mr_task_wake_at(&alarms[i].task, 5000000);
         mr_task_wake_at(&alarms[i].task, alarms[i].due_ns); /* replaces the first */
     }
-    mr_task_fini(&alarms[0].task); /* takes its timer back */
+    mr_task_fini(&alarms[0].task); /* cancels the timer */
     assert_false(mr_executor_drive(executor, INT64_MAX));
     assert_int_equal(atomic_load(&alarms[0].rang_ns), -1);
     for (int i = 1; i < COUNT; i++)
@@ -149,7 +149,7 @@ static void timers_ring_in_real_time_never_early(void **state) {
     mr_executor_destroy(&executor);
 }
 
-/* Whatever time they are set to, by a thread that is no worker, while all workers wait for another. */
+/* Whatever past time they are set to, by a thread that is not a worker, while all workers wait for another timer. */
 static void timers_of_the_past_ring(void **state) {
     (void)state;
     static const int64_t times_ns[] = {INT64_MIN, -2000000, -1000000, -1, 0, 1, 1000000};
@@ -216,7 +216,7 @@ enum { RINGS = 2000 };
 typedef struct listener {
     mr_task task;
     int fd;
-    bool deaf;         /* it does not read what it hears */
+    bool deaf;         /* it does not read the descriptor */
     atomic_int heard, ran;
 } listener;
 
@@ -246,8 +246,7 @@ static void keep_busy(void *context) {
     atomic_fetch_add(&self->seen, 1);
 }
 
-/* Workers that sleep hear it, and so do those that never do, because one task wakes itself again and again. Timers go
- * off beside it. */
+/* Both sleeping workers and busy ones, kept busy by a task that wakes itself, notice it. Timers also fire. */
 static void watched_descriptors_wake_their_tasks(void **state) {
     (void)state;
     for (int turn = 0; turn < 4; turn++) {
@@ -285,7 +284,7 @@ static void watched_descriptors_wake_their_tasks(void **state) {
     }
 }
 
-/* A descriptor that stays readable wakes its task when there is more to read, and not all the time. */
+/* A descriptor that stays readable wakes the task only when there is more to read. */
 static void each_ring_is_heard_once(void **state) {
     (void)state;
     for (int workers = 1; workers <= 3; workers++) {
@@ -319,7 +318,7 @@ typedef struct worker_at_work {
     mr_task task;
     listener ear;
     alarm_task clock;
-    bool heard, rang; /* before it had done */
+    bool heard, rang; /* before it had finished */
 } worker_at_work;
 
 static bool await(atomic_int *count, int wanted) {
@@ -328,7 +327,7 @@ static bool await(atomic_int *count, int wanted) {
     return atomic_load(count) >= wanted;
 }
 
-/* It keeps its worker until others have heard the bell and the alarm, or for a minute each. */
+/* Keeps the worker busy until others have noticed the bell and the alarm, for at most a minute each. */
 static void work_long(void *context) {
     worker_at_work *self = context;
     const int heard = atomic_load(&self->ear.heard);
@@ -342,7 +341,7 @@ static void work_long(void *context) {
     atomic_fetch_add(&self->ear.ran, 1000);
 }
 
-/* Whoever finds work while others are idle leaves bells and timers to them. */
+/* A worker that finds work while others are idle leaves bells and timers to them. */
 static void others_hear_while_one_works(void **state) {
     (void)state;
     for (int workers = 2; workers <= 4; workers++) {
@@ -367,7 +366,7 @@ static void others_hear_while_one_works(void **state) {
     }
 }
 
-/* What a task has woken, in the order in which that ran. */
+/* What a task woke, in run order. */
 typedef struct aftermath {
     mr_task first, second, behind;
     bool quietly;
@@ -473,7 +472,7 @@ static void it_is_busy_while_every_worker_runs_a_task(void **state) {
     mr_executor_destroy(&executor);
 }
 
-/* The one worker waits in epoll; once it is woken it is not free for others, though it has not come yet. */
+/* The only worker waits in epoll. Once woken it does not count as idle, although it has not run yet. */
 static void a_worker_that_is_woken_is_not_idle(void **state) {
     (void)state;
     int pipes[2];

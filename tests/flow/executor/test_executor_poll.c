@@ -1,4 +1,4 @@
-/* Workers that poll: what they look at, whom they wake, and that they sleep in the end. */
+/* Polling workers: what they look at, whom they wake, and that they sleep in the end. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -23,7 +23,7 @@ static void destroy(mr_executor *executor) {
     mr_executor_destroy(&executor);
 }
 
-/* Keeps a worker at work until it is to end. */
+/* Keeps a worker busy until asked to end. */
 typedef struct repeater {
     mr_task task;
     atomic_bool ending;
@@ -37,7 +37,7 @@ static void run_again(void *context) {
         mr_task_wake(&self->task);
 }
 
-/* Of whom nobody wants anything: for so long after the last task one looks for work, and then all sleep. */
+/* Without work, one worker polls for a while after the last task, and then all sleep. */
 TEST(who_polls_sleeps_in_the_end) {
     enum { POLL_MS = 20, REST_MS = 999, MOST_MS = 5 * POLL_MS };
     mr_executor *executor = make(4, POLL_MS * 1000000L);
@@ -50,7 +50,7 @@ TEST(who_polls_sleeps_in_the_end) {
     destroy(executor);
 }
 
-/* Comes again and again, as what keeps a connection alive does, with or without something to do. */
+/* Runs again and again, like keep-alive messages, with or without work. */
 typedef struct upkeep {
     mr_task task;
     bool brings;
@@ -65,7 +65,7 @@ static void keep_up(void *context) {
     mr_task_wake_at(&self->task, mr_executor_now_ns(self->task.executor) + 5000000);
 }
 
-/* Upkeep that comes sooner than workers cease to poll would have them do so for ever. */
+/* Upkeep that runs more often than the polling time does not keep workers polling for ever. */
 TEST(upkeep_alone_keeps_nobody_polling) {
     enum { POLL_MS = 20, TURNS = 100, MOST_MS = 5 * POLL_MS };
     for (int brings = 0; brings < 2; brings++) {
@@ -87,13 +87,13 @@ TEST(upkeep_alone_keeps_nobody_polling) {
     }
 }
 
-/* Something that work comes from in memory: who brings it wakes the task only where nobody looks. */
+/* A source of work in memory: the producer must wake the task only if nobody polls. */
 enum { PARCELS = 20000 };
 typedef struct parcels {
     mr_task task;
     atomic_int brought, taken, wakes, looks;
     atomic_bool looked_for;
-    bool awaits_looks; /* who brings them begins once somebody looks */
+    bool awaits_looks; /* the producer starts when somebody polls */
 } parcels;
 
 static void take_parcels(void *context) {
@@ -128,7 +128,7 @@ static void *bring_parcels(void *context) {
 
 static void bring_and_take(int workers, int64_t busy_poll_ns, bool busy) {
     mr_executor *executor = make(workers, busy_poll_ns);
-    const bool looks_on = !busy && busy_poll_ns > 100000000; /* also while who brings them pauses */
+    const bool looks_on = !busy && busy_poll_ns > 100000000; /* also while the producer pauses */
     parcels self = {.awaits_looks = looks_on};
     repeater other = {.ending = !busy};
     pthread_t thread;
@@ -144,7 +144,7 @@ static void bring_and_take(int workers, int64_t busy_poll_ns, bool busy) {
         assert_int_equal(atomic_load(&self.looks), 0);
     else if (looks_on)
         assert_in_range(atomic_load(&self.wakes), 0, PARCELS - 1);
-    /* What nobody polls any more is not asked. */
+    /* After mr_task_unpoll nobody may call peek. */
     mr_task_unpoll(&self.task);
     const int looks = atomic_load(&self.looks);
     mr_task_wake(&self.task);
@@ -153,7 +153,7 @@ static void bring_and_take(int workers, int64_t busy_poll_ns, bool busy) {
     destroy(executor);
 }
 
-/* Also while a task keeps one worker, or the only one, at work. */
+/* Also while a task keeps one worker, or the only one, busy. */
 TEST(what_is_polled_wakes_its_task) {
     static const int64_t polls_ns[] = {0, 1000000, 200000000};
     for (size_t i = 0; i < sizeof polls_ns / sizeof *polls_ns; i++)
@@ -161,7 +161,7 @@ TEST(what_is_polled_wakes_its_task) {
             bring_and_take(1 + turn / 2, polls_ns[i], turn % 2);
 }
 
-/* Who is about to sleep asks once more, so that whoever brings something then knows that he must wake the task. */
+/* A worker about to sleep must look once more and announce it, so that producers know that they must wake the task. */
 TEST(the_last_look_is_told) {
     mr_executor *executor = make(3, 5000000);
     parcels self = {.taken = 0};
@@ -180,7 +180,7 @@ TEST(the_last_look_is_told) {
     destroy(executor);
 }
 
-/* One that is stopped while it looks for the last time. */
+/* A worker that is stopped during the last look. */
 typedef struct farewell {
     mr_task task;
     mr_executor *executor;
@@ -214,14 +214,14 @@ static void *stop_executor(void *context) {
     return NULL;
 }
 
-/* Who was about to sleep ends, too: nobody would wake it. */
+/* A worker about to sleep also ends: nobody would wake it. */
 TEST(who_is_about_to_sleep_is_stopped) {
     pthread_t thread;
     mr_executor *executor = make(1, 1000000);
     farewell self = {.executor = executor};
     const int fd = eventfd(0, EFD_NONBLOCK);
     mr_task_init(&self.task, executor, do_nothing, &self);
-    assert_int_equal(mr_task_watch(&self.task, fd), MR_OK); /* for which it would sleep without end */
+    assert_int_equal(mr_task_watch(&self.task, fd), MR_OK); /* without it, it would sleep for ever */
     assert_int_equal(mr_task_poll(&self.task, look_until_stopped), MR_OK);
     mr_task_wake(&self.task);
     await_count(&self.looking, 1);

@@ -1,4 +1,4 @@
-/* How far a source has got, beside a plain count of what is still open. */
+/* A source's reach, compared with a plain count of open frames. */
 #include <stdlib.h>
 
 #include "engine/flow/ledger/reach.h"
@@ -18,7 +18,7 @@ TEST(nothing_is_reached_before_anything_closes) {
     mr_reach_fini(&reach);
 }
 
-/* Frames close in random order; the reach is the last before the first that is open, found by looking at all. */
+/* Frames close in random order. The reach is the last frame before the first open one, found by looking at all. */
 TEST(the_reach_ends_before_the_first_gap) {
     enum { FRAMES = 3000, TURN = 1000 };
     static uint64_t number[FRAMES];

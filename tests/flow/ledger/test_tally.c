@@ -1,4 +1,4 @@
-/* Tallies of classes: several threads add while another reads, and nothing is lost; arrays that grow under readers. */
+/* Class tallies: several threads add while another reads, and nothing is lost; arrays grow under readers. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -87,7 +87,7 @@ TEST(the_most_frequent_come_first) {
             mr_class class = {.index = index * 100, .score = (float)n};
             mr_tally_add(&tally, NULL, &(mr_result){.kind = mr_kind_classes(), .count = 1, .classes = &class});
         }
-    /* Indices that no array can have, and results without classes, are left out. */
+    /* Indices beyond any array, and results without classes, are ignored. */
     mr_class far[] = {{.index = MR_MOST_CLASSES}, {.index = -1}};
     for (int i = 0; i < 2; i++)
         mr_tally_add(&tally, NULL, &(mr_result){.kind = mr_kind_classes(), .count = 1, .classes = &far[i]});
@@ -124,7 +124,7 @@ TEST(arrays_grow_in_place) {
         assert_int_equal(mr_growing_next(&array, indices[i]), indices[i]);
     }
     assert_null(mr_growing_at(&array, sizeof(size_t), 300));
-    assert_int_equal(mr_growing_next(&array, 300), 2048); /* the first of the chunk of 4095 */
+    assert_int_equal(mr_growing_next(&array, 300), 2048); /* the first in 4095's chunk */
     assert_null(mr_growing_make(&array, sizeof(size_t), MR_GROWING_MOST));
     assert_null(mr_growing_make(&array, sizeof(size_t), SIZE_MAX));
     mr_growing_fini(&array);

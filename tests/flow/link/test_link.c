@@ -1,4 +1,4 @@
-/* Links by themselves: room, order, round-robin, marks, and what goes when a lane is full. */
+/* Links alone: room, order, rounds, marks, and what is dropped when a lane is full. */
 #include "engine/base/memory.h"
 #include "engine/data/store.h"
 #include "engine/flow/ledger/ledger.h"
@@ -155,7 +155,7 @@ TEST_WITH(a_lane_with_gaps_alone_keeps_its_turn, set_up, tear_down) {
     mr_link_destroy(&link);
 }
 
-/* A consumer that hangs for days does not fill the memory with what it missed. */
+/* A consumer that hangs for days does not fill memory with what it missed. */
 TEST_WITH(gaps_that_nobody_wants_are_not_kept, set_up, tear_down) {
     mr_item gone = gap_item(0, 0), items[8];
     mr_link *link = make_link_of(3, MR_POLICY_DROP_OLDEST, false, false);
@@ -172,7 +172,7 @@ TEST_WITH(gaps_that_nobody_wants_are_not_kept, set_up, tear_down) {
     mr_link_destroy(&link);
 }
 
-/* With the rest of a group of pictures the frame that came is left out: the lane is empty though it has a turn. */
+/* The incoming frame is dropped with the rest of the group: the lane is empty although it has a turn. */
 TEST_WITH(a_lane_that_was_emptied_is_passed_over, set_up, tear_down) {
     mr_item items[8];
     mr_link *link = make_link_of(2, MR_POLICY_DROP_OLDEST, false, false);
@@ -190,7 +190,7 @@ TEST_WITH(a_lane_that_was_emptied_is_passed_over, set_up, tear_down) {
     mr_link_destroy(&link);
 }
 
-/* Lane 1 is served again in the next round only, though it was listed before lane 0 had a frame. */
+/* Lane 1 is served again only in the next round, although it was listed before lane 0 had a frame. */
 TEST_WITH(a_late_lane_is_served_before_those_that_were, set_up, tear_down) {
     mr_link *link = make_link(1, MR_POLICY_BLOCK);
     push(link, 1, 0);
@@ -210,7 +210,7 @@ static bool refuse_lane(void *context, uint32_t source) {
     return source != *(const uint32_t *)context;
 }
 
-/* A lane whose frame the consumer could not use comes first in the next round. */
+/* A lane whose frame the consumer left is first in the next round. */
 TEST_WITH(a_lane_that_was_left_comes_first, set_up, tear_down) {
     mr_link *link = make_link(4, MR_POLICY_BLOCK);
     uint32_t refused = 0;
@@ -243,7 +243,7 @@ TEST_WITH(marks_take_no_room_and_keep_their_place, set_up, tear_down) {
     for (uint64_t seq = 1; seq < 40; seq++)
         expect_item(link, MR_ITEM_GAP, 0, seq);
     expect_item(link, MR_ITEM_END, 0, 0);
-    assert_false(mr_link_ended(link)); /* The other source still comes. */
+    assert_false(mr_link_ended(link)); /* The other source can still send. */
     mr_link_destroy(&link);
 }
 
@@ -251,7 +251,7 @@ static void count_run(void *context) {
     ++*(int *)context;
 }
 
-/* None of them may be left for later: those before it may have nothing to give any more. */
+/* All must be woken at once: the first ones may have nothing left to push. */
 TEST_WITH(room_wakes_all_who_wait_for_it, set_up, tear_down) {
     enum { PRODUCERS = 100 };
     static mr_task producers[PRODUCERS];
@@ -351,7 +351,7 @@ TEST_WITH(without_disposable_packets_all_go_up_to_the_next_key, set_up, tear_dow
     mr_link_destroy(&link);
 }
 
-/* The consumer may be looking at it. If it is alone, the frame that comes is the oldest that can go. */
+/* The consumer may be looking at it. If it is alone, the incoming frame must go. */
 TEST_WITH(the_head_stays_if_the_consumer_looks_at_it, set_up, tear_down) {
     for (int capacity = 1; capacity <= 2; capacity++) {
         mr_link *link = make_link_of(capacity, MR_POLICY_DROP_OLDEST, true, true);
@@ -383,7 +383,7 @@ TEST_WITH(packets_behind_the_head_go_up_to_the_next_key, set_up, tear_down) {
     mr_link_destroy(&link);
 }
 
-/* A mark that a source pauses is dropped as soon as anything follows it in its lane. */
+/* A pause mark is dropped when anything follows it in the lane. */
 TEST_WITH(what_comes_ends_an_absence, set_up, tear_down) {
     mr_link *link = make_link(4, MR_POLICY_BLOCK);
     mr_item first, away = {.kind = MR_ITEM_GAP, .source = 1, .identity = mr_identity_away(1)},

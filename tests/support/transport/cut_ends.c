@@ -41,7 +41,7 @@ mr_action cut_ends_change(uint32_t peer, mr_peer_change what, const char *memory
         .kind = MR_ACTION_PEER, .peer = peer, .of = {.change = what, .session = peer, .memory = memory}};
 }
 
-/* In the order of the session: the producer learns of the peer first. */
+/* In session order: the producer must learn about the peer first. */
 void cut_ends_join(cut_ends *ends) {
     const mr_action come = cut_ends_change(CUT_ENDS_SESSION, MR_PEER_JOINED, mr_cut_importer_text(ends->importer));
     const mr_action welcome = cut_ends_change(0, MR_PEER_JOINED, mr_cut_exporter_text(ends->exporter));

@@ -1,5 +1,5 @@
-/* Both ends of a cut in shared memory in one process, without a transport: exporter and importer, and the wire's writer
- * and reader with them. Failures fail the test. */
+/* Both ends of a shared-memory cut in one process, without a transport: exporter and importer, with the wire's writer
+ * and reader. Failures fail the test. */
 #pragma once
 
 #include "engine/data/pool.h"
@@ -7,7 +7,7 @@
 
 enum { CUT_ENDS_WIDTH = 128, CUT_ENDS_HEIGHT = 96, CUT_ENDS_SLOTS = 3, CUT_ENDS_SESSION = 7 };
 
-/* Frames that go over it. */
+/* The format of frames that cross. */
 extern const mr_format cut_ends_picture;
 
 typedef struct cut_ends {
@@ -21,11 +21,11 @@ typedef struct cut_ends {
     mr_wire_reader *reader;
 } cut_ends;
 
-/* `memory`: of the pool that pictures lie in. */
+/* `memory`: where pictures' pools are. */
 void cut_ends_begin(cut_ends *ends, mr_memory memory);
-/* All buffers must have come back. */
+/* Checks that all buffers have come back. */
 void cut_ends_end(cut_ends *ends);
-/* The session's description of that peer. */
+/* How the session describes that peer. */
 mr_action cut_ends_change(uint32_t peer, mr_peer_change what, const char *memory);
-/* Each end hears that the other is there. */
+/* Informs each end that the other is there. */
 void cut_ends_join(cut_ends *ends);

@@ -1,22 +1,22 @@
-/* The common part of tests of cuts between processes: a folder for each, a pipeline whose last stage records the frames
- * that reach it, and checks of that record and of ledgers. */
+/* Common parts for tests with cuts between processes: a folder for each, a pipeline whose last stage records the frames
+ * that reach it, and checks on the record and on ledgers. */
 #pragma once
 
 #include "tests/support/transport/node_process.h"
 
 enum { CUT_TEXT = 4096 };
 
-/* Of the test that runs: its folder, in it the record, and a file that is not there until cut_open_gate: a run that
- * `hold` makes wait for it does not end before. */
+/* The running test's folder, its record, and a gate file. `hold` makes a run wait until cut_open_gate creates the file,
+ * so that it cannot end earlier. */
 extern char cut_folder[64], cut_file[128], cut_gate[128];
 void cut_open_gate(void);
 int cut_make_folder(void **state);
 int cut_remove_folder(void **state);
 
-/* A pipeline whose last stage is `kept`, which records; all but `last` as YAML. In memory that the next call
- * overwrites. */
+/* A pipeline whose last stage, `kept`, records; all parameters except `last` are YAML. The next call overwrites the
+ * result. */
 const char *cut_pipeline(const char *sources, const char *stages, const char *last, const char *nodes);
-/* The record must be that of frames 0 to count - 1 of the source; in that order if `ordered`. With a step, of every so
- * manieth; `noted`: the number that a stage `note` behind adds, 0: none. */
+/* Checks that the record has the source's frames 0 to count - 1, in that order if `ordered`. `step`: only every step-th
+ * frame. `noted`: what a following `note` stage adds; 0: nothing. */
 void cut_check_record(const char *source, int count, int step, int64_t noted, bool ordered);
 void cut_check_ledger(const node_report *report, uint64_t in, uint64_t delivered, uint64_t absorbed, uint64_t dropped);

@@ -6,7 +6,7 @@
 /* ---- faults ---------------------------------------------------------------------------------------------------- */
 
 static void hang_over(world *w, worker *r) {
-    /* A process that hangs is stopped by its own watchdog some time later. */
+    /* A watchdog stops a hung process some time later. */
     if (r->up && r->hung && chance(w, 1))
         world_kill_worker(w, r);
 }
@@ -24,7 +24,7 @@ static void cause_faults(world *w) {
         world_kill_sender(w);
     if (faults->pauses && r->up && chance(w, 1)) {
         r->paused_until_ns = w->now_ns + below(w, 100 * MS);
-        w->died++; /* it may be taken for dead */
+        w->died++; /* it may be considered dead */
     }
     if (faults->garbage && w->sender_up && chance(w, 5))
         world_send_garbage(w);

@@ -44,7 +44,7 @@ static void put_ring_message(world *w, channel *c, const mr_cut_message *message
     c->queue[c->count++] = made;
 }
 
-/* In order: no message arrives before an earlier one. */
+/* In order: no message may overtake an earlier one. */
 void world_post(world *w, channel *c, const mr_cut_message *message) {
     if (c->wedged || (w->faulty && w->faults->loss && chance(w, 3)))
         return;
@@ -68,7 +68,7 @@ message_in *world_arrive(world *w, channel *c) {
 void world_reconnect(world *w, worker *r, bool reported) {
     world_cut_channel(w, &r->to_sender);
     world_cut_channel(w, &r->from_sender);
-    w->died += reported; /* a peer that does not return soon is taken for dead */
+    w->died += reported; /* a peer that does not return soon is considered dead */
     if (reported && w->sender_up)
         mr_sender_lost(w->sender, r->route, w->now_ns);
     if (reported && r->up)

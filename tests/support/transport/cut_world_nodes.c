@@ -130,8 +130,8 @@ void world_drive_sender(world *w) {
     CHECK(w, mr_sender_wake_ns(w->sender) > w->now_ns);
 }
 
-/* Frames that are not consumed in time are dropped by the queue before the cut, which leaves a mark, or because no
- * consumer is connected. */
+/* Frames not consumed in time are dropped: by the queue before the cut, which leaves a mark, or because no consumer is
+ * connected. */
 static void miss(world *w, uint32_t source, int seq) {
     const mr_cut_item gone = {.kind = MR_CUT_GAP, .identity = {.source = source, .seq = (uint64_t)seq}};
     w->frames[source * FRAMES + (uint32_t)seq].settled = true;
@@ -139,8 +139,8 @@ static void miss(world *w, uint32_t source, int seq) {
         mr_sender_miss(w->sender, &gone.identity);
 }
 
-/* Whether joins behind a live cut have nothing to wait for: of each frame they know that it has come, or will not. And
- * whether they know that the source pauses, if that was the last mark. */
+/* Whether joins after a live cut have nothing to wait for: they must know for each frame that it has come or will not.
+ * If the last mark was a pause, they must know that too. */
 static bool all_is_known(const world *w, uint32_t source) {
     bool passed = false, away = !w->away_offered[source];
     for (uint32_t i = 0; i < w->worker_count; i++) {
@@ -151,7 +151,7 @@ static bool all_is_known(const world *w, uint32_t source) {
     return passed && away;
 }
 
-/* The end, which would imply all of that, does not come before it is known. */
+/* The end would imply all that, so it must not come before it is known. */
 static void offer_end(world *w, uint32_t source) {
     const mr_cut_item end = {.kind = MR_CUT_END, .identity = {.source = source}},
                       away = {.kind = MR_CUT_GAP, .identity = mr_identity_away(source)};
@@ -167,7 +167,7 @@ void world_offer(world *w) {
     uint32_t source = below(w, SOURCES);
     int *next = &w->next_offer[source];
     while (*next < w->frame_count && w->frames[source * FRAMES + (uint32_t)*next].settled)
-        ++*next; /* a source that was restarted continues behind its settled position */
+        ++*next; /* a restarted source continues after its settled position */
     mr_cut_item item = {.identity = {.source = source, .seq = (uint64_t)*next}};
     int frame = (int)source * FRAMES + *next;
     if (*next < w->frame_count) {
@@ -179,7 +179,7 @@ void world_offer(world *w) {
         CHECK(w, status == MR_OK || status == MR_ERROR_AGAIN);
         w->frames[frame].offered = w->frames[frame].offered || status == MR_OK;
         *next += status == MR_OK;
-        /* A live source does not wait. */
+        /* A live source cannot wait. */
         if (status && w->live)
             miss(w, source, (*next)++);
     } else if (!w->end_offered[source]) {
@@ -218,7 +218,7 @@ void world_send_garbage(world *w) {
 
 /* ---- a receiver's node ----------------------------------------------------------------------------------------- */
 
-/* Handles a mark of frames that will not come; a frame implies that mark for those before it. */
+/* Handles a mark for frames that will not come. A frame implies that mark for all earlier ones. */
 static void accept_mark(world *w, worker *r, const mr_cut_item *item) {
     uint32_t source = item->identity.source;
     int64_t seq = (int64_t)item->identity.seq;
@@ -304,8 +304,7 @@ static void finish_task(world *w, worker *r, size_t at) {
     memmove(&r->hand[at], &r->hand[at + 1], (--r->hands - at) * sizeof *r->hand);
 }
 
-/* Takes and finishes frames at random; a batch is finished when it is full, or nothing more can come. Poison
- * kills. */
+/* Takes and finishes frames at random. A batch is finished when it is full, or nothing more can come. Poison kills. */
 static void work(world *w, worker *r) {
     bool all_ended = true, waits = w->faults->batches && r->hands < 3;
     for (int s = 0; s < SOURCES; s++)
@@ -328,7 +327,7 @@ static void work(world *w, worker *r) {
     }
 }
 
-/* Its last messages may still arrive, or not. */
+/* The last messages may or may not still arrive. */
 static void leave(worker *r) {
     r->gone = true;
     r->up = false;

@@ -1,4 +1,4 @@
-/* Shared by cut_world*.c only. */
+/* Only for cut_world*.c. */
 #ifndef MILLRACE_TESTS_SUPPORT_TRANSPORT_CUT_WORLD_PARTS_H
 #define MILLRACE_TESTS_SUPPORT_TRANSPORT_CUT_WORLD_PARTS_H
 
@@ -9,7 +9,7 @@
 enum { SOURCES = 2, FRAMES = 24, WORKERS = 3, QUEUE = 192, BATCH = 4, ITEMS = 8, RANGES = 300, STEPS_TO_HEAL = 6000 };
 enum { MS = 1000000 };
 
-/* Messages as they lie in the network. */
+/* Messages in the network. */
 typedef struct message_in {
     mr_cut_message message;
     mr_cut_item item[ITEMS];
@@ -21,7 +21,7 @@ typedef struct message_in {
 typedef struct channel {
     message_in *queue[QUEUE];
     size_t count;
-    bool wedged; /* nothing comes out any more */
+    bool wedged; /* nothing comes out */
 } channel;
 
 typedef struct task {
@@ -39,14 +39,14 @@ typedef struct worker {
     channel to_sender, from_sender;
     task hand[FRAMES * SOURCES];
     size_t hands;
-    uint64_t seen;              /* bit: the frame was given to this process's graph */
+    uint64_t seen;              /* bit: this process's graph got the frame */
     int64_t last_seq[SOURCES];
-    int64_t lost[SOURCES];      /* up to this frame a mark has said that no more will come; -1: none */
-    int64_t passed[SOURCES];    /* the last frame that a join behind would wait for no more; -1: none */
+    int64_t lost[SOURCES];      /* by a mark, no frame up to this one will come; -1: no such mark */
+    int64_t passed[SOURCES];    /* the last frame for which a later join need not wait; -1: none */
     bool away[SOURCES];         /* the last mark says that the source pauses */
     bool ended[SOURCES];
     bool up, hung;
-    bool gone; /* for good: it has ended, and the sender needs nothing more of it */
+    bool gone; /* for good: it has ended, and the sender needs nothing more from it */
     int64_t paused_until_ns, down_until_ns;
 } worker;
 
@@ -66,14 +66,14 @@ typedef struct world {
     int64_t sender_down_until_ns;
     worker workers[WORKERS];
     uint32_t worker_count, window, credit, deaths;
-    uint32_t died; /* or stalled, or fell silent: processes of receivers, so far */
+    uint32_t died; /* receiver processes so far that died, stalled or fell silent */
     truth frames[SOURCES * FRAMES];
     int next_offer[SOURCES];
     bool end_offered[SOURCES];
-    bool away_offered[SOURCES]; /* before the end a mark said that the source pauses */
+    bool away_offered[SOURCES]; /* before the end, a mark reported a pause */
     int frame_count;
-    uint64_t poison; /* bit: that frame kills */
-    uint64_t unreadable; /* bit: a message with that frame is malformed */
+    uint64_t poison; /* bit: this frame kills */
+    uint64_t unreadable; /* bit: a message with this frame is malformed */
     bool sender_died, garbage_sent;
     uint32_t routes;
     message_in *spare[QUEUE * WORKERS * 2];
@@ -103,25 +103,25 @@ static inline bool chance(world *w, uint32_t percent) {
     return below(w, 100) < percent;
 }
 
-/* cut_world_net.c: messages arrive in order, late, or not at all. */
+/* cut_world_net.c: messages arrive in order, late, or never. */
 void world_post(world *w, channel *c, const mr_cut_message *message);
-/* The next message that is due, to be released; NULL: none is. */
+/* The next message due, which the caller must release; NULL: none. */
 message_in *world_arrive(world *w, channel *c);
 void world_give_back(world *w, message_in *gone);
 void world_cut_channel(world *w, channel *c);
-/* A new connection; the transport may or may not have reported the end of the old one. */
+/* Makes a new connection; `reported`: the transport reported the old one's end. */
 void world_reconnect(world *w, worker *r, bool reported);
 
-/* cut_world_nodes.c: processes, and the turn of each. */
+/* cut_world_nodes.c: processes, and each one's turn. */
 void world_start_sender(world *w);
 void world_kill_sender(world *w);
 void world_start_worker(world *w, worker *r);
 void world_kill_worker(world *w, worker *r);
-/* The source's next frame, mark or end; and messages that no receiver would send. */
+/* Offers the source's next frame, mark or end; sends messages that no receiver would send. */
 void world_offer(world *w);
 void world_send_garbage(world *w);
 void world_drive_sender(world *w);
-/* Messages that have arrived at either end of the worker's connection. */
+/* Handles messages that have arrived at either end of the worker's connection. */
 void world_hear(world *w, worker *r);
 void world_drive_worker(world *w, worker *r);
 

@@ -30,7 +30,7 @@ typedef struct options {
 
 typedef struct record_state {
     int fd;
-    char *known; /* the length of the file when it was opened */
+    char *known; /* the file's length when it was opened */
 } record_state;
 
 static const mr_option option_table[] = {
@@ -144,7 +144,7 @@ static void tell(int out, int status, mr_pipeline *pipeline, uint64_t planned_by
     (void)written; /* The parent may have ended. */
 }
 
-/* The planned limit of this process's pools; 0: no bound is known. */
+/* The planned limit for this process's pools; 0: no bound is known. */
 static uint64_t bound_of(const mr_pipeline_params *params) {
     mr_diagnostics wrong = {0};
     mr_plan *plan = NULL;
@@ -158,7 +158,7 @@ static uint64_t bound_of(const mr_pipeline_params *params) {
     return bytes;
 }
 
-/* Stops a pipeline once this process is asked to end, if that has not ended before. */
+/* Stops a pipeline when this process is asked to end. */
 typedef struct stopper {
     mr_pipeline *pipeline;
     atomic_bool ended;

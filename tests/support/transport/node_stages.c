@@ -45,7 +45,7 @@ static int chew_process(mr_stage *self, mr_io *io) {
     return mr_io_forward(io, 0);
 }
 
-/* No thread is held up. */
+/* Must not hold up a thread. */
 static int hold_process(mr_stage *self, mr_io *io) {
     enum { AGAIN_NS = 10000000 };
     const options *given = self->options;
@@ -69,7 +69,7 @@ static void keep(void *context) {
     (void)context;
 }
 
-/* A name that is not UTF-8, which mr_frame_name would not let pass. */
+/* A name that is not UTF-8, which mr_frame_name would refuse. */
 static int spoil(mr_frame *frame) {
     static char name[] = "\xff\0";
     frame->names = mr_buffer_wrap(name, sizeof name, keep, NULL);
@@ -89,7 +89,7 @@ static int bulk_process(mr_stage *self, mr_io *io) {
     return mr_io_emit(io, 0, frame);
 }
 
-/* In memory that cannot be shared: the frame's number and a thousand, and with every third frame much more. */
+/* In memory that cannot be shared: the frame number and a thousand; every third frame gets much more. */
 static int add_load(mr_io *io, mr_frame *frame) {
     mr_result *result;
     const int64_t count = frame->identity.seq % 3 ? 1 : 10000;
@@ -213,7 +213,7 @@ const mr_stage_type node_paint = {
 static int gray_process(mr_stage *self, mr_io *io) {
     (void)self;
     if (mr_io_input(io)->format.pixel != MR_PIXEL_GRAY8)
-        abort(); /* as if a stage read behind the end of a picture */
+        abort(); /* as if a stage read past a picture's end */
     return mr_io_forward(io, 0);
 }
 

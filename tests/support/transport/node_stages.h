@@ -1,9 +1,9 @@
-/* Stage types for tests of nodes: `chew` (stateless; with `uneven` some frames take it longer than others; the process
- * dies of SIGKILL at frame `fatal_at`), `hold` (lets frames from number `at` on wait until there is `file`), `bulk`
- * (gives each frame a tensor of `bytes`, all of them the low byte of its number) and `load` (gives frames a result that
- * begins with their number and a thousand, of 8 bytes or, every third, of 80,000), `paint` (makes gray pictures, but
- * every third, from the first on, of RGB24, which it has not declared) and `gray` (passes on, and takes gray pictures
- * only). */
+/* Stage types for node tests. `chew`: stateless; with `uneven` some frames take longer; the process dies from SIGKILL
+ * at frame `fatal_at`. `hold`: makes frames from number `at` on wait until `file` exists. `bulk`: gives each frame a
+ * tensor with `bytes` bytes, all equal to the low byte of its number. `load`: adds a result that begins with the frame
+ * number and a thousand, with 8 bytes, or 80,000 for every third. `paint`: makes gray pictures, but every third,
+ * starting with the first, is RGB24, which it has not declared. `gray`: passes frames on, and accepts only gray
+ * pictures. */
 #pragma once
 
 #include "millrace/stage.h"

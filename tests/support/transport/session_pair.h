@@ -1,23 +1,23 @@
-/* A sender and receivers of the protocol of cuts, driven by hand, case by case: messages go over at once. */
+/* A sender and receivers for the cut protocol, driven by hand: messages arrive at once. */
 #pragma once
 
 #include "engine/transport/session/session.h"
 
-#define S INT64_C(1000000000) /* a second, in nanoseconds */
+#define S INT64_C(1000000000) /* a second in nanoseconds */
 
-/* The outcome of driving both ends until nothing is left to do. */
+/* What happened while both ends were driven until nothing was left to do. */
 typedef struct pair_seen {
     int settled, dropped, aside, fresh, ended;
     int suspected;
     mr_identity suspect;
     int marks;
-    mr_identity gone; /* of the last of them */
+    mr_identity gone; /* the last one */
     int renewed, most_items;
     mr_peer_change sender_change, receiver_change;
     mr_reject_reason reason;
     uint64_t ticket[32], run;
     const char *why;
-    uint64_t unreadable; /* messages with a frame of that number, above 0, are refused as malformed */
+    uint64_t unreadable; /* messages with this frame number, above 0, are refused as malformed */
     int refused;         /* how often */
 } pair_seen;
 
@@ -27,24 +27,24 @@ typedef struct pair {
     pair_seen seen;
 } pair;
 
-/* A sender "a" for receivers "b" and another, with a window of 8 frames; a receiver with credit for 4. */
+/* A sender "a" for receivers "b" and one more, with a window of 8 frames; a receiver with credit for 4. */
 mr_sender_params pair_sender_params(void);
 mr_receiver_params pair_receiver_params(const char *name);
-/* Creates both ends; existing ones are destroyed first. */
+/* Creates both ends, and first destroys existing ones. */
 void pair_open(pair *p, const mr_sender_params *sending, const mr_receiver_params *receiving);
-/* Set-up and tear-down of a test: *state is a pair with those parameters. */
+/* A test's set-up and tear-down: *state is a pair with those parameters. */
 int pair_set_up(void **state);
 int pair_tear_down(void **state);
 
-/* A frame's handle is its number. */
+/* The frame number is also its handle. */
 mr_cut_item pair_frame(uint64_t seq);
 void pair_offer(mr_sender *sender, uint64_t seq);
 
-/* Handles all actions of one end; the sender's messages go to the receiver as from its sender `index`. Returns whether
- * there were any. */
+/* Handles all actions at one end; the receiver gets the sender's messages as from sender `index`. Returns whether there
+ * were any. */
 bool pair_drive_sender(mr_sender *sender, mr_receiver *receiver, uint32_t index, int64_t now_ns, pair_seen *s);
 bool pair_drive_receiver(mr_receiver *receiver, mr_sender *const *senders, int64_t now_ns, pair_seen *s);
-/* Both ends, until nothing is left to do. */
+/* Drives both ends until nothing is left to do. */
 void pair_drive(pair *p, int64_t now_ns);
-/* Delivers all fresh frames that were seen. */
+/* Delivers all fresh frames seen so far. */
 void pair_settle_all(pair *p, int64_t now_ns);

@@ -1,4 +1,4 @@
-/* Frames of every kind, made by hand, and their conversion into bytes and back. */
+/* Handmade frames of every kind, and conversion to bytes and back. */
 #pragma once
 
 #include "engine/transport/wire/wire.h"
@@ -15,15 +15,15 @@ typedef struct wire_fixture {
 void wire_open(wire_fixture *f, mr_compression compression, bool checksum);
 void wire_close(wire_fixture *f);
 
-/* A frame with a format and all metadata, without planes; owned by the caller, as all that follow. */
+/* A frame with this format and all metadata, without planes. The caller owns this and the following. */
 mr_frame *wire_frame(wire_fixture *f, const mr_format *format);
 mr_frame *wire_picture(wire_fixture *f, mr_pixel pixel, int32_t width, int32_t height);
 mr_frame *wire_tensor(wire_fixture *f, mr_dtype dtype, int32_t rank, const int64_t *dims);
-/* `zeros` bytes lie behind it, as decoders want them. */
+/* `zeros` bytes follow it, as decoders need them. */
 mr_frame *wire_packet(wire_fixture *f, size_t bytes, size_t zeros, size_t side);
 void wire_add_classes(wire_fixture *f, mr_frame *frame, const char *stage);
 void wire_add_tensor(wire_fixture *f, mr_frame *frame, int64_t count);
 
-/* Parts as a transport brings them: in memory of their own, some at odd addresses and without a buffer. */
+/* Parts as a transport would deliver them: in separate memory, some at odd addresses and without a buffer. */
 void wire_carry(const mr_wire_part *parts, size_t count, mr_wire_part *carried, bool aligned);
 void wire_uncarry(mr_wire_part *carried, size_t count, bool aligned);

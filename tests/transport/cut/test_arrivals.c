@@ -1,5 +1,4 @@
-/* When outcomes of what came over a cut are to be reported: by themselves where they come one by one, together where
- * they come thick. */
+/* When outcomes of frames from a cut must be reported: singly if they are rare, together if they are frequent. */
 #include "engine/transport/cut/arrivals.h"
 #include "millrace/status.h"
 #include "tests/support/suite.h"
@@ -41,7 +40,7 @@ static void settle(fixture *f, int count) {
     }
 }
 
-/* How many there are to be reported then, and until when the rest waits; INT64_MAX: there is none. */
+/* How many must be reported now, and until when the rest can wait; INT64_MAX: there is no rest. */
 static void expect_taken(fixture *f, int64_t now_ns, int count, int64_t wake_ns) {
     int64_t wakes_ns = INT64_MAX;
     int taken = 0;
@@ -76,14 +75,14 @@ TEST_WITH(thick_ones_are_gathered, set_up, tear_down) {
     expect_taken(f, 1102, 0, 1201);
     settle(f, 1);
     expect_taken(f, 1103, MANY, 1203);
-    /* Nothing has come for so long: what comes next is by itself again. */
+    /* After a pause, the next one is reported singly again. */
     expect_taken(f, 1203, 0, INT64_MAX);
     settle(f, 1);
     expect_taken(f, 1400, 1, INT64_MAX);
     mr_receipt_unref(&open);
 }
 
-/* Who was woken for many may be late, and finds more. */
+/* A late wake-up may find more than it was woken for. */
 TEST_WITH(more_than_many_wait_no_longer_than_many, set_up, tear_down) {
     fixture *f = *state;
     mr_receipt *open = arrive(f);
@@ -95,7 +94,7 @@ TEST_WITH(more_than_many_wait_no_longer_than_many, set_up, tear_down) {
     mr_receipt_unref(&open);
 }
 
-/* Half of many is enough where nothing else is open. */
+/* If nothing else is open, half of the usual number is enough. */
 TEST_WITH(what_is_last_waits_for_nothing, set_up, tear_down) {
     fixture *f = *state;
     settle(f, 2);

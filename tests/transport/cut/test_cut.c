@@ -1,5 +1,6 @@
-/* Cuts between processes: pipelines in two and three nodes, over ipc and TCP, must give what one process gives, and the
- * source's node must account for every frame; also where nodes are killed, stopped or strangers interfere. */
+/* Cuts between processes. Pipelines in two and three nodes, over ipc and TCP, must give what one process gives, and the
+ * source's node must account for every frame. This holds also if nodes are killed or stopped, or strangers
+ * interfere. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -17,8 +18,8 @@
 static char address[64];
 static int reserved = -1;
 
-/* A socket with a port that nobody else is given as long as it is there. It does not listen, so that libzmq, which sets
- * SO_REUSEADDR as well, can bind the same. */
+/* A socket that reserves a port while it exists. It does not listen, so libzmq, which also sets SO_REUSEADDR, can bind
+ * the same port. */
 static uint16_t reserve_port(void) {
     struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t bytes = sizeof any;
@@ -32,7 +33,7 @@ static uint16_t reserve_port(void) {
     return ntohs(any.sin_port);
 }
 
-/* The nodes with an address of this machine where "%s" stands. */
+/* Replaces "%s" in the nodes with one of this machine's addresses. */
 static const char *listening(const char *nodes) {
     static char text[CUT_TEXT];
     snprintf(address, sizeof address, "tcp://127.0.0.1:%d", reserve_port());
@@ -42,7 +43,7 @@ static const char *listening(const char *nodes) {
     return text;
 }
 
-/* Runs nodes `a` and `b`, the latter with the sink. */
+/* Runs nodes `a` and `b`; `b` has the sink. */
 static void run_two(const char *text, node_report *a, node_report *b) {
     node_process producer = node_start(text, "a", cut_folder), consumer = node_start(text, "b", cut_folder);
     *a = node_finish(&producer);
@@ -61,8 +62,8 @@ TEST_WITH(test_frames_pass_in_order, cut_make_folder, cut_remove_folder) {
     cut_check_ledger(&b, 3000, 3000, 0, 0);
 }
 
-/* A peer sends pictures of a layout that the plan does not have: a stage behind that takes only the planned one is not
- * given them, also not where the first that takes them does; stages that take any are, as within one process. */
+/* A peer sends pictures in a layout that is not planned. Stages that only take the planned layout do not get them, not
+ * even if the first stage would. Stages that take any layout do, as within one process. */
 TEST_WITH(test_layouts_that_were_not_planned, cut_make_folder, cut_remove_folder) {
     enum { FRAMES = 300, OTHERS = 100 };
     static const struct {
@@ -86,7 +87,7 @@ TEST_WITH(test_layouts_that_were_not_planned, cut_make_folder, cut_remove_folder
     }
 }
 
-/* Frames come less often than a node polls for, more often, or as often: so each end is found asleep and awake. */
+/* Frames come less often than a node polls, more often, and as often: each end is found both asleep and awake. */
 TEST_WITH(test_frames_pass_to_who_polls, cut_make_folder, cut_remove_folder) {
     static const char *const nodes[] = {
         "  a: {stages: [noted], busy_poll: 1ms}\n  b: {stages: [kept], busy_poll: 20ms}\n",
@@ -115,7 +116,7 @@ TEST_WITH(test_frames_pass_over_tcp, cut_make_folder, cut_remove_folder) {
     cut_check_ledger(&b, 500, 500, 0, 0);
 }
 
-/* What is too long for the socket beside ZeroMQ goes through ZeroMQ, in between what is not. */
+/* Messages too long for the socket beside ZeroMQ go through ZeroMQ, mixed with shorter ones. */
 TEST_WITH(test_frames_pass_in_order_on_two_ways, cut_make_folder, cut_remove_folder) {
     node_report a, b;
     run_two(cut_pipeline("  n: {type: count, frames: 2000}\n", "  loaded: {type: load, input: n}\n", "loaded",
@@ -126,7 +127,7 @@ TEST_WITH(test_frames_pass_in_order_on_two_ways, cut_make_folder, cut_remove_fol
     cut_check_ledger(&b, 2000, 2000, 0, 0);
 }
 
-/* What becomes of frames on the other side stands in the ledger of the source's node, with the stage over there. */
+/* The ledger on the source's node shows what happened to frames on the other side, with the stage there. */
 TEST_WITH(test_outcomes_come_back, cut_make_folder, cut_remove_folder) {
     node_report a, b;
     run_two(cut_pipeline("  n: {type: count, frames: 100}\n",
@@ -139,7 +140,7 @@ TEST_WITH(test_outcomes_come_back, cut_make_folder, cut_remove_folder) {
     assert_non_null(strstr(a.lines, "dropped frail error 1;"));
 }
 
-/* A frame that is lost behind a cut is no secret on either side of it. */
+/* Both sides report a frame that is lost after a cut. */
 TEST_WITH(test_a_loss_is_told, cut_make_folder, cut_remove_folder) {
     node_report a, b;
     run_two(cut_pipeline("  n: {type: count, frames: 10}\n", "  first: {type: pass, input: n}\n"
@@ -168,7 +169,7 @@ TEST_WITH(test_three_nodes_and_back, cut_make_folder, cut_remove_folder) {
     cut_check_ledger(&c, 1300, 1300, 0, 0);
 }
 
-/* A join hears of what is gone on the other side, so that it does not wait for it. */
+/* A join must learn what was dropped on the other side, so that it need not wait. */
 TEST_WITH(test_join_behind_cuts, cut_make_folder, cut_remove_folder) {
     node_report a, b;
     run_two(cut_pipeline("  n: {type: count, frames: 400}\n",
@@ -180,7 +181,7 @@ TEST_WITH(test_join_behind_cuts, cut_make_folder, cut_remove_folder) {
     cut_check_ledger(&a, 400, 134, 266, 0);
 }
 
-/* Each way takes the sources in turns of its own: none of them may hold up what another way has yet to bring. */
+/* Each path takes sources in a different order: none may hold up what another path still has to bring. */
 TEST_WITH(test_sources_on_two_ways, cut_make_folder, cut_remove_folder) {
     enum { SOURCES = 10, FRAMES = 100 };
     char sources[512];
@@ -211,7 +212,7 @@ TEST_WITH(test_sources_on_two_ways, cut_make_folder, cut_remove_folder) {
 
 /* ---- who dies ---------------------------------------------------------------------------------------------------- */
 
-/* It does not come to its end before the gate is open, however late those come who kill its nodes. */
+/* It does not end before the gate is open, however late the nodes are killed. */
 static const char *long_run(void) {
     char stages[256];
     snprintf(stages, sizeof stages,
@@ -236,7 +237,7 @@ TEST_WITH(test_consumer_is_killed, cut_make_folder, cut_remove_folder) {
     assert_int_equal(b.status, MR_OK);
 }
 
-/* A giving node that is started again reads its source from the beginning, and is told what is there already. */
+/* A restarted producer reads the source from the beginning, and learns what was already settled. */
 TEST_WITH(test_producer_is_killed, cut_make_folder, cut_remove_folder) {
     const char *text = long_run();
     setenv("MILLRACE_RUN", "00000000000000a7", 1);
@@ -272,7 +273,7 @@ TEST_WITH(test_nodes_are_suspended, cut_make_folder, cut_remove_folder) {
     cut_check_ledger(&b, 2000, 2000, 0, 0);
 }
 
-/* The source ends, and what is under way is delivered, or, where that takes too long, dropped by the producer. */
+/* The source ends. Frames in flight are delivered, or dropped by the producer if that takes too long. */
 TEST_WITH(test_nodes_are_stopped, cut_make_folder, cut_remove_folder) {
     const char *text =
         cut_pipeline("  n: {type: count, frames: 1000000, period: 1ms}\n", "  first: {type: pass, input: n}\n", "first",
@@ -289,7 +290,7 @@ TEST_WITH(test_nodes_are_stopped, cut_make_folder, cut_remove_folder) {
     assert_true(a.delivered >= 50);
 }
 
-/* A live cut without a consumer drops, counted, and the producer ends. */
+/* Without a consumer, a live cut drops and counts frames, and the producer ends. */
 TEST_WITH(test_live_without_consumer, cut_make_folder, cut_remove_folder) {
     char text[CUT_TEXT];
     snprintf(text, sizeof text, "%s", cut_pipeline("  n: {type: count, frames: 200, period: 1ms}\n",
@@ -304,7 +305,7 @@ TEST_WITH(test_live_without_consumer, cut_make_folder, cut_remove_folder) {
 
 /* ---- strangers --------------------------------------------------------------------------------------------------- */
 
-/* Everything that can be said wrongly by whoever may connect. */
+/* Sends everything invalid that anyone who can connect might send. */
 static void bother(void *context, const char *endpoint) {
     static const char garbage[] = "\xff\xfe\x00\x01 this is no envelope";
     for (int i = 0; i < 20; i++) {

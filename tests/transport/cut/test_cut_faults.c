@@ -1,4 +1,4 @@
-/* Cuts where the other side is slow, shared by several processes, or dies of what it is given. */
+/* Cuts whose other side is slow, is shared by several processes, or dies from the input. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static const char *shared_work(int frames, const char *stages) {
 
 static const char plain_work[] = "  first: {type: pass, input: n}\n  work: {type: chew, input: first, uneven: true}\n";
 
-/* Those of plain_work, but that the run goes on until the gate is open. */
+/* Like plain_work, but the run continues until the gate is open. */
 static const char *held_work(int frames) {
     char stages[256];
     snprintf(stages, sizeof stages,
@@ -35,8 +35,8 @@ static void start_workers(const char *text, node_process workers[REPLICAS]) {
         workers[i] = node_start_replica(text, "b", i, cut_folder);
 }
 
-/* What one process does quicker than another is put in order again; what is dropped on the way is not waited for. Who
- * was not heard of for too long has done some of it in vain, which counts there, and nowhere else. */
+/* Frames that one process finishes earlier than another are put in order again; dropped frames are not waited for. A
+ * process that was silent too long has done some work in vain, which counts only there. */
 TEST_WITH(test_replicas_keep_order, cut_make_folder, cut_remove_folder) {
     node_process workers[REPLICAS];
     const char *text = shared_work(1500, plain_work);
@@ -73,7 +73,7 @@ TEST_WITH(test_replicas_are_killed, cut_make_folder, cut_remove_folder) {
 
 /* ---- a frame that kills ------------------------------------------------------------------------------------------ */
 
-/* All of a file of the test's folder of dead letters. */
+/* Reads a file from the test's folder with dead letters. */
 static size_t read_letter(const char *name, char *bytes, size_t room) {
     char path[256];
     snprintf(path, sizeof path, "%s/dead/%s", cut_folder, name);
@@ -132,7 +132,7 @@ TEST_WITH(test_poison_is_set_aside, cut_make_folder, cut_remove_folder) {
     check_letter("set aside");
 }
 
-/* A frame that its consumer cannot read: it alone is lost, and becomes a dead letter; without a folder it is only
+/* A frame that the consumer cannot read is the only one lost, and becomes a dead letter; without a folder it is only
  * dropped. */
 TEST_WITH(test_what_cannot_be_read_is_set_aside, cut_make_folder, cut_remove_folder) {
     char stages[256], letters[128] = "";
@@ -179,7 +179,7 @@ static void run_slow(const char *text, node_report *a, node_report *b) {
     *b = node_finish(&consumer);
 }
 
-/* The producer waits, and no more is under way than the plan says. */
+/* The producer waits, and no more frames are in flight than planned. */
 TEST_WITH(test_slow_consumer, cut_make_folder, cut_remove_folder) {
     node_report a, b;
     run_slow(slow_work(300, "{window: 8}"), &a, &b);
@@ -189,7 +189,7 @@ TEST_WITH(test_slow_consumer, cut_make_folder, cut_remove_folder) {
     assert_true(a.planned_bytes < 300 * 300000);
 }
 
-/* It does not wait: what is not taken in time is dropped, and each drop is counted. */
+/* It does not wait: frames not taken in time are dropped and counted. */
 TEST_WITH(test_slow_consumer_of_a_live_cut, cut_make_folder, cut_remove_folder) {
     node_report a, b;
     run_slow(slow_work(2000, "{mode: live, window: 8}"), &a, &b);

@@ -1,4 +1,4 @@
-/* Messages of a cut that go through shared memory, beside ZeroMQ: there, back, and in whose name. */
+/* A cut's messages through shared memory, beside ZeroMQ: both directions, and on whose behalf. */
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static mr_cut_message message_of(uint64_t number) {
                             .session = CUT_ENDS_SESSION, .number = number};
 }
 
-/* Parts of 0, 1, 2, ... bytes that are all their own number. */
+/* Parts with 0, 1, 2, ... bytes, each filled with the part number. */
 static void make_parts(mr_wire_part *parts, size_t count) {
     static uint8_t bytes[MOST_PARTS][MOST_PARTS];
     for (size_t i = 0; i < count; i++) {
@@ -57,8 +57,8 @@ TEST(a_letter_is_read_as_it_was_written) {
     }
 }
 
-/* Notes of every length in blocks of their own, so that a sanitizer sees who reads beyond; and with each of their sizes
- * and their count beyond what there is. */
+/* Notes with every length, in separate blocks, so that a sanitizer can see reads past the end; also with each size and
+ * the count too large. */
 TEST(what_is_no_letter_is_refused) {
     static uint8_t record[4096];
     static mr_wire_part parts[MOST_PARTS];
@@ -122,9 +122,9 @@ TEST(letters_go_to_a_peer_that_is_attached) {
     assert_false(post(&f, 1, 1));
     assert_false(mr_cut_importer_next(f.importer, 0, &message_in));
     cut_ends_join(&f);
-    /* The rings have come, and there may be something in them. */
+    /* The rings have come and may hold something. */
     assert_false(rests(&f));
-    /* What is said to begin with is of the other way: a handshake, and the rings that come before all letters. */
+    /* The first messages use the other path: a handshake, and the rings that must come before any letter. */
     assert_false(mr_cut_importer_next(f.importer, 0, &message_in));
     assert_false(is_ringing(&f));
     assert_false(post(&f, 0, 1));
@@ -135,7 +135,7 @@ TEST(letters_go_to_a_peer_that_is_attached) {
     expect_letter(&f, 1, 7);
     assert_true(rests(&f));
     assert_false(is_ringing(&f));
-    /* One that waits for its turn keeps nobody awake. */
+    /* A letter that must wait keeps nobody awake. */
     assert_true(post(&f, 3, 8));
     assert_true(post(&f, 4, 9));
     assert_true(mr_cut_importer_next(f.importer, 0, &message_in));
@@ -152,7 +152,7 @@ TEST(letters_go_to_a_peer_that_is_attached) {
     cut_ends_end(&f);
 }
 
-/* Either side: told from memory while somebody looks, and by the descriptor before and afterwards. */
+/* Each side learns from memory while the other polls, and from the descriptor otherwise. */
 TEST(who_looks_is_not_rung_for) {
     cut_ends f;
     const mr_ring_message *message_in;
@@ -166,17 +166,17 @@ TEST(who_looks_is_not_rung_for) {
         assert_false(mr_cut_importer_poll(f.importer, false));
         assert_true(post(&f, number, 5));
         assert_true(mr_cut_importer_poll(f.importer, false));
-        assert_false(mr_cut_importer_poll(f.importer, false)); /* It has been told. */
+        assert_false(mr_cut_importer_poll(f.importer, false)); /* It was already informed. */
         assert_false(is_ringing(&f));
         expect_letter(&f, number, 5);
-        assert_false(mr_cut_importer_poll(f.importer, false)); /* It does not rest. */
+        assert_false(mr_cut_importer_poll(f.importer, false)); /* It is not resting. */
         assert_true(rests(&f));
         assert_false(mr_cut_importer_poll(f.importer, false));
         assert_false(mr_cut_importer_poll(f.importer, true));
         assert_true(post(&f, number + 1, 5));
         assert_true(is_ringing(&f));
         expect_letter(&f, number + 1, 5);
-        /* One that waits for its turn is nothing to look for, nor is what comes behind it. */
+        /* A letter that must wait is nothing to poll for; nor are those after it. */
         assert_true(post(&f, number + 2, 5));
         assert_true(mr_cut_importer_next(f.importer, 0, &message_in));
         assert_true(rests(&f));
@@ -193,7 +193,8 @@ static void count_crowded(void *context, mr_log_level level, const char *line) {
     crowded += level == MR_LOG_INFO && strstr(line, "a->b: the ring beside ZeroMQ is full") != NULL;
 }
 
-/* A consumer that reads nothing fills the ring; what then goes the other way is not lost, and what is there stays. */
+/* A consumer that reads nothing fills the ring. Later messages use the other path and are not lost; those in the ring
+ * stay. */
 TEST(a_full_ring_sends_letters_the_other_way) {
     cut_ends f;
     const mr_ring_message *message_in;
@@ -217,7 +218,7 @@ TEST(a_full_ring_sends_letters_the_other_way) {
     cut_ends_end(&f);
 }
 
-/* What has arrived before the giving side ended is still there; its end keeps nobody awake. */
+/* Letters that arrived before the producer ended are still there; the end keeps nobody awake. */
 TEST(letters_outlive_their_sender) {
     cut_ends f;
     const mr_ring_message *message_in;
@@ -245,7 +246,7 @@ static bool post_back(cut_ends *f, uint64_t session, uint64_t number, size_t byt
     return mr_cut_importer_post(f->importer, 0, &message, &part, 1);
 }
 
-/* The place of the one consumer. */
+/* The only consumer's place. */
 static size_t place_of_it(cut_ends *f) {
     const mr_ring_message *message_in;
     size_t place = 0;
@@ -283,7 +284,7 @@ TEST(letters_come_back) {
     cut_ends_begin(&f, MR_MEMORY_SHARED);
     assert_false(post_back(&f, CUT_ENDS_SESSION, 1, 1));
     cut_ends_join(&f);
-    /* The giving side has not said yet that it knows this one; what it says is taken in with its letters. */
+    /* The producer has not confirmed this one yet; the confirmation comes with the letters. */
     assert_false(post_back(&f, CUT_ENDS_SESSION, 1, 1));
     assert_false(mr_cut_importer_next(f.importer, 0, &message_in));
     assert_false(post_back(&f, CUT_ENDS_SESSION, 0, 1));
@@ -293,7 +294,7 @@ TEST(letters_come_back) {
     assert_true(calls(&f));
     expect_letter_back(&f, 1, 7);
     assert_false(calls(&f));
-    /* One that waits for its turn keeps nobody awake. */
+    /* A letter that must wait keeps nobody awake. */
     assert_true(post_back(&f, CUT_ENDS_SESSION, 3, 8));
     assert_true(post_back(&f, CUT_ENDS_SESSION, 4, 9));
     assert_int_not_equal(place_of_it(&f), mr_cut_exporter_places(f.exporter));
@@ -329,7 +330,7 @@ TEST(who_looks_is_not_called) {
     cut_ends_end(&f);
 }
 
-/* A consumer speaks of its own session only; one that does not is not listened to before it comes again. */
+/* A consumer may only speak for the session it belongs to. If it does not, nobody listens until it comes again. */
 TEST(a_consumer_that_speaks_for_others_is_not_heard) {
     cut_ends f;
     const mr_ring_message *message_in;
@@ -369,8 +370,7 @@ TEST(letters_outlive_the_consumer) {
 
 /* ---- what is none ------------------------------------------------------------------------------------------------ */
 
-/* A giving side that is none, and what it sends. */
-/* A producer that is played. */
+/* An imitated producer, and what it sends. */
 typedef struct producer {
     mr_shm_listener listener;
     mr_shm_area *area;
@@ -419,7 +419,7 @@ TEST(a_note_that_is_no_letter_ends_them) {
     cut_ends_end(&f);
 }
 
-/* Its ring is still there, and nobody reads it: whoever has come in its place can only be asked through ZeroMQ. */
+/* Its ring still exists and nobody reads it: only ZeroMQ can reach whoever replaced it. */
 TEST(a_killed_producer_is_not_told_that_one_is_there) {
     cut_ends f;
     producer g;

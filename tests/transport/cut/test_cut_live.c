@@ -1,5 +1,5 @@
-/* Live cuts as one of the ways to a join: whatever they drop, and whoever is not there, the other way goes on, and
- * every frame is accounted for. */
+/* Live cuts as one path to a join. Whatever they drop, and whoever is missing, the other path continues, and every
+ * frame is accounted for. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,13 +8,13 @@
 #include "tests/support/suite.h"
 #include "tests/support/transport/cut_record.h"
 
-/* More than all queues on the way hold, so that nothing can be held up. */
+/* More than all queues on the path can hold, so nothing can be held up. */
 enum { FAR = 400 };
 
 static char seen[160];
 
-/* Frames of two sources go both straight and by another node, `there`, to a join; the straight way is recorded, too, as
- * `seen`. */
+/* Frames from two sources reach a join both directly and through another node, `there`; the direct path is also
+ * recorded, as `seen`. */
 static const char *there_and_back(const char *sources, const char *there, const char *back) {
     static char text[CUT_TEXT];
     snprintf(seen, sizeof seen, "%s/seen", cut_folder);
@@ -38,7 +38,7 @@ static void check_balance(const node_report *report) {
     assert_int_equal(report->in, report->delivered + report->absorbed + report->dropped);
 }
 
-/* The other node is not there yet, killed, and stopped, while frames go on coming the straight way. */
+/* The other node is not there yet, then killed, then stopped, while frames keep coming on the direct path. */
 static void trouble(const char *text) {
     node_process a = node_start(text, "a", cut_folder);
     node_await_lines(seen, FAR);
@@ -69,13 +69,13 @@ TEST_WITH(test_nobody_is_waited_for, cut_make_folder, cut_remove_folder) {
                            "{mode: live, heartbeat: 100ms}"));
 }
 
-/* The batch over there leaves with what it has, where it is not known how much is missing. */
+/* If it is unknown how many frames are missing, the remote batch leaves with what it has. */
 TEST_WITH(test_no_batch_is_waited_for, cut_make_folder, cut_remove_folder) {
     trouble(there_and_back(endless, "type: batcher, input: first, batch: 8, cut: {mode: live, heartbeat: 100ms}",
                            "{mode: live, heartbeat: 100ms}"));
 }
 
-/* What the other node is too slow for is dropped before it, and finds no partner; it all ends by itself. */
+/* Frames for which the other node is too slow are dropped before it and find no partner; everything ends by itself. */
 TEST_WITH(test_slow_ways_lose_and_end, cut_make_folder, cut_remove_folder) {
     const char *text =
         there_and_back("  n: {type: count, frames: 1500}\n",

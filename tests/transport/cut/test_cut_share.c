@@ -1,4 +1,4 @@
-/* Frames that cross a cut in shared memory: from the wire's writer to its reader, with the two ends that lend and
+/* Frames that cross a cut in shared memory, from the wire's writer to the reader, with both ends that lend and
  * borrow. */
 #include <string.h>
 
@@ -19,7 +19,7 @@ static mr_frame *new_picture(cut_ends *f, uint8_t value) {
     return frame;
 }
 
-/* What the frame is at the other end; *payload: bytes of the parts that it took beside the envelope. */
+/* Returns the frame at the other end; *payload: bytes in parts besides the envelope. */
 static mr_frame *cross(cut_ends *f, mr_frame *frame, size_t *payload) {
     mr_cut_item item = {.kind = MR_CUT_FRAME, .identity = frame->identity, .frame = frame, .position = 1};
     const mr_cut_message sent = {
@@ -53,7 +53,7 @@ TEST(a_picture_stays_where_it_lies) {
     cut_ends_join(&f);
     for (uint8_t i = 0; i < 2 * CUT_ENDS_SLOTS; i++) {
         mr_frame *sent = new_picture(&f, i), *got = cross(&f, sent, &payload);
-        /* What is smaller than MR_SHM_LEAST_BYTES may still go inline. */
+        /* Anything smaller than MR_SHM_LEAST_BYTES may still be inline. */
         assert_true(payload < mr_format_bytes(&cut_ends_picture) / 2);
         assert_int_equal(got->plane[0].buffer->memory, MR_MEMORY_SHARED);
         mr_frame_unref(&sent);

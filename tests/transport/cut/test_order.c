@@ -1,4 +1,4 @@
-/* What several processes give back, in order again: against a shuffle of what one process would give. */
+/* Puts frames from several processes in order again, compared with a shuffle of what one process would give. */
 #include <stdlib.h>
 
 #include "engine/transport/cut/order.h"
@@ -46,7 +46,7 @@ TEST(test_what_is_early_waits) {
     expect(order, 10, 0, 1);
     expect_none(order, 10);
     assert_int_equal(mr_order_wake_ns(order), INT64_MAX);
-    /* Too late for its place: a frame that was given up, or one more of the same number. */
+    /* Too late: a frame already given up, or a second one with the same number. */
     put(order, 2, 0, 0, 20);
     expect(order, 20, 0, 0);
     put(order, 0, 0, 2, 20);
@@ -66,7 +66,7 @@ TEST(test_an_epoch_ends_where_it_is_said) {
     put(order, 2, 0, 1, 0);
     expect(order, 0, 0, 1);
     expect(order, 0, 0, 2);
-    expect(order, 0, 1, 0); /* Though the others may still be at the epoch before. */
+    expect(order, 0, 1, 0); /* Although the others may still be in the previous epoch. */
     mr_order_destroy(&order);
 }
 
@@ -75,10 +75,10 @@ TEST(test_gaps_end) {
     put(order, 0, 0, 5, 0);
     put(order, 1, 0, 6, 0);
     expect_none(order, PATIENCE - 1);
-    put(order, 2, 0, 7, PATIENCE - 1); /* All have given that or later ones: nothing earlier will come. */
+    put(order, 2, 0, 7, PATIENCE - 1); /* All have given this frame or later ones: nothing earlier will come. */
     for (uint64_t seq = 5; seq <= 7; seq++)
         expect(order, PATIENCE - 1, 0, seq);
-    put(order, 0, 1, 0, PATIENCE); /* The next epoch may have begun, or not yet for others. */
+    put(order, 0, 1, 0, PATIENCE); /* Others may or may not have begun the next epoch. */
     expect_none(order, 2 * PATIENCE - 1);
     expect(order, 2 * PATIENCE, 1, 0);
     put(order, 0, 1, 1, 2 * PATIENCE);
@@ -86,7 +86,7 @@ TEST(test_gaps_end) {
     mr_order_destroy(&order);
 }
 
-/* What one had in hand when it died comes from another. */
+/* Another process gives what one had in hand when it died. */
 TEST(test_nothing_is_proven_after_a_death) {
     mr_order *order = make(1);
     mr_order_disturb(order, 0, 0);
@@ -99,7 +99,7 @@ TEST(test_nothing_is_proven_after_a_death) {
     mr_order_destroy(&order);
 }
 
-/* Nobody could take the first ones when they were given: those that come first are not held for that. */
+/* Nobody could take the first frames when they were given: those that come first are not held for them. */
 TEST(test_who_comes_first_proves_something) {
     mr_order *order;
     assert_int_equal(mr_order_create(&order, 1, 2, PATIENCE, true), MR_OK);
@@ -132,7 +132,7 @@ TEST(test_ends_let_go) {
     mr_order_destroy(&order);
 }
 
-/* Each gives its share in order, in any interleaving: all comes out in order, at once when its turn has come. */
+/* Each process gives a share in order, interleaved in any way: everything comes out in order, as early as it can. */
 TEST(test_random_shares) {
     unsigned seed = 12345;
     for (int round = 0; round < ROUNDS; round++) {

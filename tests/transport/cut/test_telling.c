@@ -1,4 +1,5 @@
-/* What ends of cuts tell the audit log: not of everything where much comes at once; of peers, whatever strangers do. */
+/* What cut ends write to the audit log: not everything if too much happens at once; everything about peers, whatever
+ * strangers do. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 enum { AT_ONCE = 20, MANY = 100 };
 static const int64_t S = 1000000000;
 
-/* How many lines of the audit log say that. */
+/* Counts matching lines in the audit log. */
 static int count_lines(const char *path, const char *event, const char *what) {
     char line[1024];
     int count = 0;
@@ -65,7 +66,7 @@ TEST(test_strangers_keep_nothing_from_being_told) {
     mr_cut_report_end(&reporter);
     mr_cut_report_end(&reporter);
     mr_audit_close();
-    /* Each is entered, or counted. */
+    /* Each is logged or counted. */
     assert_int_equal(count_lines(path, "\"left out\",\"cut\":\"a->b\"", "\"left_out\":180}"), 1);
     assert_int_equal(count_lines(path, "\"left out\"", ""), 1);
     assert_int_equal(count_lines(path, "cut message refused", "\"left_out\":0}"), AT_ONCE / 2);
@@ -80,7 +81,7 @@ static void keep_line(void *context, mr_log_level level, const char *line) {
     snprintf(context, 1024, "%s", line);
 }
 
-/* Whether what is said of a peer that was never there is that this node fails soon. */
+/* Whether the report about a peer that never came says that this node will soon fail. */
 static bool says_it_fails(mr_cut_reporter *reporter) {
     char line[1024] = "";
     mr_log_to(keep_line, line);
@@ -93,7 +94,7 @@ static bool says_it_fails(mr_cut_reporter *reporter) {
     return strstr(line, "this node fails in 25 s");
 }
 
-/* A producer of another version does not become one of this version by waiting; one that is full does. */
+/* Waiting cannot help with a producer that has another version; it can help with a full one. */
 TEST(a_refusal_that_lasts_is_hopeless) {
     const mr_cut cut = {.name = "a->b", .node = "b", .from_node = "a", .to_node = "b"};
     mr_action refused = {.kind = MR_ACTION_PEER}, joined = {.kind = MR_ACTION_PEER};

@@ -1,4 +1,4 @@
-/* The protocol of cuts: random schedules in a simulated world, and what single messages are answered with. */
+/* The cut protocol: random schedules in a simulated world, and replies to single messages. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@ static uint64_t from_environment(const char *name, uint64_t otherwise) {
     return text ? strtoull(text, NULL, 10) : otherwise;
 }
 
-/* Runs schedules from the seed MILLRACE_SEED on, MILLRACE_SCHEDULES of each kind. */
+/* Runs schedules from seed MILLRACE_SEED on, MILLRACE_SCHEDULES of each kind. */
 static world_result run_schedules(bool live, const world_faults *faults) {
     uint64_t first = from_environment("MILLRACE_SEED", 1), count = from_environment("MILLRACE_SCHEDULES", 10000);
     world_result sum = {0};
@@ -40,15 +40,15 @@ SCHEDULES(test_senders_that_die, false, .senders_die = true, .loss = true)
 SCHEDULES(test_processes_that_stand_still, false, .pauses = true, .loss = true)
 SCHEDULES(test_frames_that_kill, false, .poison = true, .closing = true)
 
-/* Where processes die of nothing else, next to nothing else is set aside: what a process had in hand beside the frame
- * that killed it each time. */
+/* If only poison kills processes, hardly anything else is set aside: only what a process had in hand with the same
+ * deadly frame each time. */
 TEST(test_only_what_kills_is_set_aside) {
     static const world_faults faults = {.poison = true};
     world_result sum = run_schedules(false, &faults);
     assert_true(sum.innocent * 1000 <= sum.set_aside + 1000);
 }
 
-/* Messages that cannot be read hold nothing up: all that is readable passes, and nothing else is set aside. */
+/* Unreadable messages hold nothing up: everything readable passes, and nothing else is set aside. */
 TEST(test_only_what_is_refused_is_set_aside) {
     static const world_faults faults = {.refusals = true, .closing = true};
     world_result sum = run_schedules(false, &faults);

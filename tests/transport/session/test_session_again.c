@@ -1,10 +1,10 @@
-/* The protocol of cuts where processes are started again from the beginning: what was settled does not pass twice, and
- * who comes back learns that the run goes on. */
+/* The cut protocol when processes restart from the beginning: settled frames must not pass twice, and a process that
+ * returns must learn that the run continues. */
 #include "millrace/status.h"
 #include "tests/support/suite.h"
 #include "tests/support/transport/session_pair.h"
 
-/* Nobody has said which run it is. */
+/* Nobody knows yet which run it is. */
 static mr_sender_params sending_as(uint64_t incarnation) {
     mr_sender_params sending = pair_sender_params();
     sending.self.incarnation = incarnation;
@@ -26,7 +26,7 @@ static void start_sender(pair *p, uint64_t incarnation, int64_t now_ns) {
     assert_int_equal(mr_sender_create(&p->sender, &sending), MR_OK);
 }
 
-/* One after the other, each settled before the next comes. */
+/* One after another, each settled before the next. */
 static void pass(pair *p, uint64_t from, uint64_t to, int64_t now_ns) {
     for (uint64_t seq = from; seq < to; seq++) {
         pair_offer(p->sender, seq);
@@ -37,7 +37,7 @@ static void pass(pair *p, uint64_t from, uint64_t to, int64_t now_ns) {
     }
 }
 
-/* How many are fresh when a sender that was started again gives the first 60 frames once more, and two new ones. */
+/* How many frames are fresh when a restarted sender repeats the first 60 frames and gives two new ones. */
 static int fresh_of_a_second_reading(pair *p, bool remembers_all) {
     const mr_sender_params sending = sending_as(100);
     mr_receiver_params receiving = pair_receiver_params("b");
@@ -66,11 +66,11 @@ TEST_WITH(test_a_source_that_is_read_again, pair_set_up, pair_tear_down) {
     pair *p = *state;
     assert_int_equal(fresh_of_a_second_reading(p, true), 2);
     assert_int_equal(mr_receiver_counts(p->receiver).again, 60);
-    /* With memory for a few frames those long ago are taken for new: behind live cuts. */
+    /* With memory for only a few frames, older ones count as new: after live cuts. */
     assert_true(fresh_of_a_second_reading(p, false) > 40);
 }
 
-/* The end of the source came before the sender died: what it sends again was settled, and is not "after the end". */
+/* The source's end came before the sender died: frames sent again were settled, and are not "after the end". */
 TEST_WITH(test_what_was_done_before_the_end, pair_set_up, pair_tear_down) {
     pair *p = *state;
     const mr_sender_params sending = sending_as(100);
@@ -105,7 +105,7 @@ static void restart_receiver(pair *p, const char *name, uint64_t incarnation, in
     pair_drive(p, now_ns);
 }
 
-/* A sender that does not know yet tells later, at once when it does. */
+/* A sender that does not know yet must tell as soon as it does. */
 TEST_WITH(test_who_begins_is_told_so, pair_set_up, pair_tear_down) {
     pair *p = *state;
     start_sender(p, 100, S);
@@ -115,7 +115,7 @@ TEST_WITH(test_who_begins_is_told_so, pair_set_up, pair_tear_down) {
     mr_sender_set_run_state(p->sender, MR_RUN_BEGINS);
     pair_drive(p, S);
     assert_int_equal(last_received(p), MR_RUN_BEGINS);
-    /* What it has settled itself is nothing new to it, be it in another session. */
+    /* What it settled itself is not new to it, even in another session. */
     pass(p, 0, 3, S);
     mr_sender_lost(p->sender, 0, S);
     mr_receiver_lost(p->receiver, 0, S);
@@ -130,7 +130,7 @@ TEST_WITH(test_who_comes_back_is_told_so, pair_set_up, pair_tear_down) {
     mr_sender_set_run_state(p->sender, MR_RUN_BEGINS);
     pair_offer(p->sender, 0);
     pair_drive(p, S);
-    restart_receiver(p, "b", 201, 10 * S); /* nothing was delivered: what is written is written again */
+    restart_receiver(p, "b", 201, 10 * S); /* nothing was delivered, so everything is written again */
     assert_int_equal(last_received(p), MR_RUN_BEGINS);
     p->seen.fresh = 0;
     pair_drive(p, 20 * S);
@@ -144,7 +144,7 @@ TEST_WITH(test_who_comes_back_is_told_so, pair_set_up, pair_tear_down) {
     assert_int_equal(last_received(p), MR_RUN_GOES_ON);
 }
 
-/* What was only dropped has left nothing that is to be kept. */
+/* If frames were only dropped, there is nothing to keep. */
 TEST_WITH(test_who_has_delivered_nothing_begins, pair_set_up, pair_tear_down) {
     pair *p = *state;
     start_sender(p, 100, S);
@@ -158,7 +158,7 @@ TEST_WITH(test_who_has_delivered_nothing_begins, pair_set_up, pair_tear_down) {
     assert_int_equal(last_received(p), MR_RUN_BEGINS);
 }
 
-/* Of several processes of a node each has files of its own. */
+/* Each process of a node has separate files. */
 TEST_WITH(test_replicas_are_told_apart, pair_set_up, pair_tear_down) {
     pair *p = *state;
     mr_sender_params sending = sending_as(100);
@@ -174,7 +174,7 @@ TEST_WITH(test_replicas_are_told_apart, pair_set_up, pair_tear_down) {
     assert_int_equal(last_received(p), MR_RUN_GOES_ON);
 }
 
-/* Nodes further on are told what this one was. */
+/* Later nodes learn what this one was. */
 TEST_WITH(test_what_goes_on_before_goes_on_here, pair_set_up, pair_tear_down) {
     pair *p = *state;
     start_sender(p, 100, S);
@@ -183,7 +183,7 @@ TEST_WITH(test_what_goes_on_before_goes_on_here, pair_set_up, pair_tear_down) {
     assert_int_equal(last_received(p), MR_RUN_GOES_ON);
 }
 
-/* One of two senders has not come: whoever waits for it decides how long. */
+/* One of two senders has not come: the caller decides how long to wait. */
 TEST_WITH(test_one_that_is_not_there, pair_set_up, pair_tear_down) {
     pair *p = *state;
     bool absent;
@@ -192,7 +192,7 @@ TEST_WITH(test_one_that_is_not_there, pair_set_up, pair_tear_down) {
     receiving.senders = 2;
     pair_open(p, &sending, &receiving);
     assert_int_equal(mr_receiver_run_state(p->receiver, &absent), MR_RUN_UNKNOWN);
-    assert_false(absent); /* none has said anything */
+    assert_false(absent); /* none has reported yet */
     mr_sender_set_run_state(p->sender, MR_RUN_BEGINS);
     mr_sender *senders[] = {p->sender, p->sender};
     pair_drive_receiver(p->receiver, senders, S, &p->seen);

@@ -1,5 +1,5 @@
-/* How a session begins: answers that take longer than the next HELLO, connections that are made anew meanwhile, and
- * whose they are. */
+/* How a session begins: slow answers that come after the next HELLO, connections renewed in between, and whose they
+ * are. */
 #include <string.h>
 
 #include "millrace/status.h"
@@ -23,13 +23,13 @@ typedef struct way {
     delayed queue[WAY];
 } way;
 
-/* Both ends, and what is on its way between them. */
+/* Both ends, and messages between them. */
 typedef struct slow {
     pair *ends;
     int64_t one_way_ns;
-    uint32_t route; /* of the present connection */
+    uint32_t route; /* for the current connection */
     way to_sender, to_receiver;
-    int joined, renewed, broken; /* sender: sessions; receiver: connections; both: sessions that are over */
+    int joined, renewed, broken; /* sender: sessions; receiver: connections; both: sessions that ended */
 } slow;
 
 static void put(slow *s, way *w, const mr_cut_message *message, int64_t now_ns) {
@@ -71,7 +71,7 @@ static void arrive(slow *s, int64_t now_ns) {
     }
 }
 
-/* What was under way on a connection is gone with it. */
+/* Messages in flight are lost with the connection. */
 static void renew(slow *s) {
     s->to_sender.count = s->to_receiver.count = 0;
     s->route++;
@@ -98,7 +98,7 @@ static void act(slow *s, int64_t now_ns) {
     }
 }
 
-/* A live cut whose messages take that long each way gets its frames over, in one session. How often the connection was
+/* A live cut with this delay each way must deliver its frames in one session. Returns how often the connection was
  * renewed before. */
 static int joins_over(pair *p, int64_t one_way_ns, int64_t seconds) {
     static slow s;
@@ -133,14 +133,14 @@ static int joins_over(pair *p, int64_t one_way_ns, int64_t seconds) {
     return renewed;
 }
 
-/* HELLO is said each second here, and again before the first one can be answered. */
+/* Here HELLO is sent every second, again before the first can be answered. */
 TEST_WITH(test_an_answer_may_take_longer_than_the_next_hello, pair_set_up, pair_tear_down) {
     assert_int_equal(joins_over(*state, S / 10, 20), 0);
     assert_int_equal(joins_over(*state, 6 * S / 10, 20), 0);
     assert_int_equal(joins_over(*state, 2 * S, 20), 0);
 }
 
-/* Five seconds without a word, and a connection is renewed; the answer that would have come is lost with it. */
+/* A connection is renewed after five silent seconds; an answer in flight is lost with it. */
 TEST_WITH(test_an_answer_may_take_longer_than_silence, pair_set_up, pair_tear_down) {
     assert_int_equal(joins_over(*state, 3 * S, 60), 1);
     assert_int_equal(joins_over(*state, 7 * S / 2, 60), 1);
@@ -153,7 +153,7 @@ typedef struct known {
     uint32_t route, index;
 } known;
 
-/* What the sender has to do, of which only those are kept. */
+/* What the sender must do; keeps only these. */
 static known routes_of(mr_sender *sender, int64_t now_ns) {
     known k = {0};
     mr_action action;
@@ -188,8 +188,9 @@ static mr_cut_message report_of(uint64_t session, uint64_t number) {
                             .report = {.granted_frames = 4, .granted_bytes = 500}};
 }
 
-/* A connection that breaks is made anew by the transport, without a word to anybody: what comes of a session over
- * another one is the same peer's, and so is that. What was heard twice, or is of no session, is no sign of it. */
+/* When a connection breaks, the transport makes a new one without telling anyone. A session's messages on a new
+ * connection come from the same peer, so the connection is that peer's too. Repeated messages, and those without a
+ * session, prove nothing. */
 TEST_WITH(test_a_session_goes_on_over_another_connection, pair_set_up, pair_tear_down) {
     pair *p = *state;
     mr_cut_message hello = hello_of("b", 1), other = hello_of("c", 1);
@@ -204,17 +205,17 @@ TEST_WITH(test_a_session_goes_on_over_another_connection, pair_set_up, pair_tear
     report.number = 2;
     receive_from(p->sender, 3, &report);
     assert_route(p->sender, 3, 0);
-    receive_from(p->sender, 4, &report); /* once more */
+    receive_from(p->sender, 4, &report); /* the same again */
     report = report_of(first + 7, 3);
-    receive_from(p->sender, 4, &report); /* of no session */
-    receive_from(p->sender, 4, &hello);  /* an old one, which anybody may have seen */
+    receive_from(p->sender, 4, &report); /* without a session */
+    receive_from(p->sender, 4, &hello);  /* an old one, which anyone may have seen */
     assert_int_equal(routes_of(p->sender, S).count, 0);
     mr_sender_lost(p->sender, 1, S); /* the former connection */
     assert_true(mr_sender_has_peer(p->sender));
 }
 
-/* A HELLO that was said before the WELCOME was heard, over a connection that was made meanwhile: one session, whichever
- * of both answers is heard. */
+/* A HELLO sent before the WELCOME arrived, on a connection made in between: there must be one session, whichever answer
+ * arrives. */
 TEST_WITH(test_a_second_hello_is_no_second_session, pair_set_up, pair_tear_down) {
     pair *p = *state;
     mr_cut_message hello = hello_of("b", 1), report = report_of(pair_sender_params().self.incarnation + 1, 1);
@@ -227,14 +228,14 @@ TEST_WITH(test_a_second_hello_is_no_second_session, pair_set_up, pair_tear_down)
     receive_from(p->sender, 2, &report);
     assert_true(mr_sender_has_peer(p->sender));
     assert_int_equal(mr_sender_counts(p->sender).sessions, 1);
-    hello.hello.attempt = 3; /* but now it is one that begins anew */
+    hello.hello.attempt = 3; /* but now it begins a new one */
     receive_from(p->sender, 2, &hello);
     assert_false(mr_sender_has_peer(p->sender));
     assert_int_equal(mr_sender_counts(p->sender).sessions, 2);
 }
 
-/* Who has left asks from time to time whether another process is there, also over a new connection: it is no
- * stranger. */
+/* A peer that has left may ask from time to time whether another process is there, also on a new connection: it is not
+ * a stranger. */
 TEST_WITH(test_who_has_left_is_no_stranger, pair_set_up, pair_tear_down) {
     pair *p = *state;
     const mr_cut_item end = {.kind = MR_CUT_END};
@@ -257,9 +258,9 @@ TEST_WITH(test_who_has_left_is_no_stranger, pair_set_up, pair_tear_down) {
 
 /* ---- no connection yet ----------------------------------------------------------------------------------------- */
 
-/* What is not there cannot be silent: it is made by the transport, and not taken from it every five seconds while it is
- * at it; but every ten, since libzmq makes none any more once hands could not be shaken. Once there is one, and nothing
- * comes over it, it is renewed as ever. */
+/* A missing connection cannot be silent. The transport is making it, so it must not be renewed every five seconds; but
+ * every ten, since libzmq stops trying after a failed handshake. When it exists and stays silent, it is renewed as
+ * usual. */
 TEST_WITH(test_what_is_not_there_is_renewed_less, pair_set_up, pair_tear_down) {
     pair *p = *state;
     mr_action action;

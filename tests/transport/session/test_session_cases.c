@@ -1,4 +1,4 @@
-/* The protocol of cuts, case by case: handshakes, old sessions, credit, runs, several senders, leaving, live cuts. */
+/* The cut protocol, case by case: handshakes, old sessions, credit, runs, several senders, leaving, live cuts. */
 #include <string.h>
 
 #include "millrace/status.h"
@@ -36,7 +36,7 @@ static void assert_rejected(pair *p, const mr_receiver_params *params, mr_reject
     assert_int_equal(p->seen.receiver_change, MR_PEER_REJECTED);
     assert_int_equal(p->seen.reason, reason);
     assert_int_equal(mr_sender_counts(p->sender).rejected, 1);
-    /* It asks again, as another sender may be there, and is not told of any more. */
+    /* It asks again, since there may be another sender, but does not report that again. */
     p->seen.sender_change = p->seen.receiver_change = MR_PEER_LEFT;
     pair_drive(p, 20 * S);
     assert_in_range(mr_sender_counts(p->sender).rejected, 2, 21);
@@ -46,7 +46,7 @@ static void assert_rejected(pair *p, const mr_receiver_params *params, mr_reject
     assert_true(mr_receiver_waits(p->receiver, &sender));
 }
 
-/* Whoever does not know a kind of results that may come is refused before a frame is sent. */
+/* A receiver that does not know a possible result kind must be refused before any frame is sent. */
 TEST_WITH(test_unknown_kinds_of_results, pair_set_up, pair_tear_down) {
     pair *p = *state;
     const mr_kinds all = mr_kinds_built_in(), fewer = {.count = 1, .kind = {all.kind[1]}, .id = {all.id[1]}};
@@ -63,7 +63,7 @@ TEST_WITH(test_unknown_kinds_of_results, pair_set_up, pair_tear_down) {
     }
 }
 
-/* A sender that refuses a receiver ends, and one that takes it comes in its place. */
+/* A sender that refuses a receiver ends; another that accepts it takes over. */
 TEST_WITH(test_another_comes_instead, pair_set_up, pair_tear_down) {
     pair *p = *state;
     mr_receiver_params params = pair_receiver_params("b");
@@ -104,7 +104,7 @@ TEST_WITH(test_rejected, pair_set_up, pair_tear_down) {
     assert_int_equal(p->seen.reason, MR_REJECT_MALFORMED);
 }
 
-/* So many peers and no more, and of two processes of one name the later one. */
+/* A limited number of peers, and only the later of two processes with one name. */
 TEST_WITH(test_peers, pair_set_up, pair_tear_down) {
     pair *p = *state;
     mr_cut_message hello = {.kind = MR_MESSAGE_HELLO,
@@ -131,7 +131,7 @@ TEST_WITH(test_peers, pair_set_up, pair_tear_down) {
     assert_int_equal(mr_sender_counts(p->sender).sessions, 3);
 }
 
-/* Of another process each time. */
+/* Each time from another process. */
 static mr_reject_reason reason_for(pair *p, const char *name) {
     static uint64_t incarnation = 10;
     mr_cut_message hello = {.kind = MR_MESSAGE_HELLO,
@@ -143,7 +143,7 @@ static mr_reject_reason reason_for(pair *p, const char *name) {
     return p->seen.reason;
 }
 
-/* Whoever has the pipeline and the right key may still be another node than the cut is for. */
+/* A peer with the pipeline and the right key may still be the wrong node for this cut. */
 TEST_WITH(test_only_the_node_of_the_plan, pair_set_up, pair_tear_down) {
     static const char *const strangers[] = {"c", "bb", "b.2", "b.00", "b.01", "b.1x", "b.-0", "b. 1", "b.", ".1", "B"};
     pair *p = *state;
@@ -160,7 +160,7 @@ TEST_WITH(test_only_the_node_of_the_plan, pair_set_up, pair_tear_down) {
     assert_int_equal(mr_sender_counts(p->sender).sessions, 2);
 }
 
-/* Where messages come two ways: one that others come before can wait for them; what is known, or of no session, need
+/* If messages come on two paths, one that must follow others can wait; one that is known, or has no session, need
  * not. */
 TEST_WITH(test_which_message_is_next, pair_set_up, pair_tear_down) {
     pair *p = *state;
@@ -177,7 +177,7 @@ TEST_WITH(test_which_message_is_next, pair_set_up, pair_tear_down) {
     assert_false(mr_receiver_may_receive(p->receiver, 0, 101, 3));
 }
 
-/* So it is the other way; what is of no session is not heard at all. */
+/* The same in the other direction; a report without a session is ignored. */
 TEST_WITH(test_which_report_is_next, pair_set_up, pair_tear_down) {
     pair *p = *state;
     uint32_t route = 99;
@@ -194,7 +194,7 @@ TEST_WITH(test_which_report_is_next, pair_set_up, pair_tear_down) {
     assert_false(mr_sender_may_receive(p->sender, 101, 1, &route));
 }
 
-/* Half a million ranges of the whole window fit into one message; the window is gone over a few times at most. */
+/* A message can hold half a million ranges over the whole window; the window may only be searched a few times. */
 TEST_WITH(test_ranges_that_overlap, pair_set_up, pair_tear_down) {
     pair *p = *state;
     enum { RANGES = 500000 };
@@ -208,7 +208,7 @@ TEST_WITH(test_ranges_that_overlap, pair_set_up, pair_tear_down) {
     mr_cut_message report = {.kind = MR_MESSAGE_REPORT, .session = 101,
                              .report = {.granted_frames = 1000, .granted_bytes = 1000, .settled = ranges}};
     int status = MR_OK;
-    report.report.settled_count = 2; /* as where frames came again */
+    report.report.settled_count = 2; /* as when frames came again */
     uint64_t number = 1;
     for (; number < 9 && p->seen.settled == 0; number++) {
         ranges[0].outcome = MR_NOTE_DELIVERED;
@@ -230,7 +230,7 @@ TEST_WITH(test_ranges_that_overlap, pair_set_up, pair_tear_down) {
     assert_int_equal(mr_sender_counts(p->sender).malformed, 1);
 }
 
-/* Messages of a session that is no more are refused, counted, and change nothing. */
+/* Messages from an ended session are refused and counted, and change nothing. */
 TEST_WITH(test_old_sessions, pair_set_up, pair_tear_down) {
     pair *p = *state;
     pair_drive(p, S);
@@ -244,7 +244,7 @@ TEST_WITH(test_old_sessions, pair_set_up, pair_tear_down) {
     pair_drive_sender(p->sender, NULL, 0, S, &p->seen);
     assert_int_equal(mr_sender_counts(p->sender).stale, 1);
     assert_int_equal(p->seen.settled, 0);
-    old.session = 101; /* the present one; what was never sent cannot be settled */
+    old.session = 101; /* the current one; what was never sent cannot be settled */
     old.number = 3;
     const mr_settled more = {1, 2, MR_NOTE_DELIVERED, NULL, NULL};
     old.report.settled = &more;
@@ -275,7 +275,7 @@ TEST_WITH(test_windows, pair_set_up, pair_tear_down) {
     assert_false(mr_sender_has_room(p->sender, 10));
     assert_int_equal(mr_sender_offer(p->sender, &ninth, S), MR_ERROR_AGAIN);
     pair_drive(p, S);
-    assert_int_equal(p->seen.fresh, 4); /* as much as was granted */
+    assert_int_equal(p->seen.fresh, 4); /* as many as were granted */
     mr_receiver_take(p->receiver, p->seen.ticket[0]);
     mr_receiver_take(p->receiver, p->seen.ticket[1]);
     mr_receiver_take(p->receiver, p->seen.ticket[1]);
@@ -321,14 +321,14 @@ TEST_WITH(test_more_than_was_granted, pair_set_up, pair_tear_down) {
     assert_int_equal(mr_receiver_receive(p->receiver, 0, &message, S), MR_ERROR_PROTOCOL);
     assert_false(item[0].fresh);
     assert_int_equal(mr_receiver_counts(p->receiver).malformed, 1);
-    pair_drive(p, 3 * S); /* and a new session begins */
+    pair_drive(p, 3 * S); /* then a new session begins */
     assert_int_equal(mr_sender_counts(p->sender).sessions, 2);
 }
 
 /* ---- several senders, runs ------------------------------------------------------------------------------------- */
 
-/* Two replicas send the same frame: it is given to the graph once, and both learn what became of it. The end comes
- * when both have ended. */
+/* Two replicas send the same frame: the graph gets it once, and both learn the outcome. The end comes when both have
+ * ended. */
 TEST_WITH(test_two_senders, pair_set_up, pair_tear_down) {
     pair *p = *state;
     mr_sender *sender[2];
@@ -365,7 +365,7 @@ TEST_WITH(test_two_senders, pair_set_up, pair_tear_down) {
     mr_sender_destroy(&sender[1]);
 }
 
-/* A sender that comes back in the same run sends nothing twice; in a new run the same numbers are other frames. */
+/* A sender that returns in the same run sends nothing twice; in a new run the same numbers are other frames. */
 TEST_WITH(test_runs, pair_set_up, pair_tear_down) {
     pair *p = *state;
     pair_offer(p->sender, 0);
@@ -384,7 +384,7 @@ TEST_WITH(test_runs, pair_set_up, pair_tear_down) {
     }
     mr_receiver_settle(p->receiver, p->seen.ticket[0], MR_NOTE_DELIVERED, NULL, NULL, 30 * S);
     pair_drive(p, 22 * S);
-    assert_int_equal(p->seen.settled, 0); /* that was another run's */
+    assert_int_equal(p->seen.settled, 0); /* that was from another run */
     mr_receiver_settle(p->receiver, p->seen.ticket[1], MR_NOTE_DELIVERED, NULL, NULL, 22 * S);
     pair_drive(p, 22 * S);
     assert_int_equal(p->seen.settled, 1);
@@ -419,8 +419,8 @@ TEST_WITH(test_leaving, pair_set_up, pair_tear_down) {
     assert_int_equal(p->seen.reason, MR_REJECT_FULL);
 }
 
-/* Live: no room without credit; what was under way when the connection broke is dropped, and packets up to the
- * next key frame with it. */
+/* Live: without credit there is no room. Frames in flight when the connection breaks are dropped, and so are packets up
+ * to the next key frame. */
 TEST_WITH(test_live, pair_set_up, pair_tear_down) {
     pair *p = *state;
     mr_sender_params sending = pair_sender_params();
@@ -456,7 +456,7 @@ TEST_WITH(test_live, pair_set_up, pair_tear_down) {
     assert_int_equal(p->seen.settled, 4);
 }
 
-/* The session that a sender has begun with whoever has just said hello. */
+/* The session that the sender has begun after the last hello. */
 static uint64_t welcome_of(mr_sender *sender) {
     mr_action action;
     uint64_t session = 0;
@@ -466,7 +466,7 @@ static uint64_t welcome_of(mr_sender *sender) {
     return session;
 }
 
-/* Lets receivers come on routes 1 and 2, each of which grants as much; `granted[i]` is the report that does so. */
+/* Lets receivers come on routes 1 and 2, each with the same credit; `granted[i]` is the report that grants it. */
 static void let_two_come(pair *p, bool live, uint64_t frames, uint64_t bytes, mr_cut_message granted[2]) {
     mr_sender_params sending = pair_sender_params();
     const mr_receiver_params receiving = pair_receiver_params("b");
@@ -485,7 +485,7 @@ static void let_two_come(pair *p, bool live, uint64_t frames, uint64_t bytes, mr
     }
 }
 
-/* Gives a frame to whoever is to have it, who grants one more at once. Which of the two it was. */
+/* Gives a frame to the receiver that should have it, which grants one more at once. Returns which one it was. */
 static int give_one(pair *p, mr_cut_message granted[2], uint32_t source, uint64_t seq) {
     mr_cut_item frame = pair_frame(seq);
     mr_action action;
@@ -506,7 +506,7 @@ static int give_one(pair *p, mr_cut_message granted[2], uint32_t source, uint64_
     return report != granted;
 }
 
-/* However little there is to do, and in whatever rhythm sources take turns. */
+/* However little there is to do, and in whatever pattern sources take turns. */
 TEST_WITH(test_all_get_of_each_source, pair_set_up, pair_tear_down) {
     pair *p = *state;
     for (int sources = 1; sources <= 2; sources++) {
@@ -522,7 +522,7 @@ TEST_WITH(test_all_get_of_each_source, pair_set_up, pair_tear_down) {
     }
 }
 
-/* Two receivers grant so much that the sum of it has no room in 64 bits: it must not come out as little. */
+/* Two receivers grant so much that the sum overflows 64 bits: it must not become small. */
 TEST_WITH(test_credit_without_end, pair_set_up, pair_tear_down) {
     pair *p = *state;
     mr_cut_message granted[2];

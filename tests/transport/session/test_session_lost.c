@@ -1,11 +1,10 @@
-/* The protocol of cuts: who is taken for lost or dead and comes back after all, and connections that are of no use. */
+/* The cut protocol: peers considered lost or dead that return, and useless connections. */
 #include "engine/data/gap.h"
 #include "millrace/status.h"
 #include "tests/support/suite.h"
 #include "tests/support/transport/session_pair.h"
 
-/* Two frames are with the receiver when its connection is closed, and nothing is heard of it for longer than
- * silence_ns. */
+/* The receiver has two frames when the connection closes, and stays silent for longer than silence_ns. */
 static int64_t lose_receiver(pair *p) {
     int64_t later_ns = 20 * S;
     pair_drive(p, S);
@@ -18,7 +17,7 @@ static int64_t lose_receiver(pair *p) {
     return later_ns;
 }
 
-/* Who is alone with something left to give, or to be given, waits for the other. */
+/* A lone peer that still has something to give or to get must wait for the other. */
 TEST_WITH(test_who_waits_for_whom, pair_set_up, pair_tear_down) {
     pair *p = *state;
     uint32_t sender = 1;
@@ -35,7 +34,7 @@ TEST_WITH(test_who_waits_for_whom, pair_set_up, pair_tear_down) {
     assert_false(mr_sender_waits(p->sender));
 }
 
-/* Frames under suspicion go one by one; who is back had not died, so there is none. */
+/* Suspected frames go one by one. A receiver that returns had not died, so there are none. */
 TEST_WITH(test_who_is_back_had_not_died, pair_set_up, pair_tear_down) {
     pair *p = *state;
     int64_t now_ns = lose_receiver(p);
@@ -51,8 +50,7 @@ TEST_WITH(test_who_is_back_had_not_died, pair_set_up, pair_tear_down) {
     assert_int_equal(p->seen.settled, 4);
 }
 
-/* The same, but it is another process that comes: the two frames are sent to it one by one, unless nothing is ever set
- * aside. */
+/* The same, but another process comes: it must get the two frames one by one, unless nothing is ever set aside. */
 static void meet_another(pair *p, uint32_t deaths, int most_items) {
     mr_sender_params sending = pair_sender_params();
     mr_receiver_params receiving = pair_receiver_params("b");
@@ -80,8 +78,8 @@ TEST_WITH(test_nothing_is_suspected_where_nothing_is_set_aside, pair_set_up, pai
     meet_another(*state, 0, 2);
 }
 
-/* Processes that die one after the other: the frame that each had first in hand is named from the second on, where no
- * such frame is set aside. */
+/* Processes die one after another. If such frames are not set aside, from the second death on the frame that each had
+ * first is named. */
 TEST_WITH(test_what_kills_is_named, pair_set_up, pair_tear_down) {
     pair *p = *state;
     mr_sender_params sending = pair_sender_params();
@@ -119,7 +117,7 @@ static void open_refusing(pair *p, uint32_t refusals, uint64_t unreadable) {
         pair_offer(p->sender, seq);
 }
 
-/* A frame in the middle of a message: the others of the message pass, it alone is set aside, and the cut continues. */
+/* A bad frame in the middle of a message: only it is set aside, the others pass, and the cut continues. */
 TEST_WITH(test_what_is_refused_is_set_aside, pair_set_up, pair_tear_down) {
     pair *p = *state;
     open_refusing(p, 3, 2);
@@ -156,7 +154,7 @@ TEST_WITH(test_few_refusals_set_nothing_aside, pair_set_up, pair_tear_down) {
     assert_int_equal(p->seen.fresh, 4);
 }
 
-/* A message that the sender itself cannot write is given up in the same way. */
+/* A message that the sender cannot write is given up in the same way. */
 TEST_WITH(test_what_cannot_be_written_is_set_aside, pair_set_up, pair_tear_down) {
     pair *p = *state;
     mr_action action;
@@ -186,7 +184,7 @@ TEST_WITH(test_what_cannot_be_written_is_set_aside, pair_set_up, pair_tear_down)
 
 /* ---- what is gone unseen --------------------------------------------------------------------------------------- */
 
-/* Another process of the receiver comes, and is told whatever there is to tell. */
+/* Another receiver process comes and learns everything there is to learn. */
 static void come_anew(pair *p, mr_receiver_params *receiving, int64_t now_ns) {
     mr_receiver_destroy(&p->receiver);
     receiving->self.incarnation++;
@@ -195,8 +193,7 @@ static void come_anew(pair *p, mr_receiver_params *receiving, int64_t now_ns) {
     pair_drive(p, now_ns);
 }
 
-/* A live cut says how far a source is settled to whoever comes, also where the same was said before; and that
- * a source pauses, if it does. */
+/* A live cut tells every new peer how far a source is settled, even if it did so before; and that a source pauses. */
 TEST_WITH(test_what_was_lost_is_told, pair_set_up, pair_tear_down) {
     pair *p = *state;
     const mr_cut_item away = {.kind = MR_CUT_GAP, .identity = mr_identity_away(0)};
@@ -231,8 +228,7 @@ TEST_WITH(test_what_was_lost_is_told, pair_set_up, pair_tear_down) {
 
 /* ---- connections ----------------------------------------------------------------------------------------------- */
 
-/* Where nothing comes the connection is renewed, again and again, first after five seconds, then after ten; where
- * something does, it stays. */
+/* A silent connection is renewed repeatedly, first after five seconds, then after ten; one with messages stays. */
 TEST_WITH(test_silent_connections_are_renewed, pair_set_up, pair_tear_down) {
     pair *p = *state;
     mr_sender *nobody = NULL;
@@ -249,7 +245,7 @@ TEST_WITH(test_silent_connections_are_renewed, pair_set_up, pair_tear_down) {
     assert_int_equal(p->seen.renewed, 4);
 }
 
-/* At once where garbage comes, or is said to; but not more often than HELLO is said. */
+/* At once if garbage comes or is reported; but not more often than HELLO is sent. */
 TEST_WITH(test_spoilt_connections_are_renewed, pair_set_up, pair_tear_down) {
     pair *p = *state;
     pair_drive(p, S);

@@ -1,5 +1,5 @@
-/* Both ends of shared memory in one process. What hostile ones do stands in test_shm_hostile.c, what processes that
- * die do in test_shm_processes.c. */
+/* Both ends of shared memory in one process. test_shm_hostile.c has hostile ends, test_shm_processes.c processes that
+ * die. */
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -83,7 +83,7 @@ TEST(who_looks_for_what_comes_back_is_not_woken) {
         assert_false(mr_shm_export_poll(ends.export, false));
         mr_buffer_unref(&taken[0]);
         assert_true(mr_shm_export_poll(ends.export, false));
-        assert_false(mr_shm_export_poll(ends.export, false)); /* It has been told. */
+        assert_false(mr_shm_export_poll(ends.export, false)); /* It was already informed. */
         assert_false(readable(mr_shm_export_fd(ends.export)));
         mr_shm_export_drive(ends.export, true);
         assert_false(mr_shm_export_poll(ends.export, false));
@@ -97,7 +97,7 @@ TEST(who_looks_for_what_comes_back_is_not_woken) {
     shm_ends_end(&ends);
 }
 
-/* Frames of other memory, and those of before and after the peer was there, travel inline. */
+/* Frames in other memory, and frames before and after the peer's stay, must go inline. */
 TEST(what_cannot_be_lent_is_to_be_sent_inline) {
     shm_ends ends;
     shm_ends_begin_unattached(&ends);
@@ -150,12 +150,12 @@ static size_t mappings(void) {
     return count;
 }
 
-/* More pools than a link has numbers for come and go, as with a folder of pictures of many sizes. */
+/* More pools come and go than a link has numbers, as with a folder of differently sized pictures. */
 TEST(pools_come_and_go) {
     shm_ends ends;
     shm_ends_begin(&ends);
     size_t bytes;
-    /* Takes the ring in. */
+    /* Receives the ring. */
     assert_int_equal(mr_shm_import_fetch(ends.import, NULL, 0, &bytes), MR_ERROR_AGAIN);
     size_t before = mappings();
     for (int i = 0; i < 2 * MR_SHM_POOLS; i++) {
@@ -199,8 +199,8 @@ TEST(notes_come_in_order) {
     shm_ends_end(&ends);
 }
 
-/* A consumer that does not fetch fills the ring; what then goes the other way is not lost. Over and over again, so that
- * notes lie across the ring's end. */
+/* A consumer that fetches nothing fills the ring; later messages use the other path and are not lost. Repeated, so that
+ * notes cross the ring's end. */
 TEST(a_full_ring_has_no_room) {
     shm_ends ends;
     shm_ends_begin(&ends);
@@ -222,13 +222,13 @@ TEST(a_full_ring_has_no_room) {
     shm_ends_end(&ends);
 }
 
-/* Only who sleeps is woken, and once. */
+/* Only a sleeping peer is woken, and only once. */
 TEST(the_bell_is_rung_for_who_rests) {
     shm_ends ends;
     shm_ends_begin(&ends);
     char text[8];
     size_t bytes;
-    /* To begin with: nobody has come yet who could be awake. */
+    /* At first nobody has come who could be awake. */
     assert_int_equal(shm_ends_post(&ends, "1", 1), MR_OK);
     assert_true(shm_ends_rung(&ends));
     assert_int_equal(shm_ends_post(&ends, "2", 1), MR_OK);
@@ -248,7 +248,7 @@ TEST(the_bell_is_rung_for_who_rests) {
     shm_ends_end(&ends);
 }
 
-/* A doorbell that is rung for a note of whom nothing was heard so far: whoever hears it, and rests, is told to look. */
+/* The doorbell rings for a note from a peer not heard before: whoever hears it and rests must look. */
 TEST(a_first_note_is_not_overheard) {
     shm_ends ends;
     char text[8];
@@ -267,7 +267,7 @@ TEST(a_first_note_is_not_overheard) {
     shm_ends_end(&ends);
 }
 
-/* A consumer may send once it has heard that the producer knows it. */
+/* A consumer may send when it knows that the producer knows it. */
 TEST(notes_go_back_as_well) {
     shm_ends ends;
     shm_ends_begin(&ends);
@@ -283,7 +283,7 @@ TEST(notes_go_back_as_well) {
         count++;
     assert_in_range(count, 10, 100000);
     assert_true(readable(mr_shm_export_fd(ends.export)));
-    /* Driving leaves them, and the descriptor says that they are there, unless nobody cares. */
+    /* Driving leaves the notes, and the descriptor shows that they are there, unless nobody cares. */
     mr_shm_export_drive(ends.export, true);
     assert_true(readable(mr_shm_export_fd(ends.export)));
     mr_shm_export_watch(ends.export, ends.peer, false);
@@ -305,7 +305,7 @@ TEST(notes_go_back_as_well) {
     shm_ends_end(&ends);
 }
 
-/* Each end finds what the other has said before it went, also where that had not read all. */
+/* Each end finds what the other sent before it went, even if that had not read everything. */
 TEST(notes_outlive_who_sent_them) {
     for (int turn = 0; turn < 2; turn++) {
         shm_ends ends;
@@ -419,8 +419,7 @@ static mr_buffer *acquire_or_sleep(shm_ends *ends) {
     return buffer;
 }
 
-/* One lends, others drop; the one that lends sleeps when all is out. A wake-up that were lost would stop it for
- * ever. */
+/* One thread lends, others drop; the lender sleeps when all buffers are out. A lost wake-up would stop it for ever. */
 TEST(buffers_come_back_from_many_threads) {
     shm_ends ends;
     shm_ends_begin(&ends);

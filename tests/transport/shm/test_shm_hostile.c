@@ -1,4 +1,4 @@
-/* Ends of shared memory that lie to each other, or come uninvited: nothing of theirs is believed. */
+/* Ends of shared memory that lie to each other, or come uninvited: nothing they say may be believed. */
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
@@ -81,7 +81,7 @@ TEST(a_stale_reference_is_refused) {
 
 /* ---- too few descriptors ---------------------------------------------------------------------------------------- */
 
-/* Who polls is not told of one that cannot be taken again and again: it is turned away. */
+/* If one cannot be accepted, it must be turned away, so that pollers are not woken again and again. */
 TEST(one_that_comes_when_there_are_no_descriptors_is_turned_away) {
     enum { COME = 3 };
     mr_shm_listener listener;
@@ -111,7 +111,7 @@ TEST(one_that_comes_when_there_are_no_descriptors_is_turned_away) {
     mr_shm_unlisten(&listener);
 }
 
-/* Plays a producer: what it sends is not what there can be. */
+/* Imitates a producer that sends something impossible. */
 static void expect_hang_up(const mr_shm_message *message, const int *fds, size_t count, int status) {
     mr_shm_listener listener;
     int doorbell, fd = -1;
@@ -175,7 +175,7 @@ TEST(files_that_could_still_change_are_refused) {
         close(fds[i]);
 }
 
-/* Plays a producer up to its rings; the import has not heard of them yet. */
+/* Imitates a producer up to the rings; the importer has not received them yet. */
 static mr_shm_area *lend_by_hand(shm_ends *ends, int *fd) {
     mr_shm_listener listener;
     int file;
@@ -201,7 +201,7 @@ static void post_by_hand(mr_shm_records *records, size_t bytes) {
     mr_shm_records_post(records, bytes);
 }
 
-/* What a producer says of its notes that is not so ends the link: the consumer hangs up. */
+/* A producer that lies about notes loses the link: the consumer hangs up. */
 TEST(notes_that_cannot_be_cost_the_producer_its_place) {
     const mr_shm_message pool = {.kind = MR_SHM_POOL, .number = 1, .a = 2, .b = 64};
     for (int lie = 0; lie < 4; lie++) {
@@ -222,7 +222,7 @@ TEST(notes_that_cannot_be_cost_the_producer_its_place) {
             atomic_store(&area->head->up.read, 8 * MR_SHM_UP_BYTES);
         else
             post_by_hand(&area->down, sizeof record + 1);
-        /* Its counter is looked at where the ring may be full. */
+        /* Its counter is only read when the ring may be full. */
         for (int i = 0; lie == 2 && i < MR_SHM_UP_BYTES / MR_SHM_RECORD_BYTES; i++)
             if (mr_shm_import_room(ends.import, &place))
                 mr_shm_import_post(ends.import, MR_SHM_RECORD_BYTES - 16);
@@ -240,7 +240,7 @@ TEST(notes_that_cannot_be_cost_the_producer_its_place) {
     }
 }
 
-/* A pool before the rings, and nothing more. */
+/* A pool before the rings, and nothing else. */
 TEST(who_passes_no_rings_has_sent_no_notes) {
     const int file = file_of(64 + 128, F_SEAL_SHRINK | F_SEAL_GROW);
     expect_hang_up(&(mr_shm_message){.kind = MR_SHM_POOL, .a = 2, .b = 64}, &file, 1, MR_ERROR_AGAIN);
@@ -257,7 +257,7 @@ static void note_log(void *context, mr_log_level level, const char *line) {
     strncpy(reported, line, sizeof reported - 1);
 }
 
-/* Plays a consumer up to its rings. */
+/* Imitates a consumer up to the rings. */
 static mr_shm_area *attach_by_hand(shm_ends *ends, int *fd) {
     shm_ends_begin_unattached(ends);
     assert_int_equal(mr_shm_connect(ends->offer.path, fd), MR_OK);
@@ -274,8 +274,7 @@ static mr_shm_area *attach_by_hand(shm_ends *ends, int *fd) {
     return area;
 }
 
-/* Nothing of what the consumer writes into the ring of leases is believed that is not so; it loses what it held and is
- * told no more. */
+/* A consumer that writes false leases into the ring is not believed: it loses what it held and gets nothing more. */
 TEST(a_ring_that_lies_costs_the_peer_its_place) {
     for (int lie = 0; lie < 4; lie++) {
         shm_ends ends;
@@ -305,7 +304,7 @@ TEST(a_ring_that_lies_costs_the_peer_its_place) {
     }
 }
 
-/* Nor are its notes, or what it says of having read others': the producer takes back what it had lent. */
+/* The same for the consumer's notes, and for what it claims to have read: the producer takes back what it lent. */
 TEST(notes_that_cannot_be_cost_the_peer_its_place) {
     for (int lie = 0; lie < 4; lie++) {
         shm_ends ends;
@@ -327,7 +326,7 @@ TEST(notes_that_cannot_be_cost_the_peer_its_place) {
         mr_log_to(note_log, NULL);
         mr_shm_export_drive(ends.export, true);
         assert_true(mr_shm_export_attached(ends.export, ends.peer));
-        /* Its counter is looked at where the ring may be full. */
+        /* Its counter is only read when the ring may be full. */
         for (int i = 0; lie == 3 && i <= MR_SHM_DOWN_BYTES / MR_SHM_RECORD_BYTES; i++)
             if (mr_shm_export_room(ends.export, ends.peer, &place))
                 mr_shm_export_post(ends.export, ends.peer, MR_SHM_RECORD_BYTES - 16);
@@ -347,7 +346,7 @@ TEST(notes_that_cannot_be_cost_the_peer_its_place) {
     }
 }
 
-/* After its greeting a consumer says nothing by the socket. */
+/* After the greeting a consumer may send nothing through the socket. */
 TEST(a_peer_that_talks_loses_its_place) {
     shm_ends ends;
     int fd;
@@ -390,11 +389,11 @@ TEST(only_who_was_invited_comes_in) {
     say(&ends, &(mr_shm_message){.kind = MR_SHM_GONE, .a = MR_SHM_VERSION}, token, sizeof token);
     say(&ends, &(mr_shm_message){.kind = MR_SHM_HELLO, .a = MR_SHM_VERSION}, token, 15);
     say(&ends, &(mr_shm_message){.kind = MR_SHM_HELLO, .a = MR_SHM_VERSION}, reported, sizeof reported);
-    /* Without a doorbell nobody can come, either. */
+    /* Nobody can come without a doorbell either. */
     say(&ends, &(mr_shm_message){.kind = MR_SHM_HELLO, .a = MR_SHM_VERSION}, token, sizeof token);
     assert_non_null(strstr(reported, "a doorbell that is not an eventfd"));
     mr_log_to(NULL, NULL);
-    /* Those who say nothing keep nobody out. */
+    /* Silent connections must not keep others out. */
     int silent[64];
     for (int i = 0; i < 64; i++) {
         assert_int_equal(mr_shm_connect(ends.offer.path, &silent[i]), MR_OK);
@@ -404,7 +403,7 @@ TEST(only_who_was_invited_comes_in) {
     mr_shm_export_drive(ends.export, false);
     mr_shm_export_drive(ends.export, false);
     assert_true(mr_shm_export_attached(ends.export, ends.peer));
-    /* A token serves once. */
+    /* A token is valid once. */
     int second = -1;
     mr_log_to(note_log, NULL);
     assert_int_equal(mr_shm_connect(ends.offer.path, &second), MR_OK);
@@ -463,7 +462,7 @@ TEST(what_hinders_sharing_is_said) {
     shm_ends_end(&ends);
 }
 
-/* A consumer that can open no more files takes no pool, and gets copies from then on. */
+/* A consumer that cannot open more files takes no pool, and gets copies from then on. */
 TEST(a_consumer_without_descriptors_hangs_up) {
     shm_ends ends;
     struct rlimit before, none;

@@ -1,4 +1,4 @@
-/* A ring of notes: both ends of it in one process, and what cannot be. */
+/* A ring of notes: both ends in one process, and impossible contents. */
 #include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 enum { RING = MR_SHM_UP_BYTES, MOST = MR_SHM_RECORD_BYTES, PATIENCE_MS = 60000 };
 
-/* The ring up, whose ends are here both; they share one mapping, so that a sanitizer sees what they do. */
+/* The upward ring with both ends here. They share one mapping, so that a sanitizer can see what they do. */
 typedef struct pair {
     mr_shm_area *area;
     int file;
@@ -31,7 +31,7 @@ static void end(pair *p) {
     close(p->file);
 }
 
-/* What note `number` is filled with. */
+/* The bytes in note `number`. */
 static uint8_t value_of(uint64_t number, size_t at) {
     return (uint8_t)(number * 31 + at);
 }
@@ -57,7 +57,7 @@ static int fetch(mr_shm_records *reader, uint64_t number, size_t *bytes) {
     return status;
 }
 
-/* Of all lengths, so that they begin and end at every place of the ring, and lie across its end; some wait together. */
+/* With all lengths, so that notes begin and end everywhere in the ring and cross the end; some wait together. */
 TEST(every_note_is_read_as_it_was_written) {
     pair p;
     begin(&p);
@@ -75,7 +75,7 @@ TEST(every_note_is_read_as_it_was_written) {
     end(&p);
 }
 
-/* To the last byte: one of the longest, and one that leaves 16 bytes, of which a length takes 8. */
+/* To the last byte: a note with the greatest length, and one that leaves 16 bytes, of which a length needs 8. */
 TEST(there_is_room_until_it_is_full) {
     pair p;
     bool rings;
@@ -115,7 +115,7 @@ TEST(who_rests_is_rung_for_once) {
     assert_true(mr_shm_records_rest(&p.reader));
     assert_int_equal(post(p.writer, 2, 1, &rings), MR_OK);
     assert_true(rings);
-    /* One that reads nothing more is sent nothing more, and stays so. */
+    /* A reader that has closed gets nothing more, and stays closed. */
     mr_shm_records_close(&p.reader);
     assert_true(mr_shm_records_closed(p.writer));
     assert_int_equal(post(p.writer, 3, 1, &rings), MR_ERROR_AGAIN);
@@ -130,7 +130,7 @@ TEST(who_looks_is_not_rung_for) {
     size_t got;
     bool rings = true;
     begin(&p);
-    assert_false(mr_shm_records_look(&p.reader, false)); /* It does not rest yet. */
+    assert_false(mr_shm_records_look(&p.reader, false)); /* It is not resting yet. */
     for (uint64_t i = 0; i < 6; i += 2) {
         assert_true(mr_shm_records_rest(&p.reader));
         for (int again = 0; again < 2; again++)
@@ -139,7 +139,7 @@ TEST(who_looks_is_not_rung_for) {
         assert_false(rings);
         assert_true(mr_shm_records_look(&p.reader, false));
         for (int last = 0; last < 2; last++)
-            assert_false(mr_shm_records_look(&p.reader, last)); /* It has been told. */
+            assert_false(mr_shm_records_look(&p.reader, last)); /* It was already informed. */
         assert_int_equal(post(p.writer, i + 1, 1, &rings), MR_OK);
         assert_true(rings);
         assert_false(mr_shm_records_look(&p.reader, false));
@@ -147,7 +147,7 @@ TEST(who_looks_is_not_rung_for) {
             assert_int_equal(fetch(&p.reader, record, &got), MR_OK);
         assert_false(mr_shm_records_look(&p.reader, false));
     }
-    /* Behind the last look all is as if nobody had looked. */
+    /* After the last look everything is as if nobody had looked. */
     assert_true(mr_shm_records_rest(&p.reader));
     assert_false(mr_shm_records_look(&p.reader, false));
     assert_false(mr_shm_records_look(&p.reader, true));
@@ -155,7 +155,7 @@ TEST(who_looks_is_not_rung_for) {
     assert_true(rings);
     assert_true(mr_shm_records_look(&p.reader, false));
     assert_int_equal(fetch(&p.reader, 6, &got), MR_OK);
-    /* One that reads nothing more stays so, however often it is looked for. */
+    /* A closed reader stays closed, however often it is checked. */
     mr_shm_records_close(&p.reader);
     assert_true(mr_shm_records_rest(&p.reader));
     for (int last = 0; last < 2; last++)
@@ -254,7 +254,7 @@ static void *write_notes(void *context) {
     return NULL;
 }
 
-/* Some looks at one that rests, before it sleeps. Whether to sleep. */
+/* Checks a resting reader a few times before it sleeps. Returns whether to sleep. */
 static bool look_for_a_while(mr_shm_records *reader, unsigned *seed) {
     for (int looks = rand_r(seed) % 32; looks > 0; looks--) {
         if (mr_shm_records_look(reader, looks == 1))
@@ -264,8 +264,7 @@ static bool look_for_a_while(mr_shm_records *reader, unsigned *seed) {
     return true;
 }
 
-/* The reader looks for some time, or not, and then sleeps, whenever there is nothing. A wake-up that were lost would
- * stop it for ever. */
+/* When there is nothing, the reader may look for a while, and then sleeps. A lost wake-up would stop it for ever. */
 TEST(no_ring_of_the_bell_is_lost) {
     talk t = {.seed = (unsigned)getpid()};
     print_message("seed %u\n", t.seed);

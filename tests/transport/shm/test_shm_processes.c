@@ -21,23 +21,23 @@
 
 enum { SLOTS = 8, BYTES = 65536, KILLS = 200, PATIENCE_MS = 60000 };
 
-/* What crosses beside the memory: what ZeroMQ would carry. */
+/* What crosses beside the memory, as ZeroMQ would carry it. */
 typedef struct message_in {
     mr_shm_reference reference;
-    uint64_t number; /* with which the whole slot is filled */
+    uint64_t number; /* it fills the whole slot */
 } message_in;
 
 static void wait_for(int fd) {
     assert_int_equal(poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, PATIENCE_MS), 1);
 }
 
-/* In a child no assertion of cmocka's is heard: it ends with a status that its parent looks at. */
+/* cmocka's assertions have no effect in a child: it must end with a status that the parent checks. */
 static void must(bool so, int code) {
     if (!so)
         _exit(code);
 }
 
-/* A child goes with its parent, also where that fails. */
+/* A child must end with the parent, even if that fails. */
 static pid_t fork_child(void) {
     pid_t child = fork();
     if (child == 0)
@@ -52,7 +52,7 @@ static bool is_filled(const mr_buffer *buffer, uint64_t number) {
     return words[0] == number && words[buffer->bytes / 16] == number && words[buffer->bytes / 8 - 1] == number;
 }
 
-/* Takes letters, holds the last few buffers, and ends when the letters do. Returns how many it took. */
+/* Takes letters, holds the last few buffers, and ends when the letters end. Returns how many it took. */
 static uint64_t consume(int messages, mr_shm_import *import) {
     mr_buffer *held[4] = {0};
     uint64_t count = 0;
@@ -89,8 +89,7 @@ static void fill(mr_buffer *buffer, uint64_t number) {
         words[i] = number;
 }
 
-/* One frame, as far as there is a buffer. MR_ERROR_AGAIN: there is none; MR_ERROR_IO: nobody reads
- * letters. */
+/* Makes one frame, if there is a buffer. MR_ERROR_AGAIN: there is none; MR_ERROR_IO: nobody reads letters. */
 static int produce(mr_shm_export *export, mr_shm_peer *peer, mr_pool *pool, int messages, uint64_t number) {
     mr_buffer *buffer = NULL;
     message_in sent = {.number = number};
@@ -139,7 +138,7 @@ TEST(every_frame_is_seen_as_it_was_sent) {
         int status = produce(export, peer, pool, messages[0], i);
         assert_true(status == MR_OK || status == MR_ERROR_AGAIN);
         i += status == MR_OK;
-        if (status) /* All slots are out, so one comes back. */
+        if (status) /* All slots are out, so one will come back. */
             wait_for(mr_shm_export_fd(export));
     }
     close(messages[0]);
@@ -158,7 +157,7 @@ static void pause_now_and_then(unsigned *seed) {
         nanosleep(&(struct timespec){.tv_nsec = rand_r(seed) % 200000}, NULL);
 }
 
-/* Sleeps whenever there is no note, and answers each of them. */
+/* Sleeps whenever there is no note, and answers each note. */
 static pid_t start_listener(const mr_shm_offer *offer, const mr_shm_guest *guest, unsigned seed) {
     pid_t child = fork_child();
     if (child)
@@ -187,7 +186,7 @@ static pid_t start_listener(const mr_shm_offer *offer, const mr_shm_guest *guest
     _exit(0);
 }
 
-/* Both sleep whenever they have nothing to do: a wake-up that were lost would stop them for ever. */
+/* Both sleep whenever they have nothing to do: a lost wake-up would stop them for ever. */
 TEST(notes_wake_who_sleeps) {
     mr_shm_export *export;
     mr_shm_peer *peer;
@@ -226,7 +225,8 @@ TEST(notes_wake_who_sleeps) {
     mr_shm_export_destroy(&export);
 }
 
-/* One consumer after the other is killed while it takes, reads and gives back; the pool is whole again each time. */
+/* Consumers are killed one after another while they take, read and return buffers; the pool is complete again each
+ * time. */
 TEST(a_killed_consumer_pins_nothing) {
     mr_pool *pool;
     mr_shm_export *export;
@@ -252,7 +252,7 @@ TEST(a_killed_consumer_pins_nothing) {
         assert_int_equal(kill(child, SIGKILL), 0);
         assert_int_equal(waitpid(child, &ended, 0), child);
         assert_true(WIFSIGNALED(ended) && WTERMSIG(ended) == SIGKILL);
-        /* The system has closed its socket by now; who drops a peer that is stopped does not wait for that. */
+        /* The system has closed the socket by now. Dropping a stopped peer must not wait for that. */
         if (round % 2)
             mr_shm_export_drive(export, false);
         else
@@ -284,7 +284,7 @@ static void be_producer(const mr_shm_guest *guest, int messages, unsigned seed) 
         must(produce(export, peer, pool, messages, number) != MR_ERROR_IO, 6);
 }
 
-/* What a killed producer has left behind goes when the next one comes. */
+/* The next producer must remove what a killed one left. */
 static void expect_removed(const mr_shm_offer *offer) {
     mr_shm_export *next;
     assert_int_equal(mr_shm_export_create(&next, "/tmp"), MR_OK);
@@ -292,7 +292,7 @@ static void expect_removed(const mr_shm_offer *offer) {
     mr_shm_export_destroy(&next);
 }
 
-/* The consumer sees every frame whole up to the last, and what it holds stays readable. */
+/* The consumer must see every frame whole up to the last, and what it holds must stay readable. */
 TEST(a_killed_producer_harms_nobody) {
     unsigned seed = (unsigned)getpid();
     print_message("seed %u\n", seed);
@@ -341,7 +341,7 @@ TEST(a_killed_producer_harms_nobody) {
     }
 }
 
-/* What is mapped from another process cannot be written, and no file that it could shorten is read. */
+/* Memory mapped from another process must be read-only, and a file that it could shorten must not be read. */
 TEST(a_frame_of_another_process_can_only_be_read) {
     shm_ends ends;
     mr_buffer *taken = NULL;
@@ -381,7 +381,7 @@ static int open_as_another_user(const mr_shm_offer *offer, const mr_shm_guest *g
     return ended;
 }
 
-/* The folder keeps other users out; and where it did not, who they are would. */
+/* The folder keeps other users out; if it did not, the check on who they are would. */
 TEST(another_user_is_refused) {
     mr_shm_export *export;
     mr_shm_peer *peer;

@@ -1,5 +1,5 @@
-/* Messages to bytes and back: every kind of message and frame, and what protobuf itself says of the bytes
- * (tests/reference/wire.py, which also writes messages of its own). */
+/* Messages to bytes and back: every kind of message and frame, and what protobuf itself makes of the bytes
+ * (tests/reference/wire.py, which also writes messages). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,7 +105,7 @@ static void assert_same_frame(const mr_frame *a, const mr_frame *b) {
     assert_same_results(a->results, b->results);
 }
 
-/* Sends a frame, which is dropped, and asserts that it arrives as it was. Returns the number of parts. */
+/* Sends a frame, drops it, and asserts that it arrives unchanged. Returns the number of parts. */
 static size_t assert_passes(wire_fixture *f, mr_frame *frame, bool aligned) {
     mr_cut_item item = {.kind = MR_CUT_FRAME, .identity = frame->identity, .frame = frame, .position = 17};
     mr_cut_message came, message = {.kind = MR_MESSAGE_ITEMS, .version = MR_PROTOCOL_NEWEST,
@@ -123,8 +123,8 @@ static size_t assert_passes(wire_fixture *f, mr_frame *frame, bool aligned) {
     return count;
 }
 
-/* Frames of several formats and geometries in one message, of more in turn than are looked for among those that it has.
- * Every tenth has none. */
+/* Frames with several formats and geometries in one message, more in turn than the writer looks back. Every tenth has
+ * none. */
 TEST(test_formats_are_shared) {
     enum { FRAMES = 60, FORMATS = 12 };
     wire_fixture f;
@@ -205,7 +205,7 @@ TEST(test_planes_that_lie_oddly) {
     }
     assert_int_equal(assert_passes(&f, frame, true), 2);
     frame = wire_picture(&f, MR_PIXEL_I420, 640, 360);
-    mr_frame *other = wire_picture(&f, MR_PIXEL_I420, 640, 360); /* planes of several buffers */
+    mr_frame *other = wire_picture(&f, MR_PIXEL_I420, 640, 360); /* planes in several buffers */
     mr_plane plane = frame->plane[2];
     frame->plane[2] = other->plane[2];
     other->plane[2] = plane;
@@ -214,7 +214,7 @@ TEST(test_planes_that_lie_oddly) {
     wire_close(&f);
 }
 
-/* What is gathered from a frame, and a reference to the memory that it was gathered in. */
+/* Gathers from a frame, and returns a reference to the memory used. */
 static mr_wire_part gather(wire_fixture *f, mr_frame *frame) {
     mr_cut_item item = {.kind = MR_CUT_FRAME, .frame = frame, .position = 1};
     mr_cut_message message = {.kind = MR_MESSAGE_ITEMS, .version = MR_PROTOCOL_NEWEST, .items = {&item, 1}};
@@ -227,8 +227,8 @@ static mr_wire_part gather(wire_fixture *f, mr_frame *frame) {
     return parts[1];
 }
 
-/* Small payloads of messages that are still on their way stay as they were; once they are out, nothing is allocated for
- * those that follow. */
+/* Small payloads in messages still in flight must not change; when those are out, nothing need be allocated for later
+ * ones. */
 TEST(test_gathered_memory_is_used_again) {
     enum { MESSAGES = 40, BYTES = 1024 };
     wire_fixture f;
@@ -256,7 +256,7 @@ TEST(test_gathered_memory_is_used_again) {
     wire_close(&f);
 }
 
-/* A large picture travels as it lies, in one part, and is not copied where it arrives. */
+/* A large picture travels unchanged in one part, and is not copied on arrival. */
 TEST(test_pictures_are_not_copied) {
     wire_fixture f;
     wire_open(&f, MR_COMPRESSION_NONE, false);
@@ -438,7 +438,7 @@ TEST(test_media) {
         assert_int_equal(got->every, 3);
         assert_int_equal(got->x264_build, 142);
         assert_ptr_equal(got, came.items.item[0].frame->media);
-        assert_true(!first || got == first); /* one stream, one media: decoders are opened for it */
+        assert_true(!first || got == first); /* one stream has one media: decoders are opened for it */
         first = got;
         mr_frame_unref(&came.items.item[0].frame);
         mr_frame_unref(&came.items.item[1].frame);

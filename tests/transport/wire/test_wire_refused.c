@@ -1,5 +1,5 @@
-/* Bytes that are no messages: damage in every part, what would take more memory than is allowed; and that reading
- * allocates nothing for a frame. */
+/* Bytes that are not messages: damage in every part, and messages that need more memory than allowed. Reading must
+ * allocate nothing for a frame. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "tests/support/suite.h"
 #include "tests/support/transport/wire_frames.h"
 
-/* A message with one picture and one tensor, read after `damage` was done to its parts. */
+/* Reads a message with one picture and one tensor after `damage` changed the parts. */
 static int read_damaged(void (*damage)(mr_wire_part *parts, size_t *count), char *words) {
     wire_fixture f;
     wire_open(&f, MR_COMPRESSION_NONE, true);
@@ -97,7 +97,7 @@ TEST(test_memory_is_bounded) {
     wire_close(&f);
 }
 
-/* Elements of a kind that both know come as they were; a reader that does not know it refuses the message. */
+/* Elements of a kind that both know arrive unchanged; a reader that does not know the kind refuses the message. */
 TEST(test_kinds_of_results) {
     typedef struct dot {
         int64_t at;
@@ -147,7 +147,7 @@ TEST(test_kinds_of_results) {
     wire_close(&f);
 }
 
-/* After some messages nothing is allocated for more of them, but buffers that frames hold. */
+/* After some messages nothing is allocated for more, except buffers that frames hold. */
 TEST(test_nothing_is_allocated) {
     wire_fixture f;
     wire_open(&f, MR_COMPRESSION_NONE, false);
@@ -176,7 +176,7 @@ typedef struct parties {
     mr_names_share one, other;
 } parties;
 
-/* Sessions 1 and 2 are those of the two parties; there is no other. */
+/* Sessions 1 and 2 belong to the two parties; there is no other. */
 static mr_names_share *whose(void *context, uint64_t session) {
     parties *all = context;
     return session == 1 ? &all->one : session == 2 ? &all->other : NULL;
@@ -190,7 +190,7 @@ static void open_for(wire_fixture *f, parties *all, size_t most_items, size_t mo
     assert_int_equal(mr_wire_reader_create(&f->reader, &params), MR_OK);
 }
 
-/* A report of a session with a word that nobody has used before. */
+/* A session's report with a word that nobody has used before. */
 static int say(wire_fixture *f, uint64_t session, const char *word, mr_cut_message *came) {
     const mr_wire_part *parts;
     size_t count;
@@ -201,7 +201,8 @@ static int say(wire_fixture *f, uint64_t session, const char *word, mr_cut_messa
     return mr_wire_read(f->reader, parts, count, NOW, came);
 }
 
-/* The table takes 1000 words of 10,000 bytes in all of each: one that uses its share up is refused, others are not. */
+/* The table accepts 1000 words with 10,000 bytes in total from each: one that uses up a share is refused, others are
+ * not. */
 TEST(test_one_process_cannot_use_up_the_words_of_others) {
     wire_fixture f;
     parties all = {0};
@@ -216,7 +217,7 @@ TEST(test_one_process_cannot_use_up_the_words_of_others) {
     }
     assert_int_equal(status, MR_ERROR_PROTOCOL);
     assert_non_null(strstr(mr_message(), "that are kept of one process"));
-    assert_int_equal(said, 1000); /* "stage" is one of them */
+    assert_int_equal(said, 1000); /* one is "stage" */
     assert_int_equal(say(&f, 1, "7", &came), MR_OK);
     assert_string_equal(came.report.settled->reason, "7");
     for (int i = 0; i < 900; i++) {
@@ -231,7 +232,7 @@ TEST(test_one_process_cannot_use_up_the_words_of_others) {
     wire_close(&f);
 }
 
-/* The ledger names both. */
+/* The ledger needs both names. */
 TEST(test_a_frame_is_not_lost_without_a_reason) {
     wire_fixture f;
     parties all = {0};
@@ -279,7 +280,7 @@ TEST(test_items_are_counted_before_they_are_made) {
     wire_close(&f);
 }
 
-/* Names of a frame as another version might send them. */
+/* Frame names as another version might send them. */
 static int read_named(wire_fixture *f, const char *id, const char *file, const char *label) {
     mr_frame *frame = wire_picture(f, MR_PIXEL_GRAY8, 2, 2);
     mr_cut_item item = {.kind = MR_CUT_FRAME, .identity = frame->identity, .frame = frame, .position = 1};
@@ -323,7 +324,7 @@ TEST(test_names_of_frames_are_texts) {
     wire_close(&f);
 }
 
-/* Times as a process that is not ours might send them: those out of bounds are none. */
+/* Times as a foreign process might send them: those out of bounds count as none. */
 TEST(test_times_are_bounded) {
     static const int64_t wild[] = {INT64_MAX, INT64_MIN, INT64_MIN + 1, INT64_MAX / 2, MR_MOST_TIME_NS, -1};
     wire_fixture f;
@@ -356,7 +357,7 @@ static void keep_media(mr_media *media) {
     (void)media;
 }
 
-/* The media that a frame of `media` comes with; a reference. */
+/* The media that arrives with a frame from `media`; a reference. */
 static mr_media *come(wire_fixture *f, mr_media *media) {
     mr_frame *frame = wire_packet(f, 10, 64, 0);
     frame->media = mr_media_ref(media);
@@ -376,8 +377,8 @@ static mr_media *come(wire_fixture *f, mr_media *media) {
     return got;
 }
 
-/* Descriptions of some 300 bytes where 1000 are kept: three of them. References keep addresses from being used again.
- */
+/* Descriptions with some 300 bytes, where 1000 are kept: three fit. References keep addresses from being reused.
+ * */
 TEST(test_descriptions_of_media_are_bounded_in_bytes) {
     enum { KINDS = 4, LONG = 300 };
     static char paths[KINDS + 1][2 * LONG * LONG];
@@ -403,7 +404,7 @@ TEST(test_descriptions_of_media_are_bounded_in_bytes) {
     again = come(&f, &media[0]); /* the oldest has made room */
     assert_ptr_not_equal(again, first[0]);
     mr_media_unref(&again);
-    first[4] = come(&f, &media[4]); /* larger than all: comes, and is not kept */
+    first[4] = come(&f, &media[4]); /* too large to keep: arrives anyway */
     again = come(&f, &media[4]);
     assert_ptr_not_equal(again, first[4]);
     mr_media_unref(&again);

@@ -1,5 +1,5 @@
-/* Carriers: whole messages between a ROUTER and DEALERs on threads of their own, wake-ups, routes, and what cannot be a
- * message. */
+/* Carriers: whole messages between a ROUTER and DEALERs on separate threads, wake-ups, routes, and impossible
+ * messages. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -16,14 +16,14 @@
 #include "tests/support/suite.h"
 
 enum { PATIENCE = 24000, LARGE = 100000, MESSAGES = 1000 };
-static const int64_t UNKNOWN_NS = 2000000000; /* a stranger's time; a peer has to be known before */
+static const int64_t UNKNOWN_NS = 2000000000; /* a stranger's time; a peer must be known before that */
 
 /* ---- libzmq, interrupted by signals ------------------------------------------------------------------------------ */
 
 static atomic_bool interrupting;
 static atomic_uint calls, interrupted;
 
-/* Every other call of these is given up, where that is asked for, as if a signal had come. */
+/* On request, every other call fails as if a signal had come. */
 static bool is_interrupted(void) {
     if (!atomic_load(&interrupting) || atomic_fetch_add(&calls, 1) % 2)
         return false;
@@ -32,7 +32,7 @@ static bool is_interrupted(void) {
     return true;
 }
 
-/* The library's own function of that name, which the one here stands before. */
+/* The library's function with that name, which the one here hides. */
 #define ORIGINAL(name, of) memcpy(&(of), &(void *){dlsym(RTLD_NEXT, name)}, sizeof(of))
 
 int zmq_msg_send(zmq_msg_t *part, void *socket, int flags) {
@@ -41,8 +41,8 @@ int zmq_msg_send(zmq_msg_t *part, void *socket, int flags) {
     return is_interrupted() ? -1 : original(part, socket, flags);
 }
 
-/* Whether a message is there is asked before each is read, as it is where one comes just when the thread would sleep:
- * libzmq then has read it ahead. */
+/* Asks whether there is a message before each read, as if one came just when the thread was about to sleep: libzmq has
+ * then read it ahead. */
 static atomic_bool asking;
 
 static void ask(void *socket) {
@@ -72,25 +72,25 @@ int zmq_getsockopt(void *socket, int option, void *value, size_t *bytes) {
     return option == ZMQ_EVENTS && is_interrupted() ? -1 : original(socket, option, value, bytes);
 }
 
-/* One end: sends what it is told to, and counts. */
+/* One end: sends what it is given, and counts. */
 typedef struct end {
     mr_io_thread *io_thread;
     pthread_mutex_t lock;
     size_t got, large, bytes, partless, lost_count, worked;
-    uint32_t route;         /* of the last message */
-    mr_buffer *kept;        /* of the last large part */
+    uint32_t route;         /* from the last message */
+    mr_buffer *kept;        /* the last large part */
     size_t to_send;
     uint32_t send_to;
-    mr_buffer *payload;     /* sent with each */
+    mr_buffer *payload;     /* sent with each message */
     size_t listened;
     bool ending, echoes;
-    bool waits;             /* `work` does not return, nor send */
+    bool waits;             /* `work` neither returns nor sends */
     bool sends_all;         /* `work` sends until the route is closed */
-    size_t got_before;      /* messages that had come when the last route was lost */
+    size_t got_before;      /* messages received before the last route was lost */
     int linger_ms;
-    size_t known_at;        /* that message's connection is then known as the first peer's; 0: none is */
+    size_t known_at;        /* this message's connection then becomes the first peer's; 0: none does */
     pthread_t worker;       /* who worked last */
-    int64_t next_ns;        /* when it is to work again; 0: never */
+    int64_t next_ns;        /* when it must work again; 0: never */
 } end;
 
 static void end_receive(void *context, uint32_t route, const mr_wire_part *parts, size_t count) {
@@ -205,7 +205,7 @@ static void end_send(end *self, uint32_t to, size_t count) {
     mr_io_thread_wake(self->io_thread);
 }
 
-/* A counter as it stands, while the I/O thread may count on. */
+/* Reads a counter while the I/O thread may be counting. */
 static size_t counted(end *self, const size_t *counter) {
     pthread_mutex_lock(&self->lock);
     size_t value = *counter;
@@ -213,7 +213,7 @@ static size_t counted(end *self, const size_t *counter) {
     return value;
 }
 
-/* Waits until the counter is that large. */
+/* Waits until the counter reaches a value. */
 static void await(end *self, const size_t *counter, size_t wanted) {
     for (int turn = 0; turn < PATIENCE; turn++) {
         if (counted(self, counter) >= wanted)
@@ -223,7 +223,7 @@ static void await(end *self, const size_t *counter, size_t wanted) {
     fail_msg("only %zu of %zu came", counted(self, counter), wanted);
 }
 
-/* A DEALER that has no connection yet sends nothing: it says hello until somebody answers, as the protocol does. */
+/* A DEALER without a connection sends nothing: like the protocol, it says hello until somebody answers. */
 static void greet(end *dealer, uint32_t socket, end *router) {
     size_t before = counted(router, &router->got);
     for (int turn = 0; turn < PATIENCE; turn++) {
@@ -235,7 +235,7 @@ static void greet(end *dealer, uint32_t socket, end *router) {
     fail_msg("nothing came");
 }
 
-/* A folder for each test, and an address in it. */
+/* Each test's folder, and an address in it. */
 static char folder[64], endpoint[128];
 static const char *const endpoints[] = {endpoint};
 
@@ -276,8 +276,8 @@ TEST_WITH(test_messages_pass_both_ways, make_folder, remove_folder) {
     end_send(&dealer, 0, MESSAGES);
     await(&dealer, &dealer.large, MESSAGES);
     end_close(&router);
-    /* What came back is what was sent, and stays as long as somebody refers to it. How often it said hello before it
-     * was heard is open, and more of that may still come. */
+    /* What came back is what was sent, and stays while somebody refers to it. How many hellos were needed is open, and
+     * more may still arrive. */
     pthread_mutex_lock(&dealer.lock);
     assert_non_null(dealer.kept);
     assert_int_equal(dealer.kept->bytes, LARGE);
@@ -326,7 +326,7 @@ static bool is_due(end *self) {
     return due;
 }
 
-/* Once the I/O thread sleeps, the caller does the work; a time that this sets is met by the I/O thread. */
+/* When the I/O thread sleeps, the caller does the work; a time set by that work is met by the I/O thread. */
 TEST_WITH(test_a_turn_is_taken, make_folder, remove_folder) {
     end router = {0};
     end_open(&router, ZMQ_ROUTER, 1, endpoints, 8);
@@ -346,20 +346,20 @@ TEST_WITH(test_a_turn_is_taken, make_folder, remove_folder) {
     pthread_mutex_lock(&router.lock);
     router.next_ns = 1;
     pthread_mutex_unlock(&router.lock);
-    /* A turn that is another's just then is taken a little later. */
+    /* If another has the turn just then, this one takes it a little later. */
     for (int turn = 0; turn < PATIENCE && is_due(&router); turn++) {
         mr_io_thread_work_inline(router.io_thread);
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
     }
     await(&router, &router.worked, worked + 2);
-    /* One of these may have been the thread's before it was taken here. */
+    /* The thread may have had one of these before it was taken here. */
     for (int turn = 0; turn < PATIENCE && worked_here(&router); turn++)
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
     assert_false(worked_here(&router));
     end_close(&router);
 }
 
-/* Sends messages by turns that are taken here, each of which comes back. */
+/* Sends messages in turns taken here; each comes back. */
 static void exchange_by_turns(bool with_signals) {
     end router = {.echoes = true}, dealer = {0};
     end_open(&router, ZMQ_ROUTER, 1, endpoints, 8);
@@ -379,12 +379,12 @@ static void exchange_by_turns(bool with_signals) {
     end_close(&router);
 }
 
-/* What is sent by whoever takes the turn makes nobody deaf for what comes. */
+/* Sending in a taken turn must not miss incoming messages. */
 TEST_WITH(test_messages_come_while_turns_are_taken, make_folder, remove_folder) {
     exchange_by_turns(false);
 }
 
-/* A thread that signals come to loses nothing, though libzmq gives up every other call. */
+/* A thread interrupted by signals must lose nothing, although libzmq gives up every other call. */
 TEST_WITH(test_signals_come_while_turns_are_taken, make_folder, remove_folder) {
     exchange_by_turns(true);
     assert_true(atomic_load(&interrupted) > MESSAGES);
@@ -410,7 +410,7 @@ TEST_WITH(test_connections_get_lost, make_folder, remove_folder) {
     end_close(&router);
 }
 
-/* A peer says goodbye and closes the connection, while the other end sends: the goodbye is received first. */
+/* A peer says goodbye and closes the connection while the other end sends: the goodbye must be received first. */
 TEST_WITH(test_a_goodbye_comes_before_the_end, make_folder, remove_folder) {
     end router = {0}, dealer = {.linger_ms = 10000};
     end_open(&router, ZMQ_ROUTER, 1, endpoints, 8);
@@ -452,7 +452,7 @@ TEST_WITH(test_too_many_parts, make_folder, remove_folder) {
     end_close(&router);
 }
 
-/* A DEALER of libzmq's own, which does not come back once it was cut off. */
+/* A plain libzmq DEALER, which does not return after it was cut off. */
 static void *guest(void *context, size_t messages) {
     void *socket = zmq_socket(context, ZMQ_DEALER);
     const int never = -1, none = 0;
@@ -465,8 +465,8 @@ static void *guest(void *context, size_t messages) {
     return socket;
 }
 
-/* Which connection a message has come over is known however it was read; so whose that is said to be is no stranger's,
- * and stays when a stranger, who came later, has no time left. */
+/* The connection that brought a message is known however the message was read. Once it is known as a peer's, it is no
+ * stranger's, and stays when a later stranger's time runs out. */
 static void assert_connection_is_known(bool asks) {
     end router = {.known_at = MESSAGES / 2};
     atomic_store(&asking, asks);
@@ -510,7 +510,7 @@ TEST(test_oldest_route_is_forgotten) {
     mr_routes_find(&routes, one)->broken = true;
     assert_int_equal(mr_routes_forget_broken(&routes), one);
     assert_null(mr_routes_find(&routes, one));
-    /* One that is known stays, whoever has been heard of since. */
+    /* A known connection stays, whoever has been heard since. */
     assert_null(mr_routes_know(&routes, one, 0));
     assert_int_equal(mr_routes_know(&routes, three, 0)->fd, 7);
     uint32_t four = mr_routes_receive(&routes, "four", 4, 0, &forgotten);
@@ -518,7 +518,7 @@ TEST(test_oldest_route_is_forgotten) {
     assert_int_equal(forgotten, four);
     mr_routes_find(&routes, three)->broken = true;
     assert_int_equal(mr_routes_forget_broken(&routes), three);
-    /* Who comes back has another number. */
+    /* A peer that returns has another number. */
     assert_int_not_equal(mr_routes_receive(&routes, "one", 3, 0, &forgotten), one);
     assert_int_equal(forgotten, MR_NO_ROUTE);
     mr_routes_fini(&routes);

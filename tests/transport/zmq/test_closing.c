@@ -1,4 +1,4 @@
-/* A socket is closed while a connection of its breaks: what was still to be sent over that one holds nothing up. */
+/* A socket is closed while a connection breaks: messages still to be sent there must hold nothing up. */
 #include <arpa/inet.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -37,8 +37,8 @@ static void receive_from(int fd, char *bytes, size_t count) {
     assert_true(recv(fd, bytes, count, MSG_WAITALL) == (ssize_t)count);
 }
 
-/* Shakes hands as a DEALER does and sends one byte (https://rfc.zeromq.org/spec/23). What comes after READY may come
- * only once the other side has said READY, too. */
+/* Shakes hands as a DEALER does and sends one byte (https://rfc.zeromq.org/spec/23). Nothing may follow READY before
+ * the other side has sent READY too. */
 static int connect_to(const mr_zmq *listening) {
     static const char greeting[64] = "\xff\0\0\0\0\0\0\0\1\x7f\3\0NULL",
                       ready[] = "\4\x1c\5READY\xbSocket-Type\0\0\0\6DEALER", message[] = "\0\1x";
@@ -56,7 +56,7 @@ static int connect_to(const mr_zmq *listening) {
     return fd;
 }
 
-/* Breaks the connection once the other side sends more than it can. */
+/* Breaks the connection when the other side sends more than it can. */
 static void break_off(int fd) {
     int waiting = 0;
     while (waiting < SOME_BYTES) {
@@ -73,8 +73,7 @@ typedef struct held {
     sem_t here, go_on;
 } held;
 
-/* Of a message that is given up: the last that libzmq does about a connection that broke, before it looks what else
- * there is to do. */
+/* For a message that is given up: libzmq's last action on a broken connection, before it looks for other work. */
 static void hold(void *data, void *context) {
     held *thread = context;
     free(data);
@@ -95,8 +94,8 @@ static void *close_it(void *socket) {
     return NULL;
 }
 
-/* The pause is for libzmq's reaper, which says that the socket is closed before the other thread goes on: with a
- * shorter one this test finds less, and does not fail. */
+/* The pause lets libzmq's reaper report the socket closed before the other thread continues: a shorter one finds less,
+ * but does not fail. */
 TEST(test_what_a_broken_connection_has_not_sent) {
     const mr_zmq_params params = {.id = "test", .type = ZMQ_ROUTER, .endpoint = "tcp://127.0.0.1:*", .bind = true};
     mr_zmq *listening = NULL;

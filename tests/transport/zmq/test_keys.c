@@ -1,4 +1,4 @@
-/* Keys in files, lists of keys, and sockets that know their peers by them. */
+/* Keys in files, key lists, and sockets that know their peers by keys. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,7 +88,7 @@ TEST_WITH(nothing_is_written_over, begin, finish) {
     assert_int_equal(access(in->path, F_OK), -1);
 }
 
-/* A program may pass on a name that others gave: it does not lead out of the folder. */
+/* A program may pass on a name from others: it must not lead out of the folder. */
 TEST_WITH(names_are_those_of_files, begin, finish) {
     static const char *const names[] = {"", ".", "..", ".hidden", "a/b", "../a", "/a"};
     fixture *in = *state;
@@ -134,7 +134,7 @@ TEST_WITH(what_is_no_pair_is_none, begin, finish) {
     assert_non_null(strstr(mr_message(), "is not a regular file"));
 }
 
-/* RFC 32's test vector is of 8 bytes; RFC 26's long-term keys of CURVE are 32. */
+/* RFC 32's test vector has 8 bytes; RFC 26's long-term CURVE keys have 32. */
 static const char bob[] = "rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7";
 static const char alice[] = "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID";
 
@@ -240,7 +240,7 @@ static mr_zmq *listen_at(fixture *in, const char *endpoint, const char *key, con
     return made;
 }
 
-/* A file of a unix socket that is bound. */
+/* A bound unix socket's file. */
 static int socket_at(fixture *in, struct sockaddr_un *address) {
     int fd = socket(AF_UNIX, SOCK_STREAM, 0);
     snprintf(address->sun_path, sizeof address->sun_path, "%s/dead", in->folder);
@@ -258,7 +258,7 @@ static int attach(const char *endpoint) {
     return status;
 }
 
-/* libzmq alone would take the path away from who listens there, who would never hear of anybody again. */
+/* libzmq alone would take the path away from the listener, which would never hear from anyone again. */
 TEST_WITH(a_path_is_not_taken_from_who_listens_there, begin, finish) {
     fixture *in = *state;
     char left[sizeof in->path + 16];
@@ -276,7 +276,7 @@ TEST_WITH(a_path_is_not_taken_from_who_listens_there, begin, finish) {
     assert_int_equal(access(in->path + strlen("ipc://"), F_OK), 0);
     mr_zmq_close(&socket, 0);
     assert_int_equal(access(in->path + strlen("ipc://"), F_OK), -1);
-    /* A file that nobody listens at, as a process leaves that was killed. */
+    /* A file without a listener, as a killed process leaves it. */
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     int dead = socket_at(in, &address);
     close(dead);
@@ -293,13 +293,13 @@ TEST_WITH(the_folder_of_a_socket_is_a_folder_of_its_own, begin, finish) {
     snprintf(in->other, sizeof in->other, "%s/theirs", in->folder);
     assert_int_equal(mkdir(in->other, 0700), 0);
     if (chown(in->other, geteuid() + 1, (gid_t)-1))
-        return; /* only root may, and not in every container */
+        return; /* only root can, and not in every container */
     snprintf(in->path, sizeof in->path, "ipc://%s/theirs/a", in->folder);
     assert_int_equal(attach(in->path), MR_ERROR_PERMISSION);
     assert_non_null(strstr(mr_message(), "belongs to another user"));
 }
 
-/* libzmq ends the process where it gets no file descriptor: it is not asked then. */
+/* libzmq ends the process if it gets no file descriptor, so it must not be asked then. */
 TEST(a_socket_wants_file_descriptors) {
     struct rlimit before, few;
     mr_zmq *socket = NULL;
@@ -331,7 +331,7 @@ TEST_WITH(others_may_not_enter_the_folder, begin, finish) {
     assert_int_equal(found.st_mode & 0777, 0700);
     mr_zmq_close(&socket, 0);
     assert_null(socket);
-    /* The folder goes with the one that made it, unless others use it; one that was there stays. */
+    /* The folder is removed with the socket that created it, unless others use it; one that existed before stays. */
     assert_int_equal(access(in->other, F_OK), -1);
     socket = listen_at(in, in->path, NULL, NULL);
     put(in, "sockets/b", 0600, "");
@@ -348,7 +348,7 @@ TEST_WITH(others_may_not_enter_the_folder, begin, finish) {
     mr_zmq_close(&socket, 0);
 }
 
-/* Sends one message with that pair, if any. The socket is the caller's to close. */
+/* Sends one message with this key pair, if any. The caller must close the socket. */
 static void *send_with(void *context, const char *endpoint, const mr_key_pair *pair, const char *server) {
     int linger = 0;
     void *socket = zmq_socket(context, ZMQ_PUSH);

@@ -1,5 +1,5 @@
-/* Sockets that anybody on this machine can reach: who connects and does not shake hands, or does and says nothing,
- * keeps nobody out who is known, and is cut off, counted. */
+/* Sockets that anyone on this machine can reach: a peer that connects without a handshake, or stays silent after one,
+ * must not keep known peers out, and is cut off and counted. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static void rest(void) {
 
 /* ---- who is connected ------------------------------------------------------------------------------------------ */
 
-/* Connections of this process with itself: ends[i][0] is libzmq's. */
+/* Connections within this process: libzmq has ends[i][0]. */
 typedef struct ends {
     int of[8][2];
     mr_zmq_peers peers;
@@ -42,7 +42,7 @@ static void ends_close(ends *e) {
             close(e->of[i][end]);
 }
 
-/* Whether the other end has been closed. */
+/* Whether the other end has closed. */
 static bool is_cut(int fd) {
     char byte;
     return recv(fd, &byte, 1, MSG_DONTWAIT) == 0;
@@ -75,11 +75,11 @@ TEST(test_only_who_has_shaken_hands_counts) {
         mr_zmq_peers_come(&e.peers, e.of[i][0], 10);
     assert_false(mr_zmq_peers_ask(&e.peers, 10));
     assert_false(mr_zmq_peers_ask(&e.peers, 10));
-    assert_true(mr_zmq_peers_ask(&e.peers, 10)); /* two may already, though neither has shaken hands */
+    assert_true(mr_zmq_peers_ask(&e.peers, 10)); /* two can already, although neither has shaken hands */
     mr_zmq_peers_made(&e.peers);
     mr_zmq_peers_made(&e.peers);
     assert_true(mr_zmq_peers_ask(&e.peers, 11));
-    /* Others fail, which makes no room; one of the two goes, which does. */
+    /* Others fail, which makes no room; one of the two leaves, which does. */
     for (int i = 2; i < 5; i++)
         assert_true(mr_zmq_peers_go(&e.peers, e.of[i][0], true));
     assert_true(mr_zmq_peers_ask(&e.peers, 12));
@@ -91,7 +91,7 @@ TEST(test_only_who_has_shaken_hands_counts) {
     ends_close(&e);
 }
 
-/* Who was told that it may, and then went. */
+/* One that was admitted and then left. */
 TEST(test_who_fails_makes_room) {
     ends e;
     ends_open(&e, 1, 0);
@@ -106,7 +106,7 @@ TEST(test_who_fails_makes_room) {
     ends_close(&e);
 }
 
-/* libzmq closes the connections of those that speak something else without a word of failure. */
+/* libzmq silently closes connections that speak something else. */
 TEST(test_garbage_makes_no_room_for_long) {
     ends e;
     ends_open(&e, 1, 0);
@@ -132,7 +132,7 @@ TEST(test_strangers_give_way) {
     assert_int_equal(strangers, 5);
     assert_int_equal(count_cut(&e, 8), 5);
     assert_false(is_cut(e.of[4][1]) || is_cut(e.of[7][1]));
-    /* What libzmq then says of them is no news, and what it says of others is. */
+    /* What libzmq then reports about them is not new; what it reports about others is. */
     int news = 0;
     for (int i = 0; i < 8; i++)
         news += mr_zmq_peers_go(&e.peers, e.of[i][0], true);
@@ -154,7 +154,7 @@ TEST(test_time_is_limited) {
     assert_int_equal(cut_all(&e, 1110, "it did not identify itself in time", &strangers), 1);
     assert_true(is_cut(e.of[1][1]) && !is_cut(e.of[0][1]) && !is_cut(e.of[2][1]));
     assert_int_equal(strangers, 1);
-    /* A peer that is there with another connection does not need the first; nobody has refused it. */
+    /* A peer that has another connection does not need the first; nobody refused it. */
     mr_zmq_peers_know(&e.peers, 0, e.of[2][0]);
     assert_int_equal(cut_all(&e, 5000, "it did not identify itself in time", &strangers), 1);
     assert_true(is_cut(e.of[0][1]) && !is_cut(e.of[2][1]));
@@ -174,7 +174,7 @@ static mr_zmq *listen_at(int type, int most, int64_t handshake_ns, int64_t unkno
     return socket;
 }
 
-/* A connection that says so much of what a handshake begins with, and no more. */
+/* A connection that sends only the first part of a handshake. */
 static int connect_to(const mr_zmq *listening, size_t bytes) {
     static const char greeting[64] = "\xff\0\0\0\0\0\0\0\1\x7f\3\0NULL";
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -185,8 +185,8 @@ static int connect_to(const mr_zmq *listening, size_t bytes) {
     return fd;
 }
 
-/* Connections of strangers: some that say nothing, some that stop in the middle of a handshake, and some that shake
- * hands and say nothing then. */
+/* Strangers' connections: some stay silent, some stop during the handshake, and some shake hands and then stay
+ * silent. */
 typedef struct strangers {
     int fd[3 * STRANGERS + 2 * QUESTIONS];
     size_t count;
@@ -228,7 +228,7 @@ static void strangers_leave(strangers *all) {
     zmq_ctx_term(all->context);
 }
 
-/* Whether nothing more can come; what the other end has said of a handshake is read on the way. */
+/* Whether nothing more can come; reads handshake bytes on the way. */
 static bool is_over(int fd) {
     char bytes[256];
     ssize_t count;
@@ -247,8 +247,7 @@ static void await_the_end_of(const strangers *all) {
     }
 }
 
-/* Sends back what comes to a ROUTER, and has it known whose connection that was, which is returned; -1: nothing
- * came. */
+/* Echoes what comes to a ROUTER and marks that connection as known. Returns it; -1: nothing came. */
 static int echo(const mr_zmq *listening) {
     void *router = mr_zmq_handle(listening);
     zmq_msg_t id, number;
@@ -266,7 +265,7 @@ static int echo(const mr_zmq *listening) {
     return fd;
 }
 
-/* Asks until the answer comes, as whoever may be cut off does. The connection that it came over. */
+/* Asks until the answer comes, like a peer that may be cut off. Returns the connection that brought it. */
 static int ask(const mr_zmq *listening, void *real, int question) {
     int fd = -1, answer = -1;
     for (int turn = 0; turn < PATIENCE; turn++) {
@@ -289,7 +288,7 @@ TEST(test_strangers_keep_nobody_out) {
     strangers_come(&all, listening);
     void *real = dealer(context, listening);
     int question = 0, fd = ask(listening, real, question++);
-    /* Once it has an answer it is known, whoever comes then. */
+    /* With an answer it is known, whoever comes then. */
     fd = ask(listening, real, question++);
     while (question < QUESTIONS) {
         add(&all, listening, question % 2 ? 0 : 64);
@@ -306,7 +305,7 @@ TEST(test_strangers_keep_nobody_out) {
     mr_zmq_close(&listening, 0);
 }
 
-/* Each is counted once, whoever gave it up. */
+/* Each must be counted once, whoever gave it up. */
 TEST(test_each_is_counted_once) {
     mr_zmq *listening = listen_at(ZMQ_ROUTER, MOST, S / 2, S);
     strangers all = {0};
@@ -332,7 +331,7 @@ static void receive(const mr_zmq *listening, const char *wanted) {
     assert_memory_equal(got, wanted, strlen(wanted));
 }
 
-/* One too many has its place once another leaves, and not only when libzmq gives up its handshake. */
+/* One too many gets a place when another leaves, and not only when libzmq gives up a handshake. */
 TEST(test_one_too_many_waits_for_a_place) {
     mr_zmq *listening = listen_at(ZMQ_PULL, 2, 3600 * S, 0);
     void *context = zmq_ctx_new(), *peer[4];
@@ -360,8 +359,7 @@ TEST(test_one_too_many_waits_for_a_place) {
     mr_zmq_close(&listening, 0);
 }
 
-/* Where nobody tells who is known, those that have not shaken hands take nobody's place, however long they are
- * there. */
+/* If nobody says who is known, connections without a handshake take nobody's place, however long they stay. */
 TEST(test_half_made_take_no_place) {
     mr_zmq *listening = listen_at(ZMQ_PULL, 1, 3600 * S, 0);
     void *context = zmq_ctx_new(), *real = zmq_socket(context, ZMQ_PUSH);

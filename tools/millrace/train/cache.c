@@ -21,7 +21,7 @@ typedef struct header {
     char digest[40];
 } header;
 
-/* Of a vector that was written into the part; of a list of these the header's slots are those of the old file. */
+/* A vector that was written to the part; a list of these has the old file's slots in the header. */
 typedef struct listed {
     mr_cache_record record;
     uint64_t slot;
@@ -31,7 +31,7 @@ static const char magic[8] = "MRVECT03", list_magic[8] = "MRMADE01";
 
 /* ---- the folder -------------------------------------------------------------------------------------------------- */
 
-/* Makes the folder and those above it. */
+/* Creates the folder and parents. */
 static int make_folders(char *path) {
     int status = MR_OK;
     for (char *at = path + 1; !status; at++)
@@ -75,7 +75,7 @@ static size_t bytes_of(size_t width, size_t slots) {
     return all + sizeof(header);
 }
 
-/* Records begin behind the vectors, at a multiple of 8. */
+/* Records follow the vectors, at a multiple of 8. */
 static size_t records_at(size_t width, size_t slots) {
     return sizeof(header) + (width * slots * sizeof(float) + 7) / 8 * 8;
 }
@@ -125,7 +125,7 @@ static bool is_good(mr_cache *cache, size_t slot) {
     return cache->looked[slot] == MR_CACHE_GOOD;
 }
 
-/* Behind a slot that is damaged the same content may have another one, which was made since. */
+/* A damaged slot may be followed by a newer one for the same content. */
 size_t mr_cache_find(mr_cache *cache, const mr_content_key *key) {
     bool damaged = false;
     if (!cache->bucket)
@@ -219,7 +219,7 @@ static int write_at(const mr_cache_writer *writer, const void *data, size_t byte
     return mr_file_write_at(writer->part, writer->fd, data, bytes, (int64_t)at);
 }
 
-/* Whether that is still the file's name: the program that had the lock may have given it another one, or removed it. */
+/* Whether the file still has that name: the program that held the lock may have renamed or removed it. */
 static bool is_at(const char *path, int fd) {
     struct stat named, opened;
     return !stat(path, &named) && !fstat(fd, &opened) && named.st_ino == opened.st_ino && named.st_dev == opened.st_dev;
@@ -234,7 +234,7 @@ static void forget_records(mr_cache_writer *writer) {
     writer->more = writer->room = writer->width = 0;
 }
 
-/* Closes the part, which stays as it is. */
+/* Closes the part and leaves it unchanged. */
 static void let_go(mr_cache_writer *writer) {
     forget_records(writer);
     if (writer->fd >= 0)
@@ -247,8 +247,8 @@ static int copy_old(const mr_cache_writer *writer) {
     return old->slots ? write_at(writer, old->vectors, old->slots * old->width * sizeof(float), sizeof(header)) : MR_OK;
 }
 
-/* The list goes when the part is on the disk: a part that is whole needs none. It goes before the part has another
- * name, since it is the next program's from then on. */
+/* Removes the list once the part is on disk: a complete part needs none. It must be removed before the part is renamed,
+ * since the name then belongs to the next program. */
 static int put_in_place(const mr_cache_writer *writer) {
     if (fsync(writer->fd))
         return mr_file_fail("write", writer->part);
@@ -263,7 +263,7 @@ static header header_of(const char *type, size_t width, size_t slots, const char
     return head;
 }
 
-/* Vectors behind the records do not count: they are cut off. */
+/* Vectors after the records do not count and are cut off. */
 static int write_rest(const mr_cache_writer *writer) {
     const mr_cache *old = writer->cache;
     const header head = header_of(magic, writer->width, old->slots + writer->more, old->digest);
@@ -281,7 +281,7 @@ static int write_rest(const mr_cache_writer *writer) {
 
 /* ---- a part that a killed process has left ----------------------------------------------------------------------- */
 
-/* False where the file ends before. */
+/* False if the file ends too early. */
 static bool read_at(int fd, void *data, size_t bytes, size_t at) {
     char *to = data;
     while (bytes > 0) {
@@ -297,7 +297,7 @@ static bool read_at(int fd, void *data, size_t bytes, size_t at) {
     return true;
 }
 
-/* Whether a slot of the part is as it was written, or at least no worse than the same slot of the old file. */
+/* Whether a slot in the part is as written, or at least no worse than the old file's slot. */
 static bool is_kept(mr_cache *part, mr_cache *old, size_t slot) {
     const bool made = part->records[slot].made != 0, good = made && is_good(part, slot);
     if (slot >= old->slots)
@@ -305,7 +305,7 @@ static bool is_kept(mr_cache *part, mr_cache *old, size_t slot) {
     return good || !old->records[slot].made || !is_good(old, slot);
 }
 
-/* Whether the part wants nothing but its name; *count: its new vectors. Those of videos are all there, then. */
+/* Whether the part only needs the final name; *count: the new vectors. All videos' vectors are then complete. */
 static bool is_finished(const mr_cache_writer *writer, size_t *count) {
     mr_cache *old = writer->cache, part = {.digest = old->digest, .told_none = true};
     bool finished = !map(&part, writer->fd) && part.slots && part.slots >= old->slots;
@@ -318,8 +318,8 @@ static bool is_finished(const mr_cache_writer *writer, size_t *count) {
     return finished;
 }
 
-/* Of a part that is not whole: makes room for the records of its slots, which begin where those of the cache end. The
- * old file may be gone since; it has not become another one. *first: the slot that the list calls 0. */
+/* For an incomplete part: makes room for the slots' records, which begin where the cache's end. The old file may be
+ * gone, but cannot have become another one. *first: the slot that the list calls 0. */
 static int open_left(mr_cache_writer *left, size_t *first) {
     const mr_cache *old = left->cache;
     header head;
@@ -341,8 +341,8 @@ static int open_left(mr_cache_writer *left, size_t *first) {
     return left->records ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for the cache");
 }
 
-/* Takes the vector that the list names if it lies in its slot as it was written: the sum, which is of the content's key
- * as well, is right for nothing else, whatever a power cut has made of either file. */
+/* Takes a listed vector if its slot is as written. The checksum includes the content's key, so it cannot be right for
+ * anything else, whatever a power cut did to either file. */
 static bool take_listed(mr_cache_writer *left, const listed *one, size_t first, float *vector) {
     const size_t bytes = left->width * sizeof *vector;
     if (!one->record.made || one->slot >= left->room - first)
@@ -356,7 +356,7 @@ static bool take_listed(mr_cache_writer *left, const listed *one, size_t first, 
     return true;
 }
 
-/* *lost: of those that are listed. */
+/* *lost: listed vectors that were lost. */
 static int take_left(mr_cache_writer *left, size_t *taken, size_t *lost) {
     size_t first = 0;
     int status = open_left(left, &first);
@@ -378,8 +378,8 @@ static void tell_left(const mr_cache *cache, size_t taken, size_t lost) {
     mr_log(MR_LOG_WARNING, "%s: a run was killed while it made vectors; kept of it: %zu%s", cache->path, taken, rest);
 }
 
-/* Makes a whole file of the part that was left, and puts it in place: *placed, and there is no part any more. Else the
- * part is empty. After a failure it is as it was. */
+/* Completes a part that was left, and moves it into place: *placed, and no part remains. Otherwise the part is empty.
+ * After a failure it is unchanged. */
 static int keep_left(mr_cache_writer *writer, bool *placed) {
     size_t taken = 0, lost = 0;
     int status = MR_OK;
@@ -405,7 +405,7 @@ static int keep_left(mr_cache_writer *writer, bool *placed) {
 
 /* ---- the lock ---------------------------------------------------------------------------------------------------- */
 
-/* MR_ERROR_AGAIN: another program has it. Where the file system has no locks nobody knows whether one does. */
+/* MR_ERROR_AGAIN: another program has it. On a file system without locks nobody can know. */
 static int try_lock(mr_cache_writer *writer) {
     writer->fd = open(writer->part, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (writer->fd < 0)
@@ -526,7 +526,7 @@ int mr_cache_finish(mr_cache_writer *writer) {
     return open_file(cache);
 }
 
-/* The list goes first, while the lock of the part keeps others off it. */
+/* The list must be removed first, while the part's lock keeps others away. */
 void mr_cache_abandon(mr_cache_writer *writer) {
     if (writer->fd >= 0) {
         unlink(writer->list);

@@ -16,7 +16,7 @@
 #include "tools/millrace/train/mapped.h"
 #include "tools/millrace/train/stop.h"
 
-enum { MOST_CLASSES = 1000 }; /* of top_k */
+enum { MOST_CLASSES = 1000 }; /* top_k's limit */
 
 /* ---- parts ------------------------------------------------------------------------------------------------------- */
 
@@ -26,7 +26,7 @@ static double number_in(yajl_val object, const char *key) {
     return YAJL_IS_NUMBER(value) ? strtod(YAJL_GET_NUMBER(value), NULL) : NAN;
 }
 
-/* In full: a number in double precision has 53 bits. */
+/* Reads all bits: a double has only 53. */
 static bool read_seed(yajl_val object, uint64_t *seed) {
     const char *path[] = {"seed", NULL};
     yajl_val value = object ? yajl_tree_get(object, path, yajl_t_number) : NULL;
@@ -36,7 +36,7 @@ static bool read_seed(yajl_val object, uint64_t *seed) {
     return *digits && strspn(digits, "0123456789") == strlen(digits) && !errno;
 }
 
-/* How the rows were split that the head was trained with. */
+/* Reads how the head's training rows were split. */
 static int read_split(const char *text, mr_set_params *to) {
     yajl_val object = mr_json_parse(text, NULL, 0);
     const bool has_seed = read_seed(object, &to->seed);
@@ -100,20 +100,20 @@ static bool is_class(const mr_class *one, size_t count) {
     return one->index >= 0 && (size_t)one->index < count;
 }
 
-/* The answers then have others than the first one. */
+/* Later answers have other classes than the first. */
 static int refuse_many(const mr_evaluation *e) {
     return mr_fail(MR_ERROR_DATA, "%s has more than %d classes; so many are evaluated", e->extraction.classify->id,
                    MOST_CLASSES);
 }
 
-/* Remembers a picture without classes: its logits are not finite. */
+/* Remembers a picture without classes: the logits are not finite. */
 static int note_none(mr_evaluation *e, const mr_taken *from) {
     if (!e->none++)
         mr_set_print_picture(&e->set, e->wanted[from->file], from->at_ns, e->first_none, sizeof e->first_none);
     return MR_OK;
 }
 
-/* Figures of the others alone would be too good. */
+/* Figures without these pictures would be too good. */
 static int refuse_none(const mr_evaluation *e) {
     if (!e->none)
         return MR_OK;
@@ -122,7 +122,7 @@ static int refuse_none(const mr_evaluation *e) {
                    e->first_none);
 }
 
-/* The classes of the pipeline are those of its first answer, which has all of them. */
+/* The pipeline's first answer lists all its classes. */
 static int begin_scores(mr_evaluation *e, const mr_class *classes, size_t count) {
     e->names = calloc(count + 1, sizeof *e->names);
     if (!e->names)
@@ -160,7 +160,7 @@ static bool is_behind(const mr_evaluation *e, size_t at, size_t row, int64_t at_
     return e->row[at] > row || (e->row[at] == row && e->at_ns[at] > at_ns);
 }
 
-/* Where a picture belongs in the order; pictures come nearly in it, and those behind it move up. */
+/* Makes room where a picture belongs in the order. Pictures come almost in order; later ones move up. */
 static size_t make_place(mr_evaluation *e, size_t row, int64_t at_ns) {
     const size_t classes = e->class_count;
     size_t at = e->count;
@@ -223,7 +223,7 @@ static int check_head(const mr_evaluation *e, const mr_classifier_card *card) {
     return MR_OK;
 }
 
-/* The head's answers, by way of the same function as those of the pipeline. */
+/* Scores the head through the same function as the pipeline's answers. */
 static int score_vectors(mr_evaluation *e, const mr_classifier *classifier) {
     const mr_classifier_card *card = mr_classifier_card_of(classifier);
     const size_t width = card->width;
@@ -259,7 +259,7 @@ static int ask_head(mr_evaluation *e) {
     return status;
 }
 
-/* Rows without an answer are left out. */
+/* Rows without an answer are excluded. */
 static int mark_damaged(mr_evaluation *e) {
     bool *came = calloc(e->set.count + 1, sizeof *came);
     if (!came)
@@ -275,7 +275,7 @@ static int mark_damaged(mr_evaluation *e) {
 
 /* ---- figures ----------------------------------------------------------------------------------------------------- */
 
-/* The pipeline's number of each class of the data; -1: it has none of that name. */
+/* Finds the pipeline's number for each class in the data; -1: it has no class with that name. */
 static int match_labels(const mr_evaluation *e, int32_t *number) {
     const mr_file_list *list = e->set.list;
     for (size_t i = 0; i < list->label_count; i++) {
@@ -320,7 +320,7 @@ static int copy_validation(mr_evaluation *e) {
     return MR_OK;
 }
 
-/* Rows that are not of the part are left out: the others move up. */
+/* Removes rows outside the part; the others move up. */
 static void keep_part(mr_evaluation *e) {
     const size_t classes = e->class_count;
     size_t kept = 0;
@@ -463,8 +463,8 @@ static int write_rows(const mr_evaluation *e, FILE *stream) {
     return status;
 }
 
-/* The scores as JSON, a row a line, for tools that make figures of their own. A file is whole or not there; a device
- * or a pipe is written to as it is. */
+/* Writes the scores as JSON, one row per line, for other tools. A file is complete or absent; a device or pipe is
+ * written directly. */
 static int write_scores(const mr_evaluation *e) {
     const char *path = e->params->scores;
     char *part = mr_print_new("%s.part", path);
@@ -502,7 +502,7 @@ static int work(mr_evaluation *e) {
         return status;
     status = find_split(e, &params);
     e->has_split = !status;
-    /* Of all pictures the split only says which are for validation. */
+    /* If all pictures are scored, the split only decides which are for validation. */
     if (status && strcmp(e->params->part, "all") == 0) {
         params.shares = (mr_split_shares){0};
         status = MR_OK;

@@ -1,4 +1,4 @@
-/* The work of `millrace evaluate`: the pipeline's own answers for pictures whose classes are known. Main thread. */
+/* Does the work for `millrace evaluate`: the pipeline's answers for pictures with known classes. Main thread. */
 #pragma once
 
 #include "tools/millrace/train/extract.h"
@@ -10,9 +10,9 @@ typedef struct mr_evaluation_params {
     const char *pipeline, *data;
     const char *vectors; /* NULL: the pipeline makes them */
     const mr_overrides *overrides;
-    const char *stage, *page, *scores; /* NULL: not given */
+    const char *stage, *page, *scores; /* NULL: not set */
     const char *part;                  /* "all", "train", "validation", "test" */
-    uint64_t seed;                     /* of the intervals */
+    uint64_t seed;                     /* seed for the intervals */
     bool json;
 } mr_evaluation_params;
 
@@ -21,20 +21,20 @@ typedef struct mr_evaluation {
     mr_vector_file *vectors;
     mr_set set;
     mr_extraction extraction;
-    size_t *wanted; /* rows of the set to be scored, in their order: of the part, and for validation */
+    size_t *wanted; /* rows to score, in set order: the chosen part, and validation */
     size_t wanted_count, part_count;
-    bool has_split; /* the head says how the data were split that it was trained with */
-    /* of the pictures that were, in the order of their rows, those of a video in its own */
+    bool has_split; /* the head records how the training data was split */
+    /* scored pictures in row order; a video's in time order */
     size_t *row;
     int64_t *at_ns;
     size_t count, room;
-    size_t class_count; /* of the pipeline; 0: nothing came yet */
-    size_t none;             /* pictures without classes, since their logits are not finite */
-    char first_none[512];    /* the first of them */
+    size_t class_count; /* the pipeline's; 0: nothing has come yet */
+    size_t none;             /* pictures without classes, because logits are not finite */
+    char first_none[512];    /* the first such picture */
     char **names;
     double *scores; /* count x class_count */
     int32_t *truth, *group;
-    /* of the validation part, as far as it is known */
+    /* for the validation part, as far as known */
     double *validation_scores;
     int32_t *validation_truth;
     size_t validation_count;
@@ -44,11 +44,11 @@ typedef struct mr_evaluation {
     bool told;
 } mr_evaluation;
 
-/* Whether pictures that the head was trained on may be among those that are judged. */
+/* Whether judged pictures may include some that the head was trained on. */
 bool mr_evaluation_has_trained(const mr_evaluation *evaluation);
 
 /* Returns an exit code; errors are printed. */
 int mr_evaluate(const mr_evaluation_params *params);
 
-/* page.c: the whole of it as one HTML file, which needs no other. MR_ERROR_MEMORY, MR_ERROR_IO, MR_ERROR_PERMISSION. */
+/* page.c: writes everything as one self-contained HTML file. MR_ERROR_MEMORY, MR_ERROR_IO, MR_ERROR_PERMISSION. */
 int mr_evaluation_write_page(const mr_evaluation *evaluation, const char *path);

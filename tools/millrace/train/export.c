@@ -1,4 +1,4 @@
-/* millrace export: a classifier as an ONNX file, for other programs. */
+/* millrace export: writes a classifier as an ONNX file for other programs. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -108,7 +108,7 @@ static int export_head(const arguments *given) {
     return code;
 }
 
-/* The files of a data set that are taken. */
+/* Lists the data set's files that are used. */
 static int list_files(const mr_set *set, const mr_listed_file ***files, size_t *count) {
     *count = 0;
     *files = calloc(set->count + 1, sizeof **files);

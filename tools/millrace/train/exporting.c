@@ -14,22 +14,22 @@
 
 enum { MOST_PATH = 4096, INPUT_TEXT = 256 };
 
-/* A row that both ways of computing are given. */
+/* A row that is computed both ways. */
 typedef struct given_row {
-    uint8_t *input; /* of the file's graph */
+    uint8_t *input; /* input for the exported graph */
     size_t bytes;
-    float *scores;  /* of classify */
-    int64_t input_ns, scores_ns; /* of a video the earliest picture is kept: its time */
+    float *scores;  /* classify's */
+    int64_t input_ns, scores_ns; /* a video keeps its earliest picture: that picture's time */
 } given_row;
 
-/* An export while it goes on. */
+/* An export in progress. */
 typedef struct work {
     mr_exporting *of;
     const mr_classifier_card *card;
     mr_onnx_params params;
-    const mr_view_stage *first; /* whose network it begins with, or classify; NULL: no pipeline */
-    char input[INPUT_TEXT];     /* the pictures' format as the network is given them */
-    char unchecked[MOST_PATH];  /* the file until it was compared */
+    const mr_view_stage *first; /* stage whose network comes first, or classify; NULL: no pipeline */
+    char input[INPUT_TEXT];     /* picture format at the network's input */
+    char unchecked[MOST_PATH];  /* the file until it has been compared */
     char *preprocessing;
     mr_onnx_note note;
     size_t count;
@@ -48,7 +48,7 @@ static const char *text_of(const mr_view_stage *stage, const char *name) {
     return option ? mr_option_string(option, stage->options) : NULL;
 }
 
-/* Whether an option that is one of several words is that one. */
+/* Whether an option has this choice. */
 static bool is_chosen(const mr_view_stage *stage, const char *name, const char *choice) {
     const mr_option *option = mr_option_find(stage->type->options, name);
     const void *at = option_of(stage, name);
@@ -59,7 +59,7 @@ static bool is_type(const mr_view_stage *stage, const char *type) {
     return strcmp(stage->type->name, type) == 0;
 }
 
-/* The tensor of infer that classify takes: the one that it names, else the first that is kept. */
+/* The infer tensor that classify uses: the one that it names, else the first one kept. */
 static const char *tensor_of(const mr_extraction *extraction, const mr_view_stage *infer) {
     const mr_strings *outputs = option_of(infer, "outputs");
     return extraction->tensor               ? extraction->tensor
@@ -76,7 +76,7 @@ static void find_network(work *w) {
     if (!before)
         return;
     const bool features = is_type(stage, "features");
-    /* Behind another stage than preprocess the frame may be a vector itself, which classify prefers to a result. */
+    /* After any stage other than preprocess, the frame itself may be a vector, which classify prefers to a result. */
     if (!features && !(is_type(stage, "infer") && (extraction->tensor || is_type(before, "preprocess"))))
         return;
     w->first = stage;
@@ -89,7 +89,7 @@ static void find_network(work *w) {
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-/* Of a video its last picture stays. */
+/* For a video, the last picture stays. */
 static int take_input(void *user, const mr_taken *from, const mr_frame *frame) {
     work *w = user;
     given_row *row = &w->row[from->file];
@@ -118,7 +118,7 @@ static int take_input(void *user, const mr_taken *from, const mr_frame *frame) {
     return MR_OK;
 }
 
-/* NaN: not known, since classify tells its best thousand only. */
+/* NaN: not known, since classify reports at most a thousand classes. */
 static int make_scores(const work *w, given_row *row) {
     if (!row->scores)
         row->scores = malloc((w->card->class_count + 1) * sizeof *row->scores);
@@ -140,7 +140,7 @@ static int take_scores(void *user, const mr_taken *from, const mr_class *classes
     return status;
 }
 
-/* What classify is given, and tells, of files that are spread evenly. */
+/* Runs the pipeline on evenly spread files, and records what classify gets and answers. */
 static int run_pipeline(work *w, bool *told) {
     const mr_exporting *e = w->of;
     const mr_listed_file *file[MR_EXPORT_ROWS];
@@ -181,7 +181,7 @@ static void put_resolved(yajl_gen json, const char *key, const double number[3])
     yajl_gen_array_close(json);
 }
 
-/* A number for each channel of the picture. */
+/* One number per picture channel. */
 static bool spread(const mr_view_stage *stage, const char *name, double to[3]) {
     const mr_doubles *list = option_of(stage, name);
     for (size_t c = 0; list && list->count && c < 3; c++)
@@ -189,7 +189,7 @@ static bool spread(const mr_view_stage *stage, const char *name, double to[3]) {
     return list && list->count;
 }
 
-/* (x - mean) / std of numbers from 0 to 255, as preprocess has it. */
+/* (x - mean) / std for numbers from 0 to 255, as preprocess applies it. */
 static void put_scale(yajl_gen json, const mr_view_stage *stage) {
     double mean[3] = {0, 0, 0}, std[3] = {1, 1, 1};
     if (is_chosen(stage, "normalize", "imagenet")) {
@@ -231,7 +231,7 @@ static void put_words(yajl_gen json, const mr_view_stage *stage) {
         mr_json_exact(json, "crop_fraction", *crop);
 }
 
-/* "millrace.input": the tensor that the network is given, and how preprocess makes it of a picture. */
+/* "millrace.input": describes the network's input tensor, and how preprocess makes it from a picture. */
 static int note_input(work *w) {
     int port;
     const unsigned char *text = NULL;
@@ -270,7 +270,7 @@ static int compare_row(work *w, mr_onnx_scorer *scorer, const given_row *row, fl
     int status = mr_onnx_scorer_run(scorer, row->input, scores);
     for (size_t j = 0; j < w->card->class_count && !status; j++) {
         const double difference = fabs((double)scores[j] - (double)row->scores[j]);
-        if (!isnan(row->scores[j]) && !(difference <= largest)) /* also if the file gives a NaN */
+        if (!isnan(row->scores[j]) && !(difference <= largest)) /* must also catch a NaN from the file */
             largest = difference;
     }
     w->of->rows++;
@@ -309,7 +309,7 @@ static int compare(work *w) {
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 
-/* Before the file has its name: it never stands beside a signature that seems to be of it and is not. */
+/* Signs before the file has the final name: it must never stand next to a wrong signature. */
 static int sign(const work *w) {
     static const char *const ends[] = {".sig", ".pub"};
     char path[sizeof w->unchecked];

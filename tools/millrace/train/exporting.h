@@ -1,8 +1,8 @@
-/* The work of `millrace export` and `train --export onnx`: a classifier as one ONNX file (millrace/onnx.h), compared
- * with the scores of `classify` before it has its name.
+/* Does the work for `millrace export` and `train --export onnx`: writes a classifier as one ONNX file (millrace/onnx.h)
+ * and compares it with `classify` before giving it the final name.
  *
- * Right behind a stage `features` or `infer` the file begins with that stage's network; else with the vector. Main
- * thread. */
+ * Directly after a `features` or `infer` stage, the file begins with that stage's network; otherwise with the vector.
+ * Main thread. */
 #pragma once
 
 #include <stdio.h>
@@ -11,31 +11,30 @@
 #include "millrace/classifier.h"
 #include "tools/millrace/train/extract.h"
 
-/* Pictures that are enough to see whether two ways of computing agree. */
+/* Enough pictures to see whether both computations agree. */
 enum { MR_EXPORT_ROWS = 64 };
-/* Scores of a row may differ by so much: both sum in f32, in another order. */
+/* Scores in a row may differ by this much: both sum in f32, in different order. */
 #define MR_EXPORT_BOUND 1e-4
 
 typedef struct mr_exporting {
     /* set by the caller */
     const char *output;
-    const char *sign_key; /* a private key; NULL: it is not signed, and an older signature beside it is removed */
+    const char *sign_key; /* a private key; NULL: unsigned, and an older signature next to it is removed */
     const mr_classifier *classifier;
-    mr_extraction *extraction; /* prepared, and with the head of the classifier; NULL: the classifier alone */
-    size_t file_count;         /* of these at most MR_EXPORT_ROWS are run, evenly spread */
+    mr_extraction *extraction; /* prepared, with the classifier as head; NULL: only the classifier */
+    size_t file_count;         /* at most MR_EXPORT_ROWS of these run, evenly spread */
     const mr_listed_file *const *files;
     /* set by mr_export */
-    const char *begins; /* id of the stage whose network it begins with; NULL: with the vector */
+    const char *begins; /* id of the stage whose network comes first; NULL: it begins with the vector */
     size_t rows;        /* that were compared */
-    size_t apart;       /* of these, with a score that differs by more than the bound */
-    double largest;     /* difference of two scores */
+    size_t apart;       /* rows with a score that differs by more than the bound */
+    double largest;     /* largest difference between two scores */
 } mr_exporting;
 
-/* Writes the file. If it does not tell the same as classify, there is none: MR_ERROR_DATA with the rows and the
- * difference. Of neighbors one row in a hundred may differ, since rounding decides which of two that are equally near
- * votes. Errors of mr_classifier_write_onnx, mr_onnx_scorer_open and mr_extraction_run; *told: the error has been
- * printed. */
+/* Writes the file. If it disagrees with classify, no file remains: MR_ERROR_DATA with the rows and the difference. With
+ * neighbors, one row in a hundred may differ, since rounding decides which of two equally near vectors votes. Errors:
+ * as mr_classifier_write_onnx, mr_onnx_scorer_open and mr_extraction_run. *told: the error has been printed. */
 int mr_export(mr_exporting *exporting, bool *told);
-/* "birds.onnx, from the input of features to scores; the largest difference ..." and the same as an object. */
+/* Prints "birds.onnx, from the input of features to scores; the largest difference ...", or writes it as an object. */
 void mr_exporting_tell(const mr_exporting *exporting, FILE *stream);
 void mr_exporting_put(const mr_exporting *exporting, const char *key, yajl_gen json);

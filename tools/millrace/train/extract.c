@@ -22,10 +22,10 @@ static const int64_t LOOK_NS = 50000000;
 static const char callback_id[] = "evaluate-classes", given_id[] = "evaluate-given";
 
 typedef struct mr_tap_type {
-    mr_stage_type type; /* first: the type that the engine uses */
+    mr_stage_type type; /* must be first: the engine uses this type */
     const mr_stage_type *original;
     mr_extraction *extraction;
-    mr_option *options; /* of a tap: its own table */
+    mr_option *options; /* the tap's table */
 } mr_tap_type;
 
 /* ---- taps -------------------------------------------------------------------------------------------------------- */
@@ -34,7 +34,7 @@ static const mr_tap_type *tap_of(const mr_stage *self) {
     return (const mr_tap_type *)(const void *)self->type;
 }
 
-/* Of the first failure the message is kept, and the run ends. */
+/* Keeps the first failure's message and ends the run. */
 static void note_failure(mr_extraction *extraction, int status) {
     if (!status || extraction->status)
         return;
@@ -43,7 +43,7 @@ static void note_failure(mr_extraction *extraction, int status) {
     mr_pipeline_stop(extraction->pipeline, true);
 }
 
-/* The number of the frame's file; false if it is none of them, or something has failed before. */
+/* Finds the frame's file number; false if it is none of the files, or an earlier step failed. */
 static bool find_file(const mr_extraction *extraction, const mr_frame *frame, mr_taken *from) {
     const mr_media *media = frame->media;
     char key[MR_EXTRACTION_KEY];
@@ -98,7 +98,7 @@ static void take_given(void *context, const char *source, const mr_frame *frame)
     pthread_mutex_unlock(&extraction->lock);
 }
 
-/* Another classify than the one that is trained passes its frames on, for those behind it. */
+/* Another classify than the trained one passes its frames on to later stages. */
 static int process_tap(mr_stage *self, mr_io *io) {
     mr_extraction *extraction = tap_of(self)->extraction;
     const bool chosen = strcmp(self->id, extraction->classify->id) == 0;
@@ -114,7 +114,7 @@ static int process_tap(mr_stage *self, mr_io *io) {
     return status;
 }
 
-/* A negotiation does not know its type: one extraction is planned at a time. */
+/* A negotiation does not know its type, so only one extraction can be planned at a time. */
 static mr_extraction *planned;
 static const mr_stage_type *planned_classify;
 
@@ -130,7 +130,7 @@ static int note_lineage(mr_extraction *extraction, mr_negotiation *n) {
     return extraction->lineage ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for the stages");
 }
 
-/* It asks of its input all that classify asks; files of classify need not be there. */
+/* The tap requires the same input as classify, but classify's files need not exist. */
 static int negotiate_tap(mr_negotiation *n) {
     const bool offline = n->offline;
     n->offline = true;
@@ -156,7 +156,7 @@ static bool is_sink(const mr_stage_type *type) {
     return type->inputs && !type->outputs;
 }
 
-/* The options of classify, of which none names a file: a head that is not made yet need not be there. */
+/* Copies classify's options, but none may name a file: the head need not exist yet. */
 static int copy_options(mr_tap_type *tap) {
     size_t count = 0;
     while (tap->original->options[count].name)
@@ -274,7 +274,7 @@ static void find_choice(mr_extraction *extraction) {
     memcpy(&choice->fps, value_of(extraction, "fps"), sizeof choice->fps);
 }
 
-/* Copies that the planner has put in are passed over. */
+/* Skips copies that the planner inserted. */
 const mr_view_stage *mr_extraction_before(const mr_extraction *extraction, const mr_view_stage *stage, int *port) {
     const mr_plan_view *plan = extraction->plan;
     const mr_view_stage *found;
@@ -293,7 +293,7 @@ const mr_view_stage *mr_extraction_before(const mr_extraction *extraction, const
     return found;
 }
 
-/* Into extraction->stages, and a digest of the kinds of devices into extraction->where. */
+/* Writes extraction->stages, and a digest over device kinds to extraction->where. */
 static void name_marked(mr_extraction *extraction, const bool *before) {
     const mr_plan_view *plan = extraction->plan;
     mr_content_key devices = {0};
@@ -375,7 +375,7 @@ int mr_extraction_prepare(mr_extraction *extraction) {
     return extraction->spread ? mr_extraction_find_nodes(extraction) : 0;
 }
 
-/* Plans it with the tap, which notes the lineage of its vectors. */
+/* Plans the pipeline with the tap, which records the vectors' lineage. */
 static int plan_tapped(mr_extraction *extraction, mr_diagnostics *wrong) {
     const mr_plan_view *view = NULL;
     mr_settings with;
@@ -428,7 +428,7 @@ static int give_text(yajl_gen json, const char *what, char *text, size_t room) {
     return status;
 }
 
-/* The source in place of the pipeline's own. What that one chooses of a video is chosen of each. */
+/* Writes a source that replaces the pipeline's. The picture choices for a video apply to each video. */
 static int print_source(const mr_extraction *extraction, const char *list, char *text, size_t room) {
     yajl_gen json = mr_json_create(false);
     if (!json)
@@ -452,7 +452,7 @@ static int quote_into(const char *path, char *text, size_t room) {
     return give_text(json, path, text, room);
 }
 
-/* All classes, with any score, of each frame by itself; and a callback behind them. */
+/* Asks for all classes with any score, per frame, and adds a callback after classify. */
 static int set_classes(mr_settings *to, const mr_extraction *extraction) {
     const char *id = extraction->classify->id;
     char text[256];
@@ -472,7 +472,7 @@ static const char *print_output(const mr_view_stage *stage, int port, char *text
     return text;
 }
 
-/* A callback behind the stage before the one whose frames are taken. */
+/* Adds a callback after the stage before the one whose frames are taken. */
 static int set_given(mr_settings *to, const mr_extraction *extraction) {
     char text[320], output[256];
     int port = 0;
@@ -483,15 +483,14 @@ static int set_given(mr_settings *to, const mr_extraction *extraction) {
     return mr_settings_set(to, text, "stages.", given_id, "");
 }
 
-/* Of several inputs the stage is kept as it is written, but for the head. */
+/* With several inputs, only the stage's head is replaced. */
 static int set_only_head(mr_settings *to, const mr_extraction *extraction) {
     char path[2 * MR_TEMP_FOLDER_PATH];
     int status = quote_into(extraction->head, path, sizeof path);
     return status ? status : mr_settings_set(to, path, "stages.", extraction->classify->id, ".head");
 }
 
-/* A classify in place of the one that is written, which may have labels, weights or an activation: a head brings
- * them. */
+/* Replaces the written classify, which may have labels, weights or an activation: a head provides them. */
 static int set_head(mr_settings *to, const mr_extraction *extraction) {
     char text[4 * MR_TEMP_FOLDER_PATH], output[256];
     int port = 0;
@@ -512,7 +511,7 @@ static int set_head(mr_settings *to, const mr_extraction *extraction) {
     return status ? status : mr_settings_set(to, text, "stages.", classify->id, "");
 }
 
-/* All sources but the one that reads the data; several may be written as one. */
+/* Omits all sources except the one that reads the data; several may be written as one. */
 static int set_left_out(mr_settings *to, const mr_extraction *extraction) {
     const mr_plan_view *plan = extraction->plan;
     char list[MR_TEMP_FOLDER_PATH + 32], quoted[2 * MR_TEMP_FOLDER_PATH], source[2 * MR_TEMP_FOLDER_PATH + 16];
@@ -530,7 +529,7 @@ static int set_left_out(mr_settings *to, const mr_extraction *extraction) {
     return status;
 }
 
-/* Whether this run is one of vectors, on nodes. */
+/* Whether this run computes vectors on nodes. */
 static bool is_spread(const mr_extraction *extraction) {
     return extraction->nodes && extraction->take_vector;
 }
@@ -560,7 +559,7 @@ int mr_extraction_settings(mr_settings *to, const mr_extraction *extraction) {
         status = set_given(to, extraction);
     if (!status && extraction->take_classes)
         return set_classes(to, extraction);
-    /* A tap reads memory of the host. */
+    /* A tap must read host memory. */
     if (!status && strcmp(extraction->classify->devices.first, "cpu") != 0)
         status = mr_settings_set(to, "cpu", "stages.", extraction->classify->id, ".device");
     return status;
@@ -581,8 +580,8 @@ int mr_extraction_open(mr_extraction *extraction, bool *told) {
     params.override_count = with.count;
     params.overrides = with.item;
     params.input_count = 0;
-    params.quiet_sources = true; /* files that are damaged are listed; another failure is what the run ends with */
-    params.profile = extraction->folder; /* stages that are not sinks write there */
+    params.quiet_sources = true; /* damaged files are listed; any other failure ends the run */
+    params.profile = extraction->folder; /* stages that are no sinks write there */
     if (!status) {
         status = mr_pipeline_open(&extraction->pipeline, &params, &wrong);
         *told = status != MR_OK;
@@ -615,7 +614,7 @@ static int await_end(mr_extraction *extraction) {
 
 static int note_forced(mr_extraction *extraction, const mr_summary *summary) {
     for (size_t i = 0; i < summary->forced_count; i++) {
-        static const char word[] = "forced: "; /* which is said where it is shown */
+        static const char word[] = "forced: "; /* the report says so */
         const char *before = extraction->forced ? extraction->forced : "", *why = summary->forced[i].why;
         why += strncmp(why, word, sizeof word - 1) == 0 ? sizeof word - 1 : 0;
         char *more = mr_print_new("%s%s%s: %s", before, *before ? "; " : "", summary->forced[i].stage, why);
@@ -664,7 +663,7 @@ int mr_extraction_await(mr_extraction *extraction) {
         return seen;
     if (!nothing)
         return mr_fail(status, "%s", message);
-    /* Of files that are all damaged nothing comes; the caller counts them. */
+    /* If all files are damaged, nothing comes; the caller counts them. */
     mr_log(MR_LOG_WARNING, "%s", message);
     return MR_OK;
 }
@@ -702,7 +701,7 @@ int mr_extraction_run(mr_extraction *extraction, const mr_extraction_job *job, b
         snprintf(extraction->folder, sizeof extraction->folder, "%s", extraction->temp.folder);
         status = run_aside(extraction, job, told);
     }
-    /* The message is kept while the folder is removed. */
+    /* Keeps the message while the folder is removed. */
     char message[512];
     snprintf(message, sizeof message, "%s", mr_message());
     mr_temp_folder_remove(&extraction->temp);

@@ -1,20 +1,19 @@
-/* Runs the user's pipeline over the files of a data set, as it is: its vectors and classes are those that it makes in
- * service.
+/* Runs the user's unchanged pipeline over a data set's files: it gets the vectors and classes that it would in service.
  *
- * The source that leads to classify, or the first of several that do by the same way, is replaced by a list of the
- * files; the others read one of these, and what they give counts for nothing. No frame is dropped for being late, and
- * sinks take their frames and write nothing. For `train` the type `classify` is replaced by a tap, which finds the
- * vector as classify does, gives it away and absorbs the frame: so the head need not be there. For `evaluate` classify
- * works with all of its classes, and a callback behind it takes them.
+ * The source that leads to classify is replaced by a list of the files. If several sources take the same way, the first
+ * is replaced. The others read one of these files, and the frames are ignored. No frame is dropped for being late,
+ * and sinks write nothing. For `train`, a tap replaces the type `classify`: it finds the vector as classify does,
+ * passes it on and absorbs the frame, so the head need not exist. For `evaluate`, classify reports all its classes to a
+ * callback after it.
  *
- * Where the pipeline has `nodes`, the vectors are made on them (extract_nodes.c). They are taken on the node that runs
- * classify, or, if that is several processes, on the nearest behind it that is one: that node is home, and classify and
- * all behind it are moved there. What the tap takes it writes into a spool (spool.h) before it settles the frame, so
- * each vector is there whatever is killed. All nodes find the list of files, and home its spool, in one folder. It is
- * named by the watching process (MILLRACE_TRAINING), or, where others start the nodes, by the number of the run in the
- * folder of the cache.
+ * If the pipeline has `nodes`, the vectors are computed there (extract_nodes.c). The home node takes them: the one that
+ * runs classify or, if that node is several processes, the nearest later node that is one process. classify and all
+ * later stages move there. The tap writes each vector to a spool (spool.h) before it settles the frame, so no vector is
+ * lost if a process is killed. All nodes find the list of files, and home its spool, in one folder. The watching
+ * process names it (MILLRACE_TRAINING). If nodes are started by others, the name is the run's number in the cache
+ * folder.
  *
- * Main thread; the functions that take vectors and classes are called on threads of the pipeline, one at a time. */
+ * Main thread. Pipeline threads call the functions that take vectors and classes, one at a time. */
 #pragma once
 
 #include <pthread.h>
@@ -27,19 +26,19 @@
 
 enum { MR_DIGEST_TEXT = 65, MR_STAGES_TEXT = 512, MR_CACHE_KEY_TEXT = MR_DIGEST_TEXT + 33 };
 
-/* A picture of a file: the time at which it is shown, from the start of its video; 0 of a file that is a picture. */
+/* A picture in a file: the time when it is shown, from the video's start; 0 if the file is a picture. */
 typedef struct mr_taken {
-    size_t file; /* of the job */
+    size_t file; /* index in the job */
     int64_t at_ns;
-    mr_identity frame; /* in whose order the pictures of one file are */
+    mr_identity frame; /* orders the pictures in one file */
 } mr_taken;
-/* Takes the vector, or the classes, of one picture. Another answer than MR_OK, with mr_message, ends the run. */
+/* Takes one picture's vector or classes. Anything but MR_OK, with mr_message, ends the run. */
 typedef int mr_take_vector(void *user, const mr_taken *from, const float *vector, size_t length);
 typedef int mr_take_classes(void *user, const mr_taken *from, const mr_class *classes, size_t count);
-/* Takes the frame of one picture that a stage is given, in memory of the host. */
+/* Takes the frame that a stage receives for one picture, in host memory. */
 typedef int mr_take_given(void *user, const mr_taken *from, const mr_frame *frame);
 
-/* Which pictures of a video are taken: `every`, `fps` and `stream` of the pipeline's own source. */
+/* Which pictures to take from a video: the pipeline source's `every`, `fps` and `stream`. */
 typedef struct mr_picture_choice {
     int64_t every, stream;
     double fps;
@@ -47,47 +46,47 @@ typedef struct mr_picture_choice {
 
 /* What this process does for a pipeline with nodes. */
 typedef enum mr_extraction_role {
-    MR_EXTRACTION_ALONE,   /* runs all stages: there are no nodes */
-    MR_EXTRACTION_WATCHES, /* starts all nodes, watches over them, and trains */
-    MR_EXTRACTION_HOME,    /* runs the node that is home, and trains; others start the other nodes */
-    MR_EXTRACTION_NODE     /* runs a node for the process that trains */
+    MR_EXTRACTION_ALONE,   /* runs all stages; no nodes */
+    MR_EXTRACTION_WATCHES, /* starts and watches all nodes, and trains */
+    MR_EXTRACTION_HOME,    /* runs the home node, and trains; others start the other nodes */
+    MR_EXTRACTION_NODE     /* runs a node for the training process */
 } mr_extraction_role;
 
-/* Of a pipeline with nodes: the command that runs each of them. */
+/* For a pipeline with nodes: the command that runs each one. */
 typedef struct mr_extraction_nodes {
-    mr_run_arguments run; /* its overrides are a copy of the extraction's */
+    mr_run_arguments run; /* its overrides copy the extraction's */
     const char *data, *head;
-    const char *cache; /* its folder, as it was found; the nodes' files are there */
+    const char *cache; /* its folder, as found; the nodes' files are there */
 } mr_extraction_nodes;
 
 typedef struct mr_extraction {
     /* set by the caller */
-    const char *path; /* of the pipeline */
-    const char *text; /* its text, if it is not in the file; of "-" _prepare reads it, for all plans */
+    const char *path; /* pipeline's path */
+    const char *text; /* its text, if not in the file; for "-" _prepare reads it once for all plans */
     const mr_overrides *overrides;
-    const char *stage; /* id of the classify stage; NULL: the only one */
+    const char *stage; /* classify stage's id; NULL: the only one */
     bool show;         /* progress, on a terminal */
-    const char *head;  /* that classify takes in place of its own; NULL: its own */
-    mr_extraction_nodes *spread; /* how nodes are run; NULL: all stages run in this process */
-    int least_side;    /* vectors of pictures that are smaller on a side, in pixels, are zeros; 0: none are */
+    const char *head;  /* replaces classify's head; NULL: not replaced */
+    mr_extraction_nodes *spread; /* how to run nodes; NULL: all stages run in this process */
+    int least_side;    /* pictures with a smaller side, in pixels, get zero vectors; 0: none */
     /* set by mr_extraction_prepare */
-    const mr_plan_view *plan; /* as it is written */
+    const mr_plan_view *plan; /* the pipeline's plan, unchanged */
     const mr_view_stage *classify, *source;
     char stages[MR_STAGES_TEXT]; /* "decode, hog" */
     mr_picture_choice choice;
-    const char *tensor;          /* that classify is told to take; NULL: none */
-    const mr_plan_view *nodes;   /* the plan with its nodes; NULL: there are none */
+    const char *tensor;          /* which tensor classify must use; NULL: none */
+    const mr_plan_view *nodes;   /* the plan with nodes; NULL: there are none */
     mr_extraction_role role;
-    int home; /* the node whose process takes the vectors */
-    /* set by mr_extraction_trace, as mr_planned_lineage gives them */
+    int home; /* node whose process takes the vectors */
+    /* set by mr_extraction_trace, as in mr_planned_lineage */
     char digest[MR_DIGEST_TEXT];
     char *lineage;
-    size_t length; /* of the vectors; 0: not known */
-    /* The digest; if a stage before classify is on another device than the processors, with a digest of their kinds:
-     * the last bits of a vector depend on that. */
+    size_t length; /* vector length; 0: not known */
+    /* The digest. If a stage before classify runs on a device other than the processors, a digest over device kinds
+     * follows: a vector's last bits depend on that. */
     char cache_key[MR_CACHE_KEY_TEXT];
-    /* set by mr_extraction_run: differences that the author has overruled (mr_summary.forced), "STAGE: why; ..."; NULL:
-     * none */
+    /* set by mr_extraction_run: differences that the author chose to ignore (mr_summary.forced), "STAGE: why; ...";
+     * NULL: none */
     char *forced;
     /* private */
     char *typed; /* what standard input gave */
@@ -96,9 +95,9 @@ typedef struct mr_extraction {
     size_t type_count;
     pthread_mutex_t lock;
     mr_temp_folder temp;
-    char folder[MR_TEMP_FOLDER_PATH]; /* of the files of a run */
+    char folder[MR_TEMP_FOLDER_PATH]; /* a run's files */
     struct mr_file_index *index;
-    char where[32]; /* the end of cache_key */
+    char where[32]; /* cache_key's end */
     mr_take_vector *take_vector;
     mr_take_classes *take_classes;
     mr_take_given *take_given;
@@ -106,39 +105,39 @@ typedef struct mr_extraction {
     void *user;
     bool has_videos;
     mr_pipeline *pipeline;
-    int status; /* of a take that failed, with its message */
+    int status; /* status of a take that failed, with the message */
     char message[512];
 } mr_extraction;
 
-/* Plans the pipeline and finds its source and its classify. Returns an exit code; errors are printed. Finish it in any
- * case. */
+/* Plans the pipeline and finds the source and classify stage. Returns an exit code; errors are printed. The caller must
+ * finish it in any case. */
 int mr_extraction_prepare(mr_extraction *extraction);
-/* Finds the lineage of the vectors; needed before vectors are taken. As _prepare. */
+/* Finds the vectors' lineage; must be called before vectors are taken. Returns as _prepare. */
 int mr_extraction_trace(mr_extraction *extraction);
-/* Runs it over these files: vectors if `take_vector` is given, else classes. They may come in any
- * order. A file of which nothing comes was damaged or dropped. MR_ERROR_DATA for a name that is not a text. MR_OK;
- * MR_ERROR_CANCELLED if mr_stop_asked; *told: the error has been printed. */
+/* Runs the pipeline over these files: for vectors if `take_vector` is set, else for classes. They can come in any
+ * order. If nothing comes for a file, it was damaged or dropped. MR_ERROR_DATA: a name is not a text.
+ * MR_ERROR_CANCELLED if mr_stop_asked. *told: the error has been printed. */
 typedef struct mr_extraction_job {
     size_t count;
     const mr_listed_file *const *files;
     mr_take_vector *take_vector;
     mr_take_classes *take_classes;
-    mr_take_given *take_given;     /* NULL: none; beside take_classes */
-    const mr_view_stage *given_to; /* the stage of that, which has one input */
+    mr_take_given *take_given;     /* NULL: none; needs take_classes */
+    const mr_view_stage *given_to; /* that stage, which must have one input */
     void *user;
-    const mr_content_key *keys; /* beside take_vector: of each file; zeros of one whose vectors count only together */
+    const mr_content_key *keys; /* with take_vector: one per file; zeros if its vectors count only together */
 } mr_extraction_job;
-/* The stage or source whose frames that stage is given; NULL if there are several, or none. *port: of its outputs. */
+/* The stage or source that feeds this stage; NULL if there are several, or none. *port: its output port. */
 const mr_view_stage *mr_extraction_before(const mr_extraction *extraction, const mr_view_stage *stage, int *port);
 
 int mr_extraction_run(mr_extraction *extraction, const mr_extraction_job *job, bool *told);
-/* Of nodes that a process watched, which was killed: gives the vectors that had come home, with their files' keys. Not
- * those of files whose vectors count only together, nor damaged ones. MR_ERROR_MEMORY, errors of `take`. */
+/* After a process that watched nodes was killed: gives the vectors that had arrived home, with their files' keys. Omits
+ * damaged ones, and files whose vectors count only together. MR_ERROR_MEMORY, and `take`'s errors. */
 typedef int mr_take_left(void *user, const mr_content_key *key, int64_t at_ns, const float *vector, size_t length);
 int mr_extraction_take_left(const mr_extraction *extraction, const char *cache, mr_take_left *take, void *user);
-/* Of a node: runs it, for the process that trains, until that lets it go. Returns an exit code; errors are printed. */
+/* On a node: runs it for the training process, until that releases it. Returns an exit code; errors are printed. */
 int mr_extraction_serve(mr_extraction *extraction);
-/* Of home, when it has its vectors, or failed: lets nodes that others start go, unless another try may need them. Does
+/* On home, once it has its vectors or failed: releases nodes that others start, unless another try may need them. Does
  * nothing in other roles. */
 void mr_extraction_release(mr_extraction *extraction, int status);
 void mr_extraction_fini(mr_extraction *extraction);

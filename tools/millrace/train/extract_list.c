@@ -1,4 +1,4 @@
-/* The lists of files that the sources of an extraction read, and the index that finds the file of a frame. */
+/* The file lists that an extraction's sources read, and the index that finds a frame's file. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "tools/millrace/train/extract_parts.h"
 #include "tools/millrace/train/set.h"
 
-/* Rows of one video have its path in common. */
+/* Rows for the same video share its path. */
 void mr_extraction_key(const char *path, int64_t start_ns, int64_t end_ns, char key[MR_EXTRACTION_KEY]) {
     snprintf(key, MR_EXTRACTION_KEY, "%" PRId64 " %" PRId64 " %s", start_ns, end_ns, path);
 }
@@ -23,7 +23,7 @@ int mr_extraction_note(mr_extraction *extraction, const char *path, int64_t star
     return kept ? mr_index_put(&index->index, &index->arena, kept, (void *)(uintptr_t)(number + 1)) : MR_ERROR_MEMORY;
 }
 
-/* A list is a text: other names cannot stand in it. The set has none of a file, but the folder may have one. */
+/* A list is text and cannot hold other names. The set has no such file name, but the folder's name may be one. */
 static int print_path(const char *file, const char *before, char path[MR_TEMP_FOLDER_PATH]) {
     char here[MR_TEMP_FOLDER_PATH] = "";
     if (*file != '/' && !getcwd(here, sizeof here))
@@ -54,7 +54,7 @@ int mr_extraction_write_row(const mr_listed_file *row, FILE *list) {
     return status ? status : write_row(row, path, list);
 }
 
-/* Writes a line of the list that the source reads, and keeps the file by its path and range. */
+/* Writes one line in the source's list, and indexes the file by path and range. */
 static int write_file(mr_extraction *extraction, const mr_listed_file *row, size_t number, FILE *list) {
     char path[MR_TEMP_FOLDER_PATH];
     int status = print_path(row->path, "", path);
@@ -71,8 +71,8 @@ void mr_extraction_left_out(const mr_extraction *extraction, char *path, size_t 
     snprintf(path, room, "%s/left-out.jsonl", extraction->folder);
 }
 
-/* Sources that are left out read one file of the data, so that formats are the same, by another name: their frames
- * belong to none of the files. */
+/* Omitted sources read one file from the data, under another name, so that formats are the same: their frames belong to
+ * none of the files. */
 static int write_left_out(const mr_extraction *extraction, const mr_extraction_job *job) {
     char path[MR_TEMP_FOLDER_PATH + 32], file[MR_TEMP_FOLDER_PATH];
     if (extraction->plan->source_count < 2 || !job->count)
@@ -90,7 +90,7 @@ static int write_left_out(const mr_extraction *extraction, const mr_extraction_j
     return status;
 }
 
-/* Whole or not at all: a node that waits for it reads it at once. */
+/* Must be written atomically: a waiting node reads it at once. */
 int mr_extraction_write_list(mr_extraction *extraction, const mr_extraction_job *job) {
     char path[MR_TEMP_FOLDER_PATH + 32], part[MR_TEMP_FOLDER_PATH + 64];
     mr_extraction_list(extraction, path, sizeof path);

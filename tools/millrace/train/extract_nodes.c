@@ -1,4 +1,4 @@
-/* Extraction on the nodes of a pipeline: which of them is home, and what each process does. */
+/* Extraction on a pipeline's nodes: which one is home, and what each process does. */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 #include "tools/millrace/train/spool.h"
 #include "tools/millrace/train/stop.h"
 
-/* Names the folder of a run's files, to the processes that this one starts. */
+/* Passes the name of a run's folder to child processes. */
 static const char folder_variable[] = "MILLRACE_TRAINING";
 static const int64_t TELL_NS = 10000000000;
 
@@ -32,7 +32,7 @@ static int find_vertex(const mr_plan_view *plan, const char *id) {
     return -1;
 }
 
-/* Marks the vertices behind `from`, each with one more than its distance. */
+/* Marks all vertices after `from` with the distance. */
 static void mark_behind(const mr_plan_view *plan, int from, size_t *distance) {
     distance[from] = 1;
     for (bool more = true; more;) {
@@ -47,7 +47,8 @@ static void mark_behind(const mr_plan_view *plan, int from, size_t *distance) {
     }
 }
 
-/* How far each vertex is behind classify: 1 for itself, 0 where it is not. The caller frees; NULL without memory. */
+/* Each vertex's distance after classify: 1 for classify, 0 if not after it. The caller must free it; NULL: no
+ * memory. */
 static size_t *measure(const mr_extraction *extraction) {
     const mr_plan_view *plan = extraction->nodes;
     size_t *distance = calloc(plan->stage_count + 1, sizeof *distance);
@@ -108,7 +109,7 @@ static bool has_nodes(const mr_extraction *extraction) {
     bool has = mr_plan_view_open(&view, &params, &wrong) != MR_OK || view->node_count > 0;
     mr_plan_view_close(&view);
     mr_diagnostics_fini(&wrong);
-    return has; /* what is wrong is told when it is planned for this process */
+    return has; /* planning for this process reports what is wrong */
 }
 
 int mr_extraction_find_nodes(mr_extraction *extraction) {
@@ -134,7 +135,7 @@ size_t mr_extraction_most_settings(const mr_extraction *extraction) {
     return extraction->nodes ? extraction->nodes->node_count + extraction->nodes->cut_count : 0;
 }
 
-/* The stages of a node as a list in YAML, with those that are moved in their new place. */
+/* A node's stages as a YAML list, with moved stages in the new place. */
 static char *list_stages(const mr_extraction *extraction, int node, const size_t *distance) {
     const mr_plan_view *plan = extraction->nodes;
     char *text = NULL;
@@ -172,7 +173,7 @@ static int move_home(mr_settings *to, const mr_extraction *extraction) {
     return status;
 }
 
-/* The stage that takes the frames of a cut says how. */
+/* The stage that receives a cut's frames decides how. */
 static int keep_frames(mr_settings *to, const mr_plan_view *plan, const mr_view_cut *cut) {
     int status = MR_OK;
     for (size_t l = 0; l < plan->link_count && !status; l++)
@@ -214,8 +215,7 @@ static bool is_same(const struct stat *a, const struct stat *b) {
            a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
-/* Waits until home has written another list of files than `listed`, and takes that one; it is empty if there is nothing
- * to make. */
+/* Waits until home has written another list than `listed`, and takes it; it is empty if nothing is left to make. */
 static int await_list(const mr_extraction *extraction, struct stat *listed) {
     const struct stat before = *listed;
     char list[MR_TEMP_FOLDER_PATH + 32];
@@ -239,7 +239,7 @@ static int await_list(const mr_extraction *extraction, struct stat *listed) {
     }
 }
 
-/* After other failures, such as a full disk, home may be started again. */
+/* After other failures, such as a full disk, home may be restarted. */
 static bool is_final(int status) {
     return status == MR_OK || status == MR_ERROR_USAGE || status == MR_ERROR_DATA || status == MR_ERROR_CONFIG ||
            status == MR_ERROR_PERMISSION || status == MR_ERROR_NO_INPUT;
@@ -254,7 +254,7 @@ static void name_done(const mr_extraction *extraction, char *path, size_t room) 
     snprintf(path, room, "%s/done.jsonl", extraction->folder);
 }
 
-/* Of these files those that have no vectors are damaged. That the list is kept saves work, and may fail. */
+/* If these files have no vectors, they are damaged. The list only saves work, so keeping it may fail. */
 static void keep_list(const mr_extraction *extraction, const char *list) {
     char done[MR_TEMP_FOLDER_PATH + 32];
     name_done(extraction, done, sizeof done);
@@ -280,7 +280,7 @@ void mr_extraction_release(mr_extraction *extraction, int status) {
         unlink(vectors);
     }
     if (status)
-        mr_fail(status, "%s", message); /* the one of before counts */
+        mr_fail(status, "%s", message); /* the earlier error counts */
 }
 
 /* ---- a node ------------------------------------------------------------------------------------------------------ */
@@ -289,7 +289,7 @@ static int into_spool(void *user, const mr_taken *from, const float *vector, siz
     return mr_spool_put(user, from, vector, length);
 }
 
-/* The files of the list, by which home knows the vectors, and how many there are. */
+/* Reads the list's files, by which home identifies vectors, and counts them. */
 static int read_list(mr_extraction *extraction, size_t *count) {
     char path[MR_TEMP_FOLDER_PATH + 32];
     mr_file_list *list = NULL;
@@ -305,7 +305,7 @@ static int read_list(mr_extraction *extraction, size_t *count) {
     return status;
 }
 
-/* True if no frame of it has got anywhere. */
+/* True if none of its frames arrived anywhere. */
 static bool was_idle(const mr_extraction *extraction) {
     mr_summary *summary = NULL;
     bool idle = !mr_pipeline_summarize(extraction->pipeline, &summary) && summary->delivered + summary->absorbed == 0;
@@ -313,7 +313,7 @@ static bool was_idle(const mr_extraction *extraction) {
     return idle;
 }
 
-/* Runs the node's pipeline as `run` does, with its reports. Returns an exit code. */
+/* Runs the node's pipeline as `run` does, including reports. Returns an exit code. */
 static int run_node(mr_extraction *extraction) {
     const mr_plan_view *plan = NULL;
     bool told = false;
@@ -328,7 +328,7 @@ static int run_node(mr_extraction *extraction) {
     mr_plan_view_close(&plan);
     if (extraction->status)
         return mr_command_failed(mr_fail(extraction->status, "%s", extraction->message));
-    /* Of files that are all damaged nothing comes; the process that trains counts them. */
+    /* If all files are damaged, nothing comes; the training process counts them. */
     return code == mr_status_exit_code(MR_ERROR_DATA) && was_idle(extraction) ? 0 : code;
 }
 
@@ -351,8 +351,8 @@ static int serve_list(mr_extraction *extraction) {
     return code;
 }
 
-/* Lists of files, until one is empty: home may be killed, and want vectors once more that it had not kept. Nodes of a
- * process that watches have one list. */
+/* Serves lists until one is empty: home may be killed and ask again for vectors that it had not kept. Nodes under a
+ * watching process have one list. */
 static int serve_all(mr_extraction *extraction) {
     char list[MR_TEMP_FOLDER_PATH + 32];
     struct stat listed = {.st_size = 0};
@@ -395,7 +395,7 @@ static int status_of(int exit_code) {
     return MR_ERROR_INTERNAL;
 }
 
-/* A node elsewhere could not find the files that this process makes. */
+/* A node on another machine could not find this process's files. */
 static int check_all_here(const mr_plan_view *plan) {
     for (size_t n = 0; n < plan->node_count; n++)
         if (!mr_launch_is_here(plan->nodes[n].address))
@@ -416,7 +416,7 @@ static void write_command(mr_run_command *command, const mr_extraction *extracti
         mr_run_command_add(command, "--stage", extraction->stage);
 }
 
-/* The nodes' supervisor takes signals while it works, in its own way; afterwards they are as they were before. */
+/* The nodes' supervisor handles signals itself while it works; afterwards they are restored. */
 static int supervise(mr_extraction *extraction, const mr_plan_view *plan) {
     mr_run_command command = {0};
     sigset_t before;
@@ -482,7 +482,7 @@ static int stay_home(mr_extraction *extraction, mr_spool *spool, bool *told) {
 
 /* ---- vectors that a process has left that watched ---------------------------------------------------------------- */
 
-/* A file beside the spool says whose vectors that has: this, and behind it the key of each file. */
+/* A file next to the spool says whose vectors it holds: this header, then each file's key. */
 typedef struct keys_head {
     char cache_key[(MR_CACHE_KEY_TEXT + 7) / 8 * 8];
     mr_content_key sum;
@@ -512,7 +512,7 @@ typedef struct left {
     const mr_extraction *extraction;
     mr_take_left *take;
     void *user;
-    const mr_content_key *keys; /* of the folder that is looked at */
+    const mr_content_key *keys; /* for the folder being examined */
 } left;
 
 static int take_left(void *user, const mr_taken *from, const float *vector, size_t length) {
@@ -521,7 +521,7 @@ static int take_left(void *user, const mr_taken *from, const float *vector, size
     return key->low || key->high ? all->take(all->user, key, from->at_ns, vector, length) : MR_OK;
 }
 
-/* A spool that cannot be read, or is of other stages, is left where it is. */
+/* A spool that is unreadable, or belongs to other stages, is left alone. */
 static int read_left(left *all, const char *folder, const mr_file_bytes *file) {
     const keys_head *head = (const keys_head *)(const void *)file->data;
     mr_spool spool = {.fd = -1};
@@ -540,7 +540,7 @@ static int read_left(left *all, const char *folder, const mr_file_bytes *file) {
     return status;
 }
 
-/* Folders of other programs have no such files. */
+/* Other programs' folders have no such files. */
 static int visit_left(void *user, const char *folder) {
     left *all = user;
     char path[MR_TEMP_FOLDER_PATH + 32];
@@ -562,7 +562,7 @@ int mr_extraction_take_left(const mr_extraction *extraction, const char *cache, 
 
 /* ---- both -------------------------------------------------------------------------------------------------------- */
 
-/* Lines in their order; NULL: no memory, or a name that cannot stand in a list. */
+/* Prints the lines in order; NULL: no memory, or a name that cannot be in a list. */
 static char *print_wanted(const mr_extraction_job *job) {
     char *text = NULL;
     size_t bytes;
@@ -578,7 +578,7 @@ static char *print_wanted(const mr_extraction_job *job) {
     return NULL;
 }
 
-/* Whether each line is one of the file's, whose lines have the same order. */
+/* Whether the file has all these lines, in the same order. */
 static bool has_lines(FILE *file, const char *lines) {
     char *found = NULL;
     size_t room = 0;
@@ -594,7 +594,7 @@ static bool has_lines(FILE *file, const char *lines) {
     return !*lines;
 }
 
-/* Whether all of them were among those that the nodes have made vectors of: the files are damaged. */
+/* Whether the nodes had finished all these files before: they are then damaged. */
 static bool were_done(const mr_extraction *extraction, const mr_extraction_job *job) {
     char path[MR_TEMP_FOLDER_PATH + 32], *wanted = print_wanted(job);
     name_done(extraction, path, sizeof path);
@@ -606,7 +606,7 @@ static bool were_done(const mr_extraction *extraction, const mr_extraction_job *
     return all;
 }
 
-/* *done: there is nothing to be made. Nodes that find an empty list end, and would be waited for in vain. */
+/* *done: nothing needs to be made. Nodes that find an empty list end, and waiting for them would never finish. */
 static int look_back(const mr_extraction *extraction, const mr_extraction_job *job, bool *done) {
     char list[MR_TEMP_FOLDER_PATH + 32];
     *done = false;

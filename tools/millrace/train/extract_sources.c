@@ -1,4 +1,4 @@
-/* Of an extraction: the source in whose place the files of a data set come, and those that are left out. */
+/* Finds an extraction's source to replace by the data set's files, and the sources to omit. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,8 +12,8 @@ void mr_extraction_mark(const mr_plan_view *plan, int to, bool *before) {
         }
 }
 
-/* Whether frames of source `s` and of source `other`, which both lead to classify, go into the same stages there, by
- * the same inputs: one after the other in place of both then makes the same vectors. */
+/* Whether frames from sources `s` and `other`, which both lead to classify, enter the same stages through the same
+ * inputs. Either source then produces the same vectors. */
 static bool enters_as(const mr_plan_view *plan, const bool *before, int s, int other) {
     for (size_t l = 0; l < plan->link_count; l++) {
         const mr_view_link *link = &plan->links[l];
@@ -43,7 +43,8 @@ static int check_source(const mr_plan_view *plan, const mr_view_stage *first, co
                    source == first ? "" : ", and only sources of that type are left out: remove it");
 }
 
-/* The data come through the first source that leads to classify, in place of all that do, if they go the same way. */
+/* The data comes through the first source that leads to classify and replaces all such sources, if they take the same
+ * way. */
 static int choose_source(const mr_plan_view *plan, const mr_view_stage *classify, const bool *before,
                          const mr_view_stage **source) {
     int status = MR_OK;

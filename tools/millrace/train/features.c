@@ -14,8 +14,8 @@
 
 /* ---- keys of the cache ------------------------------------------------------------------------------------------- */
 
-/* Of a video the pictures of a range are found by their number among those that are taken of it, and how many there are
- * by a number that none of them has. */
+/* A range's pictures in a video are found by number among those taken from it. The number HOW_MANY, which no
+ * picture has, holds how many there are. */
 static const uint64_t HOW_MANY = UINT64_MAX;
 
 static mr_content_key key_in(const mr_set *set, size_t row, const mr_picture_choice *choice, uint64_t number) {
@@ -28,7 +28,7 @@ static mr_content_key key_in(const mr_set *set, size_t row, const mr_picture_cho
     return mr_content_key_join(&set->row[row].key, &part, sizeof part);
 }
 
-/* How many vectors the cache has of a row; 0: it lacks some. */
+/* How many vectors the cache has for a row; 0: some are missing. */
 static size_t count_in(mr_cache *cache, const mr_set *set, size_t row, const mr_picture_choice *choice) {
     if (!set->list->files[row].video)
         return mr_cache_find(cache, &set->row[row].key) != SIZE_MAX;
@@ -52,11 +52,11 @@ typedef struct wanted {
     const mr_picture_choice *choice;
     size_t count;
     size_t *row;
-    uint64_t *taken; /* of each, vectors that have come */
-    mr_content_key *key; /* of each that is a picture; of a video zeros */
+    uint64_t *taken; /* vectors received for each */
+    mr_content_key *key; /* for each picture file; zeros for a video */
     const mr_listed_file **file;
     mr_cache_writer writer;
-    size_t made, left; /* left: by nodes of a process that was killed */
+    size_t made, left; /* left: by nodes whose process was killed */
 } wanted;
 
 static int take(void *user, const mr_taken *from, const float *vector, size_t length) {
@@ -92,8 +92,8 @@ static void find_wanted(wanted *all, mr_cache *cache) {
         }
 }
 
-/* Writes how many pictures there are of each video. Of a run that was interrupted videos are not known to be whole:
- * their vectors are left out. */
+/* Records how many pictures each video has. If the run was interrupted, videos may be incomplete: their vectors are
+ * omitted. */
 static int end_videos(wanted *all, bool whole) {
     mr_cache_writer *writer = &all->writer;
     for (size_t i = all->count; i < writer->more && !whole; i++)
@@ -127,7 +127,7 @@ static int make(wanted *all, mr_extraction *extraction, bool *told) {
     int finished = end_videos(all, !status);
     if (!finished)
         finished = mr_cache_finish(&all->writer);
-    /* A message of the writing is the one that counts. */
+    /* An error while writing takes precedence. */
     return finished ? finished : status;
 }
 
@@ -143,8 +143,8 @@ static int keep_left(void *user, const mr_content_key *key, int64_t at_ns, const
     return status;
 }
 
-/* Locks the cache, and puts into it the vectors that had come home when a process that watched nodes was killed. The
- * spool of home is by the numbers of the files that are wanted, which stay the same until it is read whole. */
+/* Locks the cache and adds the vectors that had arrived home when a process that watched nodes was killed. Home's spool
+ * counts by the wanted files' numbers, which must not change until it has been read. */
 static int lock_cache(wanted *all, mr_cache *cache, const mr_extraction *extraction) {
     const bool is_home = extraction->role == MR_EXTRACTION_HOME;
     int status = mr_cache_lock(&all->writer, cache, is_home, mr_stop_asked);
@@ -160,7 +160,7 @@ static int lock_cache(wanted *all, mr_cache *cache, const mr_extraction *extract
     return mr_cache_lock(&all->writer, cache, false, mr_stop_asked);
 }
 
-/* Of two programs that make the same vectors one waits, and finds them. */
+/* If two programs compute the same vectors, one waits and then finds them. */
 static int make_wanted(wanted *all, mr_cache *cache, mr_extraction *extraction, bool *told) {
     find_wanted(all, cache);
     if (!all->count)
@@ -194,7 +194,7 @@ static int make_missing(mr_features *features, const mr_set *set, mr_extraction 
 
 /* ---- gathering --------------------------------------------------------------------------------------------------- */
 
-/* Pictures come nearly in their order: those [first, last) are moved to where their times belong. */
+/* Pictures come almost in order: moves those in [first, last) to where their times belong. */
 static void order_by_time(const mr_cache *cache, size_t *slot, size_t first, size_t last) {
     for (size_t i = first + 1; i < last; i++) {
         const size_t moved = slot[i];
@@ -205,7 +205,7 @@ static void order_by_time(const mr_cache *cache, size_t *slot, size_t first, siz
     }
 }
 
-/* The slots of the rows that have vectors, in their order; true if one lies behind the other. */
+/* Finds the slots for rows with vectors, in order; true if they are contiguous. */
 static bool find_slots(mr_features *features, const mr_set *set, const mr_picture_choice *choice, size_t *slot) {
     mr_cache *cache = &features->cache;
     bool in_order = true;
@@ -226,7 +226,7 @@ static bool find_slots(mr_features *features, const mr_set *set, const mr_pictur
     return in_order;
 }
 
-/* Rows without vectors are damaged; how many vectors the others have. */
+/* Marks rows without vectors as damaged; returns how many vectors the others have. */
 static size_t count_all(mr_cache *cache, mr_set *set, const mr_picture_choice *choice) {
     size_t sum = 0;
     for (size_t i = 0; i < set->count; i++) {
@@ -238,7 +238,7 @@ static size_t count_all(mr_cache *cache, mr_set *set, const mr_picture_choice *c
     return sum;
 }
 
-/* Memory of a file without a name, so that more of them than fit into memory can be used. */
+/* Memory backed by an unnamed file, so that more vectors than fit in memory can be used. */
 static int take_room(mr_features *features) {
     char path[MR_CACHE_PATH + 16];
     snprintf(path, sizeof path, "%s/rows-XXXXXX", features->cache.folder);
@@ -260,7 +260,7 @@ static int take_room(mr_features *features) {
                  : MR_OK;
 }
 
-/* Vectors that do not lie one behind the other are copied. */
+/* Copies vectors that are not contiguous. */
 static int bring_together(mr_features *features, const float *from, const size_t *slot, bool in_order) {
     const size_t width = features->width;
     if (in_order) {

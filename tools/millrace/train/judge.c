@@ -9,19 +9,19 @@
 
 /* ---- figures ----------------------------------------------------------------------------------------------------- */
 
-/* Of a million rows intervals take a minute. */
+/* With a million rows, intervals take a minute. */
 static int check_stopped(const mr_judged *of) {
     return of->stopped && of->stopped() ? mr_fail(MR_ERROR_CANCELLED, "interrupted") : MR_OK;
 }
 
-/* The data of a resample's figure. */
+/* What a resample's figure needs. */
 typedef struct resampled {
     const mr_judgement *judgement;
     mr_judged_figure figure;
     uint64_t *confusion;
     mr_class_figures *each;
-    const double *loss; /* of each row */
-    int status;         /* why the rest is left out */
+    const double *loss; /* per row */
+    int status;         /* why the rest is missing */
 } resampled;
 
 static double mean_of(const double *value, const size_t *row, size_t count) {
@@ -49,8 +49,8 @@ static double figure_of(void *user, const size_t *row, size_t count) {
     return of->figure == MR_JUDGED_BALANCED ? all.balanced_accuracy : all.f1;
 }
 
-/* The accuracy is a share of rows. Where no row is wrong, the resamples of the other two are all alike, too, and say
- * nothing: they have the interval of the accuracy. */
+/* Accuracy is a share of rows. If no row is wrong, the other two figures' resamples are all alike too and show nothing:
+ * they get the accuracy's interval. */
 static int widen_intervals(mr_judgement *made) {
     const mr_judged *of = made->of;
     mr_interval *interval = made->interval;
@@ -95,7 +95,7 @@ static int make_intervals(mr_judgement *made) {
     return status ? status : widen_intervals(made);
 }
 
-/* In place of all points those that a plot shows: every so many, and the last. */
+/* Keeps only the points that a plot can show: every step-th, and the last. */
 static int keep_points(mr_curve *curve) {
     const size_t step = curve->count / MR_JUDGE_POINTS + 1;
     const mr_curve_point *all = curve->points;
@@ -111,12 +111,12 @@ static int keep_points(mr_curve *curve) {
     return MR_OK;
 }
 
-/* What the curves of some classes are made of, one class after the other. */
-enum { TOGETHER = 8 }; /* numbers of a line of the cache */
+/* Workspace for some classes' curves, one class after another. */
+enum { TOGETHER = 8 }; /* numbers in a cache line */
 typedef struct curve_work {
-    double *columns;        /* TOGETHER x rows: scores of these classes */
-    int32_t *own;           /* of each row, 0: it is of the class */
-    mr_curve_point *points; /* room for those of a whole curve */
+    double *columns;        /* TOGETHER x rows: these classes' scores */
+    int32_t *own;           /* per row; 0: it has this class */
+    mr_curve_point *points; /* room for a whole curve */
 } curve_work;
 
 static void gather(const mr_scored *scored, size_t first, double *columns) {
@@ -269,7 +269,7 @@ double mr_judgement_value(const mr_judgement *judgement, mr_judged_figure figure
 
 /* ---- as text ----------------------------------------------------------------------------------------------------- */
 
-/* Classes without rows: figures of all are those of the others. */
+/* Classes without rows: overall figures exclude them. */
 static void tell_absent(const mr_judgement *judgement, FILE *stream) {
     const size_t classes = judgement->of->scored.classes;
     size_t absent = 0, first = 0;
@@ -285,7 +285,7 @@ static void tell_absent(const mr_judgement *judgement, FILE *stream) {
                  absent, classes, judgement->of->names[first]);
 }
 
-/* Of one class alone there is no ROC curve. */
+/* A single class has no ROC curve. */
 static const char *print_area(double area, char text[32]) {
     *text = '\0';
     if (isfinite(area))

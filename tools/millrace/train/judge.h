@@ -1,6 +1,6 @@
-/* How good scores are: all figures of `train` and `evaluate`, from one place, as text, JSON, and for the page.
+/* Judges scores: all figures in `train` and `evaluate`, from one place, as text, as JSON, and for the page.
  *
- * Definitions are those of millrace/figures.h, which are scikit-learn's. One thread at a time. */
+ * Definitions: millrace/figures.h, which follows scikit-learn. One thread at a time. */
 #pragma once
 
 #include <stdio.h>
@@ -10,17 +10,17 @@
 
 enum { MR_JUDGE_BINS = 15, MR_JUDGE_POINTS = 200 };
 
-/* The rows; all memory is the caller's, and lives on. */
+/* The rows. The caller owns all memory and must keep it valid. */
 typedef struct mr_judged {
     mr_scored scored;
-    const int32_t *group; /* of each row, 0 <= group < groups */
+    const int32_t *group; /* per row, 0 <= group < groups */
     size_t groups;
-    const char *const *names; /* of the classes */
-    uint64_t seed;            /* of the intervals */
-    bool (*stopped)(void);    /* asked now and then; then MR_ERROR_CANCELLED. NULL: it is not asked */
+    const char *const *names; /* class names */
+    uint64_t seed;            /* seed for the intervals */
+    bool (*stopped)(void);    /* called from time to time; true: MR_ERROR_CANCELLED. NULL: not called */
 } mr_judged;
 
-/* Rows of class `truth` whose first class is `first`, another one. */
+/* Rows with class `truth` whose first class is `first`, a different one. */
 typedef struct mr_mixed_pair {
     int32_t truth, first;
     uint64_t rows;
@@ -29,7 +29,7 @@ typedef struct mr_mixed_pair {
 typedef struct mr_wrong_row {
     size_t row;
     int32_t first;
-    double score; /* of that class */
+    double score; /* that class's score */
 } mr_wrong_row;
 
 typedef enum mr_judged_figure {
@@ -46,24 +46,25 @@ typedef struct mr_judgement {
     mr_class_figures *each;
     mr_figures all;
     double log_loss;
-    mr_interval interval[MR_JUDGED_FIGURES]; /* 95%; that of the accuracy is Wilson's */
-    mr_curve *curves;                        /* one for each class; of its points some MR_JUDGE_POINTS */
-    double roc_area, average_precision;      /* means over the classes that have one */
+    mr_interval interval[MR_JUDGED_FIGURES]; /* 95%; for the accuracy, Wilson's */
+    mr_curve *curves;                        /* one per class; about MR_JUDGE_POINTS points each */
+    double roc_area, average_precision;      /* means over classes that have one */
     mr_calibration_bin bins[MR_JUDGE_BINS];
     double calibration_error;
     size_t pair_count; /* the most frequent first */
     mr_mixed_pair *pairs;
     size_t wrong_count; /* the surest first */
     mr_wrong_row *wrong;
-    int32_t *first; /* of each row */
+    int32_t *first; /* per row */
 } mr_judgement;
 
-/* MR_ERROR_MEMORY, MR_ERROR_CANCELLED. Finish it in any case. */
+/* MR_ERROR_MEMORY, MR_ERROR_CANCELLED. The caller must finish it in any case. */
 int mr_judge(mr_judgement *made, const mr_judged *of);
 void mr_judgement_fini(mr_judgement *judgement);
 
 double mr_judgement_value(const mr_judgement *judgement, mr_judged_figure figure);
-/* A line with accuracy and its interval, one with the other figures, and the pairs that are worst told apart. */
+/* Prints a line with accuracy and the interval, one with the other figures, and the pairs that are confused most. */
 void mr_judgement_tell(const mr_judgement *judgement, FILE *stream);
-/* Members of an object. `whole`: also classes, confusion, curves and calibration; else a few numbers, for a card. */
+/* Writes object members. `whole`: includes classes, confusion, curves and calibration; otherwise only a few numbers,
+ * for a card. */
 void mr_judgement_put(const mr_judgement *judgement, bool whole, yajl_gen json);

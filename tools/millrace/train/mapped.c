@@ -9,7 +9,7 @@
 #include "engine/base/print.h"
 #include "millrace/status.h"
 
-/* A signal handler reads it: the address is written last, and cleared first. */
+/* A signal handler reads it: the address must be written last, and cleared first. */
 typedef struct watched {
     _Atomic uintptr_t data; /* 0: free */
     size_t bytes;
@@ -26,12 +26,12 @@ static void take(int number, siginfo_t *info, void *context) {
         const uintptr_t data = atomic_load(&files[i].data);
         if (!data || at < data || at - data >= files[i].bytes)
             continue;
-        /* Nothing is left to do if the message cannot be written. */
+        /* If the message cannot be written, nothing else can be done. */
         ssize_t written = write(STDERR_FILENO, files[i].message, strlen(files[i].message));
         (void)written;
         _exit(exit_code);
     }
-    signal(number, SIG_DFL); /* the read is tried again, and ends the process; one that was sent is raised */
+    signal(number, SIG_DFL); /* a read fault recurs and ends the process; a sent signal must be raised */
     if (info->si_code <= 0)
         raise(number);
 }

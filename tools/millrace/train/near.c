@@ -15,11 +15,11 @@ static const char pipeline[] = "version: 1\n"
                                "  classify: {input: phash, tensor: phash}\n"
                                "  end: {type: \"null\", input: classify}\n";
 
-/* The hash is made of 32x32 pixels and says little of smaller pictures: handwritten digits would be one picture. */
+/* The hash uses 32x32 pixels and says little about smaller pictures: handwritten digits would all look alike. */
 enum { LEAST_SIDE = 48 };
 enum { BITS = 64, BANDS = MR_NEAR_BITS + 1 };
 
-/* A few seconds. A million pictures of one camera that never moves are all alike, and would take hours. */
+/* Takes a few seconds. A million pictures from a motionless camera all look alike, and would take hours. */
 #define MOST_COMPARISONS UINT64_C(2000000000)
 
 typedef struct hashed {
@@ -29,7 +29,7 @@ typedef struct hashed {
     mr_split part;
 } hashed;
 
-/* Of two hashes that differ in MR_NEAR_BITS at most, one of so many bands at least is the same. */
+/* If two hashes differ in at most MR_NEAR_BITS, at least one band is equal. */
 static uint64_t band_of(uint64_t hash, int band) {
     int from = band * BITS / BANDS, to = (band + 1) * BITS / BANDS;
     return hash >> from & ((UINT64_C(1) << (to - from)) - 1);
@@ -68,7 +68,7 @@ static void add_pair(mr_near *near, const hashed *a, const hashed *b, int bits) 
         .a = first->row, .a_ns = first->at_ns, .b = other->row, .b_ns = other->at_ns, .bits = bits};
 }
 
-/* Hashes [first, last) are the same in that band. `left`: how many comparisons may be made. */
+/* Hashes [first, last) are equal in that band. `left`: how many comparisons remain. */
 static void compare_bucket(mr_near *near, const hashed *all, size_t first, size_t last, int band, uint64_t *left) {
     for (size_t i = first; i < last; i++) {
         if (*left < last - i) {
@@ -98,7 +98,7 @@ static void compare_all(mr_near *near, hashed *all, size_t count) {
     qsort(near->pair, near->listed, sizeof *near->pair, compare_pairs);
 }
 
-/* A small picture has none, and one of a single colour hardly any bits: all of them would look alike. */
+/* A small picture has no hash, and a uniform one hardly any bits: all of them would look alike. */
 static bool is_flat(uint64_t hash) {
     return __builtin_popcountll(hash) < MR_NEAR_BITS;
 }
@@ -132,9 +132,9 @@ static int compare_features(mr_near *near, const mr_set *set, const mr_features 
 
 /* ---- by their vectors -------------------------------------------------------------------------------------------- */
 
-/* A picture that has no hash, or whose vector one without a hash may have. */
+/* A picture without a hash, or one whose vector may equal such a picture's. */
 typedef struct vector {
-    uint64_t sum; /* of its numbers */
+    uint64_t sum; /* sum over the numbers */
     size_t index; /* in the features */
     bool hashless;
 } vector;
@@ -155,7 +155,7 @@ static bool is_at(const mr_features *features, size_t i, size_t row, int64_t at_
     return i < features->count && features->row[i] == row && features->at_ns[i] == at_ns;
 }
 
-/* Both are in the order of rows and times; pictures of `hashes` that are flat have no hash. */
+/* Both are ordered by row and time; flat pictures in `hashes` have no hash. */
 static size_t list_vectors(vector *all, const mr_features *of, const mr_features *hashes) {
     size_t hashless = 0;
     for (size_t i = 0, h = 0; i < of->count; i++) {
@@ -190,7 +190,7 @@ static void compare_equal_sums(mr_near *near, const mr_set *set, const mr_featur
         }
 }
 
-/* Pictures without a hash that another one is equal to: as far as the pipeline sees, they are one picture. */
+/* Pictures without a hash and with equal vectors: to the pipeline they are the same picture. */
 static int compare_vectors(mr_near *near, const mr_set *set, const mr_features *of, const mr_features *hashes) {
     vector *all = calloc(of->count + 1, sizeof *all);
     uint64_t left = MOST_COMPARISONS;

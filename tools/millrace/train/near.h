@@ -1,6 +1,6 @@
-/* Pictures that look alike although they are in different parts: by a perceptual hash (stage phash), which differs in
- * at most MR_NEAR_BITS of 64 bits. A picture that is smaller than 48 pixels on a side, or of one colour, has no hash:
- * it is alike to those with the same vector. A test part that holds pictures that were trained on says nothing. */
+/* Finds pictures that look alike although they are in different parts. Their perceptual hashes (stage phash) differ in
+ * at most MR_NEAR_BITS of 64 bits. A uniform picture, or one with a side below 48 pixels, has no hash: it only matches
+ * an equal vector. A test part with pictures that were trained on proves nothing. */
 #pragma once
 
 #include "tools/millrace/train/extract.h"
@@ -10,22 +10,22 @@
 enum { MR_NEAR_BITS = 4, MR_NEAR_LISTED = 1000 };
 
 typedef struct mr_near_pair {
-    size_t a, b; /* rows of the set */
-    int64_t a_ns, b_ns; /* the times of their pictures */
+    size_t a, b; /* rows in the set */
+    int64_t a_ns, b_ns; /* their pictures' times */
     int bits;    /* in which they differ */
 } mr_near_pair;
 
 typedef struct mr_near {
-    bool looked;    /* else it was not asked for */
-    bool cut_short; /* so many are alike that not all were compared */
-    size_t hashless; /* pictures that were compared by their vectors alone */
-    size_t count;   /* pairs, of those compared */
-    size_t listed;  /* of them the first MR_NEAR_LISTED, those that differ least first */
+    bool looked;    /* false: not requested */
+    bool cut_short; /* not all were compared, since too many are alike */
+    size_t hashless; /* pictures compared only by vector */
+    size_t count;   /* pairs found */
+    size_t listed;  /* the first MR_NEAR_LISTED pairs, smallest difference first */
     mr_near_pair *pair;
 } mr_near;
 
-/* Makes the hashes, in the cache of `folder`, of the pictures that `like` takes, and compares those of rows that are
- * taken. `vectors`: what the pipeline made of the same pictures. Errors of mr_features_make. */
+/* Computes hashes for the pictures that `like` takes, cached in `folder`, and compares the used rows' pictures.
+ * `vectors`: what the pipeline computed from the same pictures. Errors: as mr_features_make. */
 int mr_near_find(mr_near *near, mr_set *set, const mr_features *vectors, const mr_extraction *like, const char *folder,
                  int workers, bool *told);
 void mr_near_fini(mr_near *near);

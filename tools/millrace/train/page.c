@@ -1,7 +1,6 @@
-/* The page of an evaluation: HTML with its style, plots as SVG and pictures as data URIs, so that one file is all of
- * it.
+/* An evaluation's page: HTML with style, SVG plots and pictures as data URIs, all in one file.
  *
- * All texts that others wrote (names of files and classes) are escaped, and the page has no scripts. */
+ * All texts from outside (file and class names) are escaped, and the page has no scripts. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +13,7 @@
 #include "tools/millrace/train/thumbnails.h"
 
 enum { PLOT = 320, EDGE = 40, MOST_CURVES = 12, MOST_CELLS = 60, MOST_WRONG = 24 };
-enum { MOST_LETTERS = 18 }; /* of a name beside the confusion */
+enum { MOST_LETTERS = 18 }; /* limit for a name next to the confusion matrix */
 enum { MOST_PICTURE_BYTES = 1 << 19 };
 
 static const char head[] = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
@@ -35,14 +34,14 @@ static const char style[] =
     "min-width: 5em; "
     "image-rendering: auto; border: 1px solid #ddd; }\n.none { width: 11em; height: 6em; line-height: 6em; "
     "text-align: center; color: #666; background: #f2f2f2; }\n</style>\n";
-/* Colours that people with any kind of colour vision tell apart (Okabe and Ito), then the same again, dashed. */
+/* Colours that people with any colour vision can distinguish (Okabe and Ito), then the same again, dashed. */
 static const char *const colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"};
 enum { COLOURS = sizeof colours / sizeof *colours };
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
-/* As text of HTML and SVG, and within double quotes; bytes that are not UTF-8, and control characters, become a mark.
- */
+/* Escapes text for HTML and SVG, also in double quotes; invalid UTF-8 and control characters become a mark.
+ * */
 static void put_text(FILE *page, const char *text) {
     for (size_t left = strlen(text), step; left > 0; left -= step, text += step) {
         step = mr_utf8_bytes(text, left);
@@ -152,13 +151,13 @@ static void put_pairs(FILE *page, const mr_evaluation *e) {
 
 /* ---- plots ------------------------------------------------------------------------------------------------------- */
 
-/* Where the cells of the confusion are, in pixels. */
+/* Layout for the confusion matrix's cells, in pixels. */
 typedef struct grid {
     int side, left, top;
-    bool upright; /* the names of columns are written across */
+    bool upright; /* column names are horizontal */
 } grid;
 
-/* How wide a name is, in letters: those of three bytes and more are mostly twice as wide as others. */
+/* A name's width in letters: characters with three or more bytes are usually twice as wide. */
 static size_t letters_of(const char *name) {
     size_t letters = 0;
     for (size_t left = strlen(name), step; left > 0; left -= step, name += step) {
@@ -169,7 +168,7 @@ static size_t letters_of(const char *name) {
     return letters;
 }
 
-/* As much of a name as has room, with a sign that there is more; a pointer shows the whole. */
+/* Writes as much of a name as fits, with an ellipsis; a tooltip shows all. */
 static void put_name(FILE *page, const char *name) {
     char start[4 * MOST_LETTERS + 4];
     size_t bytes = 0, letters = 0;
@@ -188,7 +187,7 @@ static void put_name(FILE *page, const char *name) {
     fputs("</title>", page);
 }
 
-/* Columns and rows of the confusion are classes; darker: a larger share of the row. */
+/* Columns and rows are classes; a darker cell is a larger share of its row. */
 static void put_cell(FILE *page, const mr_evaluation *e, size_t t, size_t p, const grid *g) {
     uint64_t count = e->judgement.confusion[t * e->class_count + p], rows = e->judgement.each[t].rows;
     double share = rows ? (double)count / (double)rows : 0;
@@ -207,7 +206,7 @@ static void put_cell(FILE *page, const mr_evaluation *e, size_t t, size_t p, con
                 y + g->side / 2 + 4, share > 0.3 ? "#fff" : "#222", (unsigned long long)count);
 }
 
-/* The names of a class beside its row and above its column. */
+/* Writes a class's name at its row and its column. */
 static void put_names(FILE *page, const char *name, int number, const grid *g) {
     const int size = g->side < 20 ? 9 : 12, middle = number * g->side + g->side / 2;
     fprintf(page, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\" font-size=\"%d\">", g->left - 6, g->top + middle + 4,
@@ -276,7 +275,7 @@ static double up_of(double share) {
     return 5 + PLOT * (1 - share);
 }
 
-/* The classes whose curves are drawn: of many, those with the smallest area. */
+/* Chooses which classes' curves to draw: if there are many, those with the smallest area. */
 static size_t choose_curves(const mr_evaluation *e, size_t chosen[MOST_CURVES]) {
     size_t count = 0;
     for (size_t j = 0; j < e->class_count; j++) {
@@ -349,7 +348,7 @@ static void put_calibration(FILE *page, const mr_evaluation *e) {
 
 /* ---- pictures ---------------------------------------------------------------------------------------------------- */
 
-/* The type of a picture that browsers show; NULL if they do not. */
+/* A picture's MIME type; NULL if browsers cannot show it. */
 static const char *type_of(const mr_file_bytes *file) {
     static const struct {
         size_t at;
@@ -385,7 +384,7 @@ static void put_number_at(uint8_t *at, uint32_t value) {
         at[i] = (uint8_t)(value >> 8 * i);
 }
 
-/* A bitmap with its rows from the top, whose height is negative therefore. */
+/* Writes a bitmap with rows from the top, which needs a negative height. */
 static void put_thumbnail(FILE *page, const mr_thumbnail *from) {
     enum { FILE_HEADER = 14, HEADER = 40, BEFORE = FILE_HEADER + HEADER, BITS = 24 };
     static uint8_t bitmap[BEFORE + MR_THUMBNAIL_BYTES];
@@ -404,7 +403,7 @@ static void put_thumbnail(FILE *page, const mr_thumbnail *from) {
     fputs("\">", page);
 }
 
-/* False if browsers do not show the file, or it is large. */
+/* False if browsers cannot show the file, or it is large. */
 static bool put_file(FILE *page, const char *path) {
     mr_file_bytes file;
     if (mr_file_read("the picture", path, MOST_PICTURE_BYTES, 0, &file))
@@ -427,7 +426,7 @@ static size_t count_wrong(const mr_evaluation *e) {
     return e->judgement.wrong_count < MOST_WRONG ? e->judgement.wrong_count : MOST_WRONG;
 }
 
-/* Whether the page can hold the file as it is. */
+/* Whether the page can embed the file unchanged. */
 static bool suits(const mr_listed_file *file) {
     mr_file_bytes bytes;
     if (file->video || mr_file_read("the picture", file->path, MOST_PICTURE_BYTES, 0, &bytes))
@@ -437,8 +436,8 @@ static bool suits(const mr_listed_file *file) {
     return shown;
 }
 
-/* Pictures that cannot be shown as they are. thumbnail[i] is of the wrong row with that number; without
- * a path it needs none. */
+/* Makes thumbnails for pictures that cannot be embedded. thumbnail[i] belongs to wrong row i; without a path it is not
+ * needed. */
 static int make_thumbnails(const mr_evaluation *e, mr_thumbnail *thumbnail) {
     size_t count = 0;
     for (size_t i = 0; i < count_wrong(e) && !e->vectors; i++) {

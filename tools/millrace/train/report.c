@@ -1,4 +1,4 @@
-/* The report at the end of a training. */
+/* The report at a training's end. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "tools/millrace/cli/table.h"
 #include "tools/millrace/train/training.h"
 
-/* The rows of each class, MR_SPLITS numbers for each; the caller frees. NULL: no memory. */
+/* Counts rows per class, MR_SPLITS numbers each; the caller must free the result. NULL: no memory. */
 static size_t *count_parts(const mr_training *t) {
     size_t *counts = calloc(t->rows.class_count * MR_SPLITS + 1, sizeof *counts);
     for (size_t i = 0; counts && i < t->features.count; i++)

@@ -34,7 +34,7 @@ static const char *words_of(mr_row_fate fate, size_t count) {
     return count == 1 ? fates[fate].one : fates[fate].many;
 }
 
-/* Rows of vectors need not name files. */
+/* Rows for vectors need not name files. */
 static const char *noun(const mr_set *set) {
     return set->params.vectors ? "rows" : "files";
 }
@@ -76,7 +76,7 @@ static int compare_case(const void *a, const void *b) {
     return mr_utf8_compare_case(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* "Cat" and "cat" are nearly always one class that was written in two ways. */
+/* "Cat" and "cat" are nearly always the same class, written in two ways. */
 static int check_case(const mr_set *set) {
     const mr_file_list *list = set->list;
     const char **sorted = calloc(list->label_count + 1, sizeof *sorted);
@@ -94,7 +94,7 @@ static int check_case(const mr_set *set) {
     return status;
 }
 
-/* Names all classes without pictures at once. */
+/* Reports all classes without pictures at once. */
 static int refuse_empty(const mr_set *set, const bool *seen) {
     const mr_file_list *list = set->list;
     char names[512] = "";
@@ -145,18 +145,18 @@ static int check_labels(const mr_set *set) {
 
 /* ---- contents ---------------------------------------------------------------------------------------------------- */
 
-/* Rows by a text: the first that has it, plus one. */
+/* Rows by text: the first row that has it, plus one. */
 typedef struct known_rows {
     mr_arena arena;
     mr_index index;
 } known_rows;
 
-/* Of files that are left out before they are read nothing is known. */
+/* Nothing is known about files that were excluded before being read. */
 static bool has_content(const mr_set_row *row) {
     return row->fate != MR_FATE_NAME && row->fate != MR_FATE_UNREADABLE;
 }
 
-/* A video of many ranges is read once. */
+/* A video with many ranges is read once. */
 static int read_content(mr_set *set, size_t at, known_rows *videos) {
     const mr_listed_file *file = &set->list->files[at];
     const mr_vector_file *vectors = set->params.vectors;
@@ -166,7 +166,7 @@ static int read_content(mr_set *set, size_t at, known_rows *videos) {
             mr_content_key_join(&none, vectors->data + at * vectors->width, vectors->width * sizeof *vectors->data);
         return MR_OK;
     }
-    if (!mr_printable(file->path)) { /* the list that the pipeline reads is a text: other names cannot stand in it */
+    if (!mr_printable(file->path)) { /* the pipeline's list is text and cannot hold other names */
         set->row[at].fate = MR_FATE_NAME;
         return MR_OK;
     }
@@ -223,7 +223,7 @@ static bool overlap(const mr_listed_file *a, const mr_listed_file *b) {
     return (!b->end_ns || a->start_ns < b->end_ns) && (!a->end_ns || b->start_ns < a->end_ns);
 }
 
-/* Two rows of one video, `a` before `b`. */
+/* Compares two rows for the same video, `a` before `b`. */
 static void settle_pair(mr_set *set, size_t a, size_t b, bool contradictions) {
     const mr_listed_file *x = &set->list->files[a], *y = &set->list->files[b];
     if (!overlap(x, y) || (x->label != y->label) != contradictions)
@@ -239,7 +239,7 @@ static void settle_pair(mr_set *set, size_t a, size_t b, bool contradictions) {
     }
 }
 
-/* Rows [first, last) of the sorted ones are ranges of one video. A range that is left out takes none with it. */
+/* The sorted rows [first, last) are ranges in one video. A range that is already excluded cannot exclude others. */
 static void settle_ranges(mr_set *set, const content *sorted, size_t first, size_t last) {
     for (int pass = 0; pass < 2; pass++)
         for (size_t j = first + 1; j < last; j++)
@@ -247,7 +247,7 @@ static void settle_ranges(mr_set *set, const content *sorted, size_t first, size
                 settle_pair(set, sorted[i].row, sorted[j].row, pass == 0);
 }
 
-/* Rows [first, last) of the sorted ones have one content. */
+/* The sorted rows [first, last) have the same content. */
 static void settle(mr_set *set, const content *sorted, size_t first, size_t last) {
     const mr_listed_file *files = set->list->files;
     bool contradicts = false;
@@ -284,7 +284,7 @@ static int find_copies(mr_set *set) {
 
 /* ---- groups and parts -------------------------------------------------------------------------------------------- */
 
-/* Puts the row into the group of that name. namer[group] is a row of it that names its part, plus one. */
+/* Adds the row to the group with that name. namer[group]: a row that names the group's part, plus one. */
 static int join_group(mr_set *set, known_rows *known, const char *group, size_t at, size_t *namer) {
     const mr_listed_file *file = &set->list->files[at];
     size_t first = (size_t)(uintptr_t)mr_index_get(&known->index, group);
@@ -316,7 +316,7 @@ static mr_split draw(const mr_set *set, size_t row) {
     return mr_split_of(set->params.seed, group, file->group ? strlen(file->group) : sizeof *key, set->params.shares);
 }
 
-/* Rows of one video are one group: no name in a list begins so. */
+/* Makes one video's rows a group: no name in a list can begin so. */
 static int join_video(mr_set *set, known_rows *known, size_t at, size_t *namer) {
     char group[64];
     const mr_content_key *key = &set->row[at].key;
@@ -344,7 +344,7 @@ static int number_groups(mr_set *set, known_rows *known, size_t *namer) {
 
 static int split(mr_set *set) {
     known_rows known = {.index = {0}};
-    size_t *namer = calloc(set->count + 1, sizeof *namer); /* of each group: a row that names its part, plus one */
+    size_t *namer = calloc(set->count + 1, sizeof *namer); /* per group: a row that names its part, plus one */
     int status = namer ? number_groups(set, &known, namer) : mr_fail(MR_ERROR_MEMORY, "no memory for the groups");
     for (size_t i = 0; i < set->count && !status; i++) {
         size_t by = namer[set->row[i].group];
@@ -367,7 +367,7 @@ static int open_list(mr_set *set) {
     return status;
 }
 
-/* All rows are left out: says why most of them are. */
+/* If all rows are excluded: says why most of them are. */
 static int refuse_useless(const mr_set *set) {
     char row[512], like[512], all[1100];
     mr_row_fate most = MR_FATE_COPY;

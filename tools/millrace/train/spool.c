@@ -19,7 +19,7 @@ typedef struct head {
     uint64_t width, files;
 } head;
 
-/* What a vector is of. */
+/* What a vector belongs to. */
 typedef struct label {
     uint64_t file;
     int64_t at_ns;
@@ -35,7 +35,7 @@ static off_t record_at(const mr_spool *spool, size_t record) {
     return (off_t)(HEAD + record * record_bytes(spool->width));
 }
 
-/* What lies behind the end of the file, which has not been written, reads as zeros. */
+/* Unwritten data after the end of the file reads as zeros. */
 static int read_at(const mr_spool *spool, void *data, size_t bytes, off_t at) {
     char *to = data;
     while (bytes > 0) {
@@ -53,7 +53,7 @@ static int read_at(const mr_spool *spool, void *data, size_t bytes, off_t at) {
     return MR_OK;
 }
 
-/* Of a new file the head is zeros. */
+/* A new file's header is zeros. */
 static int read_head(mr_spool *spool) {
     head found;
     struct stat file;
@@ -130,7 +130,7 @@ static int compare(const void *a, const void *b) {
     return mr_identity_compare(&x->frame, &y->frame);
 }
 
-/* A record that is damaged may seem to be of any frame: it counts for none. */
+/* A damaged record may claim any frame: it counts for none. */
 static int give(mr_spool *spool, const found *all, float *vector, mr_take_vector *take, void *user) {
     int status = MR_OK;
     const found *last = NULL;

@@ -8,7 +8,7 @@
 #include "tools/millrace/train/judge.h"
 
 static bool are_probabilities(const mr_scored *scored) {
-    static const double rounding = 1e-3; /* of a thousand numbers in single precision */
+    static const double rounding = 1e-3; /* for a thousand single precision numbers */
     for (size_t i = 0; i < scored->rows; i++) {
         double sum = 0;
         for (size_t j = 0; j < scored->classes; j++) {
@@ -23,7 +23,7 @@ static bool are_probabilities(const mr_scored *scored) {
     return true;
 }
 
-/* Of a score that is 0 in single precision, of the smallest that is not. */
+/* If a score is 0 in single precision, the smallest nonzero value counts. */
 static double logit_of(double score) {
     return log(score > (double)FLT_TRUE_MIN ? score : (double)FLT_TRUE_MIN);
 }
@@ -34,7 +34,7 @@ static void take_logits(double *row, const double *scores, size_t count) {
         row[i] = logit_of(scores[i]);
 }
 
-/* Divides a row's logits and makes scores of them. */
+/* Divides a row's logits and turns them into scores. */
 static void temper_row(double *row, size_t classes, double temperature) {
     double largest = row[0], sum = 0;
     for (size_t j = 1; j < classes; j++)
@@ -59,7 +59,7 @@ static int fit(mr_tempered *made, const mr_scored *validation) {
     return MR_OK;
 }
 
-/* What log loss and calibration take of a row of scores: those of its class and of its first class, in their order. */
+/* Reduces a row to what log loss and calibration need: the scores for its class and its first class, in class order. */
 static int32_t shorten(const double *row, size_t classes, int32_t truth, double two[2]) {
     const int32_t first = mr_first_class(row, classes);
     two[truth < first] = row[first];
@@ -69,7 +69,7 @@ static int32_t shorten(const double *row, size_t classes, int32_t truth, double 
     return first < truth;
 }
 
-/* The figures of tempered scores, of which two a row are kept. */
+/* Computes figures from tempered scores, of which two per row are kept. */
 static int judge_tempered(mr_tempered *made, const mr_scored *judged) {
     const size_t classes = judged->classes;
     mr_calibration_bin bins[MR_JUDGE_BINS];

@@ -11,7 +11,7 @@
 #include "tools/millrace/cli/types.h"
 #include "tools/millrace/train/stop.h"
 
-/* Two pictures of a video are further apart. */
+/* Two pictures in a video must be further apart than this. */
 static const int64_t NEAR_NS = 400000, LOOK_NS = 20000000;
 static const char stage_id[] = "taken";
 
@@ -53,7 +53,7 @@ static void take(void *context, const char *source, const mr_frame *frame) {
 
 /* ---- the list ---------------------------------------------------------------------------------------------------- */
 
-/* The path as the list has it; of a video a range in which no other picture is. */
+/* Writes the path as the list has it; for a video, with a range that contains no other picture. */
 static int write_row(const wanted *w, size_t at, FILE *list) {
     const mr_thumbnail *one = &w->thumbnail[at];
     yajl_gen json = mr_json_create(false);
@@ -69,7 +69,7 @@ static int write_row(const wanted *w, size_t at, FILE *list) {
     return mr_json_finish(json, list);
 }
 
-/* A list is a text: other names cannot stand in it. Files that are gone are left out. */
+/* A list is text and cannot hold other names. Missing files are omitted. */
 static int write_list(const wanted *w, const char *path, size_t *rows) {
     FILE *list = fopen(path, "we");
     int status = list ? MR_OK : mr_file_fail("write", path);

@@ -1,5 +1,5 @@
-/* Small pictures for a page: of videos, the picture that is shown at a time; of files that are pictures, the picture.
- * They are decoded by a pipeline of their own. Main thread. */
+/* Small pictures for a page: from a video, the picture shown at a time; from a picture file, the picture. A separate
+ * pipeline decodes them. Main thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -12,12 +12,12 @@ typedef struct mr_thumbnail {
     /* set by the caller */
     const char *path; /* NULL: none is wanted */
     bool video;
-    int64_t at_ns; /* from the start of the video; 0 of a file that is a picture */
-    /* set by mr_thumbnails_make: rows from the top, pixels of blue, green and red, upright; what the picture does not
-     * fill is white. For the caller to free; NULL: the picture cannot be decoded */
+    int64_t at_ns; /* from the video's start; 0 if the file is a picture */
+    /* set by mr_thumbnails_make: rows from the top, pixels as blue, green and red, upright; unused area is white. The
+     * caller must free it; NULL: the picture cannot be decoded */
     uint8_t *pixels;
 } mr_thumbnail;
 
-/* `stream`: of the videos, as of a source; -1: the best. MR_OK also if pictures are damaged; MR_ERROR_CANCELLED if
- * mr_stop_asked; MR_ERROR_IO, MR_ERROR_MEMORY. In any case the caller frees what came. */
+/* `stream`: video stream index as in a source; -1: the best. Returns MR_OK even if pictures are damaged;
+ * MR_ERROR_CANCELLED if mr_stop_asked; MR_ERROR_IO, MR_ERROR_MEMORY. The caller must free the pictures in any case. */
 int mr_thumbnails_make(mr_thumbnail *thumbnail, size_t count, int64_t stream);

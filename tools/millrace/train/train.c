@@ -1,4 +1,4 @@
-/* millrace train: vectors of the pipeline that serves, and a classifier of them. */
+/* millrace train: computes vectors with the pipeline that will serve, and fits a classifier to them. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -20,7 +20,7 @@ enum { NOISY_LISTED = 100, STATE_ROOM = 4096 };
 
 /* ---- before ------------------------------------------------------------------------------------------------------ */
 
-/* Something beside the head, also if its name ends in slashes. */
+/* Names a file next to the head, even if the head's name ends in slashes. */
 static void name_beside(const char *head, const char *end, char path[STATE_ROOM]) {
     size_t length = strlen(head);
     while (length > 1 && head[length - 1] == '/')
@@ -28,7 +28,7 @@ static void name_beside(const char *head, const char *end, char path[STATE_ROOM]
     snprintf(path, STATE_ROOM, "%.*s%s", (int)length, head, end);
 }
 
-/* Where each folder is a class the head would be one of them the next time. */
+/* If each folder is a class, the head would become a class the next time. */
 static int check_apart(const char *data, const char *head) {
     char bare[STATE_ROOM];
     struct stat found;
@@ -47,7 +47,7 @@ static int check_apart(const char *data, const char *head) {
     return mr_fail(MR_ERROR_USAGE, "%s is in %s, where each folder is a class: name another folder", head, data);
 }
 
-/* A head that cannot be written at the end is refused at the beginning. */
+/* Refuses at the start a head that could not be written at the end. */
 static int check_head(const char *head) {
     char card[STATE_ROOM], bare[STATE_ROOM];
     struct stat found;
@@ -61,7 +61,7 @@ static int check_head(const char *head) {
     return mr_classifier_check_folder(bare);
 }
 
-/* The head, and the fit's file beside it, are of one training at a time. */
+/* Locks the head and the fit's state file: only one training at a time may use them. */
 static int lock_head(mr_training *t) {
     char bare[STATE_ROOM];
     name_beside(t->params->head, "", bare);
@@ -86,7 +86,7 @@ static bool is_finite(const float *x, size_t width) {
     return true;
 }
 
-/* Leaves rows out that have a vector with a NaN or an infinity in it, which nothing can be fitted to. */
+/* Excludes rows whose vector has a NaN or an infinity: nothing can be fitted to those. */
 static int leave_out_infinite(mr_training *t) {
     const mr_features *features = &t->features;
     for (size_t i = 0; i < features->count; i++)
@@ -176,7 +176,7 @@ static int find_noise(mr_training *t) {
 
 /* ---- the test part ----------------------------------------------------------------------------------------------- */
 
-/* The rows of a part; their scores, or logits, in double precision. */
+/* Computes a part's scores, or logits, in double precision. */
 static int score(const mr_training *t, const size_t *row, size_t count, bool logits, double *scores) {
     const size_t classes = t->rows.class_count, width = t->rows.width;
     float *one = calloc(classes + 1, sizeof *one);
@@ -192,7 +192,7 @@ static int score(const mr_training *t, const size_t *row, size_t count, bool log
     return status;
 }
 
-/* The rows of a part. */
+/* Lists a part's rows. */
 static size_t select_part(const mr_training *t, mr_row_part part, size_t *row, int32_t *truth) {
     size_t count = 0;
     for (size_t i = 0; i < t->rows.rows; i++)
@@ -203,7 +203,7 @@ static size_t select_part(const mr_training *t, mr_row_part part, size_t *row, i
     return count;
 }
 
-/* Numbers the groups of the test part from 0. */
+/* Numbers the test part's groups from 0. */
 static int number_groups(mr_training *t, size_t count) {
     int32_t *number = calloc(t->set.group_count + 1, sizeof *number);
     t->test_group = calloc(count + 1, sizeof *t->test_group);
@@ -246,7 +246,7 @@ static int judge_test(mr_training *t) {
     return status;
 }
 
-/* By which logits would have to be divided for their scores to be as sure as they are right. */
+/* Fits the divisor for logits that makes scores as confident as they are right. */
 static int fit_temperature(mr_training *t) {
     const mr_classifier_kind kind = t->params->fit.kind;
     if (kind != MR_CLASSIFIER_SOFTMAX && kind != MR_CLASSIFIER_PERCEPTRON)
@@ -285,7 +285,7 @@ static int save_head(const mr_training *t) {
     return status;
 }
 
-/* The fit's file stays until the head has its name. */
+/* The fit's state file stays until the head has the final name. */
 static int save(const mr_training *t) {
     char state[STATE_ROOM], why[1024];
     int status = save_head(t);
@@ -302,7 +302,7 @@ static int save(const mr_training *t) {
 
 /* ---- the head for others ----------------------------------------------------------------------------------------- */
 
-/* Files to compare with: of the test part, or, if it has none, all. */
+/* Lists files to compare with: the test part's, or all if there is none. */
 static int list_files(const mr_training *t, const mr_listed_file ***files, size_t *count) {
     *count = 0;
     *files = calloc(t->rows.rows + 1, sizeof **files);
@@ -314,7 +314,7 @@ static int list_files(const mr_training *t, const mr_listed_file ***files, size_
     return MR_OK;
 }
 
-/* As it was saved: then it has its card. */
+/* Exports the saved head, which has its card. */
 static int export_head(mr_training *t, const char *head) {
     const mr_listed_file **files = NULL;
     mr_classifier *saved;
@@ -348,7 +348,7 @@ static int export(mr_training *t) {
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 
-/* That vectors are those of the pipeline is taken on trust, but not against what is known of those. */
+/* Vectors from a file are trusted to be the pipeline's, but must not contradict what is known about those. */
 static int open_vectors(mr_training *t) {
     const mr_extraction *extraction = &t->extraction;
     int status = mr_vector_file_open(&t->vectors, t->params->vectors);
@@ -427,7 +427,7 @@ static int finish(mr_training *t, int status) {
         return mr_stop_tell("nothing was written; the same command with --resume continues");
     if (status) {
         const int code = t->told ? mr_status_exit_code(status) : mr_command_failed(status);
-        if (status == MR_ERROR_DATA && t->set.row) /* a class may lack pictures because of those */
+        if (status == MR_ERROR_DATA && t->set.row) /* a class may lack pictures for that reason */
             mr_set_tell_left_out(&t->set, stderr);
         if (status == MR_ERROR_DATA && t->parts)
             mr_training_tell_untrained(t, stderr);
@@ -441,7 +441,7 @@ static int finish(mr_training *t, int status) {
     return status ? mr_command_failed(status) : 0;
 }
 
-/* A node is run in the way of `run`, which takes signals on a thread of its own. */
+/* A node runs like `run`, which handles signals on a separate thread. */
 static int train(mr_training *t) {
     if (t->extraction.role == MR_EXTRACTION_NODE)
         return mr_extraction_serve(&t->extraction);

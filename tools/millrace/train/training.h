@@ -1,4 +1,4 @@
-/* The work of `millrace train`, from the data set to the head. Main thread. */
+/* Does the work for `millrace train`, from data set to head. Main thread. */
 #pragma once
 
 #include "tools/millrace/train/exporting.h"
@@ -8,45 +8,45 @@
 
 typedef struct mr_training_params {
     const char *pipeline, *data, *head;
-    const char *vectors; /* a file of them, for the rows of data; NULL: the pipeline makes them */
+    const char *vectors; /* a vector file for the data's rows; NULL: the pipeline computes them */
     const mr_overrides *overrides;
-    const char *stage, *cache; /* NULL: not given */
+    const char *stage, *cache; /* NULL: not set */
     mr_fit_params fit;
     uint64_t seed;
     mr_split_shares shares;
     bool skip_near, json;
-    bool onnx; /* the head as model.onnx, too */
+    bool onnx; /* also write the head as model.onnx */
     const char *sign_key; /* NULL: it is not signed */
-    mr_extraction_nodes *spread; /* how the nodes of the pipeline are run */
+    mr_extraction_nodes *spread; /* how to run the pipeline's nodes */
 } mr_training_params;
 
-/* A training while it goes on, and all that its report tells. */
+/* A training in progress, and everything its report needs. */
 typedef struct mr_training {
     const mr_training_params *params;
-    char folder[MR_CACHE_PATH]; /* of the cache */
-    int lock; /* of the head; -1: none */
+    char folder[MR_CACHE_PATH]; /* cache folder */
+    int lock; /* the head's lock; -1: none */
     mr_vector_file *vectors;
     mr_set set;
     mr_extraction extraction;
     mr_features features;
     mr_near near;
-    int32_t *classes; /* of the rows of the features */
+    int32_t *classes; /* for the feature rows */
     uint64_t *groups;
     uint8_t *parts;
     mr_labelled_rows rows;
     mr_classifier *classifier;
     double fit_seconds;
-    double temperature; /* of the validation part; 0: there is none */
+    double temperature; /* from the validation part; 0: there is none */
     mr_noisy_row *noisy;
     size_t noisy_count, noisy_listed;
-    /* of the test part */
+    /* test part's */
     double *scores;
     int32_t *truth, *test_group;
-    size_t *test_row; /* rows of the features */
+    size_t *test_row; /* feature rows */
     mr_judged judged;
     mr_judgement judgement;
     bool has_test, told, shown;
-    mr_exporting exporting; /* with onnx, once the head is there */
+    mr_exporting exporting; /* with onnx, once the head exists */
     char model[MR_CACHE_PATH]; /* HEAD/model.onnx */
 } mr_training;
 
@@ -56,9 +56,8 @@ int mr_train(const mr_training_params *params);
 /* report.c: on standard output. */
 void mr_training_tell(const mr_training *training, FILE *stream);
 int mr_training_put(const mr_training *training, FILE *stream);
-/* Classes without rows to train on that have some in other parts, and what helps. */
+/* Reports classes that have no training rows but rows in other parts, and a remedy. */
 void mr_training_tell_untrained(const mr_training *training, FILE *stream);
-/* The figures of the test part, and how the rows were split, for the card: JSON texts, to be freed; NULL without
- * memory. */
+/* The test part's figures and the split, for the card: JSON texts, which the caller must free; NULL: no memory. */
 char *mr_training_figures(const mr_training *training);
 char *mr_training_split(const mr_training *training);
