@@ -1,7 +1,6 @@
 /* Files that are written from the start, or read whole. Any thread. Errors: MR_ERROR_PERMISSION, MR_ERROR_IO, with the
  * path and the system's message. */
-#ifndef MILLRACE_BASE_FILE_H
-#define MILLRACE_BASE_FILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -52,5 +51,3 @@ int mr_file_read(const char *what, const char *path, size_t most, size_t room, m
 int mr_file_status(int error);
 /* mr_fail with errno in words: "cannot write to results.jsonl: No space left on device". */
 int mr_file_fail(const char *verb, const char *path);
-
-#endif

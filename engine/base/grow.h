@@ -1,6 +1,5 @@
 /* An array that grows by one element at a time. */
-#ifndef MILLRACE_BASE_GROW_H
-#define MILLRACE_BASE_GROW_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -18,5 +17,3 @@ static inline bool mr_grow(void **array, size_t count, size_t *room, size_t elem
     *room = wanted;
     return true;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Threads and locks, how much of the machine the process may use, and what it has used. Any thread may call. */
-#ifndef MILLRACE_BASE_THREAD_H
-#define MILLRACE_BASE_THREAD_H
+#pragma once
 
 #include <pthread.h>
 #include <stdint.h>
@@ -37,5 +36,3 @@ void mr_lock_init(pthread_mutex_t *lock);
 void mr_condition_init(pthread_cond_t *condition);
 /* When a timed wait of that length for such a condition is over, which begins now; negative: at once. */
 struct timespec mr_condition_until(int64_t timeout_ns);
-
-#endif

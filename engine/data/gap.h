@@ -11,8 +11,7 @@
  *
  * A frame may still arrive after others have continued without it. It has no partner, and is absorbed as "unmatched",
  * like every frame that a join passes over. */
-#ifndef MILLRACE_DATA_GAP_H
-#define MILLRACE_DATA_GAP_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -41,5 +40,3 @@ static inline bool mr_identity_is_lost(const mr_identity *gone) {
 static inline bool mr_identity_is_away(const mr_identity *gone) {
     return gone->sub == MR_SUB_LOST && gone->epoch == UINT32_MAX && gone->seq == UINT64_MAX;
 }
-
-#endif

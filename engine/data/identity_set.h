@@ -6,8 +6,7 @@
  *
  * One thread. All zero is empty. MR_ERROR_MEMORY leaves the set unchanged; it also means more than
  * MR_IDENTITY_INTERVALS intervals, which only a hostile peer can cause. */
-#ifndef MILLRACE_DATA_IDENTITY_SET_H
-#define MILLRACE_DATA_IDENTITY_SET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,5 +26,3 @@ int mr_identity_set_add(mr_identity_set *set, const mr_identity *frame);
 bool mr_identity_set_has(mr_identity_set *set, const mr_identity *frame);
 /* Empties the set. */
 void mr_identity_set_fini(mr_identity_set *set);
-
-#endif

@@ -1,7 +1,6 @@
 /* All result kinds that a process knows: the built-in ones (each has a file, and a line in kinds.c) and those that
  * stage types define. Kinds with the same name and the same fields are one kind. */
-#ifndef MILLRACE_DATA_KINDS_H
-#define MILLRACE_DATA_KINDS_H
+#pragma once
 
 #include "millrace/result.h"
 
@@ -35,5 +34,3 @@ uint32_t mr_kinds_id(const mr_kinds *kinds, const mr_result_kind *kind);
 size_t mr_field_packed_bytes(mr_field_type type);
 /* How many bytes an element needs in messages. */
 size_t mr_result_kind_packed_bytes(const mr_result_kind *kind);
-
-#endif

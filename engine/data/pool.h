@@ -1,6 +1,5 @@
 /* Pools for use inside the engine: waiting for buffers without blocking. */
-#ifndef MILLRACE_DATA_POOL_H
-#define MILLRACE_DATA_POOL_H
+#pragma once
 
 #include "engine/base/waiter.h"
 #include "millrace/frame.h"
@@ -41,5 +40,3 @@ struct mr_slab *mr_pool_slab(const mr_pool *pool);
 
 /* For mr_buffer_unref. */
 void mr_pool_take_back(mr_pool *pool, mr_buffer *buffer);
-
-#endif

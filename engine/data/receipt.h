@@ -2,8 +2,7 @@
  * last reference is dropped, with the gravest noted outcome: dropped, then delivered, then absorbed. If nothing was
  * noted, the frame is unaccounted for, which is a stage's fault. The ledger owns receipts and fills in every field. Any
  * thread. */
-#ifndef MILLRACE_DATA_RECEIPT_H
-#define MILLRACE_DATA_RECEIPT_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -42,5 +41,3 @@ struct mr_receipt {
 mr_receipt *mr_receipt_ref(mr_receipt *receipt);
 /* Drops *receipt and sets it to NULL; NULL is allowed. Dropping the last reference calls `close`. */
 void mr_receipt_unref(mr_receipt **receipt);
-
-#endif

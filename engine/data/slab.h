@@ -6,8 +6,7 @@
  * them. Pages are allocated when a slot is first used: a shortage is then an error, and not a later signal.
  *
  * A slab lives as long as it is referenced. Any thread. */
-#ifndef MILLRACE_DATA_SLAB_H
-#define MILLRACE_DATA_SLAB_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -52,5 +51,3 @@ size_t mr_slab_slot_bytes(const mr_slab *slab);
 void mr_slab_close(mr_slab *slab);
 bool mr_slab_closed(const mr_slab *slab);
 uint64_t mr_slab_closings(void);
-
-#endif

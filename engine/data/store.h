@@ -1,8 +1,7 @@
 /* Where a pipeline's frames and results come from: free lists, so that a warm pipeline allocates nothing for a frame.
  * Any thread. The store lives until it is released and the last frame and result have returned, so that a program can
  * keep frames after the pipeline is gone. */
-#ifndef MILLRACE_DATA_STORE_H
-#define MILLRACE_DATA_STORE_H
+#pragma once
 
 #include "millrace/frame.h"
 #include "millrace/stage.h"
@@ -28,5 +27,3 @@ void mr_result_unref(mr_result **result);
 
 /* For mr_frame_unref: takes back a frame that has no references. */
 void mr_store_take_frame(mr_store *store, mr_frame *frame);
-
-#endif

@@ -3,8 +3,7 @@
  * A copy is a new frame. Planes and tensors that must move lie one after the other in one buffer; parts that are
  * already in the right memory are shared. Pictures get the engine's layout, whatever stride they had. Nothing blocks:
  * copies are work on the call's stream. Call all functions on that call's thread. */
-#ifndef MILLRACE_FLOW_COPY_H
-#define MILLRACE_FLOW_COPY_H
+#pragma once
 
 #include "engine/plan/copy_options.h"
 #include "millrace/stage.h"
@@ -23,5 +22,3 @@ bool mr_copy_is_external(const mr_frame *frame, mr_device *device);
  * or the stream's error. */
 int mr_copy_frame(mr_io *io, const mr_frame *from, const mr_device *device, mr_buffer *buffer, mr_buffer *bounce,
                   mr_frame **copy);
-
-#endif

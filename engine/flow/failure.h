@@ -1,6 +1,5 @@
 /* Failed calls: the reason for the ledger, and lost devices. Internal to engine/flow. */
-#ifndef MILLRACE_FLOW_FAILURE_H
-#define MILLRACE_FLOW_FAILURE_H
+#pragma once
 
 #include "engine/flow/instance/instance.h"
 
@@ -8,5 +7,3 @@
 const char *mr_failure_reason(const mr_instance *instance, const mr_slot *slot, int status);
 /* The slot's device failed: later calls go to another device if they can. */
 void mr_instance_device_failed(mr_instance *instance, const mr_slot *slot);
-
-#endif

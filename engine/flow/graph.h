@@ -3,8 +3,7 @@
  *
  * start.h starts it. Create, start and destroy it from one thread, in this order; other calls may come from any
  * thread. */
-#ifndef MILLRACE_FLOW_GRAPH_H
-#define MILLRACE_FLOW_GRAPH_H
+#pragma once
 
 #include "engine/flow/run/run.h"
 #include "engine/flow/source_slots.h"
@@ -39,5 +38,3 @@ int mr_graph_wait(mr_graph *graph, int64_t timeout_ns);
 int mr_graph_trigger(mr_graph *graph, const char *id);
 /* See mr_pipeline_enable_device. */
 int mr_graph_enable_device(mr_graph *graph, const mr_device *device, bool enabled);
-
-#endif

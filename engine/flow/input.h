@@ -1,6 +1,5 @@
 /* One input: whether a call may take it and may use it. Internal to engine/flow. */
-#ifndef MILLRACE_FLOW_INPUT_H
-#define MILLRACE_FLOW_INPUT_H
+#pragma once
 
 #include "engine/flow/instance/instance.h"
 #include "engine/flow/run/resume.h"
@@ -19,5 +18,3 @@ int mr_input_await(const mr_slot *slot, const mr_frame *frame, mr_entry_task *en
 static inline int mr_input_ready(const mr_slot *slot, const mr_frame *frame, mr_entry_task *entry, size_t place) {
     return frame->ready ? mr_input_await(slot, frame, entry, place) : 1;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Requests that only the engine makes during a call, besides mr_io_* in stage.h. Internal to engine/flow. */
-#ifndef MILLRACE_FLOW_IO_H
-#define MILLRACE_FLOW_IO_H
+#pragma once
 
 #include "engine/flow/instance/instance.h"
 
@@ -13,5 +12,3 @@ int mr_io_staging(mr_io *io, size_t bytes, mr_buffer **buffer);
 int mr_io_gather(mr_io *io, size_t bytes, mr_buffer **buffer, mr_buffer **block);
 /* Takes a pinned bounce buffer for a frame in external memory. NULL if the frame needs none or none is planned. */
 int mr_io_bounce(mr_io *io, const mr_frame *frame, mr_device *device, size_t bytes, mr_buffer **buffer);
-
-#endif

@@ -1,6 +1,5 @@
 /* Creates, opens, wakes, closes and destroys instances. Internal to engine/flow. */
-#ifndef MILLRACE_FLOW_LIFECYCLE_H
-#define MILLRACE_FLOW_LIFECYCLE_H
+#pragma once
 
 #include "engine/flow/instance/instance.h"
 
@@ -50,5 +49,3 @@ int mr_instance_sync(mr_instance *instance);
 void mr_instance_wake(void *instance);
 /* Wakes all entries, including those in an unfinished call. */
 void mr_instance_wake_all(mr_instance *instance);
-
-#endif

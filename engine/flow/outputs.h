@@ -1,6 +1,5 @@
 /* Ends calls and frees slots. Internal to engine/flow. */
-#ifndef MILLRACE_FLOW_OUTPUTS_H
-#define MILLRACE_FLOW_OUTPUTS_H
+#pragma once
 
 #include "engine/flow/instance/instance.h"
 
@@ -9,4 +8,3 @@ void mr_instance_retire(mr_instance *instance, mr_entry_task *entry);
 /* Ends a call that returned `answer`; `first` is the call's first output. Returns the answer, or an error from ending
  * it. */
 int mr_instance_seal(mr_entry_task *entry, mr_slot *slot, size_t first, int answer);
-#endif

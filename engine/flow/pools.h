@@ -1,6 +1,5 @@
 /* An instance's pools. Internal to engine/flow. */
-#ifndef MILLRACE_FLOW_POOLS_H
-#define MILLRACE_FLOW_POOLS_H
+#pragma once
 
 #include "engine/flow/instance/instance.h"
 
@@ -15,5 +14,3 @@ int mr_io_try_buffer(mr_io *io, size_t which, size_t bytes, mr_buffer **buffer);
 int mr_instance_fill_pools(mr_instance *instance, size_t number);
 /* How many port 0 buffers the instance has in use on this device. */
 uint64_t mr_instance_in_use(void *instance, size_t number);
-
-#endif

@@ -1,6 +1,5 @@
 /* Frames that stop here: the outcome, and the gap they leave. Internal to engine/flow. */
-#ifndef MILLRACE_FLOW_SETTLE_H
-#define MILLRACE_FLOW_SETTLE_H
+#pragma once
 
 #include "engine/data/receipt.h"
 #include "engine/flow/instance/instance.h"
@@ -14,5 +13,3 @@ void mr_instance_settle(mr_instance *instance, mr_slot *slot, const mr_frame *fr
 void mr_instance_settle_all(mr_instance *instance, mr_slot *slot, mr_note note, const char *reason);
 /* Delivers all inputs not yet settled. */
 void mr_instance_deliver_all(mr_instance *instance, mr_slot *slot, int64_t now_ns);
-
-#endif

@@ -4,8 +4,7 @@
  * A slot is a source in the plan, with all instances that serve only it (turns.h opens and resets them). Its vertex may
  * change only while the slot is vacant. The lock (sources.h) guards that; every reader must take it, except instances
  * that hold one of the source's frames. Any thread. */
-#ifndef MILLRACE_FLOW_SOURCE_SLOTS_H
-#define MILLRACE_FLOW_SOURCE_SLOTS_H
+#pragma once
 
 #include "engine/flow/ledger/retired.h"
 #include "engine/flow/turns.h"
@@ -61,5 +60,3 @@ bool mr_source_retired_account(mr_source_slots *slots, size_t index, mr_source_s
 int mr_source_push(mr_source_slots *slots, uint32_t source, const char *id, mr_frame *frame, int64_t timeout_ns);
 /* Ends an external source's frames. `id` NULL: whichever source has the slot. */
 void mr_source_end_pushes(mr_source_slots *slots, uint32_t source, const char *id);
-
-#endif

@@ -1,6 +1,5 @@
 /* Copies inputs to the call's device, for stages on several devices. Internal to engine/flow. */
-#ifndef MILLRACE_FLOW_STAGING_H
-#define MILLRACE_FLOW_STAGING_H
+#pragma once
 
 #include "engine/flow/instance/instance.h"
 
@@ -11,5 +10,3 @@ static inline bool mr_instance_brings_in(const mr_instance *instance) {
 /* Copies the call's inputs into the device's memory, if mr_instance_brings_in. MR_ERROR_AGAIN: call again when
  * woken. */
 int mr_io_bring_in(mr_io *io);
-
-#endif

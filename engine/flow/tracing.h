@@ -6,8 +6,7 @@
  *
  * Without a trace, the pointers that guard these calls are NULL. Threads: begin and destroy like the graph's start and
  * destroy; the others like their callers. */
-#ifndef MILLRACE_FLOW_TRACING_H
-#define MILLRACE_FLOW_TRACING_H
+#pragma once
 
 #include "engine/flow/wiring.h"
 #include "engine/observe/trace.h"
@@ -51,5 +50,3 @@ void mr_tracing_begin_call(mr_entry_task *entry, const mr_slot *slot);
 void mr_tracing_end_call(mr_entry_task *entry, const mr_slot *slot, int answer);
 /* Call it after slots were pushed and freed, if instance->traced. */
 void mr_tracing_note_wait(mr_instance *instance);
-
-#endif

@@ -8,8 +8,7 @@
  * more, every instance that served only it is closed and reset for the slot's next source.
  *
  * Create and destroy from one thread; call the rest from any. */
-#ifndef MILLRACE_FLOW_TURNS_H
-#define MILLRACE_FLOW_TURNS_H
+#pragma once
 
 #include "engine/flow/wiring.h"
 
@@ -33,5 +32,3 @@ void mr_turns_destroy(mr_turns **turns);
 void mr_turns_ask(mr_turns *turns, uint32_t source);
 /* Starts the sources that may begin. Call it when everything else is open, or when the run is being stopped. */
 void mr_turns_look(mr_turns *turns);
-
-#endif

@@ -1,7 +1,6 @@
 /* A plan's instances, the links between them, and the routes: the link that takes each source's frames. One thread
  * creates and destroys it; it is constant in between. */
-#ifndef MILLRACE_FLOW_WIRING_H
-#define MILLRACE_FLOW_WIRING_H
+#pragma once
 
 #include "engine/flow/instance/instance.h"
 
@@ -20,5 +19,3 @@ mr_instance *mr_wiring_source(const mr_wiring *wiring, uint32_t source);
 mr_link *mr_wiring_external_inlet(const mr_wiring *wiring, uint32_t source);
 /* Ends all tasks' threads in parallel. */
 void mr_wiring_end_tasks(const mr_wiring *wiring);
-
-#endif

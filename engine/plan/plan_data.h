@@ -46,8 +46,7 @@
  * it is needed.
  *
  * Totals are upper bounds; an overflow is UINT64_MAX. */
-#ifndef MILLRACE_PLAN_PLAN_DATA_H
-#define MILLRACE_PLAN_PLAN_DATA_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -301,5 +300,3 @@ void mr_plan_mark_before(const mr_plan *plan, int vertex, bool *before);
 double mr_plan_shrink(const mr_plan *plan, int vertex, const mr_format *picture);
 /* Whether frames reach the vertex over a reliable cut, even through other vertices. */
 bool mr_plan_is_reliable(const mr_plan *plan, int vertex);
-
-#endif

@@ -1,7 +1,6 @@
 /* Between the files that make a spec (spec.c, spec_devices.c, spec_nodes.c, spec_stage.c, override.c); private to
  * them. */
-#ifndef MILLRACE_SPEC_SPEC_PARSER_H
-#define MILLRACE_SPEC_SPEC_PARSER_H
+#pragma once
 
 #include "engine/spec/spec.h"
 #include "engine/text/options.h"
@@ -77,5 +76,3 @@ int mr_spec_read_nodes(mr_spec_parser *parser);
 int mr_spec_read_vertex(mr_spec_parser *parser, mr_spec_vertex *vertex);
 /* The type that a source's or stage's map names, or that the id names; NULL if there is none. Reports nothing. */
 const mr_type_entry *mr_spec_type_of(const mr_spec_parser *parser, const mr_yaml *node, bool is_source);
-
-#endif

@@ -34,8 +34,7 @@
  * Threads: a plan must not change; any number of threads can run it at once, each with separate scratch memory. Errors:
  * MR_ERROR_CONFIG (invalid parameters), MR_ERROR_DATA (the parameters cannot be applied to the picture),
  * MR_ERROR_MEMORY. */
-#ifndef MILLRACE_KERNELS_PREPROCESS_PREPROCESS_H
-#define MILLRACE_KERNELS_PREPROCESS_PREPROCESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -110,5 +109,3 @@ typedef struct mr_preprocess_work {
 } mr_preprocess_work;
 /* Pictures in one launch on a CUDA device. */
 enum { MR_PREPROCESS_LAUNCH = 64 };
-
-#endif

@@ -1,6 +1,5 @@
 /* A preprocess plan's internals, shared by the files that make plans and run them. */
-#ifndef MILLRACE_KERNELS_PREPROCESS_PREPROCESS_PLAN_H
-#define MILLRACE_KERNELS_PREPROCESS_PREPROCESS_PLAN_H
+#pragma once
 
 #include "kernels/preprocess/preprocess.h"
 
@@ -53,5 +52,3 @@ struct mr_preprocess {
     scratch_plan scratch;
     struct mr_preprocess_places *places; /* grids on other devices: preprocess_grid.h */
 };
-
-#endif

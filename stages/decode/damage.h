@@ -5,8 +5,7 @@
  * Damage becomes known late: packets that were sent in the meantime are judged again. A damaged H.264 decoder must be
  * replaced, since traces of damage stay in it. The new decoder starts at the next packet where decoding can begin. One
  * thread. */
-#ifndef MILLRACE_STAGES_DECODE_DAMAGE_H
-#define MILLRACE_STAGES_DECODE_DAMAGE_H
+#pragma once
 
 #include "stages/decode/decode_alone.h"
 #include "stages/decode/decode_gaps.h"
@@ -59,5 +58,3 @@ mr_damage_cause mr_damage_explain(mr_damage *damage, const mr_frame *packet, int
 /* Returns the number of the first packet that another decoder must get, or INT64_MAX if this one can stay. The answer
  * may be a packet already sent, or `next`, which is sent next (NULL: not known). */
 int64_t mr_damage_spoils(const mr_damage *damage, const AVCodecContext *codec, const mr_frame *next);
-
-#endif

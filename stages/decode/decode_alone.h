@@ -11,8 +11,7 @@
  * possibly damaged headers.
  *
  * One thread. */
-#ifndef MILLRACE_STAGES_DECODE_DECODE_ALONE_H
-#define MILLRACE_STAGES_DECODE_DECODE_ALONE_H
+#pragma once
 
 #include "stages/decode/decode_pending.h"
 #include "stages/media/coded/recovery.h"
@@ -54,5 +53,3 @@ bool mr_alone_spares(mr_alone *alone, const mr_frame *packet, int64_t number);
 /* Call for a damaged packet: whether neighbouring packets show that no other picture depends on it. If the next packet
  * has not been noted yet, mr_alone_note can still disprove the answer. */
 bool mr_alone_is_sure(mr_alone *alone, const mr_frame *packet, int64_t number);
-
-#endif

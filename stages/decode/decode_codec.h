@@ -1,6 +1,5 @@
 /* Decoders of libavcodec, opened for a media and fed with frames that hold packets. One thread at a time. */
-#ifndef MILLRACE_STAGES_DECODE_DECODE_CODEC_H
-#define MILLRACE_STAGES_DECODE_DECODE_CODEC_H
+#pragma once
 
 #include <libavcodec/avcodec.h>
 
@@ -41,5 +40,3 @@ bool mr_codec_reduce(AVCodecContext *codec, mr_jpeg_decoder **jpeg, AVPacket *pa
  * then holds it, and nothing must be received. */
 int mr_codec_decode(AVCodecContext *codec, mr_jpeg_decoder **jpeg, AVPacket *packet, const mr_frame *frame,
                       int64_t number, AVFrame *picture);
-
-#endif

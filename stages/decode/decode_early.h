@@ -3,8 +3,7 @@
  * a picture or without; other packets wait for their turn.
  *
  * mr_early_decode: any thread, one at a time per entry. All others: only the call in turn. */
-#ifndef MILLRACE_STAGES_DECODE_DECODE_EARLY_H
-#define MILLRACE_STAGES_DECODE_DECODE_EARLY_H
+#pragma once
 
 #include "stages/decode/decode_codec.h"
 
@@ -34,5 +33,3 @@ bool mr_early_patched(const mr_early *early);
 int mr_early_send(mr_early *early, int64_t number, int *scale);
 /* As mr_codec_receive. */
 int mr_early_receive(mr_early *early, AVFrame *picture);
-
-#endif

@@ -2,8 +2,7 @@
  * (MR_FRAME_SEAM) or in it (MR_FRAME_CORRUPT). Queues and deadlines can drop packets before decode, always up to the
  * next key. A recovery point (stages/media/coded/recovery.h) counts as a key, although the first pictures after it are
  * not right. If the decoder finds damage after it got later packets, those must be passed again. One thread. */
-#ifndef MILLRACE_STAGES_DECODE_DECODE_GAPS_H
-#define MILLRACE_STAGES_DECODE_DECODE_GAPS_H
+#pragma once
 
 #include "stages/media/coded/recovery.h"
 
@@ -28,5 +27,3 @@ bool mr_gaps_pass(mr_gaps *gaps, const mr_frame *packet, bool spared);
 void mr_gaps_taint(mr_gaps *gaps);
 /* As mr_gaps_pass. */
 bool mr_gaps_pass_again(mr_gaps *gaps, const mr_frame *packet);
-
-#endif

@@ -7,8 +7,7 @@
  * scans can show that one is complete.
  *
  * One thread at a time uses an mr_jpeg_decoder. */
-#ifndef MILLRACE_STAGES_DECODE_DECODE_JPEG_H
-#define MILLRACE_STAGES_DECODE_DECODE_JPEG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,5 +33,3 @@ size_t mr_jpeg_open(mr_jpeg_decoder *decoder, const uint8_t *data, size_t bytes)
 int mr_jpeg_planes(const mr_jpeg_decoder *decoder, int scale, mr_jpeg_plane planes[3]);
 /* Decodes into these planes. False: refused; the planes are then undefined. */
 bool mr_jpeg_decode(mr_jpeg_decoder *decoder, int scale, const mr_jpeg_plane planes[3]);
-
-#endif

@@ -3,8 +3,7 @@
  * are never evaluated.
  *
  * Pure functions. A refused picture is not necessarily invalid: it may be unusual. */
-#ifndef MILLRACE_STAGES_DECODE_DECODE_JPEG_CODE_H
-#define MILLRACE_STAGES_DECODE_DECODE_JPEG_CODE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -54,5 +53,3 @@ typedef struct mr_jpeg_codes {
  * samples, more than 64 coefficients in a block, or missing data. */
 bool mr_jpeg_read_blocks(mr_jpeg_bits *bits, const mr_jpeg_codes *codes, int period, int count, mr_jpeg_low *blocks,
                          bool with_ac);
-
-#endif

@@ -16,8 +16,7 @@
  * picture. Packets decide which pictures are wanted: a picture that turns out to be damaged still counts.
  *
  * One thread. */
-#ifndef MILLRACE_STAGES_DECODE_DECODE_NEEDED_H
-#define MILLRACE_STAGES_DECODE_DECODE_NEEDED_H
+#pragma once
 
 #include "stages/decode/decode_packet.h"
 #include "stages/decode/decode_pending.h"
@@ -78,5 +77,3 @@ uint64_t mr_needed_reach(mr_needed *needed, int64_t pts_ns);
 bool mr_needed_wants(mr_needed *needed, const mr_frame *packet, int64_t time_ns);
 /* Ends the stretch; drops the held packets. */
 void mr_needed_fini(mr_needed *needed);
-
-#endif

@@ -1,6 +1,5 @@
 /* decode's options, memory and threads: everything known before decoding starts. */
-#ifndef MILLRACE_STAGES_DECODE_DECODE_OPTIONS_H
-#define MILLRACE_STAGES_DECODE_DECODE_OPTIONS_H
+#pragma once
 
 #include "millrace/stage.h"
 
@@ -32,5 +31,3 @@ int64_t mr_decode_most_pixels(const mr_stage *self, const mr_media *media);
 int mr_decode_negotiate(mr_negotiation *negotiation);
 int mr_decode_check(const void *options, const char *device);
 int mr_decode_check_input(const void *options, const mr_format_set *input, const char *device, bool *otherwise);
-
-#endif

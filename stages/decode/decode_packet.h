@@ -7,8 +7,7 @@
  * motion vectors and probabilities.
  *
  * One thread uses an mr_packet_looks. */
-#ifndef MILLRACE_STAGES_DECODE_DECODE_PACKET_H
-#define MILLRACE_STAGES_DECODE_DECODE_PACKET_H
+#pragma once
 
 #include <libavcodec/avcodec.h>
 #include <stdbool.h>
@@ -54,5 +53,3 @@ mr_packet_use mr_packet_look(mr_packet_looks *looks, const mr_frame *packet);
  * depends on this picture, or if the packet holds only parameters. Only the packet itself is read, and it may be
  * damaged (see decode_alone.h). Supports MPEG-4 too; always false for VP9 and AV1. */
 bool mr_packet_is_alone(const mr_frame *packet);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Packets are numbered when sent, and the decoder returns the number with the picture. The table is a ring. No codec
  * reorders beyond the window: an older packet cannot have a picture any more and is removed. One thread. */
-#ifndef MILLRACE_STAGES_DECODE_DECODE_PENDING_H
-#define MILLRACE_STAGES_DECODE_DECODE_PENDING_H
+#pragma once
 
 #include "millrace/frame.h"
 
@@ -45,5 +44,3 @@ mr_frame *mr_pending_expired(mr_pending *pending, int64_t *number);
 mr_frame *mr_pending_take_oldest(mr_pending *pending, int64_t end, int64_t *number);
 /* Drops the remaining packets. */
 void mr_pending_fini(mr_pending *pending);
-
-#endif

@@ -6,8 +6,7 @@
  * kinds that libavcodec can reduce qualify: baseline and progressive, 8-bit samples, gray or three components with
  * common subsampling. Everything else is decoded at full size: kinds that libavcodec refuses, fields, CMYK, and unclear
  * headers. Pure functions, except those that take a stage. */
-#ifndef MILLRACE_STAGES_DECODE_DECODE_REDUCED_H
-#define MILLRACE_STAGES_DECODE_DECODE_REDUCED_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -32,5 +31,3 @@ typedef struct mr_reduced {
 
 /* Returns log2 of the reduction for a packet: 0, 2 or 3. `decided` must be zero at first. */
 int mr_reduced_scale(mr_reduced *decided, const mr_stage *stage, const mr_frame *packet, int64_t max_pixels);
-
-#endif

@@ -1,8 +1,7 @@
 /* Information in a still picture's bytes apart from the picture: the orientation, whether it is a picture at all, and
  * data after the end (bytes or further pictures). Each file is decoded as far as possible. The first case in a source
  * is logged as a warning, later ones as information, and the total at the end. One thread. */
-#ifndef MILLRACE_STAGES_DECODE_DECODE_STILL_H
-#define MILLRACE_STAGES_DECODE_DECODE_STILL_H
+#pragma once
 
 #include <libavutil/dict.h>
 
@@ -24,5 +23,3 @@ bool mr_still_is_foreign(const mr_frame *packet, char *text, size_t room);
 void mr_still_note(mr_still_notes *notes, const mr_stage *self, const mr_frame *packet);
 /* Call when the source ends. */
 void mr_still_sum_up(const mr_still_notes *notes, const mr_stage *self);
-
-#endif

@@ -1,8 +1,7 @@
 /* One source's libavcodec decoder: opened for a packet's media, fed with packets, asked for pictures. Pictures return
  * their packets' numbers as reordered_opaque. JPEG has one decoder per scale. If a device decoder does not start,
  * another decoder gets the packet. One thread at a time. */
-#ifndef MILLRACE_STAGES_DECODE_DECODER_H
-#define MILLRACE_STAGES_DECODE_DECODER_H
+#pragma once
 
 #include "stages/decode/decode_codec.h"
 #include "stages/decode/decode_early.h"
@@ -61,5 +60,3 @@ int64_t mr_decoder_refused(const mr_decoder *decoder, const mr_pending *pending,
 bool mr_decoder_patched(const mr_decoder *decoder, const AVFrame *picture);
 /* Logs how many pictures were decoded at each scale. */
 void mr_decoder_sum_up(const mr_decoder *decoder);
-
-#endif

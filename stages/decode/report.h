@@ -1,7 +1,6 @@
 /* decode's messages about one source: packets without pictures, unplanned sizes, and the counts at the end. One
  * thread. */
-#ifndef MILLRACE_STAGES_DECODE_REPORT_H
-#define MILLRACE_STAGES_DECODE_REPORT_H
+#pragma once
 
 #include <libavutil/frame.h>
 
@@ -43,5 +42,3 @@ const char *mr_decode_report_damaged(mr_decode_report *report, const mr_stage *s
 /* Call at the source's end: logs counts, and fails with a message if nothing could be decoded. */
 int mr_decode_report_end(const mr_decode_report *report, const mr_stage *self);
 void mr_decode_report_fini(mr_decode_report *report);
-
-#endif

@@ -1,7 +1,6 @@
 /* Chooses pictures by a media's `start`, `end`, `every` and `fps`, in presentation order. Each epoch has one selection.
  * A copy continues from the same picture. One thread. */
-#ifndef MILLRACE_STAGES_DECODE_SELECTION_H
-#define MILLRACE_STAGES_DECODE_SELECTION_H
+#pragma once
 
 #include "millrace/frame.h"
 
@@ -21,5 +20,3 @@ bool mr_selection_wants(mr_selection *selection, const mr_media *media, int64_t 
 /* Whether a picture has a number. Pictures before `start` have none, since how many there are depends on where the
  * container lets reading begin. */
 bool mr_selection_has_begun(const mr_media *media, int64_t time_ns);
-
-#endif

@@ -1,7 +1,6 @@
 /* Assigns epochs, numbers and times to a source's pictures in output order. Omitted pictures keep their numbers, except
  * those before `start`. One thread. */
-#ifndef MILLRACE_STAGES_DECODE_STREAM_H
-#define MILLRACE_STAGES_DECODE_STREAM_H
+#pragma once
 
 #include "stages/decode/decode_pending.h"
 
@@ -38,5 +37,3 @@ bool mr_decode_stream_is_numbered(const mr_decode_stream *stream);
 void mr_decode_stream_stamp(const mr_decode_stream *stream, mr_frame *frame);
 /* Whether no picture in this epoch has a number yet. */
 bool mr_decode_stream_is_empty(const mr_decode_stream *stream);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Any number of threads may enqueue at once. The resizer must outlive all enqueued work. Errors: as
  * mr_preprocess_create, and stream errors. */
-#ifndef MILLRACE_STAGES_IMAGE_RESIZER_H
-#define MILLRACE_STAGES_IMAGE_RESIZER_H
+#pragma once
 
 #include <pthread.h>
 
@@ -42,5 +41,3 @@ typedef struct mr_resizer_item {
 /* Enqueues preprocessing of `count` pictures, together if the device can. The frames' planes and all `dst` must stay
  * until the work is done. */
 int mr_resizer_enqueue(mr_resizer *resizer, mr_stream *stream, const mr_resizer_item *items, size_t count);
-
-#endif

@@ -5,8 +5,7 @@
  *
  * Bytes without a picture are limited: beyond params->most_bytes plus MR_LIBAV_MORE the connection is closed, even
  * while opening. libavformat would keep such bytes in memory without a limit. */
-#ifndef MILLRACE_STAGES_LIVE_LIBAV_INPUT_H
-#define MILLRACE_STAGES_LIVE_LIBAV_INPUT_H
+#pragma once
 
 #include <libavformat/avformat.h>
 #include <stdatomic.h>
@@ -70,5 +69,3 @@ void mr_libav_input_survey(mr_libav_input *input, mr_survey *survey);
 /* Reads the picture stream's next packet. MR_END, or an error as above. */
 int mr_libav_input_read(mr_libav_input *input, mr_packet *packet);
 void mr_libav_input_close(mr_libav_input *input);
-
-#endif

@@ -15,8 +15,7 @@
  *
  * MR_FRAME_SEAM marks a packet after a gap, MR_FRAME_CORRUPT one with a missing part. From these marks `decode` must
  * find which pictures depend on missing ones. One thread, except for mr_live_wake. */
-#ifndef MILLRACE_STAGES_LIVE_LIVE_H
-#define MILLRACE_STAGES_LIVE_LIVE_H
+#pragma once
 
 #include "stages/live/connection/connection.h"
 #include "stages/live/live_times.h"
@@ -51,5 +50,3 @@ int mr_reader_open_live(mr_reader **reader, const mr_live_params *params);
 void mr_live_wake(mr_reader *reader);
 /* Whether the stream is a recording with an end. Known once a packet was read or the stream was surveyed. */
 bool mr_live_is_recorded(const mr_reader *reader);
-
-#endif

@@ -1,6 +1,5 @@
 /* Opens a connection on another thread, so that the source can give packets meanwhile. */
-#ifndef MILLRACE_STAGES_LIVE_LIVE_OPEN_H
-#define MILLRACE_STAGES_LIVE_LIVE_OPEN_H
+#pragma once
 
 #include "stages/live/connection/connection.h"
 
@@ -15,5 +14,3 @@ int mr_live_open_await(const mr_live_opening *opening, int64_t until_ns);
 /* Returns the result. Waits for the thread, which ends within milliseconds after it is done or woken. Sets *opening to
  * NULL. */
 int mr_live_open_end(mr_live_opening **opening, mr_connection **connection);
-
-#endif

@@ -1,7 +1,6 @@
 /* One live connection's clock, which starts at 0. It removes jumps, or uses arrival times if the stream has no usable
  * clock. picture_times.h must then make times rise in presentation and decode order. One thread. */
-#ifndef MILLRACE_STAGES_LIVE_LIVE_TIMES_H
-#define MILLRACE_STAGES_LIVE_LIVE_TIMES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,5 +27,3 @@ void mr_live_times_begin(mr_live_times *times, mr_live_clock clock);
 /* Sets pts_ns, dts_ns and captured_ns in the next packet; its arrived_ns must be known. The clock has jumped if it runs
  * back by more than a second, or ahead by more than ten beyond the arrival. */
 void mr_live_times_pass(mr_live_times *times, mr_packet *packet);
-
-#endif

@@ -1,9 +1,6 @@
 /* Connections to local cameras with Video4Linux2. One thread only. */
-#ifndef MILLRACE_STAGES_LIVE_V4L2_H
-#define MILLRACE_STAGES_LIVE_V4L2_H
+#pragma once
 
 #include "stages/live/connection/connection.h"
 
 int mr_connection_open_v4l2(mr_connection **connection, const mr_connection_params *params);
-
-#endif

@@ -1,6 +1,5 @@
 /* Decodes a JPEG with mr_codec_reduce and with libavcodec's lowres, whose decoder fails on any damage. */
-#ifndef MILLRACE_TESTS_SUPPORT_LOWRES_H
-#define MILLRACE_TESTS_SUPPORT_LOWRES_H
+#pragma once
 
 #include <libavutil/pixdesc.h>
 #include <stdlib.h>
@@ -76,5 +75,3 @@ static inline lowres_answer compare_lowres(mr_jpeg_decoder **jpeg, const uint8_t
     free(copy);
     return answer;
 }
-
-#endif

@@ -7,8 +7,7 @@
  *     RUN_TESTS(NULL, NULL)
  *
  * Tests run in file order. Each gets cmocka's `state` as a parameter. */
-#ifndef MILLRACE_TESTS_SUPPORT_SUITE_H
-#define MILLRACE_TESTS_SUPPORT_SUITE_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -48,5 +47,3 @@ static inline void await_count(atomic_int *value, int wanted) {
 void add_test(int line, const struct CMUnitTest *test);
 /* Returns how many failed. */
 int run_suite(int (*set_up)(void **state), int (*tear_down)(void **state));
-
-#endif

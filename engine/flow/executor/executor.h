@@ -11,8 +11,7 @@
  *
  * Deterministic mode: with a seed there are no threads. mr_executor_drive runs tasks in a seeded order. When nothing
  * can run, it advances a simulated clock to the next timer or device completion. */
-#ifndef MILLRACE_FLOW_EXECUTOR_EXECUTOR_H
-#define MILLRACE_FLOW_EXECUTOR_EXECUTOR_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -125,5 +124,3 @@ bool mr_task_wake_idle(mr_task *task);
 /* Wakes the task at this time and replaces any earlier timer. It may fire a millisecond late, so that timers can share
  * a wake-up. */
 void mr_task_wake_at(mr_task *task, int64_t time_ns);
-
-#endif

@@ -1,7 +1,6 @@
 /* Internals shared by the executor's files: workers and the queue (executor.c), dedicated threads (threads.c),
  * deterministic mode (drive.c), waiting and polling (poller.c). */
-#ifndef MILLRACE_FLOW_EXECUTOR_EXECUTOR_PARTS_H
-#define MILLRACE_FLOW_EXECUTOR_EXECUTOR_PARTS_H
+#pragma once
 
 #include "engine/base/clock.h"
 #include "engine/flow/executor/executor.h"
@@ -105,5 +104,3 @@ bool mr_executor_poll(mr_executor *executor);
 
 /* drive.c: adds a task that can run next. */
 void mr_executor_queue_runnable(mr_executor *executor, mr_task *task);
-
-#endif

@@ -1,6 +1,5 @@
 /* A binary heap that orders timers by due time. Not locked: the owner must lock it. */
-#ifndef MILLRACE_FLOW_EXECUTOR_TIMERS_H
-#define MILLRACE_FLOW_EXECUTOR_TIMERS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,5 +26,3 @@ mr_timer *mr_timers_take(mr_timers *timers, int64_t now_ns);
 /* When the earliest timer is due; INT64_MAX if there is none. */
 int64_t mr_timers_next(const mr_timers *timers);
 void mr_timers_fini(mr_timers *timers);
-
-#endif

@@ -1,7 +1,6 @@
 /* Memory that a failed device may use as long as its streams exist, since it can no longer report when it is done. Any
  * thread. Internal to the engine. */
-#ifndef MILLRACE_FLOW_INSTANCE_ABANDONED_H
-#define MILLRACE_FLOW_INSTANCE_ABANDONED_H
+#pragma once
 
 #include <pthread.h>
 
@@ -27,5 +26,3 @@ void mr_abandon_memory(mr_abandonment *kept, mr_buffer *buffer, mr_result *resul
 void mr_abandonment_release(mr_abandonment *kept);
 /* For tests: no buffer is kept twice. */
 bool mr_abandonment_is_sound(const mr_abandonment *kept);
-
-#endif

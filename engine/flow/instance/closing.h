@@ -1,7 +1,6 @@
 /* How close an instance is to the end. Needs the instance's lock. Only the functions below may touch the fields.
  * Internal to the engine. */
-#ifndef MILLRACE_FLOW_INSTANCE_CLOSING_H
-#define MILLRACE_FLOW_INSTANCE_CLOSING_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,5 +45,3 @@ static inline bool mr_closing_take_end(mr_closing *closing) {
     closing->reported |= over;
     return over;
 }
-
-#endif

@@ -9,8 +9,7 @@
  * one, only the first has credit; the others may be held up.
  *
  * Needs the instance's lock. Internal to the engine. */
-#ifndef MILLRACE_FLOW_INSTANCE_CREDIT_H
-#define MILLRACE_FLOW_INSTANCE_CREDIT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,5 +47,3 @@ static inline void mr_credit_return(mr_credit *credit, uint32_t source) {
     if (credit->taken)
         credit->taken[source]--;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* An instance's entries: tasks that can be inside the stage type at the same time. Internal to the engine. */
-#ifndef MILLRACE_FLOW_INSTANCE_ENTRY_H
-#define MILLRACE_FLOW_INSTANCE_ENTRY_H
+#pragma once
 
 #include "engine/flow/executor/executor.h"
 #include "engine/flow/instance/meter.h"
@@ -32,5 +31,3 @@ typedef struct mr_entry_task {
     mr_stream **staging; /* the same, if there are several devices: copies inputs there */
     mr_meter meter;
 } mr_entry_task;
-
-#endif

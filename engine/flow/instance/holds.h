@@ -1,7 +1,6 @@
 /* References that a slot must keep until a call's device work is done. Only holds.c and the function below may touch
  * the fields. Internal to the engine. */
-#ifndef MILLRACE_FLOW_INSTANCE_HOLDS_H
-#define MILLRACE_FLOW_INSTANCE_HOLDS_H
+#pragma once
 
 #include "engine/flow/instance/abandoned.h"
 
@@ -35,5 +34,3 @@ void mr_holds_release(mr_holds *holds);
 void mr_holds_abandon(const mr_holds *holds, mr_abandonment *kept);
 /* Releases everything. */
 void mr_holds_fini(mr_holds *holds);
-
-#endif

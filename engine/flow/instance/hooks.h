@@ -1,6 +1,5 @@
 /* What only the engine's own stage types can see. Internal to the engine. */
-#ifndef MILLRACE_FLOW_INSTANCE_HOOKS_H
-#define MILLRACE_FLOW_INSTANCE_HOOKS_H
+#pragma once
 
 #include "engine/flow/link/link.h"
 
@@ -20,5 +19,3 @@ typedef struct mr_stage_hooks {
     /* The instance will not open, and nothing else ends its sources. Any thread. */
     void (*never_opened)(mr_instance *instance);
 } mr_stage_hooks;
-
-#endif

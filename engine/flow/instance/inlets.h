@@ -1,8 +1,7 @@
 /* An instance's inlets: one input link for each port, and items popped but not yet used. Any thread may use the links;
  * the rest needs the instance's lock. Only inlets.c and the functions below may touch the fields. Internal to the
  * engine. */
-#ifndef MILLRACE_FLOW_INSTANCE_INLETS_H
-#define MILLRACE_FLOW_INSTANCE_INLETS_H
+#pragma once
 
 #include "engine/flow/link/link.h"
 #include "engine/plan/plan_data.h"
@@ -100,5 +99,3 @@ static inline bool mr_inlets_note_away(mr_inlets *inlets, size_t turn, bool away
     inlets->away[turn] = away;
     return news;
 }
-
-#endif

@@ -18,8 +18,7 @@
  * only its position in the ring waits for earlier slots. So a slow device does not hold up the others.
  *
  * Threads: `lock` guards state that entries share. It is taken only if there are several entries. */
-#ifndef MILLRACE_FLOW_INSTANCE_INSTANCE_H
-#define MILLRACE_FLOW_INSTANCE_INSTANCE_H
+#pragma once
 
 #include <pthread.h>
 
@@ -85,5 +84,3 @@ static inline size_t mr_instance_room(const mr_instance *instance) {
 static inline bool mr_instance_delivers(const mr_instance *instance) {
     return !instance->self.type->outputs || mr_outlets_end_frames(&instance->outlets);
 }
-
-#endif

@@ -2,8 +2,7 @@
  * Internal to the engine.
  *
  * Very short calls are timed together: reading the clock costs a fifth of what a frame costs in a stage. */
-#ifndef MILLRACE_FLOW_INSTANCE_METER_H
-#define MILLRACE_FLOW_INSTANCE_METER_H
+#pragma once
 
 #include "engine/observe/histogram.h"
 #include "millrace/millrace.h"
@@ -85,5 +84,3 @@ void mr_meter_read(const mr_meter *meter, mr_stage_summary *summary, mr_histogra
 static inline bool mr_meter_is_settled(const mr_meter *meter) {
     return !atomic_load_explicit(&meter->unclocked, memory_order_acquire);
 }
-
-#endif

@@ -3,8 +3,7 @@
  *     created -> (begun, if its source waits for its turn) -> open -> ready -> (its source has left -> created)
  *
  * Until it is ready, an instance ignores wakes. Internal to the engine. */
-#ifndef MILLRACE_FLOW_INSTANCE_OPENING_H
-#define MILLRACE_FLOW_INSTANCE_OPENING_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -58,5 +57,3 @@ static inline void mr_opening_withdraw(mr_opening *opening) {
     atomic_store(&opening->begun, false);
     atomic_store(&opening->ready, false);
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* An instance's outlets: the routes for each output port, and whether stages downstream need gaps. Set before the run;
  * only `stuck` changes then, and needs the instance's lock. Only outlets.c and the functions below may touch the
  * fields. Internal to the engine. */
-#ifndef MILLRACE_FLOW_INSTANCE_OUTLETS_H
-#define MILLRACE_FLOW_INSTANCE_OUTLETS_H
+#pragma once
 
 #include "engine/flow/instance/slot.h"
 
@@ -73,5 +72,3 @@ static inline void mr_outlets_retry(mr_outlets *outlets) {
 }
 /* The link that has no room for this output. */
 const mr_link *mr_outlets_full_link(const mr_outlets *outlets, const mr_slot_output *output);
-
-#endif

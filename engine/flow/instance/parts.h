@@ -1,7 +1,6 @@
 /* An instance's parts: the stage and the pools on each device, by number. The last may be a reserve. Only parts.c and
  * the functions below may touch the fields. Internal to the engine. */
-#ifndef MILLRACE_FLOW_INSTANCE_PARTS_H
-#define MILLRACE_FLOW_INSTANCE_PARTS_H
+#pragma once
 
 #include "engine/data/pool.h"
 #include "millrace/stage.h"
@@ -63,5 +62,3 @@ void mr_parts_release_pools(mr_parts *parts);
 /* Call them on closed parts: resets the state for the slot's next source; copies what `self` describes. */
 void mr_parts_clear_states(mr_parts *parts);
 void mr_parts_rename(mr_parts *parts, const mr_stage *self);
-
-#endif

@@ -5,8 +5,7 @@
  *     pushed their outputs.
  *
  * A pushed slot can be released before older ones; it then waits for them in the ring. Internal to the engine. */
-#ifndef MILLRACE_FLOW_INSTANCE_RING_H
-#define MILLRACE_FLOW_INSTANCE_RING_H
+#pragma once
 
 #include "engine/flow/instance/slot.h"
 
@@ -74,5 +73,3 @@ static inline mr_slot *mr_ring_running(const mr_ring *ring) {
         n++;
     return n < ring->claimed ? mr_ring_at(ring, n) : NULL;
 }
-
-#endif

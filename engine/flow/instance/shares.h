@@ -8,8 +8,7 @@
  *
  * Counts are written under the instance's lock; any thread may read them. Only shares.c and the functions below may
  * touch the fields. Internal to the engine. */
-#ifndef MILLRACE_FLOW_INSTANCE_SHARES_H
-#define MILLRACE_FLOW_INSTANCE_SHARES_H
+#pragma once
 
 #include "engine/flow/instance/parts.h"
 #include "engine/flow/instance/slot.h"
@@ -80,5 +79,3 @@ bool mr_shares_can_spare(const mr_shares *shares, const mr_device *device);
 void mr_shares_enable(mr_shares *shares, const mr_device *device, bool enabled);
 /* Adds one device's work to the summary. */
 void mr_shares_read(const mr_shares *shares, size_t number, mr_share_summary *summary);
-
-#endif

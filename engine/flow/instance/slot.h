@@ -1,6 +1,5 @@
 /* One call's inputs, outputs, marks and memory. Internal to the engine. */
-#ifndef MILLRACE_FLOW_INSTANCE_SLOT_H
-#define MILLRACE_FLOW_INSTANCE_SLOT_H
+#pragma once
 
 #include "engine/device/device.h"
 #include "engine/flow/instance/holds.h"
@@ -65,5 +64,3 @@ int mr_slot_add_mark_outputs(mr_slot *slot, size_t port_count, const mr_item *ma
 void mr_slot_abandon(const mr_slot *slot, mr_abandonment *kept);
 /* Drops all references and frees the slot. */
 void mr_slot_reset(mr_slot *slot);
-
-#endif

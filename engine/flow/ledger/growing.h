@@ -1,7 +1,6 @@
 /* An array that grows without moving items. Any thread may create or read items at any time, without a lock. Items
  * start as zero; the caller must make their contents atomic. */
-#ifndef MILLRACE_FLOW_LEDGER_GROWING_H
-#define MILLRACE_FLOW_LEDGER_GROWING_H
+#pragma once
 
 #include <stddef.h>
 
@@ -20,5 +19,3 @@ void *mr_growing_at(const mr_growing *array, size_t item_bytes, size_t index);
 size_t mr_growing_next(const mr_growing *array, size_t index);
 /* Empties the array. No other thread may be using it. */
 void mr_growing_fini(mr_growing *array);
-
-#endif

@@ -6,8 +6,7 @@
  * a cut are counted separately: a source may run here while its frames come back over a cut. Stage ids and reasons are
  * kept by pointer and must outlive the ledger. Any thread. The ledger lives until it is released and the last receipt
  * has closed. */
-#ifndef MILLRACE_FLOW_LEDGER_LEDGER_H
-#define MILLRACE_FLOW_LEDGER_LEDGER_H
+#pragma once
 
 #include "engine/data/receipt.h"
 #include "engine/flow/ledger/reach.h"
@@ -60,5 +59,3 @@ typedef struct mr_ledger_account {
 } mr_ledger_account;
 /* A consistent snapshot. The lock is held only to copy it. */
 void mr_ledger_read(mr_ledger *ledger, uint32_t source, bool arrived, mr_ledger_account *account);
-
-#endif

@@ -3,8 +3,7 @@
  * A source opens frames in order; they can close in any order. The reach is the last frame for which it and all earlier
  * ones are closed. Memory is needed for frames from the oldest open one to the newest. One thread at a time. All zero
  * is empty. */
-#ifndef MILLRACE_FLOW_LEDGER_REACH_H
-#define MILLRACE_FLOW_LEDGER_REACH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,5 +28,3 @@ typedef struct mr_reach {
 int mr_reach_open(mr_reach *reach, const mr_identity *frame, uint64_t *number);
 void mr_reach_close(mr_reach *reach, uint64_t number);
 void mr_reach_fini(mr_reach *reach);
-
-#endif

@@ -1,7 +1,6 @@
 /* Summaries of removed sources. The latest are kept separately and earlier ones are merged, so that memory stays
  * bounded however many come and go. Ids, stages and reasons are kept by pointer. The caller must hold a lock. */
-#ifndef MILLRACE_FLOW_LEDGER_RETIRED_H
-#define MILLRACE_FLOW_LEDGER_RETIRED_H
+#pragma once
 
 #include "millrace/millrace.h"
 
@@ -30,5 +29,3 @@ void mr_retired_fini(mr_retired *retired);
 
 /* Releases the row's lists and message. */
 void mr_row_fini(mr_source_summary *row);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * Any thread may add and read at any time, without a lock. No other call may run during mr_tally_fini. If memory runs
  * out, only the numbers by class are lost. */
-#ifndef MILLRACE_FLOW_LEDGER_TALLY_H
-#define MILLRACE_FLOW_LEDGER_TALLY_H
+#pragma once
 
 #include "engine/flow/ledger/growing.h"
 #include "millrace/millrace.h"
@@ -28,5 +27,3 @@ void mr_tally_summarize(const mr_tally *tally, mr_source_summary *row);
 /* Replaces each label with what `keep` returns for it: the label's owner is about to go. */
 void mr_tally_keep_labels(mr_tally *tally, const char *(*keep)(void *context, const char *label), void *context);
 void mr_tally_fini(mr_tally *tally);
-
-#endif

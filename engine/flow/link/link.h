@@ -15,8 +15,7 @@
  * everything up to the next key frame must go (reason "gop"), since it could not be decoded.
  *
  * Any thread may call; each link has a lock. Wakers and producers' tasks are called without it. */
-#ifndef MILLRACE_FLOW_LINK_LINK_H
-#define MILLRACE_FLOW_LINK_LINK_H
+#pragma once
 
 #include "engine/data/gap.h"
 #include "engine/flow/executor/executor.h"
@@ -110,5 +109,3 @@ typedef struct mr_link_tracing {
 } mr_link_tracing;
 void mr_link_trace(mr_link *link, const mr_link_tracing *tracing);
 const char *mr_link_awaited(const mr_link *link);
-
-#endif

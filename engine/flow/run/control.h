@@ -1,6 +1,5 @@
 /* Stops a run, and counts changes that summary readers wait for. Any thread. */
-#ifndef MILLRACE_FLOW_RUN_CONTROL_H
-#define MILLRACE_FLOW_RUN_CONTROL_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -44,5 +43,3 @@ uint64_t mr_control_changes(const mr_run *run);
 /* Asks sinks to reopen files that were moved; and the number of such requests. */
 void mr_control_reopen(const mr_run *run);
 uint64_t mr_control_reopenings(const mr_run *run);
-
-#endif

@@ -1,6 +1,5 @@
 /* Deadlines: drops frames that are late or will be. */
-#ifndef MILLRACE_FLOW_RUN_DEADLINE_H
-#define MILLRACE_FLOW_RUN_DEADLINE_H
+#pragma once
 
 #include "engine/flow/run/run.h"
 
@@ -35,5 +34,3 @@ const char *mr_shedder_refusal(mr_shedder *shedder, const mr_frame *frame);
 void mr_shedder_note_call(mr_shedder *shedder, int64_t spent_ns);
 /* Whether a frame that was taken in time is late now. Never true for packets. */
 bool mr_deadline_passed(const mr_frame *frame, int64_t now_ns);
-
-#endif

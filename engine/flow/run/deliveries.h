@@ -1,6 +1,5 @@
 /* Delivered frames: latencies and classes, and programs that want to see them. Any thread, without a lock. */
-#ifndef MILLRACE_FLOW_RUN_DELIVERIES_H
-#define MILLRACE_FLOW_RUN_DELIVERIES_H
+#pragma once
 
 #include "engine/flow/run/run.h"
 #include "engine/observe/histogram.h"
@@ -19,5 +18,3 @@ bool mr_deliveries_are_watched(const mr_run *run);
 void mr_deliveries_show(const mr_run *run, const mr_plan_vertex *stage, const mr_frame *frame);
 /* Returns when the first frame was delivered (0: none was), and adds all latencies. */
 int64_t mr_deliveries_read(const mr_run *run, mr_histogram_sums *latency);
-
-#endif

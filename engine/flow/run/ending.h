@@ -1,6 +1,5 @@
 /* A run's end: holds on the end, the first failure, and the times. Any thread. */
-#ifndef MILLRACE_FLOW_RUN_ENDING_H
-#define MILLRACE_FLOW_RUN_ENDING_H
+#pragma once
 
 #include "engine/flow/run/run.h"
 
@@ -36,5 +35,3 @@ size_t mr_ending_wait(mr_ending *ending, int64_t timeout_ns);
 void mr_ending_note_start(mr_ending *ending);
 void mr_ending_note_open(mr_ending *ending);
 mr_run_times mr_ending_times(mr_ending *ending);
-
-#endif

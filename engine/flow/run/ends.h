@@ -1,7 +1,6 @@
 /* Ends of sources that wait for a turn or come and go: a source is over when the end has passed every stage that it
  * reaches. Any thread. */
-#ifndef MILLRACE_FLOW_RUN_ENDS_H
-#define MILLRACE_FLOW_RUN_ENDS_H
+#pragma once
 
 #include "engine/flow/executor/executor.h"
 
@@ -20,5 +19,3 @@ bool mr_ends_have_passed(const mr_ends *ends, uint32_t source);
 bool mr_ends_leave(const mr_ends *ends, uint32_t source);
 /* Resets it for the slot's next source. */
 void mr_ends_renew(mr_ends *ends, uint32_t source);
-
-#endif

@@ -1,6 +1,5 @@
 /* Instances opened by their own threads, and the first that cannot open. Any thread. */
-#ifndef MILLRACE_FLOW_RUN_OPENINGS_H
-#define MILLRACE_FLOW_RUN_OPENINGS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,5 +16,3 @@ void mr_openings_fail(mr_openings *openings, int status, const char *format, ...
     __attribute__((format(printf, 3, 4)));
 /* The first failure so far, with mr_fail's message. `all`: waits until every thread has opened its instance. */
 int mr_openings_status(mr_openings *openings, bool all);
-
-#endif

@@ -19,8 +19,7 @@
  *
  * Threads: create and destroy like the graph; begin with the graph's start and end with its wait; any thread may ask
  * questions. */
-#ifndef MILLRACE_FLOW_RUN_RESUME_H
-#define MILLRACE_FLOW_RUN_RESUME_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -58,5 +57,3 @@ bool mr_resume_leaves_out(const mr_resume *resume, const mr_plan_vertex *stage, 
 bool mr_resume_over(const mr_resume *resume, uint32_t source);
 /* The epoch in which the source must continue. */
 uint32_t mr_resume_epoch(const mr_resume *resume, uint32_t source);
-
-#endif

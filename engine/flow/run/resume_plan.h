@@ -1,6 +1,5 @@
 /* Whether and how a plan can be resumed. Only reads the plan: any thread. Internal to resume.c. */
-#ifndef MILLRACE_FLOW_RUN_RESUME_PLAN_H
-#define MILLRACE_FLOW_RUN_RESUME_PLAN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,5 +15,3 @@ bool mr_resume_serves(const mr_plan *plan, int node);
 uint64_t mr_resume_digest(const mr_plan_vertex *source);
 /* Which vertices must process settled frames again, since they or later stages keep state. MR_ERROR_MEMORY. */
 int mr_resume_mark(const mr_plan *plan, bool **passes);
-
-#endif

@@ -1,7 +1,6 @@
 /* What the parts of a running graph share. graph.h creates it before the first instance; nothing in it changes between
  * start and end. Whatever changes belongs to the modules that it points to; each has a lock or atomics. */
-#ifndef MILLRACE_FLOW_RUN_RUN_H
-#define MILLRACE_FLOW_RUN_RUN_H
+#pragma once
 
 #include "engine/base/names.h"
 #include "engine/data/store.h"
@@ -31,5 +30,3 @@ typedef struct mr_run {
     struct mr_resume *resume;         /* resume.h; NULL: no checkpoint */
     struct mr_tracing *tracing;       /* tracing.h; NULL: not traced */
 } mr_run;
-
-#endif

@@ -2,8 +2,7 @@
  *
  * A run continues if there was a checkpoint, or if an earlier node says so (engine/transport/session/session.h). Each
  * cut in reports a state; a vertex follows the cuts through which its frames come. Any thread. */
-#ifndef MILLRACE_FLOW_RUN_RUN_STATES_H
-#define MILLRACE_FLOW_RUN_RUN_STATES_H
+#pragma once
 
 #include "engine/flow/run/run.h"
 
@@ -17,5 +16,3 @@ void mr_run_state_destroy(mr_run *run);
 void mr_run_state_tell(const mr_run *run, int vertex, mr_run_state state);
 /* The state for frames that reach this vertex. */
 mr_run_state mr_run_state_of(const mr_run *run, int vertex);
-
-#endif

@@ -1,7 +1,6 @@
 /* Counts for each source: frames announced, missed and delivered, interruptions and epochs. Any thread, without a lock.
  * A source slot counts one source after another. */
-#ifndef MILLRACE_FLOW_RUN_SOURCE_COUNTS_H
-#define MILLRACE_FLOW_RUN_SOURCE_COUNTS_H
+#pragma once
 
 #include "millrace/millrace.h"
 
@@ -26,5 +25,3 @@ void mr_source_counts_keep_labels(mr_source_counts *counts, uint32_t source,
                                   const char *(*keep)(void *context, const char *label), void *context);
 /* Resets the counts for the slot's next source; `first_epoch` is added to its epochs. */
 void mr_source_counts_renew(mr_source_counts *counts, uint32_t source, uint32_t first_epoch);
-
-#endif

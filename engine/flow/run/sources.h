@@ -1,7 +1,6 @@
 /* Each source's state in a run: whether it must leave or has ended, the first failure, and what it reports about its
  * connection. Any thread. The lock also guards the plan's vertices for sources that come and go (source_slots.h). */
-#ifndef MILLRACE_FLOW_RUN_SOURCES_H
-#define MILLRACE_FLOW_RUN_SOURCES_H
+#pragma once
 
 #include "engine/flow/ledger/retired.h"
 #include "engine/flow/run/run.h"
@@ -36,5 +35,3 @@ void mr_source_leave(const mr_run *run, uint32_t source);
 void mr_source_account(const mr_run *run, uint32_t source, bool arrived, mr_source_summary *account);
 /* Starts a new account for the slot's next source. With the lock. */
 void mr_source_renew(const mr_run *run, uint32_t source);
-
-#endif

@@ -1,6 +1,5 @@
 /* Code that both ends of a cut share: identity, sockets, logging. Internal to engine/transport. */
-#ifndef MILLRACE_TRANSPORT_CUT_CUT_END_H
-#define MILLRACE_TRANSPORT_CUT_CUT_END_H
+#pragma once
 
 #include "engine/flow/instance/instance.h"
 #include "engine/observe/audit_log.h"
@@ -91,5 +90,3 @@ void mr_cut_report_counts(mr_instance *instance, mr_session_counts counts, const
 static inline int64_t mr_earlier_ns(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
-
-#endif

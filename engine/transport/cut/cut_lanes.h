@@ -7,8 +7,7 @@
  * source has arrived for as long. A process reports losses itself once it reconnects.
  *
  * I/O thread only. Internal to engine/transport. */
-#ifndef MILLRACE_TRANSPORT_CUT_CUT_LANES_H
-#define MILLRACE_TRANSPORT_CUT_CUT_LANES_H
+#pragma once
 
 #include "engine/flow/instance/instance.h"
 #include "engine/plan/cut.h"
@@ -48,5 +47,3 @@ void mr_cut_lanes_drop(mr_cut_lanes *lanes, int64_t now_ns);
 /* How much has entered so far; whether all ends have, or wait to. */
 uint64_t mr_cut_lanes_progress(const mr_cut_lanes *lanes);
 bool mr_cut_lanes_ended(const mr_cut_lanes *lanes);
-
-#endif

@@ -1,6 +1,5 @@
 /* Internals that the wire's files share; see wire.h. */
-#ifndef MILLRACE_TRANSPORT_WIRE_WIRE_PARTS_H
-#define MILLRACE_TRANSPORT_WIRE_WIRE_PARTS_H
+#pragma once
 
 #include <proto/millrace.pb-c.h>
 
@@ -171,5 +170,3 @@ ProtobufCAllocator mr_wire_allocator(wire_arena *arena);
 
 /* A buffer of plain memory, not cleared; with 0 bytes it has an address, too. MR_ERROR_MEMORY. */
 int mr_wire_new_buffer(size_t bytes, mr_buffer **buffer);
-
-#endif

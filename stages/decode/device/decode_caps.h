@@ -1,6 +1,5 @@
 /* Capabilities of a GPU's video decoder, queried from the driver's library before anything is decoded. */
-#ifndef MILLRACE_STAGES_DECODE_DEVICE_DECODE_CAPS_H
-#define MILLRACE_STAGES_DECODE_DEVICE_DECODE_CAPS_H
+#pragma once
 
 #include "millrace/format_set.h"
 
@@ -8,5 +7,3 @@
  * driver does not answer. MR_ERROR_UNAVAILABLE names the unsupported property. Each GPU is queried once. Any thread.
  * */
 int mr_decode_caps_check(const char *device, const mr_format_set *packets);
-
-#endif

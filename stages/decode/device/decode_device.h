@@ -6,8 +6,7 @@
  * never starve the decoder.
  *
  * One thread at a time. */
-#ifndef MILLRACE_STAGES_DECODE_DEVICE_DECODE_DEVICE_H
-#define MILLRACE_STAGES_DECODE_DEVICE_DECODE_DEVICE_H
+#pragma once
 
 #include <libavcodec/avcodec.h>
 #include <libswscale/swscale.h>
@@ -63,5 +62,3 @@ enum AVPixelFormat mr_decode_device_layout(const AVFrame *picture);
  * convert to if the picture's layout cannot be carried, else the picture's layout. MR_ERROR_AGAIN as mr_io_acquire. */
 int mr_decode_device_give(mr_decode_device *device, mr_io *io, const AVFrame *picture, enum AVPixelFormat converted,
                           const mr_format *format, const mr_frame *packet, mr_frame **frame);
-
-#endif

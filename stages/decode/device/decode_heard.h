@@ -7,8 +7,7 @@
  * camera messages.
  *
  * A packet's number is the reordered_opaque it is sent with. Any thread may call. */
-#ifndef MILLRACE_STAGES_DECODE_DEVICE_DECODE_HEARD_H
-#define MILLRACE_STAGES_DECODE_DEVICE_DECODE_HEARD_H
+#pragma once
 
 #include <libavcodec/avcodec.h>
 #include <pthread.h>
@@ -57,5 +56,3 @@ int64_t mr_heard_take(mr_heard *heard);
 bool mr_heard_spilt(mr_heard *heard, int64_t number);
 /* Takes the lowest packet number, from `least`, that has a logged error; 0: none. */
 int64_t mr_heard_take_refused(mr_heard *heard, int64_t least);
-
-#endif

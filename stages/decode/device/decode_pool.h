@@ -9,8 +9,7 @@
  * packet waits until the largest picture would fit. If pictures become so large that too few buffers remain for
  * consumers, the pool warns and takes more memory. Shared memory has slots of one size: there a new size opens a new
  * pool, and the old one is freed with its last buffer. */
-#ifndef MILLRACE_STAGES_DECODE_DEVICE_DECODE_POOL_H
-#define MILLRACE_STAGES_DECODE_DEVICE_DECODE_POOL_H
+#pragma once
 
 #include <libavcodec/avcodec.h>
 
@@ -46,5 +45,3 @@ int mr_picture_pool_give(mr_picture_pool *pool, const AVFrame *picture, mr_frame
 /* The pool that must get room before the next packet is decoded. NULL if there is room, or if waiting could last
  * forever, because the decoder holds too many buffers for consumers to continue. */
 mr_pool *mr_picture_pool_full(mr_picture_pool *pool);
-
-#endif

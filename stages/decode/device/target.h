@@ -1,7 +1,6 @@
 /* Where one source's pictures are decoded to: pool buffers on the processors (decode_pool.h), or device memory
  * (decode_device.h). One thread at a time, except for mr_decode_target_heard_of. */
-#ifndef MILLRACE_STAGES_DECODE_DEVICE_TARGET_H
-#define MILLRACE_STAGES_DECODE_DEVICE_TARGET_H
+#pragma once
 
 #include "stages/decode/device/decode_device.h"
 #include "stages/decode/device/decode_pool.h"
@@ -32,5 +31,3 @@ mr_pool *mr_decode_target_full(const mr_decode_target *target);
  * frames cannot have the picture's, else the picture's. MR_ERROR_AGAIN as mr_io_acquire. */
 int mr_decode_target_give(mr_decode_target *target, mr_io *io, const AVFrame *picture, enum AVPixelFormat converted,
                           const mr_format *format, const mr_frame *packet, mr_frame **frame);
-
-#endif

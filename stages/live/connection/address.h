@@ -1,6 +1,5 @@
 /* Host addresses, and waiting for sockets. Any thread. */
-#ifndef MILLRACE_STAGES_LIVE_CONNECTION_ADDRESS_H
-#define MILLRACE_STAGES_LIVE_CONNECTION_ADDRESS_H
+#pragma once
 
 #include <poll.h>
 #include <stdbool.h>
@@ -27,5 +26,3 @@ int mr_resolve(mr_address addresses[MR_MOST_ADDRESSES], int *count, const char *
                int64_t until_ns);
 /* True if two addresses have the same host; the ports may differ. */
 bool mr_address_same_host(const mr_address *a, const mr_address *b);
-
-#endif

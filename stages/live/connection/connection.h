@@ -10,8 +10,7 @@
  * ready) may be temporary. These will probably recur: MR_ERROR_PERMISSION (user or password), MR_ERROR_NO_INPUT (no
  * such stream, or no video in it), MR_ERROR_DATA (unreadable stream), MR_ERROR_CONFIG, MR_ERROR_UNAVAILABLE (unknown
  * codec or transport). Messages name the URL without user and password. */
-#ifndef MILLRACE_STAGES_LIVE_CONNECTION_CONNECTION_H
-#define MILLRACE_STAGES_LIVE_CONNECTION_CONNECTION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -85,5 +84,3 @@ struct mr_connection {
     bool recorded; /* a recording: it has an end (MR_END) and need not be read in real time */
     int64_t pause_ns; /* packets arrive together at this interval, with each live playlist segment; 0: one by one */
 };
-
-#endif

@@ -7,8 +7,7 @@
  * within the declared length belongs to the first.
  *
  * The data is untrusted. One thread at a time. */
-#ifndef MILLRACE_STAGES_LIVE_MJPEG_JOINED_H
-#define MILLRACE_STAGES_LIVE_MJPEG_JOINED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,5 +37,3 @@ int mr_joined_take(mr_joined *joined, mr_joined_picture *picture);
 uint64_t mr_joined_broken(const mr_joined *joined);
 /* Content type from the last header, such as "image/png"; "": none. */
 const char *mr_joined_type(const mr_joined *joined);
-
-#endif

@@ -1,7 +1,6 @@
 /* Pictures from an HTTP address: one connection with many JPEGs (joined.h), or one request per picture if `poll` is
  * set. Bytes come through libavformat's AVIO, and errors are AVERROR. One thread at a time. */
-#ifndef MILLRACE_STAGES_LIVE_MJPEG_MJPEG_H
-#define MILLRACE_STAGES_LIVE_MJPEG_MJPEG_H
+#pragma once
 
 #include <errno.h>
 #include <libavformat/avio.h>
@@ -44,5 +43,3 @@ void mr_mjpeg_end(mr_mjpeg *mjpeg);
 bool mr_mjpeg_has_parts(const char *type, const char *text);
 /* Whether an answer begins with a JPEG. */
 bool mr_mjpeg_is_picture(const char *text, size_t bytes);
-
-#endif

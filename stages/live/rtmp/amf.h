@@ -1,7 +1,6 @@
 /* AMF0 (Adobe, 2006): the values in RTMP commands. Reading stays within the given bytes and allocates nothing. Any
  * thread. */
-#ifndef MILLRACE_STAGES_LIVE_RTMP_AMF_H
-#define MILLRACE_STAGES_LIVE_RTMP_AMF_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,5 +35,3 @@ void mr_amf_put_null(mr_amf_out *out);
 void mr_amf_begin(mr_amf_out *out);
 void mr_amf_put_name(mr_amf_out *out, const char *name);
 void mr_amf_end(mr_amf_out *out);
-
-#endif

@@ -6,8 +6,7 @@
  *
  * Calls wait for the socket. They ask `interrupt` before each read and at least every tenth of a second. Errors are
  * libavformat's (AVERROR). One thread at a time. */
-#ifndef MILLRACE_STAGES_LIVE_RTMP_CHUNKS_H
-#define MILLRACE_STAGES_LIVE_RTMP_CHUNKS_H
+#pragma once
 
 #include <libavformat/avio.h>
 #include <stdbool.h>
@@ -70,5 +69,3 @@ int mr_rtmp_chunks_write(mr_rtmp_chunks *chunks, const mr_rtmp_message *message)
 int mr_rtmp_chunks_number(mr_rtmp_chunks *chunks, uint8_t type, uint32_t number);
 /* Closes the socket. */
 void mr_rtmp_chunks_end(mr_rtmp_chunks *chunks);
-
-#endif

@@ -1,7 +1,6 @@
 /* User and password for Adobe's RTMP servers ("authmod=adobe"). The server refuses a connection with a challenge; the
  * next connection must answer it in the application's query. Any thread. */
-#ifndef MILLRACE_STAGES_LIVE_RTMP_PASSWORD_H
-#define MILLRACE_STAGES_LIVE_RTMP_PASSWORD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,5 +10,3 @@
  * if no password is requested, or in another way, or if the query does not fit. */
 bool mr_rtmp_answer(const char *description, const char *user, const char *password, uint32_t nonce, char *query,
                     size_t room);
-
-#endif

@@ -8,8 +8,7 @@
  * STREAM is the rest, with the query. User and password can answer Adobe's login ("authmod=adobe").
  *
  * One thread. Errors are libavformat's (AVERROR), possibly with a refusal. */
-#ifndef MILLRACE_STAGES_LIVE_RTMP_RTMP_H
-#define MILLRACE_STAGES_LIVE_RTMP_RTMP_H
+#pragma once
 
 #include <libavformat/avio.h>
 #include <stdbool.h>
@@ -41,5 +40,3 @@ void mr_rtmp_close(mr_rtmp **rtmp);
 AVIOContext *mr_rtmp_flv(mr_rtmp *rtmp);
 /* Bytes received from the server since opening. */
 int64_t mr_rtmp_bytes(const mr_rtmp *rtmp);
-
-#endif

@@ -1,6 +1,5 @@
 /* A unit under construction, which the codecs' depacketizers write. One thread at a time. */
-#ifndef MILLRACE_STAGES_LIVE_RTSP_ASSEMBLY_H
-#define MILLRACE_STAGES_LIVE_RTSP_ASSEMBLY_H
+#pragma once
 
 #include "stages/live/rtsp/depacketize.h"
 
@@ -75,5 +74,3 @@ struct mr_depacketizer {
 
 /* Call for an unknown payload: marks the unit as damaged. */
 void mr_depacketizer_refuse(mr_depacketizer *depacketizer, mr_assembly *unit, const char *format, int type);
-
-#endif

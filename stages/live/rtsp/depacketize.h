@@ -4,8 +4,7 @@
  * file. The marker packet completes it, without waiting for the next packet. If a sender does not set markers, or sets
  * one on each slice, a new time completes it. The packet after the first marker shows which: until it comes, the first
  * unit is held. One thread at a time. */
-#ifndef MILLRACE_STAGES_LIVE_RTSP_DEPACKETIZE_H
-#define MILLRACE_STAGES_LIVE_RTSP_DEPACKETIZE_H
+#pragma once
 
 #include "stages/live/rtsp/rtp.h"
 
@@ -54,5 +53,3 @@ const uint8_t *mr_depacketizer_sets(mr_depacketizer *depacketizer, size_t *bytes
 void mr_depacketizer_set_size(mr_depacketizer *depacketizer, int width, int height);
 /* Which payloads were not understood so far: "packets of type 26"; NULL: none. */
 const char *mr_depacketizer_refused(const mr_depacketizer *depacketizer, uint64_t *count);
-
-#endif

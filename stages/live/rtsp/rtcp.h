@@ -1,7 +1,6 @@
 /* RTCP (RFC 3550, 6): sender reports, which relate RTP times to the sender's clock, and our receiver reports. One
  * thread at a time. Clocks are CLOCK_MONOTONIC unless stated. */
-#ifndef MILLRACE_STAGES_LIVE_RTSP_RTCP_H
-#define MILLRACE_STAGES_LIVE_RTSP_RTCP_H
+#pragma once
 
 #include "stages/live/rtsp/rtp.h"
 
@@ -36,5 +35,3 @@ size_t mr_rtcp_write(mr_rtcp *rtcp, uint8_t data[MR_RTCP_BYTES], int64_t now_ns)
  * known, or the report is more than an hour old. */
 int64_t mr_rtcp_captured_ns(const mr_rtcp *rtcp, uint32_t timestamp, int64_t now_ns);
 double mr_rtcp_jitter_ns(const mr_rtcp *rtcp);
-
-#endif

@@ -3,8 +3,7 @@
  * Times are in the stream's clock (90 kHz for video), unwrapped: its 32 bits wrap after 13.3 hours, the 16-bit sequence
  * number after seconds. If a sender restarts, its first time continues from the last one plus the time that passed
  * here. One thread at a time. */
-#ifndef MILLRACE_STAGES_LIVE_RTSP_RTP_H
-#define MILLRACE_STAGES_LIVE_RTSP_RTP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -59,5 +58,3 @@ bool mr_rtp_order_take(mr_rtp_order *order, mr_rtp_packet *packet, int64_t now_n
 void mr_rtp_order_release(mr_rtp_order *order);
 /* When mr_rtp_order_take may return something else without another packet; INT64_MAX: never. */
 int64_t mr_rtp_order_due_ns(const mr_rtp_order *order);
-
-#endif

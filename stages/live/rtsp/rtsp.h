@@ -1,7 +1,6 @@
 /* The RTSP client, an mr_connection (connection.h). rtsp.c opens it, rtsp_read.c reads it, rtsp_video.h turns its video
  * into packets. One thread at a time. */
-#ifndef MILLRACE_STAGES_LIVE_RTSP_RTSP_H
-#define MILLRACE_STAGES_LIVE_RTSP_RTSP_H
+#pragma once
 
 #include "stages/live/rtsp/rtsp_talk.h"
 #include "stages/live/rtsp/rtsp_udp.h"
@@ -52,5 +51,3 @@ int mr_rtsp_survey(mr_connection *connection, mr_survey *survey);
 int mr_rtsp_read(mr_connection *connection, int64_t until_ns, mr_packet *packet);
 void mr_rtsp_remark(const mr_connection *connection, char *text, size_t room);
 void mr_rtsp_count(const mr_connection *connection, mr_connection_counts *counts);
-
-#endif

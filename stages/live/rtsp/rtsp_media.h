@@ -1,6 +1,5 @@
 /* Builds an mr_media for an RTP stream from its parameter sets or first picture. Any thread. */
-#ifndef MILLRACE_STAGES_LIVE_RTSP_RTSP_MEDIA_H
-#define MILLRACE_STAGES_LIVE_RTSP_RTSP_MEDIA_H
+#pragma once
 
 #include "stages/live/rtsp/depacketize.h"
 #include "stages/media/media_reader.h"
@@ -17,5 +16,3 @@ typedef struct mr_rtsp_facts {
 
 /* Creates a media and surveys its pictures. What cannot be found stays unknown. MR_ERROR_MEMORY. */
 int mr_rtsp_describe(mr_media **media, mr_survey *survey, const mr_rtsp_facts *facts, const mr_reader_params *params);
-
-#endif

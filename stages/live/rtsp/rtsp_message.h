@@ -1,7 +1,6 @@
 /* RTSP text (RFC 2326): messages, URLs, and answers to a request for user and password. Nothing here waits. Any
  * thread. */
-#ifndef MILLRACE_STAGES_LIVE_RTSP_RTSP_MESSAGE_H
-#define MILLRACE_STAGES_LIVE_RTSP_RTSP_MESSAGE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -72,5 +71,3 @@ bool mr_rtsp_auth_read(mr_rtsp_auth *auth, const mr_rtsp_message *message, bool 
 /* Writes "Authorization: ...\r\n" for a request, or nothing if not needed; false: no room. */
 bool mr_rtsp_auth_write(mr_rtsp_auth *auth, char *to, size_t room, const char *user, const char *password,
                         const char *method, const char *url);
-
-#endif

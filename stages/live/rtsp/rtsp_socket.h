@@ -1,8 +1,7 @@
 /* A non-blocking socket to a server, plain or with TLS. One thread at a time.
  *
  * Messages use `name`, a URL without user and password. */
-#ifndef MILLRACE_STAGES_LIVE_RTSP_RTSP_SOCKET_H
-#define MILLRACE_STAGES_LIVE_RTSP_RTSP_SOCKET_H
+#pragma once
 
 #include <gnutls/gnutls.h>
 #include <stddef.h>
@@ -38,5 +37,3 @@ int mr_rtsp_socket_read(mr_rtsp_socket *socket, void *data, size_t room, size_t 
 int mr_rtsp_socket_write(mr_rtsp_socket *socket, const void *data, size_t count, size_t *bytes);
 /* Whether received data waits in the TLS layer, where poll() cannot see it. */
 bool mr_rtsp_socket_pending(const mr_rtsp_socket *socket);
-
-#endif

@@ -2,8 +2,7 @@
  * cannot make it use more memory than one buffer. One thread at a time.
  *
  * Error messages begin with `name`. */
-#ifndef MILLRACE_STAGES_LIVE_RTSP_RTSP_TALK_H
-#define MILLRACE_STAGES_LIVE_RTSP_RTSP_TALK_H
+#pragma once
 
 #include "stages/live/rtsp/rtsp_message.h"
 #include "stages/live/rtsp/rtsp_socket.h"
@@ -68,5 +67,3 @@ bool mr_rtsp_talk_is_answer(mr_rtsp_talk *talk, const mr_rtsp_message *message, 
  * connection closed. Also MR_ERROR_DATA, MR_ERROR_CANCELLED. */
 int mr_rtsp_talk_ask(mr_rtsp_talk *talk, const char *method, const char *url, const char *headers, int64_t until_ns,
                      mr_rtsp_message *answer);
-
-#endif

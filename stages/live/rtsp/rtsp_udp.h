@@ -1,7 +1,6 @@
 /* A stream's two UDP sockets, for RTP and RTCP. Packets from hosts other than the server are dropped. One thread at a
  * time. */
-#ifndef MILLRACE_STAGES_LIVE_RTSP_RTSP_UDP_H
-#define MILLRACE_STAGES_LIVE_RTSP_RTSP_UDP_H
+#pragma once
 
 #include <stddef.h>
 
@@ -29,5 +28,3 @@ bool mr_rtsp_udp_next(mr_rtsp_udp *udp, const uint8_t **data, size_t *bytes);
 bool mr_rtsp_udp_report(mr_rtsp_udp *udp, uint8_t *data, size_t room, size_t *bytes);
 /* Sends a packet to the server's port for RTP or RTCP; one that cannot be sent is lost. */
 void mr_rtsp_udp_send(mr_rtsp_udp *udp, bool rtcp, const uint8_t *data, size_t bytes);
-
-#endif

@@ -1,6 +1,5 @@
 /* Session descriptions (SDP, RFC 4566), as far as video over RTP needs them. The data is untrusted. Any thread. */
-#ifndef MILLRACE_STAGES_LIVE_RTSP_SDP_H
-#define MILLRACE_STAGES_LIVE_RTSP_SDP_H
+#pragma once
 
 #include "stages/live/rtsp/depacketize.h"
 
@@ -25,5 +24,3 @@ typedef struct mr_sdp {
 /* MR_ERROR_DATA: not a description; MR_ERROR_NO_INPUT: no video in it; MR_ERROR_UNAVAILABLE: no supported one. `name`
  * is for messages. */
 int mr_sdp_read(mr_sdp *sdp, const char *text, size_t bytes, const char *name);
-
-#endif

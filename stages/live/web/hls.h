@@ -6,8 +6,7 @@
  * header also ends after a few hundred segments, since the demuxer would keep an index of all.
  *
  * Calls block until `web` is interrupted. They return 0 or an AVERROR, possibly with a refusal in `web`. One thread. */
-#ifndef MILLRACE_STAGES_LIVE_WEB_HLS_H
-#define MILLRACE_STAGES_LIVE_WEB_HLS_H
+#pragma once
 
 #include "stages/live/web/hls_position.h"
 #include "stages/live/web/web.h"
@@ -44,5 +43,3 @@ const mr_hls_position *mr_hls_where(const mr_hls *hls);
 void mr_hls_note_picture(mr_hls *hls);
 /* Closes it and the run's bytes; NULL is allowed. */
 void mr_hls_close(mr_hls **hls);
-
-#endif

@@ -4,8 +4,7 @@
  * after a stall, nor if a web server keeps a dead encoder's last playlist. A segment is recognised by its number and by
  * its address's last part, without the query, which may change between versions. Numbers that run back mean an encoder
  * restart: if the newest segment was not given lately, reading starts again. */
-#ifndef MILLRACE_STAGES_LIVE_WEB_HLS_POSITION_H
-#define MILLRACE_STAGES_LIVE_WEB_HLS_POSITION_H
+#pragma once
 
 #include "stages/live/web/playlist.h"
 
@@ -39,5 +38,3 @@ void mr_hls_position_number(const mr_hls_position *place, mr_playlist *list);
 mr_hls_step mr_hls_position_next(const mr_hls_position *place, const mr_playlist *list, bool resumes, size_t *index);
 /* Records that the segment is being given. */
 void mr_hls_position_take(mr_hls_position *place, const mr_playlist *list, size_t index);
-
-#endif

@@ -1,7 +1,6 @@
 /* Makes packet times continuous across a stream's runs, whose clocks can be unrelated (EXT-X-DISCONTINUITY, a restarted
  * encoder). Pure. */
-#ifndef MILLRACE_STAGES_LIVE_WEB_HLS_TIMES_H
-#define MILLRACE_STAGES_LIVE_WEB_HLS_TIMES_H
+#pragma once
 
 #include "stages/media/media_reader.h"
 
@@ -17,5 +16,3 @@ typedef struct mr_hls_times {
 void mr_hls_times_begin(mr_hls_times *times, int64_t start_ns);
 /* Shifts the packet's pts_ns and dts_ns. */
 void mr_hls_times_pass(mr_hls_times *times, mr_packet *packet);
-
-#endif

@@ -3,8 +3,7 @@
  * A playlist is untrusted. It is refused as a whole if it has a non-HTTP address (file:, data:, concat:, ...),
  * characters that a request cannot have, numbers out of range, or more segments or variants than allowed below. Unknown
  * tags must be ignored, as the RFC requires. That includes low-latency HLS tags: its parts arrive as whole segments. */
-#ifndef MILLRACE_STAGES_LIVE_WEB_PLAYLIST_H
-#define MILLRACE_STAGES_LIVE_WEB_PLAYLIST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -75,5 +74,3 @@ int mr_playlist_parse(mr_playlist *list, const char *name, char *text, size_t by
  * `wanted` is not negative, it is the number of the variant. NULL with a message: there is none. */
 const mr_variant *mr_playlist_choose(const mr_playlist *list, const char *name, int64_t max_pixels, int wanted);
 void mr_playlist_fini(mr_playlist *list);
-
-#endif

@@ -6,8 +6,7 @@
  * libavformat has sent it a request, but before any of the answer is used.
  *
  * One thread may use an mr_web. It must not move while something that it opened is open. */
-#ifndef MILLRACE_STAGES_LIVE_WEB_WEB_H
-#define MILLRACE_STAGES_LIVE_WEB_WEB_H
+#pragma once
 
 #include <libavformat/avio.h>
 #include <stdbool.h>
@@ -56,5 +55,3 @@ size_t mr_web_look(AVIOContext *io, char text[MR_WEB_LOOK]);
 bool mr_web_is_manifest(const char *text);
 /* MR_ERROR_UNAVAILABLE: DASH is not supported; the message names alternatives. */
 int mr_web_refuse_manifest(const char *url);
-
-#endif

@@ -1,7 +1,6 @@
 /* Finds where a still picture ends in its file. Decoders stop after the first picture and do not report what follows: a
  * second joined file, a motion photo's video, an animation's pages. Pure functions. */
-#ifndef MILLRACE_STAGES_MEDIA_STILL_STILL_H
-#define MILLRACE_STAGES_MEDIA_STILL_STILL_H
+#pragma once
 
 #include <libavcodec/codec_id.h>
 #include <stdbool.h>
@@ -37,5 +36,3 @@ bool mr_webp_is_animated(const uint8_t *data, size_t bytes);
 
 /* Whether the data begins like a picture in this codec. */
 bool mr_still_begins(enum AVCodecID codec, const uint8_t *data, size_t bytes);
-
-#endif

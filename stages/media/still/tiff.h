@@ -1,6 +1,5 @@
 /* TIFF 6.0 files, and EXIF, which is TIFF. Pure functions. The data is untrusted. */
-#ifndef MILLRACE_STAGES_MEDIA_STILL_TIFF_H
-#define MILLRACE_STAGES_MEDIA_STILL_TIFF_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,5 +14,3 @@ size_t mr_tiff_pictures(const uint8_t *data, size_t bytes);
 /* Whether libavcodec cannot decode the first picture's kind; for many it gives a black or wrong picture without an
  * error. Writes the rest of a sentence that begins with the file's name. */
 bool mr_tiff_trouble(const uint8_t *data, size_t bytes, char *text, size_t room);
-
-#endif

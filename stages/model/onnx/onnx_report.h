@@ -2,8 +2,7 @@
  * tensors that millrace cannot use. Pure function; any thread.
  *
  * Texts point into the bytes and are not zero-terminated. */
-#ifndef MILLRACE_STAGES_MODEL_ONNX_ONNX_REPORT_H
-#define MILLRACE_STAGES_MODEL_ONNX_ONNX_REPORT_H
+#pragma once
 
 #include <stddef.h>
 
@@ -54,5 +53,3 @@ mr_pb_span mr_onnx_find_note(const uint8_t *data, size_t bytes, const char *key)
 
 /* "f32" for 1, and so on; "type 99" if it is unknown. */
 const char *mr_onnx_type_name(int element);
-
-#endif

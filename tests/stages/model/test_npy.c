@@ -14,6 +14,10 @@
 
 static char path[] = "npy-test-file";
 
+static void __attribute__((destructor)) remove_file(void) {
+    unlink(path);
+}
+
 static void write_file(const void *data, size_t bytes) {
     FILE *file = fopen(path, "wb");
     assert_non_null(file);

@@ -1,6 +1,5 @@
 /* Only for cut_world*.c. */
-#ifndef MILLRACE_TESTS_SUPPORT_TRANSPORT_CUT_WORLD_PARTS_H
-#define MILLRACE_TESTS_SUPPORT_TRANSPORT_CUT_WORLD_PARTS_H
+#pragma once
 
 #include "engine/transport/session/session.h"
 #include "tests/support/suite.h"
@@ -124,5 +123,3 @@ void world_drive_sender(world *w);
 /* Handles messages that have arrived at either end of the worker's connection. */
 void world_hear(world *w, worker *r);
 void world_drive_worker(world *w, worker *r);
-
-#endif

@@ -1,7 +1,6 @@
 /* Questions to a plan's view (millrace/plan.h) that several verbs ask, and words for figures. A view is only read: any
  * thread. */
-#ifndef MILLRACE_TOOLS_CLI_PLAN_ROWS_H
-#define MILLRACE_TOOLS_CLI_PLAN_ROWS_H
+#pragma once
 
 #include "millrace/plan.h"
 
@@ -58,5 +57,3 @@ const char *mr_words_bytes(uint64_t bytes, char text[MR_WORDS]);
 const char *mr_words_rate(double rate, char text[MR_WORDS]);
 /* 2500000 -> "2.5 ms"; from nanoseconds to hours. */
 const char *mr_words_duration(int64_t ns, char text[MR_WORDS]);
-
-#endif
