@@ -8,6 +8,7 @@ needs, as archives in pieces that each stay below a size.
 There: cat programs.tar.xz.* | tar xJ, and if the step `network` is wanted, cat wheels.tar.* | tar x; then
 python3 gpu/gpu.py. The wheels are those in tools/requirements-gpu.txt, which pip downloads."""
 import hashlib
+import lzma
 import os
 import pathlib
 import re
@@ -83,7 +84,10 @@ def unpack_wheels(data):
 def write_pieces(folder, out, name, limit):
     """The folder as one archive, in pieces of at most `limit` bytes."""
     archive = out / name
-    with tarfile.open(archive, "w:xz" if name.endswith("xz") else "w") as made:
+    # The dictionary spans several programs: each has the same library in it.
+    packer = [{"id": lzma.FILTER_X86}, {"id": lzma.FILTER_LZMA2, "preset": 6, "dict_size": 96 << 20}]
+    opened = lzma.open(archive, "wb", filters=packer) if name.endswith("xz") else open(archive, "wb")
+    with opened as file, tarfile.open(fileobj=file, mode="w|") as made:
         made.add(folder, "gpu")
     run("split", "-b", limit, "-d", archive, f"{archive}.")
     archive.unlink()
