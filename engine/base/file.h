@@ -1,5 +1,5 @@
-/* Files that are written from the start, or read whole. Any thread. Errors: MR_ERROR_PERMISSION, MR_ERROR_IO, with the
- * path and the system's message. */
+/* Files that are written from the start, or read whole. Any thread. Errors: MR_ERROR_PERMISSION, MR_ERROR_IO,
+ * MR_ERROR_MEMORY (also: no descriptors left), with the path and the system's message. */
 #pragma once
 
 #include <stdbool.h>
@@ -49,5 +49,6 @@ int mr_file_read(const char *what, const char *path, size_t most, size_t room, m
 /* The status of a failed system call's errno. MR_ERROR_MEMORY: the process has no memory or descriptors left, whatever
  * the file is. */
 int mr_file_status(int error);
-/* mr_fail with errno in words: "cannot write to results.jsonl: No space left on device". */
+/* mr_fail with errno in words: "cannot write to results.jsonl: No space left on device". The status is
+ * mr_file_status's, with MR_ERROR_IO instead of MR_ERROR_NO_INPUT. */
 int mr_file_fail(const char *verb, const char *path);

@@ -173,11 +173,7 @@ int mr_trace_add_track(mr_trace *trace, const char *group, const char *name, mr_
 static void *write_on(void *context) {
     mr_trace *trace = context;
     for (bool ending = false; !ending;) {
-        struct timespec until;
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += PAUSE_NS;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
+        const struct timespec until = mr_condition_until(PAUSE_NS);
         pthread_mutex_lock(&trace->lock);
         if (!trace->ending)
             pthread_cond_timedwait(&trace->changed, &trace->lock, &until);

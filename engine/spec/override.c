@@ -300,11 +300,14 @@ static bool waits(mr_spec_parser *p, const char *key) {
 
 /* The overrides that wait, and the variables in them. */
 static int apply_late(mr_spec_parser *p) {
-    for (size_t i = 0; i < p->params->override_count; i++)
-        if (p->late[i] && (apply_override(p, &p->params->overrides[i]) ||
-                           mr_yaml_expand(p->spec->root, &p->spec->arena, p->diagnostics) == MR_ERROR_MEMORY))
+    bool any = false;
+    for (size_t i = 0; i < p->params->override_count; i++) {
+        if (p->late[i] && apply_override(p, &p->params->overrides[i]))
             return MR_ERROR_MEMORY;
-    return MR_OK;
+        any |= p->late[i];
+    }
+    return any && mr_yaml_expand(p->spec->root, &p->spec->arena, p->diagnostics) == MR_ERROR_MEMORY ? MR_ERROR_MEMORY
+                                                                                                    : MR_OK;
 }
 
 int mr_spec_override(mr_spec_parser *parser) {

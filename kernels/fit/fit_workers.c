@@ -133,7 +133,7 @@ int mr_fit_workers_create(mr_fit_workers **workers, const mr_fit_task *most, int
     pthread_cond_init(&made->done, NULL);
     made->worker = mr_calloc((size_t)threads, sizeof *made->worker);
     int status = made->worker ? start_workers(made, most)
-                               : mr_fail(MR_ERROR_MEMORY, "no memory for %d threads", threads);
+                              : mr_fail(MR_ERROR_MEMORY, "no memory for %d threads", threads);
     if (status)
         mr_fit_workers_destroy(&made);
     else

@@ -30,8 +30,7 @@ typedef struct mr_call {
 bool mr_call_is_batched(const mr_model *model, const mr_planned_input *first);
 /* One item of a tensor as the model declares it; open dimensions stay open. */
 mr_format_set mr_call_item_set(const mr_model_tensor *tensor, bool batched);
-/* Declares which formats the model accepts at each stage input. MR_ERROR_CONFIG if no frame can hold them.
- * */
+/* Declares which formats the model accepts at each stage input. MR_ERROR_CONFIG if no frame can hold them. */
 int mr_call_take(mr_negotiation *negotiation, const mr_model *model, const size_t *port);
 /* Call after mr_call_take. True if the inputs' formats are known, or must be known by now; `known` (one per stage
  * input) then has the formats to plan with. */

@@ -455,8 +455,7 @@ static mr_class class_of(const mr_labels *labels, int32_t index, float score) {
 }
 
 /* Turns a frame's best classes into the result; with a window, uses the window's frames. It may run although earlier
- * work failed and left invalid data: the frame is then dropped, and nothing else may be touched.
- * */
+ * work failed and left invalid data: the frame is then dropped, and nothing else may be touched. */
 static void publish(const void *context, mr_result *result, uint8_t *best, size_t bytes) {
     state *own = (state *)(uintptr_t)context;
     size_t most = most_in(bytes);

@@ -39,8 +39,7 @@ typedef struct mr_engine_part {
 void mr_engine_cache_open(mr_engine_cache *cache, const char *base, const mr_engine_part *parts, size_t count);
 /* Call when the private folder is complete: it becomes the key's folder. No effect if it is empty or already kept. */
 void mr_engine_cache_keep(mr_engine_cache *cache);
-/* Call if the runtime rejects the kept engines: removes them and uses a private folder instead.
- * */
+/* Call if the runtime rejects the kept engines: removes them and uses a private folder instead. */
 void mr_engine_cache_discard(mr_engine_cache *cache);
 /* Removes engines that were not kept. Accepts an all-zero cache. */
 void mr_engine_cache_close(mr_engine_cache *cache);

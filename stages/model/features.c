@@ -99,8 +99,7 @@ static void count_work(const state *s, mr_negotiation *n) {
     }
 }
 
-/* Vectors are the network's numbers unless they are pooled or scaled. The model is closed after planning.
- * */
+/* Vectors are the network's numbers unless they are pooled or scaled. The model is closed after planning. */
 static void note_operation(const state *s, mr_negotiation *n) {
     const options *o = n->options;
     const char *operation = s->model->outputs[s->call.binding.output[0]].operation;

@@ -19,6 +19,5 @@ typedef struct mr_onnx_signature {
 } mr_onnx_signature;
 
 /* False if only a runtime can tell: an entry is not a tensor, an output's size depends on more than the batch, or there
- * are too many tensors. Names point into `data`.
- * */
+ * are too many tensors. Names point into `data`. */
 bool mr_onnx_read_signature(const uint8_t *data, size_t bytes, mr_onnx_signature *signature);

@@ -2,8 +2,7 @@
  *
  * The runtime is loaded at run time, so building needs no header. The table (struct OrtApi in onnxruntime_c_api.h) only
  * grows at the end: positions never change. All functions here exist since version 16. A function that returns a status
- * returns NULL on success; the caller must release what it gets.
- * */
+ * returns NULL on success; the caller must release what it gets. */
 #pragma once
 
 #include <stddef.h>

@@ -26,7 +26,6 @@ void mr_journal_close(mr_journal *journal);
 /* Whether an earlier process has written a table's header; records that this one has. */
 bool mr_journal_has_header(const mr_journal *journal);
 void mr_journal_note_header(mr_journal *journal);
-/* Call when a record is begun in pieces, and when a frame's record is written. No effect if the journal is closed.
- * */
+/* Call when a record is begun in pieces, and when a frame's record is written. No effect if the journal is closed. */
 void mr_journal_begin(mr_journal *journal);
 void mr_journal_note(mr_journal *journal, const mr_identity *frame);

@@ -38,7 +38,7 @@ typedef struct mr_zmq_source {
              "images, which decode takes"},                                                                            \
     {.name = "size", .kind = MR_OPTION_SIZE, .offset = MR_ZMQ_SOURCE_FIELD(size), .fallback = "auto",                  \
      .min = 1, .max = 65535, .unit = "px",                                                                             \
-     .help = "size of the largest encoded image to expect, for which memory is planned; auto: any"},            \
+     .help = "size of the largest encoded image to expect, for which memory is planned; auto: any"},                   \
     {.name = "max_message", .kind = MR_OPTION_BYTES, .offset = MR_ZMQ_SOURCE_FIELD(max_message), .fallback = "64MiB",  \
      .min = 1024, .max = 2147483647, .help = "a peer whose message has a larger part is disconnected"},                \
     {.name = "ends", .kind = MR_OPTION_INT, .offset = MR_ZMQ_SOURCE_FIELD(ends), .fallback = "1", .min = 0,            \

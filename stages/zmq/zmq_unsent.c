@@ -15,7 +15,7 @@ struct mr_zmq_entry {
 };
 
 /* How often a wait checks whether the run is being stopped. */
-static const int64_t ASK_NS = 100000000, NS_PER_S = 1000000000;
+static const int64_t ASK_NS = 100000000;
 
 void mr_zmq_unsent_init(mr_zmq_unsent *unsent, const mr_stage *self) {
     *unsent = (mr_zmq_unsent){.self = self};
@@ -91,8 +91,7 @@ int mr_zmq_unsent_await(mr_zmq_unsent *unsent, uint32_t source, int64_t patience
             continue;
         }
         const int64_t left_ns = since_ns + patience_ns - now_ns;
-        const int64_t until_ns = now_ns + (left_ns < ASK_NS ? left_ns : ASK_NS);
-        const struct timespec until = {.tv_sec = until_ns / NS_PER_S, .tv_nsec = until_ns % NS_PER_S};
+        const struct timespec until = mr_condition_until(left_ns < ASK_NS ? left_ns : ASK_NS);
         pthread_cond_timedwait(&unsent->changed, &unsent->lock, &until);
         pthread_mutex_unlock(&unsent->lock);
         status = mr_stage_gives_up(unsent->self) ? MR_ERROR_CANCELLED : MR_OK;

@@ -97,8 +97,7 @@ static void read_codecs(const mr_gpu_access *access, mr_gpu *gpu) {
     }
 }
 
-/* For a divided GPU (MIG) the driver gives the UUID of the instance, and NVML knows it by that UUID.
- * */
+/* For a divided GPU (MIG) the driver gives the UUID of the instance, and NVML knows it by that UUID. */
 static bool find_handle(const mr_gpu_access *access, mr_gpu *gpu, void **handle) {
     if (!access->nvmlDeviceGetHandleByUUID)
         return false;

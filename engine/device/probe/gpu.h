@@ -170,8 +170,7 @@ bool mr_gpu_is_uuid(const char *text);
 int mr_gpu_index_of(const mr_gpu_access *access, const char *uuid, int *index);
 
 /* The words for each reason in mr_gpu.slowed that costs speed ("heat", "power"), from the first; NULL after the
- * last.
- * */
+ * last. */
 const char *mr_gpu_slowed_by(uint64_t slowed, int i);
 
 /* ---- for gpu.c and gpu_findings.c ------------------------------------------------------------------------------ */

@@ -19,7 +19,7 @@
 #include "engine/flow/run/resume_plan.h"
 #include "millrace/log.h"
 
-enum { VERSION = 1, MOST_BYTES = 16 << 20, OF_TEXT = 17, INTERVAL_S = 1 };
+enum { VERSION = 1, MOST_BYTES = 16 << 20, OF_TEXT = 17, INTERVAL_NS = 1000000000 };
 
 /* One source's state: as in the checkpoint, or now. */
 typedef struct mark {
@@ -244,9 +244,7 @@ static void *keep(void *context) {
     mr_resume *resume = context;
     pthread_mutex_lock(&resume->lock);
     while (!resume->ending) {
-        struct timespec until;
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_sec += INTERVAL_S;
+        const struct timespec until = mr_condition_until(INTERVAL_NS);
         while (!resume->ending && pthread_cond_timedwait(&resume->changed, &resume->lock, &until) != ETIMEDOUT)
             ;
         if (!resume->ending && !resume->lost)

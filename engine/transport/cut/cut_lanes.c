@@ -140,8 +140,8 @@ void mr_cut_lanes_end(mr_cut_lanes *lanes, uint32_t source, bool cut_short, int6
     enter_ordered(lanes, source, now_ns);
     mr_item end = {.kind = MR_ITEM_END, .source = source, .cut_short = cut_short};
     if (!lanes->lane[source].ended && !enter(lanes, &end, 0, false, now_ns))
-        mr_link_push(mr_inlets_link(&lanes->instance->inlets, 0), &end,
-                     NULL); /* An end needs no room: it only comes too early. */
+        /* An end needs no room: it only comes too early. */
+        mr_link_push(mr_inlets_link(&lanes->instance->inlets, 0), &end, NULL);
     lanes->ends += !lanes->lane[source].ended;
     lanes->lane[source].ended = true;
     lanes->lane[source].cut_short |= cut_short;

@@ -448,8 +448,7 @@ static void receive_from(cut_out *out, uint32_t route, const mr_wire_part *parts
         mr_cut_report_refused(&out->reporter, route, now_ns);
 }
 
-/* Reads ring messages. For each consumer it stops at one that must wait for others still on the way through ZeroMQ.
- * */
+/* Reads ring messages. For each consumer it stops at one that must wait for others still on the way through ZeroMQ. */
 static void listen(cut_out *out) {
     for (size_t place = 0; place < mr_cut_exporter_places(out->exporter); place++) {
         const mr_ring_message *message_in;

@@ -93,8 +93,7 @@ int mr_cut_exporter_fd(const mr_cut_exporter *exporter) {
     return exporter ? mr_shm_export_fd(exporter->export) : -1;
 }
 
-/* A peer whose next message must wait would keep this end awake. So would a peer that is not read again.
- * */
+/* A peer whose next message must wait would keep this end awake. So would a peer that is not read again. */
 void mr_cut_exporter_work(mr_cut_exporter *exporter) {
     if (!exporter)
         return;
@@ -326,8 +325,7 @@ bool mr_cut_importer_post(mr_cut_importer *importer, uint32_t route, const mr_cu
     return true;
 }
 
-/* A peer whose next message must wait would keep this end awake. So would a peer that is not read again.
- * */
+/* A peer whose next message must wait would keep this end awake. So would a peer that is not read again. */
 bool mr_cut_importer_arm(mr_cut_importer *importer) {
     bool quiet = true;
     for (size_t i = 0; importer && i < importer->count; i++) {

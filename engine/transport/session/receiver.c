@@ -1,5 +1,4 @@
-/* A cut's receiver: the identity table, the interface and the next action. receiver_input.c reads messages.
- * */
+/* A cut's receiver: the identity table, the interface and the next action. receiver_input.c reads messages. */
 #include <string.h>
 
 #include "engine/base/memory.h"

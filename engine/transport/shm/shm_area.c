@@ -24,8 +24,7 @@ static int unavailable(const char *call) {
 
 /* ---- mapping ----------------------------------------------------------------------------------------------------- */
 
-/* Maps the same bytes twice in a row, with pages present: otherwise each page would fault when it is first used.
- * */
+/* Maps the same bytes twice in a row, with pages present: otherwise each page would fault when it is first used. */
 static int map_ring(mr_shm_records *records, mr_shm_channel *channel, int fd, off_t offset, size_t bytes) {
     uint8_t *base = mmap(NULL, 2 * bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED)

@@ -1,4 +1,4 @@
-/* Messages to bytes: frames and marks, envelopes. Payload is in wire_blocks.c. */
+/* Messages to bytes: frames and marks, envelopes. Payload is in wire_blocks.c, what items share in wire_shared.c. */
 #include <string.h>
 #include <xxhash.h>
 #include <zstd.h>

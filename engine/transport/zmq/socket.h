@@ -44,13 +44,11 @@ int mr_zmq_check_files(const mr_zmq_params *params, const char **wrong);
 
 /* Checks all that, and makes a socket with keys and limits that is not attached yet, so that the owner can set options
  * through the handle. Errors: as mr_zmq_check_files, MR_ERROR_UNAVAILABLE (libzmq without CURVE, too many sockets, too
- * few file descriptors), MR_ERROR_MEMORY. Strings in `params` must live until it is attached.
- * */
+ * few file descriptors), MR_ERROR_MEMORY. Strings in `params` must live until it is attached. */
 int mr_zmq_create(mr_zmq **socket, const mr_zmq_params *params);
 /* Binds or connects. On failure the caller can only close it. MR_ERROR_UNAVAILABLE (the address is taken, or is not on
  * this machine), MR_ERROR_PERMISSION (others own or can enter a folder for ipc sockets), MR_ERROR_IO,
- * MR_ERROR_CONFIG.
- * */
+ * MR_ERROR_CONFIG. */
 int mr_zmq_attach(mr_zmq *socket);
 /* One that connects: closes the connection, with all that is under way on it, and makes another. */
 void mr_zmq_renew(mr_zmq *socket);
