@@ -6,8 +6,7 @@
 #include "stages/list.h"
 
 /* As add_results below: declares, oldest first, the results that an input's frames carry and the first input's do
- * not.
- * */
+ * not. */
 static int promise_results(mr_negotiation *negotiation, const mr_planned_input *input) {
     const mr_planned_result *end = input->results;
     for (; end; end = end->next) {
@@ -77,8 +76,7 @@ static int copy_result(mr_io *io, mr_frame *frame, const mr_result *from) {
     return MR_OK;
 }
 
-/* The lists share their oldest part, from before the fork in the graph: it begins at the first common element.
- * */
+/* The lists share their oldest part, from before the fork in the graph: it begins at the first common element. */
 static const mr_result *shared_tail(const mr_frame *frame, const mr_result *theirs) {
     for (; theirs; theirs = theirs->next)
         for (const mr_result *ours = frame->results; ours; ours = ours->next)

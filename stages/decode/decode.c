@@ -455,8 +455,7 @@ static int send_next(mr_stage *self, mr_io *io, size_t room) {
 }
 
 /* Decodes packets that are known to be needed, or must be decoded now. MR_DONE: the rest must wait for further
- * packets.
- * */
+ * packets. */
 static int decode_needed(mr_stage *self, mr_io *io, size_t room) {
     decode_state *state = self->state;
     for (const AVCodecContext *codec; (codec = mr_decoder_codec(&state->decoder));) {

@@ -53,8 +53,7 @@ static void dispatch_events(mr_executor *executor, const struct epoll_event *eve
 }
 
 /* Sets it late rather than early, so that timers due soon after can share the wake-up. An expired timerfd is not
- * pending.
- * */
+ * pending. */
 void mr_executor_set_timerfd(mr_executor *executor) {
     int64_t due_ns = mr_timers_next(&executor->timers);
     if (due_ns < 0)

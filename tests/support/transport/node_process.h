@@ -30,8 +30,7 @@ typedef struct node_report {
 node_process node_start(const char *text, const char *node, const char *runtime);
 /* Starts one process for a node with several. */
 node_process node_start_replica(const char *text, const char *node, int replica, const char *runtime);
-/* Waits until the node dies from a signal (true) or is about to end; fails the test after a minute.
- * */
+/* Waits until the node dies from a signal (true) or is about to end; fails the test after a minute. */
 bool node_await_death(node_process *process);
 /* Waits for the node's end; fails the test after a minute, or if a signal ended it. */
 node_report node_finish(node_process *process);

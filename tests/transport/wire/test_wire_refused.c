@@ -377,8 +377,7 @@ static mr_media *come(wire_fixture *f, mr_media *media) {
     return got;
 }
 
-/* Descriptions with some 300 bytes, where 1000 are kept: three fit. References keep addresses from being reused.
- * */
+/* Descriptions with some 300 bytes, where 1000 are kept: three fit. References keep addresses from being reused. */
 TEST(test_descriptions_of_media_are_bounded_in_bytes) {
     enum { KINDS = 4, LONG = 300 };
     static char paths[KINDS + 1][2 * LONG * LONG];

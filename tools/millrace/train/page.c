@@ -40,8 +40,7 @@ enum { COLOURS = sizeof colours / sizeof *colours };
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
-/* Escapes text for HTML and SVG, also in double quotes; invalid UTF-8 and control characters become a mark.
- * */
+/* Escapes text for HTML and SVG, also in double quotes; invalid UTF-8 and control characters become a mark. */
 static void put_text(FILE *page, const char *text) {
     for (size_t left = strlen(text), step; left > 0; left -= step, text += step) {
         step = mr_utf8_bytes(text, left);

@@ -61,8 +61,7 @@ typedef struct mr_set {
 
 /* Reads the list and all files. MR_ERROR_DATA if it cannot be a data set: fewer than two classes, a row without a
  * class, a class without files, classes that differ only in case, a group in two parts. Also mr_file_list_open's
- * errors.
- * */
+ * errors. */
 int mr_set_open(mr_set *set, const mr_set_params *params);
 void mr_set_close(mr_set *set);
 

@@ -248,8 +248,8 @@ static void check_zeros(const mr_rtp_unit *unit) {
         assert_int_equal(unit->data[unit->bytes + (size_t)i], 0);
 }
 
-/* All packets, in order, with or without markers: without them a picture is complete with the next one's first packet.
- * */
+/* All packets, in order, with or without markers: without them a picture is complete with the next one's first
+ * packet. */
 static void check_whole(const clip *of, bool markers) {
     mr_rtp_order *order;
     mr_rtp_packet packet;
