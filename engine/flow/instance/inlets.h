@@ -65,8 +65,7 @@ static inline void mr_inlets_take(mr_inlets *inlets) {
     inlets->inbox_count--;
 }
 /* Notes that a frame cannot be taken because there is no room downstream; and whether the last pop found such a
- * frame.
- * */
+ * frame. */
 static inline void mr_inlets_hold_up(mr_inlets *inlets) {
     inlets->held_up = true;
 }
