@@ -105,9 +105,10 @@ static void take_all(mr_instance *instance, mr_slot *slot, uint32_t source, mr_n
             mr_slot_add_frame(slot, &item);
             continue;
         }
-        mr_receipt_note(item.frame->receipt, note, stage, reason);
         if (port == 0)
             mr_instance_settle(instance, slot, item.frame, note, stage, reason);
+        else
+            mr_receipt_note(item.frame->receipt, note, stage, reason);
         mr_frame_unref(&item.frame);
     }
 }

@@ -9,6 +9,7 @@
 #include "engine/flow/run/control.h"
 #include "engine/flow/run/openings.h"
 #include "engine/flow/run/sources.h"
+#include "engine/flow/staging.h"
 
 static int create_ring(mr_instance *instance) {
     const mr_plan_vertex *vertex = instance->vertex;
@@ -143,7 +144,7 @@ static int open_part(mr_instance *instance, size_t number) {
     mr_stage *self = mr_parts_stage(&instance->parts, number);
     for (size_t i = 0; i < instance->entry_count; i++) {
         int status = mr_stream_create_for(self->device, self->type->urgent, &instance->entries[i].streams[number]);
-        if (!status && mr_parts_count(&instance->parts) > 1 && !instance->vertex->copy)
+        if (!status && mr_instance_brings_in(instance))
             status = mr_stream_create(self->device, &instance->entries[i].staging[number]);
         if (status)
             return status;

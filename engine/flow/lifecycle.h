@@ -35,8 +35,9 @@ void mr_instance_put_away(mr_instance *instance);
 bool mr_instance_vacate(mr_instance *instance);
 /* Updates what the plan says about the source. The instance must be vacant. */
 void mr_instance_rename(mr_instance *instance);
-/* Call before the start: gives the first entry a thread (MR_ERROR_MEMORY); lets that thread open the instance. */
+/* Gives the first entry a thread. Returns mr_task_detach's errors. */
 int mr_instance_give_thread(mr_instance *instance);
+/* Call before the start: lets that thread open the instance. */
 void mr_instance_let_open_itself(mr_instance *instance);
 /* The instance drops all further inputs. Any thread. */
 void mr_instance_fail(mr_instance *instance);

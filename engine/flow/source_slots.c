@@ -149,12 +149,9 @@ bool mr_source_slot_is_vacant(const mr_source_slots *slots, uint32_t source) {
     return slots->slot[source].phase == VACANT;
 }
 
-bool mr_source_retired_account(mr_source_slots *slots, size_t index, mr_source_summary *account) {
-    mr_sources_lock(slots->run->sources);
-    bool there = slots->retired && index < mr_retired_count(slots->retired) &&
-                 mr_retired_copy(slots->retired, index, account);
-    mr_sources_unlock(slots->run->sources);
-    return there;
+bool mr_source_retired_account(const mr_source_slots *slots, size_t index, mr_source_summary *account) {
+    return slots->retired && index < mr_retired_count(slots->retired) &&
+           mr_retired_copy(slots->retired, index, account);
 }
 
 uint64_t mr_source_slots_unaccounted(const mr_source_slots *slots) {

@@ -52,8 +52,9 @@ bool mr_source_slot_account(mr_source_slots *slots, uint32_t source, mr_source_s
 bool mr_source_slot_is_vacant(const mr_source_slots *slots, uint32_t source);
 /* Frames from removed sources that were not accounted for. */
 uint64_t mr_source_slots_unaccounted(const mr_source_slots *slots);
-/* Copies a removed source's account, oldest first; false: there are no more, or no memory. */
-bool mr_source_retired_account(mr_source_slots *slots, size_t index, mr_source_summary *account);
+/* Copies a removed source's account, oldest first; false: there are no more, or no memory. Needs the lock in sources.h
+ * from the first index to the last: a source that leaves in between changes what an index means. */
+bool mr_source_retired_account(const mr_source_slots *slots, size_t index, mr_source_summary *account);
 
 /* Pushes a frame for an external source; `id` must be the plan's pointer. Takes the frame's reference only on success.
  * MR_ERROR_AGAIN: no room within the timeout. MR_ERROR_CANCELLED. */

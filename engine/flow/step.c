@@ -59,9 +59,9 @@ static mr_slot *claim(mr_instance *instance, mr_entry_task *entry) {
     mr_ring_claim(&instance->ring);
     if (mr_shedder_sheds(&instance->shedder))
         slot->begun_ns = mr_executor_now_ns(executor);
-    if (slot->frame_count == 0)
+    if (slot->frame_count == 0) {
         slot->device_number = mr_shares_now(&instance->shares, 0);
-    if (slot->frame_count) {
+    } else {
         if (mr_shares_count_calls(&instance->shares))
             mr_shares_begin(&instance->shares, slot, mr_executor_now_ns(executor));
         mr_shares_spread(&instance->shares);

@@ -49,7 +49,7 @@ static int give_threads(const mr_run *run, const turn *one) {
     int status = MR_OK;
     for (size_t i = 0; i < one->own_count && !run->seed && !status; i++)
         if (one->own[i]->vertex->calls.blocking)
-            status = mr_task_detach(&one->own[i]->entries[0].task, one->own[i]->self.id);
+            status = mr_instance_give_thread(one->own[i]);
     return status;
 }
 
@@ -98,14 +98,10 @@ static void put_away(const turn *one) {
 
 /* ---- source slots ------------------------------------------------------------------------------------------------ */
 
-static void wake(void *context) {
-    mr_task_wake(context);
-}
-
 /* Makes the slot ready for the next source. False: somebody still holds the last source's frames, or an instance is
  * about to run; the task will be woken. */
 static bool vacate(mr_turns *turns, turn *one) {
-    if (!mr_ledger_await_empty(turns->run->ledger, one->source, wake, &turns->task))
+    if (!mr_ledger_await_empty(turns->run->ledger, one->source, mr_task_waker, &turns->task))
         return false;
     for (size_t i = 0; i < one->own_count; i++)
         if (!mr_instance_vacate(one->own[i])) {

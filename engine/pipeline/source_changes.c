@@ -81,8 +81,7 @@ static int prove(mr_pipeline *pipeline, const mr_spec_added *added, mr_candidate
     return status;
 }
 
-static int room_of(const mr_pipeline *pipeline, const mr_graph **graph) {
-    *graph = pipeline->graph;
+static int check_room(const mr_pipeline *pipeline) {
     if (!pipeline->graph || !mr_plan_changes(pipeline->plan))
         return mr_fail(MR_ERROR_USAGE,
                        "pipeline %s has no room for other sources: write sources: {max: 64} in its file",
@@ -138,9 +137,8 @@ int mr_pipeline_set_node(mr_pipeline *pipeline, const char *id, const mr_yaml *n
 
 int mr_pipeline_add_source(mr_pipeline *pipeline, const char *id, size_t option_count, const mr_override *options,
                            mr_diagnostics *diagnostics) {
-    const mr_graph *graph;
     const mr_spec_added added = {.id = id, .option_count = option_count, .options = options};
-    int status = room_of(pipeline, &graph);
+    int status = check_room(pipeline);
     if (!status && (!mr_spec_source_id_is_plain(id) || strcmp(id, "sources") == 0))
         status = mr_fail(MR_ERROR_CONFIG, "\"%s\" cannot be the id of a source: use letters, digits, - and _, up to %d "
                          "bytes", id, MR_SPEC_ID_BYTES);
@@ -153,8 +151,7 @@ int mr_pipeline_set_source(mr_pipeline *pipeline, const char *id, size_t option_
                            mr_diagnostics *diagnostics) {
     mr_arena arena = {0};
     mr_yaml *node = NULL;
-    const mr_graph *graph;
-    int status = room_of(pipeline, &graph);
+    int status = check_room(pipeline);
     if (!status)
         status = mr_source_options(pipeline->graph->slots, id, &arena, &node);
     const mr_spec_added added = {.id = id, .node = node, .option_count = option_count, .options = options};
@@ -169,8 +166,7 @@ int mr_pipeline_set_source(mr_pipeline *pipeline, const char *id, size_t option_
 }
 
 int mr_pipeline_remove_source(mr_pipeline *pipeline, const char *id, int64_t timeout_ns) {
-    const mr_graph *graph;
-    int status = room_of(pipeline, &graph);
+    int status = check_room(pipeline);
     if (!status)
         status = mr_source_remove(pipeline->graph->slots, id);
     return status ? status : mr_source_await_removal(pipeline->graph->slots, id, timeout_ns);

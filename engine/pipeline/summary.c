@@ -159,8 +159,10 @@ static void summarize_sources(const mr_graph *graph, const bool *come, mr_summar
 /* Adds removed sources, oldest first. */
 static void summarize_retired(const mr_graph *graph, size_t room, mr_summary *summary) {
     mr_source_summary account;
+    mr_sources_lock(graph->run.sources);
     for (size_t i = 0; summary->source_count < room && mr_source_retired_account(graph->slots, i, &account); i++)
         add_source(summary, &account);
+    mr_sources_unlock(graph->run.sources);
 }
 
 /* Whether the vertex is a vacant slot. With the lock. */

@@ -17,7 +17,8 @@
  * copies the other inputs there, as the call's first work. Such a slot releases everything when its device is done;
  * only its position in the ring waits for earlier slots. So a slow device does not hold up the others.
  *
- * Threads: `lock` guards state that entries share. It is taken only if there are several entries. */
+ * Threads: `lock` guards state that entries share. Entries take it only if there are several. Triggers take it
+ * too; so do stops and closes if the source waits for its turn (lifecycle.c). */
 #pragma once
 
 #include <pthread.h>
