@@ -455,8 +455,7 @@ static int send_next(mr_stage *self, mr_io *io, size_t room) {
 }
 
 /* Decodes packets that are known to be needed, or must be decoded now. MR_DONE: the rest must wait for further
- * packets.
- * */
+ * packets. */
 static int decode_needed(mr_stage *self, mr_io *io, size_t room) {
     decode_state *state = self->state;
     for (const AVCodecContext *codec; (codec = mr_decoder_codec(&state->decoder));) {
@@ -474,7 +473,8 @@ static int decode_needed(mr_stage *self, mr_io *io, size_t room) {
     return MR_DONE;
 }
 
-/* Receives the decoder's last pictures. After MR_MORE or MR_ERROR_AGAIN, call again. */
+/* Decodes what waits, then receives the decoder's last pictures: the stretch ends. After MR_MORE or MR_ERROR_AGAIN,
+ * call again. */
 static int drain(mr_stage *self, mr_io *io, bool cut_short) {
     decode_state *state = self->state;
     if (!state->ending) {

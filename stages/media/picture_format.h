@@ -42,8 +42,7 @@ void mr_format_describe(mr_format *format, const AVFrame *picture, mr_pixel pixe
                         const mr_media *media, mr_untagged untagged);
 
 /* Rotation (degrees clockwise) and mirroring in a display matrix (nine words, as in ISO/IEC 14496-12); false if it is
- * degenerate.
- * */
+ * degenerate. */
 bool mr_rotation_from_matrix(const int32_t *matrix, int16_t *rotation, bool *flip);
 
 /* swscale's coefficients for the picture's matrix. */

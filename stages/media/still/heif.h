@@ -21,6 +21,5 @@ typedef struct mr_heif {
     mr_upright upright;     /* from the properties irot and imir */
 } mr_heif;
 
-/* Whether the file holds a still picture, and which. A complete file yields more fields.
- * */
+/* Whether the file holds a still picture, and which. A complete file yields more fields. */
 bool mr_heif_read(const uint8_t *data, size_t bytes, mr_heif *heif);
