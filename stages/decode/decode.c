@@ -473,7 +473,8 @@ static int decode_needed(mr_stage *self, mr_io *io, size_t room) {
     return MR_DONE;
 }
 
-/* Receives the decoder's last pictures. After MR_MORE or MR_ERROR_AGAIN, call again. */
+/* Decodes what waits, then receives the decoder's last pictures: the stretch ends. After MR_MORE or MR_ERROR_AGAIN,
+ * call again. */
 static int drain(mr_stage *self, mr_io *io, bool cut_short) {
     decode_state *state = self->state;
     if (!state->ending) {

@@ -632,11 +632,12 @@ static void note_end(mr_libav_input *input) {
  * end. */
 static int end_without_length(mr_libav_input *input) {
     const AVFormatContext *format = input->format;
-    const int64_t begin = format->start_time == AV_NOPTS_VALUE ? 0 : format->start_time;
-    if (!input->recorded || format->duration <= 0 || input->end_us >= begin + format->duration - AV_TIME_BASE / 2)
+    const double begin_us = format->start_time == AV_NOPTS_VALUE ? 0 : (double)format->start_time;
+    const double read_us = (double)input->end_us - begin_us, declared_us = (double)format->duration;
+    if (!input->recorded || declared_us <= 0 || read_us >= declared_us - AV_TIME_BASE / 2)
         return MR_END;
-    return mr_fail(MR_ERROR_IO, "%s: it broke off at %.3f s of %.3f s", input->params->url,
-                   (double)(input->end_us - begin) / AV_TIME_BASE, (double)format->duration / AV_TIME_BASE);
+    return mr_fail(MR_ERROR_IO, "%s: it broke off at %.3f s of %.3f s", input->params->url, read_us / AV_TIME_BASE,
+                   declared_us / AV_TIME_BASE);
 }
 
 static int next(mr_libav_input *input) {
@@ -662,6 +663,7 @@ static int next(mr_libav_input *input) {
         input->read_before = bytes_read(input);
         input->calls = 0;
         input->begun = true;
+        mr_packet_bound(input->packet, input->stream->time_base);
         note_end(input);
         return mr_input_check_packet(input->packet, input->params->url);
     }
@@ -704,7 +706,6 @@ int mr_libav_input_read(mr_libav_input *input, mr_packet *packet) {
         return status;
     const bool lost = mark(input);
     AVPacket *from = input->packet;
-    mr_packet_bound(from, input->stream->time_base);
     /* The clock restarts where recordings were joined. Playlists announce that; live_times.h handles live streams. */
     const bool anew = input->recorded && !input->hls &&
                       mr_seams_shift(&input->seams, input->format, input->stream, from);

@@ -41,7 +41,7 @@ typedef struct live_reader {
     mr_source_report report;   /* counts from earlier connections; this connection's are added when the report is
                                   sent */
     int64_t reported_ns;
-    int64_t away_ns;           /* when the last packet came; 0: the stream is live */
+    int64_t away_ns;           /* since when there is no live connection; 0: the stream is live */
     int64_t next_ns;           /* when to try next */
     int64_t delay_ns;          /* wait before it; 0: no try yet */
     int64_t opened_ns;

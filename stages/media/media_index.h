@@ -1,6 +1,7 @@
 /* Limits the memory that libavformat allocates for an index or header in MP4, Matroska or MXF (index/mp4_index.h,
- * index/mkv_index.h, index/mxf_index.h). The limit is 256 MiB plus the file's size. That suffices for 24 hours at 60
- * pictures a second with sound. A file that needs more must be refused before the memory is allocated. */
+ * index/mkv_index.h, index/mxf_index.h). The limit is 256 MiB plus the file's size; from the network, plus
+ * the bytes received. That suffices for 24 hours at 60 pictures a second with sound. A file that needs more must be
+ * refused before the memory is allocated. */
 #pragma once
 
 #include <libavformat/avio.h>

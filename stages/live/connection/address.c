@@ -145,7 +145,7 @@ int mr_resolve(mr_address addresses[MR_MOST_ADDRESSES], int *count, const char *
 }
 
 /* Maps IPv4 into IPv6, so that both forms compare equal. */
-static void unmap(const mr_address *from, struct in6_addr *to) {
+static void map_ipv4(const mr_address *from, struct in6_addr *to) {
     *to = (struct in6_addr){.s6_addr = {[10] = 0xff, [11] = 0xff}};
     if (from->at.ss_family == AF_INET6)
         memcpy(to, &((const struct sockaddr_in6 *)&from->at)->sin6_addr, sizeof *to);
@@ -155,7 +155,7 @@ static void unmap(const mr_address *from, struct in6_addr *to) {
 
 bool mr_address_same_host(const mr_address *a, const mr_address *b) {
     struct in6_addr first, second;
-    unmap(a, &first);
-    unmap(b, &second);
+    map_ipv4(a, &first);
+    map_ipv4(b, &second);
     return memcmp(&first, &second, sizeof first) == 0;
 }

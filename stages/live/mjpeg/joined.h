@@ -19,7 +19,7 @@ typedef struct mr_joined_picture {
     const uint8_t *data; /* valid until the next mr_joined_room call */
     size_t bytes;
     bool open;           /* lacks EOI: two bytes must be added */
-    bool damaged;        /* another picture begins before this one's end, or it is shorter than declared */
+    bool damaged;        /* another picture cuts it off, without a boundary or before the declared length */
     int width, height;   /* from its frame header; 0: not known */
 } mr_joined_picture;
 

@@ -1,6 +1,6 @@
 /* Reads RTMP messages from chunks, and writes them as chunks (Adobe RTMP 1.0, chapters 5.2 to 5.4).
  *
- * A server can begin a message on each of 65,599 chunk streams and end none. Memory is therefore limited by declared
+ * A server can begin a message on each of 65,598 chunk streams and end none. Memory is therefore limited by declared
  * lengths: one unfinished message may have `most_bytes`, all together MR_RTMP_MORE more, on at most MR_RTMP_STREAMS
  * chunk streams. A server that exceeds this is refused and must not be read any more.
  *

@@ -345,10 +345,9 @@ static int read_meanwhile(mr_rtmp *rtmp) {
     return mr_rtmp_chunks_wait(&rtmp->chunks) ? step(rtmp) : 0;
 }
 
-/* Sends the first tag if it is complete, and sets its size. */
+/* Sends the first tag, or passes the header before it, if that is complete. *sent: its size, else 0. */
 static int send_tag(mr_rtmp *rtmp, size_t *sent) {
     const uint8_t *tag = rtmp->tag;
-    *sent = rtmp->begun ? 0 : FLV_HEADER;
     const size_t whole = rtmp->begun && rtmp->filled > TAG_HEADER ? TAG_HEADER + (uint32_t)AV_RB24(tag + 1) + TAG_END
                                                                  : FLV_HEADER;
     *sent = rtmp->filled < whole ? 0 : whole;

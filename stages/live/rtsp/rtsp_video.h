@@ -18,7 +18,7 @@ typedef struct mr_rtsp_video {
     mr_rtp_unit unit;         /* complete, but not given yet */
     bool has_unit;
     bool dropped;             /* earlier units were dropped, since none had the picture size */
-    int64_t held_ns;          /* how long to hold a unit (depacketize.h); 0: none is held */
+    int64_t held_ns;          /* until when a unit is held (depacketize.h); 0: none is held */
     mr_media *media;
     mr_survey survey;
     uint64_t version;         /* version that `media`'s parameter sets have */
@@ -54,7 +54,7 @@ bool mr_rtsp_video_advance(mr_rtsp_video *video, int64_t now_ns);
 bool mr_rtsp_video_end_unit(mr_rtsp_video *video);
 /* Gives a held unit after a while, without waiting for the next packet. Returns true if it did. */
 bool mr_rtsp_video_stop_holding(mr_rtsp_video *video, int64_t now_ns);
-/* When one of these two may return something else without another packet; INT64_MAX: never. */
+/* When mr_rtsp_video_advance or _stop_holding may return something else without another packet; INT64_MAX: never. */
 int64_t mr_rtsp_video_due_ns(const mr_rtsp_video *video);
 /* Whether a unit is incomplete and more packets should follow immediately. */
 bool mr_rtsp_video_is_partial(const mr_rtsp_video *video);
