@@ -26,7 +26,7 @@
  * otherwise they are shared if a cut to another process on this host does. Both hold even through stages that pass
  * frames on in their buffers. External memory, from a library or the program, goes through the copy's pinned memory. A
  * stage on several devices is one instance, and each call goes to one device: the first frame's device, else the one
- * that will finish it first (flow/placement.c). The call's first work uploads frames that are elsewhere into that
+ * that will finish it first (flow/instance/shares.h). The call's first work uploads frames that are elsewhere into that
  * device's memory (`staging`). Only then is a frame's device known, and a batch stays whole. So there is no copy before
  * such a stage; one after it, with the same device list, brings each frame home.
  *

@@ -22,7 +22,7 @@
 #include "stages/decode/decode_pending.h"
 #include "stages/decode/selection.h"
 
-/* Packets that wait here and in the decoder: the plan expects a decoder to keep that many (plan_holds.c). */
+/* Packets that wait here and in the decoder: the plan expects a decoder to keep that many (engine/planner/cuts.c). */
 enum { MR_NEEDED_MOST = 32, MR_NEEDED_PLACES = 2 * MR_PENDING_WINDOW + 2 * MR_NEEDED_MOST };
 
 typedef enum mr_needed_answer { MR_NEEDED_WAIT, MR_NEEDED_SEND, MR_NEEDED_LEAVE } mr_needed_answer;

@@ -59,7 +59,7 @@ typedef struct mr_connection mr_connection;
 typedef struct mr_connection_type {
     const char *name;        /* "rtsp" */
     /* Describes the stream from its first packets. Unknown fields stay 0. May read up to the first key;
-     * mr_connection_read then starts at that key. Waits as long as opening may take. */
+     * `read` then starts at that key. Waits as long as opening may take. */
     int (*survey)(mr_connection *connection, mr_survey *survey);
     /* Waits until `until_ns` (CLOCK_MONOTONIC) for the next packet. Returns MR_OK, MR_ERROR_AGAIN (none came in time),
      * MR_END (the server ended the stream), or an error, after which the caller must close. Only decodable packets from
