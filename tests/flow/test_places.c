@@ -68,6 +68,7 @@ static const mr_stage_type stuck_type = {.name = "stuck", .summary = "waits unti
                                          .outputs = results_port, .state_bytes = sizeof(stuck_state),
                                          .entry = MR_ENTRY_SHARED, .blocking = true, .open = stuck_open,
                                          .process = stuck_process, .stop = stuck_stop, .close = stuck_close};
+
 /* Like a connected source that waits for the next picture. */
 static int live_process(mr_stage *self, mr_io *io) {
     mr_stage_report(self, &(mr_source_report){.phase = MR_LINK_LIVE, .next_ns = 1, .connections = 1});
@@ -79,12 +80,6 @@ static const mr_stage_type live_type = {.name = "live", .summary = "is live and 
                                         .entry = MR_ENTRY_SHARED, .process = live_process};
 /* A program's source can give whatever a stage takes. */
 static const mr_stage_type *const own_types[] = {&stuck_type, &live_type, NULL};
-
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-enum { SANITIZED = true };
-#else
-enum { SANITIZED = false };
-#endif
 
 /* ---- helpers ----------------------------------------------------------------------------------------------------- */
 
@@ -673,7 +668,7 @@ static void run_steady(int workers, int turns, uint64_t *values, size_t *frames)
         assert_int_equal(entries_of("/proc/self/task"), threads);
         assert_int_equal(entries_of("/proc/self/fd"), files);
         /* A sanitizer keeps freed memory. */
-        const bool plain = !SANITIZED;
+        const bool plain = UNDER_TSAN(false, UNDER_ASAN(false, true));
         assert_true(resident_bytes() <= bytes + (5 << 20) || !plain);
     }
     for (int i = 0; i < STEADY; i++) {

@@ -4,7 +4,7 @@
  *
  * ROWS: u32 rows, width and classes; then rows x width floats, rows int32 classes, rows bytes, the parts. Standard
  * output: rows x classes floats, the scores. Environment: SCALING (usual, none, standard), BALANCED, DOUBLES, K, HIDDEN
- * (units with commas between), DEVICE, NOISE (writes noisy rows as text in place of scores). */
+ * (units with commas between), NOISE (writes noisy rows as text in place of scores). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

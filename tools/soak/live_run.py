@@ -19,12 +19,12 @@ SERVERS = 4
 STALL = 2
 PATIENCE = 60
 SOURCE = ('  {id}: {{uri: "{url}", transport: {transport}, stall: {stall}s, '
-          'reconnect: {{first: 100ms, most: {most}}}{more}}}\n')
+          'reconnect: {{first: 100ms, most: {most}}}}}\n')
 ROWS = '  decode: {input: sources.*}\n  rows: {type: jsonl, input: decode, path: "-"}\n'
 
 
-def source(id, url, transport="tcp", most="1s", more=""):
-    return SOURCE.format(id=id, url=url, transport=transport, stall=STALL, most=most, more=more)
+def source(id, url, transport="tcp", most="1s"):
+    return SOURCE.format(id=id, url=url, transport=transport, stall=STALL, most=most)
 
 
 def sources_of(urls, most="1s"):
@@ -46,9 +46,9 @@ def in_ms(seconds):
 class Server:
     """tools/camera with some cameras."""
 
-    def __init__(self, given, count, port=0, codec="h264"):
+    def __init__(self, given, count, port=0):
         command = [ROOT / "tools/camera", "--port", port, "--count", count, "--size", given.size, "--rate", given.rate,
-                   "--bitrate", given.bitrate, "--codec", codec]
+                   "--bitrate", given.bitrate, "--codec", "h264"]
         self.child = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True)
         self.urls = [self.child.stdout.readline().strip() for _ in range(count)]
         if not self.urls[-1].startswith("rtsp:"):
@@ -88,8 +88,7 @@ class Proxy:
         self.url = url.replace(f":{self.to}/", f":{self.listening.getsockname()[1]}/")
         self.cut_after = None    # bytes from the server
         self.change = None       # makes, for a connection, a function from a channel and its packet to what is sent
-        self.refuse = None       # the status with which each DESCRIBE is answered
-        self.connections = self.refused = 0
+        self.connections = 0
         self.lock = threading.Lock()
         self.open = set()
         threading.Thread(target=self.accept, daemon=True).start()
@@ -119,10 +118,6 @@ class Proxy:
                     return
                 if one is server:
                     client.sendall(packets.changed(piece))
-                elif self.refuse and piece.startswith(b"DESCRIBE"):
-                    self.refused += 1
-                    sequence = re.search(rb"CSeq: *(\d+)", piece)[1].decode()
-                    client.sendall(f"RTSP/1.0 {self.refuse}\r\nCSeq: {sequence}\r\n\r\n".encode())
                 else:
                     server.sendall(piece)
 

@@ -40,7 +40,7 @@ typedef struct mr_shm_records {
     uint64_t mine;   /* this end's count */
     uint64_t theirs; /* the other's, when last looked */
     bool resting;    /* the reader has armed the doorbell, and read nothing since */
-    bool reported;       /* mr_shm_records_poll has reported a record since then */
+    bool reported;       /* mr_shm_records_look has reported a record since then */
 } mr_shm_records;
 
 /* Writer only. Where the next record can go, and the most bytes it may have now, up to MR_SHM_RECORD_BYTES. *bytes is 0

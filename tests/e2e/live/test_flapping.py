@@ -8,7 +8,7 @@ import threading
 
 import streams
 from harness import TIMEOUT, main
-from streams import SOON, Live
+from streams import Live
 
 TURNS = 100
 CAMERAS = 6

@@ -105,7 +105,7 @@ stages:
         for one, next in itertools.pairwise(rows):
             self.assertLess(one["pts"], next["pts"])
 
-    def assert_recorded(self, path, stream, times):
+    def assert_recorded(self, path, times):
         """The packets must be in order, at those pictures' times, to the container's tick."""
         packets, base = probed(path)
         first = min(times)
@@ -131,14 +131,14 @@ stages:
                 self.assertEqual([row["pts"] for row in rows],
                                  [round(at / TICKS, 9) for at in sorted(stream.times)])
                 for name in ("c.mp4", "c.mkv", "c.ts"):
-                    self.assert_recorded(self.folder / name, stream, stream.times)
+                    self.assert_recorded(self.folder / name, stream.times)
 
     def test_events_have_the_times_of_the_camera(self):
         stream = self.stream(b=3)
         self.watch(stream, stream.times, stages='  mark: {{type: motion, input: decode}}\n'
                    '  event: {{type: record, input: [cam, mark], path: "{path}", name: "c-{{number}}.mp4"}}')
         for path in self.folder.glob("c-*.mp4"):
-            self.assert_recorded(path, stream, stream.times)
+            self.assert_recorded(path, stream.times)
         self.assertTrue(list(self.folder.glob("c-*.mp4")))
 
     def test_receivers_get_the_times_of_the_camera(self):
@@ -153,7 +153,7 @@ stages:
         self.wait_until(lambda: f":{at:04X} 00000000:0000 0A" in listens())
         self.watch(stream, stream.times, stages=f'  v: {{{{type: video, input: cam, url: "{url}"}}}}')
         receiver.wait(TIMEOUT)
-        self.assert_recorded(path, stream, stream.times)
+        self.assert_recorded(path, stream.times)
 
     def test_a_clock_that_steps_back(self):
         """By less than a second: rows must rise and catch up with the clock."""
@@ -259,7 +259,7 @@ stages:
                                   stages=f'  v: {{{{type: video, input: cam, path: "{{path}}", name: {name}}}}}')
                 self.assertEqual(len(rows), 100)
                 self.assertEqual({path.name for path in self.folder.glob("c*")} - {"c-000000.ts"}, {name})
-                self.assert_recorded(self.folder / name, stream, stream.times)
+                self.assert_recorded(self.folder / name, stream.times)
                 self.assertEqual(pictures(self.folder / name), pictures(stream.path))
 
     def test_a_size_that_changes_all_the_time(self):

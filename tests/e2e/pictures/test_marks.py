@@ -3,7 +3,6 @@ mapped back with the frame's geometry. Covers everything that decode and preproc
 nodes and replicas."""
 import json
 import subprocess
-import sys
 import unittest
 
 import numpy as np

@@ -2,7 +2,6 @@
 stream, segments, retention, HLS, and a killed process's file."""
 import fractions
 import json
-import pathlib
 import shutil
 import signal
 import subprocess

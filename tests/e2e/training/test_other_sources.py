@@ -1,6 +1,5 @@
 """train and evaluate with a pipeline that has several sources: the data replace those that lead to the head."""
 import json
-import unittest
 
 import digits
 from harness import MILLRACE, Case, call, main

@@ -19,7 +19,6 @@ import numpy as np
 import onnxruntime
 
 SIZE, RESIZED = 224, 256
-MARGIN = (RESIZED - SIZE) // 2
 
 
 def normalise(rgb, blob):

@@ -23,7 +23,7 @@ enum { MR_LOSS_OPTION = 1536 };
     "                     since a file ends early; without N if any was. Absorbed frames are not lost\n"
 
 /* Joins "--fail-on-loss" with a number that follows it as a separate argument, which getopt would leave over. Returns
- * the number of arguments left, or a negative status. *made is freed with mr_loss_forget. */
+ * the number of arguments left, or a negative status. The caller must free *made (NULL: nothing was joined). */
 int mr_loss_join(int argc, char **argv, char **made);
 /* NULL is 0. False if the text is not a number of frames or a percentage. */
 bool mr_loss_parse(mr_loss_limit *limit, const char *text);

@@ -1,9 +1,4 @@
 /* Messages of RTMP through a socket, in chunks of several sizes, and the bounds of what a server may begin. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <libavutil/error.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +8,7 @@
 #include "engine/base/memory.h"
 #include "millrace/status.h"
 #include "stages/live/rtmp/chunks.h"
+#include "tests/support/suite.h"
 
 enum { MOST = 4096, HALF = MOST / 2 };
 
@@ -71,10 +67,9 @@ static void skip_control(uint8_t type) {
 }
 
 /* Times of all widths: from 0xffffff ms on, 4.7 hours, they take 32 bits before each chunk. */
-static void messages_arrive(void **state) {
+TEST_WITH(messages_arrive, open_pair, close_pair) {
     static const uint32_t times[] = {0, 40, 0xfffffe, 0xffffff, 0x1000000, UINT32_MAX};
     static const size_t sizes[] = {0, 1, 127, 128, 129, 256, 1000, MOST};
-    (void)state;
     for (uint32_t chunk = 1; chunk <= 8192; chunk *= 8) {
         assert_int_equal(mr_rtmp_chunks_number(&near, MR_RTMP_SIZE, chunk), 0);
         skip_control(MR_RTMP_SIZE);
@@ -89,9 +84,8 @@ static void messages_arrive(void **state) {
     assert_int_equal(far.declared, 0);
 }
 
-static void what_was_read_is_acknowledged(void **state) {
+TEST_WITH(what_was_read_is_acknowledged, open_pair, close_pair) {
     mr_rtmp_message message;
-    (void)state;
     assert_int_equal(mr_rtmp_chunks_number(&near, MR_RTMP_WINDOW, 1000), 0);
     skip_control(MR_RTMP_WINDOW);
     send_one(MR_RTMP_VIDEO, 900, 0);
@@ -121,14 +115,12 @@ static void expect_refusal(void) {
     assert_int_equal(refusal, MR_ERROR_DATA);
 }
 
-static void a_message_is_bounded(void **state) {
-    (void)state;
+TEST_WITH(a_message_is_bounded, open_pair, close_pair) {
     begin(5, MOST + 1);
     expect_refusal();
 }
 
-static void messages_that_have_begun_are_bounded_together(void **state) {
-    (void)state;
+TEST_WITH(messages_that_have_begun_are_bounded_together, open_pair, close_pair) {
     far.most_bytes = MR_RTMP_MORE;
     begin(5, MR_RTMP_MORE);
     begin(6, MR_RTMP_MORE - 3);
@@ -140,8 +132,7 @@ static void messages_that_have_begun_are_bounded_together(void **state) {
 }
 
 /* An abort, or the header of another message on the same chunk stream, ends one that has begun. */
-static void a_message_that_is_given_up_no_longer_counts(void **state) {
-    (void)state;
+TEST_WITH(a_message_that_is_given_up_no_longer_counts, open_pair, close_pair) {
     for (int i = 0; i < 1000; i++) {
         begin(5, MOST);
         begin(5, MOST - 1);
@@ -151,8 +142,7 @@ static void a_message_that_is_given_up_no_longer_counts(void **state) {
     }
 }
 
-static void chunk_streams_are_bounded(void **state) {
-    (void)state;
+TEST_WITH(chunk_streams_are_bounded, open_pair, close_pair) {
     for (uint8_t id = 3; id < 63; id++) {
         begin(id, 1);
         skip_control(MR_RTMP_VIDEO);
@@ -167,23 +157,11 @@ static void chunk_streams_are_bounded(void **state) {
     expect_refusal();
 }
 
-static void the_end_in_a_message(void **state) {
+TEST_WITH(the_end_in_a_message, open_pair, close_pair) {
     mr_rtmp_message message;
-    (void)state;
     begin(5, HALF);
     assert_int_equal(shutdown(near.socket.fd, SHUT_WR), 0);
     assert_int_equal(mr_rtmp_chunks_read(&far, &message), AVERROR_EOF);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(messages_arrive, open_pair, close_pair),
-        cmocka_unit_test_setup_teardown(what_was_read_is_acknowledged, open_pair, close_pair),
-        cmocka_unit_test_setup_teardown(a_message_is_bounded, open_pair, close_pair),
-        cmocka_unit_test_setup_teardown(messages_that_have_begun_are_bounded_together, open_pair, close_pair),
-        cmocka_unit_test_setup_teardown(a_message_that_is_given_up_no_longer_counts, open_pair, close_pair),
-        cmocka_unit_test_setup_teardown(chunk_streams_are_bounded, open_pair, close_pair),
-        cmocka_unit_test_setup_teardown(the_end_in_a_message, open_pair, close_pair),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)
