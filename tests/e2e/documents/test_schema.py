@@ -1,12 +1,16 @@
-"""A pipeline's JSON Schema must be current, valid for the package jsonschema, and agree with the parser."""
+"""A pipeline's JSON Schema must be current, valid for the package jsonschema, agree with the parser, and serve a YAML
+language server, as an editor runs it."""
 import ast
 import json
 import re
+import shutil
+import unittest
 
 import jsonschema
 
 import core_yaml
 from harness import MILLRACE, ROOT, Case, call, main
+from language_server import LanguageServer
 
 FILE = ROOT / "pipelines/millrace.schema.json"
 SCHEMA = json.loads(FILE.read_text())
@@ -23,7 +27,7 @@ UNSEEN = {
     "deadline-zero.yaml": "and so is that of a duration such as 0s",
     "device-parameter.yaml": "parameters of a simulated device are within a text, too",
     "device-like.yaml": "and so is what they are like",
-    "duplicate-option.yaml": "JSON has no key twice; a YAML language server marks it by itself",
+    "duplicate-option.yaml": "JSON has no key twice; a YAML language server marks it by itself (below)",
     "duplicate-stage.yaml": "the same",
     "duplicate-top.yaml": "the same",
     "nodes-twice.yaml": "the same",
@@ -206,6 +210,66 @@ class Values(Case):
                 self.fail(f"the schema takes it: {both}")
             agreed[bool(wrong)] += 1
         self.assertGreater(min(agreed.values()), 300, agreed)
+
+
+@unittest.skipUnless(shutil.which("node"), "no Node.js")
+class Editor(Case):
+    """What a YAML language server makes of it: marks, completions and texts at given places."""
+
+    TEXT = (MODELINE + "%s\n"
+            "version: 1\n"                          # 2
+            "pipeline: edited\n"
+            "sources:\n"
+            "  lobby: {uri: lobby.mp4}\n"           # 5
+            "stages:\n"
+            "  decode:\n"
+            "    input: lobby\n"
+            "    skip: nonref\n"                    # 9
+            "  small:\n"
+            "    type: preprocess\n"                # 11
+            "    input: decode\n"
+            "    size: 224x224\n"                   # 13
+            "    \n"                                # 14
+            "  results: {type: jsonl, input: small, features: true}\n")
+
+    def edit(self, text):
+        server = LanguageServer(ROOT / "pipelines")
+        self.addCleanup(server.close)
+        return server, server.open(text)
+
+    def test_shipped_pipelines_are_not_marked(self):
+        for path in sorted((ROOT / "pipelines").glob("*.yaml")):
+            _, marks = self.edit(path.read_text())
+            self.assertEqual(marks, [], path)
+
+    def test_mistakes_are_marked(self):
+        text = self.TEXT % FILE.name
+        for old, new, line, words in (("nonref", "nonrefs", 9, '"nonkey"'),
+                                      ("size: 224x224", "size: big", 13, "pattern"),
+                                      ("type: jsonl, input: small, features: true", "type: images, input: small", 15,
+                                       'Missing property "path"'),
+                                      ("features: true", "feature: true", 15, "feature"),
+                                      ("type: preprocess", "type: preproces", 11, "preprocess"),
+                                      ("    skip: nonref\n", "    input: lobby\n", 9, "duplicate"),
+                                      ("input: lobby", "queue: 0", 8, "minimum of 1")):
+            _, marks = self.edit(text.replace(old, new, 1))
+            self.assertTrue(any(at == line and words in message for at, message in marks), f"{new}: {marks}")
+
+    def test_completions_and_texts(self):
+        server, marks = self.edit(self.TEXT % FILE.as_uri())
+        self.assertEqual(marks, [])
+        options = {one["name"]: one for one in
+                   json.loads(call([MILLRACE, "inspect", "preprocess", "--json"]).stdout)[0]["options"]}
+        keys = server.complete(14, 5)
+        self.assertLessEqual(set(options) - {"size"}, set(keys))
+        self.assertNotIn("tensor", keys)
+        self.assertIn(options["fit"]["help"], keys["fit"])
+        self.assertIn("decode", server.complete(11, 11))
+        self.assertLessEqual({"none", "nonref", "nonkey"}, set(server.complete(9, 11)))
+        self.assertIn(options["size"]["help"], server.hover(13, 6))
+        self.assertIn("pictures that no other depends on", server.hover(9, 6))
+        self.assertIn("into the input of a network", server.hover(11, 14))
+        self.assertIn("name of the pipeline", server.hover(3, 2))
 
 
 if __name__ == "__main__":
