@@ -269,7 +269,7 @@ class Editor(Case):
         self.assertIn(options["size"]["help"], server.hover(13, 6))
         self.assertIn("pictures that no other depends on", server.hover(9, 6))
         self.assertIn("into the input of a network", server.hover(11, 14))
-        self.assertIn("name of the pipeline", server.hover(3, 2))
+        self.assertIn("the pipeline's name", server.hover(3, 2))
 
 
 if __name__ == "__main__":
