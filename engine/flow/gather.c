@@ -18,7 +18,7 @@ static const char *refusal(mr_instance *instance, const mr_frame *frame) {
 
 /* Drops an input that must not, or cannot, be processed. */
 static void refuse(mr_instance *instance, mr_slot *slot, mr_item *item, const char *stage, const char *reason) {
-    mr_instance_settle(instance, slot, item->frame, MR_NOTE_DROPPED, stage, reason);
+    mr_settle_frame(instance, slot, item->frame, MR_NOTE_DROPPED, stage, reason);
     mr_frame_unref(&item->frame);
     mr_credit_return(&instance->credit, item->source);
 }
@@ -27,7 +27,7 @@ static void refuse(mr_instance *instance, mr_slot *slot, mr_item *item, const ch
 static bool take_frame(mr_instance *instance, mr_slot *slot, mr_entry_task *entry, mr_item *item) {
     const char *reason = refusal(instance, item->frame);
     if (!reason && mr_input_is_left_out(instance, item->frame)) {
-        mr_instance_settle(instance, slot, item->frame, MR_NOTE_ABSORBED, instance->self.id, MR_REASON_DONE_BEFORE);
+        mr_settle_frame(instance, slot, item->frame, MR_NOTE_ABSORBED, instance->self.id, MR_REASON_DONE_BEFORE);
         mr_frame_unref(&item->frame);
         mr_credit_return(&instance->credit, item->source);
     } else if (reason && !instance->self.type->external) {

@@ -3,11 +3,11 @@
 
 #include "engine/flow/instance/instance.h"
 #include "engine/flow/link/link.h"
-#include "engine/flow/failure.h"
 #include "engine/flow/run/deliveries.h"
 #include "engine/flow/run/ending.h"
 #include "engine/flow/run/ends.h"
 #include "engine/flow/run/sources.h"
+#include "engine/flow/settle.h"
 #include "engine/flow/tracing.h"
 
 /* Forgets the entry's unrecorded work; it all belongs to this call. */
@@ -23,7 +23,7 @@ static void forget_work(mr_entry_task *entry) {
  * memory must be kept until the streams end. Later calls' memory need not be. */
 static void abandon(mr_entry_task *entry, mr_slot *slot) {
     forget_work(entry);
-    mr_slot_abandon(slot, &entry->instance->abandoned);
+    slot->unended = true;
 }
 
 /* ---- the end of a call: outputs are ready, and inputs released, when its event completes ------------------------- */
@@ -76,49 +76,21 @@ static int mark_ready(mr_entry_task *entry, mr_slot *slot) {
             continue;
         mr_event_unref(&frame->ready);
         frame->ready = mr_event_ref(event);
-        if (mr_hold_frame(&slot->holds, frame)) {
-            mr_abandon_frame(&entry->instance->abandoned, frame);
-            status = MR_ERROR_MEMORY;
-        }
         slot->outputs[i].made = false;
     }
-    return status;
+    return MR_OK;
 }
 
-/* Drops a failed call's outputs, like its inputs. */
-static void discard(mr_instance *instance, mr_slot *slot, size_t first, const char *reason) {
-    size_t kept = first;
-    for (size_t i = first; i < slot->output_count; i++) {
-        mr_slot_output *output = &slot->outputs[i];
-        if (output->item.kind == MR_ITEM_FRAME) {
-            bool tells =
-                mr_outlets_mark_gaps(&instance->outlets) && output->item.frame->format.payload != MR_PAYLOAD_PACKET;
-            mr_receipt_note(output->item.frame->receipt, MR_NOTE_DROPPED, instance->self.id, reason);
-            output->item.identity = output->item.frame->identity;
-            mr_frame_unref(&output->item.frame);
-            output->item.kind = MR_ITEM_GAP;
-            output->made = false;
-            if (!tells)
-                continue;
-        }
-        slot->outputs[kept++] = *output;
-    }
-    slot->output_count = kept;
-}
-
-int mr_instance_seal(mr_entry_task *entry, mr_slot *slot, size_t first, int answer) {
-    if (answer == MR_ERROR_AGAIN) {
-        /* Others wait for the inputs' work, which this stream took over. */
-        if (!mr_parts_are_on_host(&entry->instance->parts, slot->device_number))
-            mr_stream_settle(entry->streams[slot->device_number]);
+int mr_instance_seal(mr_entry_task *entry, mr_slot *slot, int answer) {
+    const bool on_host = mr_parts_are_on_host(&entry->instance->parts, slot->device_number);
+    /* Others wait for the inputs' work, which this stream took over. */
+    if (answer == MR_ERROR_AGAIN && !on_host)
+        mr_stream_settle(entry->streams[slot->device_number]);
+    if (answer == MR_ERROR_AGAIN || (on_host && answer >= 0))
         return answer;
-    }
     /* A failed call may also have submitted device work, which must not outlive the memory it uses. */
     int status = mark_ready(entry, slot);
-    answer = answer >= 0 && status ? status : answer;
-    if (answer < 0)
-        discard(entry->instance, slot, first, mr_failure_reason(entry->instance, slot, answer));
-    return answer;
+    return answer >= 0 && status ? status : answer;
 }
 
 /* ---- pushing --------------------------------------------------------------------------------------------------- */
@@ -127,7 +99,6 @@ int mr_instance_seal(mr_entry_task *entry, mr_slot *slot, size_t first, int answ
 static void end_here(mr_instance *instance, mr_slot_output *output, int64_t now_ns) {
     mr_frame *frame = output->item.frame;
     if (instance->self.type->outputs && instance->self.type->outputs[output->port].optional) {
-        mr_receipt_note(frame->receipt, MR_NOTE_DELIVERED, NULL, NULL);
         mr_deliver(instance->run, instance->vertex, frame, now_ns);
     } else {
         mr_receipt_note(frame->receipt, MR_NOTE_ABSORBED, instance->self.id, "not taken");
@@ -135,9 +106,24 @@ static void end_here(mr_instance *instance, mr_slot_output *output, int64_t now_
     mr_frame_unref(&output->item.frame);
 }
 
+/* Drops a failed call's output. True: it leaves a gap, which must be pushed. */
+static bool drop(const mr_instance *instance, mr_slot_output *output) {
+    const mr_frame *frame = output->item.frame;
+    const bool leaves_gap =
+        mr_outlets_mark_gaps(&instance->outlets) && frame->format.payload != MR_PAYLOAD_PACKET;
+    mr_receipt_note(frame->receipt, MR_NOTE_DROPPED, instance->self.id, output->dropped);
+    output->item.kind = MR_ITEM_GAP;
+    output->item.identity = frame->identity;
+    output->dropped = NULL;
+    mr_frame_unref(&output->item.frame);
+    return leaves_gap;
+}
+
 static bool push_slot(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) {
     for (; slot->output_next < slot->output_count; slot->output_next++) {
         mr_slot_output *output = &slot->outputs[slot->output_next];
+        if (output->dropped && !drop(instance, output))
+            continue;
         output->item.entered_ns = entry->io.now_ns;
         if (!mr_outlets_push(&instance->outlets, output, &entry->task))
             return false;
@@ -188,7 +174,7 @@ static bool is_done(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) 
         return false;
     }
     if (slot->event && mr_event_status(slot->event) == MR_ERROR_DEVICE)
-        mr_instance_device_failed(instance, slot);
+        mr_settle_lost_device(instance, slot);
     if (slot->counted)
         mr_shares_end(&instance->shares, slot, entry->io.now_ns);
     return true;
@@ -199,7 +185,7 @@ static bool release(void *context, mr_slot *slot) {
     mr_entry_task *entry = context;
     if (slot->state == MR_SLOT_RUNNING || !is_done(entry->instance, slot, entry) || slot->state == MR_SLOT_DONE)
         return false;
-    mr_slot_reset(slot);
+    mr_slot_free(slot, &entry->instance->abandoned);
     return true;
 }
 

@@ -12,18 +12,6 @@ int mr_slot_create(mr_slot *slot, size_t frames) {
     return slot->frames && slot->sources && slot->entered_ns && slot->settled ? MR_OK : MR_ERROR_MEMORY;
 }
 
-void mr_slot_destroy(mr_slot *slot) {
-    if (slot->frames)
-        mr_slot_reset(slot);
-    mr_free(slot->frames);
-    mr_free(slot->sources);
-    mr_free(slot->entered_ns);
-    mr_free(slot->settled);
-    mr_free(slot->marks);
-    mr_free(slot->outputs);
-    mr_holds_fini(&slot->holds);
-}
-
 mr_slot_output *mr_slot_grow_outputs(mr_slot *slot, mr_frame *frame, const char *stage) {
     if (mr_grow((void **)&slot->outputs, slot->output_count, &slot->output_room, sizeof *slot->outputs))
         return &slot->outputs[slot->output_count++];
@@ -51,16 +39,15 @@ int mr_slot_add_mark(mr_slot *slot, const mr_item *mark) {
     return MR_OK;
 }
 
-void mr_slot_abandon(const mr_slot *slot, mr_abandonment *kept) {
-    for (size_t i = 0; i < slot->frame_count; i++)
-        mr_abandon_frame(kept, slot->frames[i]);
-    for (size_t i = slot->output_next; i < slot->output_count; i++)
-        if (slot->outputs[i].made)
-            mr_abandon_frame(kept, slot->outputs[i].item.frame);
-    mr_holds_abandon(&slot->holds, kept);
+void mr_slot_drop_outputs(mr_slot *slot, const char *reason) {
+    for (size_t i = slot->output_first; i < slot->output_count; i++)
+        if (slot->outputs[i].item.kind == MR_ITEM_FRAME) {
+            slot->outputs[i].dropped = reason;
+            slot->outputs[i].made = false;
+        }
 }
 
-void mr_slot_reset(mr_slot *slot) {
+static void reset(mr_slot *slot) {
     for (size_t i = 0; i < slot->frame_count; i++)
         if (slot->frames[i])
             mr_frame_unref(&slot->frames[i]);
@@ -73,8 +60,28 @@ void mr_slot_reset(mr_slot *slot) {
         mr_event_unref(&slot->event);
     slot->frame_count = 0;
     slot->mark_count = slot->mark_next = 0;
-    slot->output_count = slot->output_next = 0;
-    slot->processed = slot->staged = slot->counted = slot->lost = false;
+    slot->output_count = slot->output_next = slot->output_first = 0;
+    slot->processed = slot->staged = slot->counted = slot->lost = slot->unended = false;
     slot->device_number = 0;
     slot->state = MR_SLOT_FREE;
+}
+
+void mr_slot_free(mr_slot *slot, mr_abandonment *kept) {
+    for (size_t i = 0; slot->unended && i < slot->frame_count; i++)
+        mr_abandon_frame(kept, slot->frames[i]);
+    if (slot->unended)
+        mr_holds_abandon(&slot->holds, kept);
+    reset(slot);
+}
+
+void mr_slot_destroy(mr_slot *slot) {
+    if (slot->frames)
+        reset(slot);
+    mr_free(slot->frames);
+    mr_free(slot->sources);
+    mr_free(slot->entered_ns);
+    mr_free(slot->settled);
+    mr_free(slot->marks);
+    mr_free(slot->outputs);
+    mr_holds_fini(&slot->holds);
 }

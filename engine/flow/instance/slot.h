@@ -10,6 +10,7 @@ typedef struct mr_slot_output {
     uint32_t port;
     uint32_t next; /* the consumer to push to next */
     bool made;     /* made by this call: the payload is ready when the device work is done */
+    const char *dropped; /* why the frame is dropped, since the call failed; NULL: it is pushed */
     mr_item item;
 } mr_slot_output;
 
@@ -22,6 +23,7 @@ typedef struct mr_slot {
     bool counted;          /* counted among the device's calls */
     bool staged;           /* this call copied some inputs to the device */
     bool lost;             /* a mark says that an unknown number of frames is lost */
+    bool unended;          /* nobody can know when the device work ends */
     size_t device_number;  /* the instance's device that does the work */
     size_t frame_count;
     mr_frame **frames;     /* inputs: a batch, or one for each port; NULL once forwarded */
@@ -30,7 +32,7 @@ typedef struct mr_slot {
     bool *settled;         /* dropped, absorbed or forwarded */
     size_t mark_count, mark_room, mark_next;
     mr_item *marks;        /* arrived with or before the inputs; passed on after the outputs */
-    size_t output_count, output_room, output_next;
+    size_t output_count, output_room, output_next, output_first; /* output_first: the call's first */
     mr_slot_output *outputs;
     mr_holds holds;        /* what the device work may still use */
     mr_event *event;       /* for the device work; NULL: none */
@@ -60,7 +62,12 @@ static inline mr_slot_output *mr_slot_next_output(mr_slot *slot, mr_frame *frame
 }
 /* Adds a copy of the mark for each output port. */
 int mr_slot_add_mark_outputs(mr_slot *slot, size_t port_count, const mr_item *mark, const char *stage);
-/* The end of the device work is unknown: keeps all memory that it may use. */
-void mr_slot_abandon(const mr_slot *slot, mr_abandonment *kept);
-/* Drops all references and frees the slot. */
-void mr_slot_reset(mr_slot *slot);
+/* A call begins: its outputs and what it holds come after those that the slot has. */
+static inline void mr_slot_begin_call(mr_slot *slot) {
+    slot->output_first = slot->output_count;
+    mr_holds_begin(&slot->holds);
+}
+/* The call failed: drops the frames among its outputs for this reason. */
+void mr_slot_drop_outputs(mr_slot *slot, const char *reason);
+/* Drops all references and frees the slot. If the device work has no known end, keeps the memory that it may use. */
+void mr_slot_free(mr_slot *slot, mr_abandonment *kept);
