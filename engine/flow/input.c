@@ -166,7 +166,7 @@ static int check_reads(const mr_stage *self, const mr_slot *slot) {
     return status;
 }
 
-int mr_input_provide(mr_entry_task *entry, const mr_slot *slot) {
+int mr_input_provide_there(mr_entry_task *entry, const mr_slot *slot) {
     const mr_instance *instance = entry->instance;
     const bool on_host = mr_parts_are_on_host(&instance->parts, slot->device_number);
     int status = on_host ? MR_OK : await_on_stream(entry, slot);

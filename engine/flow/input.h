@@ -20,4 +20,9 @@ static inline int mr_input_ready(const mr_slot *slot, const mr_frame *frame, mr_
 }
 /* Makes all inputs available on the call's device, and copies those there that are elsewhere. MR_ERROR_AGAIN: call
  * again when woken. */
-int mr_input_provide(mr_entry_task *entry, const mr_slot *slot);
+int mr_input_provide_there(mr_entry_task *entry, const mr_slot *slot);
+static inline int mr_input_provide(mr_entry_task *entry, const mr_slot *slot) {
+    const mr_instance *instance = entry->instance;
+    const bool here = mr_parts_count(&instance->parts) == 1 && mr_parts_are_on_host(&instance->parts, 0);
+    return here && !instance->run->reads_checked ? MR_OK : mr_input_provide_there(entry, slot);
+}

@@ -352,7 +352,7 @@ static inline int emit(mr_io *io, size_t port, mr_frame *frame, uint32_t source,
     output->port = (uint32_t)port;
     output->next = 0;
     output->made = made;
-    output->dropped = NULL;
+    output->dropped = false;
     output->item.kind = MR_ITEM_FRAME;
     output->item.source = source;
     output->item.frame = frame;

@@ -81,13 +81,12 @@ static int mark_ready(mr_entry_task *entry, mr_slot *slot) {
     return MR_OK;
 }
 
-int mr_instance_seal(mr_entry_task *entry, mr_slot *slot, int answer) {
-    const bool on_host = mr_parts_are_on_host(&entry->instance->parts, slot->device_number);
-    /* Others wait for the inputs' work, which this stream took over. */
-    if (answer == MR_ERROR_AGAIN && !on_host)
+int mr_instance_seal_work(mr_entry_task *entry, mr_slot *slot, int answer) {
+    if (answer == MR_ERROR_AGAIN) {
+        /* Others wait for the inputs' work, which this stream took over. */
         mr_stream_settle(entry->streams[slot->device_number]);
-    if (answer == MR_ERROR_AGAIN || (on_host && answer >= 0))
         return answer;
+    }
     /* A failed call may also have submitted device work, which must not outlive the memory it uses. */
     int status = mark_ready(entry, slot);
     return answer >= 0 && status ? status : answer;
@@ -106,24 +105,33 @@ static void end_here(mr_instance *instance, mr_slot_output *output, int64_t now_
     mr_frame_unref(&output->item.frame);
 }
 
-/* Drops a failed call's output. True: it leaves a gap, which must be pushed. */
-static bool drop(const mr_instance *instance, mr_slot_output *output) {
-    const mr_frame *frame = output->item.frame;
-    const bool leaves_gap =
-        mr_outlets_mark_gaps(&instance->outlets) && frame->format.payload != MR_PAYLOAD_PACKET;
-    mr_receipt_note(frame->receipt, MR_NOTE_DROPPED, instance->self.id, output->dropped);
-    output->item.kind = MR_ITEM_GAP;
-    output->item.identity = frame->identity;
-    output->dropped = NULL;
-    mr_frame_unref(&output->item.frame);
-    return leaves_gap;
+/* Drops a failed call's outputs. Frames leave gaps if a later stage needs them. */
+static void drop_outputs(const mr_instance *instance, mr_slot *slot) {
+    size_t kept = slot->output_next;
+    for (size_t i = slot->output_next; i < slot->output_count; i++) {
+        mr_slot_output *output = &slot->outputs[i];
+        bool stays = true;
+        if (output->dropped) {
+            const mr_frame *frame = output->item.frame;
+            stays = mr_outlets_mark_gaps(&instance->outlets) && frame->format.payload != MR_PAYLOAD_PACKET;
+            mr_receipt_note(frame->receipt, MR_NOTE_DROPPED, instance->self.id, slot->failure);
+            output->dropped = false;
+            output->item.kind = MR_ITEM_GAP;
+            output->item.identity = frame->identity;
+            mr_frame_unref(&output->item.frame);
+        }
+        if (stays)
+            slot->outputs[kept++] = *output;
+    }
+    slot->output_count = kept;
+    slot->failure = NULL;
 }
 
 static bool push_slot(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) {
+    if (slot->failure)
+        drop_outputs(instance, slot);
     for (; slot->output_next < slot->output_count; slot->output_next++) {
         mr_slot_output *output = &slot->outputs[slot->output_next];
-        if (output->dropped && !drop(instance, output))
-            continue;
         output->item.entered_ns = entry->io.now_ns;
         if (!mr_outlets_push(&instance->outlets, output, &entry->task))
             return false;

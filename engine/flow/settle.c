@@ -27,7 +27,7 @@ void mr_settle_frame(mr_instance *instance, mr_slot *slot, const mr_frame *frame
         mr_settle_gap(instance, slot, &gap);
 }
 
-static void deliver_inputs(mr_instance *instance, mr_slot *slot, int64_t now_ns) {
+void mr_settle_delivery(mr_instance *instance, mr_slot *slot, int64_t now_ns) {
     for (size_t i = 0; i < slot->frame_count; i++)
         if (!slot->settled[i]) {
             mr_deliver(instance->run, instance->vertex, slot->frames[i], now_ns);
@@ -117,17 +117,4 @@ void mr_settle_failure(mr_instance *instance, mr_slot *slot, int status) {
             slot->settled[i] = true;
         }
     mr_slot_drop_outputs(slot, reason);
-}
-
-void mr_settle_call(mr_entry_task *entry, mr_slot *slot, int answer) {
-    mr_instance *instance = entry->instance;
-    if (answer < 0)
-        mr_settle_failure(instance, slot, answer);
-    else if (!instance->self.type->outputs)
-        deliver_inputs(instance, slot, entry->io.now_ns);
-    if (!slot->frame_count)
-        return;
-    mr_meter_count_in(&entry->meter, slot->frame_count, slot->entered_ns, entry->io.now_ns);
-    if (mr_shedder_sheds(&instance->shedder))
-        mr_shedder_note_call(&instance->shedder, entry->io.now_ns - slot->begun_ns);
 }

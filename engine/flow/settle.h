@@ -10,11 +10,23 @@ void mr_settle_gap(mr_instance *instance, mr_slot *slot, const mr_item *gap);
 /* Notes the outcome for a frame that stops here, and leaves a gap for later joins. */
 void mr_settle_frame(mr_instance *instance, mr_slot *slot, const mr_frame *frame, mr_note note, const char *stage,
                      const char *reason);
-/* Accounts for a call that is over: a sink's inputs are delivered; if the call failed, its inputs and outputs are
- * dropped, or the source has failed. */
-void mr_settle_call(mr_entry_task *entry, mr_slot *slot, int answer);
-/* The same for a failed flush. */
+/* Delivers a sink's inputs that are not settled yet. */
+void mr_settle_delivery(mr_instance *instance, mr_slot *slot, int64_t now_ns);
+/* A call failed: drops its inputs and outputs. A source fails; a sink takes no more frames. */
 void mr_settle_failure(mr_instance *instance, mr_slot *slot, int status);
+/* Accounts for a call of process that is over, and returned `answer`. */
+static inline void mr_settle_call(mr_entry_task *entry, mr_slot *slot, int answer, int64_t now_ns) {
+    mr_instance *instance = entry->instance;
+    if (answer < 0)
+        mr_settle_failure(instance, slot, answer);
+    else if (!instance->self.type->outputs)
+        mr_settle_delivery(instance, slot, now_ns);
+    if (!slot->frame_count)
+        return;
+    mr_meter_count_in(&entry->meter, slot->frame_count, slot->entered_ns, now_ns);
+    if (mr_shedder_sheds(&instance->shedder))
+        mr_shedder_note_call(&instance->shedder, now_ns - slot->begun_ns);
+}
 /* The slot's device failed: later calls go to another device if they can. */
 void mr_settle_lost_device(mr_instance *instance, const mr_slot *slot);
 /* Logs mr_fail's message in the stage's name. */

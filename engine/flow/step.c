@@ -234,11 +234,12 @@ static void end_source(mr_instance *instance, mr_slot *slot, int answer) {
 static int finish(mr_entry_task *entry, mr_slot *slot, int answer) {
     if (must_repeat(answer))
         return answer;
-    if (!slot->processed)
-        mr_settle_call(entry, slot, answer);
-    if (!slot->processed && is_source(entry->instance) && answer != MR_DONE)
-        end_source(entry->instance, slot, answer);
-    slot->processed = true;
+    if (!slot->processed) {
+        slot->processed = true;
+        mr_settle_call(entry, slot, answer, entry->io.now_ns);
+        if (answer != MR_DONE && is_source(entry->instance))
+            end_source(entry->instance, slot, answer);
+    }
     return finish_marks(entry, slot);
 }
 

@@ -35,7 +35,7 @@ void mr_holds_give_back(mr_holds *holds) {
         mr_result_unref(&holds->results[--holds->result_count]);
 }
 
-void mr_holds_release(mr_holds *holds) {
+void mr_holds_release_all(mr_holds *holds) {
     holds->buffers_before = holds->results_before = 0;
     mr_holds_give_back(holds);
     while (holds->frame_count)

@@ -30,7 +30,11 @@ static inline void mr_holds_begin(mr_holds *holds) {
 }
 void mr_holds_give_back(mr_holds *holds);
 /* The device work is done. */
-void mr_holds_release(mr_holds *holds);
+void mr_holds_release_all(mr_holds *holds);
+static inline void mr_holds_release(mr_holds *holds) {
+    if (holds->buffer_count | holds->result_count | holds->frame_count)
+        mr_holds_release_all(holds);
+}
 /* The end of the device work is unknown: keeps the memory and the references. */
 void mr_holds_abandon(const mr_holds *holds, mr_abandonment *kept);
 /* Releases everything. */

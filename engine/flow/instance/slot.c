@@ -40,14 +40,23 @@ int mr_slot_add_mark(mr_slot *slot, const mr_item *mark) {
 }
 
 void mr_slot_drop_outputs(mr_slot *slot, const char *reason) {
+    slot->failure = reason;
     for (size_t i = slot->output_first; i < slot->output_count; i++)
         if (slot->outputs[i].item.kind == MR_ITEM_FRAME) {
-            slot->outputs[i].dropped = reason;
+            slot->outputs[i].dropped = true;
             slot->outputs[i].made = false;
         }
 }
 
-static void reset(mr_slot *slot) {
+static void abandon(const mr_slot *slot, mr_abandonment *kept) {
+    for (size_t i = 0; i < slot->frame_count; i++)
+        mr_abandon_frame(kept, slot->frames[i]);
+    mr_holds_abandon(&slot->holds, kept);
+}
+
+void mr_slot_free(mr_slot *slot, mr_abandonment *kept) {
+    if (slot->unended && kept)
+        abandon(slot, kept);
     for (size_t i = 0; i < slot->frame_count; i++)
         if (slot->frames[i])
             mr_frame_unref(&slot->frames[i]);
@@ -62,21 +71,14 @@ static void reset(mr_slot *slot) {
     slot->mark_count = slot->mark_next = 0;
     slot->output_count = slot->output_next = slot->output_first = 0;
     slot->processed = slot->staged = slot->counted = slot->lost = slot->unended = false;
+    slot->failure = NULL;
     slot->device_number = 0;
     slot->state = MR_SLOT_FREE;
 }
 
-void mr_slot_free(mr_slot *slot, mr_abandonment *kept) {
-    for (size_t i = 0; slot->unended && i < slot->frame_count; i++)
-        mr_abandon_frame(kept, slot->frames[i]);
-    if (slot->unended)
-        mr_holds_abandon(&slot->holds, kept);
-    reset(slot);
-}
-
 void mr_slot_destroy(mr_slot *slot) {
     if (slot->frames)
-        reset(slot);
+        mr_slot_free(slot, NULL);
     mr_free(slot->frames);
     mr_free(slot->sources);
     mr_free(slot->entered_ns);

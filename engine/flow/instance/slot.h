@@ -10,7 +10,7 @@ typedef struct mr_slot_output {
     uint32_t port;
     uint32_t next; /* the consumer to push to next */
     bool made;     /* made by this call: the payload is ready when the device work is done */
-    const char *dropped; /* why the frame is dropped, since the call failed; NULL: it is pushed */
+    bool dropped;  /* the call failed: the frame is dropped when it would be pushed */
     mr_item item;
 } mr_slot_output;
 
@@ -34,6 +34,7 @@ typedef struct mr_slot {
     mr_item *marks;        /* arrived with or before the inputs; passed on after the outputs */
     size_t output_count, output_room, output_next, output_first; /* output_first: the call's first */
     mr_slot_output *outputs;
+    const char *failure;   /* why outputs are dropped */
     mr_holds holds;        /* what the device work may still use */
     mr_event *event;       /* for the device work; NULL: none */
     mr_event_wait wait;    /* for an entry that waits on the event */
@@ -69,5 +70,6 @@ static inline void mr_slot_begin_call(mr_slot *slot) {
 }
 /* The call failed: drops the frames among its outputs for this reason. */
 void mr_slot_drop_outputs(mr_slot *slot, const char *reason);
-/* Drops all references and frees the slot. If the device work has no known end, keeps the memory that it may use. */
+/* Drops all references and frees the slot. If the device work has no known end, keeps the memory that it may use. NULL:
+ * the streams are gone. */
 void mr_slot_free(mr_slot *slot, mr_abandonment *kept);
