@@ -1,8 +1,6 @@
 /* Runs kernels on a named device in tests: memory there, copies, and waiting for the work. Failures fail the test. */
 #pragma once
 
-#include <stdio.h>
-
 #include "engine/device/device.h"
 
 typedef struct on_device {
@@ -21,18 +19,19 @@ void on_device_free(on_device *d, void *there);
 /* Waits for all work, which must not have failed. */
 void on_device_finish(on_device *d);
 
-/* A test's message about the CUDA device. */
-#ifdef MILLRACE_CUDA_HOST
-#define ON_CUDA "cuda:0, played by the host"
-#else
-#define ON_CUDA "cuda:0"
-#endif
-
-/* For cmocka: skips the test if the device is missing. */
-#define ON_DEVICE_OR_SKIP(d, name)                                                                                     \
-    do                                                                                                                 \
-        if (!on_device_open(d, name)) {                                                                                \
-            printf("skipped: %s\n", mr_message());                                                                     \
-            skip();                                                                                                    \
-        }                                                                                                              \
-    while (0)
+/* Skips the test if the device is missing. */
+void need_device(on_device *d, const char *name);
+/* A test on each device of a kind, or on CUDA alone. */
+void on_device_test(const char *name, void (*test)(on_device *d));
+#define DEVICE_TEST(name)                                                                                              \
+    static void name(on_device *d);                                                                                    \
+    TEST(name##_sim) {                                                                                                 \
+        on_device_test("sim:0", name);                                                                                 \
+    }                                                                                                                  \
+    CUDA_TEST(name)
+#define CUDA_TEST(name)                                                                                                \
+    static void name(on_device *d);                                                                                    \
+    TEST(name##_cuda) {                                                                                                \
+        on_device_test("cuda:0", name);                                                                                \
+    }                                                                                                                  \
+    static void name(on_device *d)

@@ -137,18 +137,22 @@ static void classify_on(mr_classifier_kind kind, const char *device) {
     blob_remove(folder);
 }
 
-static void heads_on_a_device(void **state) {
-    const char *device = *state;
-    on_device d;
-    ON_DEVICE_OR_SKIP(&d, device);
-    on_device_close(&d);
-    prepare(state);
-    classify_on(MR_CLASSIFIER_PERCEPTRON, device);
-    classify_on(MR_CLASSIFIER_NEIGHBORS, device);
+static void heads_on(on_device *d) {
+    prepare(NULL);
+    classify_on(MR_CLASSIFIER_PERCEPTRON, d->device->name);
+    classify_on(MR_CLASSIFIER_NEIGHBORS, d->device->name);
+}
+
+TEST(heads_on_the_processors) {
+    on_device_test("cpu", heads_on);
+}
+
+DEVICE_TEST(heads_on_a_device) {
+    heads_on(d);
 }
 
 /* Frames are dropped once a device has failed; those that came before are as they should be. */
-static void a_device_that_fails_drops_frames(void **state) {
+TEST(a_device_that_fails_drops_frames) {
     static const char *const faults[] = {"fail_after=8", "lose_after=9"};
     prepare(state);
     char folder[256], stages[600];
@@ -173,11 +177,5 @@ int main(void) {
 #ifdef MILLRACE_CUDA_HOST
     setenv("MILLRACE_CUBLAS", BINARY_DIR "/libcublas_host.so", 1);
 #endif
-    const struct CMUnitTest tests[] = {
-        {"heads on the processors", heads_on_a_device, NULL, NULL, "cpu"},
-        {"heads on sim:0", heads_on_a_device, NULL, NULL, "sim:0"},
-        {"heads on " ON_CUDA, heads_on_a_device, NULL, NULL, "cuda:0"},
-        cmocka_unit_test(a_device_that_fails_drops_frames),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_suite(NULL, NULL);
 }
