@@ -30,7 +30,7 @@ static uint32_t product_by_hand(uint32_t word) {
     return word;
 }
 
-TEST(products_of_every_variant) {
+PLAIN_TEST(products_of_every_variant) {
     fill_words();
     for (int isa = MR_ISA_C; isa <= (int)mr_isa_detect(); isa++) {
         uint32_t dst[MR_PRODUCT_LANES + GUARD];
@@ -93,7 +93,7 @@ static void check_device(on_device *d) {
     on_device_finish(d);
 }
 
-TEST(on_the_processors) {
+PLAIN_TEST(on_the_processors) {
     on_device_test("cpu", check_device);
 }
 

@@ -27,7 +27,7 @@
 #include "tests/support/suite.h"
 
 /* In another process, since tables are filled once; the first test, before they are. */
-TEST(a_named_variant_is_in_all_tables) {
+PLAIN_TEST(a_named_variant_is_in_all_tables) {
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
@@ -48,7 +48,7 @@ TEST(a_named_variant_is_in_all_tables) {
 }
 
 /* scipy.special.softmax([1, 3, 2, 3, -1]) and scipy.special.expit, SciPy 1.17. */
-TEST(scores_and_best_classes) {
+PLAIN_TEST(scores_and_best_classes) {
     const float logits[5] = {1, 3, 2, 3, -1};
     int32_t index[5], found = -1;
     float score[5];
@@ -76,7 +76,7 @@ TEST(scores_and_best_classes) {
     assert_int_equal(index[4], 4);
 }
 
-TEST(odd_logits) {
+PLAIN_TEST(odd_logits) {
     const float logits[4] = {NAN, 200.0f, INFINITY, -INFINITY};
     int32_t index[4], found = -1;
     float score[4];
@@ -123,7 +123,7 @@ static int descending(const void *a, const void *b) {
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-TEST(best_of_many) {
+PLAIN_TEST(best_of_many) {
     float *logits = draw_many(1000), *sorted = malloc(1000 * sizeof *sorted), score[17];
     int32_t index[17], found;
     memcpy(sorted, logits, 1000 * sizeof *sorted);
@@ -141,7 +141,7 @@ TEST(best_of_many) {
     free(sorted);
 }
 
-TEST(vectors_of_length_one) {
+PLAIN_TEST(vectors_of_length_one) {
     float values[3] = {3, 0, 4}, zeros[9] = {0};
     mr_normalize(&(mr_normalize_work){.src = values, .dst = values, .count = 3});
     assert_float_equal(values[0], 0.6, 1e-7);
@@ -150,7 +150,7 @@ TEST(vectors_of_length_one) {
     assert_float_equal(zeros[8], 0.0, 0);
 }
 
-TEST(pooling_both_layouts) {
+PLAIN_TEST(pooling_both_layouts) {
     enum { CHANNELS = 13, POSITIONS = 49 };
     float *first = draw_many(CHANNELS * POSITIONS), last[CHANNELS * POSITIONS], a[CHANNELS], b[CHANNELS];
     for (int c = 0; c < CHANNELS; c++)
@@ -170,7 +170,7 @@ TEST(pooling_both_layouts) {
 }
 
 /* Arrays end where their allocation does, so that the address sanitizer sees a read too far. */
-TEST(variants_of_sums_are_equal) {
+PLAIN_TEST(variants_of_sums_are_equal) {
     mr_vector_rows c, best;
     mr_vector_rows_init(&c, MR_ISA_C);
     for (int isa = MR_ISA_AVX2; isa <= (int)mr_isa_detect(); isa++) {
@@ -189,7 +189,7 @@ TEST(variants_of_sums_are_equal) {
 }
 
 /* The simulated accelerator does work later and on its own copy of the struct. */
-TEST(work_on_a_stream) {
+PLAIN_TEST(work_on_a_stream) {
     static const float values[4] = {1, 2, 3, 6};
     static float mean;
     mr_sim_params params = {.manual = true};
@@ -344,7 +344,7 @@ DEVICE_TEST(best_classes_on_a_device) {
 }
 
 /* Not as Relu of networks, where -infinity is 0: a vector that is not finite has no classes, whatever the kind. */
-TEST(rectified_units_hide_nothing) {
+PLAIN_TEST(rectified_units_hide_nothing) {
     const float gate[] = {NAN, -INFINITY, INFINITY, -1, -0.0f, 0, 2}, src[] = {1, 2, 3, 4, 5, 6, NAN};
     float got[7];
     mr_rectify_work work = {.gate = gate, .src = gate, .dst = got, .count = 7};
@@ -548,7 +548,7 @@ TEST(cublas_works_in_as_much_as_the_device_should_have) {
 }
 #endif
 
-TEST(scratch_grows_and_is_kept) {
+PLAIN_TEST(scratch_grows_and_is_kept) {
     void *small = mr_scratch(100);
     assert_non_null(small);
     assert_int_equal((uintptr_t)small % 64, 0);
@@ -598,7 +598,7 @@ static mr_preprocess_rows played(const mr_preprocess_rows *kernels, mr_isa isa) 
     return made;
 }
 
-TEST(the_faster_variant_is_taken) {
+PLAIN_TEST(the_faster_variant_is_taken) {
     static const char *const names[MR_PREPROCESS_STEPS] = {"vertical", "horizontal", "colour"};
     mr_kernel_variant steps[MR_PREPROCESS_STEPS];
     for (int faster = 0; faster < 1 << MR_PREPROCESS_STEPS; faster++) {
@@ -626,7 +626,7 @@ TEST(the_faster_variant_is_taken) {
 }
 
 /* With those of the table that are there, on real memory: the choice touches nothing that it should not. */
-TEST(real_variants_can_be_measured) {
+PLAIN_TEST(real_variants_can_be_measured) {
     mr_preprocess_rows wide, narrow;
     mr_preprocess_rows_init(&wide, MR_ISA_AVX512);
     mr_preprocess_rows_init(&narrow, MR_ISA_C);

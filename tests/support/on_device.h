@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine/device/device.h"
+#include "tests/support/suite.h"
 
 typedef struct on_device {
     mr_device *device;
@@ -21,11 +22,19 @@ void on_device_finish(on_device *d);
 
 /* Skips the test if the device is missing. */
 void need_device(on_device *d, const char *name);
-/* A test on each device of a kind, or on CUDA alone. */
+/* Where the host plays a card, skips a test of anything else: it runs in the suite's other build. */
+static inline void need_no_card(void) {
+#ifdef MILLRACE_CUDA_HOST
+    skip();
+#endif
+}
+#define PLAIN_TEST(name) TEST_THAT(name, need_no_card)
+
+/* A test on simulated and CUDA devices, or on CUDA alone. */
 void on_device_test(const char *name, void (*test)(on_device *d));
 #define DEVICE_TEST(name)                                                                                              \
     static void name(on_device *d);                                                                                    \
-    TEST(name##_sim) {                                                                                                 \
+    PLAIN_TEST(name##_sim) {                                                                                           \
         on_device_test("sim:0", name);                                                                                 \
     }                                                                                                                  \
     CUDA_TEST(name)

@@ -298,7 +298,7 @@ static void draw_weights(int16_t *weights, int taps, int bits) {
     weights[taps - 1] = (int16_t)(left > INT16_MAX ? INT16_MAX : left);
 }
 
-TEST(rows_of_every_variant_are_equal) {
+PLAIN_TEST(rows_of_every_variant_are_equal) {
     random_state = seed;
     for (int n = 0; n < ROW_CASES; n++) {
         const int taps = n % 2 ? 2 : between(1, MOST_ROWS), width = between(1, WIDEST);
@@ -323,7 +323,7 @@ TEST(rows_of_every_variant_are_equal) {
 }
 
 /* Every line of every row; and no step behind the last one. */
-TEST(rows_ahead_are_fetched_whole) {
+PLAIN_TEST(rows_ahead_are_fetched_whole) {
     enum { MOST = 8, WIDE = 700 };
     random_state = seed;
     for (int n = 0; n < 1000; n++) {
@@ -356,6 +356,7 @@ TEST(rows_ahead_are_fetched_whole) {
 }
 
 TEST_WITH(random_pictures, NULL, describe_failure) {
+    need_no_card();
     double worst = 0.0;
     finished = false;
     for (current = 0; current < CASES; current++) {
@@ -375,6 +376,7 @@ TEST_WITH(random_pictures, NULL, describe_failure) {
 
 /* Planar pictures so wide that several results share a window (windows.h), shrunk and enlarged, by each filter. */
 TEST_WITH(wide_pictures, NULL, describe_failure) {
+    need_no_card();
     static const mr_pixel pixels[] = {MR_PIXEL_I420, MR_PIXEL_I422, MR_PIXEL_I444, MR_PIXEL_NV12};
     finished = false;
     for (current = 0; current < PLANAR_CASES; current++) {
@@ -475,6 +477,7 @@ static void random_batches(on_device *d) {
 }
 
 TEST_WITH(random_batches_sim, NULL, describe_failure) {
+    need_no_card();
     on_device_test("sim:0", random_batches);
 }
 
@@ -513,7 +516,7 @@ TEST_WITH(wide_batches_cuda, NULL, describe_failure) {
 }
 
 /* Values of ITU-R BT.709-6 and BT.601-7: colours whose codes the standards' equations give exactly or nearly so. */
-TEST(colours_of_the_standards) {
+PLAIN_TEST(colours_of_the_standards) {
     static const struct { mr_matrix matrix; uint8_t y, u, v; double rgb[3]; } colours[] = {
         {MR_MATRIX_BT601, 16, 128, 128, {0, 0, 0}},     {MR_MATRIX_BT601, 235, 128, 128, {255, 255, 255}},
         {MR_MATRIX_BT601, 81, 90, 240, {255, 0, 0}},    {MR_MATRIX_BT601, 145, 54, 34, {0, 255, 0}},
@@ -537,7 +540,7 @@ TEST(colours_of_the_standards) {
     }
 }
 
-TEST(wrong_parameters_are_reported) {
+PLAIN_TEST(wrong_parameters_are_reported) {
     mr_format f = {.payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_RGB24, .width = 100, .height = 50,
                    .rotation = 90};
     mr_preprocess_params p = {.width = 8, .height = 8, .crop_fraction = 1, .std = {1, 1, 1}, .rotate = true,
@@ -560,7 +563,7 @@ TEST(wrong_parameters_are_reported) {
     assert_null(plan);
 }
 
-TEST(how_much_is_shrunk_is_known) {
+PLAIN_TEST(how_much_is_shrunk_is_known) {
     static const struct {
         mr_preprocess_params p;
         int16_t rotation;

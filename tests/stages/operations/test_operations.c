@@ -14,6 +14,7 @@
 #include "kernels/preprocess/preprocess.h"
 #include "millrace/operations.h"
 #include "millrace/status.h"
+#include "tests/support/on_device.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/suite.h"
 
@@ -445,14 +446,6 @@ static void check_touched(mr_operations *ops, const mr_operation *operation, boo
     if (operation->bytes > touched + rest || (whole && operation->bytes < 0.98 * touched - rest))
         fail_msg("%s declares %.0f bytes and touches %.0f", operation->name, operation->bytes, touched);
 }
-
-/* Where the host plays a card, these would be done twice. */
-static void need_plain(void) {
-#ifdef MILLRACE_CUDA_HOST
-    skip();
-#endif
-}
-#define PLAIN_TEST(name) TEST_THAT(name, need_plain)
 
 PLAIN_TEST(bytes_and_arithmetic) {
     mr_operations *ops = open_on("sim:0?compute=10GB/s&upload=5GB/s&download=4GB/s");
