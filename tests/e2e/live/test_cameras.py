@@ -20,14 +20,15 @@ import rtsp_hostile
 # Pictures that differ from each other, encoded to the same bits in each run, with a key or turn every 10.
 MOVING = ("videotestsrc is-live=true pattern=ball num-buffers=200 ! video/x-raw,format=I420,width=320,height=240,"
           "framerate=50/1")
-H264 = "x264enc pass=quant quantizer=10 bframes={} key-int-max=10 threads=1 speed-preset=veryfast {} ! rtph264pay mtu=400"
+H264 = ("x264enc pass=quant quantizer=10 bframes={} key-int-max=10 threads=1 speed-preset=veryfast {} ! "
+        "rtph264pay mtu=400")
 ENCODERS = {"key": H264.format(0, "tune=zerolatency"), "b": H264.format(2, "") + " config-interval=-1",
             "refresh": H264.format(0, "tune=zerolatency intra-refresh=true"),
             "hevc": "x265enc speed-preset=ultrafast tune=zerolatency key-int-max=10 option-string=log-level=none ! "
                     "rtph265pay mtu=400",
             "jpeg": "jpegenc ! rtpjpegpay mtu=700"}
-# Serves, has ffmpeg record each stream over TCP, and runs the arguments while 2 of 100 UDP packets are lost. Which ones,
-# the number in RTP decides (bytes 2 and 3 of what UDP carries).
+# Serves, has ffmpeg record each stream over TCP, and runs the arguments while 2 of 100 UDP packets are lost. The number
+# in the RTP header (bytes 2 and 3) decides which.
 LOSSY = f"""cd "$0"
 ip link set lo up
 timeout 120 /usr/bin/python3 {harness.ROOT}/tests/reference/rtsp_server.py --port 8554 --not-shared \\
