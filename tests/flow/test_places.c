@@ -168,8 +168,8 @@ static void finish_after(mr_pipeline **pipeline, uint64_t delivered) {
 
 /* ---- a run without sources --------------------------------------------------------------------------------------- */
 
-static void none_then_two(const char *text, uint64_t seed, int workers, void *context) {
-    (void)context;
+FLOW_EVERYWHERE(begins_with_none, 10,
+                FLOW "sources: {max: 3, like: {type: count}}\n" STAGES) {
     mr_pipeline *pipeline = begin(text, seed, workers);
     assert_int_equal(mr_pipeline_wait(pipeline, 0), MR_ERROR_AGAIN);
     assert_int_equal(add(pipeline, "a", "frames", "40", NULL), MR_OK);
@@ -187,16 +187,11 @@ static void none_then_two(const char *text, uint64_t seed, int workers, void *co
     flow_close(&pipeline, &summary);
 }
 
-TEST(begins_with_none) {
-    flow_everywhere(FLOW "sources: {max: 3, like: {type: count}}\n" STAGES, 10, none_then_two,
-                    NULL);
-}
-
 /* ---- again and again --------------------------------------------------------------------------------------------- */
 
 /* An id that comes again has separate rows, distinguished by epochs; a slot has one source after another. */
-static void come_again(const char *text, uint64_t seed, int workers, void *context) {
-    (void)context;
+FLOW_EVERYWHERE(an_id_comes_again, 10,
+                FLOW "sources: {max: 2, like: {type: count}, named: {type: count, frames: 7}}\n" STAGES) {
     mr_pipeline *pipeline = begin(text, seed, workers);
     for (uint32_t turn = 0; turn < 4; turn++) {
         assert_int_equal(add(pipeline, "again", "frames", "12", NULL), MR_OK);
@@ -215,15 +210,12 @@ static void come_again(const char *text, uint64_t seed, int workers, void *conte
     finish_after(&pipeline, 4 * 12 + 5 + 7);
 }
 
-TEST(an_id_comes_again) {
-    flow_everywhere(FLOW "sources: {max: 2, like: {type: count}, named: {type: count, frames: 7}}\n" STAGES,
-                    10, come_again, NULL);
-}
-
 /* ---- removing ---------------------------------------------------------------------------------------------------- */
 
-static void remove_one(const char *text, uint64_t seed, int workers, void *context) {
-    (void)context;
+FLOW_EVERYWHERE(one_is_removed, 10,
+                FLOW "sources: {max: 2, like: {type: count, frames: -1},\n"
+                     "          keep: {type: count, frames: -1, period: 1ms},\n"
+                     "          go: {type: count, frames: -1, period: 1ms}}\n" STAGES) {
     char why[512];
     mr_pipeline *pipeline = begin(text, seed, workers);
     await_frames(pipeline, seed, "keep", 3);
@@ -244,20 +236,13 @@ static void remove_one(const char *text, uint64_t seed, int workers, void *conte
     finish(&pipeline);
 }
 
-TEST(one_is_removed) {
-    flow_everywhere(FLOW "sources: {max: 2, like: {type: count, frames: -1}, keep: {type: count, frames: -1, period: 1ms},\n"
-                         "          go: {type: count, frames: -1, period: 1ms}}\n" STAGES,
-                    10, remove_one, NULL);
-}
-
 /* Without a clock the queues after it are always full. */
 TEST(a_fast_one_is_removed) {
     EACH_WORKER_COUNT(workers) {
         mr_pipeline *pipeline = begin(FLOW "sources: {max: 3, like: {type: count, frames: -1}}\n"
-                                               "stages:\n"
-                                               "  slow: {input: sources.*, period: 50us, queue: 2}\n"
-                                               "  out: {type: \"null\", input: slow}\n",
-                                          0, workers);
+                                           "stages:\n"
+                                           "  slow: {input: sources.*, period: 50us, queue: 2}\n"
+                                           "  out: {type: \"null\", input: slow}\n", 0, workers);
         assert_int_equal(add(pipeline, "x", NULL, NULL, NULL), MR_OK);
         assert_int_equal(add(pipeline, "y", NULL, NULL, NULL), MR_OK);
         for (int i = 0; i < 20; i++) {
@@ -364,8 +349,7 @@ TEST(a_blocked_one_is_removed) {
         atomic_store(&closed_stuck, 0);
         mr_pipeline *pipeline = begin(
             FLOW "sources: {max: 2, like: {type: stuck}, a: {type: count, frames: -1, period: 1ms}}\n"
-                 "stages: {out: {type: \"null\", input: sources.*}}\n",
-            0, workers);
+                 "stages: {out: {type: \"null\", input: sources.*}}\n", 0, workers);
         for (int i = 1; i <= 5; i++) {
             assert_int_equal(add(pipeline, "s", NULL, NULL, NULL), MR_OK);
             await_count(&opened_stuck, i);
@@ -388,8 +372,7 @@ TEST(a_blocking_one_is_removed_at_once) {
         atomic_store(&opened_stuck, 0);
         atomic_store(&closed_stuck, 0);
         mr_pipeline *pipeline = begin(FLOW "sources: {max: 64, like: {type: stuck}}\n"
-                                               "stages: {out: {type: \"null\", input: sources.*}}\n",
-                                          0, workers);
+                                           "stages: {out: {type: \"null\", input: sources.*}}\n", 0, workers);
         for (int i = 0; i < PLACES; i++) {
             snprintf(id, sizeof id, "s%d", i);
             assert_int_equal(add(pipeline, id, NULL, NULL, NULL), MR_OK);
@@ -442,8 +425,7 @@ TEST(wrong_ones_are_refused) {
 TEST(a_plain_pipeline_has_no_room) {
     char why[512];
     mr_pipeline *pipeline = begin(FLOW "sources: {a: {type: count}}\n"
-                                           "stages: {out: {type: collect, input: a}}\n",
-                                      0, 2);
+                                       "stages: {out: {type: collect, input: a}}\n", 0, 2);
     assert_int_equal(add(pipeline, "b", NULL, NULL, why), MR_ERROR_USAGE);
     assert_non_null(strstr(why, "sources: {max: 64}"));
     assert_int_equal(mr_pipeline_remove_source(pipeline, "a", -1), MR_ERROR_USAGE);
@@ -456,8 +438,7 @@ TEST(a_plain_pipeline_has_no_room) {
 /* Although it is no longer called, and not closed before the pipeline is. */
 TEST(a_live_one_has_ended_with_the_run) {
     mr_pipeline *pipeline = begin(FLOW "sources: {a: {type: live}}\n"
-                                           "stages: {out: {type: collect, input: a}}\n",
-                                      0, 2);
+                                       "stages: {out: {type: collect, input: a}}\n", 0, 2);
     AWAIT(pipeline, 0, "a", row.report.phase == MR_LINK_LIVE);
     mr_pipeline_stop(pipeline, false);
     assert_int_equal(ended(pipeline), MR_OK);
@@ -470,8 +451,8 @@ TEST(a_live_one_has_ended_with_the_run) {
 
 /* ---- changing ---------------------------------------------------------------------------------------------------- */
 
-static void change_one(const char *text, uint64_t seed, int workers, void *context) {
-    (void)context;
+FLOW_EVERYWHERE(one_is_changed, 5,
+                FLOW "sources: {max: 2, a: {type: count, frames: -1, period: 1ms}, like: {type: count}}\n" STAGES) {
     mr_diagnostics wrong = {0};
     mr_pipeline *pipeline = begin(text, seed, workers);
     await_frames(pipeline, seed, "a", 2);
@@ -491,16 +472,16 @@ static void change_one(const char *text, uint64_t seed, int workers, void *conte
     finish(&pipeline);
 }
 
-TEST(one_is_changed) {
-    flow_everywhere(FLOW "sources: {max: 2, a: {type: count, frames: -1, period: 1ms}, "
-                         "like: {type: count}}\n" STAGES,
-                    5, change_one, NULL);
-}
-
 /* ---- joins and batches ------------------------------------------------------------------------------------------- */
 
-static void join_them(const char *text, uint64_t seed, int workers, void *context) {
-    (void)context;
+FLOW_EVERYWHERE(joins_and_batches_go_on, 10,
+                FLOW "sources: {max: 3, like: {type: count}}\n"
+                     "stages:\n"
+                     "  one: {type: scale, input: sources.*, device: \"%1$s\"}\n"
+                     "  gate: {input: one, every: 2}\n"
+                     "  wide: {type: batcher, input: gate, batch: 8}\n"
+                     "  meet: {join: {a: one, b: wide}}\n"
+                     "  out: {type: collect, input: meet}\n") {
     mr_pipeline *pipeline = begin(text, seed, workers);
     for (int i = 0; i < 6; i++) {
         char id[8];
@@ -519,17 +500,6 @@ static void join_them(const char *text, uint64_t seed, int workers, void *contex
     flow_close(&pipeline, &summary);
 }
 
-TEST(joins_and_batches_go_on) {
-    flow_everywhere(FLOW "sources: {max: 3, like: {type: count}}\n"
-                         "stages:\n"
-                         "  one: {type: scale, input: sources.*, device: \"%1$s\"}\n"
-                         "  gate: {input: one, every: 2}\n"
-                         "  wide: {type: batcher, input: gate, batch: 8}\n"
-                         "  meet: {join: {a: one, b: wide}}\n"
-                         "  out: {type: collect, input: meet}\n",
-                    10, join_them, NULL);
-}
-
 /* ---- pushed frames ----------------------------------------------------------------------------------------------- */
 
 static int push(mr_pipeline *pipeline, const char *id, int64_t timeout_ns) {
@@ -542,8 +512,7 @@ static int push(mr_pipeline *pipeline, const char *id, int64_t timeout_ns) {
 TEST(programs_push) {
     EACH_WORKER_COUNT(workers) {
         mr_pipeline *pipeline = begin(FLOW "sources: {max: 2, like: {type: push, format: GRAY8 4x1}}\n"
-                                               "stages: {out: {type: collect, input: sources.*}}\n",
-                                          0, workers);
+                                           "stages: {out: {type: collect, input: sources.*}}\n", 0, workers);
         assert_int_equal(push(pipeline, "p", 0), MR_ERROR_USAGE);
         for (uint64_t turn = 1; turn <= 4; turn++) {
             assert_int_equal(add(pipeline, "p", NULL, NULL, NULL), MR_OK);
@@ -752,9 +721,8 @@ TEST(several_threads_change_it) {
         pthread_t thread[4];
         changer changers[4];
         mr_pipeline *pipeline = begin(FLOW "sources: {max: 4, like: {type: count, frames: 50}}\n"
-                                               "stages: {one: {type: scale, input: sources.*, device: \"sim:0\"},\n"
-                                               "         out: {type: \"null\", input: one}}\n",
-                                          0, workers);
+                                           "stages: {one: {type: scale, input: sources.*, device: \"sim:0\"},\n"
+                                           "         out: {type: \"null\", input: one}}\n", 0, workers);
         for (int i = 0; i < 4; i++) {
             changers[i] = (changer){pipeline, i};
             assert_int_equal(pthread_create(&thread[i], NULL, change_at_random, &changers[i]), 0);

@@ -130,7 +130,8 @@ TEST(the_plan_says_what_is_in_reserve) {
 
 TEST(reserves_that_cannot_be_are_refused) {
     static const char *const cases[][2] = {
-        {"gpu", "p.yaml:6:64: error: stages.one.on_device_error: \"gpu\" is neither a device nor a name under `devices`"},
+        {"gpu", "p.yaml:6:64: error: stages.one.on_device_error: \"gpu\" is neither a device nor a name under "
+                "`devices`"},
         {"auto", "stages.one.on_device_error: auto is not a device"},
         {"sim:0", "stages.one.on_device_error: the stage computes on sim:0 itself"},
         {"off", "sim:9 is disabled"}};

@@ -30,6 +30,14 @@ void flow_expect(const mr_summary *summary, uint64_t frames, uint64_t stages);
 typedef void flow_run_function(const char *text, uint64_t seed, int workers, void *context);
 void flow_everywhere(const char *format, uint64_t seeds, flow_run_function *run, void *context);
 
+/* A test that does so; its body has `text`, `seed` and `workers`. */
+#define FLOW_EVERYWHERE(name, seeds, format)                                                                          \
+    static void run_##name(const char *text, uint64_t seed, int workers, void *context);                              \
+    TEST(name) {                                                                                                      \
+        flow_everywhere(format, seeds, run_##name, NULL);                                                             \
+    }                                                                                                                 \
+    static void run_##name(const char *text, uint64_t seed, int workers, void *context __attribute__((unused)))
+
 /* What a run must give. A count of frames must be exact, FLOW_SOME (at least one) or FLOW_ANY. */
 #define FLOW_SOME UINT64_MAX
 #define FLOW_ANY (UINT64_MAX - 1)
@@ -45,7 +53,7 @@ typedef struct flow_outcome {
 } flow_outcome;
 /* Runs it once, and checks that the ledger balances and that the outcome is this. */
 void flow_check(const char *text, uint64_t seed, int workers, const flow_outcome *wanted);
-/* The same for seeds 1 to `seeds` and for each worker count; and for all of those on both devices of flow_everywhere. */
+/* The same for seeds 1 to `seeds` and for each worker count; and for all those on both devices of flow_everywhere. */
 void flow_check_all(const char *text, uint64_t seeds, const flow_outcome *wanted);
 void flow_check_everywhere(const char *format, uint64_t seeds, const flow_outcome *wanted);
 /* The source or stage with this id, which must exist. */
