@@ -24,18 +24,18 @@ static int check_device(void *to, char *text) {
 
 static const mr_usage_option words[] = {
     MR_WORD("null", NULL,
-            "what a frame costs on its way through a stage that does nothing: 1,000,000 frames through 8 null stages on "
-            "one worker, the median of 5 runs"),
+            "what a frame costs on its way through a stage that does nothing: 1,000,000 frames through 8 null stages "
+            "on one worker, the median of 5 runs"),
     MR_WORD("paced", NULL,
             "1,000 sources with 30 frames a second for 5 seconds through two null stages: CPU time and how many frames "
             "came late"),
     MR_WORD("soak", NULL,
             "100,000 pictures through preprocess and jsonl: growth of memory and allocations per frame"),
     MR_WORD("ops", NULL,
-            "every operation on every device. The limits of the device come first (moving memory, multiplying matrices, "
-            "copies from and to pinned memory, a launch). Then each kernel, copy, network and codec follows as a share "
-            "of min(bandwidth x flop/B, peak): the least time for its bytes or its arithmetic, divided by the measured "
-            "time"),
+            "every operation on every device. The limits of the device come first (moving memory, multiplying "
+            "matrices, copies from and to pinned memory, a launch). Then each kernel, copy, network and codec follows "
+            "as a share of min(bandwidth x flop/B, peak): the least time for its bytes or its arithmetic, divided by "
+            "the measured time"),
     {.name = NULL},
 };
 
@@ -47,8 +47,8 @@ static const mr_usage_option options[] = {
                      "paced: how long; ops: how long for each operation, a quarter of a second by default"),
     MR_OPTION_NUMBER("workers", "N", request, params.workers, 1, 1024, "null, paced, soak: threads that run stages"),
     MR_OPTION("device", "NAME", request, ops.devices,
-              "ops: cpu, cuda:N or sim:N (with simulated times). The default is the processors and every GPU that can be "
-              "used", .take = check_device),
+              "ops: cpu, cuda:N or sim:N (with simulated times). The default is the processors and every GPU that can "
+              "be used", .take = check_device),
     MR_OPTION("model", "FILE", request, ops.models, "ops: a network to measure, an ONNX file"),
     MR_OPTION("only", "PATTERN", request, ops.only,
               "ops: only limits and operations with a matching name; * stands for any text, ? for any character"),

@@ -74,7 +74,7 @@ static bool hint_verbs(const char *option, char *text, size_t room) {
 
 static int unknown_option(const mr_usage *usage, const char *argument) {
     mr_nearest nearest = {.wanted = argument + strspn(argument, "-")};
-    char wanted[64], hint[256];
+    char wanted[64], hint[256] = "";
     snprintf(wanted, sizeof wanted, "%.*s", (int)strcspn(nearest.wanted, "="), nearest.wanted);
     nearest.wanted = wanted;
     for (const mr_usage_option *one = usage->options; one->name; one++)
@@ -83,9 +83,9 @@ static int unknown_option(const mr_usage *usage, const char *argument) {
     const char *where = hint_elsewhere(usage, wanted);
     if (where)
         snprintf(hint, sizeof hint, "%s", where);
-    else if (nearest.best)
+    else if (!hint_verbs(wanted, hint, sizeof hint) && nearest.best)
         snprintf(hint, sizeof hint, "did you mean \"--%s\"?", nearest.best);
-    else if (!hint_verbs(wanted, hint, sizeof hint))
+    else if (!*hint)
         snprintf(hint, sizeof hint, "\"millrace %s --help\" lists the options", usage->verb);
     mr_print(stderr, "  hint: %s\n", hint);
     return mr_status_exit_code(MR_ERROR_USAGE);
@@ -98,7 +98,7 @@ static const struct {
 } letters[] = {{'h', "help"}, {'V', "version"}, {'i', "input"}, {'o', "output"}, {'q', "quiet"}};
 enum { LETTERS = sizeof letters / sizeof *letters };
 
-/* What getopt returns for an option: FIRST and its number. */
+/* getopt returns FIRST plus the number of an option. */
 enum { FIRST = 1 << 16, MOST_OPTIONS = 64 };
 
 static int has_argument(const mr_usage_option *one) {
@@ -122,7 +122,7 @@ static void list_letters(const mr_usage *usage, char text[3 * LETTERS + 2]) {
     }
 }
 
-/* The option for what getopt returned, or put into optopt; NULL if it is none. */
+/* The option that getopt has returned, or put into optopt; NULL if it is none. */
 static const mr_usage_option *option_for(const mr_usage *usage, int got) {
     if (got >= FIRST)
         return &usage->options[got - FIRST];
@@ -197,9 +197,9 @@ void mr_words_fini(mr_words *words) {
 
 static int take_with(const mr_usage *usage, const mr_usage_option *one, void *at, char *text) {
     const int status = one->take(at, text);
-    return status == MR_ERROR_USAGE ? mr_usage_error(usage, "%s", mr_message())
-           : status                 ? mr_command_failed(status)
-                                    : 0;
+    if (status && (status == MR_ERROR_USAGE || one->kind != MR_USAGE_TAKE))
+        return mr_usage_error(usage, "%s", mr_message());
+    return status ? mr_command_failed(status) : 0;
 }
 
 int mr_usage_take_plugin(void *to, char *path) {

@@ -33,13 +33,13 @@ typedef int mr_usage_take_function(void *to, char *text);
 /* A verb's option: mr_usage_take reads it, and --help, the manual page and completions print it. */
 typedef struct mr_usage_option {
     const char *name;
-    const char *argument; /* "FILE"; "[N]" if it may be left out; "text|json", in small letters, allows only these words;
+    const char *argument; /* "FILE"; "[N]" can be left out; "text|json", in small letters, allows only these words;
                              NULL: it takes none */
     const char *help;
     bool needed, several; /* it must be given; it may be given several times */
     mr_usage_kind kind;
     bool off;              /* a flag that sets false */
-    size_t at;             /* in what mr_usage_take reads into */
+    size_t at;             /* the offset of the place for the value */
     long long least, most; /* for a number */
     mr_usage_take_function *take; /* of another kind than MR_USAGE_TAKE: only checks the text; may be NULL */
 } mr_usage_option;
@@ -57,7 +57,7 @@ typedef struct mr_usage_option {
 #define MR_OPTION_TAKE(option, value, type, field, function, ...)                                                \
     {.name = option, .argument = value, .at = offsetof(type, field), .kind = MR_USAGE_TAKE, .take = function,    \
      .help = __VA_ARGS__}
-/* The same, with `function` called with all that mr_usage_take reads into. */
+/* The same, with `function` called for the whole of `arguments`. */
 #define MR_OPTION_CALL(option, value, function, text)                                                            \
     {.name = option, .argument = value, .kind = MR_USAGE_TAKE, .take = function, .help = text}
 /* A word that is no option, for mr_usage.words. */
@@ -66,12 +66,12 @@ typedef struct mr_usage_option {
 /* A verb's arguments. Texts are paragraphs, which newlines separate; a line that begins with blanks stays as it is. */
 typedef struct mr_usage {
     const char *verb;
-    const char *synopsis;         /* what comes before the options: "PIPELINE.yaml" */
+    const char *synopsis;         /* the words before the options: "PIPELINE.yaml" */
     const char *help;             /* the purpose */
-    const mr_usage_option *words; /* what the first word may be; ended by a NULL name; may be NULL */
+    const mr_usage_option *words; /* for the first word; ended by a NULL name; may be NULL */
     const mr_usage_option *options; /* with MR_USAGE_COMMON at the end */
-    const char *notes;            /* what --help prints after the options; may be NULL */
-    const char *const *examples;  /* what follows "millrace VERB" on command lines; NULL after the last */
+    const char *notes;            /* printed after the options; may be NULL */
+    const char *const *examples;  /* command lines after "millrace VERB"; NULL after the last */
 } mr_usage;
 
 #define MR_USAGE_COMMON                                                                                          \
@@ -96,7 +96,7 @@ const mr_usage_option *mr_usage_find(const mr_usage *usage, const char *name);
 /* Print to standard error and return exit code 64. */
 int mr_usage_error(const mr_usage *usage, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* usage_help.c: what --help prints. */
+/* usage_help.c: prints the help. */
 void mr_usage_print(const mr_usage *usage, FILE *to);
 /* Calls `put` with each paragraph of a usage's text, which may be NULL. */
 void mr_usage_paragraphs(const char *text, void (*put)(void *to, const char *paragraph), void *to);

@@ -16,8 +16,8 @@ static const mr_usage_option options[] = {
     MR_OPTION("output", "FOLDER", arguments, folder,
               "the folder for the files; the working directory by default. A missing folder is made"),
     MR_OPTION("sign", NULL, arguments, sign,
-              "makes a pair for signatures of classifiers. `train --sign NAME.key` signs, and `classify: {key: NAME.pub}` "
-              "accepts no other head. Ed25519, as PEM of OpenSSL"),
+              "makes a pair for signatures of classifiers. `train --sign NAME.key` signs, and `classify: {key: "
+              "NAME.pub}` accepts no other head. Ed25519, as PEM of OpenSSL"),
     MR_USAGE_COMMON,
 };
 
@@ -26,12 +26,12 @@ static const char *const examples[] = {"camera --output keys", "approved --sign 
 static const mr_usage usage = {
     .verb = "keygen",
     .synopsis = "[NAME]",
-    .help = "Makes a pair of CURVE keys for connections to other machines. NAME.key is the private key: it stays on its "
-            "machine, and only its owner may read it. NAME.pub is the public key, which its peers need. NAME is "
+    .help = "Makes a pair of CURVE keys for connections to other machines. NAME.key is the private key: it stays on "
+            "its machine, and only its owner may read it. NAME.pub is the public key, which its peers need. NAME is "
             "\"millrace\" by default. Existing files are never overwritten.",
     .options = options,
-    .notes = "The files are ZeroMQ certificates, which pyzmq's zmq.auth.load_certificate also reads. An allow-list is a "
-             "file with the public keys that may connect, one per line; a .pub file is an allow-list with one key.",
+    .notes = "The files are ZeroMQ certificates, which pyzmq's zmq.auth.load_certificate also reads. An allow-list is "
+             "a file with the public keys that may connect, one per line; a .pub file is an allow-list with one key.",
     .examples = examples,
 };
 

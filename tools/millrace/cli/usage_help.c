@@ -1,4 +1,4 @@
-/* What --help prints, from the tables by which a verb's options are read. */
+/* Prints a verb's help from the tables that parsing reads. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -50,8 +50,8 @@ static const mr_usage_option options[] = {
               "slurm, kubernetes: the nodes train a classifier (millrace train) instead of a run. Options of `train` "
               "follow \"--\". All nodes must find --data and --cache under the same path"),
     MR_OPTION_CALL("volume", "CLAIM=PATH", take_volume,
-                   "kubernetes: a PersistentVolumeClaim that all nodes share, and its path in them. --train keeps data, "
-                   "vectors and the head there"),
+                   "kubernetes: a PersistentVolumeClaim that all nodes share, and its path in them. --train keeps "
+                   "data, vectors and the head there"),
     MR_OVERRIDE_INPUTS,
     MR_OVERRIDE_ALLOWING_PLUGINS,
     MR_USAGE_COMMON,
@@ -65,9 +65,9 @@ static const char *const examples[] = {
 static const mr_usage usage = {
     .verb = "deploy",
     .synopsis = "PIPELINE.yaml",
-    .help = "Writes files with which other programs start the nodes of a pipeline: a batch script for sbatch, manifests "
-            "for kubectl, or units for systemctl. Nothing is started. A pipeline without nodes becomes one unit "
-            "(systemd).\n"
+    .help = "Writes files with which other programs start the nodes of a pipeline: a batch script for sbatch, "
+            "manifests for kubectl, or units for systemctl. Nothing is started. A pipeline without nodes becomes one "
+            "unit (systemd).\n"
             "Units take the variables that the pipeline names, and those of millrace, from the environment of this "
             "command. They are in NAME.env, which only its owner may read. Manifests are for one run: for another run, "
             "write them again and delete the old Jobs.",

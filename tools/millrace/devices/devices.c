@@ -24,10 +24,10 @@ static const char *const examples[] = {"", "--json", "--models", NULL};
 static const mr_usage usage = {
     .verb = "devices",
     .synopsis = "",
-    .help = "Shows the devices that `device` in a stage can name on this machine: the processors, every NVIDIA GPU with "
-            "its memory, compute capability, video decoders, load and the GPUs that it reaches, and simulated devices. "
-            "If a GPU cannot be used, the reason and the remedy follow. The command needs no driver, no GPU and no "
-            "build with CUDA. The exit code is 0 whatever it finds.",
+    .help = "Shows the devices that `device` in a stage can name on this machine: the processors, every NVIDIA GPU "
+            "with its memory, compute capability, video decoders, load and the GPUs that it reaches, and simulated "
+            "devices. If a GPU cannot be used, the reason and the remedy follow. The command needs no driver, no GPU "
+            "and no build with CUDA. The exit code is 0 whatever it finds.",
     .options = options,
     .examples = examples,
 };

@@ -17,8 +17,8 @@ typedef struct arguments {
 
 static const mr_usage_option options[] = {
     MR_OPTION("format", "text|dot|svg|png|pdf", arguments, format,
-              "dot is Graphviz's language; svg, png and pdf need Graphviz. The default follows from the ending of FILE, "
-              "or is text"),
+              "dot is Graphviz's language; svg, png and pdf need Graphviz. The default follows from the ending of "
+              "FILE, or is text"),
     MR_OPTION("output", "FILE", arguments, output,
               "writes to FILE instead of standard output; \"-\" is standard output"),
     MR_OVERRIDE_THREADS,

@@ -11,8 +11,8 @@ static const char *const examples[] = {"> millrace.schema.json", "--plugin ./lib
 static const mr_usage usage = {
     .verb = "schema",
     .synopsis = "",
-    .help = "Prints the JSON Schema (draft-07) of a pipeline, with the options of all stage types. An editor with a YAML "
-            "language server completes and checks a pipeline if its first line names the schema file:\n\n"
+    .help = "Prints the JSON Schema (draft-07) of a pipeline, with the options of all stage types. An editor with a "
+            "YAML language server completes and checks a pipeline if its first line names the schema file:\n\n"
             "  # yaml-language-server: $schema=millrace.schema.json",
     .options = options,
     .examples = examples,

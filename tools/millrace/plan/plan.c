@@ -48,9 +48,9 @@ static const mr_usage_option options[] = {
                    "the stages that use them, in proportion to the time spent in these stages"),
     MR_COMPLAINTS_OPTIONS,
     MR_OPTION("json", NULL, arguments, json,
-              "one JSON object: sources, stages, links, copies, processes, devices, memory, expected, profile. Sizes are "
-              "in bytes, times in nanoseconds or seconds as their names show, rates in frames a second, shares from 0 "
-              "to 1. An unknown value is null"),
+              "one JSON object: sources, stages, links, copies, processes, devices, memory, expected, profile. Sizes "
+              "are in bytes, times in nanoseconds or seconds as their names show, rates in frames a second, shares "
+              "from 0 to 1. An unknown value is null"),
     MR_USAGE_COMMON,
 };
 

@@ -80,8 +80,8 @@ static const mr_usage_option options[] = {
               .take = take_level),
     MR_OPTION("quiet", NULL, arguments, quiet, "no progress and no summary"),
     MR_OPTION("json", NULL, arguments, json,
-              "prints the summary as one JSON object on standard output, or on standard error if results go to standard "
-              "output"),
+              "prints the summary as one JSON object on standard output, or on standard error if results go to "
+              "standard output"),
     MR_USAGE_COMMON,
 };
 
@@ -98,8 +98,8 @@ static const mr_usage usage = {
             "--input, --output and --quiet.",
     .options = options,
     .notes = "SIGINT (Ctrl-C), SIGTERM and a closed terminal (not under nohup) end the sources and deliver frames in "
-             "flight, with exit code 0. Frames that take too long are dropped and counted, see --grace. A second SIGINT "
-             "or SIGTERM exits at once if it comes at least half a second after the first.\n"
+             "flight, with exit code 0. Frames that take too long are dropped and counted, see --grace. A second "
+             "SIGINT or SIGTERM exits at once if it comes at least half a second after the first.\n"
              "SIGUSR1 prints the summary so far on standard error. SIGHUP opens output files and the audit log anew, "
              "so that they can be moved (logrotate), and reads sources_from again.\n"
              "If the reader of standard output ends (`| head`), the run ends without a message, with exit code 141. If "

@@ -20,8 +20,8 @@ static const mr_usage_option options[] = {
               "only that part of the data with which the head was trained; all by default. Only test shows how good it "
               "is on pictures that it has not seen"),
     MR_OPTION("page", "FILE.html", arguments, params.page,
-              "writes a page with the figures, curves, and the wrong answers with the highest scores and their pictures "
-              "(also of videos). It needs no other file and no network"),
+              "writes a page with the figures, curves, and the wrong answers with the highest scores and their "
+              "pictures (also of videos). It needs no other file and no network"),
     MR_OPTION("scores", "FILE.jsonl", arguments, params.scores,
               "writes the scores of each picture, one JSON object per line"),
     MR_OPTION("stage", "ID", arguments, params.stage, "the stage of type classify, if there are several"),
@@ -49,8 +49,8 @@ static const mr_usage usage = {
             "Figures are defined as in scikit-learn. The interval of the accuracy is Wilson's; a group counts as fewer "
             "rows if its rows resemble each other. The other intervals contain 95% of 1,000 resamples of whole groups "
             "(200, if there are more than 10 million scores, and that of the accuracy if no row is wrong).\n"
-            "If the validation part is known, from the head or the list, a temperature is fitted to it. With it, scores "
-            "agree better with the share of right answers. Its figures are shown beside those of the pipeline.",
+            "If the validation part is known, from the head or the list, a temperature is fitted to it. With it, "
+            "scores agree better with the share of right answers. Its figures are shown beside those of the pipeline.",
     .options = options,
     .examples = examples,
 };

@@ -48,8 +48,8 @@ static const mr_usage usage = {
             "stage, the file contains its network too, and takes its input. Otherwise, and for the folder HEAD, the "
             "input is a vector. Outputs are `scores` and `class`. Metadata contain the labels, the stages, and how "
             "pictures are prepared.\n"
-            "Before the file is written, ONNX Runtime runs it and its scores are compared with those of classify: on 64 "
-            "pictures of --data, or for HEAD on random vectors. If a score differs by more than 0.0001, no file is "
+            "Before the file is written, ONNX Runtime runs it and its scores are compared with those of classify: on "
+            "64 pictures of --data, or for HEAD on random vectors. If a score differs by more than 0.0001, no file is "
             "written.",
     .options = options,
     .examples = examples,

@@ -109,8 +109,8 @@ static const mr_usage_option options[] = {
     MR_OPTION_TAKE("validation", "SHARE", arguments, params.shares.validation, take_share,
                    "the share that chooses the penalty; 0.15 by default"),
     MR_OPTION_TAKE("test", "SHARE", arguments, params.shares.test, take_share,
-                   "the share that is used once, at the end; 0.15 by default. A picture's content, or its group, decides "
-                   "its part, so new pictures move no others"),
+                   "the share that is used once, at the end; 0.15 by default. A picture's content, or its group, "
+                   "decides its part, so new pictures move no others"),
     MR_OPTION("stage", "ID", arguments, params.stage, "the stage of type classify, if there are several"),
     MR_OPTION_NUMBER("threads", "N", arguments, params.fit.threads, 1, 64,
                      "one for each usable core by default. The result does not depend on it"),
@@ -120,11 +120,11 @@ static const mr_usage_option options[] = {
     MR_OPTION("no-look-alikes", NULL, arguments, params.skip_near,
               "does not search for pictures in different parts that look alike"),
     MR_OPTION("export", "onnx", arguments, export,
-              "also writes model.onnx into HEAD, as `millrace export` does, and compares it with classify on 64 pictures "
-              "of the test part"),
+              "also writes model.onnx into HEAD, as `millrace export` does, and compares it with classify on 64 "
+              "pictures of the test part"),
     MR_OPTION("sign", "KEYFILE", arguments, params.sign_key,
-              "signs the head with a private key (`millrace keygen --sign`). `key` of classify then refuses a head that "
-              "was changed"),
+              "signs the head with a private key (`millrace keygen --sign`). `key` of classify then refuses a head "
+              "that was changed"),
     MR_OPTION("node", "NAME", arguments, spread.run.node,
               "runs one of the pipeline's nodes, as in run, if others start them. The node that receives the vectors "
               "trains. All nodes need the same MILLRACE_RUN, and must find the --cache folder and the pictures under "
@@ -152,8 +152,8 @@ static const mr_usage usage = {
     .synopsis = "PIPELINE.yaml",
     .help = "Trains a classifier on your own pictures. The stages before `classify` make a vector of each picture, as "
             "they will in service; `classify` itself need not have a head yet. Vectors are kept in a cache. The "
-            "result, the head, is a folder that `classify` takes. A pipeline with nodes makes the vectors on its nodes; "
-            "the result is the same.",
+            "result, the head, is a folder that `classify` takes. A pipeline with nodes makes the vectors on its "
+            "nodes; the result is the same.",
     .options = options,
     .notes = "Ctrl-C ends it. Finished vectors stay in the cache, and --resume continues the fit.",
     .examples = examples,

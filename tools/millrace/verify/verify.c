@@ -53,8 +53,8 @@ static const mr_usage_option options[] = {
                      "compares the first N frames of each source; all by default. A source without an end needs it. "
                      "Ctrl-C ends both sides and shows what was compared"),
     MR_OPTION_TAKE("tolerance", "T", arguments, tolerance, take_tolerance,
-                   "by how much a value may differ: a whole number by T; a float by T, or by T times its absolute value "
-                   "if that is more than 1. The default is 0.001"),
+                   "by how much a value may differ: a whole number by T; a float by T, or by T times its absolute "
+                   "value if that is more than 1. The default is 0.001"),
     MR_OVERRIDE_INPUTS,
     MR_OVERRIDE_FORBIDDING_PLUGINS,
     MR_OVERRIDE_THREADS,
