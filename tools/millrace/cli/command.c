@@ -197,8 +197,10 @@ void mr_words_fini(mr_words *words) {
 
 static int take_with(const mr_usage *usage, const mr_usage_option *one, void *at, char *text) {
     const int status = one->take(at, text);
-    if (status && (status == MR_ERROR_USAGE || one->kind != MR_USAGE_TAKE))
+    if (status && one->kind != MR_USAGE_TAKE)
         return mr_usage_error(usage, "%s", mr_message());
+    if (status == MR_ERROR_USAGE)
+        return mr_usage_error(usage, "--%s %s", one->name, mr_message());
     return status ? mr_command_failed(status) : 0;
 }
 

@@ -27,7 +27,7 @@ typedef enum mr_usage_kind {
 } mr_usage_kind;
 
 /* Reads the value of an option into the place that its row names. `text` is NULL if the value was left out. MR_OK, or a
- * status with a message; MR_ERROR_USAGE if the value is wrong. */
+ * status with a message; MR_ERROR_USAGE if the value is wrong: "takes KEY=VALUE, not ...". */
 typedef int mr_usage_take_function(void *to, char *text);
 
 /* A verb's option: mr_usage_take reads it, and --help, the manual page and completions print it. */

@@ -17,7 +17,7 @@ int mr_overrides_take_setting(void *to, char *text) {
     mr_overrides *overrides = to;
     char *equals = strchr(text, '=');
     if (!equals || equals == text)
-        return mr_fail(MR_ERROR_USAGE, "--set takes KEY=VALUE, not \"%s\"", text);
+        return mr_fail(MR_ERROR_USAGE, "takes KEY=VALUE, not \"%s\"", text);
     mr_override *wider = realloc(overrides->override, (overrides->override_count + 1) * sizeof *wider);
     if (!wider)
         return mr_fail(MR_ERROR_MEMORY, "no memory for the command line");

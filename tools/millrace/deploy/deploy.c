@@ -30,7 +30,7 @@ static int take_volume(void *to, char *text) {
     arguments *given = to;
     char *equals = strchr(text, '=');
     if (!equals || equals == text || equals[1] != '/')
-        return mr_fail(MR_ERROR_USAGE, "--volume takes a claim and an absolute path, such as photos=/data, not \"%s\"",
+        return mr_fail(MR_ERROR_USAGE, "takes a claim and an absolute path, such as photos=/data, not \"%s\"",
                        text);
     *equals = 0;
     given->of.claim = text;

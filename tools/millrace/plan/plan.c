@@ -28,7 +28,7 @@ static int take_seconds(void *to, char *text) {
     *seconds = default_seconds;
     if (!text || mr_parse_number(text, least_seconds, most_seconds, seconds))
         return MR_OK;
-    return mr_fail(MR_ERROR_USAGE, "--profile takes seconds from %g to %g, not \"%s\"", least_seconds, most_seconds,
+    return mr_fail(MR_ERROR_USAGE, "takes seconds from %g to %g, not \"%s\"", least_seconds, most_seconds,
                    text);
 }
 

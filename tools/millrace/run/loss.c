@@ -19,7 +19,7 @@ int mr_loss_take(void *to, char *text) {
     bool percent = *end == '%';
     if (!isdigit((unsigned char)*given) || strpbrk(given, "xXnN") || end[percent] || (percent && most > 100) ||
         (!percent && most != floor(most)))
-        return mr_fail(MR_ERROR_USAGE, "--fail-on-loss takes a number of frames or percent, such as 10 or 0.5%%, "
+        return mr_fail(MR_ERROR_USAGE, "takes a number of frames or percent, such as 10 or 0.5%%, "
                                        "not \"%s\"", given);
     *limit = (mr_loss_limit){.text = given, .most = most, .percent = percent};
     return MR_OK;

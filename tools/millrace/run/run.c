@@ -42,7 +42,7 @@ static int take_grace(void *to, char *text) {
     mr_run_arguments *given = to;
     if (!mr_units_read(text, mr_units_duration, &given->grace_ns) || given->grace_ns < least_grace_ns ||
         given->grace_ns > most_grace_ns)
-        return mr_fail(MR_ERROR_USAGE, "--grace takes a duration from 1s to 24h, such as 10s, not \"%s\"", text);
+        return mr_fail(MR_ERROR_USAGE, "takes a duration from 1s to 24h, such as 10s, not \"%s\"", text);
     given->grace = text;
     return MR_OK;
 }

@@ -32,7 +32,7 @@ static int take_share(void *to, char *text) {
     double *share = to;
     if (mr_parse_number(text, 0, 1, share) && *share < 1)
         return MR_OK;
-    return mr_fail(MR_ERROR_USAGE, "--validation and --test take a share from 0 to below 1, not \"%s\"", text);
+    return mr_fail(MR_ERROR_USAGE, "takes a share from 0 to below 1, not \"%s\"", text);
 }
 
 static int take_penalties(void *given, char *text) {
@@ -41,10 +41,10 @@ static int take_penalties(void *given, char *text) {
     for (const char *at = text; at; count++) {
         char *end;
         if (count == MOST_PENALTIES)
-            return mr_fail(MR_ERROR_USAGE, "--penalty takes at most %d numbers", MOST_PENALTIES);
+            return mr_fail(MR_ERROR_USAGE, "takes at most %d numbers", MOST_PENALTIES);
         double c = strtod(at, &end);
         if (end == at || (*end && *end != ',') || !(c >= 1e-12 && c <= 1e12))
-            return mr_fail(MR_ERROR_USAGE, "--penalty takes numbers from 1e-12 to 1e12, such as 0.01,0.1,1, not \"%s\"",
+            return mr_fail(MR_ERROR_USAGE, "takes numbers from 1e-12 to 1e12, such as 0.01,0.1,1, not \"%s\"",
                            text);
         to->penalties[count] = c;
         at = *end ? end + 1 : NULL;
@@ -61,7 +61,7 @@ static int take_hidden(void *given, char *text) {
         char *end;
         unsigned long units = strtoul(at, &end, 10);
         if (count == MOST_HIDDEN || end == at || (*end && *end != ',') || units < 1 || units > 65536)
-            return mr_fail(MR_ERROR_USAGE, "--hidden takes 1 to %d numbers of units, such as 128,64, not \"%s\"",
+            return mr_fail(MR_ERROR_USAGE, "takes 1 to %d numbers of units, such as 128,64, not \"%s\"",
                            MOST_HIDDEN, text);
         to->hidden[count] = units;
         at = *end ? end + 1 : NULL;
@@ -72,7 +72,7 @@ static int take_hidden(void *given, char *text) {
 }
 
 static int take_model(void *to, char *text) {
-    return mr_classifier_kind_find(text, to) ? mr_fail(MR_ERROR_USAGE, "--model: %s", strdupa(mr_message())) : MR_OK;
+    return mr_classifier_kind_find(text, to) ? mr_fail(MR_ERROR_USAGE, "is wrong: %s", strdupa(mr_message())) : MR_OK;
 }
 
 /* Of nodes, the supervising process names a node's checkpoint. */

@@ -36,7 +36,7 @@ typedef struct arguments {
 static int take_tolerance(void *to, char *text) {
     if (mr_parse_number(text, 0, DBL_MAX, to))
         return MR_OK;
-    return mr_fail(MR_ERROR_USAGE, "--tolerance takes a number from 0 on, not \"%s\"", text);
+    return mr_fail(MR_ERROR_USAGE, "takes a number from 0 on, not \"%s\"", text);
 }
 
 static int check_device(void *to, char *text) {
