@@ -34,8 +34,7 @@ static const mr_usage_option words[] = {
     MR_WORD("ops", NULL,
             "every operation on every device. The limits of the device come first (moving memory, multiplying "
             "matrices, copies from and to pinned memory, a launch). Then each kernel, copy, network and codec follows "
-            "as a share of min(bandwidth x flop/B, peak): the least time for its bytes or its arithmetic, divided by "
-            "the measured time"),
+            "with the share of the measured time that its bytes, or the arithmetic of a network, take at least"),
     {.name = NULL},
 };
 
@@ -62,37 +61,9 @@ static const char *const examples[] = {"null --workers 1", "paced --sources 200 
 
 static const mr_usage usage = {
     .verb = "bench",
-<<<<<<< HEAD
     .synopsis = "null|paced|soak|ops",
     .help = "Measures the engine itself.",
     .words = words,
-=======
-    .synopsis = "null | paced | soak | ops [--frames N] [--stages N] [--sources N]\n"
-                "                      [--seconds N] [--workers N] [--device NAME]... [--model FILE]...\n"
-                "                      [--only PATTERN] [--json]",
-    .help = "Measures the engine itself.\n\n"
-            "  null               what a frame costs on its way through a stage that does nothing: 1,000,000\n"
-            "                     frames through 8 null stages on one worker, the median of 5 runs\n"
-            "  paced              1,000 sources of 30 frames a second for 5 seconds through two null stages: CPU\n"
-            "                     time and how many frames came late\n"
-            "  soak               100,000 pictures through preprocess and jsonl: growth of memory and\n"
-            "                     allocations per frame\n"
-            "  ops                every operation on every device: first the limits of the device (moving memory,\n"
-            "                     multiplying matrices, copies from and to pinned memory, a launch), then each\n"
-            "                     kernel, copy, network and codec: how much of the measured time its bytes, or the\n"
-            "                     arithmetic of a network, take at least\n\n"
-            "  --frames N         null, soak: how many frames\n"
-            "  --stages N         null: how many stages in a row\n"
-            "  --sources N        paced: how many sources\n"
-            "  --seconds N        paced: how long; ops: how long for each operation, by default a quarter of a second\n"
-            "  --workers N        null, paced, soak: threads that run stages\n"
-            "  --device NAME      ops: cpu, cuda:N or sim:N (with simulated times); may be given several times. By\n"
-            "                     default the processors and every GPU that can be used\n"
-            "  --model FILE       ops: a network to measure, an ONNX file; may be given several times\n"
-            "  --only PATTERN     ops: only the limits and operations with such a name; * stands for any text, ? for\n"
-            "                     any character\n"
-            "  --json             the figures as one JSON object\n",
->>>>>>> main
     .options = options,
     .examples = examples,
 };
