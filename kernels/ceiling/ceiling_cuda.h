@@ -12,7 +12,6 @@ extern "C" {
 
 int mr_triad_cuda(const mr_triad_work *work, void *stream);
 int mr_read_cuda(const mr_read_work *work, void *stream);
-int mr_products_cuda(const mr_products_work *work, void *stream);
 int mr_nothing_cuda(void *stream);
 
 #ifdef __cplusplus

@@ -4,7 +4,6 @@
 
 MR_WITHOUT_CUDA(mr_triad_cuda, mr_triad_work)
 MR_WITHOUT_CUDA(mr_read_cuda, mr_read_work)
-MR_WITHOUT_CUDA(mr_products_cuda, mr_products_work)
 
 int mr_nothing_cuda(void *stream) {
     (void)stream;
