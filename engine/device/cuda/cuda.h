@@ -29,8 +29,8 @@ MR_CUDA_ONLY mr_cuda_facts mr_cuda_about(const mr_device *device);
 /* Adds the launches in function(arguments, handle) to the stream's work; they are `calls` runtime calls. The function
  * is called later, at the next other request to the stream, at the latest when an event is recorded. If it fails, that
  * event fails. The arguments are copied and compared byte by byte, so padding must be zero. MR_ERROR_MEMORY. */
-MR_CUDA_ONLY int mr_cuda_launch(mr_stream *stream, mr_cuda_launch_function *function, const void *arguments, size_t bytes,
-                   int calls);
+MR_CUDA_ONLY int mr_cuda_launch(mr_stream *stream, mr_cuda_launch_function *function, const void *arguments,
+                                size_t bytes, int calls);
 
 /* How often the stream gave launch series to the device. */
 MR_CUDA_ONLY mr_cuda_graph_counts mr_cuda_graph_count(const mr_stream *stream);
