@@ -23,6 +23,7 @@
 #include "engine/transport/cut/cut_stages.h"
 #include "engine/transport/cut/dead_letter.h"
 #include "engine/transport/message.h"
+#include "engine/transport/session/sender.h"
 #include "millrace/log.h"
 #include "millrace/status.h"
 

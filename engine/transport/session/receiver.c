@@ -3,7 +3,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
-#include "engine/transport/session/receiver.h"
+#include "engine/transport/session/receiver_parts.h"
 #include "millrace/status.h"
 
 /* ---- the table of identities ------------------------------------------------------------------------------------- */

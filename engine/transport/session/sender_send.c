@@ -1,6 +1,6 @@
 /* The next action of a sender: events first, then outcomes, then items as credit allows, then ends and beats. */
 #include "engine/base/clock.h"
-#include "engine/transport/session/sender.h"
+#include "engine/transport/session/sender_parts.h"
 
 static bool next_event(mr_sender *sender, mr_action *action) {
     if (!sender->event_count)
