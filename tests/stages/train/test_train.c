@@ -298,7 +298,8 @@ TEST_WITH(a_fit_that_goes_on_makes_the_same_bits, blob_setup, NULL) {
     for (size_t i = 0; i < 4; i++)
         for (int steps = 1; steps < 20; steps += 9) {
             const mr_fit_params params = params_at(kinds[i], NULL);
-            mr_classifier *one = blob_fit(&blob_rows, &params), *other = fit_in_pieces(&blob_rows, &params, path, steps);
+            mr_classifier *one = blob_fit(&blob_rows, &params);
+            mr_classifier *other = fit_in_pieces(&blob_rows, &params, path, steps);
             blob_expect_same(one, other);
             const mr_classifier_card *card = mr_classifier_card_of(one), *same = mr_classifier_card_of(other);
             assert_int_equal(card->chosen, same->chosen);
