@@ -55,8 +55,8 @@ TEST(frames_wake_those_who_do_not_wait) {
         for (int i = 0; i < MOST_CALLS; i++)
             atomic_store(&begins[i], false);
         snprintf(text, sizeof text,
-                 "version: 1\npipeline: crowd\nsources: {a: {type: count, frames: %d, period: 10ms}}\n"
-                 "stages: {crowd: {input: a}, out: {type: collect, input: crowd}}\n", workers);
+                 FLOW "sources: {a: {type: count, frames: %d, period: 10ms}}\n"
+                      "stages: {crowd: {input: a}, out: {type: collect, input: crowd}}\n", workers);
         mr_pipeline *pipeline =
             opened(&(mr_pipeline_params){.types = types, .path = "p.yaml", .text = text, .workers = workers});
         flow_stages_reset();
@@ -64,8 +64,7 @@ TEST(frames_wake_those_who_do_not_wait) {
         assert_int_equal(summary->delivered, workers);
         for (size_t i = 0; i < collection_count; i++)
             assert_int_equal(collection[i].identity.seq, i);
-        mr_summary_destroy(&summary);
-        mr_pipeline_destroy(&pipeline);
+        flow_close(&pipeline, &summary);
     }
 }
 

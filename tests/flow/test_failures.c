@@ -20,13 +20,12 @@ enum { FRAMES = 12, LEAST_CALLS = 60 };
 static mr_pipeline *open_chain(int device, const char *parameters, uint64_t seed) {
     char text[1024];
     snprintf(text, sizeof text,
-             "version: 1\npipeline: p\n"
-             "sources: {a: {type: count, frames: %d}}\n"
-             "stages:\n"
-             "  make: {type: scale, input: a}\n"
-             "  one: {type: scale, input: make, device: \"sim:0%s\"}\n"
-             "  two: {type: block, input: one, batch: 2, device: \"sim:1%s\"}\n"
-             "  out: {type: collect, input: two}\n",
+             FLOW "sources: {a: {type: count, frames: %d}}\n"
+                  "stages:\n"
+                  "  make: {type: scale, input: a}\n"
+                  "  one: {type: scale, input: make, device: \"sim:0%s\"}\n"
+                  "  two: {type: block, input: one, batch: 2, device: \"sim:1%s\"}\n"
+                  "  out: {type: collect, input: two}\n",
              FRAMES, device == 0 ? parameters : "", device == 1 ? parameters : "");
     return flow_open(text, seed, next_worker_count());
 }
@@ -238,7 +237,7 @@ static int run_stages(const char *stages) {
     for (size_t i = 0; flow_stage_types()[i] && i < 25; i++)
         types[i + 6] = flow_stage_types()[i];
     char text[512];
-    snprintf(text, sizeof text, "version: 1\npipeline: p\nsources: {a: {type: count, frames: 40}}\nstages:\n%s",
+    snprintf(text, sizeof text, FLOW "sources: {a: {type: count, frames: 40}}\nstages:\n%s",
              stages);
     mr_diagnostics diagnostics = {0};
     mr_pipeline *pipeline;

@@ -17,7 +17,7 @@
 #include "tests/support/quiet.h"
 #include "tests/support/sanitized.h"
 
-#define HEAD "version: 1\npipeline: p\nsources: {a: {type: count, frames: 80}}\nstages:\n"
+#define HEAD FLOW "sources: {a: {type: count, frames: 80}}\nstages:\n"
 #define DELAYS "&min_delay=20us&max_delay=200us"
 enum { FRAMES = 80, REFUSED = -1, SEEDS = 2, MOST_CALLS = 160, STRIDE = UNDER_TSAN(29, UNDER_ASAN(19, 7)) };
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/pipeline/pipeline.h"
+#include "tests/support/fakes.h"
 #include "tests/support/flow_run.h"
 #include "tests/support/opened.h"
 #include "tests/support/quiet.h"
@@ -160,7 +161,7 @@ static int try_to_open(const char *stages, uint64_t seed, mr_pipeline **pipeline
     memcpy(all + count, types, sizeof types);
     all[count + TYPES] = NULL;
     snprintf(text, sizeof text,
-             "version: 1\npipeline: p\nsources: {a: {type: \"null\", frames: 20, format: I420 34x22}}\nstages:\n%s",
+             FLOW "sources: {a: {type: \"null\", frames: 20, format: I420 34x22}}\nstages:\n%s",
              stages);
     const mr_pipeline_params params = {.types = all, .path = "p.yaml", .text = text, .seed = seed, .workers = 2};
     if (diagnostics)
@@ -175,14 +176,6 @@ static mr_pipeline *open_with(const char *stages, uint64_t seed) {
     return pipeline;
 }
 
-static const mr_plan_vertex *planned(const mr_pipeline *pipeline, const char *id) {
-    for (size_t v = 0; v < pipeline->plan->vertex_count; v++)
-        if (strcmp(pipeline->plan->vertices[v].id, id) == 0)
-            return &pipeline->plan->vertices[v];
-    fail_msg("no vertex %s", id);
-    return NULL;
-}
-
 /* ---- tests ------------------------------------------------------------------------------------------------------- */
 
 /* A stage that fills buffers in the input's format must have planned memory. One that shares the input's buffers has
@@ -193,22 +186,21 @@ TEST(promises_decide_who_has_buffers) {
                                       "  three: {type: says_nothing, input: two}\n"
                                       "  four: {type: maps, input: three}\n"
                                       "  five: {type: sink, input: four}\n", 0);
-    const mr_plan_vertex *one = planned(pipeline, "one"), *four = planned(pipeline, "four");
+    const mr_plan_vertex *one = vertex(pipeline->plan, "one"), *four = vertex(pipeline->plan, "four");
     assert_int_equal(one->pools[0].bytes, mr_format_bytes(&picture));
     assert_int_equal(four->pools[0].bytes, mr_format_bytes(&picture));
-    assert_int_equal(planned(pipeline, "two")->pools[0].count, 0);
-    assert_int_equal(planned(pipeline, "three")->pools[0].count, 0);
+    assert_int_equal(vertex(pipeline->plan, "two")->pools[0].count, 0);
+    assert_int_equal(vertex(pipeline->plan, "three")->pools[0].count, 0);
     /* Queues and calls of two, three and four hold `one`'s buffers; only the sink holds `four`'s. */
     int held = 0;
     for (const char *const *id = (const char *const[]){"two", "three", "four", NULL}; *id; id++)
-        held += planned(pipeline, *id)->handling.queue + planned(pipeline, *id)->calls.in_flight;
+        held += vertex(pipeline->plan, *id)->handling.queue + vertex(pipeline->plan, *id)->calls.in_flight;
     assert_int_equal(one->pools[0].count, one->calls.in_flight + held);
-    assert_int_equal(four->pools[0].count, four->calls.in_flight + planned(pipeline, "five")->handling.queue +
-                                               planned(pipeline, "five")->calls.in_flight);
+    assert_int_equal(four->pools[0].count, four->calls.in_flight + vertex(pipeline->plan, "five")->handling.queue +
+                                               vertex(pipeline->plan, "five")->calls.in_flight);
     mr_summary *summary = flow_run(pipeline);
     assert_int_equal(summary->delivered, 20);
-    mr_summary_destroy(&summary);
-    mr_pipeline_destroy(&pipeline);
+    flow_close(&pipeline, &summary);
 }
 
 /* A source's pictures map to themselves, through every stage that passes them on; pictures with another size map
@@ -224,8 +216,7 @@ TEST(pictures_lead_to_the_source_or_nowhere) {
         mr_summary *summary = flow_run(pipeline);
         assert_int_equal(mapped, i == 0 ? 20 : 0);
         assert_int_equal(unmapped, i == 0 ? 0 : 20);
-        mr_summary_destroy(&summary);
-        mr_pipeline_destroy(&pipeline);
+        flow_close(&pipeline, &summary);
     }
 }
 
@@ -242,8 +233,7 @@ static void refuses(const char *type, const char *wanted) {
         assert_int_equal(mr_pipeline_summarize(pipeline, &summary), MR_OK);
         assert_int_equal(summary->delivered, 0);
         assert_true(summary->balanced);
-        mr_summary_destroy(&summary);
-        mr_pipeline_destroy(&pipeline);
+        flow_close(&pipeline, &summary);
     }
 }
 

@@ -339,8 +339,7 @@ static double run_rate(const char *device, const char *more, double *expected) {
     mr_summary *summary = flow_run(pipeline);
     double seconds = (double)(mr_executor_now_ns(pipeline->graph->run.executor) - begin) / 1e9;
     assert_int_equal(summary->delivered, FRAMES);
-    mr_summary_destroy(&summary);
-    mr_pipeline_destroy(&pipeline);
+    flow_close(&pipeline, &summary);
     return FRAMES / seconds;
 }
 

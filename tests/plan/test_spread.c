@@ -39,8 +39,7 @@ static void run_text(const mr_stage_type *const *types, const char *text, uint64
     mr_summary *sums = flow_run(pipeline);
     assert_int_equal(sums->delivered, frames);
     expect_bounds(pipeline, sums);
-    mr_summary_destroy(&sums);
-    mr_pipeline_destroy(&pipeline);
+    flow_close(&pipeline, &sums);
 }
 
 /* Every source's frames in order, with `more` stages' worth in each. */
@@ -132,8 +131,7 @@ TEST(failures_of_one_device_drop_its_frames_only) {
         mr_summary *sums = flow_run(pipeline);
         assert_true(sums->dropped > 0 && sums->delivered >= 40);
         flow_expect(sums, 60, 0);
-        mr_summary_destroy(&sums);
-        mr_pipeline_destroy(&pipeline);
+        flow_close(&pipeline, &sums);
     }
 }
 
@@ -149,8 +147,7 @@ static uint64_t count_frames(const char *text) {
     mr_summary *sums = flow_run(pipeline);
     uint64_t frames = sums->delivered;
     expect_bounds(pipeline, sums);
-    mr_summary_destroy(&sums);
-    mr_pipeline_destroy(&pipeline);
+    flow_close(&pipeline, &sums);
     return frames;
 }
 
