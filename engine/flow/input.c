@@ -35,7 +35,7 @@ int mr_input_await(const mr_slot *slot, const mr_frame *frame, mr_entry_task *en
     return 0;
 }
 
-/* ---- copies to the call's device ---------------------------------------------------------------------------------- */
+/* ---- copies to the call's device --------------------------------------------------------------------------------- */
 
 /* Stages on several devices, or with a reserve, copy inputs to the call's device themselves, since the device is known
  * only when a call begins. The copies use separate streams, so that they run beside earlier calls' work. The call's own
@@ -85,7 +85,7 @@ static int join(mr_io *io, mr_stream *stream, mr_frame *copy) {
 /* Replaces an input with a copy in the device's memory. */
 static int bring_in(mr_io *io, size_t index, mr_device *device, size_t bytes) {
     mr_slot *slot = io->slot;
-    mr_frame *frame = slot->frames[index], *copy = NULL;
+    mr_frame *frame = slot->inputs[index].frame, *copy = NULL;
     mr_stream *stream = stream_for(io, frame), *own = io->stream;
     mr_buffer *buffer = NULL, *bounce = NULL;
     int status = mr_io_staging(io, bytes, &buffer);
@@ -110,8 +110,8 @@ static int bring_in(mr_io *io, size_t index, mr_device *device, size_t bytes) {
         mr_frame_unref(&copy);
         return status;
     }
-    mr_frame_unref(&slot->frames[index]);
-    slot->frames[index] = copy;
+    mr_frame_unref(&slot->inputs[index].frame);
+    slot->inputs[index].frame = copy;
     slot->staged = true;
     return MR_OK;
 }
@@ -121,12 +121,12 @@ static int bring_all_in(mr_io *io) {
     mr_device *device = works_on_host(self) ? NULL : self->device;
     int status = MR_OK;
     for (size_t i = 0; i < io->slot->frame_count && !status; i++) {
-        size_t bytes = mr_copy_bytes(io->slot->frames[i], device);
+        size_t bytes = mr_copy_bytes(io->slot->inputs[i].frame, device);
         status = bytes ? bring_in(io, i, device, bytes) : MR_OK;
     }
     /* Inputs that do not come through the call's stream must be ready first. */
     for (size_t i = 0; i < io->slot->frame_count && !status; i++) {
-        int ready = mr_input_ready(io->slot, io->slot->frames[i], io->entry, io->entry->wait_count - 1);
+        int ready = mr_input_ready(io->slot, io->slot->inputs[i].frame, io->entry, io->entry->wait_count - 1);
         status = ready > 0 ? MR_OK : ready < 0 ? ready : MR_ERROR_AGAIN;
     }
     return status;
@@ -140,9 +140,9 @@ static int await_on_stream(mr_entry_task *entry, const mr_slot *slot) {
     mr_stream *stream = entry->streams[slot->device_number];
     const mr_event *last = NULL;
     int status = MR_OK;
-    stream->frame = slot->frame_count ? slot->frames[0]->identity : (mr_identity){.source = self->source};
+    stream->frame = slot->frame_count ? slot->inputs[0].frame->identity : (mr_identity){.source = self->source};
     for (size_t i = 0; i < slot->frame_count && !status; i++) {
-        mr_event *ready = slot->frames[i]->ready;
+        mr_event *ready = slot->inputs[i].frame->ready;
         /* A batch's frames often share one event. */
         if (ready && ready != last && mr_event_device(ready) == self->device)
             status = mr_stream_wait(stream, ready);
@@ -158,7 +158,7 @@ static int await_on_stream(mr_entry_task *entry, const mr_slot *slot) {
 static int check_reads(const mr_stage *self, const mr_slot *slot) {
     int status = MR_OK;
     for (size_t i = 0; i < slot->frame_count && !status; i++) {
-        const mr_frame *frame = slot->frames[i];
+        const mr_frame *frame = slot->inputs[i].frame;
         const mr_buffer *buffer = frame->plane[0].buffer;
         if (buffer && buffer->device)
             status = mr_device_host_reads(buffer->device, buffer->data, self, &frame->identity);

@@ -26,12 +26,12 @@
 /* ---- inputs ---------------------------------------------------------------------------------------------------- */
 
 mr_frame *mr_io_input(const mr_io *io) {
-    return io->slot->frame_count ? io->slot->frames[0] : NULL;
+    return io->slot->frame_count ? io->slot->inputs[0].frame : NULL;
 }
 
 mr_frame *mr_io_input_at(const mr_io *io, size_t port, size_t index) {
     size_t at = mr_inlets_join(&io->instance->inlets) ? port : index;
-    return at < io->slot->frame_count ? io->slot->frames[at] : NULL;
+    return at < io->slot->frame_count ? io->slot->inputs[at].frame : NULL;
 }
 
 size_t mr_io_count(const mr_io *io) {
@@ -375,9 +375,9 @@ int mr_io_emit(mr_io *io, size_t port, mr_frame *frame) {
 
 mr_frame *mr_io_take(mr_io *io, size_t index) {
     mr_slot *slot = io->slot;
-    mr_frame *frame = slot->frames[index];
-    slot->settled[index] = true;
-    slot->frames[index] = NULL;
+    mr_frame *frame = slot->inputs[index].frame;
+    slot->inputs[index].settled = true;
+    slot->inputs[index].frame = NULL;
     return frame;
 }
 
@@ -385,15 +385,15 @@ int mr_io_forward(mr_io *io, size_t index) {
     if (!may_share(io->instance->vertex))
         return refuse_sharing(io);
     bool made = io->slot->staged;
-    uint32_t source = io->slot->sources[index];
+    uint32_t source = io->slot->inputs[index].source;
     return emit(io, 0, mr_io_take(io, index), source, made);
 }
 
 static void settle(mr_io *io, const mr_frame *frame, mr_note note, const char *reason) {
     mr_slot *slot = io->slot;
     for (size_t i = 0; i < slot->frame_count; i++)
-        if (slot->frames[i] == frame)
-            slot->settled[i] = true;
+        if (slot->inputs[i].frame == frame)
+            slot->inputs[i].settled = true;
     mr_settle_frame(io->instance, slot, frame, note, io->instance->self.id, reason);
 }
 

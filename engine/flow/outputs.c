@@ -159,7 +159,7 @@ static void return_credit(mr_instance *instance, const mr_slot *slot) {
         return;
     const size_t count = mr_inlets_join(&instance->inlets) && slot->frame_count ? 1 : slot->frame_count;
     for (size_t i = 0; i < count; i++)
-        mr_credit_return(&instance->credit, slot->sources[i]);
+        mr_credit_return(&instance->credit, slot->inputs[i].source);
 }
 
 static void push_done(mr_instance *instance, mr_entry_task *entry) {

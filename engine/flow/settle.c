@@ -29,9 +29,9 @@ void mr_settle_frame(mr_instance *instance, mr_slot *slot, const mr_frame *frame
 
 void mr_settle_delivery(mr_instance *instance, mr_slot *slot, int64_t now_ns) {
     for (size_t i = 0; i < slot->frame_count; i++)
-        if (!slot->settled[i]) {
-            mr_deliver(instance->run, instance->vertex, slot->frames[i], now_ns);
-            slot->settled[i] = true;
+        if (!slot->inputs[i].settled) {
+            mr_deliver(instance->run, instance->vertex, slot->inputs[i].frame, now_ns);
+            slot->inputs[i].settled = true;
         }
 }
 
@@ -58,7 +58,7 @@ static const char *reason_of(const mr_instance *instance, const mr_slot *slot, i
 /* If an input had already failed, this device need not have failed. */
 static bool came_failed(const mr_slot *slot) {
     for (size_t i = 0; i < slot->frame_count; i++) {
-        const mr_event *ready = slot->frames[i] ? slot->frames[i]->ready : NULL;
+        const mr_event *ready = slot->inputs[i].frame ? slot->inputs[i].frame->ready : NULL;
         if (ready && mr_event_done(ready) && mr_event_status(ready) < 0)
             return true;
     }
@@ -112,9 +112,9 @@ void mr_settle_failure(mr_instance *instance, mr_slot *slot, int status) {
     else
         mr_source_fail(instance->run, instance->self.source, status, mr_message());
     for (size_t i = 0; i < slot->frame_count; i++)
-        if (!slot->settled[i] && slot->frames[i]) {
-            mr_settle_frame(instance, slot, slot->frames[i], MR_NOTE_DROPPED, instance->self.id, reason);
-            slot->settled[i] = true;
+        if (!slot->inputs[i].settled && slot->inputs[i].frame) {
+            mr_settle_frame(instance, slot, slot->inputs[i].frame, MR_NOTE_DROPPED, instance->self.id, reason);
+            slot->inputs[i].settled = true;
         }
     mr_slot_drop_outputs(slot, reason);
 }

@@ -23,7 +23,9 @@ static inline void mr_settle_call(mr_entry_task *entry, mr_slot *slot, int answe
         mr_settle_delivery(instance, slot, now_ns);
     if (!slot->frame_count)
         return;
-    mr_meter_count_in(&entry->meter, slot->frame_count, slot->entered_ns, now_ns);
+    mr_meter_count_in(&entry->meter, slot->frame_count);
+    for (size_t i = 0; i < slot->frame_count; i++)
+        mr_meter_add_latency(&entry->meter, slot->inputs[i].entered_ns, now_ns);
     if (mr_shedder_sheds(&instance->shedder))
         mr_shedder_note_call(&instance->shedder, now_ns - slot->begun_ns);
 }

@@ -5,11 +5,8 @@
 #include "engine/flow/ledger/ledger.h"
 
 int mr_slot_create(mr_slot *slot, size_t frames) {
-    slot->frames = mr_calloc(frames + 1, sizeof(mr_frame *));
-    slot->sources = mr_calloc(frames + 1, sizeof *slot->sources);
-    slot->entered_ns = mr_calloc(frames + 1, sizeof *slot->entered_ns);
-    slot->settled = mr_calloc(frames + 1, sizeof *slot->settled);
-    return slot->frames && slot->sources && slot->entered_ns && slot->settled ? MR_OK : MR_ERROR_MEMORY;
+    slot->inputs = mr_calloc(frames + 1, sizeof *slot->inputs);
+    return slot->inputs ? MR_OK : MR_ERROR_MEMORY;
 }
 
 mr_slot_output *mr_slot_grow_outputs(mr_slot *slot, mr_frame *frame, const char *stage) {
@@ -50,7 +47,7 @@ void mr_slot_drop_outputs(mr_slot *slot, const char *reason) {
 
 static void abandon(const mr_slot *slot, mr_abandonment *kept) {
     for (size_t i = 0; i < slot->frame_count; i++)
-        mr_abandon_frame(kept, slot->frames[i]);
+        mr_abandon_frame(kept, slot->inputs[i].frame);
     mr_holds_abandon(&slot->holds, kept);
 }
 
@@ -58,8 +55,8 @@ void mr_slot_free(mr_slot *slot, mr_abandonment *kept) {
     if (slot->unended && kept)
         abandon(slot, kept);
     for (size_t i = 0; i < slot->frame_count; i++)
-        if (slot->frames[i])
-            mr_frame_unref(&slot->frames[i]);
+        if (slot->inputs[i].frame)
+            mr_frame_unref(&slot->inputs[i].frame);
     mr_holds_release(&slot->holds);
     for (size_t i = slot->output_next; i < slot->output_count; i++)
         mr_frame_unref(&slot->outputs[i].item.frame);
@@ -77,12 +74,9 @@ void mr_slot_free(mr_slot *slot, mr_abandonment *kept) {
 }
 
 void mr_slot_destroy(mr_slot *slot) {
-    if (slot->frames)
+    if (slot->inputs)
         mr_slot_free(slot, NULL);
-    mr_free(slot->frames);
-    mr_free(slot->sources);
-    mr_free(slot->entered_ns);
-    mr_free(slot->settled);
+    mr_free(slot->inputs);
     mr_free(slot->marks);
     mr_free(slot->outputs);
     mr_holds_fini(&slot->holds);

@@ -14,6 +14,14 @@ typedef struct mr_slot_output {
     mr_item item;
 } mr_slot_output;
 
+/* One input frame. */
+typedef struct mr_slot_input {
+    mr_frame *frame;     /* NULL once forwarded */
+    int64_t entered_ns;  /* when it entered the queue */
+    uint32_t source;
+    bool settled;        /* dropped, absorbed or forwarded */
+} mr_slot_input;
+
 typedef enum mr_slot_state { MR_SLOT_FREE, MR_SLOT_RUNNING, MR_SLOT_DONE, MR_SLOT_HELD } mr_slot_state;
 
 typedef struct mr_slot {
@@ -26,10 +34,7 @@ typedef struct mr_slot {
     bool unended;          /* nobody can know when the device work ends */
     size_t device_number;  /* the instance's device that does the work */
     size_t frame_count;
-    mr_frame **frames;     /* inputs: a batch, or one for each port; NULL once forwarded */
-    uint32_t *sources;     /* each input's source */
-    int64_t *entered_ns;   /* when each input entered the queue */
-    bool *settled;         /* dropped, absorbed or forwarded */
+    mr_slot_input *inputs; /* a batch, or one for each port */
     size_t mark_count, mark_room, mark_next;
     mr_item *marks;        /* arrived with or before the inputs; passed on after the outputs */
     size_t output_count, output_room, output_next, output_first; /* output_first: the call's first */
@@ -43,10 +48,11 @@ typedef struct mr_slot {
 
 /* Adds an input frame. There must be room: a slot can hold a batch, or one frame for each port. */
 static inline void mr_slot_add_frame(mr_slot *slot, const mr_item *item) {
-    slot->frames[slot->frame_count] = item->frame;
-    slot->sources[slot->frame_count] = item->source;
-    slot->entered_ns[slot->frame_count] = item->entered_ns;
-    slot->settled[slot->frame_count++] = false;
+    mr_slot_input *input = &slot->inputs[slot->frame_count++];
+    input->frame = item->frame;
+    input->entered_ns = item->entered_ns;
+    input->source = item->source;
+    input->settled = false;
 }
 
 /* Allocates room for this many inputs. MR_ERROR_MEMORY. */
