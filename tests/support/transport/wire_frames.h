@@ -16,14 +16,7 @@ void wire_open(wire_fixture *f, mr_compression compression, bool checksum);
 void wire_close(wire_fixture *f);
 /* A test with such a fixture, `f`, which neither compresses nor sums. */
 #define WIRE_TEST(name)                                                                                               \
-    static void with_##name(wire_fixture *f);                                                                         \
-    TEST(name) {                                                                                                      \
-        wire_fixture fixture;                                                                                         \
-        wire_open(&fixture, MR_COMPRESSION_NONE, false);                                                              \
-        with_##name(&fixture);                                                                                        \
-        wire_close(&fixture);                                                                                         \
-    }                                                                                                                 \
-    static void with_##name(wire_fixture *f)
+    TEST_GIVEN(name, wire_fixture, f, wire_open(&made, MR_COMPRESSION_NONE, false), wire_close(&made))
 
 /* A frame with this format and all metadata, without planes. The caller owns this and the following. */
 mr_frame *wire_frame(wire_fixture *f, const mr_format *format);
