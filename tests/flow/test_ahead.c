@@ -19,7 +19,7 @@ enum { FRAMES = 40, SEEDS = 6 };
     FLOW_A(40) "  make: {type: scale, input: a}\n"                                                                     \
                "  one: {type: scale, input: make, device: \"sim:0%s\", in_flight: 3}\n"                                \
                "  two: {type: block, input: one, batch: 2, device: \"sim:0%s\"}\n"                                     \
-         "  out: {type: collect, input: two}\n"
+               "  out: {type: collect, input: two}\n"
 
 static mr_pipeline *open_chain(const char *parameters, uint64_t seed) {
     char text[1024];

@@ -37,6 +37,15 @@
     }                                                                                                                \
     static void with_##name(type *variable)
 
+/* Calls `first`, which may skip the test, before it. */
+#define TEST_THAT(name, first)                                                                                       \
+    static void name##_body(void);                                                                                   \
+    TEST(name) {                                                                                                     \
+        first();                                                                                                     \
+        name##_body();                                                                                               \
+    }                                                                                                                \
+    static void name##_body(void)
+
 /* The main function, with set-up and tear-down for the whole suite. */
 #define RUN_TESTS(set_up, tear_down)                                                                                 \
     int main(void) {                                                                                                 \

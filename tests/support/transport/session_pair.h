@@ -1,7 +1,8 @@
 /* A sender and receivers for the cut protocol, driven by hand: messages arrive at once. */
 #pragma once
 
-#include "engine/transport/session/session.h"
+#include "engine/transport/session/receiver.h"
+#include "engine/transport/session/sender.h"
 
 #define S INT64_C(1000000000) /* a second in nanoseconds */
 
