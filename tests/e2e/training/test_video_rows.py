@@ -212,11 +212,11 @@ class Clips(Case):
             self.assertIn(("a.mp4", round(at, 3), "small.mp4", round(at, 3)), pairs)
 
     def small(self, picture):
-        """As the page shows it: whole in a square of 176, with white around it."""
-        scale = 176 / max(picture.size)
+        """As the page shows it: whole in a square of 128, with white around it."""
+        scale = 128 / max(picture.size)
         width, height = (round(side * scale) for side in picture.size)
-        square = Image.new("RGB", (176, 176), "white")
-        square.paste(picture.resize((width, height), Image.BILINEAR), ((176 - width) // 2, (176 - height) // 2))
+        square = Image.new("RGB", (128, 128), "white")
+        square.paste(picture.resize((width, height), Image.BILINEAR), ((128 - width) // 2, (128 - height) // 2))
         return numpy.asarray(square, dtype=float)
 
     @unittest.skipIf(MISSING, f"without {MISSING}")
@@ -235,12 +235,13 @@ class Clips(Case):
                  for row in self.evaluate(data, "--page", page)[1]["surely_wrong"]}
         frames = {name: self.decoded(name) for name in ("a.mp4", "b.ts")}
         frames["large.png"] = [self.small(Image.fromarray(noise))]
-        figures = re.findall(r"<figure>(<img.*?)</figure>", page.read_text(), re.S)
-        self.assertEqual(len(figures), min(24, len(wrong)))
-        self.assertGreaterEqual(len(figures), 10)
-        for figure in figures:
-            name, at = re.search(r"([^/]*?)(?: at ([0-9.]+) s)?</small>", figure).groups()
-            pixels = base64.b64decode(re.search(r'src="data:image/bmp;base64,([^"]*)"', figure).group(1))
+        shown = json.loads(re.search(r'<script id="data"[^>]*>(.*?)</script>', page.read_text(), re.S)[1])
+        rows = [row for row in shown["surely_wrong"] if row.get("picture")]
+        self.assertEqual(len(rows), min(24, len(wrong)))
+        self.assertGreaterEqual(len(rows), 10)
+        for row in rows:
+            name, at = pathlib.Path(row["file"]).name, row.get("at", 0)
+            pixels = base64.b64decode(row["picture"].removeprefix("data:image/bmp;base64,"))
             shown = numpy.asarray(Image.open(io.BytesIO(pixels)).convert("RGB"), dtype=float)
             off = [abs(shown - one).mean() for one in frames[name]]
             moments = times(self.kept / name) if at else [0]

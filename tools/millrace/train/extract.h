@@ -115,8 +115,9 @@ int mr_extraction_prepare(mr_extraction *extraction);
 /* Finds the vectors' lineage; must be called before vectors are taken. Returns as _prepare. */
 int mr_extraction_trace(mr_extraction *extraction);
 /* Runs the pipeline over these files: for vectors if `take_vector` is set, else for classes. They can come in any
- * order. A node's process writes vectors to the cache itself and does not call `take_vector`. If nothing comes for a file, it was damaged or dropped. MR_ERROR_DATA: a name is not a text.
- * MR_ERROR_CANCELLED if mr_stop_asked. *told: the error has been printed. */
+ * order. A node's process writes vectors to the cache itself and does not call `take_vector`. If nothing comes for a
+ * file, it was damaged or dropped. MR_ERROR_DATA: a name is not a text. MR_ERROR_CANCELLED if mr_stop_asked. *told: the
+ * error has been printed. */
 typedef struct mr_extraction_job {
     size_t count;
     const mr_listed_file *const *files;
