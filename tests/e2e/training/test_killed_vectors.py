@@ -19,7 +19,7 @@ class Killed(Case):
         kept = tempfile.TemporaryDirectory(prefix="millrace-")
         cls.addClassCleanup(kept.cleanup)
         cls.kept = pathlib.Path(kept.name)
-        files = digits.files(digits.cut(cls.kept), 300)
+        files = digits.files(digits.cut(cls.kept), 150)
         broken = cls.kept / "broken.png"
         broken.write_bytes(files[0][0].read_bytes()[:100])
         cls.rows = [[path, label, "", part] for (path, label), part in zip(files, digits.parts(len(files)))]
@@ -86,7 +86,7 @@ class Killed(Case):
 
     def test_killed_twice_and_damaged(self):
         self.assertGreaterEqual(self.kill_at(self.data, 1), 1)
-        kept = self.kill_at(self.data, 1500)
+        kept = self.kill_at(self.data, 700)
         (vectors,) = self.cache.glob("*.vectors")
         data = bytearray(vectors.read_bytes())
         data[7 * 3600 + 100] ^= 0x40
@@ -108,16 +108,16 @@ class Killed(Case):
 
     def test_a_video_of_which_some_pictures_are_there(self):
         video = self.kept / "moving.mp4"
-        subprocess.run(["ffmpeg", "-v", "error", "-y", "-f", "lavfi", "-i", "testsrc2=size=320x240:rate=25:duration=40",
+        subprocess.run(["ffmpeg", "-v", "error", "-y", "-f", "lavfi", "-i", "testsrc2=size=320x240:rate=25:duration=12",
                         "-pix_fmt", "yuv420p", video], check=True)
         rows = self.rows[::10]
         data = digits.write_list(self.kept / "video.csv", [*rows, [video, "3", "", "train"]])
         pictures = sum(path.name != "broken.png" for path, *_ in rows)
-        expected = self.undisturbed(data, pictures + 1000)
+        expected = self.undisturbed(data, pictures + 300)
         # Its vectors follow the pictures' vectors. They are made again, and kept once.
         self.assertGreater(self.kill_at(data, len(rows) + 50), pictures)
-        self.finish(data, 1000, expected)
-        self.assertEqual(self.kept_in_cache(), pictures + 1000 + 1)
+        self.finish(data, 300, expected)
+        self.assertEqual(self.kept_in_cache(), pictures + 300 + 1)
 
 
 if __name__ == "__main__":
