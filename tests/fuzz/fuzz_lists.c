@@ -44,7 +44,7 @@ static void read_json(const char *text) {
 /* The answer is a line of JSON that says no. */
 static void ask(const char *line) {
     size_t length = 0;
-    char *name = mr_control_request_name(line), *answer = mr_control_answer(line, NULL, NULL, &length);
+    char *answer = mr_control_answer(line, NULL, NULL, &length);
     if (!answer || length == 0 || strlen(answer) != length || strchr(answer, '\n') != answer + length - 1)
         abort();
     yajl_val tree = mr_json_parse(answer, NULL, 0);
@@ -53,7 +53,6 @@ static void ask(const char *line) {
         abort();
     yajl_tree_free(tree);
     free(answer);
-    free(name);
 }
 
 /* libFuzzer's own name for what it calls. */
