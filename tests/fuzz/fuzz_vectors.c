@@ -1,6 +1,6 @@
 /* Any bytes as a cache of vectors that `train` keeps. Nothing may crash, leak, or be read beyond a file's end; what is
- * refused is refused with a reason, and a vector is given only with a right sum. Sums are not made right here: the seeds
- * have right ones. The first byte says where the input is cut into the two files.
+ * refused is refused with a reason, and a vector is given only with a right sum. Sums are not made right here. The
+ * first byte says where the input is cut into the two files.
  *
  *     tests/fuzz/run 60 fuzz_vectors */
 #include <stdio.h>

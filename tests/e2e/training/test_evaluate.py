@@ -50,10 +50,11 @@ class Page(html.parser.HTMLParser):
 def drawn(path):
     """What the page's script makes of its data, which it has from nowhere else."""
     text = path.read_text()
-    data, script = re.fullmatch(r'.*<script id="data"[^>]*>(.*?)</script>\n<script>(.*?)</script>\n</body>\n</html>\n', text,
-                                re.S).groups()
-    browser = (f"const main = {{}}, document = {{title: '', getElementById: () => ({{textContent: {json.dumps(data)}}}), "
-               f"querySelector: () => main}};{script};console.log(main.innerHTML)")
+    data, script = re.fullmatch(r'.*<script id="data"[^>]*>(.*?)</script>\n<script>(.*?)</script>\n</body>\n</html>\n',
+                                text, re.S).groups()
+    browser = (f"const data_ = {{textContent: {json.dumps(data)}}}, main = {{}}; "
+               "const document = {title: '', getElementById: () => data_, querySelector: () => main};"
+               f"{script};console.log(main.innerHTML)")
     return text, subprocess.run(["node", "-"], input=browser, capture_output=True, text=True, check=True).stdout
 
 

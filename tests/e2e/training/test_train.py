@@ -598,7 +598,8 @@ class Broken(Training):
                     process.send_signal(signal.SIGINT)
                     self.assertEqual(process.wait(), 130)
             process.communicate()
-            self.assertEqual((process.returncode, vectors.stat().st_size > 0), (130, False) if interrupted else (0, True))
+            self.assertEqual((process.returncode, vectors.stat().st_size > 0),
+                             (130, False) if interrupted else (0, True))
         self.assertEqual((self.head / "weights.npy").read_bytes(), (self.folder / "one/weights.npy").read_bytes())
 
     def test_two_that_make_one_head(self):
