@@ -7,13 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <zmq.h>
 
 #include "engine/transport/zmq/io_thread.h"
 #include "engine/transport/zmq/routes.h"
 #include "millrace/status.h"
 #include "tests/support/suite.h"
+#include "tests/support/temporary.h"
 
 enum { PATIENCE = 24000, LARGE = 100000, MESSAGES = 1000 };
 static const int64_t UNKNOWN_NS = 2000000000; /* a stranger's time; a peer must be known before that */
@@ -124,17 +124,13 @@ static void end_lost(void *context, uint32_t route) {
     pthread_mutex_unlock(&self->lock);
 }
 
-static void pause_a_while(void) {
-    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-}
-
 static bool end_work(void *context, int64_t *wake_ns) {
     end *self = context;
     pthread_mutex_lock(&self->lock);
     self->worked++;
     while (self->waits) {
         pthread_mutex_unlock(&self->lock);
-        pause_a_while();
+        sleep_ms(1);
         pthread_mutex_lock(&self->lock);
     }
     *wake_ns = self->next_ns ? self->next_ns : INT64_MAX;
@@ -147,7 +143,7 @@ static bool end_work(void *context, int64_t *wake_ns) {
     self->sends_all = false;
     pthread_mutex_unlock(&self->lock);
     while (sends_all && mr_io_thread_send(self->io_thread, route, &(mr_wire_part){(const uint8_t *)"x", 1, NULL}, 1))
-        pause_a_while();
+        sleep_ms(1);
     for (size_t i = 0; i < count; i++) {
         const mr_wire_part parts[] = {{(const uint8_t *)"hello", 5, NULL},
                                       {self->payload ? self->payload->data : NULL,
@@ -218,7 +214,7 @@ static void await(end *self, const size_t *counter, size_t wanted) {
     for (int turn = 0; turn < PATIENCE; turn++) {
         if (counted(self, counter) >= wanted)
             return;
-        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        sleep_ms(10);
     }
     fail_msg("only %zu of %zu came", counted(self, counter), wanted);
 }
@@ -228,31 +224,21 @@ static void greet(end *dealer, uint32_t socket, end *router) {
     size_t before = counted(router, &router->got);
     for (int turn = 0; turn < PATIENCE; turn++) {
         end_send(dealer, socket, 1);
-        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        sleep_ms(10);
         if (counted(router, &router->got) > before)
             return;
     }
     fail_msg("nothing came");
 }
 
-/* Each test's folder, and an address in it. */
-static char folder[64], endpoint[128];
+/* An address in the test's folder. */
+static char endpoint[128];
 static const char *const endpoints[] = {endpoint};
 
 static int make_folder(void **state) {
-    (void)state;
-    snprintf(folder, sizeof folder, "/tmp/millrace-carrier-XXXXXX");
-    if (!mkdtemp(folder))
-        return -1;
-    snprintf(endpoint, sizeof endpoint, "ipc://%s/socket", folder);
-    return 0;
-}
-
-static int remove_folder(void **state) {
-    char command[128];
-    (void)state;
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
+    int failed = make_temporary_folder(state);
+    snprintf(endpoint, sizeof endpoint, "ipc://%s/socket", temporary_folder);
+    return failed;
 }
 
 static int released;
@@ -264,7 +250,7 @@ static void release(void *context) {
 
 /* ---- tests ------------------------------------------------------------------------------------------------------- */
 
-TEST_WITH(test_messages_pass_both_ways, make_folder, remove_folder) {
+TEST_WITH(test_messages_pass_both_ways, make_folder, remove_temporary_folder) {
     end router = {.echoes = true}, dealer = {0};
     end_open(&router, ZMQ_ROUTER, 1, endpoints, 8);
     end_open(&dealer, ZMQ_DEALER, 1, endpoints, 0);
@@ -292,12 +278,12 @@ TEST_WITH(test_messages_pass_both_ways, make_folder, remove_folder) {
     assert_int_equal(released, 1);
 }
 
-TEST_WITH(test_routes_have_numbers, make_folder, remove_folder) {
+TEST_WITH(test_routes_have_numbers, make_folder, remove_temporary_folder) {
     char first[128], second[128];
     const char *both[] = {first, second};
     end routers[2] = {{.echoes = true}, {.echoes = true}}, dealer = {0};
-    snprintf(first, sizeof first, "ipc://%s/first", folder);
-    snprintf(second, sizeof second, "ipc://%s/second", folder);
+    snprintf(first, sizeof first, "ipc://%s/first", temporary_folder);
+    snprintf(second, sizeof second, "ipc://%s/second", temporary_folder);
     end_open(&routers[0], ZMQ_ROUTER, 1, &both[0], 8);
     end_open(&routers[1], ZMQ_ROUTER, 1, &both[1], 8);
     end_open(&dealer, ZMQ_DEALER, 2, both, 0);
@@ -327,17 +313,17 @@ static bool is_due(end *self) {
 }
 
 /* When the I/O thread sleeps, the caller does the work; a time set by that work is met by the I/O thread. */
-TEST_WITH(test_a_turn_is_taken, make_folder, remove_folder) {
+TEST_WITH(test_a_turn_is_taken, make_folder, remove_temporary_folder) {
     end router = {0};
     end_open(&router, ZMQ_ROUTER, 1, endpoints, 8);
     for (int turn = 0; turn < PATIENCE && !worked_here(&router); turn++) {
-        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        sleep_ms(10);
         mr_io_thread_work_inline(router.io_thread);
     }
     assert_true(worked_here(&router));
     size_t listened = 0;
     for (int turn = 0; turn < PATIENCE && !listened; turn++) {
-        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        sleep_ms(10);
         listened = mr_io_thread_receive_inline(router.io_thread);
         assert_int_equal(counted(&router, &router.listened), listened);
     }
@@ -349,12 +335,12 @@ TEST_WITH(test_a_turn_is_taken, make_folder, remove_folder) {
     /* If another has the turn just then, this one takes it a little later. */
     for (int turn = 0; turn < PATIENCE && is_due(&router); turn++) {
         mr_io_thread_work_inline(router.io_thread);
-        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        sleep_ms(10);
     }
     await(&router, &router.worked, worked + 2);
     /* The thread may have had one of these before it was taken here. */
     for (int turn = 0; turn < PATIENCE && worked_here(&router); turn++)
-        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        sleep_ms(10);
     assert_false(worked_here(&router));
     end_close(&router);
 }
@@ -380,18 +366,18 @@ static void exchange_by_turns(bool with_signals) {
 }
 
 /* Sending in a taken turn must not miss incoming messages. */
-TEST_WITH(test_messages_come_while_turns_are_taken, make_folder, remove_folder) {
+TEST_WITH(test_messages_come_while_turns_are_taken, make_folder, remove_temporary_folder) {
     exchange_by_turns(false);
 }
 
 /* A thread interrupted by signals must lose nothing, although libzmq gives up every other call. */
-TEST_WITH(test_signals_come_while_turns_are_taken, make_folder, remove_folder) {
+TEST_WITH(test_signals_come_while_turns_are_taken, make_folder, remove_temporary_folder) {
     exchange_by_turns(true);
     assert_true(atomic_load(&interrupted) > MESSAGES);
 }
 
 /* A ROUTER learns that a connection is gone when it sends there. */
-TEST_WITH(test_connections_get_lost, make_folder, remove_folder) {
+TEST_WITH(test_connections_get_lost, make_folder, remove_temporary_folder) {
     end router = {0}, dealer = {0};
     end_open(&router, ZMQ_ROUTER, 1, endpoints, 8);
     end_open(&dealer, ZMQ_DEALER, 1, endpoints, 0);
@@ -404,14 +390,14 @@ TEST_WITH(test_connections_get_lost, make_folder, remove_folder) {
     end_close(&dealer);
     for (int turn = 0; turn < PATIENCE && counted(&router, &router.lost_count) == 0; turn++) {
         end_send(&router, route, 1);
-        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        sleep_ms(10);
     }
     assert_true(counted(&router, &router.lost_count) >= 1);
     end_close(&router);
 }
 
 /* A peer says goodbye and closes the connection while the other end sends: the goodbye must be received first. */
-TEST_WITH(test_a_goodbye_comes_before_the_end, make_folder, remove_folder) {
+TEST_WITH(test_a_goodbye_comes_before_the_end, make_folder, remove_temporary_folder) {
     end router = {0}, dealer = {.linger_ms = 10000};
     end_open(&router, ZMQ_ROUTER, 1, endpoints, 8);
     end_open(&dealer, ZMQ_DEALER, 1, endpoints, 0);
@@ -435,7 +421,7 @@ TEST_WITH(test_a_goodbye_comes_before_the_end, make_folder, remove_folder) {
     end_close(&router);
 }
 
-TEST_WITH(test_too_many_parts, make_folder, remove_folder) {
+TEST_WITH(test_too_many_parts, make_folder, remove_temporary_folder) {
     end router = {0};
     end_open(&router, ZMQ_ROUTER, 1, endpoints, 8);
     void *context = zmq_ctx_new(), *socket = zmq_socket(context, ZMQ_DEALER);
@@ -476,7 +462,7 @@ static void assert_connection_is_known(bool asks) {
     await(&router, &router.got, MESSAGES);
     void *stranger = guest(context, 0);
     for (int turn = 0; turn < PATIENCE && !mr_io_thread_refused(router.io_thread); turn++)
-        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        sleep_ms(10);
     assert_int_equal(mr_io_thread_refused(router.io_thread), 1);
     const int patience_ms = 60000;
     assert_int_equal(zmq_setsockopt(peer, ZMQ_SNDTIMEO, &patience_ms, sizeof patience_ms), 0);
@@ -489,7 +475,7 @@ static void assert_connection_is_known(bool asks) {
     atomic_store(&asking, false);
 }
 
-TEST_WITH(test_connections_are_known_by_any_message, make_folder, remove_folder) {
+TEST_WITH(test_connections_are_known_by_any_message, make_folder, remove_temporary_folder) {
     assert_connection_is_known(false);
     assert_connection_is_known(true);
 }
