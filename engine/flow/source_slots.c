@@ -137,11 +137,9 @@ static void account_of(mr_source_slots *slots, uint32_t source, mr_source_summar
 }
 
 bool mr_source_slot_account(mr_source_slots *slots, uint32_t source, mr_source_summary *account) {
-    mr_sources_lock(slots->run->sources);
-    bool there = slots->slot[source].phase != VACANT;
+    const bool there = slots->slot[source].phase != VACANT;
     if (there)
         account_of(slots, source, account);
-    mr_sources_unlock(slots->run->sources);
     return there;
 }
 

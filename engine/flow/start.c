@@ -222,7 +222,7 @@ int mr_graph_start(mr_graph *graph) {
     const mr_plan *plan = graph->run.plan;
     int status = graph->resume_path ? mr_resume_create(&graph->run.resume, &graph->run, graph->resume_path) : MR_OK;
     if (status)
-        return status;
+        return never_begin(graph, status);
     mr_ending_note_start(graph->run.ending);
     bool *late = mr_calloc(plan->source_count + 1, sizeof *late);
     if (!late)
