@@ -2,11 +2,14 @@
 
 MILLRACE is the command under test; models and clips are in the working copy's build folder. A test that lacks something
 must skip and say what."""
+import importlib
 import json
 import os
 import pathlib
+import re
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -19,9 +22,9 @@ PICTURES = pathlib.Path("/usr/share/doc/opencv-doc/examples/data")
 # A command built elsewhere cannot find the library in build/venv by itself.
 for library in sorted(ROOT.glob("build/venv/lib/python3*/site-packages/onnxruntime/capi/libonnxruntime.so.*")):
     os.environ.setdefault("MILLRACE_ONNXRUNTIME", str(library))
-# For runs that are asked to end and must deliver everything in flight, however little processor time they get.
+# For runs that are asked to end and that deliver everything in flight, however little processor time they get.
 PATIENT = ("--grace", "60s")
-# Sanitizers slow everything down. A hang must fail and not wait for ever.
+# Sanitizers slow everything down. A hang fails and does not wait for ever.
 TIMEOUT = float(os.environ.get("MILLRACE_TEST_TIMEOUT", "300"))
 
 
@@ -37,6 +40,28 @@ def free_port():
     kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     kept.bind(("127.0.0.1", 0))
     return kept.getsockname()[1]
+
+
+def pipeline(sources, name="p", top="", devices=(), nodes=(), **stages):
+    """A pipeline as YAML. Options of sources, devices, nodes and stages are YAML without outer braces. A stage with
+    neither `input` nor `join` follows the stage before it, the first stage all sources. `top` has other keys."""
+    last, lines = "sources.*" if len(sources) > 1 else next(iter(sources)), {}
+    for stage, options in stages.items():
+        kind, options = re.fullmatch(r"(?s)(type: [^,]+|)(.*)", str(options).strip(", ")).groups()
+        follows = "" if "input:" in options or "join:" in options else f"input: {quoted(last)}"
+        lines[stage] = ", ".join(part for part in (kind, follows, options.strip(", ")) if part)
+        last = stage
+    sections = {"sources": sources, "devices": devices, "stages": lines, "nodes": nodes}
+    text = f"version: 1\npipeline: {name}\n" + (top and top + "\n")
+    for section, entries in sections.items():
+        text += f"{section}:\n" if entries else ""
+        for one, options in dict(entries).items():
+            text += f"  {quoted(one)}: " + (f"{{{options}}}\n" if isinstance(options, str) else f"{options}\n")
+    return text
+
+
+def quoted(name):
+    return '"null"' if name == "null" else name
 
 
 class Run:
@@ -89,8 +114,29 @@ class Case(unittest.TestCase):
             self.assertEqual(run.code, code, told)
         return run
 
+    def checked(self, command, code=0, says=(), **options):
+        """Runs a command, and checks the exit code (None: any) and what the messages say."""
+        done = call(command, **options)
+        if code is not None:
+            self.assertEqual(done.returncode, code, f"{command}\n{done.stderr}\n{done.stdout[-2000:]}")
+        for said in [says] if isinstance(says, str) else says:
+            self.assertIn(said, done.stderr)
+        return done
+
+    def spawn(self, command, **options):
+        """Starts a command that is killed when the test ends."""
+        child = start(command, **options)
+        for pipe in filter(None, (child.stdout, child.stderr)):
+            self.addCleanup(pipe.close)
+        self.addCleanup(child.wait)
+        self.addCleanup(child.kill)
+        return child
+
+    def millrace(self, *words, **options):
+        return self.checked([MILLRACE, *words], **options)
+
     def assert_balanced(self, run):
-        """Every frame must be accounted for, in total and in the ledger's lines."""
+        """Every frame is accounted for, in total and in the ledger's lines."""
         ledger = run.ledger
         self.assertTrue(ledger["balanced"], ledger)
         self.assertEqual(ledger["in_flight"], 0, ledger)
@@ -101,11 +147,19 @@ class Case(unittest.TestCase):
         places = [(row.get("epoch", 0), row["seq"]) for row in rows]
         self.assertEqual(places, sorted(set(places)))
 
-    def wait_until(self, what):
+    def wait_until(self, happened, why="", running=None, pause=0.02):
+        """What `happened` returns, once that is true. Fails if `running` ends first. `why` is the message; it may be a
+        function or a file with the message."""
         end = time.monotonic() + TIMEOUT
-        while not what():
-            self.assertLess(time.monotonic(), end)
-            time.sleep(0.02)
+        while not (found := happened()):
+            ended = running and running.poll() is not None
+            if found := ended and happened():  # just before the end
+                break
+            if ended or time.monotonic() > end:
+                why = why.read_text() if isinstance(why, pathlib.Path) else why() if callable(why) else why
+                self.fail(f"it has ended: {why}" if ended else f"it does not happen: {why}")
+            time.sleep(pause)
+        return found
 
 
 class Controlled(Case):
@@ -118,11 +172,7 @@ class Controlled(Case):
         self.environment = {"MILLRACE_CONTROL": str(self.runtime / "millrace")}
 
     def ctl(self, *arguments, code=0):
-        """Checks the exit code (None: any)."""
-        done = call([MILLRACE, "ctl", *arguments], environment=self.environment)
-        if code is not None:
-            self.assertEqual(done.returncode, code, (arguments, done.stdout, done.stderr))
-        return done
+        return self.millrace("ctl", *arguments, code=code, environment=self.environment)
 
 
 def call(command, **options):
@@ -158,10 +208,41 @@ def need_models():
         raise unittest.SkipTest(f"no models in {MODELS} (tools/test makes them)")
 
 
+def spent():
+    """Seconds of processor time that this process and its ended children have used."""
+    return sum(os.times()[:4])
+
+
+class Timed(unittest.TextTestResult):
+    """Prints each case with its seconds, by the clock and of a processor."""
+
+    def startTest(self, test):
+        super().startTest(test)
+        self.began = time.monotonic(), spent()
+
+    def stopTest(self, test):
+        super().stopTest(test)
+        self.stream.writeln(f"{time.monotonic() - self.began[0]:8.2f} {spent() - self.began[1]:8.2f}  {test.id()}")
+
+
 def main():
-    """Runs the calling script's tests. If all were skipped, reports that to ctest (77)."""
-    program = unittest.main(exit=False, verbosity=1)
-    result = program.result
+    """Runs the tests of the script that the first argument names; others name cases. A script without a module that it
+    needs, or with all tests skipped, is reported to ctest as skipped (77)."""
+    script = pathlib.Path(sys.argv[1])
+    sys.path.insert(0, str(script.parent))
+    try:
+        module = importlib.import_module(script.stem)
+    except ModuleNotFoundError as missing:
+        print(f"skipped: {missing}")
+        raise SystemExit(77)
+    result = unittest.main(module, argv=sys.argv[1:], exit=False, verbosity=0,
+                           testRunner=unittest.TextTestRunner(resultclass=Timed, verbosity=0)).result
     if result.skipped and len(result.skipped) >= result.testsRun:
         raise SystemExit(77)
     raise SystemExit(not result.wasSuccessful() or result.testsRun == 0)
+
+
+if __name__ == "__main__":
+    import harness  # as the scripts see it
+
+    harness.main()

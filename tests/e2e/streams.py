@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 import threading
-import time
 import unittest
 
 import harness
@@ -139,7 +138,7 @@ def web(case, folder, tls=None, base=Web, **fields):
     server.handle_error = lambda *_: None
     server.daemon_threads = True
     if tls:
-        # Each connection's thread must do the handshake: here others would have to wait.
+        # Each connection's thread does the handshake: here others would have to wait.
         server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     case.addCleanup(server.server_close)
@@ -165,21 +164,12 @@ class Live(harness.Case):
         self.errors = self.folder / "errors.txt"
         errors = self.errors.open("w")
         self.addCleanup(errors.close)
-        child = harness.start([*before, MILLRACE, "run", self.write(text), "--json", *harness.PATIENT, *arguments],
-                              stdout=subprocess.PIPE, stderr=errors, text=True,
-                              env={**os.environ, **self.environment, **(environment or {})})
-        for clean in (child.stdout.close, child.wait, child.kill):
-            self.addCleanup(clean)
-        return child
+        return self.spawn([*before, MILLRACE, "run", self.write(text), "--json", *harness.PATIENT, *arguments],
+                          stdout=subprocess.PIPE, stderr=errors, text=True,
+                          env={**os.environ, **self.environment, **(environment or {})})
 
-    def wait_until(self, what, child=None):
-        end = time.monotonic() + TIMEOUT
-        while not (found := what()):
-            self.assertLess(time.monotonic(), end)
-            if child:
-                self.assertIsNone(child.poll(), self.errors.read_text())
-            time.sleep(0.05)
-        return found
+    def wait_until(self, happened, child=None):
+        return super().wait_until(happened, self.errors if child else "", child)
 
     def rows(self, source=None, file="out.jsonl"):
         path = self.folder / file
@@ -206,7 +196,7 @@ class Live(harness.Case):
         return self.wait_until(lambda: (of := self.ask().get(source)) and of["state"] in states and of, child)
 
     def finish(self, child, code=0):
-        """Ctrl-C: every frame in the summary must be accounted for."""
+        """Ctrl-C: every frame in the summary is accounted for."""
         child.send_signal(signal.SIGINT)
         return self.summary_of(child, code)
 

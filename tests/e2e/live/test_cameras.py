@@ -9,7 +9,7 @@ import sys
 import time
 
 import streams
-from harness import TIMEOUT, main
+from harness import TIMEOUT
 from streams import SOON, Live
 
 sys.path.append(str(pathlib.Path(__file__).parents[2] / "reference"))
@@ -51,7 +51,7 @@ class Cameras(Live):
         self.assertFalse([line for line in sources["good"]["dropped"] if line["reason"] != "stopped"])
 
     def test_passwords(self):
-        """The right password is accepted; a wrong one, or a missing path, must not be tried over and over."""
+        """The right password is accepted; a wrong one, or a missing path, is not tried over and over."""
         _, at = streams.rtsp(self, f"/a={streams.pattern()}", options=("--user", "me:se/cr@t"))
         slow = "reconnect: {first: 50ms, most: 30s}"
         child = self.begin({"right": f"uri: 'rtsp://me:se%2Fcr%40t@127.0.0.1:{at}/a', {SOON}",
@@ -67,7 +67,7 @@ class Cameras(Live):
             self.assertNotIn(word, self.errors.read_text())
 
     def test_udp_that_never_comes(self):
-        """The server agrees to UDP, but nothing comes: the next connection must not try it again."""
+        """The server agrees to UDP, but nothing comes: the next connection does not try it again."""
         def setup(server, headers):
             if "TCP" in headers["transport"]:
                 return server.setup(headers)
@@ -118,7 +118,7 @@ class Cameras(Live):
         self.assertEqual(set(last), {"GET_PARAMETER"})
 
     def test_clocks(self):
-        """With clock: camera, rows must have the camera's date, here this machine's, when it is known."""
+        """With clock: camera, rows have the camera's date, here this machine's, when it is known."""
         _, at = streams.rtsp(self, f"/a={streams.pattern()}")
         child = self.begin({"camera": f"uri: 'rtsp://127.0.0.1:{at}/a', clock: camera, {SOON}",
                             "arrival": f"uri: 'rtsp://127.0.0.1:{at}/a', clock: arrival, {SOON}",
@@ -157,7 +157,7 @@ class Cameras(Live):
         self.assertEqual(self.errors.read_text().count("clock: arrival"), 1)
 
     def test_lines_that_a_camera_could_repeat(self):
-        """A camera that does something odd with each picture, or leaves after each, must cause few log lines and few
+        """A camera that does something odd with each picture, or leaves after each, causes few log lines and few
         audit entries, which count the omitted ones."""
         def sender(picture, most=3000):
             def packets(connection):
@@ -196,7 +196,7 @@ class Cameras(Live):
         self.assertEqual(entries[-1]["state"], "ended")
 
     def test_no_picture_waits_for_the_next(self):
-        """Every picture must come although the camera sends no more; threaded decoders would hold some back."""
+        """Every picture comes although the camera sends no more; threaded decoders would hold some back."""
         made = subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc2=size=320x240:rate=25",
                                "-frames:v", "12", "-c:v", "libx264", "-bf", "0", "-x264-params", "aud=1", "-f", "h264",
                                "-"],
@@ -253,7 +253,3 @@ class Cameras(Live):
         rows = self.rows("late")
         self.assertEqual([row["seq"] - rows[0]["seq"] for row in rows], list(range(len(rows))))
         self.assertTrue(all(before["pts"] < row["pts"] for before, row in itertools.pairwise(rows)))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,27 +1,13 @@
 """Nodes behind a camera, killed with SIGKILL: the camera session continues, or the node that holds it reconnects, and
-each picture must be written once, with separate numbers."""
+each picture is written once, with separate numbers."""
 import json
 import os
 import signal
 
-import harness
+from harness import pipeline
 import streams
 from watched import PATIENCE, Watched, children_of, nodes_of
 
-SITE = """\
-version: 1
-pipeline: site
-sources:
-  cam: {{uri: "rtsp://127.0.0.1:{at}/a", allow_hosts: [127.0.0.1], clock: arrival, {soon}}}
-stages:
-  decode: {{input: cam}}
-  sharpness: {{input: decode}}
-  out: {{type: jsonl, input: sharpness, path: {out}}}
-nodes:
-  camera: {{stages: decode}}
-  worker: {{stages: sharpness}}
-  center: {{stages: out}}
-"""
 SOME = 20
 
 
@@ -30,7 +16,10 @@ class CameraNodes(Watched):
         super().setUp()
         _, at = streams.rtsp(self, f"/a={streams.pattern()}")
         self.out = self.folder / "out.jsonl"
-        self.child = self.start(self.write(SITE.format(at=at, soon=streams.SOON, out=self.out)), "--json")
+        self.child = self.start(self.write(pipeline(
+            dict(cam=f'uri: "rtsp://127.0.0.1:{at}/a", allow_hosts: [127.0.0.1], clock: arrival, {streams.SOON}'),
+            decode="", sharpness="", out=f"type: jsonl, path: {self.out}",
+            nodes=dict(camera="stages: decode", worker="stages: sharpness", center="stages: out"))), "--json")
         self.epoch = 0
         self.go_on()
 
@@ -42,7 +31,7 @@ class CameraNodes(Watched):
     def go_on(self):
         """Waits until more pictures from this epoch were written."""
         count = len(self.lines())
-        self.wait_for(lambda: sum(row.get("epoch", 0) == self.epoch for row in self.lines()[count:]) >= SOME,
+        self.wait_until(lambda: sum(row.get("epoch", 0) == self.epoch for row in self.lines()[count:]) >= SOME,
                       f"no more pictures of epoch {self.epoch}")
 
     def kill(self, *names):
@@ -51,7 +40,8 @@ class CameraNodes(Watched):
             os.kill(before[name], signal.SIGKILL)
         self.epoch += "camera" in names
         self.go_on()
-        after = self.wait_for(lambda: len(now := children_of(self.child.pid)) == len(before) and now, "a node is gone")
+        after = self.wait_until(lambda: len(now := children_of(self.child.pid)) == len(before) and now,
+                                "a node is gone")
         self.assertEqual({name for name in before if before[name] != after[name]}, set(names))
 
     def end(self):
@@ -97,7 +87,3 @@ class CameraNodes(Watched):
         [written] = nodes["center"]["summary"]["sources"]
         self.assertEqual((written["in"], written["delivered"]), (len(rows), len(rows)))
         self.assertEqual(camera["in"], sum(row.get("epoch", 0) == 2 for row in rows))
-
-
-if __name__ == "__main__":
-    harness.main()

@@ -6,13 +6,13 @@ import subprocess
 import sys
 import zipfile
 
-from harness import MILLRACE, Case, main
+from harness import MILLRACE, Case
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[3] / "tools/bench"))
 import gpu_pack  # noqa: E402
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[3] / "tools/bench/gpu.py"
-# Imitates each program. The file ORDERS names one that must fail.
+# Imitates each program. The file ORDERS names one that fails.
 ACTOR = """#!/bin/sh
 name=${0##*/}
 [ "$name" != "$(cat ORDERS)" ] || { echo "[  FAILED  ] 1 test(s)"; exit 1; }
@@ -83,7 +83,7 @@ class Gpu(Case):
         self.assertFalse(self.play(*kept, exits=1)["tests"]["test_motion"]["ok"])
 
     def test_a_pack(self):
-        """Pieces must be small, join with the commands that --pack prints, and contain no part of the C library."""
+        """Pieces are small, join with the commands that --pack prints, and contain no part of the C library."""
         built, place = self.folder / "bin", self.folder / "place"
         built.mkdir()
         shutil.copy2(shutil.which("xz"), built / "packed")  # a program that needs a library besides the C library
@@ -108,7 +108,3 @@ class Gpu(Case):
         for words in (["--device", "gpu"], ["--only", "everything"], ["--budget", "soon"], ["--resume"]):
             self.assertIn("tools/bench/gpu: ", self.call(*words, exits=64).stderr)
         self.call("--built", pathlib.Path(MILLRACE).parent, "--device", "cuda:99", exits=69)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,5 +1,5 @@
-"""What `graph` shows must be what the YAML says: edges are read back from the text, by Graphviz from DOT, and by an XML
-parser from SVG, and compared with the pipeline as PyYAML reads it. The documents' pictures must be current."""
+"""What `graph` shows is what the YAML says: edges are read back from the text, by Graphviz from DOT, and by an XML
+parser from SVG, and compared with the pipeline as PyYAML reads it. The documents' pictures are current."""
 import fnmatch
 import json
 import os
@@ -12,7 +12,7 @@ import xml.etree.ElementTree as xml
 
 import yaml
 
-from harness import MILLRACE, ROOT, Case, call, main
+from harness import MILLRACE, ROOT, Case, call
 
 SVG = "{http://www.w3.org/2000/svg}"
 FAN = """
@@ -245,8 +245,7 @@ class Refused(Case):
                 ([good, "--output", self.folder], 74, "Is a directory"),
                 ([good, "--output", "/dev/full", "--format", "dot"], 74, "No space left"),
                 ([good, "--online"], 66, "a.mp4")):
-            done = call([MILLRACE, "graph", *arguments])
-            self.assertEqual(done.returncode, code, done.stderr)
+            done = self.millrace("graph", *arguments, code=code)
             self.assertRegex(done.stderr, said)
             self.assertEqual(done.stdout, "")
         with open("/dev/full", "w") as full:
@@ -307,7 +306,3 @@ class Readme(Case):
         text = (ROOT / "tools/README.md").read_text()
         drawn = re.search(r"millrace graph (\S+)\n(?:.*\n)*?\n```\n((?:.*\n)*?)```\n", text)
         self.assertEqual(drawn.group(2), graph(ROOT / drawn.group(1)))
-
-
-if __name__ == "__main__":
-    main()

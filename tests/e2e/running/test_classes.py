@@ -6,6 +6,7 @@ import numpy as np
 
 import clips
 import harness
+from harness import pipeline
 import reference
 
 # Resizing and colour conversion use floats here and doubles there, and samples may be rounded to 8 bits in between:
@@ -14,20 +15,6 @@ SCORE_TOLERANCE = 0.01
 # The same arithmetic on frames in another order: only the network library may vary with the batch.
 SAME_TOLERANCE = 1e-4
 
-CLASSIFY = """\
-version: 1
-pipeline: classes
-sources:
-  clip: {{uri: "{uri}"{source}}}
-stages:
-  decode:     {{input: sources.*}}
-  preprocess: {{input: decode, size: 224x224, fit: center-crop, crop_fraction: 0.875, mean: 127,
-                std: 128{pictures}{device}}}
-  features:   {{input: preprocess, model: {models}/{network}.onnx, tensor: features{batch}{device}}}
-  classify:   {{input: features, weights: {models}/lite0-head.npy, labels: {models}/imagenet.txt, top_k: 5{device}}}
-  results:    {{type: jsonl, input: classify, path: "-"}}
-"""
-
 
 def setUpModule():
     harness.need_models()
@@ -35,8 +22,12 @@ def setUpModule():
 
 class Classes(harness.Case):
     def classify(self, uri, *arguments, source="", pictures="", batch="", device="", network="lite0-features"):
-        text = CLASSIFY.format(uri=uri, source=source, pictures=pictures, batch=batch, device=device, network=network,
-                               models=harness.MODELS)
+        text = pipeline(dict(clip=f'uri: "{uri}"{source}'), name="classes", decode="input: sources.*",
+                        preprocess="size: 224x224, fit: center-crop, crop_fraction: 0.875, mean: 127, "
+                                   f"std: 128{pictures}{device}",
+                        features=f"model: {harness.MODELS}/{network}.onnx, tensor: features{batch}{device}",
+                        classify=f"weights: {harness.MODELS}/lite0-head.npy, labels: {harness.MODELS}/imagenet.txt, "
+                                 f"top_k: 5{device}", results='type: jsonl, path: "-"')
         run = self.run_pipeline(text, *arguments)
         self.assert_balanced(run)
         return run
@@ -106,7 +97,7 @@ class Classes(harness.Case):
         self.assert_same(self.classify(clip, device=", device: 'sim:0'").rows, self.classify(clip).rows)
 
     def test_many_sources(self):
-        """Frames from several videos share batches; each video's results must be its own, in order, as if alone."""
+        """Frames from several videos share batches; each video's results are its own, in order, as if alone."""
         names = ("h264 4:2:0", "vp9", "mjpeg", "hevc 10 bit")
         inputs = [word for name in names for word in ("--input", clips.codec(name))]
         run = self.classify("none", *inputs, batch=", batch: {size: 8, timeout: 20ms}")
@@ -130,7 +121,3 @@ class Classes(harness.Case):
         first = collections.Counter(row["classes"][0]["label"] for row in run.rows)
         told = run.summary["sources"][0]["classes"]
         self.assertEqual({one["label"]: one["frames"] for one in told}, dict(first.most_common(len(told))))
-
-
-if __name__ == "__main__":
-    harness.main()

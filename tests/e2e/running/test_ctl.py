@@ -11,20 +11,13 @@ import subprocess
 import time
 
 import harness
-from harness import MILLRACE, TIMEOUT, call
+from harness import MILLRACE, TIMEOUT, call, pipeline
 
 # Endless, paced, on two devices.
-ENDLESS = """\
-version: 1
-pipeline: endless
-sources:
-  pattern: {uri: "lavfi:testsrc=size=160x120:rate=100", realtime: true}
-stages:
-  decode:  {input: pattern}
-  small:   {type: preprocess, input: decode, size: 32x32, device: ["sim:0", "sim:1"]}
-  large:   {type: preprocess, input: decode, size: 64x64, device: "sim:2"}
-  results: {type: jsonl, input: [small, large], path: "-"}
-"""
+ENDLESS = pipeline(dict(pattern='uri: "lavfi:testsrc=size=160x120:rate=100", realtime: true'), name="endless",
+                   decode="", small='type: preprocess, size: 32x32, device: ["sim:0", "sim:1"]',
+                   large='type: preprocess, input: decode, size: 64x64, device: "sim:2"',
+                   results='type: jsonl, input: [small, large], path: "-"')
 
 
 NODES = ENDLESS + """\
@@ -45,11 +38,7 @@ class Control(harness.Controlled):
                               env={**os.environ, **self.environment})
         for clean in (child.stderr.close, child.stdout.close, child.wait, child.kill):
             self.addCleanup(clean)
-        end = time.monotonic() + TIMEOUT
-        while not out.exists() or not out.read_text().count("\n"):
-            self.assertIsNone(child.poll())
-            self.assertLess(time.monotonic(), end, "no results")
-            time.sleep(0.02)
+        self.wait_until(lambda: out.exists() and "\n" in out.read_text(), "no results", child)
         return child
 
     def status(self, *arguments):
@@ -170,9 +159,7 @@ class Control(harness.Controlled):
         self.assertIn("the run that listened at", self.ctl("--control", path, "status", code=69).stderr)
         child = self.start("--control", path)
         self.assertEqual(self.status("--control", path)["pid"], child.pid)
-        other = call([MILLRACE, "run", self.folder / "pipeline.yaml", "--control", path])
-        self.assertEqual(other.returncode, 69)
-        self.assertIn("another run listens", other.stderr)
+        self.millrace("run", self.folder / "pipeline.yaml", "--control", path, code=69, says="another run listens")
         self.ctl("--control", path, "drain")
         self.end_of(child)
         self.assertEqual(list(path.parent.iterdir()), [])
@@ -186,10 +173,8 @@ class Control(harness.Controlled):
         fcntl.flock(lock, fcntl.LOCK_EX)
         with socket.socket(socket.AF_UNIX) as begins:
             begins.bind(str(path))
-            child = harness.start([MILLRACE, "ctl", "status"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                  env={**os.environ, **self.environment})
-            self.addCleanup(child.wait)
-            self.addCleanup(child.kill)
+            child = self.spawn([MILLRACE, "ctl", "status"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                               env={**os.environ, **self.environment})
             waits = f"{child.pid} "
             self.wait_until(lambda: child.poll() is not None or any(
                 "->" in line and waits in line for line in pathlib.Path("/proc/locks").read_text().splitlines()))
@@ -222,7 +207,7 @@ class Control(harness.Controlled):
             self.assertRegex(done.stderr, r"^millrace: error: ")
 
     def test_where_a_run_listens_by_default(self):
-        """In the first usable folder; `ctl` must find it from another environment, as a shell finds a service."""
+        """In the first usable folder; `ctl` finds it from another environment, as a shell finds a service."""
         session, user, mine = self.folder / "session", os.geteuid(), self.environment
         session.mkdir(mode=0o700)
         (session / "millrace").mkdir(mode=0o755)  # open to others, so not this one
@@ -280,7 +265,7 @@ class Control(harness.Controlled):
             (answer,) = self.talk(path, line)
             self.assertEqual((answer["ok"], answer["exit_code"]), (False, code), (line, answer))
             self.assertTrue(answer["error"])
-        # An endless request must not be waited for, and silent clients must delay nobody.
+        # An endless request is not waited for, and silent clients delay nobody.
         silent = [socket.socket(socket.AF_UNIX) for _ in range(40)]
         for one in silent:
             one.connect(str(path))
@@ -335,7 +320,7 @@ class Control(harness.Controlled):
         self.end_of(child)
 
     def test_without_descriptors_clients_wait(self):
-        """And the run must not keep checking for them."""
+        """And the run does not keep checking for them."""
         path = self.folder / "own" / "control"
         child = self.start("--control", path)
         used = max(map(int, os.listdir(f"/proc/{child.pid}/fd"))) + 1
@@ -359,7 +344,7 @@ class Control(harness.Controlled):
         self.end_of(child)
 
     def test_more_clients_than_are_served_at_a_time_are_all_answered(self):
-        """The run may cut off clients that have not asked yet; one that asks must wait until others are answered."""
+        """The run may cut off clients that have not asked yet; one that asks waits until others are answered."""
         path = self.folder / "own" / "control"
         child = self.start("--control", path)
         for _ in range(8):
@@ -417,7 +402,3 @@ class Control(harness.Controlled):
         told = self.ctl("--control", self.folder / "none", "status", code=66).stderr
         self.assertIn("there is no control socket", told)
         self.assertIn("disable DEVICE", self.ctl("--help").stdout)
-
-
-if __name__ == "__main__":
-    harness.main()

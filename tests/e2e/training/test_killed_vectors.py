@@ -9,7 +9,7 @@ import tempfile
 import time
 
 import digits
-from harness import MILLRACE, Case, call, main, start
+from harness import MILLRACE, Case, call, start
 
 HEAD, LISTED, VECTOR = 64, 40, 4 * 900
 PATIENCE = 120
@@ -143,7 +143,3 @@ class Killed(Case):
         listed = self.kill_at(data, ".part", HEAD + (len(rows) + 1 + 50) * VECTOR)
         self.assertGreater(listed, 0)
         self.finish(data, pictures + 1000 - listed, expected)
-
-
-if __name__ == "__main__":
-    main()

@@ -8,17 +8,12 @@ import re
 import struct
 import subprocess
 import tempfile
-import unittest
+
+import numpy
+from PIL import Image
 
 import digits
-from harness import MILLRACE, Case, call, main
-
-try:
-    import numpy
-    from PIL import Image
-    MISSING = None
-except ImportError as error:
-    MISSING = str(error)
+from harness import MILLRACE, Case, call
 
 NAMES = ("path", "label", "start", "end", "split", "group")
 
@@ -93,7 +88,6 @@ class Clips(Case):
         for one, other in zip(found, expected):
             self.assertAlmostEqual(one, other, delta=2e-6)
 
-    @unittest.skipIf(MISSING, f"without {MISSING}")
     def test_ranges(self):
         """Each [start, end) must be exact to the picture: bounds between pictures, on one, and open ones."""
         a, b = times(self.kept / "a.mp4"), times(self.kept / "b.ts")
@@ -151,7 +145,6 @@ class Clips(Case):
         scored, _ = self.evaluate(data, pipeline=slow)
         self.assert_times([at for _, at in scored], expected)
 
-    @unittest.skipIf(MISSING, f"without {MISSING}")
     def test_vectors_are_those_of_the_pictures(self):
         ffmpeg("-i", self.kept / "c.mkv", "-vf", "select='between(n,4,11)'", "-vsync", "0", self.folder / "%02d.png")
         told = self.train(self.list(("c.mkv", "x", 0.4, 0.8, "train"), ("c.mkv", "y", 0.8, 1.2, "train")))
@@ -219,7 +212,6 @@ class Clips(Case):
         square.paste(picture.resize((width, height), Image.BILINEAR), ((176 - width) // 2, (176 - height) // 2))
         return numpy.asarray(square, dtype=float)
 
-    @unittest.skipIf(MISSING, f"without {MISSING}")
     def test_the_page_shows_the_pictures_of_videos(self):
         """The picture at the stated time, as ffmpeg decodes it; and pictures too large for a page."""
         self.train(self.list(("a.mp4", "x", 1, 1.3, "train"), ("b.ts", "y", 0.5, 0.8, "train")))
@@ -277,7 +269,3 @@ stages:
             done = call([MILLRACE, "run", self.write(text, "other.yaml")])
             self.assertNotEqual(done.returncode, 0)
             self.assertIn(words, done.stderr)
-
-
-if __name__ == "__main__":
-    main()
