@@ -2,6 +2,7 @@
 
 MILLRACE is the command under test; models and clips are in the working copy's build folder. A test that lacks something
 must skip and say what."""
+import contextlib
 import importlib
 import json
 import os
@@ -11,6 +12,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -132,6 +134,14 @@ class Case(unittest.TestCase):
         self.addCleanup(child.kill)
         return child
 
+    def ended(self, child, sign=None, code=0):
+        """Both outputs of a command that ends, after this signal if there is one; checks the exit code."""
+        if sign:
+            child.send_signal(sign)
+        out, err = child.communicate(timeout=TIMEOUT)
+        self.assertEqual(child.returncode, code, err)
+        return out, err
+
     def millrace(self, *words, **options):
         return self.checked([MILLRACE, *words], **options)
 
@@ -184,6 +194,21 @@ def call(command, **options):
 def start(command, **options):
     """Starts the command, for tests that send signals or close pipes."""
     return subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, **options)
+
+
+def serve(case, talk):
+    """The port of a server that calls `talk(connection)` for each client, on a separate thread."""
+    server = socket.create_server(("127.0.0.1", 0))
+    case.addCleanup(server.close)
+
+    def accept():
+        with contextlib.suppress(OSError):  # it is closed
+            while True:
+                connection, _ = server.accept()
+                threading.Thread(target=talk, args=(connection,), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    return server.getsockname()[1]
 
 
 def threads_of(pid):

@@ -82,7 +82,7 @@ def adopt_orphans():
 
 
 def end_with_parent():
-    """Called in a daemon's process before it starts: whatever happens to the test, the daemon does not stay."""
+    """Called in a daemon's process before it starts: whatever happens to the test, the daemon must not stay."""
     set_death_signal = 1
     ctypes.CDLL(None).prctl(set_death_signal, signal.SIGTERM)
 
@@ -119,7 +119,7 @@ class Slurm:
         self.start("munged", "--foreground", "--force", f"--key-file={key}", f"--socket={self.folder}/munge.socket",
                    f"--pid-file={self.folder}/munge.pid", f"--log-file={self.folder}/munge.log",
                    f"--seed-file={self.folder}/munge.seed")
-        self.wait_until((self.folder / "munge.socket").exists, "munged does not start")
+        self.wait_for((self.folder / "munge.socket").exists, "munged does not start")
 
     def __enter__(self):
         self.folder.chmod(0o755)
@@ -136,7 +136,7 @@ class Slurm:
             for i in range(3):
                 (self.folder / f"spool-n{i + 1}").mkdir()
                 self.start("slurmd", "-D", "-N", f"n{i + 1}")
-            self.wait_until(self.all_idle, "the nodes do not become idle")
+            self.wait_for(self.all_idle, "the nodes do not become idle")
         except BaseException:
             self.__exit__()
             raise

@@ -13,7 +13,7 @@ import threading
 import unittest
 
 import harness
-from harness import MILLRACE, TIMEOUT, call
+from harness import MILLRACE, call
 
 # A live source that is retried soon.
 SOON = "reconnect: {first: 100ms, most: 400ms}"
@@ -201,8 +201,7 @@ class Live(harness.Case):
         return self.summary_of(child, code)
 
     def summary_of(self, child, code=0):
-        out, _ = child.communicate(timeout=TIMEOUT)
-        self.assertEqual(child.returncode, code, self.errors.read_text())
+        out = self.ended(child, code=code)[0]
         summary = json.loads(out)
         ledger = summary["ledger"]
         self.assertTrue(ledger["balanced"], ledger)

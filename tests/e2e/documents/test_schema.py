@@ -138,9 +138,8 @@ class Pipelines(Case):
 
     def test_a_mistyped_type_is_answered_with_the_types(self):
         for section, wrong, right in (("sources", "medai", "media"), ("stages", "jsonll", "jsonl")):
-            text = ("version: 1\npipeline: p\nsources: {lobby: {type: media, uri: a.mp4}}\n"
-                    "stages: {decode: {input: lobby}, out: {type: jsonl, input: decode}}\n").replace(
-                        f"type: {right}", f"type: {wrong}")
+            text = pipeline(dict(lobby="type: media, uri: a.mp4"), decode="", out="type: jsonl")
+            text = text.replace(f"type: {right}", f"type: {wrong}")
             told = jsonschema.exceptions.best_match(VALIDATOR.iter_errors(core_yaml.load(text))).message
             self.assertIn(wrong, told, section)
             self.assertRegex(told, rf"\b{right}\b", section)

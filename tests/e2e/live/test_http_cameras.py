@@ -1,9 +1,7 @@
 """HTTP cameras whose bytes a test chooses: MJPEG dialects, snapshots, floods, and servers that break off."""
 import itertools
-import socket
 import struct
 import subprocess
-import threading
 import time
 
 import streams
@@ -51,18 +49,7 @@ class Server:
 
     def __init__(self, case, serve):
         self.serve, self.asked = serve, []
-        self.socket = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}"
-        case.addCleanup(self.socket.close)
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        while True:
-            try:
-                connection, _ = self.socket.accept()
-            except OSError:
-                return
-            threading.Thread(target=self.talk, args=(connection,), daemon=True).start()
+        self.url = f"http://127.0.0.1:{serve(case, self.talk)}"
 
     def talk(self, connection):
         with connection:

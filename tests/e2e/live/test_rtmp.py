@@ -210,7 +210,7 @@ class Rtmp(Live):
                         f"&challenge={challenge}&opaque=b3BhcXVl")
             right = digest(digest(f"viewer{salt}s3cret&") + "b3BhcXVl" + found[2])
             return None if found[3] == right and found[4] == "b3BhcXVl" else (
-                f"[ AccessManager.Reject ] : [ authmod=adobe ] : ?reason=authfailed&opaque=b3BhcXVl")
+                "[ AccessManager.Reject ] : [ authmod=adobe ] : ?reason=authfailed&opaque=b3BhcXVl")
 
         def serve(connection, *_):
             self.play(connection, self.pictures)

@@ -141,9 +141,7 @@ class Streams(Live):
         self.wait_until(lambda: "cam: pictures are 640x480, larger than planned for" in self.errors.read_text(), child)
         self.assertIn("pictures are 7680x4320, larger than planned for, and are dropped: raise size of jpeg",
                       self.errors.read_text())
-        child.send_signal(signal.SIGINT)
-        out, _ = child.communicate(timeout=TIMEOUT)
-        self.assertEqual(child.returncode, 0, self.errors.read_text())
+        out = self.ended(child, signal.SIGINT)[0]
         dropped = {one["id"]: {line["reason"]: line["frames"] for line in one["dropped"]}
                    for one in json.loads(out)["sources"]}
         self.assertEqual(dropped["jpeg"]["too large"], 3)
@@ -271,8 +269,7 @@ class Web(Live):
         dead = streams.port()
         child = self.begin({"cam": f"uri: 'http://127.0.0.1:{dead}/', "
                                    "reconnect: {first: 50ms, most: 100ms, give_up: 500ms}"})
-        out, _ = child.communicate(timeout=60)
-        self.assertEqual(child.returncode, 74, self.errors.read_text())
+        out = self.ended(child, code=74)[0]
         [source] = json.loads(out)["sources"]
         self.assertEqual(source["connection"]["state"], "failed")
         self.assertIn("refused", source["error"])

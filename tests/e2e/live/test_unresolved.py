@@ -3,7 +3,6 @@ import subprocess
 import sys
 import unittest
 
-import streams
 from streams import Live
 
 # A separate network, whose name server never answers, and a separate resolv.conf, which makes a query take minutes. The

@@ -6,7 +6,7 @@ import signal
 
 from harness import pipeline
 import streams
-from watched import PATIENCE, Watched, children_of, nodes_of
+from watched import Watched, children_of, nodes_of
 
 SOME = 20
 
@@ -46,9 +46,7 @@ class CameraNodes(Watched):
 
     def end(self):
         """Each node's report, and what the camera's node says about the source."""
-        self.child.send_signal(signal.SIGTERM)
-        out, err = self.child.communicate(timeout=PATIENCE)
-        self.assertEqual(self.child.returncode, 0, err)
+        out = self.ended(self.child, signal.SIGTERM)[0]
         self.ledger, nodes = json.loads(out)["ledger"], nodes_of(out)
         self.assertTrue(self.ledger["balanced"], out)
         [camera] = nodes["camera"]["summary"]["sources"]

@@ -51,9 +51,7 @@ class Epochs(Watched):
             for name in ["camera", *others]:
                 os.kill(before[name], signal.SIGKILL)
             self.feed(epoch)
-        child.send_signal(signal.SIGTERM)
-        out, err = child.communicate(timeout=PATIENCE)
-        self.assertEqual(child.returncode, 0, err)
+        out = self.ended(child, signal.SIGTERM)[0]
         self.assertTrue(json.loads(out)["ledger"]["balanced"], out)
         rows = self.lines()
         for epoch in range(len(killed) + 1):

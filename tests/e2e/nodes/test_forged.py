@@ -78,7 +78,7 @@ class Forged(Case):
         """A receiver's first message."""
         made = self.messages()
         return self.sealed(made.Envelope(version=2, hello=made.Hello(
-            oldest_version=1, newest_version=9, name=f'"{name}"', incarnation=1, attempt=1, digest=bytes(32), cut=cut,
+            oldest_version=1, newest_version=9, name=name, incarnation=1, attempt=1, digest=bytes(32), cut=cut,
             formats="any")))
 
     @unittest.skipUnless(shutil.which("protoc"), "no protoc")

@@ -233,8 +233,7 @@ class Nodes(Watched):
                 nodes = [self.start(path, "--json", env={**os.environ, **told(i, name)})
                          for i, name in enumerate(("camera", "worker", "center"))]
                 for node in nodes:
-                    out, err = node.communicate(timeout=PATIENCE)
-                    self.assertEqual(node.returncode, 0, err)
+                    out = self.ended(node)[0]
                     self.assertEqual(json.loads(out)["ledger"]["delivered"], 300)
                 self.assertEqual(self.rows(), list(range(300)))
 
@@ -245,9 +244,7 @@ class Nodes(Watched):
         os.kill(first, signal.SIGKILL)
         self.wait_until(lambda: children_of(child.pid).get("left", first) != first, "it is not started again")
         self.wait_for_rows(len(self.rows()) + 5)
-        child.send_signal(signal.SIGTERM)
-        out, err = child.communicate(timeout=PATIENCE)
-        self.assertEqual(child.returncode, 0, err)
+        out, err = self.ended(child, signal.SIGTERM)
         self.assertIn("node left was ended by signal 9; it is started again", err)
         self.assertEqual({name: node["restarts"] for name, node in nodes_of(out).items()}, {"left": 1, "right": 0})
 
@@ -260,9 +257,7 @@ class Nodes(Watched):
             os.kill(victim, signal.SIGKILL)
             self.wait_until(lambda: children_of(child.pid).get(name, victim) != victim, "it is not started again")
             self.wait_for_rows(len(self.rows()) + 200)
-        child.send_signal(signal.SIGTERM)
-        out, err = child.communicate(timeout=PATIENCE)
-        self.assertEqual(child.returncode, 0, err)
+        out = self.ended(child, signal.SIGTERM)[0]
         ledger = json.loads(out)["ledger"]
         self.assertEqual(self.rows(), list(range(ledger["in"])))
         self.assertEqual({name: node["restarts"] for name, node in nodes_of(out).items()},
@@ -314,9 +309,7 @@ class Nodes(Watched):
         os.kill(center, signal.SIGKILL)
         self.wait_until(lambda: children_of(child.pid).get("center", center) != center, "it is not started again")
         self.wait_for_rows(len(self.rows()) + 5)
-        child.send_signal(signal.SIGTERM)
-        out, err = child.communicate(timeout=PATIENCE)
-        self.assertEqual(child.returncode, 0, err)
+        out = self.ended(child, signal.SIGTERM)[0]
         ledger = json.loads(out)["ledger"]
         self.assertTrue(ledger["balanced"])
         self.assertEqual((ledger["in_flight"], ledger["missing_frames"], ledger["missing"]), (0, 0, []))
@@ -335,8 +328,7 @@ class Nodes(Watched):
         self.ledger_of(child, lambda ledger: True, "it does not answer")
         os.kill(started["camera"], signal.SIGKILL)
         os.kill(started["center"], signal.SIGCONT)
-        out, err = child.communicate(timeout=PATIENCE)
-        self.assertEqual(child.returncode, 70, err)
+        out = self.ended(child, code=70)[0]
         ledger = json.loads(out)["ledger"]
         self.assertFalse(ledger["balanced"])
         self.assertGreaterEqual(ledger["missing_frames"], 100)
@@ -362,9 +354,7 @@ class Nodes(Watched):
                 (self.folder / "out.jsonl").unlink(missing_ok=True)
                 child = self.start(self.two(a="rate: 500", b="rate: 500"), "--json")
                 self.wait_for_rows(5)
-                child.send_signal(what)
-                out, err = child.communicate(timeout=PATIENCE)
-                self.assertEqual(child.returncode, 0, err)
+                out = self.ended(child, what)[0]
                 ledger = json.loads(out)["ledger"]
                 self.assertTrue(ledger["balanced"])
                 self.assertEqual((ledger["in"], ledger["in_flight"]), (ledger["delivered"], 0))
@@ -382,8 +372,7 @@ class Nodes(Watched):
         self.wait_until(lambda: "SigPnd:\t0000000000000000\nShdPnd:\t0000000000000000" not in waits.read_text(),
                       "far was not asked to end")
         os.kill(started["far"], signal.SIGCONT)
-        err = child.communicate(timeout=PATIENCE)[1]
-        self.assertEqual(child.returncode, 0, err)
+        err = self.ended(child)[1]
         self.assertNotIn("started again", err)
 
     def test_children_end_with_who_started_them(self):

@@ -6,7 +6,7 @@ import struct
 import threading
 import time
 
-from harness import SAMPLES, Case, free_port, pipeline
+from harness import SAMPLES, Case, free_port, pipeline, serve
 
 FRAMES = 12000
 
@@ -35,31 +35,20 @@ class Proxy:
 
     KINDS = ("close", "reset", "half-close", "freeze", "delay", "slow", "damage", "swallow")
 
-    def __init__(self, port, seed):
+    def __init__(self, case, port, seed):
         self.port, self.random = port, random.Random(seed)
         self.left = self.random.sample(self.KINDS, len(self.KINDS))
         self.done = []
         self.lock = threading.Lock()
-        self.server = socket.create_server(("127.0.0.1", 0))
-        self.address = self.server.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
+        self.address = serve(case, self.connect)
 
-    def accept(self):
-        while True:
-            try:
-                near, _ = self.server.accept()
-            except OSError:
-                return  # closed
-            try:
-                far = socket.create_connection(("127.0.0.1", self.port))
-            except OSError:
-                near.close()  # nobody is there yet
-                continue
-            forward = self.random.randrange(2)
-            threading.Thread(target=self.connect, args=(near, far, forward), daemon=True).start()
-
-    def connect(self, near, far, forward):
+    def connect(self, near):
         """Both directions of one connection."""
+        try:
+            far = socket.create_connection(("127.0.0.1", self.port))
+        except OSError:
+            return near.close()  # nobody is there yet
+        forward = self.random.randrange(2)
         with near, far:
             back = threading.Thread(target=self.pump, args=(far, near, not forward), daemon=True)
             back.start()
@@ -119,15 +108,11 @@ class Proxy:
             return data[self.random.randrange(len(data)) + 1:]
         return data
 
-    def close(self):
-        self.server.close()
-
 
 class Proxied(Case):
     def proxied(self, seed):
         here = free_port()
-        proxy = Proxy(here, seed)
-        self.addCleanup(proxy.close)
+        proxy = Proxy(self, here, seed)
         return proxy, {"here": here, "there": proxy.address}
 
     def check_results(self, seed, left="", right=""):

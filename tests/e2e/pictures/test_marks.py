@@ -167,11 +167,8 @@ class Marks(Case):
   back:    {type: jsonl, input: again, features: true, tensors: true, path: again.jsonl}
   mean:    {type: jsonl, input: flat, features: true, tensors: true, path: flat.jsonl}
 """
-    NODES = """nodes:
-  a: {sources: [photos], stages: [decode, boxed, other, there, network, both]}
-  m: {stages: [told, vectors, flat, again], replicas: 2}
-  z: {stages: [rows, back, mean]}
-"""
+    NODES = ("nodes: {a: {sources: [photos], stages: [decode, boxed, other, there, network, both]}, "
+             "m: {stages: [told, vectors, flat, again], replicas: 2}, z: {stages: [rows, back, mean]}}\n")
 
     def journey(self, nodes=""):
         self.model([("Relu", ["x"], ["y"])], [("y", ["n", 1, 40, 100])])

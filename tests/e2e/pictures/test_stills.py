@@ -2,6 +2,7 @@
 one worker's, also with damaged files."""
 import json
 import re
+import signal
 import shutil
 import zlib
 
@@ -127,9 +128,7 @@ class Stills(harness.Case):
         running = harness.start(command, stdout=harness.subprocess.PIPE, text=True)
         while not output.exists() or output.stat().st_size == 0:
             self.assertIsNone(running.poll())
-        running.terminate()
-        out, _ = running.communicate(timeout=harness.TIMEOUT)
-        self.assertEqual(running.returncode, 0)
+        out = self.ended(running, signal.SIGTERM)[0]
         self.assertIn('"balanced":true', re.sub(r"\s", "", out))
 
     def test_a_run_that_is_asked_to_end_before_a_picture_was_complete(self):
@@ -141,9 +140,7 @@ class Stills(harness.Case):
                                  "--output", str(self.folder / "none.jsonl")],
                                 stdout=harness.subprocess.PIPE, stderr=harness.subprocess.PIPE, text=True)
         self.assertIn("1.jpg", running.stderr.readline())
-        running.terminate()
-        out, err = running.communicate(timeout=harness.TIMEOUT)
-        self.assertEqual(running.returncode, 0, err)
+        out, err = self.ended(running, signal.SIGTERM)
         ledger = json.loads(out)["ledger"]
         self.assertTrue(ledger["balanced"])
         self.assertEqual(ledger["delivered"], 0)

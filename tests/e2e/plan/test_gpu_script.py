@@ -6,7 +6,7 @@ import subprocess
 import sys
 import zipfile
 
-from harness import MILLRACE, Case
+from harness import MILLRACE, Case, pipeline
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[3] / "tools/bench"))
 import gpu_pack  # noqa: E402
@@ -59,9 +59,8 @@ class Gpu(Case):
         card = self.folder / "r-card.json"
         self.assertEqual(json.loads(card.read_text()), {"name": "NVIDIA Actor", "memory_bytes_s": 3e12,
                                                       "upload_bytes_s": 53e9})
-        text = ("version: 1\npipeline: p\nsources: {a: {uri: 'lavfi:testsrc=size=64x48:rate=1:duration=1'}}\nstages:\n"
-                "  decode: {input: a}\n  hash: {type: phash, input: decode, device: 'cuda:0'}\n"
-                "  out: {type: 'null', input: hash}\n")
+        text = pipeline(dict(a="uri: 'lavfi:testsrc=size=64x48:rate=1:duration=1'"), decode="",
+                        hash="type: phash, device: 'cuda:0'", out="type: 'null'")
         done = subprocess.run([MILLRACE, "plan", self.write(text), "--json", "--assume", f"cuda:1x{card}"],
                               capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 0, done.stderr)

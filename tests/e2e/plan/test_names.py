@@ -13,11 +13,7 @@ def named(sink, more=""):
     return pipeline(dict(clip='uri: "${INPUT:-none}"'), name="names", decode="", results=f"type: {sink}") + more
 
 
-NODES = """\
-nodes:
-  reads: {stages: [decode]}
-  writes: {stages: [results]}
-"""
+NODES = "nodes: {reads: {stages: [decode]}, writes: {stages: [results]}}\n"
 # The name without its ending, and the source name made from it.
 NAMES = {"日本": "日本", "é": "é", "e\u0301te\u0301": "e\u0301te\u0301", "файл": "файл", "a b": "a_b", "-x": "_x",
          "x.y": "x_y", "no\u00a0space": "no_space", "bi\u202edi": "bi_di", "tab\tand\nline": "tab_and_line",

@@ -145,8 +145,7 @@ class Pipelines(Served):
             told.request("GET", "/.json")
             self.sources = {one["source"] for one in json.loads(told.getresponse().read())["sources"]}
             child.send_signal(signal.SIGTERM)
-        out, err = child.communicate(timeout=harness.TIMEOUT)
-        self.assertEqual(child.returncode, 0, err)
+        out, err = self.ended(child)
         self.assertTrue(enough(rows), err)
         self.assertTrue(json.loads(out)["ledger"]["balanced"])
         return rows

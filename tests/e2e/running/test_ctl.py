@@ -1,4 +1,5 @@
 """`millrace ctl`: asks a run for its state, and changes it, through the control socket."""
+import contextlib
 import fcntl
 import json
 import os
@@ -20,26 +21,28 @@ ENDLESS = pipeline(dict(pattern='uri: "lavfi:testsrc=size=160x120:rate=100", rea
                    results='type: jsonl, input: [small, large], path: "-"')
 
 
-NODES = ENDLESS + """\
-nodes:
-  near: {stages: decode}
-  middle: {stages: [small, large], replicas: 2}
-  far: {stages: results}
-"""
+NODES = ENDLESS + ("nodes: {near: {stages: decode}, middle: {stages: [small, large], replicas: 2}, "
+         "far: {stages: results}}\n")
 
 
 class Control(harness.Controlled):
     def start(self, *arguments, text=ENDLESS):
         """A run that has delivered something, with what ctl says about it."""
         out = self.folder / f"out-{len(list(self.folder.iterdir()))}.jsonl"
-        child = harness.start([MILLRACE, "run", self.write(text), "--output", out, "--json", *harness.PATIENT,
-                               *arguments],
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                              env={**os.environ, **self.environment})
-        for clean in (child.stderr.close, child.stdout.close, child.wait, child.kill):
-            self.addCleanup(clean)
+        child = self.spawn([MILLRACE, "run", self.write(text), "--output", out, "--json", *harness.PATIENT, *arguments],
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                           env={**os.environ, **self.environment})
         self.wait_until(lambda: out.exists() and "\n" in out.read_text(), "no results", child)
         return child
+
+    def start_own(self):
+        """A run with a separate control socket."""
+        path = self.folder / "own" / "control"
+        return path, self.start("--control", path)
+
+    def drain(self, path, child):
+        self.ctl("--control", path, "drain")
+        return self.end_of(child)
 
     def status(self, *arguments):
         return json.loads(self.ctl(*arguments, "--json", "status").stdout)
@@ -49,8 +52,7 @@ class Control(harness.Controlled):
         return {share["name"]: share for share in stages[stage]["devices"]}
 
     def end_of(self, child):
-        out, err = child.communicate(timeout=TIMEOUT)
-        self.assertEqual(child.returncode, 0, err)
+        out = self.ended(child)[0]
         ledger = json.loads(out)["ledger"]
         self.assertTrue(ledger["balanced"])
         self.assertEqual(ledger["in_flight"], 0)
@@ -67,9 +69,7 @@ class Control(harness.Controlled):
                 stages = {one["id"] for one in self.status("--control", f"{here}.{name}")["status"]["stages"]}
                 self.assertEqual(stages & {"decode", "small", "large", "results"}, ran)
         self.ctl("--control", here, "status", code=66)
-        child.send_signal(signal.SIGTERM)
-        _, err = child.communicate(timeout=TIMEOUT)
-        self.assertEqual(child.returncode, 0, err)
+        self.ended(child, signal.SIGTERM)
 
     def test_a_device_is_disabled_and_enabled_again(self):
         log = self.folder / "audit.jsonl"
@@ -129,16 +129,14 @@ class Control(harness.Controlled):
     def ask_early(self, do):
         """What a run answers when asked twice as soon as it listens; it then ends."""
         path = self.folder / "own" / "control"
-        child = harness.start([MILLRACE, "run", self.write(ENDLESS), "--output", self.folder / "early.jsonl", "--json",
-                               "--control", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for clean in (child.stderr.close, child.stdout.close, child.wait, child.kill):
-            self.addCleanup(clean)
-        answers, end = [], time.monotonic() + TIMEOUT
-        while not answers and time.monotonic() < end:
-            try:
-                answers = self.talk(path, b'{"millrace": 1, "do": "%s"}\n' % do.encode() * 2)
-            except (FileNotFoundError, ConnectionError):
-                pass  # it is not listening yet
+        child = self.spawn([MILLRACE, "run", self.write(ENDLESS), "--output", self.folder / "early.jsonl", "--json",
+                            "--control", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+        def asked():
+            with contextlib.suppress(FileNotFoundError, ConnectionError):  # it is not listening yet
+                return self.talk(path, b'{"millrace": 1, "do": "%s"}\n' % do.encode() * 2)
+
+        answers = self.wait_until(asked, pause=0)
         self.end_of(child)
         return [answer.get("text") for answer in answers if answer["ok"]]
 
@@ -160,8 +158,7 @@ class Control(harness.Controlled):
         child = self.start("--control", path)
         self.assertEqual(self.status("--control", path)["pid"], child.pid)
         self.millrace("run", self.folder / "pipeline.yaml", "--control", path, code=69, says="another run listens")
-        self.ctl("--control", path, "drain")
-        self.end_of(child)
+        self.drain(path, child)
         self.assertEqual(list(path.parent.iterdir()), [])
 
     def test_a_run_that_begins_is_not_taken_for_a_dead_one(self):
@@ -187,12 +184,10 @@ class Control(harness.Controlled):
         self.assertTrue(path.exists())
 
     def test_nobody_else_may_enter(self):
-        path = self.folder / "own" / "control"
-        child = self.start("--control", path)
+        path, child = self.start_own()
         self.assertEqual(stat.S_IMODE(path.parent.stat().st_mode), 0o700)
         self.assertEqual(stat.S_IMODE(path.stat().st_mode), 0o600)
-        self.ctl("--control", path, "drain")
-        self.end_of(child)
+        self.drain(path, child)
         path.parent.chmod(0o755)
         pipeline = self.folder / "pipeline.yaml"
         for where, code, said in ((path, 77, "open to other users"), (pathlib.Path("/" + "long/" * 30), 64, "too long"),
@@ -252,8 +247,7 @@ class Control(harness.Controlled):
         return [json.loads(line) for line in got.splitlines()]
 
     def test_the_protocol(self):
-        path = self.folder / "own" / "control"
-        child = self.start("--control", path)
+        path, child = self.start_own()
         first, second = self.talk(path, b'{"millrace": 1, "do": "sta', b'tus"}\n{"millrace": 1, "do": "log", ',
                                   b'"argument": "error"}\n')
         self.assertEqual(first["status"]["pipeline"], "endless")
@@ -271,8 +265,7 @@ class Control(harness.Controlled):
             one.connect(str(path))
             self.addCleanup(one.close)
         self.assertEqual(self.talk(path, b"x" * 4096), [])
-        self.ctl("--control", path, "drain")
-        self.end_of(child)
+        self.drain(path, child)
 
     def connect(self, path):
         one = socket.socket(socket.AF_UNIX)
@@ -283,8 +276,7 @@ class Control(harness.Controlled):
 
     def test_no_client_keeps_signals_waiting(self):
         """One client that asks much and reads little; and as many as allowed that read nothing."""
-        path = self.folder / "own" / "control"
-        child = self.start("--control", path)
+        path, child = self.start_own()
         slow = self.connect(path)
         slow.sendall(140 * b'{"millrace": 1, "do": "status"}\n')
         # The first answers are in flight, and there are more than the socket can hold.
@@ -297,17 +289,14 @@ class Control(harness.Controlled):
         self.assertLess(answers, 60)
 
     def test_clients_that_take_nothing_are_let_go(self):
-        path = self.folder / "own" / "control"
-        child = self.start("--control", path)
+        path, child = self.start_own()
         for _ in range(8):
             self.connect(path).sendall(140 * b'{"millrace": 1, "do": "status"}\n')
         self.wait_until(lambda: call([MILLRACE, "ctl", "--control", path, "status"]).returncode == 0)
-        self.ctl("--control", path, "drain")
-        self.end_of(child)
+        self.drain(path, child)
 
     def test_answers_are_whole_however_they_are_taken(self):
-        path = self.folder / "own" / "control"
-        child = self.start("--control", path)
+        path, child = self.start_own()
         one = self.connect(path)
         one.sendall(100 * b'{"millrace": 1, "do": "status"}\n')
         one.shutdown(socket.SHUT_WR)
@@ -316,13 +305,11 @@ class Control(harness.Controlled):
             got += more
         answers = [json.loads(line) for line in got.splitlines()]
         self.assertEqual([answer["ok"] for answer in answers], 100 * [True])
-        self.ctl("--control", path, "drain")
-        self.end_of(child)
+        self.drain(path, child)
 
     def test_without_descriptors_clients_wait(self):
         """And the run does not keep checking for them."""
-        path = self.folder / "own" / "control"
-        child = self.start("--control", path)
+        path, child = self.start_own()
         used = max(map(int, os.listdir(f"/proc/{child.pid}/fd"))) + 1
         _, most = resource.prlimit(child.pid, resource.RLIMIT_NOFILE)
         # A client takes a free descriptor below the highest one.
@@ -340,13 +327,11 @@ class Control(harness.Controlled):
         self.assertTrue(json.loads(clients[-1].makefile().readline())["ok"])
         for one in clients:
             one.close()
-        self.ctl("--control", path, "drain")
-        self.end_of(child)
+        self.drain(path, child)
 
     def test_more_clients_than_are_served_at_a_time_are_all_answered(self):
         """The run may cut off clients that have not asked yet; one that asks waits until others are answered."""
-        path = self.folder / "own" / "control"
-        child = self.start("--control", path)
+        path, child = self.start_own()
         for _ in range(8):
             self.connect(path).sendall(140 * b'{"millrace": 1, "do": "status"}\n')
         asked = [harness.start([MILLRACE, "ctl", "--control", path, "log", "error"], stderr=subprocess.PIPE, text=True)
@@ -354,8 +339,7 @@ class Control(harness.Controlled):
         for one in asked:
             _, err = one.communicate(timeout=TIMEOUT)
             self.assertEqual((one.returncode, err), (0, ""))
-        self.ctl("--control", path, "drain")
-        self.end_of(child)
+        self.drain(path, child)
 
     def test_a_request_at_the_end_is_answered(self):
         """Whatever comes first: no status may say that an existing run "ended without an answer"."""

@@ -7,7 +7,7 @@ import threading
 import time
 
 from harness import pipeline
-from watched import PATIENCE, Watched, children_of, nodes_of
+from watched import Watched, children_of, nodes_of
 
 
 # Source b's rows go into a pipe that is not read at first, which keeps b's nodes from ending.
@@ -51,8 +51,7 @@ class Ended(Watched):
         pieces = []
         reading = threading.Thread(target=self.read, args=(child, pieces))
         reading.start()
-        out, err = child.communicate(timeout=PATIENCE)
-        self.assertEqual(child.returncode, 0, err)
+        out = self.ended(child)[0]
         reading.join()
         told = json.loads(out)
         self.assertEqual(self.rows(), list(range(300)))

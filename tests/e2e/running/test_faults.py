@@ -61,8 +61,7 @@ class Nodes(Case):
         """The ledgers of all nodes, which have ended well; `cuts` has what the cuts counted."""
         ledgers, self.cuts = {}, {}
         for name, child in self.nodes.items():
-            text, _ = child.communicate(timeout=PATIENCE)
-            self.assertEqual(child.returncode, 0, f"seed {SEED}, {name}: {self.told()}")
+            text = self.ended(child)[0]
             told = json.loads(text)
             ledgers[name] = told["ledger"]
             self.cuts[name] = told["cuts"]
@@ -113,9 +112,7 @@ class Faults(Nodes):
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(child.kill)
         self.await_rows(self.random.randrange(1, 300))
-        child.send_signal(signal.SIGTERM)
-        text, err = child.communicate(timeout=PATIENCE)
-        self.assertEqual(child.returncode, 0, err)
+        text = self.ended(child, signal.SIGTERM)[0]
         ledger = json.loads(text)["ledger"]
         self.assertTrue(ledger["balanced"])
         self.assertEqual((ledger["in"], ledger["in_flight"]), (ledger["delivered"], 0), f"seed {SEED}: {ledger}")

@@ -17,11 +17,8 @@ PIPELINE = pipeline(
     top="plugins: [libkinds.so]", decode="", find="", small='type: preprocess, size: 16, device: "sim:0"',
     both="type: join, join: {picture: decode, small: small}", total="",
     rows="type: jsonl, tensors: true, path: rows.jsonl", table="type: csv, input: total, path: table.csv")
-NODES = """nodes:
-  a: {stages: [decode, find, small, both]}
-  m: {stages: [total], replicas: 2}
-  z: {stages: [rows, table]}
-"""
+NODES = ("nodes: {a: {stages: [decode, find, small, both]}, m: {stages: [total], replicas: 2}, "
+         "z: {stages: [rows, table]}}\n")
 BOX = """syntax = "proto3";
 message Box { float left = 1; int32 seen = 2; bool sure = 3; string name = 4; int64 at = 5; double area = 6; }
 """

@@ -5,7 +5,7 @@ import os
 import signal
 
 from harness import pipeline
-from watched import PATIENCE, Watched, children_of
+from watched import Watched, children_of
 
 ENDLESS = 10 ** 9
 MANY = 200  # more than all queues and windows on the path can hold
@@ -33,8 +33,7 @@ class Live(Watched):
 
     def finish(self, child):
         """The ledger has everything, and the file what was delivered."""
-        out, told = child.communicate(timeout=PATIENCE)
-        self.assertEqual(child.returncode, 0, told)
+        out = self.ended(child)[0]
         ledger = json.loads(out)["ledger"]
         self.assertTrue(ledger["balanced"], ledger)
         gone = sum(line["frames"] for what in ("dropped", "absorbed") for line in ledger[what])

@@ -6,11 +6,7 @@ import clips
 import harness
 from harness import MILLRACE, call, pipeline
 
-NODES = """\
-nodes:
-  reads: {stages: [decode]}
-  writes: {stages: [results]}
-"""
+NODES = "nodes: {reads: {stages: [decode]}, writes: {stages: [results]}}\n"
 
 
 class Loss(harness.Case):

@@ -95,7 +95,7 @@ class Plugins(Case):
                          ["run", "--output", self.folder / "rows"]):
                 self.millrace(*verb, self.write(named), *arguments)
             # Without it the type is unknown, and the hint does not guess.
-            done = self.millrace("check", self.write(WITHOUT), code=78, says='there is no type "darkness"')
+            self.millrace("check", self.write(WITHOUT), code=78, says='there is no type "darkness"')
 
     def test_its_mistakes_are_told_like_any_others(self):
         self.build()

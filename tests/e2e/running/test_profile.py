@@ -45,7 +45,7 @@ class Costs(Case):
         for file, code, said in ((unprofiled, 65, "holds no profile"), (broken, 65, "is not JSON"),
                                  (self.folder / "none.json", 66, "No such file")):
             for verb in ("plan", "run", "graph"):
-                self.millrace(verb, path, "--costs", file, code=code, says=(f"millrace: error: ", said))
+                self.millrace(verb, path, "--costs", file, code=code, says=("millrace: error: ", said))
 
 
 class Profile(Case):

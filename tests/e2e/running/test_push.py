@@ -57,8 +57,7 @@ class Push(Case):
         return running
 
     def ledger_of(self, running, code=0):
-        out, _ = running.communicate(timeout=TIMEOUT)
-        self.assertEqual(running.returncode, code, self.told.read_text())
+        out = self.ended(running, code=code)[0]
         ledger = json.loads([line for line in out.splitlines() if '"ledger"' in line][-1])["ledger"]
         self.assertTrue(ledger["balanced"], ledger)
         self.assertEqual(ledger["in_flight"], 0)

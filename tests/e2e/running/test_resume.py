@@ -17,10 +17,7 @@ from watched import children_of
 SEED = random.randrange(1 << 32)
 
 PACED = ", realtime: true"
-NODES = """nodes:
-  reader: {sources: [a]}
-  rest: {stages: [decode, phash, results]}
-"""
+NODES = "nodes: {reader: {sources: [a]}, rest: {stages: [decode, phash, results]}}\n"
 
 
 def sources(paced):
@@ -125,9 +122,7 @@ class Resume(Case):
         """Asks a run to end after it has written more lines; True if it had not ended by itself."""
         running = self.amid(pipeline, more, stderr=-1, text=True)
         going = running.poll() is None
-        running.terminate()
-        _, told = running.communicate(timeout=TIMEOUT)
-        self.assertEqual(running.returncode, 0)
+        told = self.ended(running, signal.SIGTERM)[1]
         self.assertNotIn("a->rest (stopped)", told)  # the cut did not wait for a picture that does not come
         return going
 

@@ -14,10 +14,7 @@ from harness import MILLRACE, TIMEOUT, Controlled, pipeline
 
 LASTING = pipeline(dict(cam='uri: "lavfi:testsrc2=size=32x32:rate=100", realtime: true'), decode="", phash="",
                    table="type: csv, path: table.csv", lines="type: jsonl, input: phash, path: LINES")
-NODES = """nodes:
-  near: {sources: [cam], stages: [decode]}
-  far: {stages: [phash, table, lines]}
-"""
+NODES = "nodes: {near: {sources: [cam], stages: [decode]}, far: {stages: [phash, table, lines]}}\n"
 
 
 class Rotation(Controlled):
@@ -42,9 +39,7 @@ class Rotation(Controlled):
         self.wait_until(grown)
 
     def end(self, child):
-        child.send_signal(signal.SIGTERM)
-        out, err = child.communicate(timeout=TIMEOUT)
-        self.assertEqual(child.returncode, 0, err)
+        out = self.ended(child, signal.SIGTERM)[0]
         return json.loads(out)
 
     def assert_rows(self, tables, lines, seqs):

@@ -18,11 +18,7 @@ ENDLESS = pipeline(dict(pattern='uri: "lavfi:testsrc=size=160x120:rate=50", real
                    results='type: jsonl, path: "-"')
 # As fast as possible, into a pipe that nobody empties; the other file shows that frames are in flight.
 STUCK = ENDLESS.replace(", realtime: true", "") + "  others:  {type: jsonl, input: decode, path: OTHERS}\n"
-STUCK_NODES = """\
-nodes:
-  camera: {stages: decode}
-  center: {stages: [results, others]}
-"""
+STUCK_NODES = "nodes: {camera: {stages: decode}, center: {stages: [results, others]}}\n"
 
 
 def full_pipe():
@@ -67,9 +63,7 @@ class Signals(harness.Case):
                 output = self.folder / f"{what.name}.jsonl"
                 child = self.start(ENDLESS, "--output", output, "--json")
                 self.wait_for_rows(output, 10)
-                child.send_signal(what)
-                out, err = child.communicate(timeout=harness.TIMEOUT)
-                self.assertEqual(child.returncode, 0, err)
+                out = self.ended(child, what)[0]
                 ledger = json.loads(out)["ledger"]
                 rows = [json.loads(line) for line in output.read_text().splitlines()]
                 self.assertTrue(ledger["balanced"])
@@ -81,9 +75,7 @@ class Signals(harness.Case):
         """Asks a run to end as early as possible, even before it has begun."""
         child = self.start(text, "--output", self.folder / "early.jsonl", "--json")
         self.wait_until(lambda: blocks(child.pid, signal.SIGTERM), "signals are not blocked")
-        child.send_signal(signal.SIGTERM)
-        out, err = child.communicate(timeout=harness.TIMEOUT)
-        self.assertEqual(child.returncode, 0, err)
+        out = self.ended(child, signal.SIGTERM)[0]
         ledger = json.loads(out)["ledger"]
         self.assertTrue(ledger["balanced"])
         self.assertEqual(ledger["in_flight"], 0)
@@ -117,8 +109,7 @@ class Signals(harness.Case):
                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True)
             self.wait_until(lambda: blocks(child.pid, signal.SIGCHLD), "it does not watch over nodes")
             os.killpg(child.pid, signal.SIGINT)
-            err = child.communicate(timeout=harness.TIMEOUT)[1]
-            self.assertEqual(child.returncode, 0, err)
+            self.ended(child)
 
     def test_a_hangup_while_nodes_start(self):
         """They reopen their files when they run; none may be ended."""
@@ -174,8 +165,7 @@ class Signals(harness.Case):
             child = self.spawn(["timeout", "--preserve-status", "3", harness.MILLRACE, "run",
                                 self.write(ENDLESS + more), *harness.PATIENT, "--output", output, "--json"],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-            out, err = child.communicate(timeout=harness.TIMEOUT)
-            self.assertEqual(child.returncode, 0, err)
+            out, err = self.ended(child)
             ledger = json.loads(out)["ledger"]
             self.assertEqual((ledger["balanced"], ledger["in_flight"]), (True, 0), err)
             child = self.start(ENDLESS + more, "--output", self.folder / f"more{len(more)}.jsonl", "--json")
@@ -185,8 +175,7 @@ class Signals(harness.Case):
             os.waitid(os.P_PID, child.pid, os.WSTOPPED)
             for one in (signal.SIGINT, signal.SIGTERM, signal.SIGCONT):
                 child.send_signal(one)
-            out, err = child.communicate(timeout=harness.TIMEOUT)
-            self.assertEqual(child.returncode, 0, err)
+            out, err = self.ended(child)
 
     def test_what_is_inherited(self):
         """Whoever starts a run may ignore SIGCHLD and block the signals that ask it to end."""
@@ -217,9 +206,7 @@ class Signals(harness.Case):
         child = self.start(text.replace("OTHERS", str(others)), "--json", stdout=write, grace=("--grace", "30s"))
         os.close(write)
         self.wait_for_rows(others, 1)
-        child.send_signal(signal.SIGTERM)
-        err = child.communicate(timeout=harness.TIMEOUT)[1]
-        self.assertEqual(child.returncode, 0, err)
+        err = self.ended(child, signal.SIGTERM)[1]
         ledger = json.loads(next(line for line in err.splitlines() if line.startswith("{")))["ledger"]
         self.assertTrue(ledger["balanced"], ledger)
         self.assertEqual((ledger["delivered"], ledger["in_flight"], ledger["absorbed"]), (0, 0, []), ledger)
@@ -255,9 +242,7 @@ class Signals(harness.Case):
                                     out=f'type: jsonl, path: "{self.folder}/out.jsonl"'), 
                            grace=("--grace", "1s"), stdout=subprocess.DEVNULL)
         self.wait_until(lambda: cpu_s(child) > 1, "the network has not begun")
-        child.send_signal(signal.SIGTERM)
-        err = child.communicate(timeout=harness.TIMEOUT)[1]
-        self.assertEqual(child.returncode, 70, err)
+        err = self.ended(child, signal.SIGTERM, code=70)[1]
         self.assertIn("a call of a stage has not returned", err)
 
     def signals_of(self, text):
@@ -290,7 +275,5 @@ class Signals(harness.Case):
         child.send_signal(signal.SIGUSR1)
         seen = output.read_text().count("\n")
         self.wait_for_rows(output, seen + 10)
-        child.send_signal(signal.SIGTERM)
-        out, err = child.communicate(timeout=harness.TIMEOUT)
-        self.assertEqual(child.returncode, 0, err)
+        out, err = self.ended(child, signal.SIGTERM)
         self.assertIn("delivered", err + out)

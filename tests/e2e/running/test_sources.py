@@ -29,15 +29,10 @@ class Sources(harness.Controlled):
         self.out = self.folder / "out.jsonl"
 
     def start(self, text, *arguments):
-        child = harness.start([MILLRACE, "run", self.write(text), "--output", self.out, "--json", *harness.PATIENT,
-                               *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                              env={**os.environ, **self.environment})
-        for clean in (child.stderr.close, child.stdout.close, child.wait, child.kill):
-            self.addCleanup(clean)
-        def runs():
-            self.assertIsNone(child.poll(), "it has ended")
-            return self.ctl("status", code=None).returncode == 0
-        self.wait_until(runs)
+        child = self.spawn([MILLRACE, "run", self.write(text), "--output", self.out, "--json", *harness.PATIENT,
+                            *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                           env={**os.environ, **self.environment})
+        self.wait_until(lambda: self.ctl("status", code=None).returncode == 0, running=child)
         return child
 
     def refused(self, *arguments, code=78):
@@ -52,8 +47,7 @@ class Sources(harness.Controlled):
 
     def end_of(self, child):
         self.ctl("drain")
-        out, err = child.communicate(timeout=TIMEOUT)
-        self.assertEqual(child.returncode, 0, err)
+        out = self.ended(child)[0]
         summary = json.loads(out)
         self.assertTrue(summary["ledger"]["balanced"])
         for row in summary["sources"]:

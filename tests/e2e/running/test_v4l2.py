@@ -94,9 +94,7 @@ class Cameras(Case):
         return (self.folder / "log").read_text()
 
     def finish(self, child):
-        child.send_signal(signal.SIGTERM)
-        out, _ = child.communicate(timeout=harness.TIMEOUT)
-        self.assertEqual(child.returncode, 0, self.log())
+        out = self.ended(child, signal.SIGTERM)[0]
         ledger = json.loads(out)["ledger"]
         self.assertTrue(ledger["balanced"])
         return ledger
