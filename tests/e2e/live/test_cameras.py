@@ -159,7 +159,7 @@ class Cameras(Live):
     def test_lines_that_a_camera_could_repeat(self):
         """A camera that does something odd with each picture, or leaves after each, causes few log lines and few
         audit entries, which count the omitted ones."""
-        def sender(picture, most=3000):
+        def sender(picture, most=1000):
             def packets(connection):
                 for number in range(most):
                     connection.sendall(rtsp_hostile.interleaved(picture(number)))
@@ -176,14 +176,14 @@ class Cameras(Live):
                  "types": lambda n: jpeg(n, payload=(26, 97)[n % 2]),
                  "tables": lambda n: jpeg(n, tables=bytes(n % 200)),
                  "back": lambda n: jpeg(-n), "jumps": lambda n: jpeg(n * 5000), "leaves": jpeg}
-        servers = {name: rtsp_hostile.Server(packets=sender(kind, 1 if name == "leaves" else 3000))
+        servers = {name: rtsp_hostile.Server(packets=sender(kind, 1 if name == "leaves" else 1000))
                    for name, kind in kinds.items()}
         for server in servers.values():
             self.addCleanup(server.close)
         child = self.begin({name: f"uri: '{server.url}', transport: tcp, size: 64x64, "
                                   "reconnect: {first: 10ms, most: 10ms}" for name, server in servers.items()},
                            "--audit", self.folder / "audit.jsonl")
-        self.wait_until(lambda: all(sent.get(kind, 0) > (50 if name == "leaves" else 6000)
+        self.wait_until(lambda: all(sent.get(kind, 0) > (50 if name == "leaves" else 2000)
                                     for name, kind in kinds.items()), child)
         self.finish(child)
         lines = [line for line in self.errors.read_text().splitlines() if "warning" in line or "error" in line]

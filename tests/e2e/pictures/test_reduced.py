@@ -1,5 +1,6 @@
 """JPEG decoded at reduced size: what preprocess makes of it, compared with ffmpeg's -lowres and arithmetic in double
 precision; and how far that is from whole pictures."""
+import functools
 import json
 import subprocess
 
@@ -27,6 +28,7 @@ TOLERANCE = (1.17 + 2.15) / 32
 MEAN, MOST = 4, 32
 
 
+@functools.cache
 def photo():
     """A picture with edges and some noise, like a camera's."""
     picture = cv2.imread(str(harness.PICTURES / "fruits.jpg"))
@@ -59,11 +61,12 @@ KINDS = {
 }
 
 
+@functools.cache
 def planes(path, scale):
     """What ffmpeg decodes, as planes of floats."""
-    raw = subprocess.run(["ffmpeg", "-nostdin", "-v", "error", "-noautorotate", "-lowres", str(scale), "-i", path, "-f",
-                          "rawvideo", "-pix_fmt", clips.stream(path)["pix_fmt"], "pipe:1"], capture_output=True).stdout
     layout = clips.stream(path)["pix_fmt"]
+    raw = subprocess.run(["ffmpeg", "-nostdin", "-v", "error", "-noautorotate", "-lowres", str(scale), "-i", path, "-f",
+                          "rawvideo", "-pix_fmt", layout, "pipe:1"], capture_output=True).stdout
     rows, columns = -(-HEIGHT // (1 << scale)), -(-WIDTH // (1 << scale))
     half_x, half_y = ("420" in layout or "422" in layout), ("420" in layout or "440" in layout)
     of_chroma = (-(-rows // (1 + half_y)), -(-columns // (1 + half_x)))
