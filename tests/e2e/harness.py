@@ -67,7 +67,7 @@ def quoted(name):
 
 
 class Run:
-    """What a run left: exit code, both texts, the summary (--json) and the result rows."""
+    """A run's exit code, outputs, summary (--json) and result rows."""
 
     def __init__(self, done, rows=None):
         self.code, self.out, self.err = done.returncode, done.stdout, done.stderr
@@ -212,7 +212,7 @@ def serve(case, talk):
 
 
 def threads_of(pid):
-    """How many threads it has, except the one that sums up log lines and ends when there are none."""
+    """The number of threads, without the one that sums up log lines and ends when there are none."""
     names = []
     for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
         try:

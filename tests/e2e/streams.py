@@ -86,7 +86,7 @@ def rtsp(case, *factories, at=0, options=()):
 
 
 def pattern(size="320/240", rate=20, key=20):
-    """What the factory launches: H.264."""
+    """The factory's pipeline: H.264."""
     width, height = size.split("/")
     return (f"( videotestsrc is-live=true ! video/x-raw,format=I420,width={width},height={height},framerate={rate}/1 ! "
             f"x264enc tune=zerolatency speed-preset=ultrafast key-int-max={key} ! rtph264pay name=pay0 pt=96 )")
@@ -188,11 +188,11 @@ class Live(harness.Case):
         return call([MILLRACE, "ctl", *arguments], environment=self.environment).returncode == 0
 
     def held(self, child):
-        """How many threads and descriptors it has."""
+        """The numbers of threads and descriptors."""
         return harness.threads_of(child.pid), len(list(pathlib.Path(f"/proc/{child.pid}/fd").iterdir()))
 
     def await_state(self, child, source, *states):
-        """What ctl says about the source when it is in one of these states."""
+        """ctl's report about the source, once it is in one of these states."""
         return self.wait_until(lambda: (of := self.ask().get(source)) and of["state"] in states and of, child)
 
     def finish(self, child, code=0):
@@ -211,7 +211,7 @@ class Live(harness.Case):
         return {one["id"]: one for one in summary["sources"]}
 
     def assert_times_go_on(self, rows):
-        """In each epoch from 0, never backwards."""
+        """Times in each epoch begin with 0 and never run back."""
         for epoch in {row.get("epoch", 0) for row in rows}:
             times = [row["pts"] for row in rows if row.get("epoch", 0) == epoch]
             self.assertEqual(times, sorted(times))

@@ -172,7 +172,7 @@ class Completion(Case):
             self.assertIn(expected, self.zsh(folder, typed, expected), typed)
 
     def zsh(self, folder, typed, expected):
-        """What a terminal shows after this was typed."""
+        """The terminal's contents after this text was typed."""
         child, terminal = pty.fork()
         if child == 0:
             os.chdir(self.folder)

@@ -27,7 +27,7 @@ def check(paths, verb="check"):
 
 
 def value_at(text, at):
-    """Where the value that begins here ends: a word, or everything between brackets."""
+    """The end of the value that begins here: a word, or everything between brackets."""
     if text[at] in "[{":
         depth = 0
         for end in range(at, len(text)):
@@ -39,7 +39,7 @@ def value_at(text, at):
 
 
 def entry_at(text, at):
-    """Where "key: value" ends that begins here."""
+    """The end of the "key: value" that begins here."""
     key = re.match(rf"({WORD}):[ \n]*", text[at:])
     return value_at(text, at + key.end()) if key else None
 
@@ -221,7 +221,7 @@ class Planned(harness.Case):
         self.assertEqual(done.stderr.count("hint: `tools/demo` makes the models"), 3, done.stderr)
 
     def test_the_wrong_file_of_two_is_named(self):
-        """If the weights lack a bias column, the weights are wrong and not the labels; errors in both are reported."""
+        """Weights without a bias column are wrong, not the labels. Errors in both are reported."""
         numpy.save(self.folder / "w.npy", numpy.zeros((2, 3780), numpy.float32))
         (self.folder / "two.txt").write_text("a\nb\n")
         line = "classify: {input: hog, weights: w.npy, labels: %s}"
@@ -253,7 +253,7 @@ class Planned(harness.Case):
         self.assertEqual(len((self.folder / "out.jsonl").read_text().splitlines()), 3)
 
     def test_what_is_on_several_devices_is_said_to_be(self):
-        """What `plan` says below the table agrees with the table."""
+        """The text below `plan`'s table agrees with the table."""
         text = self.stages("hog: {input: decode, device: ['sim:0', 'sim:1']}",
                            "classify: {input: hog, device: auto}",
                            "results: {type: jsonl, input: classify, path: out.jsonl}")

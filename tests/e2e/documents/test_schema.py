@@ -126,7 +126,7 @@ class Pipelines(Case):
             self.assertEqual(errors(path.read_text()), [], path)
 
     def test_those_in_the_tests(self):
-        """What check accepts, the schema accepts."""
+        """The schema accepts everything that check accepts."""
         accepted, texts = 0, list(texts_in_tests())
         done = call([MILLRACE, "check", "--format", "json",
                      *(self.write(text, f"{number}.yaml") for number, (_, text) in enumerate(texts))])
@@ -221,7 +221,7 @@ class Values(Case):
 
 @unittest.skipUnless(shutil.which("node"), "no Node.js")
 class Editor(Case):
-    """What a YAML language server makes of it: marks, completions and texts at given places."""
+    """A YAML language server's marks, completions and texts at given places."""
 
     TEXT = (MODELINE + "%s\n"
             "version: 1\n"                          # 2

@@ -36,7 +36,7 @@ class Away(Live):
         return struct.unpack(">II", data[16:24]), hashlib.sha256(data).hexdigest()
 
     def recorded(self, folder):
-        """How many pictures the files there have."""
+        """The number of pictures in the files there."""
         told = [subprocess.run(["ffprobe", "-v", "error", "-count_packets", "-show_entries", "stream=nb_read_packets",
                                 "-of", "csv=p=0", path], check=True, capture_output=True, text=True).stdout
                 for path in (self.folder / folder).glob("*.mp4")]

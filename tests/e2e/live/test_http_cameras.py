@@ -104,7 +104,7 @@ class Cameras(Live):
         }
 
     def test_dialects(self):
-        """Each is one connection with all pictures complete."""
+        """Each source uses one connection, and all pictures are complete."""
         dialects = self.dialects()
         server = Server(self, lambda connection, path, _: self.repeat(connection, *dialects[path]))
         child = self.begin({name: f"uri: '{server.url}/{name}', {LATE}" for name in dialects})

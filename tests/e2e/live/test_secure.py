@@ -121,7 +121,7 @@ class Secure(Live):
         self.assertEqual(set(server.played), {"a"})
 
     def test_parts_elsewhere(self):
-        """What a trusted playlist names or leads to is checked as well: here parts on a host with another name."""
+        """The targets of a trusted playlist are checked as well: here parts on a host with another name."""
         self.make_list()
         url, asked = streams.web(self, self.folder, self.tls)
         there = url.replace("127.0.0.1", "localhost")

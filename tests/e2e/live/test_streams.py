@@ -280,7 +280,7 @@ class Web(Live):
         self.assertEqual(len(asked), 2)
 
     def test_passwords_are_not_shown(self):
-        """They do not appear in the log, plan, digest, summary, trace or audit, or where a server redirects."""
+        """Passwords do not appear in the log, plan, digest, summary, trace or audit, or where a server redirects."""
         self.make_clip("secret.mp4", "-movflags", "+faststart")
         url, asked = streams.web(self, self.folder)
         address = url.removeprefix("http://")

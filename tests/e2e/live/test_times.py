@@ -150,7 +150,7 @@ class Times(Live):
         self.assert_recorded(path, stream.times)
 
     def test_a_clock_that_steps_back(self):
-        """By less than a second: rows rise and catch up with the clock."""
+        """The clock steps back by less than a second: rows rise and catch up with it."""
         cameras, latest = {}, {}
         for b, back in itertools.product((0, 2), (0.05, 0.5, 0.9)):
             stream, name = self.stream(b=b), f"c-{b}-{int(100 * back)}"
@@ -258,7 +258,7 @@ class Times(Live):
                 self.assertEqual(pictures(self.folder / name), pictures(stream.path))
 
     def test_a_size_that_changes_all_the_time(self):
-        """There is not a file for each picture."""
+        """The run does not make a file for each picture."""
         def packets(connection):
             for number in range(100):
                 size = 16 << number % 2

@@ -6,7 +6,7 @@ import signal
 from harness import MILLRACE, SAMPLES, Case, call, free_port, pipeline, start
 
 
-# It never ends by itself, so whatever the machine does, somebody is waited for.
+# The pipeline never ends by itself, so somebody is always waited for.
 def left_alone(mode, port):
     return pipeline(
         dict(a='type: "null", rate: 100'), out=f'type: "null", cut: {{mode: {mode}, heartbeat: 100ms, window: 8}}',

@@ -53,7 +53,7 @@ class Bundle(harness.Case):
                 (root / places[name].lstrip("/")).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(places[name], root / places[name].lstrip("/"))
         shutil.copy("/lib64/ld-linux-x86-64.so.2", root / "lib64/ld-linux-x86-64.so.2")
-        # It may be anywhere.
+        # The bundle may be anywhere.
         shutil.copytree(self.bundle, root / "elsewhere", copy_function=os.link)
         return root
 

@@ -36,7 +36,7 @@ class Nodes:
         self.results.write_text(STALE[type], newline="")
 
     def command(self, name):
-        """What a person types, and the variables for it."""
+        """The command that a person types, and its variables."""
         resume = ["--resume", self.folder / f"{name}.checkpoint"] if name in self.resumed else []
         return [harness.MILLRACE, "run", self.path, "--node", name, "--json", *resume], {}
 
@@ -84,7 +84,7 @@ class Nodes:
 
 
 class Units(Nodes):
-    """As `deploy` writes the units: commands, variables and folder."""
+    """Units with the commands, variables and folder that `deploy` writes."""
 
     def __init__(self, folder, resumed, type):
         super().__init__(folder, resumed, type)

@@ -75,7 +75,7 @@ class Deploy(Case):
         worker = items[4]["spec"]
         self.assertEqual((worker["completionMode"], worker["completions"], worker["parallelism"]), ("Indexed", 3, 3))
         container = worker["template"]["spec"]["containers"][0]
-        # Whatever reads or writes resumes; a worker has nothing to resume.
+        # Nodes that read or write resume; a worker has nothing to resume.
         self.assertNotIn("--resume", container["args"])
         camera = items[2]["spec"]["template"]["spec"]
         self.assertEqual(camera["containers"][0]["args"][-2:], ["--resume", "/var/lib/millrace/checkpoint"])
@@ -86,7 +86,7 @@ class Deploy(Case):
         self.assertEqual(environment["MILLRACE_HOSTS"].split(",")[1:4],
                          [f"three-nodes-worker-{i}.three-nodes-worker" for i in range(3)])
         self.assertEqual(items[0]["data"]["pipeline.yaml"], path.read_text())
-        # How a pod expands it: the pod's port, and where the others are.
+        # The text as a pod expands it: the pod's port, and the others' addresses.
         self.millrace("plan", path, "--offline", "--json", code=78, environment=environment)
 
     def test_pods_do_not_share_folders(self):
@@ -159,9 +159,9 @@ stages: {out: {type: jsonl, input: numbers, path: "${OUT}"}}   # $${NOT}, ${UNSE
         self.assertIn("#SBATCH --ntasks=4\n", text)
         self.assertIn("#SBATCH --cpus-per-task=1\n", text)
         self.assertIn("#   tasks 1 to 2: worker\n", text)
-        # Its nodes do not listen anywhere: they meet in a folder.
+        # The script's nodes do not listen: they meet in a folder.
         self.assertIn("#SBATCH --nodes=1\n", text)
-        # How the shell splits the command.
+        # The command's words as the shell splits them.
         line = self.words_of(text)
         words = call(["bash", "-c", line]).stdout.splitlines()
         self.assertEqual(words[-2:], ["--set", "pipeline=it's $HOME"])
@@ -255,12 +255,12 @@ def is_shown(text):
 
 
 def expand(word):
-    """How Kubernetes expands a container argument if no variable is defined: $$ becomes $, everything else stays."""
+    """A container argument as Kubernetes expands it without variables: $$ becomes $, everything else stays."""
     return re.sub(r"\$\$", "$", word)
 
 
 def variables(words):
-    """How systemd reads words without variables."""
+    """Words as systemd reads them without variables."""
     for word in words:
         assert not re.search(r"\$", word.replace("$$", "")), word
     return [word.replace("$$", "$") for word in words]
@@ -297,11 +297,11 @@ class Words(Case):
             said = self.checked(["bash", folder / "words.sbatch"], environment=environment, cwd=self.folder)
             return said.stdout.split("\0")[7:-1]  # after the words for srun and the loop
         lines = self.unit("words-first.service", "Command Line: ")
-        # It prints them as a shell reads them.
+        # systemd prints them as a shell reads them.
         return variables(call(["bash", "-c", "printf '%s\\0' " + lines[0]]).stdout.split("\0")[1:-1])
 
     def unit(self, name, field):
-        """How systemd reads a unit's fields."""
+        """A unit's fields as systemd reads them."""
         told = call(["systemd-analyze", "verify", "--recursive-errors=no", self.folder / "systemd" / name],
                     environment={"SYSTEMD_LOG_LEVEL": "debug", "LANG": "C.UTF-8"}).stdout
         return [line.strip()[len(field):] for line in told.splitlines() if line.strip().startswith(field)]

@@ -44,7 +44,7 @@ class Forged(Case):
         return done.stdout + done.stderr
 
     def on_terminal(self, *arguments):
-        """What it prints there, with a new line where it clears one."""
+        """The terminal's text, with a new line where a line is cleared."""
         master, slave = pty.openpty()
         self.addCleanup(os.close, master)
         child = subprocess.Popen([MILLRACE, *arguments], stdin=slave, stdout=slave, stderr=slave)
@@ -167,7 +167,7 @@ class Forged(Case):
             self.assertIn(SHOWN, told.replace("%3A", ":"))
 
     def test_nodes(self):
-        """What a node's process says, and how the supervisor shows it."""
+        """A node's messages, and how the supervisor shows them."""
         folder = self.folder / "pictures"
         folder.mkdir()
         (folder / (FORGED + ".png")).write_bytes(b"nothing")

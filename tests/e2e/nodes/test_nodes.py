@@ -33,7 +33,7 @@ ROUND = pipeline(dict(a='type: "null", frames: 300, format: RGB24 64x48'), first
                  nodes=dict(left="stages: [first, both, out]", right="stages: there"))
 
 
-# As on three machines: a port each, on all addresses.
+# Three nodes as on three machines: a port each, on all addresses.
 def everywhere(out, camera, keys, worker):
     return pipeline(dict(numbers='type: "null", frames: 300'), name="everywhere", top="workers: 1",
                     first='type: "null"', second='type: "null"', out=f"type: jsonl, path: {out}",
@@ -143,7 +143,7 @@ class Nodes(Watched):
         self.assertEqual(len(rows), 3 * 200 + 67 + 18)
 
     def test_whoever_reads_goes_away(self):
-        """As with other programs whose output nobody reads: all nodes end at once, silently."""
+        """Nobody reads the output: all nodes end at once, silently, like other programs."""
         child = self.start(self.three(), "--output", "-", grace=())
         child.stdout.readline()
         child.stdout.close()
@@ -184,7 +184,7 @@ class Nodes(Watched):
         self.assertIn(f"cannot write dead letters to {self.folder}/letters", run.err)
 
     def test_where_nothing_temporary_can_be_written(self):
-        """As in a container with a read-only root: a folder in memory replaces it."""
+        """The temporary folder is read-only, as in some containers: a folder in memory replaces it."""
         pipeline = self.two()
         elsewhere = {"TMPDIR": "/proc", "MILLRACE_RUNTIME": "", "XDG_RUNTIME_DIR": ""}
         self.millrace("run", pipeline, "--quiet", environment=elsewhere)

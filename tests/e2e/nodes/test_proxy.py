@@ -86,7 +86,7 @@ class Proxy:
                 pass  # it is closed already
 
     def fault(self, kind, source, sink, data):
-        """What is still forwarded."""
+        """The data that is still forwarded."""
         if kind in ("close", "reset"):
             if kind == "reset":
                 for one in (source, sink):

@@ -8,7 +8,7 @@ import time
 from harness import MILLRACE, Case, free_port, pipeline, start
 
 FRAMES = 3000
-# How a handshake begins, partly and completely.
+# The beginning of a handshake, part of it and all of it.
 GREETING = (b"\xff\0\0\0\0\0\0\0\1\x7f\3\0NULL").ljust(64, b"\0")
 BEGINNINGS = (b"", GREETING[:11], GREETING)
 CROWD = 200

@@ -146,7 +146,7 @@ class Zmq(Case):
         status = [MILLRACE, "ctl", "--control", self.folder / "control", "--json", "status"]
 
         def all_came():
-            """As the run reports while it waits for room for the end; with room, it may already have printed the
+            """Whether all frames came, by the run's report; a run that had room may already have printed the
             summary."""
             if '"balanced"' in (self.folder / "told").read_text():
                 return True
@@ -230,7 +230,7 @@ class Zmq(Case):
         self.assertEqual(set(ended), set(sockets))
 
     def test_a_run_that_lingers_is_stopped(self):
-        """It waits for a reader as long as allowed, and counts what is lost."""
+        """The run waits for a reader as long as allowed, and counts the lost frames."""
         running, _ = self.start_lingering("--grace", "1s")
         running.terminate()
         summary, told = self.end_of(running)

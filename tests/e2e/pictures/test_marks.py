@@ -18,7 +18,7 @@ NEAR = 0.15       # the largest error, in tensor pixels
 def head(uri, decode=""):
     return pipeline(dict(photos=f'uri: "{uri}"'), name="marks", top="plugins: [libway.so]", decode=decode)
 
-# How preprocess makes tensors from pictures, and whether it turns them upright.
+# Options for tensors from pictures, and whether preprocess turns pictures upright.
 WAYS = {
     "stretch": "size: 48x64, fit: stretch",
     "crop": "size: 64x56, fit: center-crop, crop_fraction: 0.9",
@@ -197,7 +197,7 @@ class Marks(Case):
         self.journey(self.NODES)
 
     def test_pictures_that_were_encoded_between(self):
-        """Not the encoder's size, and turned by the file: the map leads to the first picture."""
+        """The video is rotated and has another size than the encoder's: the map leads to the first picture."""
         exif = Image.Exif()
         exif[0x0112] = 8
         picture(WIDTH - 1, HEIGHT - 1).save(self.folder / "one.jpg", exif=exif, quality=95)

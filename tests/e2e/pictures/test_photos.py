@@ -186,7 +186,7 @@ class Written(Photos):
                 self.assertIn(said, run.err)
 
     def test_a_file_of_that_name_ends_the_run(self):
-        """It appears during the run, and stays unchanged."""
+        """A file that appears during the run stays unchanged."""
         out = self.folder / "out"
         text = exported(uri="lavfi:testsrc=size=64x48:rate=20\", realtime: \"true", path=out, name="{seq}.jpg")
         run = start([MILLRACE, "run", self.write(text)], stderr=subprocess.PIPE, text=True)
@@ -298,7 +298,7 @@ class Folders(Photos):
                           self.images(self.photos / name, code=65)[1].err)
 
     def test_a_jpeg_whose_height_follows_its_scan(self):
-        """As scanners write them. libavcodec cannot read them, and no other max_pixels changes that."""
+        """TIFFs as scanners write them. libavcodec cannot read them, with any max_pixels."""
         jpeg = io.BytesIO()
         drawing().save(jpeg, "JPEG")
         data = bytearray(jpeg.getvalue())

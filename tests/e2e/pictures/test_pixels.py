@@ -11,7 +11,7 @@ import reference
 
 # If every sample has its own colour, only rounding can differ: to nearest on either side, in eight bits.
 FULL_COLOUR_TOLERANCE = 1
-# How subsampled chroma is interpolated is a matter of choice: the mean error stays below this.
+# Decoders may interpolate subsampled chroma as they like: the mean error stays below this.
 SUBSAMPLED_MEAN = 1.5
 
 

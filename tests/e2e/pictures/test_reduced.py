@@ -22,7 +22,7 @@ def shrunk(uri, reduced, decode, size, options, more):
 CROP = ", fit: center-crop, crop_fraction: 0.875"
 WIDTH, HEIGHT = 1003, 757  # 0.875 of the shorter side is 662: 1/8 down to 41 pixels, 1/4 down to 82
 SIZES = {41: 3, 42: 2, 82: 2, 83: 0}  # result size: log2 of the scale
-# As in tests/kernels: a sample is within 1/32 code, and the steepest matrix adds luma and chroma.
+# The tolerance of tests/kernels: a sample is within 1/32 code, and the steepest matrix adds luma and chroma.
 TOLERANCE = (1.17 + 2.15) / 32
 # README's bounds, out of 255, for opencv-doc's stills.
 MEAN, MOST = 4, 32
@@ -63,7 +63,7 @@ KINDS = {
 
 @functools.cache
 def planes(path, scale):
-    """What ffmpeg decodes, as planes of floats."""
+    """ffmpeg's decoded planes, as floats."""
     layout = clips.stream(path)["pix_fmt"]
     raw = subprocess.run(["ffmpeg", "-nostdin", "-v", "error", "-noautorotate", "-lowres", str(scale), "-i", path, "-f",
                           "rawvideo", "-pix_fmt", layout, "pipe:1"], capture_output=True).stdout
@@ -139,7 +139,7 @@ class Reduced(harness.Case):
                 self.assertTrue(self.same(self.file(name, write), 24))
 
     def test_4_1_1(self):
-        """Its chroma is converted: it is reduced like the others, and about the same."""
+        """The chroma is converted: the picture is reduced like the others, and about the same."""
         path = self.file("411.jpg", write_opencv(cv2.IMWRITE_JPEG_SAMPLING_FACTOR_411))
         auto, off = (self.tensors(path, 41, reduced)[0] for reduced in ("auto", "off"))
         self.assertTrue((auto != off).any())

@@ -31,7 +31,7 @@ def picture(index):
 
 
 def write_stills(folder):
-    """Each one's outcome by name: pictures that are cut off, empty, not pictures or only a header are dropped."""
+    """Each picture's outcome by name: pictures that are cut off, empty, not pictures or only a header are dropped."""
     folder.mkdir()
     for index in range(COUNT):
         suffix = ("jpg", "jpg", "jpg", "png", "jpg", "bmp")[index % 6]
@@ -45,7 +45,7 @@ def write_stills(folder):
 
 
 def said(err):
-    """What decode reports about files."""
+    """decode's reports about files."""
     return [line for line in err.splitlines() if " decode: " in line and "/" in line]
 
 

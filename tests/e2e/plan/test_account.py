@@ -119,12 +119,12 @@ class Rows(Account):
         need_models()
         environment = {"MODELS": str(MODELS), "ENDPOINT": f"ipc://{self.folder}/app"}
         for path in sorted((ROOT / "pipelines").glob("*.yaml")):
-            if "tools/digits" in path.read_text():  # It needs a trained head: see test_train.py.
+            if "tools/digits" in path.read_text():  # The pipeline needs a trained head: see test_train.py.
                 continue
             with self.subTest(path.name):
                 planned = self.planned(path, environment=environment)
                 self.check(planned)
-                if path.name == "send.yaml":  # It passes packets on and allocates nothing.
+                if path.name == "send.yaml":  # The pipeline passes packets on and allocates nothing.
                     self.assertEqual(planned["memory_rows"], [])
                     continue
                 self.check_text(call([MILLRACE, "plan", path], environment=environment).stdout, planned)
@@ -182,7 +182,7 @@ class Rows(Account):
                     self.check_run(planned, self.run_pipeline(path, rows=False).summary)
         self.assertEqual(ran, 10)
 
-    # How far a run may be from the likely amount, either way. Measured on two cores: from 0.5 to 1.2.
+    # The largest factor between a run and the likely amount, either way. Measured on two cores: from 0.5 to 1.2.
     FACTOR = 4
 
     def test_runs_take_about_what_is_likely(self):
@@ -267,7 +267,7 @@ class Mixed(Account):
         self.check_run(self.planned(path, "--workers", "2"), run.summary)
 
     def test_a_stream_that_becomes_larger(self):
-        """It was planned for 320x180; larger pictures stay within the same bytes, and arrive whole."""
+        """The run was planned for 320x180; larger pictures stay within the same bytes, and arrive whole."""
         sizes = [clips.encoded(f"{size}.ts", "-c:v", "mpeg2video", "-q:v", "3", "-bf", "0", filters=f"scale={size}",
                                frames=40) for size in ("320:180", "480:270")]
         grown = self.folder / "grown.ts"

@@ -70,7 +70,8 @@ class Devices(Case):
                         self.assertEqual(card[key], value)
 
     def test_a_device_that_fails_is_told_of(self):
-        """Its work fails long after the call that submitted it: even without a summary, the reason for missing frames
+        """The device's work fails long after the call that submitted it: even without a summary, the reason for missing
+        frames
         must be reported."""
         run = self.run_pipeline(FAILING)
         self.assert_balanced(run)

@@ -106,7 +106,7 @@ class Networks(Case):
             for row in rows:
                 np.testing.assert_allclose(row["tensors"][0]["data"],
                                            np.reshape(row["features"], (3, 8, 8)).mean(axis=(1, 2)), rtol=1e-5)
-        # It accepts only rank 4, which plan finds out.
+        # The network accepts only rank 4, which plan finds out.
         self.plan(f"  gray: {{type: histogram, input: decode}}\n  last: {{type: infer, input: gray, model: {path}}}\n",
                   code=65)
         told = call([MILLRACE, "inspect", path]).stdout
@@ -268,7 +268,7 @@ class Networks(Case):
                 self.assertNotIn("scores already", told + twice)
 
     def on_terminal(self, pipeline):
-        """What run shows a person at the end."""
+        """The summary that run shows a person."""
         shown, terminal = pty.openpty()
         run = start([MILLRACE, "run", self.write(pipeline)], stdout=subprocess.DEVNULL, stderr=terminal)
         os.close(terminal)
@@ -359,7 +359,7 @@ class Networks(Case):
         call([MILLRACE, "plan", self.write(HEAD + self.infer(other, f", external_data: {data}"))])
 
     def test_weights_beside_the_model(self):
-        """They come from the named file and no other, and count as part of what a head was trained with."""
+        """External weights come from the named file and no other. They count as part of a head's training network."""
         whole = self.save("whole", LOGITS, [VALUE("l", T.FLOAT, ["n", 3])])
         path = self.save("parts", LOGITS, [VALUE("l", T.FLOAT, ["n", 3])], save_as_external_data=True,
                          location="parts.onnx.data", size_threshold=0)

@@ -71,7 +71,7 @@ class Text(Case):
                     nodes=dict(north="stages: shrink-them-to-something-a-network-may-take", south="stages: out"))
 
     def on_a_terminal(self, columns, path):
-        """What `plan` prints on a terminal with this width."""
+        """The output of `plan` on a terminal with this width."""
         terminal, end = os.openpty()
         with open(terminal, "rb", buffering=0) as screen:
             process = start([MILLRACE, "plan", path, "--workers", "2"], stdout=end, stderr=subprocess.DEVNULL,
@@ -126,7 +126,7 @@ class Json(Case):
         return json.loads(done.stdout)
 
     def test_part_of_a_video_is_counted(self):
-        """How many frames `run` will read: known from the start; unknown from the middle."""
+        """The number of frames that `run` will read is known from the start of a file, and unknown from the middle."""
         for part, frames in (("duration: 2s", 40), ("duration: 1h", 280), ("start: 2s", None), ("every: 2", 280)):
             with self.subTest(part):
                 path = self.write(pipeline(dict(video=f'uri: "{SAMPLES}/cockatoo.mp4", {part}'), decode="", null=""))

@@ -23,7 +23,7 @@ def threads_of(process):
 
 
 class RunIsThePlan(Case):
-    """What ran is what was printed: in the process while it runs, and in the summary afterwards."""
+    """The printed plan is what runs: in the process, and in the summary afterwards."""
 
     PATTERNS = pipeline(dict(a='uri: "lavfi:testsrc=size=320x240:rate=200:duration=3600", realtime: true',
                              b='uri: "lavfi:testsrc2=size=640x480:rate=200:duration=3600", realtime: true'), decode="",

@@ -112,7 +112,7 @@ class Media(harness.Case):
         self.refused(folder, (65, 66))
 
     def test_pictures_of_a_folder_that_cannot_be_read(self):
-        """They are counted and named, and cost no others: cut off, empty, not a picture, a dangling link."""
+        """Bad files are counted and named, and cost no others: cut off, empty, not a picture, a dangling link."""
         whole = (harness.PICTURES / "orange.jpg").read_bytes()
         (self.folder / "pictures").mkdir()
         for name, data in (("1.jpg", whole), ("2.jpg", whole[:len(whole) * 6 // 10]), ("3.png", b""),

@@ -486,7 +486,7 @@ class Streams(Case):
 
 
 def drain(leader):
-    """What was written to a terminal until the other side closed."""
+    """The text written to a terminal until the other side closed."""
     text = b""
     while select.select([leader], [], [], TIMEOUT)[0]:
         try:

@@ -106,7 +106,7 @@ class Clips(harness.Case):
         self.assertEqual(len(self.frames(harness.PICTURES / "orange.jpg").rows), 1)
 
     def test_truncated(self):
-        """What can be read is kept: a file that ends in mid-stream does not lose the first half."""
+        """Readable frames are kept: a file that ends in mid-stream does not lose the first half."""
         for container in ("mp4", "mkv", "ts"):
             with self.subTest(container):
                 path = clips.truncated(container)

@@ -127,7 +127,7 @@ class Control(harness.Controlled):
         self.assertIn("no run of yours can be reached", self.ctl("status", code=69).stderr)
 
     def ask_early(self, do):
-        """What a run answers when asked twice as soon as it listens; it then ends."""
+        """The answers of a run that is asked twice as soon as it listens; the run then ends."""
         path = self.folder / "own" / "control"
         child = self.spawn([MILLRACE, "run", self.write(ENDLESS), "--output", self.folder / "early.jsonl", "--json",
                             "--control", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -162,7 +162,7 @@ class Control(harness.Controlled):
         self.assertEqual(list(path.parent.iterdir()), [])
 
     def test_a_run_that_begins_is_not_taken_for_a_dead_one(self):
-        """Its socket exists before it listens; until then it holds the folder's lock."""
+        """A run's socket exists before the run listens; until then the run holds the folder's lock."""
         folder = self.runtime / "millrace"
         folder.mkdir(mode=0o700)
         path, lock = folder / "4711.sock", os.open(folder, os.O_RDONLY)
@@ -202,7 +202,7 @@ class Control(harness.Controlled):
             self.assertRegex(done.stderr, r"^millrace: error: ")
 
     def test_where_a_run_listens_by_default(self):
-        """In the first usable folder; `ctl` finds it from another environment, as a shell finds a service."""
+        """A run listens in the first usable folder; `ctl` finds it from another environment."""
         session, user, mine = self.folder / "session", os.geteuid(), self.environment
         session.mkdir(mode=0o700)
         (session / "millrace").mkdir(mode=0o755)  # open to others, so not this one
@@ -308,7 +308,7 @@ class Control(harness.Controlled):
         self.drain(path, child)
 
     def test_without_descriptors_clients_wait(self):
-        """And the run does not keep checking for them."""
+        """Clients wait, and the run does not keep checking for them."""
         path, child = self.start_own()
         used = max(map(int, os.listdir(f"/proc/{child.pid}/fd"))) + 1
         _, most = resource.prlimit(child.pid, resource.RLIMIT_NOFILE)
@@ -342,7 +342,7 @@ class Control(harness.Controlled):
         self.drain(path, child)
 
     def test_a_request_at_the_end_is_answered(self):
-        """Whatever comes first: no status may say that an existing run "ended without an answer"."""
+        """No status may say that an existing run "ended without an answer"."""
         path, answers = self.folder / "own" / "control", []
         child = self.start("--control", path)
         self.ctl("--control", path, "drain")
@@ -374,7 +374,7 @@ class Control(harness.Controlled):
             self.assertIn("another user", self.ctl("--pid", "4711", "status", code=77).stderr)
 
     def test_usage(self):
-        """Without a run."""
+        """Wrong usage is found without a run."""
         for arguments, said in (((), "say what to do"), (("status", "a", "b"), 'takes no argument: unexpected "a"'),
                                 (("enable", "sim:0", "sim:1"), 'one command at a time: unexpected "sim:1"'),
                                 (("add",), "add takes a source"), (("add", "door", "uri"), "options as KEY=VALUE"),

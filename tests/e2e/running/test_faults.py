@@ -91,7 +91,7 @@ class Faults(Nodes):
         self.assertGreater(sum(sessions), 4, "nobody was thought lost")
 
     def test_asked_to_end_at_any_moment(self):
-        """As service managers do: all nodes at once, in any order, or the supervisor."""
+        """Ends nodes as service managers do: all at once, in any order, or the supervisor."""
         for turn in range(4):
             with self.subTest(turn=turn, seed=SEED):
                 self.out.unlink(missing_ok=True)
@@ -183,7 +183,8 @@ class Strangers(Nodes):
         self.assertGreaterEqual(self.cuts["reads"][0]["refused"], 1)
 
     def test_who_has_no_key_does_not_come_in(self):
-        """Without a key, with another key, with a wrong key for the other end: refused, counted, logged."""
+        """Strangers without a key, with another key or with a wrong key for the other end are refused, counted and
+        logged."""
         for name in (*NODES, "stranger"):
             self.millrace("keygen", name, "--output", self.folder)
         port = free_port()

@@ -116,7 +116,7 @@ class Full:
         return {one.name: one.read_bytes() for one in path.iterdir()} if path.is_dir() else path.read_bytes()
 
     def reference(self, text, written):
-        """What an unhindered run writes."""
+        """The content that an unhindered run writes."""
         path = self.folder / written.name
         text = text.replace(f'path: "{written}"', f'path: "{path}"')
         self.millrace("run", self.write(text, "reference.yaml"), "--quiet")

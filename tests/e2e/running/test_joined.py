@@ -58,7 +58,7 @@ def stream_of(packet):
 
 
 def starts_of(packets, stream=0x100):
-    """Where a stream's pictures begin."""
+    """The positions of a stream's pictures."""
     return [i for i, packet in enumerate(packets) if stream_of(packet) == stream and packet[1] & 0x40]
 
 

@@ -91,7 +91,7 @@ class Pipelines(harness.Case):
         self.assertEqual(between["frame_bytes"], 80 * 14 * 14 * 4)
 
     def test_spread(self):
-        """Whatever devices batches go to, results are those from one, in order."""
+        """Results equal those from one device, in order, with batches on several."""
         clip = clips.codec("h264 4:2:0")
         whole = self.seen("classify-video", clip)
         run = self.rows("spread", "--input", clip)

@@ -54,7 +54,7 @@ class Plugins(Case):
         self.assertGreater(len({row["tensors"][0]["data"][0] for row in run.rows}), 5)
 
     def test_the_lessons_stages(self):
-        """For a black picture with a white box: the box, and the negative's dark part, in planned buffers."""
+        """A black picture with a white box gives the box, and the negative's dark part, in planned buffers."""
         for name in ("darkness", "negative", "bright"):
             self.build(DARKNESS.with_name(f"{name}.c"), f"lib{name}.so")
         text = pipeline(dict(video='uri: "lavfi:color=black:size=62x50:rate=5:duration=4,'
@@ -132,7 +132,7 @@ class Plugins(Case):
     def test_where_it_is_looked_for(self):
         plugin = self.build(name="plugins/libdarkness.so")
         text = PIPELINE.replace("PLUGIN", "libdarkness.so")
-        # Not where the loader would look, nor in the working directory for an empty entry.
+        # Plugins are not taken from the loader's folders, nor from the working directory for an empty entry.
         for environment in ({}, {"LD_LIBRARY_PATH": str(plugin.parent)}, {"MILLRACE_PLUGIN_PATH": "::"}):
             self.write(text)
             self.millrace("check", "--plugins", self.folder / "pipeline.yaml", code=66, environment=environment,
@@ -145,8 +145,7 @@ class Plugins(Case):
         self.millrace("list", "--plugin", "./libdarkness.so", code=66, environment=found, cwd="/")
 
     def refused(self, plugin, code, *told):
-        """By the option, and by the key at the right place, without messages about stages that it would have
-        provided."""
+        """A missing plugin is named at the option or the key, without messages about stages that it would provide."""
         done = self.millrace("check", self.write(WITHOUT), "--plugin", plugin, code=code)
         text = PIPELINE.replace("PLUGIN", f'"{plugin}"')
         run = self.run_pipeline(text, "--plugins", verb="check", rows=False, code=code)
@@ -172,7 +171,7 @@ class Plugins(Case):
         self.assertIn("cannot be the path of a plugin", call([MILLRACE, "list", "--plugin", ""]).stderr)
 
     def test_it_can_be_refused(self):
-        """For strangers' pipelines: not even constructors may run."""
+        """Strangers' pipelines load no plugins: not even constructors may run."""
         mark = self.folder / "mark"
         plugin = self.build(f"""#include <stdio.h>
         __attribute__((constructor)) static void begin(void) {{

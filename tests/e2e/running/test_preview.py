@@ -172,7 +172,7 @@ class Pictures(Preview):
         self.finish()
 
     def test_a_source_that_ended(self):
-        """Its streams end with the last picture, and the still stays and says since when; the others continue."""
+        """A source's streams end with the last picture. The still stays and says since when. The others continue."""
         self.begin(sources=dict(short='uri: "lavfi:testsrc=size=64x48:rate=25:duration=2", realtime: true'))
         self.await_picture("short")
         stream = self.connect(stream_request("short"))
@@ -290,7 +290,7 @@ class Requests(Preview):
 
 class Bad(Preview):
     def test_viewers_that_stop(self):
-        """They read nothing: the others and the pipeline continue, and they are disconnected."""
+        """Clients that read nothing are disconnected; the others and the pipeline continue."""
         self.begin(", fps: 100, width: 1280, quality: 100, timeout: 1s", dict(
             noise='uri: "lavfi:testsrc2=size=1280x720:rate=25,noise=alls=80:allf=t", realtime: true'))
         self.await_picture("noise")

@@ -5,7 +5,7 @@ import os
 from harness import MILLRACE, MODELS, SAMPLES, Case, need_models, pipeline
 from plans import SMALL, plan
 
-# For pipelines that end: not all these seconds are needed.
+# Seconds for pipelines that end; not all are needed.
 WHOLE = "60"
 
 
@@ -137,7 +137,7 @@ class Profile(Case):
         self.assertEqual(profile["cures"], [])
 
     def test_fewer_frames_and_another_network_cure_the_processors(self):
-        """It is not suggested for an integer network, nor may more than half the frames be promised."""
+        """Another network is not suggested for an integer network. No cure promises more than half the frames."""
         need_models()
         text = pipeline(dict(video=f'uri: "{SAMPLES}/realshort.mp4", loop: true'), name="heavy", decode="",
                         preprocess="fit: center-crop, mean: 127, std: 128", network='type: infer, model: "MODEL"',

@@ -93,7 +93,7 @@ class Receivers(Push):
         self.check_whole(path, ledger)
 
     def rtsp_server(self, path):
-        """Its port; "" if this machine has no such server."""
+        """The server's port; "" if this machine has no such server."""
         server = start(["/usr/bin/python3", ROOT / "tests/e2e/rtsp_receiver.py", path], stdout=subprocess.PIPE,
                        text=True, stderr=subprocess.DEVNULL)
         self.addCleanup(self.end, server)
@@ -101,7 +101,7 @@ class Receivers(Push):
         return server.stdout.readline().strip()
 
     def test_srt_and_rtsp(self):
-        """In parallel, since both take pictures in real time."""
+        """Both run in parallel, since they take pictures in real time."""
         path, port = self.folder / "rtsp.h264", free_port()
         rtsp_port = self.rtsp_server(path)
         receiver, srt_path = self.receive(f"srt://127.0.0.1:{port}?mode=listener", "srt.ts")

@@ -183,7 +183,7 @@ class Record(Case):
         self.assertGreaterEqual(len(joined), (8.4 + 1 - 3) * RATE)
 
     def test_a_person_triggers(self):
-        """By the stage's and the source's id; other ids do nothing."""
+        """A trigger names the stage's or the source's id; other ids do nothing."""
         control = self.folder / "own" / "control"
         text = self.text(clip(1), ", before: 1s, after: 500ms, name: '{source}-{number}.mp4'",
                          ", realtime: true, loop: true")
@@ -201,7 +201,7 @@ class Record(Case):
         for name in ("decode", "nobody"):
             self.millrace("ctl", "--control", control, "trigger", name, code=64,
                           says=f'"{name}" is neither a stage that can be triggered nor a source of one')
-        # What was wanted is on disk, although the file stays open for further triggers.
+        # The wanted pictures are on disk, although the file stays open for further triggers.
         counts = (0, None)
         while counts[0] == 0 or counts[0] != counts[1]:
             self.assertLess(time.monotonic(), deadline, counts)

@@ -263,7 +263,7 @@ class Resume(Case):
                 left.unlink()
 
     def test_nodes_are_gone_with_who_watches_over_them(self):
-        """At once: anything they did to end would affect the next run's files."""
+        """Nodes end at once: anything else would affect the next run's files."""
         nodes, audit = dict(reader="stages: [decode]", rest="stages: [hog, results]"), self.folder / "audit"
         expected, pipeline = self.reference(several(nodes=nodes)), self.write(several(PACED, nodes=nodes))
         running = self.amid(pipeline, 10, "--audit", audit)

@@ -162,7 +162,7 @@ class Rotation(Controlled):
             self.millrace("check", self.write(LASTING.replace("LINES", path)), code=78, says=words)
 
     def test_a_terminal_that_is_closed(self):
-        """While it is open, a hangup is a request to reopen files."""
+        """While a terminal is open, a hangup is a request to reopen files."""
         near, far = pty.openpty()
 
         def take_terminal():

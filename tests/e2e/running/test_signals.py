@@ -112,7 +112,7 @@ class Signals(harness.Case):
             self.ended(child)
 
     def test_a_hangup_while_nodes_start(self):
-        """They reopen their files when they run; none may be ended."""
+        """Nodes reopen files when they run; none may be ended."""
         output = self.folder / "early.jsonl"
         child = self.spawn([harness.MILLRACE, "run", self.write(ENDLESS + STUCK_NODES.replace(", others", "")),
                             *harness.PATIENT, "--output", output], stdout=subprocess.DEVNULL,
@@ -246,7 +246,7 @@ class Signals(harness.Case):
         self.assertIn("a call of a stage has not returned", err)
 
     def signals_of(self, text):
-        """What an ending run writes about signals to the audit log, by process."""
+        """The audit log's entries about signals, by process, of a run that ends."""
         log, output = self.folder / "audit.jsonl", self.folder / "audited.jsonl"
         child = self.start(text, "--output", output, "--audit", log, stdout=subprocess.DEVNULL)
         self.wait_for_rows(output, 1)
@@ -263,7 +263,7 @@ class Signals(harness.Case):
         self.assertEqual(senders, {pid: os.getpid()})
 
     def test_signals_to_nodes_are_entered_in_the_audit_log(self):
-        """Those that reach all processes, and those that it forwards."""
+        """Signals that reach all processes, and signals that the supervisor forwards."""
         senders, pid = self.signals_of(ENDLESS + STUCK_NODES.replace(", others", ""))
         self.assertEqual(senders.pop(pid), os.getpid())
         self.assertEqual(set(senders.values()), {pid})

@@ -174,7 +174,7 @@ class Sources(harness.Controlled):
                       says="pipeline.yaml:4:8: sources.max: ")
         self.assertFalse(list(self.folder.glob("checkpoint*")))
         self.millrace("verify", self.write(text), code=78, says="sources.max")
-        # As before, they can be ids.
+        # These words can still be ids.
         named = changing("uri: max.mp4", like="uri: like.mp4")
         self.assertEqual(call([MILLRACE, "check", self.write(named)]).returncode, 0)
 
@@ -276,7 +276,7 @@ class Sources(harness.Controlled):
                          [(2, 0, 0, 0), (1, 1, 0, 1)])
 
     def test_a_password_that_changes(self):
-        """It is not shown, and is still a change, by command and in a list; other changes keep it."""
+        """A password is not shown, and a new one is still a change, by command and in a list. Other changes keep it."""
         seen = []
 
         class Camera(http.server.BaseHTTPRequestHandler):
@@ -329,7 +329,7 @@ class Sources(harness.Controlled):
             self.assertNotIn(password, words)
 
     def test_a_list_whose_folder_is_replaced(self):
-        """As deployments do: another folder with the same name, and a link that leads elsewhere."""
+        """A list is replaced as deployments do: another folder with the same name, and a link that leads elsewhere."""
         steady = 'uri: "%s", realtime: true' % PATTERN.format(size="64x64", seconds=1000)
         for name in ("one", "two", "three"):
             (self.folder / name).mkdir()

@@ -115,7 +115,7 @@ class Cameras(Case):
                 caps = f"video/x-raw,format={layout},width=320,height=240,framerate=30/1"
                 expected = self.pattern(caps, pixel)
                 camera = self.plug(caps)
-                child = self.begin(f"out: {{type: images, input: decode, path: {layout}}}")
+                child = self.begin(sink=f"type: images, path: {layout}")
                 folder = self.folder / layout
                 camera = self.await_pictures(camera, caps, lambda: len(list(folder.glob("*.png"))) > 10)
                 self.assertGreater(self.finish(child)["delivered"], 10)

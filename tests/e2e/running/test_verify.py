@@ -38,7 +38,8 @@ class Verify(Case):
         self.assertFalse((self.folder / "out.jsonl").exists())
 
     def test_one_wrong_value_is_found(self):
-        """In whichever stage works on the frame first: the bit is small in a histogram, so nothing is tolerated."""
+        """The wrong bit is in the stage that works on the frame first. It is small in a histogram, so nothing is
+        tolerated."""
         told = self.verify(self.pipeline(), "--against", "sim:0?corrupt=38", "--tolerance", "0", code=1)
         found = [one for one in told["outputs"] if not one["within"]]
         self.assertEqual(len(found), 1)
@@ -98,7 +99,7 @@ class Verify(Case):
         self.assertEqual(self.output(told, "small")["frames"], 3020)
 
     def test_interrupted(self):
-        """What was compared is shown, and what only one side had read does not count against the other."""
+        """Compared frames are shown. Frames that only one side has read do not count against the other."""
         path = self.write(self.pipeline().replace(":duration=4", ""))
         for wait in (0.5, 1, 2, 4, 8, 16):
             child = start([MILLRACE, "verify", path, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)

@@ -40,7 +40,7 @@ def times(path):
 
 
 def frames_of(found):
-    """How many pictures can be decoded, and the stream's properties."""
+    """The number of pictures that can be decoded, and the stream's properties."""
     stream = found["streams"][0]
     return int(stream["nb_read_frames"]), stream
 

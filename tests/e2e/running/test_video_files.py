@@ -69,7 +69,7 @@ class Kept(Videos):
             with self.subTest(pattern):
                 name = f"name: '{pattern}'"
                 few = f"type: video, path: {self.path}, {name}, keep_bytes: 1"
-                # By another pipeline, and by another stage that keeps everything.
+                # Files of another pipeline, and of another stage that keeps everything.
                 self.wrote("others", [theirs], all=f"type: video, path: {self.path}, {name}")
                 other = self.names()
                 self.assertTrue(other)
@@ -91,7 +91,7 @@ class Kept(Videos):
                 shutil.rmtree(self.path)
 
     def test_own_files_of_earlier_runs_go(self):
-        """Also those that were copied, and so have no mark; the log says which."""
+        """Copied files, which have no mark, go too; the log says which."""
         clip, few = clips.codec("h264 4:2:0"), f"type: video, path: {self.path}, name: '{{source}}-{{number}}.mp4'"
         self.path.mkdir()
         shutil.copy(clip, self.path / "cam-000004.mp4")
