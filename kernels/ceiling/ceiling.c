@@ -1,6 +1,5 @@
 #include "kernels/ceiling/ceiling.h"
 
-#include "kernels/ceiling/ceiling_rows.h"
 
 /* Compiler vectors, which become processor vectors: at -O2 plain C loops are not vectorized. */
 typedef float mr_floats __attribute__((vector_size(16)));
@@ -30,10 +29,4 @@ void mr_read(const mr_read_work *work) {
     for (int c = 1; c < CHAINS; c++)
         sum[0] += sum[c];
     *work->sum = sum[0][0] + sum[0][1] + sum[0][2] + sum[0][3];
-}
-
-void mr_products(const mr_products_work *work) {
-    mr_products_function *function = mr_products_best();
-    for (size_t i = 0; i < work->count; i += MR_PRODUCT_LANES)
-        function(work->dst + i, work->src + i, work->rounds);
 }

@@ -1,5 +1,5 @@
-/* Work that shows a device's limits: reading memory, moving it with little arithmetic, small integer arithmetic without
- * memory, and nothing at all. For `millrace bench ops`; no stage uses it.
+/* Work that shows a device's limits: reading memory, moving it with little arithmetic, and nothing at all. For
+ * `millrace bench ops`; no stage uses it.
  *
  * Each operation is a pure function on the calling thread and, with _enqueue, work on a stream. The structs are copied
  * and must have no gaps, as in vector.h. Memory they point to must stay valid until the work is done. All memory
@@ -33,17 +33,6 @@ typedef struct mr_read_work {
 } mr_read_work;
 void mr_read(const mr_read_work *work);
 int mr_read_enqueue(mr_stream *stream, const mr_read_work *work);
-
-/* dst[i] = src[i] after `rounds` rounds. Each round multiplies the number's two 16-bit halves and adds both products to
- * it: 4 operations (ceiling_rows.h). `count` must be a multiple of MR_PRODUCT_LANES. */
-typedef struct mr_products_work {
-    const uint32_t *src;
-    uint32_t *dst;
-    size_t count;
-    int32_t rounds, filler;
-} mr_products_work;
-void mr_products(const mr_products_work *work);
-int mr_products_enqueue(mr_stream *stream, const mr_products_work *work);
 
 /* Starts a piece that does nothing. */
 int mr_nothing_enqueue(mr_stream *stream);

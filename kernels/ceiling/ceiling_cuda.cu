@@ -2,7 +2,6 @@
 #include "kernels/ceiling/ceiling_cuda.h"
 
 #include "kernels/block_sum.h"
-#include "kernels/ceiling/ceiling_rows.h"
 #include "kernels/launch.h"
 
 /* Blocks enough to fill any card several times over; threads read 16 bytes at once. */
@@ -49,21 +48,6 @@ int mr_read_cuda(const mr_read_work *work, void *stream) {
     cudaError_t cleared = cudaMemsetAsync(work->sum, 0, sizeof *work->sum, (cudaStream_t)stream);
     MR_LAUNCH(read_words, BLOCKS, THREADS, 0, stream, *work);
     return mr_launched("a sum", cleared);
-}
-
-__global__ static void products(const __grid_constant__ mr_products_work work) {
-    size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= work.count)
-        return;
-    uint32_t x = work.src[i];
-    for (int32_t round = 0; round < work.rounds; round++)
-        x = mr_product_round(x);
-    work.dst[i] = x;
-}
-
-int mr_products_cuda(const mr_products_work *work, void *stream) {
-    MR_LAUNCH(products, (unsigned)((work->count + THREADS - 1) / THREADS), THREADS, 0, stream, *work);
-    return mr_launched("products", cudaSuccess);
 }
 
 __global__ static void nothing(uint64_t none) {

@@ -20,7 +20,6 @@
 
 ENQUEUE(triad, 1)
 ENQUEUE(read, 2)
-ENQUEUE(products, 1)
 #undef ENQUEUE
 
 static int run_nothing(void *arguments) {

@@ -91,6 +91,8 @@ typedef struct mr_picture {
 
 /* Bytes that the tables take on each CUDA device that runs it. */
 size_t mr_preprocess_table_bytes(const mr_preprocess *plan);
+/* Bytes that a picture's samples take which the region needs, each counted once. */
+double mr_preprocess_read_bytes(const mr_preprocess *plan);
 /* Bytes that one run needs as scratch memory (64-byte aligned). */
 size_t mr_preprocess_scratch_bytes(const mr_preprocess *plan);
 /* Pure computation on the calling thread. `dst` must be aligned to its dtype and hold mr_tensor_bytes for the

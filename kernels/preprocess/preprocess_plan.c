@@ -387,6 +387,32 @@ mr_format mr_preprocess_output(const mr_preprocess_params *params) {
                             channels_first ? first : last);
 }
 
+/* Source samples that the results of an axis need, from the first to the last. */
+static double reach(const mr_filter *filter, bool horizontal) {
+    int first = INT32_MAX, end = 0;
+    if (horizontal)
+        return filter->end - filter->begin;
+    for (int i = 0; i < filter->count; i++) {
+        int last = filter->first[i] + filter->length[i];
+        first = filter->first[i] < first ? filter->first[i] : first;
+        end = last > end ? last : end;
+    }
+    return end > first ? end - first : 0;
+}
+
+/* By nearest neighbour each result reads one sample. */
+double mr_preprocess_read_bytes(const mr_preprocess *plan) {
+    double bytes = 0;
+    for (int p = 0; p < plan->planes; p++) {
+        const plane_plan *plane = &plan->plane[p];
+        const mr_filter *x = &plan->filter[plane->table][0], *y = &plan->filter[plane->table][1];
+        if (plane->parts)
+            bytes += plan->nearest_x ? (double)plan->columns * plan->rows * plane->parts * plane->sample_bytes
+                                     : reach(x, true) * plane->step * plane->sample_bytes * reach(y, false);
+    }
+    return bytes;
+}
+
 size_t mr_preprocess_scratch_bytes(const mr_preprocess *plan) {
     return plan->scratch.bytes;
 }

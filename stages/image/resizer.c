@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
-#include "kernels/preprocess/preprocess_cost.h"
 #include "kernels/preprocess/preprocess_enqueue.h"
 
 const mr_format_set mr_pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload = MR_PAYLOAD_ANY}};
@@ -24,9 +23,9 @@ enum { KEPT_PLANS = 16 };
 
 /* ---- planning -------------------------------------------------------------------------------------------------- */
 
-/* Raises *cost to what this picture needs. */
+/* Raises *read_bytes to what this picture needs. */
 static size_t table_bytes(const mr_preprocess_params *params, mr_format source, int16_t rotation,
-                          mr_preprocess_cost *cost) {
+                          double *read_bytes) {
     mr_preprocess_params sized = *params;
     mr_preprocess *plan = NULL;
     source.rotation = rotation;
@@ -35,15 +34,14 @@ static size_t table_bytes(const mr_preprocess_params *params, mr_format source, 
         sized.height = source.height;
     }
     size_t bytes = mr_preprocess_create(&plan, &sized, &source) ? 0 : mr_preprocess_table_bytes(plan);
-    const mr_preprocess_cost one = plan ? mr_preprocess_count(plan) : (mr_preprocess_cost){0};
-    if (one.read_bytes > cost->read_bytes)
-        *cost = one;
+    const double read = plan ? mr_preprocess_read_bytes(plan) : 0;
+    *read_bytes = read > *read_bytes ? read : *read_bytes;
     mr_preprocess_destroy(&plan);
     return bytes;
 }
 
-/* The more a picture shrinks, the longer its tables: the largest picture needs most. If sizes are not known, the cost
- * is unknown too, and the plan says so. */
+/* The more a picture shrinks, the longer its tables: the largest picture needs most. If sizes are not known, the
+ * bytes are unknown too, and the plan says so. */
 void mr_resizer_promise(mr_negotiation *n, const mr_preprocess_params *params) {
     const mr_format_set *set = &n->inputs[0].set;
     mr_format source = mr_format_set_common(set);
@@ -51,17 +49,17 @@ void mr_resizer_promise(mr_negotiation *n, const mr_preprocess_params *params) {
     source.width = (int32_t)set->width.max;
     source.height = (int32_t)set->height.max;
     size_t most = 0;
-    mr_preprocess_cost cost = {0};
+    double read_bytes = 0;
     for (int pixel = MR_PIXEL_ANY + 1; pixel < MR_PIXEL_COUNT && source.width && strcmp(n->device, "cpu") != 0; pixel++)
         for (int rotation = 0; rotation < 180 && (!set->pixels || set->pixels & MR_IN_SET(pixel)); rotation += 90) {
             source.pixel = (mr_pixel)pixel;
-            size_t bytes = table_bytes(params, source, (int16_t)rotation, &cost);
+            size_t bytes = table_bytes(params, source, (int16_t)rotation, &read_bytes);
             most = bytes > most ? bytes : most;
         }
     n->constant_bytes = (KEPT_PLANS + 1) * most;
     n->work.launches = (n->batch + MR_PREPROCESS_LAUNCH - 1) / MR_PREPROCESS_LAUNCH;
-    n->work.read_bytes = cost.read_bytes;
-    if (cost.read_bytes == 0)
+    n->work.read_bytes = read_bytes;
+    if (read_bytes == 0)
         n->work.unknown = "the size of its pictures is not known";
 }
 

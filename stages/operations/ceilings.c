@@ -1,17 +1,15 @@
 /* A device's limits: memory, arithmetic, host link, and launching work. */
 #include "kernels/ceiling/ceiling.h"
-#include "kernels/ceiling/ceiling_rows.h"
 #include "kernels/vector/vector.h"
 #include "stages/operations/operation.h"
 
 enum { ARRAY = 64 << 20 }; /* bytes */
 
-/* Per word, 4 bytes are read, and there is one addition; a single word is written. */
+/* Each word is read; a single one is written. */
 static int open_read(mr_operation_call *call) {
     mr_operation_region(call, MR_MEMORY_DEVICE, ARRAY, MR_NOISE_BYTES);
     mr_operation_region(call, MR_MEMORY_DEVICE, sizeof(uint32_t), MR_NOISE_NONE);
     call->bytes = ARRAY + sizeof(uint32_t);
-    call->flops = ARRAY / sizeof(uint32_t);
     return MR_OK;
 }
 
@@ -21,12 +19,11 @@ static int enqueue_read(mr_operation_call *call, size_t set) {
     return mr_read_enqueue(call->stream, &work);
 }
 
-/* Two floats are read and one is written; a multiplication and an addition. */
+/* Two floats are read and one is written. */
 static int open_triad(mr_operation_call *call) {
     for (int i = 0; i < 3; i++)
         mr_operation_region(call, MR_MEMORY_DEVICE, ARRAY, i == 0 ? MR_NOISE_NONE : MR_NOISE_FLOATS);
     call->bytes = 3.0 * ARRAY;
-    call->flops = 2.0 * ARRAY / sizeof(float);
     return MR_OK;
 }
 
@@ -67,30 +64,6 @@ static int enqueue_gemm(mr_operation_call *call, size_t set) {
     return mr_linear_enqueue(call->stream, &work);
 }
 
-/* Each round does two multiplications and two additions per number; each number is read and written once. A core keeps
- * all numbers in registers; a card has one thread for each of many. */
-static mr_products_work products_of(const mr_operation_call *call) {
-    const bool card = call->device->type->kind == MR_DEVICE_CUDA;
-    return (mr_products_work){.count = (size_t)MR_PRODUCT_LANES * (card ? 4096 : 1), .rounds = card ? 4096 : 65536};
-}
-
-static int open_products(mr_operation_call *call) {
-    const mr_products_work work = products_of(call);
-    const size_t bytes = work.count * sizeof(uint32_t);
-    mr_operation_region(call, MR_MEMORY_DEVICE, bytes, MR_NOISE_BYTES);
-    mr_operation_region(call, MR_MEMORY_DEVICE, bytes, MR_NOISE_NONE);
-    call->bytes = 2.0 * (double)bytes;
-    call->flops = 4.0 * (double)work.count * work.rounds;
-    return MR_OK;
-}
-
-static int enqueue_products(mr_operation_call *call, size_t set) {
-    mr_products_work work = products_of(call);
-    work.src = mr_operation_at(call, set, 0);
-    work.dst = mr_operation_at(call, set, 1);
-    return mr_products_enqueue(call->stream, &work);
-}
-
 static int open_launch(mr_operation_call *call) {
     (void)call;
     return MR_OK;
@@ -103,15 +76,13 @@ static int enqueue_launch(mr_operation_call *call, size_t set) {
 
 const mr_operation_type mr_operation_ceilings[] = {
     {.name = "read", .function = "mr_read_enqueue", .works_on = "a sum of 64 MiB", .here = MR_HERE_ALL,
-     .integers = true, .open = open_read, .enqueue = enqueue_read},
+     .open = open_read, .enqueue = enqueue_read},
     {.name = "triad", .function = "mr_triad_enqueue", .works_on = "a = b + 3 c, 64 MiB each", .here = MR_HERE_ALL,
      .open = open_triad, .enqueue = enqueue_triad},
     {.name = "copy", .function = "mr_stream_copy", .works_on = "64 MiB within the device", .here = MR_HERE_ALL,
      .open = open_copy, .enqueue = mr_operation_enqueue_copy},
     {.name = "gemm", .function = "mr_linear_enqueue", .works_on = "f32 1024x1024x1024; on a GPU 8192x8192x8192",
      .here = MR_HERE_ALL, .open = open_gemm, .enqueue = enqueue_gemm},
-    {.name = "products", .function = "mr_products_enqueue", .works_on = "16-bit integers in registers",
-     .here = MR_HERE_ALL, .integers = true, .open = open_products, .enqueue = enqueue_products},
     {.name = "upload", .function = "mr_stream_copy", .works_on = "64 MiB from pinned memory", .path = MR_PATH_UPLOAD,
      .here = MR_HERE_CARDS, .open = open_copy, .enqueue = mr_operation_enqueue_copy},
     {.name = "download", .function = "mr_stream_copy", .works_on = "64 MiB to pinned memory",

@@ -17,15 +17,11 @@ static void two_regions(mr_operation_call *call, size_t read_bytes, size_t writt
 
 /* ---- histograms of colours -------------------------------------------------------------------------------------- */
 
-/* Three samples per pixel are read, and the shares written. RGB: a pixel is counted once per channel, or once in its
- * box; a share is a quotient. HSV adds 14 per pixel. Largest and smallest value (4 comparisons), their difference, the
- * largest channel (1), the difference between the other two. Hue and saturation, each a product with rounding addition
- * and shift (6), and whether hue is below 0. */
+/* Three samples per pixel are read, and the shares written. */
 static int open_histogram(mr_operation_call *call) {
     const mr_histogram_params *p = call->type->shape;
     const double pixels = (double)p->width * p->height, numbers = mr_histogram_length(p);
     two_regions(call, (size_t)(3 * pixels) * MR_PIECE, (size_t)numbers * sizeof(float) * MR_PIECE);
-    call->flops = MR_PIECE * (pixels * ((p->joint ? 1 : 3) + (p->space == MR_COLORS_HSV ? 14 : 0)) + numbers);
     return MR_OK;
 }
 
@@ -48,17 +44,11 @@ static const mr_hog_params hog_params = {
     .clip = 0.2f,
 };
 
-/* The picture is read, the descriptor written. A pixel: two differences, and 37 for its votes. Length 4; direction 24
- * (two absolute values, which is larger, a quotient kept from 0, a square, a polynomial with 8 coefficients, a product,
- * three sign comparisons). Scaled and moved 2; a floor and the rest 2; a bin kept in range 2; two votes 3. A block with
- * 16x16 pixels has four 8x8 cells. Along an axis half the pixels are near two cells, the others near one: 24 x 24 pairs
- * (pixel, cell), in which two votes are weighed and added, 4. Normalising a number takes 7: squared and added, scaled
- * and cut, squared and added, scaled. */
+/* The picture is read, the descriptor written. */
 static int open_hog(mr_operation_call *call) {
     const double pixels = HOG_WIDTH * HOG_HEIGHT;
     const double blocks = (HOG_WIDTH / HOG_CELL - 1) * (HOG_HEIGHT / HOG_CELL - 1), length = 4 * HOG_BINS;
     two_regions(call, (size_t)pixels * MR_PIECE, (size_t)(blocks * length) * sizeof(float) * MR_PIECE);
-    call->flops = MR_PIECE * (pixels * (2 + 37) + blocks * (24 * 24 * 4 + length * 7));
     mr_hog *hog = NULL;
     int status = mr_hog_create(&hog, &hog_params);
     call->state = hog;
@@ -85,11 +75,8 @@ static void close_hog(mr_operation_call *call) {
 
 /* ---- perceptual hash, sharpness, change ------------------------------------------------------------------------- */
 
-/* For each of 32 columns, 8 frequencies, each a sum over 32 products. For each of these 8 rows, 8 frequencies, each a
- * sum over 32 products. Then 64 comparisons with the median. */
 static int open_phash(mr_operation_call *call) {
     two_regions(call, (size_t)HASHED * HASHED * MR_PIECE, (size_t)MR_HASH_BYTES * MR_PIECE);
-    call->flops = MR_PIECE * (2.0 * (8 * 32 * 32 + 8 * 8 * 32) + 64);
     return MR_OK;
 }
 
@@ -104,11 +91,8 @@ static int enqueue_phash(mr_operation_call *call, size_t set) {
     return mr_phash_enqueue(call->stream, &work);
 }
 
-/* Per pixel: three additions of neighbours, a multiplication and a subtraction, added up, squared and added up, 8; then
- * the variance, 6. */
 static int open_sharpness(mr_operation_call *call) {
     two_regions(call, (size_t)WIDTH * HEIGHT, sizeof(float));
-    call->flops = 8.0 * WIDTH * HEIGHT + 6;
     return MR_OK;
 }
 
@@ -120,10 +104,9 @@ static int enqueue_sharpness(mr_operation_call *call, size_t set) {
     return mr_sharpness_enqueue(call->stream, &work);
 }
 
-/* Two pictures are read. Per sample: a subtraction, an absolute value, a comparison, a count. */
+/* Two pictures are read. */
 static int open_change(mr_operation_call *call) {
     two_regions(call, (size_t)2 * CHANGE_WIDTH * CHANGE_HEIGHT, sizeof(uint32_t));
-    call->flops = 4.0 * CHANGE_WIDTH * CHANGE_HEIGHT;
     return MR_OK;
 }
 
@@ -135,25 +118,25 @@ static int enqueue_change(mr_operation_call *call, size_t set) {
     return mr_change_enqueue(call->stream, &work);
 }
 
-#define FEATURE(label, shape_text, shape_value, suffix, of_integers, closes)                                           \
+#define FEATURE(label, shape_text, shape_value, suffix, closes)                                                        \
     {                                                                                                                  \
         .name = label, .function = "mr_" #suffix "_enqueue", .works_on = shape_text, .group = MR_OPERATION_KERNEL,     \
-        .here = MR_HERE_ALL, .integers = of_integers, .shape = shape_value, .open = open_##suffix,                     \
-        .enqueue = enqueue_##suffix, .close = closes                                                                   \
+        .here = MR_HERE_ALL, .shape = shape_value, .open = open_##suffix, .enqueue = enqueue_##suffix,                 \
+        .close = closes                                                                                                \
     }
 #define COLORS(label, shape_text, colors, bin_count, jointly)                                                          \
     FEATURE(label, shape_text,                                                                                         \
             (&(mr_histogram_params){                                                                                   \
                 .width = SIDE, .height = SIDE, .space = colors, .bins = bin_count, .joint = jointly}),                 \
-            histogram, true, NULL)
+            histogram, NULL)
 
 const mr_operation_type mr_operation_features[] = {
     COLORS("histogram-rgb", "u8 3x224x224, 32 bins a channel, 24 pictures", MR_COLORS_RGB, BINS, 0),
     COLORS("histogram-hsv", "u8 3x224x224, 32 bins a channel of HSV, 24 pictures", MR_COLORS_HSV, BINS, 0),
     COLORS("histogram-joint", "u8 3x224x224, 8x8x8 boxes, 24 pictures", MR_COLORS_RGB, BOXES, 1),
-    FEATURE("hog", "gray 64x128, blocks of 16, cells of 8, 9 bins, 24 pictures", NULL, hog, false, close_hog),
-    FEATURE("phash", "gray 32x32, 24 pictures", NULL, phash, true, NULL),
-    FEATURE("sharpness", "gray 1920x1080", NULL, sharpness, true, NULL),
-    FEATURE("change", "two of gray 640x360", NULL, change, true, NULL),
+    FEATURE("hog", "gray 64x128, blocks of 16, cells of 8, 9 bins, 24 pictures", NULL, hog, close_hog),
+    FEATURE("phash", "gray 32x32, 24 pictures", NULL, phash, NULL),
+    FEATURE("sharpness", "gray 1920x1080", NULL, sharpness, NULL),
+    FEATURE("change", "two of gray 640x360", NULL, change, NULL),
     {0},
 };

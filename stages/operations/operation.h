@@ -1,7 +1,7 @@
 /* An operation that can be measured, as the tables in this folder describe it. operations.c runs them.
  *
- * In `open`, a table entry declares the memory that a call uses and the bytes and arithmetic that it needs; a comment
- * must derive each figure. `enqueue` adds one call to the stream. */
+ * In `open`, a table entry declares the memory that a call uses and the bytes that it needs, and for matrix products
+ * and networks the arithmetic; a comment must derive each figure. `enqueue` adds one call to the stream. */
 #pragma once
 
 #include "millrace/operations.h"
@@ -23,7 +23,6 @@ typedef struct mr_operation_type {
     mr_operation_group group;
     mr_operation_path path;
     int here;
-    bool integers;                          /* as in mr_operation */
     const void *shape;                      /* the entry's parameters */
     /* Sets regions, bytes and flops in a zeroed call, and keeps tables in `state`. */
     int (*open)(mr_operation_call *call);

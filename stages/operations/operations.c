@@ -64,7 +64,7 @@ static void add(mr_operations *self, const mr_operation_type *type) {
     self->entries[i].type = type;
     self->list[i] = (mr_operation){
         .name = type->name, .function = type->function, .works_on = type->works_on ? type->works_on : "",
-        .group = type->group, .path = type->path, .integers = type->integers,
+        .group = type->group, .path = type->path,
     };
     self->view.count++;
 }

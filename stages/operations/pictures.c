@@ -1,5 +1,4 @@
 /* preprocess for 1920x1080 pictures, with several layouts, sizes and interpolations. */
-#include "kernels/preprocess/preprocess_cost.h"
 #include "kernels/preprocess/preprocess_enqueue.h"
 #include "stages/operations/operation.h"
 
@@ -15,8 +14,7 @@ static mr_format source_of(const picture_shape *shape) {
 }
 
 /* The region's samples are read once (the whole picture unless the filter is `nearest`), and the tensor is written
- * once. Arithmetic: filter weights down the columns for whole rows, then along the rows, two per sample that
- * contributes; then each result's conversion (preprocess_cost.c). */
+ * once. */
 static int open_picture(mr_operation_call *call) {
     const picture_shape *shape = call->type->shape;
     const mr_format source = source_of(shape), output = mr_preprocess_output(&shape->params);
@@ -26,10 +24,8 @@ static int open_picture(mr_operation_call *call) {
     int status = mr_preprocess_create(&plan, &shape->params, &source);
     if (status)
         return status;
-    const mr_preprocess_cost cost = mr_preprocess_count(plan);
     call->state = plan;
-    call->bytes = cost.read_bytes + (double)mr_tensor_bytes(&output);
-    call->flops = cost.operations;
+    call->bytes = mr_preprocess_read_bytes(plan) + (double)mr_tensor_bytes(&output);
     return MR_OK;
 }
 
@@ -56,7 +52,7 @@ static void close_picture(mr_operation_call *call) {
 #define PICTURE(label, shape_text, layout_in, side, ...)                                                               \
     {                                                                                                                  \
         .name = "preprocess-" label, .function = "mr_preprocess_enqueue", .works_on = shape_text,                      \
-        .group = MR_OPERATION_KERNEL, .here = MR_HERE_ALL, .integers = true,                                           \
+        .group = MR_OPERATION_KERNEL, .here = MR_HERE_ALL,                                                             \
         .shape = &(const picture_shape){.pixel = MR_PIXEL_##layout_in,                                                 \
                                         .params = {.width = side, .height = side, .crop_fraction = 1.0,                \
                                                    .mean = {127, 127, 127}, .std = {128, 128, 128}, __VA_ARGS__}},     \

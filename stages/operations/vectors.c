@@ -42,14 +42,11 @@ static int enqueue_linear(mr_operation_call *call, size_t set) {
 
 /* ---- best classes ----------------------------------------------------------------------------------------------- */
 
-/* All logits are read; indices, scores and the number found are written. Per class: a comparison with the best so far;
- * then a subtraction from the largest logit, an exponential and an addition. Per best class: a subtraction, an
- * exponential, a quotient, and a comparison with the threshold. */
+/* All logits are read; indices, scores and the number found are written. */
 static int open_top_k(mr_operation_call *call) {
     region(call, CLASSES * PIECES, MR_NOISE_FLOATS);
     region(call, (2 * BEST + 1) * PIECES, MR_NOISE_NONE);
     call->bytes = sizeof(float) * PIECES * (CLASSES + 2 * BEST + 1.0);
-    call->flops = PIECES * (4.0 * CLASSES + 4 * BEST);
     return MR_OK;
 }
 
@@ -67,12 +64,10 @@ static int enqueue_top_k(mr_operation_call *call, size_t set) {
 
 /* ---- rectified units and votes of neighbors --------------------------------------------------------------------- */
 
-/* Read and written; a comparison each. */
 static int open_rectify(mr_operation_call *call) {
     region(call, UNITS * PIECES, MR_NOISE_FLOATS);
     region(call, UNITS * PIECES, MR_NOISE_NONE);
     call->bytes = sizeof(float) * 2.0 * UNITS * PIECES;
-    call->flops = UNITS * PIECES;
     return MR_OK;
 }
 
@@ -84,8 +79,7 @@ static int enqueue_rectify(mr_operation_call *call, size_t set) {
 }
 
 /* The vectors' classes have no noise: all are class 0. All values and the nearest vectors' classes are read, and one
- * share per class is written. A value: a comparison with the nearest so far; a vote: an addition; a class: a
- * quotient. */
+ * share per class is written. */
 static int open_nearest(mr_operation_call *call) {
     const double scratch = (double)mr_nearest_scratch(VECTORS, BEST);
     region(call, (double)VECTORS * NEAREST, MR_NOISE_FLOATS);
@@ -93,7 +87,6 @@ static int open_nearest(mr_operation_call *call) {
     region(call, scratch * NEAREST, MR_NOISE_NONE);
     region(call, CLASSES * NEAREST, MR_NOISE_NONE);
     call->bytes = sizeof(float) * NEAREST * ((double)VECTORS + BEST + CLASSES);
-    call->flops = NEAREST * ((double)VECTORS + BEST + CLASSES);
     return MR_OK;
 }
 
@@ -111,12 +104,10 @@ static int enqueue_nearest(mr_operation_call *call, size_t set) {
 
 /* ---- normalising and pooling ------------------------------------------------------------------------------------ */
 
-/* Read and written. A value: squared, added up, multiplied; once: a root, compared with the least, a quotient. */
 static int open_normalize(mr_operation_call *call) {
     region(call, FEATURES * PIECES, MR_NOISE_FLOATS);
     region(call, FEATURES * PIECES, MR_NOISE_NONE);
     call->bytes = sizeof(float) * 2.0 * FEATURES * PIECES;
-    call->flops = PIECES * (3.0 * FEATURES + 3);
     return MR_OK;
 }
 
@@ -129,12 +120,11 @@ static int enqueue_normalize(mr_operation_call *call, size_t set) {
     return mr_normalize_enqueue(call->stream, works, PIECES);
 }
 
-/* All positions are read, a mean of each channel is written: `positions` - 1 additions and a multiplication. */
+/* All positions are read, a mean of each channel is written. */
 static int open_pool(mr_operation_call *call) {
     region(call, (double)FEATURES * POSITIONS * POOLED, MR_NOISE_FLOATS);
     region(call, FEATURES * POOLED, MR_NOISE_NONE);
     call->bytes = sizeof(float) * (double)FEATURES * POOLED * (POSITIONS + 1);
-    call->flops = (double)FEATURES * POOLED * POSITIONS;
     return MR_OK;
 }
 

@@ -7,11 +7,11 @@
 
 static const char NOT_FOUND[] = "no source of that name has given a picture; / shows all that have\n";
 
-static mr_http_reply say_look(mr_http_request *request, mr_look look) {
-    switch (look) {
-    case MR_LOOK_UNKNOWN:
+static mr_http_reply say_status(mr_http_request *request, mr_preview_status status) {
+    switch (status) {
+    case MR_PREVIEW_UNKNOWN:
         return mr_http_say(request, 404, NOT_FOUND);
-    case MR_LOOK_FULL:
+    case MR_PREVIEW_FULL:
         return mr_http_say(request, 503, "as many watch already as `viewers` allows\n");
     default:
         return mr_http_say(request, 503, "there is no picture\n");
@@ -34,18 +34,18 @@ static mr_http_reply send_json(mr_http_request *request, char *text) {
 
 /* A picture request's state. */
 typedef struct watcher {
-    mr_looker looker; /* must be first: `resume` gets its address */
-    mr_gallery *gallery;
+    mr_viewer viewer; /* must be first: `resume` gets its address */
+    mr_preview_store *store;
     mr_http_request *request;
 } watcher;
 
-static void resume(mr_looker *looker) {
-    mr_http_wake(((const watcher *)(const void *)looker)->request);
+static void resume(mr_viewer *viewer) {
+    mr_http_wake(((const watcher *)(const void *)viewer)->request);
 }
 
 static void leave(void *state) {
     watcher *at = state;
-    mr_gallery_leave(at->gallery, &at->looker);
+    mr_preview_store_leave(at->store, &at->viewer);
     mr_free(at);
 }
 
@@ -57,10 +57,10 @@ static void drop(void *owner) {
 static mr_http_reply next_picture(void *state, mr_http_content *picture) {
     watcher *at = state;
     mr_jpeg *jpeg = NULL;
-    switch (mr_gallery_next(at->gallery, &at->looker, &jpeg)) {
-    case MR_LOOK_WAIT:
+    switch (mr_preview_store_next(at->store, &at->viewer, &jpeg)) {
+    case MR_PREVIEW_WAIT:
         return MR_HTTP_WAIT;
-    case MR_LOOK_PICTURE:
+    case MR_PREVIEW_PICTURE:
         *picture = (mr_http_content){"image/jpeg", jpeg->data, jpeg->bytes, drop, jpeg};
         return MR_HTTP_DONE;
     default:
@@ -76,39 +76,39 @@ static mr_http_reply continue_still(mr_http_request *request) {
     case MR_HTTP_DONE:
         return mr_http_send(request, &picture);
     default:
-        return say_look(request, MR_LOOK_END);
+        return say_status(request, MR_PREVIEW_END);
     }
 }
 
-static mr_http_reply look(mr_http_request *request, mr_preview_site *site, bool stream) {
+static mr_http_reply watch(mr_http_request *request, mr_preview_site *site, bool stream) {
     watcher *at = mr_calloc(1, sizeof *at);
     if (!at)
         return MR_HTTP_END;
-    *at = (watcher){.looker = {.stream = stream, .resume = resume}, .gallery = site->gallery, .request = request};
-    mr_look found = mr_gallery_look(site->gallery, mr_http_rest(request), &at->looker);
-    if (found != MR_LOOK_WAIT) {
+    *at = (watcher){.viewer = {.stream = stream, .resume = resume}, .store = site->store, .request = request};
+    mr_preview_status found = mr_preview_store_watch(site->store, mr_http_rest(request), &at->viewer);
+    if (found != MR_PREVIEW_WAIT) {
         mr_free(at);
-        return say_look(request, found);
+        return say_status(request, found);
     }
     mr_http_keep(request, at, leave);
     return stream ? mr_http_stream(request, MR_HTTP_MULTIPART, next_picture) : continue_still(request);
 }
 
 static mr_http_reply answer_stream(mr_http_request *request, void *context) {
-    return look(request, context, true);
+    return watch(request, context, true);
 }
 
 static mr_http_reply answer_still(mr_http_request *request, void *context) {
-    return mr_http_state(request) ? continue_still(request) : look(request, context, false);
+    return mr_http_state(request) ? continue_still(request) : watch(request, context, false);
 }
 
 /* ---- words ------------------------------------------------------------------------------------------------------ */
 
 static mr_http_reply answer_record(mr_http_request *request, void *context) {
     const mr_preview_site *site = context;
-    mr_look found;
-    char *record = mr_gallery_record(site->gallery, mr_http_rest(request), &found);
-    return record ? send_json(request, record) : say_look(request, found);
+    mr_preview_status found;
+    char *record = mr_preview_store_record(site->store, mr_http_rest(request), &found);
+    return record ? send_json(request, record) : say_status(request, found);
 }
 
 static mr_http_reply answer_list(mr_http_request *request, void *context) {
@@ -120,7 +120,7 @@ static mr_http_reply answer_list(mr_http_request *request, void *context) {
         return MR_HTTP_END;
     mr_json_open_map(json, NULL);
     mr_json_open_array(json, "sources");
-    mr_gallery_list(site->gallery, json);
+    mr_preview_store_list(site->store, json);
     yajl_gen_array_close(json);
     yajl_gen_map_close(json);
     yajl_gen_get_buf(json, &text, &bytes);

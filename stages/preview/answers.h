@@ -1,4 +1,4 @@
-/* Serves a gallery's pictures over HTTP.
+/* Serves a store's pictures over HTTP.
  *
  *     GET /              a page that shows all sources
  *     GET /.json         the sources that have pictures
@@ -8,11 +8,11 @@
 #pragma once
 
 #include "engine/serve/http_server.h"
-#include "stages/preview/gallery.h"
+#include "stages/preview/preview_store.h"
 
 /* Must stay valid as long as the server. */
 typedef struct mr_preview_site {
-    mr_gallery *gallery;
+    mr_preview_store *store;
     char *page; /* from mr_page_make */
     size_t page_bytes;
 } mr_preview_site;

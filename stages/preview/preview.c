@@ -1,4 +1,4 @@
-/* preview: serves all sources' newest pictures over HTTP. A frame counts as delivered once it was shown to the gallery,
+/* preview: serves all sources' newest pictures over HTTP. A frame counts as delivered once it was shown to the store,
  * which keeps the newest ones: nothing waits for a viewer. */
 #include <stdlib.h>
 #include <string.h>
@@ -90,10 +90,11 @@ static int open_preview(mr_stage *self) {
     char *token = NULL;
     if (!given->listen)
         return MR_OK;
-    const mr_gallery_params params = {.stage = self, .width = (int32_t)given->width, .quality = (int)given->quality,
-                                      .most_sources = (int)given->most_sources, .most_viewers = (int)given->viewers,
-                                      .interval_ns = (int64_t)(1e9 / given->fps)};
-    int status = mr_gallery_create(&state->site.gallery, &params);
+    const mr_preview_store_params params = {
+        .stage = self, .width = (int32_t)given->width, .quality = (int)given->quality,
+        .most_sources = (int)given->most_sources, .most_streams = (int)given->viewers,
+        .interval_ns = (int64_t)(1e9 / given->fps)};
+    int status = mr_preview_store_create(&state->site.store, &params);
     if (!status && given->token_file)
         status = mr_http_token_read(given->token_file, &token);
     if (!status)
@@ -104,23 +105,23 @@ static int open_preview(mr_stage *self) {
 
 static int process(mr_stage *self, mr_io *io) {
     preview_state *state = self->state;
-    if (state->site.gallery)
-        mr_gallery_show(state->site.gallery, mr_io_input(io));
+    if (state->site.store)
+        mr_preview_store_show(state->site.store, mr_io_input(io));
     return MR_DONE;
 }
 
 static int flush(mr_stage *self, mr_io *io, uint32_t source) {
     preview_state *state = self->state;
     (void)io;
-    if (state->site.gallery)
-        mr_gallery_end(state->site.gallery, source);
+    if (state->site.store)
+        mr_preview_store_end(state->site.store, source);
     return MR_DONE;
 }
 
 static void close_preview(mr_stage *self) {
     preview_state *state = self->state;
     mr_http_server_destroy(&state->server);
-    mr_gallery_destroy(&state->site.gallery);
+    mr_preview_store_destroy(&state->site.store);
     free(state->site.page);
 }
 

@@ -1,45 +1,20 @@
-/* The work that shows the limits of devices: its results, in every variant and on every device. */
+/* The work that shows the limits of devices: its results on every device. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernels/ceiling/ceiling.h"
-#include "kernels/ceiling/ceiling_rows.h"
 #include "tests/support/on_device.h"
 #include "tests/support/suite.h"
 
-enum { COUNT = 4 * 1037, PRODUCTS = 3 * MR_PRODUCT_LANES, ROUNDS = 7, GUARD = 16 };
+enum { COUNT = 4 * 1037 };
 
-static uint32_t words[PRODUCTS > COUNT ? PRODUCTS : COUNT] __attribute__((aligned(64)));
+static uint32_t words[COUNT] __attribute__((aligned(64)));
 
 static void fill_words(void) {
     uint64_t state = 7;
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
         words[i] = (uint32_t)(state >> 32);
-    }
-}
-
-/* By the definition, with numbers that hold every value and a remainder at the end. */
-static uint32_t product_by_hand(uint32_t word) {
-    for (int round = 0; round < ROUNDS; round++) {
-        int64_t low = word & 0xffff, high = word >> 16;
-        low -= low & 0x8000 ? 0x10000 : 0;
-        high -= high & 0x8000 ? 0x10000 : 0;
-        word = (uint32_t)((int64_t)word + 3 * low - 5 * high);
-    }
-    return word;
-}
-
-TEST(products_of_every_variant) {
-    fill_words();
-    for (int isa = MR_ISA_C; isa <= (int)mr_isa_detect(); isa++) {
-        uint32_t dst[MR_PRODUCT_LANES + GUARD];
-        memset(dst, 0xa5, sizeof dst);
-        mr_products_up_to((mr_isa)isa)(dst, words, ROUNDS);
-        for (int i = 0; i < MR_PRODUCT_LANES; i++)
-            assert_int_equal(dst[i], product_by_hand(words[i]));
-        for (int i = 0; i < GUARD; i++)
-            assert_int_equal(dst[MR_PRODUCT_LANES + i], 0xa5a5a5a5);
     }
 }
 
@@ -73,39 +48,20 @@ static void check_triad(on_device *d) {
     on_device_free(d, (void *)(uintptr_t)work.b);
 }
 
-static void check_products(on_device *d) {
-    static uint32_t dst[PRODUCTS];
-    mr_products_work work = {.src = on_device_put(d, words, sizeof dst), .dst = on_device_put(d, dst, sizeof dst),
-                             .count = PRODUCTS, .rounds = ROUNDS};
-    assert_int_equal(mr_products_enqueue(d->stream, &work), MR_OK);
-    on_device_take(d, work.dst, dst, sizeof dst);
-    for (int i = 0; i < PRODUCTS; i++)
-        assert_int_equal(dst[i], product_by_hand(words[i]));
-    on_device_free(d, (void *)(uintptr_t)work.src);
-}
-
-static void check_device(const char *name) {
-    on_device d;
-    ON_DEVICE_OR_SKIP(&d, name);
+static void check_device(on_device *d) {
     fill_words();
-    check_read(&d);
-    check_triad(&d);
-    check_products(&d);
-    assert_int_equal(mr_nothing_enqueue(d.stream), MR_OK);
-    on_device_finish(&d);
-    on_device_close(&d);
+    check_read(d);
+    check_triad(d);
+    assert_int_equal(mr_nothing_enqueue(d->stream), MR_OK);
+    on_device_finish(d);
 }
 
-TEST(on_the_processors) {
-    check_device("cpu");
+PLAIN_TEST(on_the_processors) {
+    on_device_test("cpu", check_device);
 }
 
-TEST(on_a_simulated_device) {
-    check_device("sim:0");
-}
-
-TEST(on_cuda) {
-    check_device("cuda:0");
+DEVICE_TEST(on_a_device) {
+    check_device(d);
 }
 
 RUN_TESTS(NULL, NULL)

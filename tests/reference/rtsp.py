@@ -280,41 +280,6 @@ class Guarded(unittest.TestCase):
             self.assertEqual(run(server.url("/h264", "rtsp"), timeout=2000).status, IO)
 
 
-class Lossy(unittest.TestCase):
-    """Packets dropped by the kernel, in a network namespace of its own."""
-
-    def test_no_wrong_picture_passes(self):
-        if subprocess.run(["unshare", "-rn", "sh", "-c", "ip link set lo up && nft list ruleset"],
-                          capture_output=True).returncode:
-            self.skipTest("no network namespaces, ip or nft here")
-        paths = ("/h264", "/refresh", "/hevc", "/jpeg")
-        found = run_together([reading for path in paths for reading in (self.in_namespace(path, 0, 120),
-                                                                        self.in_namespace(path, 3, 100))])
-        for path, clean, lossy in zip(paths, found[::2], found[1::2]):
-            if "no server" in clean + lossy:
-                self.skipTest("no gst-rtsp-server")
-            self.compare(path, parse(clean), parse(lossy))
-
-    def compare(self, path, clean, lossy):
-        known = {picture.md5 for picture in clean.pictures}
-        self.assertFalse(any(picture.tainted for picture in clean.pictures))
-        right = [picture for picture in lossy.pictures if not picture.tainted]
-        print(f"{path}: {lossy.counts[2]} of {lossy.counts[0] + lossy.counts[2]} packets lost; {len(right)} of "
-              f"{len(lossy.pictures)} pictures untainted")
-        self.assertGreater(lossy.counts[2], 0)
-        self.assertGreater(len(right), 0)
-        self.assertEqual([picture for picture in right if picture.md5 not in known], [], path)
-
-    def in_namespace(self, path, loss, packets):
-        rule = ("nft 'add table ip t; add chain ip t c { type filter hook input priority 0; }; "
-                f"add rule ip t c udp dport > 1023 numgen random mod 100 < {loss} drop' && ") if loss else ""
-        reader = " ".join(command(f"rtsp://127.0.0.1:8554{path}", transport="udp", decode=1, packets=packets))
-        script = (f"ip link set lo up && {rule} {{ /usr/bin/python3 {HERE}/rtsp_server.py '{path}={FACTORIES[path]}' "
-                  f"--port 8554 --not-shared 2>/dev/null & }} | {{ read port && [ $port = 8554 ] || {{ echo no server; "
-                  f"exit; }}; {reader}; kill 0; }}")
-        return ["unshare", "-rn", "setsid", "-w", "sh", "-c", script]
-
-
 class Scripted(unittest.TestCase):
     """Against servers whose answers a test chooses."""
 

@@ -14,7 +14,8 @@
  *     counts PACKETS BYTES LOST LATE JITTER_NS TRANSPORT
  *     end STATUS MS CPU_MS MESSAGE                          (milliseconds: of the last call; CPU_MS since it was open)
  *
- * A picture is tainted if its packet is, as a live source takes it (stages/media/coded/recovery.h). */
+ * A picture is tainted if its packet is, as a live source takes it (stages/media/coded/recovery.h). One decoder reads
+ * all of them, so after a loss untainted pictures may be wrong (stages/decode/damage.h). */
 #include <dirent.h>
 #include <inttypes.h>
 #include <libavcodec/avcodec.h>

@@ -11,8 +11,8 @@
  *     mr_operations_close(&ops);
  *
  * The first operations are ceilings, the device's best: moving memory, multiplying matrices, copying to and from the
- * host, and starting work. Each other operation declares the bytes that must move and the arithmetic that must be done,
- * whatever the implementation does. The least time it can take follows from the ceilings.
+ * host, and starting work. Each other operation declares the bytes that must move, whatever the implementation does;
+ * matrix products and networks also declare the arithmetic. The least time it can take follows from the ceilings.
  *
  * Data: each operation has pictures and vectors filled with noise from a fixed seed. Calls take turns with several sets
  * of them. All sets together exceed the caches, so a call reads from memory. A simulated device has no caches and one
@@ -66,10 +66,8 @@ typedef struct mr_operation {
     mr_operation_path path;
     double bytes;         /* Bytes that one call must read and write, each counted once. mr_operations_prepare sets
                              it, and flops. */
-    bool integers;        /* Most arithmetic is on 8-bit or 16-bit integers, of which processors handle more at a
-                             time than of floats. */
-    double flops;         /* Per call: additions, multiplications, comparisons, quotients and roots of values of any
-                             type, one each. 0: none, or not counted (codecs). */
+    double flops;         /* Additions and multiplications of one call, for matrix products and networks. 0: not
+                             counted. */
 } mr_operation;
 
 /* Grows at its end (version.h): a program must not copy it. */

@@ -3,17 +3,46 @@ import datetime
 import itertools
 import json
 import pathlib
+import shlex
 import socket
 import subprocess
 import sys
 import time
 
+import harness
 import streams
-from harness import TIMEOUT
+from harness import TIMEOUT, call
 from streams import SOON, Live
 
 sys.path.append(str(pathlib.Path(__file__).parents[2] / "reference"))
 import rtsp_hostile
+
+# Pictures that differ from each other, encoded to the same bits in each run, with a key or turn every 10.
+MOVING = ("videotestsrc is-live=true pattern=ball num-buffers=200 ! video/x-raw,format=I420,width=320,height=240,"
+          "framerate=50/1")
+H264 = ("x264enc pass=quant quantizer=10 bframes={} key-int-max=10 threads=1 speed-preset=veryfast {} ! "
+        "rtph264pay mtu=400")
+ENCODERS = {"key": H264.format(0, "tune=zerolatency"), "b": H264.format(2, "") + " config-interval=-1",
+            "refresh": H264.format(0, "tune=zerolatency intra-refresh=true"),
+            "hevc": "x265enc speed-preset=ultrafast tune=zerolatency key-int-max=10 option-string=log-level=none ! "
+                    "rtph265pay mtu=400",
+            "jpeg": "jpegenc ! rtpjpegpay mtu=700"}
+# Serves, has ffmpeg record each stream over TCP, and runs the arguments while 2 of 100 UDP packets are lost. The number
+# in the RTP header (bytes 2 and 3) decides which.
+LOSSY = f"""cd "$0"
+ip link set lo up
+timeout 120 /usr/bin/python3 {harness.ROOT}/tests/reference/rtsp_server.py --port 8554 --not-shared \\
+    {" ".join(shlex.quote(f"/{name}=( {MOVING} ! {encoder} name=pay0 pt=96 seqnum-offset=1 )")
+              for name, encoder in ENCODERS.items())} > port 2>/dev/null & server=$!
+until [ -s port ] || ! kill -0 $server; do sleep 0.1; done
+for name in {" ".join(ENCODERS)}; do
+    ffmpeg -v error -rtsp_transport tcp -i rtsp://127.0.0.1:8554/$name -c copy $name.mkv & recorders="$recorders $!"
+done
+wait $recorders
+nft 'add table ip t; add chain ip t c {{ type filter hook input priority 0; }};
+     add rule ip t c udp dport > 1023 jhash @th,80,16 mod 100 seed 3 < 2 drop'
+"$@"; status=$?; kill $server; exit $status
+"""
 
 
 def date(row):
@@ -253,3 +282,30 @@ class Cameras(Live):
         rows = self.rows("late")
         self.assertEqual([row["seq"] - rows[0]["seq"] for row in rows], list(range(len(rows))))
         self.assertTrue(all(before["pts"] < row["pts"] for before, row in itertools.pairwise(rows)))
+
+    def test_a_lossy_network(self):
+        """The kernel drops 2% of the RTP packets over UDP, chosen by their numbers. Each picture given must equal one
+        that ffmpeg recorded over TCP, and some must be given."""
+        streams.need("unshare", "nft", "ip", "ffmpeg")
+        enter = ["unshare", "--user", "--map-root-user", "--net", "sh", "-c"]
+        if call([*enter, "ip link set lo up && nft list ruleset && /usr/bin/python3 -c 'import gi; "
+                 "gi.require_version(\"GstRtspServer\", \"1.0\")'"]).returncode:
+            self.skipTest("no network namespaces or no gst-rtsp-server here")
+        sources = {}
+        for name in ENCODERS:
+            sources[name] = (f"uri: 'rtsp://127.0.0.1:8554/{name}', transport: udp, stall: 2s, open_timeout: 60s, "
+                             "on_away: end")
+            sources[f"{name}-whole"] = f"uri: {name}.mkv"
+        child = self.begin(sources, results="}\n  pictures: {type: images, input: decode, path: pictures",
+                           before=[*enter, LOSSY, self.folder])
+        out, _ = child.communicate(timeout=TIMEOUT)
+        self.assertEqual(child.returncode, 0, self.errors.read_text())
+        summary = {one["id"]: one for one in json.loads(out)["sources"]}
+        pictures = {name: [hash(path.read_bytes()) for path in sorted(self.folder.glob(f"pictures/{name}-[0-9]*"))]
+                    for name in sources}
+        for name in ENCODERS:
+            given, whole = pictures[name], pictures[f"{name}-whole"]
+            self.assertGreater(summary[name]["connection"]["lost"], 3, name)
+            self.assertGreaterEqual(len(whole), 199, name)
+            self.assertGreater(len(given), 20, name)
+            self.assertEqual([at for at, picture in enumerate(given[:-1]) if picture not in whole], [], name)

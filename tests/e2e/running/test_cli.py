@@ -31,7 +31,7 @@ class Words(Case):
 
     def test_an_option_of_another_verb(self):
         self.millrace("run", self.write(SHORT), "--assume", "cuda:1x8GiB", code=64,
-                      says=('unknown option "--assume"', "hint: --assume is for plan"))
+                      says=('unknown option "--assume"', "hint: --assume is for check, plan, graph"))
 
     def test_help_and_version_everywhere(self):
         version = self.millrace("--version")

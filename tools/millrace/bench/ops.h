@@ -22,8 +22,7 @@ typedef struct mr_ops_params {
 /* The best that was measured; 0 if it is not known. */
 typedef struct mr_ops_ceilings {
     double bytes_s[MR_PATHS];
-    double flops_s, integers_s; /* at least as many for integers as for floats */
-    double launch_ns;
+    double flops_s, launch_ns;
 } mr_ops_ceilings;
 
 typedef struct mr_ops_figure {

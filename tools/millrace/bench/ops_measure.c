@@ -102,10 +102,8 @@ static void raise_ceilings(mr_ops_ceilings *ceilings, const mr_ops_figure *figur
     double *path = &ceilings->bytes_s[operation->path];
     if (operation->bytes > 0 && bytes_s > *path)
         *path = bytes_s;
-    if (flops_s > ceilings->flops_s && !operation->integers)
+    if (flops_s > ceilings->flops_s)
         ceilings->flops_s = flops_s;
-    if (flops_s > ceilings->integers_s)
-        ceilings->integers_s = flops_s;
     if (!(operation->bytes > 0) && !(operation->flops > 0))
         ceilings->launch_ns = figure->best_ns;
 }
@@ -114,8 +112,7 @@ static void judge(const mr_ops_ceilings *ceilings, mr_ops_figure *figure) {
     const mr_operation *operation = figure->operation;
     double bandwidth = ceilings->bytes_s[operation->path];
     double moving_ns = bandwidth > 0 ? operation->bytes * 1e9 / bandwidth : 0;
-    double peak = operation->integers ? ceilings->integers_s : ceilings->flops_s;
-    double computing_ns = peak > 0 ? operation->flops * 1e9 / peak : 0;
+    double computing_ns = ceilings->flops_s > 0 ? operation->flops * 1e9 / ceilings->flops_s : 0;
     double least_ns = moving_ns > computing_ns ? moving_ns : computing_ns;
     if (figure->left_out || !(least_ns > 0) || !(figure->ns > 0))
         return;

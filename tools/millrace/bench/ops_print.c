@@ -44,7 +44,6 @@ static void print_head(const mr_ops *ops) {
     if (c->bytes_s[MR_PATH_DOWNLOAD] > 0)
         printf(", download %s GB/s", print_number(c->bytes_s[MR_PATH_DOWNLOAD] * 1e-9, number, sizeof number));
     printf("\n  compute %s Gflop/s", print_number(c->flops_s * 1e-9, number, sizeof number));
-    printf(", of small integers %s Gop/s", print_number(c->integers_s * 1e-9, number, sizeof number));
     printf(", launch %s\n\n", print_time(c->launch_ns, number, sizeof number));
 }
 
@@ -58,9 +57,7 @@ static void add_row(mr_table *table, const mr_ops_figure *figure) {
     else
         mr_table_add(table, "-"); /* a simulated launch may take no time */
     mr_table_add(table, "%s", print_number(operation->bytes / figure->ns, text, sizeof text));
-    mr_table_add(table, "%s", print_number(operation->flops / figure->ns, text, sizeof text));
-    mr_table_add(table, "%s", operation->bytes > 0 ? print_number(operation->flops / operation->bytes, text,
-                                                                  sizeof text)
+    mr_table_add(table, "%s", operation->flops > 0 ? print_number(operation->flops / figure->ns, text, sizeof text)
                                                    : "-");
     mr_table_add(table, "%s", *figure->bound ? figure->bound : "-");
     if (figure->share > 0)
@@ -72,8 +69,8 @@ static void add_row(mr_table *table, const mr_ops_figure *figure) {
 int mr_ops_print(const mr_ops *ops) {
     static const mr_column columns[] = {
         {"operation", .cut = MR_CUT_MIDDLE}, {"median", .right = true},   {"spread", .right = true},
-        {"GB/s", .right = true},             {"Gflop/s", .right = true},  {"flop/B", .right = true},
-        {"bound by", .cut = MR_CUT_NEVER},   {"share", .right = true},    {0},
+        {"GB/s", .right = true},             {"Gflop/s", .right = true},  {"bound by", .cut = MR_CUT_NEVER},
+        {"share", .right = true},            {0},
     };
     const int width = mr_terminal_width(stdout);
     mr_table table = {.columns = columns};
@@ -101,7 +98,6 @@ static void put_figure(yajl_gen json, const mr_ops_figure *figure) {
     mr_json_text(json, "path", mr_ops_path_name(operation->path));
     mr_json_number(json, "bytes", operation->bytes);
     mr_json_number(json, "flops", operation->flops);
-    mr_json_bool(json, "integers", operation->integers);
     if (figure->left_out) {
         mr_json_text(json, "left_out", figure->left_out);
     } else {
@@ -141,7 +137,6 @@ void mr_ops_put_json(yajl_gen json, const mr_ops *ops) {
     mr_json_known(json, "upload_bytes_s", c->bytes_s[MR_PATH_UPLOAD]);
     mr_json_known(json, "download_bytes_s", c->bytes_s[MR_PATH_DOWNLOAD]);
     mr_json_known(json, "flops_s", c->flops_s);
-    mr_json_known(json, "integers_s", c->integers_s);
     mr_json_known(json, "launch_ns", c->launch_ns);
     yajl_gen_map_close(json);
     mr_json_open_array(json, "operations");
