@@ -4,6 +4,7 @@ import struct
 import subprocess
 import time
 
+import harness
 import streams
 from harness import pipeline
 from streams import SOON, Live
@@ -49,7 +50,7 @@ class Server:
 
     def __init__(self, case, serve):
         self.serve, self.asked = serve, []
-        self.url = f"http://127.0.0.1:{serve(case, self.talk)}"
+        self.url = f"http://127.0.0.1:{harness.serve(case, self.talk)}"
 
     def talk(self, connection):
         with connection:

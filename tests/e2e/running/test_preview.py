@@ -121,7 +121,7 @@ class Pictures(Preview):
         photo = PICTURES / "orange.jpg"
         if not photo.exists():
             self.skipTest(f"no {photo}")
-        names = "".join(f'  o{n}: {{uri: "o{n}.jpg", loop: true, realtime: true}}\n' for n in range(1, 9))
+        names = {f"o{n}": f'uri: "o{n}.jpg", loop: true, realtime: true' for n in range(1, 9)}
         for n in range(1, 9):
             image = Image.open(photo).resize((320, 200))
             exif = Image.Exif()
@@ -201,8 +201,7 @@ class Pictures(Preview):
 
     def test_few_sources_have_pictures(self):
         """A limited number, the newest; the others make room."""
-        short = "".join(f'  s{n}: {{uri: "lavfi:testsrc=size=64x48:rate=25:duration=1", realtime: true}}\n'
-                        for n in range(6))
+        short = {f"s{n}": 'uri: "lavfi:testsrc=size=64x48:rate=25:duration=1", realtime: true' for n in range(6)}
         self.begin(", most_sources: 3", short)
         self.wait_until(lambda: len(found := self.sources()) == 3 and {"hd", "sd"} <= set(found))
         self.finish()
