@@ -145,6 +145,11 @@ class Case(unittest.TestCase):
     def millrace(self, *words, **options):
         return self.checked([MILLRACE, *words], **options)
 
+    def planned(self, pipeline, *arguments, **options):
+        """A pipeline's plan (YAML text or a file's path)."""
+        path = pipeline if isinstance(pipeline, pathlib.Path) else self.write(pipeline)
+        return json.loads(self.millrace("plan", path, "--json", *arguments, **options).stdout)
+
     def assert_balanced(self, run):
         """Every frame is accounted for, in total and in the ledger's lines."""
         ledger = run.ledger
@@ -194,6 +199,12 @@ def call(command, **options):
 def start(command, **options):
     """Starts the command, for tests that send signals or close pipes."""
     return subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, **options)
+
+
+def rows_in(path):
+    """The file's JSON lines. The last line may be incomplete and is left out."""
+    text = path.read_text() if path.exists() else ""
+    return [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]
 
 
 def serve(case, talk):

@@ -146,13 +146,7 @@ def web(case, folder, tls=None, base=Web, **fields):
     return f"http{'s' if tls else ''}://127.0.0.1:{server.server_address[1]}", asked
 
 
-class Live(harness.Case):
-    def setUp(self):
-        super().setUp()
-        self.runtime = self.folder / "runtime"
-        self.runtime.mkdir(mode=0o700)
-        self.environment = {"MILLRACE_CONTROL": str(self.runtime / "millrace")}
-
+class Live(harness.Controlled):
     def begin(self, sources, *arguments, decode="", environment=None, results="", given=None, decoded=None,
               before=()):
         """A run with these sources, {name: options}, or with `given`, decoded, with a row for each picture. `before`:
@@ -172,10 +166,7 @@ class Live(harness.Case):
         return super().wait_until(happened, self.errors if child else "", child)
 
     def rows(self, source=None, file="out.jsonl"):
-        path = self.folder / file
-        text = path.read_text() if path.exists() else ""
-        rows = [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]
-        return [row for row in rows if source in (None, row["source"])]
+        return [row for row in harness.rows_in(self.folder / file) if source in (None, row["source"])]
 
     def ask(self):
         done = call([MILLRACE, "ctl", "status", "--json"], environment=self.environment)

@@ -58,6 +58,4 @@ class Watched(Case):
         self.wait_until(ask, why)
 
     def rows(self):
-        """Whole lines only: the last may be incomplete."""
-        text = (self.folder / "out.jsonl").read_text()
-        return [json.loads(line)["seq"] for line in text[:text.rfind("\n") + 1].splitlines()]
+        return [row["seq"] for row in harness.rows_in(self.folder / "out.jsonl")]

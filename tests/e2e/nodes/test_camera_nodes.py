@@ -4,7 +4,7 @@ import json
 import os
 import signal
 
-from harness import pipeline
+from harness import pipeline, rows_in
 import streams
 from watched import Watched, children_of, nodes_of
 
@@ -24,9 +24,7 @@ class CameraNodes(Watched):
         self.go_on()
 
     def lines(self):
-        """Whole lines only: the last may be incomplete."""
-        text = self.out.read_text() if self.out.exists() else ""
-        return [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]
+        return rows_in(self.out)
 
     def go_on(self):
         """Waits until more pictures from this epoch were written."""

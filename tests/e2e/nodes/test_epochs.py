@@ -7,7 +7,7 @@ import signal
 
 import zmq
 
-from harness import pipeline
+from harness import pipeline, rows_in
 from watched import PATIENCE, Watched, children_of
 
 SOME = 30
@@ -29,10 +29,7 @@ class Epochs(Watched):
             nodes=dict(camera="stages: first", worker="stages: second", center="stages: out")))
 
     def lines(self):
-        """Whole lines only: the last may be incomplete."""
-        path = self.folder / "out.jsonl"
-        text = path.read_text() if path.exists() else ""
-        return [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]
+        return rows_in(self.folder / "out.jsonl")
 
     def feed(self, epoch):
         """Sends frames until enough from this epoch have come out: a killed process loses what it was sent."""

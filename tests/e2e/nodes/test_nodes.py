@@ -117,7 +117,7 @@ class Nodes(Watched):
         self.assert_balanced(run)
         self.assertEqual([row["seq"] for row in run.rows], list(range(300)))
         told = {one["name"]: one["busy_poll_ns"]
-                for one in json.loads(call([MILLRACE, "plan", path, "--json"]).stdout)["processes"]}
+                for one in self.planned(path)["processes"]}
         self.assertEqual(told, {"left": 20_000_000, "right": 0})
         self.assertEqual(call([MILLRACE, "plan", path]).stdout.count("keeps a core busy for 20 ms"), 1)
 
@@ -153,7 +153,7 @@ class Nodes(Watched):
     def test_the_plan_says_which_keys_each_node_needs(self):
         text = everywhere(camera=7001, worker=7002, keys="keys", out="out.jsonl")
         path = self.write(text.replace("tcp://*", "tcp://192.0.2.1"))
-        plan = json.loads(call([MILLRACE, "plan", path, "--json"]).stdout)
+        plan = self.planned(path)
         self.assertEqual([[key.rpartition("/")[2] for key in (one["key"], *one["public_keys"])]
                           for one in plan["processes"]],
                          [["camera.key", "worker.pub"], ["worker.key", "camera.pub", "center.pub"],

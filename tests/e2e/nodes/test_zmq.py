@@ -16,7 +16,8 @@ import zmq
 import zmq.auth
 from PIL import Image
 
-from harness import MILLRACE, MODELS, PICTURES, ROOT, SAMPLES, TIMEOUT, Case, call, free_port, need_models, pipeline
+from harness import MILLRACE, MODELS, PICTURES, ROOT, SAMPLES, TIMEOUT, Case, call, free_port, need_models, pipeline, \
+    rows_in
 
 if not shutil.which("protoc"):
     print("skipped: no protoc")
@@ -289,11 +290,6 @@ class Zmq(Case):
                         **(stages or {"last": 'type: "null"'}), results="type: jsonl, features: true, path: '-'")
         return self.start(text, "--output", output, *more), output
 
-    def rows(self, output):
-        """Whole lines only: the last may be incomplete."""
-        text = output.read_text()
-        return [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]
-
     def test_tensors_of_numpy(self):
         running, output = self.take(options="format: f32 2x3")
         socket = self.socket(zmq.PUSH)
@@ -304,7 +300,7 @@ class Zmq(Case):
             socket.send_multipart([record, tensor.tobytes()])
         socket.send(results_pb2.Record(end=True).SerializeToString())
         summary, _ = self.end_of(running)
-        rows = self.rows(output)
+        rows = rows_in(output)
         self.assertEqual([row["seq"] for row in rows], list(range(50)))
         self.assertEqual([row["pts"] for row in rows], [i / 8 for i in range(50)])
         for row, tensor in zip(rows, sent):
@@ -321,7 +317,7 @@ class Zmq(Case):
         first.send_json({"end": True})
         second.send_json({"end": True})
         self.end_of(running)
-        self.assertEqual([row["features"] for row in self.rows(output)], [[40, 20, 30], [70, 20, 30]])
+        self.assertEqual([row["features"] for row in rows_in(output)], [[40, 20, 30], [70, 20, 30]])
 
     def test_encoded_images(self):
         names = [name for name in ("orange.jpg", "baboon.jpg", "squirrel_cls.jpg") if (PICTURES / name).exists()]
@@ -355,7 +351,7 @@ class Zmq(Case):
             (folder / f"{i}.jpg").write_bytes(payload)
         expected = self.run_pipeline(pipeline(dict(app=f"uri: {folder}"), **stages,
                                               results="type: jsonl, features: true, path: '${OUTPUT}'")).rows
-        self.assertEqual([row["features"] for row in self.rows(output)], [row["features"] for row in expected])
+        self.assertEqual([row["features"] for row in rows_in(output)], [row["features"] for row in expected])
         self.assertEqual(len(expected), len(payloads))
 
     def test_nothing_that_comes_ends_the_run(self):
@@ -374,7 +370,7 @@ class Zmq(Case):
         socket.send_multipart([b"{}", b"well"])
         socket.send_json({"end": True})
         summary, told = self.end_of(running)
-        self.assertEqual([bytes(row["features"]) for row in self.rows(output)], [b"good", b"well"])
+        self.assertEqual([bytes(row["features"]) for row in rows_in(output)], [b"good", b"well"])
         self.assertEqual([(line["reason"], line["frames"]) for line in summary["ledger"]["dropped"]],
                          [("bad message", len(bad))])
         self.assertIn("a message was refused: a message has 1 part: expected record and payload", told)
@@ -420,7 +416,7 @@ class Zmq(Case):
                 got.append((record.id, record.file, record.label))
             self.assertEqual(got, wanted)
             self.assertEqual(self.dropped(self.end_of(running)[0]), {("app", "bad message"): 1})
-            rows = self.rows(self.folder / "results.jsonl")
+            rows = rows_in(self.folder / "results.jsonl")
             self.assertEqual([tuple(row.get(key, "") for key in ("id", "file", "label")) for row in rows], wanted)
             with open(self.folder / "results.csv", newline="", encoding="utf-8") as table:
                 self.assertEqual([(row["id"], row["file"], row["label"]) for row in csv.DictReader(table)], wanted)
@@ -444,7 +440,7 @@ class Zmq(Case):
         for socket in clients.values():
             socket.send_json({"end": True})
         self.end_of(running)
-        rows = self.rows(self.folder / "results.jsonl")
+        rows = rows_in(self.folder / "results.jsonl")
         answers = {name: [row for row in rows if row["id"].startswith(name)] for name in clients}
         for name, got in answers.items():
             self.assertEqual([(row["id"], row["file"]) for row in got],
@@ -473,7 +469,7 @@ class Zmq(Case):
                 self.wait_until(lambda: audit.exists() and "peer refused" in audit.read_text(), running)
         sockets[-1].send_json({"end": True})
         summary, _ = self.end_of(running)
-        self.assertEqual([bytes(row["features"]) for row in self.rows(output)], [b"frie"])
+        self.assertEqual([bytes(row["features"]) for row in rows_in(output)], [b"frie"])
         entries = [json.loads(line) for line in audit.read_text().splitlines()]
         keys = {name: zmq.auth.load_certificate(self.folder / f"{name}.pub")[0].decode()
                 for name in ("stranger", "friend")}
@@ -487,12 +483,12 @@ class Zmq(Case):
         first, second = (self.socket(zmq.PUSH) for _ in range(2))
         for socket in (first, second):
             socket.send_multipart([b"", b"a"])
-        self.wait_until(lambda: output.exists() and len(self.rows(output)) == 2, running)
+        self.wait_until(lambda: output.exists() and len(rows_in(output)) == 2, running)
         third = self.socket(zmq.PUSH)
         third.send_multipart([b"", b"b"])
         self.wait_until(lambda: "too many peers" in audit.read_text(), running)
         first.close()  # makes room for the third, which retries by itself
-        self.wait_until(lambda: len(self.rows(output)) == 3, running)
+        self.wait_until(lambda: len(rows_in(output)) == 3, running)
         third.send_json({"end": True})
         self.assertEqual(self.end_of(running)[0]["ledger"]["delivered"], 3)
 

@@ -1,7 +1,6 @@
 """JPEG decoded at reduced size: what preprocess makes of it, compared with ffmpeg's -lowres and arithmetic in double
 precision; and how far that is from whole pictures."""
 import functools
-import json
 import subprocess
 
 import cv2
@@ -102,10 +101,9 @@ class Reduced(harness.Case):
         return [np.array(row["features"]).reshape(3, size, size) for row in run.rows]
 
     def plan(self, uri, size=41, options=CROP, decode="", more=""):
-        path = self.write(shrunk(uri=uri, size=size, reduced="auto", options=options, decode=decode,
-                                 more=more.format(folder=self.folder)))
-        done = self.millrace("plan", path, "--json")
-        return next(stage for stage in json.loads(done.stdout)["stages"] if stage["id"] == "decode")
+        told = self.planned(shrunk(uri=uri, size=size, reduced="auto", options=options, decode=decode,
+                                   more=more.format(folder=self.folder)))
+        return next(stage for stage in told["stages"] if stage["id"] == "decode")
 
     def file(self, name, write):
         path = self.folder / name

@@ -1,7 +1,6 @@
 """The memory account: rows add up to what the plan says, for pipelines of all kinds; runs do not need more; and
 the likely amount."""
 import collections
-import json
 import os
 import random
 import re
@@ -46,10 +45,6 @@ def printed_groups(text):
 
 
 class Account(Case):
-    def planned(self, path, *arguments, environment=None):
-        done = self.millrace("plan", path, "--json", *arguments, environment=environment)
-        return json.loads(done.stdout)
-
     def check(self, planned):
         """Every total is the sum of the rows, to the byte; with several nodes each process has separate rows."""
         rows = planned["memory_rows"]

@@ -40,8 +40,7 @@ class Expected(Case):
         self.assertIn("not modelled: decode", text)
 
     def test_launches_and_bytes_of_classical_features_are_counted(self):
-        done = self.millrace("plan", self.write(CLASSICAL), "--assume", "cuda:1xH100", "--json")
-        expected = json.loads(done.stdout)["expected"]
+        expected = self.planned(CLASSICAL, "--assume", "cuda:1xH100")["expected"]
         stages = {stage["id"]: stage for stage in expected["stages"]}
         (card,) = expected["cards"]
         for name, launches in LAUNCHES.items():

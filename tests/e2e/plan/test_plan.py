@@ -120,11 +120,6 @@ class Text(Case):
 
 
 class Json(Case):
-    def planned(self, path, *arguments):
-        done = plan(path, "--json", *arguments)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return json.loads(done.stdout)
-
     def test_part_of_a_video_is_counted(self):
         """The number of frames that `run` will read is known from the start of a file, and unknown from the middle."""
         for part, frames in (("duration: 2s", 40), ("duration: 1h", 280), ("start: 2s", None), ("every: 2", 280)):
@@ -200,7 +195,7 @@ stages:
         self.assertEqual(self.digest(self.SAME, environment={"FRAMES": "4"}), expected)
 
     def test_what_is_exact(self):
-        told = self.planned(self.write(SMALL), "--workers", "2")
+        told = self.planned(SMALL, "--workers", "2")
         self.assertEqual(list(told)[:14], ["pipeline", "file", "digest", "workers", "busy_poll_ns", "jobs",
                                            "most_sources", "assumed",
                                            "sources", "stages", "links", "copies", "cuts", "processes"])
@@ -225,7 +220,7 @@ stages:
         self.assertEqual(plan(path, "--json").stdout, plan(path, "--json").stdout)
 
     def test_overrides_are_those_of_run(self):
-        told = self.planned(self.write(SMALL), "--set", "stages.both.queue.size=7", "--workers", "3")
+        told = self.planned(SMALL, "--set", "stages.both.queue.size=7", "--workers", "3")
         self.assertEqual({link["queue"] for link in told["links"] if link["to"] == "both"}, {7})
         self.assertEqual(told["workers"], 3)
 
@@ -234,11 +229,6 @@ class Streams(Case):
     """Plans for files, compared with what others read from them."""
 
     PIPELINE = pipeline(dict(video='uri: "CLIP"'), name="streams", decode="", null="")
-
-    def planned(self, text):
-        done = plan(self.write(text), "--json")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return json.loads(done.stdout)
 
     def probe(self, clip):
         keys = "codec_name,width,height,pix_fmt,avg_frame_rate,nb_frames,nb_read_packets"

@@ -8,7 +8,7 @@ import subprocess
 import time
 import unittest.mock
 
-from harness import MILLRACE, MODELS, PATIENT, ROOT, TIMEOUT, Case, call, need_models, pipeline, start
+from harness import MILLRACE, MODELS, PATIENT, ROOT, TIMEOUT, Case, need_models, pipeline, start
 from watched import children_of
 
 
@@ -63,7 +63,7 @@ class RunIsThePlan(Case):
 
     def check(self, path, *arguments):
         words = [path, "--workers", "2", "--output", self.folder / "results", *arguments]
-        planned = json.loads(call([MILLRACE, "plan", *words, "--json"]).stdout)
+        planned = self.planned(*words)
         sources = [source["id"] for source in planned["sources"]]
         names, summary = self.look_while_it_runs([MILLRACE, "run", *words], sources, threads_of)
         self.check_threads(planned["processes"][0]["threads"], names)
@@ -114,7 +114,7 @@ class RunIsThePlan(Case):
         """Every process has the printed threads, and holds no more memory than printed."""
         path = self.write(self.NODES)
         words = [path, "--workers", "2", "--output", self.folder / "results"]
-        planned = json.loads(call([MILLRACE, "plan", *words, "--json"]).stdout)
+        planned = self.planned(*words)
         nodes = {process["name"]: process for process in planned["processes"]}
         threads, summary = self.look_while_it_runs([MILLRACE, "run", *words], ["a", "b"], lambda process: {
             node: threads_of(child) for node, child in children_of(process).items()})

@@ -236,8 +236,8 @@ class Models(harness.Case):
         strange.write_bytes(network.replace(b"\x04Conv", b"\x04Xonv"))
         results = self.folder / "results.jsonl"
         results.write_text("kept")
-        self.refused(65, "pipeline\\.yaml:7:3: features: .*strange\\.onnx", "Xonv", model=strange, output=results)
-        self.refused(69, "pipeline\\.yaml:7:3: features: .*/nowhere", output=results,
+        self.refused(65, "pipeline\\.yaml:8:3: features: .*strange\\.onnx", "Xonv", model=strange, output=results)
+        self.refused(69, "pipeline\\.yaml:8:3: features: .*/nowhere", output=results,
                      environment={"MILLRACE_ONNXRUNTIME": "/nowhere"})
         self.assertEqual(results.read_text(), "kept")
 

@@ -137,8 +137,7 @@ class Pipelines(Served):
         rows = []
         while not enough(rows) and child.poll() is None and time.monotonic() < end:
             time.sleep(0.1)
-            text = output.read_text() if output.exists() else ""
-            rows = [json.loads(row) for row in text[:text.rfind("\n") + 1].splitlines()]
+            rows = harness.rows_in(output)
         told = http.client.HTTPConnection("127.0.0.1", preview, timeout=harness.TIMEOUT)
         self.addCleanup(told.close)
         if child.poll() is None:

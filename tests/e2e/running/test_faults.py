@@ -69,9 +69,7 @@ class Nodes(Case):
         return ledgers
 
     def numbers(self):
-        """Whole lines only: the last may be incomplete."""
-        text = self.out.read_text()
-        return [json.loads(line)["seq"] for line in text[:text.rfind("\n") + 1].splitlines()]
+        return [row["seq"] for row in harness.rows_in(self.out)]
 
 
 class Faults(Nodes):
@@ -156,9 +154,7 @@ class Strangers(Nodes):
         self.assertEqual((ledger["in"], ledger["in_flight"]), (ledger["delivered"], 0))
 
     def audited(self):
-        text = (self.folder / "reads.audit").read_text()
-        lines = [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]  # one may be incomplete
-        return [line for line in lines if line["event"] == "peer refused"]
+        return [entry for entry in harness.rows_in(self.folder / "reads.audit") if entry["event"] == "peer refused"]
 
     def test_strangers_do_no_harm(self):
         port = free_port()

@@ -145,8 +145,7 @@ class Jobs(harness.Case):
             self.assertEqual(self.plan("--workers", 2, text=self.pipeline(more=clock))["jobs"]["of"], 0)
 
     def plan(self, *arguments, text=None):
-        done = self.millrace("plan", self.write(text or self.pipeline()), "--json", *arguments)
-        return json.loads(done.stdout)
+        return self.planned(text or self.pipeline(), *arguments)
 
     def test_the_plan_counts_them(self):
         for jobs in (1, 2, 5, COUNT):

@@ -86,9 +86,7 @@ class Cameras(Case):
         return child
 
     def rows(self):
-        path = self.folder / "out.jsonl"
-        text = path.read_text() if path.exists() else ""
-        return [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]
+        return harness.rows_in(self.folder / "out.jsonl")
 
     def log(self):
         return (self.folder / "log").read_text()

@@ -105,8 +105,7 @@ class Colours(Videos):
 
     def remark(self, path):
         text = copy(uri=path, video="name: a.mp4", path=self.path)
-        plan = self.millrace("plan", self.write(text), "--json")
-        return json.loads(plan.stdout)["sources"][0]["note"]
+        return self.planned(text)["sources"][0]["note"]
 
     def test_the_plan_says_what_is_not_done(self):
         self.assertEqual(self.remark(self.hdr("smpte2084")),
