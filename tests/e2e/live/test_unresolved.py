@@ -46,7 +46,7 @@ class Names(Live):
             self.assertTrue(self.ctl("remove", name))
             self.wait_until(lambda: self.ask()[name]["state"] == "ended", child)
         rows = len(self.rows("good"))
-        self.wait_until(lambda: len(self.rows("good")) > rows + 10, child)
+        self.wait_until(lambda: len(self.rows("good")) > rows + 60, child)  # RTMP connects in tries of 1 s, 2 s, ...
         sources = self.finish(child)
         for name in ("rtmp", "srt"):
             self.assertEqual(sources[name]["connection"]["state"], "ended")
