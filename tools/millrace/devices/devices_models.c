@@ -5,7 +5,11 @@
 #include "tools/millrace/devices/devices.h"
 #include "tools/millrace/plan/plan.h"
 
-void mr_devices_put_models(yajl_gen json) {
+int mr_devices_put_models(FILE *stream) {
+    yajl_gen json = mr_json_create(true);
+    if (!json)
+        return MR_ERROR_MEMORY;
+    mr_json_open_map(json, NULL);
     mr_json_open_array(json, "models");
     for (size_t i = 0; mr_view_model(i); i++) {
         mr_json_open_map(json, NULL);
@@ -13,6 +17,8 @@ void mr_devices_put_models(yajl_gen json) {
         yajl_gen_map_close(json);
     }
     yajl_gen_array_close(json);
+    yajl_gen_map_close(json);
+    return mr_json_finish(json, stream);
 }
 
 static void add_model(mr_table *table, const mr_view_card *card) {

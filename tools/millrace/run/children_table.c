@@ -48,9 +48,7 @@ static int print_processes(const mr_child *children, size_t count, int width, FI
 static void print_lines(const mr_source_summary *source, mr_outcome outcome, FILE *stream) {
     for (size_t i = 0; i < source->line_count; i++)
         if (source->lines[i].outcome == outcome)
-            mr_print(stream, "    %10llu %s by %s: %s\n", (unsigned long long)source->lines[i].frames,
-                     outcome == MR_OUTCOME_DROPPED ? "dropped" : "absorbed", source->lines[i].stage,
-                     source->lines[i].reason);
+            mr_ledger_line_print(&source->lines[i], stream);
 }
 
 /* The missing frames, as far as they were named. */
@@ -81,12 +79,12 @@ static void print_source(const mr_child *child, const mr_source_summary *source,
 
 /* What earlier processes of a child that reads sources lost when they died. */
 static void print_lives(const mr_child *child, FILE *stream) {
-    if (child->before.dropped)
-        mr_print(stream, "    %10llu dropped by %s: in it when it died, or before\n",
-                 (unsigned long long)child->before.dropped, child->name);
-    if (child->before.absorbed)
-        mr_print(stream, "    %10llu absorbed by %s: before it died\n", (unsigned long long)child->before.absorbed,
-                 child->name);
+    const mr_ledger_line lines[] = {
+        {MR_OUTCOME_DROPPED, child->name, "in it when it died, or before", child->before.dropped},
+        {MR_OUTCOME_ABSORBED, child->name, "before it died", child->before.absorbed}};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        if (lines[i].frames)
+            mr_ledger_line_print(&lines[i], stream);
     if (!child->before.in && child->restarts)
         mr_print(stream, "  %s was started again, and has %s\n", child->name,
                  child->resumes ? "continued: what was done before is absorbed"
@@ -111,10 +109,7 @@ static void print_sources(const mr_child *child, FILE *stream) {
 
 static void print_ledger(const mr_child *children, size_t count, FILE *stream) {
     const mr_tally_of_nodes all = mr_children_tally(children, count);
-    mr_print(stream, "\n  ledger: %llu in = %llu delivered + %llu dropped + %llu absorbed + %llu in flight: %s\n",
-             (unsigned long long)all.in, (unsigned long long)all.delivered, (unsigned long long)all.dropped,
-             (unsigned long long)all.absorbed, (unsigned long long)all.in_flight,
-             all.balanced ? "balanced" : "NOT BALANCED");
+    mr_ledger_print(all.in, all.delivered, all.dropped, all.absorbed, all.in_flight, all.balanced, stream);
     for (size_t i = 0; i < count; i++)
         print_sources(&children[i], stream);
 }

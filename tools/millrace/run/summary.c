@@ -138,16 +138,23 @@ int mr_cuts_print(const mr_named_summary *of, size_t count, int width, FILE *str
 
 /* ---- ledger ---------------------------------------------------------------------------------------------------- */
 
-static void print_ledger(const mr_summary *summary, FILE *stream) {
+void mr_ledger_line_print(const mr_ledger_line *line, FILE *stream) {
+    mr_print(stream, "    %10llu %s by %s: %s\n", (unsigned long long)line->frames,
+             line->outcome == MR_OUTCOME_DROPPED ? "dropped" : "absorbed", line->stage, line->reason);
+}
+
+void mr_ledger_print(uint64_t in, uint64_t delivered, uint64_t dropped, uint64_t absorbed, uint64_t in_flight,
+                     bool balanced, FILE *stream) {
     mr_print(stream, "\n  ledger: %llu in = %llu delivered + %llu dropped + %llu absorbed + %llu in flight: %s\n",
-             (unsigned long long)summary->in, (unsigned long long)summary->delivered,
-             (unsigned long long)summary->dropped, (unsigned long long)summary->absorbed,
-             (unsigned long long)summary->in_flight, summary->balanced ? "balanced" : "NOT BALANCED");
-    for (size_t i = 0; i < summary->line_count; i++) {
-        const mr_ledger_line *line = &summary->lines[i];
-        mr_print(stream, "    %10llu %s by %s: %s\n", (unsigned long long)line->frames,
-                 line->outcome == MR_OUTCOME_DROPPED ? "dropped" : "absorbed", line->stage, line->reason);
-    }
+             (unsigned long long)in, (unsigned long long)delivered, (unsigned long long)dropped,
+             (unsigned long long)absorbed, (unsigned long long)in_flight, balanced ? "balanced" : "NOT BALANCED");
+}
+
+static void print_ledger(const mr_summary *summary, FILE *stream) {
+    mr_ledger_print(summary->in, summary->delivered, summary->dropped, summary->absorbed, summary->in_flight,
+                    summary->balanced, stream);
+    for (size_t i = 0; i < summary->line_count; i++)
+        mr_ledger_line_print(&summary->lines[i], stream);
 }
 
 /* ---- sources --------------------------------------------------------------------------------------------------- */
