@@ -28,17 +28,14 @@ static int print_processes(const mr_child *children, size_t count, int width, FI
     char text[MR_WORDS];
     for (size_t i = 0; i < count; i++) {
         const mr_child *child = &children[i];
-        mr_table_add(&table, "%s", child->name);
-        mr_table_add(&table, "%s", state_of(child));
-        mr_table_add(&table, "%d", child->restarts);
+        mr_table_add(&table, "%s\t%s\t%d", child->name, state_of(child), child->restarts);
         if (child->done && child->exit_code > 128)
             mr_table_add(&table, "signal %d", child->exit_code - 128);
         else if (child->done)
             mr_table_add(&table, "%d", child->exit_code);
         else
             mr_table_add(&table, "-");
-        mr_table_add(&table, "%.2f s", child->report.cpu_s);
-        mr_table_add(&table, "%s", mr_words_bytes(child->report.peak_bytes, text));
+        mr_table_add(&table, "%.2f s\t%s", child->report.cpu_s, mr_words_bytes(child->report.peak_bytes, text));
     }
     return mr_table_print(&table, width, stream);
 }

@@ -44,28 +44,20 @@ static void print_shares(const mr_stage_summary *stage, FILE *stream) {
     }
 }
 
-static void add_duration(mr_table *table, int64_t ns) {
-    char text[MR_WORDS];
-    mr_table_add(table, "%s", mr_words_duration(ns, text));
-}
-
 /* A source has no inputs and no queue. */
 static void add_stage(mr_table *table, const char *node, const mr_stage_summary *stage) {
+    char busy[MR_WORDS], p50[MR_WORDS], p99[MR_WORDS];
     if (node)
         mr_table_add(table, "%s", node);
     mr_table_add(table, "%s", stage->id);
     if (!node)
         mr_table_add(table, "%s", stage->type);
-    mr_table_add(table, "%s", stage->device);
-    mr_table_add(table, stage->is_source ? "-" : "%llu", (unsigned long long)stage->in);
-    mr_table_add(table, "%llu", (unsigned long long)stage->out);
-    add_duration(table, stage->busy_ns);
-    for (int i = 0; i < 2 && stage->is_source; i++)
-        mr_table_add(table, "-");
-    if (!stage->is_source) {
-        add_duration(table, stage->p50_ns);
-        add_duration(table, stage->p99_ns);
-    }
+    mr_table_add(table, stage->is_source ? "%s\t-" : "%s\t%llu", stage->device, (unsigned long long)stage->in);
+    mr_table_add(table, "%llu\t%s", (unsigned long long)stage->out, mr_words_duration(stage->busy_ns, busy));
+    if (stage->is_source)
+        mr_table_add(table, "-\t-");
+    else
+        mr_table_add(table, "%s\t%s", mr_words_duration(stage->p50_ns, p50), mr_words_duration(stage->p99_ns, p99));
 }
 
 static size_t add_stages(mr_table *table, const mr_named_summary *of) {
@@ -121,13 +113,12 @@ int mr_cuts_print(const mr_named_summary *of, size_t count, int width, FILE *str
     for (size_t i = 0; i < count; i++) {
         for (size_t c = 0; c < of[i].summary->cut_count; c++) {
             const mr_cut_summary *cut = &of[i].summary->cuts[c];
-            const uint64_t counts[] = {cut->frames, cut->again, cut->set_aside, cut->sessions,
-                                       cut->malformed + cut->rejected + cut->refused};
             if (of[i].name)
                 mr_table_add(&table, "%s", of[i].name);
-            mr_table_add(&table, "%s", cut->id);
-            for (size_t k = 0; k < sizeof counts / sizeof *counts; k++)
-                mr_table_add(&table, "%llu", (unsigned long long)counts[k]);
+            mr_table_add(&table, "%s\t%llu\t%llu\t%llu\t%llu\t%llu", cut->id, (unsigned long long)cut->frames,
+                         (unsigned long long)cut->again, (unsigned long long)cut->set_aside,
+                         (unsigned long long)cut->sessions,
+                         (unsigned long long)(cut->malformed + cut->rejected + cut->refused));
         }
     }
     if (!table.count)
