@@ -302,7 +302,7 @@ class Control(harness.Controlled):
         child = self.start("--control", path)
         slow = self.connect(path)
         slow.sendall(140 * b'{"millrace": 1, "do": "status"}\n')
-        # The first answers are in flight, and there are more than the socket can hold. Those after the end are refusals.
+        # The first answers are in flight, and more than the socket can hold. Those after the end are refusals.
         got = slow.recv(8192)
         child.send_signal(signal.SIGTERM)
         while child.poll() is None:
