@@ -53,6 +53,20 @@ void *mr_arena_array(mr_arena *arena, size_t count, size_t size) {
     return mr_arena_alloc(arena, count * size);
 }
 
+int mr_arena_grow(mr_arena *arena, void **array, size_t count, size_t *room, size_t size) {
+    if (count < *room)
+        return MR_OK;
+    size_t wanted = *room ? 2 * *room : 16;
+    void *wider = mr_arena_array(arena, wanted, size);
+    if (!wider)
+        return MR_ERROR_MEMORY;
+    if (count)
+        memcpy(wider, *array, count * size);
+    *array = wider;
+    *room = wanted;
+    return MR_OK;
+}
+
 char *mr_arena_text(mr_arena *arena, const char *text, size_t length) {
     char *copy = mr_arena_alloc(arena, length + 1);
     if (copy && length > 0)
@@ -60,16 +74,21 @@ char *mr_arena_text(mr_arena *arena, const char *text, size_t length) {
     return copy;
 }
 
+char *mr_arena_vprint(mr_arena *arena, const char *format, va_list arguments) {
+    va_list again;
+    va_copy(again, arguments);
+    int length = vsnprintf(NULL, 0, format, again);
+    va_end(again);
+    char *text = length < 0 ? NULL : mr_arena_alloc(arena, (size_t)length + 1);
+    if (text)
+        vsnprintf(text, (size_t)length + 1, format, arguments);
+    return text;
+}
+
 char *mr_arena_print(mr_arena *arena, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    int length = vsnprintf(NULL, 0, format, arguments);
-    va_end(arguments);
-    char *text = length < 0 ? NULL : mr_arena_alloc(arena, (size_t)length + 1);
-    if (!text)
-        return NULL;
-    va_start(arguments, format);
-    vsnprintf(text, (size_t)length + 1, format, arguments);
+    char *text = mr_arena_vprint(arena, format, arguments);
     va_end(arguments);
     return text;
 }

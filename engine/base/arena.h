@@ -21,9 +21,12 @@ typedef struct mr_arena {
 void *mr_arena_alloc(mr_arena *arena, size_t bytes);
 /* `count` elements with `size` bytes each. NULL also if that overflows. */
 void *mr_arena_array(mr_arena *arena, size_t count, size_t size);
+/* Makes room for one more element in an array of the arena that has `count` of them. MR_ERROR_MEMORY. */
+int mr_arena_grow(mr_arena *arena, void **array, size_t count, size_t *room, size_t size);
 /* `length` text bytes and a zero. */
 char *mr_arena_text(mr_arena *arena, const char *text, size_t length);
 char *mr_arena_print(mr_arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
+char *mr_arena_vprint(mr_arena *arena, const char *format, va_list arguments) __attribute__((format(printf, 2, 0)));
 void mr_arena_fini(mr_arena *arena);
 
 typedef struct mr_index_slot {

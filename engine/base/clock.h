@@ -12,6 +12,9 @@ int mr_clock_create_simulated(mr_clock **clock, int64_t now_ns);
 void mr_clock_destroy(mr_clock **clock);
 
 int64_t mr_clock_now_ns(const mr_clock *clock);
+static inline int64_t mr_earlier_ns(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
 /* Moves a simulated clock on. */
 void mr_clock_set_ns(mr_clock *clock, int64_t now_ns);
 

@@ -114,16 +114,6 @@ static void put_links(FILE *to, const mr_plan_builder *b, const bool *before, in
     fputc('\n', to);
 }
 
-/* Marks the vertices from which frames come to that input. Links lead from earlier vertices to later ones. */
-static void mark_before(const mr_plan_builder *b, int v, size_t input, bool *before) {
-    for (int u = v; u >= 0; u--)
-        for (int i = b->in.start[u]; (u == v || before[u]) && i < b->in.start[u + 1]; i++) {
-            const mr_plan_link *link = &b->link[b->in.item[i]];
-            if (u != v || (size_t)link->to_port == input)
-                before[link->from] = true;
-        }
-}
-
 static int put_lineage(FILE *to, const mr_plan_builder *b, int v, size_t input, const bool *before) {
     char name[MR_SPEC_ID_BYTES + 16];
     int status = MR_OK;
@@ -149,7 +139,7 @@ int mr_planned_lineage(mr_negotiation *negotiation, size_t input, mr_lineage *li
     FILE *to = before ? open_memstream(&text, &bytes) : NULL;
     int status = to ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for the lineage of %s", negotiation->id);
     if (to) {
-        mark_before(ask->b, ask->v, input, before);
+        mr_plan_mark_to(ask->b, ask->v, (int)input, before);
         status = put_lineage(to, ask->b, ask->v, input, before);
         if (fclose(to) && !status)
             status = mr_fail(MR_ERROR_MEMORY, "no memory for the lineage of %s", negotiation->id);
@@ -283,37 +273,31 @@ void mr_warn(mr_negotiation *negotiation, const char *option, const char *hint, 
 
 void mr_take(mr_negotiation *negotiation, size_t input, const mr_format_set *set, const char *why, ...) {
     asking *ask = negotiation->planner;
-    char text[256];
     va_list arguments;
     va_start(arguments, why);
-    vsnprintf(text, sizeof text, why, arguments);
-    va_end(arguments);
     negotiation->takes[input] = *set;
     /* If memory runs out, the message goes without it. */
-    ask->needs[input].why = mr_arena_print(ask->b->arena, "%s", text);
+    ask->needs[input].why = mr_arena_vprint(ask->b->arena, why, arguments);
+    va_end(arguments);
 }
 
 void mr_leave_uncounted(mr_negotiation *negotiation, const char *what, ...) {
     const asking *ask = negotiation->planner;
-    char text[512];
     va_list arguments;
     va_start(arguments, what);
-    vsnprintf(text, sizeof text, what, arguments);
-    va_end(arguments);
     /* If memory runs out, the message still says that there is one. */
-    const char *copy = mr_arena_print(ask->b->arena, "%s", text);
+    const char *copy = mr_arena_vprint(ask->b->arena, what, arguments);
     negotiation->work.unknown = copy ? copy : "some of it is not counted";
+    va_end(arguments);
 }
 
 void mr_remark(mr_negotiation *negotiation, const char *format, ...) {
     const asking *ask = negotiation->planner;
-    char text[512];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
     /* If memory runs out, the plan goes without it. */
-    negotiation->remark = mr_arena_print(ask->b->arena, "%s", text);
+    negotiation->remark = mr_arena_vprint(ask->b->arena, format, arguments);
+    va_end(arguments);
 }
 
 /* NULL for NULL, and if memory runs out: *short_of is then true. */

@@ -34,21 +34,6 @@ int mr_port_count(const mr_port *ports) {
     return count;
 }
 
-/* Room for one link more. */
-static int grow(mr_plan_builder *b) {
-    if (b->link_count < b->link_room)
-        return MR_OK;
-    size_t room = b->link_room ? 2 * b->link_room : 64;
-    mr_plan_link *wider = mr_arena_array(b->arena, room, sizeof *wider);
-    if (!wider)
-        return MR_ERROR_MEMORY;
-    if (b->link_count)
-        memcpy(wider, b->link, b->link_count * sizeof *wider);
-    b->link = wider;
-    b->link_room = room;
-    return MR_OK;
-}
-
 static int add_link(const reference *r, int from, int from_port) {
     mr_plan_builder *b = r->b;
     int64_t mark = ((int64_t)r->to << 32 | r->to_port) + 1;
@@ -66,7 +51,7 @@ static int add_link(const reference *r, int from, int from_port) {
     }
     if (b->link_count > MR_PLAN_MAX_LINKS)
         return MR_OK;
-    if (grow(b))
+    if (mr_arena_grow(b->arena, (void **)&b->link, b->link_count, &b->link_room, sizeof *b->link))
         return MR_ERROR_MEMORY;
     b->link[b->link_count++] = (mr_plan_link){
         .from = from, .from_port = from_port, .to = r->to, .to_port = r->to_port, .place = r->input->place};
@@ -459,6 +444,16 @@ int mr_plan_reach(mr_plan_builder *b) {
         }
     }
     return MR_OK;
+}
+
+void mr_plan_mark_to(const mr_plan_builder *b, int v, int port, bool *marked) {
+    memset(marked, 0, (size_t)b->count * sizeof *marked);
+    for (int at = v; at >= 0; at--)
+        for (int i = b->in.start[at]; (at == v || marked[at]) && i < b->in.start[at + 1]; i++) {
+            const mr_plan_link *link = &b->link[b->in.item[i]];
+            if (at != v || link->to_port == port)
+                marked[link->from] = true;
+        }
 }
 
 /* ---- vertices of the planner ------------------------------------------------------------------------------------- */

@@ -11,6 +11,8 @@ int mr_plan_resolve_links(mr_plan_builder *builder);
 int mr_plan_order(mr_plan_builder *builder);
 /* Which sources reach which vertex. */
 int mr_plan_reach(mr_plan_builder *builder);
+/* Marks the vertices from which frames come to one input of `vertex`, and no others. Once ordered. */
+void mr_plan_mark_to(const mr_plan_builder *builder, int vertex, int port, bool *marked);
 /* plan->edges, from the links. */
 int mr_plan_list_edges(mr_plan_builder *builder);
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/planner/builder.h"
+#include "engine/planner/links.h"
 #include "millrace/status.h"
 
 /* ---- arriving frames ------------------------------------------------------------------------------------------- */
@@ -145,18 +146,6 @@ typedef struct search {
     gathering *at;      /* by vertex */
 } search;
 
-/* Marks all vertices that lead to one port of `v`. Vertices are in topological order. */
-static void mark_behind(const search *s, int v, int port, bool *behind) {
-    const mr_plan_builder *b = s->b;
-    memset(behind, 0, (size_t)b->count * sizeof *behind);
-    for (int at = v; at >= 0; at--)
-        for (int i = b->in.start[at]; (at == v || behind[at]) && i < b->in.start[at + 1]; i++) {
-            const mr_plan_link *link = &b->link[b->in.item[i]];
-            if (at != v || link->to_port == port)
-                behind[link->from] = true;
-        }
-}
-
 /* How many frames gather before one passes `v`'s links (one port's, if that is not -1), on the worst way. */
 static gathering worst_way(const search *s, int v, int port) {
     gathering worst = {.last = -1, .timed = true};
@@ -171,8 +160,8 @@ static gathering worst_way(const search *s, int v, int port) {
 
 /* The number that gathers on the way to port `one` of `v` while frames already wait at port `other`. */
 static gathering gathers(const search *s, int v, int one, int other, bool *way) {
-    mark_behind(s, v, other, s->behind);
-    mark_behind(s, v, one, way);
+    mr_plan_mark_to(s->b, v, other, s->behind);
+    mr_plan_mark_to(s->b, v, one, way);
     for (int at = 0; at < v; at++) {
         const mr_plan_vertex *vertex = &s->b->plan->vertices[at];
         s->at[at] = worst_way(s, at, -1);

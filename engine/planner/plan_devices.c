@@ -30,30 +30,26 @@ static int find_device(const mr_plan_builder *b, const char *name) {
     return found ? (int)(found - b->plan->devices) : -1;
 }
 
+static int index_device(mr_plan_builder *b, mr_plan_device *device) {
+    int status = mr_index_put(&b->device_names, b->arena, device->name, device);
+    return status || !device->alias ? status : mr_index_put(&b->device_names, b->arena, device->alias, device);
+}
+
 /* Adds a device that is not in the list. Returns the position, or MR_ERROR_MEMORY. */
 static int add_device(mr_plan_builder *b, const mr_plan_device *device) {
     mr_plan *plan = b->plan;
     if (plan->device_count == b->device_room) {
-        size_t room = b->device_room ? 2 * b->device_room : 16;
-        mr_plan_device *wider = mr_arena_array(b->arena, room, sizeof *wider);
-        if (!wider)
+        if (mr_arena_grow(b->arena, (void **)&plan->devices, plan->device_count, &b->device_room,
+                          sizeof *plan->devices))
             return MR_ERROR_MEMORY;
-        if (plan->device_count)
-            memcpy(wider, plan->devices, plan->device_count * sizeof *wider);
-        plan->devices = wider;
-        b->device_room = room;
         b->device_names = (mr_index){0};
         for (size_t i = 0; i < plan->device_count; i++)
-            if (mr_index_put(&b->device_names, b->arena, wider[i].name, &wider[i]) ||
-                (wider[i].alias && mr_index_put(&b->device_names, b->arena, wider[i].alias, &wider[i])))
+            if (index_device(b, &plan->devices[i]))
                 return MR_ERROR_MEMORY;
     }
     mr_plan_device *added = &plan->devices[plan->device_count];
     *added = *device;
-    if (mr_index_put(&b->device_names, b->arena, added->name, added) ||
-        (added->alias && mr_index_put(&b->device_names, b->arena, added->alias, added)))
-        return MR_ERROR_MEMORY;
-    return (int)plan->device_count++;
+    return index_device(b, added) ? MR_ERROR_MEMORY : (int)plan->device_count++;
 }
 
 /* A GPU named once by number and once by UUID is one device. Only the driver can resolve a UUID, and a plan that opens

@@ -89,18 +89,8 @@ static int check_options(reading *r, const mr_yaml *node) {
 
 static int add(reading *r, const mr_yaml *node) {
     mr_spec_list *list = r->list;
-    if (list->count == r->room) {
-        size_t room = r->room ? 2 * r->room : 64;
-        mr_spec_listed *wider = mr_arena_array(&list->arena, room, sizeof *wider);
-        if (!wider)
-            return MR_ERROR_MEMORY;
-        if (list->count)
-            memcpy(wider, list->sources, list->count * sizeof *wider);
-        list->sources = wider;
-        r->room = room;
-    }
     mr_spec_listed *own = mr_arena_alloc(&list->arena, sizeof *own);
-    if (!own)
+    if (!own || mr_arena_grow(&list->arena, (void **)&list->sources, list->count, &r->room, sizeof *list->sources))
         return MR_ERROR_MEMORY;
     *own = (mr_spec_listed){.id = node->key, .node = node};
     if (mr_yaml_digest_with_secrets(node, own->digest) || mr_index_put(&r->ids, &list->arena, node->key, own))

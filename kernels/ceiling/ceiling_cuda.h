@@ -4,15 +4,16 @@
  * be to that device's memory. Results equal the processor's, bit for bit. Errors: MR_ERROR_DEVICE. */
 #pragma once
 
+#include "engine/device/cuda/cuda_launch.h"
 #include "kernels/ceiling/ceiling.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-int mr_triad_cuda(const mr_triad_work *work, void *stream);
-int mr_read_cuda(const mr_read_work *work, void *stream);
-int mr_nothing_cuda(void *stream);
+MR_CUDA_ONLY int mr_triad_cuda(const mr_triad_work *work, void *stream);
+MR_CUDA_ONLY int mr_read_cuda(const mr_read_work *work, void *stream);
+MR_CUDA_ONLY int mr_nothing_cuda(void *stream);
 
 #ifdef __cplusplus
 }

@@ -11,19 +11,20 @@
  * piece has no picture or too many. */
 #pragma once
 
+#include "engine/device/cuda/cuda_launch.h"
 #include "kernels/classical/classical.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-size_t mr_histogram_cuda_scratch_bytes(const mr_histogram_work *work);
-int mr_histogram_cuda(const mr_histogram_work *work, void *scratch, void *stream);
-int mr_hog_cuda(const mr_hog_layout *layout, const mr_hog_work *work, void *stream);
-int mr_phash_cuda(const mr_phash_work *work, void *stream);
-size_t mr_sharpness_cuda_scratch_bytes(const mr_sharpness_work *work);
-int mr_sharpness_cuda(const mr_sharpness_work *work, void *scratch, void *stream);
-int mr_change_cuda(const mr_change_work *work, void *stream);
+MR_CUDA_ONLY size_t mr_histogram_cuda_scratch_bytes(const mr_histogram_work *work);
+MR_CUDA_ONLY int mr_histogram_cuda(const mr_histogram_work *work, void *scratch, void *stream);
+MR_CUDA_ONLY int mr_hog_cuda(const mr_hog_layout *layout, const mr_hog_work *work, void *stream);
+MR_CUDA_ONLY int mr_phash_cuda(const mr_phash_work *work, void *stream);
+MR_CUDA_ONLY size_t mr_sharpness_cuda_scratch_bytes(const mr_sharpness_work *work);
+MR_CUDA_ONLY int mr_sharpness_cuda(const mr_sharpness_work *work, void *scratch, void *stream);
+MR_CUDA_ONLY int mr_change_cuda(const mr_change_work *work, void *stream);
 
 #ifdef __cplusplus
 }

@@ -8,6 +8,7 @@
  * by the rounding in sums of `inputs` products. */
 #pragma once
 
+#include "engine/device/cuda/cuda_launch.h"
 #include "kernels/vector/vector.h"
 
 #ifdef __cplusplus
@@ -17,15 +18,15 @@ extern "C" {
 enum { MR_SCORE_ULPS = 8 };
 
 /* The whole product and bias, if there is no cuBLAS. */
-int mr_linear_cuda(const mr_linear_work *work, void *stream);
+MR_CUDA_ONLY int mr_linear_cuda(const mr_linear_work *work, void *stream);
 /* Writes only the bias into dst; the products must then be added. */
-int mr_bias_cuda(const mr_linear_work *work, void *stream);
-int mr_top_k_cuda(const mr_top_k_work *works, int count, void *stream);
-int mr_rectify_cuda(const mr_rectify_work *works, int count, void *stream);
+MR_CUDA_ONLY int mr_bias_cuda(const mr_linear_work *work, void *stream);
+MR_CUDA_ONLY int mr_top_k_cuda(const mr_top_k_work *works, int count, void *stream);
+MR_CUDA_ONLY int mr_rectify_cuda(const mr_rectify_work *works, int count, void *stream);
 /* Two launches for up to 32 works. */
-int mr_nearest_cuda(const mr_nearest_work *works, int count, void *stream);
-int mr_normalize_cuda(const mr_normalize_work *works, int count, void *stream);
-int mr_pool_mean_cuda(const mr_pool_work *works, int count, void *stream);
+MR_CUDA_ONLY int mr_nearest_cuda(const mr_nearest_work *works, int count, void *stream);
+MR_CUDA_ONLY int mr_normalize_cuda(const mr_normalize_work *works, int count, void *stream);
+MR_CUDA_ONLY int mr_pool_mean_cuda(const mr_pool_work *works, int count, void *stream);
 
 #ifdef __cplusplus
 }

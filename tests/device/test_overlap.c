@@ -38,8 +38,7 @@ static int64_t run(const char *text) {
     assert_int_equal(sums->delivered, sums->in);
     for (size_t i = 0; i < collection_count; i++)
         assert_int_equal(collection[i].identity.seq, i);
-    mr_summary_destroy(&sums);
-    mr_pipeline_destroy(&pipeline);
+    flow_close(&pipeline, &sums);
     return spent;
 }
 
@@ -75,12 +74,11 @@ static double hidden(mr_engine copies) {
 static void expect_overlap(const char *device, const char *call, int frames) {
     char text[1024];
     snprintf(text, sizeof text,
-             "version: 1\npipeline: p\n"
-             "sources: {a: {type: count, frames: %d}}\n"
-             "stages:\n"
-             "  make: {type: scale, input: a}\n"
-             "  one: {type: scale, input: make, device: \"sim:0?copy=10kB/s&call=%s\"%s}\n"
-             "  out: {type: collect, input: one}\n",
+             FLOW "sources: {a: {type: count, frames: %d}}\n"
+                  "stages:\n"
+                  "  make: {type: scale, input: a}\n"
+                  "  one: {type: scale, input: make, device: \"sim:0?copy=10kB/s&call=%s\"%s}\n"
+                  "  out: {type: collect, input: one}\n",
              frames, call, device);
     int64_t spent = run(text);
     assert_int_equal(collection_count, frames);
@@ -109,12 +107,11 @@ static int64_t time_on(int devices, int frames) {
         snprintf(list + strlen(list), sizeof list - strlen(list), "%s\"sim:%d?copy=100kB/s&call=1ms\"", i ? ", " : "",
                  i);
     snprintf(text, sizeof text,
-             "version: 1\npipeline: p\n"
-             "sources: {a: {type: count, frames: %d}}\n"
-             "stages:\n"
-             "  make: {type: scale, input: a}\n"
-             "  one: {type: scale, input: make, device: [%s]}\n"
-             "  out: {type: collect, input: one}\n",
+             FLOW "sources: {a: {type: count, frames: %d}}\n"
+                  "stages:\n"
+                  "  make: {type: scale, input: a}\n"
+                  "  one: {type: scale, input: make, device: [%s]}\n"
+                  "  out: {type: collect, input: one}\n",
              frames, list);
     int64_t spent = run(text);
     assert_int_equal(collection_count, frames);

@@ -41,7 +41,7 @@ static shares all_shares(int sources) {
 /* Runs the stages, which must end in one called "it". Source i sends a frame every `periods[i]` microseconds. */
 static void run(const int *periods, int sources, int frames, const char *stages, uint64_t seed, int workers) {
     char text[TEXT];
-    int length = snprintf(text, sizeof text, "version: 1\npipeline: p\nsources:\n");
+    int length = snprintf(text, sizeof text, FLOW "sources:\n");
     for (int i = 0; i < sources; i++)
         length += snprintf(text + length, sizeof text - (size_t)length,
                            "  s%d: {type: count, frames: %d, period: %dus}\n", i, frames * 100 / periods[i],
@@ -49,8 +49,7 @@ static void run(const int *periods, int sources, int frames, const char *stages,
     snprintf(text + length, sizeof text - (size_t)length, "stages:\n%s  out: {type: collect, input: it}\n", stages);
     mr_pipeline *pipeline = flow_open(text, seed, workers);
     mr_summary *summary = flow_run(pipeline);
-    mr_summary_destroy(&summary);
-    mr_pipeline_destroy(&pipeline);
+    flow_close(&pipeline, &summary);
 }
 
 /* How far one source was ahead of another, at most, at any time between those deliveries. */

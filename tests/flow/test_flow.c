@@ -1,5 +1,5 @@
 /* The running graph: every pipeline here runs on the cpu and on a simulated accelerator, with many seeds for the
- * deterministic executor and once on real workers. All runs must give the same. */
+ * deterministic executor and on real workers. All runs must give the same. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,255 +13,138 @@
 
 enum { SEEDS = UNDER_TSAN(8, 25) };
 
-typedef struct run {
-    int status;        /* from wait */
-    mr_summary *sums;
-} run;
+/* A test that runs the pipeline everywhere; the other arguments are fields of flow_outcome. */
+#define RUNS(name, text, ...)                                                                                         \
+    TEST(name) {                                                                                                      \
+        flow_check_everywhere(text, SEEDS, &(flow_outcome){__VA_ARGS__});                                             \
+    }
 
-static run finish(mr_pipeline **pipeline) {
-    run result;
-    result.status = mr_pipeline_wait(*pipeline, -1);
-    assert_int_equal(mr_pipeline_summarize(*pipeline, &result.sums), MR_OK);
-    return result;
-}
+/* ---- chains and batches ---- */
 
-/* The ledger balances in any case. */
-static void close_run(mr_pipeline **pipeline, run *result) {
-    const mr_summary *sums = result->sums;
-    assert_int_equal(sums->in, sums->delivered + sums->dropped + sums->absorbed + sums->in_flight);
-    assert_int_equal(sums->in_flight, 0);
-    mr_summary_destroy(&result->sums);
-    mr_pipeline_destroy(pipeline);
-}
+RUNS(chain_computes_in_order,
+     FLOW_A(200) "  one: {type: scale, input: a, device: \"%1$s\"}\n"
+                 "  two: {type: scale, input: one, device: \"%1$s\"}\n"
+                 "  three: {type: scale, input: two, device: \"%1$s\", queue: 1}\n"
+                 "  out: {type: collect, input: three}\n",
+     .delivered = 200, .adds = 2)
 
-typedef void check_function(const run *result);
-
-static void run_once(const char *text, uint64_t seed, int workers, check_function *check) {
-    mr_pipeline *pipeline = flow_open(text, seed, workers);
-    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
-    run result = finish(&pipeline);
-    check(&result);
-    close_run(&pipeline, &result);
-}
-
-static void run_and_check(const char *text, uint64_t seed, int workers, void *context) {
-    run_once(text, seed, workers, *(check_function **)context);
-}
-
-static void run_everywhere(const char *format, check_function *check) {
-    flow_everywhere(format, SEEDS, run_and_check, &check);
-}
-
-static const mr_source_summary *source_of(const run *result, const char *id) {
-    for (size_t i = 0; i < result->sums->source_count; i++)
-        if (strcmp(result->sums->sources[i].id, id) == 0)
-            return &result->sums->sources[i];
-    fail_msg("no source %s", id);
-    return NULL;
-}
-
-/* Every source's frames are in order, none twice. */
-static void expect_order(void) {
-    for (size_t i = 0; i < collection_count; i++)
-        for (size_t j = i + 1; j < collection_count && j < i + 200; j++)
-            if (collection[i].identity.source == collection[j].identity.source &&
-                collection[i].first == collection[j].first)
-                assert_true(mr_identity_compare(&collection[i].identity, &collection[j].identity) < 0);
-}
-
-/* ---- a chain ---- */
-static void check_chain(const run *result) {
-    assert_int_equal(result->status, MR_OK);
-    assert_int_equal(result->sums->delivered, 200);
-    assert_int_equal(collection_count, 200);
-    expect_order();
-    for (size_t i = 0; i < collection_count; i++)
-        assert_int_equal(collection[i].value, collection[i].identity.seq + 2);
-}
-
-TEST(chain_computes_in_order) {
-    run_everywhere("version: 1\npipeline: chain\n"
-                   "sources: {a: {type: count, frames: 200}}\n"
-                   "stages:\n"
-                   "  one: {type: scale, input: a, device: \"%1$s\"}\n"
-                   "  two: {type: scale, input: one, device: \"%1$s\"}\n"
-                   "  three: {type: scale, input: two, device: \"%1$s\", queue: 1}\n"
-                   "  out: {type: collect, input: three}\n",
-                   check_chain);
-}
-
-/* ---- results whose memory outlives the frame that they came with ---- */
-static void check_results(const run *result) {
-    assert_int_equal(result->status, MR_OK);
-    assert_int_equal(collection_count, 100);
-    expect_order();
+/* A result's memory can outlive the frame that it came with. */
+static void check_results(const mr_summary *sums) {
+    (void)sums;
     for (size_t i = 0; i < collection_count; i++)
         assert_int_equal(collection[i].noted, collection[i].identity.seq + 1000);
     assert_int_equal(largest_batch, 24);
 }
 
 /* The batch needs more frames than the earlier stages have room for. */
-TEST(a_batch_of_results_fills) {
-    run_everywhere("version: 1\npipeline: results\n"
-                   "sources: {a: {type: count, frames: 100}}\n"
-                   "stages:\n"
-                   "  note: {input: a, device: \"%1$s\", queue: 1}\n"
-                   "  scale: {input: note, device: \"%1$s\", queue: 1}\n"
-                   "  wide: {type: batcher, input: scale, batch: 24, queue: 24}\n"
-                   "  out: {type: collect, input: wide}\n",
-                   check_results);
-}
+RUNS(a_batch_of_results_fills,
+     FLOW_A(100) "  note: {input: a, device: \"%1$s\", queue: 1}\n"
+                 "  scale: {input: note, device: \"%1$s\", queue: 1}\n"
+                 "  wide: {type: batcher, input: scale, batch: 24, queue: 24}\n"
+                 "  out: {type: collect, input: wide}\n",
+     .delivered = 100, .check = check_results)
 
-/* ---- many sources, a batch across them ---- */
-static void check_batch(const run *result) {
-    assert_int_equal(result->status, MR_OK);
-    assert_int_equal(collection_count, 57 + 40 + 3);
-    assert_int_equal(source_of(result, "a")->delivered, 57);
-    assert_int_equal(source_of(result, "b")->delivered, 40);
-    assert_int_equal(source_of(result, "c")->delivered, 3);
-    expect_order();
+static void check_batch(const mr_summary *sums) {
+    assert_int_equal(flow_source(sums, "a")->delivered, 57);
+    assert_int_equal(flow_source(sums, "b")->delivered, 40);
+    assert_int_equal(flow_source(sums, "c")->delivered, 3);
     assert_true(largest_batch <= 8);
     assert_true(smallest_batch >= 1);
 }
 
-TEST(batches_across_sources_keep_order) {
-    run_everywhere("version: 1\npipeline: batches\n"
-                   "sources:\n"
-                   "  a: {type: count, frames: 57}\n"
-                   "  b: {type: count, frames: 40}\n"
-                   "  c: {type: count, frames: 3}\n"
-                   "stages:\n"
-                   "  one: {type: scale, input: sources.*, device: \"%1$s\"}\n"
-                   "  many: {type: batcher, input: one, batch: {size: 8, timeout: 5ms}}\n"
-                   "  out: {type: collect, input: many}\n",
-                   check_batch);
-}
+RUNS(batches_across_sources_keep_order,
+     FLOW "sources:\n"
+          "  a: {type: count, frames: 57}\n"
+          "  b: {type: count, frames: 40}\n"
+          "  c: {type: count, frames: 3}\n"
+          "stages:\n"
+          "  one: {type: scale, input: sources.*, device: \"%1$s\"}\n"
+          "  many: {type: batcher, input: one, batch: {size: 8, timeout: 5ms}}\n"
+          "  out: {type: collect, input: many}\n",
+     .delivered = 57 + 40 + 3, .check = check_batch)
 
-/* ---- fan-out and join ---- */
-static void check_join(const run *result) {
-    assert_int_equal(result->status, MR_OK);
-    /* 0, 3, 6, ... pass the gate; the others find no partner. All reach `first` on the other path. */
-    size_t joined = 0, direct = 0;
+/* ---- fan-out, joins and merges ---- */
+
+/* 0, 3, 6, ... pass the gate; the others find no partner. All reach `first` on the other path. */
+static void check_join(const mr_summary *sums) {
+    size_t direct = 0;
+    (void)sums;
     for (size_t i = 0; i < collection_count; i++) {
         direct += collection[i].first;
-        if (!collection[i].first) {
-            joined++;
+        if (!collection[i].first)
             assert_int_equal(collection[i].identity.seq % 3, 0);
-        }
     }
-    assert_int_equal(joined, 34);
     assert_int_equal(direct, 100);
-    assert_int_equal(result->sums->delivered, 100);
-    expect_order();
 }
 
-TEST(joins_match_by_identity) {
-    run_everywhere("version: 1\npipeline: join\n"
-                   "sources: {a: {type: count, frames: 100}}\n"
-                   "stages:\n"
-                   "  one: {type: scale, input: a, device: \"%1$s\"}\n"
-                   "  some: {type: gate, input: one, every: 3}\n"
-                   "  late: {type: slow, input: one, period: 100us}\n"
-                   "  both: {type: meet, join: {left: some, right: late}}\n"
-                   "  out: {type: collect, input: both}\n"
-                   "  first: {type: collect, input: one}\n",
-                   check_join);
+RUNS(joins_match_by_identity,
+     FLOW_A(100) "  one: {type: scale, input: a, device: \"%1$s\"}\n"
+                 "  some: {type: gate, input: one, every: 3}\n"
+                 "  late: {type: slow, input: one, period: 100us}\n"
+                 "  both: {type: meet, join: {left: some, right: late}}\n"
+                 "  out: {type: collect, input: both}\n"
+                 "  first: {type: collect, input: one}\n",
+     .delivered = 100, .collected = 100 + 34, .check = check_join)
+
+static void check_absorbed(const mr_summary *sums) {
+    assert_int_equal(sums->line_count, 1);
+    assert_int_equal(sums->lines[0].frames, 75);
 }
 
-static void check_absorbed(const run *result) {
-    assert_int_equal(result->status, MR_OK);
-    assert_int_equal(result->sums->delivered, 25);
-    assert_int_equal(result->sums->absorbed, 75);
-    assert_int_equal(result->sums->line_count, 1);
-    assert_string_equal(result->sums->lines[0].stage, "some");
-    assert_string_equal(result->sums->lines[0].reason, "gate");
-    assert_int_equal(result->sums->lines[0].frames, 75);
-}
+RUNS(what_a_gate_holds_back_is_absorbed,
+     FLOW_A(100) "  one: {type: scale, input: a, device: \"%1$s\"}\n"
+                 "  some: {type: gate, input: one, every: 4}\n"
+                 "  out: {type: collect, input: some}\n",
+     .delivered = 25, .absorbed = 75, .stage = "some", .reason = "gate", .check = check_absorbed)
 
-TEST(what_a_gate_holds_back_is_absorbed) {
-    run_everywhere("version: 1\npipeline: gate\n"
-                   "sources: {a: {type: count, frames: 100}}\n"
-                   "stages:\n"
-                   "  one: {type: scale, input: a, device: \"%1$s\"}\n"
-                   "  some: {type: gate, input: one, every: 4}\n"
-                   "  out: {type: collect, input: some}\n",
-                   check_absorbed);
-}
-
-/* ---- merge, and frames derived from one ---- */
-static void check_merge(const run *result) {
-    assert_int_equal(result->status, MR_OK);
-    assert_int_equal(collection_count, 50 * 2 + 50);
-    assert_int_equal(result->sums->in, 50);
-    assert_int_equal(result->sums->delivered, 50); /* a source frame counts once, however many frames derive from it */
-}
-
-TEST(merged_ways_end_together) {
-    run_everywhere("version: 1\npipeline: merge\n"
-                   "sources: {a: {type: count, frames: 50}}\n"
-                   "stages:\n"
-                   "  one: {type: scale, input: a, device: \"%1$s\"}\n"
-                   "  double: {type: twice, input: one}\n"
-                   "  plain: {type: pass, input: one}\n"
-                   "  out: {type: collect, input: [double, plain]}\n",
-                   check_merge);
-}
+/* A source's frame counts once, however many frames derive from it. */
+RUNS(merged_ways_end_together,
+     FLOW_A(50) "  one: {type: scale, input: a, device: \"%1$s\"}\n"
+                "  double: {type: twice, input: one}\n"
+                "  plain: {type: pass, input: one}\n"
+                "  out: {type: collect, input: [double, plain]}\n",
+     .delivered = 50, .collected = 50 * 2 + 50, .unordered = true)
 
 /* ---- failures ---- */
-static void check_broken(const run *result) {
-    assert_int_equal(result->status, MR_OK);
-    assert_int_equal(collection_count, 39);
-    assert_int_equal(result->sums->dropped, 1);
-    assert_string_equal(result->sums->lines[0].stage, "odd");
-    assert_string_equal(result->sums->lines[0].reason, "error");
+
+RUNS(a_frame_that_fails_is_dropped_and_the_run_goes_on,
+     FLOW_A(40) "  one: {type: scale, input: a, device: \"%1$s\"}\n"
+                "  odd: {type: broken, input: one, fail_at: 7}\n"
+                "  out: {type: collect, input: odd}\n",
+     .delivered = 39, .dropped = 1, .stage = "odd", .reason = "error")
+
+static void check_early_end(const mr_summary *sums) {
+    assert_true(sums->in < 100000);
 }
 
-TEST(a_frame_that_fails_is_dropped_and_the_run_goes_on) {
-    run_everywhere("version: 1\npipeline: broken\n"
-                   "sources: {a: {type: count, frames: 40}}\n"
-                   "stages:\n"
-                   "  one: {type: scale, input: a, device: \"%1$s\"}\n"
-                   "  odd: {type: broken, input: one, fail_at: 7}\n"
-                   "  out: {type: collect, input: odd}\n",
-                   check_broken);
+RUNS(on_error_fail_ends_the_run,
+     FLOW_A(100000) "  one: {type: scale, input: a, device: \"%1$s\"}\n"
+                    "  odd: {type: broken, input: one, fail_at: 7, on_error: fail}\n"
+                    "  out: {type: collect, input: odd}\n",
+     .status = MR_ERROR_DATA, .delivered = FLOW_ANY, .dropped = FLOW_SOME, .stage = "odd", .check = check_early_end)
+
+RUNS(a_sink_that_cannot_write_ends_the_run_in_order,
+     FLOW_A(100000) "  one: {type: scale, input: a, device: \"%1$s\"}\n"
+                    "  out: {type: collect, input: one, fail_at: 10}\n",
+     .status = MR_ERROR_IO, .delivered = 10, .dropped = FLOW_SOME, .stage = "out")
+
+static void check_failed_source(const mr_summary *sums) {
+    const mr_source_summary *bad = flow_source(sums, "bad"), *good = flow_source(sums, "good");
+    assert_int_equal(bad->status, MR_ERROR_DATA);
+    assert_int_equal(bad->delivered, 5);
+    assert_string_equal(bad->message, "frame 5 cannot be read");
+    assert_int_equal(good->status, MR_OK);
+    assert_int_equal(good->delivered, 60);
 }
 
-static void check_failing(const run *result) {
-    assert_int_equal(result->status, MR_ERROR_DATA);
-    assert_true(result->sums->dropped >= 1);
-    assert_true(result->sums->in < 100000);
-    assert_string_equal(result->sums->lines[0].stage, "odd");
-}
-
-TEST(on_error_fail_ends_the_run) {
-    run_everywhere("version: 1\npipeline: failing\n"
-                   "sources: {a: {type: count, frames: 100000}}\n"
-                   "stages:\n"
-                   "  one: {type: scale, input: a, device: \"%1$s\"}\n"
-                   "  odd: {type: broken, input: one, fail_at: 7, on_error: fail}\n"
-                   "  out: {type: collect, input: odd}\n",
-                   check_failing);
-}
-
-static void check_failed_source(const run *result) {
-    assert_int_equal(result->status, MR_ERROR_DATA);
-    assert_int_equal(source_of(result, "bad")->status, MR_ERROR_DATA);
-    assert_int_equal(source_of(result, "bad")->delivered, 5);
-    assert_string_equal(source_of(result, "bad")->message, "frame 5 cannot be read");
-    assert_int_equal(source_of(result, "good")->status, MR_OK);
-    assert_int_equal(source_of(result, "good")->delivered, 60);
-}
-
-TEST(a_failed_source_does_not_stop_the_others) {
-    run_everywhere("version: 1\npipeline: sources\n"
-                   "sources:\n"
-                   "  good: {type: count, frames: 60}\n"
-                   "  bad: {type: count, frames: 60, fail_at: 5}\n"
-                   "stages:\n"
-                   "  one: {type: scale, input: sources.*, device: \"%1$s\"}\n"
-                   "  out: {type: collect, input: one}\n",
-                   check_failed_source);
-}
+RUNS(a_failed_source_does_not_stop_the_others,
+     FLOW "sources:\n"
+          "  good: {type: count, frames: 60}\n"
+          "  bad: {type: count, frames: 60, fail_at: 5}\n"
+          "stages:\n"
+          "  one: {type: scale, input: sources.*, device: \"%1$s\"}\n"
+          "  out: {type: collect, input: one}\n",
+     .status = MR_ERROR_DATA, .delivered = 65, .check = check_failed_source)
 
 static _Atomic int logged;
 
@@ -271,131 +154,68 @@ static void count_lines(void *context, mr_log_level level, const char *line) {
 }
 
 TEST(a_failed_source_is_logged_unless_that_is_not_wanted) {
-    static const char text[] = "version: 1\npipeline: sources\n"
-                               "sources: {bad: {type: count, frames: 60, fail_at: 5}}\n"
-                               "stages: {out: {type: collect, input: bad}}\n";
     for (int quiet = 0; quiet < 2; quiet++) {
-        flow_stages_reset();
+        mr_summary *sums;
         logged = 0;
         mr_log_to(count_lines, NULL);
         mr_pipeline *pipeline = opened(&(mr_pipeline_params){
-            .types = flow_stage_types(), .path = "p.yaml", .text = text, .workers = 1, .quiet_sources = quiet});
+            .types = flow_stage_types(), .path = "p.yaml", .workers = 1, .quiet_sources = quiet,
+            .text = FLOW "sources: {bad: {type: count, frames: 60, fail_at: 5}}\n"
+                         "stages: {out: {type: collect, input: bad}}\n"});
         assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
-        run result = finish(&pipeline);
-        assert_string_equal(source_of(&result, "bad")->message, "frame 5 cannot be read");
-        assert_int_equal(result.status, MR_ERROR_DATA);
-        close_run(&pipeline, &result);
+        assert_int_equal(ended(pipeline), MR_ERROR_DATA);
+        assert_int_equal(mr_pipeline_summarize(pipeline, &sums), MR_OK);
+        assert_string_equal(flow_source(sums, "bad")->message, "frame 5 cannot be read");
+        flow_close(&pipeline, &sums);
         be_quiet(state);
         assert_int_equal(logged, !quiet);
     }
 }
 
-static void check_failed_sink(const run *result) {
-    assert_int_equal(result->status, MR_ERROR_IO);
-    assert_int_equal(collection_count, 10);
-    assert_int_equal(result->sums->delivered, 10);
-    assert_true(result->sums->dropped >= 1);
-    assert_string_equal(result->sums->lines[0].stage, "out");
-}
-
-TEST(a_sink_that_cannot_write_ends_the_run_in_order) {
-    run_everywhere("version: 1\npipeline: sink\n"
-                   "sources: {a: {type: count, frames: 100000}}\n"
-                   "stages:\n"
-                   "  one: {type: scale, input: a, device: \"%1$s\"}\n"
-                   "  out: {type: collect, input: one, fail_at: 10}\n",
-                   check_failed_sink);
-}
-
-static void check_forgetful(const run *result) {
-    assert_int_equal(result->status, MR_ERROR_INTERNAL);
-    assert_false(result->sums->balanced);
-    assert_int_equal(result->sums->sources[0].unaccounted, 10);
-    assert_int_equal(result->sums->sources[0].unsettled_count, 10);
-    for (uint64_t i = 0; i < 10; i++)
-        assert_int_equal(result->sums->sources[0].unsettled[i].seq, i);
-}
-
 TEST(a_lost_frame_unbalances_the_ledger) {
-    const char *text = "version: 1\npipeline: lost\n"
-                       "sources: {a: {type: count, frames: 10}}\n"
-                       "stages:\n"
-                       "  lost: {type: forgetful, input: a}\n"
-                       "  out: {type: collect, input: lost}\n";
-    mr_pipeline *pipeline = flow_open(text, 3, 1);
+    mr_summary *sums;
+    mr_pipeline *pipeline = flow_open(FLOW_A(10) "  lost: {type: forgetful, input: a}\n"
+                                                 "  out: {type: collect, input: lost}\n", 3, 1);
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
-    run result = finish(&pipeline);
-    check_forgetful(&result);
-    mr_summary_destroy(&result.sums);
-    mr_pipeline_destroy(&pipeline);
-}
-
-static void check_device_failures(const run *result) {
-    assert_int_equal(result->status, MR_OK);
-    assert_true(result->sums->dropped > 0);
-    assert_int_equal(result->sums->delivered + result->sums->dropped, 100);
-    assert_int_equal(collection_count, result->sums->delivered);
-    assert_string_equal(result->sums->lines[0].reason, "device error");
-    expect_order();
-    for (size_t i = 0; i < collection_count; i++)
-        assert_int_equal(collection[i].value, collection[i].identity.seq + 1);
+    assert_int_equal(ended(pipeline), MR_ERROR_INTERNAL);
+    assert_int_equal(mr_pipeline_summarize(pipeline, &sums), MR_OK);
+    assert_false(sums->balanced);
+    assert_int_equal(sums->sources[0].unaccounted, 10);
+    assert_int_equal(sums->sources[0].unsettled_count, 10);
+    for (uint64_t i = 0; i < 10; i++)
+        assert_int_equal(sums->sources[0].unsettled[i].seq, i);
+    flow_close(&pipeline, &sums);
 }
 
 TEST(device_failures_drop_their_frames_only) {
-    const char *text = "version: 1\npipeline: failing\n"
-                       "sources: {a: {type: count, frames: 100}}\n"
-                       "stages:\n"
-                       "  one: {type: scale, input: a, device: \"sim:0?fail_every=9\"}\n"
-                       "  two: {type: scale, input: one, device: \"sim:0?fail_every=9\"}\n"
-                       "  out: {type: collect, input: two}\n";
-    for (uint64_t seed = 1; seed <= SEEDS; seed++)
-        run_once(text, seed, 1, check_device_failures);
-    run_once(text, 0, 2, check_device_failures);
+    flow_check_all(FLOW_A(100) "  one: {type: scale, input: a, device: \"sim:0?fail_every=9\"}\n"
+                               "  two: {type: scale, input: one, device: \"sim:0?fail_every=9\"}\n"
+                               "  out: {type: collect, input: two}\n", SEEDS,
+                   &(flow_outcome){.delivered = FLOW_SOME, .dropped = FLOW_SOME, .adds = 1, .reason = "device error",
+                                   .in = 100});
 }
 
-/* ---- back-pressure and dropping ---- */
-static void check_live(const run *result) {
-    assert_int_equal(result->status, MR_OK);
-    assert_true(result->sums->dropped > 0);
-    assert_int_equal(result->sums->delivered + result->sums->dropped, 300);
-    assert_int_equal(collection_count, result->sums->delivered);
-    assert_string_equal(result->sums->lines[0].stage, "late");
-    assert_string_equal(result->sums->lines[0].reason, "queue full");
-    expect_order();
-}
+/* ---- queues that drop ---- */
 
-TEST(a_live_queue_drops_and_counts) {
-    run_everywhere("version: 1\npipeline: live\n"
-                   "sources: {a: {type: count, frames: 300, period: 20us}}\n"
-                   "stages:\n"
-                   "  one: {type: scale, input: a, device: \"%1$s\"}\n"
-                   "  late: {type: slow, input: one, period: 1ms, queue: {size: 2, when_full: drop-oldest}}\n"
-                   "  out: {type: collect, input: late}\n",
-                   check_live);
-}
+RUNS(a_live_queue_drops_and_counts,
+     FLOW "sources: {a: {type: count, frames: 300, period: 20us}}\n"
+          "stages:\n"
+          "  one: {type: scale, input: a, device: \"%1$s\"}\n"
+          "  late: {type: slow, input: one, period: 1ms, queue: {size: 2, when_full: drop-oldest}}\n"
+          "  out: {type: collect, input: late}\n",
+     .delivered = FLOW_ANY, .dropped = FLOW_SOME, .stage = "late", .reason = "queue full", .in = 300)
 
-/* A frame dropped at one input has no partner at the other; the rest is in order. */
-static void check_live_join(const run *result) {
-    assert_int_equal(result->status, MR_OK);
-    assert_int_equal(result->sums->delivered + result->sums->dropped + result->sums->absorbed, 3000);
-    assert_int_equal(result->sums->delivered, collection_count);
-    assert_true(collection_count > 0);
-    expect_order();
-}
-
-/* A producer drops frames from the queues that the join looks at. */
-TEST(a_live_join_drops_and_counts) {
-    run_everywhere("version: 1\npipeline: live-join\n"
-                   "sources: {a: {type: count, frames: 3000}}\n"
-                   "stages:\n"
-                   "  one: {type: scale, input: a, device: \"%1$s\"}\n"
-                   "  two: {type: note, input: a, device: \"%1$s\"}\n"
-                   "  both: {type: meet, join: {left: one, right: two}, queue: {size: 2, when_full: drop-oldest}}\n"
-                   "  out: {type: collect, input: both}\n",
-                   check_live_join);
-}
+/* A producer drops frames from the queues that the join looks at. A frame dropped at one input has no partner at the
+ * other; the rest is in order. */
+RUNS(a_live_join_drops_and_counts,
+     FLOW_A(3000) "  one: {type: scale, input: a, device: \"%1$s\"}\n"
+                  "  two: {type: note, input: a, device: \"%1$s\"}\n"
+                  "  both: {type: meet, join: {left: one, right: two}, queue: {size: 2, when_full: drop-oldest}}\n"
+                  "  out: {type: collect, input: both}\n",
+     .delivered = FLOW_SOME, .dropped = FLOW_ANY, .absorbed = FLOW_ANY, .in = 3000)
 
 /* ---- stopping ---- */
+
 static int64_t draining_ns(mr_pipeline *pipeline) {
     mr_summary *sums = NULL;
     assert_int_equal(mr_pipeline_summarize(pipeline, &sums), MR_OK);
@@ -405,13 +225,12 @@ static int64_t draining_ns(mr_pipeline *pipeline) {
 }
 
 static void stop_midway(bool at_once, uint64_t seed, int64_t after_ns) {
-    const char *text = "version: 1\npipeline: stop\n"
-                       "sources: {a: {type: count, frames: 100000000}, b: {type: count, frames: 9, period: 1s}}\n"
-                       "stages:\n"
-                       "  one: {type: scale, input: sources.*, device: \"sim:0\"}\n"
-                       "  late: {type: slow, input: one, period: 50us}\n"
-                       "  out: {type: collect, input: late}\n";
-    mr_pipeline *pipeline = flow_open(text, seed, 2);
+    mr_pipeline *pipeline = flow_open(
+        FLOW "sources: {a: {type: count, frames: 100000000}, b: {type: count, frames: 9, period: 1s}}\n"
+             "stages:\n"
+             "  one: {type: scale, input: sources.*, device: \"sim:0\"}\n"
+             "  late: {type: slow, input: one, period: 50us}\n"
+             "  out: {type: collect, input: late}\n", seed, 2);
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
     assert_int_equal(mr_pipeline_wait(pipeline, after_ns), MR_ERROR_AGAIN);
     assert_true(draining_ns(pipeline) == 0);
@@ -419,30 +238,22 @@ static void stop_midway(bool at_once, uint64_t seed, int64_t after_ns) {
     /* With a seed nothing can move between two waits. */
     if (seed)
         assert_true(at_once ? draining_ns(pipeline) == 0 : draining_ns(pipeline) > 0);
-    run result = finish(&pipeline);
-    assert_int_equal(result.status, MR_OK);
-    assert_true(result.sums->draining_ns == 0);
+    mr_summary *sums = flow_end(pipeline);
+    assert_true(sums->draining_ns == 0);
     if (!at_once)
-        assert_int_equal(result.sums->delivered, result.sums->in);
-    close_run(&pipeline, &result);
+        assert_int_equal(sums->delivered, sums->in);
+    flow_close(&pipeline, &sums);
 }
 
 TEST(stopping_drains_or_drops_and_always_balances) {
-    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        stop_midway(false, seed, (int64_t)seed * 100000);
-        stop_midway(true, seed, (int64_t)seed * 100000);
-    }
-    stop_midway(false, 0, 20000000);
-    stop_midway(true, 0, 20000000);
+    for (uint64_t seed = 0; seed <= SEEDS; seed++)
+        for (int at_once = 0; at_once < 2; at_once++)
+            stop_midway(at_once, seed, seed ? (int64_t)seed * 100000 : 20000000);
 }
 
 TEST(destroying_a_running_pipeline_leaks_nothing) {
-    const char *text = "version: 1\npipeline: destroy\n"
-                       "sources: {a: {type: count, frames: 100000000}}\n"
-                       "stages:\n"
-                       "  one: {type: scale, input: a, device: \"sim:0\"}\n"
-                       "  out: {type: collect, input: one}\n";
-    mr_pipeline *pipeline = flow_open(text, 0, 2);
+    mr_pipeline *pipeline = flow_open(FLOW_A(100000000) "  one: {type: scale, input: a, device: \"sim:0\"}\n"
+                                                        "  out: {type: collect, input: one}\n", 0, 2);
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
     assert_int_equal(mr_pipeline_wait(pipeline, 5000000), MR_ERROR_AGAIN);
     mr_pipeline_destroy(&pipeline);
@@ -454,59 +265,42 @@ TEST(destroying_a_running_pipeline_leaks_nothing) {
 /* Nobody takes laggard's outputs, so laggard's calls hold all buffers. Later calls must leave one for the first, or no
  * call could ever end. */
 TEST(a_call_that_others_overtake_gets_its_buffer) {
-    mr_pipeline *pipeline = flow_open("version: 1\npipeline: overtaking\n"
-                                      "sources: {a: {type: count, frames: 50}}\n"
-                                      "stages: {laggard: {input: a}}\n", 0, 2);
-    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
-    run result = {.status = mr_pipeline_wait(pipeline, 120000000000)};
-    assert_int_equal(result.status, MR_OK);
-    assert_int_equal(mr_pipeline_summarize(pipeline, &result.sums), MR_OK);
-    assert_int_equal(result.sums->absorbed, 50);
-    close_run(&pipeline, &result);
+    flow_check(FLOW_A(50) "  laggard: {input: a}\n", 0, 2,
+               &(flow_outcome){.absorbed = 50, .in = 50});
 }
 
-static void expect_recounted(const run *result) {
-    assert_int_equal(result->status, MR_OK);
-    assert_int_equal(result->sums->absorbed, 2 * 100);
-    assert_int_equal(result->sums->dropped, 2);
-    assert_int_equal(collection_count, 2 * 199);
+static void check_recounted(const mr_summary *sums) {
     uint64_t next[2] = {0};
+    (void)sums;
     for (size_t i = 0; i < collection_count; i++)
         assert_int_equal(collection[i].identity.seq, next[collection[i].identity.source]++);
 }
 
 TEST(calls_that_overlap_take_turns) {
-    const char *text = "version: 1\npipeline: turns\n"
-                       "sources: {a: {type: count, frames: 300}, b: {type: count, frames: 300}}\n"
-                       "stages:\n"
-                       "  recount: {input: [a, b], every: 3, fail_at: 100}\n"
-                       "  out: {type: collect, input: recount}\n";
-    run_once(text, 3, 1, expect_recounted);
-    EACH_WORKER_COUNT(workers)
-        run_once(text, 0, workers, expect_recounted);
+    flow_check_all(FLOW "sources: {a: {type: count, frames: 300}, b: {type: count, frames: 300}}\n"
+                        "stages:\n"
+                        "  recount: {input: [a, b], every: 3, fail_at: 100}\n"
+                        "  out: {type: collect, input: recount}\n", 1,
+                   &(flow_outcome){.delivered = 2 * 199, .absorbed = 2 * 100, .dropped = 2, .check = check_recounted});
 }
 
 /* ---- steady state ---- */
+
+/* Ten times the frames need the same number of blocks; what varies with the order stays far below one per frame. */
 TEST(nothing_is_allocated_per_frame) {
     uint64_t allocations[2];
     for (int i = 0; i < 2; i++) {
         char text[1024];
-        snprintf(text, sizeof text,
-                 "version: 1\npipeline: steady\n"
-                 "sources: {a: {type: count, frames: %d}}\n"
-                 "stages:\n"
+        snprintf(text, sizeof text, "%s%s", i ? FLOW_A(40000) : FLOW_A(4000),
                  "  one: {type: scale, input: a}\n"
                  "  some: {type: gate, input: one, every: 2}\n"
                  "  both: {type: meet, join: {left: some, right: one}}\n"
-                 "  out: {type: collect, input: both}\n",
-                 i ? 40000 : 4000);
-            mr_pipeline *pipeline = flow_open(text, 11, 1);
-        assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
-        run result = finish(&pipeline);
-        allocations[i] = result.sums->allocations;
-        close_run(&pipeline, &result);
+                 "  out: {type: collect, input: both}\n");
+        mr_pipeline *pipeline = flow_open(text, 11, 1);
+        mr_summary *sums = flow_run(pipeline);
+        allocations[i] = sums->allocations;
+        flow_close(&pipeline, &sums);
     }
-    /* Ten times the frames need the same number of blocks; what varies with the order stays far below one per frame. */
     assert_in_range(allocations[1], 0, allocations[0] + 50);
 }
 

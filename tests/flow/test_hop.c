@@ -35,8 +35,8 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t *lock) {
 /* Counts for a run through this many stages. */
 static costs run_chain(int stages) {
     char text[4096];
-    int length = snprintf(text, sizeof text, "version: 1\npipeline: hop\nsources:\n  s: {type: count, frames: %d}\n"
-                          "stages:\n  p0: {type: pass, input: s}\n", FRAMES);
+    int length = snprintf(text, sizeof text, FLOW "sources:\n  s: {type: count, frames: %d}\n"
+                                                  "stages:\n  p0: {type: pass, input: s}\n", FRAMES);
     for (int i = 1; i < stages; i++)
         length += snprintf(text + length, sizeof text - (size_t)length, "  p%d: {type: pass, input: p%d}\n", i, i - 1);
     snprintf(text + length, sizeof text - (size_t)length, "  out: {type: collect, input: p%d}\n", stages - 1);
@@ -45,8 +45,7 @@ static costs run_chain(int stages) {
     mr_summary *summary = flow_run(pipeline);
     costs all = now;
     assert_int_equal(summary->delivered, FRAMES);
-    mr_summary_destroy(&summary);
-    mr_pipeline_destroy(&pipeline);
+    flow_close(&pipeline, &summary);
     return all;
 }
 

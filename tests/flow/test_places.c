@@ -83,17 +83,10 @@ static const mr_stage_type *const own_types[] = {&stuck_type, &live_type, NULL};
 
 /* ---- helpers ----------------------------------------------------------------------------------------------------- */
 
-static mr_pipeline *open_text(const char *text, uint64_t seed, int workers) {
-    static mr_type_list types;
-    if (!types.count) {
-        mr_type_list_add(&types, mr_stage_types(), false);
-        mr_type_list_add(&types, flow_stage_types(), false);
-        mr_type_list_add(&types, own_types, false);
-    }
-    const mr_pipeline_params params = {.types = types.item, .path = "p.yaml", .text = text, .seed = seed,
-                                       .workers = workers};
-    flow_stages_reset();
-    return opened(&params);
+static mr_pipeline *begin(const char *text, uint64_t seed, int workers) {
+    mr_pipeline *pipeline = flow_open_with(own_types, text, seed, workers);
+    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+    return pipeline;
 }
 
 static int add(mr_pipeline *pipeline, const char *id, const char *key, const char *value, char *why) {
@@ -109,16 +102,14 @@ static int add(mr_pipeline *pipeline, const char *id, const char *key, const cha
     return status;
 }
 
-static mr_source_summary row_of(mr_pipeline *pipeline, const char *id, mr_source_stay *stay) {
+/* The last row with this id; zeros if there is none. */
+static mr_source_summary row_of(mr_pipeline *pipeline, const char *id) {
     mr_summary *summary;
     mr_source_summary found = {0};
     assert_int_equal(mr_pipeline_summarize(pipeline, &summary), MR_OK);
     for (size_t i = 0; i < summary->source_count; i++)
-        if (strcmp(summary->sources[i].id, id) == 0) {
+        if (strcmp(summary->sources[i].id, id) == 0)
             found = summary->sources[i];
-            if (stay)
-                *stay = found.stay;
-        }
     found.message = "";
     mr_summary_destroy(&summary);
     return found;
@@ -132,23 +123,28 @@ static void go_on(mr_pipeline *pipeline, uint64_t seed) {
         sleep_ms(1);
 }
 
+/* Lets the run continue until the source's row is so, for a minute at most. */
+#define AWAIT(pipeline, seed, id, is_so)                                                                              \
+    do {                                                                                                              \
+        mr_source_summary row = row_of(pipeline, id);                                                                 \
+        for (int turn = 0; turn < 60000 && !(is_so); turn++, row = row_of(pipeline, id))                              \
+            go_on(pipeline, seed);                                                                                    \
+        assert_true(is_so);                                                                                           \
+    } while (0)
+
 static void await_end(mr_pipeline *pipeline, uint64_t seed, const char *id) {
-    for (int i = 0; i < 60000 && !row_of(pipeline, id, NULL).ended; i++)
-        go_on(pipeline, seed);
-    assert_true(row_of(pipeline, id, NULL).ended);
+    AWAIT(pipeline, seed, id, row.ended);
 }
 
 static void await_frames(mr_pipeline *pipeline, uint64_t seed, const char *id, uint64_t frames) {
-    for (int i = 0; i < 60000 && row_of(pipeline, id, NULL).delivered < frames; i++)
-        go_on(pipeline, seed);
-    assert_true(row_of(pipeline, id, NULL).delivered >= frames);
+    AWAIT(pipeline, seed, id, row.delivered >= frames);
 }
 
 static int remove_now(mr_pipeline *pipeline, uint64_t seed, const char *id) {
     int status = mr_pipeline_remove_source(pipeline, id, seed ? 0 : -1);
     for (int i = 0; i < 60000 && status == MR_ERROR_AGAIN; i++) {
         go_on(pipeline, seed);
-        status = row_of(pipeline, id, NULL).ended ? MR_OK : MR_ERROR_AGAIN;
+        status = row_of(pipeline, id).ended ? MR_OK : MR_ERROR_AGAIN;
     }
     return status;
 }
@@ -160,16 +156,21 @@ static mr_summary *stop(mr_pipeline *pipeline) {
 
 static void finish(mr_pipeline **pipeline) {
     mr_summary *summary = stop(*pipeline);
-    mr_summary_destroy(&summary);
-    mr_pipeline_destroy(pipeline);
+    flow_close(pipeline, &summary);
+}
+
+static void finish_after(mr_pipeline **pipeline, uint64_t delivered) {
+    mr_summary *summary = stop(*pipeline);
+    assert_int_equal(summary->delivered, delivered);
+    assert_int_equal(collection_count, delivered);
+    flow_close(pipeline, &summary);
 }
 
 /* ---- a run without sources --------------------------------------------------------------------------------------- */
 
-static void none_then_two(const char *text, uint64_t seed, int workers, void *context) {
-    (void)context;
-    mr_pipeline *pipeline = open_text(text, seed, workers);
-    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+FLOW_EVERYWHERE(begins_with_none, 10,
+                FLOW "sources: {max: 3, like: {type: count}}\n" STAGES) {
+    mr_pipeline *pipeline = begin(text, seed, workers);
     assert_int_equal(mr_pipeline_wait(pipeline, 0), MR_ERROR_AGAIN);
     assert_int_equal(add(pipeline, "a", "frames", "40", NULL), MR_OK);
     assert_int_equal(add(pipeline, "b", "frames", "25", NULL), MR_OK);
@@ -183,27 +184,19 @@ static void none_then_two(const char *text, uint64_t seed, int workers, void *co
     assert_int_equal(collection_count, 65);
     for (size_t i = 0; i < collection_count; i++)
         assert_int_equal(collection[i].value, collection[i].identity.seq);
-    mr_summary_destroy(&summary);
-    mr_pipeline_destroy(&pipeline);
-}
-
-TEST(begins_with_none) {
-    flow_everywhere("version: 1\npipeline: p\nsources: {max: 3, like: {type: count}}\n" STAGES, 10, none_then_two,
-                    NULL);
+    flow_close(&pipeline, &summary);
 }
 
 /* ---- again and again --------------------------------------------------------------------------------------------- */
 
 /* An id that comes again has separate rows, distinguished by epochs; a slot has one source after another. */
-static void come_again(const char *text, uint64_t seed, int workers, void *context) {
-    (void)context;
-    mr_pipeline *pipeline = open_text(text, seed, workers);
-    mr_source_stay stay;
-    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+FLOW_EVERYWHERE(an_id_comes_again, 10,
+                FLOW "sources: {max: 2, like: {type: count}, named: {type: count, frames: 7}}\n" STAGES) {
+    mr_pipeline *pipeline = begin(text, seed, workers);
     for (uint32_t turn = 0; turn < 4; turn++) {
         assert_int_equal(add(pipeline, "again", "frames", "12", NULL), MR_OK);
         await_end(pipeline, seed, "again");
-        row_of(pipeline, "again", &stay);
+        const mr_source_stay stay = row_of(pipeline, "again").stay;
         assert_int_equal(stay.first_epoch, turn);
         assert_int_equal(stay.last_epoch, turn);
         if (turn % 2)
@@ -213,38 +206,27 @@ static void come_again(const char *text, uint64_t seed, int workers, void *conte
     assert_int_equal(add(pipeline, "other", "frames", "5", NULL), MR_OK);
     await_end(pipeline, seed, "other");
     /* Epochs belong to ids, not to slots. */
-    row_of(pipeline, "other", &stay);
-    assert_int_equal(stay.first_epoch, 0);
-    mr_summary *summary = stop(pipeline);
-    assert_int_equal(summary->delivered, 4 * 12 + 5 + 7);
-    assert_int_equal(collection_count, 4 * 12 + 5 + 7);
-    mr_summary_destroy(&summary);
-    mr_pipeline_destroy(&pipeline);
-}
-
-TEST(an_id_comes_again) {
-    flow_everywhere("version: 1\npipeline: p\n"
-                    "sources: {max: 2, like: {type: count}, named: {type: count, frames: 7}}\n" STAGES,
-                    10, come_again, NULL);
+    assert_int_equal(row_of(pipeline, "other").stay.first_epoch, 0);
+    finish_after(&pipeline, 4 * 12 + 5 + 7);
 }
 
 /* ---- removing ---------------------------------------------------------------------------------------------------- */
 
-static void remove_one(const char *text, uint64_t seed, int workers, void *context) {
-    (void)context;
+FLOW_EVERYWHERE(one_is_removed, 10,
+                FLOW "sources: {max: 2, like: {type: count, frames: -1},\n"
+                     "          keep: {type: count, frames: -1, period: 1ms},\n"
+                     "          go: {type: count, frames: -1, period: 1ms}}\n" STAGES) {
     char why[512];
-    mr_source_stay stay;
-    mr_pipeline *pipeline = open_text(text, seed, workers);
-    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+    mr_pipeline *pipeline = begin(text, seed, workers);
     await_frames(pipeline, seed, "keep", 3);
     await_frames(pipeline, seed, "go", 3);
     assert_int_equal(mr_pipeline_remove_source(pipeline, "nobody", -1), MR_ERROR_USAGE);
     assert_int_equal(remove_now(pipeline, seed, "go"), MR_OK);
     assert_int_equal(mr_pipeline_remove_source(pipeline, "go", -1), MR_ERROR_USAGE);
-    const mr_source_summary row = row_of(pipeline, "go", &stay);
-    assert_true(row.ended && stay.removed);
+    const mr_source_summary row = row_of(pipeline, "go");
+    assert_true(row.ended && row.stay.removed);
     assert_int_equal(row.in, row.delivered + row.dropped + row.absorbed);
-    assert_true(!row_of(pipeline, "keep", NULL).ended);
+    assert_true(!row_of(pipeline, "keep").ended);
     /* Its slot is a named source's, and another can have it. */
     assert_int_equal(add(pipeline, "came", "period", "1ms", NULL), MR_OK);
     assert_int_equal(add(pipeline, "more", NULL, NULL, why), MR_ERROR_UNAVAILABLE);
@@ -254,23 +236,13 @@ static void remove_one(const char *text, uint64_t seed, int workers, void *conte
     finish(&pipeline);
 }
 
-TEST(one_is_removed) {
-    flow_everywhere("version: 1\npipeline: p\n"
-                    "sources: {max: 2, like: {type: count, frames: -1}, keep: {type: count, frames: -1, period: 1ms},\n"
-                    "          go: {type: count, frames: -1, period: 1ms}}\n" STAGES,
-                    10, remove_one, NULL);
-}
-
 /* Without a clock the queues after it are always full. */
 TEST(a_fast_one_is_removed) {
     EACH_WORKER_COUNT(workers) {
-        mr_pipeline *pipeline = open_text("version: 1\npipeline: p\n"
-                                          "sources: {max: 3, like: {type: count, frames: -1}}\n"
-                                          "stages:\n"
-                                          "  slow: {input: sources.*, period: 50us, queue: 2}\n"
-                                          "  out: {type: \"null\", input: slow}\n",
-                                          0, workers);
-        assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+        mr_pipeline *pipeline = begin(FLOW "sources: {max: 3, like: {type: count, frames: -1}}\n"
+                                           "stages:\n"
+                                           "  slow: {input: sources.*, period: 50us, queue: 2}\n"
+                                           "  out: {type: \"null\", input: slow}\n", 0, workers);
         assert_int_equal(add(pipeline, "x", NULL, NULL, NULL), MR_OK);
         assert_int_equal(add(pipeline, "y", NULL, NULL, NULL), MR_OK);
         for (int i = 0; i < 20; i++) {
@@ -299,20 +271,18 @@ TEST(a_source_begins_and_ends_in_its_own_stages) {
     enum { SOURCES = 300, LINKS_OF_ONE = 3 };
     char *text = malloc(SOURCES * 64 + 1024);
     assert_non_null(text);
-    char *end = text + sprintf(text, "version: 1\npipeline: p\nsources:\n  max: %d\n", SOURCES);
+    char *end = text + sprintf(text, FLOW "sources:\n  max: %d\n", SOURCES);
     for (int i = 0; i < SOURCES; i++)
         end += sprintf(end, "  s%d: {type: live}\n", i); /* a source that has ended begins again while the run stops */
     sprintf(end, "stages:\n  one: {type: note, input: sources.*}\n  two: {type: scale, input: one}\n"
                  "  out: {type: collect, input: two}\n");
     atomic_store(&links_begun, 0);
-    mr_pipeline *pipeline = open_text(text, 0, 2);
+    mr_pipeline *pipeline = begin(text, 0, 2);
     free(text);
-    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
     mr_summary *summary = stop(pipeline);
     assert_int_equal(summary->source_count, SOURCES);
     assert_int_equal(summary->in_flight, 0);
-    mr_summary_destroy(&summary);
-    mr_pipeline_destroy(&pipeline);
+    flow_close(&pipeline, &summary);
     assert_int_equal(atomic_load(&links_begun), SOURCES * LINKS_OF_ONE);
 }
 
@@ -354,7 +324,7 @@ TEST(threads_end_beside_each_other) {
     for (int places = 0; places < 2; places++) {
         char *text = malloc(BLOCKED * 64 + 1024);
         assert_non_null(text);
-        char *end = text + sprintf(text, "version: 1\npipeline: p\nsources:\n");
+        char *end = text + sprintf(text, FLOW "sources:\n");
         if (places)
             end += sprintf(end, "  max: %d\n", BLOCKED);
         for (int i = 0; i < BLOCKED; i++)
@@ -362,11 +332,9 @@ TEST(threads_end_beside_each_other) {
         sprintf(end, "stages:\n  out: {type: collect, input: sources.*}\n");
         atomic_store(&opened_stuck, 0);
         asked_count = not_asked_count = 0;
-        mr_pipeline *pipeline = open_text(text, 0, 2);
+        mr_pipeline *pipeline = begin(text, 0, 2);
         free(text);
-        assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
-        for (int i = 0; i < 60000 && atomic_load(&opened_stuck) < BLOCKED; i++)
-            sleep_ms(1);
+        await_count(&opened_stuck, BLOCKED);
         finish(&pipeline);
         assert_int_equal(asked_count, BLOCKED);
         assert_int_equal(not_asked_count, 0);
@@ -379,12 +347,9 @@ TEST(a_blocked_one_is_removed) {
     EACH_WORKER_COUNT(workers) {
         atomic_store(&opened_stuck, 0);
         atomic_store(&closed_stuck, 0);
-        mr_pipeline *pipeline = open_text(
-            "version: 1\npipeline: p\n"
-            "sources: {max: 2, like: {type: stuck}, a: {type: count, frames: -1, period: 1ms}}\n"
-            "stages: {out: {type: \"null\", input: sources.*}}\n",
-            0, workers);
-        assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+        mr_pipeline *pipeline = begin(
+            FLOW "sources: {max: 2, like: {type: stuck}, a: {type: count, frames: -1, period: 1ms}}\n"
+                 "stages: {out: {type: \"null\", input: sources.*}}\n", 0, workers);
         for (int i = 1; i <= 5; i++) {
             assert_int_equal(add(pipeline, "s", NULL, NULL, NULL), MR_OK);
             await_count(&opened_stuck, i);
@@ -406,10 +371,8 @@ TEST(a_blocking_one_is_removed_at_once) {
     EACH_WORKER_COUNT(workers) {
         atomic_store(&opened_stuck, 0);
         atomic_store(&closed_stuck, 0);
-        mr_pipeline *pipeline = open_text("version: 1\npipeline: p\nsources: {max: 64, like: {type: stuck}}\n"
-                                          "stages: {out: {type: \"null\", input: sources.*}}\n",
-                                          0, workers);
-        assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+        mr_pipeline *pipeline = begin(FLOW "sources: {max: 64, like: {type: stuck}}\n"
+                                           "stages: {out: {type: \"null\", input: sources.*}}\n", 0, workers);
         for (int i = 0; i < PLACES; i++) {
             snprintf(id, sizeof id, "s%d", i);
             assert_int_equal(add(pipeline, id, NULL, NULL, NULL), MR_OK);
@@ -428,29 +391,32 @@ TEST(a_blocking_one_is_removed_at_once) {
 /* ---- refusals change nothing ------------------------------------------------------------------------------------- */
 
 TEST(wrong_ones_are_refused) {
+    static const struct {
+        const char *id, *key, *value;
+        int status;
+        const char *why;
+    } cases[] = {{"b", "frame", "3", MR_ERROR_CONFIG, "frame"},
+                 {"b", "frames", "many", MR_ERROR_CONFIG, "sources.b.frames"},
+                 {"b", "type", "camera", MR_ERROR_CONFIG, ""},
+                 {"b", "type", "stuck", MR_ERROR_CONFIG, "type stuck"},
+                 {"two\nlines", NULL, NULL, MR_ERROR_CONFIG, ""},
+                 {"one", NULL, NULL, MR_ERROR_CONFIG, "has the id of a source"},
+                 {"", NULL, NULL, MR_ERROR_CONFIG, ""},
+                 {"b", "gop", "4", MR_ERROR_CONFIG, ""},
+                 {"b", NULL, NULL, MR_OK, ""},
+                 {"b", NULL, NULL, MR_ERROR_USAGE, ""}};
     char why[512];
-    mr_pipeline *pipeline = open_text(
-        "version: 1\npipeline: p\n"
-        "sources: {max: 4, like: {type: count, frames: -1, period: 1ms}, a: {type: count}}\n"
-        "stages: {one: {type: scale, input: sources.*}, out: {type: collect, input: one}}\n",
-        0, 2);
+    mr_pipeline *pipeline = flow_open_with(own_types,
+        FLOW "sources: {max: 4, like: {type: count, frames: -1, period: 1ms}, a: {type: count}}\n"
+             "stages: {one: {type: scale, input: sources.*}, out: {type: collect, input: one}}\n", 0, 2);
     assert_int_equal(add(pipeline, "b", NULL, NULL, why), MR_ERROR_USAGE);
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
-    assert_int_equal(add(pipeline, "b", "frame", "3", why), MR_ERROR_CONFIG);
-    assert_non_null(strstr(why, "frame"));
-    assert_int_equal(add(pipeline, "b", "frames", "many", why), MR_ERROR_CONFIG);
-    assert_non_null(strstr(why, "sources.b.frames"));
-    assert_int_equal(add(pipeline, "b", "type", "camera", why), MR_ERROR_CONFIG);
-    assert_int_equal(add(pipeline, "b", "type", "stuck", why), MR_ERROR_CONFIG);
-    assert_non_null(strstr(why, "type stuck"));
-    assert_int_equal(add(pipeline, "two\nlines", NULL, NULL, why), MR_ERROR_CONFIG);
-    assert_int_equal(add(pipeline, "one", NULL, NULL, why), MR_ERROR_CONFIG);
-    assert_non_null(strstr(why, "has the id of a source"));
-    assert_int_equal(add(pipeline, "", NULL, NULL, why), MR_ERROR_CONFIG);
-    assert_int_equal(add(pipeline, "b", "gop", "4", why), MR_ERROR_CONFIG);
-    assert_int_equal(row_of(pipeline, "b", NULL).in, 0);
-    assert_int_equal(add(pipeline, "b", NULL, NULL, NULL), MR_OK);
-    assert_int_equal(add(pipeline, "b", NULL, NULL, why), MR_ERROR_USAGE);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(add(pipeline, cases[i].id, cases[i].key, cases[i].value, why), cases[i].status);
+        assert_non_null(strstr(why, cases[i].why));
+        if (cases[i].status == MR_ERROR_CONFIG)
+            assert_null(row_of(pipeline, "b").id);
+    }
     mr_pipeline_stop(pipeline, false);
     assert_int_equal(add(pipeline, "c", NULL, NULL, why), MR_ERROR_CANCELLED);
     finish(&pipeline);
@@ -458,32 +424,25 @@ TEST(wrong_ones_are_refused) {
 
 TEST(a_plain_pipeline_has_no_room) {
     char why[512];
-    mr_pipeline *pipeline = open_text("version: 1\npipeline: p\nsources: {a: {type: count}}\n"
-                                      "stages: {out: {type: collect, input: a}}\n",
-                                      0, 2);
-    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+    mr_pipeline *pipeline = begin(FLOW "sources: {a: {type: count}}\n"
+                                       "stages: {out: {type: collect, input: a}}\n", 0, 2);
     assert_int_equal(add(pipeline, "b", NULL, NULL, why), MR_ERROR_USAGE);
     assert_non_null(strstr(why, "sources: {max: 64}"));
     assert_int_equal(mr_pipeline_remove_source(pipeline, "a", -1), MR_ERROR_USAGE);
     mr_summary *summary = flow_end(pipeline);
     assert_int_equal(summary->source_count, 1);
     assert_false(summary->sources[0].stay.changes);
-    mr_summary_destroy(&summary);
-    mr_pipeline_destroy(&pipeline);
+    flow_close(&pipeline, &summary);
 }
 
 /* Although it is no longer called, and not closed before the pipeline is. */
 TEST(a_live_one_has_ended_with_the_run) {
-    mr_pipeline *pipeline = open_text("version: 1\npipeline: p\nsources: {a: {type: live}}\n"
-                                      "stages: {out: {type: collect, input: a}}\n",
-                                      0, 2);
-    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
-    for (int i = 0; i < 60000 && row_of(pipeline, "a", NULL).report.phase != MR_LINK_LIVE; i++)
-        sleep_ms(1);
-    assert_int_equal(row_of(pipeline, "a", NULL).report.phase, MR_LINK_LIVE);
+    mr_pipeline *pipeline = begin(FLOW "sources: {a: {type: live}}\n"
+                                       "stages: {out: {type: collect, input: a}}\n", 0, 2);
+    AWAIT(pipeline, 0, "a", row.report.phase == MR_LINK_LIVE);
     mr_pipeline_stop(pipeline, false);
     assert_int_equal(ended(pipeline), MR_OK);
-    const mr_source_report report = row_of(pipeline, "a", NULL).report;
+    const mr_source_report report = row_of(pipeline, "a").report;
     assert_int_equal(report.phase, MR_LINK_ENDED);
     assert_int_equal(report.next_ns, 0);
     assert_true(report.since_ns > 0 && report.connections == 1);
@@ -492,24 +451,20 @@ TEST(a_live_one_has_ended_with_the_run) {
 
 /* ---- changing ---------------------------------------------------------------------------------------------------- */
 
-static void change_one(const char *text, uint64_t seed, int workers, void *context) {
-    (void)context;
+FLOW_EVERYWHERE(one_is_changed, 5,
+                FLOW "sources: {max: 2, a: {type: count, frames: -1, period: 1ms}, like: {type: count}}\n" STAGES) {
     mr_diagnostics wrong = {0};
-    mr_source_stay stay;
-    mr_pipeline *pipeline = open_text(text, seed, workers);
-    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+    mr_pipeline *pipeline = begin(text, seed, workers);
     await_frames(pipeline, seed, "a", 2);
     const mr_override bad[] = {{"frames", "0.5"}}, good[] = {{"frames", "9"}};
     assert_int_equal(mr_pipeline_set_source(pipeline, "a", 1, bad, &wrong), MR_ERROR_CONFIG);
     assert_int_equal(mr_pipeline_set_source(pipeline, "z", 1, good, &wrong), MR_ERROR_USAGE);
     mr_diagnostics_fini(&wrong);
-    assert_true(!row_of(pipeline, "a", NULL).ended);
+    assert_true(!row_of(pipeline, "a").ended);
     assert_int_equal(mr_pipeline_set_source(pipeline, "a", 1, good, &wrong), MR_OK);
-    for (int i = 0; i < 60000 && row_of(pipeline, "a", NULL).delivered != 9; i++)
-        go_on(pipeline, seed);
+    AWAIT(pipeline, seed, "a", row.delivered == 9);
     await_end(pipeline, seed, "a");
-    row_of(pipeline, "a", &stay);
-    assert_int_equal(stay.first_epoch, 1);
+    assert_int_equal(row_of(pipeline, "a").stay.first_epoch, 1);
     /* Its other options are unchanged. */
     const mr_override more[] = {{"frames", "-1"}};
     assert_int_equal(mr_pipeline_set_source(pipeline, "a", 1, more, &wrong), MR_OK);
@@ -517,18 +472,17 @@ static void change_one(const char *text, uint64_t seed, int workers, void *conte
     finish(&pipeline);
 }
 
-TEST(one_is_changed) {
-    flow_everywhere("version: 1\npipeline: p\nsources: {max: 2, a: {type: count, frames: -1, period: 1ms}, "
-                    "like: {type: count}}\n" STAGES,
-                    5, change_one, NULL);
-}
-
 /* ---- joins and batches ------------------------------------------------------------------------------------------- */
 
-static void join_them(const char *text, uint64_t seed, int workers, void *context) {
-    (void)context;
-    mr_pipeline *pipeline = open_text(text, seed, workers);
-    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+FLOW_EVERYWHERE(joins_and_batches_go_on, 10,
+                FLOW "sources: {max: 3, like: {type: count}}\n"
+                     "stages:\n"
+                     "  one: {type: scale, input: sources.*, device: \"%1$s\"}\n"
+                     "  gate: {input: one, every: 2}\n"
+                     "  wide: {type: batcher, input: gate, batch: 8}\n"
+                     "  meet: {join: {a: one, b: wide}}\n"
+                     "  out: {type: collect, input: meet}\n") {
+    mr_pipeline *pipeline = begin(text, seed, workers);
     for (int i = 0; i < 6; i++) {
         char id[8];
         snprintf(id, sizeof id, "s%d", i % 3);
@@ -543,19 +497,7 @@ static void join_them(const char *text, uint64_t seed, int workers, void *contex
     assert_int_equal(summary->in, 6 * 31);
     assert_int_equal(summary->delivered + summary->absorbed, 6 * 31);
     assert_int_equal(summary->delivered, 6 * 16);
-    mr_summary_destroy(&summary);
-    mr_pipeline_destroy(&pipeline);
-}
-
-TEST(joins_and_batches_go_on) {
-    flow_everywhere("version: 1\npipeline: p\nsources: {max: 3, like: {type: count}}\n"
-                    "stages:\n"
-                    "  one: {type: scale, input: sources.*, device: \"%1$s\"}\n"
-                    "  gate: {input: one, every: 2}\n"
-                    "  wide: {type: batcher, input: gate, batch: 8}\n"
-                    "  meet: {join: {a: one, b: wide}}\n"
-                    "  out: {type: collect, input: meet}\n",
-                    10, join_them, NULL);
+    flow_close(&pipeline, &summary);
 }
 
 /* ---- pushed frames ----------------------------------------------------------------------------------------------- */
@@ -569,11 +511,8 @@ static int push(mr_pipeline *pipeline, const char *id, int64_t timeout_ns) {
 
 TEST(programs_push) {
     EACH_WORKER_COUNT(workers) {
-        mr_pipeline *pipeline = open_text("version: 1\npipeline: p\n"
-                                          "sources: {max: 2, like: {type: push, format: GRAY8 4x1}}\n"
-                                          "stages: {out: {type: collect, input: sources.*}}\n",
-                                          0, workers);
-        assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+        mr_pipeline *pipeline = begin(FLOW "sources: {max: 2, like: {type: push, format: GRAY8 4x1}}\n"
+                                           "stages: {out: {type: collect, input: sources.*}}\n", 0, workers);
         assert_int_equal(push(pipeline, "p", 0), MR_ERROR_USAGE);
         for (uint64_t turn = 1; turn <= 4; turn++) {
             assert_int_equal(add(pipeline, "p", NULL, NULL, NULL), MR_OK);
@@ -590,10 +529,7 @@ TEST(programs_push) {
             assert_int_equal(push(pipeline, "p", 0), MR_ERROR_USAGE);
         }
         assert_int_equal(add(pipeline, "p", NULL, NULL, NULL), MR_OK);
-        mr_summary *summary = stop(pipeline);
-        assert_int_equal(summary->delivered, 40);
-        mr_summary_destroy(&summary);
-        mr_pipeline_destroy(&pipeline);
+        finish_after(&pipeline, 40);
     }
 }
 
@@ -624,8 +560,8 @@ enum { STEADY = 16, FRAMES = 1000, MOST_ROWS = STEADY * FRAMES };
 /* 16 sources with FRAMES frames each, and room for others. */
 static void steady_text(char *text, size_t bytes, int room) {
     size_t length = (size_t)snprintf(text, bytes,
-                                     "version: 1\npipeline: p\nsources:\n  max: %d\n"
-                                     "  like: {type: count, period: 3ms}\n",
+                                     FLOW "sources:\n  max: %d\n"
+                                          "  like: {type: count, period: 3ms}\n",
                                      STEADY + room);
     for (int i = 0; i < STEADY; i++)
         length += (size_t)snprintf(text + length, bytes - length,
@@ -651,8 +587,7 @@ static void keep_values(uint64_t *values, size_t *frames) {
 static void run_steady(int workers, int turns, uint64_t *values, size_t *frames) {
     char text[4096], id[32];
     steady_text(text, sizeof text, 2);
-    mr_pipeline *pipeline = open_text(text, 0, workers);
-    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+    mr_pipeline *pipeline = begin(text, 0, workers);
     size_t threads = 0, files = 0, bytes = 0;
     for (int i = 0; i < turns; i++) {
         snprintf(id, sizeof id, "guest%d", i % 7);
@@ -678,8 +613,7 @@ static void run_steady(int workers, int turns, uint64_t *values, size_t *frames)
     mr_summary *summary = stop(pipeline);
     assert_true(summary->source_count <= STEADY + 2 + 257);
     assert_int_equal(collection_count, summary->delivered);
-    mr_summary_destroy(&summary);
-    mr_pipeline_destroy(&pipeline);
+    flow_close(&pipeline, &summary);
     keep_values(values, frames);
 }
 
@@ -706,22 +640,19 @@ static void write_list(const char *text) {
 }
 
 static void await_removal(mr_pipeline *pipeline, const char *id) {
-    mr_source_stay stay = {0};
-    for (int i = 0; i < 60000 && !stay.removed; i++, sleep_ms(1))
-        row_of(pipeline, id, &stay);
-    assert_true(stay.removed);
+    AWAIT(pipeline, 0, id, row.stay.removed);
 }
 
 /* Every change is noticed; one made while the run stops does no harm. */
 TEST_WITH(a_list_is_followed, make_temporary, remove_temporary) {
     char text[512];
     snprintf(text, sizeof text,
-             "version: 1\npipeline: p\nsources: {max: 3, like: {type: count, frames: -1, period: 1ms}}\n"
+             FLOW "sources: {max: 3, like: {type: count, frames: -1, period: 1ms}}\n"
              "sources_from: %s\nstages: {one: {type: scale, input: sources.*}, out: {type: \"null\", input: one}}\n",
              temporary_path);
     EACH_WORKER_COUNT(workers) {
         write_list("a: {}\n");
-        mr_pipeline *pipeline = open_text(text, 0, workers);
+        mr_pipeline *pipeline = flow_open_with(own_types, text, 0, workers);
         assert_int_equal(mr_pipeline_reload_sources(pipeline), MR_ERROR_USAGE);
         assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
         await_frames(pipeline, 0, "a", 2);
@@ -741,8 +672,7 @@ TEST_WITH(a_list_is_followed, make_temporary, remove_temporary) {
     }
     /* Without threads the list is read on request. */
     write_list("a: {frames: 7}\n");
-    mr_pipeline *pipeline = open_text(text, 3, 1);
-    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+    mr_pipeline *pipeline = begin(text, 3, 1);
     await_end(pipeline, 3, "a");
     write_list("a: {frames: 7}\nb: {frames: 2}\n");
     assert_int_equal(mr_pipeline_reload_sources(pipeline), MR_OK);
@@ -790,12 +720,9 @@ TEST(several_threads_change_it) {
     EACH_WORKER_COUNT(workers) {
         pthread_t thread[4];
         changer changers[4];
-        mr_pipeline *pipeline = open_text("version: 1\npipeline: p\n"
-                                          "sources: {max: 4, like: {type: count, frames: 50}}\n"
-                                          "stages: {one: {type: scale, input: sources.*, device: \"sim:0\"},\n"
-                                          "         out: {type: \"null\", input: one}}\n",
-                                          0, workers);
-        assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+        mr_pipeline *pipeline = begin(FLOW "sources: {max: 4, like: {type: count, frames: 50}}\n"
+                                           "stages: {one: {type: scale, input: sources.*, device: \"sim:0\"},\n"
+                                           "         out: {type: \"null\", input: one}}\n", 0, workers);
         for (int i = 0; i < 4; i++) {
             changers[i] = (changer){pipeline, i};
             assert_int_equal(pthread_create(&thread[i], NULL, change_at_random, &changers[i]), 0);

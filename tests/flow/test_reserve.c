@@ -13,7 +13,6 @@
 #include "tests/support/suite.h"
 #include "tests/support/worker_counts.h"
 
-#define HEAD "version: 1\npipeline: p\n"
 enum {
     FRAMES = 80,
     SEEDS = 12,
@@ -35,8 +34,7 @@ static uint64_t run(const char *text, uint64_t seed, int workers, uint64_t stage
     mr_summary *sums = flow_end(pipeline);
     flow_expect(sums, FRAMES, stages);
     uint64_t dropped = sums->dropped;
-    mr_summary_destroy(&sums);
-    mr_pipeline_destroy(&pipeline);
+    flow_close(&pipeline, &sums);
     assert_int_equal(mr_sim_misuses(), 0);
     return dropped;
 }
@@ -50,11 +48,10 @@ static uint64_t run_started(const char *text, int workers, uint64_t stages) {
     return dropped;
 }
 
-static const char *const reserves[] = {"cpu", "sim:2"};
-
 /* `format` contains the reserve up to twice. `shared`: the failing device's work depends on thread timing, and may end
  * before the failure. More workers have more in flight. */
 static void run_each(const char *format, uint64_t stages, bool shared) {
+    static const char *const reserves[] = {"cpu", "sim:2"};
     char text[2048];
     for (int r = 0; r < 2; r++) {
         snprintf(text, sizeof text, format, reserves[r], reserves[r]);
@@ -65,56 +62,28 @@ static void run_each(const char *format, uint64_t stages, bool shared) {
     }
 }
 
-static void run_all(const char *format, uint64_t stages) {
-    run_each(format, stages, false);
-}
+#define REPLACED(name, adds, shared, stages)                                                                          \
+    TEST(name) {                                                                                                      \
+        run_each(FLOW_A(80) stages "  out: {type: collect, input: last}\n", adds, shared);                            \
+    }
 
-TEST(work_goes_on_after_the_device_is_lost) {
-    run_all(HEAD "sources: {a: {type: count, frames: 80}}\n"
-                 "stages:\n"
-                 "  make: {type: scale, input: a}\n"
-                 "  one: {type: scale, input: make, device: \"sim:0?lose_after=31\", on_device_error: %s}\n"
-                 "  out: {type: collect, input: one}\n",
-            1);
-}
-
-TEST(one_asynchronous_error_is_enough) {
-    run_all(HEAD "sources: {a: {type: count, frames: 80}}\n"
-                 "stages:\n"
-                 "  make: {type: scale, input: a}\n"
-                 "  one: {type: scale, input: make, device: \"sim:0?fail_every=15\", on_device_error: %s}\n"
-                 "  out: {type: collect, input: one}\n",
-            1);
-}
-
-TEST(one_of_several_is_replaced) {
-    run_each(HEAD "sources: {a: {type: count, frames: 80}}\n"
-                 "stages:\n"
-                 "  make: {type: scale, input: a}\n"
-                 "  one: {type: scale, input: make, device: [sim:0, \"sim:1?lose_after=21\"], on_device_error: %s}\n"
-                 "  out: {type: collect, input: one}\n",
-             1, true);
-}
-
-TEST(a_chain_on_one_device_goes_on) {
-    run_all(HEAD "sources: {a: {type: count, frames: 80}}\n"
-                 "stages:\n"
-                 "  make: {type: scale, input: a}\n"
-                 "  one: {type: scale, input: make, device: \"sim:0?lose_after=40\", on_device_error: %s}\n"
-                 "  two: {type: block, input: one, batch: 4, device: \"sim:0?lose_after=40\", on_device_error: %s}\n"
-                 "  out: {type: collect, input: two}\n",
-            2);
-}
-
-TEST(what_comes_from_other_devices_comes_home) {
-    run_all(HEAD "sources: {a: {type: count, frames: 80}}\n"
-                 "stages:\n"
-                 "  make: {type: scale, input: a, device: sim:1}\n"
-                 "  one: {type: scale, input: make, device: \"sim:0?lose_after=31\", on_device_error: %s}\n"
-                 "  two: {type: scale, input: one, device: sim:1}\n"
-                 "  out: {type: collect, input: two}\n",
-            2);
-}
+REPLACED(work_goes_on_after_the_device_is_lost, 1, false,
+         "  make: {type: scale, input: a}\n"
+         "  last: {type: scale, input: make, device: \"sim:0?lose_after=31\", on_device_error: %s}\n")
+REPLACED(one_asynchronous_error_is_enough, 1, false,
+         "  make: {type: scale, input: a}\n"
+         "  last: {type: scale, input: make, device: \"sim:0?fail_every=15\", on_device_error: %s}\n")
+REPLACED(one_of_several_is_replaced, 1, true,
+         "  make: {type: scale, input: a}\n"
+         "  last: {type: scale, input: make, device: [sim:0, \"sim:1?lose_after=21\"], on_device_error: %s}\n")
+REPLACED(a_chain_on_one_device_goes_on, 2, false,
+         "  make: {type: scale, input: a}\n"
+         "  one: {type: scale, input: make, device: \"sim:0?lose_after=40\", on_device_error: %s}\n"
+         "  last: {type: block, input: one, batch: 4, device: \"sim:0?lose_after=40\", on_device_error: %s}\n")
+REPLACED(what_comes_from_other_devices_comes_home, 2, false,
+         "  make: {type: scale, input: a, device: sim:1}\n"
+         "  one: {type: scale, input: make, device: \"sim:0?lose_after=31\", on_device_error: %s}\n"
+         "  last: {type: scale, input: one, device: sim:1}\n")
 
 /* Each device call fails in turn, alone and as the first on a lost device. */
 TEST(whatever_call_fails_the_rest_arrives) {
@@ -123,11 +92,9 @@ TEST(whatever_call_fails_the_rest_arrives) {
     for (int h = 0; h < 2; h++)
         for (int call = 1, started = 0; call < 200; call++) {
             snprintf(text, sizeof text,
-                     HEAD "sources: {a: {type: count, frames: 80}}\n"
-                          "stages:\n"
-                          "  make: {type: scale, input: a}\n"
-                          "  one: {type: scale, input: make, device: \"sim:0?%s=%d\", on_device_error: cpu}\n"
-                          "  out: {type: collect, input: one}\n",
+                     FLOW_A(80) "  make: {type: scale, input: a}\n"
+                                "  one: {type: scale, input: make, device: \"sim:0?%s=%d\", on_device_error: cpu}\n"
+                                "  out: {type: collect, input: one}\n",
                      how[h], call);
             uint64_t dropped = run(text, (uint64_t)call % 3, 2, 1);
             if (dropped > MOST_LOST && (dropped != REFUSED || started >= MOST_CALLS))
@@ -136,24 +103,17 @@ TEST(whatever_call_fails_the_rest_arrives) {
         }
 }
 
-static const mr_plan_vertex *planned(const mr_pipeline *pipeline, const char *id) {
-    for (size_t v = 0; v < pipeline->plan->vertex_count; v++)
-        if (strcmp(pipeline->plan->vertices[v].id, id) == 0)
-            return &pipeline->plan->vertices[v];
-    return NULL;
-}
-
 TEST(the_plan_says_what_is_in_reserve) {
-    mr_pipeline *pipeline = flow_open(HEAD "devices: {spare: {device: sim:3}}\n"
-                                        "sources: {a: {type: count, frames: 80}}\n"
-                                        "stages:\n"
-                                        "  make: {type: scale, input: a}\n"
-                                        "  one: {type: scale, input: make, device: sim:0, on_device_error: spare}\n"
-                                        "  two: {type: scale, input: one, on_device_error: sim:0}\n"
-                                        "  three: {type: scale, input: two, device: sim:1, on_device_error: drop}\n"
-                                        "  out: {type: collect, input: three}\n",
+    mr_pipeline *pipeline = flow_open(FLOW "devices: {spare: {device: sim:3}}\n"
+                                           "sources: {a: {type: count, frames: 80}}\n"
+                                           "stages:\n"
+                                           "  make: {type: scale, input: a}\n"
+                                           "  one: {type: scale, input: make, device: sim:0, on_device_error: spare}\n"
+                                           "  two: {type: scale, input: one, on_device_error: sim:0}\n"
+                                           "  three: {type: scale, input: two, device: sim:1, on_device_error: drop}\n"
+                                           "  out: {type: collect, input: three}\n",
                                       1, 2);
-    const mr_plan_vertex *one = planned(pipeline, "one");
+    const mr_plan_vertex *one = vertex(pipeline->plan, "one");
     assert_true(one->devices.has_reserve);
     assert_string_equal(pipeline->plan->devices[one->devices.reserve].name, "sim:3");
     assert_string_equal(one->devices.names, "sim:0, then sim:3");
@@ -161,40 +121,39 @@ TEST(the_plan_says_what_is_in_reserve) {
     assert_true(pipeline->plan->devices[one->devices.reserve].memory.bytes > 0);
     assert_int_equal(one->memory.staging.memory, MR_MEMORY_DEVICE);
     assert_true(one->memory.staging.count > 0);
-    assert_null(planned(pipeline, "make->sim:0"));
-    assert_non_null(planned(pipeline, "one->host"));
-    assert_false(planned(pipeline, "two")->devices.has_reserve);
-    assert_false(planned(pipeline, "three")->devices.has_reserve);
+    assert_null(find_vertex(pipeline->plan, "make->sim:0"));
+    assert_non_null(vertex(pipeline->plan, "one->host"));
+    assert_false(vertex(pipeline->plan, "two")->devices.has_reserve);
+    assert_false(vertex(pipeline->plan, "three")->devices.has_reserve);
     mr_pipeline_destroy(&pipeline);
 }
 
-static void expect_refusal(const char *reserve, const char *said) {
-    char text[1024];
-    mr_diagnostics diagnostics = {0};
-    mr_pipeline *pipeline;
-    snprintf(text, sizeof text,
-             HEAD "devices: {off: {device: sim:9, enabled: false}}\n"
-                  "sources: {a: {type: count, frames: 80}}\n"
-                  "stages:\n"
-                  "  one: {type: scale, input: a, device: sim:0, on_device_error: %s}\n"
-                  "  out: {type: collect, input: one}\n",
-             reserve);
-    const mr_pipeline_params params = {.types = flow_stage_types(), .path = "p.yaml", .text = text};
-    assert_int_equal(mr_pipeline_open(&pipeline, &params, &diagnostics), MR_ERROR_CONFIG);
-    char *told = printed(&diagnostics);
-    if (!strstr(told, said))
-        fail_msg("%s", told);
-    free(told);
-    mr_diagnostics_fini(&diagnostics);
-}
-
 TEST(reserves_that_cannot_be_are_refused) {
-    expect_refusal(
-        "gpu", "p.yaml:6:64: error: stages.one.on_device_error: \"gpu\" is neither a device nor a name under "
-               "`devices`");
-    expect_refusal("auto", "stages.one.on_device_error: auto is not a device");
-    expect_refusal("sim:0", "stages.one.on_device_error: the stage computes on sim:0 itself");
-    expect_refusal("off", "sim:9 is disabled");
+    static const char *const cases[][2] = {
+        {"gpu", "p.yaml:6:64: error: stages.one.on_device_error: \"gpu\" is neither a device nor a name under "
+                "`devices`"},
+        {"auto", "stages.one.on_device_error: auto is not a device"},
+        {"sim:0", "stages.one.on_device_error: the stage computes on sim:0 itself"},
+        {"off", "sim:9 is disabled"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[1024];
+        mr_diagnostics diagnostics = {0};
+        mr_pipeline *pipeline;
+        snprintf(text, sizeof text,
+                 FLOW "devices: {off: {device: sim:9, enabled: false}}\n"
+                      "sources: {a: {type: count, frames: 80}}\n"
+                      "stages:\n"
+                      "  one: {type: scale, input: a, device: sim:0, on_device_error: %s}\n"
+                      "  out: {type: collect, input: one}\n",
+                 cases[i][0]);
+        const mr_pipeline_params params = {.types = flow_stage_types(), .path = "p.yaml", .text = text};
+        assert_int_equal(mr_pipeline_open(&pipeline, &params, &diagnostics), MR_ERROR_CONFIG);
+        char *message = printed(&diagnostics);
+        if (!strstr(message, cases[i][1]))
+            fail_msg("%s", message);
+        free(message);
+        mr_diagnostics_fini(&diagnostics);
+    }
 }
 
 RUN_TESTS(be_quiet_but_for_misuse, NULL)

@@ -11,8 +11,6 @@
 #include "tests/support/suite.h"
 #include "tests/support/worker_counts.h"
 
-#define HEAD "version: 1\npipeline: p\n"
-
 enum { FRAMES = 1600 };
 static const int64_t CALL_NS = 1000000;
 
@@ -21,14 +19,6 @@ typedef struct outcome {
     mr_pipeline *pipeline;
     mr_summary *sums; /* refers to the pipeline */
 } outcome;
-
-static const mr_stage_summary *stage(const mr_summary *sums, const char *id) {
-    for (size_t i = 0; i < sums->stage_count; i++)
-        if (strcmp(sums->stages[i].id, id) == 0)
-            return &sums->stages[i];
-    fail_msg("there is no stage %s", id);
-    return NULL;
-}
 
 static outcome ended(mr_pipeline *pipeline, int64_t begin_ns, uint64_t frames, uint64_t stages) {
     outcome it = {.pipeline = pipeline, .sums = flow_end(pipeline)};
@@ -46,8 +36,7 @@ static outcome run(const char *text, uint64_t seed, uint64_t stages) {
 }
 
 static void forget(outcome *it) {
-    mr_summary_destroy(&it->sums);
-    mr_pipeline_destroy(&it->pipeline);
+    flow_close(&it->pipeline, &it->sums);
 }
 
 /* Lists `devices` devices; the last needs `slow` times as long for each call. */
@@ -70,12 +59,10 @@ TEST(one_at_a_quarter_of_the_speed_adds_a_quarter) {
         for (uint64_t seed = 1; seed < 4; seed++) {
             list_devices(list, sizeof list, devices, 4);
             snprintf(text, sizeof text,
-                     HEAD "sources: {a: {type: count, frames: %d}}\n"
-                          "stages:\n"
-                          "  make: {type: scale, input: a}\n"
-                          "  one: {type: scale, input: make, device: [%s]}\n"
-                          "  out: {type: collect, input: one}\n",
-                     FRAMES, list);
+                     FLOW_A(1600) "  make: {type: scale, input: a}\n"
+                                  "  one: {type: scale, input: make, device: [%s]}\n"
+                                  "  out: {type: collect, input: one}\n",
+                     list);
             outcome it = run(text, seed, 1);
             double done = efficiency(&it, devices, 4, 1);
             print_message("%d devices: %.3f of what they can do\n", devices, done);
@@ -90,13 +77,11 @@ TEST(so_it_does_for_a_chain_and_for_batches) {
         for (uint64_t seed = 1; seed < 4; seed++) {
             list_devices(list, sizeof list, 4, 4);
             snprintf(text, sizeof text,
-                     HEAD "sources: {a: {type: count, frames: %d}}\n"
-                          "stages:\n"
-                          "  make: {type: scale, input: a}\n"
-                          "  one: {type: block, input: make, batch: %d, device: [%s]}\n"
-                          "  two: {type: block, input: one, batch: %d, device: [%s]}\n"
-                          "  out: {type: collect, input: two}\n",
-                     FRAMES, batch, list, batch, list);
+                     FLOW_A(1600) "  make: {type: scale, input: a}\n"
+                                  "  one: {type: block, input: make, batch: %d, device: [%s]}\n"
+                                  "  two: {type: block, input: one, batch: %d, device: [%s]}\n"
+                                  "  out: {type: collect, input: two}\n",
+                     batch, list, batch, list);
             outcome it = run(text, seed, 2);
             double done = efficiency(&it, 4, 4, 2);
             print_message("batches of %d: %.3f of what they can do\n", batch, done);
@@ -110,29 +95,25 @@ TEST(one_that_is_far_too_slow_is_left_out) {
     char list[512], text[1024];
     list_devices(list, sizeof list, 2, 40);
     snprintf(text, sizeof text,
-             HEAD "sources: {a: {type: count, frames: %d}}\n"
-                  "stages:\n"
-                  "  make: {type: scale, input: a}\n"
-                  "  one: {type: scale, input: make, device: [%s]}\n"
-                  "  out: {type: collect, input: one}\n",
-             FRAMES, list);
+             FLOW_A(1600) "  make: {type: scale, input: a}\n"
+                          "  one: {type: scale, input: make, device: [%s]}\n"
+                          "  out: {type: collect, input: one}\n",
+             list);
     outcome it = run(text, 1, 1);
-    const mr_stage_summary *one = stage(it.sums, "one");
+    const mr_stage_summary *one = flow_stage(it.sums, "one");
     assert_in_range(one->shares[1].frames, 1, 20);
     assert_true((double)FRAMES * (double)CALL_NS / (double)it.spent_ns >= 0.85);
     forget(&it);
 }
 
 TEST(one_that_becomes_slow_gets_less) {
-    outcome it = run(HEAD "sources: {a: {type: count, frames: 1600}}\n"
-                          "stages:\n"
-                          "  make: {type: scale, input: a}\n"
-                          "  one: {type: scale, input: make,\n"
-                          "        device: [\"sim:0?copy=1MB/s&call=1ms\",\n"
-                          "                 \"sim:1?copy=1MB/s&call=1ms&slow_after=1200&slow=4\"]}\n"
-                          "  out: {type: collect, input: one}\n",
+    outcome it = run(FLOW_A(1600) "  make: {type: scale, input: a}\n"
+                                  "  one: {type: scale, input: make,\n"
+                                  "        device: [\"sim:0?copy=1MB/s&call=1ms\",\n"
+                                  "                 \"sim:1?copy=1MB/s&call=1ms&slow_after=1200&slow=4\"]}\n"
+                                  "  out: {type: collect, input: one}\n",
                      1, 1);
-    const mr_stage_summary *one = stage(it.sums, "one");
+    const mr_stage_summary *one = flow_stage(it.sums, "one");
     /* A frame needs three pieces of work: upload, compute, download. So the device has done 400 when it becomes slow,
      * and so has the other. It should do one in five of the remaining 800. */
     assert_in_range(one->shares[1].frames, 400 + 140, 400 + 180);
@@ -143,16 +124,14 @@ TEST(one_that_becomes_slow_gets_less) {
 /* Work that a lost device had begun is dropped; the others do the later frames. */
 TEST(of_a_lost_device_only_what_was_under_way_is_lost) {
     for (uint64_t seed = 0; seed < 6; seed++) {
-        outcome it = run(HEAD "sources: {a: {type: count, frames: 1600}}\n"
-                              "stages:\n"
-                              "  make: {type: scale, input: a}\n"
-                              "  one: {type: scale, input: make,\n"
-                              "        device: [\"sim:0?copy=1MB/s&call=100us\",\n"
-                              "                 \"sim:1?copy=1MB/s&call=100us&lose_after=900\",\n"
-                              "                 \"sim:2?copy=1MB/s&call=100us\"]}\n"
-                              "  out: {type: collect, input: one}\n",
+        outcome it = run(FLOW_A(1600) "  make: {type: scale, input: a}\n"
+                                      "  one: {type: scale, input: make,\n"
+                                      "        device: [\"sim:0?copy=1MB/s&call=100us\",\n"
+                                      "                 \"sim:1?copy=1MB/s&call=100us&lose_after=900\",\n"
+                                      "                 \"sim:2?copy=1MB/s&call=100us\"]}\n"
+                                      "  out: {type: collect, input: one}\n",
                          seed, 1);
-        const mr_stage_summary *one = stage(it.sums, "one");
+        const mr_stage_summary *one = flow_stage(it.sums, "one");
         assert_in_range(it.sums->dropped, 0, 32);
         assert_int_equal(one->shares[0].state, MR_DEVICE_WORKS);
         /* How threads share out the work is not determined. */
@@ -168,7 +147,7 @@ TEST(of_a_lost_device_only_what_was_under_way_is_lost) {
 /* ---- by hand --------------------------------------------------------------------------------------------------- */
 
 static const char by_hand[] =
-    HEAD "devices: {second: {device: \"sim:1?copy=1MB/s&call=1ms\"}}\n"
+    FLOW "devices: {second: {device: \"sim:1?copy=1MB/s&call=1ms\"}}\n"
          "sources: {a: {type: count, frames: 1600, period: 1ms}}\n"
          "stages:\n"
          "  make: {type: scale, input: a}\n"
@@ -193,20 +172,20 @@ TEST(a_disabled_device_gets_nothing_until_it_is_enabled) {
         assert_int_equal(mr_pipeline_summarize(pipeline, &before), MR_OK);
         go_on(pipeline, begin + 800 * CALL_NS);
         assert_int_equal(mr_pipeline_summarize(pipeline, &after), MR_OK);
-        assert_int_equal(stage(after, "one")->shares[1].state, MR_DEVICE_DISABLED);
-        assert_int_equal(stage(after, "two")->shares[0].state, MR_DEVICE_DISABLED);
-        assert_int_equal(stage(after, "two")->shares[1].state, MR_DEVICE_RESERVED);
-        assert_true(stage(before, "one")->shares[1].frames > 0);
-        assert_int_equal(stage(after, "one")->shares[1].frames, stage(before, "one")->shares[1].frames);
-        assert_int_equal(stage(after, "two")->shares[0].frames, stage(before, "two")->shares[0].frames);
-        assert_true(stage(after, "two")->shares[1].frames > 300);
+        assert_int_equal(flow_stage(after, "one")->shares[1].state, MR_DEVICE_DISABLED);
+        assert_int_equal(flow_stage(after, "two")->shares[0].state, MR_DEVICE_DISABLED);
+        assert_int_equal(flow_stage(after, "two")->shares[1].state, MR_DEVICE_RESERVED);
+        assert_true(flow_stage(before, "one")->shares[1].frames > 0);
+        assert_int_equal(flow_stage(after, "one")->shares[1].frames, flow_stage(before, "one")->shares[1].frames);
+        assert_int_equal(flow_stage(after, "two")->shares[0].frames, flow_stage(before, "two")->shares[0].frames);
+        assert_true(flow_stage(after, "two")->shares[1].frames > 300);
         mr_summary_destroy(&before);
         assert_int_equal(mr_pipeline_enable_device(pipeline, "sim:1?copy=1MB/s&call=1ms", true), MR_OK);
         outcome it = ended(pipeline, begin, FRAMES, 3);
         assert_int_equal(it.sums->dropped, 0);
-        assert_true(stage(it.sums, "one")->shares[1].frames > stage(after, "one")->shares[1].frames + 100);
-        assert_true(stage(it.sums, "two")->shares[0].frames > stage(after, "two")->shares[0].frames + 300);
-        assert_int_equal(stage(it.sums, "one")->shares[1].state, MR_DEVICE_WORKS);
+        assert_true(flow_stage(it.sums, "one")->shares[1].frames > flow_stage(after, "one")->shares[1].frames + 100);
+        assert_true(flow_stage(it.sums, "two")->shares[0].frames > flow_stage(after, "two")->shares[0].frames + 300);
+        assert_int_equal(flow_stage(it.sums, "one")->shares[1].state, MR_DEVICE_WORKS);
         mr_summary_destroy(&after);
         forget(&it);
     }
@@ -233,12 +212,10 @@ TEST(no_stage_is_left_without_a_device) {
 /* On threads, with devices that take random times: whatever comes and goes, nothing may be lost or out of order. */
 TEST(devices_come_and_go_while_threads_run) {
     static const char *const names[] = {"sim:0", "sim:1", "sim:2"};
-    mr_pipeline *pipeline = flow_open(HEAD "sources: {a: {type: count, frames: 6000}}\n"
-                                        "stages:\n"
-                                        "  make: {type: scale, input: a}\n"
-                                        "  one: {type: scale, input: make, device: [sim:0, sim:1, sim:2]}\n"
+    mr_pipeline *pipeline = flow_open(FLOW_A(6000) "  make: {type: scale, input: a}\n"
+                                                   "  one: {type: scale, input: make, device: [sim:0, sim:1, sim:2]}\n"
                                         "  two: {type: block, input: one, batch: 4, device: [sim:0, sim:1, sim:2]}\n"
-                                        "  out: {type: collect, input: two}\n",
+                                                   "  out: {type: collect, input: two}\n",
                                       0, 2);
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
     for (unsigned turn = 0; mr_pipeline_wait(pipeline, 1000000) == MR_ERROR_AGAIN; turn++) {
@@ -252,8 +229,7 @@ TEST(devices_come_and_go_while_threads_run) {
     flow_expect(sums, 6000, 2);
     assert_int_equal(sums->dropped, 0);
     assert_int_equal(mr_sim_misuses(), 0);
-    mr_summary_destroy(&sums);
-    mr_pipeline_destroy(&pipeline);
+    flow_close(&pipeline, &sums);
 }
 
 RUN_TESTS(NULL, NULL)

@@ -73,36 +73,33 @@ static void expect_all(const char *text, uint64_t seed, int workers) {
 /* Queues with one frame, and slow openings: a single lost wake would stop the run. */
 TEST(no_wake_is_lost_while_stages_open) {
     opening_forget(5);
-    run_everywhere("version: 1\npipeline: wakes\n"
-                   "sources: {a: {type: read, blocking: true}}\n"
-                   "stages:\n"
-                   "  one: {type: work, input: a, queue: 1, takes_ns: 500000, device: \"%1$s\"}\n"
-                   "  two: {type: work, input: one, queue: 1, blocking: true, takes_ns: 1000000}\n"
-                   "  three: {type: work, input: two, queue: 1, takes_ns: 500000, device: \"%1$s\"}\n"
-                   "  end: {type: take, input: three, queue: 1, takes_ns: 200000}\n",
+    run_everywhere(FLOW "sources: {a: {type: read, blocking: true}}\n"
+                        "stages:\n"
+                        "  one: {type: work, input: a, queue: 1, takes_ns: 500000, device: \"%1$s\"}\n"
+                        "  two: {type: work, input: one, queue: 1, blocking: true, takes_ns: 1000000}\n"
+                        "  three: {type: work, input: two, queue: 1, takes_ns: 500000, device: \"%1$s\"}\n"
+                        "  end: {type: take, input: three, queue: 1, takes_ns: 200000}\n",
                    expect_all);
 }
 
 /* `two` finishes opening only when `one` has worked on a frame. */
 TEST(stages_work_while_those_behind_are_opened) {
     opening_forget(4);
-    run_everywhere("version: 1\npipeline: meanwhile\n"
-                   "sources: {a: {type: read}}\n"
-                   "stages:\n"
-                   "  one: {type: work, input: a, device: \"%1$s\"}\n"
-                   "  two: {type: work, input: one, await_calls: 1}\n"
-                   "  end: {type: take, input: two, await_calls: 2}\n",
+    run_everywhere(FLOW "sources: {a: {type: read}}\n"
+                        "stages:\n"
+                        "  one: {type: work, input: a, device: \"%1$s\"}\n"
+                        "  two: {type: work, input: one, await_calls: 1}\n"
+                        "  end: {type: take, input: two, await_calls: 2}\n",
                    expect_all);
 }
 
 /* Without threads nothing blocks, and `a` is always first. */
 TEST(what_blocks_is_opened_beside_the_others) {
-    const char *text = "version: 1\npipeline: beside\n"
-                       "sources: {a: {type: read, blocking: true, takes_ns: 20000000}}\n"
-                       "stages:\n"
-                       "  one: {type: work, input: a, blocking: true, takes_ns: 10000000}\n"
-                       "  two: {type: work, input: one, await_calls: 1}\n"
-                       "  end: {type: take, input: two, blocking: true}\n";
+    const char *text = FLOW "sources: {a: {type: read, blocking: true, takes_ns: 20000000}}\n"
+                            "stages:\n"
+                            "  one: {type: work, input: a, blocking: true, takes_ns: 10000000}\n"
+                            "  two: {type: work, input: one, await_calls: 1}\n"
+                            "  end: {type: take, input: two, blocking: true}\n";
     opening_forget(4);
     EACH_WORKER_COUNT(workers)
         expect_all(text, 0, workers);
@@ -111,29 +108,26 @@ TEST(what_blocks_is_opened_beside_the_others) {
 /* One is paced; a queue would drop the other's frames. */
 TEST(sources_that_cannot_wait_begin_last) {
     opening_forget(3);
-    run_everywhere("version: 1\npipeline: paced\n"
-                   "sources: {a: {type: read, paced: true, last: true, blocking: true}}\n"
-                   "stages:\n"
-                   "  one: {type: work, input: a, takes_ns: 1000000, device: \"%1$s\"}\n"
-                   "  end: {type: take, input: one, takes_ns: 1000000}\n",
+    run_everywhere(FLOW "sources: {a: {type: read, paced: true, last: true, blocking: true}}\n"
+                        "stages:\n"
+                        "  one: {type: work, input: a, takes_ns: 1000000, device: \"%1$s\"}\n"
+                        "  end: {type: take, input: one, takes_ns: 1000000}\n",
                    expect_all);
-    run_everywhere("version: 1\npipeline: dropping\n"
-                   "sources: {a: {type: read, last: true}}\n"
-                   "stages:\n"
-                   "  one: {type: work, input: a, takes_ns: 1000000, device: \"%1$s\"}\n"
-                   "  end: {type: take, input: one, queue: {size: 60, when_full: drop-oldest}}\n",
+    run_everywhere(FLOW "sources: {a: {type: read, last: true}}\n"
+                        "stages:\n"
+                        "  one: {type: work, input: a, takes_ns: 1000000, device: \"%1$s\"}\n"
+                        "  end: {type: take, input: one, queue: {size: 60, when_full: drop-oldest}}\n",
                    expect_all);
 }
 
 /* What reaches an end of the graph is delivered, whether that is a sink or not. */
 TEST(nothing_is_delivered_before_all_is_open) {
     opening_forget(4);
-    run_everywhere("version: 1\npipeline: ends\n"
-                   "sources: {a: {type: read}}\n"
-                   "stages:\n"
-                   "  end: {type: last, input: a}\n"
-                   "  one: {type: work, input: a, takes_ns: 1000000, device: \"%1$s\"}\n"
-                   "  two: {type: work, input: one, takes_ns: 1000000}\n",
+    run_everywhere(FLOW "sources: {a: {type: read}}\n"
+                        "stages:\n"
+                        "  end: {type: last, input: a}\n"
+                        "  one: {type: work, input: a, takes_ns: 1000000, device: \"%1$s\"}\n"
+                        "  two: {type: work, input: one, takes_ns: 1000000}\n",
                    expect_all);
 }
 
@@ -168,13 +162,12 @@ static void fail_at(int fails, unsigned blocking) {
                  blocking >> i & 1 ? "true" : "false",
                  i == fails ? "true" : "false", i == fails && i >= 2);
     snprintf(text, sizeof text,
-             "version: 1\npipeline: failing\n"
-             "sources: {a: {type: read, frames: 100000000, %s}}\n"
-             "stages:\n"
-             "  one: {type: work, input: a, device: \"%%1$s\", %s}\n"
-             "  two: {type: work, input: one, %s}\n"
-             "  three: {type: work, input: two, queue: 1, device: \"%%1$s\", %s}\n"
-             "  end: {type: take, input: three, %s}\n",
+             FLOW "sources: {a: {type: read, frames: 100000000, %s}}\n"
+                  "stages:\n"
+                  "  one: {type: work, input: a, device: \"%%1$s\", %s}\n"
+                  "  two: {type: work, input: one, %s}\n"
+                  "  three: {type: work, input: two, queue: 1, device: \"%%1$s\", %s}\n"
+                  "  end: {type: take, input: three, %s}\n",
              how[0], how[1], how[2], how[3], how[4]);
     failing = ids[fails];
     run_everywhere(text, expect_failure);
@@ -189,12 +182,11 @@ TEST(whatever_cannot_be_opened_ends_all) {
 
 TEST(of_two_failures_one_is_told) {
     failing = NULL;
-    run_everywhere("version: 1\npipeline: two\n"
-                   "sources: {a: {type: read, blocking: true, fail: true, takes_ns: 100000}, b: {type: read}}\n"
-                   "stages:\n"
-                   "  one: {type: work, input: [a, b], device: \"%1$s\"}\n"
-                   "  two: {type: work, input: one, fail: true, takes_ns: 100000}\n"
-                   "  end: {type: take, input: two}\n",
+    run_everywhere(FLOW "sources: {a: {type: read, blocking: true, fail: true, takes_ns: 100000}, b: {type: read}}\n"
+                        "stages:\n"
+                        "  one: {type: work, input: [a, b], device: \"%1$s\"}\n"
+                        "  two: {type: work, input: one, fail: true, takes_ns: 100000}\n"
+                        "  end: {type: take, input: two}\n",
                    expect_failure);
 }
 
@@ -202,12 +194,11 @@ TEST(of_two_failures_one_is_told) {
 TEST(a_failure_interrupts_what_is_being_opened) {
     failing = ": two: ";
     EACH_WORKER_COUNT(workers)
-        expect_failure("version: 1\npipeline: stuck\n"
-                       "sources: {a: {type: read, blocking: true, stuck: true}, b: {type: read}}\n"
-                       "stages:\n"
-                       "  one: {type: work, input: [a, b]}\n"
-                       "  two: {type: work, input: one, fail: true, await_calls: 1}\n"
-                       "  end: {type: take, input: two}\n",
+        expect_failure(FLOW "sources: {a: {type: read, blocking: true, stuck: true}, b: {type: read}}\n"
+                            "stages:\n"
+                            "  one: {type: work, input: [a, b]}\n"
+                            "  two: {type: work, input: one, fail: true, await_calls: 1}\n"
+                            "  end: {type: take, input: two}\n",
                        0, workers);
 }
 
@@ -226,7 +217,7 @@ static int push(mr_pipeline *pipeline, atomic_int *released) {
     return mr_pipeline_push(pipeline, "p", &given, 0);
 }
 
-#define PUSHED "version: 1\npipeline: pushed\nsources: {p: {type: push, format: i64 1}}\nstages:\n"
+#define PUSHED FLOW "sources: {p: {type: push, format: i64 1}}\nstages:\n"
 
 static void what_was_pushed_before_the_start_is_processed(const char *text, uint64_t seed, int workers) {
     atomic_int released = 0;
@@ -287,12 +278,11 @@ static void *stop(void *context) {
 TEST(stopping_during_the_start_ends_the_run) {
     for (int i = 0; i < 40; i++) {
         opening_forget(4);
-        mr_pipeline *pipeline = open_text("version: 1\npipeline: stopped\n"
-                                          "sources: {a: {type: read, frames: 100000000, blocking: true}}\n"
-                                          "stages:\n"
-                                          "  one: {type: work, input: a, takes_ns: 300000}\n"
-                                          "  two: {type: work, input: one, blocking: true, takes_ns: 500000}\n"
-                                          "  end: {type: take, input: two, takes_ns: 200000}\n", 0, 2);
+        mr_pipeline *pipeline = open_text(FLOW "sources: {a: {type: read, frames: 100000000, blocking: true}}\n"
+                                               "stages:\n"
+                                               "  one: {type: work, input: a, takes_ns: 300000}\n"
+                                               "  two: {type: work, input: one, blocking: true, takes_ns: 500000}\n"
+                                               "  end: {type: take, input: two, takes_ns: 200000}\n", 0, 2);
         stopper how = {.pipeline = pipeline, .after_ns = (int64_t)(i / 2) * 50000, .at_once = i % 2};
         pthread_t thread;
         assert_int_equal(pthread_create(&thread, NULL, stop, &how), 0);

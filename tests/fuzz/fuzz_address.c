@@ -3,9 +3,6 @@
  * second text: a reference, or a pattern of hosts.
  *
  *     tests/fuzz/run 60 fuzz_address */
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/arena.h"
@@ -14,13 +11,11 @@
 #include "engine/text/yaml.h"
 #include "millrace/diagnostics.h"
 #include "millrace/status.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+#include "tests/fuzz/fuzz.h"
 
 static void look_within(const char *text, mr_url_part part) {
     const size_t length = strlen(text);
-    if (part.text && (part.text < text || part.text + part.bytes > text + length))
-        abort();
+    fault_if(part.text && (part.text < text || part.text + part.bytes > text + length));
 }
 
 static void split(const char *text) {
@@ -34,8 +29,8 @@ static void split(const char *text) {
         if (!parts[i].text || !mr_url_decode(parts[i], decoded, sizeof decoded) ||
             !mr_url_encode(decoded, encoded, sizeof encoded))
             continue;
-        if (!mr_url_decode((mr_url_part){encoded, strlen(encoded)}, again, sizeof again) || strcmp(again, decoded) != 0)
-            abort();
+        fault_if(!mr_url_decode((mr_url_part){encoded, strlen(encoded)}, again, sizeof again) ||
+                 strcmp(again, decoded) != 0);
     }
     look_within(text, mr_url_query(&url, "passphrase"));
 }
@@ -51,22 +46,18 @@ static bool holds_one(const char *text) {
 static void hide(const char *text) {
     char *shown = strdup(text);
     mr_url url;
-    if (!shown)
-        abort();
+    fault_if(!shown);
     mr_url_hide(shown);
-    if (strlen(shown) > strlen(text))
-        abort();
-    if (holds_one(text) && !strpbrk(text, "\"<>") && mr_url_split(shown, &url) && url.password.bytes)
-        abort();
+    fault_if(strlen(shown) > strlen(text));
+    fault_if(holds_one(text) && !strpbrk(text, "\"<>") && mr_url_split(shown, &url) && url.password.bytes);
     free(shown);
 }
 
 static void resolve(const char *base, const char *reference) {
     char url[MR_URL_BYTES], whole[MR_URL_BYTES];
     mr_url parts;
-    if (mr_url_resolve("http://host/a/b?c", base, url, sizeof url) && !mr_url_split(url, &parts) &&
-        mr_url_has_scheme(url, "http"))
-        abort();
+    fault_if(mr_url_resolve("http://host/a/b?c", base, url, sizeof url) && !mr_url_split(url, &parts) &&
+             mr_url_has_scheme(url, "http"));
     if (mr_url_split(base, &parts))
         (void)mr_url_resolve(base, reference, url, sizeof url);
     (void)mr_url_with_user(base, reference, reference, whole, sizeof whole);
@@ -77,10 +68,8 @@ static void resolve(const char *base, const char *reference) {
 static void listen_at(const char *text) {
     mr_http_address address;
     int status = mr_http_address_parse(text, &address);
-    if (status == MR_OK && address.bytes == 0)
-        abort();
-    if (status != MR_OK && !*mr_message())
-        abort();
+    fault_if(status == MR_OK && address.bytes == 0);
+    fuzz_expect_reason(status);
     (void)mr_http_host_is_local(text);
 }
 
@@ -91,18 +80,13 @@ static void take_credentials(const char *text) {
     int status = mr_yaml_take_credentials(&node, &arena, &wrong);
     mr_url url;
     const bool taken = status == MR_OK && !node.broken && !mr_url_has_scheme(text, "ipc");
-    if (taken && holds_one(text) && mr_url_split(node.text, &url) && url.password.text)
-        abort();
+    fault_if(taken && holds_one(text) && mr_url_split(node.text, &url) && url.password.text);
     mr_diagnostics_fini(&wrong);
     mr_arena_fini(&arena);
 }
 
-/* libFuzzer's own name for what it calls. */
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
-    char *text = calloc(1, bytes + 2);
-    if (!text)
-        abort();
-    memcpy(text, data, bytes);
+FUZZ(data, bytes) {
+    char *text = (char *)fuzz_copy(data, bytes, 2);
     const char *second = text + strlen(text) + (strlen(text) < bytes);
     split(text);
     hide(text);
@@ -110,5 +94,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     listen_at(text);
     take_credentials(text);
     free(text);
-    return 0;
 }

@@ -5,48 +5,27 @@
  *
  *     tests/fuzz/run 60 fuzz_coded */
 #include <libavcodec/avcodec.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "stages/media/coded/alike.h"
 #include "stages/media/coded/picture_times.h"
 #include "stages/media/coded/recovery.h"
 #include "stages/video/video_sets.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+#include "tests/fuzz/fuzz.h"
 
 enum { HEVC = 1, LIVE = 2, DECODED = 4, MPEG4 = 8, PADDING = 64 };
 
-/* The next piece, copied and followed by zeros. */
-static uint8_t *take(const uint8_t **data, size_t *left, size_t *bytes) {
-    size_t wanted = *left < 2 ? 0 : (size_t)((*data)[0] << 8 | (*data)[1]);
-    const size_t head = *left < 2 ? *left : 2;
-    *data += head;
-    *left -= head;
-    *bytes = wanted < *left ? wanted : *left;
-    uint8_t *copy = calloc(1, *bytes + PADDING);
-    if (!copy)
-        abort();
-    memcpy(copy, *data, *bytes);
-    *data += *bytes;
-    *left -= *bytes;
-    return copy;
-}
-
 static void put_sets(mr_packet *from, const AVCodecParameters *codec) {
     AVPacket *packet = av_packet_alloc();
-    if (!packet || av_new_packet(packet, (int)from->bytes) < 0)
-        abort();
+    fault_if(!packet || av_new_packet(packet, (int)from->bytes) < 0);
     memcpy(packet->data, from->data, from->bytes);
     packet->flags = AV_PKT_FLAG_KEY;
     const int before = packet->size;
-    if (mr_video_sets_add(packet, codec) || packet->size < before)
-        abort();
+    fault_if(mr_video_sets_add(packet, codec) || packet->size < before);
     av_packet_free(&packet);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+FUZZ(data, bytes) {
     const uint8_t kind = bytes ? data[0] : 0;
     size_t left = bytes ? bytes - 1 : 0, size;
     data += bytes ? 1 : 0;
@@ -55,7 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
                                            : kind & HEVC ? AV_CODEC_ID_HEVC
                                                          : AV_CODEC_ID_H264};
     av_log_set_level(AV_LOG_QUIET);
-    codec.extradata = take(&data, &left, &size);
+    codec.extradata = fuzz_piece(&data, &left, &size, PADDING);
     codec.extradata_size = (int)size;
     mr_media media = {.references = 1, .codec = &codec, .rate_num = 25, .rate_den = 1};
     mr_picture_times times = {0};
@@ -69,10 +48,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
         mr_packet packet = {.media = &media, .pts_ns = untimed ? MR_NO_TIME : clock_ns,
                             .dts_ns = kind & DECODED ? clock_ns : MR_NO_TIME,
                             .arrived_ns = n * 40000000, .flags = n % 5 ? 0 : MR_FRAME_KEY};
-        packet.data = take(&data, &left, &packet.bytes);
+        packet.data = fuzz_piece(&data, &left, &packet.bytes, PADDING);
         mr_picture_times_pass(&times, &packet);
-        if (kind & LIVE && packet.dts_ns <= decoded_ns)
-            abort();
+        fault_if(kind & LIVE && packet.dts_ns <= decoded_ns);
         decoded_ns = packet.dts_ns;
         mr_recovery_pass(&recovery, &packet);
         put_sets(&packet, &codec);
@@ -80,10 +58,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     }
     AVCodecParameters wider = codec;
     wider.width++;
-    if (mr_codecs_are_alike(&codec, &wider, true))
-        abort();
+    fault_if(mr_codecs_are_alike(&codec, &wider, true));
     (void)mr_codecs_are_alike(&codec, &codec, kind & DECODED);
     mr_picture_times_fini(&times);
     free(codec.extradata);
-    return 0;
 }

@@ -2,14 +2,11 @@
  * scale.
  *
  *     tests/fuzz/run 60 fuzz_jpeg */
-#include <stdint.h>
-#include <stdlib.h>
 
+#include "tests/fuzz/fuzz.h"
 #include "tests/support/lowres.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 static mr_jpeg_decoder *jpeg; /* keeps codes of inputs before, as that of a stage does */
 
 int LLVMFuzzerInitialize(int *argc, char ***argv) {
@@ -19,8 +16,6 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
     return 0;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    if (size > 0 && compare_lowres(&jpeg, data + 1, size - 1, 2 + (data[0] & 1)) == LOWRES_WRONG)
-        abort();
-    return 0;
+FUZZ(data, size) {
+    fault_if(size > 0 && compare_lowres(&jpeg, data + 1, size - 1, 2 + (data[0] & 1)) == LOWRES_WRONG);
 }

@@ -2,9 +2,7 @@
  * card. Nothing may crash or leak; what is refused is refused with a reason. The first byte chooses the file.
  *
  *     tests/fuzz/run 60 fuzz_kept */
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "engine/device/sim/card_file.h"
 #include "engine/flow/ledger/ledger.h"
@@ -12,15 +10,8 @@
 #include "engine/pipeline/pipeline.h"
 #include "engine/planner/planner.h"
 #include "millrace/status.h"
-#include "tests/fuzz/folder.h"
+#include "tests/fuzz/fuzz.h"
 #include "tools/millrace/cli/costs.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
-
-static void expect_reason(int status) {
-    if (status != MR_OK && !*mr_message())
-        abort();
-}
 
 /* ---- checkpoint -------------------------------------------------------------------------------------------------- */
 
@@ -43,12 +34,10 @@ static const mr_plan *the_plan(void) {
 static void read_checkpoint(const uint8_t *data, size_t bytes) {
     mr_run run = {.plan = the_plan()};
     mr_resume *resume = NULL;
-    if (mr_ledger_create(&run.ledger, run.plan->source_count))
-        abort();
+    fault_if(mr_ledger_create(&run.ledger, run.plan->source_count));
     int status = mr_resume_create(&resume, &run, fuzz_file("checkpoint", data, bytes));
-    expect_reason(status);
-    if (status != MR_OK && resume)
-        abort();
+    fuzz_expect_reason(status);
+    fault_if(status != MR_OK && resume);
     for (uint32_t source = 0; resume && source < run.plan->source_count; source++) {
         const mr_identity frame = {.source = source, .epoch = mr_resume_epoch(resume, source)};
         (void)mr_resume_settled(resume, &frame);
@@ -62,19 +51,17 @@ static void read_checkpoint(const uint8_t *data, size_t bytes) {
 
 static void read_costs(const uint8_t *data, size_t bytes) {
     mr_costs costs = {0};
-    expect_reason(mr_costs_read(&costs, fuzz_file("costs.json", data, bytes)));
+    fuzz_expect_reason(mr_costs_read(&costs, fuzz_file("costs.json", data, bytes)));
     mr_costs_fini(&costs);
 }
 
 static void read_card(const uint8_t *data, size_t bytes) {
     mr_card card;
-    expect_reason(mr_card_read(fuzz_file("card.json", data, bytes), &card));
+    fuzz_expect_reason(mr_card_read(fuzz_file("card.json", data, bytes), &card));
 }
 
-/* libFuzzer's own name for what it calls. */
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+FUZZ(data, bytes) {
     static void (*const read[])(const uint8_t *data, size_t bytes) = {read_checkpoint, read_costs, read_card};
     if (bytes)
         read[data[0] % 3](data + 1, bytes - 1);
-    return 0;
 }

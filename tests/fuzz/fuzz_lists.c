@@ -2,8 +2,6 @@
  * no pipeline yet. Nothing may crash or leak; what is refused is refused with a reason. The first byte chooses.
  *
  *     tests/fuzz/run 60 fuzz_lists */
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 #include <yajl/yajl_tree.h>
 
@@ -11,32 +9,27 @@
 #include "engine/base/memory.h"
 #include "millrace/status.h"
 #include "stages/media/manifest.h"
-#include "tests/fuzz/folder.h"
+#include "tests/fuzz/fuzz.h"
 #include "tools/millrace/run/control_answer.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
 static int take_row(void *vectors, const mr_manifest_row *row) {
     const bool may_be_empty = *(const bool *)vectors;
-    if (!row->path || (!*row->path && !may_be_empty) || row->line == 0 || row->start_ns < 0 || row->end_ns < 0 ||
-        (row->end_ns && row->end_ns <= row->start_ns) || (row->label && !*row->label))
-        abort();
+    fault_if(!row->path || (!*row->path && !may_be_empty) || row->line == 0 || row->start_ns < 0 || row->end_ns < 0 ||
+             (row->end_ns && row->end_ns <= row->start_ns) || (row->label && !*row->label));
     return MR_OK;
 }
 
 static void read_list(const char *name, bool vectors, const uint8_t *data, size_t bytes) {
     char *unused = NULL;
     int status = mr_manifest_read(fuzz_file(name, data, bytes), vectors, take_row, &vectors, &unused);
-    if (status != MR_OK && !*mr_message())
-        abort();
+    fuzz_expect_reason(status);
     mr_free(unused);
 }
 
 static void read_json(const char *text) {
     char wrong[32] = "";
     yajl_val tree = mr_json_parse(text, wrong, sizeof wrong);
-    if (!tree && (!*wrong || !memchr(wrong, 0, sizeof wrong) || strchr(wrong, '\n')))
-        abort();
+    fault_if(!tree && (!*wrong || !memchr(wrong, 0, sizeof wrong) || strchr(wrong, '\n')));
     if (tree)
         yajl_tree_free(tree);
 }
@@ -45,25 +38,19 @@ static void read_json(const char *text) {
 static void ask(const char *line) {
     size_t length = 0;
     char *name = mr_control_request_name(line), *answer = mr_control_answer(line, NULL, NULL, &length);
-    if (!answer || length == 0 || strlen(answer) != length || strchr(answer, '\n') != answer + length - 1)
-        abort();
+    fault_if(!answer || length == 0 || strlen(answer) != length || strchr(answer, '\n') != answer + length - 1);
     yajl_val tree = mr_json_parse(answer, NULL, 0);
     static const char *const way[] = {"ok", NULL};
-    if (!tree || !YAJL_IS_FALSE(yajl_tree_get(tree, (const char **)way, yajl_t_any)))
-        abort();
+    fault_if(!tree || !YAJL_IS_FALSE(yajl_tree_get(tree, (const char **)way, yajl_t_any)));
     yajl_tree_free(tree);
     free(answer);
     free(name);
 }
 
-/* libFuzzer's own name for what it calls. */
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+FUZZ(data, bytes) {
     if (!bytes)
-        return 0;
-    char *text = calloc(1, bytes);
-    if (!text)
-        abort();
-    memcpy(text, data + 1, bytes - 1);
+        return;
+    char *text = (char *)fuzz_copy(data + 1, bytes - 1, 1);
     switch (data[0] % 6) {
     case 0:
     case 1:
@@ -80,5 +67,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
         ask(text);
     }
     free(text);
-    return 0;
 }

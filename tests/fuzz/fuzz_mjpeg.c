@@ -2,14 +2,11 @@
  * what was sent, none is larger than allowed, and bytes without a picture are bounded.
  *
  *     tests/fuzz/run 60 fuzz_mjpeg */
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "millrace/status.h"
 #include "stages/live/mjpeg/joined.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+#include "tests/fuzz/fuzz.h"
 
 enum { MOST = 4096 };
 
@@ -17,26 +14,22 @@ static void take_all(mr_joined *joined, size_t sent) {
     mr_joined_picture picture;
     volatile uint8_t sum = 0;
     while (!mr_joined_take(joined, &picture)) {
-        if (picture.bytes < 2 || picture.bytes > sent || picture.width < 0 || picture.height < 0)
-            abort();
+        fault_if(picture.bytes < 2 || picture.bytes > sent || picture.width < 0 || picture.height < 0);
         for (size_t i = 0; i < picture.bytes; i++)
             sum = (uint8_t)(sum + picture.data[i]);
     }
 }
 
-/* libFuzzer's own name for what it calls. */
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+FUZZ(data, bytes) {
     mr_joined *joined;
     mr_joined_picture picture;
     const size_t step = bytes ? 1 + data[0] * 4u : 1;
-    if (mr_joined_create(&joined, MOST))
-        abort();
+    fault_if(mr_joined_create(&joined, MOST));
     for (size_t at = 0; at < bytes; at += step) {
         size_t room;
         const size_t count = bytes - at < step ? bytes - at : step;
         uint8_t *to = mr_joined_room(joined, &room);
-        if (!to || room < count)
-            abort();
+        fault_if(!to || room < count);
         memcpy(to, data + at, count);
         mr_joined_put(joined, count);
         take_all(joined, at + count);
@@ -45,5 +38,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     }
     (void)mr_joined_type(joined);
     mr_joined_destroy(&joined);
-    return 0;
 }

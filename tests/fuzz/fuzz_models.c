@@ -2,12 +2,8 @@
  * what is refused is refused with a reason. The first byte chooses the file.
  *
  *     tests/fuzz/run 60 fuzz_models */
-#include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "engine/base/memory.h"
 #include "millrace/status.h"
@@ -20,33 +16,21 @@
 #include "stages/model/onnx/onnx_traits.h"
 #include "stages/model/onnx_signature.h"
 #include "stages/model/onnx/onnx_weights.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
-
-static void expect_reason(int status) {
-    if (status != MR_OK && !*mr_message())
-        abort();
-}
+#include "tests/fuzz/fuzz.h"
 
 static void read_file(const uint8_t *data, size_t bytes, int labels) {
-    char path[64];
-    int file = memfd_create("fuzz", MFD_CLOEXEC);
-    if (file < 0 || write(file, data, bytes) != (ssize_t)bytes)
-        abort();
-    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
     mr_matrix_f32 matrix = {0}, seen = {0};
     mr_labels read = {0};
+    const char *path = fuzz_file("file", data, bytes);
     if (labels) {
-        expect_reason(mr_labels_read(path, &read));
+        fuzz_expect_reason(mr_labels_read(path, &read));
     } else {
         int status = mr_npy_read(path, &matrix);
-        expect_reason(status);
-        if (mr_npy_look(path, &seen) != status || seen.rows != matrix.rows || seen.columns != matrix.columns)
-            abort();
+        fuzz_expect_reason(status);
+        fault_if(mr_npy_look(path, &seen) != status || seen.rows != matrix.rows || seen.columns != matrix.columns);
     }
     mr_npy_free(&matrix);
     mr_labels_free(&read);
-    close(file);
 }
 
 /* What planning asks the graph; the first output is taken for the wanted one. */
@@ -61,28 +45,21 @@ static void ask_graph(const uint8_t *data, size_t bytes) {
     for (size_t i = 0; i < graph.tensor_count && status == MR_OK; i++)
         mr_onnx_finish(&graph, graph.tensors[i].name, finish);
     mr_onnx_graph_free(&graph);
-    expect_reason(mr_onnx_find_mixing(data, bytes, &batch, mixing));
+    fuzz_expect_reason(mr_onnx_find_mixing(data, bytes, &batch, mixing));
     mr_onnx_find_note(data, bytes, MR_ONNX_PREPARED);
 }
 
 /* Weights from another file, the model's own bytes, under a name that is quickly found. A model that took them has none
  * elsewhere. */
 static void take_external(const uint8_t *data, size_t bytes) {
-    char path[64];
     mr_onnx_facts facts;
     mr_file_bytes model = {.data = mr_calloc(bytes, 1), .bytes = bytes};
-    int made = memfd_create("fuzz", MFD_CLOEXEC), file = dup2(made, 9);
-    if (!model.data || file < 0 || write(file, data, bytes) != (ssize_t)bytes)
-        abort();
-    close(made);
+    fault_if(!model.data);
     memcpy(model.data, data, bytes);
-    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
-    int status = mr_onnx_take_external(&model, path, 0);
-    expect_reason(status);
-    if (status == MR_OK && (mr_onnx_scan(model.data, model.bytes, NULL, &facts) || facts.external))
-        abort();
+    int status = mr_onnx_take_external(&model, fuzz_file("9", data, bytes), 0);
+    fuzz_expect_reason(status);
+    fault_if(status == MR_OK && (mr_onnx_scan(model.data, model.bytes, NULL, &facts) || facts.external));
     mr_free(model.data);
-    close(file);
 }
 
 static void read_model(const uint8_t *data, size_t bytes) {
@@ -90,31 +67,28 @@ static void read_model(const uint8_t *data, size_t bytes) {
     static mr_onnx_report report;
     mr_onnx_facts facts;
     int status = mr_onnx_scan(data, bytes, "out", &facts);
-    expect_reason(status);
+    fuzz_expect_reason(status);
     if (status)
         return;
     ask_graph(data, bytes);
     take_external(data, bytes);
     if (facts.external)
         return;
-    expect_reason(mr_onnx_check_weights(data, bytes));
+    fuzz_expect_reason(mr_onnx_check_weights(data, bytes));
     mr_onnx_read_signature(data, bytes, &signature);
     mr_onnx_read_report(data, bytes, &report);
     mr_onnx_work work;
     mr_onnx_shape shape = {.rank = 4, .dims = {1, 3, 8, 8}};
     int counted = mr_onnx_count_work(data, bytes, &shape, 1, &work);
-    expect_reason(counted);
-    if (counted == MR_OK && (!(work.f32_operations >= 0) || (work.missing > 0) != (*work.why != 0)))
-        abort();
+    fuzz_expect_reason(counted);
+    fault_if(counted == MR_OK && (!(work.f32_operations >= 0) || (work.missing > 0) != (*work.why != 0)));
 }
 
-/* libFuzzer's own name for what it calls. */
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+FUZZ(data, bytes) {
     if (bytes == 0)
-        return 0;
+        return;
     if (data[0] % 3 == 0)
         read_model(data + 1, bytes - 1);
     else
         read_file(data + 1, bytes - 1, data[0] % 3 == 1);
-    return 0;
 }

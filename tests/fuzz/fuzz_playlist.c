@@ -1,21 +1,17 @@
 /* Playlists of HLS: each gives variants, segments or an error; and what stands after a zero is the next version of it,
  * in which the reader's place is looked for. */
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/memory.h"
 #include "engine/base/url.h"
 #include "stages/live/web/hls_position.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/fuzz.h"
 
 /* All that is named can be read, and be made an address of HTTP. */
 static void look(const char *uri) {
     char url[MR_URL_BYTES];
-    if (strlen(uri) > MR_PLAYLIST_MOST_ADDRESS || !mr_url_resolve("http://h/a/b?c", uri, url, sizeof url) ||
-        (!mr_url_has_scheme(url, "http") && !mr_url_has_scheme(url, "https")))
-        abort();
+    fault_if(strlen(uri) > MR_PLAYLIST_MOST_ADDRESS || !mr_url_resolve("http://h/a/b?c", uri, url, sizeof url) ||
+             (!mr_url_has_scheme(url, "http") && !mr_url_has_scheme(url, "https")));
 }
 
 static void walk(mr_hls_position *place, const mr_playlist *list) {
@@ -24,8 +20,7 @@ static void walk(mr_hls_position *place, const mr_playlist *list) {
         const mr_hls_step step = mr_hls_position_next(place, list, i == 0, &index);
         if (step >= MR_HLS_WAIT)
             return;
-        if (index >= list->count)
-            abort();
+        fault_if(index >= list->count);
         mr_hls_position_take(place, list, index);
     }
 }
@@ -39,8 +34,8 @@ static void read_list(mr_hls_position *place, const uint8_t *data, size_t bytes)
     for (size_t i = 0; i < list.count; i++) {
         const mr_segment *segment = &list.segments[i];
         look(segment->uri);
-        if (segment->key > list.key_count || segment->map > list.map_count || segment->first < 0 || segment->bytes < 0)
-            abort();
+        fault_if(segment->key > list.key_count || segment->map > list.map_count || segment->first < 0 ||
+                 segment->bytes < 0);
     }
     for (size_t i = 0; i < list.key_count; i++)
         look(list.keys[i].uri);
@@ -53,12 +48,11 @@ static void read_list(mr_hls_position *place, const uint8_t *data, size_t bytes)
     mr_playlist_fini(&list);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+FUZZ(data, size) {
     const uint8_t *zero = size ? memchr(data, 0, size) : NULL;
     const size_t first = zero ? (size_t)(zero - data) : size;
     mr_hls_position place = {0};
     read_list(&place, data, first);
     if (zero)
         read_list(&place, zero + 1, size - first - 1);
-    return 0;
 }

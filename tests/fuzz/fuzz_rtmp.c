@@ -2,14 +2,12 @@
  * units of 16 bytes, how much of the rest comes over the first connection; others bring what follows. */
 #include <libavformat/avio.h>
 #include <libavutil/intreadwrite.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "stages/live/rtmp/rtmp.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/fuzz.h"
 
 enum { HANDSHAKE = 3073, MOST = 1 << 16, CONNECTIONS = 3, ASKED = 4096 };
 
@@ -22,10 +20,9 @@ static int connect_server(mr_rtsp_socket *socket) {
     static const uint8_t hello[HANDSHAKE] = {3};
     const int part = connected > 0;
     int fds[2];
-    if (connected == CONNECTIONS || socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds) ||
-        write(fds[1], hello, sizeof hello) != sizeof hello ||
-        write(fds[1], given[part], sizes[part]) != (ssize_t)sizes[part] || shutdown(fds[1], SHUT_WR))
-        abort();
+    fault_if(connected == CONNECTIONS || socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds) ||
+             write(fds[1], hello, sizeof hello) != sizeof hello ||
+             write(fds[1], given[part], sizes[part]) != (ssize_t)sizes[part] || shutdown(fds[1], SHUT_WR));
     socket->fd = fds[0];
     servers[connected++] = fds[1];
     return 0;
@@ -39,21 +36,19 @@ static int interrupted(void *unused) {
 /* Only the end may be cut off. */
 static void walk(AVIOContext *flv) {
     uint8_t head[13];
-    if (avio_read(flv, head, sizeof head) != sizeof head || memcmp(head, "FLV", 3) != 0)
-        abort();
+    fault_if(avio_read(flv, head, sizeof head) != sizeof head || memcmp(head, "FLV", 3) != 0);
     while (avio_read(flv, head, 11) == 11) {
         const int64_t bytes = AV_RB24(head + 1), from = avio_tell(flv);
         avio_skip(flv, bytes + 4);
-        if (bytes > MOST || avio_tell(flv) != from + bytes + 4)
-            abort();
+        fault_if(bytes > MOST || avio_tell(flv) != from + bytes + 4);
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+FUZZ(data, size) {
     int refusal = 0;
     mr_rtmp *rtmp = NULL;
     if (!size)
-        return 0;
+        return;
     const size_t first = 16u * data[0] < size - 1 ? 16u * data[0] : size - 1;
     given[0] = data + 1;
     given[1] = given[0] + first;
@@ -68,5 +63,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     mr_rtmp_close(&rtmp);
     while (connected)
         close(servers[--connected]);
-    return 0;
 }

@@ -3,8 +3,6 @@
  * byte says which; packets stand behind their length in two bytes.
  *
  *     tests/fuzz/run 60 fuzz_rtsp */
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "millrace/frame.h"
@@ -13,21 +11,18 @@
 #include "stages/live/rtsp/rtcp.h"
 #include "stages/live/rtsp/rtsp_message.h"
 #include "stages/live/rtsp/sdp.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+#include "tests/fuzz/fuzz.h"
 
 enum { MOST_UNIT = 1 << 20 };
 
 /* Each byte of a unit, and the zeros behind it, are there. */
 static void check_unit(const mr_rtp_unit *unit) {
     volatile uint8_t sum = 0;
-    if (unit->bytes == 0 || unit->bytes > MOST_UNIT || (unit->key && unit->damaged))
-        abort();
+    fault_if(unit->bytes == 0 || unit->bytes > MOST_UNIT || (unit->key && unit->damaged));
     for (size_t i = 0; i < unit->bytes; i++)
         sum = (uint8_t)(sum + unit->data[i]);
     for (size_t i = 0; i < 64; i++)
-        if (unit->data[unit->bytes + i])
-            abort();
+        fault_if(unit->data[unit->bytes + i]);
 }
 
 static void take_units(mr_depacketizer *units) {
@@ -57,8 +52,7 @@ static void put_packet(mr_rtp_order *order, mr_depacketizer *units, mr_rtcp *rtc
     mr_rtcp_came(rtcp, &packet, now_ns);
     if (mr_rtp_order_put(order, &packet, now_ns) == MR_RTP_FULL) {
         take_packets(order, units, now_ns);
-        if (mr_rtp_order_put(order, &packet, now_ns) == MR_RTP_FULL)
-            abort();
+        fault_if(mr_rtp_order_put(order, &packet, now_ns) == MR_RTP_FULL);
     }
     take_packets(order, units, now_ns);
 }
@@ -70,21 +64,12 @@ static void read_packets(mr_rtp_codec codec, int64_t wait_ns, const uint8_t *dat
     uint8_t report[MR_RTCP_BYTES];
     int64_t now_ns = 0;
     mr_rtcp_begin(&rtcp, 1, 90000);
-    if (mr_rtp_order_create(&order, wait_ns, 90000) || mr_depacketizer_create(&units, codec, MOST_UNIT))
-        abort();
+    fault_if(mr_rtp_order_create(&order, wait_ns, 90000) || mr_depacketizer_create(&units, codec, MOST_UNIT));
     for (; bytes >= 2; now_ns += 10000000) {
-        size_t length = (size_t)data[0] << 8 | data[1];
-        data += 2;
-        bytes -= 2;
-        length = length < bytes ? length : bytes;
-        uint8_t *exact = malloc(length + 1); /* so that reading beyond it is seen */
-        if (!exact)
-            abort();
-        memcpy(exact, data, length);
+        size_t length;
+        uint8_t *exact = fuzz_piece(&data, &bytes, &length, 0);
         put_packet(order, units, &rtcp, exact, length, now_ns);
         free(exact);
-        data += length;
-        bytes -= length;
     }
     (void)mr_rtcp_write(&rtcp, report, now_ns);
     (void)mr_rtcp_captured_ns(&rtcp, 1, now_ns);
@@ -104,28 +89,23 @@ static void read_text(const char *text, size_t bytes) {
     char value[512], header[4096];
     if (mr_rtsp_message_read(&message, text, bytes))
         return;
-    if (message.bytes > bytes)
-        abort();
+    fault_if(message.bytes > bytes);
     if (mr_rtsp_header(&message, "Location", 0, value, sizeof value) && !mr_rtsp_url_read(&url, value))
         (void)mr_rtsp_url_join(header, sizeof header, url.text, value);
     if (mr_rtsp_header(&message, "Transport", 0, value, sizeof value))
         (void)mr_rtsp_field(value, "server_port", header, sizeof header);
     if (mr_rtsp_auth_read(&auth, &message, false))
         (void)mr_rtsp_auth_write(&auth, header, sizeof header, "me", "secret", "PLAY", "rtsp://x");
-    if (!mr_sdp_read(&sdp, message.body, message.body_bytes, "x") && (sdp.set_count > MR_SDP_MOST_SETS || !sdp.rate))
-        abort();
+    fault_if(!mr_sdp_read(&sdp, message.body, message.body_bytes, "x") &&
+             (sdp.set_count > MR_SDP_MOST_SETS || !sdp.rate));
 }
 
-/* libFuzzer's own name for what it calls. */
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+FUZZ(data, bytes) {
     static mr_sdp sdp;
     if (!bytes)
-        return 0;
+        return;
     const int kind = data[0] % 8;
-    char *exact = malloc(bytes);
-    if (!exact)
-        abort();
-    memcpy(exact, data + 1, bytes - 1);
+    char *exact = (char *)fuzz_copy(data + 1, bytes - 1, 0);
     if (kind < 6)
         read_packets((mr_rtp_codec)(kind % 3), kind < 3 ? 0 : 50000000, data + 1, bytes - 1);
     else if (kind == 6)
@@ -133,5 +113,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     else
         (void)mr_sdp_read(&sdp, exact, bytes - 1, "x");
     free(exact);
-    return 0;
 }

@@ -1,13 +1,10 @@
 /* Encrypted parts of a playlist: any bytes of any length, behind any key, read in pieces. */
 #include <libavutil/error.h>
 #include <libavutil/mem.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "stages/live/web/sealed.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/fuzz.h"
 
 enum { KEYS = 32, HEAD = KEYS + 3 };
 
@@ -24,21 +21,18 @@ static int give(void *context, uint8_t *to, int room) {
 }
 
 /* A source that has no URL is closed by avio_close if it has no context. */
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+FUZZ(data, size) {
     uint8_t got[512];
     if (size < HEAD)
-        return 0;
+        return;
     next = data + HEAD;
     left = size - HEAD;
     const int piece = 1 + (data[KEYS] | (data[KEYS + 1] & 1) << 8);
     const int64_t most = data[KEYS + 2] ? data[KEYS + 2] * 15 : INT64_MAX;
     AVIOContext *source = avio_alloc_context(av_malloc(4096), 4096, 0, NULL, give, NULL, NULL), *io = NULL;
-    if (!source || mr_sealed_open(&io, source, most, data, data + KEYS / 2))
-        abort();
+    fault_if(!source || mr_sealed_open(&io, source, most, data, data + KEYS / 2));
     size_t count = 0;
     for (int read; (read = avio_read(io, got, piece)) > 0;)
         count += (size_t)read;
-    if (count > size - HEAD || (int64_t)count > most || !mr_sealed_close(io))
-        abort();
-    return 0;
+    fault_if(count > size - HEAD || (int64_t)count > most || !mr_sealed_close(io));
 }

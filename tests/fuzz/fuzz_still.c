@@ -1,42 +1,34 @@
 /* Files of still pictures: their orientation, their end, how many they hold, kinds of TIFF, and the picture in HEIF.
  * tests/fuzz/corpus/still/ has files to begin with. */
-#include <stdint.h>
-#include <stdlib.h>
 
 #include "stages/media/still/heif.h"
 #include "stages/media/still/orientation.h"
 #include "stages/media/still/still.h"
 #include "stages/media/still/tiff.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void expect(bool good) {
-    if (!good)
-        abort();
-}
+#include "tests/fuzz/fuzz.h"
 
 static void expect_upright(mr_upright upright) {
-    expect(upright.rotation >= 0 && upright.rotation <= 270 && upright.rotation % 90 == 0);
+    fault_if(upright.rotation < 0 || upright.rotation > 270 || upright.rotation % 90);
     const mr_upright same = mr_upright_of_exif(mr_upright_to_exif(upright));
-    expect(same.rotation == upright.rotation && same.flip == upright.flip);
+    fault_if(same.rotation != upright.rotation || same.flip != upright.flip);
 }
 
 /* What is left has nothing more to leave out. */
 static void strip(const uint8_t *data, size_t size) {
     const size_t bytes = mr_png_strip(data, size, NULL);
-    uint8_t *left = malloc(bytes + 1);
-    expect(left && bytes <= size && mr_png_strip(data, size, left) == bytes);
-    expect(mr_png_strip(left, bytes, NULL) == bytes);
+    fault_if(bytes > size);
+    uint8_t *left = fuzz_copy(data, bytes, 1);
+    fault_if(mr_png_strip(data, size, left) != bytes || mr_png_strip(left, bytes, NULL) != bytes);
     free(left);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+FUZZ(data, size) {
     static const enum AVCodecID codecs[] = {AV_CODEC_ID_PNG, AV_CODEC_ID_WEBP, AV_CODEC_ID_TIFF, AV_CODEC_ID_GIF,
                                             AV_CODEC_ID_BMP, AV_CODEC_ID_MJPEG, AV_CODEC_ID_PPM};
     for (size_t i = 0; i < sizeof codecs / sizeof *codecs; i++) {
         expect_upright(mr_still_upright(codecs[i], data, size));
-        expect(mr_still_end(codecs[i], data, size) <= size);
-        expect(mr_still_pictures(codecs[i], data, size) > 0);
+        fault_if(mr_still_end(codecs[i], data, size) > size);
+        fault_if(mr_still_pictures(codecs[i], data, size) <= 0);
     }
     strip(data, size);
     mr_webp_is_animated(data, size);
@@ -45,8 +37,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     mr_heif heif;
     const bool is_heif = mr_heif_read(data, size, &heif);
     expect_upright(heif.upright);
-    expect(is_heif || !heif.data);
-    expect(!heif.data ||
-           (heif.data >= data && heif.bytes <= size && heif.data - data <= (ptrdiff_t)(size - heif.bytes)));
-    return 0;
+    fault_if(heif.data && (!is_heif || heif.data < data || heif.bytes > size ||
+                           heif.data - data > (ptrdiff_t)(size - heif.bytes)));
 }

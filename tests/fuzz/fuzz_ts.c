@@ -1,14 +1,11 @@
 /* Transport streams: any bytes are scanned, in two pieces, and pictures are looked up anywhere in them. And tables of
  * any content, whose sum is right. */
 #include <libavutil/crc.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "stages/media/ts/ts_scan.h"
 #include "stages/media/ts/ts_tables.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/fuzz.h"
 
 static void take_tables(const uint8_t *data, size_t size) {
     enum { HEAD = 5, BODY = MR_TS_BYTES - HEAD, SUM = 4 };
@@ -30,12 +27,12 @@ static void take_tables(const uint8_t *data, size_t size) {
     free(tables);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+FUZZ(data, size) {
     mr_ts_scan *scan = mr_ts_scan_create();
     mr_ts_cursor cursor = {0};
     if (!scan || size < 4) {
         mr_ts_scan_destroy(&scan);
-        return 0;
+        return;
     }
     const size_t cut = (data[0] | (size_t)data[1] << 8) % size;
     mr_ts_scan_feed(scan, 0, data, cut);
@@ -44,5 +41,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         (void)mr_ts_scan_find(scan, &cursor, data[3], at % 5 ? (int64_t)at : -1, data[at]);
     mr_ts_scan_destroy(&scan);
     take_tables(data, size);
-    return 0;
 }

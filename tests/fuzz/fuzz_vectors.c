@@ -3,26 +3,17 @@
  * with a right sum. Sums are not made right here: the seeds have right ones. The first byte chooses the file.
  *
  *     tests/fuzz/run 60 fuzz_vectors */
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "millrace/log.h"
 #include "millrace/status.h"
-#include "tests/fuzz/folder.h"
+#include "tests/fuzz/fuzz.h"
 #include "tools/millrace/train/cache.h"
 #include "tools/millrace/train/spool.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
-
-enum { PATH = 600, FILES = 3 };
-
-static void expect_reason(int status) {
-    if (status != MR_OK && !*mr_message())
-        abort();
-}
+enum { FILES = 3 };
 
 static bool not_stopped(void) {
     return false;
@@ -32,8 +23,7 @@ static void find_all(mr_cache *cache) {
     volatile float sum = 0;
     for (size_t i = 0; i < cache->slots; i++) {
         const size_t slot = mr_cache_find(cache, &cache->records[i].key);
-        if (slot != SIZE_MAX && slot >= cache->slots)
-            abort();
+        fault_if(slot != SIZE_MAX && slot >= cache->slots);
         for (size_t k = 0; slot != SIZE_MAX && k < cache->width; k++)
             sum = sum + cache->vectors[slot * cache->width + k];
     }
@@ -53,31 +43,27 @@ static void read_cache(const uint8_t *data, size_t bytes) {
         fuzz_file("k.vectors", data + head, bytes - head);
     }
     int status = mr_cache_open(&cache, fuzz_folder(), "k");
-    expect_reason(status);
+    fuzz_expect_reason(status);
     if (status)
         return;
     find_all(&cache);
     status = mr_cache_lock(&writer, &cache, false, not_stopped);
-    expect_reason(status);
+    fuzz_expect_reason(status);
     if (status == MR_OK) {
         find_all(&cache);
         mr_cache_abandon(&writer);
     }
     mr_cache_close(&cache);
     static const char *const left[] = {"k.vectors", "k.vectors.part", "k.vectors.part.made"};
-    for (size_t i = 0; i < sizeof left / sizeof *left; i++) {
-        char path[PATH];
-        snprintf(path, sizeof path, "%s/%s", fuzz_folder(), left[i]);
-        unlink(path);
-    }
+    for (size_t i = 0; i < sizeof left / sizeof *left; i++)
+        unlink(fuzz_path(left[i]));
 }
 
 static int take_vector(void *user, const mr_taken *from, const float *vector, size_t length) {
     volatile float *sum = user;
     for (size_t i = 0; i < length; i++)
         *sum = *sum + vector[i];
-    if (from->file >= FILES)
-        abort();
+    fault_if(from->file >= FILES);
     return MR_OK;
 }
 
@@ -86,19 +72,17 @@ static void read_spool(const uint8_t *data, size_t bytes) {
     float sum = 0;
     fuzz_file("vectors", data, bytes);
     int status = mr_spool_open(&spool, fuzz_folder(), FILES);
-    expect_reason(status);
+    fuzz_expect_reason(status);
     if (status)
         return;
-    expect_reason(mr_spool_read(&spool, take_vector, &sum));
+    fuzz_expect_reason(mr_spool_read(&spool, take_vector, &sum));
     mr_spool_close(&spool);
 }
 
-/* libFuzzer's own name for what it calls. */
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+FUZZ(data, bytes) {
     mr_log_set_level(MR_LOG_ERROR);
     if (bytes && data[0] % 2)
         read_spool(data + 1, bytes - 1);
     else if (bytes)
         read_cache(data + 1, bytes - 1);
-    return 0;
 }

@@ -3,15 +3,12 @@
  * made right, so that what lies behind it is reached.
  *
  *     tests/fuzz/run 60 fuzz_wire */
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
 #include "engine/transport/wire/wire.h"
 #include "millrace/status.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+#include "tests/fuzz/fuzz.h"
 
 enum { PARTS = 6, TAIL = 9 };
 
@@ -59,34 +56,27 @@ static void write_again(mr_wire_writer *writer, mr_wire_reader *reader, mr_cut_m
     const mr_wire_part *parts;
     size_t count;
     message->version = MR_PROTOCOL_NEWEST;
-    if (mr_wire_write(writer, message, 1, &parts, &count))
-        abort();
-    if (mr_wire_read(reader, parts, count, 1, &again))
-        abort();
-    if (again.kind != message->kind)
-        abort();
+    fault_if(mr_wire_write(writer, message, 1, &parts, &count));
+    fault_if(mr_wire_read(reader, parts, count, 1, &again));
+    fault_if(again.kind != message->kind);
     drop_frames(&again);
 }
 
-/* libFuzzer's own name for what it calls. */
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+FUZZ(data, bytes) {
     mr_store *store = NULL;
     mr_names *names = NULL;
     mr_wire_reader *reader = NULL, *other = NULL;
     mr_wire_writer *writer = NULL;
     mr_wire_part parts[PARTS];
     mr_cut_message message;
-    uint8_t *copy = malloc(bytes + 1);
-    if (!copy || mr_store_create(&store) || mr_names_create(&names, 4000, 100000))
-        abort();
-    memcpy(copy, data, bytes);
+    uint8_t *copy = fuzz_copy(data, bytes, 1);
+    fault_if(mr_store_create(&store) || mr_names_create(&names, 4000, 100000));
     size_t count = split(copy, bytes, parts);
     const mr_wire_reader_params params = {
         .most_bytes = 1 << 20, .most_media = 4, .source_count = 3, .names = names, .store = store};
     const mr_wire_writer_params writing = {.compression = MR_COMPRESSION_NONE};
-    if (mr_wire_reader_create(&reader, &params) || mr_wire_reader_create(&other, &params) ||
-        mr_wire_writer_create(&writer, &writing))
-        abort();
+    fault_if(mr_wire_reader_create(&reader, &params) || mr_wire_reader_create(&other, &params) ||
+             mr_wire_writer_create(&writer, &writing));
     int status = mr_wire_read(reader, parts, count, 0, &message);
     if (status == MR_OK) {
         for (size_t i = 0; message.kind == MR_MESSAGE_ITEMS && i < message.items.count; i++)
@@ -103,5 +93,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     mr_store_release(&store);
     mr_names_destroy(&names);
     free(copy);
-    return 0;
 }

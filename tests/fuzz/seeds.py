@@ -252,7 +252,7 @@ def transport():
 def mxf():
     key = bytes.fromhex("060e2b34025301010d01020101100100")
     items = struct.pack(">2HQ2HQ2HI", 0x3f0d, 8, 1000, 0x3f0c, 8, 0, 0x3f05, 4, 0)
-    put("mxf", "segments", b"\7" + (key + b"\x83\0\0" + bytes([len(items)]) + items) * 2)
+    put("indexes", "mxf", b"\2\7" + (key + b"\x83\0\0" + bytes([len(items)]) + items) * 2)
 
 
 def indexes():
@@ -268,7 +268,7 @@ def indexes():
             for n in range(4):
                 to.mux(stream.encode(av.VideoFrame.from_image(picture((16, 16)))))
             to.mux(stream.encode(None))
-        put("mkv" if kind == "matroska" else "mp4", name, b"\0\0\0" + data.getvalue())
+        put("indexes", f"{kind}-{name}", bytes([kind == "matroska", 0, 0, 0]) + data.getvalue())
 
 
 # ---- models -------------------------------------------------------------------------------------------------------

@@ -48,27 +48,20 @@ static void check_triad(on_device *d) {
     on_device_free(d, (void *)(uintptr_t)work.b);
 }
 
-static void check_device(const char *name) {
-    on_device d;
-    ON_DEVICE_OR_SKIP(&d, name);
+static void check_device(on_device *d) {
     fill_words();
-    check_read(&d);
-    check_triad(&d);
-    assert_int_equal(mr_nothing_enqueue(d.stream), MR_OK);
-    on_device_finish(&d);
-    on_device_close(&d);
+    check_read(d);
+    check_triad(d);
+    assert_int_equal(mr_nothing_enqueue(d->stream), MR_OK);
+    on_device_finish(d);
 }
 
-TEST(on_the_processors) {
-    check_device("cpu");
+PLAIN_TEST(on_the_processors) {
+    on_device_test("cpu", check_device);
 }
 
-TEST(on_a_simulated_device) {
-    check_device("sim:0");
-}
-
-TEST(on_cuda) {
-    check_device("cuda:0");
+DEVICE_TEST(on_a_device) {
+    check_device(d);
 }
 
 RUN_TESTS(NULL, NULL)

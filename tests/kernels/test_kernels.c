@@ -26,9 +26,29 @@
 #include "tests/support/on_device.h"
 #include "tests/support/suite.h"
 
+/* In another process, since tables are filled once; the first test, before they are. */
+PLAIN_TEST(a_named_variant_is_in_all_tables) {
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        mr_preprocess_rows preprocess;
+        mr_classical_rows classical;
+        mr_vector_rows vector;
+        mr_preprocess_rows_init(&preprocess, MR_ISA_C);
+        mr_classical_rows_init(&classical, MR_ISA_C);
+        mr_vector_rows_init(&vector, MR_ISA_C);
+        setenv("MILLRACE_KERNELS", "c", 1);
+        _exit((mr_preprocess_rows_get()->vertical8 == preprocess.vertical8 ? 0 : 1) +
+              (mr_classical_rows_get()->gradients == classical.gradients ? 0 : 2) +
+              (mr_vector_rows_get()->sum == vector.sum ? 0 : 4));
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 /* scipy.special.softmax([1, 3, 2, 3, -1]) and scipy.special.expit, SciPy 1.17. */
-static void scores_and_best_classes(void **state) {
-    (void)state;
+PLAIN_TEST(scores_and_best_classes) {
     const float logits[5] = {1, 3, 2, 3, -1};
     int32_t index[5], found = -1;
     float score[5];
@@ -56,8 +76,7 @@ static void scores_and_best_classes(void **state) {
     assert_int_equal(index[4], 4);
 }
 
-static void odd_logits(void **state) {
-    (void)state;
+PLAIN_TEST(odd_logits) {
     const float logits[4] = {NAN, 200.0f, INFINITY, -INFINITY};
     int32_t index[4], found = -1;
     float score[4];
@@ -104,8 +123,7 @@ static int descending(const void *a, const void *b) {
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-static void best_of_many(void **state) {
-    (void)state;
+PLAIN_TEST(best_of_many) {
     float *logits = draw_many(1000), *sorted = malloc(1000 * sizeof *sorted), score[17];
     int32_t index[17], found;
     memcpy(sorted, logits, 1000 * sizeof *sorted);
@@ -123,8 +141,7 @@ static void best_of_many(void **state) {
     free(sorted);
 }
 
-static void vectors_of_length_one(void **state) {
-    (void)state;
+PLAIN_TEST(vectors_of_length_one) {
     float values[3] = {3, 0, 4}, zeros[9] = {0};
     mr_normalize(&(mr_normalize_work){.src = values, .dst = values, .count = 3});
     assert_float_equal(values[0], 0.6, 1e-7);
@@ -133,8 +150,7 @@ static void vectors_of_length_one(void **state) {
     assert_float_equal(zeros[8], 0.0, 0);
 }
 
-static void pooling_both_layouts(void **state) {
-    (void)state;
+PLAIN_TEST(pooling_both_layouts) {
     enum { CHANNELS = 13, POSITIONS = 49 };
     float *first = draw_many(CHANNELS * POSITIONS), last[CHANNELS * POSITIONS], a[CHANNELS], b[CHANNELS];
     for (int c = 0; c < CHANNELS; c++)
@@ -154,8 +170,7 @@ static void pooling_both_layouts(void **state) {
 }
 
 /* Arrays end where their allocation does, so that the address sanitizer sees a read too far. */
-static void variants_of_sums_are_equal(void **state) {
-    (void)state;
+PLAIN_TEST(variants_of_sums_are_equal) {
     mr_vector_rows c, best;
     mr_vector_rows_init(&c, MR_ISA_C);
     for (int isa = MR_ISA_AVX2; isa <= (int)mr_isa_detect(); isa++) {
@@ -174,8 +189,7 @@ static void variants_of_sums_are_equal(void **state) {
 }
 
 /* The simulated accelerator does work later and on its own copy of the struct. */
-static void work_on_a_stream(void **state) {
-    (void)state;
+PLAIN_TEST(work_on_a_stream) {
     static const float values[4] = {1, 2, 3, 6};
     static float mean;
     mr_sim_params params = {.manual = true};
@@ -223,60 +237,54 @@ static size_t length_of(int i) {
     return (size_t)i * 9 + 1;
 }
 
-static void vectors_on_a_device(void **state) {
+DEVICE_TEST(vectors_on_a_device) {
     enum { COUNT = 35, MOST = 320 };
-    on_device d;
-    ON_DEVICE_OR_SKIP(&d, *state);
     mr_normalize_work works[COUNT];
     float *src[COUNT], *there[COUNT], expected[MOST];
     for (int i = 0; i < COUNT; i++) {
         src[i] = draw_many(length_of(i));
-        works[i] = (mr_normalize_work){.src = on_device_put(&d, src[i], length_of(i) * sizeof(float)),
-                                       .dst = there[i] = put_poison(&d, length_of(i) + 1), .count = (int)length_of(i)};
+        works[i] = (mr_normalize_work){.src = on_device_put(d, src[i], length_of(i) * sizeof(float)),
+                                       .dst = there[i] = put_poison(d, length_of(i) + 1), .count = (int)length_of(i)};
     }
-    assert_int_equal(mr_normalize_enqueue(d.stream, works, COUNT), MR_OK);
-    on_device_finish(&d);
+    assert_int_equal(mr_normalize_enqueue(d->stream, works, COUNT), MR_OK);
+    on_device_finish(d);
     for (int i = 0; i < COUNT; i++) {
-        float *got = take(&d, there[i], length_of(i) + 1);
+        float *got = take(d, there[i], length_of(i) + 1);
         mr_normalize(&(mr_normalize_work){.src = src[i], .dst = expected, .count = (int)length_of(i)});
         assert_memory_equal(got, expected, length_of(i) * sizeof(float));
         assert_true(isnan(got[length_of(i)]));
-        on_device_free(&d, (void *)(uintptr_t)works[i].src);
+        on_device_free(d, (void *)(uintptr_t)works[i].src);
         free(src[i]);
         free(got);
     }
-    on_device_close(&d);
 }
 
-static void means_on_a_device(void **state) {
+DEVICE_TEST(means_on_a_device) {
     enum { COUNT = 34, MOST = 64 };
-    on_device d;
-    ON_DEVICE_OR_SKIP(&d, *state);
     mr_pool_work works[COUNT];
     float *src[COUNT], expected[MOST];
     for (int i = 0; i < COUNT; i++) {
         int channels = 1 + i * 7 % 50, positions = 1 + i * 5 % 60;
         size_t count = (size_t)channels * (size_t)positions;
         src[i] = draw_many(count);
-        works[i] = (mr_pool_work){.src = on_device_put(&d, src[i], count * sizeof(float)),
-                                  .dst = put_poison(&d, (size_t)channels + 1), .channels = channels,
+        works[i] = (mr_pool_work){.src = on_device_put(d, src[i], count * sizeof(float)),
+                                  .dst = put_poison(d, (size_t)channels + 1), .channels = channels,
                                   .positions = positions, .channels_last = i % 3 == 0};
     }
-    assert_int_equal(mr_pool_mean_enqueue(d.stream, works, COUNT), MR_OK);
-    on_device_finish(&d);
+    assert_int_equal(mr_pool_mean_enqueue(d->stream, works, COUNT), MR_OK);
+    on_device_finish(d);
     for (int i = 0; i < COUNT; i++) {
         mr_pool_work here = works[i];
         here.src = src[i];
         here.dst = expected;
         mr_pool_mean(&here);
-        float *got = take(&d, works[i].dst, (size_t)here.channels + 1);
+        float *got = take(d, works[i].dst, (size_t)here.channels + 1);
         assert_memory_equal(got, expected, (size_t)here.channels * sizeof(float));
         assert_true(isnan(got[here.channels]));
-        on_device_free(&d, (void *)(uintptr_t)works[i].src);
+        on_device_free(d, (void *)(uintptr_t)works[i].src);
         free(src[i]);
         free(got);
     }
-    on_device_close(&d);
 }
 
 /* Logits with ties, infinities and NaN. */
@@ -301,23 +309,21 @@ static void compare_best(const mr_top_k_work *want, const int32_t *index, const 
     }
 }
 
-static void best_classes_on_a_device(void **state) {
+DEVICE_TEST(best_classes_on_a_device) {
     enum { COUNT = 40, MOST = 30 };
-    on_device d;
-    ON_DEVICE_OR_SKIP(&d, *state);
     mr_top_k_work works[COUNT];
     float *logits[COUNT], score[MOST];
     int32_t index[MOST], found;
     for (int i = 0; i < COUNT; i++) {
         int count = i < 5 ? i : 1 + i * 37;
         logits[i] = draw_logits(count, i);
-        works[i] = (mr_top_k_work){.logits = on_device_put(&d, logits[i], (size_t)count * sizeof(float)),
+        works[i] = (mr_top_k_work){.logits = on_device_put(d, logits[i], (size_t)count * sizeof(float)),
                                    .count = count, .most = i % MOST, .activation = (mr_activation)(i % 3),
-                                   .threshold = i % 4 ? -30.0f : 0.02f, .score = put_poison(&d, MOST),
-                                   .index = (int32_t *)put_poison(&d, MOST), .found = (int32_t *)put_poison(&d, 1)};
+                                   .threshold = i % 4 ? -30.0f : 0.02f, .score = put_poison(d, MOST),
+                                   .index = (int32_t *)put_poison(d, MOST), .found = (int32_t *)put_poison(d, 1)};
     }
-    assert_int_equal(mr_top_k_enqueue(d.stream, works, COUNT), MR_OK);
-    on_device_finish(&d);
+    assert_int_equal(mr_top_k_enqueue(d->stream, works, COUNT), MR_OK);
+    on_device_finish(d);
     for (int i = 0; i < COUNT; i++) {
         mr_top_k_work want = works[i];
         want.logits = logits[i];
@@ -325,22 +331,20 @@ static void best_classes_on_a_device(void **state) {
         want.score = score;
         want.found = &found;
         mr_top_k(&want);
-        int32_t *got = (int32_t *)take(&d, (float *)works[i].index, MOST),
-                *number = (int32_t *)take(&d, (float *)works[i].found, 1);
-        float *scores = take(&d, works[i].score, MOST);
+        int32_t *got = (int32_t *)take(d, (float *)works[i].index, MOST),
+                *number = (int32_t *)take(d, (float *)works[i].found, 1);
+        float *scores = take(d, works[i].score, MOST);
         compare_best(&want, got, scores, *number);
-        on_device_free(&d, (void *)(uintptr_t)works[i].logits);
+        on_device_free(d, (void *)(uintptr_t)works[i].logits);
         free(got);
         free(number);
         free(scores);
         free(logits[i]);
     }
-    on_device_close(&d);
 }
 
 /* Not as Relu of networks, where -infinity is 0: a vector that is not finite has no classes, whatever the kind. */
-static void rectified_units_hide_nothing(void **state) {
-    (void)state;
+PLAIN_TEST(rectified_units_hide_nothing) {
     const float gate[] = {NAN, -INFINITY, INFINITY, -1, -0.0f, 0, 2}, src[] = {1, 2, 3, 4, 5, 6, NAN};
     float got[7];
     mr_rectify_work work = {.gate = gate, .src = gate, .dst = got, .count = 7};
@@ -355,25 +359,23 @@ static void rectified_units_hide_nothing(void **state) {
         assert_true(isnan(derivative[i]) ? isnan(got[i]) != 0 : got[i] == derivative[i]);
 }
 
-static void rectified_units_on_a_device(void **state) {
+DEVICE_TEST(rectified_units_on_a_device) {
     enum { COUNT = 35 };
-    on_device d;
-    ON_DEVICE_OR_SKIP(&d, *state);
     mr_rectify_work works[COUNT];
     float *gate[COUNT], *src[COUNT];
     for (int i = 0; i < COUNT; i++) {
         const size_t count = i == 34 ? 40000 : (size_t)i * 29;
         gate[i] = draw_logits((int)count + 1, i);
         src[i] = i % 2 ? gate[i] : draw_many(count + 1);
-        float *kept = on_device_put(&d, gate[i], (count + 1) * sizeof(float));
-        works[i] = (mr_rectify_work){.gate = kept, .src = kept, .dst = put_poison(&d, count + 1), .count = count};
+        float *kept = on_device_put(d, gate[i], (count + 1) * sizeof(float));
+        works[i] = (mr_rectify_work){.gate = kept, .src = kept, .dst = put_poison(d, count + 1), .count = count};
         if (src[i] != gate[i])
-            works[i].src = on_device_put(&d, src[i], (count + 1) * sizeof(float));
+            works[i].src = on_device_put(d, src[i], (count + 1) * sizeof(float));
     }
-    assert_int_equal(mr_rectify_enqueue(d.stream, works, COUNT), MR_OK);
-    on_device_finish(&d);
+    assert_int_equal(mr_rectify_enqueue(d->stream, works, COUNT), MR_OK);
+    on_device_finish(d);
     for (int i = 0; i < COUNT; i++) {
-        float *got = take(&d, works[i].dst, works[i].count + 1);
+        float *got = take(d, works[i].dst, works[i].count + 1);
         for (size_t k = 0; k < works[i].count; k++)
             if (isnan(gate[i][k]) || gate[i][k] == -INFINITY)
                 assert_true(isnan(got[k]));
@@ -383,14 +385,13 @@ static void rectified_units_on_a_device(void **state) {
                 assert_true(got[k] == (gate[i][k] > 0 ? src[i][k] : 0.0f));
         assert_true(isnan(got[works[i].count]));
         if (works[i].src != works[i].gate) {
-            on_device_free(&d, (void *)(uintptr_t)works[i].src);
+            on_device_free(d, (void *)(uintptr_t)works[i].src);
             free(src[i]);
         }
-        on_device_free(&d, (void *)(uintptr_t)works[i].gate);
+        on_device_free(d, (void *)(uintptr_t)works[i].gate);
         free(gate[i]);
         free(got);
     }
-    on_device_close(&d);
 }
 
 /* The shares by their definition: how many are better than a value decides whether it votes. */
@@ -446,16 +447,13 @@ static void check_nearest_on(on_device *d, int count, int most, int kind) {
 }
 
 /* One slice, several, the last of them short; as many votes as there are values; ties, infinities and no numbers. */
-static void votes_of_the_nearest_on_a_device(void **state) {
-    on_device d;
-    ON_DEVICE_OR_SKIP(&d, *state);
+DEVICE_TEST(votes_of_the_nearest_on_a_device) {
     for (int kind = 0; kind < 5; kind++) {
-        check_nearest_on(&d, 1, 1, kind);
-        check_nearest_on(&d, 37, 5, kind);
-        check_nearest_on(&d, 60, 60, kind);
+        check_nearest_on(d, 1, 1, kind);
+        check_nearest_on(d, 37, 5, kind);
+        check_nearest_on(d, 60, 60, kind);
     }
-    check_nearest_on(&d, MR_NEAREST_SLICE + 300, 9, 4);
-    on_device_close(&d);
+    check_nearest_on(d, MR_NEAREST_SLICE + 300, 9, 4);
 }
 
 /* The kernel for machines without cuBLAS. */
@@ -503,36 +501,29 @@ static void check_linear_on(on_device *d, int outputs, int inputs, int batch, bo
 }
 
 /* Recurring work is recorded as a CUDA graph, cuBLAS's kernels too: if it has our workspace it allows that. */
-static void products_are_recorded(void **state) {
+CUDA_TEST(products_are_recorded) {
     enum { TIMES = 6 };
-    on_device d = {0};
-    ON_DEVICE_OR_SKIP(&d, *state);
     print_message(mr_cublas_found() ? "with cuBLAS\n" : "without cuBLAS\n");
-    repeat_linear_on(&d, 33, 64, 20, true, false, TIMES);
-    repeat_linear_on(&d, 1000, 1280, 8, true, false, TIMES);
-    mr_cuda_graph_counts counts = mr_cuda_graph_count(d.stream);
+    repeat_linear_on(d, 33, 64, 20, true, false, TIMES);
+    repeat_linear_on(d, 1000, 1280, 8, true, false, TIMES);
+    mr_cuda_graph_counts counts = mr_cuda_graph_count(d->stream);
     assert_int_equal(counts.refused, 0);
     assert_int_equal(counts.recorded, 2);
     assert_int_equal(counts.launched, 2 * (TIMES - 1));
-    on_device_close(&d);
 }
 
-static void linear_layers_on_a_device(void **state) {
-    on_device d;
-    ON_DEVICE_OR_SKIP(&d, *state);
-    for (int plain = 0; plain <= (int)mr_stream_is_cuda(d.stream); plain++) {
-        check_linear_on(&d, 1, 1, 1, true, plain);
-        check_linear_on(&d, 10, 37, 1, false, plain);
-        check_linear_on(&d, 17, 129, 5, true, plain);
-        check_linear_on(&d, 33, 64, 20, true, plain);
+DEVICE_TEST(linear_layers_on_a_device) {
+    for (int plain = 0; plain <= (int)mr_stream_is_cuda(d->stream); plain++) {
+        check_linear_on(d, 1, 1, 1, true, plain);
+        check_linear_on(d, 10, 37, 1, false, plain);
+        check_linear_on(d, 17, 129, 5, true, plain);
+        check_linear_on(d, 33, 64, 20, true, plain);
     }
-    on_device_close(&d);
 }
 
 #ifdef MILLRACE_CUDA_HOST
 /* As NVIDIA advises; on cards that the build has kernels for, of which there is at least one. */
-static void cublas_works_in_as_much_as_the_device_should_have(void **state) {
-    (void)state;
+TEST(cublas_works_in_as_much_as_the_device_should_have) {
     static const int capabilities[] = {0, 75, 89, 90, 100};
     const int *compiled = mr_gpu_architectures();
     void *library = dlopen(getenv("MILLRACE_CUBLAS"), RTLD_NOW | RTLD_LOCAL);
@@ -557,8 +548,7 @@ static void cublas_works_in_as_much_as_the_device_should_have(void **state) {
 }
 #endif
 
-static void scratch_grows_and_is_kept(void **state) {
-    (void)state;
+PLAIN_TEST(scratch_grows_and_is_kept) {
     void *small = mr_scratch(100);
     assert_non_null(small);
     assert_int_equal((uintptr_t)small % 64, 0);
@@ -608,8 +598,7 @@ static mr_preprocess_rows played(const mr_preprocess_rows *kernels, mr_isa isa) 
     return made;
 }
 
-static void the_faster_variant_is_taken(void **state) {
-    (void)state;
+PLAIN_TEST(the_faster_variant_is_taken) {
     static const char *const names[MR_PREPROCESS_STEPS] = {"vertical", "horizontal", "colour"};
     mr_kernel_variant steps[MR_PREPROCESS_STEPS];
     for (int faster = 0; faster < 1 << MR_PREPROCESS_STEPS; faster++) {
@@ -637,8 +626,7 @@ static void the_faster_variant_is_taken(void **state) {
 }
 
 /* With those of the table that are there, on real memory: the choice touches nothing that it should not. */
-static void real_variants_can_be_measured(void **state) {
-    (void)state;
+PLAIN_TEST(real_variants_can_be_measured) {
     mr_preprocess_rows wide, narrow;
     mr_preprocess_rows_init(&wide, MR_ISA_AVX512);
     mr_preprocess_rows_init(&narrow, MR_ISA_C);
@@ -650,61 +638,9 @@ static void real_variants_can_be_measured(void **state) {
     assert_true(wide.vertical8 == narrow.vertical8);
 }
 
-/* In a process of its own, since tables are filled once. */
-static void a_named_variant_is_in_all_tables(void **state) {
-    (void)state;
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        mr_preprocess_rows preprocess;
-        mr_classical_rows classical;
-        mr_vector_rows vector;
-        mr_preprocess_rows_init(&preprocess, MR_ISA_C);
-        mr_classical_rows_init(&classical, MR_ISA_C);
-        mr_vector_rows_init(&vector, MR_ISA_C);
-        setenv("MILLRACE_KERNELS", "c", 1);
-        _exit((mr_preprocess_rows_get()->vertical8 == preprocess.vertical8 ? 0 : 1) +
-              (mr_classical_rows_get()->gradients == classical.gradients ? 0 : 2) +
-              (mr_vector_rows_get()->sum == vector.sum ? 0 : 4));
-    }
-    int status = -1;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
-}
-
 int main(void) {
 #ifdef MILLRACE_CUDA_HOST
     setenv("MILLRACE_CUBLAS", BINARY_DIR "/libcublas_host.so", 1);
 #endif
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_named_variant_is_in_all_tables), /* first, as tables are not filled yet */
-        cmocka_unit_test(scores_and_best_classes),
-        cmocka_unit_test(odd_logits),
-        cmocka_unit_test(rectified_units_hide_nothing),
-        cmocka_unit_test(best_of_many),
-        cmocka_unit_test(vectors_of_length_one),
-        cmocka_unit_test(pooling_both_layouts),
-        cmocka_unit_test(variants_of_sums_are_equal),
-        cmocka_unit_test(work_on_a_stream),
-        cmocka_unit_test(scratch_grows_and_is_kept),
-        cmocka_unit_test(the_faster_variant_is_taken),
-        cmocka_unit_test(real_variants_can_be_measured),
-#ifdef MILLRACE_CUDA_HOST
-        cmocka_unit_test(cublas_works_in_as_much_as_the_device_should_have),
-#endif
-        {"vectors on sim:0", vectors_on_a_device, NULL, NULL, "sim:0"},
-        {"vectors on " ON_CUDA, vectors_on_a_device, NULL, NULL, "cuda:0"},
-        {"means on sim:0", means_on_a_device, NULL, NULL, "sim:0"},
-        {"means on " ON_CUDA, means_on_a_device, NULL, NULL, "cuda:0"},
-        {"best classes on sim:0", best_classes_on_a_device, NULL, NULL, "sim:0"},
-        {"best classes on " ON_CUDA, best_classes_on_a_device, NULL, NULL, "cuda:0"},
-        {"rectified units on sim:0", rectified_units_on_a_device, NULL, NULL, "sim:0"},
-        {"rectified units on " ON_CUDA, rectified_units_on_a_device, NULL, NULL, "cuda:0"},
-        {"votes of the nearest on sim:0", votes_of_the_nearest_on_a_device, NULL, NULL, "sim:0"},
-        {"votes of the nearest on " ON_CUDA, votes_of_the_nearest_on_a_device, NULL, NULL, "cuda:0"},
-        {"linear layers on sim:0", linear_layers_on_a_device, NULL, NULL, "sim:0"},
-        {"linear layers on " ON_CUDA, linear_layers_on_a_device, NULL, NULL, "cuda:0"},
-        {"products in graphs on " ON_CUDA, products_are_recorded, NULL, NULL, "cuda:0"},
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_suite(NULL, NULL);
 }

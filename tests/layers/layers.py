@@ -23,7 +23,7 @@ MOST_FIELDS = 25    # of a struct of the flow engine or the plan
 # Folders that have larger circles of modules, and how large. They may only become smaller.
 LARGER_CIRCLES = {
     "engine/device/cuda": 6, "engine/device/sim": 6, "engine/flow/executor": 5, "engine/spec": 7,
-    "engine/transport/session": 6, "engine/transport/wire": 8, "kernels/classical": 5, "stages/media": 5,
+    "engine/transport/wire": 8, "kernels/classical": 5, "stages/media": 5,
     "tools/millrace/deploy": 6, "tools/millrace/graph": 5, "tools/millrace/plan": 9, "tools/millrace/train": 5,
 }
 # Structs of the flow engine into which other modules reach than the one that defines them, and how many: records that
@@ -363,7 +363,7 @@ class Detectors(unittest.TestCase):
 
     def test_arrows_are_found(self):
         code = Code()
-        self.assertIn("engine/transport/session/sender_send.c", code.arrows()["engine/transport/session/session.h"])
+        self.assertIn("engine/transport/session/sender_send.c", code.arrows()["engine/transport/session/sender.h"])
         self.assertIn("engine/base/memory.h", code.arrows()["engine/transport/wire/wire_read.c"])
         self.assertNotIn("x.h", code.included('/* not */ #include "x.h"\n#include <stdio.h>\n'))
 

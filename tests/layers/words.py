@@ -76,8 +76,8 @@ def prose_of(markdown):
 
 def help_of(source):
     """The literals of the usages in a C source."""
-    found = re.search(r"const mr_usage usage = \{.*?^\};", source, re.M | re.S)
-    return " ".join(re.findall(r'"((?:[^"\\]|\\.)*)"', found[0])) if found else ""
+    found = re.findall(r"^static const mr_usage(?: \w+|_option \w+\[\]) = \{.*?\};$", source, re.M | re.S)
+    return " ".join(re.findall(r'"((?:[^"\\]|\\.)*)"', " ".join(found)))
 
 
 def count_of(text):

@@ -221,8 +221,7 @@ TEST(changes_are_seen_at_once) {
     assert_int_equal(mr_pipeline_snapshot(pipeline, INT64_MAX, &after), MR_OK);
     assert_ptr_not_equal(before, after);
     mr_summary_destroy(&before);
-    mr_summary_destroy(&after);
-    mr_pipeline_destroy(&pipeline);
+    flow_close(&pipeline, &after);
 }
 
 RUN_TESTS(NULL, NULL)

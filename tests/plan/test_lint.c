@@ -14,21 +14,26 @@
 
 #define HEAD "version: 1\npipeline: p\n"
 
-/* What planning says of a text; to be freed. */
-static char *said_of(const char *text) {
-    mr_diagnostics diagnostics = {0};
-    mr_plan *plan;
+static mr_plan *load(const char *text, mr_diagnostics *diagnostics) {
+    mr_plan *plan = NULL;
     const mr_spec_params spec = {.types = mr_stage_types(), .path = "p.yaml", .text = text};
     mr_plan_load(&plan, &spec, &(mr_plan_params){.inserted = &mr_pipeline_types, .workers = 2, .offline = true},
-                 &diagnostics);
-    char *said = printed(&diagnostics);
+                 diagnostics);
+    return plan;
+}
+
+/* The messages from planning a text; the caller must free them. */
+static char *messages_for(const char *text) {
+    mr_diagnostics diagnostics = {0};
+    mr_plan *plan = load(text, &diagnostics);
+    char *messages = printed(&diagnostics);
     mr_plan_destroy(&plan);
     mr_diagnostics_fini(&diagnostics);
-    return said;
+    return messages;
 }
 
 static void expect(const char *text, const char *expected) {
-    char *said = said_of(text);
+    char *said = messages_for(text);
     assert_string_equal(said, expected);
     free(said);
 }
@@ -90,7 +95,7 @@ TEST(links_are_followed) {
                   "  three: {type: csv, input: a, path: %s/new.csv}\n"
                   "  four: {type: csv, input: a, path: %s/here/new.csv}\n",
              file, link_to, folder, folder);
-    char *said = said_of(text);
+    char *said = messages_for(text);
     assert_non_null(strstr(said, "p.yaml:6:36: error: stages.two.path: "));
     assert_non_null(strstr(said, "p.yaml:8:37: error: stages.four.path: "));
     assert_null(strstr(said, "p.yaml:7:37: error"));
@@ -180,10 +185,7 @@ TEST(queues_of_joins_may_be_short_where_nothing_gathers) {
 
 static mr_plan *planned(const char *text) {
     mr_diagnostics diagnostics = {0};
-    mr_plan *plan;
-    const mr_spec_params spec = {.types = mr_stage_types(), .path = "p.yaml", .text = text};
-    mr_plan_load(&plan, &spec, &(mr_plan_params){.inserted = &mr_pipeline_types, .workers = 2, .offline = true},
-                 &diagnostics);
+    mr_plan *plan = load(text, &diagnostics);
     mr_diagnostics_print(&diagnostics, stderr);
     mr_diagnostics_fini(&diagnostics);
     assert_non_null(plan);

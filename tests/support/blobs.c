@@ -16,6 +16,9 @@ int32_t blob_classes[BLOB_ROWS];
 uint64_t blob_groups[BLOB_ROWS];
 uint8_t blob_parts[BLOB_ROWS];
 char blob_heard[BLOB_HEARD];
+const mr_labelled_rows blob_rows = {.features = blob_features, .rows = BLOB_ROWS, .width = BLOB_WIDTH,
+                                    .classes = blob_classes, .groups = blob_groups, .parts = blob_parts,
+                                    .class_count = BLOB_CLASSES, .class_names = blob_names};
 
 void blob_draw(void) {
     uint64_t seed = 11;
@@ -46,12 +49,6 @@ static void warn(void *user, const char *text) {
     snprintf(blob_heard + used, BLOB_HEARD - used, "%s\n", text);
 }
 
-mr_labelled_rows blob_rows(void) {
-    return (mr_labelled_rows){.features = blob_features, .rows = BLOB_ROWS, .width = BLOB_WIDTH,
-                              .classes = blob_classes, .groups = blob_groups, .parts = blob_parts,
-                              .class_count = BLOB_CLASSES, .class_names = blob_names};
-}
-
 mr_fit_params blob_params(mr_classifier_kind kind) {
     return (mr_fit_params){.kind = kind, .seed = 3, .threads = 2, .steps = kind == MR_CLASSIFIER_PERCEPTRON ? 30 : 0,
                            .warning = warn};
@@ -64,8 +61,32 @@ mr_classifier *blob_fit(const mr_labelled_rows *rows, const mr_fit_params *param
     return made;
 }
 
+mr_classifier *blob_fit_kind(int kind) {
+    const mr_fit_params params = blob_params((mr_classifier_kind)kind);
+    return blob_fit(&blob_rows, &params);
+}
+
 void blob_scores(const mr_classifier *classifier, float *scores) {
     assert_int_equal(mr_classifier_scores(classifier, blob_features, BLOB_ROWS, 0, scores), MR_OK);
+}
+
+void blob_expect_same(const mr_classifier *one, const mr_classifier *other) {
+    static float first[BLOB_ROWS * BLOB_CLASSES], second[BLOB_ROWS * BLOB_CLASSES];
+    blob_scores(one, first);
+    blob_scores(other, second);
+    assert_memory_equal(first, second, sizeof first);
+}
+
+void blob_classify(arrived *got, const char *folder, const char *options) {
+    char stages[700];
+    snprintf(stages, sizeof stages, "  classify: {input: in, head: \"%s\", top_k: 10%s}\n"
+                                    "  sink: {type: callback, input: classify}\n", folder, options);
+    got->look = look_at_classes;
+    if (models_run("f32 12", blob_features, stages, got))
+        fail_msg("%s: %s", options, mr_message());
+    for (size_t frame = 0; frame < got->frames; frame++)
+        assert_int_equal(got->class_count[frame], BLOB_CLASSES);
+    assert_true(got->gaps || got->frames == MODELS_FRAMES);
 }
 
 void blob_folder(const char *name, char path[256]) {

@@ -23,6 +23,11 @@ bool clips_available(void) {
     return false;
 }
 
+void need_clips(void) {
+    if (!clips_available())
+        skip();
+}
+
 void clip_path(char path[CLIP_PATH], const char *name) {
     snprintf(path, CLIP_PATH, "%s/%s", folder(), name);
 }
@@ -56,9 +61,12 @@ void clip_make_twice(char path[CLIP_PATH], const char *name, const char *argumen
                folder(), folder(), getpid(), name, arguments, arguments, path);
 }
 
-static FILE *ask(const char *format, const char *path) {
-    char command[1024];
-    snprintf(command, sizeof command, format, path);
+FILE *clip_ask(const char *format, ...) {
+    char command[4096];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(command, sizeof command, format, arguments);
+    va_end(arguments);
     FILE *answer = popen(command, "r");
     assert_non_null(answer);
     return answer;
@@ -89,10 +97,10 @@ static void count_times(clip_frames *frames) {
 void clip_reference(const char *path, clip_frames *frames) {
     *frames = (clip_frames){0};
     /* Runs both at once: most of the time goes into starting them. */
-    FILE *probe = ask("ffprobe -v quiet -threads 1 -select_streams V:0 -show_entries "
+    FILE *probe = clip_ask("ffprobe -v quiet -threads 1 -select_streams V:0 -show_entries "
                       "stream=start_time:frame=best_effort_timestamp_time -of default=nw=1 '%s'", path);
     FILE *answer =
-        ask("ffmpeg -nostdin -v quiet -threads 1 -noautorotate -i '%s' -map 0:V:0 -vsync passthrough -autoscale 0 "
+        clip_ask("ffmpeg -nostdin -v quiet -threads 1 -noautorotate -i '%s' -map 0:V:0 -vsync passthrough -autoscale 0 "
             "-f framemd5 -",
             path);
     size_t times = read_times(probe, frames->seconds);

@@ -1,15 +1,19 @@
 /* Clips that the ffmpeg program makes at test time; ffmpeg and ffprobe also give the reference for reading and
  * decoding. Clips are made once and kept in MILLRACE_CLIPS or the build folder. Every function fails the test if it
- * cannot do the work. A suite must first call clips_available, and skip with a message if the programs are missing. */
+ * cannot do the work. CLIP_TEST skips a test if the programs are missing. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 enum { CLIP_PATH = 512, CLIP_FRAMES = 288, CLIP_MD5 = 33 };
 
 bool clips_available(void);
+/* Skips the test, with a message, unless clips can be made. */
+void need_clips(void);
+#define CLIP_TEST(name) TEST_THAT(name, need_clips)
 
 /* The path for a file or folder in the clip folder. */
 void clip_path(char path[CLIP_PATH], const char *name);
@@ -19,6 +23,9 @@ void clip_make(char path[CLIP_PATH], const char *name, const char *arguments);
 void clip_make_twice(char path[CLIP_PATH], const char *name, const char *arguments);
 /* Runs a shell command (printf style) and fails the test if it fails. */
 void clip_shell(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Starts a shell command (printf style). The caller must read the output and pclose it. */
+FILE *clip_ask(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Frames in the first video stream that is not a cover, in presentation order. */
 typedef struct clip_frames {

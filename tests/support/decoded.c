@@ -1,6 +1,7 @@
 #include "tests/support/decoded.h"
 #include "tests/support/suite.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,4 +88,33 @@ void clip_run_types(clip_outcome *result, const char *path, const char *source, 
 
 void clip_run(clip_outcome *result, const char *path, const char *source, const char *decode) {
     clip_run_seeded(result, path, source, decode, 0);
+}
+
+void clip_expect(const clip_outcome *result, const clip_frames *expected, size_t first, size_t every) {
+    const size_t count = (expected->count - first + every - 1) / every;
+    assert_int_equal(result->status, MR_OK);
+    assert_int_equal(result->count, count);
+    assert_int_equal(result->dropped, 0);
+    assert_int_equal(result->absorbed, result->in - count);
+    for (size_t k = 0; k < count; k++) {
+        const size_t n = first + k * every;
+        assert_string_equal(result->md5[k], expected->md5[n]);
+        if (!isnan(expected->seconds[n]))
+            assert_true(llabs(result->pts_ns[k] - (int64_t)(expected->seconds[n] * 1e9)) < 3000);
+        assert_int_equal(result->identity[k].seq - result->identity[0].seq, k * every);
+    }
+}
+
+void clip_find_right(const clip_outcome *result, const clip_frames *expected, int64_t step_ns, bool *right,
+                     size_t count) {
+    memset(right, 0, count * sizeof *right);
+    for (size_t i = 0; i < result->count; i++) {
+        const size_t number = (size_t)((result->pts_ns[i] + step_ns / 2) / step_ns);
+        assert_in_range(number, 0, count - 1);
+        if (result->marked[i])
+            continue;
+        if (expected && strcmp(result->md5[i], expected->md5[number]) != 0)
+            fail_msg("picture %zu is wrong", number);
+        right[number] = true;
+    }
 }

@@ -209,12 +209,18 @@ int fake_load(mr_plan **plan, const char *text, mr_diagnostics *diagnostics) {
     return mr_plan_load(plan, &spec, &params, diagnostics);
 }
 
-const mr_plan_vertex *vertex(const mr_plan *plan, const char *id) {
+const mr_plan_vertex *find_vertex(const mr_plan *plan, const char *id) {
     for (size_t v = 0; v < plan->vertex_count; v++)
         if (strcmp(plan->vertices[v].id, id) == 0)
             return &plan->vertices[v];
-    fail_msg("no vertex %s", id);
     return NULL;
+}
+
+const mr_plan_vertex *vertex(const mr_plan *plan, const char *id) {
+    const mr_plan_vertex *found = find_vertex(plan, id);
+    if (!found)
+        fail_msg("no vertex %s", id);
+    return found;
 }
 
 char *printed(const mr_diagnostics *diagnostics) {

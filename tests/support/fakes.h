@@ -43,7 +43,8 @@ typedef struct fake_write {
 int fake_load(mr_plan **plan, const char *text, mr_diagnostics *diagnostics);
 /* Loads `text`, which must be wrong, and asserts that the diagnostics print as `expected`. */
 void fake_expect(const char *text, const char *expected);
-/* The vertex with this id, which must exist. */
+/* The vertex with this id; NULL if there is none. `vertex` fails the test then. */
+const mr_plan_vertex *find_vertex(const mr_plan *plan, const char *id);
 const mr_plan_vertex *vertex(const mr_plan *plan, const char *id);
 /* The printed diagnostics; the caller must free them. */
 char *printed(const mr_diagnostics *diagnostics);

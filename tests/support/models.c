@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 
 static char folder[256];
+static bool are_made;
 int models_workers;
 
 /* The same script made them on another machine, which left that machine's library path. */
@@ -22,9 +23,14 @@ void models_path(const char *name, char *path, size_t bytes) {
     snprintf(path, bytes, "%s/%s", folder, name);
 }
 
+void need_models(void) {
+    if (!are_made)
+        skip();
+}
+
 bool models_make(const char *name) {
     if (take_made())
-        return true;
+        return are_made = true;
     const char *python = getenv("MILLRACE_PYTHON");
     char command[2048], library[1024] = "";
     snprintf(folder, sizeof folder, "%s", name);
@@ -44,7 +50,7 @@ bool models_make(const char *name) {
         return false;
     fclose(file);
     setenv("MILLRACE_ONNXRUNTIME", library, 0);
-    return true;
+    return are_made = true;
 }
 
 void models_read(const char *name, float *values, size_t count) {

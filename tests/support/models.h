@@ -10,6 +10,9 @@ enum { MODELS_FRAMES = 7 };
  * name a Python with onnx and onnxruntime: tests should then be skipped. Without MILLRACE_ONNXRUNTIME, that Python's
  * library is used. */
 bool models_make(const char *folder);
+/* Skips the test unless models_make has returned true. */
+void need_models(void);
+#define MODEL_TEST(name) TEST_THAT(name, need_models)
 
 /* A file's path in that folder. */
 void models_path(const char *name, char *path, size_t bytes);

@@ -13,6 +13,20 @@ bool on_device_open(on_device *d, const char *name) {
     return true;
 }
 
+void need_device(on_device *d, const char *name) {
+    if (on_device_open(d, name))
+        return;
+    print_message("skipped: %s\n", mr_message());
+    skip();
+}
+
+void on_device_test(const char *name, void (*test)(on_device *d)) {
+    on_device d = {0};
+    need_device(&d, name);
+    test(&d);
+    on_device_close(&d);
+}
+
 void on_device_close(on_device *d) {
     mr_stream_destroy(&d->stream);
     mr_device_destroy(&d->device);

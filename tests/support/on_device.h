@@ -1,9 +1,8 @@
 /* Runs kernels on a named device in tests: memory there, copies, and waiting for the work. Failures fail the test. */
 #pragma once
 
-#include <stdio.h>
-
 #include "engine/device/device.h"
+#include "tests/support/suite.h"
 
 typedef struct on_device {
     mr_device *device;
@@ -21,18 +20,27 @@ void on_device_free(on_device *d, void *there);
 /* Waits for all work, which must not have failed. */
 void on_device_finish(on_device *d);
 
-/* A test's message about the CUDA device. */
+/* Skips the test if the device is missing. */
+void need_device(on_device *d, const char *name);
+/* Where the host plays a card, skips a test of anything else: it runs in the suite's other build. */
+static inline void need_no_card(void) {
 #ifdef MILLRACE_CUDA_HOST
-#define ON_CUDA "cuda:0, played by the host"
-#else
-#define ON_CUDA "cuda:0"
+    skip();
 #endif
+}
+#define PLAIN_TEST(name) TEST_THAT(name, need_no_card)
 
-/* For cmocka: skips the test if the device is missing. */
-#define ON_DEVICE_OR_SKIP(d, name)                                                                                     \
-    do                                                                                                                 \
-        if (!on_device_open(d, name)) {                                                                                \
-            printf("skipped: %s\n", mr_message());                                                                     \
-            skip();                                                                                                    \
-        }                                                                                                              \
-    while (0)
+/* A test on simulated and CUDA devices, or on CUDA alone. */
+void on_device_test(const char *name, void (*test)(on_device *d));
+#define DEVICE_TEST(name)                                                                                              \
+    static void name(on_device *d);                                                                                    \
+    PLAIN_TEST(name##_sim) {                                                                                           \
+        on_device_test("sim:0", name);                                                                                 \
+    }                                                                                                                  \
+    CUDA_TEST(name)
+#define CUDA_TEST(name)                                                                                                \
+    static void name(on_device *d);                                                                                    \
+    TEST(name##_cuda) {                                                                                                \
+        on_device_test("cuda:0", name);                                                                                \
+    }                                                                                                                  \
+    static void name(on_device *d)

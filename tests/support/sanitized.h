@@ -14,3 +14,7 @@
 #else
 #define UNDER_ASAN(fewer, all) all
 #endif
+
+#if defined __SANITIZE_THREAD__ || defined __SANITIZE_ADDRESS__
+#define SANITIZED
+#endif

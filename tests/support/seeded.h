@@ -7,10 +7,10 @@
 
 static uint64_t seed, random_state;
 
-/* Reads the seed. Call it when a suite starts. */
-static inline void find_seed(void) {
+/* Before main. */
+__attribute__((constructor)) static void find_seed(void) {
     const char *given = getenv("MILLRACE_SEED");
-    seed = given ? strtoull(given, NULL, 10) : 20261121;
+    random_state = seed = given ? strtoull(given, NULL, 10) : 20261121;
 }
 
 static inline uint32_t draw(void) {

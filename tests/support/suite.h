@@ -26,6 +26,26 @@
     }                                                                                                                \
     static void name(void **state __attribute__((unused)))
 
+/* A test whose body gets `variable`, a pointer to what `begin` filled; `end` gets it afterwards. */
+#define TEST_GIVEN(name, type, variable, begin, end)                                                                 \
+    static void with_##name(type *variable);                                                                         \
+    TEST(name) {                                                                                                     \
+        type made;                                                                                                   \
+        begin;                                                                                                       \
+        with_##name(&made);                                                                                          \
+        end;                                                                                                         \
+    }                                                                                                                \
+    static void with_##name(type *variable)
+
+/* Calls `first`, which may skip the test, before it. */
+#define TEST_THAT(name, first)                                                                                       \
+    static void name##_body(void);                                                                                   \
+    TEST(name) {                                                                                                     \
+        first();                                                                                                     \
+        name##_body();                                                                                               \
+    }                                                                                                                \
+    static void name##_body(void)
+
 /* The main function, with set-up and tear-down for the whole suite. */
 #define RUN_TESTS(set_up, tear_down)                                                                                 \
     int main(void) {                                                                                                 \

@@ -1,6 +1,7 @@
 /* A CUDA device for kernels in CUDA, in plain C types: no other file need know CUDA for it.
  *
- * Threads: as for streams. A build without CUDA has no such streams, and the functions fail. */
+ * Threads: as for streams. A build without CUDA has no such streams: it lacks the functions that are
+ * marked, and the others fail. */
 #pragma once
 
 #include "engine/device/cuda/cuda_launch.h"
@@ -18,32 +19,32 @@ static inline bool mr_stream_is_cuda(const mr_stream *stream) {
     return stream->device->type->kind == MR_DEVICE_CUDA;
 }
 
-/* A CUDA device's properties; all zero in a build without CUDA. */
+/* A CUDA device's properties. */
 typedef struct mr_cuda_facts {
     int capability; /* 90: compute capability 9.0 */
     char model[64]; /* the maker's name for it */
 } mr_cuda_facts;
-mr_cuda_facts mr_cuda_about(const mr_device *device);
+MR_CUDA_ONLY mr_cuda_facts mr_cuda_about(const mr_device *device);
 
 /* Adds the launches in function(arguments, handle) to the stream's work; they are `calls` runtime calls. The function
  * is called later, at the next other request to the stream, at the latest when an event is recorded. If it fails, that
  * event fails. The arguments are copied and compared byte by byte, so padding must be zero. MR_ERROR_MEMORY. */
-int mr_cuda_launch(mr_stream *stream, mr_cuda_launch_function *function, const void *arguments, size_t bytes,
-                   int calls);
+MR_CUDA_ONLY int mr_cuda_launch(mr_stream *stream, mr_cuda_launch_function *function, const void *arguments,
+                                size_t bytes, int calls);
 
 /* How often the stream gave launch series to the device. */
-mr_cuda_graph_counts mr_cuda_graph_count(const mr_stream *stream);
+MR_CUDA_ONLY mr_cuda_graph_counts mr_cuda_graph_count(const mr_stream *stream);
 
 /* Makes the stream's device the calling thread's current one and returns its cudaStream_t, for work that bypasses this
  * header. The stream's earlier work is launched first. MR_ERROR_DEVICE, and errors from deferred launches. */
-int mr_cuda_enter(mr_stream *stream, void **handle);
+MR_CUDA_ONLY int mr_cuda_enter(mr_stream *stream, void **handle);
 
 /* Device memory that belongs to the stream. The next launch may write there, since earlier launches are done with it by
  * then. The content is undefined. It grows in stream order, so no call waits, and is kept. Only the latest call's
  * address is valid. MR_ERROR_MEMORY, MR_ERROR_DEVICE. */
-int mr_cuda_scratch(mr_stream *stream, size_t bytes, void **data);
+MR_CUDA_ONLY int mr_cuda_scratch(mr_stream *stream, size_t bytes, void **data);
 
 /* Calls function(context) when the next event recorded on the stream is done or has failed, before the event's waiters
  * are called; if none is recorded any more, when the stream is destroyed. The function must be short, and must not call
  * the device. MR_ERROR_MEMORY: it will not be called. */
-int mr_cuda_after(mr_stream *stream, void (*function)(void *context), void *context);
+MR_CUDA_ONLY int mr_cuda_after(mr_stream *stream, void (*function)(void *context), void *context);

@@ -3,6 +3,14 @@
 
 #include <stdint.h>
 
+/* Declares a function that only a build with CUDA defines. Elsewhere it is NULL, and no stream is a CUDA device's, so
+ * nothing calls it. */
+#ifdef MILLRACE_HAS_CUDA
+#define MR_CUDA_ONLY
+#else
+#define MR_CUDA_ONLY __attribute__((weak))
+#endif
+
 /* Launches kernels, memsets and copies within the device on `handle`, a cudaStream_t on the thread's current device. It
  * must depend only on its arguments, so that a recorded launch can be repeated for the same arguments. It must neither
  * wait nor allocate. Returns 0 or a negative mr_status. */

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/grow.h"
 #include "engine/base/memory.h"
 #include "engine/device/sim/sim_parts.h"
 #include "millrace/status.h"
@@ -64,14 +65,8 @@ static sim_block *find(const void *address) {
 }
 
 static bool put(sim_block *block) {
-    if (table_count == table_room) {
-        size_t room = table_room ? 2 * table_room : 64;
-        sim_block **wider = mr_realloc(table, room * sizeof(sim_block *));
-        if (!wider)
-            return false;
-        table = wider;
-        table_room = room;
-    }
+    if (!mr_grow((void **)&table, table_count, &table_room, sizeof(sim_block *)))
+        return false;
     size_t at = rank((uintptr_t)block->data);
     memmove(&table[at + 1], &table[at], (table_count - at) * sizeof(sim_block *));
     table[at] = block;

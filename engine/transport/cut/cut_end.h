@@ -1,6 +1,7 @@
 /* Code that both ends of a cut share: identity, sockets, logging. Internal to engine/transport. */
 #pragma once
 
+#include "engine/base/clock.h"
 #include "engine/flow/instance/instance.h"
 #include "engine/observe/audit_log.h"
 #include "engine/plan/cut.h"
@@ -86,7 +87,3 @@ void mr_cut_report_refused(mr_cut_reporter *reporter, uint32_t route, int64_t no
 void mr_cut_report_end(mr_cut_reporter *reporter);
 /* For the summary: counters of the session and the I/O thread. I/O thread only. */
 void mr_cut_report_counts(mr_instance *instance, mr_session_counts counts, const mr_io_thread *io_thread);
-
-static inline int64_t mr_earlier_ns(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}

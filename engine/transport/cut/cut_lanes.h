@@ -12,7 +12,7 @@
 #include "engine/flow/instance/instance.h"
 #include "engine/plan/cut.h"
 #include "engine/transport/cut/order.h"
-#include "engine/transport/session/session.h"
+#include "engine/transport/session/receiver.h"
 
 typedef struct mr_cut_lanes mr_cut_lanes;
 

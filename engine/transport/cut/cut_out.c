@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/grow.h"
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
 #include "engine/flow/instance/hooks.h"
@@ -22,6 +23,7 @@
 #include "engine/transport/cut/cut_stages.h"
 #include "engine/transport/cut/dead_letter.h"
 #include "engine/transport/message.h"
+#include "engine/transport/session/sender.h"
 #include "millrace/log.h"
 #include "millrace/status.h"
 
@@ -78,14 +80,8 @@ static const char NO_CONSUMER[] = "no consumer";
 
 /* Takes the item's frame over; on MR_ERROR_MEMORY it stays the caller's. */
 static int append(cut_items *list, const mr_cut_item *item) {
-    if (list->count == list->room) {
-        size_t room = list->room ? 2 * list->room : 64;
-        mr_cut_item *wider = mr_realloc(list->item, room * sizeof *wider);
-        if (!wider)
-            return mr_fail(MR_ERROR_MEMORY, "no memory for the items of a cut");
-        list->item = wider;
-        list->room = room;
-    }
+    if (!mr_grow((void **)&list->item, list->count, &list->room, sizeof *list->item))
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the items of a cut");
     list->item[list->count++] = *item;
     return MR_OK;
 }

@@ -144,17 +144,11 @@ void mr_cut_exporter_aim(mr_cut_exporter *exporter, uint64_t session) {
         exporter->aim = place ? place->peer : NULL;
 }
 
-bool mr_cut_export_buffer(void *context, mr_buffer *buffer, size_t offset, size_t bytes, mr_shared_slot *slot) {
+bool mr_cut_export_buffer(void *context, mr_buffer *buffer, size_t offset, size_t bytes, mr_shm_reference *reference) {
     mr_cut_exporter *exporter = context;
-    mr_shm_reference leased;
     if (!exporter->aim || bytes < MR_SHM_LEAST_BYTES ||
-        mr_shm_export_lend(exporter->export, exporter->aim, buffer, offset, bytes, &leased))
+        mr_shm_export_lend(exporter->export, exporter->aim, buffer, offset, bytes, reference))
         return false;
-    *slot = (mr_shared_slot){.pool = leased.pool,
-                             .slot = leased.slot,
-                             .lease = leased.lease,
-                             .generation = leased.generation,
-                             .offset = leased.offset};
     if (!exporter->leased)
         mr_log_repeating(MR_LOG_INFO, exporter->cut->name, "%s: frames cross in shared memory", exporter->cut->name);
     exporter->leased = true;
@@ -372,15 +366,9 @@ void mr_cut_importer_aim(mr_cut_importer *importer, uint32_t route) {
         importer->aim = route;
 }
 
-int mr_cut_import_buffer(void *context, const mr_shared_slot *slot, uint64_t bytes, mr_buffer **buffer) {
+int mr_cut_import_buffer(void *context, const mr_shm_reference *reference, mr_buffer **buffer) {
     mr_cut_importer *importer = context;
-    const mr_shm_reference leased = {.pool = slot->pool,
-                                   .slot = slot->slot,
-                                   .generation = slot->generation,
-                                   .lease = slot->lease,
-                                   .offset = slot->offset,
-                                   .bytes = bytes};
     if (importer->aim >= importer->count || !importer->exporters[importer->aim].import)
         return mr_fail(MR_ERROR_PROTOCOL, "a payload in shared memory, although no memory is shared");
-    return mr_shm_import_take(importer->exporters[importer->aim].import, &leased, buffer);
+    return mr_shm_import_take(importer->exporters[importer->aim].import, reference, buffer);
 }

@@ -38,7 +38,7 @@ void mr_cut_exporter_update(mr_cut_exporter *exporter, const mr_action *action);
 /* Sets the session that the next written message belongs to. */
 void mr_cut_exporter_aim(mr_cut_exporter *exporter, uint64_t session);
 /* mr_wire_writer_params.share, with the exporter as context. */
-bool mr_cut_export_buffer(void *exporter, mr_buffer *buffer, size_t offset, size_t bytes, mr_shared_slot *slot);
+bool mr_cut_export_buffer(void *exporter, mr_buffer *buffer, size_t offset, size_t bytes, mr_shm_reference *reference);
 /* Posts a message to the peer that mr_cut_exporter_aim has selected. False: it must go through ZeroMQ. */
 bool mr_cut_exporter_post(mr_cut_exporter *exporter, const mr_cut_message *message, const mr_wire_part *parts,
                           size_t count);
@@ -77,4 +77,4 @@ void mr_cut_importer_update(mr_cut_importer *importer, const mr_action *action);
 /* Sets the producer that sent the next message. */
 void mr_cut_importer_aim(mr_cut_importer *importer, uint32_t route);
 /* mr_wire_reader_params.map, with the importer as context. */
-int mr_cut_import_buffer(void *importer, const mr_shared_slot *slot, uint64_t bytes, mr_buffer **buffer);
+int mr_cut_import_buffer(void *importer, const mr_shm_reference *reference, mr_buffer **buffer);

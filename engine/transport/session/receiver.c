@@ -1,8 +1,9 @@
 /* A cut's receiver: the identity table, the interface and the next action. receiver_input.c reads messages. */
 #include <string.h>
 
+#include "engine/base/clock.h"
 #include "engine/base/memory.h"
-#include "engine/transport/session/receiver.h"
+#include "engine/transport/session/receiver_parts.h"
 #include "millrace/status.h"
 
 /* ---- the table of identities ------------------------------------------------------------------------------------- */
@@ -485,24 +486,21 @@ bool mr_receiver_next(mr_receiver *receiver, int64_t now_ns, mr_action *action) 
     return false;
 }
 
-static int64_t earlier(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
 int64_t mr_receiver_wake_ns(const mr_receiver *receiver) {
     const mr_session_timing *timing = &receiver->params.self.timing;
     int64_t wake = receiver->event_count ? receiver->now_ns : INT64_MAX;
     for (uint32_t i = 0; i < receiver->params.senders; i++) {
         const origin *from = &receiver->origins[i];
         if (receiver_asks(from) && !is_leaving(receiver))
-            wake = earlier(wake, earlier(from->hello_ns, renewal_ns(receiver, from)));
+            wake = mr_earlier_ns(wake, mr_earlier_ns(from->hello_ns, renewal_ns(receiver, from)));
         if (from->state != SENDER_THERE)
             continue;
-        wake = earlier(wake, earlier(from->received_ns + timing->silence_ns, from->sent_ns + timing->beat_ns));
+        wake = mr_earlier_ns(wake, from->received_ns + timing->silence_ns);
+        wake = mr_earlier_ns(wake, from->sent_ns + timing->beat_ns);
         if (must_report(receiver, from))
             wake = receiver->now_ns;
         if (from->pending_ns)
-            wake = earlier(wake, from->pending_ns + timing->report_ns);
+            wake = mr_earlier_ns(wake, from->pending_ns + timing->report_ns);
     }
     return wake;
 }

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "engine/data/gap.h"
-#include "engine/transport/session/receiver.h"
+#include "engine/transport/session/receiver_parts.h"
 #include "millrace/status.h"
 
 static receiver_event *report_once(mr_receiver *receiver, const origin *from, mr_peer_change change, const char *text) {

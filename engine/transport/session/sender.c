@@ -10,7 +10,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/data/gap.h"
-#include "engine/transport/session/sender.h"
+#include "engine/transport/session/sender_parts.h"
 #include "millrace/status.h"
 
 static void enqueue(mr_sender *sender, const mr_cut_item *item) {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/transport/session/sender.h"
+#include "engine/transport/session/sender_parts.h"
 #include "millrace/status.h"
 
 /* One report may settle a frame this many times. */

@@ -1,5 +1,6 @@
 /* The next action of a sender: events first, then outcomes, then items as credit allows, then ends and beats. */
-#include "engine/transport/session/sender.h"
+#include "engine/base/clock.h"
+#include "engine/transport/session/sender_parts.h"
 
 static bool next_event(mr_sender *sender, mr_action *action) {
     if (!sender->event_count)
@@ -253,10 +254,6 @@ bool mr_sender_next(mr_sender *sender, int64_t now_ns, mr_action *action) {
            next_end(sender, action) || next_bye(sender, action) || next_beat(sender, action);
 }
 
-static int64_t earlier(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
 int64_t mr_sender_wake_ns(const mr_sender *sender) {
     const mr_session_timing *timing = &sender->params.self.timing;
     int64_t wake = INT64_MAX;
@@ -268,16 +265,16 @@ int64_t mr_sender_wake_ns(const mr_sender *sender) {
     for (uint32_t i = 0; i < sender->params.most_peers; i++) {
         const peer *p = &sender->peers[i];
         if (done && p->used && !p->left && patience_ends_ns(sender, p) > sender->now_ns)
-            wake = earlier(wake, patience_ends_ns(sender, p));
+            wake = mr_earlier_ns(wake, patience_ends_ns(sender, p));
         if (!p->used || (!p->session && !p->leased))
             continue;
-        wake = earlier(wake, p->received_ns + timing->silence_ns);
+        wake = mr_earlier_ns(wake, p->received_ns + timing->silence_ns);
         if (p->session)
-            wake = earlier(wake, p->sent_ns + timing->beat_ns);
+            wake = mr_earlier_ns(wake, p->sent_ns + timing->beat_ns);
         if (p->session && p->leased && timing->stall_ns)
-            wake = earlier(wake, p->progress_ns + timing->stall_ns);
+            wake = mr_earlier_ns(wake, p->progress_ns + timing->stall_ns);
         if (p->suspects && p->alone_until_ns > sender->now_ns)
-            wake = earlier(wake, p->alone_until_ns);
+            wake = mr_earlier_ns(wake, p->alone_until_ns);
     }
     return wake;
 }

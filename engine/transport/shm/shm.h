@@ -37,17 +37,8 @@
 #include <stdint.h>
 
 #include "engine/transport/shm/shm_limits.h"
+#include "engine/transport/wire/wire.h"
 #include "millrace/frame.h"
-
-/* Where (a part of) a buffer is. Valid on one link and once. */
-typedef struct mr_shm_reference {
-    uint32_t pool;       /* the pool's number on this link, below MR_SHM_POOLS */
-    uint32_t slot;       /* in the pool */
-    uint64_t generation; /* the slot's */
-    uint32_t lease;      /* the lease's number on this link, below MR_SHM_LEASES */
-    uint64_t offset;     /* in the slot, bytes */
-    uint64_t bytes;
-} mr_shm_reference;
 
 /* An export's address, which the producer sends to all possible peers. */
 typedef struct mr_shm_offer {

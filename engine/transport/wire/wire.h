@@ -32,11 +32,16 @@ typedef struct mr_wire_part {
     mr_buffer *buffer;
 } mr_wire_part;
 
-/* A place in shared memory, in the exporter's numbers. */
-typedef struct mr_shared_slot {
-    uint32_t pool, slot, lease;
-    uint64_t generation, offset;
-} mr_shared_slot;
+/* Where (a part of) a buffer in shared memory is, in the exporter's numbers (engine/transport/shm). Valid on one link
+ * and once. */
+typedef struct mr_shm_reference {
+    uint32_t pool;       /* the pool's number on this link, below MR_SHM_POOLS */
+    uint32_t slot;       /* in the pool */
+    uint64_t generation; /* the slot's */
+    uint32_t lease;      /* the lease's number on this link, below MR_SHM_LEASES */
+    uint64_t offset;     /* in the slot, bytes */
+    uint64_t bytes;
+} mr_shm_reference;
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
@@ -47,7 +52,7 @@ typedef struct mr_wire_writer_params {
     bool checksum; /* also checks payloads */
     /* Lends `bytes` bytes at `offset` in a buffer to the peer that the message is for. False if it cannot: they go
      * inline. Must be called after everything else that can fail. NULL: nothing is shared. */
-    bool (*share)(void *context, mr_buffer *buffer, size_t offset, size_t bytes, mr_shared_slot *slot);
+    bool (*share)(void *context, mr_buffer *buffer, size_t offset, size_t bytes, mr_shm_reference *reference);
     void *context;
     const mr_media_codec *codec; /* how codecs are described; NULL: media cross without */
     const mr_kinds *kinds;       /* result kinds, copied; NULL: the built-in ones */
@@ -84,7 +89,7 @@ typedef struct mr_wire_reader_params {
     mr_store *store;            /* where frames and results come from */
     /* Maps those bytes of shared memory as a buffer, with a reference. NULL: such payloads are refused.
      * MR_ERROR_PROTOCOL if there is no such slot, or it is smaller. */
-    int (*map)(void *context, const mr_shared_slot *slot, uint64_t bytes, mr_buffer **buffer);
+    int (*map)(void *context, const mr_shm_reference *reference, mr_buffer **buffer);
     void *context;
     const mr_media_codec *codec; /* how codecs are described; NULL: media come without */
     const mr_kinds *kinds;       /* result kinds, copied: others are refused; NULL: the built-in ones */

@@ -136,7 +136,7 @@ static int compress(mr_wire_writer *writer, mr_wire_part *part, Millrace__V1__Bl
 }
 
 static bool share(mr_wire_writer *writer, const wire_block *from, Millrace__V1__Block *block) {
-    mr_shared_slot slot;
+    mr_shm_reference slot;
     if (!writer->params.share || !from->buffer ||
         !writer->params.share(writer->params.context, from->buffer, (size_t)(from->data - from->buffer->data),
                               from->bytes, &slot))

@@ -84,11 +84,11 @@ static int read_part(mr_wire_reader *reader, const Millrace__V1__Block *block, c
 }
 
 static int read_shared(mr_wire_reader *reader, const Millrace__V1__Block *block, mr_buffer **buffer, uint8_t **data) {
-    const mr_shared_slot slot = {.pool = block->pool, .slot = block->slot, .lease = block->lease,
-                                 .generation = block->generation, .offset = block->offset};
+    const mr_shm_reference slot = {.pool = block->pool, .slot = block->slot, .lease = block->lease,
+                                   .generation = block->generation, .offset = block->offset, .bytes = block->bytes};
     if (!reader->params.map)
         return mr_fail(MR_ERROR_PROTOCOL, "a payload in shared memory, although no memory is shared");
-    int status = reader->params.map(reader->params.context, &slot, block->bytes, buffer);
+    int status = reader->params.map(reader->params.context, &slot, buffer);
     if (!status)
         *data = (*buffer)->data;
     return status;

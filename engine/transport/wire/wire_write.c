@@ -3,6 +3,7 @@
 #include <xxhash.h>
 #include <zstd.h>
 
+#include "engine/base/grow.h"
 #include "engine/base/memory.h"
 #include "engine/transport/wire/wire_parts.h"
 #include "millrace/status.h"
@@ -35,14 +36,8 @@ static int more_slots(mr_wire_writer *writer) {
 }
 
 static int add_name(mr_wire_writer *writer, const char *name) {
-    if (writer->name_count == writer->name_room) {
-        size_t room = writer->name_room ? writer->name_room * 2 : 64;
-        char **more = mr_realloc(writer->name, room * sizeof *more);
-        if (!more)
-            return no_memory();
-        writer->name = more;
-        writer->name_room = room;
-    }
+    if (!mr_grow((void **)&writer->name, writer->name_count, &writer->name_room, sizeof *writer->name))
+        return no_memory();
     /* protobuf-c only reads through these pointers, though they are not const. */
     memcpy(&writer->name[writer->name_count++], &name, sizeof name);
     return writer->name_count * 2 > writer->slot_count ? more_slots(writer) : MR_OK;

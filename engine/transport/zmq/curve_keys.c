@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <zmq.h>
 
+#include "engine/base/grow.h"
 #include "engine/base/key_file.h"
 #include "engine/base/memory.h"
 #include "engine/base/utf8.h"
@@ -129,14 +130,8 @@ int mr_key_pair_read(mr_key_pair *pair, const char *path) {
 /* ---- lists ------------------------------------------------------------------------------------------------------- */
 
 static int add_key(mr_allow_list *list, const uint8_t key[MR_KEY_BYTES]) {
-    if (list->count == list->room) {
-        size_t room = list->room ? 2 * list->room : 8;
-        void *wider = mr_realloc(list->keys, room * sizeof *list->keys);
-        if (!wider)
-            return mr_fail(MR_ERROR_MEMORY, "no memory for a list of keys");
-        list->keys = wider;
-        list->room = room;
-    }
+    if (!mr_grow((void **)&list->keys, list->count, &list->room, sizeof *list->keys))
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a list of keys");
     memcpy(list->keys[list->count++], key, MR_KEY_BYTES);
     return MR_OK;
 }

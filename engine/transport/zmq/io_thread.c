@@ -49,37 +49,18 @@ struct mr_io_thread {
 /* ---- libzmq ------------------------------------------------------------------------------------------------------ */
 
 /* Inline work may run on a thread that receives signals, and libzmq returns EINTR without any fault. */
-static int take_part(void *socket, zmq_msg_t *part) {
-    int bytes;
-    do
-        bytes = zmq_msg_recv(part, socket, ZMQ_DONTWAIT);
-    while (bytes < 0 && errno == EINTR);
-    return bytes;
+static long take_part(void *socket, zmq_msg_t *part) {
+    return TEMP_FAILURE_RETRY(zmq_msg_recv(part, socket, ZMQ_DONTWAIT));
 }
 
-static int give_part(void *socket, zmq_msg_t *part, int more) {
-    int bytes;
-    do
-        bytes = zmq_msg_send(part, socket, ZMQ_DONTWAIT | more);
-    while (bytes < 0 && errno == EINTR);
-    return bytes;
-}
-
-static int give_bytes(void *socket, const void *data, size_t count, int more) {
-    int bytes;
-    do
-        bytes = zmq_send(socket, data, count, ZMQ_DONTWAIT | more);
-    while (bytes < 0 && errno == EINTR);
-    return bytes;
+static long give_bytes(void *socket, const void *data, size_t count, int more) {
+    return TEMP_FAILURE_RETRY(zmq_send(socket, data, count, ZMQ_DONTWAIT | more));
 }
 
 static bool has_part(void *socket) {
-    int events, failed;
+    int events;
     size_t bytes = sizeof events;
-    do
-        failed = zmq_getsockopt(socket, ZMQ_EVENTS, &events, &bytes);
-    while (failed && errno == EINTR);
-    return !failed && events & ZMQ_POLLIN;
+    return !TEMP_FAILURE_RETRY(zmq_getsockopt(socket, ZMQ_EVENTS, &events, &bytes)) && events & ZMQ_POLLIN;
 }
 
 /* ---- receiving --------------------------------------------------------------------------------------------------- */
@@ -211,11 +192,11 @@ static int fill(zmq_msg_t *message, const mr_wire_part *part) {
     return 0;
 }
 
-static int send_part(void *socket, const mr_wire_part *part, int more) {
+static long send_part(void *socket, const mr_wire_part *part, int more) {
     zmq_msg_t message;
     if (fill(&message, part))
         return -1;
-    int sent = give_part(socket, &message, more);
+    long sent = TEMP_FAILURE_RETRY(zmq_msg_send(&message, socket, ZMQ_DONTWAIT | more));
     if (sent < 0) {
         int error = errno;
         zmq_msg_close(&message);

@@ -46,7 +46,7 @@ class Words(Case):
         done = call([MILLRACE, "run", self.write(SHORT), "--assume", "cuda:1x8GiB"])
         self.assertEqual(done.returncode, 64)
         self.assertIn('unknown option "--assume"', done.stderr)
-        self.assertIn("hint: --assume is for plan", done.stderr)
+        self.assertIn("hint: --assume is for check, plan, graph", done.stderr)
 
     def test_help_and_version_everywhere(self):
         version = call([MILLRACE, "--version"])

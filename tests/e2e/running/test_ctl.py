@@ -411,7 +411,7 @@ class Control(harness.Controlled):
                                 (("add",), "add takes a source"), (("add", "door", "uri"), "options as KEY=VALUE"),
                                 (("statsu",), 'no command "statsu": did you mean "status"?'),
                                 (("dance",), "there are status, disable, enable, .*, trigger"),
-                                (("--pid", "x", "status"), "number of a process"),
+                                (("--pid", "x", "status"), "--pid takes a number"),
                                 (("--pid", "1", "--control", "y", "status"), "either --control or --pid")):
             self.assertRegex(self.ctl(*arguments, code=64).stderr, said)
         told = self.ctl("--control", self.folder / "none", "status", code=66).stderr

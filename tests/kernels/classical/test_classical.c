@@ -334,7 +334,4 @@ TEST(work_on_a_stream) {
     free(src);
 }
 
-int main(void) {
-    find_seed();
-    return run_suite(NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

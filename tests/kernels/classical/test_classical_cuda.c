@@ -182,9 +182,8 @@ static void check_change(void) {
     free_twin(&dst);
 }
 
-static void the_device_computes_the_same(void **state) {
+TEST(the_device_computes_the_same) {
     int devices = 0;
-    (void)state;
     if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
         print_message("skipped: no CUDA device\n");
         skip();
@@ -212,32 +211,18 @@ static void the_device_computes_the_same(void **state) {
 }
 
 /* Needs no device: pieces are refused before anything is launched. */
-static void pieces_of_no_picture_are_refused(void **state) {
-    (void)state;
+TEST(pieces_of_no_picture_are_refused) {
     assert_int_equal(mr_phash_cuda(&(mr_phash_work){.count = 0}, NULL), MR_ERROR_CONFIG);
     assert_int_equal(mr_hog_cuda(NULL, &(mr_hog_work){.count = MR_PIECE + 1}, NULL), MR_ERROR_CONFIG);
     assert_int_equal(mr_histogram_cuda(&(mr_histogram_work){.count = -1}, NULL, NULL), MR_ERROR_CONFIG);
     assert_int_equal(mr_sharpness_cuda(&(mr_sharpness_work){.count = 0}, NULL, NULL), MR_ERROR_CONFIG);
     assert_string_equal(mr_message(), "sharpness of 0 pictures at once: 1 to 24 are possible");
 }
-
-int main(void) {
-    find_seed();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_device_computes_the_same),
-        cmocka_unit_test(pieces_of_no_picture_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
 #else
-static void the_device_computes_the_same(void **state) {
-    (void)state;
+TEST(the_device_computes_the_same) {
     print_message("skipped: built without CUDA\n");
     skip();
 }
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_device_computes_the_same)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
 #endif
+
+RUN_TESTS(NULL, NULL)

@@ -83,7 +83,4 @@ TEST(known_blocks) {
     }
 }
 
-int main(void) {
-    find_seed();
-    return run_suite(NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

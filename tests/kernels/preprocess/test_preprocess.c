@@ -214,15 +214,26 @@ static double compare(const uint8_t *dst, const double *exact, const mr_preproce
     return worst;
 }
 
-static void describe(int number, const mr_preprocess_params *p, const mr_format *f) {
+static int current;
+static bool finished = true; /* the last test that draws cases */
+static mr_preprocess_params current_params;
+static mr_format current_format;
+
+/* The tear-down of tests that draw cases. */
+static int describe_failure(void **state __attribute__((unused))) {
+    const mr_preprocess_params *p = &current_params;
+    const mr_format *f = &current_format;
+    if (finished)
+        return 0;
     fprintf(stderr,
             "case %d of seed %llu: %s %dx%d matrix %d range %d siting %d sar %d/%d turn %d flip %d -> %dx%d fit %d "
             "crop %g "
             "roi %d,%d %dx%d interpolation %d antialias %d rotate %d sar %d dtype %d gray %d reduced %d of %dx%d\n",
-            number, (unsigned long long)seed, mr_pixel_describe(f->pixel)->name, f->width, f->height, f->matrix,
+            current, (unsigned long long)seed, mr_pixel_describe(f->pixel)->name, f->width, f->height, f->matrix,
             f->range, f->siting, f->sar_num, f->sar_den, f->rotation, f->flip, p->width, p->height, p->fit,
             p->crop_fraction, p->roi.x, p->roi.y, p->roi.width, p->roi.height, p->interpolation, p->antialias,
             p->rotate, p->sar, p->dtype, p->gray, f->reduced, f->whole_width, f->whole_height);
+    return 0;
 }
 
 static double check_case(const mr_preprocess_params *p, const mr_format *f, made *m) {
@@ -287,8 +298,7 @@ static void draw_weights(int16_t *weights, int taps, int bits) {
     weights[taps - 1] = (int16_t)(left > INT16_MAX ? INT16_MAX : left);
 }
 
-static void rows_of_every_variant_are_equal(void **state) {
-    (void)state;
+PLAIN_TEST(rows_of_every_variant_are_equal) {
     random_state = seed;
     for (int n = 0; n < ROW_CASES; n++) {
         const int taps = n % 2 ? 2 : between(1, MOST_ROWS), width = between(1, WIDEST);
@@ -313,8 +323,7 @@ static void rows_of_every_variant_are_equal(void **state) {
 }
 
 /* Every line of every row; and no step behind the last one. */
-static void rows_ahead_are_fetched_whole(void **state) {
-    (void)state;
+PLAIN_TEST(rows_ahead_are_fetched_whole) {
     enum { MOST = 8, WIDE = 700 };
     random_state = seed;
     for (int n = 0; n < 1000; n++) {
@@ -346,13 +355,8 @@ static void rows_ahead_are_fetched_whole(void **state) {
     }
 }
 
-static int current;
-static bool finished = true; /* the last test that draws cases */
-static mr_preprocess_params current_params;
-static mr_format current_format;
-
-static void random_pictures(void **state) {
-    (void)state;
+TEST_WITH(random_pictures, NULL, describe_failure) {
+    need_no_card();
     double worst = 0.0;
     finished = false;
     for (current = 0; current < CASES; current++) {
@@ -371,8 +375,8 @@ static void random_pictures(void **state) {
 }
 
 /* Planar pictures so wide that several results share a window (windows.h), shrunk and enlarged, by each filter. */
-static void wide_pictures(void **state) {
-    (void)state;
+TEST_WITH(wide_pictures, NULL, describe_failure) {
+    need_no_card();
     static const mr_pixel pixels[] = {MR_PIXEL_I420, MR_PIXEL_I422, MR_PIXEL_I444, MR_PIXEL_NV12};
     finished = false;
     for (current = 0; current < PLANAR_CASES; current++) {
@@ -395,13 +399,6 @@ static void wide_pictures(void **state) {
         free_picture(&m);
     }
     finished = true;
-}
-
-static int describe_failure(void **state) {
-    (void)state;
-    if (!finished)
-        describe(current, &current_params, &current_format);
-    return 0;
 }
 
 /* Some pictures of one format, and the C reference's results, here and on a device. */
@@ -466,27 +463,31 @@ static void check_batch(on_device *d) {
     mr_preprocess_destroy(&plan);
 }
 
-static void random_batches(void **state) {
-    on_device d;
-    ON_DEVICE_OR_SKIP(&d, *state);
+static void random_batches(on_device *d) {
     finished = false;
     for (current = 0; current < DEVICE_CASES; current++) {
         random_state = seed + (uint64_t)current * 104729;
         draw();
         current_format = draw_format();
         current_params = draw_params(&current_format);
-        check_batch(&d);
+        check_batch(d);
     }
     finished = true;
     printf("seed %llu: %d batches equal to c\n", (unsigned long long)seed, DEVICE_CASES);
-    on_device_close(&d);
+}
+
+TEST_WITH(random_batches_sim, NULL, describe_failure) {
+    need_no_card();
+    on_device_test("sim:0", random_batches);
+}
+
+TEST_WITH(random_batches_cuda, NULL, describe_failure) {
+    on_device_test("cuda:0", random_batches);
 }
 
 /* Pictures as decoders give them, made so large that several tiles stand side by side: most are walked. */
-static void wide_batches(void **state) {
+static void wide_batches(on_device *d) {
     static const mr_pixel pixels[] = {MR_PIXEL_NV12, MR_PIXEL_NV12, MR_PIXEL_I420, MR_PIXEL_I422, MR_PIXEL_I444};
-    on_device d;
-    ON_DEVICE_OR_SKIP(&d, *state);
     finished = false;
     for (current = 0; current < WIDE_CASES; current++) {
         random_state = seed + (uint64_t)current * 15485863;
@@ -504,16 +505,18 @@ static void wide_batches(void **state) {
         current_params.gray = false;
         if (current % 4)
             memset(&current_params.roi, 0, sizeof current_params.roi);
-        check_batch(&d);
+        check_batch(d);
     }
     finished = true;
     printf("seed %llu: %d batches equal to c\n", (unsigned long long)seed, WIDE_CASES);
-    on_device_close(&d);
+}
+
+TEST_WITH(wide_batches_cuda, NULL, describe_failure) {
+    on_device_test("cuda:0", wide_batches);
 }
 
 /* Values of ITU-R BT.709-6 and BT.601-7: colours whose codes the standards' equations give exactly or nearly so. */
-static void colours_of_the_standards(void **state) {
-    (void)state;
+PLAIN_TEST(colours_of_the_standards) {
     static const struct { mr_matrix matrix; uint8_t y, u, v; double rgb[3]; } colours[] = {
         {MR_MATRIX_BT601, 16, 128, 128, {0, 0, 0}},     {MR_MATRIX_BT601, 235, 128, 128, {255, 255, 255}},
         {MR_MATRIX_BT601, 81, 90, 240, {255, 0, 0}},    {MR_MATRIX_BT601, 145, 54, 34, {0, 255, 0}},
@@ -537,8 +540,7 @@ static void colours_of_the_standards(void **state) {
     }
 }
 
-static void wrong_parameters_are_reported(void **state) {
-    (void)state;
+PLAIN_TEST(wrong_parameters_are_reported) {
     mr_format f = {.payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_RGB24, .width = 100, .height = 50,
                    .rotation = 90};
     mr_preprocess_params p = {.width = 8, .height = 8, .crop_fraction = 1, .std = {1, 1, 1}, .rotate = true,
@@ -561,8 +563,7 @@ static void wrong_parameters_are_reported(void **state) {
     assert_null(plan);
 }
 
-static void how_much_is_shrunk_is_known(void **state) {
-    (void)state;
+PLAIN_TEST(how_much_is_shrunk_is_known) {
     static const struct {
         mr_preprocess_params p;
         int16_t rotation;
@@ -601,19 +602,4 @@ static void how_much_is_shrunk_is_known(void **state) {
     }
 }
 
-int main(void) {
-    find_seed();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_of_every_variant_are_equal),
-        cmocka_unit_test(rows_ahead_are_fetched_whole),
-        cmocka_unit_test_teardown(random_pictures, describe_failure),
-        cmocka_unit_test_teardown(wide_pictures, describe_failure),
-        {"random_batches on sim:0", random_batches, NULL, describe_failure, "sim:0"},
-        {"random_batches on " ON_CUDA, random_batches, NULL, describe_failure, "cuda:0"},
-        {"wide_batches on " ON_CUDA, wide_batches, NULL, describe_failure, "cuda:0"},
-        cmocka_unit_test(colours_of_the_standards),
-        cmocka_unit_test(wrong_parameters_are_reported),
-        cmocka_unit_test(how_much_is_shrunk_is_known),
-    };
-    return cmocka_run_group_tests(tests, draw_up_tables, NULL);
-}
+RUN_TESTS(draw_up_tables, NULL)

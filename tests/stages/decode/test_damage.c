@@ -13,7 +13,7 @@
 #include "tests/support/seeded.h"
 #include "tests/support/suite.h"
 
-enum { FRAMES = 72, GROUP = 12, DAMAGES = UNDER_TSAN(4, UNDER_ASAN(6, 24)), MOST_HITS = 3, STEP_NS = 40000000 };
+enum { FRAMES = 72, GROUP = 12, DAMAGES = UNDER_TSAN(2, UNDER_ASAN(3, 12)), MOST_HITS = 3, STEP_NS = 40000000 };
 typedef enum fill { ZEROS, NOISE } fill;
 
 #define PICTURES CLIP_PATTERN "-vf noise=alls=12:all_seed=3:allf=t -frames:v 72 "
@@ -51,11 +51,8 @@ typedef struct packets {
 } packets;
 
 static void find_packets(packets *found, const char *path) {
-    char command[CLIP_PATH + 128];
-    snprintf(command, sizeof command,
-             "ffprobe -v quiet -select_streams v:0 -show_entries packet=size,pos -of csv=p=0 '%s'", path);
-    FILE *answer = popen(command, "r");
-    assert_non_null(answer);
+    FILE *answer = clip_ask("ffprobe -v quiet -select_streams v:0 -show_entries packet=size,pos -of csv=p=0 '%s'",
+                            path);
     *found = (packets){0};
     for (size_t i = 0; i < FRAMES && fscanf(answer, "%ld,%ld", &found->bytes[i], &found->at[i]) == 2; i++)
         found->count++;
@@ -87,20 +84,6 @@ static void damage(const char *from, const char *to, const packets *whole, fill 
 
 /* ---- what becomes of it ------------------------------------------------------------------------------------------ */
 
-/* Which pictures were given as right ones, all of which are. */
-static void find_right(const clip_outcome *result, const clip_frames *expected, bool all_are, bool right[FRAMES]) {
-    memset(right, 0, FRAMES * sizeof *right);
-    for (size_t i = 0; i < result->count; i++) {
-        const size_t number = (size_t)((result->pts_ns[i] + STEP_NS / 2) / STEP_NS);
-        assert_in_range(number, 0, FRAMES - 1);
-        if (result->marked[i])
-            continue;
-        if (all_are && strcmp(result->md5[i], expected->md5[number]) != 0)
-            fail_msg("picture %zu is wrong", number);
-        right[number] = true;
-    }
-}
-
 /* Where a key is lost, a decoder gives the last pictures before it late. */
 static void expect_whole_groups(const bool right[FRAMES], const bool hit[FRAMES / GROUP]) {
     for (size_t i = 0; i < FRAMES; i++) {
@@ -118,7 +101,7 @@ static void expect(const char *path, size_t stream, const clip_frames *expected,
     snprintf(decode, sizeof decode, ", threads: %d, damaged: %s", count, how);
     clip_run(&result, path, "", decode);
     assert_int_equal(result.status, MR_OK);
-    find_right(&result, expected, !streams[stream].unnoticed, right);
+    clip_find_right(&result, streams[stream].unnoticed ? NULL : expected, STEP_NS, right, FRAMES);
     if (streams[stream].closed)
         expect_whole_groups(right, hit);
 }
@@ -154,7 +137,7 @@ static void try_stream(size_t stream) {
     remove(damaged);
 }
 
-TEST(what_is_made_of_damaged_pictures_is_not_given) {
+CLIP_TEST(what_is_made_of_damaged_pictures_is_not_given) {
     for (size_t i = 0; i < sizeof streams / sizeof *streams; i++)
         try_stream(i);
 }
@@ -219,10 +202,10 @@ static void expect_no_lie(const char *path, const clip_frames *expected, int cou
     assert_int_equal(result.status, MR_OK);
     *noticed += result.corrupt > 0;
     if (result.corrupt)
-        find_right(&result, expected, true, right);
+        clip_find_right(&result, expected, STEP_NS, right, FRAMES);
 }
 
-TEST(what_a_damaged_header_says_is_not_believed) {
+CLIP_TEST(what_a_damaged_header_says_is_not_believed) {
     static clip_frames expected;
     static packets whole;
     char path[CLIP_PATH], lying[CLIP_PATH], name[64];
@@ -235,7 +218,7 @@ TEST(what_a_damaged_header_says_is_not_believed) {
         find_packets(&whole, path);
         snprintf(name, sizeof name, "lying-%d-%s", getpid(), streams[stream].name);
         clip_path(lying, name);
-        for (size_t number = 1; number < FRAMES; number += UNDER_TSAN(7, 1)) {
+        for (size_t number = 1; number < FRAMES; number += UNDER_TSAN(7, UNDER_ASAN(5, 2))) {
             print_message("    %s, packet %zu\n", streams[stream].name, number);
             if (!copy_with_lie(path, lying, &whole, number, liars[i].lie))
                 continue;
@@ -248,9 +231,4 @@ TEST(what_a_damaged_header_says_is_not_believed) {
     }
 }
 
-int main(void) {
-    find_seed();
-    if (!clips_available())
-        return 0;
-    return run_suite(NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

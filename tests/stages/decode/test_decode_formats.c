@@ -9,8 +9,7 @@
 #include "tests/support/decoded.h"
 #include "tests/support/suite.h"
 
-static void formats_carry_rotation_and_colour(void **state) {
-    (void)state;
+CLIP_TEST(formats_carry_rotation_and_colour) {
     static clip_outcome result;
     char path[CLIP_PATH], turned[CLIP_PATH], arguments[2 * CLIP_PATH];
     clip_make(path, "h264-420.mp4", CLIP_PLAIN);
@@ -33,8 +32,7 @@ static void formats_carry_rotation_and_colour(void **state) {
     assert_int_equal(result.format[0].range, MR_RANGE_FULL);
 }
 
-static void colours_of_streams_that_do_not_tell(void **state) {
-    (void)state;
+CLIP_TEST(colours_of_streams_that_do_not_tell) {
     static const struct {
         const char *size, *decode;
         mr_matrix matrix;
@@ -62,8 +60,7 @@ static void colours_of_streams_that_do_not_tell(void **state) {
 
 /* ---- parts ----------------------------------------------------------------------------------------------------- */
 
-static void display_matrices_are_read(void **state) {
-    (void)state;
+TEST(display_matrices_are_read) {
     for (int turn = 0; turn < 4; turn++)
         for (int mirror = 0; mirror < 2; mirror++) {
             int32_t matrix[9];
@@ -82,8 +79,7 @@ static void display_matrices_are_read(void **state) {
     assert_false(mr_rotation_from_matrix((int32_t[9]){0}, &rotation, &flip));
 }
 
-static void layouts_have_the_bytes_of_ffmpeg(void **state) {
-    (void)state;
+TEST(layouts_have_the_bytes_of_ffmpeg) {
     for (mr_pixel pixel = MR_PIXEL_ANY + 1; pixel < MR_PIXEL_COUNT; pixel++) {
         enum AVPixelFormat format = mr_pixel_to_av(pixel);
         assert_int_not_equal(format, AV_PIX_FMT_NONE);
@@ -93,8 +89,7 @@ static void layouts_have_the_bytes_of_ffmpeg(void **state) {
     }
 }
 
-static void every_layout_of_ffmpeg_has_a_place(void **state) {
-    (void)state;
+TEST(every_layout_of_ffmpeg_has_a_place) {
     for (int format = 0; format < AV_PIX_FMT_NB; format++) {
         const AVPixFmtDescriptor *descriptor = av_pix_fmt_desc_get(format);
         enum AVPixelFormat converted;
@@ -157,8 +152,7 @@ static void selection_near_the_rate(void) {
 }
 
 /* In no second more than `fps`, and one for times that are not exact. */
-static void selection_keeps_its_rate(void **state) {
-    (void)state;
+TEST(selection_keeps_its_rate) {
     const mr_media media = {.fps = 10};
     unsigned seed = 3;
     int64_t wanted[4000], time_ns = 0, second_ns = 1000000000;
@@ -174,8 +168,7 @@ static void selection_keeps_its_rate(void **state) {
     }
 }
 
-static void selection_follows_time_and_number(void **state) {
-    (void)state;
+TEST(selection_follows_time_and_number) {
     mr_selection selection;
     mr_media media = {.start_ns = 1000000000, .end_ns = 2000000000, .every = 2};
     mr_selection_begin(&selection);
@@ -200,18 +193,4 @@ static void selection_follows_time_and_number(void **state) {
     assert_false(mr_selection_wants(&selection, &media, MR_NO_TIME));
 }
 
-int main(void) {
-    const struct CMUnitTest parts[] = {
-        cmocka_unit_test(display_matrices_are_read),
-        cmocka_unit_test(layouts_have_the_bytes_of_ffmpeg),
-        cmocka_unit_test(every_layout_of_ffmpeg_has_a_place),
-        cmocka_unit_test(selection_follows_time_and_number),
-        cmocka_unit_test(selection_keeps_its_rate),
-    };
-    const struct CMUnitTest clips[] = {
-        cmocka_unit_test(formats_carry_rotation_and_colour),
-        cmocka_unit_test(colours_of_streams_that_do_not_tell),
-    };
-    int failed = cmocka_run_group_tests(parts, NULL, NULL);
-    return clips_available() ? failed + cmocka_run_group_tests(clips, NULL, NULL) : failed;
-}
+RUN_TESTS(NULL, NULL)

@@ -237,9 +237,8 @@ static lowres_answer compare(int scale) {
     return compare_lowres(&jpeg, picture.data, picture.bytes, scale);
 }
 
-static void made_pictures_are_those_of_libavcodec(void **state) {
+TEST(made_pictures_are_those_of_libavcodec) {
     enum { CASES = 450 };
-    (void)state;
     for (int i = 0; i < CASES; i++) {
         make_picture(i);
         for (int scale = 2; scale <= 3; scale++)
@@ -276,10 +275,9 @@ static void damage(size_t from) {
 }
 
 /* Damage may leave a picture whole: other coefficients, or numbers that do not matter. */
-static void damaged_pictures_are_refused_or_those_of_libavcodec(void **state) {
+TEST(damaged_pictures_are_refused_or_those_of_libavcodec) {
     enum { CASES = 3000 };
     int refused = 0;
-    (void)state;
     for (int i = 0; i < CASES; i++) {
         make_picture(i);
         damage(i % 2 ? picture.scan : 0);
@@ -294,16 +292,14 @@ static void damaged_pictures_are_refused_or_those_of_libavcodec(void **state) {
 }
 
 /* A picture that ends early is never taken for whole. */
-static void pictures_that_are_cut_off_are_refused(void **state) {
-    (void)state;
+TEST(pictures_that_are_cut_off_are_refused) {
     make_picture(1);
     for (size_t whole = picture.bytes; picture.bytes > 1; picture.bytes--)
         if (picture.bytes < whole && compare(3) != LOWRES_REFUSED)
             fail_msg("%zu of %zu bytes", picture.bytes, whole);
 }
 
-static void restart_markers_in_disorder_are_refused(void **state) {
-    (void)state;
+TEST(restart_markers_in_disorder_are_refused) {
     int seen = 0;
     for (int number = 0; seen < 20; number++) {
         make_picture(number);
@@ -334,8 +330,7 @@ static void expect_refused_with(size_t offset, int marker, int byte) {
 }
 
 /* Of components and tables that are not there, or not of that kind. */
-static void headers_that_are_odd_are_refused(void **state) {
-    (void)state;
+TEST(headers_that_are_odd_are_refused) {
     expect_refused_with(4, 0xdb, 0x20);   /* quantisation of 24 bits */
     expect_refused_with(4, 0xdb, 0x14);   /* a fifth table */
     expect_refused_with(4, 0xc4, 0x20);   /* a code that is neither of DC nor AC */
@@ -349,8 +344,7 @@ static void headers_that_are_odd_are_refused(void **state) {
     expect_refused_with(13, 0xda, 0x01);  /* without the last bit */
 }
 
-static void sizes_without_data_are_refused(void **state) {
-    (void)state;
+TEST(sizes_without_data_are_refused) {
     make_picture(0);
     uint8_t *size = picture.data + find_marker(0xda) - (6 + 3 * (size_t)picture.components) + 1;
     memset(size, 0xff, 4);
@@ -371,9 +365,8 @@ static bool load(const char *path) {
     return whole;
 }
 
-static void pictures_of_ffmpeg(void **state) {
+CLIP_TEST(pictures_of_ffmpeg) {
     static const char *const formats[] = {"yuvj420p", "yuvj422p", "yuvj444p"};
-    (void)state;
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
         for (int huffman = 0; huffman < 2; huffman++) {
             char name[64], arguments[256], path[CLIP_PATH];
@@ -388,10 +381,9 @@ static void pictures_of_ffmpeg(void **state) {
         }
 }
 
-static void stills_of_opencv(void **state) {
+TEST(stills_of_opencv) {
     glob_t found;
     int same = 0;
-    (void)state;
     if (glob("/usr/share/doc/opencv-doc/examples/data/*.jpg", 0, NULL, &found))
         skip();
     for (size_t i = 0; i < found.gl_pathc; i++)
@@ -406,27 +398,14 @@ static void stills_of_opencv(void **state) {
     globfree(&found);
 }
 
-static int end_all(void **state) {
-    (void)state;
+static int begin(void **state) {
+    av_log_set_level(AV_LOG_QUIET);
+    return be_quiet(state);
+}
+
+static int end_all(void **state __attribute__((unused))) {
     mr_jpeg_decoder_destroy(&jpeg);
     return 0;
 }
 
-int main(void) {
-    const struct CMUnitTest alone[] = {
-        cmocka_unit_test(made_pictures_are_those_of_libavcodec),
-        cmocka_unit_test(damaged_pictures_are_refused_or_those_of_libavcodec),
-        cmocka_unit_test(pictures_that_are_cut_off_are_refused),
-        cmocka_unit_test(restart_markers_in_disorder_are_refused),
-        cmocka_unit_test(headers_that_are_odd_are_refused),
-        cmocka_unit_test(sizes_without_data_are_refused),
-        cmocka_unit_test(stills_of_opencv),
-    };
-    const struct CMUnitTest with_clips[] = {
-        cmocka_unit_test(pictures_of_ffmpeg),
-    };
-    find_seed();
-    av_log_set_level(AV_LOG_QUIET);
-    int failed = cmocka_run_group_tests(alone, be_quiet, end_all);
-    return clips_available() ? failed + cmocka_run_group_tests(with_clips, be_quiet, end_all) : failed;
-}
+RUN_TESTS(begin, end_all)

@@ -122,9 +122,11 @@ static int get_clips(void **state) {
     return 0;
 }
 
-#define NEED_CLIPS()                                                                                                   \
-    if (!sums[CLIPS - 1][0][0])                                                                                        \
-    skip()
+static void need_sums(void) {
+    if (!sums[CLIPS - 1][0][0])
+        skip();
+}
+#define SUMS_TEST(name) TEST_THAT(name, need_sums)
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
@@ -332,16 +334,12 @@ static const char *other_device(void) {
 /* ---- tests ------------------------------------------------------------------------------------------------------- */
 
 /* Without a GPU too. */
-static void software_gives_the_pictures_of_ffmpeg(void **state) {
-    (void)state;
-    NEED_CLIPS();
+SUMS_TEST(software_gives_the_pictures_of_ffmpeg) {
     for (size_t c = 0; c < CLIPS; c++)
         decode_by_software(c);
 }
 
-static void each_codec_gives_the_pictures_of_software(void **state) {
-    (void)state;
-    NEED_CLIPS();
+SUMS_TEST(each_codec_gives_the_pictures_of_software) {
     if (!have("cuda:0"))
         skip();
     int taken = 0;
@@ -358,10 +356,8 @@ static void each_codec_gives_the_pictures_of_software(void **state) {
     assert_true(taken > 0);
 }
 
-static void many_streams_at_once(void **state) {
-    (void)state;
+SUMS_TEST(many_streams_at_once) {
     static const int counts[] = {1, 4, 16};
-    NEED_CLIPS();
     if (!have("cuda:0"))
         skip();
     decode_by_software(PLAIN);
@@ -372,9 +368,7 @@ static void many_streams_at_once(void **state) {
     }
 }
 
-static void two_devices_at_once(void **state) {
-    (void)state;
-    NEED_CLIPS();
+SUMS_TEST(two_devices_at_once) {
     if (!have("cuda:0"))
         skip();
     const run r = {.clip = PLAIN, .streams = 6, .devices = {"cuda:0", other_device()}, .hardware = "require"};
@@ -404,9 +398,7 @@ static void expect_software(size_t c) {
 }
 
 /* 16 reference frames: the stream alone needs more than 20 surfaces with 8 to hold, fewer with 2. */
-static void fewer_surfaces_are_tried_before_software(void **state) {
-    (void)state;
-    NEED_CLIPS();
+SUMS_TEST(fewer_surfaces_are_tried_before_software) {
     static const char *const hardware[] = {"require", "auto"};
     setenv("FAKE_SURFACES", "26", 1);
     decode_by_software(MANY_REFERENCES);
@@ -421,9 +413,7 @@ static void fewer_surfaces_are_tried_before_software(void **state) {
     unsetenv("FAKE_SURFACES");
 }
 
-static void software_takes_over_where_no_surfaces_are_had(void **state) {
-    (void)state;
-    NEED_CLIPS();
+SUMS_TEST(software_takes_over_where_no_surfaces_are_had) {
     static const size_t which[] = {PLAIN, AV1};
     setenv("FAKE_SURFACES", "4", 1);
     for (size_t i = 0; i < sizeof which / sizeof which[0]; i++) {
@@ -440,9 +430,7 @@ static void software_takes_over_where_no_surfaces_are_had(void **state) {
 }
 
 /* libavcodec's own decoder of AV1 has no software to go on with: libdav1d takes its place. */
-static void another_decoder_does_streams_that_nvdec_does_not_support(void **state) {
-    (void)state;
-    NEED_CLIPS();
+SUMS_TEST(another_decoder_does_streams_that_nvdec_does_not_support) {
     assert_int_equal(decode(&(run){.clip = AV1_444, .streams = 2, .devices = {"cuda:0"}, .hardware = "auto"}), MR_OK);
     expect_software(AV1_444);
 }
@@ -525,12 +513,9 @@ static void make_unsure(char path[CLIP_PATH]) {
 }
 
 /* 16 reference frames and 15 that may be reordered: with those that FFmpeg adds, more than a decoder may have. */
-static void no_more_surfaces_are_asked_for_than_a_decoder_may_have(void **state) {
-    (void)state;
+SUMS_TEST(no_more_surfaces_are_asked_for_than_a_decoder_may_have) {
     char path[CLIP_PATH];
-    NEED_CLIPS();
-    if (!clips_available())
-        skip();
+    need_clips();
     make_unsure(path);
     decode_by_software(MANY_REFERENCES);
     run r = {.streams = 1, .devices = {"cpu"}, .hardware = "off", .path = path};
@@ -545,8 +530,7 @@ static void no_more_surfaces_are_asked_for_than_a_decoder_may_have(void **state)
     assert_int_equal(ask("fake_nvdec_surfaces"), 32);
 }
 
-static void nothing_is_left_open(void **state) {
-    (void)state;
+TEST(nothing_is_left_open) {
     assert_int_equal(ask("fake_nvdec_open"), 0);
     assert_int_equal(ask("fake_nvdec_mapped"), 0);
 }
@@ -583,27 +567,9 @@ static int finish(void **state) {
     return 0;
 }
 
-static void make(void **state) {
-    get_clips(state);
-    assert_true(sums[CLIPS - 1][0][0]);
-}
-
+/* --make: makes the clips alone. */
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(software_gives_the_pictures_of_ffmpeg),
-        cmocka_unit_test(each_codec_gives_the_pictures_of_software),
-        cmocka_unit_test(many_streams_at_once),
-        cmocka_unit_test(two_devices_at_once),
-#ifdef MILLRACE_CUDA_HOST
-        cmocka_unit_test(fewer_surfaces_are_tried_before_software),
-        cmocka_unit_test(software_takes_over_where_no_surfaces_are_had),
-        cmocka_unit_test(another_decoder_does_streams_that_nvdec_does_not_support),
-        cmocka_unit_test(no_more_surfaces_are_asked_for_than_a_decoder_may_have),
-        cmocka_unit_test(nothing_is_left_open),
-#endif
-    };
-    const struct CMUnitTest making[] = {cmocka_unit_test(make)};
     if (argc > 1 && strcmp(argv[1], "--make") == 0)
-        return cmocka_run_group_tests(making, NULL, NULL);
-    return cmocka_run_group_tests(tests, prepare, finish);
+        return get_clips(NULL) || !sums[CLIPS - 1][0][0];
+    return run_suite(prepare, finish);
 }

@@ -72,8 +72,7 @@ static bool look(const header *from, size_t length, mr_jpeg_header *jpeg) {
     return found;
 }
 
-static void headers_are_read(void **state) {
-    (void)state;
+TEST(headers_are_read) {
     for (size_t i = 0; i < HEADERS; i++) {
         const header *now = &headers[i];
         mr_jpeg_header jpeg;
@@ -88,8 +87,7 @@ static void headers_are_read(void **state) {
     }
 }
 
-static void headers_that_are_cut_off_are_none(void **state) {
-    (void)state;
+TEST(headers_that_are_cut_off_are_none) {
     for (size_t i = 0; i < HEADERS; i++)
         for (size_t length = 0; length + sizeof SCAN - 1 < headers[i].length; length++) {
             mr_jpeg_header jpeg;
@@ -126,12 +124,9 @@ static const mr_stage_type *const *types(void) {
 }
 
 static size_t lowres_of_ffmpeg(const char *path, int scale, char md5[CLIP_FRAMES][CLIP_MD5]) {
-    char line[1024];
-    snprintf(line, sizeof line,
-             "ffmpeg -nostdin -v quiet -threads 1 -noautorotate -lowres %d -i '%s' -vsync passthrough "
-             "-autoscale 0 -f framemd5 - | grep -v '^#' | sed 's/.*, *//'", scale, path);
-    FILE *answer = popen(line, "r");
-    assert_non_null(answer);
+    FILE *answer = clip_ask("ffmpeg -nostdin -v quiet -threads 1 -noautorotate -lowres %d -i '%s' -vsync passthrough "
+                            "-autoscale 0 -f framemd5 - | grep -v '^#' | sed 's/.*, *//'", scale,
+                            path);
     size_t count = 0;
     while (count < CLIP_FRAMES && fscanf(answer, "%32s", md5[count]) == 1)
         count++;
@@ -170,8 +165,7 @@ static const struct {
     {"reduced-422.mkv", ODD "-frames:v 5 -c:v mjpeg -pix_fmt yuvj422p -q:v 5"},
 };
 
-static void pictures_are_those_of_ffmpeg(void **state) {
-    (void)state;
+CLIP_TEST(pictures_are_those_of_ffmpeg) {
     static const struct {
         double shrink;
         int scale;
@@ -188,8 +182,7 @@ static void pictures_are_those_of_ffmpeg(void **state) {
 }
 
 /* It is refused, as it is whole. */
-static void pictures_that_are_too_large_are_corrupt(void **state) {
-    (void)state;
+CLIP_TEST(pictures_that_are_too_large_are_corrupt) {
     static clip_outcome result;
     char path[CLIP_PATH];
     clip_make(path, clips[0].name, clips[0].arguments);
@@ -199,15 +192,4 @@ static void pictures_that_are_too_large_are_corrupt(void **state) {
     assert_int_equal(result.corrupt, 1);
 }
 
-int main(void) {
-    const struct CMUnitTest headers_alone[] = {
-        cmocka_unit_test(headers_are_read),
-        cmocka_unit_test(headers_that_are_cut_off_are_none),
-    };
-    const struct CMUnitTest with_clips[] = {
-        cmocka_unit_test(pictures_are_those_of_ffmpeg),
-        cmocka_unit_test(pictures_that_are_too_large_are_corrupt),
-    };
-    int failed = cmocka_run_group_tests(headers_alone, NULL, NULL);
-    return clips_available() ? failed + cmocka_run_group_tests(with_clips, NULL, NULL) : failed;
-}
+RUN_TESTS(NULL, NULL)

@@ -123,40 +123,36 @@ static const struct {
     {"said-picture.gif", PATTERN ""},
 };
 
-/* One field of ffprobe's. */
-static void ask(const char *path, const char *field, char answer[64]) {
-    char command[1024];
-    snprintf(command, sizeof command,
-             "ffprobe -v error -select_streams v:0 -show_entries stream=%s -of default=nk=1:nw=1 '%s' | head -n 1",
-             field, path);
-    FILE *out = popen(command, "r");
-    assert_non_null(out);
-    assert_int_equal(fscanf(out, "%63s", answer), 1);
-    pclose(out);
-}
-
+/* A program's stream is printed again after it. */
 static void assert_as_ffprobe(const char *path, const mr_plan_vertex *source) {
+    enum { FIELDS = 6 };
     const mr_format_set *set = &source->outputs[0].set;
-    char answer[64];
-    ask(path, "codec_name", answer);
-    assert_string_equal(set->codec, answer);
-    ask(path, "width", answer);
-    assert_int_equal(set->width.min, atoi(answer));
-    assert_int_equal(set->width.max, atoi(answer));
-    ask(path, "height", answer);
-    assert_int_equal(set->height.max, atoi(answer));
-    ask(path, "pix_fmt", answer);
-    assert_int_equal(set->pixels, MR_IN_SET(mr_pixel_carried(av_get_pix_fmt(answer))));
-    ask(path, "r_frame_rate", answer);
-    int num = 0, den = 0;
-    assert_int_equal(sscanf(answer, "%d/%d", &num, &den), 2);
-    assert_true(fabs(source->offer.rate - (double)num / den) < 0.01);
-    ask(path, "nb_frames", answer);
-    assert_int_equal(source->offer.frames, strcmp(answer, "N/A") == 0 ? 0 : atoi(answer));
+    FILE *out = clip_ask("ffprobe -v error -select_streams v:0 -show_entries "
+                         "stream=codec_name,width,height,pix_fmt,r_frame_rate,nb_frames -of default=nw=1 '%s'", path);
+    char field[32], answer[64];
+    int fields = 0, num, den;
+    for (; fields < FIELDS && fscanf(out, " %31[^=]=%63s", field, answer) == 2; fields++)
+        if (strcmp(field, "codec_name") == 0) {
+            assert_string_equal(set->codec, answer);
+        } else if (strcmp(field, "width") == 0) {
+            assert_int_equal(set->width.min, atoi(answer));
+            assert_int_equal(set->width.max, atoi(answer));
+        } else if (strcmp(field, "height") == 0) {
+            assert_int_equal(set->height.max, atoi(answer));
+        } else if (strcmp(field, "pix_fmt") == 0) {
+            assert_int_equal(set->pixels, MR_IN_SET(mr_pixel_carried(av_get_pix_fmt(answer))));
+        } else if (strcmp(field, "r_frame_rate") == 0) {
+            assert_int_equal(sscanf(answer, "%d/%d", &num, &den), 2);
+            assert_true(fabs(source->offer.rate - (double)num / den) < 0.01);
+        } else {
+            assert_string_equal(field, "nb_frames");
+            assert_int_equal(source->offer.frames, strcmp(answer, "N/A") == 0 ? 0 : atoi(answer));
+        }
+    pclose(out);
+    assert_int_equal(fields, FIELDS);
 }
 
-static void streams_are_announced_as_by_ffprobe_and_come_so(void **state) {
-    (void)state;
+CLIP_TEST(streams_are_announced_as_by_ffprobe_and_come_so) {
     for (size_t i = 0; i < sizeof clips / sizeof *clips; i++) {
         char path[CLIP_PATH];
         print_message("    %s\n", clips[i].name);
@@ -174,8 +170,7 @@ static void streams_are_announced_as_by_ffprobe_and_come_so(void **state) {
     }
 }
 
-static void turned_streams_are_announced_turned(void **state) {
-    (void)state;
+CLIP_TEST(turned_streams_are_announced_turned) {
     char path[CLIP_PATH], turned[CLIP_PATH], arguments[2 * CLIP_PATH];
     clip_make(path, clips[0].name, clips[0].arguments);
     snprintf(arguments, sizeof arguments, "-i %s -c copy -metadata:s:v rotate=90", path);
@@ -196,8 +191,7 @@ static void assert_offer(const char *path, const char *options, double rate, boo
     mr_plan_destroy(&plan);
 }
 
-static void options_change_the_announced_format(void **state) {
-    (void)state;
+CLIP_TEST(options_change_the_announced_format) {
     char path[CLIP_PATH];
     clip_make(path, clips[0].name, clips[0].arguments);
     assert_offer(path, "", 25, false, 8);
@@ -218,8 +212,7 @@ static void options_change_the_announced_format(void **state) {
 }
 
 /* The plan holds for the container's size; larger pictures are decoded all the same. */
-static void larger_pictures_come_through(void **state) {
-    (void)state;
+CLIP_TEST(larger_pictures_come_through) {
     char small[CLIP_PATH], large[CLIP_PATH], path[CLIP_PATH];
     clip_make(small, "said-small.m2v", "-f lavfi -i testsrc2=size=96x64:rate=25 -frames:v 8 -c:v mpeg2video");
     clip_make(large, "said-large.m2v", "-f lavfi -i testsrc2=size=320x240:rate=25 -frames:v 8 -c:v mpeg2video");
@@ -252,8 +245,7 @@ static void make_images(void) {
     clip_shell("cd test-clips/said-images && echo broken > 12.png && head -c 20 1.png > 13.png && touch 14.jpg");
 }
 
-static void folders_are_bounded_by_their_images(void **state) {
-    (void)state;
+CLIP_TEST(folders_are_bounded_by_their_images) {
     make_images();
     mr_plan *plan = plan_clip("test-clips/said-images", ", rate: 5fps", false);
     const mr_plan_vertex *source = source_of(plan);
@@ -272,8 +264,7 @@ static void folders_are_bounded_by_their_images(void **state) {
     mr_plan_destroy(&plan);
 }
 
-static void parts_of_folders_are_bounded_by_their_own(void **state) {
-    (void)state;
+CLIP_TEST(parts_of_folders_are_bounded_by_their_own) {
     make_images();
     mr_plan *plan = plan_clip("test-clips/said-images/*.jpg", "", false);
     assert_string_equal(source_of(plan)->outputs[0].set.codec, "mjpeg");
@@ -287,8 +278,7 @@ static void parts_of_folders_are_bounded_by_their_own(void **state) {
     mr_plan_destroy(&plan);
 }
 
-static void many_images_are_left_open(void **state) {
-    (void)state;
+CLIP_TEST(many_images_are_left_open) {
     enum { SURVEYED = 10000 };
     clip_shell("rm -rf test-clips/said-many && mkdir -p test-clips/said-many && cd test-clips/said-many && "
                "ffmpeg -nostdin -v error -y -f lavfi -i testsrc=size=16x16 -frames:v 1 0.png");
@@ -312,8 +302,7 @@ static void many_images_are_left_open(void **state) {
 /* ---- buffers --------------------------------------------------------------------------------------------------- */
 
 /* Unknown sizes are bounded by max_pixels; the largest layout has eight bytes a pixel, alpha included. */
-static void open_sizes_are_bounded_by_their_limit(void **state) {
-    (void)state;
+TEST(open_sizes_are_bounded_by_their_limit) {
     const mr_format_set any = {.payload = MR_PAYLOAD_PICTURE};
     size_t bytes = mr_picture_pool_bytes(NULL, &any, 1024 * 1024);
     assert_in_range(bytes, 8 * 1024 * 1024, 9 * 1024 * 1024);
@@ -322,17 +311,4 @@ static void open_sizes_are_bounded_by_their_limit(void **state) {
     assert_in_range(mr_picture_pool_bytes("h264", &gray, 1 << 30), 640 * 480, 640 * 520);
 }
 
-int main(void) {
-    const struct CMUnitTest parts[] = {cmocka_unit_test(open_sizes_are_bounded_by_their_limit)};
-    const struct CMUnitTest with_clips[] = {
-        cmocka_unit_test(streams_are_announced_as_by_ffprobe_and_come_so),
-        cmocka_unit_test(turned_streams_are_announced_turned),
-        cmocka_unit_test(options_change_the_announced_format),
-        cmocka_unit_test(larger_pictures_come_through),
-        cmocka_unit_test(folders_are_bounded_by_their_images),
-        cmocka_unit_test(parts_of_folders_are_bounded_by_their_own),
-        cmocka_unit_test(many_images_are_left_open),
-    };
-    int failed = cmocka_run_group_tests(parts, NULL, NULL);
-    return clips_available() ? failed + cmocka_run_group_tests(with_clips, NULL, NULL) : failed;
-}
+RUN_TESTS(NULL, NULL)

@@ -43,8 +43,7 @@ static mr_reader *open_uri(const mr_reader_params *params) {
 
 /* ---- order ----------------------------------------------------------------------------------------------------- */
 
-static void natural_order_takes_digits_as_numbers(void **state) {
-    (void)state;
+TEST(natural_order_takes_digits_as_numbers) {
     const char *const sorted[] = {"a1.png", "a2.png", "a02.png", "a10.png", "a10b.png", "a100.png", "b1.png"};
     for (size_t i = 0; i < sizeof sorted / sizeof *sorted; i++)
         for (size_t j = 0; j < sizeof sorted / sizeof *sorted; j++) {
@@ -69,8 +68,7 @@ static void write_file(char path[CLIP_PATH], const char *name, const char *text)
     fclose(file);
 }
 
-static void a_file_that_is_not_media_is_refused(void **state) {
-    (void)state;
+TEST(a_file_that_is_not_media_is_refused) {
     char path[CLIP_PATH];
     assert_refused("/nowhere/none.mp4", MR_ERROR_NO_INPUT, "No such file");
     assert_refused("/nowhere/*.png", MR_ERROR_NO_INPUT, "no file matches");
@@ -100,8 +98,7 @@ static void a_file_that_is_not_media_is_refused(void **state) {
     assert_refused("test-clips/no-images", MR_ERROR_DATA, "no images");
 }
 
-static void references_to_other_files_are_not_followed(void **state) {
-    (void)state;
+TEST(references_to_other_files_are_not_followed) {
     char path[CLIP_PATH];
     write_file(path, "list.m3u8",
                "#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\nfile:///etc/passwd\n#EXT-X-ENDLIST\n");
@@ -126,8 +123,7 @@ static void references_to_other_files_are_not_followed(void **state) {
 }
 
 /* The index of an MP4 stands behind its pictures, unless the file was made for streaming. */
-static void the_message_names_a_missing_index(void **state) {
-    (void)state;
+CLIP_TEST(the_message_names_a_missing_index) {
     char path[CLIP_PATH], cut[CLIP_PATH];
     clip_make(path, "whole.mp4",
               "-f lavfi -i testsrc2=size=160x120:rate=25 -frames:v 30 -c:v libx264 -pix_fmt yuv420p");
@@ -144,8 +140,7 @@ static void the_message_names_a_missing_index(void **state) {
     assert_null(strstr(mr_message(), "moov"));
 }
 
-static void sound_alone_is_not_a_video(void **state) {
-    (void)state;
+CLIP_TEST(sound_alone_is_not_a_video) {
     char path[CLIP_PATH], cover[CLIP_PATH], command[2 * CLIP_PATH];
     clip_make(path, "tone.wav", "-f lavfi -i sine=duration=0.2");
     assert_refused(path, MR_ERROR_DATA, "sound but no video");
@@ -167,16 +162,12 @@ static void sound_alone_is_not_a_video(void **state) {
 
 /* ---- packets --------------------------------------------------------------------------------------------------- */
 
-static void packets_are_those_of_ffprobe(void **state) {
-    (void)state;
-    char path[CLIP_PATH], command[2 * CLIP_PATH];
+CLIP_TEST(packets_are_those_of_ffprobe) {
+    char path[CLIP_PATH];
     clip_make(path, "packets.mp4", "-f lavfi -i testsrc2=size=160x120:rate=25 -frames:v 30 -c:v libx264 -bf 2 -g 12 "
               "-pix_fmt yuv420p");
-    snprintf(command, sizeof command,
-             "ffprobe -v error -select_streams v:0 -show_entries packet=pts_time,dts_time,size,flags "
-             "-of default=nw=1 '%s'", path);
-    FILE *answer = popen(command, "r");
-    assert_non_null(answer);
+    FILE *answer = clip_ask("ffprobe -v error -select_streams v:0 -show_entries packet=pts_time,dts_time,size,flags "
+                            "-of default=nw=1 '%s'", path);
     mr_reader_params params = params_for(path);
     mr_reader *reader = open_uri(&params);
     double pts, dts;
@@ -206,8 +197,7 @@ static void packets_are_those_of_ffprobe(void **state) {
     mr_reader_destroy(&reader);
 }
 
-static void sizes_beyond_the_limit_are_refused(void **state) {
-    (void)state;
+CLIP_TEST(sizes_beyond_the_limit_are_refused) {
     char path[CLIP_PATH];
     clip_make(path, "packets.mp4", "-f lavfi -i testsrc2=size=160x120:rate=25 -frames:v 30 -c:v libx264 -bf 2 -g 12 "
               "-pix_fmt yuv420p");
@@ -245,8 +235,7 @@ static void assert_image(mr_reader *reader, const char *name, enum AVCodecID cod
     drop(&packet);
 }
 
-static void folders_are_read_in_natural_order(void **state) {
-    (void)state;
+CLIP_TEST(folders_are_read_in_natural_order) {
     make_folder();
     mr_reader_params params = params_for("test-clips/mixed");
     params.rate = 10;
@@ -268,8 +257,7 @@ static void folders_are_read_in_natural_order(void **state) {
 }
 
 /* A good picture that could not be opened is not a damaged one. */
-static void no_descriptors_left_is_no_damage(void **state) {
-    (void)state;
+CLIP_TEST(no_descriptors_left_is_no_damage) {
     struct rlimit before;
     mr_packet packet;
     make_folder();
@@ -285,8 +273,7 @@ static void no_descriptors_left_is_no_damage(void **state) {
     mr_reader_destroy(&reader);
 }
 
-static void labels_are_folders_in_byte_order(void **state) {
-    (void)state;
+CLIP_TEST(labels_are_folders_in_byte_order) {
     make_folder();
     mr_reader_params params = params_for("test-clips/mixed");
     params.labels = true;
@@ -301,8 +288,7 @@ static void labels_are_folders_in_byte_order(void **state) {
     mr_reader_destroy(&reader);
 }
 
-static void globs_match_files(void **state) {
-    (void)state;
+CLIP_TEST(globs_match_files) {
     make_folder();
     mr_reader_params params = params_for("test-clips/mixed/*0.png");
     mr_reader *reader = open_uri(&params);
@@ -316,8 +302,7 @@ static void globs_match_files(void **state) {
     mr_reader_destroy(&reader);
 }
 
-static void images_reuse_their_media(void **state) {
-    (void)state;
+CLIP_TEST(images_reuse_their_media) {
     make_folder();
     mr_reader_params params = params_for("test-clips/mixed/1?.png");
     mr_reader *reader = open_uri(&params);
@@ -336,8 +321,7 @@ static void images_reuse_their_media(void **state) {
 }
 
 /* Images of one size count as those before them, whatever their codec. */
-static void a_survey_counts_every_image(void **state) {
-    (void)state;
+CLIP_TEST(a_survey_counts_every_image) {
     enum { LARGE = 64 * 48, SMALL = 32 * 16 };
     clip_shell("rm -rf test-clips/sizes && mkdir -p test-clips/sizes && cd test-clips/sizes && "
                "ffmpeg -v error -f lavfi -i testsrc=size=64x48 -frames:v 1 -start_number 0 l%%d.jpg && "
@@ -355,8 +339,7 @@ static void a_survey_counts_every_image(void **state) {
 }
 
 /* The row at which a list is begun again, by the epochs that were finished before. */
-static void each_video_of_a_list_is_an_epoch(void **state) {
-    (void)state;
+CLIP_TEST(each_video_of_a_list_is_an_epoch) {
     static const char *const rows[] = {"1.mp4", "1.png", "2.png", "2.mp4", "1.mp4"};
     static const size_t first[] = {0, 1, 3, 4};
     clip_shell("rm -rf test-clips/rows && mkdir -p test-clips/rows && cd test-clips/rows && "
@@ -382,24 +365,9 @@ static void each_video_of_a_list_is_an_epoch(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest plain[] = {cmocka_unit_test(natural_order_takes_digits_as_numbers),
-                                       cmocka_unit_test(a_file_that_is_not_media_is_refused),
-                                       cmocka_unit_test(references_to_other_files_are_not_followed)};
-    const struct CMUnitTest clips[] = {
-        cmocka_unit_test(the_message_names_a_missing_index),
-        cmocka_unit_test(sound_alone_is_not_a_video),
-        cmocka_unit_test(packets_are_those_of_ffprobe),
-        cmocka_unit_test(sizes_beyond_the_limit_are_refused),
-        cmocka_unit_test(folders_are_read_in_natural_order),
-        cmocka_unit_test(no_descriptors_left_is_no_damage),
-        cmocka_unit_test(labels_are_folders_in_byte_order),
-        cmocka_unit_test(globs_match_files),
-        cmocka_unit_test(images_reuse_their_media),
-        cmocka_unit_test(each_video_of_a_list_is_an_epoch),
-        cmocka_unit_test(a_survey_counts_every_image),
-    };
+static int capture(void **state __attribute__((unused))) {
     mr_av_log_capture();
-    int failed = cmocka_run_group_tests(plain, NULL, NULL);
-    return clips_available() ? failed + cmocka_run_group_tests(clips, NULL, NULL) : failed;
+    return 0;
 }
+
+RUN_TESTS(capture, NULL)

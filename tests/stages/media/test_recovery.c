@@ -203,9 +203,7 @@ static void check(const stream *of, wish wanted, size_t wrong, size_t right) {
     }
 }
 
-TEST(test_streams) {
-    if (!clips_available())
-        skip();
+CLIP_TEST(test_streams) {
     for (int i = 0; i < (int)(sizeof streams / sizeof *streams); i++) {
         print_message("%s\n", streams[i].name);
         read_stream(&the_stream, i);
@@ -223,9 +221,7 @@ TEST(test_streams) {
 
 /* Joined at a message or one picture before it: in H.264 the first picture of a decoder is lost if it needs others, and
  * what it renews with it, so that the next message counts. */
-TEST(test_joined) {
-    if (!clips_available())
-        skip();
+CLIP_TEST(test_joined) {
     for (int i = 0; i < (int)(sizeof streams / sizeof *streams); i++) {
         static mr_recovery recovery;
         static uint8_t room[ROOM];
@@ -246,9 +242,7 @@ TEST(test_joined) {
 }
 
 /* Nothing is missing, but what was joined does not fit. */
-TEST(test_broken_links) {
-    if (!clips_available())
-        skip();
+CLIP_TEST(test_broken_links) {
     for (int i = 0; i < (int)(sizeof streams / sizeof *streams); i++) {
         static mr_recovery recovery;
         static uint8_t room[ROOM];

@@ -121,9 +121,7 @@ static void expect_in_clip(const char *name, const char *arguments) {
     avformat_close_input(&file);
 }
 
-TEST(clips_tell_it) {
-    if (!clips_available())
-        skip();
+CLIP_TEST(clips_tell_it) {
     expect_in_clip("build.mp4", "-f lavfi -i testsrc2=size=64x64 -frames:v 3 -c:v libx264");
     expect_in_clip("build.h264", "-f lavfi -i testsrc2=size=64x64 -frames:v 3 -c:v libx264");
 }

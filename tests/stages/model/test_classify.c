@@ -9,12 +9,7 @@
 
 enum { CLASSES = 6 };
 
-static bool have_models;
 static float pairs[MODELS_FRAMES * 5], logits[MODELS_FRAMES * CLASSES];
-
-#define NEED_MODELS()                                                                                                \
-    if (!have_models)                                                                                                \
-    skip()
 
 /* The class of rank `rank` in a row of scores, counting those that are at least `threshold`; -1 if there are fewer. */
 static int ranked(const float *scores, int rank, float threshold) {
@@ -52,8 +47,7 @@ static void expect(const char *format, const float *frames, const char *options,
     }
 }
 
-TEST(scores_are_those_of_the_reference) {
-    NEED_MODELS();
+MODEL_TEST(scores_are_those_of_the_reference) {
     static const char *const activations[] = {"none", "softmax", "sigmoid"};
     static const char *const heads[] = {"head.npy", "head-f8.npy"};
     for (size_t i = 0; i < 3; i++) {
@@ -70,8 +64,7 @@ TEST(scores_are_those_of_the_reference) {
     }
 }
 
-TEST(batches_and_accelerators_change_nothing) {
-    NEED_MODELS();
+MODEL_TEST(batches_and_accelerators_change_nothing) {
     expect("f32 5", pairs, "weights: @/head.npy, batch: {size: 4, timeout: 1ms}", "scores-softmax", 5, 0);
     expect("f32 5", pairs, "weights: @/head.npy, device: 'sim:0'", "scores-softmax", 5, 0);
     expect("f32 6", logits, "device: 'sim:0', batch: {size: 3, timeout: 1ms}", "scores-softmax", 5, 0);
@@ -113,8 +106,7 @@ static void look_at_labels(arrived *seen, const mr_frame *frame) {
     }
 }
 
-TEST(classes_have_labels_and_tensors_of_infer_are_classified) {
-    NEED_MODELS();
+MODEL_TEST(classes_have_labels_and_tensors_of_infer_are_classified) {
     static arrived got;
     static const char *const choices[] = {"", ", tensor: sum"};
     for (size_t i = 0; i < 2; i++) {
@@ -157,8 +149,7 @@ TEST(the_window_votes) {
     assert_null(vote);
 }
 
-TEST(a_window_counts_the_frames_of_a_source) {
-    NEED_MODELS();
+MODEL_TEST(a_window_counts_the_frames_of_a_source) {
     static arrived got;
     got = (arrived){.look = look_at_classes};
     assert_int_equal(models_run("f32 6", logits,
@@ -191,8 +182,7 @@ static void refused(int status, const char *format, const char *options, const c
 #define REFUSED(status, format, options, ...)                                                                        \
     refused(status, format, options, (const char *const[]){__VA_ARGS__, NULL})
 
-TEST(weights_that_do_not_fit_are_refused) {
-    NEED_MODELS();
+MODEL_TEST(weights_that_do_not_fit_are_refused) {
     REFUSED(MR_ERROR_CONFIG, "f32 5", "weights: @/head.npy, labels: @/few.txt", "few.txt", " 2 labels", " 6 classes");
     REFUSED(MR_ERROR_CONFIG, "f32 6", "labels: @/few.txt", "few.txt", " 2 labels", " 6 classes");
     REFUSED(MR_ERROR_CONFIG, "f32 7", "weights: @/head.npy", "head.npy", "6x6", "5 numbers", "7");
@@ -205,8 +195,7 @@ TEST(weights_that_do_not_fit_are_refused) {
     REFUSED(MR_ERROR_CONFIG, "f32 6", "window: 4, batch: {size: 2}", "window");
 }
 
-TEST(inputs_without_a_vector_are_refused) {
-    NEED_MODELS();
+MODEL_TEST(inputs_without_a_vector_are_refused) {
     char message[4096];
     REFUSED(MR_ERROR_CONFIG, "f32 2x3", "top_k: 2", "no vector", "in gives a tensor f32 2x3;");
     assert_int_equal(models_refused("f32 5",
@@ -228,8 +217,7 @@ TEST(inputs_without_a_vector_are_refused) {
 
 static int make(void **state) {
     (void)state;
-    have_models = models_make("classify-test-files");
-    if (have_models) {
+    if (models_make("classify-test-files")) {
         models_read("pairs", pairs, MODELS_FRAMES * 5);
         models_read("logits", logits, MODELS_FRAMES * CLASSES);
     }

@@ -19,7 +19,6 @@
 
 enum { IN = 3 * 8 * 6, OUT = 4 * 4 * 3 };
 static char home[] = "test-engines-home.XXXXXX";
-static bool have_models;
 
 static void shell(const char *format, const char *one, const char *other) {
     char command[2048];
@@ -91,9 +90,7 @@ static void begin(void) {
 }
 
 /* At once, and in the first run. */
-TEST(they_are_built_once) {
-    if (!have_models)
-        skip();
+MODEL_TEST(they_are_built_once) {
     for (int late = 0; late < 2; late++) {
         begin();
         if (late)
@@ -107,9 +104,7 @@ TEST(they_are_built_once) {
 }
 
 /* By their sums, so that the runtime does not see them. */
-TEST(damaged_ones_are_built_anew) {
-    if (!have_models)
-        skip();
+MODEL_TEST(damaged_ones_are_built_anew) {
     begin();
     expect("batch 1", 1, 0, 0);
     shell("truncate -s 3 %s/engines/*/fake.engine%s%s", "", "");
@@ -118,10 +113,8 @@ TEST(damaged_ones_are_built_anew) {
 }
 
 /* The runtime refuses complete engines, as after an update of the driver. */
-TEST(refused_ones_are_built_anew) {
+MODEL_TEST(refused_ones_are_built_anew) {
     int did[3];
-    if (!have_models)
-        skip();
     begin();
     expect("batch 1", 1, 0, 0);
     setenv("FAKE_STALE", "1", 1);
@@ -142,7 +135,7 @@ static int prepare(void **state) {
     shell("mkdir -p %s/onnxruntime/capi %s/nvidia/cudnn/lib", home, "");
     shell("cp '%2$s' '%1$s/onnxruntime/capi/libonnxruntime.so'%3$s", FAKE_ONNXRUNTIME, "");
     shell("cp '%2$s' '%1$s/nvidia/cudnn/lib/libcudnn.so.9'%3$s", FAKE_COMPANION, "");
-    have_models = models_make("engines-files");
+    models_make("engines-files");
     snprintf(library, sizeof library, "%s/onnxruntime/capi/libonnxruntime.so", home);
     setenv("MILLRACE_ONNXRUNTIME", library, 1);
     setenv("FAKE_PROVIDERS", "CPUExecutionProvider CUDAExecutionProvider TensorrtExecutionProvider", 1);

@@ -14,12 +14,7 @@
 
 enum { IMAGE = 3 * 8 * 6, OUT = 4 * 4 * 3, INNER = 4 * 8 * 6 };
 
-static bool have_models;
 static float images[MODELS_FRAMES * IMAGE], pairs[MODELS_FRAMES * 5];
-
-#define NEED_MODELS()                                                                                                \
-    if (!have_models)                                                                                                \
-    skip()
 
 /* Sums of some 30 products in another order differ in their last bits; more would be another result. */
 static void same(const char *reference, const arrived *got, size_t count) {
@@ -49,8 +44,7 @@ static void features_of(const char *options, const char *reference, size_t count
     expect("f32 3x8x6", images, stages, reference, count, look_at_payload);
 }
 
-TEST(features_are_those_of_the_reference) {
-    NEED_MODELS();
+MODEL_TEST(features_are_those_of_the_reference) {
     features_of("any-batch.onnx", "out", OUT);
     features_of("any-batch.onnx, tensor: out", "out", OUT);
     features_of("any-batch.onnx, pool: average", "pooled", 4);
@@ -58,22 +52,19 @@ TEST(features_are_those_of_the_reference) {
     features_of("free-size.onnx", "out", OUT);
 }
 
-TEST(an_inner_tensor_can_be_had) {
-    NEED_MODELS();
+MODEL_TEST(an_inner_tensor_can_be_had) {
     features_of("any-batch.onnx, tensor: inner", "inner", INNER);
 }
 
 /* Seven frames in batches of four: one is not full. */
-TEST(batches_change_nothing) {
-    NEED_MODELS();
+MODEL_TEST(batches_change_nothing) {
     features_of("any-batch.onnx, batch: {size: 4, timeout: 1ms}", "out", OUT);
     features_of("any-batch.onnx, batch: {size: 3, timeout: 50ms}, pool: average, normalize: l2", "unit", 4);
     features_of("batch-of-4.onnx, batch: {size: 4, timeout: 50ms}", "out", OUT);
     features_of("batch-of-4.onnx", "out", OUT);
 }
 
-TEST(an_accelerator_changes_nothing) {
-    NEED_MODELS();
+MODEL_TEST(an_accelerator_changes_nothing) {
     features_of("any-batch.onnx, device: 'sim:0', batch: {size: 4, timeout: 1ms}", "out", OUT);
     features_of("any-batch.onnx, device: 'sim:0', pool: average, normalize: l2", "unit", 4);
     expect("f32 3x8x6", images,
@@ -82,8 +73,7 @@ TEST(an_accelerator_changes_nothing) {
            "out", OUT, look_at_tensor);
 }
 
-TEST(infer_adds_tensors_and_keeps_the_payload) {
-    NEED_MODELS();
+MODEL_TEST(infer_adds_tensors_and_keeps_the_payload) {
     static const char stages[] = "  network: {type: infer, input: in, model: @/any-batch.onnx}\n"
                                  "  sink: {type: callback, input: network}\n";
     expect("f32 3x8x6", images, stages, "out", OUT, look_at_tensor);
@@ -94,8 +84,7 @@ TEST(infer_adds_tensors_and_keeps_the_payload) {
            "out", OUT, look_at_tensor);
 }
 
-TEST(inputs_are_joined_by_name) {
-    NEED_MODELS();
+MODEL_TEST(inputs_are_joined_by_name) {
     char stages[1024];
     static const char form[] = "  one: {type: 'null', input: in}\n  two: {type: 'null', input: in}\n"
                                "  network: {type: infer, join: {b: one, a: two}, model: @/two-inputs.onnx%s}\n"
@@ -123,15 +112,13 @@ static void refused(int status, const char *format, const char *stage, const cha
 #define REFUSED(status, format, stage, ...) refused(status, format, stage, (const char *const[]){__VA_ARGS__, NULL})
 
 /* In planning, which needs no device. */
-TEST(graphs_need_known_sizes) {
-    NEED_MODELS();
+MODEL_TEST(graphs_need_known_sizes) {
     REFUSED(MR_ERROR_CONFIG, "f32 3x8x6", "type: features, model: @/free-size.onnx, cuda_graph: true", "6:",
             "cuda_graph needs outputs of known size, but free-size.onnx has outputs of unknown size; remove "
             "cuda_graph");
 }
 
-TEST(files_that_are_no_networks) {
-    NEED_MODELS();
+MODEL_TEST(files_that_are_no_networks) {
     REFUSED(MR_ERROR_NO_INPUT, "f32 5", "type: features, model: @/none.onnx", "none.onnx", "6:");
     REFUSED(MR_ERROR_DATA, "f32 5", "type: features, model: @/garbage.onnx", "garbage.onnx");
     REFUSED(MR_ERROR_DATA, "f32 5", "type: features, model: @/cut.onnx", "cut.onnx", "truncated: it ends at byte",
@@ -148,15 +135,13 @@ TEST(files_that_are_no_networks) {
 }
 
 /* models.py shows that ONNX Runtime loads the other file of the first. */
-TEST(fields_in_disguise) {
-    NEED_MODELS();
+MODEL_TEST(fields_in_disguise) {
     REFUSED(MR_ERROR_DATA, "f32 5", "type: infer, model: @/disguised.onnx", "disguised.onnx", "does not load");
     REFUSED(MR_ERROR_DATA, "f32 5", "type: features, model: @/disguised.onnx", "disguised.onnx", "does not load");
     REFUSED(MR_ERROR_DATA, "f32 5", "type: infer, model: @/overlong.onnx", "overlong.onnx", "does not load");
 }
 
-TEST(weights_that_are_no_numbers) {
-    NEED_MODELS();
+MODEL_TEST(weights_that_are_no_numbers) {
     REFUSED(MR_ERROR_DATA, "f32 5", "type: infer, model: @/nan-weight.onnx", "6:", "nan-weight.onnx", "\"fc.weight\"",
             "(of a Gemm)", "nan at row 3, column 1");
     REFUSED(MR_ERROR_DATA, "f32 5", "type: features, model: @/nan-bias.onnx", "\"fc.bias\"", "infinite at index 1");
@@ -172,8 +157,7 @@ TEST(weights_that_are_no_numbers) {
     mr_model_close(&model);
 }
 
-TEST(shapes_and_types_that_do_not_fit) {
-    NEED_MODELS();
+MODEL_TEST(shapes_and_types_that_do_not_fit) {
     REFUSED(MR_ERROR_CONFIG, "f32 3x6x8", "type: features, model: @/any-batch.onnx", "any-batch.onnx", "\"images\"",
             "3x8x6", "3x6x8", "in");
     REFUSED(MR_ERROR_CONFIG, "f32 4x8x6", "type: features, model: @/free-size.onnx", "3x?x?", "4x8x6");
@@ -187,8 +171,7 @@ TEST(shapes_and_types_that_do_not_fit) {
             "batches of 4", "8");
 }
 
-TEST(names_that_are_not_there) {
-    NEED_MODELS();
+MODEL_TEST(names_that_are_not_there) {
     REFUSED(MR_ERROR_CONFIG, "f32 3x8x6", "type: features, model: @/any-batch.onnx, tensor: nose", "\"nose\"",
             "any-batch.onnx", "out");
     REFUSED(MR_ERROR_CONFIG, "f32 3x8x6", "type: infer, model: @/any-batch.onnx, outputs: [out, nose]", "\"nose\"");
@@ -198,8 +181,7 @@ TEST(names_that_are_not_there) {
 }
 
 /* A runtime is needed if the network is loaded. */
-TEST(another_runtime) {
-    NEED_MODELS();
+MODEL_TEST(another_runtime) {
     arrived got = {.look = look_at_payload};
     assert_int_equal(models_run("f32 3x8x6", images,
                                 "  features: {input: in, model: @/any-batch.onnx}\n"
@@ -239,8 +221,7 @@ static bool tells(const char *path) {
 }
 
 /* The reference is ONNX Runtime's description of the loaded network. */
-TEST(a_file_declares_the_same_as_the_runtime) {
-    NEED_MODELS();
+MODEL_TEST(a_file_declares_the_same_as_the_runtime) {
     static const struct {
         const char *name;
         bool tells; /* without a runtime */
@@ -266,16 +247,14 @@ TEST(a_file_declares_the_same_as_the_runtime) {
 }
 
 /* The size of the output does not follow from the batch: the model that was only read is loaded, and tried. */
-TEST(shapes_that_the_file_leaves_open_are_tried) {
-    NEED_MODELS();
+MODEL_TEST(shapes_that_the_file_leaves_open_are_tried) {
     expect("f32 5", pairs,
            "  network: {type: infer, input: in, model: @/whole.onnx}\n  sink: {type: callback, input: network}\n",
            "negative", 5, look_at_tensor);
 }
 
 /* The bytes that were checked are loaded: the path is opened once, even if the file changes afterwards. */
-TEST(the_bytes_that_were_checked_are_loaded) {
-    NEED_MODELS();
+MODEL_TEST(the_bytes_that_were_checked_are_loaded) {
     static const char path[] = "model-test-files/replaced.onnx";
     mr_model *model = NULL;
     mr_binding binding;
@@ -319,8 +298,7 @@ static void chosen(const char *options, const char *behind, const char *expected
 #define FREE_SIZE                                                                                                    \
     "  net: {type: features, input: small, model: free-size.onnx}\n  out: {type: callback, input: net}\n"
 
-TEST(models_receive_the_planned_formats) {
-    NEED_MODELS();
+MODEL_TEST(models_receive_the_planned_formats) {
     static const char misfit[] =
         "net takes tensor f32 3x8x6 (the input \"images\" of any-batch.onnx), but small gives ";
     char expected[256];
@@ -349,8 +327,7 @@ static void wrap(uint8_t *data, size_t end, size_t *at, uint8_t tag) {
 }
 
 /* Without a runtime: inputs, outputs, and the work of a convolution of 4 x 8 x 6 numbers from 3 x 3 x 3 each. */
-TEST(programs_see_what_a_model_takes_and_gives) {
-    NEED_MODELS();
+MODEL_TEST(programs_see_what_a_model_takes_and_gives) {
     const mr_model_view *model;
     assert_int_equal(mr_model_view_open(&model, "model-test-files/free-size.onnx"), MR_OK);
     assert_int_equal(model->input_count, 1);
@@ -384,8 +361,7 @@ TEST(programs_see_what_a_model_takes_and_gives) {
 }
 
 /* If a model is cut off at any byte the message says so, and at which. */
-TEST(truncated_models_say_so) {
-    NEED_MODELS();
+MODEL_TEST(truncated_models_say_so) {
     static uint8_t data[65536];
     FILE *file = fopen("model-test-files/any-batch.onnx", "rb");
     assert_non_null(file);
@@ -435,8 +411,7 @@ TEST(scanning_survives_random_bytes) {
 }
 
 /* Every cut of a real file, and many with a byte changed: the ranges found must lie within the file. */
-TEST(signatures_survive_random_bytes) {
-    NEED_MODELS();
+MODEL_TEST(signatures_survive_random_bytes) {
     static uint8_t data[8192];
     FILE *file = fopen("model-test-files/two-inputs.onnx", "rb");
     assert_non_null(file);
@@ -462,8 +437,7 @@ TEST(signatures_survive_random_bytes) {
 
 static int make(void **state) {
     (void)state;
-    have_models = models_make("model-test-files");
-    if (have_models) {
+    if (models_make("model-test-files")) {
         models_read("images", images, MODELS_FRAMES * IMAGE);
         models_read("pairs", pairs, MODELS_FRAMES * 5);
     }

@@ -217,7 +217,7 @@ static void runs_are_timed(void **state) {
     for (int graph = 0; graph < (strcmp(at->device, "cpu") ? 2 : 1); graph++) {
         on_device d = {0};
         mr_model *model = NULL;
-        ON_DEVICE_OR_SKIP(&d, at->device);
+        need_device(&d, at->device);
         const mr_model_params params = {.path = named ? named : path,
                                         .device = d.device,
                                         .provider = strcmp(at->provider, "tensorrt") ? MR_PROVIDER_AUTO

@@ -8,6 +8,7 @@
 
 #include "millrace/operations.h"
 #include "millrace/status.h"
+#include "tests/support/on_device.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/suite.h"
 
@@ -98,8 +99,7 @@ static void check_touched(mr_operations *ops, const mr_operation *operation, boo
         fail_msg("%s declares %.0f bytes and touches %.0f", operation->name, operation->bytes, touched);
 }
 
-static void bytes_and_arithmetic(void **state) {
-    (void)state;
+PLAIN_TEST(bytes_and_arithmetic) {
     mr_operations *ops = open_on("sim:0?compute=10GB/s&upload=5GB/s&download=4GB/s");
     assert_true(mr_operations_look(ops)->simulated);
     assert_int_equal(mr_operations_look(ops)->count, WANTED);
@@ -131,8 +131,7 @@ static void run_one(mr_operations *ops, size_t index, int calls) {
     assert_true(operation->works_on[0]);
 }
 
-static void all_on_the_processors(void **state) {
-    (void)state;
+PLAIN_TEST(all_on_the_processors) {
     mr_operations *ops = open_on("cpu");
     const mr_operations_view *view = mr_operations_look(ops);
     assert_string_equal(view->device, "cpu");
@@ -151,8 +150,7 @@ static void all_on_the_processors(void **state) {
 
 /* Of a launch more calls than there are between two events; the largest operations are left to real cards. Whether a
  * card has a unit for a codec is not known. */
-static void some_on_cuda(void **state) {
-    (void)state;
+TEST(some_on_cuda) {
     static const char *const names[] = {"launch", "preprocess-nearest", "hog", "change", "top-k", "upload-tensor",
                                         "download-results", "copy-picture", "decode-h264", "decode-mjpeg",
                                         "encode-h264", "encode-av1"};
@@ -197,8 +195,7 @@ static void run_codec(mr_operations *ops, const char *name) {
 
 /* Eight pictures are encoded before, and in each call. Without the header of NVENC's interface there is no fake of
  * it. */
-static void codecs_of_a_card(void **state) {
-    (void)state;
+TEST(codecs_of_a_card) {
     setenv("FAKE_ALL", "1", 1);
     open_fake(FAKE_CUDA, RTLD_GLOBAL);
     open_fake(FAKE_NVCUVID, RTLD_LOCAL);
@@ -221,8 +218,7 @@ static void codecs_of_a_card(void **state) {
 }
 #endif
 
-static void work_that_fails(void **state) {
-    (void)state;
+PLAIN_TEST(work_that_fails) {
     int64_t ns;
     mr_operations *ops = open_on("sim:0?fail_after=3");
     size_t at = find(ops, "phash");
@@ -233,8 +229,7 @@ static void work_that_fails(void **state) {
     mr_operations_close(&ops);
 }
 
-static void wrong_calls(void **state) {
-    (void)state;
+PLAIN_TEST(wrong_calls) {
     mr_operations *ops = (void *)1;
     int64_t ns;
     assert_int_equal(mr_operations_open(&ops, &(mr_operations_params){0}), MR_ERROR_USAGE);
@@ -256,8 +251,7 @@ static void wrong_calls(void **state) {
 }
 
 /* A network needs a file that is one; on a simulated device none is measured. */
-static void networks(void **state) {
-    (void)state;
+PLAIN_TEST(networks) {
     static const char *const models[] = {"/nonexistent/some.net.onnx", NULL};
     mr_operations *ops = NULL;
     assert_int_equal(mr_operations_open(&ops, &(mr_operations_params){.device = "cpu", .models = models}), MR_OK);
@@ -273,25 +267,4 @@ static void networks(void **state) {
     mr_operations_close(&ops);
 }
 
-/* Where the host plays a card, all but that would be done twice. */
-#ifdef MILLRACE_CUDA_HOST
-enum { CARD_ALONE = true };
-#else
-enum { CARD_ALONE = false };
-#endif
-
-int main(void) {
-    const struct CMUnitTest card[] = {
-        cmocka_unit_test(some_on_cuda),
-#ifdef MILLRACE_CUDA_HOST
-        cmocka_unit_test(codecs_of_a_card),
-#endif
-    };
-    const struct CMUnitTest others[] = {
-        cmocka_unit_test(bytes_and_arithmetic), cmocka_unit_test(all_on_the_processors),
-        cmocka_unit_test(work_that_fails),      cmocka_unit_test(wrong_calls),
-        cmocka_unit_test(networks),
-    };
-    int failed = cmocka_run_group_tests(card, NULL, NULL);
-    return CARD_ALONE ? failed : failed + cmocka_run_group_tests(others, NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -43,7 +43,7 @@ static int run_into(const char *clip, const char *source, const char *images, ch
 }
 
 static void empty_folder(void) {
-    clip_shell("rm -rf %s", folder);
+    clip_shell("mkdir -p test-clips && rm -rf %s", folder);
 }
 
 static void assert_exists(const char *name, bool expected) {
@@ -55,8 +55,7 @@ static void assert_exists(const char *name, bool expected) {
 
 #define PATTERN "lavfi:testsrc2=size=64x48:rate=25:duration=0.12"
 
-static void names_follow_the_pattern(void **state) {
-    (void)state;
+TEST(names_follow_the_pattern) {
     char said[512];
     empty_folder();
     assert_int_equal(run_into(PATTERN, "", "", said), MR_OK);
@@ -72,8 +71,7 @@ static void names_follow_the_pattern(void **state) {
     assert_exists("1.0_000001.png", true);
 }
 
-static void wrong_names_and_full_folders_are_refused(void **state) {
-    (void)state;
+TEST(wrong_names_and_full_folders_are_refused) {
     static const char *const wrong[] = {", name: \"{source}.png\"", ", name: \"../{seq}.png\"",
                                         ", name: \"{seq}{x}.png\""};
     char said[512];
@@ -92,8 +90,7 @@ static void wrong_names_and_full_folders_are_refused(void **state) {
 }
 
 /* A limit on the size of files stands for a full disk. */
-static void a_failed_write_ends_the_run(void **state) {
-    (void)state;
+TEST(a_failed_write_ends_the_run) {
     char said[512];
     struct rlimit before;
     empty_folder();
@@ -136,8 +133,7 @@ static void assert_pixels(const char *clip, const char *layout, const char *filt
         fail_msg("%s: differs by up to %d", clip, worst);
 }
 
-static void pixels_are_those_of_ffmpeg(void **state) {
-    (void)state;
+CLIP_TEST(pixels_are_those_of_ffmpeg) {
     char path[CLIP_PATH];
     /* Nothing to convert: exact. */
     clip_make(path, "rgba.mov", "-f lavfi -i testsrc2=size=66x50 -frames:v 1 -c:v png -pix_fmt rgba");
@@ -157,13 +153,4 @@ static void pixels_are_those_of_ffmpeg(void **state) {
                   "scale=in_color_matrix=bt601:in_range=pc:flags=bilinear+accurate_rnd+full_chroma_int", 1);
 }
 
-int main(void) {
-    const struct CMUnitTest plain[] = {cmocka_unit_test(names_follow_the_pattern),
-                                       cmocka_unit_test(wrong_names_and_full_folders_are_refused),
-                                       cmocka_unit_test(a_failed_write_ends_the_run)};
-    const struct CMUnitTest clips[] = {cmocka_unit_test(pixels_are_those_of_ffmpeg)};
-    if (system("mkdir -p test-clips"))
-        return 1;
-    int failed = cmocka_run_group_tests(plain, NULL, NULL);
-    return clips_available() ? failed + cmocka_run_group_tests(clips, NULL, NULL) : failed;
-}
+RUN_TESTS(NULL, NULL)

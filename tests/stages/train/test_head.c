@@ -19,20 +19,15 @@
 /* ---- the folder -------------------------------------------------------------------------------------------------- */
 
 TEST_WITH(what_is_opened_is_what_was_saved, blob_setup, NULL) {
-    static float before[BLOB_ROWS * BLOB_CLASSES], after[BLOB_ROWS * BLOB_CLASSES];
     char folder[256];
     blob_folder("head", folder);
     for (int kind = 0; kind < BLOB_KINDS; kind++) {
-        const mr_labelled_rows rows = blob_rows();
-        const mr_fit_params params = blob_params((mr_classifier_kind)kind);
         const mr_head_notes notes = {.pipeline = "zoo", .stages = "decode <- source.out at in\nhog.bins = 9\n",
                                      .digest = "abc", .split = "by \"group\"", .figures = "{\"accuracy\": 0.125}"};
-        mr_classifier *made = blob_fit(&rows, &params), *opened;
+        mr_classifier *made = blob_fit_kind(kind), *opened;
         if (mr_classifier_save(made, folder, &notes) || mr_classifier_open(&opened, folder))
             fail_msg("%s", mr_message());
-        blob_scores(made, before);
-        blob_scores(opened, after);
-        assert_memory_equal(before, after, sizeof before);
+        blob_expect_same(made, opened);
         const mr_classifier_card *card = mr_classifier_card_of(made), *read = mr_classifier_card_of(opened);
         assert_int_equal(read->kind, kind);
         assert_string_equal(read->pipeline, "zoo");
@@ -79,9 +74,7 @@ TEST_WITH(only_a_classifier_is_written_over, blob_setup, NULL) {
     char home[256], path[600], file[700];
     blob_folder("home", home);
     snprintf(path, sizeof path, "%s/head/", home);
-    const mr_labelled_rows rows = blob_rows();
-    const mr_fit_params params = blob_params(MR_CLASSIFIER_PROTOTYPES);
-    mr_classifier *made = blob_fit(&rows, &params);
+    mr_classifier *made = blob_fit_kind(MR_CLASSIFIER_PROTOTYPES);
     assert_int_equal(mr_classifier_save(made, path, NULL), MR_ERROR_IO); /* no folder to put it into */
     assert_int_equal(mkdir(home, 0700), 0);
     assert_int_equal(mr_classifier_save(made, path, NULL), MR_OK);
@@ -126,12 +119,10 @@ TEST_WITH(each_file_is_read_once, blob_setup, NULL) {
     char folder[256];
     _Alignas(struct inotify_event) char events[8192];
     blob_folder("once", folder);
-    const mr_labelled_rows rows = blob_rows();
     static const mr_classifier_kind kinds[] = {MR_CLASSIFIER_SOFTMAX, MR_CLASSIFIER_NEIGHBORS,
                                                MR_CLASSIFIER_PERCEPTRON};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        const mr_fit_params params = blob_params(kinds[i]);
-        mr_classifier *made = blob_fit(&rows, &params), *opened;
+        mr_classifier *made = blob_fit_kind(kinds[i]), *opened;
         size_t reads = 0;
         assert_int_equal(mr_classifier_save(made, folder, NULL), MR_OK);
         int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
@@ -158,9 +149,7 @@ TEST_WITH(a_name_is_never_without_a_classifier, blob_setup, NULL) {
     char folder[256], card[300];
     blob_folder("replaced", folder);
     snprintf(card, sizeof card, "%s/head.json", folder);
-    const mr_labelled_rows rows = blob_rows();
-    const mr_fit_params params = blob_params(MR_CLASSIFIER_PROTOTYPES);
-    mr_classifier *made = blob_fit(&rows, &params);
+    mr_classifier *made = blob_fit_kind(MR_CLASSIFIER_PROTOTYPES);
     assert_int_equal(mr_classifier_save(made, folder, NULL), MR_OK);
     const pid_t child = fork();
     assert_int_not_equal(child, -1);
@@ -187,22 +176,19 @@ static void allow(rlim_t bytes) {
 }
 
 TEST_WITH(a_full_disk_leaves_nothing_half_written, blob_setup, NULL) {
-    static float before[BLOB_ROWS * BLOB_CLASSES], after[BLOB_ROWS * BLOB_CLASSES];
     char home[256], path[600], file[600];
     blob_folder("full", home);
     snprintf(path, sizeof path, "%s/head", home);
     snprintf(file, sizeof file, "%s/state", home);
     assert_int_equal(mkdir(home, 0700), 0);
-    const mr_labelled_rows rows = blob_rows();
     mr_fit_params params = blob_params(MR_CLASSIFIER_PERCEPTRON);
-    mr_classifier *made = blob_fit(&rows, &params), *opened, *none;
+    mr_classifier *made = blob_fit(&blob_rows, &params), *opened, *none;
     allow(2000);
     assert_int_equal(mr_classifier_save(made, path, NULL), MR_ERROR_IO);
     allow(RLIM_INFINITY);
     assert_non_null(strstr(mr_message(), "layer-1.npy"));
     assert_int_equal(count_entries(home), 0);
     assert_int_equal(mr_classifier_save(made, path, NULL), MR_OK);
-    blob_scores(made, before);
     allow(2000);
     assert_int_equal(mr_classifier_save(made, path, NULL), MR_ERROR_IO); /* the one that is there stays */
     blob_stopping s = {.after = 2};
@@ -210,12 +196,11 @@ TEST_WITH(a_full_disk_leaves_nothing_half_written, blob_setup, NULL) {
     params.progress = blob_stop;
     params.user = &s;
     params.warning = NULL;
-    assert_int_equal(mr_classifier_fit(&none, &rows, &params), MR_ERROR_IO);
+    assert_int_equal(mr_classifier_fit(&none, &blob_rows, &params), MR_ERROR_IO);
     allow(RLIM_INFINITY);
     assert_int_equal(count_entries(home), 1);
     assert_int_equal(mr_classifier_open(&opened, path), MR_OK);
-    blob_scores(opened, after);
-    assert_memory_equal(before, after, sizeof before);
+    blob_expect_same(made, opened);
     mr_classifier_destroy(&opened);
     mr_classifier_destroy(&made);
     blob_remove(home);
@@ -233,9 +218,7 @@ TEST_WITH(damaged_folders_are_refused, blob_setup, NULL) {
     char folder[256], path[600];
     blob_folder("damaged", folder);
     refuse_folder(folder, MR_ERROR_NO_INPUT, "head.json");
-    const mr_labelled_rows rows = blob_rows();
-    const mr_fit_params params = blob_params(MR_CLASSIFIER_NEIGHBORS);
-    mr_classifier *made = blob_fit(&rows, &params);
+    mr_classifier *made = blob_fit_kind(MR_CLASSIFIER_NEIGHBORS);
     assert_int_equal(mr_classifier_save(made, folder, NULL), MR_OK);
     write_text(folder, "labels.txt", "ant\nbee\ndog\ncat\n");
     refuse_folder(folder, MR_ERROR_DATA, "labels.txt is not the file that head.json was written with");
@@ -245,16 +228,19 @@ TEST_WITH(damaged_folders_are_refused, blob_setup, NULL) {
     refuse_folder(folder, MR_ERROR_DATA, "vectors.npy is not the file");
     assert_int_equal(unlink(path), 0);
     refuse_folder(folder, MR_ERROR_NO_INPUT, "vectors.npy");
-    write_text(folder, "head.json", "{\"format\": 2}");
-    refuse_folder(folder, MR_ERROR_DATA, "is of format 2, and this millrace reads 1");
-    write_text(folder, "head.json", "{\"format\": 1, \"kind\": \"oracle\"}");
-    refuse_folder(folder, MR_ERROR_DATA, "there is no classifier \"oracle\"");
-    write_text(folder, "head.json", "{\"format\": 1, \"kind\": \"softmax\", \"width\": 12, \"classes\": 99999999}");
-    refuse_folder(folder, MR_ERROR_DATA, "\"width\" and \"classes\"");
-    write_text(folder, "head.json", "{\"format\": 1, \"kind\": \"softmax\", \"width\": 12, \"classes\": 4}");
-    refuse_folder(folder, MR_ERROR_DATA, "has no digest of labels.txt");
-    write_text(folder, "head.json", "[1, 2");
-    refuse_folder(folder, MR_ERROR_DATA, "is not the card of a classifier");
+    static const char *const cards[][2] = {
+        {"{\"format\": 2}", "is of format 2, and this millrace reads 1"},
+        {"{\"format\": 1, \"kind\": \"oracle\"}", "there is no classifier \"oracle\""},
+        {"{\"format\": 1, \"kind\": \"softmax\", \"width\": 12, \"classes\": 99999999}",
+         "\"width\" and \"classes\""},
+        {"{\"format\": 1, \"kind\": \"softmax\", \"width\": 12, \"classes\": 4}",
+         "has no digest of labels.txt"},
+        {"[1, 2", "is not the card of a classifier"},
+    };
+    for (size_t i = 0; i < sizeof cards / sizeof *cards; i++) {
+        write_text(folder, "head.json", cards[i][0]);
+        refuse_folder(folder, MR_ERROR_DATA, cards[i][1]);
+    }
     mr_classifier_destroy(&made);
     blob_remove(folder);
 }
@@ -262,35 +248,27 @@ TEST_WITH(damaged_folders_are_refused, blob_setup, NULL) {
 /* ---- classify ---------------------------------------------------------------------------------------------------- */
 
 static void compare_classes(const arrived *got, const float *scores) {
-    assert_int_equal(got->frames, MODELS_FRAMES);
-    for (size_t frame = 0; frame < MODELS_FRAMES; frame++) {
-        assert_int_equal(got->class_count[frame], BLOB_CLASSES);
+    for (size_t frame = 0; frame < MODELS_FRAMES; frame++)
         for (size_t i = 0; i < BLOB_CLASSES; i++) {
             const mr_class *class = &got->classes[frame][i];
             assert_true(class->score == scores[frame * BLOB_CLASSES + (size_t)class->index]);
             assert_true(i == 0 || class->score <= got->classes[frame][i - 1].score);
         }
-    }
 }
 
 TEST_WITH(classify_gives_the_same_bits, blob_setup, NULL) {
-    static const char *const devices[] = {"cpu", "sim:0"};
+    static const char *const devices[] = {", device: cpu", ", device: 'sim:0'"};
     static float scores[BLOB_ROWS * BLOB_CLASSES];
-    char folder[256], stages[600];
+    char folder[256];
     blob_folder("served", folder);
     for (int kind = 0; kind < BLOB_KINDS; kind++) {
-        const mr_labelled_rows rows = blob_rows();
-        const mr_fit_params params = blob_params((mr_classifier_kind)kind);
-        mr_classifier *made = blob_fit(&rows, &params);
+        mr_classifier *made = blob_fit_kind(kind);
         blob_scores(made, scores);
         assert_int_equal(mr_classifier_save(made, folder, NULL), MR_OK);
         for (size_t device = 0; device < 2; device++)
             for (models_workers = 1; models_workers <= 16; models_workers *= 4) {
-                arrived got = {.look = look_at_classes};
-                snprintf(stages, sizeof stages, "  classify: {input: in, head: \"%s\", top_k: 10, device: \"%s\"}\n"
-                                                "  sink: {type: callback, input: classify}\n", folder, devices[device]);
-                if (models_run("f32 12", blob_features, stages, &got))
-                    fail_msg("%s: %s", mr_classifier_kind_name((mr_classifier_kind)kind), mr_message());
+                arrived got = {0};
+                blob_classify(&got, folder, devices[device]);
                 compare_classes(&got, scores);
             }
         mr_classifier_destroy(&made);
@@ -302,20 +280,15 @@ TEST_WITH(classify_gives_the_same_bits, blob_setup, NULL) {
 /* A batch's product may round in another order; the other kinds have none. */
 TEST_WITH(batches_are_within_rounding, blob_setup, NULL) {
     static float scores[BLOB_ROWS * BLOB_CLASSES];
-    char folder[256], stages[600];
+    char folder[256];
     blob_folder("batches", folder);
     for (int kind = 0; kind < BLOB_KINDS; kind++) {
-        const mr_labelled_rows rows = blob_rows();
-        const mr_fit_params params = blob_params((mr_classifier_kind)kind);
         const bool exact = kind == MR_CLASSIFIER_NEIGHBORS || kind == MR_CLASSIFIER_PERCEPTRON;
-        mr_classifier *made = blob_fit(&rows, &params);
+        mr_classifier *made = blob_fit_kind(kind);
         blob_scores(made, scores);
         assert_int_equal(mr_classifier_save(made, folder, NULL), MR_OK);
-        arrived got = {.look = look_at_classes};
-        snprintf(stages, sizeof stages, "  classify: {input: in, head: \"%s\", top_k: 10, batch: 4}\n"
-                                        "  sink: {type: callback, input: classify}\n", folder);
-        if (models_run("f32 12", blob_features, stages, &got))
-            fail_msg("%s", mr_message());
+        arrived got = {0};
+        blob_classify(&got, folder, ", batch: 4");
         for (size_t frame = 0; frame < MODELS_FRAMES; frame++)
             for (size_t i = 0; i < BLOB_CLASSES; i++) {
                 const mr_class *class = &got.classes[frame][i];
@@ -337,11 +310,9 @@ static void refuse_head(const char *folder, const char *format, const char *opti
 }
 
 TEST_WITH(classify_refuses_what_differs, blob_setup, NULL) {
-    char folder[256], stages[700];
+    char folder[256];
     blob_folder("refused", folder);
-    const mr_labelled_rows rows = blob_rows();
-    const mr_fit_params params = blob_params(MR_CLASSIFIER_SOFTMAX);
-    mr_classifier *made = blob_fit(&rows, &params);
+    mr_classifier *made = blob_fit_kind(MR_CLASSIFIER_SOFTMAX);
     const mr_head_notes notes = {.digest = "0123",
                                  .stages = "hog <- source.out at in\nhog.bins = 12\nvector <- hog.out at in\n"};
     assert_int_equal(mr_classifier_save(made, folder, NULL), MR_OK);
@@ -353,12 +324,8 @@ TEST_WITH(classify_refuses_what_differs, blob_setup, NULL) {
                 "trained on vectors of another pipeline: only the pipeline here has \"vector <- "
                 "source.out at in\"; only the pipeline of the classifier has \"hog <- source.out");
     refuse_head(folder, "f32 12", ", tensor: hidden", "no vector called \"hidden\"");
-    snprintf(stages, sizeof stages, "  classify: {input: in, head: \"%s\", top_k: 10, force: true}\n"
-                                    "  sink: {type: callback, input: classify}\n", folder);
-    arrived got = {.look = look_at_classes};
-    if (models_run("f32 12", blob_features, stages, &got))
-        fail_msg("%s", mr_message());
-    assert_int_equal(got.frames, MODELS_FRAMES);
+    arrived got = {0};
+    blob_classify(&got, folder, ", force: true");
     write_text(folder, "labels.txt", "ant\nbee\ndog\ncat\n");
     refuse_head(folder, "f32 12", ", force: true", "labels.txt is not the file that head.json was written with");
     mr_classifier_destroy(&made);

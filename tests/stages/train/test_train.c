@@ -40,10 +40,9 @@ static double share_right(const mr_classifier *classifier, int part) {
 
 TEST_WITH(each_kind_tells_the_classes_apart, blob_setup, NULL) {
     for (int kind = 0; kind < BLOB_KINDS; kind++) {
-        const mr_labelled_rows rows = blob_rows();
         mr_fit_params params = blob_params((mr_classifier_kind)kind);
         params.scaling = MR_SCALING_STANDARD;
-        mr_classifier *made = blob_fit(&rows, &params);
+        mr_classifier *made = blob_fit(&blob_rows, &params);
         const mr_classifier_card *card = mr_classifier_card_of(made);
         double share = share_right(made, MR_ROW_TEST);
         if (share < 0.88)
@@ -60,9 +59,7 @@ TEST_WITH(each_kind_tells_the_classes_apart, blob_setup, NULL) {
 TEST_WITH(scores_add_up, blob_setup, NULL) {
     static float scores[BLOB_ROWS * BLOB_CLASSES], logits[BLOB_ROWS * BLOB_CLASSES];
     for (int kind = 0; kind < BLOB_KINDS; kind++) {
-        const mr_labelled_rows rows = blob_rows();
-        const mr_fit_params params = blob_params((mr_classifier_kind)kind);
-        mr_classifier *made = blob_fit(&rows, &params);
+        mr_classifier *made = blob_fit_kind(kind);
         blob_scores(made, scores);
         assert_int_equal(mr_classifier_logits(made, blob_features, BLOB_ROWS, BLOB_WIDTH, logits), MR_OK);
         for (size_t row = 0; row < BLOB_ROWS; row++) {
@@ -89,13 +86,12 @@ TEST_WITH(threads_change_no_bit, blob_setup, NULL) {
     static float one[BLOB_ROWS * BLOB_CLASSES], more[BLOB_ROWS * BLOB_CLASSES];
     for (int kind = 0; kind < BLOB_KINDS; kind++)
         for (int doubles = 0; doubles < 2; doubles++) {
-            const mr_labelled_rows rows = blob_rows();
             mr_fit_params params = blob_params((mr_classifier_kind)kind);
             params.doubles = doubles && has_products(params.kind);
             params.class_weights = MR_CLASS_WEIGHTS_BALANCED;
             for (int threads = 1; threads <= 16; threads = threads < 3 ? threads + 1 : threads * 4 + 4) {
                 params.threads = threads;
-                mr_classifier *made = blob_fit(&rows, &params);
+                mr_classifier *made = blob_fit(&blob_rows, &params);
                 blob_scores(made, threads == 1 ? one : more);
                 if (threads > 1)
                     assert_memory_equal(one, more, sizeof one);
@@ -106,9 +102,7 @@ TEST_WITH(threads_change_no_bit, blob_setup, NULL) {
 
 TEST_WITH(a_constant_feature_counts_for_nothing, blob_setup, NULL) {
     static float before[BLOB_ROWS * BLOB_CLASSES], after[BLOB_ROWS * BLOB_CLASSES];
-    const mr_labelled_rows rows = blob_rows();
-    const mr_fit_params params = blob_params(MR_CLASSIFIER_SOFTMAX);
-    mr_classifier *made = blob_fit(&rows, &params);
+    mr_classifier *made = blob_fit_kind(MR_CLASSIFIER_SOFTMAX);
     blob_scores(made, before);
     assert_non_null(strstr(blob_heard, "1 of 12 features is the same in all training rows, and counts for nothing (it "
                                        "is feature 11)"));
@@ -122,20 +116,17 @@ TEST_WITH(a_constant_feature_counts_for_nothing, blob_setup, NULL) {
 /* Training features of validation and test rows are not looked at by the scaler: changing those of the test part, even
  * to something that is not a number, changes no bit. */
 TEST_WITH(the_test_part_is_not_looked_at, blob_setup, NULL) {
-    static float before[BLOB_ROWS * BLOB_CLASSES], after[BLOB_ROWS * BLOB_CLASSES], kept[BLOB_ROWS * BLOB_WIDTH];
-    const mr_labelled_rows rows = blob_rows();
+    static float kept[BLOB_ROWS * BLOB_WIDTH];
     for (int kind = 0; kind < BLOB_KINDS; kind++) {
         const mr_fit_params params = blob_params((mr_classifier_kind)kind);
         memcpy(kept, blob_features, sizeof kept);
-        mr_classifier *one = blob_fit(&rows, &params);
+        mr_classifier *one = blob_fit(&blob_rows, &params);
         for (size_t i = 0; i < BLOB_ROWS * BLOB_WIDTH; i++)
             if (blob_parts[i / BLOB_WIDTH] == MR_ROW_TEST)
                 blob_features[i] = NAN;
-        mr_classifier *other = blob_fit(&rows, &params);
+        mr_classifier *other = blob_fit(&blob_rows, &params);
         memcpy(blob_features, kept, sizeof kept);
-        blob_scores(one, before);
-        blob_scores(other, after);
-        assert_memory_equal(before, after, sizeof before);
+        blob_expect_same(one, other);
         mr_classifier_destroy(&one);
         mr_classifier_destroy(&other);
     }
@@ -148,13 +139,12 @@ TEST_WITH(balanced_weights_help_the_rare_class, blob_setup, NULL) {
         if (blob_classes[row] == 0 && row % 12 && blob_parts[row] == MR_ROW_TRAIN)
             blob_parts[row] = MR_ROW_NONE;
     for (int balanced = 0; balanced < 2; balanced++) {
-        const mr_labelled_rows rows = blob_rows();
         mr_fit_params params = blob_params(MR_CLASSIFIER_SOFTMAX);
         const double strong = 0.002;
         params.penalties = &strong;
         params.penalty_count = 1;
         params.class_weights = balanced ? MR_CLASS_WEIGHTS_BALANCED : MR_CLASS_WEIGHTS_NONE;
-        mr_classifier *made = blob_fit(&rows, &params);
+        mr_classifier *made = blob_fit(&blob_rows, &params);
         int right = 0, all = 0;
         blob_scores(made, scores);
         for (size_t row = 0; row < BLOB_ROWS; row++)
@@ -171,11 +161,10 @@ TEST_WITH(balanced_weights_help_the_rare_class, blob_setup, NULL) {
 
 TEST_WITH(of_equal_penalties_the_strongest_is_taken, blob_setup, NULL) {
     const double path[] = {1.0, 0.01, 0.1, 0.01};
-    const mr_labelled_rows rows = blob_rows();
     mr_fit_params params = blob_params(MR_CLASSIFIER_SOFTMAX);
     params.penalties = path;
     params.penalty_count = 4;
-    mr_classifier *made = blob_fit(&rows, &params);
+    mr_classifier *made = blob_fit(&blob_rows, &params);
     const mr_classifier_card *card = mr_classifier_card_of(made);
     assert_int_equal(card->tried_count, 4);
     for (size_t i = 0; i < 4; i++) {
@@ -188,7 +177,7 @@ TEST_WITH(of_equal_penalties_the_strongest_is_taken, blob_setup, NULL) {
     const double equal[] = {1e-300, 1e-301};
     params.penalties = equal;
     params.penalty_count = 2;
-    made = blob_fit(&rows, &params);
+    made = blob_fit(&blob_rows, &params);
     card = mr_classifier_card_of(made);
     assert_true(card->tried[0].validation == card->tried[1].validation);
     assert_int_equal(card->chosen, 0);
@@ -212,12 +201,11 @@ TEST_WITH(a_loss_that_is_no_number_is_replaced, blob_setup, NULL) {
 }
 
 TEST_WITH(a_perceptron_stops_early, blob_setup, NULL) {
-    const mr_labelled_rows rows = blob_rows();
     mr_fit_params params = blob_params(MR_CLASSIFIER_PERCEPTRON);
     params.steps = 500;
     params.patience = 3;
     params.rate = 0.02;
-    mr_classifier *made = blob_fit(&rows, &params);
+    mr_classifier *made = blob_fit(&blob_rows, &params);
     const mr_classifier_card *card = mr_classifier_card_of(made);
     assert_string_equal(card->tried[0].end, "patience");
     assert_true(card->tried[0].steps < 400);
@@ -259,6 +247,26 @@ TEST_WITH(the_last_minibatch_may_be_smaller, blob_setup, NULL) {
 
 /* ---- state ------------------------------------------------------------------------------------------------------- */
 
+/* Two penalties, but for a perceptron, which has none, and the state at a path. */
+static mr_fit_params params_at(mr_classifier_kind kind, const char *path) {
+    static const double two[] = {0.01, 1.0};
+    mr_fit_params params = blob_params(kind);
+    params.penalties = two;
+    params.penalty_count = kind == MR_CLASSIFIER_PERCEPTRON ? 0 : 2;
+    params.state = path;
+    params.resume = path != NULL;
+    return params;
+}
+
+/* The same fit, which is cancelled after some steps. */
+static void cancel_at(mr_fit_params *params, blob_stopping *s) {
+    mr_classifier *made;
+    params->progress = blob_stop;
+    params->user = s;
+    params->warning = NULL;
+    assert_int_equal(mr_classifier_fit(&made, &blob_rows, params), MR_ERROR_CANCELLED);
+}
+
 /* Cancels after each so many steps and goes on, until it is done. */
 static mr_classifier *fit_in_pieces(const mr_labelled_rows *rows, const mr_fit_params *given, const char *path,
                                     int steps) {
@@ -283,22 +291,16 @@ static mr_classifier *fit_in_pieces(const mr_labelled_rows *rows, const mr_fit_p
 }
 
 TEST_WITH(a_fit_that_goes_on_makes_the_same_bits, blob_setup, NULL) {
-    static float whole[BLOB_ROWS * BLOB_CLASSES], pieces[BLOB_ROWS * BLOB_CLASSES];
     char path[256];
     blob_folder("state", path);
     static const mr_classifier_kind kinds[] = {MR_CLASSIFIER_SOFTMAX, MR_CLASSIFIER_LOGISTIC,
                                                MR_CLASSIFIER_SQUARED_HINGE, MR_CLASSIFIER_PERCEPTRON};
     for (size_t i = 0; i < 4; i++)
         for (int steps = 1; steps < 20; steps += 9) {
-            const mr_labelled_rows rows = blob_rows();
-            mr_fit_params params = blob_params(kinds[i]);
-            const double path_of_two[] = {0.01, 1.0};
-            params.penalties = path_of_two;
-            params.penalty_count = kinds[i] == MR_CLASSIFIER_PERCEPTRON ? 0 : 2;
-            mr_classifier *one = blob_fit(&rows, &params), *other = fit_in_pieces(&rows, &params, path, steps);
-            blob_scores(one, whole);
-            blob_scores(other, pieces);
-            assert_memory_equal(whole, pieces, sizeof whole);
+            const mr_fit_params params = params_at(kinds[i], NULL);
+            mr_classifier *one = blob_fit(&blob_rows, &params);
+            mr_classifier *other = fit_in_pieces(&blob_rows, &params, path, steps);
+            blob_expect_same(one, other);
             const mr_classifier_card *card = mr_classifier_card_of(one), *same = mr_classifier_card_of(other);
             assert_int_equal(card->chosen, same->chosen);
             assert_int_equal(card->tried_count, same->tried_count);
@@ -314,13 +316,9 @@ TEST_WITH(a_fit_that_goes_on_makes_the_same_bits, blob_setup, NULL) {
 TEST_WITH(a_fit_that_goes_on_has_the_same_warnings, blob_setup, NULL) {
     char path[256];
     blob_folder("warned", path);
-    const double two[] = {0.01, 1.0};
-    const mr_labelled_rows rows = blob_rows();
-    mr_fit_params params = blob_params(MR_CLASSIFIER_SOFTMAX);
-    params.penalties = two;
-    params.penalty_count = 2;
+    mr_fit_params params = params_at(MR_CLASSIFIER_SOFTMAX, NULL);
     params.steps = 3;
-    mr_classifier *one = blob_fit(&rows, &params), *other = fit_in_pieces(&rows, &params, path, 4);
+    mr_classifier *one = blob_fit(&blob_rows, &params), *other = fit_in_pieces(&blob_rows, &params, path, 4);
     const mr_classifier_card *card = mr_classifier_card_of(one), *same = mr_classifier_card_of(other);
     assert_int_equal(card->warning_count, 3); /* of both penalties, and of a constant feature */
     assert_int_equal(same->warning_count, 3);
@@ -332,35 +330,27 @@ TEST_WITH(a_fit_that_goes_on_has_the_same_warnings, blob_setup, NULL) {
 
 /* Until the caller removes it; to fit again from there takes no step, and makes the same classifier. */
 TEST_WITH(a_whole_fit_can_be_kept, blob_setup, NULL) {
-    static float first[BLOB_ROWS * BLOB_CLASSES], second[BLOB_ROWS * BLOB_CLASSES];
     static const mr_classifier_kind kinds[] = {MR_CLASSIFIER_SOFTMAX, MR_CLASSIFIER_SQUARED_HINGE,
                                                MR_CLASSIFIER_PERCEPTRON};
-    const double two[] = {0.01, 1.0};
     char path[256];
     blob_folder("kept", path);
     for (size_t i = 0; i < 3; i++) {
-        const mr_labelled_rows rows = blob_rows();
         blob_stopping s = {.after = 0};
-        mr_fit_params params = blob_params(kinds[i]);
-        params.penalties = two;
-        params.penalty_count = kinds[i] == MR_CLASSIFIER_PERCEPTRON ? 0 : 2;
-        params.state = path;
-        params.keep_state = params.resume = true;
-        mr_classifier *one = blob_fit(&rows, &params);
+        mr_fit_params params = params_at(kinds[i], path);
+        params.keep_state = true;
+        mr_classifier *one = blob_fit(&blob_rows, &params);
         assert_int_equal(access(path, F_OK), 0);
         params.progress = blob_stop; /* would cancel the first step */
         params.user = &s;
         params.warning = NULL;
-        mr_classifier *other = blob_fit(&rows, &params);
+        mr_classifier *other = blob_fit(&blob_rows, &params);
         assert_int_equal(access(path, F_OK), 0);
-        blob_scores(one, first);
-        blob_scores(other, second);
-        assert_memory_equal(first, second, sizeof first);
+        blob_expect_same(one, other);
         assert_int_equal(mr_classifier_card_of(one)->chosen, mr_classifier_card_of(other)->chosen);
         assert_int_equal(mr_classifier_card_of(one)->tried_count, mr_classifier_card_of(other)->tried_count);
         params.keep_state = false;
         mr_classifier_destroy(&other);
-        other = blob_fit(&rows, &params);
+        other = blob_fit(&blob_rows, &params);
         assert_int_equal(access(path, F_OK), -1);
         mr_classifier_destroy(&one);
         mr_classifier_destroy(&other);
@@ -374,37 +364,26 @@ static int die(void *user, const mr_fit_progress *progress) {
 
 /* The state is that of an earlier moment then, and what was done since is done again. */
 TEST_WITH(a_fit_that_was_killed_makes_the_same_bits, blob_setup, NULL) {
-    static float whole[BLOB_ROWS * BLOB_CLASSES], again[BLOB_ROWS * BLOB_CLASSES];
     char path[256];
     blob_folder("killed", path);
-    const double two[] = {0.01, 1.0};
-    const mr_labelled_rows rows = blob_rows();
-    mr_fit_params params = blob_params(MR_CLASSIFIER_SOFTMAX);
+    mr_fit_params params = params_at(MR_CLASSIFIER_SOFTMAX, NULL);
     blob_stopping s = {.after = 4};
-    params.penalties = two;
-    params.penalty_count = 2;
-    params.warning = NULL;
-    mr_classifier *one = blob_fit(&rows, &params), *other;
-    params.state = path;
-    params.resume = true;
-    params.user = &s;
-    params.progress = blob_stop;
-    assert_int_equal(mr_classifier_fit(&other, &rows, &params), MR_ERROR_CANCELLED);
+    mr_classifier *one = blob_fit(&blob_rows, &params), *other;
+    params = params_at(MR_CLASSIFIER_SOFTMAX, path);
+    cancel_at(&params, &s);
     params.progress = die;
     int how = 0;
     pid_t child = fork();
     assert_int_not_equal(child, -1);
     if (!child) {
-        mr_classifier_fit(&other, &rows, &params);
+        mr_classifier_fit(&other, &blob_rows, &params);
         _exit(0);
     }
     assert_int_equal(waitpid(child, &how, 0), child);
     assert_true(WIFSIGNALED(how) && WTERMSIG(how) == SIGKILL);
     params.progress = NULL;
-    other = blob_fit(&rows, &params);
-    blob_scores(one, whole);
-    blob_scores(other, again);
-    assert_memory_equal(whole, again, sizeof whole);
+    other = blob_fit(&blob_rows, &params);
+    blob_expect_same(one, other);
     mr_classifier_destroy(&one);
     mr_classifier_destroy(&other);
 }
@@ -421,15 +400,12 @@ TEST_WITH(the_state_of_another_fit_is_refused, blob_setup, NULL) {
     char path[256];
     blob_folder("other", path);
     blob_stopping s = {.after = 3};
-    mr_labelled_rows rows = blob_rows();
+    mr_labelled_rows rows = blob_rows;
     mr_fit_params params = blob_params(MR_CLASSIFIER_SOFTMAX);
     params.state = path;
     params.resume = true;
-    params.progress = blob_stop;
-    params.user = &s;
-    params.warning = NULL;
     mr_classifier *made;
-    assert_int_equal(mr_classifier_fit(&made, &rows, &params), MR_ERROR_CANCELLED);
+    cancel_at(&params, &s);
     assert_non_null(strstr(mr_message(), path));
     blob_features[50] += 0.5f;
     refuse_state(path, &rows, &params, "other rows");
@@ -459,14 +435,10 @@ TEST_WITH(a_state_with_wrong_counters_is_refused, blob_setup, NULL) {
     char path[256];
     blob_folder("counters", path);
     blob_stopping s = {.after = 3};
-    const mr_labelled_rows rows = blob_rows();
     mr_fit_params params = blob_params(MR_CLASSIFIER_SOFTMAX);
     params.state = path;
     params.resume = true;
-    params.progress = blob_stop;
-    params.user = &s;
-    mr_classifier *made;
-    assert_int_equal(mr_classifier_fit(&made, &rows, &params), MR_ERROR_CANCELLED);
+    cancel_at(&params, &s);
     FILE *file = fopen(path, "r+b");
     assert_non_null(file);
     const size_t found = fread(bytes, 1, BYTES, file);
@@ -483,7 +455,7 @@ TEST_WITH(a_state_with_wrong_counters_is_refused, blob_setup, NULL) {
     assert_int_equal(fwrite(bytes, 1, found, file), found);
     fclose(file);
     s = (blob_stopping){.after = 100000};
-    refuse_state(path, &rows, &params, "damaged");
+    refuse_state(path, &blob_rows, &params, "damaged");
     unlink(path);
 }
 
@@ -498,25 +470,25 @@ static void refuse(const mr_labelled_rows *rows, const mr_fit_params *params, in
 }
 
 TEST_WITH(rows_that_cannot_be_fitted_to_are_refused, blob_setup, NULL) {
-    mr_labelled_rows rows = blob_rows();
+    mr_labelled_rows rows = blob_rows;
     const mr_fit_params params = blob_params(MR_CLASSIFIER_SOFTMAX);
     rows.class_count = 1;
     refuse(&rows, &params, MR_ERROR_DATA, "there is one class only");
     static const char *const five[] = {"ant", "bee", "cat", "dog", "eel"}, *const twice[] = {"ant", "bee", "bee",
                                                                                              "dog"};
     static const char *const broken[] = {"ant", "b\nee", "cat", "dog"}, *const wrong[] = {"ant", "\xff", "cat", "dog"};
-    rows = blob_rows();
+    rows = blob_rows;
     rows.class_count = 5;
     rows.class_names = five;
     refuse(&rows, &params, MR_ERROR_DATA, "there are no training rows of \"eel\"");
-    rows = blob_rows();
+    rows = blob_rows;
     rows.class_names = twice;
     refuse(&rows, &params, MR_ERROR_DATA, "two classes are called \"bee\"");
     rows.class_names = broken;
     refuse(&rows, &params, MR_ERROR_DATA, "the name of class 1 is not one line");
     rows.class_names = wrong;
     refuse(&rows, &params, MR_ERROR_DATA, "the name of class 1 is not UTF-8");
-    rows = blob_rows();
+    rows = blob_rows;
     blob_classes[5] = 4;
     refuse(&rows, &params, MR_ERROR_DATA, "row 5 is of class 4, and there are 4");
     blob_classes[5] = 0;
@@ -535,20 +507,18 @@ TEST_WITH(rows_that_cannot_be_fitted_to_are_refused, blob_setup, NULL) {
 
 /* Not standardised, sums of such features are beyond floats. */
 TEST_WITH(features_that_are_too_large_are_refused, blob_setup, NULL) {
-    const mr_labelled_rows rows = blob_rows();
     mr_fit_params params = blob_params(MR_CLASSIFIER_SOFTMAX);
     for (size_t i = 0; i < BLOB_ROWS * BLOB_WIDTH; i++)
         blob_features[i] *= 2e36f;
     params.scaling = MR_SCALING_NONE;
-    refuse(&rows, &params, MR_ERROR_DATA, "so large that sums");
+    refuse(&blob_rows, &params, MR_ERROR_DATA, "so large that sums");
     params.scaling = MR_SCALING_STANDARD;
-    mr_classifier *made = blob_fit(&rows, &params);
+    mr_classifier *made = blob_fit(&blob_rows, &params);
     mr_classifier_destroy(&made);
 }
 
 /* Their squares are beyond floats, and all distances would be the same. Standardised they are told apart. */
 TEST_WITH(distances_that_are_too_large_are_refused, blob_setup, NULL) {
-    const mr_labelled_rows rows = blob_rows();
     mr_fit_params params = blob_params(MR_CLASSIFIER_NEIGHBORS);
     params.scaling = MR_SCALING_NONE;
     for (int part = MR_ROW_TRAIN; part <= MR_ROW_TEST; part++) {
@@ -559,61 +529,50 @@ TEST_WITH(distances_that_are_too_large_are_refused, blob_setup, NULL) {
         char why[128];
         snprintf(why, sizeof why, "the features of row %zu are so large that its distances", row);
         blob_features[row * BLOB_WIDTH] = 1e37f;
-        refuse(&rows, &params, MR_ERROR_DATA, why);
+        refuse(&blob_rows, &params, MR_ERROR_DATA, why);
         blob_features[row * BLOB_WIDTH] = kept;
     }
-    mr_classifier *made = blob_fit(&rows, &params);
+    mr_classifier *made = blob_fit(&blob_rows, &params);
     const double share = share_right(made, MR_ROW_TEST);
     mr_classifier_destroy(&made);
     for (int large = 0; large < 2; large++) {
         for (size_t i = 0; i < BLOB_ROWS * BLOB_WIDTH; i++)
             blob_features[i] *= large ? 1e18f : 1e17f;
         if (large)
-            refuse(&rows, &params, MR_ERROR_DATA, "divide all features by one number");
+            refuse(&blob_rows, &params, MR_ERROR_DATA, "divide all features by one number");
         else {
-            made = blob_fit(&rows, &params);
+            made = blob_fit(&blob_rows, &params);
             assert_true(share_right(made, MR_ROW_TEST) == share);
             mr_classifier_destroy(&made);
         }
     }
     params.scaling = MR_SCALING_STANDARD;
-    made = blob_fit(&rows, &params);
+    made = blob_fit(&blob_rows, &params);
     assert_true(share_right(made, MR_ROW_TEST) >= 0.88);
     mr_classifier_destroy(&made);
 }
 
 TEST_WITH(parameters_that_cannot_be_are_refused, blob_setup, NULL) {
-    const double none = 0.0, two[] = {1.0, 2.0};
-    const size_t hidden[] = {0};
-    mr_labelled_rows rows = blob_rows();
-    mr_fit_params params = blob_params(MR_CLASSIFIER_SOFTMAX);
-    params.penalties = &none;
-    params.penalty_count = 1;
-    refuse(&rows, &params, MR_ERROR_USAGE, "a penalty C of 0 cannot be");
-    params = blob_params(MR_CLASSIFIER_SOFTMAX);
-    params.penalties = two;
-    params.penalty_count = 2;
+    static const double none = 0.0, two[] = {1.0, 2.0};
+    static const size_t hidden[] = {0};
+    static const struct {
+        mr_fit_params params;
+        const char *why;
+    } cases[] = {
+        {{.kind = MR_CLASSIFIER_SOFTMAX, .penalties = &none, .penalty_count = 1}, "a penalty C of 0 cannot be"},
+        {{.kind = MR_CLASSIFIER_PERCEPTRON, .hidden = hidden, .hidden_count = 1}, "hidden layer 1 has 0 units"},
+        {{.kind = MR_CLASSIFIER_PERCEPTRON, .minibatch = 100}, "minibatches of 100 rows"},
+        {{.kind = MR_CLASSIFIER_NEIGHBORS, .k = 1000}, "fewer than k = 1000"},
+        {{.kind = (mr_classifier_kind)17}, "no classifier of kind 17"},
+        {{.kind = MR_CLASSIFIER_NEIGHBORS, .doubles = true}, "kind neighbors has no products"},
+        {{.kind = MR_CLASSIFIER_SOFTMAX, .threads = 65}, "65 threads"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        refuse(&blob_rows, &cases[i].params, MR_ERROR_USAGE, cases[i].why);
+    mr_labelled_rows rows = blob_rows;
     rows.parts = NULL;
-    refuse(&rows, &params, MR_ERROR_USAGE, "of 2 penalties one is chosen by the validation rows, and there are none");
-    rows = blob_rows();
-    params = blob_params(MR_CLASSIFIER_PERCEPTRON);
-    params.hidden = hidden;
-    params.hidden_count = 1;
-    refuse(&rows, &params, MR_ERROR_USAGE, "hidden layer 1 has 0 units");
-    params = blob_params(MR_CLASSIFIER_PERCEPTRON);
-    params.minibatch = 100;
-    refuse(&rows, &params, MR_ERROR_USAGE, "minibatches of 100 rows");
-    params = blob_params(MR_CLASSIFIER_NEIGHBORS);
-    params.k = 1000;
-    refuse(&rows, &params, MR_ERROR_USAGE, "fewer than k = 1000");
-    params = blob_params((mr_classifier_kind)17);
-    refuse(&rows, &params, MR_ERROR_USAGE, "no classifier of kind 17");
-    params = blob_params(MR_CLASSIFIER_NEIGHBORS);
-    params.doubles = true;
-    refuse(&rows, &params, MR_ERROR_USAGE, "kind neighbors has no products");
-    params = blob_params(MR_CLASSIFIER_SOFTMAX);
-    params.threads = 65;
-    refuse(&rows, &params, MR_ERROR_USAGE, "65 threads");
+    refuse(&rows, &(mr_fit_params){.kind = MR_CLASSIFIER_SOFTMAX, .penalties = two, .penalty_count = 2}, MR_ERROR_USAGE,
+           "of 2 penalties one is chosen by the validation rows, and there are none");
 }
 
 static void expect_warning(const mr_labelled_rows *rows, const char *text) {
@@ -634,13 +593,13 @@ static void expect_warning(const mr_labelled_rows *rows, const char *text) {
 
 TEST_WITH(what_is_doubtful_is_warned_of, blob_setup, NULL) {
     static const char *const alike[] = {"ant", "Bee", "bee", "dog"};
-    mr_labelled_rows rows = blob_rows();
+    mr_labelled_rows rows = blob_rows;
     rows.class_names = alike;
     expect_warning(&rows, "the classes \"Bee\" and \"bee\" differ by case only");
     static const char *const beyond[] = {"\xc3\x84pfel", "Bee", "\xc3\xa4pfel", "dog"};
     rows.class_names = beyond;
     expect_warning(&rows, "the classes \"\xc3\x84pfel\" and \"\xc3\xa4pfel\" differ by case only");
-    rows = blob_rows();
+    rows = blob_rows;
     for (size_t row = 0; row < BLOB_ROWS; row++)
         if (blob_classes[row] == 3 && blob_parts[row] == MR_ROW_VALIDATION)
             blob_parts[row] = MR_ROW_NONE;
@@ -650,7 +609,7 @@ TEST_WITH(what_is_doubtful_is_warned_of, blob_setup, NULL) {
     rows.class_names = wide;
     expect_warning(&rows, "there are no validation rows of \"x" A_DOZEN A_DOZEN
                           "\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\",");
-    rows = blob_rows();
+    rows = blob_rows;
     for (size_t row = 0; row < BLOB_ROWS; row++)
         blob_groups[row] = blob_classes[row] == 1 && blob_parts[row] == MR_ROW_TRAIN ? 77777 : row;
     for (size_t row = 0; row < BLOB_ROWS; row++)
@@ -673,10 +632,9 @@ TEST_WITH(rows_with_wrong_labels_are_found, blob_setup, NULL) {
         blob_parts[i * 50] = MR_ROW_TRAIN;
         blob_classes[i * 50] = (blob_classes[i * 50] + 1) % BLOB_CLASSES;
     }
-    const mr_labelled_rows rows = blob_rows();
     for (int threads = 1; threads <= 4; threads += 3) {
         const mr_noise_params params = {.k = 10, .share = 0.8, .threads = threads};
-        assert_int_equal(mr_label_noise(&rows, &params, noisy, 100, &found), MR_OK);
+        assert_int_equal(mr_label_noise(&blob_rows, &params, noisy, 100, &found), MR_OK);
         assert_in_range(found, WRONG / 2, 3 * WRONG);
         named = 0;
         for (size_t i = 0; i < found; i++) {
@@ -698,13 +656,12 @@ static bool stop_at_third(void *user) {
 }
 
 TEST_WITH(a_search_for_wrong_labels_ends_if_it_is_asked_to, blob_setup, NULL) {
-    const mr_labelled_rows rows = blob_rows();
     mr_noisy_row noisy[10];
     for (int threads = 1; threads <= 16; threads *= 4) {
         _Atomic int asked = 0;
         size_t found = 99;
         const mr_noise_params params = {.threads = threads, .stopped = stop_at_third, .user = &asked};
-        assert_int_equal(mr_label_noise(&rows, &params, noisy, 10, &found), MR_ERROR_CANCELLED);
+        assert_int_equal(mr_label_noise(&blob_rows, &params, noisy, 10, &found), MR_ERROR_CANCELLED);
         assert_int_equal(found, 0);
         /* Each thread asks at most once more. */
         assert_in_range(asked, 3, 2 + threads);
@@ -717,9 +674,8 @@ TEST_WITH(rows_of_a_class_with_one_group_are_not_judged, blob_setup, NULL) {
     size_t found = 0;
     for (size_t row = 0; row < BLOB_ROWS; row++)
         blob_groups[row] = (uint64_t)blob_classes[row];
-    const mr_labelled_rows rows = blob_rows();
     const mr_noise_params params = {.k = 10, .share = 0.3, .threads = 2};
-    assert_int_equal(mr_label_noise(&rows, &params, noisy, BLOB_ROWS, &found), MR_OK);
+    assert_int_equal(mr_label_noise(&blob_rows, &params, noisy, BLOB_ROWS, &found), MR_OK);
     assert_int_equal(found, 0);
 }
 

@@ -1,7 +1,8 @@
 /* Only for cut_world*.c. */
 #pragma once
 
-#include "engine/transport/session/session.h"
+#include "engine/transport/session/receiver.h"
+#include "engine/transport/session/sender.h"
 #include "tests/support/suite.h"
 #include "tests/support/transport/cut_world.h"
 

@@ -11,24 +11,47 @@
 #include "tools/millrace/cli/command.h"
 #include "tools/millrace/cli/verbs.h"
 
-enum { DEVICE = 256, MODEL };
-
 typedef struct request {
     mr_bench_params params;
     mr_ops_request ops;
     bool as_json;
 } request;
 
+static int check_device(void *to, char *text) {
+    (void)to;
+    return mr_device_check_name(text);
+}
+
+static const mr_usage_option words[] = {
+    MR_WORD("null", NULL,
+            "what a frame costs on its way through a stage that does nothing: 1,000,000 frames through 8 null stages "
+            "on one worker, the median of 5 runs"),
+    MR_WORD("paced", NULL,
+            "1,000 sources with 30 frames a second for 5 seconds through two null stages: CPU time and how many frames "
+            "came late"),
+    MR_WORD("soak", NULL,
+            "100,000 pictures through preprocess and jsonl: growth of memory and allocations per frame"),
+    MR_WORD("ops", NULL,
+            "every operation on every device. The limits of the device come first (moving memory, multiplying "
+            "matrices, copies from and to pinned memory, a launch). Then each kernel, copy, network and codec follows "
+            "with the share of the measured time that its bytes, or the arithmetic of a network, take at least"),
+    {.name = NULL},
+};
+
 static const mr_usage_option options[] = {
-    MR_OPTION_NUMBER("frames", request, params.frames, 1, 1000000000),
-    MR_OPTION_NUMBER("stages", request, params.stages, 1, 500),
-    MR_OPTION_NUMBER("sources", request, params.sources, 1, 10000),
-    MR_OPTION_NUMBER("seconds", request, params.seconds, 1, 3600),
-    MR_OPTION_NUMBER("workers", request, params.workers, 1, 1024),
-    MR_OPTION_CODE("device", required_argument, DEVICE),
-    MR_OPTION_CODE("model", required_argument, MODEL),
-    MR_OPTION_FIELD("only", request, ops.only),
-    MR_OPTION_FIELD("json", request, as_json),
+    MR_OPTION_NUMBER("frames", "N", request, params.frames, 1, 1000000000, "null, soak: how many frames"),
+    MR_OPTION_NUMBER("stages", "N", request, params.stages, 1, 500, "null: how many stages in a row"),
+    MR_OPTION_NUMBER("sources", "N", request, params.sources, 1, 10000, "paced: how many sources"),
+    MR_OPTION_NUMBER("seconds", "N", request, params.seconds, 1, 3600,
+                     "paced: how long; ops: how long for each operation, a quarter of a second by default"),
+    MR_OPTION_NUMBER("workers", "N", request, params.workers, 1, 1024, "null, paced, soak: threads that run stages"),
+    MR_OPTION("device", "NAME", request, ops.devices,
+              "ops: cpu, cuda:N or sim:N (with simulated times). The default is the processors and every GPU that can "
+              "be used", .take = check_device),
+    MR_OPTION("model", "FILE", request, ops.models, "ops: a network to measure, an ONNX file"),
+    MR_OPTION("only", "PATTERN", request, ops.only,
+              "ops: only limits and operations with a matching name; * stands for any text, ? for any character"),
+    MR_OPTION("json", NULL, request, as_json, "the figures as one JSON object"),
     MR_USAGE_COMMON,
 };
 
@@ -38,31 +61,9 @@ static const char *const examples[] = {"null --workers 1", "paced --sources 200 
 
 static const mr_usage usage = {
     .verb = "bench",
-    .synopsis = "null | paced | soak | ops [--frames N] [--stages N] [--sources N]\n"
-                "                      [--seconds N] [--workers N] [--device NAME]... [--model FILE]...\n"
-                "                      [--only PATTERN] [--json]",
-    .help = "Measures the engine itself.\n\n"
-            "  null               what a frame costs on its way through a stage that does nothing: 1,000,000\n"
-            "                     frames through 8 null stages on one worker, the median of 5 runs\n"
-            "  paced              1,000 sources of 30 frames a second for 5 seconds through two null stages: CPU\n"
-            "                     time and how many frames came late\n"
-            "  soak               100,000 pictures through preprocess and jsonl: growth of memory and\n"
-            "                     allocations per frame\n"
-            "  ops                every operation on every device: first the limits of the device (moving memory,\n"
-            "                     multiplying matrices, copies from and to pinned memory, a launch), then each\n"
-            "                     kernel, copy, network and codec: how much of the measured time its bytes, or the\n"
-            "                     arithmetic of a network, take at least\n\n"
-            "  --frames N         null, soak: how many frames\n"
-            "  --stages N         null: how many stages in a row\n"
-            "  --sources N        paced: how many sources\n"
-            "  --seconds N        paced: how long; ops: how long for each operation, by default a quarter of a second\n"
-            "  --workers N        null, paced, soak: threads that run stages\n"
-            "  --device NAME      ops: cpu, cuda:N or sim:N (with simulated times); may be given several times. By\n"
-            "                     default the processors and every GPU that can be used\n"
-            "  --model FILE       ops: a network to measure, an ONNX file; may be given several times\n"
-            "  --only PATTERN     ops: only the limits and operations with such a name; * stands for any text, ? for\n"
-            "                     any character\n"
-            "  --json             the figures as one JSON object\n",
+    .synopsis = "null|paced|soak|ops",
+    .help = "Measures the engine itself.",
+    .words = words,
     .options = options,
     .examples = examples,
 };
@@ -96,7 +97,7 @@ static int print(const char *name, const figure *figures, size_t count, bool as_
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /* The arguments. */
-static int bench_null(const request *asked) {
+static int bench_null(request *asked) {
     mr_bench_null got;
     int status = mr_bench_run_null(&asked->params, &got);
     if (status)
@@ -111,7 +112,7 @@ static int bench_null(const request *asked) {
     return print("null", figures, COUNT(figures), asked->as_json);
 }
 
-static int bench_paced(const request *asked) {
+static int bench_paced(request *asked) {
     mr_bench_paced got;
     int status = mr_bench_run_paced(&asked->params, &got);
     if (status)
@@ -128,7 +129,7 @@ static int bench_paced(const request *asked) {
     return print("paced", figures, COUNT(figures), asked->as_json);
 }
 
-static int bench_soak(const request *asked) {
+static int bench_soak(request *asked) {
     mr_bench_soak got;
     int status = mr_bench_run_soak(&asked->params, &got);
     if (status)
@@ -142,24 +143,14 @@ static int bench_soak(const request *asked) {
     return print("soak", figures, COUNT(figures), asked->as_json);
 }
 
-static int bench_ops(const request *asked) {
+static int bench_ops(request *asked) {
     return mr_bench_ops(&usage, &asked->ops, asked->params.seconds, asked->as_json);
 }
 
 static const struct {
     const char *name;
-    int (*run)(const request *asked);
+    int (*run)(request *asked);
 } benches[] = {{"null", bench_null}, {"paced", bench_paced}, {"soak", bench_soak}, {"ops", bench_ops}};
-
-/* Returns an exit code. */
-static int take(void *given, int option) {
-    request *to = given;
-    if (option == MODEL)
-        return mr_ops_add(&usage, "--model", to->ops.models, &to->ops.model_count, optarg);
-    if (mr_device_check_name(optarg))
-        return mr_usage_error(&usage, "%s", mr_message());
-    return mr_ops_add(&usage, "--device", to->ops.devices, &to->ops.device_count, optarg);
-}
 
 static int unknown(const char *name) {
     mr_nearest nearest = {.wanted = name};
@@ -170,17 +161,22 @@ static int unknown(const char *name) {
                           mr_nearest_hint(&nearest, hint, sizeof hint, "there are null, paced, soak and ops"));
 }
 
+static int run_named(request *asked, const char *name) {
+    for (size_t i = 0; i < COUNT(benches); i++)
+        if (strcmp(name, benches[i].name) == 0)
+            return benches[i].run(asked);
+    return unknown(name);
+}
+
 static int run_verb(int argc, char **argv) {
     int code = 0;
     request asked = {0};
-    if (!mr_usage_take(&usage, argc, argv, take, &asked, &code))
-        return code;
-    if (optind + 1 != argc)
-        return mr_usage_error(&usage, "name one benchmark: null, paced, soak or ops");
-    for (size_t i = 0; i < COUNT(benches); i++)
-        if (strcmp(argv[optind], benches[i].name) == 0)
-            return benches[i].run(&asked);
-    return unknown(argv[optind]);
+    if (mr_usage_take(&usage, argc, argv, &asked, &code))
+        code = optind + 1 == argc ? run_named(&asked, argv[optind])
+                                  : mr_usage_error(&usage, "name one benchmark: null, paced, soak or ops");
+    mr_words_fini(&asked.ops.devices);
+    mr_words_fini(&asked.ops.models);
+    return code;
 }
 
 const mr_verb mr_bench_verb = {&usage, "measure the engine itself, and every operation", run_verb};

@@ -11,23 +11,15 @@
 
 static const double usual_seconds = 0.25;
 
-int mr_ops_add(const mr_usage *usage, const char *option, const char **list, size_t *count, const char *argument) {
-    if (*count == MR_OPS_MOST)
-        return mr_usage_error(usage, "%s may be given %d times", option, MR_OPS_MOST);
-    list[(*count)++] = argument;
-    return 0;
-}
-
 /* The processors, and GPUs that can be used. The machine must be closed once their names are no longer used. */
-static int find_devices(mr_ops_request *request, const mr_machine **machine) {
+static int find_devices(mr_words *devices, const mr_machine **machine) {
     int status = mr_machine_open(machine);
-    if (status)
-        return status;
-    request->devices[request->device_count++] = "cpu";
-    for (size_t i = 0; i < (*machine)->gpu_count && request->device_count < MR_OPS_MOST; i++)
+    if (!status)
+        status = mr_words_add(devices, "cpu");
+    for (size_t i = 0; !status && i < (*machine)->gpu_count; i++)
         if ((*machine)->gpus[i].usable)
-            request->devices[request->device_count++] = (*machine)->gpus[i].name;
-    return MR_OK;
+            status = mr_words_add(devices, (*machine)->gpus[i].name);
+    return status;
 }
 
 static int put_json(const mr_ops *all, size_t count) {
@@ -69,14 +61,14 @@ static int report(const mr_usage *usage, const mr_ops_request *request, const mr
 static int run(const mr_usage *usage, const mr_ops_request *request, mr_ops *all, long long seconds, bool as_json) {
     const mr_ops_params params = {
         .only = request->only,
-        .models = request->models,
+        .models = request->models.item,
         .seconds = seconds ? (double)seconds : usual_seconds,
         .progress = isatty(STDERR_FILENO) && getenv("TERM") && strcmp(getenv("TERM"), "dumb") != 0,
     };
     size_t count = 0;
     int status = MR_OK;
-    for (; count < request->device_count && !status; count++)
-        status = mr_ops_measure(&all[count], request->devices[count], &params);
+    for (; count < request->devices.count && !status; count++)
+        status = mr_ops_measure(&all[count], request->devices.item[count], &params);
     int code = status ? mr_command_failed(status) : report(usage, request, all, count, as_json);
     for (size_t i = 0; i < count; i++)
         mr_ops_fini(&all[i]);
@@ -86,22 +78,21 @@ static int run(const mr_usage *usage, const mr_ops_request *request, mr_ops *all
 /* Before anything is measured. */
 static int check_files(const mr_ops_request *request) {
     int status = MR_OK;
-    for (size_t i = 0; i < request->model_count && !status; i++)
-        if (access(request->models[i], R_OK))
-            status = mr_fail(MR_ERROR_NO_INPUT, "cannot read the model %s", request->models[i]);
+    for (size_t i = 0; i < request->models.count && !status; i++)
+        if (access(request->models.item[i], R_OK))
+            status = mr_fail(MR_ERROR_NO_INPUT, "cannot read the model %s", request->models.item[i]);
     return status;
 }
 
-int mr_bench_ops(const mr_usage *usage, const mr_ops_request *request, long long seconds, bool as_json) {
-    mr_ops_request own = *request;
+int mr_bench_ops(const mr_usage *usage, mr_ops_request *request, long long seconds, bool as_json) {
     const mr_machine *machine = NULL;
     int status = check_files(request);
-    if (!status && !own.device_count)
-        status = find_devices(&own, &machine);
-    mr_ops *all = mr_calloc(own.device_count + 1, sizeof *all);
+    if (!status && !request->devices.count)
+        status = find_devices(&request->devices, &machine);
+    mr_ops *all = mr_calloc(request->devices.count + 1, sizeof *all);
     if (!status && !all)
         status = mr_fail(MR_ERROR_MEMORY, "no memory for figures");
-    int code = status ? mr_command_failed(status) : run(usage, &own, all, seconds, as_json);
+    int code = status ? mr_command_failed(status) : run(usage, request, all, seconds, as_json);
     mr_free(all);
     mr_machine_close(&machine);
     return code;

@@ -1,7 +1,9 @@
 #include "tools/millrace/cli/command.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,6 +14,7 @@
 #include "engine/base/nearest.h"
 #include "engine/base/print.h"
 #include "tools/millrace/cli/types.h"
+#include "tools/millrace/cli/verbs.h"
 
 int mr_usage_error(const mr_usage *usage, const char *format, ...) {
     va_list arguments;
@@ -23,26 +26,11 @@ int mr_usage_error(const mr_usage *usage, const char *format, ...) {
     return mr_status_exit_code(MR_ERROR_USAGE);
 }
 
-int mr_usage_number(const mr_usage *usage, const char *name, long long min, long long max, long long *value) {
-    char upper[32];
-    if (mr_parse_integer(optarg, min, max, value))
-        return 0;
-    snprintf(upper, sizeof upper, "to %lld", max);
-    return mr_usage_error(usage, "--%s takes a number from %lld %s, not \"%s\"", name, min,
-                          max == LLONG_MAX ? "on" : upper, optarg);
-}
-
-/* Options of other verbs and programs that people try. `needs` is an option that the hint is about: other verbs do not
- * give it; NULL: all do. */
+/* Options of other programs that people try. `needs` is an option that the hint is about: verbs without it do not give
+ * the hint. */
 static const struct {
     const char *options, *needs, *hint;
 } elsewhere[] = {
-    {" assume ", NULL, "--assume is for plan, graph and deploy; a run takes the devices that are there"},
-    {" profile ", NULL, "--profile is for plan"},
-    {" format ", NULL, "--format is for check and graph"},
-    {" output ", NULL, "--output is for run, plan, graph and deploy"},
-    {" offline ", NULL, "--offline is for plan and graph"},
-    {" resume ", NULL, "--resume is for run and train"},
     {" device gpu gpus cuda ", "set", "the pipeline says where a stage computes: --set stages.ID.device=cuda:0"},
     {" batch batch-size size fps every model weights labels threshold ", "set",
      "the pipeline says it: --set stages.ID.KEY=VALUE, or --set sources.ID.KEY=VALUE"},
@@ -54,7 +42,7 @@ static const struct {
     {" show display gui view ", "set", "a stage of type preview shows pictures in a browser"},
 };
 
-static const mr_usage_option *option_named(const mr_usage *usage, const char *name) {
+const mr_usage_option *mr_usage_find(const mr_usage *usage, const char *name) {
     const mr_usage_option *one = usage->options;
     while (one->name && strcmp(one->name, name) != 0)
         one++;
@@ -65,14 +53,28 @@ static const char *hint_elsewhere(const mr_usage *usage, const char *option) {
     char word[80];
     snprintf(word, sizeof word, " %s ", option);
     for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++)
-        if (strstr(elsewhere[i].options, word) && (!elsewhere[i].needs || option_named(usage, elsewhere[i].needs)))
+        if (strstr(elsewhere[i].options, word) && mr_usage_find(usage, elsewhere[i].needs))
             return elsewhere[i].hint;
     return NULL;
 }
 
+/* "--profile is for plan"; false if no verb has such an option. */
+static bool hint_verbs(const char *option, char *text, size_t room) {
+    size_t length = 0;
+    for (const mr_verb *const *verb = mr_verbs; *verb && length < room; verb++) {
+        if (!mr_usage_find((*verb)->usage, option))
+            continue;
+        if (!length)
+            length = (size_t)snprintf(text, room, "--%s is for %s", option, (*verb)->usage->verb);
+        else
+            length += (size_t)snprintf(text + length, room - length, ", %s", (*verb)->usage->verb);
+    }
+    return length;
+}
+
 static int unknown_option(const mr_usage *usage, const char *argument) {
     mr_nearest nearest = {.wanted = argument + strspn(argument, "-")};
-    char wanted[64], hint[256];
+    char wanted[64], hint[256] = "";
     snprintf(wanted, sizeof wanted, "%.*s", (int)strcspn(nearest.wanted, "="), nearest.wanted);
     nearest.wanted = wanted;
     for (const mr_usage_option *one = usage->options; one->name; one++)
@@ -81,9 +83,9 @@ static int unknown_option(const mr_usage *usage, const char *argument) {
     const char *where = hint_elsewhere(usage, wanted);
     if (where)
         snprintf(hint, sizeof hint, "%s", where);
-    else if (nearest.best)
+    else if (!hint_verbs(wanted, hint, sizeof hint) && nearest.best)
         snprintf(hint, sizeof hint, "did you mean \"--%s\"?", nearest.best);
-    else
+    else if (!*hint)
         snprintf(hint, sizeof hint, "\"millrace %s --help\" lists the options", usage->verb);
     mr_print(stderr, "  hint: %s\n", hint);
     return mr_status_exit_code(MR_ERROR_USAGE);
@@ -93,138 +95,197 @@ static int unknown_option(const mr_usage *usage, const char *argument) {
 static const struct {
     char letter;
     const char *name;
-} letters[] = {{'i', "input"}, {'o', "output"}, {'q', "quiet"}};
+} letters[] = {{'h', "help"}, {'V', "version"}, {'i', "input"}, {'o', "output"}, {'q', "quiet"}};
 enum { LETTERS = sizeof letters / sizeof *letters };
 
-enum { KEPT = 1 << 16, MOST_OPTIONS = 64 };
+/* getopt returns FIRST plus the number of an option. */
+enum { FIRST = 1 << 16, MOST_OPTIONS = 64 };
 
-/* What getopt returns for an option: its code, or KEPT and its number. */
-static int value_of(const mr_usage *usage, const mr_usage_option *one) {
-    return one->code ? one->code : KEPT + (int)(one - usage->options);
+static int has_argument(const mr_usage_option *one) {
+    return !one->argument ? no_argument : *one->argument == '[' ? optional_argument : required_argument;
 }
 
 static void list_options(const mr_usage *usage, struct option list[MOST_OPTIONS]) {
-    size_t count = 0;
-    for (const mr_usage_option *one = usage->options; one->name && count + 1 < MOST_OPTIONS; one++)
-        list[count++] = (struct option){.name = one->name, .has_arg = one->has_arg, .val = value_of(usage, one)};
+    int count = 0;
+    for (const mr_usage_option *one = usage->options; one->name && count + 1 < MOST_OPTIONS; one++, count++)
+        list[count] = (struct option){.name = one->name, .has_arg = has_argument(one), .val = FIRST + count};
     list[count] = (struct option){.name = NULL};
 }
 
 /* For getopt: the letters whose options the verb has. */
-static void list_letters(const mr_usage *usage, char text[3 * LETTERS + 4]) {
-    char *at = text + sprintf(text, ":hV");
+static void list_letters(const mr_usage *usage, char text[3 * LETTERS + 2]) {
+    char *at = text + sprintf(text, ":");
     for (size_t i = 0; i < LETTERS; i++) {
-        const mr_usage_option *one = option_named(usage, letters[i].name);
+        const mr_usage_option *one = mr_usage_find(usage, letters[i].name);
         if (one)
-            at += sprintf(at, "%c%s", letters[i].letter, one->has_arg ? ":" : "");
+            at += sprintf(at, "%c%s", letters[i].letter, one->argument ? ":" : "");
     }
 }
 
-/* Maps a letter from getopt to its long option. */
-static int long_for(const mr_usage *usage, int got) {
+/* The option that getopt has returned, or put into optopt; NULL if it is none. */
+static const mr_usage_option *option_for(const mr_usage *usage, int got) {
+    if (got >= FIRST)
+        return &usage->options[got - FIRST];
     for (size_t i = 0; i < LETTERS; i++)
         if (got == letters[i].letter)
-            return value_of(usage, option_named(usage, letters[i].name));
-    return got;
+            return mr_usage_find(usage, letters[i].name);
+    return NULL;
 }
 
-static const char *name_of(const mr_usage *usage, int val) {
-    const mr_usage_option *one = usage->options;
-    while (one->name && value_of(usage, one) != val)
-        one++;
-    return one->name ? one->name : "?";
+/* ---- values ---------------------------------------------------------------------------------------------------- */
+
+static int take_text(const mr_usage *usage, const mr_usage_option *one, const char **at, char *text) {
+    if (*at && one->needed)
+        return mr_usage_error(usage, "--%s can be given once", one->name);
+    *at = text;
+    return 0;
 }
 
-static void print_help(const mr_usage *usage) {
-    printf("usage: millrace %s%s%s\n\n%s\n"
-           "  --help             print this\n"
-           "  --version          print the version\n\n"
-           "Examples:\n\n",
-           usage->verb, *usage->synopsis ? " " : "", usage->synopsis, usage->help);
-    for (const char *const *words = usage->examples; *words; words++)
-        printf("  millrace %s%s%s\n", usage->verb, **words ? " " : "", *words);
-    printf("\n"
-           "\"millrace --help\" lists the exit codes.\n");
+static int take_number(const mr_usage *usage, const mr_usage_option *one, void *at, const char *text) {
+    long long number;
+    char upper[32];
+    if (mr_parse_integer(text, one->least, one->most, &number)) {
+        if (one->kind == MR_USAGE_INT)
+            *(int *)at = (int)number;
+        else
+            memcpy(at, &number, sizeof number);
+        return 0;
+    }
+    snprintf(upper, sizeof upper, "to %lld", one->most);
+    return mr_usage_error(usage, "--%s takes a number from %lld %s, not \"%s\"", one->name, one->least,
+                          one->most == LLONG_MAX ? "on" : upper, text);
 }
 
-enum { EXIT = -2 }; /* the command is done */
+/* The number of a word among those of "text|json|github"; -1 if it is none of them. */
+static int choice_of(const char *words, const char *wanted) {
+    const size_t length = strlen(wanted);
+    for (int i = 0;; i++) {
+        const size_t bytes = strcspn(words, "|");
+        if (bytes == length && strncmp(words, wanted, length) == 0)
+            return i;
+        if (!words[bytes])
+            return -1;
+        words += bytes + 1;
+    }
+}
 
-/* The next option that is not --plugin, whose types are known from then on; EXIT if that failed. */
-static int next_option(const mr_usage *usage, int argc, char **argv, int *code) {
-    char letters_taken[3 * LETTERS + 4];
+/* "--format takes text, json or github, ..." */
+static int refuse_choice(const mr_usage *usage, const mr_usage_option *one, const char *text) {
+    char words[256] = "";
+    for (const char *at = one->argument, *before = ""; *at; before = strchr(at, '|') ? ", " : " or ") {
+        const size_t bytes = strcspn(at, "|"), length = strlen(words);
+        snprintf(words + length, sizeof words - length, "%s%.*s", before, (int)bytes, at);
+        at += bytes + (at[bytes] == '|');
+    }
+    return mr_usage_error(usage, "--%s takes %s, not \"%s\"", one->name, words, text);
+}
+
+int mr_words_add(mr_words *words, const char *word) {
+    const char **wider = realloc(words->item, (words->count + 2) * sizeof *wider);
+    if (!wider)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the command line");
+    words->item = wider;
+    words->item[words->count++] = word;
+    words->item[words->count] = NULL;
+    return MR_OK;
+}
+
+void mr_words_fini(mr_words *words) {
+    free(words->item);
+    *words = (mr_words){0};
+}
+
+static int take_with(const mr_usage *usage, const mr_usage_option *one, void *at, char *text) {
+    const int status = one->take(at, text);
+    if (status && one->kind != MR_USAGE_TAKE)
+        return mr_usage_error(usage, "%s", mr_message());
+    if (status == MR_ERROR_USAGE)
+        return mr_usage_error(usage, "--%s %s", one->name, mr_message());
+    return status ? mr_command_failed(status) : 0;
+}
+
+int mr_usage_take_plugin(void *to, char *path) {
+    (void)to;
+    return mr_types_add_plugin(path);
+}
+
+/* Returns an exit code. */
+static int take(const mr_usage *usage, const mr_usage_option *one, void *to, char *text) {
+    void *at = (char *)to + one->at;
+    const bool limited = text && islower((unsigned char)*one->argument);
+    const int choice = limited ? choice_of(one->argument, text) : 0;
+    if (choice < 0)
+        return refuse_choice(usage, one, text);
+    const int code = one->take ? take_with(usage, one, at, text) : 0;
+    if (code)
+        return code;
+    switch (one->kind) {
+    case MR_USAGE_TEXT:
+        return take_text(usage, one, at, text);
+    case MR_USAGE_LIST:
+        return mr_words_add(at, text) ? mr_command_failed(MR_ERROR_MEMORY) : 0;
+    case MR_USAGE_FLAG:
+        *(bool *)at = !one->off;
+        return 0;
+    case MR_USAGE_CHOICE:
+        *(int *)at = choice;
+        return 0;
+    case MR_USAGE_INT:
+    case MR_USAGE_LONG:
+        return take_number(usage, one, at, text);
+    default:
+        return 0;
+    }
+}
+
+/* ---- the command line ------------------------------------------------------------------------------------------ */
+
+/* optopt is set for a short option, and for a long one that has no value but was given one. */
+static int refuse(const mr_usage *usage, const char *argument, bool value_missing) {
+    const mr_usage_option *one = option_for(usage, optopt);
+    if (value_missing)
+        return mr_usage_error(usage, "--%s needs a value", one ? one->name : "?");
+    if (one && strncmp(argument, "--", 2) == 0)
+        return mr_usage_error(usage, "--%s takes no value", one->name);
+    return unknown_option(usage, argument);
+}
+
+/* The value. A number that follows as the next word also counts if the value may be left out. */
+static char *value_of(const mr_usage_option *one, char **argv) {
+    char *next = argv[optind];
+    if (optarg || has_argument(one) != optional_argument || !next || !*next ||
+        strspn(next, "0123456789.%") != strlen(next))
+        return optarg;
+    optind++;
+    return next;
+}
+
+/* For --help and --version: the command is done. */
+static bool show(const mr_usage *usage, mr_usage_kind kind, int *code) {
+    if (kind == MR_USAGE_HELP)
+        mr_usage_print(usage, stdout);
+    else
+        printf("millrace %s\n", mr_version());
+    *code = mr_flush_stdout();
+    return false;
+}
+
+bool mr_usage_take(const mr_usage *usage, int argc, char **argv, void *to, int *code) {
+    char letters_taken[3 * LETTERS + 2];
     struct option list[MOST_OPTIONS];
     int got;
     list_letters(usage, letters_taken);
     list_options(usage, list);
-    while ((got = getopt_long(argc, argv, letters_taken, list, NULL)) == MR_USAGE_PLUGIN) {
-        int status = mr_types_add_plugin(optarg);
-        if (status) {
-            *code = mr_command_failed(status);
-            return EXIT;
-        }
-    }
-    return long_for(usage, got);
-}
-
-static int next(const mr_usage *usage, int argc, char **argv, int *code) {
     opterr = 0;
-    int got = next_option(usage, argc, argv, code);
-    switch (got) {
-    case 'h':
-        print_help(usage);
-        *code = mr_flush_stdout();
-        return EXIT;
-    case 'V':
-        printf("millrace %s\n", mr_version());
-        *code = mr_flush_stdout();
-        return EXIT;
-    case ':':
-        *code = mr_usage_error(usage, "--%s needs a value", name_of(usage, long_for(usage, optopt)));
-        return EXIT;
-    case '?':
-        /* optopt is set for a short option, and for a long one that has no value but was given one. */
-        if (optopt && strncmp(argv[optind - 1], "--", 2) == 0)
-            *code = mr_usage_error(usage, "--%s takes no value", name_of(usage, optopt));
-        else
-            *code = unknown_option(usage, argv[optind - 1]);
-        return EXIT;
-    default:
-        return got;
-    }
-}
-
-static int keep(const mr_usage *usage, const mr_usage_option *one, void *to) {
-    void *at = (char *)to + one->at;
-    long long number = 0;
-    int code = 0;
-    if (one->kind == MR_USAGE_TEXT)
-        *(const char **)at = optarg;
-    else if (one->kind == MR_USAGE_FLAG)
-        *(bool *)at = true;
-    else
-        code = mr_usage_number(usage, one->name, one->least, one->most, &number);
-    if (one->kind == MR_USAGE_INT)
-        *(int *)at = (int)number;
-    else if (one->kind == MR_USAGE_LONG)
-        memcpy(at, &number, sizeof number);
-    return code;
-}
-
-bool mr_usage_take(const mr_usage *usage, int argc, char **argv, int (*take)(void *to, int option), void *to,
-                   int *code) {
-    int got;
-    while ((got = next(usage, argc, argv, code)) != -1)
-        if (got == EXIT ||
-            (*code = got >= KEPT ? keep(usage, &usage->options[got - KEPT], to) : take(to, got)))
+    while ((got = getopt_long(argc, argv, letters_taken, list, NULL)) != -1) {
+        const mr_usage_option *one = option_for(usage, got);
+        if (one && (one->kind == MR_USAGE_HELP || one->kind == MR_USAGE_VERSION))
+            return show(usage, one->kind, code);
+        *code = one ? take(usage, one, to, value_of(one, argv)) : refuse(usage, argv[optind - 1], got == ':');
+        if (*code)
             return false;
+    }
     return true;
-}
-
-static bool takes_input(const mr_usage *usage) {
-    for (const mr_usage_option *option = usage->options; option->name; option++)
-        if (strcmp(option->name, "input") == 0)
-            return true;
-    return false;
 }
 
 const char *mr_usage_pipeline(const mr_usage *usage, int argc, char **argv, int *code) {
@@ -234,7 +295,7 @@ const char *mr_usage_pipeline(const mr_usage *usage, int argc, char **argv, int 
         *code = mr_usage_error(usage, "name a pipeline");
     else
         *code = mr_usage_error(usage, "one pipeline at a time: unexpected \"%s\"%s", argv[optind + 1],
-                               takes_input(usage) ? "; quote a glob of inputs: --input 'clips/*.mp4'" : "");
+                               mr_usage_find(usage, "input") ? "; quote a glob of inputs: --input 'clips/*.mp4'" : "");
     return NULL;
 }
 
@@ -250,6 +311,15 @@ bool mr_parse_integer(const char *text, long long min, long long max, long long 
     errno = 0;
     long long parsed = strtoll(text, &end, 10);
     if (errno || end == text || *end || parsed < min || parsed > max)
+        return false;
+    *value = parsed;
+    return true;
+}
+
+bool mr_parse_number(const char *text, double min, double max, double *value) {
+    char *end;
+    const double parsed = strtod(text, &end);
+    if (end == text || *end || !isfinite(parsed) || parsed < min || parsed > max)
         return false;
     *value = parsed;
     return true;

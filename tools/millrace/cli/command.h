@@ -8,67 +8,110 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "millrace/millrace.h"
 
-/* A verb's option. mr_usage_take itself keeps the value if the option has a place for it. */
-typedef enum mr_usage_kind { MR_USAGE_TEXT, MR_USAGE_FLAG, MR_USAGE_INT, MR_USAGE_LONG } mr_usage_kind;
+/* The values of an option that may be given several times. */
+typedef struct mr_words {
+    const char **item; /* ended by NULL; NULL if there are none */
+    size_t count;
+} mr_words;
+/* The word is borrowed. MR_OK or MR_ERROR_MEMORY. */
+int mr_words_add(mr_words *words, const char *word);
+void mr_words_fini(mr_words *words);
+
+typedef enum mr_usage_kind {
+    MR_USAGE_TEXT, MR_USAGE_LIST, MR_USAGE_FLAG, MR_USAGE_CHOICE, MR_USAGE_INT, MR_USAGE_LONG, MR_USAGE_TAKE,
+    MR_USAGE_HELP, MR_USAGE_VERSION
+} mr_usage_kind;
+
+/* Reads the value of an option into the place that its row names. `text` is NULL if the value was left out. MR_OK, or a
+ * status with a message; MR_ERROR_USAGE if the value is wrong: "takes KEY=VALUE, not ...". */
+typedef int mr_usage_take_function(void *to, char *text);
+
+/* A verb's option: mr_usage_take reads it, and --help, the manual page and completions print it. */
 typedef struct mr_usage_option {
     const char *name;
-    int has_arg;           /* as getopt_long has it */
-    int code;              /* for `take`; 0: the value is kept */
+    const char *argument; /* "FILE"; "[N]" can be left out; "text|json", in small letters, allows only these words;
+                             NULL: it takes none */
+    const char *help;
+    bool needed, several; /* it must be given; it may be given several times */
     mr_usage_kind kind;
-    size_t at;             /* in what mr_usage_take reads into */
+    bool off;              /* a flag that sets false */
+    size_t at;             /* the offset of the place for the value */
     long long least, most; /* for a number */
+    mr_usage_take_function *take; /* of another kind than MR_USAGE_TAKE: only checks the text; may be NULL */
 } mr_usage_option;
 
-#define MR_OPTION_CODE(option, argument, number) {.name = option, .has_arg = argument, .code = number}
-/* A text or a flag, by the field's type; a number. */
-#define MR_OPTION_FIELD(option, type, field)                                                                     \
-    {.name = option, .at = offsetof(type, field),                                                                \
-     .has_arg = _Generic(((type *)0)->field, bool: no_argument, const char *: required_argument),                \
-     .kind = _Generic(((type *)0)->field, bool: MR_USAGE_FLAG, const char *: MR_USAGE_TEXT)}
-#define MR_OPTION_NUMBER(option, type, field, from, to)                                                          \
-    {.name = option, .has_arg = required_argument, .at = offsetof(type, field), .least = from, .most = to,       \
+/* By the field's type: a flag, a text, a list of texts, or the number of the word among those that the argument allows.
+ * MR_OPTION_NUMBER: a whole number. MR_OPTION_TAKE: `function` reads it. More members may follow `text`. */
+#define MR_OPTION(option, value, type, field, ...)                                                               \
+    {.name = option, .argument = value, .at = offsetof(type, field),                                             \
+     .kind = _Generic(((type *)0)->field, bool: MR_USAGE_FLAG, const char *: MR_USAGE_TEXT,                      \
+                      mr_words: MR_USAGE_LIST, default: MR_USAGE_CHOICE),                                        \
+     .several = _Generic(((type *)0)->field, mr_words: true, default: false), .help = __VA_ARGS__}
+#define MR_OPTION_NUMBER(option, value, type, field, from, to, text)                                             \
+    {.name = option, .argument = value, .at = offsetof(type, field), .least = from, .most = to, .help = text,    \
      .kind = _Generic(((type *)0)->field, int: MR_USAGE_INT, long long: MR_USAGE_LONG, uint64_t: MR_USAGE_LONG)}
+#define MR_OPTION_TAKE(option, value, type, field, function, ...)                                                \
+    {.name = option, .argument = value, .at = offsetof(type, field), .kind = MR_USAGE_TAKE, .take = function,    \
+     .help = __VA_ARGS__}
+/* The same, with `function` called for the whole of `arguments`. */
+#define MR_OPTION_CALL(option, value, function, text)                                                            \
+    {.name = option, .argument = value, .kind = MR_USAGE_TAKE, .take = function, .help = text}
+/* A word that is no option, for mr_usage.words. */
+#define MR_WORD(word, value, text) {.name = word, .argument = value, .help = text}
 
-/* A verb's arguments, for getopt_long and for people. */
+/* A verb's arguments. Texts are paragraphs, which newlines separate; a line that begins with blanks stays as it is. */
 typedef struct mr_usage {
     const char *verb;
-    const char *synopsis;         /* "PIPELINE.yaml [--set KEY=VALUE]..." */
-    const char *help;             /* the rest of --help: purpose and options */
-    const char *const *examples;  /* what follows "millrace VERB" on command lines; NULL after the last */
+    const char *synopsis;         /* the words before the options: "PIPELINE.yaml" */
+    const char *help;             /* the purpose */
+    const mr_usage_option *words; /* for the first word; ended by a NULL name; may be NULL */
     const mr_usage_option *options; /* with MR_USAGE_COMMON at the end */
+    const char *notes;            /* printed after the options; may be NULL */
+    const char *const *examples;  /* command lines after "millrace VERB"; NULL after the last */
 } mr_usage;
 
 #define MR_USAGE_COMMON                                                                                          \
-    MR_OPTION_CODE("help", no_argument, 'h'), MR_OPTION_CODE("version", no_argument, 'V'), {.name = NULL}
+    {.name = "help", .kind = MR_USAGE_HELP, .help = "print this"},                                               \
+        {.name = "version", .kind = MR_USAGE_VERSION, .help = "print the version"}, {.name = NULL}
 
-/* For verbs that know stage types: mr_usage_take itself loads the plugins of --plugin. */
-enum { MR_USAGE_PLUGIN = 768, MR_USAGE_NO_PLUGINS };
-#define MR_USAGE_PLUGINS MR_OPTION_CODE("plugin", required_argument, MR_USAGE_PLUGIN)
-#define MR_USAGE_PLUGINS_HELP                                                                                    \
-    "  --plugin FILE      loads stage types of one's own from a shared library, which is code; may be given\n"   \
-    "                     several times. Without a slash also looked for in $MILLRACE_PLUGIN_PATH\n"
+/* For verbs that know stage types: loads the plugins of --plugin. */
+mr_usage_take_function mr_usage_take_plugin;
+#define MR_USAGE_PLUGINS                                                                                         \
+    {.name = "plugin", .argument = "FILE", .kind = MR_USAGE_TAKE, .take = mr_usage_take_plugin, .several = true, \
+     .help = "loads your own stage types from a shared library, whose code then runs. A name without a slash is " \
+             "also searched in $MILLRACE_PLUGIN_PATH"}
 
-/* Reads all options into `to`. For one that is not kept, `take` gets `to` and the option's code, with the value in
- * optarg, and must return 0 or an exit code; NULL: all are kept. The other arguments are then argv[optind...]. False if
- * the command is done, with the exit code in *code: --help or --version was printed, or an error. */
-bool mr_usage_take(const mr_usage *usage, int argc, char **argv, int (*take)(void *to, int option), void *to,
-                   int *code);
+/* Reads all options into `to`; the other arguments are then argv[optind...]. False if the command is done, with the
+ * exit code in *code: --help or --version was printed, or an error. */
+bool mr_usage_take(const mr_usage *usage, int argc, char **argv, void *to, int *code);
 /* The pipeline that is named after the options, and no other; NULL with an exit code in *code. */
 const char *mr_usage_pipeline(const mr_usage *usage, int argc, char **argv, int *code);
+/* The option with that name; NULL if the verb has none. */
+const mr_usage_option *mr_usage_find(const mr_usage *usage, const char *name);
 
 /* Print to standard error and return exit code 64. */
 int mr_usage_error(const mr_usage *usage, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* usage_help.c: prints the help. */
+void mr_usage_print(const mr_usage *usage, FILE *to);
+/* Calls `put` with each paragraph of a usage's text, which may be NULL. */
+void mr_usage_paragraphs(const char *text, void (*put)(void *to, const char *paragraph), void *to);
+/* "--output FILE", after `before`, with dashes if it is an option; returns the length. */
+int mr_usage_name(const mr_usage_option *one, const char *before, char *text, size_t room);
+/* "millrace VERB" with all that can follow, no wider than that if there is a way. */
+void mr_usage_synopsis(const mr_usage *usage, int width, FILE *to);
+
 /* Prints "millrace: error: ..." with the thread's message and returns the exit code of `status`; MR_ERROR_CLOSED is not
  * an error and prints nothing. */
 int mr_command_failed(int status);
-/* Reads optarg, the value of --NAME, into *value: 0, or exit code 64 if it is not a whole number in [min, max]. */
-int mr_usage_number(const mr_usage *usage, const char *name, long long min, long long max, long long *value);
 /* Reads a whole number in [min, max]; false if it is not one. */
 bool mr_parse_integer(const char *text, long long min, long long max, long long *value);
+/* Reads a finite number in [min, max]; false if it is not one. */
+bool mr_parse_number(const char *text, double min, double max, double *value);
 /* False if standard output is a pipe whose reader has closed it, such as `| head`. */
 bool mr_stdout_has_reader(void);
 /* Flushes standard output: 0, or 74 with a message, or 141 if whoever reads it has closed it. */

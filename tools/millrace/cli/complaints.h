@@ -5,10 +5,9 @@
 #include "engine/base/json.h"
 #include "tools/millrace/cli/command.h"
 
-/* For an option table, and for its help. The verb's options are read into `arguments`, which must have `deny`. */
-#define MR_COMPLAINTS_OPTIONS MR_OPTION_FIELD("deny-warnings", arguments, deny)
-#define MR_COMPLAINTS_HELP                                                                                       \
-    "  --deny-warnings    treats warnings as errors, with exit code 78\n"
+/* For an option table. The verb's options are read into `arguments`, which must have `deny`. */
+#define MR_COMPLAINTS_OPTIONS                                                                                    \
+    MR_OPTION("deny-warnings", NULL, arguments, deny, "treats warnings as errors, with exit code 78")
 
 /* The status of a pipeline that was opened with `status`: MR_ERROR_CONFIG if only warnings refuse it. */
 int mr_complaints_status(const mr_diagnostics *diagnostics, int status, bool deny);

@@ -1,40 +1,13 @@
 #include "tools/millrace/cli/costs.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <yajl/yajl_tree.h>
 
 #include "engine/base/file.h"
 #include "engine/base/json.h"
+#include "engine/base/memory.h"
 
 enum { MOST_BYTES = 64 << 20, WHY_BYTES = 256 };
-
-/* A whole file as text; NULL with a message. */
-static char *read_text(const char *path, int *status) {
-    FILE *file = fopen(path, "rb");
-    char *text = file ? malloc(MOST_BYTES + 1) : NULL;
-    size_t length = text ? fread(text, 1, MOST_BYTES + 1, file) : 0;
-    *status = MR_OK;
-    if (!file)
-        *status = mr_fail(mr_file_status(errno), "cannot read %s: %s", path, strerror(errno));
-    else if (!text)
-        *status = mr_fail(MR_ERROR_MEMORY, "no memory to read %s", path);
-    else if (ferror(file))
-        *status = mr_fail(MR_ERROR_IO, "cannot read %s: %s", path, strerror(errno));
-    else if (length > MOST_BYTES)
-        *status = mr_fail(MR_ERROR_DATA, "%s is larger than what `millrace plan` prints can be", path);
-    else
-        text[length] = 0;
-    if (file)
-        fclose(file);
-    if (*status) {
-        free(text);
-        text = NULL;
-    }
-    return text;
-}
 
 /* The number at that key; 0 if there is none. */
 static double number(yajl_val map, const char *key) {
@@ -73,13 +46,13 @@ static int take_all(mr_costs *costs, yajl_val tree, const char *path) {
 
 int mr_costs_read(mr_costs *costs, const char *path) {
     char why[WHY_BYTES] = "";
-    int status;
+    mr_file_bytes text;
     mr_costs_fini(costs);
-    char *text = read_text(path, &status);
-    if (!text)
+    int status = mr_file_read("the costs", path, MOST_BYTES, 0, &text);
+    if (status)
         return status;
-    yajl_val tree = mr_json_parse(text, why, sizeof why);
-    free(text);
+    yajl_val tree = mr_json_parse((const char *)text.data, why, sizeof why);
+    mr_free(text.data);
     if (!tree)
         return mr_fail(MR_ERROR_DATA, "%s is not JSON as `millrace plan --profile --json` prints it: %s", path, why);
     costs->text = tree;

@@ -13,24 +13,25 @@ typedef struct arguments {
 } arguments;
 
 static const mr_usage_option options[] = {
-    MR_OPTION_FIELD("output", arguments, folder), MR_OPTION_FIELD("sign", arguments, sign), MR_USAGE_COMMON};
+    MR_OPTION("output", "FOLDER", arguments, folder,
+              "the folder for the files; the working directory by default. A missing folder is made"),
+    MR_OPTION("sign", NULL, arguments, sign,
+              "makes a pair for signatures of classifiers. `train --sign NAME.key` signs, and `classify: {key: "
+              "NAME.pub}` accepts no other head. Ed25519, as PEM of OpenSSL"),
+    MR_USAGE_COMMON,
+};
 
 static const char *const examples[] = {"camera --output keys", "approved --sign --output keys", NULL};
 
 static const mr_usage usage = {
     .verb = "keygen",
-    .synopsis = "[NAME] [--output FOLDER] [--sign]",
-    .help = "Makes a pair of CURVE keys for connections to other machines: NAME.key, the private key, which stays on\n"
-            "its machine and which only its owner may read, and NAME.pub, the public key, which its peers need. By\n"
-            "default NAME is \"millrace\". Existing files are never overwritten.\n\n"
-            "  --output FOLDER    the folder of the files, by default the working directory; it is made if it\n"
-            "                     does not exist\n"
-            "  --sign             makes a pair for signatures of classifiers: `train --sign NAME.key` signs, and\n"
-            "                     `classify: {key: NAME.pub}` takes no other head. Ed25519, in OpenSSL's PEM\n\n"
-            "The files are ZeroMQ's own certificates, which pyzmq's zmq.auth.load_certificate reads as well. An\n"
-            "allow-list is a file with the public keys that may connect, one a line; a .pub file is one of a single\n"
-            "key.\n",
+    .synopsis = "[NAME]",
+    .help = "Makes a pair of CURVE keys for connections to other machines. NAME.key is the private key: it stays on "
+            "its machine, and only its owner may read it. NAME.pub is the public key, which its peers need. NAME is "
+            "\"millrace\" by default. Existing files are never overwritten.",
     .options = options,
+    .notes = "The files are ZeroMQ certificates, which pyzmq's zmq.auth.load_certificate also reads. An allow-list is "
+             "a file with the public keys that may connect, one per line; a .pub file is an allow-list with one key.",
     .examples = examples,
 };
 
@@ -51,7 +52,7 @@ static int run_verb(int argc, char **argv) {
     arguments given = {.folder = "."};
     const char *name = "millrace";
     int code = 0;
-    if (!mr_usage_take(&usage, argc, argv, NULL, &given, &code))
+    if (!mr_usage_take(&usage, argc, argv, &given, &code))
         return code;
     if (optind < argc)
         name = argv[optind++];

@@ -16,29 +16,44 @@
 #include "tools/millrace/cli/plan_rows.h"
 #include "tools/millrace/cli/types.h"
 
-enum { TARGET = 256, VOLUME };
-
-typedef struct target {
-    const char *name;
-    int (*write)(const mr_deployment *of);
-} target;
+typedef enum target { SLURM, KUBERNETES, SYSTEMD, NO_TARGET } target;
 
 typedef struct arguments {
     const char *path;
-    const target *target;
+    target target;
     mr_deployment of;
     mr_overrides overrides;
 } arguments;
 
+/* CLAIM=PATH, cut in two in place. */
+static int take_volume(void *to, char *text) {
+    arguments *given = to;
+    char *equals = strchr(text, '=');
+    if (!equals || equals == text || equals[1] != '/')
+        return mr_fail(MR_ERROR_USAGE, "takes a claim and an absolute path, such as photos=/data, not \"%s\"",
+                       text);
+    *equals = 0;
+    given->of.claim = text;
+    given->of.mount = equals + 1;
+    return MR_OK;
+}
+
 static const mr_usage_option options[] = {
+    MR_OPTION("target", "slurm|kubernetes|systemd", arguments, target, "what starts the nodes", .needed = true),
+    MR_OPTION("output", "FOLDER", arguments, of.folder, "the folder for the files; the working directory by default"),
+    MR_OPTION("image", "IMAGE", arguments, of.image,
+              "kubernetes: the container image with millrace; millrace:VERSION by default"),
+    MR_OPTION("command", "PATH", arguments, of.command,
+              "slurm, systemd: the path of millrace on the machines where it will run; the path of this command by "
+              "default"),
+    MR_OPTION("train", NULL, arguments, of.trains,
+              "slurm, kubernetes: the nodes train a classifier (millrace train) instead of a run. Options of `train` "
+              "follow \"--\". All nodes must find --data and --cache under the same path"),
+    MR_OPTION_CALL("volume", "CLAIM=PATH", take_volume,
+                   "kubernetes: a PersistentVolumeClaim that all nodes share, and its path in them. --train keeps "
+                   "data, vectors and the head there"),
     MR_OVERRIDE_INPUTS,
     MR_OVERRIDE_ALLOWING_PLUGINS,
-    MR_OPTION_CODE("target", required_argument, TARGET),
-    MR_OPTION_FIELD("output", arguments, of.folder),
-    MR_OPTION_FIELD("image", arguments, of.image),
-    MR_OPTION_FIELD("command", arguments, of.command),
-    MR_OPTION_FIELD("train", arguments, of.trains),
-    MR_OPTION_CODE("volume", required_argument, VOLUME),
     MR_USAGE_COMMON,
 };
 
@@ -49,32 +64,18 @@ static const char *const examples[] = {
 
 static const mr_usage usage = {
     .verb = "deploy",
-    .synopsis = "PIPELINE.yaml --target slurm|kubernetes|systemd [--output FOLDER] [--image IMAGE]\n"
-                "                       [--command PATH] [--volume CLAIM=PATH] [--set KEY=VALUE]... [--input URI]...\n"
-                "                       [--force] [--plugin FILE]... [--plugins]\n"
-                "                       [--train -- --data PATH --output HEAD ...]",
-    .help = "Writes files with which other programs start the nodes of a pipeline: a batch script for sbatch,\n"
-            "manifests for kubectl, or units for systemctl. Nothing is started. A pipeline without nodes becomes\n"
-            "one unit (systemd). Units take the variables that the pipeline names, and those of millrace, from the\n"
-            "environment of this command: NAME.env has them, and only its owner may read it. Manifests are for one\n"
-            "run: for another one, write them again, and delete the Jobs of the last.\n\n"
-            "  --target NAME      slurm, kubernetes or systemd\n"
-            "  --output FOLDER    the folder of the files; by default the working directory\n"
-            "  --image IMAGE      kubernetes: the container image with millrace; by default millrace:VERSION\n"
-            "  --command PATH     slurm, systemd: the path of millrace on the machines where it will run; by default\n"
-            "                     that of this command\n"
-            "  --train            slurm, kubernetes: the nodes train a classifier (millrace train) instead of a\n"
-            "                     run; the options of train follow \"--\". All nodes find --data and --cache\n"
-            "                     under the same path\n"
-            "  --volume CLAIM=PATH  kubernetes: a PersistentVolumeClaim that all nodes share, and its path in them;\n"
-            "                     for --train, which keeps data, vectors and the head there\n"
-            MR_OVERRIDE_INPUTS_HELP MR_OVERRIDE_PLUGINS_HELP,
+    .synopsis = "PIPELINE.yaml",
+    .help = "Writes files with which other programs start the nodes of a pipeline: a batch script for sbatch, "
+            "manifests for kubectl, or units for systemctl. Nothing is started. A pipeline without nodes becomes one "
+            "unit (systemd).\n"
+            "Units take the variables that the pipeline names, and those of millrace, from the environment of this "
+            "command. They are in NAME.env, which only its owner may read. Manifests are for one run: for another run, "
+            "write them again and delete the old Jobs.",
     .options = options,
     .examples = examples,
 };
 
-static const target targets[] = {
-    {"slurm", mr_deploy_slurm}, {"kubernetes", mr_deploy_kubernetes}, {"systemd", mr_deploy_systemd}, {0}};
+static int (*const writers[])(const mr_deployment *of) = {mr_deploy_slurm, mr_deploy_kubernetes, mr_deploy_systemd};
 
 /* ---- for the targets ------------------------------------------------------------------------------------------- */
 
@@ -118,8 +119,8 @@ int mr_deploy_words(const mr_deployment *of, const char *path, mr_deploy_word *f
      * given by. */
     for (const mr_types_plugin *plugin = mr_types_plugins(); plugin->given && !failed; plugin++)
         failed = function(context, "--plugin") || function(context, path == of->path ? plugin->path : plugin->given);
-    for (size_t i = 0; i < overrides->input_count && !failed; i++)
-        failed = function(context, "--input") || function(context, overrides->input[i]);
+    for (size_t i = 0; i < overrides->inputs.count && !failed; i++)
+        failed = function(context, "--input") || function(context, overrides->inputs.item[i]);
     if (overrides->force && !failed)
         failed = function(context, "--force");
     for (char *const *word = of->words; word && *word && !failed; word++)
@@ -136,32 +137,6 @@ int mr_deploy_gpus(const mr_plan_view *plan, int node) {
 
 /* ---- the command line ------------------------------------------------------------------------------------------ */
 
-/* CLAIM=PATH. Returns an exit code. */
-static int take_volume(mr_deployment *of) {
-    char *equals = strchr(optarg, '=');
-    if (!equals || equals == optarg || equals[1] != '/')
-        return mr_usage_error(&usage, "--volume takes a claim and an absolute path, such as photos=/data, not \"%s\"",
-                              optarg);
-    *equals = 0;
-    of->claim = optarg;
-    of->mount = equals + 1;
-    return 0;
-}
-
-/* Returns an exit code. */
-static int take_option(void *given, int option) {
-    arguments *to = given;
-    int code = 0;
-    if (mr_overrides_take(&to->overrides, &usage, option, &code))
-        return code;
-    if (option == VOLUME)
-        return take_volume(&to->of);
-    for (to->target = targets; to->target->name && strcmp(to->target->name, optarg) != 0;)
-        to->target++;
-    return to->target->name ? 0
-                            : mr_usage_error(&usage, "--target is slurm, kubernetes or systemd, not \"%s\"", optarg);
-}
-
 static bool has_word(const mr_deployment *of, const char *option) {
     const size_t length = strlen(option);
     for (char *const *word = of->words; *word; word++)
@@ -173,14 +148,14 @@ static bool has_word(const mr_deployment *of, const char *option) {
 /* Returns an exit code. */
 static int check_training(const arguments *from) {
     const mr_deployment *of = &from->of;
-    const bool pods = from->target->write == mr_deploy_kubernetes;
+    const bool pods = from->target == KUBERNETES;
     if (of->claim && !pods)
         return mr_usage_error(&usage, "--volume is for --target kubernetes");
     if (!of->trains)
         return 0;
-    if (from->target->write == mr_deploy_systemd)
+    if (from->target == SYSTEMD)
         return mr_usage_error(&usage, "--train is for --target slurm and kubernetes: a training is no service");
-    if (from->overrides.input_count)
+    if (from->overrides.inputs.count)
         return mr_usage_error(&usage, "--input is what a run reads; a training reads --data, after \"--\"");
     if (from->overrides.force)
         return mr_usage_error(&usage, "--force is about the head that a run takes; a training makes one");
@@ -193,23 +168,23 @@ static int check_training(const arguments *from) {
     return 0;
 }
 
-/* Returns an exit code; *done if the command is over. */
-static int parse(arguments *to, int argc, char **argv, bool *done) {
-    int code = 0;
-    *done = true;
-    if (!mr_usage_take(&usage, argc, argv, take_option, to, &code))
-        return code;
+static bool parse(arguments *to, int argc, char **argv, int *code) {
+    if (!mr_usage_take(&usage, argc, argv, to, code))
+        return false;
     if (optind == argc)
-        return mr_usage_error(&usage, "name a pipeline");
-    if (optind + 1 != argc && !to->of.trains)
-        return mr_usage_error(&usage, "one pipeline at a time");
-    if (!to->target)
-        return mr_usage_error(&usage, "name the target: --target slurm, kubernetes or systemd");
+        *code = mr_usage_error(&usage, "name a pipeline");
+    else if (optind + 1 != argc && !to->of.trains)
+        *code = mr_usage_error(&usage, "one pipeline at a time");
+    else if (to->target == NO_TARGET)
+        *code = mr_usage_error(&usage, "name the target: --target slurm, kubernetes or systemd");
+    else if (strcmp(argv[optind], "-") == 0)
+        *code = mr_usage_error(&usage, "each node reads the pipeline: save it to a file");
+    if (*code)
+        return false;
     to->path = argv[optind];
     to->of.words = argv + optind + 1;
-    code = check_training(to);
-    *done = code != 0;
-    return code;
+    *code = check_training(to);
+    return !*code;
 }
 
 /* ---- together -------------------------------------------------------------------------------------------------- */
@@ -224,13 +199,13 @@ static int number_run(mr_deployment *of) {
 
 static int write_files(const arguments *from) {
     const mr_deployment *of = &from->of;
-    if (of->plan->node_count == 0 && from->target->write != mr_deploy_systemd)
+    if (of->plan->node_count == 0 && from->target != SYSTEMD)
         return mr_fail(MR_ERROR_CONFIG, "%s has no nodes: add `nodes:`, which assigns stages to processes, or write a "
                                         "unit for one process: --target systemd", from->path);
     int status = mr_deploy_check(of);
     if (!status && mkdir(of->folder, 0777) && errno != EEXIST)
         status = mr_file_fail("make the folder", of->folder);
-    return status ? status : from->target->write(of);
+    return status ? status : writers[from->target](of);
 }
 
 static int write_all(arguments *from, const mr_plan_view *plan) {
@@ -297,7 +272,7 @@ static int deploy(arguments *from) {
                                  .host_count = 1, .hosts = somewhere};
     mr_overrides_apply(&from->overrides, &params);
     int status = mr_plan_view_open(&plan, &params, &wrong);
-    if (!status && from->target->write == mr_deploy_systemd)
+    if (!status && from->target == SYSTEMD)
         warn_of_files(plan, &wrong);
     status = mr_complaints_tell(&wrong, status, false);
     mr_diagnostics_fini(&wrong);
@@ -309,18 +284,13 @@ static int deploy(arguments *from) {
 }
 
 static int run_verb(int argc, char **argv) {
-    arguments given = {0};
-    bool done = true;
-    if (mr_overrides_init(&given.overrides, argc))
-        return mr_command_failed(MR_ERROR_MEMORY);
-    given.overrides.no_plugins = true;
-    int code = parse(&given, argc, argv, &done);
-    if (!done && strcmp(given.path, "-") == 0)
-        code = mr_usage_error(&usage, "each node reads the pipeline: save it to a file");
-    else if (!done)
+    arguments given = {.target = NO_TARGET, .overrides.no_plugins = true};
+    int code = 0;
+    const bool goes_on = parse(&given, argc, argv, &code);
+    if (goes_on)
         code = deploy(&given);
     mr_overrides_fini(&given.overrides);
-    return code || done ? code : mr_flush_stdout();
+    return code || !goes_on ? code : mr_flush_stdout();
 }
 
 const mr_verb mr_deploy_verb = {&usage, "write files that start nodes with Slurm, Kubernetes or systemd",

@@ -32,8 +32,8 @@ static int check_overrides(const mr_overrides *overrides) {
         if (!status)
             status = check_text("the value of --set", overrides->override[i].value);
     }
-    for (size_t i = 0; i < overrides->input_count && !status; i++)
-        status = check_text("--input", overrides->input[i]);
+    for (size_t i = 0; i < overrides->inputs.count && !status; i++)
+        status = check_text("--input", overrides->inputs.item[i]);
     return status;
 }
 

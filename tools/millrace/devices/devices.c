@@ -8,24 +8,26 @@ typedef struct arguments {
     bool json, models;
 } arguments;
 
-static const mr_usage_option options[] = {MR_OPTION_FIELD("json", arguments, json),
-                                           MR_OPTION_FIELD("models", arguments, models), MR_USAGE_COMMON};
+static const mr_usage_option options[] = {
+    MR_OPTION("models", NULL, arguments, models,
+              "lists the cards whose figures simulated devices and plans can take (sim:0?like=NAME, "
+              "plan --assume cuda:COUNTxNAME) instead of the devices of this machine"),
+    MR_OPTION("json", NULL, arguments, json,
+              "one JSON object: cpu, cuda (with `devices` and `findings`), sim. Sizes are in bytes, loads in per cent, "
+              "temperatures in degrees Celsius. An unknown value is null. With --models the object has `models`, in "
+              "bytes, bytes and operations a second, and ns"),
+    MR_USAGE_COMMON,
+};
 
 static const char *const examples[] = {"", "--json", "--models", NULL};
 
 static const mr_usage usage = {
     .verb = "devices",
-    .synopsis = "[--models] [--json]",
-    .help = "Shows the devices that `device` of a stage can name on this machine: the processors, every NVIDIA\n"
-            "GPU with its memory, compute capability, video decoders, load and the GPUs that it reaches, and\n"
-            "simulated devices. If a GPU cannot be used it says why, and how to correct that. It needs no driver,\n"
-            "no GPU and no build with CUDA; its exit code is 0 whatever it finds.\n\n"
-            "  --models           lists the cards whose figures simulated devices and plans can take\n"
-            "                     (sim:0?like=NAME, plan --assume cuda:COUNTxNAME), not the devices of this\n"
-            "                     machine\n"
-            "  --json             one JSON object: cpu, cuda (with `devices` and `findings`), sim; sizes in bytes,\n"
-            "                     loads in per cent, temperatures in degrees Celsius; null if a value is unknown;\n"
-            "                     with --models `models`, with bytes, bytes and operations a second, and ns\n",
+    .synopsis = "",
+    .help = "Shows the devices that `device` in a stage can name on this machine: the processors, every NVIDIA GPU "
+            "with its memory, compute capability, video decoders, load and the GPUs that it reaches, and simulated "
+            "devices. If a GPU cannot be used, the reason and the remedy follow. The command needs no driver, no GPU "
+            "and no build with CUDA. The exit code is 0 whatever it finds.",
     .options = options,
     .examples = examples,
 };
@@ -71,7 +73,7 @@ static int show(bool json) {
 static int run_verb(int argc, char **argv) {
     int code = 0;
     arguments given = {.json = false};
-    if (!mr_usage_take(&usage, argc, argv, NULL, &given, &code))
+    if (!mr_usage_take(&usage, argc, argv, &given, &code))
         return code;
     if (optind < argc)
         return mr_usage_error(&usage, "it takes no \"%s\"", argv[optind]);

@@ -8,12 +8,6 @@
 #include "tools/millrace/cli/verbs.h"
 #include "tools/millrace/graph/graph.h"
 
-enum { FORMAT = 256, OUTPUT, OFFLINE, ONLINE };
-
-/* As file extensions. */
-static const char *const formats[] = {"text", "dot", "svg", "png", "pdf"};
-enum { FORMATS = sizeof formats / sizeof *formats };
-
 typedef struct arguments {
     mr_overrides overrides;
     const char *format; /* NULL: from the output's extension */
@@ -22,11 +16,15 @@ typedef struct arguments {
 } arguments;
 
 static const mr_usage_option options[] = {
-    MR_OPTION_CODE("format", required_argument, FORMAT),
-    MR_OPTION_CODE("output", required_argument, OUTPUT),
+    MR_OPTION("format", "text|dot|svg|png|pdf", arguments, format,
+              "dot is Graphviz's language; svg, png and pdf need Graphviz. The default follows from the ending of "
+              "FILE, or is text"),
+    MR_OPTION("output", "FILE", arguments, output,
+              "writes to FILE instead of standard output; \"-\" is standard output"),
     MR_OVERRIDE_THREADS,
-    MR_OPTION_CODE("offline", no_argument, OFFLINE),
-    MR_OPTION_CODE("online", no_argument, ONLINE),
+    MR_OPTION("offline", NULL, arguments, online,
+              "reads only the pipeline's file, and shows the formats that it names (the default)", .off = true),
+    MR_OPTION("online", NULL, arguments, online, "opens media and models as `run` does, and shows their formats too"),
     MR_OVERRIDE_INPUTS,
     MR_OVERRIDE_ALLOWING_PLUGINS,
     MR_OVERRIDE_ASSUMPTIONS,
@@ -38,70 +36,22 @@ static const char *const examples[] = {"pipeline.yaml", "pipeline.yaml --format 
 
 static const mr_usage usage = {
     .verb = "graph",
-    .synopsis = "PIPELINE.yaml [--format text|dot|svg|png|pdf] [--output FILE] [--workers N]\n"
-                "                      [--jobs N] [--offline | --online] [--set KEY=VALUE]...\n"
-                "                      [--input URI]... [--assume DEVICES]... [--costs FILE]\n"
-                "                      [--force] [--plugin FILE]... [--plugins]",
-    .help = "Shows the pipeline as it is planned: the stages, by device, and the formats between them.\n"
-            "Sources that are alike are shown as one.\n\n"
-            "  --format FORMAT    text, dot (Graphviz's language), or svg, png or pdf, for which Graphviz must be\n"
-            "                     installed; by default as FILE ends, or text\n"
-            "  --output FILE      writes to FILE, not to standard output; \"-\" is standard output\n"
-            MR_OVERRIDE_THREADS_HELP
-            "  --offline          reads only the pipeline's file, and shows the formats that it names (the default)\n"
-            "  --online           opens media and models as `run` does, and shows their formats, too\n"
-            MR_OVERRIDE_INPUTS_HELP MR_OVERRIDE_PLUGINS_HELP MR_OVERRIDE_ASSUMPTIONS_HELP MR_OVERRIDE_PLACING_HELP,
+    .synopsis = "PIPELINE.yaml",
+    .help = "Shows the pipeline as it is planned: the stages, by device, and the formats between them. Sources that "
+            "are alike are shown as one.",
     .options = options,
     .examples = examples,
 };
 
-/* ---- the command line ------------------------------------------------------------------------------------------ */
-
-static int take_format(arguments *job) {
-    for (size_t i = 0; i < FORMATS; i++)
-        if (strcmp(optarg, formats[i]) == 0) {
-            job->format = formats[i];
-            return 0;
-        }
-    return mr_usage_error(&usage, "--format is text, dot, svg, png or pdf, not \"%s\"", optarg);
-}
-
+/* By the ending of the output's name. */
 static const char *format_of(const char *output) {
+    static const char *const endings[][2] = {{".dot", "dot"}, {".gv", "dot"}, {".svg", "svg"}, {".png", "png"},
+                                             {".pdf", "pdf"}};
     const char *ending = output ? strrchr(output, '.') : NULL;
-    for (size_t i = 1; ending && i < FORMATS; i++)
-        if (strcasecmp(ending + 1, formats[i]) == 0)
-            return formats[i];
-    return ending && strcasecmp(ending, ".gv") == 0 ? "dot" : "text";
-}
-
-static int take_option(void *given, int option) {
-    arguments *job = given;
-    int code = 0;
-    switch (option) {
-    case FORMAT:
-        return take_format(job);
-    case OUTPUT:
-        job->output = strcmp(optarg, "-") == 0 ? NULL : optarg;
-        return 0;
-    case OFFLINE:
-    case ONLINE:
-        job->online = option == ONLINE;
-        return 0;
-    default:
-        mr_overrides_take(&job->overrides, &usage, option, &code);
-        return code;
-    }
-}
-
-/* Returns an exit code; *done if there is nothing to draw. */
-static int parse(arguments *job, int argc, char **argv, bool *done) {
-    int code = 0;
-    *done = true;
-    if (!mr_usage_take(&usage, argc, argv, take_option, job, &code))
-        return code;
-    job->format = job->format ? job->format : format_of(job->output);
-    *done = !mr_usage_pipeline(&usage, argc, argv, &code);
-    return code;
+    for (size_t i = 0; ending && i < sizeof endings / sizeof *endings; i++)
+        if (strcasecmp(ending, endings[i][0]) == 0)
+            return endings[i][1];
+    return "text";
 }
 
 /* ---- drawing --------------------------------------------------------------------------------------------------- */
@@ -145,16 +95,16 @@ static int load(const arguments *job, const char *path, mr_chart *graph) {
 }
 
 static int run_verb(int argc, char **argv) {
-    arguments job = {0};
+    arguments job = {.overrides.no_plugins = true};
     mr_chart graph = {0};
-    bool done;
-    if (mr_overrides_init(&job.overrides, argc))
-        return mr_command_failed(MR_ERROR_MEMORY);
-    job.overrides.no_plugins = true;
-    int code = parse(&job, argc, argv, &done);
-    if (!done)
-        code = load(&job, argv[optind], &graph);
-    if (!done && !code) {
+    int code = 0;
+    const char *path =
+        mr_usage_take(&usage, argc, argv, &job, &code) ? mr_usage_pipeline(&usage, argc, argv, &code) : NULL;
+    job.output = job.output && strcmp(job.output, "-") == 0 ? NULL : job.output;
+    job.format = job.format ? job.format : format_of(job.output);
+    if (path)
+        code = load(&job, path, &graph);
+    if (path && !code) {
         int status = job.output ? write_file(&job, &graph) : draw(&job, &graph, stdout);
         code = status ? mr_command_failed(status) : mr_flush_stdout();
     }

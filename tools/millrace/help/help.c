@@ -15,8 +15,9 @@ typedef struct given {
 } given;
 
 static const mr_usage_option options[] = {
-    MR_OPTION_FIELD("man", given, man),
-    MR_OPTION_FIELD("completion", given, completion),
+    MR_OPTION("man", "millrace|millrace.yaml", given, man, "prints the manual page, for man(1)"),
+    MR_OPTION("completion", "bash|zsh", given, completion,
+              "prints the script that completes words of the command in that shell"),
     MR_USAGE_COMMON,
 };
 
@@ -24,11 +25,9 @@ static const char *const examples[] = {"formats", "run", "--completion bash", NU
 
 static const mr_usage usage = {
     .verb = "help",
-    .synopsis = "[TOPIC | VERB] | --man PAGE | --completion SHELL",
-    .help = "Explains a topic, or lists the options of a verb. Without an argument it lists the topics. The texts are\n"
-            "those of the project's documents.\n\n"
-            "  --man PAGE         prints the manual page millrace or millrace.yaml, for man(1)\n"
-            "  --completion SHELL  prints the script that completes words of the command in bash or zsh\n",
+    .synopsis = "[TOPIC | VERB]",
+    .help = "Explains a topic, or lists the options of a verb. Without an argument it lists the topics. The texts are "
+            "those of the project's documents.",
     .options = options,
     .examples = examples,
 };
@@ -92,7 +91,7 @@ static int explain(char *word) {
 static int run_verb(int argc, char **argv) {
     given from = {0};
     int code = 0, status = MR_OK;
-    if (!mr_usage_take(&usage, argc, argv, NULL, &from, &code))
+    if (!mr_usage_take(&usage, argc, argv, &from, &code))
         return code;
     if (optind + 1 < argc || (optind < argc && (from.man || from.completion)))
         return mr_usage_error(&usage, "one word at a time: unexpected \"%s\"", argv[argc - 1]);
@@ -101,13 +100,11 @@ static int run_verb(int argc, char **argv) {
     if (optind < argc)
         return explain(argv[optind]);
     if (from.man)
-        status = mr_help_manual(stdout, from.man);
+        status = mr_help_manual(stdout, strcmp(from.man, "millrace.yaml") == 0);
     else if (from.completion)
-        status = mr_help_completion(stdout, from.completion);
+        mr_help_completion(stdout, *from.completion == 'z');
     else
         list_topics();
-    if (status == MR_ERROR_USAGE)
-        return mr_usage_error(&usage, "%s", mr_message());
     return status ? mr_command_failed(status) : mr_flush_stdout();
 }
 

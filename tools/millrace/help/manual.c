@@ -1,4 +1,6 @@
 /* Manual pages: millrace(1) from the usages of the verbs and some topics, millrace.yaml(5) from topics. */
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "millrace/millrace.h"
@@ -13,29 +15,46 @@ static void put(FILE *to, const char *text) {
     fputc('\n', to);
 }
 
-static void put_part(void *context, const char *name, const char *text) {
+/* One that begins with blanks is shown as it is. */
+static void put_paragraph(void *context, const char *text) {
     FILE *to = context;
-    fputs(name ? ".TP\n.B " : ".PP\n", to);
-    if (name)
-        put(to, name);
-    put(to, text);
+    if (!*text)
+        return;
+    fputs(*text == ' ' ? ".PP\n.RS 4\n.nf\n" : ".PP\n", to);
+    put(to, text + strspn(text, " "));
+    fputs(*text == ' ' ? ".fi\n.RE\n" : "", to);
 }
 
-/* A synopsis is broken into lines for --help; here it is one. */
+static void put_rows(FILE *to, const mr_usage_option *rows, const char *dashes) {
+    for (const mr_usage_option *one = rows; one && one->name; one++) {
+        char name[160];
+        mr_usage_name(one, dashes, name, sizeof name);
+        fputs(".TP\n.B ", to);
+        put(to, name);
+        put(to, one->help);
+    }
+}
+
 static void put_synopsis(FILE *to, const mr_usage *usage) {
-    fprintf(to, ".PP\n.B millrace %s\n", usage->verb);
-    for (const char *at = usage->synopsis; *at; at++)
-        if (*at != '\n')
-            mr_roff_put(to, at, 1);
-        else
-            at += strspn(at, " \n") - 1, fputc(' ', to);
-    fputc('\n', to);
+    char *text = NULL;
+    size_t bytes;
+    FILE *into = open_memstream(&text, &bytes);
+    if (!into)
+        return;
+    mr_usage_synopsis(usage, INT_MAX, into);
+    fclose(into);
+    fputs(".PP\n", to);
+    mr_roff_put(to, text, bytes);
+    free(text);
 }
 
 static void put_verb(FILE *to, const mr_usage *usage) {
     fprintf(to, ".SS millrace %s\n", usage->verb);
     put_synopsis(to, usage);
-    mr_help_parts(usage->help, put_part, to);
+    mr_usage_paragraphs(usage->help, put_paragraph, to);
+    put_rows(to, usage->words, "");
+    put_rows(to, usage->options, "--");
+    mr_usage_paragraphs(usage->notes, put_paragraph, to);
     fputs(".PP\nExamples:\n.PP\n.RS 4\n.nf\n", to);
     for (const char *const *words = usage->examples; *words; words++) {
         fprintf(to, "millrace %s ", usage->verb);
@@ -65,7 +84,7 @@ static int put_command(FILE *to) {
         fprintf(to, ".TP\n.B %s\n", (*verb)->usage->verb);
         put(to, (*verb)->summary);
     }
-    fputs(".SH OPTIONS\nEvery verb knows\n.B \\-\\-help\nand\n.BR \\-\\-version .\n", to);
+    fputs(".SH OPTIONS\n", to);
     for (const mr_verb *const *verb = mr_verbs; *verb; verb++)
         put_verb(to, (*verb)->usage);
     int status = put_topics(to, topics);
@@ -82,10 +101,6 @@ static int put_pipeline(FILE *to) {
     return status;
 }
 
-int mr_help_manual(FILE *to, const char *page) {
-    if (strcmp(page, "millrace") == 0)
-        return put_command(to);
-    if (strcmp(page, "millrace.yaml") == 0)
-        return put_pipeline(to);
-    return mr_fail(MR_ERROR_USAGE, "--man takes millrace or millrace.yaml, not \"%s\"", page);
+int mr_help_manual(FILE *to, bool pipeline) {
+    return pipeline ? put_pipeline(to) : put_command(to);
 }

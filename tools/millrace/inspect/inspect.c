@@ -20,8 +20,9 @@ typedef struct arguments {
 } arguments;
 
 static const mr_usage_option options[] = {
-    MR_OPTION_FIELD("json", arguments, json),
-    MR_OPTION_FIELD("markdown", arguments, markdown),
+    MR_OPTION("json", NULL, arguments, json, "one JSON array"),
+    MR_OPTION("markdown", NULL, arguments, markdown,
+              "the reference of all types and of all keys of a pipeline (stages/README.md)"),
     MR_USAGE_PLUGINS,
     MR_USAGE_COMMON,
 };
@@ -30,17 +31,14 @@ static const char *const examples[] = {"preprocess", "null --json", "models/lite
 
 static const mr_usage usage = {
     .verb = "inspect",
-    .synopsis = "TYPE|FILE... [--json] [--plugin FILE]... | --markdown",
-    .help = "Shows stage types: ports with the formats that they take, and every option with its type, default,\n"
-            "range, unit and meaning, besides the keys that every source or stage has. If a source and a stage\n"
-            "have the same name it shows both.\n\n"
-            "Of a model (FILE.onnx) it shows inputs, outputs, operators, the stages that can use it, and a pipeline\n"
-            "with it; of weights (FILE.npy) their shape; of the folder of a trained classifier its card: classes,\n"
-            "penalties that were tried, the stages that made its vectors, figures and the signature. A word is a file\n"
-            "if it has a slash, or ends like one.\n\n"
-            "  --json             as one JSON array\n"
-            "  --markdown         the reference of all types and of all keys of a pipeline (stages/README.md)\n"
-            MR_USAGE_PLUGINS_HELP,
+    .synopsis = "TYPE|FILE...",
+    .help = "Shows stage types: ports with the formats that they accept, each option with its type, default, range, "
+            "unit and meaning, and the names of the keys that every source or stage has. If a source and a stage have "
+            "the same name, both are shown.\n"
+            "For a model (FILE.onnx) it shows inputs, outputs, operators, the stages that can use it, and a pipeline "
+            "with it; for weights (FILE.npy) the shape; for the folder of a trained classifier its card: classes, "
+            "penalties that were tried, the stages that made its vectors, figures and the signature. A word is a file "
+            "if it contains a slash or ends like one.",
     .options = options,
     .examples = examples,
 };
@@ -166,7 +164,7 @@ static int inspect_each(char **names, bool as_json) {
 static int run_verb(int argc, char **argv) {
     int code = 0;
     arguments given = {.json = false};
-    if (!mr_usage_take(&usage, argc, argv, NULL, &given, &code))
+    if (!mr_usage_take(&usage, argc, argv, &given, &code))
         return code;
     if (given.markdown && (given.json || optind < argc))
         return mr_usage_error(&usage, "--markdown is of all types and takes nothing beside it");

@@ -10,16 +10,15 @@ typedef struct arguments {
     bool json;
 } arguments;
 
-static const mr_usage_option options[] = {MR_OPTION_FIELD("json", arguments, json), MR_USAGE_PLUGINS, MR_USAGE_COMMON};
+static const mr_usage_option options[] = {
+    MR_OPTION("json", NULL, arguments, json, "one JSON array"), MR_USAGE_PLUGINS, MR_USAGE_COMMON};
 
 static const char *const examples[] = {"", "--plugin ./libmine.so --json", NULL};
 
 static const mr_usage usage = {
     .verb = "list",
-    .synopsis = "[--json] [--plugin FILE]...",
-    .help = "Lists the stage types: what `type:` may be in a pipeline.\n\n"
-            "  --json             as one JSON array\n"
-            MR_USAGE_PLUGINS_HELP,
+    .synopsis = "",
+    .help = "Lists the stage types: the values of `type:` in a pipeline.",
     .options = options,
     .examples = examples,
 };
@@ -51,7 +50,7 @@ static int print_text(void) {
 static int run_verb(int argc, char **argv) {
     int code = 0;
     arguments given = {.json = false};
-    if (!mr_usage_take(&usage, argc, argv, NULL, &given, &code))
+    if (!mr_usage_take(&usage, argc, argv, &given, &code))
         return code;
     if (optind < argc)
         return mr_usage_error(&usage, "it takes no \"%s\"", argv[optind]);

@@ -10,18 +10,17 @@ static const char *const examples[] = {"> millrace.schema.json", "--plugin ./lib
 
 static const mr_usage usage = {
     .verb = "schema",
-    .synopsis = "[--plugin FILE]...",
-    .help = "Prints the JSON Schema (draft-07) of a pipeline, with the options of all stage types. An editor with a\n"
-            "YAML language server completes and checks a pipeline if its first line names the file of the schema:\n\n"
-            "  # yaml-language-server: $schema=millrace.schema.json\n\n"
-            MR_USAGE_PLUGINS_HELP,
+    .synopsis = "",
+    .help = "Prints the JSON Schema (draft-07) of a pipeline, with the options of all stage types. An editor with a "
+            "YAML language server completes and checks a pipeline if its first line names the schema file:\n\n"
+            "  # yaml-language-server: $schema=millrace.schema.json",
     .options = options,
     .examples = examples,
 };
 
 static int run_verb(int argc, char **argv) {
     int code = 0;
-    if (!mr_usage_take(&usage, argc, argv, NULL, NULL, &code))
+    if (!mr_usage_take(&usage, argc, argv, NULL, &code))
         return code;
     if (optind < argc)
         return mr_usage_error(&usage, "it takes no \"%s\"", argv[optind]);

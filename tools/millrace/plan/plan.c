@@ -14,16 +14,23 @@
 #include "tools/millrace/plan/profile.h"
 #include "tools/millrace/run/signals.h"
 
-enum { PROFILE = 256 };
 static const double default_seconds = 5, least_seconds = 0.1, most_seconds = 86400;
 
 typedef struct arguments {
-    char **argv; /* the command's */
     const char *path, *node;
     mr_overrides overrides;
     double seconds; /* how long to profile; 0: not */
     bool offline, json, deny;
 } arguments;
+
+static int take_seconds(void *to, char *text) {
+    double *seconds = to;
+    *seconds = default_seconds;
+    if (!text || mr_parse_number(text, least_seconds, most_seconds, seconds))
+        return MR_OK;
+    return mr_fail(MR_ERROR_USAGE, "takes seconds from %g to %g, not \"%s\"", least_seconds, most_seconds,
+                   text);
+}
 
 static const mr_usage_option options[] = {
     MR_OVERRIDE_OPTIONS,
@@ -31,11 +38,19 @@ static const mr_usage_option options[] = {
     MR_OVERRIDE_ASSUMPTIONS,
     MR_OVERRIDE_PLACING,
     MR_OVERRIDE_THREADS,
-    MR_OPTION_FIELD("node", arguments, node),
-    MR_OPTION_FIELD("offline", arguments, offline),
-    MR_OPTION_CODE("profile", optional_argument, PROFILE),
+    MR_OPTION("node", "NAME", arguments, node, "shows only this one of the pipeline's nodes"),
+    MR_OPTION("offline", NULL, arguments, offline,
+              "opens no media and no models, and connects to no stream. Their formats stay unknown"),
+    MR_OPTION_TAKE("profile", "[SECONDS]", arguments, seconds, take_seconds,
+                   "runs the pipeline for SECONDS (5 by default), or to its end, without writing output. It adds "
+                   "measurements: the cost of each stage, the memory of libraries, the bottleneck, changes that may "
+                   "help, and the frame rate to expect from a run. Processor time of library threads is divided among "
+                   "the stages that use them, in proportion to the time spent in these stages"),
     MR_COMPLAINTS_OPTIONS,
-    MR_OPTION_FIELD("json", arguments, json),
+    MR_OPTION("json", NULL, arguments, json,
+              "one JSON object: sources, stages, links, copies, processes, devices, memory, expected, profile. Sizes "
+              "are in bytes, times in nanoseconds or seconds as their names show, rates in frames a second, shares "
+              "from 0 to 1. An unknown value is null"),
     MR_USAGE_COMMON,
 };
 
@@ -47,72 +62,28 @@ static const char *const examples[] = {
 
 static const mr_usage usage = {
     .verb = "plan",
-    .synopsis = "PIPELINE.yaml [--set KEY=VALUE]... [--input URI]... [--output FILE]\n"
-                "                     [--workers N] [--jobs N] [--node NAME] [--assume DEVICES]... [--costs FILE]\n"
-                "                     [--offline | --profile [SECONDS]]\n"
-                "                     [--deny-warnings] [--force] [--json] [--plugin FILE]... [--plugins]",
-    .help =
-        "Proves the pipeline and shows what `run` with the same options would do: every source with its rate, every\n"
-        "stage with its device, threads and batch, every link with its format and queue, every copy, every thread,\n"
-        "and for every pool the bytes of memory that it can take at most, and probably will.\n"
-        "For cards with known figures (--assume cuda:1xH100, or sim:0?like=h100) it adds the frame rate that a model\n"
-        "of the card predicts, and what limits it.\n"
-        "Media are opened only to find their streams, models only to find their inputs and outputs; nothing is\n"
-        "written.\n\n" MR_OVERRIDE_INPUTS_HELP MR_OVERRIDE_PLUGINS_HELP MR_OVERRIDE_OUTPUT_HELP
-        MR_OVERRIDE_ASSUMPTIONS_HELP MR_OVERRIDE_PLACING_HELP
-            MR_OVERRIDE_THREADS_HELP "  --node NAME        of a pipeline with nodes, shows only this one\n"
-        "  --offline          opens no media and no models, and connects to no stream; their formats stay unknown\n"
-        "  --profile [SECONDS]  runs the pipeline for SECONDS (5 by default), or to its end, writes no output, and\n"
-        "                     adds measurements: the cost of each stage, the memory of libraries, the\n"
-        "                     bottleneck, changes that may help, and the frame rate to expect of a run. The\n"
-        "                     processor time of library threads counts for the stages that have them, in\n"
-        "                     proportion to the time spent in these stages\n" MR_COMPLAINTS_HELP
-        "  --json             one JSON object: sources, stages, links, copies, processes, devices, memory,\n"
-        "                     expected, profile; sizes in bytes, times in nanoseconds or seconds as their names say,\n"
-        "                     rates in frames a second, shares from 0 to 1; null if a value is unknown\n",
+    .synopsis = "PIPELINE.yaml",
+    .help = "Proves the pipeline and shows what `run` with the same options would do: each source with its rate, each "
+            "stage with its device, threads and batch, each link with its format and queue, each copy, each thread, "
+            "and for each pool of memory the most and the likely number of bytes.\n"
+            "For cards with known figures (--assume cuda:1xH100, or sim:0?like=h100) it adds the frame rate that a "
+            "model of the card predicts, and what limits it.\n"
+            "Media are opened only to find their streams, models only to find their inputs and outputs. Nothing is "
+            "written.",
     .options = options,
     .examples = examples,
 };
 
-/* `--profile=10`, or `--profile 10` if the next argument is a number. */
-static int take_seconds(arguments *to) {
-    const char *next = to->argv[optind], *text = optarg;
-    if (!text && next && *next && strspn(next, "0123456789.") == strlen(next)) {
-        text = next;
-        optind++;
-    }
-    char *end = NULL;
-    to->seconds = text ? strtod(text, &end) : default_seconds;
-    if (text && (end == text || *end || !(to->seconds >= least_seconds && to->seconds <= most_seconds)))
-        return mr_usage_error(&usage, "--profile takes seconds from %g to %g, not \"%s\"", least_seconds,
-                              most_seconds,
-                              text);
-    return 0;
-}
-
-/* Returns an exit code. */
-static int take_option(void *given, int option) {
-    arguments *to = given;
-    int code = 0;
-    return mr_overrides_take(&to->overrides, &usage, option, &code) ? code : take_seconds(to);
-}
-
-/* Returns an exit code; *done if the command is over. */
-static int parse(arguments *to, int argc, char **argv, bool *done) {
-    int code = 0;
-    *done = true;
-    to->argv = argv;
-    if (!mr_usage_take(&usage, argc, argv, take_option, to, &code))
-        return code;
-    if (!(to->path = mr_usage_pipeline(&usage, argc, argv, &code)))
-        return code;
-    if (to->seconds > 0 && (to->offline || to->overrides.assume_count))
-        return mr_usage_error(&usage, "--profile runs the pipeline, which excludes %s",
-                              to->offline ? "--offline" : "--assume");
-    if (to->seconds > 0 && to->node)
-        return mr_usage_error(&usage, "--profile runs all stages in one process: remove --node");
-    *done = false;
-    return 0;
+static bool parse(arguments *to, int argc, char **argv, int *code) {
+    if (!mr_usage_take(&usage, argc, argv, to, code) ||
+        !(to->path = mr_usage_pipeline(&usage, argc, argv, code)))
+        return false;
+    if (to->seconds > 0 && (to->offline || to->overrides.assume.count))
+        *code = mr_usage_error(&usage, "--profile runs the pipeline, which excludes %s",
+                               to->offline ? "--offline" : "--assume");
+    else if (to->seconds > 0 && to->node)
+        *code = mr_usage_error(&usage, "--profile runs all stages in one process: remove --node");
+    return !*code;
 }
 
 static int print_json(const mr_plan_view *plan, const mr_profile *profile, const mr_plan_view *measured) {
@@ -247,16 +218,13 @@ static int profile(const arguments *from) {
 }
 
 static int run_verb(int argc, char **argv) {
-    arguments given = {0};
-    bool done = true;
-    if (mr_overrides_init(&given.overrides, argc))
-        return mr_command_failed(MR_ERROR_MEMORY);
-    given.overrides.no_plugins = true;
-    int code = parse(&given, argc, argv, &done);
-    if (!done)
+    arguments given = {.overrides.no_plugins = true};
+    int code = 0;
+    const bool goes_on = parse(&given, argc, argv, &code);
+    if (goes_on)
         code = given.seconds > 0 ? profile(&given) : show(&given);
     mr_overrides_fini(&given.overrides);
-    return code || done ? code : mr_flush_stdout();
+    return code || !goes_on ? code : mr_flush_stdout();
 }
 
 const mr_verb mr_plan_verb = {&usage, "show all that a run would do: stages, links, copies, memory, threads", run_verb};

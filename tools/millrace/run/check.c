@@ -7,8 +7,6 @@
 #include "tools/millrace/cli/overrides.h"
 #include "tools/millrace/cli/verbs.h"
 
-enum { FORMAT = 256 };
-
 typedef enum format { TEXT, JSON, GITHUB } format;
 
 typedef struct arguments {
@@ -19,11 +17,13 @@ typedef struct arguments {
 } arguments;
 
 static const mr_usage_option options[] = {
+    MR_OPTION("format", "text|json|github", arguments, format,
+              "text is the default, json is one object for all files on standard output, github is annotations for "
+              "GitHub's workflows"),
+    MR_COMPLAINTS_OPTIONS,
     MR_OVERRIDE_OPTIONS,
     MR_OVERRIDE_ALLOWING_PLUGINS,
     MR_OVERRIDE_ASSUMPTIONS,
-    MR_COMPLAINTS_OPTIONS,
-    MR_OPTION_CODE("format", required_argument, FORMAT),
     MR_USAGE_COMMON,
 };
 
@@ -33,51 +33,14 @@ static const char *const examples[] = {
 
 static const mr_usage usage = {
     .verb = "check",
-    .synopsis = "PIPELINE.yaml... [--format text|json|github] [--deny-warnings]\n"
-                "                      [--set KEY=VALUE]... [--input URI]... [--output FILE]\n"
-                "                      [--assume DEVICES]... [--force] [--plugin FILE]... [--plugins]",
-    .help = "Proves each pipeline from its text alone: keys, types, ranges, variables, links, formats. It opens\n"
-            "neither media nor models, so it can also check pipelines of other machines. \"-\" is standard input.\n"
-            "It runs no code of the file. All errors are reported (at most 100 of one file), each with its place\n"
-            "and, if there is one, a hint; the exit code is that of the first error (78: wrong pipeline, 66: no\n"
-            "such file).\n\n"
-            "  --format FORMAT    text (the default), json: one object for all files on standard output, or\n"
-            "                     github: annotations of GitHub's workflows\n"
-            MR_COMPLAINTS_HELP
-            MR_OVERRIDE_INPUTS_HELP MR_OVERRIDE_PLUGINS_HELP MR_OVERRIDE_OUTPUT_HELP
-            MR_OVERRIDE_ASSUMPTIONS_HELP,
+    .synopsis = "PIPELINE.yaml...",
+    .help = "Proves each pipeline from its text alone: keys, types, ranges, variables, links, formats. It opens "
+            "neither media nor models, so it can also check pipelines for other machines. \"-\" is standard input. It "
+            "runs no code that the file names. It reports all errors (at most 100 per file), each with its place and, "
+            "if there is one, a hint. The exit code is that of the first error (78: wrong pipeline, 66: no such file).",
     .options = options,
     .examples = examples,
 };
-
-/* ---- the command line ------------------------------------------------------------------------------------------ */
-
-/* Returns an exit code. */
-static int take_option(void *given, int option) {
-    arguments *to = given;
-    static const char *const formats[] = {[TEXT] = "text", [JSON] = "json", [GITHUB] = "github"};
-    int code = 0;
-    if (mr_overrides_take(&to->overrides, &usage, option, &code))
-        return code;
-    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
-        if (strcmp(optarg, formats[i]) == 0) {
-            to->format = (format)i;
-            return 0;
-        }
-    return mr_usage_error(&usage, "--format takes text, json or github, not \"%s\"", optarg);
-}
-
-/* Returns an exit code; *done if there is nothing to check. */
-static int parse(arguments *to, int argc, char **argv, bool *done) {
-    int code = 0;
-    *done = true;
-    if (!mr_usage_take(&usage, argc, argv, take_option, to, &code))
-        return code;
-    if (optind == argc)
-        return mr_usage_error(&usage, "name at least one pipeline");
-    *done = false;
-    return 0;
-}
 
 /* ---- the files ------------------------------------------------------------------------------------------------- */
 
@@ -145,16 +108,16 @@ static int check_json(arguments *how, char **paths) {
 }
 
 static int run_verb(int argc, char **argv) {
-    arguments given = {0};
-    bool done;
-    if (mr_overrides_init(&given.overrides, argc))
-        return mr_command_failed(MR_ERROR_MEMORY);
-    given.overrides.no_plugins = true;
-    int code = parse(&given, argc, argv, &done), status = MR_OK;
-    if (!done)
+    arguments given = {.overrides.no_plugins = true};
+    int code = 0, status = MR_OK;
+    bool goes_on = mr_usage_take(&usage, argc, argv, &given, &code);
+    if (goes_on && optind == argc)
+        code = mr_usage_error(&usage, "name at least one pipeline");
+    goes_on = goes_on && !code;
+    if (goes_on)
         status = given.format == JSON ? check_json(&given, argv + optind) : check_each(&given, argv + optind);
     mr_overrides_fini(&given.overrides);
-    if (done)
+    if (!goes_on)
         return code;
     code = mr_flush_stdout();
     return status ? mr_status_exit_code(status) : code;

@@ -19,23 +19,42 @@
 #include "tools/millrace/run/control.h"
 #include "tools/millrace/run/control_answer.h"
 
-enum { PID = 256 };
 /* How often a run that closes the connection is asked again: for five seconds. */
 enum { MOST_TRIES = 100 };
 
 typedef struct arguments {
     const char *path;
-    long long pid; /* 0: not given */
+    int pid; /* 0: not given */
     bool json;
     const char *what, *argument;
     char **options; /* KEY=VALUE */
     int option_count;
 } arguments;
 
+static const mr_usage_option words[] = {
+    MR_WORD("status", NULL, "the summary so far, and for each stage the work of each device"),
+    MR_WORD("disable", "DEVICE",
+            "gives a device no more work. The other devices of its stages, or those in `on_device_error`, take over. "
+            "Refused if a stage has no other device"),
+    MR_WORD("enable", "DEVICE", "gives a device work again, also after it has failed"),
+    MR_WORD("drain", NULL, "ends the sources and delivers frames in flight, as SIGTERM does"),
+    MR_WORD("stop", NULL, "ends the run at once. Frames in flight are dropped and counted"),
+    MR_WORD("log", "LEVEL", "sets how much is logged from now on: error, warning, info or debug"),
+    MR_WORD("add", "ID KEY=VALUE...",
+            "adds a source to a pipeline with `sources: {max: N}`. Options are those of its file. The source is proven "
+            "first; if anything is wrong, nothing changes. Relative paths start in the run's working directory"),
+    MR_WORD("set", "ID KEY=VALUE...",
+            "changes options of a source and keeps the others. The source starts again"),
+    MR_WORD("remove", "ID", "removes a source. Frames in flight are delivered"),
+    MR_WORD("trigger", "ID",
+            "makes `record` record now: the stage with this id, or all stages for the source with this id"),
+    {.name = NULL},
+};
+
 static const mr_usage_option options[] = {
-    MR_OPTION_FIELD("control", arguments, path),
-    MR_OPTION_CODE("pid", required_argument, PID),
-    MR_OPTION_FIELD("json", arguments, json),
+    MR_OPTION("control", "PATH", arguments, path, "the socket that `run --control PATH` has named"),
+    MR_OPTION_NUMBER("pid", "PID", arguments, pid, 1, INT_MAX, "the run with this process id"),
+    MR_OPTION("json", NULL, arguments, json, "prints the run's answer as it is, one JSON object"),
     MR_USAGE_COMMON,
 };
 
@@ -44,40 +63,15 @@ static const char *const examples[] = {"status", "--pid 4711 disable cuda:1", "l
 
 static const mr_usage usage = {
     .verb = "ctl",
-    .synopsis = "[--control PATH | --pid PID] [--json] COMMAND",
-    .help = "Shows the status of a run, and changes it while it runs, through its control socket. Without\n"
-            "--control and --pid it takes the only run of this user.\n\n"
-            "  status             the summary so far, and for each stage the work that each device did\n"
-            "  disable DEVICE     gives no more work to a device; the other devices of its stages, or those that\n"
-            "                     `on_device_error` names, take over. Refused if a stage has no other device\n"
-            "  enable DEVICE      gives it work again, also after it has failed\n"
-            "  drain              ends the sources and delivers frames in flight, as SIGTERM does\n"
-            "  stop               ends the run at once; frames in flight are dropped and counted\n"
-            "  log LEVEL          how much is logged from now on: error, warning, info or debug\n"
-            "  add ID KEY=VALUE...\n"
-            "                     adds a source to a pipeline with `sources: {max: N}`, with options as in its file;\n"
-            "                     it is proven first, and if anything is wrong, nothing changes. Relative paths start\n"
-            "                     in the working directory of the run\n"
-            "  set ID KEY=VALUE...\n"
-            "                     changes options of a source, and keeps the others: it starts again\n"
-            "  remove ID          removes a source; its frames in flight are delivered\n"
-            "  trigger ID         makes `record` record now: the stage of this id, or all for the source of this id\n\n"
-            "  --control PATH     the socket that `run --control PATH` has named\n"
-            "  --pid PID          the run with this process id\n"
-            "  --json             prints the answer of the run as it is, one JSON object\n",
+    .synopsis = "COMMAND",
+    .help = "Shows the status of a run, and changes it while it runs, through its control socket. Without --control "
+            "and --pid it takes the only run of this user.",
+    .words = words,
     .options = options,
     .examples = examples,
 };
 
 /* ---- the command line ------------------------------------------------------------------------------------------ */
-
-static int take_option(void *given, int option) {
-    arguments *to = given;
-    (void)option;
-    if (!mr_parse_integer(optarg, 1, INT_MAX, &to->pid))
-        return mr_usage_error(&usage, "--pid takes the number of a process, not \"%s\"", optarg);
-    return 0;
-}
 
 /* The run checks the rest of the request. */
 static int check(const arguments *to) {
@@ -94,22 +88,20 @@ static int check(const arguments *to) {
     return 0;
 }
 
-/* Returns an exit code; *done if the command is over. */
-static int parse(arguments *to, int argc, char **argv, bool *done) {
-    int code = 0;
-    *done = true;
-    if (!mr_usage_take(&usage, argc, argv, take_option, to, &code))
-        return code;
+static bool parse(arguments *to, int argc, char **argv, int *code) {
+    if (!mr_usage_take(&usage, argc, argv, to, code))
+        return false;
     if (optind == argc)
-        return mr_usage_error(&usage, "say what to do: status, disable, enable, drain, stop, log, add, set, "
-                                      "remove or trigger");
+        *code = mr_usage_error(&usage, "say what to do: status, disable, enable, drain, stop, log, add, set, "
+                                       "remove or trigger");
+    if (*code)
+        return false;
     to->what = argv[optind];
     to->argument = optind + 1 < argc ? argv[optind + 1] : NULL;
     to->options = argv + optind + 2;
     to->option_count = optind + 2 < argc ? argc - optind - 2 : 0;
-    code = check(to);
-    *done = code;
-    return code;
+    *code = check(to);
+    return !*code;
 }
 
 /* ---- which run ------------------------------------------------------------------------------------------------- */
@@ -172,7 +164,7 @@ static void look_at(search *s, DIR *list, const char *folder, const char *name) 
     char path[MR_CONTROL_PATH];
     long long pid;
     int fd;
-    char number[24], words[100];
+    char number[24], command[100];
     size_t digits = strspn(name, "0123456789");
     if (digits == 0 || digits >= sizeof number || strcmp(name + digits, ".sock") != 0)
         return;
@@ -182,8 +174,8 @@ static void look_at(search *s, DIR *list, const char *folder, const char *name) 
     if (connect_or_remove(dirfd(list), path, &fd))
         return;
     size_t length = strlen(s->lines);
-    read_words(pid, words, sizeof words);
-    mr_print_into(s->lines + length, sizeof s->lines - length, "  %lld  %s\n", pid, words);
+    read_words(pid, command, sizeof command);
+    mr_print_into(s->lines + length, sizeof s->lines - length, "  %lld  %s\n", pid, command);
     if (s->count++)
         close(fd);
     else
@@ -388,9 +380,8 @@ static int tell(const arguments *from, const char *answer) {
 static int run_verb(int argc, char **argv) {
     arguments given = {0};
     char *answer = NULL, *lines = NULL;
-    bool done = true;
-    int fd = -1, code = parse(&given, argc, argv, &done);
-    if (done)
+    int fd = -1, code = 0;
+    if (!parse(&given, argc, argv, &code))
         return code;
     int status = reach(&given, &fd, &lines);
     if (!status)

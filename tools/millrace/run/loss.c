@@ -11,35 +11,18 @@
 
 /* ---- the command line ------------------------------------------------------------------------------------------ */
 
-bool mr_loss_parse(mr_loss_limit *limit, const char *text) {
+int mr_loss_take(void *to, char *text) {
+    mr_loss_limit *limit = to;
     const char *given = text ? text : "0";
     char *end;
     double most = strtod(given, &end);
     bool percent = *end == '%';
     if (!isdigit((unsigned char)*given) || strpbrk(given, "xXnN") || end[percent] || (percent && most > 100) ||
         (!percent && most != floor(most)))
-        return false;
+        return mr_fail(MR_ERROR_USAGE, "takes a number of frames or percent, such as 10 or 0.5%%, "
+                                       "not \"%s\"", given);
     *limit = (mr_loss_limit){.text = given, .most = most, .percent = percent};
-    return true;
-}
-
-int mr_loss_join(int argc, char **argv, char **made) {
-    static const char option[] = "--fail-on-loss";
-    mr_loss_limit limit;
-    *made = NULL;
-    for (int i = 1; i + 1 < argc && strcmp(argv[i], "--") != 0; i++) {
-        if (strcmp(argv[i], option) != 0 || !mr_loss_parse(&limit, argv[i + 1]))
-            continue;
-        size_t bytes = sizeof option + 1 + strlen(argv[i + 1]);
-        *made = malloc(bytes);
-        if (!*made)
-            return MR_ERROR_MEMORY;
-        snprintf(*made, bytes, "%s=%s", option, argv[i + 1]);
-        argv[i] = *made;
-        memmove(&argv[i + 1], &argv[i + 2], (size_t)(argc - i - 1) * sizeof *argv);
-        return argc - 1;
-    }
-    return argc;
+    return MR_OK;
 }
 
 /* ---- lost frames ----------------------------------------------------------------------------------------------- */

@@ -16,17 +16,8 @@ typedef struct mr_loss_limit {
     bool percent;
 } mr_loss_limit;
 
-enum { MR_LOSS_OPTION = 1536 };
-#define MR_LOSS_OPTIONS MR_OPTION_CODE("fail-on-loss", optional_argument, MR_LOSS_OPTION)
-#define MR_LOSS_HELP                                                                                              \
-    "  --fail-on-loss [N]   exits with 65 if more than N frames, or more than N% of all, were dropped, or not read\n" \
-    "                     since a file ends early; without N if any was. Absorbed frames are not lost\n"
-
-/* Joins "--fail-on-loss" with a number that follows it as a separate argument, which getopt would leave over. Returns
- * the number of arguments left, or a negative status. The caller must free *made (NULL: nothing was joined). */
-int mr_loss_join(int argc, char **argv, char **made);
-/* NULL is 0. False if the text is not a number of frames or a percentage. */
-bool mr_loss_parse(mr_loss_limit *limit, const char *text);
+/* Reads the text into a limit: a number of frames or a percentage; NULL is 0. MR_ERROR_USAGE. */
+mr_usage_take_function mr_loss_take;
 
 /* By stage and reason, as long as there is room; `lost` counts all. */
 enum { MR_LOSS_PARTS = 64 };

@@ -18,7 +18,6 @@
 #include "tools/millrace/run/signals.h"
 #include "tools/millrace/run/summary.h"
 
-enum { LOG = 256, GRACE };
 /* How often to refresh the progress line and to report. */
 static const int64_t refresh_ns = 200000000, report_ns = 500000000;
 /* --grace's range. */
@@ -26,24 +25,63 @@ static const int64_t least_grace_ns = 1000000000, most_grace_ns = 86400000000000
 
 typedef mr_run_arguments arguments;
 
+/* ---- the command line ------------------------------------------------------------------------------------------ */
+
+/* At once: options after it may log. */
+static int take_level(void *to, char *text) {
+    mr_log_level level;
+    (void)to;
+    int status = mr_log_parse_level(text, &level);
+    if (!status)
+        mr_log_set_level(level);
+    return status;
+}
+
+/* Into the arguments' grace and grace_ns. */
+static int take_grace(void *to, char *text) {
+    mr_run_arguments *given = to;
+    if (!mr_units_read(text, mr_units_duration, &given->grace_ns) || given->grace_ns < least_grace_ns ||
+        given->grace_ns > most_grace_ns)
+        return mr_fail(MR_ERROR_USAGE, "takes a duration from 1s to 24h, such as 10s, not \"%s\"", text);
+    given->grace = text;
+    return MR_OK;
+}
+
 static const mr_usage_option options[] = {
     MR_OVERRIDE_OPTIONS,
     MR_OVERRIDE_FORBIDDING_PLUGINS,
     MR_OVERRIDE_PLACING,
     MR_COMPLAINTS_OPTIONS,
     MR_OVERRIDE_THREADS,
-    MR_OPTION_FIELD("node", arguments, node),
-    MR_OPTION_NUMBER("replica", arguments, replica, 0, MR_VIEW_MOST_REPLICAS - 1),
-    MR_OPTION_FIELD("one-process", arguments, one_process),
-    MR_OPTION_CODE("grace", required_argument, GRACE),
-    MR_LOSS_OPTIONS,
-    MR_OPTION_FIELD("trace", arguments, trace),
-    MR_OPTION_FIELD("audit", arguments, audit),
-    MR_OPTION_FIELD("resume", arguments, resume),
-    MR_OPTION_FIELD("control", arguments, control),
-    MR_OPTION_CODE("log", required_argument, LOG),
-    MR_OPTION_FIELD("quiet", arguments, quiet),
-    MR_OPTION_FIELD("json", arguments, json),
+    MR_OPTION("node", "NAME", arguments, node,
+              "runs one of the pipeline's nodes. Without it, `run` starts and supervises all nodes of this machine, "
+              "unless Slurm, an MPI launcher or MILLRACE_NODE names the node of this process"),
+    MR_OPTION_NUMBER("replica", "N", arguments, replica, 0, MR_VIEW_MOST_REPLICAS - 1,
+                     "which of the node's processes this is: 0, 1, ..."),
+    MR_OPTION("one-process", NULL, arguments, one_process, "runs all stages in this process and ignores `nodes`"),
+    MR_OPTION("trace", "FILE", arguments, trace,
+              "writes the work of each thread and device over time, for ui.perfetto.dev or chrome://tracing"),
+    MR_OPTION("resume", "FILE", arguments, resume,
+              "keeps a checkpoint in FILE, and continues from it if it exists. After a crash no record is written "
+              "twice and none is missing"),
+    MR_OPTION("audit", "FILE", arguments, audit,
+              "appends events to a log, as lines of JSON: runs, accepted and refused connections, changes"),
+    MR_OPTION("control", "PATH", arguments, control,
+              "the socket at which `millrace ctl` reaches this run, in a folder that only its user may enter; \"off\" "
+              "for none. The default is PID.sock where `millrace ctl` finds it. Each process of several nodes has a "
+              "separate socket: PATH.NODE, or PATH.NODE.0 for replicas"),
+    MR_OPTION_CALL("grace", "DURATION", take_grace,
+                   "how long the run may take to end after it was asked to, by default 10s. Frames that are in flight "
+                   "when most of this time has passed are dropped and counted"),
+    MR_OPTION_TAKE("fail-on-loss", "[N]", arguments, loss, mr_loss_take,
+                   "exits with 65 if more than N frames, or more than N% of all, were dropped, or not read because a "
+                   "file ends early. Without N, one lost frame is enough. Absorbed frames are not lost"),
+    MR_OPTION("log", "error|warning|info|debug", arguments, log, "how much is logged; warning is the default",
+              .take = take_level),
+    MR_OPTION("quiet", NULL, arguments, quiet, "no progress and no summary"),
+    MR_OPTION("json", NULL, arguments, json,
+              "prints the summary as one JSON object on standard output, or on standard error if results go to "
+              "standard output"),
     MR_USAGE_COMMON,
 };
 
@@ -54,89 +92,28 @@ static const char *const examples[] = {
 
 static const mr_usage usage = {
     .verb = "run",
-    .synopsis = "PIPELINE.yaml [--set KEY=VALUE]... [--input URI]... [--output FILE]\n"
-                "                    [--workers N] [--jobs N] [--node NAME [--replica N] | --one-process]\n"
-                "                    [--costs FILE] [--trace FILE] [--resume FILE] [--audit FILE] [--log LEVEL]\n"
-                "                    [--control PATH] [--grace DURATION] [--fail-on-loss [N | N%]] [--quiet] [--json]\n"
-                "                    [--deny-warnings] [--force] [--plugin FILE]... [--no-plugins]",
-    .help =
-        "Proves the pipeline, runs it to its end and accounts for every frame. On a terminal it shows its progress\n"
-        "and a summary; otherwise it prints only results, and the summary if it fails. -i, -o and -q are short for\n"
-        "--input, --output and --quiet.\n\n" MR_OVERRIDE_INPUTS_HELP MR_OVERRIDE_NO_PLUGINS_HELP
-        MR_OVERRIDE_OUTPUT_HELP MR_OVERRIDE_PLACING_HELP MR_COMPLAINTS_HELP
-            MR_OVERRIDE_THREADS_HELP
-        "  --node NAME        runs one of the pipeline's nodes; without it all nodes of this machine are started\n"
-        "                     and watched over, unless Slurm, an MPI launcher or MILLRACE_NODE says which node\n"
-        "                     this process is\n"
-        "  --replica N        which of the node's processes this is: 0, 1, ...\n"
-        "  --one-process      runs all stages in this process, whatever `nodes` says\n"
-        "  --trace FILE       writes the work of each thread and device over time, for ui.perfetto.dev or\n"
-        "                     chrome://tracing\n"
-        "  --resume FILE      keeps a checkpoint in FILE, and continues from it if it exists: after a crash no\n"
-        "                     record is written twice and none is missing\n"
-        "  --audit FILE       appends events to a log, as lines of JSON: runs, connections that were accepted or\n"
-        "                     refused, changes\n"
-        "  --control PATH     the socket at which `millrace ctl` reaches this run, in a folder that only its user\n"
-        "                     may enter; \"off\" for none. By default PID.sock where `millrace ctl` finds it. Each\n"
-        "                     process of several nodes has its own: PATH.NODE, or PATH.NODE.0 of replicas\n"
-        "  --grace DURATION   how long the run may take after it was asked to end, by default 10s; frames that are\n"
-        "                     in flight when most of it has passed are dropped and counted\n" MR_LOSS_HELP
-        "  --log LEVEL        error, warning (the default), info or debug\n"
-        "  --quiet            no progress and no summary\n"
-        "  --json             prints the summary as one JSON object on standard output, or on standard error if\n"
-        "                     results go to standard output\n\n"
-        "SIGUSR1 prints the summary so far on standard error. SIGHUP opens output files and the audit log anew, so\n"
-        "that they can be moved (logrotate), and reads sources_from again. SIGINT (Ctrl-C), SIGTERM and a terminal\n"
-        "that is closed (not under nohup) end the sources and deliver frames in flight, with exit code 0; frames\n"
-        "that take too long are dropped and counted, see --grace. A second SIGINT or SIGTERM, half a second after\n"
-        "the first or later, exits at once. If the reader of standard output ends (`| head`), the run ends without\n"
-        "a message, with exit code 141. If several things fail, the first failure gives the exit code.\n",
+    .synopsis = "PIPELINE.yaml",
+    .help = "Proves the pipeline, runs it to its end and accounts for every frame. On a terminal it shows progress and "
+            "a summary. Otherwise it prints only results, and the summary if it fails. -i, -o and -q are short for "
+            "--input, --output and --quiet.",
     .options = options,
+    .notes = "SIGINT (Ctrl-C), SIGTERM and a closed terminal (not under nohup) end the sources and deliver frames in "
+             "flight, with exit code 0. Frames that take too long are dropped and counted, see --grace. A second "
+             "SIGINT or SIGTERM exits at once if it comes at least half a second after the first.\n"
+             "SIGUSR1 prints the summary so far on standard error. SIGHUP opens output files and the audit log anew, "
+             "so that they can be moved (logrotate), and reads sources_from again.\n"
+             "If the reader of standard output ends (`| head`), the run ends without a message, with exit code 141. If "
+             "several things fail, the first failure sets the exit code.",
     .examples = examples,
 };
 
-/* ---- the command line ------------------------------------------------------------------------------------------ */
-
-/* Returns an exit code. */
-static int take_option(void *given, int option) {
-    arguments *to = given;
-    mr_log_level level;
-    int code = 0;
-    if (mr_overrides_take(&to->overrides, &usage, option, &code))
-        return code;
-    switch (option) {
-    case LOG:
-        if (mr_log_parse_level(optarg, &level))
-            return mr_usage_error(&usage, "%s", mr_message());
-        mr_log_set_level(level);
-        to->log = optarg;
-        return 0;
-    case GRACE:
-        if (!mr_units_read(optarg, mr_units_duration, &to->grace_ns) || to->grace_ns < least_grace_ns ||
-            to->grace_ns > most_grace_ns)
-            return mr_usage_error(&usage, "--grace takes a duration from 1s to 24h, such as 10s, not \"%s\"", optarg);
-        to->grace = optarg;
-        return 0;
-    default: /* MR_LOSS_OPTION */
-        if (!mr_loss_parse(&to->loss, optarg))
-            return mr_usage_error(&usage, "--fail-on-loss takes a number of frames or percent, such as 10 or 0.5%%, "
-                                          "not \"%s\"", optarg);
-        return 0;
-    }
-}
-
-/* Returns an exit code; *done if the command is over. */
-static int parse(arguments *to, int argc, char **argv, bool *done) {
-    int code = 0;
-    *done = true;
-    if (!mr_usage_take(&usage, argc, argv, take_option, to, &code))
-        return code;
-    if (!(to->path = mr_usage_pipeline(&usage, argc, argv, &code)))
-        return code;
+static bool parse(arguments *to, int argc, char **argv, int *code) {
+    if (!mr_usage_take(&usage, argc, argv, to, code) ||
+        !(to->path = mr_usage_pipeline(&usage, argc, argv, code)))
+        return false;
     if (to->node && to->one_process)
-        return mr_usage_error(&usage, "--node runs some stages, --one-process all: choose one");
-    *done = false;
-    return 0;
+        *code = mr_usage_error(&usage, "--node runs some stages, --one-process all: choose one");
+    return !*code;
 }
 
 /* ---- the run --------------------------------------------------------------------------------------------------- */
@@ -354,23 +331,13 @@ void mr_run_leave(mr_run_arguments *given) {
 
 static int run_verb(int argc, char **argv) {
     arguments given = {0};
-    bool done = true;
-    if (mr_overrides_init(&given.overrides, argc))
-        return mr_command_failed(MR_ERROR_MEMORY);
-    char *joined = NULL;
-    int count = mr_loss_join(argc, argv, &joined);
-    if (count < 0) {
-        mr_overrides_fini(&given.overrides);
-        return mr_command_failed(count);
-    }
-    int code = parse(&given, count, argv, &done);
-    if (!done) {
+    int code = 0;
+    if (parse(&given, argc, argv, &code)) {
         int status = mr_run_enter(&given);
         code = status ? mr_command_failed(status) : run(&given);
         mr_run_leave(&given);
     }
     mr_overrides_fini(&given.overrides);
-    free(joined);
     return code;
 }
 

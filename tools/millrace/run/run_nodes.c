@@ -58,8 +58,8 @@ void mr_run_command_write(mr_run_command *command, const char *verb, const char 
             mr_run_command_add(command, "--set", text);
         free(text);
     }
-    for (size_t i = 0; i < overrides->input_count; i++)
-        mr_run_command_add(command, "--input", overrides->input[i]);
+    for (size_t i = 0; i < overrides->inputs.count; i++)
+        mr_run_command_add(command, "--input", overrides->inputs.item[i]);
     if (overrides->force)
         mr_run_command_add(command, "--force", NULL);
     if (overrides->no_plugins)

@@ -14,8 +14,6 @@
 #include "tools/millrace/train/set.h"
 #include "tools/millrace/train/stop.h"
 
-enum { DATA = 256 };
-
 typedef struct arguments {
     mr_overrides overrides;
     const char *from, *data, *stage, *output, *sign_key;
@@ -23,15 +21,19 @@ typedef struct arguments {
 } arguments;
 
 static const mr_usage_option options[] = {
-    MR_OPTION_FIELD("output", arguments, output),
-    MR_OPTION_CODE("data", required_argument, DATA),
-    MR_OPTION_FIELD("stage", arguments, stage),
-    MR_OPTION_FIELD("sign", arguments, sign_key),
-    MR_OPTION_CODE("set", required_argument, MR_OVERRIDE_SET),
+    MR_OPTION("output", "FILE.onnx", arguments, output, "the file to write. An existing one is replaced",
+              .needed = true),
+    MR_OPTION("data", "PATH", arguments, data,
+              "pictures for the comparison, as in `millrace train`. A pipeline needs them"),
+    MR_OPTION("stage", "ID", arguments, stage, "the stage of type classify, if there are several"),
+    MR_OPTION("sign", "KEYFILE", arguments, sign_key,
+              "signs the file with a private key (`millrace keygen --sign`). FILE.onnx.sig is the signature, "
+              "FILE.onnx.pub the public key"),
+    MR_OVERRIDE_SETTINGS,
     MR_OVERRIDE_FORCING,
     MR_USAGE_PLUGINS,
     MR_OVERRIDE_FORBIDDING_PLUGINS,
-    MR_OPTION_FIELD("json", arguments, json),
+    MR_OPTION("json", NULL, arguments, json, "one JSON object"),
     MR_USAGE_COMMON,
 };
 
@@ -40,39 +42,18 @@ static const char *const examples[] = {"pipelines/digits.yaml --data build/digit
 
 static const mr_usage usage = {
     .verb = "export",
-    .synopsis = "PIPELINE.yaml|HEAD --output FILE.onnx [--data FOLDER|LIST] [--stage ID] [--sign KEYFILE]\n"
-                "                       [--set KEY=VALUE]... [--force] [--plugin FILE]... [--no-plugins] [--json]",
-    .help =
-        "Writes a trained classifier as one ONNX file, which any program with an ONNX runtime can use.\n"
-        "PIPELINE.yaml stands for the classifier of its `classify`: if `features` or `infer` comes right\n"
-        "before it, the file contains that network too, and takes its input. Otherwise, and for the folder\n"
-        "HEAD, its input is a vector. Outputs are `scores` and `class`; metadata have the labels, the stages,\n"
-        "and how pictures are prepared.\n\n"
-        "Before the file is written, ONNX Runtime runs it and its scores are compared with those of classify: on 64\n"
-        "pictures of --data, or for HEAD on random vectors. If a score differs by more than 0.0001, no file is\n"
-        "written.\n\n"
-        "  --output FILE.onnx the file to write; one that exists is replaced\n"
-        "  --data PATH        pictures to compare on, as `millrace train` takes them; needed for a pipeline\n"
-        "  --stage ID         the stage of type classify, if there are several\n"
-        "  --sign KEYFILE     signs the file with a private key (`millrace keygen --sign`): FILE.onnx.sig beside it\n"
-        "                     is the signature, FILE.onnx.pub the public key\n"
-        "  --set KEY=VALUE    sets one value of the YAML, such as stages.classify.head=head\n"
-            MR_OVERRIDE_FORCING_HELP MR_USAGE_PLUGINS_HELP MR_OVERRIDE_NO_PLUGINS_HELP
-        "  --json             one JSON object\n",
+    .synopsis = "PIPELINE.yaml|HEAD",
+    .help = "Writes a trained classifier as one ONNX file, which any program with an ONNX runtime can use. For "
+            "PIPELINE.yaml it is the classifier of its `classify`. If `features` or `infer` comes right before that "
+            "stage, the file contains its network too, and takes its input. Otherwise, and for the folder HEAD, the "
+            "input is a vector. Outputs are `scores` and `class`. Metadata contain the labels, the stages, and how "
+            "pictures are prepared.\n"
+            "Before the file is written, ONNX Runtime runs it and its scores are compared with those of classify: on "
+            "64 pictures of --data, or for HEAD on random vectors. If a score differs by more than 0.0001, no file is "
+            "written.",
     .options = options,
     .examples = examples,
 };
-
-static int take_option(void *given, int option) {
-    arguments *to = given;
-    int code = 0;
-    if (mr_overrides_take(&to->overrides, &usage, option, &code))
-        return code;
-    if (to->data)
-        return mr_usage_error(&usage, MR_SET_ONE_DATA);
-    to->data = optarg;
-    return 0;
-}
 
 static int report(const arguments *given, const mr_exporting *e) {
     if (!given->json) {
@@ -184,9 +165,7 @@ static int check(const arguments *given, bool head) {
 static int run_verb(int argc, char **argv) {
     arguments given = {0};
     int code = 0;
-    if (mr_overrides_init(&given.overrides, argc))
-        return mr_command_failed(MR_ERROR_MEMORY);
-    bool goes_on = mr_usage_take(&usage, argc, argv, take_option, &given, &code) &&
+    bool goes_on = mr_usage_take(&usage, argc, argv, &given, &code) &&
                    (given.from = mr_usage_pipeline(&usage, argc, argv, &code)) != NULL;
     const bool head = goes_on && mr_card_is_head(given.from);
     goes_on = goes_on && !(code = check(&given, head));

@@ -18,9 +18,6 @@
 #include "millrace/classifier.h"
 #include "millrace/dataset.h"
 
-/* Used for an option that `run` accepts several times. */
-#define MR_SET_ONE_DATA "--data can be given once: a list can name the files of several folders"
-
 typedef enum mr_row_fate {
     MR_FATE_TAKEN,
     MR_FATE_COPY,        /* another row has the same content */

@@ -15,8 +15,6 @@
 #include "tools/millrace/train/near.h"
 #include "tools/millrace/train/training.h"
 
-enum { DATA = 256, MODEL, PENALTY, WEIGHTS, HIDDEN, VALIDATION, TEST, RESUME, EXPORT };
-
 enum { MOST_PENALTIES = 64, MOST_HIDDEN = 7 };
 
 typedef struct arguments {
@@ -25,36 +23,123 @@ typedef struct arguments {
     mr_extraction_nodes spread;
     double penalties[MOST_PENALTIES];
     size_t hidden[MOST_HIDDEN];
+    const char *export;
 } arguments;
 
+/* ---- the command line -------------------------------------------------------------------------------------------- */
+
+static int take_share(void *to, char *text) {
+    double *share = to;
+    if (mr_parse_number(text, 0, 1, share) && *share < 1)
+        return MR_OK;
+    return mr_fail(MR_ERROR_USAGE, "takes a share from 0 to below 1, not \"%s\"", text);
+}
+
+static int take_penalties(void *given, char *text) {
+    arguments *to = given;
+    size_t count = 0;
+    for (const char *at = text; at; count++) {
+        char *end;
+        if (count == MOST_PENALTIES)
+            return mr_fail(MR_ERROR_USAGE, "takes at most %d numbers", MOST_PENALTIES);
+        double c = strtod(at, &end);
+        if (end == at || (*end && *end != ',') || !(c >= 1e-12 && c <= 1e12))
+            return mr_fail(MR_ERROR_USAGE, "takes numbers from 1e-12 to 1e12, such as 0.01,0.1,1, not \"%s\"",
+                           text);
+        to->penalties[count] = c;
+        at = *end ? end + 1 : NULL;
+    }
+    to->params.fit.penalties = to->penalties;
+    to->params.fit.penalty_count = count;
+    return MR_OK;
+}
+
+static int take_hidden(void *given, char *text) {
+    arguments *to = given;
+    size_t count = 0;
+    for (const char *at = text; at; count++) {
+        char *end;
+        unsigned long units = strtoul(at, &end, 10);
+        if (count == MOST_HIDDEN || end == at || (*end && *end != ',') || units < 1 || units > 65536)
+            return mr_fail(MR_ERROR_USAGE, "takes 1 to %d numbers of units, such as 128,64, not \"%s\"",
+                           MOST_HIDDEN, text);
+        to->hidden[count] = units;
+        at = *end ? end + 1 : NULL;
+    }
+    to->params.fit.hidden = to->hidden;
+    to->params.fit.hidden_count = count;
+    return MR_OK;
+}
+
+static int take_model(void *to, char *text) {
+    return mr_classifier_kind_find(text, to) ? mr_fail(MR_ERROR_USAGE, "is wrong: %s", strdupa(mr_message())) : MR_OK;
+}
+
+/* Of nodes, the supervising process names a node's checkpoint. */
+static int take_resume(void *given, char *text) {
+    arguments *to = given;
+    to->params.fit.resume = true;
+    to->spread.run.resume = text;
+    return MR_OK;
+}
+
 static const mr_usage_option options[] = {
-    MR_OPTION_CODE("data", required_argument, DATA),
-    MR_OPTION_FIELD("vectors", arguments, params.vectors),
-    MR_OPTION_FIELD("output", arguments, params.head),
-    MR_OPTION_CODE("model", required_argument, MODEL),
-    MR_OPTION_CODE("penalty", required_argument, PENALTY),
-    MR_OPTION_CODE("class-weights", required_argument, WEIGHTS),
-    MR_OPTION_CODE("hidden", required_argument, HIDDEN),
-    MR_OPTION_NUMBER("neighbors", arguments, params.fit.k, 1, 1000),
-    MR_OPTION_FIELD("doubles", arguments, params.fit.doubles),
-    MR_OPTION_NUMBER("seed", arguments, params.seed, 0, INT64_MAX),
-    MR_OPTION_CODE("validation", required_argument, VALIDATION),
-    MR_OPTION_CODE("test", required_argument, TEST),
-    MR_OPTION_FIELD("stage", arguments, params.stage),
-    MR_OPTION_NUMBER("threads", arguments, params.fit.threads, 1, 64),
-    MR_OPTION_CODE("resume", optional_argument, RESUME),
-    MR_OPTION_FIELD("cache", arguments, params.cache),
-    MR_OPTION_FIELD("no-look-alikes", arguments, params.skip_near),
-    MR_OPTION_CODE("export", required_argument, EXPORT),
-    MR_OPTION_FIELD("sign", arguments, params.sign_key),
-    MR_OPTION_FIELD("node", arguments, spread.run.node),
-    MR_OPTION_NUMBER("replica", arguments, spread.run.replica, 0, MR_VIEW_MOST_REPLICAS - 1),
-    MR_OPTION_FIELD("one-process", arguments, spread.run.one_process),
-    MR_OPTION_FIELD("audit", arguments, spread.run.audit),
-    MR_OPTION_CODE("set", required_argument, MR_OVERRIDE_SET),
+    MR_OPTION("data", "PATH", arguments, params.data,
+              "a folder with a folder of pictures for each class, or a list: *.csv, whose first row names the columns "
+              "path and label, and may name group and split; or *.jsonl, one object with those keys per line. Pictures "
+              "of one group (a person, a camera, a day) stay in one part. A row with a video stands for its pictures "
+              "from start to end (seconds)", .needed = true),
+    MR_OPTION("output", "HEAD", arguments, params.head, "the folder to write. An existing head is replaced",
+              .needed = true),
+    MR_OPTION("vectors", "FILE.npy", arguments, params.vectors,
+              "the vectors (f4) of the list's rows, in the same order. No pictures are read. Only the length of the "
+              "vectors is checked"),
+    MR_OPTION_TAKE("model", "KIND", arguments, params.fit.kind, take_model,
+                   "softmax (the default), logistic, squared-hinge, prototypes, neighbors or perceptron"),
+    MR_OPTION_CALL("penalty", "C,...", take_penalties,
+                   "penalties to try, from 1e-12 (strong) to 1e12 (weak). The best one on validation is taken"),
+    MR_OPTION("class-weights", "none|balanced", arguments, params.fit.class_weights,
+              "balanced: rare classes count as much as frequent ones. The default is none"),
+    MR_OPTION_CALL("hidden", "N,...", take_hidden, "units of the hidden layers of a perceptron; 128,64 by default"),
+    MR_OPTION_NUMBER("neighbors", "K", arguments, params.fit.k, 1, 1000,
+                     "how many neighbors vote with --model neighbors; 5 by default"),
+    MR_OPTION("doubles", NULL, arguments, params.fit.doubles, "computes products in double precision"),
+    MR_OPTION_NUMBER("seed", "N", arguments, params.seed, 0, INT64_MAX,
+                     "seed for the split into parts, and for a perceptron; 1 by default"),
+    MR_OPTION_TAKE("validation", "SHARE", arguments, params.shares.validation, take_share,
+                   "the share that chooses the penalty; 0.15 by default"),
+    MR_OPTION_TAKE("test", "SHARE", arguments, params.shares.test, take_share,
+                   "the share that is used once, at the end; 0.15 by default. A picture's content, or its group, "
+                   "decides its part, so new pictures move no others"),
+    MR_OPTION("stage", "ID", arguments, params.stage, "the stage of type classify, if there are several"),
+    MR_OPTION_NUMBER("threads", "N", arguments, params.fit.threads, 1, 64,
+                     "one for each usable core by default. The result does not depend on it"),
+    MR_OPTION_CALL("resume", "[]", take_resume, "continues a fit that was interrupted or killed"),
+    MR_OPTION("cache", "FOLDER", arguments, params.cache,
+              "where vectors are kept; $XDG_CACHE_HOME/millrace/features by default"),
+    MR_OPTION("no-look-alikes", NULL, arguments, params.skip_near,
+              "does not search for pictures in different parts that look alike"),
+    MR_OPTION("export", "onnx", arguments, export,
+              "also writes model.onnx into HEAD, as `millrace export` does, and compares it with classify on 64 "
+              "pictures of the test part"),
+    MR_OPTION("sign", "KEYFILE", arguments, params.sign_key,
+              "signs the head with a private key (`millrace keygen --sign`). `key` of classify then refuses a head "
+              "that was changed"),
+    MR_OPTION("node", "NAME", arguments, spread.run.node,
+              "runs one of the pipeline's nodes, as in run, if others start them. The node that receives the vectors "
+              "trains. All nodes need the same MILLRACE_RUN, and must find the --cache folder and the pictures under "
+              "the same path"),
+    MR_OPTION_NUMBER("replica", "N", arguments, spread.run.replica, 0, MR_VIEW_MOST_REPLICAS - 1,
+                     "which of the node's processes this is: 0, 1, ..."),
+    MR_OPTION("one-process", NULL, arguments, spread.run.one_process,
+              "runs all stages in this process and ignores `nodes`"),
+    MR_OPTION("audit", "FILE", arguments, spread.run.audit,
+              "with nodes: appends runs and connections, also refused ones, to a log"),
+    MR_OVERRIDE_SETTINGS,
     MR_USAGE_PLUGINS,
     MR_OVERRIDE_FORBIDDING_PLUGINS,
-    MR_OPTION_FIELD("json", arguments, params.json),
+    MR_OPTION("json", NULL, arguments, params.json,
+              "one JSON object with all that is printed, and all files that were left out"),
     MR_USAGE_COMMON,
 };
 
@@ -64,154 +149,15 @@ static const char *const examples[] = {"pipelines/digits.yaml --data digits --ou
 
 static const mr_usage usage = {
     .verb = "train",
-    .synopsis = "PIPELINE.yaml --data FOLDER|LIST --output HEAD [--vectors FILE.npy]\n"
-                "                      [--model KIND] [--penalty C,...] [--class-weights none|balanced]\n"
-                "                      [--hidden N,...] [--neighbors K] [--doubles] [--seed N]\n"
-                "                      [--validation SHARE] [--test SHARE] [--stage ID] [--threads N]\n"
-                "                      [--resume] [--cache FOLDER] [--no-look-alikes]\n"
-                "                      [--export onnx] [--sign KEYFILE]\n"
-                "                      [--node NAME [--replica N] | --one-process] [--audit FILE]\n"
-                "                      [--set KEY=VALUE]... [--plugin FILE]... [--no-plugins] [--json]",
-    .help =
-        "Trains a classifier on pictures of your own. The stages before `classify` make a vector of each\n"
-        "picture, as they will in service; `classify` itself need not have a head yet. Vectors are kept in a\n"
-        "cache. The result, the head, is a folder that `classify` takes. A pipeline with nodes makes the\n"
-        "vectors on its nodes; the result is the same.\n\n"
-        "  --data PATH        a folder with a folder of pictures for each class, or a list: *.csv, whose first row\n"
-        "                     names the columns path and label, and may name group and split; or *.jsonl, an object\n"
-        "                     a line with those keys. Pictures of one group (a person, a camera, a day) stay in one\n"
-        "                     part. A row of a video stands for its pictures from start to end (seconds)\n"
-        "  --vectors FILE     a .npy of f4 with the vectors of the list's rows, in the same order; no pictures are\n"
-        "                     read. Only the length of the vectors is checked\n"
-        "  --output HEAD      the folder to write; a head that exists there is replaced\n"
-        "  --model KIND       softmax (the default), logistic, squared-hinge, prototypes, neighbors or perceptron\n"
-        "  --penalty C,...    penalties to try, from 1e-12 (strong) to 1e12 (weak); the best on validation is taken\n"
-        "  --class-weights W  balanced: rare classes count as much as frequent ones; by default none\n"
-        "  --hidden N,...     units of the hidden layers of a perceptron; by default 128,64\n"
-        "  --neighbors K      how many neighbors vote, with --model neighbors; by default 5\n"
-        "  --doubles          computes products in double precision\n"
-        "  --seed N           seed of the split into parts, and of a perceptron; by default 1\n"
-        "  --validation SHARE share that chooses the penalty; by default 0.15\n"
-        "  --test SHARE       share that is used once, at the end; by default 0.15. The part of a picture follows\n"
-        "                     from its content, or its group, so that adding pictures moves no others\n"
-        "  --stage ID         the stage of type classify, if there are several\n"
-        "  --threads N        by default one for each usable core; the result does not depend on it\n"
-        "  --resume           continues a fit that was interrupted or killed\n"
-        "  --cache FOLDER     where vectors are kept; by default $XDG_CACHE_HOME/millrace/features\n"
-        "  --no-look-alikes   does not search for pictures in different parts that look alike\n"
-        "  --export onnx      also writes model.onnx into HEAD, as `millrace export` does; it is compared with\n"
-        "                     classify on 64 pictures of the test part\n"
-        "  --sign KEYFILE     signs the head with a private key (`millrace keygen --sign`); `key` of classify then\n"
-        "                     refuses it if it was changed\n"
-        "  --node NAME        runs one of the pipeline's nodes, as for run, if others start them. The node that takes\n"
-        "                     the vectors trains. All of them need the same MILLRACE_RUN, and find the folder of\n"
-        "                     --cache, and the pictures, under the same path\n"
-        "  --replica N        which of the node's processes this is: 0, 1, ...\n"
-        "  --one-process      runs all stages in this process, whatever `nodes` says\n"
-        "  --audit FILE       with nodes: appends runs and connections to a log, also refused ones\n"
-        "  --set KEY=VALUE    sets one value of the YAML, such as stages.features.batch.size=8\n"
-            MR_USAGE_PLUGINS_HELP MR_OVERRIDE_NO_PLUGINS_HELP
-        "  --json             one JSON object with all that is printed, and all files that were left out\n\n"
-        "Ctrl-C ends it; vectors that were made stay in the cache, and --resume continues the fit.\n",
+    .synopsis = "PIPELINE.yaml",
+    .help = "Trains a classifier on your own pictures. The stages before `classify` make a vector of each picture, as "
+            "they will in service; `classify` itself need not have a head yet. Vectors are kept in a cache. The "
+            "result, the head, is a folder that `classify` takes. A pipeline with nodes makes the vectors on its "
+            "nodes; the result is the same.",
     .options = options,
+    .notes = "Ctrl-C ends it. Finished vectors stay in the cache, and --resume continues the fit.",
     .examples = examples,
 };
-
-/* ---- the command line -------------------------------------------------------------------------------------------- */
-
-static int take_share(double *to, const char *name) {
-    char *end;
-    *to = strtod(optarg, &end);
-    if (end == optarg || *end || !(*to >= 0 && *to < 1))
-        return mr_usage_error(&usage, "--%s takes a share from 0 to below 1, not \"%s\"", name, optarg);
-    return 0;
-}
-
-static int take_penalties(arguments *to) {
-    size_t count = 0;
-    for (const char *at = optarg; at; count++) {
-        char *end;
-        if (count == MOST_PENALTIES)
-            return mr_usage_error(&usage, "--penalty takes at most %d numbers", MOST_PENALTIES);
-        double c = strtod(at, &end);
-        if (end == at || (*end && *end != ',') || !(c >= 1e-12 && c <= 1e12))
-            return mr_usage_error(&usage, "--penalty takes numbers from 1e-12 to 1e12, such as 0.01,0.1,1, not \"%s\"",
-                                  optarg);
-        to->penalties[count] = c;
-        at = *end ? end + 1 : NULL;
-    }
-    to->params.fit.penalties = to->penalties;
-    to->params.fit.penalty_count = count;
-    return 0;
-}
-
-static int take_hidden(arguments *to) {
-    size_t count = 0;
-    for (const char *at = optarg; at; count++) {
-        char *end;
-        unsigned long units = strtoul(at, &end, 10);
-        if (count == MOST_HIDDEN || end == at || (*end && *end != ',') || units < 1 || units > 65536)
-            return mr_usage_error(&usage, "--hidden takes 1 to %d numbers of units, such as 128,64, not \"%s\"",
-                                  MOST_HIDDEN, optarg);
-        to->hidden[count] = units;
-        at = *end ? end + 1 : NULL;
-    }
-    to->params.fit.hidden = to->hidden;
-    to->params.fit.hidden_count = count;
-    return 0;
-}
-
-static int take_weights(mr_fit_params *fit) {
-    if (strcmp(optarg, "none") != 0 && strcmp(optarg, "balanced") != 0)
-        return mr_usage_error(&usage, "--class-weights takes none or balanced, not \"%s\"", optarg);
-    fit->class_weights = *optarg == 'b' ? MR_CLASS_WEIGHTS_BALANCED : MR_CLASS_WEIGHTS_NONE;
-    return 0;
-}
-
-static int take_export(mr_training_params *to) {
-    if (strcmp(optarg, "onnx") != 0)
-        return mr_usage_error(&usage, "--export takes onnx, not \"%s\"", optarg);
-    to->onnx = true;
-    return 0;
-}
-
-static int take_model(mr_fit_params *fit) {
-    return mr_classifier_kind_find(optarg, &fit->kind) ? mr_usage_error(&usage, "--model: %s", mr_message()) : 0;
-}
-
-/* Returns an exit code. */
-static int take_option(void *given, int option) {
-    arguments *to = given;
-    mr_training_params *params = &to->params;
-    int code = 0;
-    if (mr_overrides_take(&to->overrides, &usage, option, &code))
-        return code;
-    switch (option) {
-    case DATA:
-        if (params->data)
-            return mr_usage_error(&usage, MR_SET_ONE_DATA);
-        params->data = optarg;
-        return 0;
-    case MODEL:
-        return take_model(&params->fit);
-    case PENALTY:
-        return take_penalties(to);
-    case WEIGHTS:
-        return take_weights(&params->fit);
-    case HIDDEN:
-        return take_hidden(to);
-    case VALIDATION:
-        return take_share(&params->shares.validation, "validation");
-    case TEST:
-        return take_share(&params->shares.test, "test");
-    case EXPORT:
-        return take_export(params);
-    default: /* RESUME */
-        params->fit.resume = true;
-        to->spread.run.resume = optarg; /* the watching process names a node's checkpoint */
-        return 0;
-    }
-}
 
 static bool is_nearest(const mr_fit_params *fit) {
     return fit->kind == MR_CLASSIFIER_PROTOTYPES || fit->kind == MR_CLASSIFIER_NEIGHBORS;
@@ -240,14 +186,13 @@ static int check(const mr_training_params *params) {
 static int run_verb(int argc, char **argv) {
     arguments given = {.params = {.seed = 1, .shares = {.validation = 0.15, .test = 0.15}}};
     int code = 0;
-    if (mr_overrides_init(&given.overrides, argc))
-        return mr_command_failed(MR_ERROR_MEMORY);
     given.params.overrides = &given.overrides;
     given.params.spread = &given.spread;
-    bool goes_on = mr_usage_take(&usage, argc, argv, take_option, &given, &code) &&
+    bool goes_on = mr_usage_take(&usage, argc, argv, &given, &code) &&
                    (given.params.pipeline = mr_usage_pipeline(&usage, argc, argv, &code)) != NULL &&
                    !(code = check(&given.params));
     if (goes_on) {
+        given.params.onnx = given.export;
         given.overrides.workers = given.params.fit.threads;
         given.spread.run.path = given.params.pipeline;
         given.spread.run.overrides = given.overrides;

@@ -2,8 +2,8 @@
 #include "tools/millrace/cli/verbs.h"
 #include "tools/millrace/verify/verify.h"
 
+#include <float.h>
 #include <limits.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,7 +19,7 @@
 #include "tools/millrace/cli/table.h"
 #include "tools/millrace/run/signals.h"
 
-enum { ON = 256, AGAINST, TOLERANCE, DIFFERENT = 1 };
+enum { DIFFERENT = 1 };
 static const double default_tolerance = 0.001;
 static const int64_t LOOK_NS = 20000000;
 
@@ -33,15 +33,32 @@ typedef struct arguments {
     bool json;
 } arguments;
 
+static int take_tolerance(void *to, char *text) {
+    if (mr_parse_number(text, 0, DBL_MAX, to))
+        return MR_OK;
+    return mr_fail(MR_ERROR_USAGE, "takes a number from 0 on, not \"%s\"", text);
+}
+
+static int check_device(void *to, char *text) {
+    (void)to;
+    return mr_device_check_name(text);
+}
+
 static const mr_usage_option options[] = {
+    MR_OPTION("on", "DEVICE", arguments, device[0], "the device whose outputs are taken as right; cpu by default",
+              .take = check_device),
+    MR_OPTION("against", "DEVICE", arguments, device[1],
+              "the device to compare; by default the first GPU that can be used, else sim:0", .take = check_device),
+    MR_OPTION_NUMBER("frames", "N", arguments, frames, 1, LLONG_MAX,
+                     "compares the first N frames of each source; all by default. A source without an end needs it. "
+                     "Ctrl-C ends both sides and shows what was compared"),
+    MR_OPTION_TAKE("tolerance", "T", arguments, tolerance, take_tolerance,
+                   "by how much a value may differ: a whole number by T; a float by T, or by T times its absolute "
+                   "value if that is more than 1. The default is 0.001"),
     MR_OVERRIDE_INPUTS,
     MR_OVERRIDE_FORBIDDING_PLUGINS,
-    MR_OPTION_CODE("on", required_argument, ON),
-    MR_OPTION_CODE("against", required_argument, AGAINST),
-    MR_OPTION_NUMBER("frames", arguments, frames, 1, LLONG_MAX),
-    MR_OPTION_CODE("tolerance", required_argument, TOLERANCE),
     MR_OVERRIDE_THREADS,
-    MR_OPTION_FIELD("json", arguments, json),
+    MR_OPTION("json", NULL, arguments, json, "one JSON object: on, against, tolerance, within, outputs"),
     MR_USAGE_COMMON,
 };
 
@@ -51,59 +68,21 @@ static const char *const examples[] = {
 
 static const mr_usage usage = {
     .verb = "verify",
-    .synopsis = "PIPELINE.yaml [--on DEVICE] [--against DEVICE] [--frames N] [--tolerance T]\n"
-                "                       [--set KEY=VALUE]... [--input URI]... [--workers N] [--jobs N] [--json]\n"
-                "                       [--force] [--plugin FILE]... [--no-plugins]",
-    .help =
-        "Runs the pipeline on two devices side by side. Every stage that can compute on them does, whatever device\n"
-        "the YAML names, and the outputs of each stage are compared, frame by frame: pictures, tensors, classes by\n"
-        "their index and score. It shows the largest and the mean error, of floats in units in the last place\n"
-        "(ULP) too, and the first frame that differs. Nothing is written. No frame is dropped for being late:\n"
-        "queues block. Memory does not grow with the length of the input.\n\n"
-        "Both sides decode by software, since the decoder of a GPU gives another pixel layout; with\n"
-        "--set stages.ID.hardware=auto each side uses its decoder, and the stages after it are still compared.\n\n"
-        "  --on DEVICE        the device whose outputs are taken as right; by default cpu\n"
-        "  --against DEVICE   the device to compare; by default the first GPU that can be used, else sim:0\n"
-        "  --frames N         compares the first N frames that each source gives; by default all. A source without\n"
-        "                     an end needs it. Ctrl-C ends both sides and shows what was compared\n"
-        "  --tolerance T      by how much a value may differ: a whole number by T, a float by T, or by T times its\n"
-        "                     absolute value if that is more than 1; by default 0.001\n" MR_OVERRIDE_INPUTS_HELP
-        MR_OVERRIDE_NO_PLUGINS_HELP
-        "  --workers N        threads that run stages, of each side; by default one for each usable core\n"
-        "  --jobs N           how many videos are open at a time, on each side\n"
-        "  --json             one JSON object: on, against, tolerance, within, outputs\n\n"
-        "Exit code 0 if all values are within the tolerance and every frame came on both sides, else 1.\n",
+    .synopsis = "PIPELINE.yaml",
+    .help = "Runs the pipeline on two devices side by side. Each stage that can compute on them does, whatever device "
+            "the YAML names. The outputs of each stage are compared, frame by frame: pictures, tensors, classes by "
+            "index and score. The result is the largest and the mean error, for floats also in units in the last "
+            "place (ULP), and the first frame that differs.\n"
+            "Nothing is written. No frame is dropped for being late: queues block. Memory does not grow with the "
+            "length of the input. --workers and --jobs are for each side.\n"
+            "Both sides decode in software, because a GPU's decoder uses another pixel layout. With "
+            "--set stages.ID.hardware=auto each side uses its decoder, and the stages after it are still compared.",
     .options = options,
+    .notes = "The exit code is 0 if all values are within the tolerance and every frame came on both sides, else 1.",
     .examples = examples,
 };
 
 /* ---- the command line -------------------------------------------------------------------------------------------- */
-
-static int take_tolerance(arguments *to) {
-    char *end;
-    to->tolerance = strtod(optarg, &end);
-    if (end == optarg || *end || !isfinite(to->tolerance) || to->tolerance < 0)
-        return mr_usage_error(&usage, "--tolerance takes a number from 0 on, not \"%s\"", optarg);
-    return 0;
-}
-
-/* Returns an exit code. */
-static int take_option(void *given, int option) {
-    arguments *to = given;
-    int code = 0;
-    if (mr_overrides_take(&to->overrides, &usage, option, &code))
-        return code;
-    switch (option) {
-    case ON:
-    case AGAINST:
-        if (mr_device_check_name(optarg))
-            return mr_usage_error(&usage, "%s", mr_message());
-        to->device[option - ON] = optarg;
-        return 0;
-    default:
-        return take_tolerance(to);
-    }
-}
 
 /* The name of the first GPU that can be used; false if there is none. */
 static bool find_gpu(char name[MR_DEVICE_NAME]) {
@@ -125,19 +104,6 @@ static void choose_devices(arguments *to) {
         to->device[0] = "cpu";
     if (!to->device[1])
         to->device[1] = find_gpu(to->gpu) ? to->gpu : "sim:0";
-}
-
-/* Returns an exit code; *done if the command is over. */
-static int parse(arguments *to, int argc, char **argv, bool *done) {
-    int code = 0;
-    *done = true;
-    if (!mr_usage_take(&usage, argc, argv, take_option, to, &code))
-        return code;
-    if (!(to->path = mr_usage_pipeline(&usage, argc, argv, &code)))
-        return code;
-    choose_devices(to);
-    *done = false;
-    return 0;
 }
 
 /* ---- one side ---------------------------------------------------------------------------------------------------- */
@@ -364,19 +330,19 @@ static int verify(const arguments *from) {
 
 static int run_verb(int argc, char **argv) {
     arguments given = {.tolerance = default_tolerance};
-    bool done = true;
-    if (mr_overrides_init(&given.overrides, argc))
-        return mr_command_failed(MR_ERROR_MEMORY);
-    int code = parse(&given, argc, argv, &done);
-    if (!done && mr_signals_begin(0)) {
+    int code = 0;
+    const bool goes_on = mr_usage_take(&usage, argc, argv, &given, &code) &&
+                         (given.path = mr_usage_pipeline(&usage, argc, argv, &code));
+    if (goes_on && mr_signals_begin(0)) {
         code = mr_command_failed(MR_ERROR_INTERNAL);
-    } else if (!done) {
+    } else if (goes_on) {
+        choose_devices(&given);
         code = verify(&given);
         mr_signals_end();
         code = mr_signals_code(code);
     }
     mr_overrides_fini(&given.overrides);
-    if (done || (code && code != DIFFERENT))
+    if (!goes_on || (code && code != DIFFERENT))
         return code;
     int flushed = mr_flush_stdout();
     return flushed ? flushed : code;

@@ -136,8 +136,4 @@ TEST(test_round_trip) {
     assert_int_equal(mr_rtp_32(ours + 28), 65536 * 5 / 2);
 }
 
-int main(void) {
-    find_seed();
-    random_state = seed;
-    return run_suite(NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

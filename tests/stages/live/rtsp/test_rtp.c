@@ -322,7 +322,4 @@ TEST(test_random_arrivals) {
     }
 }
 
-int main(void) {
-    find_seed();
-    return run_suite(NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)

@@ -97,9 +97,7 @@ static void check_facts(const mr_rtsp_facts *facts, const AVCodecContext *decode
     mr_media_unref(&media);
 }
 
-TEST(test_sets_alone) {
-    if (!clips_available())
-        skip();
+CLIP_TEST(test_sets_alone) {
     for (size_t i = 0; i < sizeof clips / sizeof *clips; i++) {
         char path[CLIP_PATH], arguments[512];
         uint8_t *data;

@@ -164,8 +164,4 @@ TEST(test_every_cut_and_change) {
     free(copy);
 }
 
-int main(void) {
-    find_seed();
-    random_state = seed;
-    return run_suite(NULL, NULL);
-}
+RUN_TESTS(NULL, NULL)
