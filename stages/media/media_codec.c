@@ -163,11 +163,11 @@ static void release_buffer(void *opaque, uint8_t *data) {
 }
 
 AVBufferRef *mr_buffer_lend(mr_buffer *buffer, uint8_t *data, size_t bytes) {
-    AVBufferRef *lent =
+    AVBufferRef *reference =
         av_buffer_create(data, bytes, release_buffer, mr_buffer_ref(buffer), AV_BUFFER_FLAG_READONLY);
-    if (!lent)
+    if (!reference)
         mr_buffer_unref(&buffer);
-    return lent;
+    return reference;
 }
 
 static void release_av_buffer(void *context) {
