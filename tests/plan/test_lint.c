@@ -192,27 +192,6 @@ static mr_plan *planned(const char *text) {
     return plan;
 }
 
-/* Thirty times a way forks and comes together again, so that a frame has 2^30 ways to go; but it may lie only in
- * 120 queues of 4 and in 4 calls of the stage behind each, in the queue of 4 and 2 calls of the sink, and in 4
- * calls of its own. */
-TEST(each_place_counts_once) {
-    char *text = NULL;
-    size_t bytes;
-    FILE *out = open_memstream(&text, &bytes);
-    fputs(HEAD "sources: {a: {type: 'null', frames: 9, format: I420 64x64}}\n"
-               "stages:\n  m-0: {type: preprocess, input: a, size: 8}\n", out);
-    for (int i = 0; i < 30; i++)
-        fprintf(out, "  x-%d: {type: 'null', input: m-%d}\n  y-%d: {type: 'null', input: m-%d}\n"
-                     "  m-%d: {type: 'null', input: [x-%d, y-%d]}\n", i, i, i, i, i + 1, i, i);
-    fputs("  out: {type: jsonl, input: m-30}\n", out);
-    fclose(out);
-    mr_plan *plan = planned(text);
-    assert_string_equal(plan->vertices[1].id, "m-0");
-    assert_int_equal(plan->vertices[1].needs.output_buffers, 4 + 30 * 4 * (4 + 4) + 4 + 2);
-    mr_plan_destroy(&plan);
-    free(text);
-}
-
 /* ---- measured costs -------------------------------------------------------------------------------------------- */
 
 static const char costly[] = HEAD

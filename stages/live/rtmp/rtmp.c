@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/grow.h"
 #include "engine/base/memory.h"
 #include "engine/base/url.h"
 #include "millrace/status.h"
@@ -367,13 +368,8 @@ static int write_flv(void *context, uint8_t *data, int bytes) {
     mr_rtmp *rtmp = context;
     const size_t needed = rtmp->filled + (size_t)bytes;
     size_t sent = 1;
-    if (needed > rtmp->room) {
-        uint8_t *longer = mr_realloc(rtmp->tag, 2 * needed);
-        if (!longer)
-            return AVERROR(ENOMEM);
-        rtmp->tag = longer;
-        rtmp->room = 2 * needed;
-    }
+    if (!mr_grow_bytes((void **)&rtmp->tag, &rtmp->room, needed))
+        return AVERROR(ENOMEM);
     memcpy(rtmp->tag + rtmp->filled, data, (size_t)bytes);
     rtmp->filled = needed;
     while (sent && !rtmp->error) {
