@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import tempfile
 import xml.etree.ElementTree
+import unittest
 
 import numpy
 import sklearn.metrics as metrics

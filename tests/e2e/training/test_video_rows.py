@@ -5,7 +5,6 @@ import io
 import json
 import pathlib
 import re
-import struct
 import subprocess
 import tempfile
 
