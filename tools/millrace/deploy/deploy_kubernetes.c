@@ -88,13 +88,13 @@ static void begin(yajl_gen json, const char *version, const char *kind, const ch
     mr_json_open_map(json, NULL);
     mr_json_text(json, "apiVersion", version);
     mr_json_text(json, "kind", kind);
-    mr_json_open_map(json, "metadata");
-    mr_json_text(json, "name", name);
-    mr_json_open_map(json, "labels");
-    mr_json_text(json, "app.kubernetes.io/name", "millrace");
-    mr_json_text(json, "app.kubernetes.io/instance", of->name);
-    yajl_gen_map_close(json);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, "metadata") {
+        mr_json_text(json, "name", name);
+        MR_JSON_MAP(json, "labels") {
+            mr_json_text(json, "app.kubernetes.io/name", "millrace");
+            mr_json_text(json, "app.kubernetes.io/instance", of->name);
+        }
+    }
     mr_json_open_map(json, strcmp(kind, "ConfigMap") == 0 ? "data" : "spec");
 }
 
@@ -104,9 +104,8 @@ static void end(yajl_gen json) {
 }
 
 static void put_labels(yajl_gen json, const char *key, const char *name) {
-    mr_json_open_map(json, key);
-    mr_json_text(json, "millrace/node", name);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, key)
+        mr_json_text(json, "millrace/node", name);
 }
 
 static void put_config(yajl_gen json, const mr_deployment *of, const char *text) {
@@ -125,10 +124,10 @@ static void put_service(yajl_gen json, const manifests *m, int n) {
 }
 
 static void put_variable(yajl_gen json, const char *name, const char *value) {
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "name", name);
-    mr_json_text(json, "value", value);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "name", name);
+        mr_json_text(json, "value", value);
+    }
 }
 
 /* All process names, in order. NULL with a message. */
@@ -160,127 +159,114 @@ static int put_word(void *context, const char *word) {
 }
 
 static void put_mount(yajl_gen json, const char *name, const char *path, bool writable) {
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "name", name);
-    mr_json_text(json, "mountPath", path);
-    mr_json_bool(json, "readOnly", !writable);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "name", name);
+        mr_json_text(json, "mountPath", path);
+        mr_json_bool(json, "readOnly", !writable);
+    }
 }
 
 static void put_resources(yajl_gen json, const mr_deployment *of, int n) {
     char text[32];
     int gpus = mr_deploy_gpus(of->plan, n);
-    mr_json_open_map(json, "resources");
-    if (gpus) {
-        snprintf(text, sizeof text, "%d", gpus);
-        mr_json_open_map(json, "limits");
-        mr_json_text(json, "nvidia.com/gpu", text);
-        yajl_gen_map_close(json);
+    MR_JSON_MAP(json, "resources") {
+        if (gpus) {
+            snprintf(text, sizeof text, "%d", gpus);
+            MR_JSON_MAP(json, "limits")
+                mr_json_text(json, "nvidia.com/gpu", text);
+        }
+        snprintf(text, sizeof text, "%d", of->plan->asked_workers ? of->plan->asked_workers : 1);
+        MR_JSON_MAP(json, "requests")
+            mr_json_text(json, "cpu", text);
     }
-    snprintf(text, sizeof text, "%d", of->plan->asked_workers ? of->plan->asked_workers : 1);
-    mr_json_open_map(json, "requests");
-    mr_json_text(json, "cpu", text);
-    yajl_gen_map_close(json);
-    yajl_gen_map_close(json);
 }
 
 static int put_container(yajl_gen json, const manifests *m, int n) {
     const mr_deployment *of = m->of;
     const mr_view_node *node = &of->plan->nodes[n];
     const bool resumes = mr_plan_resumes(of->plan, n);
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "name", "millrace");
-    mr_json_text(json, "image", of->image);
-    mr_json_open_array(json, "command");
-    mr_json_text(json, NULL, "millrace");
-    yajl_gen_array_close(json);
-    mr_json_open_array(json, "args");
-    int status = mr_deploy_words(of, HOME "/pipeline.yaml", put_word, json);
-    if (resumes && of->trains) {
-        mr_json_text(json, NULL, "--resume=" STATE "/checkpoint");
-    } else if (resumes) {
-        mr_json_text(json, NULL, "--resume");
-        mr_json_text(json, NULL, STATE "/checkpoint");
-    } else if (of->trains) { /* the fit */
-        mr_json_text(json, NULL, "--resume");
+    int status = MR_OK;
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "name", "millrace");
+        mr_json_text(json, "image", of->image);
+        MR_JSON_ARRAY(json, "command")
+            mr_json_text(json, NULL, "millrace");
+        MR_JSON_ARRAY(json, "args") {
+            status = mr_deploy_words(of, HOME "/pipeline.yaml", put_word, json);
+            if (resumes && of->trains) {
+                mr_json_text(json, NULL, "--resume=" STATE "/checkpoint");
+            } else if (resumes) {
+                mr_json_text(json, NULL, "--resume");
+                mr_json_text(json, NULL, STATE "/checkpoint");
+            } else if (of->trains) { /* the fit */
+                mr_json_text(json, NULL, "--resume");
+            }
+        }
+        MR_JSON_ARRAY(json, "env") {
+            put_variable(json, "MILLRACE_NODE", node->id);
+            put_variable(json, "MILLRACE_HOSTS", m->hosts);
+            put_variable(json, "MILLRACE_RUN", of->run);
+        }
+        put_resources(json, of, n);
+        MR_JSON_ARRAY(json, "volumeMounts") {
+            put_mount(json, "pipeline", HOME, false);
+            if (node->key)
+                put_mount(json, "keys", HOME "/keys", false);
+            if (resumes)
+                put_mount(json, "state", STATE, true);
+            if (of->claim)
+                put_mount(json, "shared", of->mount, true);
+        }
     }
-    yajl_gen_array_close(json);
-    mr_json_open_array(json, "env");
-    put_variable(json, "MILLRACE_NODE", node->id);
-    put_variable(json, "MILLRACE_HOSTS", m->hosts);
-    put_variable(json, "MILLRACE_RUN", of->run);
-    yajl_gen_array_close(json);
-    put_resources(json, of, n);
-    mr_json_open_array(json, "volumeMounts");
-    put_mount(json, "pipeline", HOME, false);
-    if (node->key)
-        put_mount(json, "keys", HOME "/keys", false);
-    if (resumes)
-        put_mount(json, "state", STATE, true);
-    if (of->claim)
-        put_mount(json, "shared", of->mount, true);
-    yajl_gen_array_close(json);
-    yajl_gen_map_close(json);
     return status;
 }
 
-static void begin_volume(yajl_gen json, const char *name, const char *kind) {
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "name", name);
-    mr_json_open_map(json, kind);
-}
-
-static void end_volume(yajl_gen json) {
-    yajl_gen_map_close(json);
-    yajl_gen_map_close(json);
+static void put_volume(yajl_gen json, const char *name, const char *kind, const char *key, const char *text) {
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "name", name);
+        MR_JSON_MAP(json, kind) {
+            if (key)
+                mr_json_text(json, key, text);
+            if (strcmp(kind, "secret") == 0)
+                mr_json_integer(json, "defaultMode", 0400);
+        }
+    }
 }
 
 static void put_volumes(yajl_gen json, const mr_deployment *of, int n, const char *secret) {
-    mr_json_open_array(json, "volumes");
-    begin_volume(json, "pipeline", "configMap");
-    mr_json_text(json, "name", of->name);
-    end_volume(json);
-    if (of->plan->nodes[n].key) {
-        begin_volume(json, "keys", "secret");
-        mr_json_text(json, "secretName", secret);
-        mr_json_integer(json, "defaultMode", 0400);
-        end_volume(json);
+    MR_JSON_ARRAY(json, "volumes") {
+        put_volume(json, "pipeline", "configMap", "name", of->name);
+        if (of->plan->nodes[n].key)
+            put_volume(json, "keys", "secret", "secretName", secret);
+        /* It lives as long as the pod: a container that failed and is restarted continues where it was. */
+        if (mr_plan_resumes(of->plan, n))
+            put_volume(json, "state", "emptyDir", NULL, NULL);
+        if (of->claim)
+            put_volume(json, "shared", "persistentVolumeClaim", "claimName", of->claim);
     }
-    /* It lives as long as the pod: a container that failed and is restarted continues where it was. */
-    if (mr_plan_resumes(of->plan, n)) {
-        begin_volume(json, "state", "emptyDir");
-        end_volume(json);
-    }
-    if (of->claim) {
-        begin_volume(json, "shared", "persistentVolumeClaim");
-        mr_json_text(json, "claimName", of->claim);
-        end_volume(json);
-    }
-    yajl_gen_array_close(json);
 }
 
 static int put_job(yajl_gen json, const manifests *m, int n) {
     const mr_deployment *of = m->of;
     const mr_view_node *node = &of->plan->nodes[n];
+    int status = MR_OK;
     begin(json, "batch/v1", "Job", m->name[n], of);
     mr_json_text(json, "completionMode", "Indexed");
     mr_json_integer(json, "completions", node->replicas);
     mr_json_integer(json, "parallelism", node->replicas);
     mr_json_integer(json, "backoffLimit", RESTARTS);
-    mr_json_open_map(json, "template");
-    mr_json_open_map(json, "metadata");
-    put_labels(json, "labels", m->name[n]);
-    yajl_gen_map_close(json);
-    mr_json_open_map(json, "spec");
-    mr_json_text(json, "subdomain", m->name[n]);
-    mr_json_text(json, "restartPolicy", "OnFailure");
-    mr_json_integer(json, "terminationGracePeriodSeconds", GRACE_S);
-    mr_json_open_array(json, "containers");
-    int status = put_container(json, m, n);
-    yajl_gen_array_close(json);
-    put_volumes(json, of, n, m->secret);
-    yajl_gen_map_close(json);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, "template") {
+        MR_JSON_MAP(json, "metadata")
+            put_labels(json, "labels", m->name[n]);
+        MR_JSON_MAP(json, "spec") {
+            mr_json_text(json, "subdomain", m->name[n]);
+            mr_json_text(json, "restartPolicy", "OnFailure");
+            mr_json_integer(json, "terminationGracePeriodSeconds", GRACE_S);
+            MR_JSON_ARRAY(json, "containers")
+                status = put_container(json, m, n);
+            put_volumes(json, of, n, m->secret);
+        }
+    }
     end(json);
     return status;
 }
@@ -320,17 +306,17 @@ static char *read_pipeline(const char *path) {
 static int put_manifests(yajl_gen json, const manifests *m) {
     const mr_deployment *of = m->of;
     int status = MR_OK;
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "apiVersion", "v1");
-    mr_json_text(json, "kind", "List");
-    mr_json_open_array(json, "items");
-    put_config(json, of, m->pipeline);
-    for (int n = 0; n < (int)of->plan->node_count && !status; n++) {
-        put_service(json, m, n);
-        status = put_job(json, m, n);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "apiVersion", "v1");
+        mr_json_text(json, "kind", "List");
+        MR_JSON_ARRAY(json, "items") {
+            put_config(json, of, m->pipeline);
+            for (int n = 0; n < (int)of->plan->node_count && !status; n++) {
+                put_service(json, m, n);
+                status = put_job(json, m, n);
+            }
+        }
     }
-    yajl_gen_array_close(json);
-    yajl_gen_map_close(json);
     return status;
 }
 

@@ -36,9 +36,8 @@ static int print_json(const mr_machine *machine) {
     yajl_gen json = mr_json_create(true);
     if (!json)
         return mr_command_failed(MR_ERROR_MEMORY);
-    mr_json_open_map(json, NULL);
-    mr_devices_put_json(json, machine);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL)
+        mr_devices_put_json(json, machine);
     int status = mr_json_finish(json, stdout);
     return status ? mr_command_failed(status) : 0;
 }
@@ -47,9 +46,8 @@ static int print_models_json(void) {
     yajl_gen json = mr_json_create(true);
     if (!json)
         return MR_ERROR_MEMORY;
-    mr_json_open_map(json, NULL);
-    mr_devices_put_models(json);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL)
+        mr_devices_put_models(json);
     return mr_json_finish(json, stdout);
 }
 

@@ -6,13 +6,10 @@
 #include "tools/millrace/plan/plan.h"
 
 void mr_devices_put_models(yajl_gen json) {
-    mr_json_open_array(json, "models");
-    for (size_t i = 0; mr_view_model(i); i++) {
-        mr_json_open_map(json, NULL);
-        mr_plan_put_card(json, mr_view_model(i));
-        yajl_gen_map_close(json);
-    }
-    yajl_gen_array_close(json);
+    MR_JSON_ARRAY(json, "models")
+        for (size_t i = 0; mr_view_model(i); i++)
+            MR_JSON_MAP(json, NULL)
+                mr_plan_put_card(json, mr_view_model(i));
 }
 
 static void add_model(mr_table *table, const mr_view_card *card) {

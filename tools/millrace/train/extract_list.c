@@ -41,10 +41,10 @@ static int write_row(const mr_listed_file *row, const char *path, FILE *list) {
     yajl_gen json = mr_json_create(false);
     if (!json)
         return MR_ERROR_MEMORY;
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "path", path);
-    mr_set_put_range(row, json);
-    yajl_gen_map_close(json);
+    MR_JSON_MAP(json, NULL) {
+        mr_json_text(json, "path", path);
+        mr_set_put_range(row, json);
+    }
     return mr_json_finish(json, list);
 }
 
