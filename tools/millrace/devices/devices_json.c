@@ -1,4 +1,5 @@
 /* millrace devices --json. */
+#include "engine/base/json.h"
 #include "millrace/plan.h"
 #include "tools/millrace/devices/devices.h"
 
@@ -101,23 +102,29 @@ static void put_gpu(yajl_gen json, const mr_machine_gpu *gpu) {
     }
 }
 
-void mr_devices_put_json(yajl_gen json, const mr_machine *machine) {
-    put_host(json, machine);
-    MR_JSON_MAP(json, "cuda") {
-        mr_json_text(json, "driver", machine->driver);
-        put_version(json, "driver_cuda", machine->driver_cuda);
-        put_version(json, "build_cuda", machine->build_cuda);
-        mr_json_integer(json, "cards", machine->cards);
-        MR_JSON_ARRAY(json, "devices")
-            for (size_t i = 0; i < machine->gpu_count; i++)
-                put_gpu(json, &machine->gpus[i]);
-        put_findings(json, machine->findings, machine->finding_count);
+int mr_devices_put_json(const mr_machine *machine, FILE *stream) {
+    yajl_gen json = mr_json_create(true);
+    if (!json)
+        return MR_ERROR_MEMORY;
+    MR_JSON_MAP(json, NULL) {
+        put_host(json, machine);
+        MR_JSON_MAP(json, "cuda") {
+            mr_json_text(json, "driver", machine->driver);
+            put_version(json, "driver_cuda", machine->driver_cuda);
+            put_version(json, "build_cuda", machine->build_cuda);
+            mr_json_integer(json, "cards", machine->cards);
+            MR_JSON_ARRAY(json, "devices")
+                for (size_t i = 0; i < machine->gpu_count; i++)
+                    put_gpu(json, &machine->gpus[i]);
+            put_findings(json, machine->findings, machine->finding_count);
+        }
+        MR_JSON_MAP(json, "sim") {
+            mr_json_text(json, "name", "sim:N");
+            mr_json_bool(json, "usable", true);
+            MR_JSON_ARRAY(json, "like")
+                for (size_t i = 0; mr_view_model(i); i++)
+                    mr_json_text(json, NULL, mr_view_model(i)->name);
+        }
     }
-    MR_JSON_MAP(json, "sim") {
-        mr_json_text(json, "name", "sim:N");
-        mr_json_bool(json, "usable", true);
-        MR_JSON_ARRAY(json, "like")
-            for (size_t i = 0; mr_view_model(i); i++)
-                mr_json_text(json, NULL, mr_view_model(i)->name);
-    }
+    return mr_json_finish(json, stream);
 }
